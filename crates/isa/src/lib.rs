@@ -1,0 +1,42 @@
+//! Instruction bytes → what the instruction does, and how it reads.
+//!
+//! ```
+//! use quipu_isa::{Arch, Class, Decoder, Syntax};
+//!
+//! let mut decoder = Decoder::new(Arch::X86_64, Syntax::Att)?;
+//! let bytes = [0x48, 0x8b, 0x45, 0xf8, 0xc3];
+//! let instr = decoder.decode(0x401000, &bytes)?;
+//! assert_eq!(instr.len, 4);
+//! assert_eq!(instr.class, Class::Other);
+//! assert_eq!(instr.categories.to_string(), "load");
+//! assert_eq!(instr.mems()[0].bytes, 8);
+//!
+//! let mut text = String::new();
+//! decoder.text(0x401000, &bytes, &mut text);
+//! assert_eq!(text, "mov    -0x8(%rbp),%rax");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The architecture is that of the code, never that of the host: x86 by iced-x86, AArch64 by yaxpeax-arm for
+//! the text and by the encoding's own fields for what memory it touches, REGDEPS by code of this crate.
+//!
+//! This crate knows nothing of traces. It is made for a cache in front of it: a program has some ten thousand
+//! distinct instructions whatever the length of its trace, so [`Instr`] says a lot at once and is small enough
+//! to keep, and nothing here is tuned for a call per executed instruction.
+
+mod aarch64;
+mod arch;
+mod categories;
+mod decoder;
+mod instr;
+mod opcode;
+mod regdeps;
+mod registers;
+mod x86;
+
+pub use arch::{Arch, Syntax, UnknownArch, UnknownSyntax};
+pub use categories::Categories;
+pub use decoder::{DecodeError, Decoder, UNDECODABLE, Unsupported};
+pub use instr::{Access, Class, Instr, Mem};
+pub use opcode::Opcode;
+pub use registers::{Reg, RegName, RegSet};

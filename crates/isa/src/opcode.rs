@@ -1,0 +1,101 @@
+//! The name of an operation, small enough to copy and to use as a key.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+
+/// Room for the longest mnemonic known (`vaeskeygenassist` has 16 letters, a few have up to 19).
+const CAPACITY: usize = 23;
+
+/// The operation that an instruction performs, identified by its lower-case mnemonic.
+///
+/// x86 uses Intel's mnemonics whatever the [`Syntax`](crate::Syntax), AArch64 the architectural name and not the
+/// alias (`subs`, not `cmp`). REGDEPS has no operations: every instruction is `undecoded`.
+/// Opcodes order by name, so the order is the same for every program and version.
+#[derive(Clone, Copy)]
+pub struct Opcode {
+    len: u8,
+    name: [u8; CAPACITY],
+}
+
+impl Opcode {
+    /// The mnemonic, in lower case.
+    pub fn name(&self) -> &str {
+        let bytes = self.name.get(..usize::from(self.len)).unwrap_or_default();
+        std::str::from_utf8(bytes).unwrap_or_default()
+    }
+
+    /// Formats `name` in lower case. Names are ASCII; a longer one is cut, other characters are left out.
+    pub(crate) fn new(name: impl fmt::Display) -> Opcode {
+        let mut opcode = Opcode { len: 0, name: [0; CAPACITY] };
+        // Writing into the fixed buffer never reports an error: it cuts.
+        let _ = fmt::write(&mut opcode, format_args!("{name}"));
+        opcode
+    }
+}
+
+impl fmt::Write for Opcode {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for byte in text.bytes().filter(u8::is_ascii) {
+            if let Some(slot) = self.name.get_mut(usize::from(self.len)) {
+                *slot = byte.to_ascii_lowercase();
+                self.len += 1;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl PartialEq for Opcode {
+    fn eq(&self, other: &Opcode) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Opcode {}
+
+impl PartialOrd for Opcode {
+    fn partial_cmp(&self, other: &Opcode) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Opcode {
+    fn cmp(&self, other: &Opcode) -> std::cmp::Ordering {
+        self.name.cmp(&other.name)
+    }
+}
+
+impl Hash for Opcode {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
+
+impl fmt::Display for Opcode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl fmt::Debug for Opcode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Opcode({})", self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_lower_case_and_cut_at_the_capacity() {
+        assert_eq!(Opcode::new("VPAddD").name(), "vpaddd");
+        assert_eq!(Opcode::new("x".repeat(40)).name().len(), CAPACITY);
+    }
+
+    #[test]
+    fn opcodes_order_by_name() {
+        assert!(Opcode::new("add") < Opcode::new("addps"));
+        assert!(Opcode::new("addps") < Opcode::new("mov"));
+    }
+}

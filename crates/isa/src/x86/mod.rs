@@ -1,0 +1,234 @@
+//! x86, 32 and 64 bits: iced-x86's model of an instruction in our words.
+//!
+//! iced knows which registers, flags and memory an instruction touches, implicit ones included; this file only
+//! translates. What categories an instruction has is decided next door, in `categories`.
+
+mod categories;
+
+use iced_x86::{
+    Code, Decoder, DecoderError, DecoderOptions, FlowControl, Formatter, FormatterOptions, GasFormatter,
+    Instruction, InstructionInfoFactory, IntelFormatter, Mnemonic, OpAccess, OpKind, Register, RflagsBits,
+    UsedMemory,
+};
+
+use crate::registers::{
+    X86_BND, X86_CR, X86_DR, X86_K, X86_MM, X86_RIP, X86_SEG, X86_ST, X86_TMM, X86_TR, X86_VEC,
+};
+use crate::{Access, Class, DecodeError, Instr, Mem, Opcode, Reg, Syntax};
+
+/// The flags that arithmetic sets and branches read.
+const ARITHMETIC: u32 =
+    RflagsBits::CF | RflagsBits::PF | RflagsBits::AF | RflagsBits::ZF | RflagsBits::SF | RflagsBits::OF;
+
+/// Column of the first operand, as GNU objdump pads mnemonics.
+const OPERAND_COLUMN: u32 = 7;
+
+/// A decoder for one width and one syntax.
+pub(crate) struct X86 {
+    bits: u32,
+    syntax: Syntax,
+    info: InstructionInfoFactory,
+}
+
+impl X86 {
+    /// `bits` is 32 or 64.
+    pub(crate) fn new(bits: u32, syntax: Syntax) -> X86 {
+        X86 { bits, syntax, info: InstructionInfoFactory::new() }
+    }
+
+    pub(crate) fn decode(&mut self, pc: u64, bytes: &[u8]) -> Result<Instr, DecodeError> {
+        let code = self.instruction(pc, bytes)?;
+        // An x86 instruction has at most 15 bytes.
+        let mut instr = Instr::new(code.len() as u8, Opcode::new(format_args!("{:?}", code.mnemonic())));
+        instr.class = class(&code);
+        instr.target = target(&code);
+        instr.reads_flags = code.rflags_read() & ARITHMETIC != 0;
+        instr.writes_flags = code.rflags_modified() & ARITHMETIC != 0;
+        instr.repeated = code.is_string_instruction() && (code.has_rep_prefix() || code.has_repne_prefix());
+        instr.conditional = instr.class == Class::ConditionalJump
+            || code.condition_code() != iced_x86::ConditionCode::None
+            || code.op_mask() != Register::None;
+        let info = self.info.info(&code);
+        for used in info.used_registers() {
+            let Some(reg) = register(used.register()) else { continue };
+            let (reads, writes) = directions(used.access());
+            if reads {
+                instr.reads.insert(reg);
+            }
+            if writes {
+                instr.writes.insert(reg);
+            }
+        }
+        for used in info.used_memory() {
+            instr.push_mem(memory(used, self.bits));
+        }
+        if let Some(access) = hint(code.mnemonic()) {
+            instr.mems = Instr::new(0, instr.opcode).mems;
+            instr.push_mem(hinted(&code, access));
+        }
+        instr.categories = categories::of(&code, &instr);
+        Ok(instr)
+    }
+
+    /// Appends the text; false if the bytes are no instruction.
+    pub(crate) fn text(&mut self, pc: u64, bytes: &[u8], out: &mut String) -> bool {
+        let Ok(code) = self.instruction(pc, bytes) else { return false };
+        // iced's formatters cannot move between threads, so they are made where they are used.
+        match self.syntax {
+            Syntax::Att => write(GasFormatter::new(), &code, out),
+            Syntax::Intel => write(IntelFormatter::new(), &code, out),
+        }
+        true
+    }
+
+    fn instruction(&self, pc: u64, bytes: &[u8]) -> Result<Instruction, DecodeError> {
+        let mut decoder = Decoder::with_ip(self.bits, bytes, pc, DecoderOptions::NONE);
+        let code = decoder.decode();
+        match decoder.last_error() {
+            DecoderError::None => Ok(code),
+            DecoderError::NoMoreBytes => Err(DecodeError::Truncated),
+            _ => Err(DecodeError::Invalid),
+        }
+    }
+}
+
+fn write(mut formatter: impl Formatter, code: &Instruction, out: &mut String) {
+    like_objdump(formatter.options_mut());
+    formatter.format(code, out);
+}
+
+/// Numbers as `0x1f`, targets absolute, mnemonics padded.
+fn like_objdump(options: &mut FormatterOptions) {
+    options.set_first_operand_char_index(OPERAND_COLUMN);
+    options.set_hex_prefix("0x");
+    options.set_hex_suffix("");
+    options.set_uppercase_hex(false);
+    options.set_uppercase_keywords(true);
+    options.set_small_hex_numbers_in_decimal(false);
+    options.set_branch_leading_zeros(false);
+    options.set_space_after_operand_separator(false);
+    options.set_rip_relative_addresses(false);
+}
+
+fn class(code: &Instruction) -> Class {
+    match code.code() {
+        Code::Int_imm8 if code.immediate8() == 0x80 => return Class::Syscall,
+        Code::Syscall | Code::Sysenter => return Class::Syscall,
+        _ => {}
+    }
+    match code.flow_control() {
+        FlowControl::Next => Class::Other,
+        FlowControl::UnconditionalBranch => Class::DirectJump,
+        FlowControl::IndirectBranch => Class::IndirectJump,
+        FlowControl::ConditionalBranch => Class::ConditionalJump,
+        FlowControl::XbeginXabortXend if code.mnemonic() == Mnemonic::Xbegin => Class::ConditionalJump,
+        FlowControl::XbeginXabortXend => Class::Other,
+        FlowControl::Return => Class::Return,
+        FlowControl::Call if code.is_call_near() || code.is_call_far() => Class::DirectCall,
+        FlowControl::IndirectCall => Class::IndirectCall,
+        // Calls into a hypervisor come back like a trap.
+        FlowControl::Call | FlowControl::Interrupt | FlowControl::Exception => Class::Trap,
+    }
+}
+
+/// The place in the encoding that a direct branch goes to. Far pointers carry a segment: no flat address.
+fn target(code: &Instruction) -> Option<u64> {
+    match code.op0_kind() {
+        OpKind::NearBranch16 | OpKind::NearBranch32 | OpKind::NearBranch64 if code.op_count() > 0 => {
+            Some(code.near_branch_target())
+        }
+        _ => None,
+    }
+}
+
+/// Whether the access reads, and whether it writes.
+fn directions(access: OpAccess) -> (bool, bool) {
+    match access {
+        OpAccess::None | OpAccess::NoMemAccess => (false, false),
+        OpAccess::Read | OpAccess::CondRead => (true, false),
+        OpAccess::Write | OpAccess::CondWrite => (false, true),
+        OpAccess::ReadWrite | OpAccess::ReadCondWrite => (true, true),
+    }
+}
+
+fn memory(used: &UsedMemory, bits: u32) -> Mem {
+    let access = match directions(used.access()) {
+        (true, true) => Access::ReadWrite,
+        (false, true) => Access::Write,
+        _ => Access::Read,
+    };
+    Mem {
+        segment: meaningful_segment(used.segment(), bits),
+        base: register(used.base()),
+        index: register(used.index()),
+        scale: used.scale() as u8,
+        // The displacement is stored sign-extended in an unsigned integer.
+        disp: used.displacement() as i64,
+        bytes: used.memory_size().size() as u16,
+        access,
+    }
+}
+
+/// In 64-bit code only `fs` and `gs` have a base.
+fn meaningful_segment(segment: Register, bits: u32) -> Option<Reg> {
+    match segment {
+        Register::FS | Register::GS => register(segment),
+        _ if bits == 64 => None,
+        _ => register(segment),
+    }
+}
+
+/// Operations that name a cache line instead of data.
+fn hint(mnemonic: Mnemonic) -> Option<Access> {
+    match mnemonic {
+        Mnemonic::Prefetch
+        | Mnemonic::Prefetchit0
+        | Mnemonic::Prefetchit1
+        | Mnemonic::Prefetchnta
+        | Mnemonic::Prefetcht0
+        | Mnemonic::Prefetcht1
+        | Mnemonic::Prefetcht2
+        | Mnemonic::Prefetchw
+        | Mnemonic::Prefetchwt1 => Some(Access::Prefetch),
+        Mnemonic::Cldemote | Mnemonic::Clflush | Mnemonic::Clflushopt | Mnemonic::Clwb => Some(Access::Flush),
+        _ => None,
+    }
+}
+
+/// The memory operand of a hint, which iced does not count as memory used.
+fn hinted(code: &Instruction, access: Access) -> Mem {
+    let pc_relative = code.is_ip_rel_memory_operand();
+    Mem {
+        segment: meaningful_segment(code.segment_prefix(), 64),
+        base: if pc_relative { None } else { register(code.memory_base()) },
+        index: register(code.memory_index()),
+        scale: code.memory_index_scale() as u8,
+        // For pc-relative operands iced gives the absolute address here.
+        disp: code.memory_displacement64() as i64,
+        bytes: 1,
+        access,
+    }
+}
+
+/// Our number for a register's container.
+fn register(register: Register) -> Option<Reg> {
+    // The numbers of each class are below 32.
+    let number = register.number() as u8;
+    let first = match register {
+        Register::None => return None,
+        r if r.is_gpr() => return Some(Reg(register.full_register().number() as u8)),
+        r if r.is_ip() => return Some(Reg(X86_RIP)),
+        r if r.is_segment_register() => X86_SEG,
+        r if r.is_mm() => X86_MM,
+        r if r.is_vector_register() => X86_VEC,
+        r if r.is_st() => X86_ST,
+        r if r.is_k() => X86_K,
+        r if r.is_cr() => X86_CR,
+        r if r.is_dr() => X86_DR,
+        r if r.is_tr() => X86_TR,
+        r if r.is_bnd() => X86_BND,
+        r if r.is_tmm() => X86_TMM,
+        _ => return None,
+    };
+    Some(Reg(first + number))
+}
