@@ -1,0 +1,300 @@
+//! Small drawings made of characters: bars, series, lanes.
+
+use crate::document::INDENT;
+use crate::grid::GAP;
+use crate::look::{Charset, Ink, Look};
+use crate::value::{columns, count_text, cut, harmless};
+use quipu_model::doc::{Bars, Lanes, Series};
+
+/// Names in front of a drawing are cut to this.
+const MAX_NAME: usize = 28;
+
+/// Words behind a drawing are cut to this.
+const MAX_NOTE: usize = 40;
+
+/// A drawing is never narrower than this, nor wider than the next.
+const MIN_CHART: usize = 16;
+const MAX_CHART: usize = 120;
+
+/// Bars beyond this say nothing more.
+const MAX_BAR: usize = 48;
+
+/// Named shares: name, bar, share, count. The longest bar fills the width.
+pub(crate) fn paint_bars(bars: &Bars, look: &Look, out: &mut String) {
+    let names: Vec<String> = bars.bars.iter().map(|(name, _)| cut(&harmless(name), MAX_NAME)).collect();
+    let counts: Vec<String> = bars.bars.iter().map(|(_, part)| count_text(*part)).collect();
+    let name_width = widest(&names);
+    let count_width = widest(&counts);
+    let share_width = "100.0 %".len();
+    let around = INDENT.len() + name_width + share_width + count_width + 3 * GAP.len();
+    let width = look.width.saturating_sub(around).clamp(MIN_CHART, MAX_BAR);
+    let longest = bars.bars.iter().map(|(_, part)| *part).max().unwrap_or(0).max(1);
+    for ((name, (_, part)), count) in names.iter().zip(&bars.bars).zip(&counts) {
+        let share = *part as f64 / bars.total.max(1) as f64; // One digit behind the point is shown.
+        let bar = bar(*part as f64 / longest as f64, width, look.charset);
+        out.push_str(INDENT);
+        out.push_str(&pad(name, name_width));
+        out.push_str(GAP);
+        look.chart().write(&pad(&bar, width), out);
+        let share = format!("{:.1} %", share * 100.0);
+        out.push_str(&format!("{GAP}{share:>share_width$}{GAP}{count:>count_width$}\n"));
+    }
+}
+
+/// A line for each series: name, drawing, note; then the axis.
+pub(crate) fn paint_series(series: &Series, look: &Look, out: &mut String) {
+    let names: Vec<&str> = series.lines.iter().map(|line| line.name.as_str()).collect();
+    let notes: Vec<&str> = series.lines.iter().map(|line| line.note.as_str()).collect();
+    let frame = Frame::new(&names, &notes, look);
+    let mut drawn = 0;
+    for line in &series.lines {
+        let steps = resample(&line.values, frame.width, f64::max);
+        drawn = drawn.max(steps.len());
+        let top = steps.iter().copied().fold(0.0, f64::max);
+        let text: String = steps.iter().map(|value| level(*value, top, look.charset)).collect();
+        frame.line(&line.name, &text, &line.note, look.chart(), out);
+    }
+    frame.axis(&series.ends, &series.axis, drawn, look, out);
+}
+
+/// A line for each lane, shaded by how busy it is; then the axis.
+pub(crate) fn paint_lanes(lanes: &Lanes, look: &Look, out: &mut String) {
+    let names: Vec<&str> = lanes.lanes.iter().map(|lane| lane.name.as_str()).collect();
+    let notes: Vec<&str> = lanes.lanes.iter().map(|lane| lane.note.as_str()).collect();
+    let frame = Frame::new(&names, &notes, look);
+    let mut drawn = 0;
+    for lane in &lanes.lanes {
+        let busy: Vec<f64> = lane.busy.iter().map(|busy| f64::from(*busy)).collect();
+        let steps = mean(&busy, frame.width);
+        drawn = drawn.max(steps.len());
+        let text: String = steps.iter().map(|busy| shade(*busy, look.charset)).collect();
+        frame.line(&lane.name, &text, &lane.note, look.chart(), out);
+    }
+    if lanes.more > 0 {
+        out.push_str(INDENT);
+        look.label().write(&format!("{} more", count_text(lanes.more)), out);
+        out.push('\n');
+    }
+    frame.axis(&lanes.ends, "", drawn, look, out);
+}
+
+/// Where names, drawings and notes stand.
+struct Frame {
+    name: usize,
+    width: usize,
+}
+
+impl Frame {
+    fn new(names: &[&str], notes: &[&str], look: &Look) -> Frame {
+        let name = names.iter().map(|name| columns(name)).max().unwrap_or(0).min(MAX_NAME);
+        let note = notes.iter().map(|note| columns(note)).max().unwrap_or(0).min(MAX_NOTE);
+        let around = INDENT.len() + name + 2 * GAP.len() + note;
+        Frame { name, width: look.width.saturating_sub(around).clamp(MIN_CHART, MAX_CHART) }
+    }
+
+    fn line(&self, name: &str, drawing: &str, note: &str, ink: Ink, out: &mut String) {
+        out.push_str(INDENT);
+        out.push_str(&pad(&cut(&harmless(name), MAX_NAME), self.name));
+        out.push_str(GAP);
+        if note.is_empty() {
+            ink.write(drawing.trim_end(), out);
+        } else {
+            ink.write(drawing, out);
+            out.push_str(GAP);
+            out.push_str(&cut(&harmless(note), MAX_NOTE));
+        }
+        out.push('\n');
+    }
+
+    /// The first and the last value under the drawing's edges, and the axis's name between them if there is room.
+    fn axis(&self, ends: &(String, String), name: &str, drawn: usize, look: &Look, out: &mut String) {
+        let (first, last, name) = (harmless(&ends.0), harmless(&ends.1), harmless(name));
+        if first.is_empty() && last.is_empty() {
+            return;
+        }
+        let room = drawn.saturating_sub(columns(&first) + columns(&last));
+        let middle = if columns(&name) + 2 <= room { name } else { String::new() };
+        let left = room.max(1).saturating_sub(columns(&middle)) / 2;
+        let right = room.max(1).saturating_sub(columns(&middle)) - left;
+        let text = format!("{first}{}{middle}{}{last}", " ".repeat(left), " ".repeat(right));
+        out.push_str(INDENT);
+        out.extend(std::iter::repeat_n(' ', self.name + GAP.len()));
+        look.label().write(&text, out);
+        out.push('\n');
+    }
+}
+
+fn widest(texts: &[String]) -> usize {
+    texts.iter().map(|text| columns(text)).max().unwrap_or(0)
+}
+
+fn pad(text: &str, width: usize) -> String {
+    format!("{text:<width$}")
+}
+
+/// A bar of `share` of `width`; eighths of a column where the characters allow. Something is never drawn as nothing.
+fn bar(share: f64, width: usize, charset: Charset) -> String {
+    const EIGHTHS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
+    let share = share.clamp(0.0, 1.0);
+    match charset {
+        Charset::Unicode => {
+            let eighths = (share * width as f64 * 8.0).round() as usize; // At most 8 × width.
+            let eighths = if share > 0.0 { eighths.max(1) } else { 0 };
+            let mut text = "█".repeat(eighths / 8);
+            if eighths % 8 > 0 {
+                text.push(EIGHTHS[eighths % 8]);
+            }
+            text
+        }
+        Charset::Ascii => {
+            let whole = (share * width as f64).round() as usize;
+            "#".repeat(if share > 0.0 { whole.max(1) } else { 0 })
+        }
+    }
+}
+
+/// One step of a series: nothing for 0, else one of eight (or six) heights.
+fn level(value: f64, top: f64, charset: Charset) -> char {
+    let levels: &[char] = match charset {
+        Charset::Unicode => &['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'],
+        Charset::Ascii => &['_', '.', '-', '=', '*', '#'],
+    };
+    if value.is_nan() || value <= 0.0 || top <= 0.0 {
+        return ' ';
+    }
+    let height = (value / top * levels.len() as f64).ceil() as usize;
+    levels[height.clamp(1, levels.len()) - 1]
+}
+
+/// One step of a lane: nothing for idle, darker for busier.
+fn shade(busy: f64, charset: Charset) -> char {
+    let shades: [char; 4] = match charset {
+        Charset::Unicode => ['░', '▒', '▓', '█'],
+        Charset::Ascii => ['.', ':', '+', '#'],
+    };
+    if busy.is_nan() || busy <= 0.0 {
+        return ' ';
+    }
+    let depth = (busy * shades.len() as f64).ceil() as usize;
+    shades[depth.clamp(1, shades.len()) - 1]
+}
+
+/// `values` brought to at most `width` steps: several are folded into one, or one is repeated.
+fn resample(values: &[f64], width: usize, fold: impl Fn(f64, f64) -> f64) -> Vec<f64> {
+    if values.len() <= width {
+        let times = width / values.len().max(1);
+        return values.iter().flat_map(|value| std::iter::repeat_n(*value, times)).collect();
+    }
+    (0..width)
+        .filter_map(|step| {
+            let range = step * values.len() / width..(step + 1) * values.len() / width;
+            values.get(range).and_then(|part| part.iter().copied().reduce(&fold))
+        })
+        .collect()
+}
+
+/// As [`resample`], folding by the mean.
+fn mean(values: &[f64], width: usize) -> Vec<f64> {
+    if values.len() <= width {
+        return resample(values, width, f64::max);
+    }
+    (0..width)
+        .map(|step| {
+            let range = step * values.len() / width..(step + 1) * values.len() / width;
+            let part = values.get(range).unwrap_or(&[]);
+            part.iter().sum::<f64>() / part.len().max(1) as f64
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quipu_model::doc::{Lane, SeriesLine};
+
+    const NARROW: Look = Look { width: 40, color: false, charset: Charset::Unicode };
+    const ASCII: Look = Look { width: 40, color: false, charset: Charset::Ascii };
+
+    fn bars() -> Bars {
+        Bars {
+            title: String::new(),
+            total: 100,
+            bars: vec![("move".into(), 50), ("math".into(), 25), ("fp".into(), 0)],
+        }
+    }
+
+    #[test]
+    fn the_longest_bar_fills_the_width() {
+        let mut out = String::new();
+        paint_bars(&bars(), &NARROW, &mut out);
+        let full = "█".repeat(19);
+        let half = format!("{}▌", "█".repeat(9));
+        assert_eq!(
+            out,
+            format!(
+                "  move  {full}   50.0 %  50\n  math  {half}{:9}   25.0 %  25\n  fp    {:19}    0.0 %   0\n",
+                "", ""
+            )
+        );
+    }
+
+    #[test]
+    fn ascii_bars_use_hashes() {
+        let mut out = String::new();
+        paint_bars(&bars(), &ASCII, &mut out);
+        assert!(out.is_ascii());
+        assert!(out.starts_with(&format!("  move  {}   50.0 %  50\n", "#".repeat(19))), "{out}");
+    }
+
+    #[test]
+    fn a_series_shows_its_highest_values_and_its_axis() {
+        let series = Series {
+            title: String::new(),
+            axis: "instrs".into(),
+            ends: ("0".into(), "64".into()),
+            lines: vec![SeriesLine {
+                name: "lines".into(),
+                values: (0..64).map(f64::from).collect(),
+                note: "max 63".into(),
+            }],
+        };
+        let mut out = String::new();
+        paint_series(&series, &NARROW, &mut out);
+        assert_eq!(out, "  lines  ▁▁▁▂▂▂▃▃▄▄▄▅▅▅▆▆▆▇▇▇███  max 63\n         0       instrs       64\n");
+    }
+
+    #[test]
+    fn lanes_are_darker_where_busier() {
+        let lanes = Lanes {
+            title: String::new(),
+            ends: ("0 s".into(), "1 s".into()),
+            lanes: vec![Lane { name: "T1".into(), busy: vec![0.0, 0.2, 0.5, 0.7, 1.0], note: String::new() }],
+            more: 2,
+        };
+        let mut out = String::new();
+        paint_lanes(&lanes, &NARROW, &mut out);
+        assert_eq!(
+            out,
+            format!(
+                "  T1  {}{}{}{}{}\n  2 more\n      0 s{:24}1 s\n",
+                " ".repeat(6),
+                "░".repeat(6),
+                "▒".repeat(6),
+                "▓".repeat(6),
+                "█".repeat(6),
+                ""
+            )
+        );
+    }
+
+    #[test]
+    fn nothing_to_draw_draws_nothing() {
+        for look in [NARROW, ASCII] {
+            let mut out = String::new();
+            paint_series(&Series::default(), &look, &mut out);
+            paint_lanes(&Lanes::default(), &look, &mut out);
+            paint_bars(&Bars::default(), &look, &mut out);
+            assert_eq!(out, "");
+        }
+    }
+}

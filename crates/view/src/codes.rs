@@ -1,0 +1,58 @@
+//! The text of instructions, made once for each distinct one.
+
+use quipu_isa::Decoder;
+use quipu_model::{Code, CodeTable};
+use std::collections::HashMap;
+use std::ops::Range;
+
+/// Rendered instructions. Threads of one program run the same code, so texts are shared between shards; only a list
+/// of numbers is kept for each shard.
+#[derive(Debug, Default)]
+pub(crate) struct CodeTexts {
+    decoder: Option<Decoder>,
+    known: HashMap<Code, u32>,
+    texts: Vec<Range<usize>>,
+    arena: Vec<u8>,
+    shards: HashMap<u32, Vec<u32>>,
+    scratch: String,
+}
+
+impl CodeTexts {
+    /// Texts by `decoder`; without one, instructions have bytes and no text.
+    pub(crate) fn new(decoder: Option<Decoder>) -> CodeTexts {
+        CodeTexts { decoder, ..CodeTexts::default() }
+    }
+
+    /// Renders the instructions of a shard that are new since the last call. `render` writes an encoding and its
+    /// text, if there is a decoder, the way the output wants them.
+    pub(crate) fn learn(
+        &mut self,
+        shard: u32,
+        codes: &CodeTable,
+        render: impl Fn(&[u8], Option<&str>, &mut Vec<u8>),
+    ) {
+        let ids = self.shards.entry(shard).or_default();
+        let known = ids.len().min(codes.len());
+        for code in &codes.as_slice()[known..] {
+            let next = self.texts.len() as u32; // No more than the readers' indexes, which are of this type.
+            let id = *self.known.entry(*code).or_insert(next);
+            if id == next {
+                let text = self.decoder.as_mut().map(|decoder| {
+                    self.scratch.clear();
+                    decoder.text(code.pc, code.bytes(), &mut self.scratch);
+                    self.scratch.trim_end()
+                });
+                let start = self.arena.len();
+                render(code.bytes(), text, &mut self.arena);
+                self.texts.push(start..self.arena.len());
+            }
+            ids.push(id);
+        }
+    }
+
+    /// What was rendered for the instruction with number `index` of `shard`.
+    pub(crate) fn get(&self, shard: u32, index: u32) -> Option<&[u8]> {
+        let id = *self.shards.get(&shard)?.get(index as usize)?;
+        self.arena.get(self.texts.get(id as usize)?.clone())
+    }
+}

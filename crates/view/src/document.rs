@@ -1,0 +1,182 @@
+//! Painting a document from top to bottom; tables are in `grid`, drawings in `chart`.
+
+use crate::chart;
+use crate::grid::{self, Slot};
+use crate::look::Look;
+use crate::value::{cell_text, columns, harmless, is_number};
+use quipu_model::doc::{Block, Cell, Document};
+
+/// What every line of a block begins with.
+pub(crate) const INDENT: &str = "  ";
+
+/// Facts that are mere numbers stand side by side once there are this many of them.
+const PACK_FROM: usize = 6;
+
+/// Appends `document` to `out`: the title, then the blocks, indented. Ends with a newline; documents are best kept
+/// apart by an empty line.
+///
+/// ```
+/// use quipu_model::doc::{Block, Cell, Document};
+/// use quipu_view::{Look, paint};
+///
+/// let counts = Block::Facts(vec![("loads".into(), vec![Cell::Count(1234), Cell::Share(0.25)])]);
+/// let mut out = String::new();
+/// paint(&Document::new("Counts").with(counts), &Look::page(80), &mut out);
+/// assert_eq!(out, "Counts\n  loads  1,234  25.0 %\n");
+/// ```
+pub fn paint(document: &Document, look: &Look, out: &mut String) {
+    if !document.title.is_empty() {
+        look.heading().write(&harmless(&document.title), out);
+        out.push('\n');
+    }
+    for (i, block) in document.blocks.iter().enumerate() {
+        if i > 0 && !title_of(block).is_empty() {
+            out.push('\n');
+        }
+        paint_block(block, look, out);
+    }
+}
+
+fn title_of(block: &Block) -> &str {
+    match block {
+        Block::Note(_) | Block::Facts(_) => "",
+        Block::Grid(grid) => &grid.title,
+        Block::Bars(bars) => &bars.title,
+        Block::Series(series) => &series.title,
+        Block::Lanes(lanes) => &lanes.title,
+    }
+}
+
+fn paint_block(block: &Block, look: &Look, out: &mut String) {
+    let title = title_of(block);
+    if !title.is_empty() {
+        out.push_str(INDENT);
+        look.heading().write(&harmless(title), out);
+        out.push('\n');
+    }
+    match block {
+        Block::Note(text) => wrap(text, look, out),
+        Block::Facts(facts) => paint_facts(facts, look, out),
+        Block::Grid(grid) => grid::paint_grid(grid, look, out),
+        Block::Bars(bars) => chart::paint_bars(bars, look, out),
+        Block::Series(series) => chart::paint_series(series, look, out),
+        Block::Lanes(lanes) => chart::paint_lanes(lanes, look, out),
+    }
+}
+
+/// A sentence, broken between words.
+fn wrap(text: &str, look: &Look, out: &mut String) {
+    let mut used = 0;
+    for word in harmless(text).split_whitespace() {
+        let width = columns(word);
+        if used == 0 {
+            out.push_str(INDENT);
+            used = INDENT.len() + width;
+        } else if used + 1 + width > look.width {
+            out.push('\n');
+            out.push_str(INDENT);
+            used = INDENT.len() + width;
+        } else {
+            out.push(' ');
+            used += 1 + width;
+        }
+        out.push_str(word);
+    }
+    out.push('\n');
+}
+
+/// Labels with values. A long list of mere numbers is folded into two or three lists side by side.
+fn paint_facts(facts: &[(String, Vec<Cell>)], look: &Look, out: &mut String) {
+    let mere_numbers = facts.iter().all(|(_, cells)| matches!(cells.as_slice(), [cell] if is_number(cell)));
+    let n_lists = if mere_numbers { lists_that_fit(facts, look) } else { 1 };
+    let n_lines = facts.len().div_ceil(n_lists);
+    let mut lines = Vec::with_capacity(n_lines);
+    for line in 0..n_lines {
+        let mut slots = Vec::new();
+        for (label, cells) in facts.iter().skip(line).step_by(n_lines.max(1)) {
+            slots.push(Slot { text: harmless(label), right: false, ink: Some(look.label()) });
+            slots.extend(cells.iter().map(|cell| Slot::of(cell, look)));
+        }
+        lines.push(slots);
+    }
+    grid::write_lines(lines, look, out);
+}
+
+fn lists_that_fit(facts: &[(String, Vec<Cell>)], look: &Look) -> usize {
+    if facts.len() < PACK_FROM {
+        return 1;
+    }
+    let label = facts.iter().map(|(label, _)| columns(label)).max().unwrap_or(0);
+    let value = facts.iter().flat_map(|(_, cells)| cells).map(|cell| columns(&cell_text(cell))).max();
+    let list = label + value.unwrap_or(0) + 2 * grid::GAP.len();
+    (look.width.saturating_sub(INDENT.len()) / list.max(1)).clamp(1, 3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quipu_model::doc::Grid;
+
+    fn check(document: &Document, look: &Look, expected: &str) {
+        let mut out = String::new();
+        paint(document, look, &mut out);
+        assert_eq!(out, expected);
+    }
+
+    #[test]
+    fn facts_line_up() {
+        let facts = Block::Facts(vec![
+            ("format".into(), vec!["drmemtrace".into(), "version 7".into()]),
+            ("size".into(), vec![Cell::Bytes(65536), "on disk".into()]),
+        ]);
+        check(
+            &Document::new("Trace").with(facts),
+            &Look::page(80),
+            "Trace\n  format  drmemtrace  version 7\n  size      64.0 KiB  on disk\n",
+        );
+    }
+
+    #[test]
+    fn many_mere_numbers_stand_side_by_side() {
+        let facts = (0..7).map(|i| (format!("name{i}"), vec![Cell::Count(10u64.pow(i))])).collect();
+        check(
+            &Document::new("").with(Block::Facts(facts)),
+            &Look::page(50),
+            concat!(
+                "  name0      1  name4     10,000\n",
+                "  name1     10  name5    100,000\n",
+                "  name2    100  name6  1,000,000\n",
+                "  name3  1,000\n",
+            ),
+        );
+    }
+
+    #[test]
+    fn a_titled_block_stands_apart_from_the_one_before() {
+        let grid = Grid { title: "Second".into(), head: vec!["n".into()], rows: vec![], more: 0 };
+        check(
+            &Document::new("D").with(Block::Note("first".into())).with(Block::Grid(grid)),
+            &Look::page(80),
+            "D\n  first\n\n  Second\n  n\n",
+        );
+    }
+
+    #[test]
+    fn a_long_sentence_breaks_between_words() {
+        check(
+            &Document::new("").with(Block::Note("aaaa ".repeat(12))),
+            &Look::page(40),
+            "  aaaa aaaa aaaa aaaa aaaa aaaa aaaa\n  aaaa aaaa aaaa aaaa aaaa\n",
+        );
+    }
+
+    #[test]
+    fn colour_wraps_titles_and_labels_only() {
+        let facts = Block::Facts(vec![("a".into(), vec![Cell::Count(1)])]);
+        check(
+            &Document::new("T").with(facts),
+            &Look { color: true, ..Look::page(80) },
+            "\x1b[1mT\x1b[0m\n  \x1b[2ma\x1b[0m  1\n",
+        );
+    }
+}

@@ -1,0 +1,231 @@
+//! Choosing rows by what their columns say.
+//!
+//! The columns are found by name: `tid`, `pc`, `addr` with `size`, `time`, and every column of names for kinds.
+
+use quipu_model::{Column, ColumnType, Error, Result, Rows, TableSchema};
+use std::ops::RangeInclusive;
+
+/// Which rows are wanted. What is empty or `None` asks for nothing; all that is given must hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RowFilter {
+    /// Rows of these threads.
+    pub threads: Vec<u64>,
+    /// Rows with one of these names in a column of names. A name stands for the family that it begins, too: `instr`
+    /// for `instr-direct-jump`.
+    pub kinds: Vec<String>,
+    /// Rows of instructions at these addresses.
+    pub pc: Option<RangeInclusive<u64>>,
+    /// Rows that touch at least one of these addresses.
+    pub addr: Option<RangeInclusive<u64>>,
+    /// Rows between these readings of the clock.
+    pub time: Option<RangeInclusive<u64>>,
+}
+
+impl RowFilter {
+    /// True if every row passes.
+    pub fn is_empty(&self) -> bool {
+        *self == RowFilter::default()
+    }
+}
+
+/// A filter made ready for one table.
+#[derive(Debug)]
+pub struct Chosen {
+    tests: Vec<(usize, Test)>,
+    kinds: Vec<(usize, Vec<bool>)>,
+}
+
+#[derive(Debug)]
+enum Test {
+    OneOf(Vec<u64>),
+    Within(RangeInclusive<u64>),
+    /// The value is the first address touched; the column with the count of bytes follows.
+    Touches(RangeInclusive<u64>, Option<usize>),
+}
+
+impl Chosen {
+    /// Finds the columns.
+    ///
+    /// # Errors
+    /// `Usage` if the table lacks a column that the filter asks about, or no column knows a kind.
+    pub fn new(filter: &RowFilter, schema: &TableSchema) -> Result<Chosen> {
+        let column = |name: &str| {
+            schema.position(name).ok_or_else(|| {
+                Error::usage(format!("rows of table `{}` cannot be chosen by `{name}`", schema.name))
+            })
+        };
+        let mut tests = Vec::new();
+        if !filter.threads.is_empty() {
+            tests.push((column("tid")?, Test::OneOf(filter.threads.clone())));
+        }
+        if let Some(range) = &filter.pc {
+            tests.push((column("pc")?, Test::Within(range.clone())));
+        }
+        if let Some(range) = &filter.addr {
+            tests.push((column("addr")?, Test::Touches(range.clone(), schema.position("size"))));
+        }
+        if let Some(range) = &filter.time {
+            tests.push((column("time")?, Test::Within(range.clone())));
+        }
+        Ok(Chosen { tests, kinds: kinds(&filter.kinds, schema)? })
+    }
+
+    /// Replaces `out` by the numbers of the rows that pass, ascending.
+    pub fn choose(&self, rows: &Rows, out: &mut Vec<u32>) {
+        out.clear();
+        out.extend(0..rows.len() as u32); // A batch has some thousand rows.
+        for (position, test) in &self.tests {
+            let Some(column) = rows.columns.get(*position) else { continue };
+            match test {
+                Test::OneOf(values) => out.retain(|&row| values.contains(&column.get(row as usize))),
+                Test::Within(range) => out.retain(|&row| range.contains(&column.get(row as usize))),
+                Test::Touches(range, size) => {
+                    let size = size.and_then(|position| rows.columns.get(position));
+                    out.retain(|&row| touches(range, column.get(row as usize), bytes(size, row)));
+                }
+            }
+        }
+        if !self.kinds.is_empty() {
+            out.retain(|&row| {
+                self.kinds.iter().any(|(position, wanted)| {
+                    let value = rows.columns.get(*position).map(|column| column.get(row as usize));
+                    value.is_some_and(|value| wanted.get(value as usize) == Some(&true))
+                })
+            });
+        }
+    }
+}
+
+/// Which names of which columns the words stand for.
+fn kinds(words: &[String], schema: &TableSchema) -> Result<Vec<(usize, Vec<bool>)>> {
+    if words.is_empty() {
+        return Ok(Vec::new());
+    }
+    let named = || {
+        schema.columns.iter().enumerate().filter_map(|(position, column)| match column.kind {
+            ColumnType::Name(names) => Some((position, names)),
+            _ => None,
+        })
+    };
+    for word in words {
+        if !named().any(|(_, names)| names.iter().any(|name| stands_for(word, name))) {
+            let mut known: Vec<&str> = named().flat_map(|(_, names)| names).copied().collect();
+            known.retain(|name| !name.is_empty());
+            return Err(Error::usage(format!("no kind of record is called `{word}`"))
+                .hint(format!("kinds: {}", known.join(", "))));
+        }
+    }
+    let wanted = |names: &[&str]| -> Vec<bool> {
+        names.iter().map(|name| words.iter().any(|word| stands_for(word, name))).collect()
+    };
+    Ok(named().map(|(position, names)| (position, wanted(names))).collect())
+}
+
+/// True if `word` is `name`, or the family that `name` belongs to.
+fn stands_for(word: &str, name: &str) -> bool {
+    !word.is_empty()
+        && name.strip_prefix(word).is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', '_']))
+}
+
+fn bytes(size: Option<&Column>, row: u32) -> u64 {
+    size.map_or(1, |column| column.get(row as usize))
+}
+
+/// True if an access of `size` bytes at `addr` has a byte in `range`; one of no bytes counts as one byte.
+fn touches(range: &RangeInclusive<u64>, addr: u64, size: u64) -> bool {
+    let last = addr.saturating_add(size.saturating_sub(1));
+    addr <= *range.end() && last >= *range.start()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quipu_model::ColumnSchema;
+    use quipu_model::table::Width;
+
+    static DEMO: TableSchema = TableSchema {
+        name: "demo",
+        derived: true,
+        columns: &[
+            column("tid", ColumnType::Count),
+            column("type", ColumnType::Name(&["read", "write", "instr", "instr-jump", "marker"])),
+            column("size", ColumnType::Count),
+            column("addr", ColumnType::Hex),
+            column("pc", ColumnType::Hex),
+            column("marker", ColumnType::Name(&["timestamp", "cpu-id"])),
+        ],
+        doc: "",
+    };
+
+    const fn column(name: &'static str, kind: ColumnType) -> ColumnSchema {
+        ColumnSchema { name, width: Width::U64, kind, doc: "" }
+    }
+
+    const NONE: u64 = u64::MAX;
+
+    fn check(filter: RowFilter, expected: &[u32]) {
+        let mut rows = Rows::new(&DEMO);
+        for values in [
+            [7, 2, 4, 0, 0x1000, NONE],
+            [7, 0, 8, 0x8000, 0x1000, NONE],
+            [7, 3, 2, 0, 0x1004, NONE],
+            [8, 1, 16, 0x7ffc, 0x2000, NONE],
+            [8, 4, 0, 0, 0, 0],
+            [8, 4, 0, 0, 0, 1],
+        ] {
+            for (column, value) in rows.columns.iter_mut().zip(values) {
+                column.push(value).unwrap();
+            }
+        }
+        let mut out = vec![99];
+        Chosen::new(&filter, &DEMO).unwrap().choose(&rows, &mut out);
+        assert_eq!(out, expected);
+    }
+
+    fn kinds(words: &[&str]) -> RowFilter {
+        RowFilter { kinds: words.iter().map(|word| (*word).to_owned()).collect(), ..RowFilter::default() }
+    }
+
+    #[test]
+    fn an_empty_filter_keeps_all_rows() {
+        check(RowFilter::default(), &[0, 1, 2, 3, 4, 5]);
+    }
+
+    #[test]
+    fn a_kind_stands_for_its_family() {
+        check(kinds(&["instr"]), &[0, 2]);
+        check(kinds(&["instr-jump"]), &[2]);
+        check(kinds(&["read", "write"]), &[1, 3]);
+    }
+
+    #[test]
+    fn a_kind_may_name_a_marker() {
+        check(kinds(&["marker"]), &[4, 5]);
+        check(kinds(&["timestamp", "read"]), &[1, 4]);
+    }
+
+    #[test]
+    fn all_conditions_must_hold() {
+        check(RowFilter { threads: vec![7], pc: Some(0x1000..=0x1003), ..kinds(&["read"]) }, &[1]);
+        check(RowFilter { threads: vec![9], ..RowFilter::default() }, &[]);
+    }
+
+    #[test]
+    fn an_access_that_reaches_into_the_range_counts() {
+        check(RowFilter { addr: Some(0x8000..=0x8000), ..RowFilter::default() }, &[1, 3]);
+        check(RowFilter { addr: Some(0x800c..=0x9000), ..RowFilter::default() }, &[]);
+    }
+
+    #[test]
+    fn an_unknown_kind_is_an_error_that_lists_the_known_ones() {
+        let error = Chosen::new(&kinds(&["jump"]), &DEMO).unwrap_err();
+        assert_eq!(error.message(), "no kind of record is called `jump`");
+        assert_eq!(error.advice(), Some("kinds: read, write, instr, instr-jump, marker, timestamp, cpu-id"));
+    }
+
+    #[test]
+    fn a_table_without_the_column_is_an_error() {
+        let error = Chosen::new(&RowFilter { time: Some(0..=1), ..RowFilter::default() }, &DEMO).unwrap_err();
+        assert_eq!(error.message(), "rows of table `demo` cannot be chosen by `time`");
+    }
+}

@@ -1,0 +1,25 @@
+//! How rows and results look.
+//!
+//! [`paint`] draws a [`Document`](quipu_model::doc::Document) on a terminal or a page of plain text. [`RowLines`] writes
+//! rows of any table as JSON lines or CSV, [`RowFilter`] chooses rows by columns that the schema names, and
+//! [`Progress`] draws one line on standard error while a long read runs.
+//!
+//! Nothing here knows a format or an analysis: schemas and documents say all there is to know. Nothing here reads a
+//! trace or writes a file either: text goes into buffers that the caller owns and reuses.
+
+mod chart;
+mod codes;
+mod document;
+mod filter;
+mod grid;
+mod lines;
+mod look;
+mod progress;
+mod value;
+
+pub use document::paint;
+pub use filter::{Chosen, RowFilter};
+pub use lines::{LineForm, RowLines};
+pub use look::{Charset, Look};
+pub use progress::{Progress, progress_text};
+pub use value::{bytes_text, count_text, ticks_text};

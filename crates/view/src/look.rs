@@ -1,0 +1,114 @@
+//! What the surface can show: its width, its colours, its characters.
+
+use anstyle::{AnsiColor, Style};
+
+/// The width used where nobody says otherwise, in columns.
+pub const DEFAULT_WIDTH: usize = 100;
+
+/// Less than this is treated as this: nothing useful fits.
+const MIN_WIDTH: usize = 40;
+
+/// What the surface that a document is painted on can show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// Columns of the surface.
+    pub width: usize,
+    /// Whether colour sequences are written.
+    pub color: bool,
+    /// Which characters charts are drawn with.
+    pub charset: Charset,
+}
+
+/// Which characters charts are drawn with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Charset {
+    /// Block elements, `▁▂▃▄▅▆▇█`.
+    Unicode,
+    /// Seven-bit characters only.
+    Ascii,
+}
+
+impl Look {
+    /// A page without colours, `width` columns wide.
+    pub fn page(width: usize) -> Look {
+        Look { width: width.max(MIN_WIDTH), color: false, charset: Charset::Unicode }
+    }
+
+    /// The terminal that standard output is connected to, or a page of 100 columns. The environment's locale and
+    /// terminal type decide about characters; the caller, who knows what the user said, decides about colour.
+    pub fn stdout(color: bool) -> Look {
+        let width = terminal_size::terminal_size().map_or(DEFAULT_WIDTH, |(width, _)| usize::from(width.0));
+        Look { color, charset: Charset::from_env(|name| std::env::var(name).ok()), ..Look::page(width) }
+    }
+
+    pub(crate) fn heading(&self) -> Ink {
+        self.ink(Style::new().bold())
+    }
+
+    pub(crate) fn label(&self) -> Ink {
+        self.ink(Style::new().dimmed())
+    }
+
+    pub(crate) fn code(&self) -> Ink {
+        self.ink(AnsiColor::Green.on_default())
+    }
+
+    pub(crate) fn chart(&self) -> Ink {
+        self.ink(AnsiColor::Cyan.on_default())
+    }
+
+    fn ink(&self, style: Style) -> Ink {
+        Ink(if self.color { style } else { Style::new() })
+    }
+}
+
+impl Charset {
+    /// ASCII for terminals and locales that say they have nothing better; Unicode otherwise.
+    fn from_env(var: impl Fn(&str) -> Option<String>) -> Charset {
+        let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
+            .iter()
+            .find_map(|name| var(name).filter(|value| !value.is_empty()))
+            .map(|value| value.to_ascii_uppercase());
+        let seven_bit = matches!(locale.as_deref(), Some("C" | "POSIX"));
+        let dumb = var("TERM").as_deref() == Some("dumb");
+        if seven_bit || dumb { Charset::Ascii } else { Charset::Unicode }
+    }
+}
+
+/// One way of writing text: appends it with what switches its style on and off.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ink(Style);
+
+impl Ink {
+    pub(crate) fn write(self, text: &str, out: &mut String) {
+        out.push_str(&self.0.render().to_string());
+        out.push_str(text);
+        out.push_str(&self.0.render_reset().to_string());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_seven_bit_locale_or_a_dumb_terminal_gives_ascii() {
+        let env = |pairs: &'static [(&str, &str)]| {
+            Charset::from_env(move |name| {
+                pairs.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+            })
+        };
+        assert_eq!(env(&[]), Charset::Unicode);
+        assert_eq!(env(&[("LANG", "de_DE.UTF-8"), ("TERM", "xterm")]), Charset::Unicode);
+        assert_eq!(env(&[("LC_ALL", "C"), ("LANG", "de_DE.UTF-8")]), Charset::Ascii);
+        assert_eq!(env(&[("LC_ALL", "C.UTF-8")]), Charset::Unicode);
+        assert_eq!(env(&[("TERM", "dumb")]), Charset::Ascii);
+    }
+
+    #[test]
+    fn without_colour_ink_leaves_no_trace() {
+        let mut out = String::new();
+        Look::page(80).heading().write("plain", &mut out);
+        assert_eq!(out, "plain");
+    }
+}

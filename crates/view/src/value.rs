@@ -1,0 +1,179 @@
+//! One value as people read it: separators, units, hex.
+
+use crate::look::{Ink, Look};
+use quipu_model::doc::Cell;
+use std::fmt::Write as _;
+
+/// A count with a comma after every three digits: `1,234,567`.
+pub fn count_text(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A count of bytes with a binary unit and three significant digits: `4.11 MiB`.
+pub fn bytes_text(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    let mut scaled = bytes as f64 / 1024.0; // Three digits are shown: the loss does not.
+    let mut unit = 0;
+    // 1023.5 would print as 1024 of this unit.
+    while scaled >= 1023.5 && unit + 1 < UNITS.len() {
+        scaled /= 1024.0;
+        unit += 1;
+    }
+    format!("{} {}", three_digits(scaled), UNITS[unit])
+}
+
+/// A span of time, given in ticks of which there are `per_second`, in the largest unit that fits: `1.52 s`.
+pub fn ticks_text(ticks: u64, per_second: u64) -> String {
+    let seconds = ticks as f64 / per_second.max(1) as f64; // Three digits are shown.
+    if seconds >= 3600.0 {
+        let minutes = (seconds / 60.0).floor() as u64;
+        format!("{} h {:02} min", count_text(minutes / 60), minutes % 60)
+    } else if seconds >= 60.0 {
+        let whole = seconds.floor() as u64;
+        format!("{} min {:02} s", whole / 60, whole % 60)
+    } else if seconds >= 1.0 || ticks == 0 {
+        format!("{} s", three_digits(seconds))
+    } else if seconds >= 1e-3 {
+        format!("{} ms", three_digits(seconds * 1e3))
+    } else if seconds >= 1e-6 {
+        format!("{} µs", three_digits(seconds * 1e6))
+    } else {
+        format!("{} ns", three_digits(seconds * 1e9))
+    }
+}
+
+/// Three significant digits, without a useless fraction.
+fn three_digits(value: f64) -> String {
+    if value == 0.0 {
+        "0".to_owned()
+    } else if value < 9.995 {
+        format!("{value:.2}")
+    } else if value < 99.95 {
+        format!("{value:.1}")
+    } else {
+        format!("{value:.0}")
+    }
+}
+
+/// A cell as text. Words come out of traces: control characters in them are written as escapes, so that a trace
+/// cannot send commands to the terminal.
+pub(crate) fn cell_text(cell: &Cell) -> String {
+    match cell {
+        Cell::Empty => String::new(),
+        Cell::Text(text) | Cell::Code(text) => harmless(text),
+        Cell::Count(count) => count_text(*count),
+        Cell::Bytes(bytes) => bytes_text(*bytes),
+        Cell::Addr(addr) => format!("{addr:#x}"),
+        Cell::Share(share) => format!("{:.1} %", share * 100.0),
+        Cell::Real(value, digits) => format!("{value:.*}", usize::from(*digits)),
+        Cell::Micros(micros) => ticks_text(*micros, 1_000_000),
+    }
+}
+
+/// True for values that line up at their right end.
+pub(crate) fn is_number(cell: &Cell) -> bool {
+    !matches!(cell, Cell::Empty | Cell::Text(_) | Cell::Code(_))
+}
+
+/// How a cell's text is coloured, if at all.
+pub(crate) fn cell_ink(cell: &Cell, look: &Look) -> Option<Ink> {
+    matches!(cell, Cell::Code(_)).then(|| look.code())
+}
+
+/// The text with control characters as escapes.
+pub(crate) fn harmless(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() {
+            let _ = write!(out, "\\x{:02x}", u32::from(c)); // Writing to a string cannot fail.
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+/// How many columns a text takes; every character counts as one.
+pub(crate) fn columns(text: &str) -> usize {
+    text.chars().count()
+}
+
+/// The text cut to `width` columns, with a sign that something is missing.
+pub(crate) fn cut(text: &str, width: usize) -> String {
+    if columns(text) <= width {
+        return text.to_owned();
+    }
+    let mut short: String = text.chars().take(width.saturating_sub(1)).collect();
+    short.push('…');
+    short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_have_a_comma_after_every_three_digits() {
+        for (count, text) in [
+            (0, "0"),
+            (999, "999"),
+            (1000, "1,000"),
+            (1234567, "1,234,567"),
+            (u64::MAX, "18,446,744,073,709,551,615"),
+        ] {
+            assert_eq!(count_text(count), text);
+        }
+    }
+
+    #[test]
+    fn bytes_have_three_digits_and_a_unit_that_fits() {
+        for (bytes, text) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1.00 KiB"),
+            (65536, "64.0 KiB"),
+            (1_048_000, "1023 KiB"),
+            (1_048_500, "1.00 MiB"),
+            (u64::MAX, "16.0 EiB"),
+        ] {
+            assert_eq!(bytes_text(bytes), text);
+        }
+    }
+
+    #[test]
+    fn times_have_the_largest_unit_that_fits() {
+        for (micros, text) in [
+            (0, "0 s"),
+            (7, "7.00 µs"),
+            (1500, "1.50 ms"),
+            (2_000_000, "2.00 s"),
+            (61_000_000, "1 min 01 s"),
+            (7_500_000_000, "2 h 05 min"),
+        ] {
+            assert_eq!(ticks_text(micros, 1_000_000), text);
+        }
+        assert_eq!(ticks_text(3, 1_000_000_000), "3.00 ns");
+    }
+
+    #[test]
+    fn a_trace_cannot_send_commands_to_the_terminal() {
+        assert_eq!(cell_text(&Cell::Text("a\x1b[2Jb\n".into())), "a\\x1b[2Jb\\x0a");
+    }
+
+    #[test]
+    fn cut_text_says_so() {
+        assert_eq!(cut("abcdef", 6), "abcdef");
+        assert_eq!(cut("abcdefg", 6), "abcde…");
+    }
+}
