@@ -2,7 +2,7 @@
 //!
 //! The columns are found by name: `tid`, `pc`, `addr` with `size`, `time`, and every column of names for kinds.
 
-use quipu_model::{Column, ColumnType, Error, Result, Rows, TableSchema};
+use quipu_model::{Column, ColumnType, Error, Family, Result, Rows, TableSchema};
 use std::ops::RangeInclusive;
 
 /// Which rows are wanted. What is empty or `None` asks for nothing; all that is given must hold.
@@ -10,8 +10,7 @@ use std::ops::RangeInclusive;
 pub struct RowFilter {
     /// Rows of these threads.
     pub threads: Vec<u64>,
-    /// Rows with one of these names in a column of names. A name stands for the family that it begins, too: `instr`
-    /// for `instr-direct-jump`.
+    /// Rows with one of these names in a column of names, or of one of these families.
     pub kinds: Vec<String>,
     /// Rows of instructions at these addresses.
     pub pc: Option<RangeInclusive<u64>>,
@@ -44,11 +43,12 @@ enum Test {
 }
 
 impl Chosen {
-    /// Finds the columns.
+    /// Finds the columns. `families` are words for several kinds, as [`Trace::families`](quipu_model::Trace::families)
+    /// has them.
     ///
     /// # Errors
     /// `Usage` if the table lacks a column that the filter asks about, or no column knows a kind.
-    pub fn new(filter: &RowFilter, schema: &TableSchema) -> Result<Chosen> {
+    pub fn new(filter: &RowFilter, schema: &TableSchema, families: &[Family]) -> Result<Chosen> {
         let column = |name: &str| {
             schema.position(name).ok_or_else(|| {
                 Error::usage(format!("rows of table `{}` cannot be chosen by `{name}`", schema.name))
@@ -67,7 +67,7 @@ impl Chosen {
         if let Some(range) = &filter.time {
             tests.push((column("time")?, Test::Within(range.clone())));
         }
-        Ok(Chosen { tests, kinds: kinds(&filter.kinds, schema)? })
+        Ok(Chosen { tests, kinds: kinds(&filter.kinds, schema, families)? })
     }
 
     /// Replaces `out` by the numbers of the rows that pass, ascending.
@@ -97,7 +97,7 @@ impl Chosen {
 }
 
 /// Which names of which columns the words stand for.
-fn kinds(words: &[String], schema: &TableSchema) -> Result<Vec<(usize, Vec<bool>)>> {
+fn kinds(words: &[String], schema: &TableSchema, families: &[Family]) -> Result<Vec<(usize, Vec<bool>)>> {
     if words.is_empty() {
         return Ok(Vec::new());
     }
@@ -107,24 +107,22 @@ fn kinds(words: &[String], schema: &TableSchema) -> Result<Vec<(usize, Vec<bool>
             _ => None,
         })
     };
+    let mut wanted: Vec<&str> = Vec::new();
     for word in words {
-        if !named().any(|(_, names)| names.iter().any(|name| stands_for(word, name))) {
-            let mut known: Vec<&str> = named().flat_map(|(_, names)| names).copied().collect();
-            known.retain(|name| !name.is_empty());
+        if let Some(family) = families.iter().find(|family| family.word == word) {
+            wanted.extend(family.names);
+        } else if named().any(|(_, names)| names.contains(&word.as_str())) {
+            wanted.push(word);
+        } else {
+            let families = families.iter().map(|family| family.word);
+            let names = named().flat_map(|(_, names)| names).copied().filter(|name| !name.is_empty());
+            let known: Vec<&str> = families.chain(names).collect();
             return Err(Error::usage(format!("no kind of record is called `{word}`"))
                 .hint(format!("kinds: {}", known.join(", "))));
         }
     }
-    let wanted = |names: &[&str]| -> Vec<bool> {
-        names.iter().map(|name| words.iter().any(|word| stands_for(word, name))).collect()
-    };
-    Ok(named().map(|(position, names)| (position, wanted(names))).collect())
-}
-
-/// True if `word` is `name`, or the family that `name` belongs to.
-fn stands_for(word: &str, name: &str) -> bool {
-    !word.is_empty()
-        && name.strip_prefix(word).is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', '_']))
+    let chosen = |names: &[&str]| names.iter().map(|name| wanted.contains(name)).collect();
+    Ok(named().map(|(position, names)| (position, chosen(names))).collect())
 }
 
 fn bytes(size: Option<&Column>, row: u32) -> u64 {
@@ -148,7 +146,7 @@ mod tests {
         derived: true,
         columns: &[
             column("tid", ColumnType::Count),
-            column("type", ColumnType::Name(&["read", "write", "instr", "instr-jump", "marker"])),
+            column("type", ColumnType::Name(&["read", "write", "instr", "jump", "marker"])),
             column("size", ColumnType::Count),
             column("addr", ColumnType::Hex),
             column("pc", ColumnType::Hex),
@@ -162,6 +160,7 @@ mod tests {
     }
 
     const NONE: u64 = u64::MAX;
+    const FAMILIES: &[Family] = &[Family { word: "code", names: &["instr", "jump"] }];
 
     fn check(filter: RowFilter, expected: &[u32]) {
         let mut rows = Rows::new(&DEMO);
@@ -178,7 +177,7 @@ mod tests {
             }
         }
         let mut out = vec![99];
-        Chosen::new(&filter, &DEMO).unwrap().choose(&rows, &mut out);
+        Chosen::new(&filter, &DEMO, FAMILIES).unwrap().choose(&rows, &mut out);
         assert_eq!(out, expected);
     }
 
@@ -192,9 +191,9 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_stands_for_its_family() {
-        check(kinds(&["instr"]), &[0, 2]);
-        check(kinds(&["instr-jump"]), &[2]);
+    fn a_family_stands_for_its_kinds() {
+        check(kinds(&["code"]), &[0, 2]);
+        check(kinds(&["jump"]), &[2]);
         check(kinds(&["read", "write"]), &[1, 3]);
     }
 
@@ -218,14 +217,15 @@ mod tests {
 
     #[test]
     fn an_unknown_kind_is_an_error_that_lists_the_known_ones() {
-        let error = Chosen::new(&kinds(&["jump"]), &DEMO).unwrap_err();
-        assert_eq!(error.message(), "no kind of record is called `jump`");
-        assert_eq!(error.advice(), Some("kinds: read, write, instr, instr-jump, marker, timestamp, cpu-id"));
+        let error = Chosen::new(&kinds(&["call"]), &DEMO, FAMILIES).unwrap_err();
+        assert_eq!(error.message(), "no kind of record is called `call`");
+        assert_eq!(error.advice(), Some("kinds: code, read, write, instr, jump, marker, timestamp, cpu-id"));
     }
 
     #[test]
     fn a_table_without_the_column_is_an_error() {
-        let error = Chosen::new(&RowFilter { time: Some(0..=1), ..RowFilter::default() }, &DEMO).unwrap_err();
+        let error = Chosen::new(&RowFilter { time: Some(0..=1), ..RowFilter::default() }, &DEMO, FAMILIES)
+            .unwrap_err();
         assert_eq!(error.message(), "rows of table `demo` cannot be chosen by `time`");
     }
 }
