@@ -28,12 +28,13 @@ pub(crate) struct X86 {
     bits: u32,
     syntax: Syntax,
     info: InstructionInfoFactory,
+    bases: categories::Bases,
 }
 
 impl X86 {
     /// `bits` is 32 or 64.
     pub(crate) fn new(bits: u32, syntax: Syntax) -> X86 {
-        X86 { bits, syntax, info: InstructionInfoFactory::new() }
+        X86 { bits, syntax, info: InstructionInfoFactory::new(), bases: categories::Bases::new() }
     }
 
     pub(crate) fn decode(&mut self, pc: u64, bytes: &[u8]) -> Result<Instr, DecodeError> {
@@ -42,8 +43,10 @@ impl X86 {
         let mut instr = Instr::new(code.len() as u8, Opcode::new(format_args!("{:?}", code.mnemonic())));
         instr.class = class(&code);
         instr.target = target(&code);
-        instr.reads_flags = code.rflags_read() & ARITHMETIC != 0;
-        instr.writes_flags = code.rflags_modified() & ARITHMETIC != 0;
+        // A system call saves and restores all flags, which is no dependency.
+        let flags = if instr.class == Class::Syscall { 0 } else { ARITHMETIC };
+        instr.reads_flags = code.rflags_read() & flags != 0;
+        instr.writes_flags = code.rflags_modified() & flags != 0;
         instr.repeated = code.is_string_instruction() && (code.has_rep_prefix() || code.has_repne_prefix());
         instr.conditional = instr.class == Class::ConditionalJump
             || code.condition_code() != iced_x86::ConditionCode::None
@@ -66,7 +69,7 @@ impl X86 {
             instr.mems = Instr::new(0, instr.opcode).mems;
             instr.push_mem(hinted(&code, access));
         }
-        instr.categories = categories::of(&code, &instr);
+        instr.categories = categories::of(&code, &instr, self.bases.get(&code, &instr));
         Ok(instr)
     }
 
@@ -82,7 +85,7 @@ impl X86 {
     }
 
     fn instruction(&self, pc: u64, bytes: &[u8]) -> Result<Instruction, DecodeError> {
-        let mut decoder = Decoder::with_ip(self.bits, bytes, pc, DecoderOptions::NONE);
+        let mut decoder = Decoder::with_ip(self.bits, bytes, pc, DecoderOptions::MPX);
         let code = decoder.decode();
         match decoder.last_error() {
             DecoderError::None => Ok(code),
