@@ -1,0 +1,228 @@
+//! An opened file: how it is packed and which members it has.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::codec::Codec;
+use crate::descriptors::FileId;
+use crate::error::{Error, ErrorKind, Result};
+use crate::packed::{Origin, Packed};
+use crate::source::Source;
+use crate::stream::{Stream, StreamOptions};
+use crate::zip;
+
+/// An opened file: codec and members. Cheap to clone; holds no descriptor, map or buffer.
+///
+/// Every codec but zip has exactly one member, the whole file. A zip archive has those of its central directory, in
+/// the order in which they lie in the file; where the directory is missing or lies, those found by walking over
+/// the local headers, and [`Container::damage`] says so. A zip archive on a pipe has no list of members
+/// ([`Container::is_indexed`] is false): they are known as they come.
+#[derive(Clone)]
+pub struct Container(Arc<Inner>);
+
+struct Inner {
+    source: Source,
+    codec: Codec,
+    file: Option<Arc<FileId>>,
+    members: Vec<Member>,
+    indexed: bool,
+    damage: Vec<Error>,
+}
+
+/// One run of bytes that can be read by itself: a whole file, or a member of an archive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// The name in the archive, lossily decoded; empty for a file that is no archive.
+    pub name: String,
+    /// Offset in the file: of the local header in an archive, 0 otherwise.
+    pub packed_at: u64,
+    /// Packed size in bytes, without headers; `None` on a pipe.
+    pub packed_len: Option<u64>,
+    /// Inflated size in bytes as the container states it (verified only by reading), if it does.
+    pub len: Option<u64>,
+    /// CRC-32 of the inflated bytes as the archive states it.
+    pub crc32: Option<u32>,
+    /// How the bytes are packed.
+    pub method: Method,
+    /// Why the member cannot be read, if its header already tells.
+    pub(crate) refusal: Option<Refusal>,
+}
+
+/// How the bytes of one member are packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Method {
+    /// As they are.
+    Stored,
+    /// Deflate (RFC 1951), bare or inside gzip or zlib.
+    Deflate,
+    /// LZ4 blocks.
+    Lz4,
+    /// Snappy blocks.
+    Snappy,
+    /// Zstandard.
+    Zstd,
+    /// A method number of the zip specification that this crate does not read.
+    Other(u16),
+}
+
+/// A feature that makes a member unreadable for us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    Encrypted,
+    StoredWithoutLength,
+}
+
+impl Container {
+    /// Recognises and indexes the file behind a source.
+    pub(crate) fn open(source: &Source) -> Result<Container> {
+        let name = source.shared_name();
+        let file = source.file_id()?;
+        let codec = source.codec()?;
+        let mut inner = Inner {
+            source: source.clone(),
+            codec,
+            file,
+            members: Vec::new(),
+            indexed: true,
+            damage: Vec::new(),
+        };
+        match (codec, source.can_seek()) {
+            (Codec::Zip, true) => {
+                let mut packed = Packed::with_request(inner.origin()?, zip::INDEX_READ_BYTES);
+                let index = zip::index(&mut packed)
+                    .map_err(|cause| Error::io("cannot read the archive's directory", cause).in_file(name))?;
+                inner.members = index.members;
+                inner.damage = index.damage.into_iter().map(|error| error.in_file(name)).collect();
+            }
+            (Codec::Zip, false) => inner.indexed = false,
+            (_, can_seek) => {
+                let size = inner.size_bytes();
+                inner.members.push(Member {
+                    name: String::new(),
+                    packed_at: 0,
+                    packed_len: size.filter(|_| can_seek),
+                    len: size.filter(|_| codec == Codec::Plain && can_seek),
+                    crc32: None,
+                    method: Method::of(codec),
+                    refusal: None,
+                });
+            }
+        }
+        Ok(Container(Arc::new(inner)))
+    }
+
+    /// How the file is packed.
+    pub fn codec(&self) -> Codec {
+        self.0.codec
+    }
+
+    /// The members in the order in which they lie in the file. Empty for a zip archive on a pipe.
+    pub fn members(&self) -> &[Member] {
+        &self.0.members
+    }
+
+    /// False for a zip archive on a pipe, whose members are not known before they were read.
+    pub fn is_indexed(&self) -> bool {
+        self.0.indexed
+    }
+
+    /// The range that means "everything" in [`Container::stream`].
+    pub fn all_members(&self) -> Range<usize> {
+        0..if self.0.indexed { self.0.members.len() } else { usize::MAX }
+    }
+
+    /// Size of the file in bytes as it lies on disk; `None` for a pipe.
+    pub fn size_bytes(&self) -> Option<u64> {
+        self.0.size_bytes()
+    }
+
+    /// What is wrong with the container itself, such as a missing directory; reading goes on all the same.
+    pub fn damage(&self) -> &[Error] {
+        &self.0.damage
+    }
+
+    /// The name of the source.
+    pub fn name(&self) -> &str {
+        self.0.source.name()
+    }
+
+    /// The source that this container was opened from.
+    pub fn source(&self) -> &Source {
+        &self.0.source
+    }
+
+    /// One sequential read over a range of members, in the order of the file.
+    ///
+    /// Cheap: files are opened and threads started by the first [`Stream::next`]. A range that reaches past the last
+    /// member is cut. Many streams may be open over one container at the same time.
+    ///
+    /// # Errors
+    /// `Usage` if the source is a pipe and was handed out before: it can be read only once.
+    pub fn stream(&self, members: Range<usize>, options: &StreamOptions) -> Result<Stream> {
+        let members = if self.0.indexed {
+            let n_members = self.0.members.len();
+            members.start.min(n_members)..members.end.min(n_members)
+        } else {
+            members
+        };
+        Stream::new(self.clone(), members, options)
+    }
+
+    pub(crate) fn shared_name(&self) -> &Arc<str> {
+        self.0.source.shared_name()
+    }
+
+    /// A new cursor over the packed bytes; takes the reader out of a pipe.
+    pub(crate) fn origin(&self) -> Result<Origin> {
+        self.0.origin()
+    }
+}
+
+impl Inner {
+    fn origin(&self) -> Result<Origin> {
+        self.source.origin(self.file.as_ref())
+    }
+
+    fn size_bytes(&self) -> Option<u64> {
+        match &self.file {
+            Some(file) => Some(file.size),
+            None => self.source.size_bytes(),
+        }
+    }
+}
+
+impl Method {
+    fn of(codec: Codec) -> Method {
+        match codec {
+            Codec::Plain | Codec::Zip => Method::Stored,
+            Codec::Gzip | Codec::Zlib => Method::Deflate,
+            Codec::Lz4 => Method::Lz4,
+            Codec::Snappy => Method::Snappy,
+            Codec::Zstd => Method::Zstd,
+        }
+    }
+}
+
+impl Refusal {
+    pub(crate) fn error(self) -> Error {
+        Error::new(
+            ErrorKind::Unsupported,
+            match self {
+                Refusal::Encrypted => "the member is encrypted",
+                Refusal::StoredWithoutLength => "the member is stored without its length",
+            },
+        )
+    }
+}
+
+impl fmt::Debug for Container {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Container")
+            .field("name", &self.name())
+            .field("codec", &self.0.codec)
+            .field("n_members", &self.0.members.len())
+            .field("damage", &self.0.damage)
+            .finish()
+    }
+}

@@ -1,0 +1,186 @@
+//! Decompressors: packed bytes in, inflated bytes out, one member at a time.
+//!
+//! All of them share one contract ([`Inflater::inflate`]). They hold no more than their window or one block of
+//! their format, verify every checksum that the format has, and never deliver a byte behind a fault.
+
+mod deflate;
+mod lz4;
+mod snappy;
+mod zstd;
+
+use libdeflater::Crc;
+
+use crate::codec::Codec;
+use crate::error::{Error, ErrorKind};
+use crate::packed::Packed;
+
+use deflate::{Deflate, Gzip, Zlib};
+use lz4::Lz4;
+use snappy::Snappy;
+use zstd::Zstd;
+
+/// How a call of [`Inflater::inflate`] ended.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// The output is full; there may be more.
+    More,
+    /// The member ended well: checksums and stated sizes fit.
+    Done,
+    /// Nothing of this member can be had behind this point.
+    Fault(Error),
+}
+
+/// The decompressor of one member after another; state is recycled where members are many.
+pub(crate) enum Inflater {
+    Plain(Plain),
+    Deflate(Box<Deflate>),
+    Gzip(Box<Gzip>),
+    Zlib(Box<Zlib>),
+    Lz4(Box<Lz4>),
+    Snappy(Box<Snappy>),
+    Zstd(Box<Zstd>),
+}
+
+/// What the archive says about a member; checked at its end.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Expected {
+    pub(crate) len: Option<u64>,
+    pub(crate) crc32: Option<u32>,
+}
+
+impl Inflater {
+    /// Starts a file that is packed as a whole. `Zip` has members; use the two functions below.
+    pub(crate) fn of(codec: Codec) -> Result<Inflater, Error> {
+        Ok(match codec {
+            Codec::Plain | Codec::Zip => Inflater::Plain(Plain::default()),
+            Codec::Gzip => Inflater::Gzip(Box::default()),
+            Codec::Zlib => Inflater::Zlib(Box::default()),
+            Codec::Lz4 => Inflater::Lz4(Box::default()),
+            Codec::Snappy => Inflater::Snappy(Box::default()),
+            Codec::Zstd => Inflater::Zstd(Box::new(Zstd::new()?)),
+        })
+    }
+
+    /// Starts a deflated member of an archive.
+    pub(crate) fn start_deflate(&mut self, expected: Expected) {
+        match self {
+            Inflater::Deflate(deflate) => deflate.start(expected),
+            other => *other = Inflater::Deflate(Box::new(Deflate::new(expected))),
+        }
+    }
+
+    /// Starts a stored member of an archive.
+    pub(crate) fn start_stored(&mut self, expected: Expected) {
+        *self = Inflater::Plain(Plain { expected, ..Plain::default() });
+    }
+
+    /// Fills the front of `out` and says how many bytes and how it ended.
+    ///
+    /// `More` means that `out` is full. The other two may come with any number of bytes, which are good; after
+    /// them, the inflater must be started anew.
+    pub(crate) fn inflate(&mut self, packed: &mut Packed, out: &mut [u8]) -> (usize, End) {
+        match self {
+            Inflater::Plain(plain) => plain.inflate(packed, out),
+            Inflater::Deflate(deflate) => deflate.inflate(packed, out),
+            Inflater::Gzip(gzip) => gzip.inflate(packed, out),
+            Inflater::Zlib(zlib) => zlib.inflate(packed, out),
+            Inflater::Lz4(lz4) => lz4.inflate(packed, out),
+            Inflater::Snappy(snappy) => snappy.inflate(packed, out),
+            Inflater::Zstd(zstd) => zstd.inflate(packed, out),
+        }
+    }
+
+    /// CRC-32 of the bytes inflated so far, of a member of an archive.
+    pub(crate) fn crc32(&self) -> u32 {
+        match self {
+            Inflater::Plain(plain) => plain.crc.sum(),
+            Inflater::Deflate(deflate) => deflate.crc32(),
+            _ => 0,
+        }
+    }
+}
+
+impl Default for Inflater {
+    fn default() -> Inflater {
+        Inflater::Plain(Plain::default())
+    }
+}
+
+/// Bytes as they are, with a checksum if they are a member of an archive.
+pub(crate) struct Plain {
+    expected: Expected,
+    crc: Crc,
+    len: u64,
+}
+
+impl Default for Plain {
+    fn default() -> Plain {
+        Plain { expected: Expected::default(), crc: Crc::new(), len: 0 }
+    }
+}
+
+impl Plain {
+    fn inflate(&mut self, packed: &mut Packed, out: &mut [u8]) -> (usize, End) {
+        let n_bytes = match packed.read(out) {
+            Ok(n_bytes) => n_bytes,
+            Err(cause) => return (0, End::Fault(unreadable(cause))),
+        };
+        if self.expected.crc32.is_some() {
+            self.crc.update(&out[..n_bytes]);
+        }
+        self.len += n_bytes as u64;
+        if n_bytes == out.len() && packed.left() != Some(0) {
+            return (n_bytes, End::More);
+        }
+        let cut_short = match self.expected.len {
+            Some(len) => self.len < len,
+            None => packed.left().is_some_and(|left| left > 0),
+        };
+        let fault = match self.expected.crc32 {
+            _ if cut_short => Some(Error::truncated("the data ends before its stated size")),
+            Some(crc) if crc != self.crc.sum() => Some(Error::checksum("CRC-32", crc, self.crc.sum())),
+            _ => None,
+        };
+        (n_bytes, fault.map_or(End::Done, End::Fault))
+    }
+}
+
+/// Takes a fixed number of bytes; `Truncated` if there are not as many.
+fn take<const N: usize>(packed: &mut Packed, what: &'static str) -> Result<[u8; N], Error> {
+    let bytes = packed.fill(N).map_err(unreadable)?;
+    match bytes.first_chunk::<N>().copied() {
+        Some(bytes) => {
+            packed.consume(N);
+            Ok(bytes)
+        }
+        None => Err(cut(packed, what)),
+    }
+}
+
+/// Skips over bytes that mean nothing to us.
+fn skip(packed: &mut Packed, n_bytes: u64, what: &'static str) -> Result<(), Error> {
+    let mut left = n_bytes;
+    while left > 0 {
+        let shown = packed.fill(1).map_err(unreadable)?.len();
+        if shown == 0 {
+            return Err(cut(packed, what));
+        }
+        let step = usize::try_from(left).unwrap_or(usize::MAX).min(shown);
+        packed.consume(step);
+        left -= step as u64;
+    }
+    Ok(())
+}
+
+/// The bytes end too early: because the file does, or because the archive gave the member too few.
+#[cold]
+fn cut(packed: &Packed, what: &'static str) -> Error {
+    let kind = if packed.is_at_stop() { ErrorKind::Malformed } else { ErrorKind::Truncated };
+    Error::new(kind, what).at_packed(packed.at())
+}
+
+#[cold]
+fn unreadable(cause: std::io::Error) -> Error {
+    // `Missing` would be misleading here: the file was there when it was opened.
+    Error::io("cannot read", cause).vanished()
+}

@@ -1,0 +1,130 @@
+//! The snappy framing format, with the private chunk kinds of drmemtrace.
+//!
+//! ```text
+//! kind u8 | length u24 | body
+//! ff  stream identifier, body `sNaPpY`: first, and may come again
+//! 00  CRC-32C (masked) of the inflated bytes, snappy block     02  the same without the CRC
+//! 01  CRC-32C (masked), bytes as they are                      03  the same without the CRC
+//! fe  padding          80-fd  may be skipped                   others are faults
+//! ```
+//!
+//! SPEC: docs/formats/drmemtrace.md, "Containers".
+
+use super::{End, cut, skip, take, unreadable};
+use crate::error::{Error, ErrorKind};
+use crate::packed::Packed;
+
+/// No chunk inflates to more than this.
+const MAX_CHUNK_BYTES: usize = 65536;
+/// The worst case of a snappy block of that size: a sixth more, and a constant (snap's own bound).
+const MAX_PACKED_CHUNK_BYTES: usize = 32 + MAX_CHUNK_BYTES + MAX_CHUNK_BYTES / 6;
+
+const CUT: &str = "the snappy data is cut short";
+
+/// The state between two chunks, or within one.
+#[derive(Default)]
+pub(crate) struct Snappy {
+    /// Inflated bytes of the present chunk; those before `taken` were delivered.
+    chunk: Vec<u8>,
+    taken: usize,
+    /// A checksum that did not fit; reported behind the bytes of its chunk.
+    fault: Option<Error>,
+    identified: bool,
+}
+
+impl Snappy {
+    pub(super) fn inflate(&mut self, packed: &mut Packed, out: &mut [u8]) -> (usize, End) {
+        let mut n_out = 0;
+        loop {
+            let ready = &self.chunk[self.taken..];
+            let n_bytes = ready.len().min(out.len() - n_out);
+            out[n_out..n_out + n_bytes].copy_from_slice(&ready[..n_bytes]);
+            self.taken += n_bytes;
+            n_out += n_bytes;
+            if n_out == out.len() {
+                return (n_out, End::More);
+            }
+            if let Some(error) = self.fault.take() {
+                return (n_out, End::Fault(error));
+            }
+            match self.next_chunk(packed) {
+                Ok(true) => {}
+                Ok(false) => return (n_out, End::Done),
+                Err(error) => return (n_out, End::Fault(error)),
+            }
+        }
+    }
+
+    /// Reads one chunk; false at the end of the file.
+    fn next_chunk(&mut self, packed: &mut Packed) -> Result<bool, Error> {
+        self.chunk.clear();
+        self.taken = 0;
+        let at = packed.at();
+        if packed.fill(1).map_err(unreadable)?.is_empty() {
+            return Ok(false);
+        }
+        let [kind, l0, l1, l2] = take(packed, CUT)?;
+        let len_bytes = u32::from_le_bytes([l0, l1, l2, 0]) as usize;
+        match kind {
+            0xff => {
+                if len_bytes != 6 || take::<6>(packed, CUT)? != *b"sNaPpY" {
+                    return Err(Error::malformed("bad snappy stream identifier").at_packed(at));
+                }
+                self.identified = true;
+            }
+            0x00..=0x03 if self.identified => self.data_chunk(packed, kind, len_bytes)?,
+            0x80..=0xfe => skip(packed, len_bytes as u64, CUT)?,
+            kind => {
+                return Err(
+                    Error::malformed(format!("unknown snappy chunk kind `{kind:#04x}`")).at_packed(at)
+                );
+            }
+        }
+        Ok(true)
+    }
+
+    fn data_chunk(&mut self, packed: &mut Packed, kind: u8, len_bytes: usize) -> Result<(), Error> {
+        let (is_packed, has_crc) = (kind & 1 == 0, kind < 2);
+        let at = packed.at();
+        let crc = match has_crc {
+            true if len_bytes < 4 => {
+                return Err(Error::malformed("a snappy chunk is too short").at_packed(at));
+            }
+            true => Some(u32::from_le_bytes(take(packed, CUT)?)),
+            false => None,
+        };
+        let body_bytes = len_bytes - if has_crc { 4 } else { 0 };
+        let limit = if is_packed { MAX_PACKED_CHUNK_BYTES } else { MAX_CHUNK_BYTES };
+        if body_bytes > limit {
+            let what = format!("a snappy chunk has `{body_bytes}` bytes, the limit is `{limit}`");
+            return Err(Error::new(ErrorKind::Malformed, what).at_packed(at));
+        }
+        let shown = packed.fill(body_bytes).map_err(unreadable)?;
+        let Some(body) = shown.get(..body_bytes) else {
+            return Err(cut(packed, CUT));
+        };
+        if is_packed {
+            let len = snap::raw::decompress_len(body).ok().filter(|len| *len <= MAX_CHUNK_BYTES);
+            let len = len.ok_or_else(|| Error::malformed("bad length of a snappy block").at_packed(at))?;
+            self.chunk.resize(len, 0);
+            let unpacked = snap::raw::Decoder::new().decompress(body, &mut self.chunk);
+            if let Err(why) = unpacked {
+                self.chunk.clear();
+                return Err(Error::malformed(format!("bad snappy block: {why}")).at_packed(at));
+            }
+        } else {
+            self.chunk.extend_from_slice(body);
+        }
+        packed.consume(body_bytes);
+        let found = masked_crc32c(&self.chunk);
+        self.fault = crc
+            .filter(|crc| *crc != found)
+            .map(|crc| Error::checksum("masked CRC-32C", crc, found).at_packed(at));
+        Ok(())
+    }
+}
+
+/// The framing format stores checksums rotated and shifted, so that data holding its own checksum stays random.
+fn masked_crc32c(bytes: &[u8]) -> u32 {
+    crc32c::crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8)
+}

@@ -1,0 +1,73 @@
+//! Zstandard frames, one after another.
+
+use zstd::stream::raw::{DParameter, Decoder, InBuffer, Operation, OutBuffer};
+
+use super::{End, cut, unreadable};
+use crate::error::{Error, ErrorKind};
+use crate::packed::Packed;
+
+/// The largest window that a frame may ask for, as a power of two: 128 MiB, what the reference program grants. Frames
+/// made with the usual levels need 8 MiB or less.
+const MAX_WINDOW_LOG: u32 = 27;
+/// Enough for the decoder to begin with: the shortest frame header.
+const FIRST_BYTES: usize = 5;
+/// No more than this is asked for at once: a block and the header of the next.
+const MAX_STEP_BYTES: usize = (128 << 10) + 3;
+
+/// The state of the decoder and how many bytes it wants next.
+pub(crate) struct Zstd {
+    decoder: Decoder<'static>,
+    wanted: usize,
+    between_frames: bool,
+}
+
+impl Zstd {
+    pub(super) fn new() -> Result<Zstd, Error> {
+        let make = || {
+            let mut decoder = Decoder::new()?;
+            decoder.set_parameter(DParameter::WindowLogMax(MAX_WINDOW_LOG))?;
+            Ok(decoder)
+        };
+        let decoder = make().map_err(|cause| Error::io("cannot start the zstd decoder", cause))?;
+        Ok(Zstd { decoder, wanted: FIRST_BYTES, between_frames: true })
+    }
+
+    /// Gives the decoder exactly as many bytes as it asks for. It reports a fault for a whole call, so that larger
+    /// portions would lose the good blocks before a bad one.
+    pub(super) fn inflate(&mut self, packed: &mut Packed, out: &mut [u8]) -> (usize, End) {
+        let mut n_out = 0;
+        while n_out < out.len() {
+            let wanted = self.wanted.clamp(1, MAX_STEP_BYTES);
+            let shown = match packed.fill(wanted) {
+                Ok(shown) => shown,
+                Err(cause) => return (n_out, End::Fault(unreadable(cause))),
+            };
+            if shown.is_empty() && self.between_frames {
+                return (n_out, End::Done);
+            }
+            let mut input = InBuffer::around(&shown[..shown.len().min(wanted)]);
+            let mut output = OutBuffer::around(&mut out[n_out..]);
+            let hint = self.decoder.run(&mut input, &mut output);
+            let (used, made) = (input.pos(), output.pos());
+            packed.consume(used);
+            n_out += made;
+            match hint {
+                Ok(0) => (self.wanted, self.between_frames) = (FIRST_BYTES, true),
+                Ok(wanted) if used + made > 0 => {
+                    self.wanted = wanted;
+                    self.between_frames = false;
+                }
+                Ok(_) => return (n_out, End::Fault(cut(packed, "the zstd data is cut short"))),
+                Err(cause) => return (n_out, End::Fault(fault(packed, &cause.to_string()))),
+            }
+        }
+        (n_out, End::More)
+    }
+}
+
+#[cold]
+fn fault(packed: &Packed, why: &str) -> Error {
+    // The library tells its errors apart by their texts alone.
+    let kind = if why.contains("too much memory") { ErrorKind::Limit } else { ErrorKind::Malformed };
+    Error::new(kind, format!("bad zstd data: {why}")).at_packed(packed.at())
+}

@@ -1,0 +1,53 @@
+//! Bytes from anywhere: files, folders, archive members and pipes, decompressed ahead of the reader.
+//!
+//! ```text
+//! Source ──container()──▶ Container ──stream(members)──▶ Stream ──next(&mut block)──▶ blocks of plain bytes
+//! path, folder,           codec by content,               one pass, on this thread
+//! pipe, memory            list of members, damage         or on threads ahead of it
+//! ```
+//!
+//! This crate knows nothing of traces. It peels gzip, zlib, zip, LZ4, snappy and Zstandard, recognised by their first
+//! bytes and never by a name; it says exactly where a file is cut or damaged, after delivering everything before that
+//! place; and it reads whole folders of thousands of files with a bounded number of descriptors.
+//!
+//! ```
+//! use quipu_source::{Source, StreamOptions};
+//!
+//! # fn main() -> quipu_source::Result<()> {
+//! let source = Source::from_bytes("notes", *b"any bytes");
+//! let container = source.container()?;
+//! assert_eq!((container.codec().name(), container.members().len()), ("plain", 1));
+//!
+//! let mut stream = container.stream(container.all_members(), &StreamOptions::default())?;
+//! let mut block = Vec::new();
+//! while let Some(at) = stream.next(&mut block)? {
+//!     assert_eq!((at.member, at.offset, block.as_slice()), (0, 0, b"any bytes".as_slice()));
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Where to read on: `source.rs` (places), `container.rs` (files and members), `stream.rs` and `sequence.rs` (blocks),
+//! `ahead.rs` (threads), `inflate/` (one file per codec), `zip/` (archives), `descriptors.rs` and `map.rs`
+//! (how files are held).
+
+mod ahead;
+mod codec;
+mod container;
+mod descriptors;
+mod error;
+mod inflate;
+mod map;
+mod packed;
+mod pipe;
+mod sequence;
+mod source;
+mod stream;
+mod zip;
+
+pub use codec::Codec;
+pub use container::{Container, Member, Method};
+pub use descriptors::MAX_IDLE_DESCRIPTORS;
+pub use error::{Error, ErrorKind, Result};
+pub use source::Source;
+pub use stream::{Ahead, BlockAt, Stream, StreamOptions};

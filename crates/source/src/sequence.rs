@@ -1,0 +1,459 @@
+//! Members one after another, blocks one after another: the part of a stream that runs on one thread.
+//!
+//! It opens each member, chooses its decompressor, cuts the bytes into blocks of one size and adds the place to
+//! what goes wrong. [`crate::Stream`] runs one of these on the caller's thread, or several of them ahead of it.
+
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::codec::Codec;
+use crate::container::{Container, Member, Method};
+use crate::error::{Error, ErrorKind, Result};
+use crate::inflate::{End, Expected, Inflater};
+use crate::packed::{Origin, Packed};
+use crate::stream::BlockAt;
+use crate::zip::{self, LocalHeader, Next};
+
+/// Members up to this inflated size are inflated in one call, which is nearly twice as fast, into a buffer of that
+/// size. PERF: docs/performance.md, "Decompression".
+pub(crate) const MAX_WHOLE_BYTES: u64 = 4 << 20;
+/// Deflate never needs more than this for as many bytes, whatever a directory says.
+const MAX_WHOLE_PACKED_BYTES: u64 = MAX_WHOLE_BYTES + (64 << 10);
+
+/// A sequential read over every `step`-th member of a range.
+pub(crate) struct Sequence {
+    container: Container,
+    packed: Packed,
+    /// Members before this one are read over, on a pipe.
+    first: usize,
+    next: usize,
+    end: usize,
+    step: usize,
+    block_bytes: usize,
+    current: Option<Current>,
+    /// A fault to be reported after the bytes before it.
+    pending: Option<Error>,
+    /// On a pipe, what is known about the place of the next header.
+    place: PipePlace,
+    over: bool,
+    inflater: Inflater,
+    whole: Whole,
+}
+
+/// The member being read.
+struct Current {
+    index: u32,
+    name: String,
+    /// Where its data begins in the file, and what is stated about it.
+    data_at: u64,
+    packed_len: Option<u64>,
+    expected: Expected,
+    offset: u64,
+    /// Inflated in one piece; otherwise block by block.
+    is_whole: bool,
+    /// The first byte of the next block: read to learn whether the block before it was the last.
+    carry: Option<u8>,
+    /// How the member ends after `carry`.
+    end: Option<End>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum PipePlace {
+    /// The cursor stands where the next header should be.
+    AtHeader,
+    /// A fault hid the end of a member: the next header must be searched.
+    Lost,
+    /// The pipe ended within a member, which was reported.
+    Cut,
+}
+
+/// Inflates small members in one call.
+#[derive(Default)]
+struct Whole {
+    decompressor: Option<libdeflater::Decompressor>,
+    /// A member that is larger than a block.
+    bytes: Vec<u8>,
+}
+
+impl Sequence {
+    pub(crate) fn new(
+        container: Container,
+        origin: Origin,
+        members: Range<usize>,
+        step: usize,
+        block_bytes: usize,
+    ) -> Sequence {
+        let is_indexed = container.is_indexed();
+        let block_bytes = block_bytes.max(1);
+        Sequence {
+            container,
+            packed: Packed::for_blocks(origin, block_bytes),
+            first: members.start,
+            next: if is_indexed { members.start } else { 0 },
+            end: members.end,
+            step,
+            block_bytes,
+            current: None,
+            pending: None,
+            place: PipePlace::AtHeader,
+            over: false,
+            inflater: Inflater::default(),
+            whole: Whole::default(),
+        }
+    }
+
+    /// See [`crate::Stream::next`].
+    pub(crate) fn next(&mut self, block: &mut Vec<u8>) -> Result<Option<BlockAt>> {
+        loop {
+            if let Some(error) = self.pending.take() {
+                if error.kind() == ErrorKind::Io {
+                    self.close();
+                }
+                return Err(error);
+            }
+            if self.over {
+                return Ok(None);
+            }
+            if let Some(current) = self.current.take() {
+                if let Some(at) = self.fill(current, block) {
+                    return Ok(Some(at));
+                }
+                continue;
+            }
+            match self.open_next() {
+                Ok(true) => {}
+                Ok(false) => self.close(),
+                Err(error) => self.pending = Some(error.in_file(self.container.shared_name())),
+            }
+        }
+    }
+
+    /// Frees buffers, map and descriptor.
+    fn close(&mut self) {
+        self.over = true;
+        self.current = None;
+        self.packed = Packed::new(Origin::Memory(Arc::from([])));
+        self.inflater = Inflater::default();
+        self.whole = Whole::default();
+    }
+
+    /// Fills one block of a member; `None` if a fault came before the block's first byte.
+    fn fill(&mut self, mut current: Current, block: &mut Vec<u8>) -> Option<BlockAt> {
+        let mut filled = None;
+        if current.is_whole {
+            filled = self.whole.fill(&mut self.packed, &current, block, self.block_bytes);
+            if filled.is_none() {
+                // Something is wrong with it: streaming delivers what is good and says what is bad.
+                current.is_whole = false;
+                self.inflater.start_deflate(current.expected);
+            }
+        }
+        let (n_bytes, end) = match filled {
+            Some(filled) => filled,
+            None => current.stream(&mut self.inflater, &mut self.packed, block, self.block_bytes),
+        };
+        block.truncate(n_bytes);
+        let offset = current.offset;
+        current.offset += n_bytes as u64;
+        let end = match end {
+            End::Done if !self.container.is_indexed() => self.leave_on_pipe(&current),
+            end => end,
+        };
+        let at = BlockAt { member: current.index, offset, last: matches!(end, End::Done) };
+        match end {
+            End::More => self.current = Some(current),
+            End::Done => {}
+            End::Fault(error) => {
+                self.fault(error, &current);
+                if n_bytes == 0 {
+                    return None;
+                }
+            }
+        }
+        Some(at)
+    }
+
+    /// Notes a fault of the current member, and on a pipe looks for what follows.
+    fn fault(&mut self, error: Error, current: &Current) {
+        let error = error.at(current.offset).at_packed(self.packed.at());
+        self.pending = Some(self.placed(error, current.index, &current.name));
+        if self.container.is_indexed() {
+            return;
+        }
+        self.packed.set_stop(u64::MAX);
+        let end = current.packed_len.and_then(|len| current.data_at.checked_add(len));
+        let skipped = match end {
+            Some(end) => self.packed.seek(end),
+            None => {
+                self.place = PipePlace::Lost;
+                Ok(())
+            }
+        };
+        match skipped.and_then(|()| self.packed.fill(1).map(<[u8]>::is_empty)) {
+            Ok(false) => {}
+            Ok(true) | Err(_) => self.place = PipePlace::Cut,
+        }
+    }
+
+    fn placed(&self, error: Error, index: u32, name: &str) -> Error {
+        let error = match self.container.codec() {
+            Codec::Zip => error.in_member(index, name),
+            _ => error,
+        };
+        error.in_file(self.container.shared_name())
+    }
+
+    /// Opens the next member; false if there is none.
+    fn open_next(&mut self) -> Result<bool> {
+        if self.next >= self.end {
+            return Ok(false);
+        }
+        if !self.container.is_indexed() {
+            return self.open_next_on_pipe();
+        }
+        let container = self.container.clone();
+        let Some(member) = container.members().get(self.next) else { return Ok(false) };
+        let index = u32::try_from(self.next).unwrap_or(u32::MAX);
+        self.next = self.next.saturating_add(self.step);
+        let opened = match container.codec() {
+            Codec::Zip => self.open_member(index, member),
+            codec => self.open_file(codec),
+        };
+        self.current = Some(opened.map_err(|error| self.placed(error.at(0), index, &member.name))?);
+        Ok(true)
+    }
+
+    fn open_file(&mut self, codec: Codec) -> Result<Current> {
+        self.inflater = Inflater::of(codec)?;
+        Ok(Current::new(0, &self.container.members()[0], 0))
+    }
+
+    /// Goes to a member that the index lists.
+    fn open_member(&mut self, index: u32, member: &Member) -> Result<Current> {
+        if let Some(refusal) = member.refusal {
+            return Err(refusal.error());
+        }
+        let packed = &mut self.packed;
+        packed.set_stop(u64::MAX);
+        let header =
+            packed.seek(member.packed_at).and_then(|()| zip::next_local(packed)).map_err(unreadable)?;
+        let Next::Member(header) = header else {
+            let what = "there is no local header where the directory says";
+            return Err(Error::malformed(what).at_packed(member.packed_at));
+        };
+        let mut current = Current::new(index, member, header.data_at);
+        current.is_whole = member.method == Method::Deflate
+            && member.crc32.is_some()
+            && member.len.is_some_and(|len| (1..=MAX_WHOLE_BYTES).contains(&len))
+            && member.packed_len.is_some_and(|len| len <= MAX_WHOLE_PACKED_BYTES);
+        self.start(member, &current)?;
+        Ok(current)
+    }
+
+    /// Makes the inflater ready for a member whose data begins at the cursor.
+    fn start(&mut self, member: &Member, current: &Current) -> Result<()> {
+        let stop = member.packed_len.and_then(|len| current.data_at.checked_add(len));
+        self.packed.set_stop(stop.unwrap_or(u64::MAX));
+        match member.method {
+            _ if current.is_whole => {}
+            Method::Stored => self.inflater.start_stored(current.expected),
+            Method::Deflate => self.inflater.start_deflate(current.expected),
+            Method::Other(number) => {
+                return Err(Error::unsupported(format!("zip method `{number}` is not supported")));
+            }
+            Method::Lz4 | Method::Snappy | Method::Zstd => {
+                return Err(Error::unsupported("this method is not supported in zip archives"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Archives on a pipe: header, data, header, data, without a list.
+impl Sequence {
+    fn open_next_on_pipe(&mut self) -> Result<bool> {
+        if self.place == PipePlace::Cut {
+            return Ok(false);
+        }
+        self.packed.set_stop(u64::MAX);
+        if self.place == PipePlace::Lost && !zip::find_local_header(&mut self.packed).map_err(unreadable)? {
+            return Ok(false);
+        }
+        self.place = PipePlace::AtHeader;
+        let at = self.packed.at();
+        match zip::next_local(&mut self.packed).map_err(unreadable)? {
+            Next::Directory => Ok(false),
+            Next::Nothing | Next::Cut => {
+                self.place = PipePlace::Cut;
+                Err(Error::truncated("the archive ends before its directory").at_packed(at))
+            }
+            Next::Garbage => {
+                self.place = PipePlace::Lost;
+                Err(Error::malformed("no header of a member where one is expected").at_packed(at))
+            }
+            Next::Member(LocalHeader { member, data_at, .. }) => {
+                let index = u32::try_from(self.next).unwrap_or(u32::MAX);
+                let is_wanted = self.next >= self.first;
+                self.next = self.next.saturating_add(1);
+                let current = Current::new(index, &member, data_at);
+                let started = match member.refusal {
+                    Some(refusal) => Err(refusal.error()),
+                    None => self.start(&member, &current),
+                };
+                match started {
+                    Ok(()) if is_wanted => self.current = Some(current),
+                    Ok(()) => self.read_over(current),
+                    Err(error) => self.fault(error, &current),
+                }
+                Ok(true)
+            }
+        }
+    }
+
+    /// Goes past a member that is not asked for; what is wrong with it is no matter.
+    fn read_over(&mut self, mut current: Current) {
+        let mut sink = Vec::new();
+        if current.packed_len.is_some() {
+            self.fault(Error::unsupported("skipped"), &current);
+        } else {
+            loop {
+                match current.stream(&mut self.inflater, &mut self.packed, &mut sink, self.block_bytes) {
+                    (_, End::More) => {}
+                    (n_bytes, End::Done) => {
+                        current.offset += n_bytes as u64;
+                        break;
+                    }
+                    (_, End::Fault(_)) => break,
+                }
+            }
+        }
+        self.pending = None;
+    }
+
+    /// Goes behind a member that ended well and checks the record that may follow it.
+    fn leave_on_pipe(&mut self, current: &Current) -> End {
+        if self.container.codec() != Codec::Zip || current.packed_len.is_some() {
+            return End::Done;
+        }
+        let packed_len = self.packed.at() - current.data_at;
+        let found = self.inflater.crc32();
+        match zip::read_descriptor(&mut self.packed, packed_len, current.offset) {
+            Ok(Some(stored)) if stored == found => End::Done,
+            Ok(Some(stored)) => End::Fault(Error::checksum("CRC-32", stored, found)),
+            Ok(None) => End::Fault(Error::malformed("the record behind the member does not state its size")),
+            Err(cause) => End::Fault(unreadable(cause)),
+        }
+    }
+}
+
+impl Current {
+    fn new(index: u32, member: &Member, data_at: u64) -> Current {
+        Current {
+            index,
+            name: member.name.clone(),
+            data_at,
+            packed_len: member.packed_len,
+            expected: Expected { len: member.len, crc32: member.crc32 },
+            offset: 0,
+            is_whole: false,
+            carry: None,
+            end: None,
+        }
+    }
+
+    /// Fills a block and looks one byte further, so that the last block is known as such.
+    fn stream(
+        &mut self,
+        inflater: &mut Inflater,
+        packed: &mut Packed,
+        block: &mut Vec<u8>,
+        block_bytes: usize,
+    ) -> (usize, End) {
+        block.resize(block_bytes, 0);
+        let mut n_bytes = 0;
+        if let Some(byte) = self.carry.take() {
+            block[0] = byte;
+            n_bytes = 1;
+            if let Some(end) = self.end.take() {
+                return (n_bytes, end);
+            }
+        }
+        let (n_more, end) = inflater.inflate(packed, &mut block[n_bytes..]);
+        n_bytes += n_more;
+        if !matches!(end, End::More) {
+            return (n_bytes, end);
+        }
+        let mut byte = [0];
+        let (n_ahead, end) = inflater.inflate(packed, &mut byte);
+        if n_ahead == 0 {
+            return (n_bytes, end);
+        }
+        self.carry = Some(byte[0]);
+        self.end = (!matches!(end, End::More)).then_some(end);
+        (n_bytes, End::More)
+    }
+}
+
+impl Whole {
+    /// Inflates a member in one call, or gives the next part of it; `None`, with the cursor where it was, if
+    /// anything does not fit.
+    fn fill(
+        &mut self,
+        packed: &mut Packed,
+        current: &Current,
+        block: &mut Vec<u8>,
+        block_bytes: usize,
+    ) -> Option<(usize, End)> {
+        let len = usize::try_from(current.expected.len?).ok()?;
+        if current.offset == 0 {
+            let packed_len = usize::try_from(current.packed_len?).ok()?;
+            let input = packed.fill(packed_len).ok()?.get(..packed_len)?;
+            let out = if len <= block_bytes { &mut *block } else { &mut self.bytes };
+            out.resize(len, 0);
+            let decompressor = self.decompressor.get_or_insert_default();
+            if decompressor.deflate_decompress(input, out) != Ok(len) {
+                return None;
+            }
+            if Some(libdeflater::crc32(out)) != current.expected.crc32 {
+                return None;
+            }
+            packed.consume(packed_len);
+            if len <= block_bytes {
+                return Some((len, End::Done));
+            }
+        }
+        let rest = self.bytes.get(usize::try_from(current.offset).ok()?..)?;
+        let part = &rest[..rest.len().min(block_bytes)];
+        block.resize(part.len(), 0);
+        block.copy_from_slice(part);
+        Some((part.len(), if part.len() == rest.len() { End::Done } else { End::More }))
+    }
+}
+
+/// Reads the first inflated bytes of a file, or of the first member of an archive: as many as are good.
+pub(crate) fn first_bytes(mut packed: Packed, codec: Codec, out: &mut [u8]) -> Result<usize> {
+    let mut inflater = Inflater::default();
+    if codec == Codec::Zip {
+        let Next::Member(header) = zip::next_local(&mut packed).map_err(unreadable)? else { return Ok(0) };
+        let member = &header.member;
+        let stop = member.packed_len.and_then(|len| header.data_at.checked_add(len));
+        packed.set_stop(stop.unwrap_or(u64::MAX));
+        match member.method {
+            _ if member.refusal.is_some() => return Ok(0),
+            Method::Stored => inflater.start_stored(Expected::default()),
+            Method::Deflate => inflater.start_deflate(Expected::default()),
+            _ => return Ok(0),
+        }
+    } else {
+        inflater = Inflater::of(codec)?;
+    }
+    match inflater.inflate(&mut packed, out) {
+        (_, End::Fault(error)) if error.kind() == ErrorKind::Io => Err(error),
+        (n_bytes, _) => Ok(n_bytes),
+    }
+}
+
+fn unreadable(cause: io::Error) -> Error {
+    Error::io("cannot read", cause).vanished()
+}

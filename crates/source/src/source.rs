@@ -1,0 +1,254 @@
+//! A place that bytes come from: a path, a folder, a pipe, memory.
+
+use std::fmt;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::codec::{Codec, SNIFF_BYTES};
+use crate::container::Container;
+use crate::descriptors::{FileId, FileReader};
+use crate::error::{Error, ErrorKind, Result};
+use crate::packed::{Origin, Packed};
+use crate::pipe::{OpenLater, Pipe, Reader};
+use crate::sequence::first_bytes;
+
+/// A place that bytes come from. Cheap to clone; holds no descriptor.
+#[derive(Clone)]
+pub struct Source(Arc<Inner>);
+
+struct Inner {
+    name: Arc<str>,
+    place: Place,
+}
+
+enum Place {
+    Folder(PathBuf),
+    File(PathBuf),
+    Memory(Arc<[u8]>),
+    Pipe { pipe: Arc<Pipe>, path: Option<PathBuf> },
+}
+
+/// The least that one look at the first bytes of a packed file reads.
+const HEAD_READ_BYTES: usize = 4 << 10;
+
+impl Source {
+    /// A path: a file, a folder, a named pipe or device; `-` is standard input.
+    ///
+    /// # Errors
+    /// `Missing` if there is no such file; `Io` if the system does not let us look at it.
+    pub fn open(path: &Path) -> Result<Source> {
+        if path.as_os_str() == "-" {
+            return Ok(Source::stdin());
+        }
+        let name: Arc<str> = path.to_string_lossy().into();
+        let meta = std::fs::metadata(path).map_err(|cause| Error::io("cannot open", cause).in_file(&name))?;
+        let place = if meta.is_dir() {
+            Place::Folder(path.to_owned())
+        } else if meta.is_file() {
+            Place::File(path.to_owned())
+        } else {
+            Place::Pipe {
+                pipe: Arc::new(Pipe::new(Box::new(OpenLater::new(path)))),
+                path: Some(path.to_owned()),
+            }
+        };
+        Ok(Source::new(name, place))
+    }
+
+    /// Standard input, as a pipe.
+    pub fn stdin() -> Source {
+        Source::from_reader("standard input", io::stdin())
+    }
+
+    /// Any reader, as a pipe: its bytes can be streamed once.
+    pub fn from_reader(name: impl Into<String>, reader: impl Read + Send + 'static) -> Source {
+        let reader: Reader = Box::new(reader);
+        let name: String = name.into();
+        Source::new(name.into(), Place::Pipe { pipe: Arc::new(Pipe::new(reader)), path: None })
+    }
+
+    /// Bytes in memory. They are shared, not copied, but for the one copy that turning a `Vec` into an `Arc` takes.
+    pub fn from_bytes(name: impl Into<String>, bytes: impl Into<Arc<[u8]>>) -> Source {
+        let name: String = name.into();
+        Source::new(name.into(), Place::Memory(bytes.into()))
+    }
+
+    fn new(name: Arc<str>, place: Place) -> Source {
+        Source(Arc::new(Inner { name, place }))
+    }
+
+    /// What people call this source: the path as given, or the name given to the constructor.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// The path, for a file, a folder, or a pipe that has one.
+    pub fn path(&self) -> Option<&Path> {
+        match &self.0.place {
+            Place::Folder(path) | Place::File(path) | Place::Pipe { path: Some(path), .. } => Some(path),
+            Place::Memory(_) | Place::Pipe { path: None, .. } => None,
+        }
+    }
+
+    /// True for a folder, which has entries instead of bytes.
+    pub fn is_folder(&self) -> bool {
+        matches!(self.0.place, Place::Folder(_))
+    }
+
+    /// True if any part can be read at any time, any number of times: files and memory.
+    pub fn can_seek(&self) -> bool {
+        matches!(self.0.place, Place::File(_) | Place::Memory(_))
+    }
+
+    /// The direct entries of a folder, files and folders, sorted by the bytes of their full paths.
+    ///
+    /// Nothing is opened. Entries that are neither files nor folders (sockets, devices, named pipes) are left out; a
+    /// link counts as what it leads to, and a link to nowhere as a file, so that reading it gives an error. A source
+    /// that is no folder has itself as its only entry.
+    ///
+    /// # Errors
+    /// `Missing` or `Io` if the folder cannot be listed.
+    pub fn files(&self) -> Result<Vec<Source>> {
+        let Place::Folder(folder) = &self.0.place else { return Ok(vec![self.clone()]) };
+        let list = || -> io::Result<Vec<Source>> {
+            let mut entries = Vec::new();
+            for entry in std::fs::read_dir(folder)? {
+                let entry = entry?;
+                let path = entry.path();
+                let mut kind = entry.file_type()?;
+                if kind.is_symlink() {
+                    kind = std::fs::metadata(&path).map_or(kind, |meta| meta.file_type());
+                }
+                let place = match () {
+                    () if kind.is_dir() => Place::Folder(path),
+                    () if kind.is_file() || kind.is_symlink() => Place::File(path),
+                    () => continue,
+                };
+                entries.push(place);
+            }
+            entries.sort_by(|a, b| path_bytes(a).cmp(path_bytes(b)));
+            Ok(entries.into_iter().map(named_by_path).collect())
+        };
+        list().map_err(|cause| Error::io("cannot list the folder", cause).in_file(&self.0.name))
+    }
+
+    /// The entry of a folder with this name (`trace`, `aux/v2p.textproto`), if it exists; `None` for anything else.
+    pub fn child(&self, name: &str) -> Option<Source> {
+        match &self.0.place {
+            Place::Folder(folder) => Source::open(&folder.join(name)).ok(),
+            _ => None,
+        }
+    }
+
+    /// Size in bytes as stored: of a file or memory; `None` for a pipe, a folder, or a file that has vanished.
+    pub fn size_bytes(&self) -> Option<u64> {
+        match &self.0.place {
+            Place::File(path) => std::fs::metadata(path).ok().map(|meta| meta.len()),
+            Place::Memory(bytes) => Some(bytes.len() as u64),
+            Place::Folder(_) | Place::Pipe { .. } => None,
+        }
+    }
+
+    /// The first bytes after peeling the compression, of the first member if this is an archive: at most `n_bytes`.
+    ///
+    /// Fewer if there are no more, or if the packed bytes are damaged. Consumes nothing: what is read from a pipe is
+    /// kept (up to 1 MiB of packed bytes) and streamed again later. On a pipe it waits for the writer.
+    ///
+    /// # Errors
+    /// `Usage` for a folder, `Io` and `Missing` from the system.
+    pub fn head(&self, n_bytes: usize) -> Result<Vec<u8>> {
+        let packed =
+            Packed::with_request(self.peek_origin(self.file_id()?)?, HEAD_READ_BYTES.max(n_bytes / 4));
+        let mut head = vec![0; n_bytes];
+        let n = first_bytes(packed, self.codec()?, &mut head).map_err(|error| error.in_file(&self.0.name))?;
+        head.truncate(n);
+        Ok(head)
+    }
+
+    /// The first bytes as stored: at most `n_bytes`. As for [`Source::head`], nothing is consumed.
+    ///
+    /// # Errors
+    /// As for [`Source::head`].
+    pub fn packed_head(&self, n_bytes: usize) -> Result<Vec<u8>> {
+        let mut packed = Packed::with_request(self.peek_origin(self.file_id()?)?, 0);
+        let mut head = vec![0; n_bytes];
+        let n =
+            packed.read(&mut head).map_err(|cause| Error::io("cannot read", cause).in_file(&self.0.name))?;
+        head.truncate(n);
+        Ok(head)
+    }
+
+    /// Recognises the codec by content and indexes the members of an archive.
+    ///
+    /// # Errors
+    /// `Usage` for a folder, `Io` and `Missing` from the system. Damage inside the file is no error here: see
+    /// [`Container::damage`].
+    pub fn container(&self) -> Result<Container> {
+        Container::open(self)
+    }
+
+    pub(crate) fn shared_name(&self) -> &Arc<str> {
+        &self.0.name
+    }
+
+    /// The file as it is now; `None` for anything that is no file.
+    pub(crate) fn file_id(&self) -> Result<Option<Arc<FileId>>> {
+        match &self.0.place {
+            Place::File(path) => FileId::of(path).map(Some).map_err(|error| error.in_file(&self.0.name)),
+            _ => Ok(None),
+        }
+    }
+
+    pub(crate) fn codec(&self) -> Result<Codec> {
+        // A live pipe may bring its bytes slowly: ask for many only where few leave a doubt.
+        let few = Codec::of(&self.packed_head(16)?);
+        match few {
+            Codec::Plain | Codec::Zlib | Codec::Zstd => Ok(Codec::of(&self.packed_head(SNIFF_BYTES)?)),
+            _ => Ok(few),
+        }
+    }
+
+    /// Where the packed bytes come from; takes the reader out of a pipe.
+    pub(crate) fn origin(&self, file: Option<&Arc<FileId>>) -> Result<Origin> {
+        match &self.0.place {
+            Place::Pipe { pipe, .. } => {
+                let taken = pipe.take().ok_or_else(|| {
+                    Error::new(ErrorKind::Usage, "a pipe can be read only once").in_file(&self.0.name)
+                })?;
+                Ok(Origin::Pipe { replay: taken.0, reader: taken.1 })
+            }
+            _ => self.peek_origin(file.cloned()),
+        }
+    }
+
+    fn peek_origin(&self, file: Option<Arc<FileId>>) -> Result<Origin> {
+        let usage = |what| Err(Error::new(ErrorKind::Usage, what).in_file(&self.0.name));
+        match (&self.0.place, file) {
+            (Place::File(_), Some(file)) => Ok(Origin::File(FileReader::new(file))),
+            (Place::Memory(bytes), _) => Ok(Origin::Memory(bytes.clone())),
+            (Place::Pipe { pipe, .. }, _) => Ok(Origin::Peek(pipe.clone())),
+            (Place::Folder(_) | Place::File(_), _) => {
+                usage("a folder has no bytes of its own; read its files")
+            }
+        }
+    }
+}
+
+fn path_bytes(place: &Place) -> &[u8] {
+    match place {
+        Place::Folder(path) | Place::File(path) => path.as_os_str().as_encoded_bytes(),
+        Place::Memory(_) | Place::Pipe { .. } => &[],
+    }
+}
+
+fn named_by_path(place: Place) -> Source {
+    let name: Arc<str> = String::from_utf8_lossy(path_bytes(&place)).into();
+    Source::new(name, place)
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Source({})", self.0.name)
+    }
+}
