@@ -35,24 +35,34 @@ pub(super) fn fill(word: Word, pc: u64, instr: &mut Instr) {
     }
 }
 
-/// Cache maintenance by address, which the architecture encodes as system instructions.
-pub(super) fn fill_cache_operation(word: Word, instr: &mut Instr) {
-    // sys #3, c7, cM, #op2, xT: dc and ic on what EL0 may name.
+/// Cache maintenance by address that user code may do, as Arm writes it, and what becomes of the memory. The
+/// architecture encodes it as system instructions; lines and blocks have sizes that only the processor knows.
+pub(super) fn cache_operation(word: Word) -> Option<(&'static str, Access)> {
+    // sys #3, c7, cM, #op2, xT
     if !word.is(0xffff_f000, 0xd50b_7000) {
-        return;
+        return None;
     }
-    let access = match (word.bits(11, 8), word.bits(7, 5)) {
-        // dc zva, gva, gzva write a block whose size is a register's.
-        (4, 1 | 3 | 4) => Access::Write,
-        // ic ivau
-        (5, 1) => Access::Flush,
-        // dc cvac, cvau, cvap, cvadp, civac
-        (10..=14, 1) => Access::Flush,
-        _ => return,
-    };
-    let base = general(word.reg(0));
-    instr.push_mem(Mem { base, access, ..Mem::NONE });
-    instr.reads.extend_one(base);
+    Some(match (word.bits(11, 8), word.bits(7, 5)) {
+        (4, 1) => ("dc zva", Access::Write),
+        (4, 3) => ("dc gva", Access::Write),
+        (4, 4) => ("dc gzva", Access::Write),
+        (5, 1) => ("ic ivau", Access::Flush),
+        (10, 1) => ("dc cvac", Access::Flush),
+        (11, 1) => ("dc cvau", Access::Flush),
+        (12, 1) => ("dc cvap", Access::Flush),
+        (13, 1) => ("dc cvadp", Access::Flush),
+        (14, 1) => ("dc civac", Access::Flush),
+        _ => return None,
+    })
+}
+
+/// Fills the memory operand of cache maintenance.
+pub(super) fn fill_cache_operation(word: Word, instr: &mut Instr) {
+    if let Some((_, access)) = cache_operation(word) {
+        let base = general(word.reg(0));
+        instr.push_mem(Mem { base, access, ..Mem::NONE });
+        instr.reads.extend_one(base);
+    }
 }
 
 /// A number as a general register, or none for the zero register.
@@ -193,15 +203,46 @@ fn literal(word: Word, pc: u64, instr: &mut Instr) {
     transfer(instr, kind, data(word.reg(0), vector));
 }
 
-/// ldapur and stlur; memory tags, which are no data: only their addresses are dependencies.
+/// The crowded corner: ldapur and stlur, memory copies, 128-bit atomics, memory tags.
 fn ordered_or_tags(word: Word, instr: &mut Instr) {
-    if word.bit(21) {
-        instr.reads.insert(base(word.reg(5)));
-        return;
+    let (size, opc, vector) = (word.bits(31, 30), word.bits(23, 22), word.bit(26));
+    match (word.bit(21), word.bits(11, 10)) {
+        (false, 0b01) => copy_or_set(word, instr),
+        (false, _) => {
+            let wide = vector && opc & 0b10 != 0;
+            let kind = if opc == 0 || (wide && opc == 0b10) { Kind::Store } else { Kind::Load };
+            simple(word, instr, if wide { 16 } else { 1 << size }, word.signed(20, 12), kind.access());
+            transfer(instr, kind, data(word.reg(0), vector));
+        }
+        // ldclrp, ldsetp, swpp
+        (true, 0b00) if size == 0 => {
+            simple(word, instr, 16, 0, Access::ReadWrite);
+            for number in [word.reg(0), word.reg(16)] {
+                instr.reads.extend_one(general(number));
+                instr.writes.extend_one(general(number));
+            }
+        }
+        // stzg and stz2g clear the granules that they tag.
+        (true, 1..) if opc & 1 == 1 => simple(word, instr, 16 << (opc >> 1), 0, Access::Write),
+        // Other tag operations touch no data: only their address is a dependency.
+        (true, _) => instr.reads.insert(base(word.reg(5))),
     }
-    let kind = if word.bits(23, 22) == 0 { Kind::Store } else { Kind::Load };
-    simple(word, instr, 1 << word.bits(31, 30), word.signed(20, 12), kind.access());
-    transfer(instr, kind, general(word.reg(0)));
+}
+
+/// cpy and set: a whole memory copy or fill, cut into three instructions, each moving as much as it likes.
+fn copy_or_set(word: Word, instr: &mut Instr) {
+    let (target, count, source) = (general(word.reg(0)), general(word.reg(5)), general(word.reg(16)));
+    let fill = word.bits(23, 22) == 0b11;
+    if !fill {
+        instr.push_mem(Mem { base: source, access: Access::Read, ..Mem::NONE });
+        instr.writes.extend_one(source);
+    }
+    instr.push_mem(Mem { base: target, access: Access::Write, ..Mem::NONE });
+    for reg in [target, count] {
+        instr.reads.extend_one(reg);
+        instr.writes.extend_one(reg);
+    }
+    instr.reads.extend_one(source);
 }
 
 /// ldp, stp and their relatives.

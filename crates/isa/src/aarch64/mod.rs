@@ -4,9 +4,10 @@
 //! encoding groups, where an instruction branches and what memory it touches (`memory`), and its categories
 //! (`categories`). yaxpeax-arm names the operation and its register operands (`data`) and prints it (`text`).
 //!
-//! yaxpeax-arm knows Armv8 with Advanced SIMD but no scalable vectors: an SVE or SME instruction has a memory
-//! operand of unknown size if it is a load or store, the base register of it, and no other registers; its
-//! operation reads `sve` or `sme`, its text `.inst 0x…`.
+//! yaxpeax-arm knows Armv8 with Advanced SIMD, but not the latest extensions and no scalable vectors. What it does
+//! not know reads `.inst 0x…`, and its operation `unknown`, `sve` or `sme`. Such an instruction still has its
+//! class and categories; a load or store has its memory operands, of unknown size if the vector length decides;
+//! other registers are missing. Only words in the reserved groups are errors.
 
 mod categories;
 mod data;
@@ -108,7 +109,8 @@ pub(crate) fn decode(pc: u64, bytes: &[u8]) -> Result<Instr, DecodeError> {
         (Some(named), _) => Opcode::new(named.opcode),
         (None, Group::Scalable) => Opcode::new("sve"),
         (None, Group::Matrix) => Opcode::new("sme"),
-        (None, _) => return Err(DecodeError::Invalid),
+        (None, Group::Reserved) => return Err(DecodeError::Invalid),
+        (None, _) => Opcode::new("unknown"),
     };
     let mut instr = Instr::new(LEN, opcode);
     instr.categories = categories::of(word);
@@ -129,8 +131,9 @@ pub(crate) fn decode(pc: u64, bytes: &[u8]) -> Result<Instr, DecodeError> {
 
 /// The instruction as yaxpeax-arm sees it.
 fn name(word: Word) -> Option<Instruction> {
-    // It panics on none of the 2³² words when decoding; `text` has more to say.
-    InstDecoder::default().decode(&mut U8Reader::new(&word.0.to_le_bytes())).ok()
+    let named = InstDecoder::default().decode(&mut U8Reader::new(&word.0.to_le_bytes())).ok()?;
+    // Some words without a meaning come back as an instruction of that name.
+    (named.opcode != yaxpeax_arm::armv8::a64::Opcode::Invalid).then_some(named)
 }
 
 /// Class, target and implicit registers of the branch group.

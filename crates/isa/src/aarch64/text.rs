@@ -2,13 +2,21 @@
 
 use std::fmt::Write as _;
 
-use super::{Group, Word, name};
+use super::memory::cache_operation;
+use super::{Group, Word, ZERO, name};
 
 /// Appends the text; false if the bytes are no instruction.
 pub(crate) fn text(pc: u64, bytes: &[u8], out: &mut String) -> bool {
     let Ok(word) = Word::from_bytes(bytes) else { return false };
+    if let Some((name, _)) = cache_operation(word) {
+        _ = match word.reg(0) {
+            ZERO => write!(out, "{name}, xzr"),
+            number => write!(out, "{name}, x{number}"),
+        };
+        return true;
+    }
     let Some(named) = name(word) else {
-        let known = matches!(word.group(), Group::Scalable | Group::Matrix);
+        let known = word.group() != Group::Reserved;
         if known {
             _ = write!(out, ".inst {:#010x}", word.0);
         }

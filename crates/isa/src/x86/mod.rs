@@ -5,10 +5,12 @@
 
 mod categories;
 
+use std::fmt::Write as _;
+
 use iced_x86::{
     Code, Decoder, DecoderError, DecoderOptions, FlowControl, Formatter, FormatterOptions, GasFormatter,
-    Instruction, InstructionInfoFactory, IntelFormatter, Mnemonic, OpAccess, OpKind, Register, RflagsBits,
-    UsedMemory,
+    Instruction, InstructionInfoFactory, IntelFormatter, MemorySizeOptions, Mnemonic, OpAccess, OpKind,
+    Register, RflagsBits, UsedMemory,
 };
 
 use crate::registers::{
@@ -63,7 +65,12 @@ impl X86 {
             }
         }
         for used in info.used_memory() {
-            instr.push_mem(memory(used, self.bits));
+            let mut mem = memory(used, self.bits);
+            if instr.repeated && mem.bytes == 0 {
+                // iced leaves the size open, because the count is; ours is that of one iteration.
+                mem.bytes = code.memory_size().size() as u16;
+            }
+            instr.push_mem(mem);
         }
         if let Some(access) = hint(code.mnemonic()) {
             instr.mems = Instr::new(0, instr.opcode).mems;
@@ -97,7 +104,22 @@ impl X86 {
 
 fn write(mut formatter: impl Formatter, code: &Instruction, out: &mut String) {
     like_objdump(formatter.options_mut());
+    // What the encoding holds is shown, even a scale of one and a displacement of zero.
+    formatter.options_mut().set_always_show_scale(code.memory_index() != Register::None);
+    formatter.options_mut().set_show_zero_displacements(code.memory_displ_size() != 0);
+    let start = out.len();
     formatter.format(code, out);
+    // Operations on the stack have one width in 64-bit code, so objdump stopped naming it.
+    for (long, short) in [("callq ", "call  "), ("jmpq ", "jmp  "), ("pushq ", "push  "), ("popq ", "pop  ")]
+    {
+        if out[start..].starts_with(long) {
+            out.replace_range(start..start + long.len(), short);
+        }
+    }
+    if code.is_ip_rel_memory_operand() {
+        // Writing to a string cannot fail.
+        _ = write!(out, "        # {:#x}", code.ip_rel_memory_address());
+    }
 }
 
 /// Numbers as `0x1f`, targets absolute, mnemonics padded.
@@ -110,7 +132,9 @@ fn like_objdump(options: &mut FormatterOptions) {
     options.set_small_hex_numbers_in_decimal(false);
     options.set_branch_leading_zeros(false);
     options.set_space_after_operand_separator(false);
-    options.set_rip_relative_addresses(false);
+    options.set_rip_relative_addresses(true);
+    options.set_memory_size_options(MemorySizeOptions::Always);
+    options.set_show_branch_size(false);
 }
 
 fn class(code: &Instruction) -> Class {
