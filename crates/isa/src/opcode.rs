@@ -24,21 +24,31 @@ impl Opcode {
         std::str::from_utf8(bytes).unwrap_or_default()
     }
 
-    /// Formats `name` in lower case. Names are ASCII; a longer one is cut, other characters are left out.
-    pub(crate) fn new(name: impl fmt::Display) -> Opcode {
-        let mut opcode = Opcode { len: 0, name: [0; CAPACITY] };
+    /// The first word of `text` in lower case. Names are ASCII; a longer one is cut, other characters are left out.
+    pub(crate) fn new(text: impl fmt::Display) -> Opcode {
+        let mut word = FirstWord { opcode: Opcode { len: 0, name: [0; CAPACITY] }, ended: false };
         // Writing into the fixed buffer never reports an error: it cuts.
-        let _ = fmt::write(&mut opcode, format_args!("{name}"));
-        opcode
+        let _ = fmt::write(&mut word, format_args!("{text}"));
+        word.opcode
     }
 }
 
-impl fmt::Write for Opcode {
+/// An opcode being written.
+struct FirstWord {
+    opcode: Opcode,
+    ended: bool,
+}
+
+impl fmt::Write for FirstWord {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         for byte in text.bytes().filter(u8::is_ascii) {
-            if let Some(slot) = self.name.get_mut(usize::from(self.len)) {
+            self.ended |= byte == b' ';
+            if self.ended {
+                break;
+            }
+            if let Some(slot) = self.opcode.name.get_mut(usize::from(self.opcode.len)) {
                 *slot = byte.to_ascii_lowercase();
-                self.len += 1;
+                self.opcode.len += 1;
             }
         }
         Ok(())
@@ -88,8 +98,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_lower_case_and_cut_at_the_capacity() {
+    fn names_are_lower_case_words_cut_at_the_capacity() {
         assert_eq!(Opcode::new("VPAddD").name(), "vpaddd");
+        assert_eq!(Opcode::new("dmb ish").name(), "dmb");
         assert_eq!(Opcode::new("x".repeat(40)).name().len(), CAPACITY);
     }
 

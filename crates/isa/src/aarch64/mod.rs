@@ -15,7 +15,7 @@ mod memory;
 mod text;
 
 use yaxpeax_arch::{Decoder as _, U8Reader};
-use yaxpeax_arm::armv8::a64::{InstDecoder, Instruction};
+use yaxpeax_arm::armv8::a64::{self, InstDecoder, Instruction};
 
 use crate::registers::A64_LR;
 use crate::{Class, DecodeError, Instr, Opcode, Reg};
@@ -106,6 +106,8 @@ pub(crate) fn decode(pc: u64, bytes: &[u8]) -> Result<Instr, DecodeError> {
     let group = word.group();
     let named = name(word);
     let opcode = match (&named, group) {
+        // Its text knows the hints by name.
+        (Some(named), _) if named.opcode == a64::Opcode::HINT => Opcode::new(named),
         (Some(named), _) => Opcode::new(named.opcode),
         (None, Group::Scalable) => Opcode::new("sve"),
         (None, Group::Matrix) => Opcode::new("sme"),
@@ -133,7 +135,7 @@ pub(crate) fn decode(pc: u64, bytes: &[u8]) -> Result<Instr, DecodeError> {
 fn name(word: Word) -> Option<Instruction> {
     let named = InstDecoder::default().decode(&mut U8Reader::new(&word.0.to_le_bytes())).ok()?;
     // Some words without a meaning come back as an instruction of that name.
-    (named.opcode != yaxpeax_arm::armv8::a64::Opcode::Invalid).then_some(named)
+    (named.opcode != a64::Opcode::Invalid).then_some(named)
 }
 
 /// Class, target and implicit registers of the branch group.

@@ -22,6 +22,9 @@ use crate::{Access, Class, DecodeError, Instr, Mem, Opcode, Reg, Syntax};
 const ARITHMETIC: u32 =
     RflagsBits::CF | RflagsBits::PF | RflagsBits::AF | RflagsBits::ZF | RflagsBits::SF | RflagsBits::OF;
 
+/// Bytes of the longest instruction.
+const MAX_LEN: usize = 15;
+
 /// Column of the first operand, as GNU objdump pads mnemonics.
 const OPERAND_COLUMN: u32 = 7;
 
@@ -41,7 +44,7 @@ impl X86 {
 
     pub(crate) fn decode(&mut self, pc: u64, bytes: &[u8]) -> Result<Instr, DecodeError> {
         let code = self.instruction(pc, bytes)?;
-        // An x86 instruction has at most 15 bytes.
+        // At most MAX_LEN.
         let mut instr = Instr::new(code.len() as u8, Opcode::new(format_args!("{:?}", code.mnemonic())));
         instr.class = class(&code);
         instr.target = target(&code);
@@ -64,17 +67,15 @@ impl X86 {
                 instr.writes.insert(reg);
             }
         }
-        for used in info.used_memory() {
-            let mut mem = memory(used, self.bits);
-            if instr.repeated && mem.bytes == 0 {
-                // iced leaves the size open, because the count is; ours is that of one iteration.
-                mem.bytes = code.memory_size().size() as u16;
-            }
-            instr.push_mem(mem);
+        // Sources come before destinations.
+        let is_write = |used: &&UsedMemory| directions(used.access()) == (false, true);
+        let used = info.used_memory();
+        for used in used.iter().filter(|used| !is_write(used)).chain(used.iter().filter(is_write)) {
+            instr.push_mem(memory(&code, used, self.bits));
         }
         if let Some(access) = hint(code.mnemonic()) {
             instr.mems = Instr::new(0, instr.opcode).mems;
-            instr.push_mem(hinted(&code, access));
+            instr.push_mem(hinted(&code, access, self.bits));
         }
         instr.categories = categories::of(&code, &instr, self.bases.get(&code, &instr));
         Ok(instr)
@@ -92,11 +93,22 @@ impl X86 {
     }
 
     fn instruction(&self, pc: u64, bytes: &[u8]) -> Result<Instruction, DecodeError> {
-        let mut decoder = Decoder::with_ip(self.bits, bytes, pc, DecoderOptions::MPX);
-        let code = decoder.decode();
-        match decoder.last_error() {
-            DecoderError::None => Ok(code),
-            DecoderError::NoMoreBytes => Err(DecodeError::Truncated),
+        let decode = |bytes: &[u8]| {
+            let mut decoder = Decoder::with_ip(self.bits, bytes, pc, DecoderOptions::MPX);
+            let code = decoder.decode();
+            (code, decoder.last_error())
+        };
+        match decode(bytes) {
+            (code, DecoderError::None) => Ok(code),
+            (_, DecoderError::NoMoreBytes) => {
+                // iced reads on before it refuses an operation: see whether more bytes could have helped.
+                let mut padded = [0; MAX_LEN];
+                padded.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+                match decode(&padded).1 {
+                    DecoderError::None => Err(DecodeError::Truncated),
+                    _ => Err(DecodeError::Invalid),
+                }
+            }
             _ => Err(DecodeError::Invalid),
         }
     }
@@ -178,22 +190,40 @@ fn directions(access: OpAccess) -> (bool, bool) {
     }
 }
 
-fn memory(used: &UsedMemory, bits: u32) -> Mem {
+fn memory(code: &Instruction, used: &UsedMemory, bits: u32) -> Mem {
     let access = match directions(used.access()) {
+        // These also look at the header of the area they write. QUIRK: DynamoRIO calls them plain writes.
+        (true, true) if saves_state(code.mnemonic()) => Access::Write,
         (true, true) => Access::ReadWrite,
         (false, true) => Access::Write,
         _ => Access::Read,
     };
+    // Of a repeated operation iced leaves the size open, because the count is; ours is that of one iteration.
+    let bytes = match used.memory_size().size() {
+        0 if code.is_string_instruction() => code.memory_size().size(),
+        bytes => bytes,
+    };
+    let (base, index) = (register(used.base()), register(used.index()));
     Mem {
         segment: meaningful_segment(used.segment(), bits),
-        base: register(used.base()),
-        index: register(used.index()),
+        base,
+        index,
         scale: used.scale() as u8,
-        // The displacement is stored sign-extended in an unsigned integer.
-        disp: used.displacement() as i64,
-        bytes: used.memory_size().size() as u16,
+        disp: displacement(used.displacement(), base.or(index).is_some(), bits),
+        bytes: bytes as u16,
         access,
     }
+}
+
+/// A displacement as a signed number. iced keeps it in as many bits as addresses have; alone it is an address.
+fn displacement(stored: u64, relative: bool, bits: u32) -> i64 {
+    if relative && bits == 32 { i64::from((stored as u32).cast_signed()) } else { stored.cast_signed() }
+}
+
+/// The family that writes an extended-state area.
+fn saves_state(mnemonic: Mnemonic) -> bool {
+    use Mnemonic::{Xsave, Xsave64, Xsavec, Xsavec64, Xsaveopt, Xsaveopt64, Xsaves, Xsaves64};
+    matches!(mnemonic, Xsave | Xsave64 | Xsavec | Xsavec64 | Xsaveopt | Xsaveopt64 | Xsaves | Xsaves64)
 }
 
 /// In 64-bit code only `fs` and `gs` have a base.
@@ -223,15 +253,16 @@ fn hint(mnemonic: Mnemonic) -> Option<Access> {
 }
 
 /// The memory operand of a hint, which iced does not count as memory used.
-fn hinted(code: &Instruction, access: Access) -> Mem {
-    let pc_relative = code.is_ip_rel_memory_operand();
+fn hinted(code: &Instruction, access: Access, bits: u32) -> Mem {
+    // For pc-relative operands iced gives the absolute address as displacement.
+    let base = if code.is_ip_rel_memory_operand() { None } else { register(code.memory_base()) };
+    let index = register(code.memory_index());
     Mem {
-        segment: meaningful_segment(code.segment_prefix(), 64),
-        base: if pc_relative { None } else { register(code.memory_base()) },
-        index: register(code.memory_index()),
+        segment: meaningful_segment(code.memory_segment(), bits),
+        base,
+        index,
         scale: code.memory_index_scale() as u8,
-        // For pc-relative operands iced gives the absolute address here.
-        disp: code.memory_displacement64() as i64,
+        disp: displacement(code.memory_displacement64(), base.or(index).is_some(), bits),
         bytes: 1,
         access,
     }
