@@ -1,0 +1,88 @@
+//! The batch: what one read delivers.
+
+use crate::code::CodeTable;
+use crate::finding::Finding;
+use crate::lens::{Accesses, Calls, Instrs, Marks, Threads};
+use crate::table::Rows;
+use std::ops::Range;
+
+/// Where a batch came from. One batch never mixes threads: a reader cuts where the thread changes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Span {
+    /// The shard, counted from 0 in [`Trace::shards`](crate::Trace::shards).
+    pub shard: u32,
+    /// The piece of the shard that the batch starts in, counted from 0.
+    pub piece: u32,
+    /// How many records stand before this batch in the shard: the first record has ordinal `first_record + 1`.
+    pub first_record: u64,
+    /// How many records the batch has.
+    pub records: u32,
+    /// How many instructions stand before this batch in the shard.
+    pub first_instr: u64,
+    /// How many instructions the batch has.
+    pub instrs: u32,
+    /// The thread of all records; 0 if the trace does not say.
+    pub thread: u64,
+    /// Its process; 0 if the trace does not say.
+    pub process: u64,
+    /// Position among the traces opened together, counted from 0.
+    pub workload: u16,
+    /// The last clock reading at or before the batch's end; 0 before the first.
+    pub clock: u64,
+    /// Under [`Cut::Clock`](crate::Cut::Clock): the clock that this batch opens a segment with, `None` if it goes on
+    /// with the segment before. A read that begins in the middle of a segment (after a window's skip) has that segment's
+    /// own reading, or `None` if the reader does not know it: a merge delivers that rest first.
+    pub opens: Option<u64>,
+    /// Byte offset of the first record in the inflated stream of `member`.
+    pub offset: u64,
+    /// The archive member that the batch starts in, counted from 0.
+    pub member: u32,
+}
+
+/// About a thousand records of one thread, as columns. Columns that were not asked for are empty.
+#[derive(Debug, Default)]
+pub struct Batch {
+    /// Where the batch came from.
+    pub span: Span,
+    /// The buffer that the native records stand in; use [`Batch::raw`].
+    pub block: Vec<u8>,
+    /// Which part of `block` is this batch.
+    pub raw: Range<usize>,
+    /// The instructions met so far in this read; rows point into it.
+    pub codes: CodeTable,
+    /// Memory accesses.
+    pub accesses: Accesses,
+    /// Executed instructions.
+    pub instrs: Instrs,
+    /// Function and system calls.
+    pub calls: Calls,
+    /// The life of threads.
+    pub threads: Threads,
+    /// Named moments.
+    pub marks: Marks,
+    /// Native tables, in the order of [`Scan::tables`](crate::Scan::tables).
+    pub tables: Vec<Rows>,
+    /// What the trace did wrong in or before this batch.
+    pub findings: Vec<Finding>,
+}
+
+impl Batch {
+    /// The native records' own bytes, whole records only; empty unless
+    /// [`Columns::RAW`](crate::Columns::RAW) was asked for.
+    pub fn raw(&self) -> &[u8] {
+        self.block.get(self.raw.clone()).unwrap_or(&[])
+    }
+
+    /// Removes all rows, keeping buffers, the block and the code table.
+    pub fn clear(&mut self) {
+        self.accesses.clear();
+        self.instrs.clear();
+        self.calls.clear();
+        self.threads.clear();
+        self.marks.clear();
+        for rows in &mut self.tables {
+            rows.clear();
+        }
+        self.findings.clear();
+    }
+}

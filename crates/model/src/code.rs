@@ -1,0 +1,68 @@
+//! The code table: each distinct instruction of a shard once, so that rows carry an index instead of bytes.
+//!
+//! A trace of a billion instructions has tens of thousands of distinct ones. A reader adds an instruction when it
+//! first meets its bytes at its address (again when the bytes change), and gives its index to each row.
+
+/// The longest encoding, in bytes: REGDEPS needs 16, x86 15.
+pub const MAX_CODE_BYTES: usize = 16;
+
+/// One distinct instruction: an address and the bytes that stood there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Code {
+    /// Address of the instruction.
+    pub pc: u64,
+    /// Length of the instruction as fetched, in bytes; differs from the encoding's length only in REGDEPS traces.
+    pub size: u16,
+    len: u8,
+    bytes: [u8; MAX_CODE_BYTES],
+}
+
+impl Code {
+    /// An instruction at `pc` of `size` fetched bytes; `bytes` beyond [`MAX_CODE_BYTES`] are cut off.
+    pub fn new(pc: u64, size: u16, bytes: &[u8]) -> Code {
+        let len = bytes.len().min(MAX_CODE_BYTES);
+        let mut code = Code { pc, size, len: len as u8, bytes: [0; MAX_CODE_BYTES] }; // At most 16.
+        code.bytes[..len].copy_from_slice(&bytes[..len]);
+        code
+    }
+
+    /// The encoding; empty if the trace does not have it.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+}
+
+/// The distinct instructions of one read, in order of first appearance. Append-only.
+#[derive(Clone, Debug, Default)]
+pub struct CodeTable {
+    codes: Vec<Code>,
+}
+
+impl CodeTable {
+    /// Adds an instruction and returns its index. The caller knows that it is new.
+    pub fn push(&mut self, code: Code) -> u32 {
+        let index = self.codes.len() as u32; // Readers stop long before 2^32 distinct instructions.
+        self.codes.push(code);
+        index
+    }
+
+    /// The instruction at `index`.
+    pub fn get(&self, index: u32) -> Option<&Code> {
+        self.codes.get(index as usize)
+    }
+
+    /// How many distinct instructions there are so far.
+    pub fn len(&self) -> usize {
+        self.codes.len()
+    }
+
+    /// True if there is none yet.
+    pub fn is_empty(&self) -> bool {
+        self.codes.is_empty()
+    }
+
+    /// All instructions so far, in order of first appearance.
+    pub fn as_slice(&self) -> &[Code] {
+        &self.codes
+    }
+}

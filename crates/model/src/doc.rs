@@ -1,0 +1,150 @@
+//! Documents: what an analysis wants people to see, without saying how it looks.
+//!
+//! Analyses fill a [`Document`]; a viewer paints it on a terminal or a page. So an analysis knows neither widths nor
+//! colours, and every result looks alike.
+
+/// A result for people: a title and blocks from top to bottom.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Document {
+    /// Short headline.
+    pub title: String,
+    /// The content.
+    pub blocks: Vec<Block>,
+}
+
+impl Document {
+    /// A document without content.
+    pub fn new(title: impl Into<String>) -> Document {
+        Document { title: title.into(), blocks: Vec::new() }
+    }
+
+    /// Adds a block and returns the document, for building in one expression.
+    pub fn with(mut self, block: Block) -> Document {
+        self.blocks.push(block);
+        self
+    }
+}
+
+/// One piece of a document.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Block {
+    /// A sentence.
+    Note(String),
+    /// Labels with values, a line each.
+    Facts(Vec<(String, Vec<Cell>)>),
+    /// Rows and columns.
+    Grid(Grid),
+    /// Named shares of a whole, as bars.
+    Bars(Bars),
+    /// Several series over one axis, drawn small, a line each.
+    Series(Series),
+    /// Lanes of states over one axis: who runs when.
+    Lanes(Lanes),
+}
+
+/// One value, with its unit, so that a viewer can choose how to write it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cell {
+    /// Nothing.
+    Empty,
+    /// Words.
+    Text(String),
+    /// Machine text, such as an instruction.
+    Code(String),
+    /// A count, written with separators.
+    Count(u64),
+    /// A count of bytes, written with a unit.
+    Bytes(u64),
+    /// An address.
+    Addr(u64),
+    /// A share, 0.0 to 1.0, written in per cent.
+    Share(f64),
+    /// A number with a fixed count of digits behind the point.
+    Real(f64, u8),
+    /// A time in microseconds, written with a unit.
+    Micros(u64),
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Cell {
+        Cell::Text(text.to_owned())
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Cell {
+        Cell::Text(text)
+    }
+}
+
+/// Rows and columns.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Grid {
+    /// Headline, or empty.
+    pub title: String,
+    /// Heads of the columns.
+    pub head: Vec<String>,
+    /// The rows, as long as `head`.
+    pub rows: Vec<Vec<Cell>>,
+    /// How many further rows are not shown.
+    pub more: u64,
+}
+
+/// Named shares of a whole.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Bars {
+    /// Headline, or empty.
+    pub title: String,
+    /// The whole.
+    pub total: u64,
+    /// Name and part.
+    pub bars: Vec<(String, u64)>,
+}
+
+/// Several series over one axis.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Series {
+    /// Headline, or empty.
+    pub title: String,
+    /// What the axis shows: `instructions`, `time`.
+    pub axis: String,
+    /// The axis's first and last value, as a person reads them.
+    pub ends: (String, String),
+    /// Name, unit and values of each series.
+    pub lines: Vec<SeriesLine>,
+}
+
+/// One series.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SeriesLine {
+    /// Name.
+    pub name: String,
+    /// Values at equal steps along the axis.
+    pub values: Vec<f64>,
+    /// A word on the largest value: `max 1,234 lines`.
+    pub note: String,
+}
+
+/// Lanes of states over one axis.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Lanes {
+    /// Headline, or empty.
+    pub title: String,
+    /// The axis's first and last value, as a person reads them.
+    pub ends: (String, String),
+    /// The lanes, top to bottom.
+    pub lanes: Vec<Lane>,
+    /// How many further lanes are not shown.
+    pub more: u64,
+}
+
+/// One lane: at each step along the axis, how busy it is (0.0 idle to 1.0 busy) and what it shows.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Lane {
+    /// Name.
+    pub name: String,
+    /// Share of the step in which the lane was busy.
+    pub busy: Vec<f32>,
+    /// A word behind the lane.
+    pub note: String,
+}

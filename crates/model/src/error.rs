@@ -1,0 +1,308 @@
+//! The one error of all Quipu libraries, and the place in a trace that it points at.
+//!
+//! An [`Error`] means that an operation could not go on. What a trace did wrong while reading *can* go on is a
+//! [`Finding`](crate::Finding) instead. The layer that knows the offset adds it, the layer that knows the file
+//! adds it; nothing is formatted before something has gone wrong.
+
+use std::error::Error as StdError;
+use std::fmt;
+
+/// The result of every fallible function of the Quipu libraries.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What sort of thing went wrong; callers match on this, people read the rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The operating system refused (missing file, no permission, broken device).
+    Io,
+    /// The bytes contradict the format.
+    Malformed,
+    /// The bytes end too early.
+    Truncated,
+    /// A legal thing that Quipu cannot do.
+    Unsupported,
+    /// A number in the input exceeds a documented limit.
+    Limit,
+    /// The trace lacks something that was asked for.
+    Missing,
+    /// The caller asked in a wrong way.
+    Usage,
+    /// A bug in Quipu.
+    Internal,
+}
+
+impl ErrorKind {
+    /// A stable lower-case name, as JSON output uses it.
+    pub fn name(self) -> &'static str {
+        match self {
+            ErrorKind::Io => "io",
+            ErrorKind::Malformed => "malformed",
+            ErrorKind::Truncated => "truncated",
+            ErrorKind::Unsupported => "unsupported",
+            ErrorKind::Limit => "limit",
+            ErrorKind::Missing => "missing",
+            ErrorKind::Usage => "usage",
+            ErrorKind::Internal => "internal",
+        }
+    }
+}
+
+/// A place in a trace, as exactly as it is known.
+///
+/// Offsets count bytes of the *inflated* stream of the member (or of the file if it has no members). Ordinals
+/// count from the start of the shard: `record` is the number of records that tools see before and including the
+/// place, `instr` the number of instructions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// The file.
+    pub file: Option<String>,
+    /// The archive member inside the file.
+    pub member: Option<String>,
+    /// Byte offset in the inflated stream of the member.
+    pub offset: Option<u64>,
+    /// Record ordinal.
+    pub record: Option<u64>,
+    /// Instruction ordinal.
+    pub instr: Option<u64>,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut wrote = false;
+        if let Some(file) = &self.file {
+            f.write_str(file)?;
+            wrote = true;
+        }
+        if let Some(member) = &self.member {
+            write!(f, "({member})")?;
+            wrote = true;
+        }
+        let mut glue = if wrote { ": " } else { "" };
+        if let Some(offset) = self.offset {
+            write!(f, "{glue}offset {offset:#x}")?;
+            glue = ", ";
+        }
+        if let Some(record) = self.record {
+            write!(f, "{glue}record {record}")?;
+            glue = ", ";
+        }
+        if let Some(instr) = self.instr {
+            write!(f, "{glue}instr {instr}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Place {
+    /// True if nothing is known.
+    pub fn is_empty(&self) -> bool {
+        *self == Place::default()
+    }
+
+    /// Fills what this place leaves open from `outer`, which knows the surroundings.
+    pub fn or(mut self, outer: &Place) -> Place {
+        self.file = self.file.or_else(|| outer.file.clone());
+        self.member = self.member.or_else(|| outer.member.clone());
+        self.offset = self.offset.or(outer.offset);
+        self.record = self.record.or(outer.record);
+        self.instr = self.instr.or(outer.instr);
+        self
+    }
+}
+
+/// Why an operation could not go on; one word wide.
+pub struct Error(Box<Inner>);
+
+struct Inner {
+    kind: ErrorKind,
+    place: Place,
+    message: String,
+    hint: Option<String>,
+    cause: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+impl Error {
+    /// An error of `kind`. The message is lower case, without a full stop and without the place.
+    #[cold]
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
+        Error(Box::new(Inner {
+            kind,
+            place: Place::default(),
+            message: message.into(),
+            hint: None,
+            cause: None,
+        }))
+    }
+
+    /// The bytes contradict the format.
+    #[cold]
+    pub fn malformed(message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::Malformed, message)
+    }
+
+    /// The bytes end too early.
+    #[cold]
+    pub fn truncated(message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::Truncated, message)
+    }
+
+    /// A legal thing that Quipu cannot do.
+    #[cold]
+    pub fn unsupported(message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::Unsupported, message)
+    }
+
+    /// The caller asked in a wrong way.
+    #[cold]
+    pub fn usage(message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::Usage, message)
+    }
+
+    /// The trace lacks something that was asked for.
+    #[cold]
+    pub fn missing(message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::Missing, message)
+    }
+
+    /// A number from the input that exceeds a documented limit.
+    #[cold]
+    pub fn limit(what: &str, found: u64, limit: u64) -> Error {
+        Error::new(ErrorKind::Limit, format!("too many {what}: `{found}`, limit `{limit}`"))
+    }
+
+    /// Adds the place, keeping what the error already knew.
+    #[cold]
+    pub fn at(mut self, place: &Place) -> Error {
+        self.0.place = std::mem::take(&mut self.0.place).or(place);
+        self
+    }
+
+    /// Adds the file, unless one is known.
+    #[cold]
+    pub fn in_file(self, file: impl Into<String>) -> Error {
+        self.at(&Place { file: Some(file.into()), ..Place::default() })
+    }
+
+    /// Adds what the person can do about it.
+    #[cold]
+    pub fn hint(mut self, hint: impl Into<String>) -> Error {
+        self.0.hint = Some(hint.into());
+        self
+    }
+
+    /// Adds the error that caused this one.
+    #[cold]
+    pub fn because(mut self, cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Error {
+        self.0.cause = Some(cause.into());
+        self
+    }
+
+    /// What sort of thing went wrong.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// Where, as far as known.
+    pub fn place(&self) -> &Place {
+        &self.0.place
+    }
+
+    /// What went wrong, without the place.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// What the person can do about it.
+    pub fn advice(&self) -> Option<&str> {
+        self.0.hint.as_deref()
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.0.place.is_empty() {
+            write!(f, "{}: ", self.0.place)?;
+        }
+        f.write_str(&self.0.message)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Error")
+            .field("kind", &self.0.kind)
+            .field("place", &self.0.place)
+            .field("message", &self.0.message)
+            .field("cause", &self.0.cause)
+            .finish()
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.0.cause.as_deref().map(|cause| cause as &(dyn StdError + 'static))
+    }
+}
+
+impl From<&quipu_source::Error> for Place {
+    fn from(error: &quipu_source::Error) -> Place {
+        Place {
+            file: (!error.file().is_empty()).then(|| error.file().to_owned()),
+            member: error.member().map(|(_, name)| name.to_owned()),
+            offset: error.offset(),
+            record: None,
+            instr: None,
+        }
+    }
+}
+
+impl From<quipu_source::Error> for Error {
+    #[cold]
+    fn from(error: quipu_source::Error) -> Error {
+        use quipu_source::ErrorKind as Kind;
+        let kind = match error.kind() {
+            Kind::Io => ErrorKind::Io,
+            Kind::Missing => ErrorKind::Missing,
+            Kind::Truncated => ErrorKind::Truncated,
+            Kind::Malformed => ErrorKind::Malformed,
+            Kind::Unsupported => ErrorKind::Unsupported,
+            Kind::Limit => ErrorKind::Limit,
+            Kind::Usage => ErrorKind::Usage,
+            Kind::Internal => ErrorKind::Internal,
+        };
+        Error::new(kind, error.what()).at(&Place::from(&error)).because(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_has_place_then_message() {
+        let place = Place {
+            member: Some("chunk.0001".into()),
+            offset: Some(0x1f40),
+            record: Some(812),
+            ..Place::default()
+        };
+        let error = Error::malformed("entry type `77` is unknown").at(&place).in_file("a.zip");
+        assert_eq!(
+            error.to_string(),
+            "a.zip(chunk.0001): offset 0x1f40, record 812: entry type `77` is unknown"
+        );
+        assert_eq!(error.kind(), ErrorKind::Malformed);
+    }
+
+    #[test]
+    fn the_inner_layer_wins_over_the_outer_one() {
+        let error = Error::truncated("ends").in_file("inner").in_file("outer");
+        assert_eq!(error.place().file.as_deref(), Some("inner"));
+    }
+
+    #[test]
+    fn an_error_is_one_word_wide() {
+        assert_eq!(size_of::<Error>(), size_of::<usize>());
+    }
+}

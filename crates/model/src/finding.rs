@@ -1,0 +1,153 @@
+//! What a trace did wrong, as data: a rule with a stable name, a place and a message.
+//!
+//! Reading goes on after a finding. [`Found`] collects them with a bound for each rule, so that a file of pure
+//! garbage cannot fill the memory with complaints.
+
+use crate::error::{Error, ErrorKind, Place};
+use std::fmt;
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Severity {
+    /// Worth knowing; nothing is wrong.
+    Note,
+    /// Odd, but every record could be read.
+    Warning,
+    /// Records are lost or wrong.
+    Error,
+}
+
+impl Severity {
+    /// A stable lower-case name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Severity::Note => "note",
+            Severity::Warning => "warning",
+            Severity::Error => "error",
+        }
+    }
+}
+
+/// One violation of one rule, or the sum of several at the same rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Stable name of the rule, the crate first: `drmemtrace/unknown-type`.
+    pub rule: &'static str,
+    /// How bad it is.
+    pub severity: Severity,
+    /// Where it is; of the first one if several are summed.
+    pub place: Place,
+    /// What was expected and what was found.
+    pub message: String,
+    /// How many violations this stands for (at least 1).
+    pub count: u64,
+}
+
+impl Finding {
+    /// The finding as an error, for callers that stop at the first.
+    #[cold]
+    pub fn to_error(&self) -> Error {
+        Error::new(ErrorKind::Malformed, format!("{} ({})", self.message, self.rule)).at(&self.place)
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}: ", self.severity.name(), self.rule)?;
+        if !self.place.is_empty() {
+            write!(f, "{}: ", self.place)?;
+        }
+        f.write_str(&self.message)?;
+        if self.count > 1 {
+            write!(f, " ({} times)", self.count)?;
+        }
+        Ok(())
+    }
+}
+
+/// How many findings of one rule are kept one by one; the rest are only counted.
+pub const KEPT_PER_RULE: u64 = 8;
+
+/// A bounded collection of findings: the first [`KEPT_PER_RULE`] of each rule, then counts.
+///
+/// ```
+/// use quipu_model::{Found, Place, Severity};
+/// let mut found = Found::default();
+/// for offset in 0..100 {
+///     found.add("demo/odd", Severity::Warning, || (Place { offset: Some(offset), ..Place::default() }, "odd".into()));
+/// }
+/// assert_eq!(found.total(), 100);
+/// assert!(found.into_vec().len() <= 8);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    kept: Vec<Finding>,
+    rules: Vec<(&'static str, u64)>,
+}
+
+impl Found {
+    /// Adds one violation; `describe` runs only if it is kept.
+    #[cold]
+    pub fn add(
+        &mut self,
+        rule: &'static str,
+        severity: Severity,
+        describe: impl FnOnce() -> (Place, String),
+    ) {
+        if self.count(rule, 1) < KEPT_PER_RULE {
+            let (place, message) = describe();
+            self.kept.push(Finding { rule, severity, place, message, count: 1 });
+        } else if let Some(last) = self.kept.iter_mut().rfind(|kept| kept.rule == rule) {
+            last.count += 1;
+        }
+    }
+
+    /// Adds a finding made elsewhere, with its count.
+    pub fn push(&mut self, finding: Finding) {
+        if self.count(finding.rule, finding.count) < KEPT_PER_RULE {
+            self.kept.push(finding);
+        } else if let Some(last) = self.kept.iter_mut().rfind(|kept| kept.rule == finding.rule) {
+            last.count += finding.count;
+        }
+    }
+
+    /// Adds to the rule's count and returns how many there were before.
+    fn count(&mut self, rule: &'static str, n: u64) -> u64 {
+        match self.rules.iter_mut().find(|(name, _)| *name == rule) {
+            Some((_, count)) => {
+                let before = *count;
+                *count += n;
+                before
+            }
+            None => {
+                self.rules.push((rule, n));
+                0
+            }
+        }
+    }
+
+    /// True if nothing was found.
+    pub fn is_empty(&self) -> bool {
+        self.kept.is_empty()
+    }
+
+    /// How many violations there were in all.
+    pub fn total(&self) -> u64 {
+        self.rules.iter().map(|(_, count)| count).sum()
+    }
+
+    /// The worst severity, if anything was found.
+    pub fn worst(&self) -> Option<Severity> {
+        self.kept.iter().map(|finding| finding.severity).max()
+    }
+
+    /// The findings kept so far, in the order of discovery.
+    pub fn as_slice(&self) -> &[Finding] {
+        &self.kept
+    }
+
+    /// The findings, in the order of discovery; the last of each rule carries the count of those not kept.
+    pub fn into_vec(self) -> Vec<Finding> {
+        self.kept
+    }
+}

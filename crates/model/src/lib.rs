@@ -1,0 +1,36 @@
+//! The vocabulary that every Quipu crate shares.
+//!
+//! This crate knows no format and reads no file. It names things: where a record stands ([`Place`]),
+//! what went wrong ([`Error`]), what a trace did wrong ([`Finding`]), how rows travel ([`Batch`], [`lens`],
+//! [`table`]), what a trace format offers ([`Format`], [`Trace`], [`Reader`], [`Printer`]), what an analysis
+//! is ([`Pass`], [`Tool`], [`Report`]) and what it leaves for people to read ([`doc`]).
+//!
+//! Start with [`Trace`] to read, with [`Pass`] to analyse.
+
+#![warn(missing_docs)]
+
+pub mod batch;
+pub mod code;
+pub mod columns;
+pub mod doc;
+pub mod error;
+pub mod finding;
+pub mod lens;
+pub mod pass;
+pub mod print;
+pub mod rows;
+pub mod table;
+pub mod trace;
+
+pub use batch::{Batch, Span};
+pub use code::{Code, CodeTable};
+pub use columns::Columns;
+pub use error::{Error, ErrorKind, Place, Result};
+pub use finding::{Finding, Found, Severity};
+pub use pass::{Args, DynPass, Needs, Order, Pass, Report, Tool, ToolInfo};
+pub use print::{Paint, Printer};
+pub use table::{Column, ColumnSchema, ColumnType, Rows, TableSchema};
+pub use trace::{
+    Confidence, Cut, Family, Format, FormatInfo, Meta, OpenOptions, Reader, Scan, Shard, ShardId, ShardKind,
+    Trace, Window,
+};

@@ -1,0 +1,206 @@
+//! What an analysis is: forked for each piece of a trace, fed batches, merged in the trace's order, rendered once.
+
+use crate::batch::Batch;
+use crate::columns::Columns;
+use crate::doc::Document;
+use crate::error::{Error, Result};
+use crate::trace::{SettingInfo, Shard, Trace};
+use std::any::Any;
+
+/// An analysis at work.
+///
+/// `merge` is associative and is called in the order of shards and pieces, so an answer never depends on the number
+/// of threads.
+pub trait Pass: Send + Sized + 'static {
+    /// An empty pass with the same options for one piece of `shard`.
+    fn fork(&self, shard: &Shard) -> Self;
+
+    /// Takes in one batch. One virtual call each; the loop over rows is inside.
+    fn consume(&mut self, batch: &Batch) -> Result<()>;
+
+    /// Adds what a pass saw that read the records right behind this one's.
+    fn merge(&mut self, later: Self) -> Result<()>;
+
+    /// The result.
+    fn finish(self) -> Result<Box<dyn Report>>;
+}
+
+/// A [`Pass`] behind a pointer; implemented for every pass.
+pub trait DynPass: Send {
+    /// See [`Pass::fork`].
+    fn fork(&self, shard: &Shard) -> Box<dyn DynPass>;
+    /// See [`Pass::consume`].
+    fn consume(&mut self, batch: &Batch) -> Result<()>;
+    /// See [`Pass::merge`]. An internal error if `later` is another sort of pass.
+    fn merge(&mut self, later: Box<dyn DynPass>) -> Result<()>;
+    /// See [`Pass::finish`].
+    fn finish(self: Box<Self>) -> Result<Box<dyn Report>>;
+    /// For the downcast inside `merge`.
+    fn into_any(self: Box<Self>) -> Box<dyn Any>;
+}
+
+impl<P: Pass> DynPass for P {
+    fn fork(&self, shard: &Shard) -> Box<dyn DynPass> {
+        Box::new(Pass::fork(self, shard))
+    }
+
+    fn consume(&mut self, batch: &Batch) -> Result<()> {
+        Pass::consume(self, batch)
+    }
+
+    fn merge(&mut self, later: Box<dyn DynPass>) -> Result<()> {
+        let later = later
+            .into_any()
+            .downcast::<P>()
+            .map_err(|_| Error::new(crate::ErrorKind::Internal, "two different passes cannot merge"))?;
+        Pass::merge(self, *later)
+    }
+
+    fn finish(self: Box<Self>) -> Result<Box<dyn Report>> {
+        Pass::finish(*self)
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}
+
+/// The registered face of a pass.
+pub trait Tool: Sync {
+    /// Name, needs and options.
+    fn info(&self) -> &'static ToolInfo;
+
+    /// The pass, ready to be forked, for one trace.
+    fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>>;
+}
+
+/// What is known of a tool without a trace at hand.
+#[derive(Debug)]
+pub struct ToolInfo {
+    /// Name, as on the command line.
+    pub name: &'static str,
+    /// One line for people.
+    pub summary: &'static str,
+    /// What the tool needs of a trace.
+    pub needs: Needs,
+    /// How it must see the trace.
+    pub order: Order,
+    /// Its options.
+    pub options: &'static [SettingInfo],
+    /// Whether `report` shows its brief document.
+    pub in_report: bool,
+}
+
+/// What a tool needs of a trace.
+#[derive(Clone, Copy, Debug)]
+pub struct Needs {
+    /// Only this format, for tools on native records.
+    pub format: Option<&'static str>,
+    /// Columns without which it cannot work.
+    pub required: Columns,
+    /// Columns that it uses where a trace has them.
+    pub optional: Columns,
+}
+
+impl Needs {
+    /// The columns to ask of `trace`, or an error that names what is missing.
+    pub fn of(&self, tool: &str, trace: &dyn Trace) -> Result<Columns> {
+        if let Some(format) = self.format
+            && format != trace.meta().format
+        {
+            return Err(Error::missing(format!(
+                "tool `{tool}` reads {format} traces only; this one is {}",
+                trace.meta().format
+            )));
+        }
+        let missing = self.required.minus(trace.columns());
+        if !missing.is_empty() {
+            return Err(Error::missing(format!(
+                "tool `{tool}` needs {missing}, which this trace does not carry"
+            )));
+        }
+        Ok(self.required | self.optional.and(trace.columns()))
+    }
+}
+
+/// How a pass must see the trace, from loose to strict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Order {
+    /// Any pieces, merged in order.
+    Pieces,
+    /// Each shard from its beginning to its end.
+    Shards,
+    /// One stream, merged by time.
+    Time,
+}
+
+/// Options given to a tool, by name.
+#[derive(Clone, Debug, Default)]
+pub struct Args {
+    values: Vec<(String, String)>,
+}
+
+impl Args {
+    /// Sets an option; a later value replaces an earlier one.
+    pub fn set(&mut self, name: impl Into<String>, value: impl Into<String>) {
+        let name = name.into();
+        self.values.retain(|(known, _)| *known != name);
+        self.values.push((name, value.into()));
+    }
+
+    /// The value of an option.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.values.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The names given.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.values.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// A number (decimal, or hex with `0x`), or `default`.
+    pub fn number(&self, name: &str, default: u64) -> Result<u64> {
+        let Some(text) = self.get(name) else { return Ok(default) };
+        let parsed = match text.strip_prefix("0x") {
+            Some(hex) => u64::from_str_radix(hex, 16),
+            None => text.parse(),
+        };
+        parsed.map_err(|_| Error::usage(format!("option `{name}` wants a number, found `{text}`")))
+    }
+
+    /// A size in bytes that must be a power of two, or `default`.
+    pub fn power_of_two(&self, name: &str, default: u64) -> Result<u64> {
+        let number = self.number(name, default)?;
+        if number.is_power_of_two() {
+            Ok(number)
+        } else {
+            Err(Error::usage(format!("option `{name}` wants a power of two, found `{number}`")))
+        }
+    }
+
+    /// True if the option is given as `true`, or without a value.
+    pub fn flag(&self, name: &str) -> bool {
+        matches!(self.get(name), Some("" | "true" | "yes" | "1"))
+    }
+}
+
+/// What a pass leaves.
+pub trait Report: Send + 'static {
+    /// The result for machines. Keys are documented at the report's type and stable.
+    fn json(&self) -> serde_json::Value;
+
+    /// The result for people.
+    fn document(&self, detail: Detail) -> Document;
+
+    /// For callers that know the concrete report.
+    fn as_any(&self) -> &dyn Any;
+}
+
+/// How much a document shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detail {
+    /// The few lines that belong on one screen with others.
+    Brief,
+    /// Everything.
+    Full,
+}

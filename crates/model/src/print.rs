@@ -1,0 +1,49 @@
+//! Printing native records as people read them.
+
+use crate::batch::Batch;
+
+/// Prints rows of a format's derived table as text lines, the way the format's users know them.
+pub trait Printer: Send {
+    /// The lines before the first record.
+    fn begin(&mut self, out: &mut Vec<u8>);
+
+    /// Prints the rows of `batch.tables[0]` whose numbers are in `rows` (ascending). `base` is the number of
+    /// records and instructions printed as ordinals instead of the shard's own: see [`Ordinals`].
+    fn print(&mut self, batch: &Batch, rows: &[u32], ordinals: Ordinals, paint: &Paint, out: &mut Vec<u8>);
+
+    /// The lines after the last record.
+    fn end(&mut self, out: &mut Vec<u8>);
+}
+
+/// What to add to the ordinals of a batch: 0 for a shard read alone; in a merged stream, the difference between the
+/// position in the stream and the position in the shard (wrapping).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ordinals {
+    /// Added to record ordinals.
+    pub records: u64,
+    /// Added to instruction ordinals.
+    pub instrs: u64,
+}
+
+/// What to write around each sort of text: terminal colour sequences, or nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Paint {
+    /// Before ordinals and thread names.
+    pub dim: &'static str,
+    /// Before instruction text.
+    pub code: &'static str,
+    /// Before data accesses.
+    pub data: &'static str,
+    /// Before markers.
+    pub mark: &'static str,
+    /// After any of them.
+    pub reset: &'static str,
+}
+
+impl Paint {
+    /// No colour.
+    pub const PLAIN: Paint = Paint { dim: "", code: "", data: "", mark: "", reset: "" };
+    /// The sixteen colours that every terminal has.
+    pub const ANSI: Paint =
+        Paint { dim: "\x1b[2m", code: "\x1b[32m", data: "\x1b[36m", mark: "\x1b[33m", reset: "\x1b[0m" };
+}

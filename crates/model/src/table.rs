@@ -1,0 +1,176 @@
+//! Native tables: a format's own records as typed columns.
+//!
+//! A table is lossless unless its schema says *derived*: bytes → rows → bytes is the identity. The schema alone is
+//! enough to print rows as text, JSON or CSV, so no viewer knows a format.
+
+use crate::error::{Error, Result};
+
+/// How wide the values of a column are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Width {
+    /// One byte.
+    U8,
+    /// Two bytes.
+    U16,
+    /// Four bytes.
+    U32,
+    /// Eight bytes.
+    U64,
+}
+
+/// What the values of a column mean to a reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ColumnType {
+    /// A number, printed in decimal.
+    Count,
+    /// An address or bit pattern, printed in hex.
+    Hex,
+    /// An index into fixed names; values beyond them are printed as numbers. All bits set means that the row has no
+    /// such name.
+    Name(&'static [&'static str]),
+    /// 0 or 1.
+    Flag,
+    /// An index into [`Batch::codes`](crate::Batch::codes), or [`NO_CODE`](crate::lens::NO_CODE): an instruction.
+    Code,
+}
+
+/// One column of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ColumnSchema {
+    /// Name, as in SQL and JSON.
+    pub name: &'static str,
+    /// Storage.
+    pub width: Width,
+    /// Meaning.
+    pub kind: ColumnType,
+    /// One sentence for people.
+    pub doc: &'static str,
+}
+
+/// One table of a format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TableSchema {
+    /// Name, as in SQL and in `.rows` text.
+    pub name: &'static str,
+    /// True if the rows are an interpretation: they cannot be turned back into the same bytes.
+    pub derived: bool,
+    /// The columns, in order.
+    pub columns: &'static [ColumnSchema],
+    /// One sentence for people.
+    pub doc: &'static str,
+}
+
+impl TableSchema {
+    /// Position of the column called `name`.
+    pub fn position(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|column| column.name == name)
+    }
+}
+
+/// The values of one column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Column {
+    /// One byte each.
+    U8(Vec<u8>),
+    /// Two bytes each.
+    U16(Vec<u16>),
+    /// Four bytes each.
+    U32(Vec<u32>),
+    /// Eight bytes each.
+    U64(Vec<u64>),
+}
+
+impl Column {
+    /// An empty column.
+    pub fn new(width: Width) -> Column {
+        match width {
+            Width::U8 => Column::U8(Vec::new()),
+            Width::U16 => Column::U16(Vec::new()),
+            Width::U32 => Column::U32(Vec::new()),
+            Width::U64 => Column::U64(Vec::new()),
+        }
+    }
+
+    /// How many values there are.
+    pub fn len(&self) -> usize {
+        match self {
+            Column::U8(values) => values.len(),
+            Column::U16(values) => values.len(),
+            Column::U32(values) => values.len(),
+            Column::U64(values) => values.len(),
+        }
+    }
+
+    /// True without values.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The value of row `row`, widened. Panics if there is no such row, as slices do.
+    pub fn get(&self, row: usize) -> u64 {
+        match self {
+            Column::U8(values) => u64::from(values[row]),
+            Column::U16(values) => u64::from(values[row]),
+            Column::U32(values) => u64::from(values[row]),
+            Column::U64(values) => values[row],
+        }
+    }
+
+    /// Appends a value; an error if it is too wide for the column.
+    pub fn push(&mut self, value: u64) -> Result<()> {
+        let too_wide = |limit: u64| Error::limit("bits in a column value", value, limit);
+        match self {
+            Column::U8(values) => values.push(u8::try_from(value).map_err(|_| too_wide(u8::MAX.into()))?),
+            Column::U16(values) => values.push(u16::try_from(value).map_err(|_| too_wide(u16::MAX.into()))?),
+            Column::U32(values) => values.push(u32::try_from(value).map_err(|_| too_wide(u32::MAX.into()))?),
+            Column::U64(values) => values.push(value),
+        }
+        Ok(())
+    }
+
+    /// Removes all values, keeping the buffer.
+    pub fn clear(&mut self) {
+        match self {
+            Column::U8(values) => values.clear(),
+            Column::U16(values) => values.clear(),
+            Column::U32(values) => values.clear(),
+            Column::U64(values) => values.clear(),
+        }
+    }
+}
+
+/// Rows of one table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rows {
+    /// What the columns mean.
+    pub schema: &'static TableSchema,
+    /// The columns, as the schema lists them; all of one length.
+    pub columns: Vec<Column>,
+}
+
+impl Rows {
+    /// No rows of `schema`.
+    pub fn new(schema: &'static TableSchema) -> Rows {
+        Rows { schema, columns: schema.columns.iter().map(|column| Column::new(column.width)).collect() }
+    }
+
+    /// How many rows there are.
+    pub fn len(&self) -> usize {
+        self.columns.first().map_or(0, Column::len)
+    }
+
+    /// True without rows.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The column called `name`.
+    pub fn column(&self, name: &str) -> Option<&Column> {
+        self.schema.position(name).and_then(|i| self.columns.get(i))
+    }
+
+    /// Removes all rows, keeping the buffers.
+    pub fn clear(&mut self) {
+        self.columns.iter_mut().for_each(Column::clear);
+    }
+}

@@ -1,0 +1,344 @@
+//! What a trace format offers: recognise, open, describe, split into shards, read.
+
+use crate::batch::Batch;
+use crate::columns::Columns;
+use crate::error::{Error, Result};
+use crate::finding::Finding;
+use crate::pass::Tool;
+use crate::print::Printer;
+use crate::table::TableSchema;
+use quipu_isa::Arch;
+use quipu_source::Source;
+use std::borrow::Cow;
+use std::ops::Range;
+
+/// One trace format, as one static value. The program knows formats only through this.
+pub trait Format: Sync {
+    /// Name, title and abilities.
+    fn info(&self) -> &'static FormatInfo;
+
+    /// Says how sure this format is that `source` is one of its traces; reads a few bytes at most.
+    fn probe(&self, source: &Source) -> Confidence;
+
+    /// Opens a trace: reads headers, not records.
+    fn open(&self, source: &Source, options: &OpenOptions) -> Result<Box<dyn Trace>>;
+
+    /// Analyses that need this format's native records.
+    fn tools(&self) -> &'static [&'static dyn Tool] {
+        &[]
+    }
+}
+
+/// What is known of a format without a trace at hand.
+#[derive(Debug)]
+pub struct FormatInfo {
+    /// Short name, as on the command line.
+    pub name: &'static str,
+    /// One line for people.
+    pub title: &'static str,
+    /// Usual endings of file names.
+    pub extensions: &'static [&'static str],
+    /// What Quipu can do with it: `read`, `view`, …
+    pub abilities: &'static [&'static str],
+    /// The page that describes the format, relative to the documentation's root.
+    pub doc: &'static str,
+    /// Settings that [`OpenOptions::settings`] may hold.
+    pub settings: &'static [SettingInfo],
+}
+
+/// One setting of a format or option of a tool.
+#[derive(Debug)]
+pub struct SettingInfo {
+    /// Name.
+    pub name: &'static str,
+    /// What a value looks like: `BYTES`, `N`, `NAME`.
+    pub value: &'static str,
+    /// The value when nothing is said.
+    pub default: &'static str,
+    /// One sentence for people.
+    pub doc: &'static str,
+}
+
+/// How sure a format is that a source is one of its traces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Confidence {
+    /// It is not.
+    No,
+    /// Nothing speaks against it; a name or a lone header field speaks for it.
+    Maybe,
+    /// The content says so.
+    Sure,
+}
+
+/// How to open a trace.
+#[derive(Clone, Debug, Default)]
+pub struct OpenOptions {
+    /// Settings of the format, by name; see [`FormatInfo::settings`].
+    pub settings: Vec<(String, String)>,
+    /// Only these threads (all if empty).
+    pub threads: Vec<u64>,
+    /// Only these shards, by position (all if empty).
+    pub shards: Vec<u32>,
+}
+
+impl OpenOptions {
+    /// The value of a setting; an error if a setting is unknown to `info`.
+    pub fn setting(&self, info: &FormatInfo, name: &str) -> Result<Option<&str>> {
+        for (given, _) in &self.settings {
+            if !info.settings.iter().any(|setting| setting.name == given) {
+                let known: Vec<&str> = info.settings.iter().map(|setting| setting.name).collect();
+                return Err(Error::usage(format!("format {} has no setting `{given}`", info.name))
+                    .hint(format!("settings of this format: {}", known.join(", "))));
+            }
+        }
+        Ok(self.settings.iter().rev().find(|(given, _)| given == name).map(|(_, value)| value.as_str()))
+    }
+}
+
+/// An opened trace: what it is, what it can show, how it splits. Cheap to open, immutable, shared by threads.
+pub trait Trace: Send + Sync {
+    /// What the trace says of itself.
+    fn meta(&self) -> &Meta;
+
+    /// The parts that can be read alone, in the trace's own order.
+    fn shards(&self) -> &[Shard];
+
+    /// The lens columns that this very trace can fill.
+    fn columns(&self) -> Columns;
+
+    /// The native tables.
+    fn tables(&self) -> &'static [&'static TableSchema];
+
+    /// Starts one sequential read.
+    fn scan(&self, scan: &Scan) -> Result<Box<dyn Reader>>;
+
+    /// Prints records as people read them; prints rows of the first *derived* table.
+    fn printer(&self, options: &PrintOptions) -> Result<Box<dyn Printer>>;
+
+    /// Words that each stand for several kinds of record, for choosing rows.
+    fn families(&self) -> &'static [Family] {
+        &[]
+    }
+
+    /// The name of a kind of mark.
+    fn mark_name(&self, kind: u32) -> Cow<'static, str> {
+        Cow::Owned(format!("mark {kind}"))
+    }
+}
+
+/// A word for several kinds of record: `branch` for jumps, calls and returns of all sorts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Family {
+    /// The word.
+    pub word: &'static str,
+    /// The names that it stands for, as the tables' columns of names have them.
+    pub names: &'static [&'static str],
+}
+
+/// How to print records.
+#[derive(Clone, Debug, Default)]
+pub struct PrintOptions {
+    /// Syntax of disassembly; the architecture's usual one if `None`.
+    pub syntax: Option<quipu_isa::Syntax>,
+}
+
+/// What a trace says of itself.
+#[derive(Clone, Debug, Default)]
+pub struct Meta {
+    /// Name of the format.
+    pub format: &'static str,
+    /// One line for people: what sort of trace it is.
+    pub title: String,
+    /// Version of the format, in its own words.
+    pub version: Option<String>,
+    /// Architecture of the instructions, if known.
+    pub arch: Option<Arch>,
+    /// What the clock counts.
+    pub clock: Option<Clock>,
+    /// Bytes in a cache line of the traced machine.
+    pub line_bytes: Option<u64>,
+    /// Bytes in a page of the traced machine.
+    pub page_bytes: Option<u64>,
+    /// How many files there are.
+    pub n_files: u64,
+    /// Size on disk, if known.
+    pub packed_bytes: Option<u64>,
+    /// Size of the inflated streams, if the containers say it.
+    pub inflated_bytes: Option<u64>,
+    /// Traced functions and system calls with their names.
+    pub functions: Vec<Function>,
+    /// Further facts, in the format's own words.
+    pub facts: Vec<Fact>,
+    /// What the trace carries and what it lacks.
+    pub carries: Vec<Carries>,
+    /// What was odd when opening.
+    pub findings: Vec<Finding>,
+}
+
+/// What a clock counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clock {
+    /// Ticks in a second.
+    pub per_second: u64,
+    /// The clock's value at the start of 1970 UTC, if it tells the time of day.
+    pub unix_epoch: Option<u64>,
+}
+
+/// A traced function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Function {
+    /// The trace's id.
+    pub id: u64,
+    /// Its names; several if they are aliases, sorted.
+    pub names: Vec<String>,
+    /// How many arguments are recorded.
+    pub n_args: u64,
+    /// True if it never returns.
+    pub noret: bool,
+}
+
+/// One fact about a trace.
+#[derive(Clone, Debug)]
+pub struct Fact {
+    /// Stable name, as in JSON.
+    pub key: &'static str,
+    /// Label for people.
+    pub label: &'static str,
+    /// The value.
+    pub value: serde_json::Value,
+}
+
+/// One sort of information that a trace may carry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Carries {
+    /// Stable name: `data-accesses`, `encodings`, …
+    pub what: &'static str,
+    /// Whether this trace has it.
+    pub has: bool,
+    /// A word on how or why, or empty.
+    pub note: &'static str,
+}
+
+/// Number of a shard: its position in [`Trace::shards`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ShardId(pub u32);
+
+/// What the records of a shard have in common.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ShardKind {
+    /// One thread.
+    #[default]
+    Thread,
+    /// One core, with the threads that ran on it.
+    Core,
+    /// Several threads in one stream.
+    Mixed,
+}
+
+/// The smallest part of a trace that is complete in itself.
+#[derive(Clone, Debug, Default)]
+pub struct Shard {
+    /// Its number.
+    pub id: ShardId,
+    /// Name for people: the file.
+    pub name: String,
+    /// What its records have in common.
+    pub kind: ShardKind,
+    /// Its first (often only) thread, if known.
+    pub thread: Option<u64>,
+    /// The process of that thread, if known.
+    pub process: Option<u64>,
+    /// How many pieces can be read independently (at least 1).
+    pub pieces: u32,
+    /// Size on disk, if known.
+    pub packed_bytes: Option<u64>,
+}
+
+/// What to read: one sequential read over one shard, producing only what was asked for.
+#[derive(Clone, Debug)]
+pub struct Scan {
+    /// Which shard.
+    pub shard: ShardId,
+    /// Which pieces of it; all if `None`. A range that is not all excludes a window.
+    pub pieces: Option<Range<u32>>,
+    /// Lens columns to fill, and whether raw bytes are wanted.
+    pub columns: Columns,
+    /// Tables to fill, as positions in [`Trace::tables`].
+    pub tables: Vec<usize>,
+    /// The part of the shard wanted.
+    pub window: Window,
+    /// Where batches end.
+    pub cut: Cut,
+    /// Most records in a batch.
+    pub batch_records: u32,
+    /// Whether decompression runs ahead on threads of its own; pointless where other shards keep all cores busy.
+    pub ahead: bool,
+    /// How many bytes of buffers the read may use, about; readers of many shards at once get little.
+    pub buffer_bytes: usize,
+}
+
+impl Scan {
+    /// Reads all of `shard` in batches of about a thousand records, without columns.
+    pub fn new(shard: ShardId) -> Scan {
+        Scan {
+            shard,
+            pieces: None,
+            columns: Columns::NONE,
+            tables: Vec::new(),
+            window: Window::All,
+            cut: Cut::Size,
+            batch_records: 1024,
+            ahead: false,
+            buffer_bytes: 4 << 20,
+        }
+    }
+
+    /// The same read with these columns.
+    pub fn columns(mut self, columns: Columns) -> Scan {
+        self.columns = columns;
+        self
+    }
+}
+
+/// Which part of a shard: everything, or a half-open range of records, instructions or clock ticks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Window {
+    /// Everything.
+    #[default]
+    All,
+    /// Records by ordinal, counted from 0: `2..5` is the third to the fifth.
+    Records(Range<u64>),
+    /// Instructions by ordinal, counted from 0, with the records that belong to them.
+    Instrs(Range<u64>),
+    /// Records between two clock readings; the end is excluded.
+    Clock(Range<u64>),
+}
+
+/// Where batches may end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Cut {
+    /// By size only.
+    #[default]
+    Size,
+    /// Also before each clock reading, for merging shards by time.
+    Clock,
+}
+
+/// One sequential read in progress.
+pub trait Reader: Send {
+    /// The next batch, or `None` at the end. The batch belongs to the reader and is valid until the next call;
+    /// the caller may take vectors out of it.
+    ///
+    /// A batch may be empty of records and carry findings only. After an error the read is over.
+    fn read(&mut self) -> Result<Option<&mut Batch>>;
+
+    /// The batch that the last [`read`](Reader::read) delivered, once more; an empty one before the first. A merge of
+    /// many readers looks at a batch first and hands it on later.
+    fn batch(&mut self) -> &mut Batch;
+
+    /// How many bytes of the source this read has used up so far, as they lie on disk, about; for progress only.
+    /// `None` if nobody knows.
+    fn packed_bytes(&self) -> Option<u64> {
+        None
+    }
+}
