@@ -1,0 +1,117 @@
+//! What passes are fed with, and what they and their reading bring home.
+
+use crate::plan::Planned;
+use quipu_model::{Batch, DynPass, Error, Finding, Found, Place, Result, Severity, Shard};
+use std::sync::{Mutex, PoisonError};
+
+/// The empty passes that all work is forked from. Passes are not `Sync`; a fork a unit does not wait long.
+pub(crate) struct Seeds(Mutex<Vec<Box<dyn DynPass>>>);
+
+impl Seeds {
+    pub(crate) fn new(planned: Vec<Planned>) -> Seeds {
+        Seeds(Mutex::new(planned.into_iter().map(|planned| planned.pass).collect()))
+    }
+
+    /// Empty passes for a part of `shard`.
+    pub(crate) fn fork(&self, shard: &Shard) -> Harvest {
+        let seeds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Harvest::new(seeds.iter().map(|pass| pass.fork(shard)).collect())
+    }
+
+    /// The empty passes themselves, for a trace without any part.
+    pub(crate) fn into_harvest(self) -> Harvest {
+        Harvest::new(self.0.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// What one unit has brought, or several in a row.
+pub(crate) struct Harvest {
+    pub(crate) passes: Vec<Box<dyn DynPass>>,
+    pub(crate) losses: Losses,
+    pub(crate) records: u64,
+    pub(crate) instrs: u64,
+}
+
+impl Harvest {
+    pub(crate) fn new(passes: Vec<Box<dyn DynPass>>) -> Harvest {
+        Harvest { passes, losses: Losses::default(), records: 0, instrs: 0 }
+    }
+
+    /// Feeds a batch to all passes.
+    ///
+    /// # Errors
+    /// What a pass could not do, which ends the whole run.
+    pub(crate) fn feed(&mut self, batch: &Batch) -> Result<()> {
+        self.records += u64::from(batch.span.records);
+        self.instrs += u64::from(batch.span.instrs);
+        self.passes.iter_mut().try_for_each(|pass| pass.consume(batch))
+    }
+
+    /// Adds what was brought from right behind.
+    pub(crate) fn merge(&mut self, later: Harvest) -> Result<()> {
+        self.records += later.records;
+        self.instrs += later.instrs;
+        self.losses.merge(later.losses);
+        let passes = self.passes.iter_mut().zip(later.passes);
+        passes.into_iter().try_for_each(|(pass, later)| pass.merge(later))
+    }
+}
+
+/// What a trace did wrong, and what of it could not be read at all.
+#[derive(Default)]
+pub(crate) struct Losses {
+    pub(crate) found: Found,
+    pub(crate) error: Option<Error>,
+}
+
+impl Losses {
+    /// Takes the findings out of a batch.
+    ///
+    /// # Errors
+    /// In strict runs the first finding that is an error.
+    pub(crate) fn take(&mut self, batch: &mut Batch, strict: bool) -> Result<()> {
+        for finding in batch.findings.drain(..) {
+            if strict && finding.severity == Severity::Error {
+                return Err(finding.to_error());
+            }
+            self.found.push(finding);
+        }
+        Ok(())
+    }
+
+    /// Keeps the first error as it is; others become findings, or a trace of a thousand broken files would show one.
+    ///
+    /// # Errors
+    /// In strict runs the error itself.
+    pub(crate) fn lose(&mut self, error: Error, strict: bool) -> Result<()> {
+        if strict {
+            return Err(error);
+        }
+        self.add(error);
+        Ok(())
+    }
+
+    fn add(&mut self, error: Error) {
+        if self.error.is_none() {
+            self.error = Some(error);
+        } else {
+            self.found.push(lost(&error));
+        }
+    }
+
+    pub(crate) fn merge(&mut self, later: Losses) {
+        if let Some(error) = later.error {
+            self.add(error);
+        }
+        for finding in later.found.into_vec() {
+            self.found.push(finding);
+        }
+    }
+}
+
+/// The second and later parts of a trace that could not be read to their end.
+fn lost(error: &Error) -> Finding {
+    let place: Place = error.place().clone();
+    let message = format!("reading stops here: {}", error.message());
+    Finding { rule: "engine/unreadable", severity: Severity::Error, place, message, count: 1 }
+}

@@ -1,0 +1,50 @@
+//! Plans and runs scans: many cores, many shards, one order, one result.
+//!
+//! The engine stands between traces and analyses and knows neither formats nor passes. It does two things:
+//!
+//! - [`run`] feeds passes: one read of the data for all of them, on as many threads as wanted. The answer never
+//!   depends on the number of threads, because the division into units is fixed and the results are merged in order.
+//! - [`Merge`] hands out batches to a reader of rows (a viewer, a converter): all shards as one sequence, by time or
+//!   one after the other, or a window of it.
+//!
+//! Who watches a run shares a [`Watch`] with it: a flag to stop it, and how far it has come.
+//!
+//! ```
+//! use quipu_engine::{RunOptions, Watch, plan, run};
+//! # use quipu_model::{Args, Result, Tool, Trace};
+//! # fn demo(trace: &dyn Trace, counts: &dyn Tool, opcodes: &dyn Tool) -> Result<()> {
+//! let planned = vec![plan(counts, &Args::default(), trace)?, plan(opcodes, &Args::default(), trace)?];
+//! let watch = Watch::new();
+//! let outcome = run(trace, planned, &RunOptions::new(&watch))?;
+//! for report in &outcome.reports {
+//!     println!("{}", report.json());
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | file | subject |
+//! |---|---|
+//! | `plan` | a tool meets a trace |
+//! | `run` | which way to read, and what becomes of the pieces |
+//! | `units` | how a trace is divided, whatever the threads |
+//! | `work` | threads that work through units, and merge in order |
+//! | `merge` | many shards as one sequence |
+//! | `window` | a part of that sequence as parts of the shards |
+//! | `watch` | progress and cancellation |
+
+#![warn(missing_docs)]
+
+mod feed;
+mod merge;
+mod plan;
+mod run;
+mod units;
+mod watch;
+mod window;
+mod work;
+
+pub use merge::{Merge, MergeOrder, Merged};
+pub use plan::{Planned, plan};
+pub use run::{Outcome, RunOptions, run};
+pub use watch::{Progress, Watch};

@@ -1,0 +1,310 @@
+//! Many shards as one sequence of batches: merged by time, or one shard after the other.
+//!
+//! A shard is cut into segments, each opened by a clock reading. The merge always hands out the shard whose next
+//! segment opens earliest (of several the first in the trace's order), and stays with it to the segment's end. Batches
+//! are lent by their readers, never copied.
+
+use crate::units::is_empty;
+use crate::watch::Watch;
+use crate::window::{self, Part, Position};
+use quipu_model::print::Ordinals;
+use quipu_model::{Batch, Cut, Error, ErrorKind, Reader, Result, Scan, Shard, ShardKind, Trace, Window};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::ops::Range;
+
+/// What the buffers of all readers of one merge may take together, about.
+const MERGE_BUFFER_BYTES: usize = 100 << 20;
+/// A reader with less would spend its time refilling.
+const MIN_BUFFER_BYTES: usize = 32 << 10;
+/// How many records the batches of all readers of one merge may hold together, about.
+const MERGE_BATCH_RECORDS: u32 = 128 << 10;
+/// A batch with less is dominated by what each batch costs.
+const MIN_BATCH_RECORDS: u32 = 128;
+/// With more readers at once, threads that run ahead for each would be too many.
+const MAX_READERS_AHEAD: usize = 16;
+
+/// How several shards form one sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MergeOrder {
+    /// By clock.
+    Time,
+    /// One shard after the other, in the trace's order.
+    Sequence,
+}
+
+impl MergeOrder {
+    /// How people expect to see this trace: by clock, but shards that are cores stand side by side, each with a clock
+    /// that a scheduler made up, and are shown one after the other.
+    pub fn natural(trace: &dyn Trace) -> MergeOrder {
+        if trace.shards().iter().any(|shard| shard.kind == ShardKind::Core) {
+            MergeOrder::Sequence
+        } else {
+            MergeOrder::Time
+        }
+    }
+}
+
+/// A trace as one sequence of batches. See the module's page for the order.
+pub struct Merge<'t> {
+    trace: &'t dyn Trace,
+    template: Scan,
+    order: MergeOrder,
+    lanes: Vec<Lane>,
+    /// Shards that wait for their turn, by the clock that their batch opens a segment with.
+    waiting: BinaryHeap<Reverse<(u64, u32)>>,
+    /// The shard whose batch was handed out last.
+    current: Option<u32>,
+    /// What stands before the next batch in the sequence.
+    position: Position,
+    /// Where the window ends in the sequence.
+    end: Position,
+    /// True once that is reached.
+    over: bool,
+    /// What went wrong before the first batch.
+    failed: VecDeque<Error>,
+}
+
+/// One shard on its way into the merge.
+struct Lane {
+    window: Window,
+    /// `None` before the shard's turn and behind its end.
+    reader: Option<Box<dyn Reader>>,
+    /// What the sequence counts as seen of the shard.
+    seen: Position,
+    closed: bool,
+}
+
+/// One batch of the sequence, lent by the merge until the next one.
+#[derive(Debug)]
+pub struct Merged<'m> {
+    /// The batch. Its findings are for the caller to take.
+    pub batch: &'m mut Batch,
+    /// What to add to the batch's ordinals, which count in the shard, to get those in the sequence. They count
+    /// everything that stands before, read or skipped, as far as the readers tell.
+    pub ordinals: Ordinals,
+    /// Which of the batch's records are wanted: all of them, but in the last batch of a window.
+    pub records: Range<u32>,
+}
+
+impl<'t> Merge<'t> {
+    /// Begins to read all shards of `trace` in this order, with the columns, tables, window and sizes of `template`
+    /// (its shard and pieces do not matter; what readers may buffer is divided among them).
+    ///
+    /// A window of records or instructions is one of the sequence, and what it skips is read without columns right
+    /// here; `watch` can cancel that, and the merge is empty then. For a trace of one shard the window is the shard's,
+    /// where the format can jump.
+    ///
+    /// # Errors
+    /// Wrong use only. A shard that cannot be read is reported by [`read`](Merge::read).
+    pub fn new(trace: &'t dyn Trace, template: &Scan, order: MergeOrder, watch: &Watch) -> Result<Merge<'t>> {
+        let mut end = Position::MAX;
+        let part = match &template.window {
+            window if is_empty(window) => Part::nothing(trace),
+            Window::Records(range) if trace.shards().len() > 1 => {
+                end.records = range.end;
+                window::resolve(trace, &Window::Records(range.start..u64::MAX), order, watch)?
+            }
+            Window::Instrs(range) if trace.shards().len() > 1 => {
+                end.instrs = range.end;
+                window::resolve(trace, &Window::Instrs(range.start..u64::MAX), order, watch)?
+            }
+            window => Part::same(trace, window),
+        };
+        let mut merge = Merge::over(trace, template, order, part)?;
+        merge.end = end;
+        Ok(merge)
+    }
+
+    /// Begins to read the given part of each shard.
+    pub(crate) fn over(
+        trace: &'t dyn Trace,
+        template: &Scan,
+        order: MergeOrder,
+        part: Part,
+    ) -> Result<Merge<'t>> {
+        let wanted = part.windows.iter().filter(|window| !is_empty(window)).count();
+        let at_once = if order == MergeOrder::Time { wanted } else { 1 };
+        let lanes = part.windows.into_iter().zip(part.before).map(|(window, seen)| Lane {
+            closed: is_empty(&window),
+            window,
+            reader: None,
+            seen,
+        });
+        let lanes: Vec<Lane> = lanes.collect();
+        let mut merge = Merge {
+            trace,
+            template: divided(template, order, at_once),
+            order,
+            position: lanes.iter().fold(Position::default(), |sum, lane| sum.plus(lane.seen)),
+            lanes,
+            waiting: BinaryHeap::new(),
+            current: None,
+            end: Position::MAX,
+            over: false,
+            failed: part.errors.into(),
+        };
+        merge.line_up()?;
+        Ok(merge)
+    }
+
+    /// The next batch of the sequence, or `None` at its end.
+    ///
+    /// # Errors
+    /// What a reader could not go on after. It ends that shard only: the caller decides whether to stop, or to read
+    /// on with the others.
+    pub fn read(&mut self) -> Result<Option<Merged<'_>>> {
+        if let Some(error) = self.failed.pop_front() {
+            return Err(error);
+        }
+        if self.over {
+            return Ok(None);
+        }
+        let Some(shard) = self.next_shard()? else { return Ok(None) };
+        let index = shard as usize;
+        let span = self.lanes[index].batch().span;
+        self.position = self.position.plus(self.lanes[index].skip_to(Position::before(&span)));
+        let Some(records) = self.wanted(shard)? else { return Ok(None) };
+        let before = self.position;
+        self.lanes[index].seen = Position::behind(&span);
+        self.position = before.plus(Position::of(&span));
+        self.current = Some(shard);
+        let ordinals = Ordinals {
+            records: before.records.wrapping_sub(span.first_record),
+            instrs: before.instrs.wrapping_sub(span.first_instr),
+        };
+        Ok(Some(Merged { batch: self.lanes[index].batch(), ordinals, records }))
+    }
+
+    /// How many bytes on disk are worked through, about.
+    pub(crate) fn packed_bytes(&self) -> u64 {
+        let lanes = self.lanes.iter().zip(self.trace.shards());
+        lanes.map(|(lane, shard)| lane.packed_bytes(shard)).fold(0, u64::saturating_add)
+    }
+
+    /// Puts all shards into the queue; for a merge by time, each with its first batch.
+    fn line_up(&mut self) -> Result<()> {
+        let open: Vec<u32> =
+            (0..).zip(&self.lanes).filter(|(_, lane)| !lane.closed).map(|(i, _)| i).collect();
+        for shard in open {
+            if self.order == MergeOrder::Sequence {
+                self.waiting.push(Reverse((0, shard)));
+                continue;
+            }
+            match self.advance(shard) {
+                Ok(true) => {
+                    let lane = &mut self.lanes[shard as usize];
+                    let span = lane.batch().span;
+                    // What the window left out of this shard stands before everything.
+                    self.position = self.position.plus(lane.skip_to(Position::before(&span)));
+                    // A shard that begins inside a segment goes first.
+                    self.waiting.push(Reverse((span.opens.unwrap_or(0), shard)));
+                }
+                Ok(false) => {}
+                Err(error) if is_misuse(&error) => return Err(error),
+                Err(error) => self.failed.push_back(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// The shard whose batch comes next; its reader holds that batch.
+    fn next_shard(&mut self) -> Result<Option<u32>> {
+        if let Some(shard) = self.current.take()
+            && self.advance(shard)?
+        {
+            match self.lanes[shard as usize].batch().span.opens {
+                Some(clock) if self.order == MergeOrder::Time => self.waiting.push(Reverse((clock, shard))),
+                _ => return Ok(Some(shard)),
+            }
+        }
+        while let Some(Reverse((_, shard))) = self.waiting.pop() {
+            if self.order == MergeOrder::Time || self.advance(shard)? {
+                return Ok(Some(shard));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads the next batch of a shard, opening it first where needed; false at its end.
+    fn advance(&mut self, shard: u32) -> Result<bool> {
+        let lane = &mut self.lanes[shard as usize];
+        let more = match &mut lane.reader {
+            Some(reader) => reader.read().map(|batch| batch.is_some()),
+            None => {
+                let id = self.trace.shards()[shard as usize].id;
+                let scan = Scan { shard: id, window: lane.window.clone(), ..self.template.clone() };
+                self.trace
+                    .scan(&scan)
+                    .and_then(|reader| lane.reader.insert(reader).read().map(|batch| batch.is_some()))
+            }
+        };
+        if !matches!(more, Ok(true)) {
+            // What the reader held is given back at once: thousands of them may end early.
+            lane.reader = None;
+            lane.closed = true;
+        }
+        more
+    }
+
+    /// Which records of the shard's batch lie before the end of the window; `None` if not even the first.
+    fn wanted(&mut self, shard: u32) -> Result<Option<Range<u32>>> {
+        let span = self.lanes[shard as usize].batch().span;
+        let left = self.end.records.saturating_sub(self.position.records);
+        let instrs_left = self.end.instrs.saturating_sub(self.position.instrs);
+        let mut n_records = u32::try_from(left).unwrap_or(u32::MAX).min(span.records);
+        if instrs_left < u64::from(span.instrs) {
+            let end = window::record_of_instr(self.trace, &span, instrs_left)?;
+            n_records =
+                n_records.min(u32::try_from(end.saturating_sub(span.first_record)).unwrap_or(u32::MAX));
+        }
+        self.over = n_records < span.records || left == u64::from(n_records);
+        Ok((n_records > 0 || span.records == 0).then_some(0..n_records))
+    }
+
+    /// True if the shard has no more batches.
+    pub(crate) fn is_over(&self, shard: u32) -> bool {
+        self.lanes[shard as usize].closed
+    }
+}
+
+impl Lane {
+    /// The batch that was read last. Only for lanes in the queue or at their turn.
+    fn batch(&mut self) -> &mut Batch {
+        self.reader.as_mut().expect("a shard in the merge has a reader").batch()
+    }
+
+    /// Counts what the reader left out up to its batch, and returns how much that was.
+    fn skip_to(&mut self, position: Position) -> Position {
+        let more = position.minus(self.seen);
+        self.seen = self.seen.plus(more);
+        more
+    }
+
+    fn packed_bytes(&self, shard: &Shard) -> u64 {
+        match &self.reader {
+            Some(reader) => reader.packed_bytes().unwrap_or(0),
+            None if self.closed => shard.packed_bytes.unwrap_or(0),
+            None => 0,
+        }
+    }
+}
+
+/// True if an error says that the caller is wrong rather than the trace.
+pub(crate) fn is_misuse(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Usage | ErrorKind::Internal)
+}
+
+/// The read of each shard, small enough that all of them together stay within bounds.
+fn divided(template: &Scan, order: MergeOrder, at_once: usize) -> Scan {
+    let at_once = at_once.max(1);
+    let most_records = MERGE_BATCH_RECORDS / u32::try_from(at_once).unwrap_or(u32::MAX);
+    Scan {
+        pieces: None,
+        cut: if order == MergeOrder::Time { Cut::Clock } else { template.cut },
+        ahead: template.ahead && at_once <= MAX_READERS_AHEAD,
+        buffer_bytes: template.buffer_bytes.min((MERGE_BUFFER_BYTES / at_once).max(MIN_BUFFER_BYTES)),
+        batch_records: template.batch_records.min(most_records.max(MIN_BATCH_RECORDS)),
+        ..template.clone()
+    }
+}

@@ -1,0 +1,273 @@
+//! Runs passes over a trace: chooses the way to read, feeds the passes, brings the results together.
+
+use crate::feed::{Harvest, Losses, Seeds};
+use crate::merge::{Merge, MergeOrder, is_misuse};
+use crate::plan::Planned;
+use crate::units::{Unit, pieces, share, strictest, whole_shards};
+use crate::watch::{Tally, Watch};
+use crate::window::{Part, resolve};
+use crate::work::{Work, catch};
+use quipu_model::{
+    Batch, Columns, DynPass, Error, Found, Order, Reader, Report, Result, Scan, Severity, Shard, ShardId,
+    Trace, Window,
+};
+
+/// How to run.
+#[derive(Clone, Debug)]
+pub struct RunOptions<'a> {
+    /// How many threads work; 0 for as many as there are cores.
+    pub threads: usize,
+    /// Whether the first thing that is wrong with the trace ends the run. Otherwise it is noted, and reading goes on.
+    pub strict: bool,
+    /// The part of the trace wanted. Of several shards, records and instructions count along the sequence of
+    /// [`MergeOrder::natural`].
+    pub window: Window,
+    /// Who watches.
+    pub watch: &'a Watch,
+}
+
+impl<'a> RunOptions<'a> {
+    /// All of the trace, on all cores, noting what is wrong.
+    pub fn new(watch: &'a Watch) -> RunOptions<'a> {
+        RunOptions { threads: 0, strict: false, window: Window::All, watch }
+    }
+}
+
+/// What a run brings.
+pub struct Outcome {
+    /// The results, in the order planned.
+    pub reports: Vec<Box<dyn Report>>,
+    /// What the trace did wrong, in the trace's order. Not what it did wrong when it was opened:
+    /// [`Meta::findings`](quipu_model::Meta::findings) has that.
+    pub findings: Found,
+    /// How many records were read.
+    pub records: u64,
+    /// How many instructions were read.
+    pub instrs: u64,
+    /// True if somebody cancelled the run; the results are those of the part that was read.
+    pub cancelled: bool,
+    /// The first part of the trace that could not be read to its end. Further ones are findings of rule
+    /// `engine/unreadable`.
+    pub error: Option<Error>,
+}
+
+/// Feeds all passes by one read of the data.
+///
+/// The strictest order that a tool needs decides: pieces and whole shards are read on many threads, a merged stream on
+/// one. Passes that do not need the stream are forked for each shard even then, so they see what they always see.
+/// For the same trace and window the outcome is the same, whatever the number of threads.
+///
+/// # Errors
+/// What a pass cannot do; wrong use; an internal error for a panic of a reader or a pass; in strict runs, the first thing
+/// that is wrong with the trace.
+pub fn run(trace: &dyn Trace, planned: Vec<Planned>, options: &RunOptions<'_>) -> Result<Outcome> {
+    // Workers catch their own panics; this is for what is done right here.
+    catch(|| run_here(trace, planned, options))
+}
+
+fn run_here(trace: &dyn Trace, planned: Vec<Planned>, options: &RunOptions<'_>) -> Result<Outcome> {
+    if options.strict
+        && let Some(finding) = trace.meta().findings.iter().find(|found| found.severity == Severity::Error)
+    {
+        return Err(finding.to_error());
+    }
+    let run = Run {
+        trace,
+        columns: planned.iter().fold(Columns::NONE, |all, planned| all | planned.columns),
+        threads: n_threads(options.threads),
+        options,
+    };
+    let order = strictest(planned.iter().map(|planned| planned.info.order));
+    let mut losses = Losses::default();
+    let whole = options.window == Window::All;
+    let mut part = resolve(trace, &options.window, MergeOrder::natural(trace), options.watch)?;
+    for error in part.errors.drain(..) {
+        losses.lose(error, options.strict)?;
+    }
+    let harvest = match order {
+        _ if part.cancelled => Seeds::new(planned).into_harvest(),
+        Order::Time => run.stream(planned, part)?,
+        Order::Pieces if whole => run.units(planned, &pieces(trace.shards()))?,
+        Order::Pieces | Order::Shards => run.units(planned, &whole_shards(trace.shards(), &part.windows))?,
+    };
+    losses.merge(harvest.losses);
+    Ok(Outcome {
+        reports: harvest.passes.into_iter().map(|pass| pass.finish()).collect::<Result<_>>()?,
+        findings: losses.found,
+        records: harvest.records,
+        instrs: harvest.instrs,
+        cancelled: options.watch.is_cancelled(),
+        error: losses.error,
+    })
+}
+
+fn n_threads(wanted: usize) -> usize {
+    match wanted {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        wanted => wanted,
+    }
+}
+
+/// What all ways to read have in common.
+struct Run<'r> {
+    trace: &'r dyn Trace,
+    columns: Columns,
+    threads: usize,
+    options: &'r RunOptions<'r>,
+}
+
+impl Run<'_> {
+    fn template(&self) -> Scan {
+        Scan::new(ShardId(0)).columns(self.columns)
+    }
+
+    /// Reads units on many threads, each into passes of its own, merged in order.
+    fn units(&self, planned: Vec<Planned>, units: &[Unit]) -> Result<Harvest> {
+        let seeds = Seeds::new(planned);
+        // Where each thread has a unit of its own, threads that inflate ahead would only be in the way.
+        let template = Scan { ahead: units.len() < self.threads, ..self.template() };
+        self.expect(units.iter().map(|unit| unit.packed_bytes));
+        let merged = Work {
+            n_units: units.len(),
+            threads: self.threads,
+            unit: &|i, gate| self.unit(&seeds, &template, &units[i], &|| gate.is_shut(i)),
+            merge: &|merged: &mut Harvest, later| merged.merge(later),
+            is_stopped: &|| self.options.watch.is_cancelled(),
+        };
+        Ok(merged.run()?.unwrap_or_else(|| seeds.into_harvest()))
+    }
+
+    /// Reads one unit, up to its end, its fault, or the moment when nobody wants it any more.
+    fn unit(
+        &self,
+        seeds: &Seeds,
+        template: &Scan,
+        unit: &Unit,
+        is_unwanted: &dyn Fn() -> bool,
+    ) -> Result<Harvest> {
+        let shard = &self.trace.shards()[unit.shard as usize];
+        let mut harvest = seeds.fork(shard);
+        let mut tally = Tally::new(self.options.watch);
+        let strict = self.options.strict;
+        let mut reader = match self.trace.scan(&unit.scan(self.trace, template)) {
+            Ok(reader) => reader,
+            Err(error) => {
+                harvest.losses.lose(error, strict)?;
+                return Ok(harvest);
+            }
+        };
+        while !self.options.watch.is_cancelled() && !is_unwanted() {
+            let batch = match reader.read() {
+                Ok(Some(batch)) => batch,
+                Ok(None) => break,
+                Err(error) => {
+                    harvest.losses.lose(error, strict)?;
+                    break;
+                }
+            };
+            harvest.feed(batch)?;
+            harvest.losses.take(batch, strict)?;
+            let (records, piece) = (batch.span.records, batch.span.piece);
+            if tally.batch(records) {
+                tally.flush(so_far(&*reader, shard, unit, piece));
+            }
+        }
+        tally.flush(unit.packed_bytes);
+        Ok(harvest)
+    }
+
+    /// Reads all shards as one stream, by time.
+    fn stream(&self, planned: Vec<Planned>, part: Part) -> Result<Harvest> {
+        let RunOptions { strict, watch, .. } = *self.options;
+        let shards = self.trace.shards();
+        self.expect(shards.iter().map(|shard| shard.packed_bytes.unwrap_or(0)));
+        let template = Scan { ahead: self.threads > 1, ..self.template() };
+        let mut merge = Merge::over(self.trace, &template, MergeOrder::Time, part)?;
+        let mut sinks = Sinks::new(planned, shards.len());
+        let mut losses = Losses::default();
+        let (mut records, mut instrs) = (0, 0);
+        let mut tally = Tally::new(watch);
+        while !watch.is_cancelled() {
+            let batch = match merge.read() {
+                Ok(Some(merged)) => merged.batch,
+                Ok(None) => break,
+                Err(error) if is_misuse(&error) => return Err(error),
+                Err(error) => {
+                    losses.lose(error, strict)?;
+                    continue;
+                }
+            };
+            records += u64::from(batch.span.records);
+            instrs += u64::from(batch.span.instrs);
+            sinks.feed(shards, batch)?;
+            losses.take(batch, strict)?;
+            if tally.batch(batch.span.records) {
+                tally.flush(merge.packed_bytes());
+            }
+        }
+        tally.flush(merge.packed_bytes());
+        Ok(Harvest { losses, records, instrs, ..Harvest::new(sinks.into_passes()?) })
+    }
+
+    /// Tells the watch how much there is to do, if that is known of every part.
+    fn expect(&self, packed_bytes: impl Iterator<Item = u64>) {
+        let sum = packed_bytes.map(|bytes| (bytes > 0).then_some(bytes)).sum();
+        self.options.watch.expect(if self.options.window == Window::All { sum } else { None });
+    }
+}
+
+/// How many of a unit's bytes on disk are worked through, as the reader says, or by pieces.
+fn so_far(reader: &dyn Reader, shard: &Shard, unit: &Unit, piece: u32) -> u64 {
+    let first = unit.pieces.as_ref().map_or(0, |pieces| pieces.start);
+    let by_piece = || share(shard.packed_bytes.unwrap_or(0), piece.saturating_sub(first), shard.pieces);
+    reader.packed_bytes().unwrap_or_else(by_piece).min(unit.packed_bytes)
+}
+
+/// The passes that read a merged stream.
+struct Sinks(Vec<Sink>);
+
+enum Sink {
+    /// Takes the stream as it comes.
+    Stream(Box<dyn DynPass>),
+    /// Has a fork for each shard met so far.
+    Shards { seed: Box<dyn DynPass>, forks: Vec<Option<Box<dyn DynPass>>> },
+}
+
+impl Sinks {
+    fn new(planned: Vec<Planned>, n_shards: usize) -> Sinks {
+        let sinks = planned.into_iter().map(|planned| match planned.info.order {
+            Order::Time => Sink::Stream(planned.pass),
+            Order::Pieces | Order::Shards => {
+                Sink::Shards { seed: planned.pass, forks: (0..n_shards).map(|_| None).collect() }
+            }
+        });
+        Sinks(sinks.collect())
+    }
+
+    fn feed(&mut self, shards: &[Shard], batch: &Batch) -> Result<()> {
+        let shard = batch.span.shard as usize;
+        for sink in &mut self.0 {
+            match sink {
+                Sink::Stream(pass) => pass.consume(batch)?,
+                Sink::Shards { seed, forks } => {
+                    forks[shard].get_or_insert_with(|| seed.fork(&shards[shard])).consume(batch)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// One pass each, the forks merged in the order of the shards.
+    fn into_passes(self) -> Result<Vec<Box<dyn DynPass>>> {
+        let passes = self.0.into_iter().map(|sink| match sink {
+            Sink::Stream(pass) => Ok(pass),
+            Sink::Shards { seed, forks } => {
+                let mut forks = forks.into_iter().flatten();
+                let mut merged = forks.next().unwrap_or(seed);
+                forks.try_for_each(|later| merged.merge(later))?;
+                Ok(merged)
+            }
+        });
+        passes.collect()
+    }
+}

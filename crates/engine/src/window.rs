@@ -1,0 +1,253 @@
+//! A part of the merged sequence, as parts of the shards.
+//!
+//! "Skip a thousand records" means a thousand of the sequence. What each shard contributes to them is found by one read
+//! without columns, which costs little more than inflating; with that known, the wanted part is read by windows of
+//! the shards, in whatever order and on as many threads as suits, and formats jump to it.
+
+use crate::merge::{Merge, MergeOrder};
+use crate::watch::Watch;
+use quipu_model::lens::instr_flags;
+use quipu_model::{Columns, Error, Result, Scan, ShardId, Span, Trace, Window};
+
+/// A position in a shard or in the sequence: what stands before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Position {
+    pub(crate) records: u64,
+    pub(crate) instrs: u64,
+}
+
+impl Position {
+    pub(crate) const MAX: Position = Position { records: u64::MAX, instrs: u64::MAX };
+
+    /// Where a batch begins in its shard.
+    pub(crate) fn before(span: &Span) -> Position {
+        Position { records: span.first_record, instrs: span.first_instr }
+    }
+
+    /// How much a batch holds.
+    pub(crate) fn of(span: &Span) -> Position {
+        Position { records: u64::from(span.records), instrs: u64::from(span.instrs) }
+    }
+
+    /// Where a batch ends in its shard.
+    pub(crate) fn behind(span: &Span) -> Position {
+        Position::before(span).plus(Position::of(span))
+    }
+
+    /// Both together. Readers take ordinals from the trace, which may be lying, so no sum may overflow.
+    pub(crate) fn plus(self, other: Position) -> Position {
+        Position {
+            records: self.records.saturating_add(other.records),
+            instrs: self.instrs.saturating_add(other.instrs),
+        }
+    }
+
+    /// What is left of this without the other; at least nothing.
+    pub(crate) fn minus(self, other: Position) -> Position {
+        Position {
+            records: self.records.saturating_sub(other.records),
+            instrs: self.instrs.saturating_sub(other.instrs),
+        }
+    }
+}
+
+/// A part of a trace, shard by shard.
+pub(crate) struct Part {
+    /// What is wanted of each shard.
+    pub(crate) windows: Vec<Window>,
+    /// What of each shard is known to stand before that.
+    pub(crate) before: Vec<Position>,
+    /// What went wrong on the way.
+    pub(crate) errors: Vec<Error>,
+    pub(crate) cancelled: bool,
+}
+
+impl Part {
+    /// The same window of every shard.
+    pub(crate) fn same(trace: &dyn Trace, window: &Window) -> Part {
+        let n_shards = trace.shards().len();
+        Part {
+            windows: vec![window.clone(); n_shards],
+            before: vec![Position::default(); n_shards],
+            errors: Vec::new(),
+            cancelled: false,
+        }
+    }
+
+    /// Nothing of any shard.
+    pub(crate) fn nothing(trace: &dyn Trace) -> Part {
+        Part::same(trace, &Window::Records(0..0))
+    }
+}
+
+/// Finds what each shard contributes to a window of the sequence.
+///
+/// Reads from the start of the trace to the end of the window, or to its start if it has no end. A window of time, and
+/// any window of a lone shard, is a matter of the shards alone.
+pub(crate) fn resolve(trace: &dyn Trace, window: &Window, order: MergeOrder, watch: &Watch) -> Result<Part> {
+    let bounds = match window {
+        Window::All | Window::Clock(_) => return Ok(Part::same(trace, window)),
+        _ if trace.shards().len() == 1 => return Ok(Part::same(trace, window)),
+        Window::Records(range) => [Bound::Record(range.start), Bound::Record(range.end)],
+        Window::Instrs(range) => [Bound::Instr(range.start), Bound::Instr(range.end)],
+    };
+    let [start, end] = bounds;
+    let mut walk = Walk::new(trace, order, watch)?;
+    if !walk.to(start)? {
+        return Ok(Part { errors: walk.errors, cancelled: walk.cancelled, ..Part::nothing(trace) });
+    }
+    let before = walk.seen.clone();
+    let ends: Vec<u64> = if end.is_none() {
+        (0..).zip(&before).map(|(shard, seen)| walk.end_of(shard, seen)).collect()
+    } else {
+        walk.to(end)?;
+        walk.seen.iter().map(|seen| seen.records).collect()
+    };
+    Ok(Part {
+        windows: before.iter().zip(ends).map(|(seen, end)| Window::Records(seen.records..end)).collect(),
+        before,
+        errors: walk.errors,
+        cancelled: walk.cancelled,
+    })
+}
+
+/// One end of a window of the sequence: what stands before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Bound {
+    Record(u64),
+    /// Right before the instruction with this ordinal, counted from 0; the first has what stands before it.
+    Instr(u64),
+}
+
+impl Bound {
+    /// True if it bounds nothing.
+    fn is_none(self) -> bool {
+        matches!(self, Bound::Record(u64::MAX) | Bound::Instr(u64::MAX))
+    }
+}
+
+/// A walk along the sequence that reads no columns.
+struct Walk<'t> {
+    trace: &'t dyn Trace,
+    watch: &'t Watch,
+    merge: Merge<'t>,
+    /// What of each shard is behind the walk.
+    seen: Vec<Position>,
+    /// What of the sequence is behind the walk.
+    total: Position,
+    /// The batch that the walk stands in.
+    batch: Option<Span>,
+    errors: Vec<Error>,
+    cancelled: bool,
+}
+
+impl<'t> Walk<'t> {
+    fn new(trace: &'t dyn Trace, order: MergeOrder, watch: &'t Watch) -> Result<Walk<'t>> {
+        let template = Scan { ahead: true, ..Scan::new(ShardId(0)) };
+        Ok(Walk {
+            trace,
+            watch,
+            merge: Merge::over(trace, &template, order, Part::same(trace, &Window::All))?,
+            seen: vec![Position::default(); trace.shards().len()],
+            total: Position::default(),
+            batch: None,
+            errors: Vec::new(),
+            cancelled: false,
+        })
+    }
+
+    /// Goes to a bound; false if the trace ends before it.
+    fn to(&mut self, bound: Bound) -> Result<bool> {
+        if matches!(bound, Bound::Instr(0)) {
+            return Ok(true);
+        }
+        while !matches!(bound, Bound::Record(record) if record <= self.total.records) {
+            let Some(span) = self.batch()? else { return Ok(false) };
+            if let Some(step) = self.step_inside(&span, bound)? {
+                let seen = &mut self.seen[span.shard as usize];
+                *seen = seen.plus(step);
+                self.total = self.total.plus(step);
+                return Ok(true);
+            }
+            let seen = &mut self.seen[span.shard as usize];
+            self.total = self.total.plus(Position::behind(&span).minus(*seen));
+            *seen = Position::behind(&span);
+            self.batch = None;
+        }
+        Ok(true)
+    }
+
+    /// The batch that the walk stands in or before; `None` at the end.
+    fn batch(&mut self) -> Result<Option<Span>> {
+        while self.batch.is_none() {
+            if self.watch.is_cancelled() {
+                self.cancelled = true;
+                return Ok(None);
+            }
+            match self.merge.read() {
+                Ok(Some(merged)) => {
+                    let span = merged.batch.span;
+                    self.seen[span.shard as usize] = Position::before(&span);
+                    self.total = Position {
+                        records: span.first_record.wrapping_add(merged.ordinals.records),
+                        instrs: span.first_instr.wrapping_add(merged.ordinals.instrs),
+                    };
+                    self.batch = Some(span);
+                }
+                Ok(None) => return Ok(None),
+                Err(error) => self.errors.push(error),
+            }
+        }
+        Ok(self.batch)
+    }
+
+    /// How far the bound is from here, if it lies inside this batch.
+    fn step_inside(&self, span: &Span, bound: Bound) -> Result<Option<Position>> {
+        let seen = self.seen[span.shard as usize];
+        let left = Position::behind(span).minus(seen);
+        match bound {
+            Bound::Record(record) => {
+                let records = record.saturating_sub(self.total.records);
+                // How many instructions these are does not matter: nothing but records is counted.
+                Ok((records < left.records).then_some(Position { records, instrs: 0 }))
+            }
+            Bound::Instr(instr) => {
+                let instrs = instr.saturating_sub(self.total.instrs);
+                if instrs >= left.instrs {
+                    return Ok(None);
+                }
+                let done = seen.instrs.saturating_sub(span.first_instr);
+                let record = record_of_instr(self.trace, span, done.saturating_add(instrs))?;
+                Ok(Some(Position { records: record.saturating_sub(seen.records), instrs }))
+            }
+        }
+    }
+
+    /// Where a shard ends whose window has no end: at once if it is known to be over.
+    fn end_of(&self, shard: u32, seen: &Position) -> u64 {
+        if self.merge.is_over(shard) { seen.records } else { u64::MAX }
+    }
+}
+
+/// The ordinal in its shard, counted from 0, of the record that is instruction `instr` of a batch.
+///
+/// The batch was read without columns, so its records are read once more; this happens once for each end of a window.
+pub(crate) fn record_of_instr(trace: &dyn Trace, span: &Span, mut instr: u64) -> Result<u64> {
+    if !trace.columns().has(Columns::INSTRS) {
+        return Err(Error::missing("a window of instructions needs instrs, which this trace does not carry"));
+    }
+    let Position { records: end, .. } = Position::behind(span);
+    let shard = trace.shards()[span.shard as usize].id;
+    let window = Window::Records(span.first_record..end);
+    let mut reader = trace.scan(&Scan { window, ..Scan::new(shard).columns(Columns::INSTRS) })?;
+    while let Some(batch) = reader.read()? {
+        let rows = batch.instrs.at.iter().zip(&batch.instrs.flags);
+        for (at, _) in rows.filter(|(_, flags)| *flags & instr_flags::NO_FETCH == 0) {
+            if instr == 0 {
+                return Ok(batch.span.first_record.saturating_add(u64::from(*at)).min(end));
+            }
+            instr -= 1;
+        }
+    }
+    Ok(end)
+}

@@ -1,0 +1,104 @@
+//! Tools that tests of the engine plan: each notes what it sees, in an order that any mistake would show.
+
+use quipu_engine::Watch;
+use quipu_model::doc::Document;
+use quipu_model::pass::Detail;
+use quipu_model::trace::SettingInfo;
+use quipu_model::{
+    Args, Batch, Columns, DynPass, Error, Needs, Order, Pass, Report, Result, Shard, Tool, ToolInfo, Trace,
+};
+use serde_json::{Value, json};
+use std::any::Any;
+
+/// Lists the values of marks, thread by thread as they come; its merge is associative, but minds the order.
+pub(crate) struct Marks(ToolInfo);
+
+const fn marks(order: Order) -> Marks {
+    Marks(ToolInfo {
+        name: "marks",
+        summary: "",
+        needs: Needs { format: None, required: Columns::MARKS, optional: Columns::THREADS },
+        order,
+        options: &[
+            SettingInfo { name: "limit", value: "N", default: "none", doc: "" },
+            SettingInfo { name: "cancel-at", value: "MARK", default: "none", doc: "" },
+        ],
+        in_report: false,
+    })
+}
+
+pub(crate) static PIECES: Marks = marks(Order::Pieces);
+pub(crate) static SHARDS: Marks = marks(Order::Shards);
+pub(crate) static TIME: Marks = marks(Order::Time);
+
+/// Watches the one run that cancels itself.
+pub(crate) static STOP: Watch = Watch::new();
+
+impl Tool for Marks {
+    fn info(&self) -> &'static ToolInfo {
+        // The tests use the statics above.
+        [&PIECES, &SHARDS, &TIME]
+            .into_iter()
+            .find(|tool| tool.0.order == self.0.order)
+            .map(|tool| &tool.0)
+            .unwrap()
+    }
+
+    fn build(&self, args: &Args, _trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+        Ok(Box::new(MarksPass {
+            values: Vec::new(),
+            limit: args.number("limit", u64::MAX)?,
+            cancel_at: args.number("cancel-at", u64::MAX)?,
+        }))
+    }
+}
+
+struct MarksPass {
+    values: Vec<u64>,
+    /// More marks are an error.
+    limit: u64,
+    /// This mark cancels the run that [`STOP`] watches.
+    cancel_at: u64,
+}
+
+impl Pass for MarksPass {
+    fn fork(&self, _shard: &Shard) -> MarksPass {
+        MarksPass { values: Vec::new(), ..*self }
+    }
+
+    fn consume(&mut self, batch: &Batch) -> Result<()> {
+        self.values.extend_from_slice(&batch.marks.value);
+        if self.values.contains(&self.cancel_at) {
+            STOP.cancel();
+        }
+        if self.values.len() as u64 > self.limit {
+            return Err(Error::limit("marks", self.values.len() as u64, self.limit));
+        }
+        Ok(())
+    }
+
+    fn merge(&mut self, later: MarksPass) -> Result<()> {
+        self.values.extend(later.values);
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Box<dyn Report>> {
+        Ok(Box::new(MarksReport(self.values)))
+    }
+}
+
+struct MarksReport(Vec<u64>);
+
+impl Report for MarksReport {
+    fn json(&self) -> Value {
+        json!(self.0)
+    }
+
+    fn document(&self, _detail: Detail) -> Document {
+        Document::new("marks")
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

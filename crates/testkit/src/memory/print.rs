@@ -1,0 +1,96 @@
+//! The derived table of a trace in memory, and how its rows read.
+
+use super::shard::Record;
+use quipu_model::lens::{CallEdge, NO_CODE, instr_flags};
+use quipu_model::print::{Ordinals, Paint, Printer};
+use quipu_model::{Batch, Column, Rows};
+use std::io::Write as _;
+
+/// The kinds of records by number: instructions, then accesses, then threads' events, then the rest.
+pub(super) const KIND_NAMES: &[&str] = &[
+    "instr",
+    "nofetch",
+    "read",
+    "write",
+    "prefetch",
+    "prefetch-instr",
+    "flush-data",
+    "flush-instr",
+    "fetch",
+    "start",
+    "stop",
+    "clock",
+    "cpu",
+    "idle",
+    "wait",
+    "syscall",
+    "may-block",
+    "interrupt",
+    "resume",
+    "mark",
+    "enter",
+    "leave",
+];
+
+/// Kind, value and size of a record.
+fn row(record: &Record) -> (u8, u64, u32) {
+    match record {
+        Record::Instr(instr) => {
+            (u8::from(instr.flags & instr_flags::NO_FETCH != 0), instr.pc, u32::from(instr.size))
+        }
+        Record::Access { kind, addr, size } => (2 + *kind as u8, *addr, *size),
+        Record::Thread { what, value } => (9 + *what as u8, *value, 0),
+        Record::Mark { value, .. } => (19, *value, 0),
+        Record::Call { function, edge: CallEdge::Enter, .. } => (20, *function, 0),
+        Record::Call { function, edge: CallEdge::Leave, .. } => (21, *function, 0),
+    }
+}
+
+/// Adds a record as a row of the table.
+pub(super) fn push_row(rows: &mut Rows, record: &Record, code: u32) {
+    let (kind, value, size) = row(record);
+    for column in rows.columns.iter_mut().zip([u64::from(kind), value, u64::from(size), u64::from(code)]) {
+        match column {
+            (Column::U8(values), _) => values.push(kind),
+            (Column::U32(values), value) => values.push(value as u32), // Size and code have 32 bits.
+            (Column::U64(values), value) => values.push(value),
+            (Column::U16(_), _) => unreachable!("the table has no such column"),
+        }
+    }
+}
+
+/// Prints `record instr thread: kind 0xvalue size`, one line a row.
+pub(super) struct MemoryPrinter;
+
+impl Printer for MemoryPrinter {
+    fn begin(&mut self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"record instr thread\n");
+    }
+
+    fn print(&mut self, batch: &Batch, rows: &[u32], ordinals: Ordinals, paint: &Paint, out: &mut Vec<u8>) {
+        let Some(table) = batch.tables.first() else { return };
+        let [kinds, values, sizes, codes] = &table.columns[..] else { return };
+        let mut instrs = batch.span.first_instr.wrapping_add(ordinals.instrs);
+        let mut next = 0;
+        for row in 0..table.len() {
+            instrs += u64::from(kinds.get(row) == 0);
+            if rows.get(next).is_none_or(|wanted| *wanted as usize != row) {
+                continue;
+            }
+            next += 1;
+            let record = batch.span.first_record.wrapping_add(ordinals.records) + row as u64 + 1;
+            let kind = KIND_NAMES.get(kinds.get(row) as usize).unwrap_or(&"?");
+            let code = u32::try_from(codes.get(row)).unwrap_or(NO_CODE);
+            // Writing to memory cannot fail.
+            let _ =
+                write!(out, "{}{record} {instrs} {}{}: {kind}", paint.dim, batch.span.thread, paint.reset);
+            let _ = write!(out, " {:#x} {}", values.get(row), sizes.get(row));
+            if let Some(code) = batch.codes.get(code) {
+                let _ = write!(out, " {}{:02x?}{}", paint.code, code.bytes(), paint.reset);
+            }
+            out.push(b'\n');
+        }
+    }
+
+    fn end(&mut self, _out: &mut Vec<u8>) {}
+}

@@ -1,0 +1,219 @@
+//! One shard of a trace in memory: a list of items, most of them records.
+
+use quipu_model::lens::{AccessKind, CallEdge, InstrClass, Taken, ThreadEvent, instr_flags};
+use quipu_model::{Severity, Shard, ShardId, ShardKind};
+
+/// One record, as tools see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// An executed instruction.
+    Instr(Instr),
+    /// A memory access by the last instruction.
+    Access {
+        /// What it does.
+        kind: AccessKind,
+        /// First byte touched.
+        addr: u64,
+        /// Bytes touched.
+        size: u32,
+    },
+    /// Something in the life of the thread.
+    Thread {
+        /// What.
+        what: ThreadEvent,
+        /// Its value.
+        value: u64,
+    },
+    /// A named moment.
+    Mark {
+        /// What was marked.
+        kind: u32,
+        /// Its value.
+        value: u64,
+    },
+    /// A function entered (the values are its arguments) or left (the value is its result).
+    Call {
+        /// The function's id.
+        function: u64,
+        /// Entered or left.
+        edge: CallEdge,
+        /// Arguments or result.
+        values: Vec<u64>,
+    },
+}
+
+impl Record {
+    /// True if the record counts as an instruction.
+    pub fn is_instr(&self) -> bool {
+        matches!(self, Record::Instr(instr) if instr.flags & instr_flags::NO_FETCH == 0)
+    }
+
+    /// The clock, if the record is a reading.
+    pub fn clock(&self) -> Option<u64> {
+        match self {
+            Record::Thread { what: ThreadEvent::Clock, value } => Some(*value),
+            _ => None,
+        }
+    }
+}
+
+/// An executed instruction; see [`Instrs`](quipu_model::lens::Instrs) for the fields.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Instr {
+    /// Address.
+    pub pc: u64,
+    /// Length in bytes.
+    pub size: u16,
+    /// Bits of [`instr_flags`].
+    pub flags: u8,
+    /// Control flow.
+    pub class: InstrClass,
+    /// Outcome of a branch.
+    pub taken: Taken,
+    /// Where an indirect branch went, else 0.
+    pub target: u64,
+    /// The encoding; empty if the trace does not have it.
+    pub bytes: Vec<u8>,
+}
+
+impl Instr {
+    /// An instruction that falls through, without an encoding.
+    pub fn new(pc: u64, size: u16) -> Instr {
+        Instr { pc, size, flags: 0, class: InstrClass::Other, taken: Taken::No, target: 0, bytes: Vec::new() }
+    }
+}
+
+/// What a shard consists of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Item {
+    Record(Record),
+    Thread { thread: u64, process: u64 },
+    Piece,
+    Finding(Severity, String),
+    Fault(String),
+    Crash(String),
+}
+
+/// One shard, built item by item.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryShard {
+    name: String,
+    kind: ShardKind,
+    packed_bytes: Option<u64>,
+    pub(super) items: Vec<Item>,
+}
+
+impl MemoryShard {
+    /// An empty shard of one thread.
+    pub fn new(name: impl Into<String>) -> MemoryShard {
+        MemoryShard { name: name.into(), ..MemoryShard::default() }
+    }
+
+    /// The records of the shard, without what stands between them.
+    pub fn records(&self) -> impl Iterator<Item = &Record> {
+        self.items.iter().filter_map(|item| match item {
+            Item::Record(record) => Some(record),
+            _ => None,
+        })
+    }
+
+    /// Says what the records have in common.
+    pub fn kind(mut self, kind: ShardKind) -> MemoryShard {
+        self.kind = kind;
+        self
+    }
+
+    /// Says how large the shard pretends to be on disk.
+    pub fn packed_bytes(mut self, bytes: u64) -> MemoryShard {
+        self.packed_bytes = Some(bytes);
+        self
+    }
+
+    /// Adds a record.
+    pub fn record(self, record: Record) -> MemoryShard {
+        self.item(Item::Record(record))
+    }
+
+    /// The records that follow are of this thread.
+    pub fn thread(self, thread: u64, process: u64) -> MemoryShard {
+        self.item(Item::Thread { thread, process })
+    }
+
+    /// The records that follow are of a new piece.
+    pub fn piece(self) -> MemoryShard {
+        self.item(Item::Piece)
+    }
+
+    /// Adds an instruction that falls through, without an encoding.
+    pub fn instr(self, pc: u64, size: u16) -> MemoryShard {
+        self.record(Record::Instr(Instr::new(pc, size)))
+    }
+
+    /// Adds an instruction that falls through, with its encoding.
+    pub fn code(self, pc: u64, bytes: &[u8]) -> MemoryShard {
+        let size = u16::try_from(bytes.len()).unwrap_or(u16::MAX);
+        self.record(Record::Instr(Instr { bytes: bytes.to_vec(), ..Instr::new(pc, size) }))
+    }
+
+    /// Adds a load by the last instruction.
+    pub fn read(self, addr: u64, size: u32) -> MemoryShard {
+        self.record(Record::Access { kind: AccessKind::Read, addr, size })
+    }
+
+    /// Adds a store by the last instruction.
+    pub fn write(self, addr: u64, size: u32) -> MemoryShard {
+        self.record(Record::Access { kind: AccessKind::Write, addr, size })
+    }
+
+    /// Adds a clock reading.
+    pub fn clock(self, ticks: u64) -> MemoryShard {
+        self.record(Record::Thread { what: ThreadEvent::Clock, value: ticks })
+    }
+
+    /// Adds a mark.
+    pub fn mark(self, kind: u32, value: u64) -> MemoryShard {
+        self.record(Record::Mark { kind, value })
+    }
+
+    /// The reader reports a finding of rule `memory/finding` here.
+    pub fn finding(self, severity: Severity, message: impl Into<String>) -> MemoryShard {
+        self.item(Item::Finding(severity, message.into()))
+    }
+
+    /// The reader fails here, as at a place where a file is broken for good.
+    pub fn fault(self, message: impl Into<String>) -> MemoryShard {
+        self.item(Item::Fault(message.into()))
+    }
+
+    /// The reader panics here, as a reader with a bug does.
+    pub fn crash(self, message: impl Into<String>) -> MemoryShard {
+        self.item(Item::Crash(message.into()))
+    }
+
+    pub(super) fn item(mut self, item: Item) -> MemoryShard {
+        self.items.push(item);
+        self
+    }
+
+    /// How many pieces there are: one more than there are marks between them.
+    pub(super) fn n_pieces(&self) -> u32 {
+        let marks = self.items.iter().filter(|item| **item == Item::Piece).count();
+        u32::try_from(marks).unwrap_or(u32::MAX).saturating_add(1)
+    }
+
+    pub(super) fn info(&self, position: usize) -> Shard {
+        let first = self.items.iter().find_map(|item| match item {
+            Item::Thread { thread, process } => Some((*thread, *process)),
+            _ => None,
+        });
+        Shard {
+            id: ShardId(u32::try_from(position).unwrap_or(u32::MAX)),
+            name: self.name.clone(),
+            kind: self.kind,
+            thread: first.map(|(thread, _)| thread),
+            process: first.map(|(_, process)| process),
+            pieces: self.n_pieces(),
+            packed_bytes: self.packed_bytes,
+        }
+    }
+}
