@@ -1,0 +1,88 @@
+//! Which instruction stands at an address: encodings are given once and carried to each later execution.
+
+use quipu_model::lens::NO_CODE;
+use quipu_model::{Code, CodeTable};
+use rustc_hash::FxHashMap;
+
+/// Slots of the front table; a power of two. PERF: 4096 slots hold the loops of real programs in level-2 cache.
+const FRONT: usize = 4096;
+
+/// Maps addresses to indexes of a [`CodeTable`]; the latest encoding of an address wins.
+#[derive(Debug)]
+pub(crate) struct CodeMap {
+    front: Vec<(u64, u32)>,
+    all: FxHashMap<u64, u32>,
+}
+
+impl CodeMap {
+    /// An empty map.
+    pub(crate) fn new() -> CodeMap {
+        CodeMap { front: vec![(u64::MAX, NO_CODE); FRONT], all: FxHashMap::default() }
+    }
+
+    /// The instruction at `pc`, or [`NO_CODE`].
+    #[inline]
+    pub(crate) fn get(&mut self, pc: u64) -> u32 {
+        let slot = slot(pc);
+        let (known, code) = self.front[slot];
+        if known == pc && code != NO_CODE {
+            return code;
+        }
+        self.get_slow(pc, slot)
+    }
+
+    fn get_slow(&mut self, pc: u64, slot: usize) -> u32 {
+        let code = self.all.get(&pc).copied().unwrap_or(NO_CODE);
+        if code != NO_CODE {
+            self.front[slot] = (pc, code);
+        }
+        code
+    }
+
+    /// Notes that `bytes` stand at `pc` from now on and returns their index, the old one if they stood there before.
+    pub(crate) fn set(&mut self, pc: u64, size: u16, bytes: &[u8], table: &mut CodeTable) -> u32 {
+        let new = Code::new(pc, size, bytes);
+        let known = self.all.get(&pc).copied();
+        if let Some(code) = known
+            && table.get(code) == Some(&new)
+        {
+            return code;
+        }
+        let code = table.push(new);
+        self.all.insert(pc, code);
+        self.front[slot(pc)] = (pc, code);
+        code
+    }
+}
+
+#[inline]
+fn slot(pc: u64) -> usize {
+    // The low bits differ most; folding in higher ones keeps code far apart from sharing slots.
+    ((pc ^ (pc >> 12)) as usize) & (FRONT - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_latest_encoding_of_an_address_wins() {
+        let (mut map, mut table) = (CodeMap::new(), CodeTable::default());
+        assert_eq!(map.get(0x1000), NO_CODE);
+        let first = map.set(0x1000, 1, &[0x90], &mut table);
+        let again = map.set(0x1000, 1, &[0x90], &mut table);
+        let changed = map.set(0x1000, 1, &[0xc3], &mut table);
+        assert_eq!((first, again, changed), (0, 0, 1));
+        assert_eq!(map.get(0x1000), 1);
+    }
+
+    #[test]
+    fn addresses_that_share_a_slot_are_kept_apart() {
+        let (mut map, mut table) = (CodeMap::new(), CodeTable::default());
+        let pcs: Vec<u64> = (0..3).map(|i| i << 40).collect();
+        let codes: Vec<u32> = pcs.iter().map(|pc| map.set(*pc, 1, &[0x90], &mut table)).collect();
+        for _ in 0..2 {
+            assert_eq!(pcs.iter().map(|pc| map.get(*pc)).collect::<Vec<_>>(), codes);
+        }
+    }
+}

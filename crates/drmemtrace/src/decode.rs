@@ -1,0 +1,627 @@
+//! From entries to the records that tools see: the reading rules as one state machine.
+//!
+//! Entries go in, calls on a [`Sink`] come out; no files, no buffers, no errors that stop. What an entry stream does
+//! wrong goes to [`Sink::finding`] and reading goes on with the next entry, which is always a safe point because
+//! all entries have one width. The rules are described in docs/formats/drmemtrace.md, section *Reading*.
+
+use crate::header::Header;
+use crate::record::{Entry, FileType, IDLE_THREAD, Marker, N_TYPES, NEWEST_VERSION, Type};
+use quipu_model::Severity;
+use quipu_model::code::MAX_CODE_BYTES;
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
+
+/// What the state machine hands out, one call a visible record. `cx` already counts the record.
+pub trait Sink {
+    /// An instruction, or a further iteration of a string loop.
+    fn instr(&mut self, cx: &Interp, instr: Instr<'_>);
+    /// A load, store, prefetch or complete flush; its instruction is at `cx.pc`.
+    fn data(&mut self, cx: &Interp, kind: Type, addr: u64, size: u64);
+    /// A visible marker.
+    fn marker(&mut self, cx: &Interp, kind: Marker, value: u64);
+    /// The end of thread `cx.tid`.
+    fn exit(&mut self, cx: &Interp);
+    /// Something wrong at entry `index` of the slice being read.
+    fn finding(&mut self, cx: &Interp, index: usize, rule: &'static str, severity: Severity, message: String);
+}
+
+/// An instruction on its way to a sink.
+#[derive(Clone, Copy, Debug)]
+pub struct Instr<'a> {
+    /// One of the instruction types; [`Type::INSTR_NO_FETCH`] for a further iteration.
+    pub kind: Type,
+    /// Its address.
+    pub pc: u64,
+    /// Its length in bytes.
+    pub size: u16,
+    /// Where an indirect branch goes, if recorded, else 0.
+    pub target: u64,
+    /// Its encoding, if the trace gave it right here.
+    pub encoding: Option<&'a [u8]>,
+    /// Which entry of the slice being read it is.
+    pub index: usize,
+}
+
+/// Where [`Interp::run`] must stop at the latest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Stop when so many records are counted.
+    pub records: u64,
+    /// Stop before the next instruction when so many are counted.
+    pub instrs: u64,
+    /// Stop before each visible clock reading but the first.
+    pub at_clock: bool,
+    /// Stop before a visible clock reading that is not below this.
+    pub clock: u64,
+}
+
+impl Limits {
+    /// No limit.
+    pub const NONE: Limits = Limits { records: u64::MAX, instrs: u64::MAX, at_clock: false, clock: u64::MAX };
+}
+
+/// Why [`Interp::run`] stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// All entries are used up.
+    End,
+    /// The record limit is reached.
+    Records,
+    /// The instruction limit is reached; the next entry (or the one behind its encoding) is an instruction.
+    Instrs,
+    /// The next visible record belongs to another thread.
+    Thread,
+    /// The next visible record is a clock reading.
+    Clock,
+    /// The next visible record is a clock reading not below [`Limits::clock`].
+    ClockLimit,
+}
+
+/// Only these types may stand before the first record of a trace.
+fn is_header(kind: Type) -> bool {
+    matches!(kind, Type::HEADER | Type::MARKER | Type::THREAD | Type::PID)
+}
+
+/// Which kernel regions are open. Delimiting markers belong to their region.
+#[derive(Clone, Copy, Debug, Default)]
+struct Kernel {
+    syscall: bool,
+    switch: bool,
+    interrupts: u32,
+}
+
+impl Kernel {
+    fn is_open(self) -> bool {
+        self.syscall || self.switch || self.interrupts > 0
+    }
+}
+
+/// Records that one entry stands for, or that had to wait.
+#[derive(Clone, Copy, Debug)]
+enum Queued {
+    Marker(u16, u64),
+    BundledInstr(u8),
+}
+
+/// No trace has so many records; larger ordinals are damage, and counting on from them would overflow.
+pub const MAX_ORDINAL: u64 = 1 << 62;
+
+/// Header markers waiting for their process; more than this is not a header.
+const MAX_HEADER_MARKERS: usize = 64;
+
+/// The state of reading one shard.
+#[derive(Debug)]
+pub struct Interp {
+    /// Current thread.
+    pub tid: u64,
+    /// Its process.
+    pub pid: u64,
+    /// Visible records so far.
+    pub records: u64,
+    /// Instructions so far.
+    pub instrs: u64,
+    /// Address of the latest instruction entry: the instruction of the data records that follow.
+    pub pc: u64,
+    /// The latest clock reading, 0 before the first.
+    pub timestamp: u64,
+    /// The latest processor.
+    pub cpu: u64,
+    /// How many visible clock readings there were.
+    pub n_timestamps: u64,
+    /// Version of the format, from the header.
+    pub version: u64,
+    /// File-type bits.
+    pub filetype: FileType,
+    /// Instructions in a chunk; 0 if the header does not say.
+    pub chunk_instrs: u64,
+    /// True if the record on its way to the sink is in a kernel region.
+    pub is_kernel: bool,
+    /// Thread of the current batch.
+    pub batch_tid: u64,
+    /// Process of the current batch.
+    pub batch_pid: u64,
+    /// Records before the current batch.
+    pub batch_start: u64,
+    /// True if the current batch holds the first record of its thread.
+    pub batch_starts_thread: bool,
+    /// The next record ordinal in the stream is to be believed, not checked.
+    pub resync: bool,
+    /// True once the first entry was seen.
+    started: bool,
+    in_header: bool,
+    queue: VecDeque<Queued>,
+    pids: FxHashMap<u64, u64>,
+    fresh: Option<u64>,
+    prev_instr: u64,
+    next_pc: u64,
+    pending: [u8; MAX_CODE_BYTES],
+    pending_len: usize,
+    branch_target: u64,
+    flush: Option<u64>,
+    repeated: Vec<u64>,
+    kernel: Kernel,
+}
+
+impl Interp {
+    /// The state before the first entry of a shard.
+    pub fn new() -> Interp {
+        Interp {
+            tid: 0,
+            pid: 0,
+            records: 0,
+            instrs: 0,
+            pc: 0,
+            timestamp: 0,
+            cpu: u64::MAX,
+            n_timestamps: 0,
+            version: 0,
+            filetype: FileType::default(),
+            chunk_instrs: 0,
+            is_kernel: false,
+            batch_tid: 0,
+            batch_pid: 0,
+            batch_start: 0,
+            batch_starts_thread: false,
+            resync: false,
+            started: false,
+            in_header: true,
+            queue: VecDeque::new(),
+            pids: FxHashMap::default(),
+            fresh: None,
+            prev_instr: 0,
+            next_pc: 0,
+            pending: [0; MAX_CODE_BYTES],
+            pending_len: 0,
+            branch_target: 0,
+            flush: None,
+            repeated: Vec::new(),
+            kernel: Kernel::default(),
+        }
+    }
+
+    /// The state at the start of chunk number `chunk` of a file.
+    pub fn at_chunk(header: &Header, chunk: u64) -> Interp {
+        let mut interp = Interp::new();
+        interp.tid = header.tid;
+        interp.pid = header.pid;
+        interp.pids.insert(header.tid, header.pid);
+        interp.version = header.version;
+        interp.filetype = header.filetype;
+        interp.chunk_instrs = header.chunk_instrs;
+        // Chunks hold a known number of instructions each; a product out of range is nonsense in the header.
+        interp.instrs = chunk.checked_mul(header.chunk_instrs).filter(|n| *n < MAX_ORDINAL).unwrap_or(0);
+        interp.started = true;
+        interp.in_header = false;
+        interp.resync = true;
+        interp
+    }
+
+    /// Forgets what cannot reach over a gap in the stream; the next chunk's ordinals are believed.
+    pub fn resume_after_gap(&mut self, instrs: Option<u64>) {
+        self.pending_len = 0;
+        self.flush = None;
+        self.branch_target = 0;
+        self.resync = true;
+        self.instrs = instrs.filter(|n| *n < MAX_ORDINAL).unwrap_or(self.instrs);
+    }
+
+    /// Starts a batch: the next visible record decides its thread.
+    pub fn begin_batch(&mut self) {
+        self.batch_start = self.records;
+        self.batch_starts_thread = false;
+    }
+
+    /// True while a kernel region is open.
+    pub fn in_kernel(&self) -> bool {
+        self.kernel.is_open()
+    }
+
+    /// The file ends: what waited for the end of the header waits no longer.
+    pub fn end_header(&mut self) {
+        self.in_header = false;
+    }
+
+    /// Records in the current batch so far.
+    pub fn batch_len(&self) -> u64 {
+        self.records - self.batch_start
+    }
+
+    /// Takes entries from the front of `entries` until they are used up or a limit is reached. Returns how many were
+    /// used and why it stopped; call again with the rest.
+    pub fn run<S: Sink>(&mut self, entries: &[Entry], limits: &Limits, sink: &mut S) -> (usize, Stop) {
+        if let Some(stop) = self.drain(limits, sink) {
+            return (0, stop);
+        }
+        for (index, entry) in entries.iter().enumerate() {
+            if self.in_header && !is_header(entry.kind()) {
+                self.in_header = false;
+                if let Some(stop) = self.drain(limits, sink) {
+                    return (index, stop);
+                }
+            }
+            let kind = entry.kind();
+            let stop = match kind.0 {
+                0..=9 | 27 | 32..=46 => self.data(entry, limits, sink),
+                10..=16 | 29..=31 | 48 | 49 => self.instr(entry, index, limits, sink),
+                47 => {
+                    self.encoding(entry, index, sink);
+                    None
+                }
+                28 => self.marker(entry, index, limits, sink),
+                _ => self.rare(entry, index, limits, sink),
+            };
+            if let Some(stop) = stop {
+                return (index, stop);
+            }
+            if !self.queue.is_empty()
+                && let Some(stop) = self.drain(limits, sink)
+            {
+                return (index + 1, stop);
+            }
+        }
+        (entries.len(), Stop::End)
+    }
+
+    /// Says whether a record of `tid` may not be counted now; otherwise makes it part of the batch.
+    #[inline]
+    fn blocked(&mut self, tid: u64, limits: &Limits) -> Option<Stop> {
+        if self.records >= limits.records {
+            return Some(Stop::Records);
+        }
+        if self.records == self.batch_start {
+            self.batch_tid = tid;
+            self.batch_pid = if tid == IDLE_THREAD { 0 } else { self.pid };
+            if self.fresh == Some(tid) {
+                self.fresh = None;
+                self.batch_starts_thread = true;
+            }
+            None
+        } else if tid != self.batch_tid {
+            Some(Stop::Thread)
+        } else {
+            None
+        }
+    }
+
+    #[inline]
+    fn data<S: Sink>(&mut self, entry: &Entry, limits: &Limits, sink: &mut S) -> Option<Stop> {
+        let stop = self.blocked(self.tid, limits);
+        if stop.is_none() {
+            self.records += 1;
+            self.is_kernel = self.kernel.is_open();
+            sink.data(self, entry.kind(), entry.addr.get(), u64::from(entry.size.get()));
+        }
+        stop
+    }
+
+    #[inline]
+    fn instr<S: Sink>(&mut self, entry: &Entry, index: usize, limits: &Limits, sink: &mut S) -> Option<Stop> {
+        let (mut kind, pc, size) = (entry.kind(), entry.addr.get(), entry.size.get());
+        if size == 0 {
+            // A filtered trace names the instruction of the data that follows, without executing it.
+            self.pc = pc;
+            return None;
+        }
+        if kind == Type::INSTR_MAYBE_FETCH {
+            kind = if pc == self.prev_instr { Type::INSTR_NO_FETCH } else { Type::INSTR };
+        }
+        let fetched = kind != Type::INSTR_NO_FETCH;
+        if fetched && self.instrs >= limits.instrs {
+            return Some(Stop::Instrs);
+        }
+        if let Some(stop) = self.blocked(self.tid, limits) {
+            return Some(stop);
+        }
+        let len = std::mem::take(&mut self.pending_len);
+        if len != 0 && len != usize::from(size) && !self.filetype.any(FileType::ARCH_REGDEPS) {
+            sink.finding(
+                self,
+                index,
+                "drmemtrace/encoding-length",
+                Severity::Error,
+                format!("instruction of `{size}` bytes at {pc:#x} has an encoding of `{len}` bytes"),
+            );
+        }
+        let target = if kind.is_indirect_branch() { std::mem::take(&mut self.branch_target) } else { 0 };
+        let instr = Instr { kind, pc, size, target, encoding: None, index };
+        self.execute(instr, len, sink);
+        None
+    }
+
+    /// Counts an instruction and hands it out; its encoding is the first `len` pending bytes.
+    #[inline]
+    fn execute<S: Sink>(&mut self, instr: Instr<'_>, len: usize, sink: &mut S) {
+        self.pc = instr.pc;
+        self.prev_instr = instr.pc;
+        self.next_pc = instr.pc.wrapping_add(u64::from(instr.size));
+        self.records += 1;
+        self.instrs += u64::from(instr.kind != Type::INSTR_NO_FETCH);
+        self.is_kernel = self.kernel.is_open();
+        let bytes = self.pending;
+        let encoding = if len == 0 { None } else { Some(&bytes[..len.min(MAX_CODE_BYTES)]) };
+        sink.instr(self, Instr { encoding, ..instr });
+    }
+
+    fn encoding<S: Sink>(&mut self, entry: &Entry, index: usize, sink: &mut S) {
+        let n = usize::from(entry.size.get());
+        let end = self.pending_len + n;
+        if n > 8 || end > MAX_CODE_BYTES {
+            sink.finding(
+                self,
+                index,
+                "drmemtrace/encoding-too-long",
+                Severity::Error,
+                format!("an encoding of `{end}` bytes in pieces of at most 8, limit `{MAX_CODE_BYTES}`"),
+            );
+            self.pending_len = 0;
+            return;
+        }
+        let bytes = entry.addr.get().to_le_bytes();
+        self.pending[self.pending_len..end].copy_from_slice(&bytes[..n]);
+        self.pending_len = end;
+    }
+
+    fn marker<S: Sink>(
+        &mut self,
+        entry: &Entry,
+        index: usize,
+        limits: &Limits,
+        sink: &mut S,
+    ) -> Option<Stop> {
+        let (kind, value) = (Marker(entry.size.get()), entry.addr.get());
+        if self.in_header {
+            self.learn(kind, value, index, sink);
+            self.queue.push_back(Queued::Marker(kind.0, value));
+            if self.queue.len() > MAX_HEADER_MARKERS {
+                self.in_header = false;
+            }
+            return None;
+        }
+        match kind {
+            Marker::BRANCH_TARGET => {
+                self.branch_target = value;
+                return None;
+            }
+            Marker::RECORD_ORDINAL => {
+                self.record_ordinal(value, index, sink);
+                return None;
+            }
+            Marker::TIMESTAMP | Marker::CPU_ID if self.is_repeated(kind, value) => return None,
+            Marker::VERSION | Marker::FILETYPE | Marker::CHUNK_INSTR_COUNT => {
+                self.learn(kind, value, index, sink)
+            }
+            _ => {}
+        }
+        self.show(kind, value, limits, sink)
+    }
+
+    /// Hands out a visible marker, or says why not now.
+    fn show<S: Sink>(&mut self, kind: Marker, value: u64, limits: &Limits, sink: &mut S) -> Option<Stop> {
+        if kind == Marker::TIMESTAMP {
+            if value >= limits.clock {
+                return Some(Stop::ClockLimit);
+            }
+            if limits.at_clock && self.n_timestamps > 0 && self.records != self.batch_start {
+                return Some(Stop::Clock);
+            }
+        }
+        let tid = if kind == Marker::CORE_IDLE { IDLE_THREAD } else { self.tid };
+        if let Some(stop) = self.blocked(tid, limits) {
+            return Some(stop);
+        }
+        self.records += 1;
+        let before = self.kernel.is_open();
+        match kind {
+            Marker::TIMESTAMP => {
+                self.timestamp = value;
+                self.n_timestamps += 1;
+            }
+            Marker::CPU_ID => self.cpu = value,
+            Marker::SYSCALL_TRACE_START => self.kernel.syscall = true,
+            Marker::SYSCALL_TRACE_END => self.kernel.syscall = false,
+            Marker::CONTEXT_SWITCH_START => self.kernel.switch = true,
+            Marker::CONTEXT_SWITCH_END => self.kernel.switch = false,
+            Marker::HARDWARE_EVENT => self.kernel.interrupts = self.kernel.interrupts.saturating_add(1),
+            Marker::HARDWARE_CONTEXT_RETURN => {
+                self.kernel.interrupts = self.kernel.interrupts.saturating_sub(1)
+            }
+            Marker::CHUNK_FOOTER if !self.repeated.contains(&self.tid) => self.repeated.push(self.tid),
+            _ => {}
+        }
+        self.is_kernel = before || self.kernel.is_open();
+        sink.marker(self, kind, value);
+        None
+    }
+
+    /// Takes in what a header marker says.
+    fn learn<S: Sink>(&mut self, kind: Marker, value: u64, index: usize, sink: &mut S) {
+        match kind {
+            Marker::VERSION => self.version = value,
+            Marker::FILETYPE => self.filetype = FileType(value),
+            Marker::CHUNK_INSTR_COUNT => self.chunk_instrs = value,
+            _ => return,
+        }
+        if kind == Marker::VERSION && value > NEWEST_VERSION {
+            sink.finding(
+                self,
+                index,
+                "drmemtrace/newer-version",
+                Severity::Warning,
+                format!("version `{value}` is newer than the newest known, `{NEWEST_VERSION}`; reading on by its rules"),
+            );
+        }
+    }
+
+    /// The first entry of a chunk repeats how many records were visible before; a clock reading and a processor
+    /// follow that repeat the last ones.
+    fn record_ordinal<S: Sink>(&mut self, value: u64, index: usize, sink: &mut S) {
+        if !self.repeated.contains(&self.tid) {
+            self.repeated.push(self.tid);
+        }
+        if self.resync && self.batch_len() == 0 && value < MAX_ORDINAL {
+            self.records = value;
+            self.batch_start = value;
+            self.resync = false;
+        } else if value != self.records {
+            let message =
+                format!("the chunk counts `{value}` records before it, the entries `{}`", self.records);
+            sink.finding(self, index, "drmemtrace/record-ordinal", Severity::Warning, message);
+        }
+    }
+
+    /// True if a clock reading or processor only repeats the last one behind a chunk's seam.
+    fn is_repeated(&mut self, kind: Marker, value: u64) -> bool {
+        if self.chunk_instrs == 0 || self.repeated.is_empty() {
+            return false;
+        }
+        let Some(position) = self.repeated.iter().position(|tid| *tid == self.tid) else { return false };
+        if kind == Marker::CPU_ID {
+            self.repeated.swap_remove(position);
+            self.cpu = value;
+        } else if self.timestamp == 0 {
+            self.timestamp = value;
+        }
+        true
+    }
+
+    /// Entries that come once in a while.
+    #[cold]
+    fn rare<S: Sink>(&mut self, entry: &Entry, index: usize, limits: &Limits, sink: &mut S) -> Option<Stop> {
+        let (kind, value, size) = (entry.kind(), entry.addr.get(), entry.size.get());
+        match kind {
+            Type::THREAD => {
+                self.tid = value;
+                match self.pids.get(&value) {
+                    Some(pid) => self.pid = *pid,
+                    None => {
+                        self.pid = 0;
+                        self.pids.insert(value, 0);
+                        self.fresh = Some(value);
+                    }
+                }
+            }
+            Type::PID => {
+                self.pid = value;
+                self.pids.insert(self.tid, value);
+                self.in_header = false;
+            }
+            Type::HEADER => {
+                if !self.started {
+                    self.version = value;
+                }
+            }
+            Type::FOOTER => {}
+            Type::THREAD_EXIT => {
+                self.in_header = false;
+                if let Some(stop) = self.drain(limits, sink) {
+                    return Some(stop);
+                }
+                if self.records != self.batch_start && value != self.batch_tid {
+                    return Some(Stop::Thread);
+                }
+                self.tid = value;
+                if let Some(stop) = self.blocked(value, limits) {
+                    return Some(stop);
+                }
+                self.records += 1;
+                self.is_kernel = self.kernel.is_open();
+                sink.exit(self);
+            }
+            Type::INSTR_BUNDLE => {
+                let lengths = value.to_le_bytes();
+                let n = usize::from(size).min(lengths.len());
+                self.queue.extend(lengths[..n].iter().map(|len| Queued::BundledInstr(*len)));
+            }
+            Type::INSTR_FLUSH | Type::DATA_FLUSH if size == 0 => self.flush = Some(value),
+            Type::INSTR_FLUSH | Type::DATA_FLUSH => return self.data(entry, limits, sink),
+            Type::INSTR_FLUSH_END | Type::DATA_FLUSH_END => {
+                return self.flush_end(entry, index, limits, sink);
+            }
+            _ => {
+                let message = format!("entry type `{}` is unknown; the types end at {}", kind.0, N_TYPES - 1);
+                sink.finding(self, index, "drmemtrace/unknown-type", Severity::Error, message);
+            }
+        }
+        self.started = true;
+        None
+    }
+
+    /// The second half of a flush that is too long for one entry.
+    fn flush_end<S: Sink>(
+        &mut self,
+        entry: &Entry,
+        index: usize,
+        limits: &Limits,
+        sink: &mut S,
+    ) -> Option<Stop> {
+        if let Some(stop) = self.blocked(self.tid, limits) {
+            return Some(stop);
+        }
+        let end = entry.addr.get();
+        let start = self.flush.take().filter(|start| *start <= end);
+        if start.is_none() {
+            let message = format!("a flush ends at {end:#x} that began nowhere before");
+            sink.finding(self, index, "drmemtrace/flush-end", Severity::Error, message);
+        }
+        let kind = if entry.kind() == Type::INSTR_FLUSH_END { Type::INSTR_FLUSH } else { Type::DATA_FLUSH };
+        let start = start.unwrap_or(end);
+        self.records += 1;
+        self.is_kernel = self.kernel.is_open();
+        sink.data(self, kind, start, end - start);
+        None
+    }
+
+    /// Hands out what waits: header markers once their process is known, the instructions of a bundle.
+    fn drain<S: Sink>(&mut self, limits: &Limits, sink: &mut S) -> Option<Stop> {
+        if self.in_header {
+            return None;
+        }
+        while let Some(queued) = self.queue.front().copied() {
+            let stop = match queued {
+                Queued::Marker(kind, value) => self.show(Marker(kind), value, limits, sink),
+                Queued::BundledInstr(_) if self.instrs >= limits.instrs => Some(Stop::Instrs),
+                Queued::BundledInstr(len) => {
+                    let stop = self.blocked(self.tid, limits);
+                    if stop.is_none() {
+                        let (pc, size) = (self.next_pc, u16::from(len));
+                        let instr =
+                            Instr { kind: Type::INSTR, pc, size, target: 0, encoding: None, index: 0 };
+                        self.execute(instr, 0, sink);
+                    }
+                    stop
+                }
+            };
+            if stop.is_some() {
+                return stop;
+            }
+            self.queue.pop_front();
+        }
+        None
+    }
+}
+
+impl Default for Interp {
+    fn default() -> Interp {
+        Interp::new()
+    }
+}

@@ -1,0 +1,409 @@
+//! From records to lens columns and `memrefs` rows: a [`Sink`] that appends to a batch.
+
+use crate::codes::CodeMap;
+use crate::decode::{Instr, Interp, Sink};
+use crate::record::{FileType, Marker, Type, VERSION_BRANCH_INFO};
+use crate::table::{Memrefs, NO_MARKER};
+use quipu_model::lens::{AccessKind, CallEdge, InstrClass, NO_CODE, Taken, ThreadEvent, instr_flags};
+use quipu_model::{Batch, Columns, Severity};
+
+/// A finding before its place is known: entry index, record, instruction, rule, severity, message.
+#[derive(Debug)]
+pub struct RawFinding {
+    /// Index of the entry in the slice given to [`Interp::run`].
+    pub index: usize,
+    /// Record ordinal at that moment.
+    pub record: u64,
+    /// Instruction ordinal at that moment.
+    pub instr: u64,
+    /// Rule.
+    pub rule: &'static str,
+    /// Severity.
+    pub severity: Severity,
+    /// Message.
+    pub message: String,
+}
+
+/// At most so many findings wait for their place; a slice of garbage has more than anyone reads.
+const MAX_WAITING: usize = 64;
+
+/// The records of a traced call that came so far.
+#[derive(Debug, Default)]
+struct CallGroup {
+    id: u64,
+    return_to: u64,
+    args: Vec<u64>,
+    result: Option<u64>,
+}
+
+/// Fills the columns asked for; lives as long as the read.
+#[derive(Debug)]
+pub struct Fill {
+    columns: Columns,
+    memrefs: Option<Memrefs>,
+    codes: CodeMap,
+    needs_codes: bool,
+    call: Option<CallGroup>,
+    /// Findings of the current run, for the reader to place.
+    pub findings: Vec<RawFinding>,
+    /// How many findings of each rule were dropped because too many waited.
+    pub dropped: Vec<(&'static str, Severity, u64)>,
+}
+
+impl Fill {
+    /// A sink for these columns, and for `memrefs` rows if `memrefs`.
+    pub fn new(columns: Columns, memrefs: bool) -> Fill {
+        Fill {
+            columns,
+            memrefs: memrefs.then(Memrefs::default),
+            codes: CodeMap::new(),
+            needs_codes: memrefs || columns.has(Columns::INSTR_CODE),
+            call: None,
+            findings: Vec::new(),
+            dropped: Vec::new(),
+        }
+    }
+
+    /// Keeps a finding, or counts it if too many wait.
+    #[cold]
+    fn keep(&mut self, finding: RawFinding) {
+        if self.findings.len() < MAX_WAITING {
+            self.findings.push(finding);
+        } else if let Some((_, _, n)) = self.dropped.iter_mut().find(|(rule, _, _)| *rule == finding.rule) {
+            *n += 1;
+        } else {
+            self.dropped.push((finding.rule, finding.severity, 1));
+        }
+    }
+
+    /// The sink while it appends to `batch`; `table` is the position of the `memrefs` rows in the batch.
+    pub fn into_batch<'a>(&'a mut self, batch: &'a mut Batch, table: Option<usize>) -> Filling<'a> {
+        if let (Some(memrefs), Some(table)) = (&mut self.memrefs, table) {
+            *memrefs = Memrefs::take(&mut batch.tables[table]);
+        }
+        Filling { fill: self, batch, table }
+    }
+}
+
+/// [`Fill`] bound to one batch; dropping it leaves the rows in the batch.
+pub struct Filling<'a> {
+    fill: &'a mut Fill,
+    batch: &'a mut Batch,
+    table: Option<usize>,
+}
+
+impl Drop for Filling<'_> {
+    fn drop(&mut self) {
+        if let (Some(memrefs), Some(table)) = (&mut self.fill.memrefs, self.table) {
+            std::mem::take(memrefs).give(&mut self.batch.tables[table]);
+        }
+    }
+}
+
+/// Position of the record being handed out, inside the batch.
+#[inline]
+fn at(cx: &Interp) -> u32 {
+    (cx.records - 1 - cx.batch_start) as u32 // Batches are far smaller than 2^32 records.
+}
+
+/// The lens kind of an access type, by number; types that are no access count as prefetches and never get here.
+fn access_kind(kind: Type) -> AccessKind {
+    match kind {
+        Type::READ => AccessKind::Read,
+        Type::WRITE => AccessKind::Write,
+        // QUIRK: of all instruction prefetches only this one goes to the instruction side upstream.
+        Type::PREFETCH_INSTR => AccessKind::PrefetchInstr,
+        Type::INSTR_FLUSH => AccessKind::FlushInstr,
+        Type::DATA_FLUSH => AccessKind::FlushData,
+        _ => AccessKind::Prefetch,
+    }
+}
+
+fn class(kind: Type) -> InstrClass {
+    match kind {
+        Type::INSTR_DIRECT_JUMP => InstrClass::DirectJump,
+        Type::INSTR_INDIRECT_JUMP => InstrClass::IndirectJump,
+        Type::INSTR_CONDITIONAL_JUMP | Type::INSTR_TAKEN_JUMP | Type::INSTR_UNTAKEN_JUMP => {
+            InstrClass::ConditionalJump
+        }
+        Type::INSTR_DIRECT_CALL => InstrClass::DirectCall,
+        Type::INSTR_INDIRECT_CALL => InstrClass::IndirectCall,
+        Type::INSTR_RETURN => InstrClass::Return,
+        Type::INSTR_SYSENTER => InstrClass::Sysenter,
+        _ => InstrClass::Other,
+    }
+}
+
+fn taken(kind: Type) -> Taken {
+    match kind {
+        Type::INSTR_CONDITIONAL_JUMP => Taken::Unknown,
+        Type::INSTR_TAKEN_JUMP => Taken::Yes,
+        _ if class(kind).is_branch() && kind != Type::INSTR_UNTAKEN_JUMP => Taken::Yes,
+        _ => Taken::No,
+    }
+}
+
+impl Filling<'_> {
+    /// Appends what all `memrefs` rows have.
+    #[inline]
+    fn row(memrefs: &mut Memrefs, cx: &Interp, kind: Type, size: u64, addr: u64, pc: u64) {
+        memrefs.record.push(cx.records);
+        memrefs.instr.push(cx.instrs);
+        memrefs.pid.push(cx.batch_pid);
+        memrefs.tid.push(cx.batch_tid);
+        memrefs.kind.push(kind.0);
+        memrefs.size.push(size);
+        memrefs.addr.push(addr);
+        memrefs.pc.push(pc);
+        memrefs.kernel.push(u8::from(cx.is_kernel));
+        memrefs.time.push(cx.timestamp);
+    }
+
+    /// Appends what only some `memrefs` rows have.
+    #[inline]
+    fn rest(memrefs: &mut Memrefs, marker: u16, value: u64, target: u64, code: u32, new_encoding: bool) {
+        memrefs.marker.push(marker);
+        memrefs.value.push(value);
+        memrefs.target.push(target);
+        memrefs.code.push(code);
+        memrefs.new_encoding.push(u8::from(new_encoding));
+    }
+
+    /// Ends the call whose records came so far, before the record at `at`.
+    #[cold]
+    fn end_call(&mut self, at: u32) {
+        let Some(call) = self.fill.call.take() else { return };
+        let calls = &mut self.batch.calls;
+        calls.at.push(at);
+        calls.function.push(call.id);
+        calls.edge.push(if call.result.is_some() { CallEdge::Leave } else { CallEdge::Enter });
+        calls.return_to.push(call.return_to);
+        calls.result.push(call.result.unwrap_or(0));
+        calls.args.extend_from_slice(&call.args);
+        calls.args_end.push(calls.args.len() as u32); // Bounded by the records in a batch.
+    }
+
+    /// Ends an open call at the end of a thread's records.
+    pub fn end_thread(&mut self, cx: &Interp) {
+        self.end_call((cx.records - cx.batch_start) as u32); // Bounded by the records in a batch.
+    }
+
+    /// An instruction whose bytes the trace promised and never gave. Not formatted once too many wait.
+    #[cold]
+    fn no_encoding(&mut self, cx: &Interp, instr: Instr<'_>) {
+        let message = if self.fill.findings.len() < MAX_WAITING {
+            format!("instruction at {:#x} was never given an encoding", instr.pc)
+        } else {
+            String::new()
+        };
+        self.finding(cx, instr.index, "drmemtrace/no-encoding", Severity::Error, message);
+    }
+
+    /// Takes in a marker for the calls lens.
+    fn call_marker(&mut self, cx: &Interp, kind: Marker, value: u64) {
+        match (kind, &mut self.fill.call) {
+            (Marker::FUNC_ID, _) => {
+                self.end_call(at(cx));
+                self.fill.call = Some(CallGroup { id: value, ..CallGroup::default() });
+            }
+            (Marker::FUNC_RETADDR, Some(call)) => call.return_to = value,
+            (Marker::FUNC_ARG, Some(call)) if call.args.len() < MAX_CALL_ARGS => call.args.push(value),
+            (Marker::FUNC_RETVAL, Some(call)) => call.result = Some(value),
+            (Marker::FUNC_RETADDR | Marker::FUNC_ARG | Marker::FUNC_RETVAL, _) => {}
+            _ => self.end_call(at(cx)),
+        }
+    }
+
+    /// Takes in a marker for the threads lens.
+    fn thread_marker(&mut self, cx: &Interp, kind: Marker, value: u64) {
+        let what = match kind {
+            Marker::TIMESTAMP => ThreadEvent::Clock,
+            Marker::CPU_ID if value != u64::MAX => ThreadEvent::Cpu,
+            Marker::CORE_IDLE => ThreadEvent::Idle,
+            Marker::CORE_WAIT => ThreadEvent::Wait,
+            Marker::SYSCALL => ThreadEvent::Syscall,
+            Marker::MAYBE_BLOCKING_SYSCALL => ThreadEvent::MayBlock,
+            Marker::KERNEL_EVENT | Marker::HARDWARE_EVENT => ThreadEvent::Interrupt,
+            Marker::KERNEL_XFER | Marker::HARDWARE_CONTEXT_RETURN => ThreadEvent::Resume,
+            _ => return,
+        };
+        // On Linux the node stands above the processor's 12 bits.
+        let value = if what == ThreadEvent::Cpu { value & 0xfff } else { value };
+        let threads = &mut self.batch.threads;
+        threads.at.push(at(cx));
+        threads.what.push(what);
+        threads.value.push(value);
+    }
+}
+
+/// No traced function has more recorded arguments; further ones are dropped.
+const MAX_CALL_ARGS: usize = 256;
+
+impl Sink for Filling<'_> {
+    #[inline]
+    fn instr(&mut self, cx: &Interp, instr: Instr<'_>) {
+        if self.fill.call.is_some() {
+            self.end_call(at(cx));
+        }
+        let columns = self.fill.columns;
+        let is_new = instr.encoding.is_some();
+        let mut code = NO_CODE;
+        if self.fill.needs_codes {
+            code = match instr.encoding {
+                Some(bytes) => self.fill.codes.set(instr.pc, instr.size, bytes, &mut self.batch.codes),
+                None => self.fill.codes.get(instr.pc),
+            };
+            if code == NO_CODE
+                && cx.filetype.any(FileType::ENCODINGS)
+                && !cx.filetype.any(FileType::CORE_SHARDED.or(FileType::KERNEL_SYSCALL_TRACE_TEMPLATES))
+            {
+                self.no_encoding(cx, instr);
+            }
+        }
+        let fetched = instr.kind != Type::INSTR_NO_FETCH;
+        if columns.has(Columns::INSTRS) {
+            let rows = &mut self.batch.instrs;
+            rows.at.push(at(cx));
+            rows.pc.push(instr.pc);
+            rows.size.push(instr.size);
+            let flag = |is_set: bool, bit: u8| if is_set { bit } else { 0 };
+            rows.flags.push(
+                flag(!fetched, instr_flags::NO_FETCH)
+                    | flag(cx.is_kernel, instr_flags::KERNEL)
+                    | flag(is_new, instr_flags::NEW_CODE),
+            );
+            if columns.has(Columns::INSTR_CLASS) {
+                rows.class.push(class(instr.kind));
+            }
+            if columns.has(Columns::INSTR_TAKEN) {
+                rows.taken.push(taken(instr.kind));
+            }
+            if columns.has(Columns::INSTR_TARGET) {
+                rows.target.push(instr.target);
+            }
+            if columns.has(Columns::INSTR_CODE) {
+                rows.code.push(code);
+            }
+        }
+        if fetched && columns.has(Columns::ACCESS_FETCH) {
+            let rows = &mut self.batch.accesses;
+            rows.at.push(at(cx));
+            rows.addr.push(instr.pc);
+            rows.size.push(u32::from(instr.size));
+            rows.kind.push(AccessKind::Fetch);
+            if columns.has(Columns::ACCESS_PC) {
+                rows.pc.push(instr.pc);
+            }
+        }
+        if let Some(memrefs) = &mut self.fill.memrefs {
+            Self::row(memrefs, cx, instr.kind, u64::from(instr.size), instr.pc, instr.pc);
+            // Before version 5 a zero target says nothing; the printer knows the version.
+            let target = if cx.version >= VERSION_BRANCH_INFO { instr.target } else { 0 };
+            Self::rest(memrefs, NO_MARKER, 0, target, code, is_new);
+        }
+    }
+
+    #[inline]
+    fn data(&mut self, cx: &Interp, kind: Type, addr: u64, size: u64) {
+        if self.fill.call.is_some() {
+            self.end_call(at(cx));
+        }
+        if self.fill.columns.has(Columns::ACCESSES) {
+            let rows = &mut self.batch.accesses;
+            rows.at.push(at(cx));
+            rows.addr.push(addr);
+            rows.size.push(u32::try_from(size).unwrap_or(u32::MAX));
+            rows.kind.push(access_kind(kind));
+            if self.fill.columns.has(Columns::ACCESS_PC) {
+                rows.pc.push(cx.pc);
+            }
+        }
+        if let Some(memrefs) = &mut self.fill.memrefs {
+            Self::row(memrefs, cx, kind, size, addr, cx.pc);
+            Self::rest(memrefs, NO_MARKER, 0, 0, NO_CODE, false);
+        }
+    }
+
+    fn marker(&mut self, cx: &Interp, kind: Marker, value: u64) {
+        let columns = self.fill.columns;
+        if columns.has(Columns::CALLS) {
+            self.call_marker(cx, kind, value);
+        }
+        if columns.has(Columns::THREADS) {
+            self.thread_marker(cx, kind, value);
+        }
+        if columns.has(Columns::MARKS) {
+            let marks = &mut self.batch.marks;
+            marks.at.push(at(cx));
+            marks.kind.push(u32::from(kind.0));
+            marks.value.push(value);
+        }
+        if let Some(memrefs) = &mut self.fill.memrefs {
+            Self::row(memrefs, cx, Type::MARKER, 0, 0, 0);
+            Self::rest(memrefs, kind.0, value, 0, NO_CODE, false);
+        }
+    }
+
+    fn exit(&mut self, cx: &Interp) {
+        if self.fill.call.is_some() {
+            self.end_call(at(cx));
+        }
+        if self.fill.columns.has(Columns::THREADS) {
+            let threads = &mut self.batch.threads;
+            threads.at.push(at(cx));
+            threads.what.push(ThreadEvent::Stop);
+            threads.value.push(0);
+        }
+        if let Some(memrefs) = &mut self.fill.memrefs {
+            Self::row(memrefs, cx, Type::THREAD_EXIT, 0, 0, 0);
+            Self::rest(memrefs, NO_MARKER, 0, 0, NO_CODE, false);
+        }
+    }
+
+    #[cold]
+    fn finding(
+        &mut self,
+        cx: &Interp,
+        index: usize,
+        rule: &'static str,
+        severity: Severity,
+        message: String,
+    ) {
+        self.fill.keep(RawFinding { index, record: cx.records, instr: cx.instrs, rule, severity, message });
+    }
+}
+
+/// A sink for walking to the start of a window: it keeps encodings and findings, and makes no rows.
+pub struct Walking<'a> {
+    /// Where encodings and findings go.
+    pub fill: &'a mut Fill,
+    /// The batch whose code table grows.
+    pub batch: &'a mut Batch,
+}
+
+impl Sink for Walking<'_> {
+    fn instr(&mut self, _: &Interp, instr: Instr<'_>) {
+        if self.fill.needs_codes
+            && let Some(bytes) = instr.encoding
+        {
+            self.fill.codes.set(instr.pc, instr.size, bytes, &mut self.batch.codes);
+        }
+    }
+
+    fn data(&mut self, _: &Interp, _: Type, _: u64, _: u64) {}
+
+    fn marker(&mut self, _: &Interp, _: Marker, _: u64) {}
+
+    fn exit(&mut self, _: &Interp) {}
+
+    fn finding(
+        &mut self,
+        cx: &Interp,
+        index: usize,
+        rule: &'static str,
+        severity: Severity,
+        message: String,
+    ) {
+        self.fill.keep(RawFinding { index, record: cx.records, instr: cx.instrs, rule, severity, message });
+    }
+}

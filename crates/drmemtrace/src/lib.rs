@@ -1,0 +1,103 @@
+//! The drmemtrace format: instruction and memory traces of real applications.
+//!
+//! [`DRMEMTRACE`] is the format as the rest of Quipu sees it. Inside, each file knows one thing:
+//!
+//! | file | what |
+//! |---|---|
+//! | [`record`] | the 12-byte entry, types, markers, file-type bits |
+//! | [`decode`] | entries → the records that tools see: the reading rules |
+//! | [`lens`] | records → columns |
+//! | [`table`] | entries and records as tables; rows → bytes |
+//! | [`trace`], [`reader`] | opening files, reading batches, jumping to windows |
+//! | [`print`](mod@print) | records as text |
+//! | [`schedule`], [`funclist`], [`listing`] | what lies beside the traces |
+//! | [`tools`] | analyses on native records |
+//!
+//! The format itself is described in docs/formats/drmemtrace.md.
+
+mod asm;
+mod codes;
+pub mod decode;
+pub mod funclist;
+pub mod header;
+pub mod lens;
+pub mod listing;
+pub mod print;
+pub mod reader;
+pub mod record;
+pub mod schedule;
+pub mod table;
+pub mod tools;
+pub mod trace;
+mod widen;
+mod window;
+
+use quipu_model::trace::SettingInfo;
+use quipu_model::{Confidence, Format, FormatInfo, OpenOptions, Result, Tool, Trace};
+use quipu_source::Source;
+
+/// The format, as the list of formats names it.
+pub static DRMEMTRACE: Drmemtrace = Drmemtrace;
+
+/// The type of [`DRMEMTRACE`].
+#[derive(Debug)]
+pub struct Drmemtrace;
+
+/// What is known of the format without a trace at hand.
+pub static INFO: FormatInfo = FormatInfo {
+    name: "drmemtrace",
+    title: "instruction and memory traces of real applications (versions 1 to 7)",
+    extensions: &[
+        "trace.zip",
+        "trace.gz",
+        "trace.lz4",
+        "memtrace.zip",
+        "memtrace.gz",
+        "memtrace.sz",
+        "trace",
+    ],
+    abilities: &["read", "view", "analyze"],
+    doc: "formats/drmemtrace.md",
+    settings: &[SettingInfo {
+        name: "entry-bytes",
+        value: "12|8",
+        default: "12",
+        doc: "Bytes of an entry: 8 for traces that a 32-bit tracer wrote.",
+    }],
+};
+
+impl Format for Drmemtrace {
+    fn info(&self) -> &'static FormatInfo {
+        &INFO
+    }
+
+    fn probe(&self, source: &Source) -> Confidence {
+        if source.is_folder() {
+            return probe_folder(source);
+        }
+        if source.head(record::ENTRY_BYTES).is_ok_and(|head| listing::starts_like_a_trace(&head)) {
+            Confidence::Sure
+        } else if listing::named_like_a_trace(listing::file_name(source)) {
+            Confidence::Maybe
+        } else {
+            Confidence::No
+        }
+    }
+
+    fn open(&self, source: &Source, options: &OpenOptions) -> Result<Box<dyn Trace>> {
+        Ok(Box::new(trace::open(source, options)?))
+    }
+
+    fn tools(&self) -> &'static [&'static dyn Tool] {
+        tools::TOOLS
+    }
+}
+
+fn probe_folder(source: &Source) -> Confidence {
+    match listing::list(source) {
+        Ok(found) if !found.files.is_empty() => Confidence::Sure,
+        // A raw folder is one of ours too: opening it says what to do.
+        Err(error) if error.kind() == quipu_model::ErrorKind::Unsupported => Confidence::Sure,
+        _ => Confidence::No,
+    }
+}

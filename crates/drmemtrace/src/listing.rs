@@ -1,0 +1,153 @@
+//! Which files of a folder make up a trace.
+//!
+//! The layout is described in docs/formats/drmemtrace.md, section *Folders*: a tracer's output folder has `raw/` and
+//! `trace/` inside, `trace/` may have `window.NNNN/` inside, and beside the traces lie auxiliary files.
+
+use crate::record::{Entry, Type};
+use quipu_model::{Error, Finding, Place, Result, Severity};
+use quipu_source::Source;
+
+/// Files that lie beside traces and are none.
+const AUXILIARY: &[&str] =
+    &["modules.log", "funclist.log", "encodings.bin", "v2p.textproto", "info.textproto"];
+
+/// The files of a trace, and the auxiliary files that were found.
+#[derive(Debug, Default)]
+pub struct Listing {
+    /// The trace files, in the order of their paths: the order of shards.
+    pub files: Vec<Source>,
+    /// `funclist.log`.
+    pub functions: Option<Source>,
+    /// `serial_schedule.bin…`.
+    pub serial_schedule: Option<Source>,
+    /// `cpu_schedule.bin.zip`.
+    pub cpu_schedule: Option<Source>,
+    /// What was odd: files that are no traces.
+    pub findings: Vec<Finding>,
+}
+
+/// Last part of a path.
+pub fn file_name(source: &Source) -> &str {
+    let name = source.name();
+    name.rsplit(['/', '\\']).next().unwrap_or(name)
+}
+
+fn is_schedule(name: &str) -> bool {
+    name.starts_with("serial_schedule.bin") || name.starts_with("cpu_schedule.bin")
+}
+
+/// True for a raw file of the tracer, by name.
+fn is_raw(name: &str) -> bool {
+    [".raw", ".raw.lz4", ".raw.gz", ".raw.zlib", ".raw.sz", ".raw.zip"].iter().any(|end| name.ends_with(end))
+}
+
+/// True if the first entry looks like a header of any version.
+pub fn starts_like_a_trace(head: &[u8]) -> bool {
+    let (entries, _) = Entry::slice(head);
+    match entries.first() {
+        Some(entry) => {
+            entry.kind() == Type::HEADER && entry.size.get() == 0 && (entry.addr.get() as u32) < 1 << 16
+        }
+        None => false,
+    }
+}
+
+/// True for names that tracers give to final traces.
+pub fn named_like_a_trace(name: &str) -> bool {
+    name.contains(".trace") || name.contains(".memtrace") || name.ends_with(".x64")
+}
+
+/// Collects the files of the trace at `source`, which may be a file or any of the folders of a trace.
+pub fn list(source: &Source) -> Result<Listing> {
+    if !source.is_folder() {
+        return Ok(Listing { files: vec![source.clone()], ..Listing::default() });
+    }
+    let mut folder = source.clone();
+    let mut findings = Vec::new();
+    if let Some(trace) = folder.child("trace").filter(Source::is_folder)
+        && trace.files()?.iter().any(|file| !is_auxiliary(file))
+    {
+        folder = trace;
+    }
+    let windows: Vec<Source> = folder
+        .files()?
+        .into_iter()
+        .filter(|f| f.is_folder() && file_name(f).starts_with("window."))
+        .collect();
+    if let Some(first) = windows.first()
+        && !folder.files()?.iter().any(|file| !file.is_folder() && !is_auxiliary(file))
+    {
+        if windows.len() > 1 {
+            findings.push(note(
+                "drmemtrace/several-windows",
+                &folder,
+                format!(
+                    "the folder holds {} separate window traces; reading `{}`, name another to read it",
+                    windows.len(),
+                    file_name(first)
+                ),
+            ));
+        }
+        folder = first.clone();
+    }
+    let mut listing = Listing { findings, ..Listing::default() };
+    let mut raw = 0;
+    for file in folder.files()? {
+        let name = file_name(&file);
+        if file.is_folder() {
+            raw += usize::from(name == "raw");
+        } else if is_auxiliary(&file) {
+        } else if is_raw(name) {
+            raw += 1;
+        } else if file.head(16).is_ok_and(|head| starts_like_a_trace(&head)) || named_like_a_trace(name) {
+            listing.files.push(file);
+        } else {
+            let message = "not a trace by name or content; skipped".to_owned();
+            listing.findings.push(note("drmemtrace/stray-file", &file, message));
+        }
+    }
+    if listing.files.is_empty() {
+        return Err(if raw > 0 {
+            Error::unsupported("the folder holds a raw trace, as the tracer leaves it")
+                .hint(
+                    "convert it with the tracer's own `drraw2trace -indir FOLDER` on the machine that has the traced \
+                     binaries, then name the folder again",
+                )
+                .in_file(source.name())
+        } else {
+            Error::missing("the folder holds no trace file").in_file(source.name())
+        });
+    }
+    find_auxiliary(&folder, source, &mut listing);
+    Ok(listing)
+}
+
+fn is_auxiliary(file: &Source) -> bool {
+    let name = file_name(file);
+    AUXILIARY.contains(&name) || is_schedule(name) || name.starts_with("LICENSE") || name.ends_with(".md")
+}
+
+fn note(rule: &'static str, source: &Source, message: String) -> Finding {
+    let place = Place { file: Some(source.name().to_owned()), ..Place::default() };
+    Finding { rule, severity: Severity::Note, place, message, count: 1 }
+}
+
+/// Looks for auxiliary files in the folder of the traces, the folders beside it, and the folder above.
+fn find_auxiliary(folder: &Source, top: &Source, listing: &mut Listing) {
+    let above = folder.path().and_then(|path| path.parent()).and_then(|path| Source::open(path).ok());
+    let places: Vec<Source> = [Some(folder.clone()), Some(top.clone()), above]
+        .into_iter()
+        .flatten()
+        .flat_map(|place| {
+            let inner = ["trace", "raw", "aux"].map(|name| place.child(name));
+            [Some(place)].into_iter().chain(inner).flatten().filter(Source::is_folder)
+        })
+        .collect();
+    let find =
+        |name: &str| places.iter().find_map(|place| place.child(name).filter(|found| !found.is_folder()));
+    listing.functions = find("funclist.log");
+    // Schedules are of one folder: those of another would speak of other threads.
+    listing.serial_schedule =
+        ["serial_schedule.bin.gz", "serial_schedule.bin"].iter().find_map(|name| folder.child(name));
+    listing.cpu_schedule = folder.child("cpu_schedule.bin.zip");
+}

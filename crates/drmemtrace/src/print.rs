@@ -1,0 +1,462 @@
+//! Records as people read them: the column layout of the original's `view` (docs/formats/drmemtrace.md, section
+//! *Viewing*), with disassembly in the architecture's usual syntax.
+
+use crate::asm::AsmCache;
+use crate::record::{IDLE_THREAD, split_tid};
+use crate::record::{
+    Marker, SYSCALL_FUNC_BASE, SYSCALL_FUNC_BASE_32, Type, VERSION_BRANCH_INFO, VERSION_KERNEL_PC,
+};
+use quipu_isa::{Arch, Syntax};
+use quipu_model::print::Ordinals;
+use quipu_model::{Batch, Column, Paint, Printer, Rows};
+use std::io::Write as _;
+
+/// Blanks between the thread and the bytes of an instruction that need a second line.
+const CONTINUATION_BLANKS: usize = 44;
+const DASHES: &[u8] = b"------------------------------------------------------------\n";
+
+/// Prints rows of the `memrefs` table.
+pub struct MemrefPrinter {
+    asm: AsmCache,
+    version: u64,
+    syscall_base: u64,
+    n_instrs: u64,
+    previous: Option<(u64, u64)>,
+    last_window: Option<u64>,
+    held: Option<Held>,
+    names: Vec<[u8; 12]>,
+}
+
+/// A clock reading that waits: a change of window right behind it is announced before it.
+struct Held {
+    record: u64,
+    instr: u64,
+    tid: u64,
+    value: u64,
+}
+
+/// The columns of the rows being printed.
+struct Cols<'a> {
+    record: &'a [u64],
+    instr: &'a [u64],
+    tid: &'a [u64],
+    kind: &'a [u16],
+    marker: &'a [u16],
+    size: &'a [u64],
+    addr: &'a [u64],
+    pc: &'a [u64],
+    target: &'a [u64],
+    value: &'a [u64],
+    code: &'a [u32],
+}
+
+impl<'a> Cols<'a> {
+    fn of(rows: &'a Rows) -> Option<Cols<'a>> {
+        let u64s = |index: usize| match rows.columns.get(index) {
+            Some(Column::U64(values)) => Some(values.as_slice()),
+            _ => None,
+        };
+        let u16s = |index: usize| match rows.columns.get(index) {
+            Some(Column::U16(values)) => Some(values.as_slice()),
+            _ => None,
+        };
+        let code = match rows.columns.get(11) {
+            Some(Column::U32(values)) => values.as_slice(),
+            _ => return None,
+        };
+        Some(Cols {
+            record: u64s(0)?,
+            instr: u64s(1)?,
+            tid: u64s(3)?,
+            kind: u16s(4)?,
+            marker: u16s(5)?,
+            size: u64s(6)?,
+            addr: u64s(7)?,
+            pc: u64s(8)?,
+            target: u64s(9)?,
+            value: u64s(10)?,
+            code,
+        })
+    }
+}
+
+impl MemrefPrinter {
+    /// A printer for traces of `arch` in format version `version`.
+    pub fn new(
+        arch: Option<Arch>,
+        syntax: Option<Syntax>,
+        version: u64,
+        pointer_bytes: Option<u8>,
+    ) -> MemrefPrinter {
+        MemrefPrinter {
+            asm: AsmCache::new(arch, syntax.unwrap_or(Syntax::Att)),
+            version,
+            syscall_base: if pointer_bytes == Some(4) { SYSCALL_FUNC_BASE_32 } else { SYSCALL_FUNC_BASE },
+            n_instrs: 0,
+            previous: None,
+            last_window: None,
+            held: None,
+            names: (0..64).map(|kind| padded_name(Type(kind))).collect(),
+        }
+    }
+
+    /// The ordinals and the thread, preceded by a line of dashes where the thread changes or records are left out.
+    fn prefix(&mut self, record: u64, instr: u64, tid: u64, paint: &Paint, out: &mut Vec<u8>) {
+        if let Some((last_record, last_tid)) = self.previous
+            && (tid != last_tid || record.wrapping_sub(last_record) > 1)
+        {
+            out.extend_from_slice(DASHES);
+        }
+        self.previous = Some((record, tid));
+        columns(record, instr, tid, paint, out);
+    }
+
+    fn print_held(&mut self, paint: &Paint, out: &mut Vec<u8>) {
+        if let Some(Held { record, instr, tid, value }) = self.held.take() {
+            self.prefix(record, instr, tid, paint, out);
+            out.extend_from_slice(paint.mark.as_bytes());
+            out.extend_from_slice(b"<marker: timestamp ");
+            decimal(value, out);
+            out.push(b'>');
+            out.extend_from_slice(paint.reset.as_bytes());
+            out.push(b'\n');
+        }
+    }
+
+    fn instr(&mut self, cols: &Cols<'_>, row: usize, batch: &Batch, paint: &Paint, out: &mut Vec<u8>) {
+        let kind = Type(cols.kind[row]);
+        self.n_instrs += 1;
+        self.access(cols, row, out);
+        out.extend_from_slice(paint.code.as_bytes());
+        let text =
+            batch.codes.get(cols.code[row]).map(|code| self.asm.get(batch.span.shard, cols.code[row], code));
+        let mut more: &[u8] = &[];
+        match text {
+            Some((first, rest)) => {
+                out.extend_from_slice(first);
+                more = rest;
+                match kind {
+                    Type::INSTR_TAKEN_JUMP => out.extend_from_slice(b" (taken)"),
+                    Type::INSTR_UNTAKEN_JUMP => out.extend_from_slice(b" (untaken)"),
+                    _ => {}
+                }
+            }
+            None => out.extend_from_slice(words_for(kind).as_bytes()),
+        }
+        if kind.is_indirect_branch() && self.version >= VERSION_BRANCH_INFO {
+            out.extend_from_slice(b" (target 0x");
+            hex(cols.target[row], out);
+            out.push(b')');
+        }
+        out.extend_from_slice(paint.reset.as_bytes());
+        out.push(b'\n');
+        for line in more.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            columns(cols.record[row], cols.instr[row], cols.tid[row], paint, out);
+            out.extend(std::iter::repeat_n(b' ', CONTINUATION_BLANKS));
+            out.extend_from_slice(line);
+            out.push(b'\n');
+        }
+    }
+
+    /// Name, size and address, as instructions and data have them.
+    fn access(&self, cols: &Cols<'_>, row: usize, out: &mut Vec<u8>) {
+        let name = self.names.get(usize::from(cols.kind[row])).unwrap_or(&[b' '; 12]);
+        out.extend_from_slice(name);
+        right(cols.size[row], 2, out);
+        out.extend_from_slice(b" byte(s) @ 0x");
+        hex16(cols.addr[row], out);
+        out.push(b' ');
+    }
+
+    fn marker(&self, kind: Marker, value: u64, tid: u64, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"<marker: ");
+        let old = self.version < VERSION_KERNEL_PC;
+        // Writing to a vector cannot fail.
+        let _ = match kind {
+            Marker::VERSION => write!(out, "version {value}"),
+            Marker::FILETYPE => write!(out, "filetype {value:#x}"),
+            Marker::TIMESTAMP => write!(out, "timestamp {value}"),
+            Marker::CPU_ID => {
+                let (workload, thread) = split_tid(tid);
+                let _ = write!(out, "W{workload}.T{thread} on core ");
+                if value == u64::MAX { write!(out, "unknown") } else { write!(out, "{value}") }
+            }
+            Marker::WINDOW_ID => write!(out, "window {value}"),
+            Marker::KERNEL_EVENT if old => {
+                write!(out, "kernel xfer from module offset +{value:#x} to handler")
+            }
+            Marker::KERNEL_EVENT => write!(out, "kernel xfer from {value:#x} to handler"),
+            Marker::KERNEL_XFER if old => write!(out, "syscall xfer from module offset +{value:#x}"),
+            Marker::KERNEL_XFER => write!(out, "syscall xfer from {value:#x}"),
+            Marker::SIGNAL_NUMBER => write!(out, "signal #{value}"),
+            Marker::RSEQ_ABORT => write!(out, "rseq abort from {value:#x} to handler"),
+            Marker::RSEQ_ENTRY => write!(out, "rseq entry with end at {value:#x}"),
+            Marker::INSTRUCTION_COUNT => write!(out, "instruction count {value}"),
+            Marker::CACHE_LINE_SIZE => write!(out, "cache line size {value}"),
+            Marker::PAGE_SIZE => write!(out, "page size {value}"),
+            Marker::CHUNK_INSTR_COUNT => write!(out, "chunk instruction count {value}"),
+            Marker::CHUNK_FOOTER => write!(out, "chunk footer #{value}"),
+            Marker::FILTER_ENDPOINT => write!(out, "filter endpoint"),
+            Marker::PHYSICAL_ADDRESS => write!(out, "physical address for following virtual: {value:#x}"),
+            Marker::VIRTUAL_ADDRESS => write!(out, "virtual address for prior physical: {value:#x}"),
+            Marker::PHYSICAL_ADDRESS_NOT_AVAILABLE => {
+                write!(out, "physical address not available for {value:#x}")
+            }
+            Marker::FUNC_ID if value >= self.syscall_base => {
+                write!(out, "function==syscall #{}", value - self.syscall_base)
+            }
+            Marker::FUNC_ID => write!(out, "function #{value}"),
+            Marker::FUNC_RETADDR => write!(out, "function return address {value:#x}"),
+            Marker::FUNC_ARG => write!(out, "function argument {value:#x}"),
+            Marker::FUNC_RETVAL => write!(out, "function return value {value:#x}"),
+            Marker::SYSCALL_FAILED => write!(out, "system call failed: {value}"),
+            Marker::RECORD_ORDINAL => write!(out, "record ordinal {value:#x}"),
+            Marker::SYSCALL => write!(out, "system call {value}"),
+            Marker::MAYBE_BLOCKING_SYSCALL => write!(out, "maybe-blocking system call"),
+            Marker::DIRECT_THREAD_SWITCH => write!(out, "direct switch to thread {value}"),
+            Marker::SYSCALL_UNSCHEDULE => write!(out, "current thread going unscheduled"),
+            Marker::SYSCALL_SCHEDULE => write!(out, "re-schedule thread {value}"),
+            Marker::SYSCALL_ARG_TIMEOUT => write!(out, "syscall timeout arg {value}"),
+            Marker::SYSCALL_TRACE_START => write!(out, "trace start for system call number {value}"),
+            Marker::SYSCALL_TRACE_END => write!(out, "trace end for system call number {value}"),
+            Marker::CONTEXT_SWITCH_START => write!(out, "trace start for context switch type {value}"),
+            Marker::CONTEXT_SWITCH_END => write!(out, "trace end for context switch type {value}"),
+            Marker::BRANCH_TARGET => write!(out, "indirect branch target {value:#x}"),
+            Marker::CORE_WAIT => write!(out, "wait for another core"),
+            Marker::CORE_IDLE => write!(out, "core is idle"),
+            Marker::VECTOR_LENGTH => write!(out, "vector length {value} bytes"),
+            Marker::UNCOMPLETED_INSTRUCTION => write!(out, "uncompleted instruction, encoding {value:#x}"),
+            Marker::HARDWARE_EVENT => write!(out, "hardware xfer from {value:#x} to handler"),
+            Marker::HARDWARE_CONTEXT_RETURN => write!(out, "hardware context return"),
+            Marker::SKIPPED_MEMREF => write!(out, "skipped memref {value:#x}"),
+            Marker(kind) => write!(out, "type {kind}; value {value}"),
+        };
+        out.push(b'>');
+    }
+}
+
+impl Printer for MemrefPrinter {
+    fn begin(&mut self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"Output format:\n<--record#-> <--instr#->: <Wrkld.Tid> <record details>\n");
+        out.extend_from_slice(DASHES);
+    }
+
+    fn print(&mut self, batch: &Batch, rows: &[u32], ordinals: Ordinals, paint: &Paint, out: &mut Vec<u8>) {
+        let Some(cols) = batch.tables.first().and_then(Cols::of) else { return };
+        for &row in rows {
+            let row = row as usize;
+            if row >= cols.code.len() {
+                break;
+            }
+            let kind = Type(cols.kind[row]);
+            let record = cols.record[row].wrapping_add(ordinals.records);
+            let instr = cols.instr[row].wrapping_add(ordinals.instrs);
+            let (tid, marker, value) = (cols.tid[row], Marker(cols.marker[row]), cols.value[row]);
+            if kind == Type::MARKER && marker == Marker::TIMESTAMP {
+                self.print_held(paint, out);
+                self.held = Some(Held { record, instr, tid, value });
+                continue;
+            }
+            if self.held.is_some() {
+                if kind == Type::MARKER && marker == Marker::WINDOW_ID && self.last_window != Some(value) {
+                    self.last_window = Some(value);
+                    out.extend_from_slice(DASHES);
+                }
+                self.print_held(paint, out);
+            }
+            self.prefix(record, instr, tid, paint, out);
+            match kind {
+                Type::MARKER => {
+                    out.extend_from_slice(paint.mark.as_bytes());
+                    self.marker(marker, value, tid, out);
+                    out.extend_from_slice(paint.reset.as_bytes());
+                    out.push(b'\n');
+                }
+                Type::THREAD_EXIT => {
+                    let (workload, thread) = split_tid(tid);
+                    let _ = writeln!(out, "<thread W{workload}.T{thread} exited>");
+                }
+                _ if kind.is_any_instr() => self.instr(&cols, row, batch, paint, out),
+                _ if usize::from(kind.0) < self.names.len() => {
+                    out.extend_from_slice(paint.data.as_bytes());
+                    self.access(&cols, row, out);
+                    out.extend_from_slice(b"by PC 0x");
+                    hex16(cols.pc[row], out);
+                    out.extend_from_slice(paint.reset.as_bytes());
+                    out.push(b'\n');
+                }
+                _ => {
+                    let _ = writeln!(out, "<entry type {}>", kind.0);
+                }
+            }
+        }
+    }
+
+    fn end(&mut self, out: &mut Vec<u8>) {
+        self.print_held(&Paint::PLAIN, out);
+        out.extend_from_slice(b"View tool results:\n");
+        right(self.n_instrs, 15, out);
+        out.extend_from_slice(b" : total instructions\n");
+    }
+}
+
+/// What stands for an instruction whose bytes are not known.
+fn words_for(kind: Type) -> &'static str {
+    match kind {
+        Type::INSTR_DIRECT_JUMP => "jump",
+        Type::INSTR_INDIRECT_JUMP => "indirect jump",
+        Type::INSTR_CONDITIONAL_JUMP => "conditional jump",
+        Type::INSTR_TAKEN_JUMP => "taken conditional jump",
+        Type::INSTR_UNTAKEN_JUMP => "untaken conditional jump",
+        Type::INSTR_DIRECT_CALL => "call",
+        Type::INSTR_INDIRECT_CALL => "indirect call",
+        Type::INSTR_RETURN => "return",
+        Type::INSTR_NO_FETCH => "non-fetched instruction",
+        Type::INSTR_SYSENTER => "sysenter",
+        _ => "non-branch",
+    }
+}
+
+/// The name of a record's type as the layout has it, padded to its column.
+fn padded_name(kind: Type) -> [u8; 12] {
+    let name = match kind {
+        _ if kind.is_instr() => "ifetch",
+        Type::READ => "read",
+        Type::WRITE => "write",
+        Type::INSTR_NO_FETCH => "non-fetched",
+        Type::INSTR_FLUSH => "iflush",
+        Type::DATA_FLUSH => "dflush",
+        Type::PREFETCH => "pref",
+        Type::PREFETCH_READ_L1 => "pref-r-L1",
+        Type::PREFETCH_READ_L2 => "pref-r-L2",
+        Type::PREFETCH_READ_L3 => "pref-r-L3",
+        Type::PREFETCHNTA => "pref-NTA",
+        Type::PREFETCH_READ => "pref-r",
+        Type::PREFETCH_WRITE => "pref-w",
+        Type::PREFETCH_INSTR => "pref-i",
+        Type::PREFETCH_READ_L1_NT => "pref-r-L1-NT",
+        Type::PREFETCH_READ_L2_NT => "pref-r-L2-NT",
+        Type::PREFETCH_READ_L3_NT => "pref-r-L3-NT",
+        Type::PREFETCH_INSTR_L1 => "pref-i-L1",
+        Type::PREFETCH_INSTR_L1_NT => "pref-i-L1-NT",
+        Type::PREFETCH_INSTR_L2 => "pref-i-L2",
+        Type::PREFETCH_INSTR_L2_NT => "pref-i-L2-NT",
+        Type::PREFETCH_INSTR_L3 => "pref-i-L3",
+        Type::PREFETCH_INSTR_L3_NT => "pref-i-L3-NT",
+        Type::PREFETCH_WRITE_L1 => "pref-w-L1",
+        Type::PREFETCH_WRITE_L1_NT => "pref-w-L1-NT",
+        Type::PREFETCH_WRITE_L2 => "pref-w-L2",
+        Type::PREFETCH_WRITE_L2_NT => "pref-w-L2-NT",
+        Type::PREFETCH_WRITE_L3 => "pref-w-L3",
+        Type::PREFETCH_WRITE_L3_NT => "pref-w-L3-NT",
+        Type::HARDWARE_PREFETCH => "pref-HW",
+        _ => "",
+    };
+    let mut padded = [b' '; 12];
+    padded[..name.len()].copy_from_slice(name.as_bytes());
+    padded
+}
+
+/// Ordinals and thread in their columns.
+#[inline]
+fn columns(record: u64, instr: u64, tid: u64, paint: &Paint, out: &mut Vec<u8>) {
+    out.extend_from_slice(paint.dim.as_bytes());
+    right(record, 12, out);
+    right(instr, 12, out);
+    out.extend_from_slice(b": ");
+    if tid == IDLE_THREAD {
+        out.extend_from_slice(b"      W0.T-1 ");
+    } else {
+        let (workload, thread) = split_tid(tid);
+        let start = out.len();
+        out.extend_from_slice(&[b' '; 11]);
+        let text = out.len();
+        out.push(b'W');
+        decimal(u64::from(workload), out);
+        out.extend_from_slice(b".T");
+        decimal(thread, out);
+        // The blanks above are those that a text of no length would need.
+        let drain = (out.len() - text).min(11);
+        out.drain(start..start + drain);
+        out.push(b' ');
+    }
+    out.extend_from_slice(paint.reset.as_bytes());
+}
+
+/// Appends a number in decimal.
+#[inline]
+fn decimal(value: u64, out: &mut Vec<u8>) {
+    let mut digits = [0u8; 20];
+    let at = digits_of(value, &mut digits);
+    out.extend_from_slice(&digits[at..]);
+}
+
+/// Writes the digits of `value` at the end of `digits` and returns where they begin.
+#[inline]
+fn digits_of(mut value: u64, digits: &mut [u8; 20]) -> usize {
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (value % 10) as u8; // A digit.
+        value /= 10;
+        if value == 0 {
+            return at;
+        }
+    }
+}
+
+/// Appends a number in decimal, right-aligned.
+#[inline]
+fn right(value: u64, width: usize, out: &mut Vec<u8>) {
+    let mut digits = [b' '; 20];
+    let at = digits_of(value, &mut digits).min(20 - width);
+    out.extend_from_slice(&digits[at..]);
+}
+
+const HEX: &[u8; 16] = b"0123456789abcdef";
+
+/// Appends a number as 16 hex digits.
+#[inline]
+fn hex16(value: u64, out: &mut Vec<u8>) {
+    let mut digits = [0u8; 16];
+    for (i, digit) in digits.iter_mut().enumerate() {
+        *digit = HEX[(value >> (60 - 4 * i)) as usize & 15];
+    }
+    out.extend_from_slice(&digits);
+}
+
+/// Appends a number in hex without leading zeros.
+fn hex(value: u64, out: &mut Vec<u8>) {
+    let n_digits = (64 - value.leading_zeros()).div_ceil(4).max(1);
+    for i in (0..n_digits).rev() {
+        out.push(HEX[(value >> (4 * i)) as usize & 15]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(print: impl FnOnce(&mut Vec<u8>)) -> String {
+        let mut out = Vec::new();
+        print(&mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn numbers_fill_their_columns_and_overflow_them_when_they_must() {
+        assert_eq!(text(|out| right(42, 5, out)), "   42");
+        assert_eq!(text(|out| right(u64::MAX, 2, out)), u64::MAX.to_string());
+        assert_eq!(text(|out| hex(0, out)), "0");
+        assert_eq!(text(|out| hex(0xf00d, out)), "f00d");
+        assert_eq!(text(|out| hex16(0x401000, out)), "0000000000401000");
+    }
+
+    #[test]
+    fn thread_names_are_right_aligned_in_eleven_columns() {
+        let line = |tid| text(|out| columns(1, 0, tid, &Paint::PLAIN, out));
+        assert_eq!(line(1), "           1           0:       W0.T1 ");
+        assert_eq!(line(872805), "           1           0:  W0.T872805 ");
+        assert_eq!(line(0xffff_ffff_ffff), "           1           0: W0.T281474976710655 ");
+    }
+}

@@ -1,0 +1,547 @@
+//! One sequential read over one file: blocks of bytes in, batches out.
+//!
+//! The reader owns the block, the state machine and the batch. A batch never spans blocks, so its raw bytes are a
+//! slice of the block and nothing is copied.
+
+use crate::decode::{Interp, Limits, Stop};
+use crate::lens::{Fill, RawFinding, Walking};
+use crate::record::{ENTRY_BYTES, Entry, FileType, Marker, N_TYPES, Type, split_tid};
+use crate::table::{ENTRIES_TABLE, MEMREFS_TABLE, TABLES, push_entries};
+use crate::trace::{File, source_rule};
+use crate::{widen, window};
+use quipu_model::lens::ThreadEvent;
+use quipu_model::{
+    Batch, Columns, Cut, Error, Finding, Found, Place, Reader, Result, Rows, Scan, Severity, Window,
+};
+use quipu_source::{BlockAt, Stream};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Entries in a block when memory is plenty: 192 KiB, which stays in level-2 cache.
+const BLOCK_ENTRIES: usize = 16 * 1024;
+/// Entries in a block when thousands of files are read at once.
+const MIN_BLOCK_ENTRIES: usize = 512;
+
+/// The reader of one scan.
+pub struct EntryReader {
+    file: Arc<File>,
+    shard: u32,
+    piece: u32,
+    stream: Stream,
+    narrow: Vec<u8>,
+    /// Where the current block came from; `None` before the first.
+    block: Option<BlockAt>,
+    /// Bytes of the block that are used up.
+    used: usize,
+    interp: Interp,
+    fill: Fill,
+    batch: Batch,
+    /// Position of `entries` and `memrefs` rows in the batch.
+    entries_rows: Option<usize>,
+    memrefs_rows: Option<usize>,
+    columns: Columns,
+    /// Whole blocks are handed out unread.
+    raw_only: bool,
+    batch_records: u64,
+    limits: Limits,
+    walk: Walk,
+    found: Found,
+    /// Findings already handed out.
+    n_told: usize,
+    last_entry: Option<Entry>,
+    /// Members of this read.
+    members: Range<usize>,
+    /// Clock readings and instructions before the batch.
+    clocks_before: u64,
+    instrs_before: u64,
+    /// True once a batch with records was handed out.
+    opened: bool,
+    done: bool,
+}
+
+/// What must still happen before records are handed out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Walk {
+    /// Nothing.
+    Done,
+    /// Walk to the start of a window; afterwards repeat clock and processor if `repeat`.
+    To { limits: Limits, repeat: bool },
+}
+
+impl EntryReader {
+    /// Prepares a read; nothing is read yet except to find the start of a window.
+    pub fn new(file: Arc<File>, scan: &Scan) -> Result<EntryReader> {
+        let n_pieces = file.pieces.len() as u32; // At most one for each megabyte.
+        let pieces = scan.pieces.clone().unwrap_or(0..n_pieces);
+        let members = match (file.pieces.get(pieces.start as usize), pieces.end.checked_sub(1)) {
+            (Some(first), Some(last)) if last < n_pieces => first.start..file.pieces[last as usize].end,
+            _ => 0..0,
+        };
+        let (members, limits, walk) = match &scan.window {
+            Window::All => (members, Limits::NONE, Walk::Done),
+            window => {
+                let start = window::start(&file, window)?;
+                let (limits, walk) = window_limits(window);
+                (start..members.end, limits, walk)
+            }
+        };
+        let interp = if members.start == 0 {
+            Interp::new()
+        } else {
+            Interp::at_chunk(&file.header, members.start as u64)
+        };
+        let n_entries = (scan.buffer_bytes / (4 * ENTRY_BYTES)).clamp(MIN_BLOCK_ENTRIES, BLOCK_ENTRIES);
+        let stream =
+            file.container.stream(members.clone(), &window::stream_options(&file, scan, n_entries))?;
+        let position = |table| scan.tables.iter().position(|wanted| *wanted == table);
+        let memrefs_rows = position(MEMREFS_TABLE);
+        let tables = scan
+            .tables
+            .iter()
+            .filter_map(|table| TABLES.get(*table))
+            .map(|schema| Rows::new(schema))
+            .collect();
+        Ok(EntryReader {
+            shard: scan.shard.0,
+            piece: pieces.start,
+            stream,
+            narrow: Vec::new(),
+            block: None,
+            used: 0,
+            interp,
+            fill: Fill::new(scan.columns, memrefs_rows.is_some()),
+            batch: Batch { tables, ..Batch::default() },
+            entries_rows: position(ENTRIES_TABLE),
+            memrefs_rows,
+            columns: scan.columns,
+            raw_only: scan.columns == Columns::RAW && scan.tables.is_empty() && scan.window == Window::All,
+            batch_records: u64::from(scan.batch_records.max(1)),
+            limits: Limits { at_clock: scan.cut == Cut::Clock, ..limits },
+            walk,
+            found: Found::default(),
+            n_told: 0,
+            last_entry: None,
+            members,
+            clocks_before: 0,
+            instrs_before: 0,
+            opened: false,
+            done: false,
+            file,
+        })
+    }
+
+    /// Where the entry at byte `at` of the block is.
+    fn place(&self, at: usize) -> Place {
+        let block = self.block.unwrap_or(NOWHERE);
+        let member =
+            self.file.container.members().get(block.member as usize).map(|member| member.name.clone());
+        let narrow_at = (at / ENTRY_BYTES * self.file.entry_bytes) as u64;
+        Place {
+            file: Some(self.file.name.clone()),
+            member: member.filter(|name| !name.is_empty()),
+            offset: Some(block.offset + narrow_at),
+            record: Some(self.interp.records),
+            instr: Some(self.interp.instrs),
+        }
+    }
+
+    /// Fetches the next block; false at the end of the stream.
+    fn next_block(&mut self) -> Result<bool> {
+        loop {
+            let before = self.block;
+            let next = if self.file.entry_bytes == ENTRY_BYTES {
+                self.stream.next(&mut self.batch.block)
+            } else {
+                self.stream.next(&mut self.narrow)
+            };
+            match next {
+                Ok(Some(at)) => {
+                    self.used = 0;
+                    if self.file.entry_bytes != ENTRY_BYTES {
+                        self.batch.block.clear();
+                        let rest = widen::widen(&self.narrow, &mut self.batch.block);
+                        // Keep the length odd, so that a cut entry is seen below as in any other file.
+                        self.batch.block.resize(self.batch.block.len() + rest, 0);
+                    }
+                    if before.is_none_or(|before| before.member != at.member) {
+                        self.enter_member(before, at);
+                    }
+                    self.block = Some(at);
+                    self.look_at_block();
+                    return Ok(true);
+                }
+                Ok(None) => {
+                    self.end_of_stream();
+                    return Ok(false);
+                }
+                Err(error) => self.damaged(&error)?,
+            }
+        }
+    }
+
+    /// What must hold where one member ends and the next begins.
+    fn enter_member(&mut self, before: Option<BlockAt>, at: BlockAt) {
+        let is_template = self.interp.filetype.any(FileType::KERNEL_SYSCALL_TRACE_TEMPLATES);
+        if let (Some(before), Some(last)) = (before, self.last_entry)
+            && !is_template
+            && !ends_a_chunk(&last)
+        {
+            let mut place = self.place(0);
+            place.member =
+                self.file.container.members().get(before.member as usize).map(|member| member.name.clone());
+            place.offset = Some(before.offset + self.batch.block.len() as u64);
+            self.tell(
+                "drmemtrace/chunk-cut",
+                Severity::Error,
+                place,
+                "the chunk ends without its footer".into(),
+            );
+            self.interp.resume_after_gap(self.instrs_before(at.member));
+        }
+        if before.is_none_or(|before| at.member > before.member + 1)
+            && at.member as usize != self.members.start
+        {
+            self.interp.resume_after_gap(self.instrs_before(at.member));
+        }
+        self.last_entry = None;
+    }
+
+    /// Instructions before a member, where chunks have a known size.
+    fn instrs_before(&self, member: u32) -> Option<u64> {
+        let chunk = self.interp.chunk_instrs;
+        if chunk == 0 { None } else { u64::from(member).checked_mul(chunk) }
+    }
+
+    /// Checks that belong to bytes, not to records: a cut entry, the last entry of a member.
+    fn look_at_block(&mut self) {
+        let (n_entries, rest) = {
+            let (entries, rest) = Entry::slice(&self.batch.block);
+            if let Some(last) = entries.last() {
+                self.last_entry = Some(*last);
+            }
+            (entries.len(), rest.len())
+        };
+        if self.block.is_some_and(|block| block.offset == 0 && block.member == 0)
+            && !self.starts_with_header()
+        {
+            let place = self.place(0);
+            let message = "the first entry is no header".to_owned();
+            self.tell("drmemtrace/no-header", Severity::Error, place, message);
+        }
+        if rest != 0 {
+            let place = self.place(n_entries * ENTRY_BYTES);
+            let message = format!("`{rest}` bytes are left over, an entry has `{}`", self.file.entry_bytes);
+            self.tell("drmemtrace/partial-entry", Severity::Error, place, message);
+            self.batch.block.truncate(n_entries * ENTRY_BYTES);
+        }
+    }
+
+    fn starts_with_header(&self) -> bool {
+        Entry::slice(&self.batch.block).0.first().is_some_and(|entry| entry.kind() == Type::HEADER)
+    }
+
+    /// The bytes could not be inflated any further; the stream goes on with the next member, if there is one.
+    fn damaged(&mut self, error: &quipu_source::Error) -> Result<()> {
+        if matches!(
+            error.kind(),
+            quipu_source::ErrorKind::Io | quipu_source::ErrorKind::Missing | quipu_source::ErrorKind::Usage
+        ) {
+            return Err(Error::from(error.clone()));
+        }
+        let mut place = Place::from(error);
+        place.record = Some(self.interp.records);
+        place.instr = Some(self.interp.instrs);
+        self.tell(source_rule(error.kind()), Severity::Error, place, error.what().to_owned());
+        // The seam of the next member is judged by this finding, not by a missing footer.
+        self.last_entry = None;
+        if let Some((member, _)) = error.member() {
+            self.interp.resume_after_gap(self.instrs_before(member + 1));
+        }
+        self.block = None;
+        Ok(())
+    }
+
+    fn end_of_stream(&mut self) {
+        self.done = true;
+        let whole = self.members.end >= self.file.container.members().len();
+        let is_template = self.interp.filetype.any(FileType::KERNEL_SYSCALL_TRACE_TEMPLATES);
+        let ends_well = match self.last_entry {
+            Some(last) if whole => last.kind() == Type::FOOTER,
+            Some(last) => ends_a_chunk(&last),
+            // Nothing at all was read, or damage was told already.
+            None => !self.found.is_empty() || is_template,
+        };
+        if !ends_well && !is_template {
+            let place = self.place(self.batch.block.len());
+            let message =
+                if whole { "the trace ends without a footer" } else { "the chunk ends without its footer" };
+            let rule = if whole { "drmemtrace/no-footer" } else { "drmemtrace/chunk-cut" };
+            self.tell(rule, Severity::Error, place, message.to_owned());
+        }
+    }
+
+    fn tell(&mut self, rule: &'static str, severity: Severity, place: Place, message: String) {
+        self.found.add(rule, severity, || (place, message));
+    }
+
+    /// Moves new findings into the batch; at the end, also the counts of those that were not kept.
+    fn hand_out_findings(&mut self) {
+        if self.done {
+            let told = std::mem::take(&mut self.n_told);
+            for (index, mut finding) in std::mem::take(&mut self.found).into_vec().into_iter().enumerate() {
+                if index < told {
+                    // It was told as one; others may have been added to it since.
+                    finding.count -= 1;
+                }
+                if finding.count > 0 {
+                    self.batch.findings.push(finding);
+                }
+            }
+            return;
+        }
+        let kept = self.found.as_slice();
+        // The count of the last one may still grow; the rest is told at the end.
+        self.batch
+            .findings
+            .extend(kept[self.n_told..].iter().map(|finding| Finding { count: 1, ..finding.clone() }));
+        self.n_told = kept.len();
+    }
+
+    /// Gives findings of a run over entries their places.
+    fn place_findings(&mut self, run_start: usize) {
+        if self.fill.findings.is_empty() {
+            return;
+        }
+        for RawFinding { index, record, instr, rule, severity, message } in
+            std::mem::take(&mut self.fill.findings)
+        {
+            let mut place = self.place(run_start + index * ENTRY_BYTES);
+            (place.record, place.instr) = (Some(record), Some(instr));
+            self.tell(rule, severity, place, message);
+        }
+        for (rule, severity, count) in std::mem::take(&mut self.fill.dropped) {
+            let place = self.place(run_start);
+            self.found.push(Finding { rule, severity, place, message: "more of the same".to_owned(), count });
+        }
+    }
+
+    /// Hands out whole blocks; only what must be said of bytes is looked at.
+    fn read_raw(&mut self) -> Result<bool> {
+        if self.done || !self.next_block()? {
+            self.batch.raw = 0..0;
+            self.hand_out_findings();
+            return Ok(!self.batch.findings.is_empty());
+        }
+        let entries = Entry::slice(&self.batch.block).0;
+        // A maximum over one column costs next to nothing; the culprits are looked up only if it is too large.
+        if entries.iter().map(|entry| entry.kind.get()).max().unwrap_or(0) >= N_TYPES {
+            let bad: Vec<(usize, u16)> = entries
+                .iter()
+                .enumerate()
+                .filter(|(_, entry)| entry.kind.get() >= N_TYPES)
+                .map(|(index, entry)| (index, entry.kind.get()))
+                .collect();
+            for (index, kind) in bad {
+                let place = Place { record: None, instr: None, ..self.place(index * ENTRY_BYTES) };
+                let message = format!("entry type `{kind}` is unknown; the types end at {}", N_TYPES - 1);
+                self.tell("drmemtrace/unknown-type", Severity::Error, place, message);
+            }
+        }
+        let n_entries = self.batch.block.len() / ENTRY_BYTES;
+        self.batch.raw = 0..self.batch.block.len();
+        self.batch.span.shard = self.shard;
+        self.batch.span.piece = self.piece;
+        self.batch.span.records = n_entries as u32; // A block holds far fewer.
+        self.batch.span.offset = self.block.map_or(0, |block| block.offset);
+        self.batch.span.member = self.block.map_or(0, |block| block.member);
+        self.hand_out_findings();
+        Ok(true)
+    }
+
+    /// Walks to the start of the window. False if the trace ends before.
+    fn walk(&mut self) -> Result<bool> {
+        let Walk::To { limits, repeat } = self.walk else { return Ok(true) };
+        loop {
+            if self.used >= self.batch.block.len() && !self.next_block()? {
+                return Ok(false);
+            }
+            let block = std::mem::take(&mut self.batch.block);
+            let entries = Entry::slice(&block[self.used..]).0;
+            let start = self.used;
+            let mut sink = Walking { fill: &mut self.fill, batch: &mut self.batch };
+            self.interp.begin_batch();
+            let (n, stop) = self.interp.run(entries, &limits, &mut sink);
+            self.batch.block = block;
+            self.used += n * ENTRY_BYTES;
+            self.place_findings(start);
+            match stop {
+                Stop::End | Stop::Thread | Stop::Clock => {}
+                Stop::Records | Stop::Instrs | Stop::ClockLimit => break,
+            }
+        }
+        self.walk = Walk::Done;
+        self.interp.begin_batch();
+        self.instrs_before = self.interp.instrs;
+        self.clocks_before = self.interp.n_timestamps;
+        if repeat && self.interp.records > 0 {
+            self.repeat_clock_and_cpu();
+        }
+        Ok(true)
+    }
+
+    /// After a jump to an instruction, the latest clock reading and processor come first, numbered as the original
+    /// numbers them: the two records before the instruction if a reading was met on the way, else twice the last.
+    fn repeat_clock_and_cpu(&mut self) {
+        let last = self.interp.records;
+        let before =
+            if self.interp.n_timestamps > 0 { last.saturating_sub(2) } else { last.saturating_sub(1) };
+        self.interp.batch_start = before;
+        self.interp.batch_tid = self.interp.tid;
+        self.interp.batch_pid = self.interp.pid;
+        let (timestamp, cpu) = (self.interp.timestamp, self.interp.cpu);
+        let mut filling = self.fill.into_batch(&mut self.batch, self.memrefs_rows);
+        self.interp.records = last.min(before + 1);
+        crate::decode::Sink::marker(&mut filling, &self.interp, Marker::TIMESTAMP, timestamp);
+        self.interp.records = last;
+        crate::decode::Sink::marker(&mut filling, &self.interp, Marker::CPU_ID, cpu);
+        drop(filling);
+    }
+
+    /// Fills the batch with the next records. False at the end.
+    fn read_records(&mut self) -> Result<bool> {
+        if self.walk != Walk::Done {
+            if !self.walk()? {
+                self.hand_out_findings();
+                return Ok(!self.batch.findings.is_empty());
+            }
+            if self.interp.batch_len() > 0 {
+                self.finish_batch(self.used, self.used);
+                return Ok(true);
+            }
+        }
+        loop {
+            if self.done {
+                self.hand_out_findings();
+                return Ok(!self.batch.findings.is_empty());
+            }
+            let is_end = self.used >= self.batch.block.len() && !self.next_block()?;
+            if is_end {
+                self.interp.end_header();
+            }
+            let start = self.used;
+            let stop = self.fill_batch(start, is_end);
+            let is_over = match stop {
+                Stop::Records => self.interp.records >= self.limits.records,
+                Stop::Instrs | Stop::ClockLimit => true,
+                Stop::End => is_end,
+                Stop::Thread | Stop::Clock => false,
+            };
+            self.done = is_over;
+            let wants_hidden = self.entries_rows.is_some() || self.columns.has(Columns::RAW);
+            let has_hidden = wants_hidden && self.used > start;
+            if self.interp.batch_len() > 0 || has_hidden || !self.batch.calls.is_empty() {
+                self.finish_batch(start, self.used);
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Runs the state machine over the rest of the block until the batch is full.
+    fn fill_batch(&mut self, start: usize, is_end: bool) -> Stop {
+        self.interp.begin_batch();
+        self.instrs_before = self.interp.instrs;
+        self.clocks_before = self.interp.n_timestamps;
+        let limits = Limits {
+            records: self.limits.records.min(self.interp.records.saturating_add(self.batch_records)),
+            ..self.limits
+        };
+        // The block moves out while the batch is being filled, because the sink holds the batch.
+        let block = std::mem::take(&mut self.batch.block);
+        let entries = Entry::slice(block.get(start..).unwrap_or(&[])).0;
+        let mut filling = self.fill.into_batch(&mut self.batch, self.memrefs_rows);
+        let (n, stop) = self.interp.run(entries, &limits, &mut filling);
+        if stop == Stop::Thread || (is_end && stop == Stop::End) {
+            // No value can follow for a call that is still open.
+            filling.end_thread(&self.interp);
+        }
+        drop(filling);
+        if let Some(rows) = self.entries_rows {
+            push_entries(&entries[..n], &mut self.batch.tables[rows]);
+        }
+        self.batch.block = block;
+        self.used += n * ENTRY_BYTES;
+        self.place_findings(start);
+        stop
+    }
+
+    /// Writes where the batch came from.
+    fn finish_batch(&mut self, start: usize, end: usize) {
+        let block = self.block.unwrap_or(NOWHERE);
+        let interp = &self.interp;
+        if interp.batch_starts_thread && self.columns.has(Columns::THREADS) && interp.batch_len() > 0 {
+            let threads = &mut self.batch.threads;
+            threads.at.insert(0, 0);
+            threads.what.insert(0, ThreadEvent::Start);
+            threads.value.insert(0, interp.batch_pid);
+        }
+        let (workload, _) = split_tid(interp.batch_tid);
+        let span = &mut self.batch.span;
+        span.shard = self.shard;
+        span.piece = self.piece;
+        span.first_instr = self.instrs_before;
+        span.instrs = (interp.instrs - self.instrs_before) as u32; // Bounded by the batch size.
+        span.opens = (self.limits.at_clock && (interp.n_timestamps > self.clocks_before || !self.opened))
+            .then_some(interp.timestamp);
+        self.opened |= interp.batch_len() > 0;
+        span.first_record = interp.batch_start;
+        span.records = interp.batch_len() as u32; // Bounded by the batch size.
+        span.thread = interp.batch_tid;
+        span.process = interp.batch_pid;
+        span.workload = workload;
+        span.clock = interp.timestamp;
+        span.offset = block.offset + (start / ENTRY_BYTES * self.file.entry_bytes) as u64;
+        span.member = block.member;
+        self.batch.raw = if self.columns.has(Columns::RAW) { start..end } else { 0..0 };
+        self.hand_out_findings();
+    }
+}
+
+/// Before the first block.
+const NOWHERE: BlockAt = BlockAt { member: 0, offset: 0, last: false };
+
+fn ends_a_chunk(entry: &Entry) -> bool {
+    entry.kind() == Type::FOOTER
+        || (entry.kind() == Type::MARKER && entry.size.get() == Marker::CHUNK_FOOTER.0)
+}
+
+fn window_limits(window: &Window) -> (Limits, Walk) {
+    let none = Limits::NONE;
+    match window {
+        Window::All => (none, Walk::Done),
+        Window::Records(range) => {
+            let walk = Limits { records: range.start, ..none };
+            (Limits { records: range.end, ..none }, Walk::To { limits: walk, repeat: false })
+        }
+        Window::Instrs(range) => {
+            let walk = Limits { instrs: range.start, ..none };
+            let walk = if range.start == 0 { Walk::Done } else { Walk::To { limits: walk, repeat: true } };
+            (Limits { instrs: range.end, ..none }, walk)
+        }
+        Window::Clock(range) => {
+            let walk = Limits { clock: range.start, ..none };
+            (Limits { clock: range.end, ..none }, Walk::To { limits: walk, repeat: false })
+        }
+    }
+}
+
+impl Reader for EntryReader {
+    fn read(&mut self) -> Result<Option<&mut Batch>> {
+        self.batch.clear();
+        let more = if self.raw_only { self.read_raw()? } else { self.read_records()? };
+        Ok(more.then_some(&mut self.batch))
+    }
+
+    fn batch(&mut self) -> &mut Batch {
+        &mut self.batch
+    }
+}

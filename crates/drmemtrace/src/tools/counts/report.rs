@@ -1,0 +1,289 @@
+//! The result of `counts`.
+
+use super::tally::{Part, Sum, Sums, Tally};
+use crate::record::FileType;
+use quipu_model::doc::{Block, Cell, Document, Grid};
+use quipu_model::pass::Detail;
+use quipu_model::{Report, ShardKind};
+use rustc_hash::FxHashSet;
+use serde::Serialize;
+use std::any::Any;
+
+/// Counts of visible records; the field names are the keys in JSON.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// Fetched instructions.
+    pub instructions: u64,
+    /// Distinct addresses of fetched instructions.
+    pub unique_instructions: u64,
+    /// Fetched instructions outside kernel regions.
+    pub userspace_instructions: u64,
+    /// Fetched instructions inside kernel regions.
+    pub kernel_instructions: u64,
+    /// Further iterations of string loops.
+    pub no_fetch_instructions: u64,
+    /// Those inside kernel regions.
+    pub kernel_no_fetch_instructions: u64,
+    /// Prefetches of any kind.
+    pub prefetches: u64,
+    /// Loads.
+    pub loads: u64,
+    /// Stores.
+    pub stores: u64,
+    /// Flushes of instruction lines.
+    pub instr_flushes: u64,
+    /// Flushes of data lines.
+    pub data_flushes: u64,
+    /// Threads that have records.
+    pub threads: u64,
+    /// Clock readings and processor markers, together.
+    pub timestamp_cpu_markers: u64,
+    /// Units of time in which a core had nothing to run.
+    pub idle_markers: u64,
+    /// Units of time in which a core waited for another.
+    pub wait_markers: u64,
+    /// Signals and the like, and returns from them.
+    pub kernel_transfer_markers: u64,
+    /// Interrupts, and returns from them.
+    pub hardware_transfer_markers: u64,
+    /// Markers that name a traced function.
+    pub function_id_markers: u64,
+    /// Return addresses of traced functions.
+    pub function_return_address_markers: u64,
+    /// Arguments of traced functions.
+    pub function_argument_markers: u64,
+    /// Results of traced functions.
+    pub function_return_value_markers: u64,
+    /// Pairs of a physical and a virtual address.
+    pub physical_address_pairs: u64,
+    /// Addresses without translation.
+    pub physical_address_unavailable_markers: u64,
+    /// System calls.
+    pub system_call_markers: u64,
+    /// System calls that may block.
+    pub blocking_system_call_markers: u64,
+    /// Accesses that the tracer could not place.
+    pub skipped_memref_markers: u64,
+    /// All other visible markers.
+    pub other_markers: u64,
+    /// Instructions whose encoding the trace gives right there.
+    pub encodings: u64,
+}
+
+impl Counts {
+    fn new(sums: &Sums, threads: u64) -> Counts {
+        let of = |sum: Sum| sums.sums[sum as usize];
+        Counts {
+            instructions: of(Sum::Instrs),
+            unique_instructions: sums.pcs.len() as u64,
+            userspace_instructions: of(Sum::Instrs) - of(Sum::KernelInstrs),
+            kernel_instructions: of(Sum::KernelInstrs),
+            no_fetch_instructions: of(Sum::NoFetch),
+            kernel_no_fetch_instructions: of(Sum::KernelNoFetch),
+            prefetches: of(Sum::Prefetches),
+            loads: of(Sum::Loads),
+            stores: of(Sum::Stores),
+            instr_flushes: of(Sum::InstrFlushes),
+            data_flushes: of(Sum::DataFlushes),
+            threads,
+            timestamp_cpu_markers: of(Sum::Timestamps),
+            idle_markers: of(Sum::Idles),
+            wait_markers: of(Sum::Waits),
+            kernel_transfer_markers: of(Sum::KernelTransfers),
+            hardware_transfer_markers: of(Sum::HardwareTransfers),
+            function_id_markers: of(Sum::FuncIds),
+            function_return_address_markers: of(Sum::FuncRetaddrs),
+            function_argument_markers: of(Sum::FuncArgs),
+            function_return_value_markers: of(Sum::FuncRetvals),
+            physical_address_pairs: of(Sum::PhysicalPairs),
+            physical_address_unavailable_markers: of(Sum::PhysicalMissing),
+            system_call_markers: of(Sum::Syscalls),
+            blocking_system_call_markers: of(Sum::BlockingSyscalls),
+            skipped_memref_markers: of(Sum::Skipped),
+            other_markers: of(Sum::Others),
+            encodings: of(Sum::Encodings),
+        }
+    }
+}
+
+/// One thread or core.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PartReport {
+    /// The file.
+    pub name: String,
+    /// Position of the shard in the trace.
+    pub shard: u32,
+    /// The thread, unless the file is a core's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thread: Option<u64>,
+    /// The core, if the file is a core's: its position among the files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub core: Option<u32>,
+    /// Its counts.
+    pub counts: Counts,
+    /// The counts of each window; empty without windows.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub windows: Vec<WindowReport>,
+}
+
+/// One window of one thread or core.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct WindowReport {
+    /// Its number.
+    pub window: u64,
+    /// Its counts.
+    pub counts: Counts,
+}
+
+/// The result of `counts`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CountsReport {
+    /// All records.
+    pub total: Counts,
+    /// True if the trace may hold kernel code, by its file type or because it does.
+    pub has_kernel: bool,
+    /// True if the trace has interrupts, by its file type.
+    pub is_whole_system: bool,
+    /// The threads or cores, in the order of the trace.
+    pub shards: Vec<PartReport>,
+}
+
+impl CountsReport {
+    /// Sums up the tallies of shards, given in their order as (position, name, kind, tally).
+    pub(super) fn new(shards: impl Iterator<Item = (u32, String, ShardKind, Tally)>) -> CountsReport {
+        let mut total = Sums::default();
+        let mut tids = FxHashSet::default();
+        let mut filetype = FileType::default();
+        let mut parts = Vec::new();
+        for (shard, name, kind, tally) in shards {
+            filetype = filetype.or(tally.filetype);
+            let n_parts = tally.parts.len();
+            for part in &tally.parts {
+                let sums = part_sums(part);
+                total.merge(&sums);
+                let threads = if n_parts > 1 { 1 } else { tally.tids.len() as u64 };
+                parts.push(PartReport {
+                    name: name.clone(),
+                    shard,
+                    thread: (kind != ShardKind::Core).then_some(part.tid),
+                    core: (kind == ShardKind::Core).then_some(shard),
+                    counts: Counts::new(&sums, threads),
+                    windows: windows(part),
+                });
+            }
+            tids.extend(tally.tids);
+        }
+        let total = Counts::new(&total, tids.len() as u64);
+        CountsReport {
+            has_kernel: filetype.any(FileType::KERNEL_SYSCALLS.or(FileType::KERNEL_SYSCALL_INSTR_ONLY))
+                || total.kernel_instructions > 0,
+            is_whole_system: filetype.any(FileType::WHOLE_SYSTEM),
+            total,
+            shards: parts,
+        }
+    }
+
+    /// The threads or cores by falling count of instructions; equals by their order in the trace.
+    pub fn by_instructions(&self) -> Vec<&PartReport> {
+        let mut sorted: Vec<&PartReport> = self.shards.iter().collect();
+        // QUIRK: upstream sorts by the instructions of the first window.
+        let key = |part: &PartReport| {
+            part.windows.first().map_or(&part.counts, |window| &window.counts).instructions
+        };
+        sorted.sort_by_key(|part| std::cmp::Reverse(key(part)));
+        sorted
+    }
+}
+
+fn part_sums(part: &Part) -> Sums {
+    let mut sums = Sums::default();
+    for window in &part.windows {
+        sums.merge(&window.sums);
+    }
+    sums
+}
+
+fn windows(part: &Part) -> Vec<WindowReport> {
+    part.windows
+        .iter()
+        .filter_map(|window| {
+            window.id.map(|id| WindowReport { window: id, counts: Counts::new(&window.sums, 1) })
+        })
+        .collect()
+}
+
+/// Threads shown on one screen with other results.
+const BRIEF_ROWS: usize = 10;
+
+impl Report for CountsReport {
+    fn json(&self) -> serde_json::Value {
+        // Plain structs of numbers and strings always serialize.
+        serde_json::to_value(self).unwrap_or_default()
+    }
+
+    fn document(&self, detail: Detail) -> Document {
+        let n_rows = if detail == Detail::Brief { BRIEF_ROWS } else { usize::MAX };
+        let mut document = Document::new("Counts");
+        let is_core = self.shards.iter().any(|part| part.core.is_some());
+        let mut grid = Grid {
+            head: [
+                if is_core { "core" } else { "thread" },
+                "instructions",
+                "unique",
+                "loads",
+                "stores",
+                "no-fetch",
+            ]
+            .map(str::to_owned)
+            .to_vec(),
+            ..Grid::default()
+        };
+        grid.head.extend(["prefetches", "syscalls", "signals", "encodings"].map(str::to_owned));
+        let row = |name: String, counts: &Counts| {
+            let mut cells = vec![Cell::Text(name)];
+            cells.extend(
+                [
+                    counts.instructions,
+                    counts.unique_instructions,
+                    counts.loads,
+                    counts.stores,
+                    counts.no_fetch_instructions,
+                    counts.prefetches,
+                    counts.system_call_markers,
+                    counts.kernel_transfer_markers,
+                    counts.encodings,
+                ]
+                .map(Cell::Count),
+            );
+            cells
+        };
+        for part in self.by_instructions().into_iter().take(n_rows) {
+            let name = part.thread.or(part.core.map(u64::from)).unwrap_or_default().to_string();
+            grid.rows.push(row(name, &part.counts));
+        }
+        grid.more = self.shards.len().saturating_sub(n_rows) as u64;
+        if self.shards.len() != 1 {
+            grid.rows.push(row("total".to_owned(), &self.total));
+        }
+        document.blocks.push(Block::Grid(grid));
+        if detail == Detail::Full {
+            document.blocks.push(Block::Facts(full(&self.total)));
+        }
+        document
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// Every count that is not zero, with its name.
+fn full(counts: &Counts) -> Vec<(String, Vec<Cell>)> {
+    let Ok(serde_json::Value::Object(fields)) = serde_json::to_value(counts) else { return Vec::new() };
+    fields
+        .into_iter()
+        .filter_map(|(name, value)| value.as_u64().map(|n| (name, n)))
+        .filter(|(_, n)| *n > 0)
+        .map(|(name, n)| (name.replace('_', " "), vec![Cell::Count(n)]))
+        .collect()
+}

@@ -1,0 +1,1 @@
+//! The counting loop against the state machine, entry by entry.

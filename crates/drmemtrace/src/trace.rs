@@ -1,0 +1,377 @@
+//! Opening a trace: its files become shards, its header becomes what the trace says of itself.
+
+use crate::header::{self, Header};
+use crate::listing::{self, Listing};
+use crate::print::MemrefPrinter;
+use crate::reader::EntryReader;
+use crate::record::{
+    ENTRY_BYTES, ENTRY_BYTES_32, Entry, FileType, Marker, NEWEST_VERSION, UNIX_EPOCH_MICROS,
+    VERSION_BRANCH_INFO,
+};
+use crate::table::TABLES;
+use crate::{INFO, funclist, schedule, widen};
+use quipu_model::trace::{Carries, Clock, Fact, Function, PrintOptions};
+use quipu_model::{
+    Columns, Error, Finding, Meta, OpenOptions, Place, Printer, Reader, Result, Scan, Severity, Shard,
+    ShardId, ShardKind, TableSchema, Trace,
+};
+use quipu_source::{Container, Source};
+use serde_json::{Value, json};
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// How many bytes of a file are looked at for its header; a real one takes about 300.
+const HEADER_BYTES: usize = 64 * ENTRY_BYTES;
+/// Chunks are joined into pieces of at least this many inflated bytes, so that a piece outweighs its set-up.
+const MIN_PIECE_BYTES: u64 = 1 << 20;
+
+/// One file of a trace, shared by the trace and its readers.
+#[derive(Debug)]
+pub struct File {
+    /// The opened container.
+    pub container: Container,
+    /// Name of the file.
+    pub name: String,
+    /// What its first entries say.
+    pub header: Header,
+    /// Bytes of an entry on disk.
+    pub entry_bytes: usize,
+    /// Members of each piece.
+    pub pieces: Vec<Range<usize>>,
+}
+
+/// An opened drmemtrace trace.
+#[derive(Debug)]
+pub struct DrmemTrace {
+    files: Vec<Arc<File>>,
+    shards: Vec<Shard>,
+    meta: Meta,
+    columns: Columns,
+}
+
+/// Opens the trace at `source`.
+pub fn open(source: &Source, options: &OpenOptions) -> Result<DrmemTrace> {
+    let entry_bytes = match options.setting(&INFO, "entry-bytes")? {
+        None | Some("12") => ENTRY_BYTES,
+        Some("8") => ENTRY_BYTES_32,
+        Some(other) => {
+            return Err(Error::usage(format!("setting `entry-bytes` is 12 or 8, found `{other}`")));
+        }
+    };
+    let mut listing = listing::list(source)?;
+    let mut findings = std::mem::take(&mut listing.findings);
+    let mut files = Vec::new();
+    for (index, file) in listing.files.iter().enumerate() {
+        if !options.shards.is_empty() && !options.shards.iter().any(|shard| *shard as usize == index) {
+            continue;
+        }
+        let file = open_file(file, entry_bytes)?;
+        if options.threads.is_empty()
+            || is_core_or_mixed(&file.header)
+            || options.threads.contains(&file.header.tid)
+        {
+            findings.extend(file.container.damage().iter().map(container_finding));
+            files.push(Arc::new(file));
+        }
+    }
+    if files.is_empty() {
+        return Err(
+            Error::missing("no file of the trace has the threads or shards asked for").in_file(source.name())
+        );
+    }
+    let functions = match &listing.functions {
+        Some(list) => funclist::read(list)?,
+        None => Vec::new(),
+    };
+    let shards = files.iter().enumerate().map(|(index, file)| shard(index, file)).collect();
+    let filetype = FileType(files.iter().fold(0, |bits, file| bits | file.header.filetype.0));
+    let columns = columns(filetype, &files);
+    let meta = meta(&files, filetype, columns, functions, findings, &listing);
+    Ok(DrmemTrace { files, shards, meta, columns })
+}
+
+fn open_file(source: &Source, entry_bytes: usize) -> Result<File> {
+    let container = source.container()?;
+    let mut head = source.head(HEADER_BYTES)?;
+    if entry_bytes == ENTRY_BYTES_32 {
+        head = widen::widened(&head);
+    }
+    let header = header::read(Entry::slice(&head).0);
+    let pieces = pieces(&container, &header);
+    Ok(File { container, name: source.name().to_owned(), header, entry_bytes, pieces })
+}
+
+fn is_core_or_mixed(header: &Header) -> bool {
+    header.is_mixed || header.filetype.any(FileType::CORE_SHARDED)
+}
+
+/// Splits the members of a file into runs that can be read independently.
+///
+/// Chunks of a thread's file can: each repeats the clock, the processor, its record ordinal and the encodings, and
+/// holds a known number of instructions. What a chunk does not repeat is who runs (core-sharded and mixed files), open
+/// kernel regions and the window: such files are one piece.
+fn pieces(container: &Container, header: &Header) -> Vec<Range<usize>> {
+    let members = container.members();
+    let whole = container.all_members();
+    if members.len() < 2
+        || header.chunk_instrs == 0
+        || header.has_windows
+        || is_core_or_mixed(header)
+        || header.filetype.has_kernel()
+    {
+        return vec![whole];
+    }
+    let mut pieces = Vec::new();
+    let (mut start, mut bytes) = (0, 0);
+    for (index, member) in members.iter().enumerate() {
+        bytes += member.len.unwrap_or(MIN_PIECE_BYTES);
+        if bytes >= MIN_PIECE_BYTES || index + 1 == members.len() {
+            pieces.push(start..index + 1);
+            (start, bytes) = (index + 1, 0);
+        }
+    }
+    pieces
+}
+
+fn shard(index: usize, file: &File) -> Shard {
+    let header = &file.header;
+    let kind = if header.filetype.any(FileType::CORE_SHARDED) {
+        ShardKind::Core
+    } else if header.is_mixed {
+        ShardKind::Mixed
+    } else {
+        ShardKind::Thread
+    };
+    Shard {
+        id: ShardId(index as u32), // No folder holds 2^32 files.
+        name: file.name.clone(),
+        kind,
+        thread: (kind != ShardKind::Core).then_some(header.tid),
+        process: (kind != ShardKind::Core).then_some(header.pid),
+        pieces: file.pieces.len() as u32, // At most one for each megabyte.
+        packed_bytes: file.container.size_bytes(),
+    }
+}
+
+fn container_finding(error: &quipu_source::Error) -> Finding {
+    Finding {
+        rule: source_rule(error.kind()),
+        severity: Severity::Error,
+        place: Place::from(error),
+        message: error.what().to_owned(),
+        count: 1,
+    }
+}
+
+/// The finding that stands for damage below the entries.
+pub fn source_rule(kind: quipu_source::ErrorKind) -> &'static str {
+    match kind {
+        quipu_source::ErrorKind::Truncated => "source/truncated",
+        quipu_source::ErrorKind::Unsupported => "source/unsupported",
+        quipu_source::ErrorKind::Limit => "source/limit",
+        _ => "source/malformed",
+    }
+}
+
+fn has_branch_info(filetype: FileType, files: &[Arc<File>]) -> bool {
+    !filetype.is_ifiltered() && files.iter().all(|file| file.header.version >= VERSION_BRANCH_INFO)
+}
+
+fn columns(filetype: FileType, files: &[Arc<File>]) -> Columns {
+    let mut columns = Columns::RAW
+        | Columns::ACCESSES
+        | Columns::ACCESS_PC
+        | Columns::ACCESS_FETCH
+        | Columns::INSTRS
+        | Columns::INSTR_CLASS
+        | Columns::CALLS
+        | Columns::THREADS
+        | Columns::THREAD_CLOCK
+        | Columns::THREAD_CPU
+        | Columns::MARKS;
+    if has_branch_info(filetype, files) {
+        columns |= Columns::INSTR_TAKEN | Columns::INSTR_TARGET;
+    }
+    if filetype.any(FileType::ENCODINGS) {
+        columns |= Columns::INSTR_CODE;
+    }
+    columns
+}
+
+/// What a trace with these file-type bits carries and lacks.
+fn carries(filetype: FileType, columns: Columns, functions: &[Function]) -> Vec<Carries> {
+    let has = |what, has, note| Carries { what, has, note };
+    let data = !filetype.any(FileType::INSTRUCTION_ONLY);
+    vec![
+        has("instructions", true, if filetype.is_ifiltered() { "filtered" } else { "" }),
+        has("data accesses", data, if data && filetype.is_dfiltered() { "filtered" } else { "" }),
+        has(
+            "encodings",
+            filetype.any(FileType::ENCODINGS),
+            if filetype.any(FileType::ARCH_REGDEPS) { "dependencies only" } else { "" },
+        ),
+        has("branch outcomes", columns.has(Columns::INSTR_TAKEN), ""),
+        has("indirect targets", columns.has(Columns::INSTR_TARGET), ""),
+        has("system call numbers", filetype.any(FileType::SYSCALL_NUMBERS), ""),
+        has("blocking calls", filetype.any(FileType::BLOCKING_SYSCALLS), ""),
+        has(
+            "kernel code",
+            filetype.has_kernel(),
+            if filetype.any(FileType::KERNEL_SYSCALL_INSTR_ONLY) { "instructions only" } else { "" },
+        ),
+        has("function names", !functions.is_empty(), ""),
+    ]
+}
+
+fn meta(
+    files: &[Arc<File>],
+    filetype: FileType,
+    columns: Columns,
+    functions: Vec<Function>,
+    mut findings: Vec<Finding>,
+    listing: &Listing,
+) -> Meta {
+    let mut versions: Vec<u64> = files.iter().map(|file| file.header.version).collect();
+    versions.sort_unstable();
+    versions.dedup();
+    let mut facts = vec![
+        fact("filetype", "file type", json!(format!("{:#x}", filetype.0))),
+        fact("filetype_names", "file type bits", json!(filetype.names().collect::<Vec<_>>())),
+    ];
+    let first = |get: fn(&Header) -> Option<u64>| files.iter().find_map(|file| get(&file.header));
+    if let Some(bytes) = first(|header| header.vector_bytes) {
+        facts.push(fact("vector_bytes", "vector length", json!(bytes)));
+    }
+    if let Some(chunk) = first(|header| Some(header.chunk_instrs).filter(|n| *n > 0)) {
+        facts.push(fact("chunk_instrs", "instructions per chunk", json!(chunk)));
+    }
+    if let Some(start) = files.iter().filter_map(|file| file.header.first_timestamp).min() {
+        facts.push(fact("first_timestamp", "first timestamp", json!(start)));
+    }
+    let containers: Vec<&str> = {
+        let mut names: Vec<&str> = files.iter().map(|file| file.container.codec().name()).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    };
+    facts.push(fact("containers", "containers", json!(containers)));
+    facts.push(fact(
+        "chunks",
+        "chunks",
+        json!(files.iter().map(|f| f.container.members().len()).sum::<usize>()),
+    ));
+    facts.extend(schedule_facts(listing, &mut findings));
+    let inflated: Option<u64> = files
+        .iter()
+        .map(|file| file.container.members().iter().map(|member| member.len).sum::<Option<u64>>())
+        .sum::<Option<u64>>();
+    Meta {
+        format: INFO.name,
+        title: title(filetype),
+        version: Some(versions.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")),
+        arch: filetype.arch(),
+        clock: Some(Clock { per_second: 1_000_000, unix_epoch: Some(UNIX_EPOCH_MICROS) }),
+        line_bytes: first(|header| header.line_bytes),
+        page_bytes: first(|header| header.page_bytes),
+        n_files: files.len() as u64,
+        packed_bytes: files.iter().map(|file| file.container.size_bytes()).sum(),
+        inflated_bytes: inflated,
+        carries: carries(filetype, columns, &functions),
+        functions,
+        facts,
+        findings,
+    }
+}
+
+fn fact(key: &'static str, label: &'static str, value: Value) -> Fact {
+    Fact { key, label, value }
+}
+
+fn title(filetype: FileType) -> String {
+    let mut title = String::from("instruction and memory trace");
+    if filetype.any(FileType::INSTRUCTION_ONLY) {
+        title = "instruction trace".to_owned();
+    }
+    if filetype.any(FileType::KERNEL_SYSCALL_TRACE_TEMPLATES) {
+        title = "templates of kernel code".to_owned();
+    }
+    if filetype.any(FileType::CORE_SHARDED) {
+        title.push_str(", one file per core");
+    }
+    title
+}
+
+/// What the schedule files beside the trace say; a broken one is a finding, not a failure.
+fn schedule_facts(listing: &Listing, findings: &mut Vec<Finding>) -> Vec<Fact> {
+    let mut facts = Vec::new();
+    let mut read = |source: &Option<Source>| match source.as_ref().map(schedule::read) {
+        Some(Ok(members)) => Some(members),
+        Some(Err(error)) => {
+            findings.push(Finding {
+                rule: "drmemtrace/schedule-file",
+                severity: Severity::Warning,
+                place: error.place().clone(),
+                message: error.message().to_owned(),
+                count: 1,
+            });
+            None
+        }
+        None => None,
+    };
+    if let Some(members) = read(&listing.serial_schedule) {
+        let n: usize = members.iter().map(|(_, stretches)| stretches.len()).sum();
+        facts.push(fact("serial_schedule_stretches", "stretches in the serial schedule", json!(n)));
+    }
+    if let Some(members) = read(&listing.cpu_schedule) {
+        let cpus = members.iter().filter(|(_, stretches)| !stretches.is_empty()).count();
+        facts.push(fact("schedule_cpus", "processors in the schedule", json!(cpus)));
+    }
+    facts
+}
+
+impl DrmemTrace {
+    /// The opened files, one for each shard.
+    pub fn files(&self) -> &[Arc<File>] {
+        &self.files
+    }
+}
+
+impl Trace for DrmemTrace {
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    fn shards(&self) -> &[Shard] {
+        &self.shards
+    }
+
+    fn columns(&self) -> Columns {
+        self.columns
+    }
+
+    fn tables(&self) -> &'static [&'static TableSchema] {
+        TABLES
+    }
+
+    fn scan(&self, scan: &Scan) -> Result<Box<dyn Reader>> {
+        let file = self
+            .files
+            .get(scan.shard.0 as usize)
+            .ok_or_else(|| Error::usage(format!("the trace has no shard {}", scan.shard.0)))?;
+        Ok(Box::new(EntryReader::new(file.clone(), scan)?))
+    }
+
+    fn printer(&self, options: &PrintOptions) -> Result<Box<dyn Printer>> {
+        let version = self.files.first().map_or(NEWEST_VERSION, |file| file.header.version);
+        let pointer_bytes = self.meta.arch.and_then(|arch| arch.pointer_bytes());
+        Ok(Box::new(MemrefPrinter::new(self.meta.arch, options.syntax, version, pointer_bytes)))
+    }
+
+    fn mark_name(&self, kind: u32) -> Cow<'static, str> {
+        match u16::try_from(kind).ok().and_then(|kind| Marker(kind).name()) {
+            Some(name) => Cow::Borrowed(name),
+            None => Cow::Owned(format!("marker {kind}")),
+        }
+    }
+}
