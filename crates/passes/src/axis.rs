@@ -1,0 +1,159 @@
+//! Dividing a stretch of unknown length into few intervals, the same ones whoever looks.
+//!
+//! Intervals have a width of 2^k and begin at multiples of it, counted from the axis's own zero and not from where
+//! reading began. So two readers of two parts of a trace divide it alike, and their intervals merge without loss: the
+//! finer one halves its resolution until both agree. `k` is the smallest for which the stretch seen so far needs
+//! no more than [`Axis::MAX`] intervals; it depends on the first and last position only.
+
+/// A stretch of positions divided into at most [`Axis::MAX`] equal, aligned intervals.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Axis {
+    /// First and last position, none before the first one is covered.
+    ends: Option<(u64, u64)>,
+    /// Width of an interval, as a power of two.
+    shift: u32,
+}
+
+/// How to carry interval numbers over to a changed axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Remap {
+    /// Number of the old axis's first interval, counted from position 0.
+    old_base: u64,
+    /// How much coarser the new axis is.
+    coarser: u32,
+    /// Number of the new axis's first interval.
+    new_base: u64,
+}
+
+impl Remap {
+    /// The new number of interval `old`.
+    pub(crate) fn index(self, old: usize) -> usize {
+        // Both axes have at most `MAX` intervals, and the new one covers all that the old one covered.
+        (((self.old_base + old as u64) >> self.coarser) - self.new_base) as usize
+    }
+}
+
+impl Axis {
+    /// The most intervals: as many as a word has bits, so that a word can say in which ones something happened.
+    pub(crate) const MAX: usize = 64;
+
+    /// Extends the stretch to `first..=last`. Returns how to carry interval numbers over if they changed.
+    pub(crate) fn cover(&mut self, first: u64, last: u64) -> Option<Remap> {
+        let Some((lo, hi)) = self.ends else {
+            self.ends = Some((first, last));
+            self.shift = shift_for(first, last, 0);
+            return None;
+        };
+        if first >= lo && last <= hi {
+            return None;
+        }
+        let old = *self;
+        let (lo, hi) = (lo.min(first), hi.max(last));
+        self.ends = Some((lo, hi));
+        self.shift = shift_for(lo, hi, self.shift);
+        (self.shift != old.shift || self.base() != old.base()).then(|| old.remap_to(*self))
+    }
+
+    /// The axis that covers both.
+    pub(crate) fn joined(self, other: Axis) -> Axis {
+        let mut joined = self;
+        if let Some((first, last)) = other.ends {
+            joined.cover(first, last);
+        }
+        joined
+    }
+
+    /// How to carry interval numbers of this axis over to `new`, which covers it.
+    pub(crate) fn remap_to(self, new: Axis) -> Remap {
+        Remap { old_base: self.base(), coarser: new.shift - self.shift, new_base: new.base() }
+    }
+
+    /// The interval that `position` falls into. The position must be covered.
+    pub(crate) fn index(self, position: u64) -> usize {
+        ((position >> self.shift) - self.base()) as usize // Below `MAX` for covered positions.
+    }
+
+    /// First and last position covered.
+    pub(crate) fn ends(self) -> Option<(u64, u64)> {
+        self.ends
+    }
+
+    /// Positions in an interval.
+    pub(crate) fn width(self) -> u64 {
+        1 << self.shift
+    }
+
+    /// How many intervals there are.
+    pub(crate) fn len(self) -> usize {
+        self.ends.map_or(0, |(_, last)| self.index(last) + 1)
+    }
+
+    /// The position at which the first interval begins, at or before the first position covered.
+    pub(crate) fn start(self) -> u64 {
+        self.base() << self.shift
+    }
+
+    /// Number of the first interval, counted from position 0.
+    fn base(self) -> u64 {
+        self.ends.map_or(0, |(first, _)| first >> self.shift)
+    }
+}
+
+/// The smallest width, from `at_least` up, with which `first..=last` needs at most [`Axis::MAX`] intervals.
+fn shift_for(first: u64, last: u64, at_least: u32) -> u32 {
+    let mut shift = at_least;
+    while (last >> shift) - (first >> shift) >= Axis::MAX as u64 {
+        shift += 1;
+    }
+    shift
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_stay_few_whatever_the_length() {
+        let mut axis = Axis::default();
+        for last in [0, 63, 64, 1000, 1 << 40, u64::MAX] {
+            axis.cover(0, last);
+            assert!(axis.len() <= Axis::MAX, "{last}");
+            assert_eq!(axis.index(last), axis.len() - 1);
+        }
+        assert_eq!(axis.width(), 1 << 58);
+    }
+
+    #[test]
+    fn the_order_of_covering_does_not_matter() {
+        let stretches = [(1000, 1001), (5, 90), (70_000, 70_000), (200, 300)];
+        let forward = stretches.iter().fold(Axis::default(), |mut axis, &(first, last)| {
+            axis.cover(first, last);
+            axis
+        });
+        let backward = stretches.iter().rev().fold(Axis::default(), |mut axis, &(first, last)| {
+            axis.cover(first, last);
+            axis
+        });
+        assert_eq!(forward, backward);
+        assert_eq!(forward.width(), 2048);
+    }
+
+    #[test]
+    fn a_remapped_index_is_the_index_of_the_same_position() {
+        let mut axis = Axis::default();
+        axis.cover(1000, 1063);
+        let old = axis;
+        let remap = axis.cover(10, 4000).expect("both ends moved");
+        for position in 1000..=1063 {
+            assert_eq!(remap.index(old.index(position)), axis.index(position));
+        }
+    }
+
+    #[test]
+    fn a_window_far_from_zero_is_still_finely_divided() {
+        let mut axis = Axis::default();
+        axis.cover(1_000_000_000, 1_000_000_999);
+        assert!(axis.width() <= 16);
+        assert!(axis.start() <= 1_000_000_000 && axis.start() + axis.width() > 1_000_000_000);
+    }
+}

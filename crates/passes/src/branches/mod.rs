@@ -1,0 +1,308 @@
+//! `branches`: how control flows: conditions taken or not, jumps, calls, returns, and where computed branches go.
+//!
+//! Counts fetched instructions by their sort of control flow. A conditional branch is *taken*, *not taken*, or *unknown*
+//! if the trace does not say; the taken rate is taken out of those known. A *site* is the address of a computed
+//! branch; its *targets* are the distinct places it went to, as far as the trace says. Returns have sites
+//! of their own, apart from computed jumps and calls.
+//!
+//! Memory grows with the number of distinct pairs of site and target.
+//!
+//! * **Needs** `instrs`, `instrs.class`; uses `instrs.taken`, `instrs.target`.
+//! * **Options** `top` (sites listed, default 10), `per-thread`.
+//! * **JSON** [`BranchCounts`], with `threads` as [`PerThread`](crate::PerThread) says.
+
+use crate::number::{hex, share, share_cell};
+use crate::split::{Answer, PER_THREAD, Part, Split};
+use crate::tally::{Map, Tally, top_by};
+use quipu_model::doc::{Block, Cell, Document, Grid};
+use quipu_model::lens::{InstrClass, Taken};
+use quipu_model::pass::Detail;
+use quipu_model::trace::SettingInfo;
+use quipu_model::{Args, Batch, Columns, DynPass, Needs, Order, Result, Tool, ToolInfo, Trace};
+use serde::Serialize;
+use std::cmp::Reverse;
+
+#[cfg(test)]
+mod tests;
+
+/// The tool `branches`.
+#[derive(Debug)]
+pub struct Branches;
+
+static INFO: ToolInfo = ToolInfo {
+    name: "branches",
+    summary: "conditions taken or not, jumps, calls, returns, targets of computed branches",
+    needs: Needs {
+        format: None,
+        required: Columns::INSTRS.or(Columns::INSTR_CLASS),
+        optional: Columns::INSTR_TAKEN.or(Columns::INSTR_TARGET),
+    },
+    order: Order::Pieces,
+    options: &[
+        SettingInfo {
+            name: "top",
+            value: "N",
+            default: "10",
+            doc: "how many sites of computed branches to list",
+        },
+        PER_THREAD,
+    ],
+    in_report: true,
+};
+
+impl Tool for Branches {
+    fn info(&self) -> &'static ToolInfo {
+        &INFO
+    }
+
+    fn build(&self, args: &Args, _trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+        Ok(Box::new(Split::new(Counts { top: args.number("top", 10)?, ..Counts::default() }, args)))
+    }
+}
+
+/// How control flowed.
+///
+/// JSON: `instructions`, `branches`, `conditional` ([`Conditional`]), `direct_jumps`, `indirect_jumps`, `direct_calls`,
+/// `indirect_calls`, `returns`, `computed` ([`Sites`] of indirect jumps and calls), `return_sites` ([`Sites`]).
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BranchCounts {
+    /// Instructions fetched.
+    pub instructions: u64,
+    /// Branches of any sort.
+    pub branches: u64,
+    /// Conditional branches.
+    pub conditional: Conditional,
+    /// Unconditional jumps to a fixed place.
+    pub direct_jumps: u64,
+    /// Jumps to a computed place.
+    pub indirect_jumps: u64,
+    /// Calls of a fixed place.
+    pub direct_calls: u64,
+    /// Calls of a computed place.
+    pub indirect_calls: u64,
+    /// Returns.
+    pub returns: u64,
+    /// Where indirect jumps and calls are and go.
+    pub computed: Sites,
+    /// Where returns are and go.
+    pub return_sites: Sites,
+}
+
+/// Outcomes of conditional branches.
+///
+/// JSON: `total`, `taken`, `not_taken`, `unknown`, `taken_rate` (0 to 1, null if nothing is known).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Conditional {
+    /// All of them.
+    pub total: u64,
+    /// Those taken.
+    pub taken: u64,
+    /// Those that fell through.
+    pub not_taken: u64,
+    /// Those of which the trace does not say.
+    pub unknown: u64,
+    /// Taken out of those known.
+    pub taken_rate: Option<f64>,
+}
+
+/// Places of branches whose target is computed.
+///
+/// JSON: `sites`, `targets`, `max_targets`, `single_target_sites`, `top` (list of [`Site`]).
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Sites {
+    /// Distinct addresses of such branches, of those whose target is known.
+    pub sites: u64,
+    /// Distinct pairs of site and target.
+    pub targets: u64,
+    /// The most targets that one site has.
+    pub max_targets: u64,
+    /// Sites that have one target only.
+    pub single_target_sites: u64,
+    /// The sites with the most targets; equal ones by executions, then by ascending address.
+    pub top: Vec<Site>,
+}
+
+/// One place.
+///
+/// JSON: `pc` (hex string), `targets`, `executed`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Site {
+    /// Address of the branch.
+    #[serde(serialize_with = "hex")]
+    pub pc: u64,
+    /// Distinct targets.
+    pub targets: u64,
+    /// How often it was executed with a known target.
+    pub executed: u64,
+}
+
+const N_CLASSES: usize = InstrClass::ALL.len();
+const N_TAKEN: usize = Taken::ALL.len();
+
+/// The analysis at work.
+#[derive(Clone, Default)]
+struct Counts {
+    top: u64,
+    /// Fetched instructions by class and outcome.
+    by: [[u64; N_TAKEN]; N_CLASSES],
+    /// Rows that are no fetches.
+    no_fetch: u64,
+    /// (site, target) of indirect jumps and calls.
+    computed: Tally<(u64, u64)>,
+    /// (site, target) of returns.
+    returns: Tally<(u64, u64)>,
+}
+
+impl Part for Counts {
+    type Answer = BranchCounts;
+
+    fn consume(&mut self, batch: &Batch) {
+        let instrs = &batch.instrs;
+        let count = |by: &mut [[u64; N_TAKEN]; N_CLASSES], class: InstrClass, taken: Taken| {
+            by[usize::from(class as u8)][usize::from(taken as u8)] += 1;
+        };
+        if instrs.taken.len() == instrs.class.len() {
+            for (&class, &taken) in instrs.class.iter().zip(&instrs.taken) {
+                count(&mut self.by, class, taken);
+            }
+        } else {
+            for &class in &instrs.class {
+                count(&mut self.by, class, Taken::Unknown);
+            }
+        }
+        let no_fetch = quipu_model::lens::instr_flags::NO_FETCH;
+        self.no_fetch += instrs.flags.iter().filter(|flags| **flags & no_fetch != 0).count() as u64;
+        for ((&class, &pc), &target) in instrs.class.iter().zip(&instrs.pc).zip(&instrs.target) {
+            if class.is_indirect() && target != 0 {
+                let tally = if class == InstrClass::Return { &mut self.returns } else { &mut self.computed };
+                tally.add((pc, target));
+            }
+        }
+    }
+
+    fn merge(&mut self, later: Counts) {
+        for (count, later) in self.by.iter_mut().flatten().zip(later.by.into_iter().flatten()) {
+            *count += later;
+        }
+        self.no_fetch += later.no_fetch;
+        self.computed.merge(later.computed);
+        self.returns.merge(later.returns);
+    }
+
+    fn answer(self) -> BranchCounts {
+        let of = |class: InstrClass| self.by[usize::from(class as u8)].iter().sum::<u64>();
+        let [not_taken, taken, unknown] = self.by[usize::from(InstrClass::ConditionalJump as u8)];
+        let known = taken + not_taken;
+        let top = usize::try_from(self.top).unwrap_or(usize::MAX);
+        BranchCounts {
+            instructions: self.by.iter().flatten().sum::<u64>() - self.no_fetch,
+            branches: InstrClass::ALL.iter().filter(|class| class.is_branch()).map(|&class| of(class)).sum(),
+            conditional: Conditional {
+                total: known + unknown,
+                taken,
+                not_taken,
+                unknown,
+                taken_rate: (known > 0).then(|| share(taken, known)),
+            },
+            direct_jumps: of(InstrClass::DirectJump),
+            indirect_jumps: of(InstrClass::IndirectJump),
+            direct_calls: of(InstrClass::DirectCall),
+            indirect_calls: of(InstrClass::IndirectCall),
+            returns: of(InstrClass::Return),
+            computed: Sites::new(&self.computed.into_map(), top),
+            return_sites: Sites::new(&self.returns.into_map(), top),
+        }
+    }
+}
+
+impl Sites {
+    fn new(pairs: &Map<(u64, u64), u64>, top: usize) -> Sites {
+        let mut sites: Map<u64, Site> = Map::default();
+        for (&(pc, _), &count) in pairs {
+            let site = sites.entry(pc).or_insert(Site { pc, targets: 0, executed: 0 });
+            site.targets += 1;
+            site.executed += count;
+        }
+        let n_sites = sites.len() as u64;
+        let all: Vec<Site> = sites.into_values().collect();
+        Sites {
+            sites: n_sites,
+            targets: pairs.len() as u64,
+            max_targets: all.iter().map(|site| site.targets).max().unwrap_or(0),
+            single_target_sites: all.iter().filter(|site| site.targets == 1).count() as u64,
+            top: top_by(all, top, |site| (Reverse(site.targets), Reverse(site.executed), site.pc)),
+        }
+    }
+}
+
+impl Answer for BranchCounts {
+    fn document(&self, detail: Detail) -> Document {
+        let mut facts = vec![
+            (
+                "branches".to_owned(),
+                vec![Cell::Count(self.branches), share_cell(self.branches, self.instructions)],
+            ),
+            ("conditional".to_owned(), self.conditional_cells()),
+            ("jumps".to_owned(), direct_and_indirect(self.direct_jumps, self.indirect_jumps)),
+            ("calls".to_owned(), direct_and_indirect(self.direct_calls, self.indirect_calls)),
+            ("returns".to_owned(), vec![Cell::Count(self.returns)]),
+        ];
+        for (name, sites) in [("computed targets", &self.computed), ("return targets", &self.return_sites)] {
+            if sites.sites > 0 {
+                facts.push((name.to_owned(), sites.cells()));
+            }
+        }
+        let mut document = Document::new("Branches").with(Block::Facts(facts));
+        if detail == Detail::Full {
+            for (name, sites) in
+                [("computed jumps and calls", &self.computed), ("returns", &self.return_sites)]
+            {
+                if sites.sites > 0 {
+                    document.blocks.push(Block::Grid(sites.grid(name)));
+                }
+            }
+        }
+        document
+    }
+}
+
+impl BranchCounts {
+    fn conditional_cells(&self) -> Vec<Cell> {
+        let outcomes = &self.conditional;
+        let mut cells = vec![Cell::Count(outcomes.total), share_cell(outcomes.total, self.instructions)];
+        match outcomes.taken_rate {
+            Some(rate) => cells.extend([Cell::Share(rate), Cell::from("taken")]),
+            None if outcomes.total > 0 => cells.push(Cell::from("the trace does not say which were taken")),
+            None => {}
+        }
+        cells
+    }
+}
+
+fn direct_and_indirect(direct: u64, indirect: u64) -> Vec<Cell> {
+    let total = direct + indirect;
+    vec![Cell::Count(total), Cell::Empty, share_cell(indirect, total), Cell::from("to a computed place")]
+}
+
+impl Sites {
+    fn cells(&self) -> Vec<Cell> {
+        let mean = share(self.targets, self.sites);
+        vec![
+            Cell::Count(self.targets),
+            Cell::Empty,
+            Cell::Real(mean, 2),
+            Cell::Text(format!("per site, at most {}", crate::number::grouped(self.max_targets))),
+        ]
+    }
+
+    fn grid(&self, name: &str) -> Grid {
+        let row =
+            |site: &Site| vec![Cell::Addr(site.pc), Cell::Count(site.targets), Cell::Count(site.executed)];
+        Grid {
+            title: format!("{name} with the most targets"),
+            head: ["site", "targets", "executed"].map(str::to_owned).into(),
+            rows: self.top.iter().map(row).collect(),
+            more: self.sites - self.top.len() as u64,
+        }
+    }
+}

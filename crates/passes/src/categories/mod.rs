@@ -1,0 +1,137 @@
+//! `categories`: how often each kind of work is executed.
+//!
+//! Counts every executed instruction, further iterations of string loops included, under the *set* of its categories
+//! (`load math` is another set than `load` and than `math`). Categories are DynamoRIO's: `fp`, `load`, `store`, `branch`,
+//! `simd`, `state`, `move`, `convert`, `math`, `other`; the empty set is `uncategorized`, and holds what cannot be
+//! decoded and what the trace has no encoding of. For REGDEPS traces they are those that the trace itself says.
+//! (SPEC: drmemtrace, sections 12 and 14.3.)
+//!
+//! Each distinct instruction is decoded once; memory grows with their number.
+//!
+//! * **Needs** `instrs`, `instrs.code`, and a trace that says its architecture.
+//! * **Options** `per-thread`.
+//! * **JSON** [`CategorySets`], with `threads` as [`PerThread`](crate::PerThread) says.
+
+use crate::executed::{Executed, Kinds};
+use crate::number::share_cell;
+use crate::opcodes::{DECODING, decodable};
+use crate::split::{Answer, PER_THREAD, Part, Split};
+use crate::tally::Map;
+use quipu_isa::Categories;
+use quipu_model::doc::{Block, Cell, Document, Grid};
+use quipu_model::pass::Detail;
+use quipu_model::{Args, Batch, DynPass, Order, Result, Tool, ToolInfo, Trace};
+use serde::{Serialize, Serializer};
+use std::cmp::Reverse;
+
+#[cfg(test)]
+mod tests;
+
+/// The tool `categories`.
+#[derive(Debug)]
+pub struct CategoryMix;
+
+static INFO: ToolInfo = ToolInfo {
+    name: "categories",
+    summary: "how often each kind of work is executed",
+    needs: DECODING,
+    order: Order::Pieces,
+    options: &[PER_THREAD],
+    in_report: false,
+};
+
+impl Tool for CategoryMix {
+    fn info(&self) -> &'static ToolInfo {
+        &INFO
+    }
+
+    fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+        Ok(Box::new(Split::new(BySet(Executed::new(decodable(INFO.name, trace)?)), args)))
+    }
+}
+
+/// How often each set of categories was executed.
+///
+/// JSON: `executed`, `sets` (list of [`SetCount`]).
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CategorySets {
+    /// Executed instructions, further iterations of string loops included.
+    pub executed: u64,
+    /// Each set, most frequent first; equal counts by ascending bits of the set.
+    pub sets: Vec<SetCount>,
+}
+
+/// One set of categories.
+///
+/// JSON: `categories` (list of names), `count`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct SetCount {
+    /// The set.
+    #[serde(serialize_with = "names")]
+    pub categories: Categories,
+    /// How often an instruction of it was executed.
+    pub count: u64,
+}
+
+fn names<S: Serializer>(categories: &Categories, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(categories.names())
+}
+
+impl CategorySets {
+    pub(crate) fn new(kinds: &Kinds) -> CategorySets {
+        let mut by_set = Map::default();
+        if kinds.without > 0 {
+            by_set.insert(Categories::UNCATEGORIZED, kinds.without);
+        }
+        for (kind, count) in &kinds.counts {
+            *by_set.entry(kind.categories).or_insert(0) += count;
+        }
+        let mut sets: Vec<SetCount> =
+            by_set.into_iter().map(|(categories, count)| SetCount { categories, count }).collect();
+        sets.sort_unstable_by_key(|set| (Reverse(set.count), set.categories));
+        CategorySets { executed: sets.iter().map(|set| set.count).sum(), sets }
+    }
+}
+
+#[derive(Clone)]
+struct BySet(Executed);
+
+impl Part for BySet {
+    type Answer = CategorySets;
+
+    fn consume(&mut self, batch: &Batch) {
+        self.0.consume(batch);
+    }
+
+    fn merge(&mut self, later: BySet) {
+        self.0.merge(later.0);
+    }
+
+    fn answer(self) -> CategorySets {
+        CategorySets::new(&self.0.finish())
+    }
+}
+
+/// How many sets a brief document lists.
+const BRIEF_ROWS: usize = 8;
+
+impl Answer for CategorySets {
+    fn document(&self, detail: Detail) -> Document {
+        let shown = if detail == Detail::Brief { BRIEF_ROWS.min(self.sets.len()) } else { self.sets.len() };
+        let row = |set: &SetCount| {
+            vec![
+                Cell::Text(set.categories.to_string()),
+                Cell::Count(set.count),
+                share_cell(set.count, self.executed),
+            ]
+        };
+        let facts = vec![("executed instructions".to_owned(), vec![Cell::Count(self.executed)])];
+        let grid = Grid {
+            title: String::new(),
+            head: ["categories", "executed", "share"].map(str::to_owned).into(),
+            rows: self.sets.iter().take(shown).map(row).collect(),
+            more: (self.sets.len() - shown) as u64,
+        };
+        Document::new("Categories of work").with(Block::Facts(facts)).with(Block::Grid(grid))
+    }
+}

@@ -1,0 +1,182 @@
+//! `histogram`: how often each cache line is touched.
+//!
+//! Two histograms are made. The instruction side counts instruction fetches and prefetches of instructions; further
+//! iterations of a string loop are no fetches. The data side counts reads, writes and all other prefetches. Flushes count
+//! on neither side. An access counts once on *each* line in `addr .. addr + size`, so one that straddles a border
+//! counts twice; one of no bytes counts on its line unless it stands exactly at the line's start.
+//! (SPEC: drmemtrace, section 14.4.)
+//!
+//! Memory grows with the number of distinct lines, not with the length of the trace.
+//!
+//! * **Needs** `accesses`; uses `accesses.fetch`, without which the instruction side has prefetches only.
+//! * **Options** `line-size` (bytes, a power of two, default 64), `top` (lines listed on each side, default 10),
+//!   `per-thread`.
+//! * **JSON** [`LineHistogram`], with `threads` as [`PerThread`](crate::PerThread) says.
+
+use crate::lines::Lines;
+use crate::number::hex;
+use crate::split::{Answer, PER_THREAD, Part, Split};
+use crate::tally::{self, Tally};
+use quipu_model::doc::{Block, Cell, Document, Grid};
+use quipu_model::lens::AccessKind;
+use quipu_model::pass::Detail;
+use quipu_model::trace::SettingInfo;
+use quipu_model::{Args, Batch, Columns, DynPass, Needs, Order, Result, Tool, ToolInfo, Trace};
+use serde::Serialize;
+
+#[cfg(test)]
+mod tests;
+
+/// The tool `histogram`.
+#[derive(Debug)]
+pub struct Histogram;
+
+static INFO: ToolInfo = ToolInfo {
+    name: "histogram",
+    summary: "how often each cache line is touched",
+    needs: Needs { format: None, required: Columns::ACCESSES, optional: Columns::ACCESS_FETCH },
+    order: Order::Pieces,
+    options: &[
+        SettingInfo {
+            name: "line-size",
+            value: "BYTES",
+            default: "64",
+            doc: "bytes in a line, a power of two",
+        },
+        SettingInfo { name: "top", value: "N", default: "10", doc: "how many lines to list on each side" },
+        PER_THREAD,
+    ],
+    in_report: false,
+};
+
+impl Tool for Histogram {
+    fn info(&self) -> &'static ToolInfo {
+        &INFO
+    }
+
+    fn build(&self, args: &Args, _trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+        let lines = Lines::new(args.power_of_two("line-size", 64)?);
+        let top = args.number("top", 10)?;
+        Ok(Box::new(Split::new(Touches { lines, top, sides: Default::default() }, args)))
+    }
+}
+
+/// How often each cache line is touched.
+///
+/// JSON: `line_size` (bytes), `icache` and `dcache`, each a [`Side`].
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LineHistogram {
+    /// Bytes in a line.
+    pub line_size: u64,
+    /// Instruction fetches and prefetches.
+    pub icache: Side,
+    /// Reads, writes and data prefetches.
+    pub dcache: Side,
+}
+
+/// One side of the histogram.
+///
+/// JSON: `unique_lines`, `touches`, `top` (list of [`LineCount`]).
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Side {
+    /// Distinct lines touched.
+    pub unique_lines: u64,
+    /// Touches in all: accesses, with those that straddle counted once on each line.
+    pub touches: u64,
+    /// The lines touched most, most first; equal counts by ascending address.
+    pub top: Vec<LineCount>,
+}
+
+/// One line.
+///
+/// JSON: `addr` (hex string), `count`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct LineCount {
+    /// The address at which the line begins.
+    #[serde(serialize_with = "hex")]
+    pub addr: u64,
+    /// How often it was touched.
+    pub count: u64,
+}
+
+/// The analysis at work.
+#[derive(Clone)]
+struct Touches {
+    lines: Lines,
+    top: u64,
+    /// Touches of each line: instruction side, data side.
+    sides: [Tally<u64>; 2],
+}
+
+impl Part for Touches {
+    type Answer = LineHistogram;
+
+    fn consume(&mut self, batch: &Batch) {
+        let lines = self.lines;
+        let [instr, data] = &mut self.sides;
+        let accesses = &batch.accesses;
+        for ((&addr, &size), &kind) in accesses.addr.iter().zip(&accesses.size).zip(&accesses.kind) {
+            let side = match kind {
+                AccessKind::Fetch | AccessKind::PrefetchInstr => &mut *instr,
+                AccessKind::Read | AccessKind::Write | AccessKind::Prefetch => &mut *data,
+                AccessKind::FlushData | AccessKind::FlushInstr => continue,
+            };
+            lines.each(addr, size, |line| side.add(line));
+        }
+    }
+
+    fn merge(&mut self, later: Touches) {
+        for (side, later) in self.sides.iter_mut().zip(later.sides) {
+            side.merge(later);
+        }
+    }
+
+    fn answer(self) -> LineHistogram {
+        let [icache, dcache] = self.sides.map(|tally| {
+            let counts = tally.into_map();
+            let top = tally::top(&counts, usize::try_from(self.top).unwrap_or(usize::MAX));
+            Side {
+                unique_lines: counts.len() as u64,
+                touches: counts.values().sum(),
+                top: top
+                    .into_iter()
+                    .map(|(line, count)| LineCount { addr: self.lines.addr(line), count })
+                    .collect(),
+            }
+        });
+        LineHistogram { line_size: self.lines.bytes(), icache, dcache }
+    }
+}
+
+impl Answer for LineHistogram {
+    fn document(&self, detail: Detail) -> Document {
+        let sides = [("instruction lines", &self.icache), ("data lines", &self.dcache)];
+        let facts = sides.map(|(name, side)| {
+            let bytes = side.unique_lines.saturating_mul(self.line_size);
+            (name.to_owned(), vec![Cell::Count(side.unique_lines), Cell::Bytes(bytes)])
+        });
+        let mut document = Document::new("Cache lines touched").with(Block::Facts(facts.into()));
+        if detail == Detail::Full {
+            for (name, side) in sides {
+                document.blocks.push(Block::Grid(grid(name, side)));
+            }
+        }
+        document
+    }
+}
+
+fn grid(name: &str, side: &Side) -> Grid {
+    let row = |line: &LineCount| {
+        vec![
+            Cell::Addr(line.addr),
+            Cell::Count(line.count),
+            crate::number::share_cell(line.count, side.touches),
+        ]
+    };
+    Grid {
+        title: format!("hottest {name}"),
+        head: ["line", "touches", "share"].map(str::to_owned).into(),
+        rows: side.top.iter().map(row).collect(),
+        more: side.unique_lines - side.top.len() as u64,
+    }
+}

@@ -1,0 +1,88 @@
+//! Cutting an access into the cache lines (or pages) that it touches.
+
+/// A size of line, as a power of two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Lines {
+    shift: u32,
+}
+
+/// No access counts on more lines than this: a damaged trace may claim accesses of gigabytes.
+pub(crate) const MAX_LINES_PER_ACCESS: u64 = 1 << 17;
+
+impl Lines {
+    /// Lines of `bytes`, which must be a power of two.
+    pub(crate) fn new(bytes: u64) -> Lines {
+        Lines { shift: bytes.trailing_zeros() }
+    }
+
+    /// Bytes in a line.
+    pub(crate) fn bytes(self) -> u64 {
+        1 << self.shift
+    }
+
+    /// The address at which line number `line` begins.
+    pub(crate) fn addr(self, line: u64) -> u64 {
+        line << self.shift
+    }
+
+    /// How much coarser `other` is, as a power of two; none if it is finer.
+    pub(crate) fn coarser(self, other: Lines) -> Option<u32> {
+        other.shift.checked_sub(self.shift)
+    }
+
+    /// Calls `touch` with the number of each line in `addr .. addr + size`, in ascending order.
+    ///
+    /// As the original suite counts them: from the line that holds `addr` on, while a line begins before
+    /// `addr + size`. So an access of no bytes touches its line unless it stands exactly at the line's start.
+    #[inline]
+    pub(crate) fn each(self, addr: u64, size: u32, mut touch: impl FnMut(u64)) {
+        let first = addr >> self.shift;
+        let end = addr.saturating_add(u64::from(size));
+        if end > first << self.shift {
+            let last = (end - 1) >> self.shift;
+            touch(first);
+            if last > first {
+                let last = last.min(first + (MAX_LINES_PER_ACCESS - 1));
+                (first + 1..=last).for_each(touch);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(bytes: u64, addr: u64, size: u32, expected: &[u64]) {
+        let mut lines = Vec::new();
+        Lines::new(bytes).each(addr, size, |line| lines.push(line));
+        assert_eq!(lines, expected, "{addr:#x} + {size}");
+    }
+
+    #[test]
+    fn an_access_touches_every_line_it_overlaps() {
+        check(64, 0x1000, 64, &[0x40]);
+        check(64, 0x1001, 64, &[0x40, 0x41]);
+        check(64, 0x103f, 130, &[0x40, 0x41, 0x42, 0x43]);
+        check(1, 5, 2, &[5, 6]);
+    }
+
+    #[test]
+    fn an_access_of_no_bytes_touches_its_line_unless_it_is_aligned() {
+        check(64, 0x1000, 0, &[]);
+        check(64, 0x1001, 0, &[0x40]);
+        check(64, 0, 0, &[]);
+    }
+
+    #[test]
+    fn the_end_of_the_address_space_is_no_trap() {
+        check(64, u64::MAX - 3, 100, &[u64::MAX >> 6]);
+    }
+
+    #[test]
+    fn a_giant_access_counts_on_a_bounded_number_of_lines() {
+        let mut n = 0;
+        Lines::new(64).each(0, u32::MAX, |_| n += 1);
+        assert_eq!(n, MAX_LINES_PER_ACCESS);
+    }
+}

@@ -1,0 +1,245 @@
+//! `mix`: what the executed instructions do, in shares.
+//!
+//! Where the trace carries encodings of an architecture that Quipu decodes, each executed instruction counts under the set
+//! of its categories, as in [`categories`](crate::categories). Where it does not, under its sort of control flow, as far as
+//! the trace tells. Besides: loads and stores for each instruction, the mean length of an instruction, further
+//! iterations of string loops, instructions of the kernel.
+//!
+//! An *instruction* here is one that was fetched; an *executed* one may also be a further iteration of a string loop.
+//! Loads and stores are accesses as the trace has them: a filtered trace has fewer than the program made.
+//!
+//! * **Needs** `instrs`; uses `instrs.code`, `instrs.class`, `accesses`.
+//! * **Options** `per-thread`.
+//! * **JSON** [`InstructionMix`], with `threads` as [`PerThread`](crate::PerThread) says.
+
+use crate::categories::CategorySets;
+use crate::executed::Executed;
+use crate::number::share;
+use crate::split::{Answer, PER_THREAD, Part, Split};
+use quipu_isa::{Arch, Decoder, Syntax};
+use quipu_model::doc::{Bars, Block, Cell, Document};
+use quipu_model::lens::{AccessKind, InstrClass, instr_flags};
+use quipu_model::pass::Detail;
+use quipu_model::{Args, Batch, Columns, DynPass, Needs, Order, Result, Tool, ToolInfo, Trace};
+use serde::Serialize;
+use std::cmp::Reverse;
+
+#[cfg(test)]
+mod tests;
+
+/// The tool `mix`.
+#[derive(Debug)]
+pub struct Mix;
+
+static INFO: ToolInfo = ToolInfo {
+    name: "mix",
+    summary: "what the executed instructions do, in shares",
+    needs: Needs {
+        format: None,
+        required: Columns::INSTRS,
+        optional: Columns::INSTR_CODE.or(Columns::INSTR_CLASS).or(Columns::ACCESSES),
+    },
+    order: Order::Pieces,
+    options: &[PER_THREAD],
+    in_report: true,
+};
+
+impl Tool for Mix {
+    fn info(&self) -> &'static ToolInfo {
+        &INFO
+    }
+
+    fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+        let has = trace.columns();
+        let arch = trace
+            .meta()
+            .arch
+            .filter(|&arch| has.has(Columns::INSTR_CODE) && Decoder::new(arch, Syntax::default()).is_ok());
+        Ok(Box::new(Split::new(Counts::new(arch, has.has(Columns::ACCESSES)), args)))
+    }
+}
+
+/// What the executed instructions did.
+///
+/// JSON: `instructions`, `executed`, `no_fetch`, `kernel`, `mean_length`, `loads`, `stores`, `loads_per_instruction`,
+/// `stores_per_instruction`, `by` (`categories` or `class`), `parts` (list of [`MixPart`]).
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct InstructionMix {
+    /// Instructions fetched.
+    pub instructions: u64,
+    /// Instructions executed: those fetched and further iterations of string loops.
+    pub executed: u64,
+    /// Further iterations of string loops.
+    pub no_fetch: u64,
+    /// Executed instructions in regions of the kernel.
+    pub kernel: u64,
+    /// Mean length of a fetched instruction, in bytes.
+    pub mean_length: f64,
+    /// Loads; none if the trace carries no accesses.
+    pub loads: Option<u64>,
+    /// Stores; none if the trace carries no accesses.
+    pub stores: Option<u64>,
+    /// Loads for each fetched instruction.
+    pub loads_per_instruction: Option<f64>,
+    /// Stores for each fetched instruction.
+    pub stores_per_instruction: Option<f64>,
+    /// What the parts are: `categories`, or `class` of control flow.
+    pub by: &'static str,
+    /// Parts of `executed`, largest first.
+    pub parts: Vec<MixPart>,
+}
+
+/// One part of the mix.
+///
+/// JSON: `name`, `count`, `share`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MixPart {
+    /// Names of categories, separated by spaces, or the name of a class.
+    pub name: String,
+    /// Executed instructions.
+    pub count: u64,
+    /// Share of all executed instructions, 0 to 1.
+    pub share: f64,
+}
+
+/// The analysis at work.
+#[derive(Clone)]
+struct Counts {
+    kinds: Option<Executed>,
+    classes: [u64; InstrClass::ALL.len()],
+    has_accesses: bool,
+    instructions: u64,
+    no_fetch: u64,
+    kernel: u64,
+    bytes: u64,
+    loads: u64,
+    stores: u64,
+}
+
+impl Counts {
+    /// Counts by category if `arch` says how to decode, else by class.
+    fn new(arch: Option<Arch>, has_accesses: bool) -> Counts {
+        Counts {
+            kinds: arch.map(Executed::new),
+            classes: Default::default(),
+            has_accesses,
+            instructions: 0,
+            no_fetch: 0,
+            kernel: 0,
+            bytes: 0,
+            loads: 0,
+            stores: 0,
+        }
+    }
+}
+
+impl Part for Counts {
+    type Answer = InstructionMix;
+
+    fn consume(&mut self, batch: &Batch) {
+        let instrs = &batch.instrs;
+        match &mut self.kinds {
+            Some(kinds) => kinds.consume(batch),
+            None => instrs.class.iter().for_each(|&class| self.classes[usize::from(class as u8)] += 1),
+        }
+        // A batch is small: 32 bits are enough, and let more rows share an instruction.
+        let (mut no_fetch, mut kernel, mut bytes) = (0u32, 0u32, 0u64);
+        for (&flags, &size) in instrs.flags.iter().zip(&instrs.size) {
+            let fetched = u64::from(flags & instr_flags::NO_FETCH == 0);
+            no_fetch += u32::from(flags & instr_flags::NO_FETCH != 0);
+            kernel += u32::from(flags & instr_flags::KERNEL != 0);
+            bytes += fetched * u64::from(size);
+        }
+        self.instructions += instrs.len() as u64 - u64::from(no_fetch);
+        self.no_fetch += u64::from(no_fetch);
+        self.kernel += u64::from(kernel);
+        self.bytes += bytes;
+        let count = |kind| batch.accesses.kind.iter().filter(|known| **known == kind).count() as u64;
+        self.loads += count(AccessKind::Read);
+        self.stores += count(AccessKind::Write);
+    }
+
+    fn merge(&mut self, later: Counts) {
+        if let (Some(kinds), Some(later)) = (&mut self.kinds, later.kinds) {
+            kinds.merge(later);
+        }
+        for (count, later) in self.classes.iter_mut().zip(later.classes) {
+            *count += later;
+        }
+        self.instructions += later.instructions;
+        self.no_fetch += later.no_fetch;
+        self.kernel += later.kernel;
+        self.bytes += later.bytes;
+        self.loads += later.loads;
+        self.stores += later.stores;
+    }
+
+    fn answer(self) -> InstructionMix {
+        let executed = self.instructions + self.no_fetch;
+        let (by, named): (_, Vec<(String, u64)>) = match self.kinds {
+            Some(kinds) => {
+                let sets = CategorySets::new(&kinds.finish()).sets;
+                ("categories", sets.iter().map(|set| (set.categories.to_string(), set.count)).collect())
+            }
+            None => {
+                let named = InstrClass::ALL.iter().zip(self.classes).filter(|(_, count)| *count > 0);
+                let mut named: Vec<_> =
+                    named.map(|(class, count)| (class.name().to_owned(), count)).collect();
+                named.sort_by_key(|(_, count)| Reverse(*count));
+                ("class", named)
+            }
+        };
+        let counted = |count| self.has_accesses.then_some(count);
+        InstructionMix {
+            instructions: self.instructions,
+            executed,
+            no_fetch: self.no_fetch,
+            kernel: self.kernel,
+            mean_length: share(self.bytes, self.instructions),
+            loads: counted(self.loads),
+            stores: counted(self.stores),
+            loads_per_instruction: counted(self.loads).map(|loads| share(loads, self.instructions)),
+            stores_per_instruction: counted(self.stores).map(|stores| share(stores, self.instructions)),
+            by,
+            parts: named
+                .into_iter()
+                .map(|(name, count)| MixPart { name, count, share: share(count, executed) })
+                .collect(),
+        }
+    }
+}
+
+/// How many parts a brief document draws.
+const BRIEF_BARS: usize = 8;
+
+impl Answer for InstructionMix {
+    fn document(&self, detail: Detail) -> Document {
+        let shown = if detail == Detail::Brief { BRIEF_BARS.min(self.parts.len()) } else { self.parts.len() };
+        let mut bars: Vec<(String, u64)> =
+            self.parts.iter().take(shown).map(|part| (part.name.clone(), part.count)).collect();
+        let rest: u64 = self.parts.iter().skip(shown).map(|part| part.count).sum();
+        if rest > 0 {
+            bars.push((format!("{} more", self.parts.len() - shown), rest));
+        }
+        let bars = Bars { title: String::new(), total: self.executed, bars };
+        Document::new("Instruction mix").with(Block::Bars(bars)).with(Block::Facts(self.facts()))
+    }
+}
+
+impl InstructionMix {
+    fn facts(&self) -> Vec<(String, Vec<Cell>)> {
+        let mut facts = vec![];
+        if let (Some(loads), Some(stores)) = (self.loads_per_instruction, self.stores_per_instruction) {
+            facts.push(("loads per instruction".to_owned(), vec![Cell::Real(loads, 3)]));
+            facts.push(("stores per instruction".to_owned(), vec![Cell::Real(stores, 3)]));
+        }
+        facts.push(("bytes per instruction".to_owned(), vec![Cell::Real(self.mean_length, 2)]));
+        if self.no_fetch > 0 {
+            facts.push(("string loop iterations".to_owned(), vec![Cell::Count(self.no_fetch)]));
+        }
+        if self.kernel > 0 {
+            facts.push(("kernel instructions".to_owned(), vec![Cell::Count(self.kernel)]));
+        }
+        facts
+    }
+}

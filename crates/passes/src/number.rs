@@ -1,0 +1,65 @@
+//! Numbers in running text and in JSON.
+
+use quipu_model::doc::Cell;
+use serde::Serializer;
+
+/// A count with separators: `1,234,567`.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// `part` of `whole`, 0 if there is no whole.
+pub(crate) fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+/// A cell with `part` as a share of `whole`.
+pub(crate) fn share_cell(part: u64, whole: u64) -> Cell {
+    Cell::Share(share(part, whole))
+}
+
+/// A stretch of time as people say it, with three digits or so.
+pub(crate) fn duration(micros: u64) -> String {
+    let (value, unit) = match micros {
+        0..1_000 => return format!("{micros} µs"),
+        1_000..1_000_000 => (micros as f64 / 1e3, "ms"),
+        1_000_000..120_000_000 => (micros as f64 / 1e6, "s"),
+        _ => (micros as f64 / 60e6, "min"),
+    };
+    let digits = if value < 10.0 { 2 } else { usize::from(value < 100.0) };
+    format!("{value:.digits$} {unit}")
+}
+
+/// An address in JSON: a string in hex, since many readers of JSON hold numbers in 53 bits.
+pub(crate) fn hex<S: Serializer>(addr: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&format_args!("{addr:#x}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_have_three_digits() {
+        for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
+            assert_eq!(grouped(number), text);
+        }
+    }
+
+    #[test]
+    fn durations_have_about_three_digits() {
+        for (micros, text) in [(0, "0 µs"), (1_234, "1.23 ms"), (45_678, "45.7 ms"), (90_000_000, "90.0 s")]
+        {
+            assert_eq!(duration(micros), text);
+        }
+        assert_eq!(duration(7_200_000_000), "120 min");
+    }
+}

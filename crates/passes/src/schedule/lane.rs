@@ -1,0 +1,222 @@
+//! One lane of the chart: when a thread or a core was busy, from clock readings alone.
+//!
+//! A lane is a sequence of clock readings with things in between that matter (a *gap*). Two lanes of neighbouring parts
+//! of a trace join exactly: the gap at the end of the first and the one at the start of the second become one, and
+//! only then is the time across the border shared out.
+
+use crate::axis::{Axis, Remap};
+
+/// What a lane shows, which decides what counts as busy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LaneOf {
+    /// A thread is busy except between two readings that frame a system call that may block.
+    Thread,
+    /// A core is busy for the share of records that are neither idle nor wait records.
+    Core,
+}
+
+/// A call that may block is framed by readings if it follows the one before within so many records: the reading itself, the
+/// cpu, perhaps a window, and the call's number stand in between. (SPEC: drmemtrace, section 6.7.)
+const FRAME_RECORDS: u64 = 4;
+
+/// The clock, and where it was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Reading {
+    clock: u64,
+    record: u64,
+}
+
+/// What matters between two readings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Gap {
+    /// The record of the first call that may block.
+    may_block: Option<u64>,
+    /// Idle and wait records.
+    idles: u64,
+}
+
+impl Gap {
+    fn join(self, later: Gap) -> Gap {
+        Gap { may_block: self.may_block.or(later.may_block), idles: self.idles + later.idles }
+    }
+}
+
+/// Ticks of the clock by what they were spent on. Sums saturate: a damaged clock may run to and fro without end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Ticks {
+    /// Running, as far as can be seen; includes `unclear`.
+    pub(super) busy: u64,
+    /// In a call that may block, or a core without work.
+    pub(super) idle: u64,
+    /// Between readings that have both a call that may block and other records between them.
+    pub(super) unclear: u64,
+}
+
+impl Ticks {
+    pub(super) fn add(&mut self, other: Ticks) {
+        self.busy = self.busy.saturating_add(other.busy);
+        self.idle = self.idle.saturating_add(other.idle);
+        self.unclear = self.unclear.saturating_add(other.unclear);
+    }
+}
+
+/// Busy ticks over time.
+#[derive(Clone, Debug)]
+pub(super) struct Lane {
+    of: LaneOf,
+    axis: Axis,
+    /// Busy ticks of each interval of `axis`.
+    busy: Vec<u64>,
+    ticks: Ticks,
+    /// First and last reading.
+    ends: Option<(Reading, Reading)>,
+    /// What stands before the first reading; all there is if there is none.
+    head: Gap,
+    /// What stands after the last reading.
+    tail: Gap,
+}
+
+impl Lane {
+    pub(super) fn new(of: LaneOf) -> Lane {
+        Lane {
+            of,
+            axis: Axis::default(),
+            busy: Vec::new(),
+            ticks: Ticks::default(),
+            ends: None,
+            head: Gap::default(),
+            tail: Gap::default(),
+        }
+    }
+
+    /// The clock was read at this record.
+    pub(super) fn read_clock(&mut self, clock: u64, record: u64) {
+        let reading = Reading { clock, record };
+        self.cover(clock, clock);
+        match self.ends {
+            None => self.ends = Some((reading, reading)),
+            Some((first, last)) => {
+                self.close(last, self.tail, reading);
+                self.ends = Some((first, reading));
+            }
+        }
+        self.tail = Gap::default();
+    }
+
+    /// A call that may block stands at this record.
+    pub(super) fn may_block(&mut self, record: u64) {
+        let gap = self.gap();
+        gap.may_block = gap.may_block.or(Some(record));
+    }
+
+    /// An idle or wait record.
+    pub(super) fn idle(&mut self) {
+        self.gap().idles += 1;
+    }
+
+    fn gap(&mut self) -> &mut Gap {
+        if self.ends.is_some() { &mut self.tail } else { &mut self.head }
+    }
+
+    /// Appends what was seen right behind this lane's part of the trace.
+    pub(super) fn append(&mut self, later: Lane) {
+        let Some((later_first, later_last)) = later.ends else {
+            let gap = self.gap();
+            *gap = gap.join(later.head);
+            return;
+        };
+        self.lay_over(&later);
+        match self.ends {
+            None => {
+                self.head = self.head.join(later.head);
+                self.ends = Some((later_first, later_last));
+            }
+            Some((first, last)) => {
+                self.close(last, self.tail.join(later.head), later_first);
+                self.ends = Some((first, later_last));
+            }
+        }
+        self.tail = later.tail;
+    }
+
+    /// Adds another lane's time to this one's, whatever lies between them.
+    pub(super) fn lay_over(&mut self, other: &Lane) {
+        if let Some((first, last)) = other.axis.ends() {
+            self.cover(first, last);
+            let remap = other.axis.remap_to(self.axis);
+            add_remapped(&mut self.busy, &other.busy, remap);
+        }
+        self.ticks.add(other.ticks);
+    }
+
+    pub(super) fn axis(&self) -> Axis {
+        self.axis
+    }
+
+    pub(super) fn ticks(&self) -> Ticks {
+        self.ticks
+    }
+
+    /// Busy ticks of each interval of `axis`, which must cover this lane's own.
+    pub(super) fn busy_on(&self, axis: Axis) -> Vec<u64> {
+        let mut busy = vec![0; axis.len()];
+        if self.axis.ends().is_some() {
+            add_remapped(&mut busy, &self.busy, self.axis.remap_to(axis));
+        }
+        busy
+    }
+
+    /// Shares out the time between two readings. A clock that runs back adds nothing.
+    fn close(&mut self, from: Reading, gap: Gap, to: Reading) {
+        let ticks = to.clock.saturating_sub(from.clock);
+        let mut unclear = 0;
+        let busy = match (self.of, gap.may_block) {
+            (LaneOf::Core, _) => {
+                let records = to.record.saturating_sub(from.record).max(1);
+                let idles = gap.idles.min(records);
+                let busy = u128::from(ticks) * u128::from(records - idles) / u128::from(records);
+                busy as u64 // At most `ticks`.
+            }
+            (LaneOf::Thread, None) => ticks,
+            (LaneOf::Thread, Some(call)) if call.saturating_sub(from.record) <= FRAME_RECORDS => 0,
+            (LaneOf::Thread, Some(_)) => {
+                unclear = ticks;
+                ticks
+            }
+        };
+        self.ticks.add(Ticks { busy, idle: ticks - busy, unclear });
+        if busy > 0 {
+            self.add_busy(from.clock, from.clock + busy - 1);
+        }
+    }
+
+    /// Adds the ticks `first..=last`, which must be covered, to the intervals that they fall into.
+    fn add_busy(&mut self, first: u64, last: u64) {
+        self.busy.resize(Axis::MAX, 0);
+        let (from, to) = (self.axis.index(first), self.axis.index(last));
+        for interval in from..=to {
+            let start = self.axis.start() + interval as u64 * self.axis.width();
+            let end = start + (self.axis.width() - 1);
+            let part = last.min(end) - first.max(start) + 1;
+            self.busy[interval] = self.busy[interval].saturating_add(part);
+        }
+    }
+
+    fn cover(&mut self, first: u64, last: u64) {
+        if let Some(remap) = self.axis.cover(first, last) {
+            let old = std::mem::take(&mut self.busy);
+            add_remapped(&mut self.busy, &old, remap);
+        }
+    }
+}
+
+/// Adds the intervals of another axis.
+fn add_remapped(busy: &mut Vec<u64>, other: &[u64], remap: Remap) {
+    for (interval, ticks) in other.iter().enumerate().filter(|(_, ticks)| **ticks > 0) {
+        let interval = remap.index(interval);
+        if busy.len() <= interval {
+            busy.resize(interval + 1, 0);
+        }
+        busy[interval] = busy[interval].saturating_add(*ticks);
+    }
+}

@@ -1,0 +1,436 @@
+//! `schedule`: who runs when: threads, processors, system calls, and how busy everybody was.
+//!
+//! For each thread: records, instructions, first and last reading of the clock, the processors it ran on, *migrations* (the
+//! processor differs from the one before, within a shard), *stretches* (how often a shard turns to the thread from another
+//! one; 1 where each thread has a file of its own), system calls, those of them that may block, *interrupts* (signals
+//! and the like), and idle and wait records.
+//!
+//! **Busy time** comes from clock readings, which stand at the start of each traced buffer and, in newer traces, before and
+//! after each system call. A *thread* counts as busy between two readings, unless they frame a system call that may
+//! block: then that time counts as idle. Where a call that may block and other records stand between two
+//! readings, as in older traces, nobody can tell: the time counts as busy, and also as *unclear*. A thread that was
+//! preempted, or that the tracer itself held up, looks busy. In a trace with a file for each *core*, the core counts as busy
+//! for the share of records between two readings that are neither idle nor wait records, at the beginning of that
+//! time. Time before the first and after the last reading counts nowhere; a clock that runs back adds nothing; readings of 0
+//! and 2^64-1 are taken as none, as is processor 2^64-1. (SPEC: drmemtrace, sections 6.6, 6.7, 10.)
+//!
+//! The chart divides the time from first to last reading into at most 64 steps of equal width, a power of two of ticks, that
+//! begin at multiples of it. Memory grows with the number of threads only.
+//!
+//! * **Needs** `threads`; uses `threads.clock`, `threads.cpu`.
+//! * **Options** none.
+//! * **JSON** [`Schedules`].
+
+mod lane;
+mod show;
+
+use crate::axis::Axis;
+use crate::keyed::Keyed;
+use lane::{Lane, LaneOf, Ticks};
+use quipu_model::lens::ThreadEvent;
+use quipu_model::{
+    Args, Batch, Columns, DynPass, Needs, Order, Pass, Report, Result, Shard, ShardKind, Tool, ToolInfo,
+    Trace,
+};
+use serde::Serialize;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+#[cfg(test)]
+mod tests;
+
+/// The tool `schedule`.
+#[derive(Debug)]
+pub struct Schedule;
+
+static INFO: ToolInfo = ToolInfo {
+    name: "schedule",
+    summary: "who runs when: threads, processors, system calls, busy time",
+    needs: Needs {
+        format: None,
+        required: Columns::THREADS,
+        optional: Columns::THREAD_CLOCK.or(Columns::THREAD_CPU),
+    },
+    order: Order::Pieces,
+    options: &[],
+    in_report: true,
+};
+
+impl Tool for Schedule {
+    fn info(&self) -> &'static ToolInfo {
+        &INFO
+    }
+
+    fn build(&self, _args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+        let cores = trace.shards().iter().map(|shard| shard.kind == ShardKind::Core).collect();
+        let clock_per_second = trace.meta().clock.map(|clock| clock.per_second);
+        Ok(Box::new(Watch::new(Arc::new(Known { cores, clock_per_second }))))
+    }
+}
+
+/// Who ran when.
+///
+/// JSON: `clock_per_second` (null if not known), `first_clock` and `last_clock` (null without readings), `threads` (list of
+/// [`ThreadTimes`]), `cores` (list of [`CoreTimes`]; empty unless the trace has a file for each core), `steps`
+/// ([`Steps`]).
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Schedules {
+    /// Ticks of the clock in a second.
+    pub clock_per_second: Option<u64>,
+    /// The smallest reading.
+    pub first_clock: Option<u64>,
+    /// The largest reading.
+    pub last_clock: Option<u64>,
+    /// Each thread in order of first appearance.
+    pub threads: Vec<ThreadTimes>,
+    /// Each core, by shard.
+    pub cores: Vec<CoreTimes>,
+    /// What the `busy` lists mean.
+    pub steps: Steps,
+}
+
+/// Steps of time.
+///
+/// JSON: `start`, `ticks`, `count`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Steps {
+    /// The clock at the start of the first step, at or before the first reading.
+    pub start: u64,
+    /// Ticks in a step.
+    pub ticks: u64,
+    /// How many there are.
+    pub count: u64,
+}
+
+/// One thread.
+///
+/// JSON: `thread`, `process`, `records`, `instructions`, `first_clock`, `last_clock` (null without readings), `cpus` (sorted list),
+/// `stretches`, `migrations`, `syscalls`, `may_block`, `interrupts`, `idles`, `waits`, `busy_ticks`, `idle_ticks`,
+/// `unclear_ticks` (part of `busy_ticks`), `busy` (busy ticks of each step). In traces with a file for each core, the
+/// three sums of ticks are 0 and `busy` is empty: see `cores`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ThreadTimes {
+    /// The thread.
+    pub thread: u64,
+    /// Its process.
+    pub process: u64,
+    /// Records.
+    pub records: u64,
+    /// Instructions.
+    pub instructions: u64,
+    /// Smallest reading of the clock.
+    pub first_clock: Option<u64>,
+    /// Largest reading of the clock.
+    pub last_clock: Option<u64>,
+    /// Processors it ran on.
+    pub cpus: BTreeSet<u64>,
+    /// How often a shard turned to it.
+    pub stretches: u64,
+    /// Changes of processor within a shard.
+    pub migrations: u64,
+    /// System calls.
+    pub syscalls: u64,
+    /// System calls that may block.
+    pub may_block: u64,
+    /// Signals and interrupts.
+    pub interrupts: u64,
+    /// Idle records.
+    pub idles: u64,
+    /// Wait records.
+    pub waits: u64,
+    /// Ticks in which it was busy.
+    pub busy_ticks: u64,
+    /// Ticks in calls that may block.
+    pub idle_ticks: u64,
+    /// Ticks that count as busy but may have been idle.
+    pub unclear_ticks: u64,
+    /// Busy ticks of each step.
+    pub busy: Vec<u64>,
+}
+
+/// One core.
+///
+/// JSON: `shard`, `records`, `instructions`, `stretches`, `idles`, `waits`, `busy_ticks`, `idle_ticks`, `busy` (busy ticks of each
+/// step).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct CoreTimes {
+    /// Number of the shard that holds it.
+    pub shard: u32,
+    /// Records.
+    pub records: u64,
+    /// Instructions.
+    pub instructions: u64,
+    /// How often it turned to a thread.
+    pub stretches: u64,
+    /// Idle records.
+    pub idles: u64,
+    /// Wait records.
+    pub waits: u64,
+    /// Ticks in which it was busy.
+    pub busy_ticks: u64,
+    /// Ticks in which it was not.
+    pub idle_ticks: u64,
+    /// Busy ticks of each step.
+    pub busy: Vec<u64>,
+}
+
+/// The pseudo-thread of a core without work. (SPEC: drmemtrace, section 10.)
+const IDLE_THREAD: u64 = u64::MAX;
+
+/// A processor or clock that is not known. (SPEC: drmemtrace, sections 10 and 11.)
+const UNKNOWN: u64 = u64::MAX;
+
+/// What is known before reading.
+struct Known {
+    /// For each shard whether it is a core.
+    cores: Vec<bool>,
+    clock_per_second: Option<u64>,
+}
+
+/// What one thread did in one shard, but for its lane.
+#[derive(Clone, Debug, Default)]
+struct Doings {
+    process: u64,
+    records: u64,
+    instrs: u64,
+    stretches: u64,
+    clocks: Option<(u64, u64)>,
+    cpus: BTreeSet<u64>,
+    /// First and last processor.
+    cpu_ends: Option<(u64, u64)>,
+    migrations: u64,
+    syscalls: u64,
+    may_block: u64,
+    interrupts: u64,
+    idles: u64,
+    waits: u64,
+}
+
+impl Doings {
+    fn on_cpu(&mut self, cpu: u64) {
+        self.run_on(cpu, cpu);
+        self.cpus.insert(cpu);
+    }
+
+    /// Goes on with processors of which the first and last are these.
+    fn run_on(&mut self, first: u64, last: u64) {
+        let Some((start, end)) = self.cpu_ends else {
+            self.cpu_ends = Some((first, last));
+            return;
+        };
+        self.migrations += u64::from(end != first);
+        self.cpu_ends = Some((start, last));
+    }
+
+    fn read_clock(&mut self, first: u64, last: u64) {
+        let (lo, hi) = self.clocks.unwrap_or((first, last));
+        self.clocks = Some((lo.min(first), hi.max(last)));
+    }
+
+    /// Appends what the same thread did behind this, in the same shard.
+    fn append(&mut self, later: Doings) {
+        if let Some((first, last)) = later.cpu_ends {
+            self.run_on(first, last);
+        }
+        self.add(later);
+    }
+
+    /// Adds what the same thread did elsewhere.
+    fn add(&mut self, other: Doings) {
+        if let Some((first, last)) = other.clocks {
+            self.read_clock(first, last);
+        }
+        self.cpus.extend(other.cpus);
+        self.records += other.records;
+        self.instrs += other.instrs;
+        self.stretches += other.stretches;
+        self.migrations += other.migrations;
+        self.syscalls += other.syscalls;
+        self.may_block += other.may_block;
+        self.interrupts += other.interrupts;
+        self.idles += other.idles;
+        self.waits += other.waits;
+    }
+}
+
+/// A lane's place: a thread of a shard, or a shard that is a core.
+type LaneKey = (u32, Option<u64>);
+
+/// The pass.
+struct Watch {
+    known: Arc<Known>,
+    /// By shard and thread.
+    doings: Keyed<(u32, u64), Doings>,
+    lanes: Keyed<LaneKey, Lane>,
+    /// First and last thread of each shard's part.
+    ends: Keyed<u32, (u64, u64)>,
+}
+
+impl Watch {
+    fn new(known: Arc<Known>) -> Watch {
+        Watch { known, doings: Keyed::default(), lanes: Keyed::default(), ends: Keyed::default() }
+    }
+
+    fn is_core(&self, shard: u32) -> bool {
+        self.known.cores.get(shard as usize).copied().unwrap_or(false)
+    }
+}
+
+impl Pass for Watch {
+    fn fork(&self, _shard: &Shard) -> Watch {
+        Watch::new(Arc::clone(&self.known))
+    }
+
+    fn consume(&mut self, batch: &Batch) -> Result<()> {
+        let span = &batch.span;
+        if span.records == 0 {
+            return Ok(());
+        }
+        let (shard, thread) = (span.shard, span.thread);
+        let is_core = self.is_core(shard);
+        let doings = self.doings.entry((shard, thread), Doings::default);
+        let ends = self.ends.entry(shard, || {
+            doings.stretches += 1;
+            (thread, thread)
+        });
+        if ends.1 != thread {
+            ends.1 = thread;
+            doings.stretches += 1;
+        }
+        let lane = match is_core {
+            true => self.lanes.entry((shard, None), || Lane::new(LaneOf::Core)),
+            false => self.lanes.entry((shard, Some(thread)), || Lane::new(LaneOf::Thread)),
+        };
+        doings.process = span.process;
+        doings.records += u64::from(span.records);
+        doings.instrs += u64::from(span.instrs);
+        let threads = &batch.threads;
+        for ((&what, &value), &at) in threads.what.iter().zip(&threads.value).zip(&threads.at) {
+            let record = span.first_record + u64::from(at);
+            match what {
+                ThreadEvent::Clock if value != 0 && value != UNKNOWN => {
+                    lane.read_clock(value, record);
+                    doings.read_clock(value, value);
+                }
+                ThreadEvent::Cpu if value != UNKNOWN => doings.on_cpu(value),
+                ThreadEvent::Idle => {
+                    lane.idle();
+                    doings.idles += 1;
+                }
+                ThreadEvent::Wait => {
+                    lane.idle();
+                    doings.waits += 1;
+                }
+                ThreadEvent::Syscall => doings.syscalls += 1,
+                ThreadEvent::MayBlock => {
+                    lane.may_block(record);
+                    doings.may_block += 1;
+                }
+                ThreadEvent::Interrupt => doings.interrupts += 1,
+                ThreadEvent::Start | ThreadEvent::Stop | ThreadEvent::Resume => {}
+                ThreadEvent::Clock | ThreadEvent::Cpu => {} // Not known.
+            }
+        }
+        Ok(())
+    }
+
+    fn merge(&mut self, later: Watch) -> Result<()> {
+        self.doings.merge(later.doings, Doings::append);
+        self.lanes.merge(later.lanes, Lane::append);
+        for (shard, (first, last)) in later.ends.into_items() {
+            let mut is_new = false;
+            let ends = self.ends.entry(shard, || {
+                is_new = true;
+                (first, last)
+            });
+            if !is_new && ends.1 == first {
+                // The thread goes on across the border: both sides have counted the stretch.
+                self.doings.entry((shard, first), Doings::default).stretches -= 1;
+            }
+            ends.1 = last;
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Box<dyn Report>> {
+        let lanes = self.lanes.into_items();
+        let axis = lanes.iter().fold(Axis::default(), |axis, (_, lane)| axis.joined(lane.axis()));
+        let mut cores = Keyed::<u32, CoreTimes>::default();
+        for &((shard, thread), ref lane) in &lanes {
+            if thread.is_none() {
+                let Ticks { busy: busy_ticks, idle: idle_ticks, .. } = lane.ticks();
+                let busy = lane.busy_on(axis);
+                cores.entry(shard, || CoreTimes {
+                    shard,
+                    busy_ticks,
+                    idle_ticks,
+                    busy,
+                    ..CoreTimes::default()
+                });
+            }
+        }
+        // A thread may run in several shards: one lane over the other.
+        let mut threads = Keyed::<u64, (Doings, Lane)>::default();
+        let nobody = || (Doings::default(), Lane::new(LaneOf::Thread));
+        for ((shard, thread), doings) in self.doings.into_items() {
+            if let Some(is_core) = self.known.cores.get(shard as usize)
+                && *is_core
+            {
+                let core = cores.entry(shard, || CoreTimes { shard, ..CoreTimes::default() });
+                core.records += doings.records;
+                core.instructions += doings.instrs;
+                core.stretches += if thread == IDLE_THREAD { 0 } else { doings.stretches };
+                core.idles += doings.idles;
+                core.waits += doings.waits;
+            }
+            if thread != IDLE_THREAD {
+                let (known, _) = threads.entry(thread, nobody);
+                known.process = doings.process;
+                known.add(doings);
+            }
+        }
+        for ((_, thread), lane) in &lanes {
+            if let Some(thread) = thread.filter(|thread| *thread != IDLE_THREAD) {
+                threads.entry(thread, nobody).1.lay_over(lane);
+            }
+        }
+        let has_cores = !cores.is_empty();
+        let threads = threads.into_items().into_iter().map(|(thread, (doings, lane))| {
+            let busy = if has_cores { Vec::new() } else { lane.busy_on(axis) };
+            ThreadTimes::new(thread, doings, lane.ticks(), busy)
+        });
+        Ok(Box::new(Schedules {
+            clock_per_second: self.known.clock_per_second,
+            first_clock: axis.ends().map(|(first, _)| first),
+            last_clock: axis.ends().map(|(_, last)| last),
+            threads: threads.collect(),
+            cores: cores.into_items().into_iter().map(|(_, core)| core).collect(),
+            steps: Steps { start: axis.start(), ticks: axis.width(), count: axis.len() as u64 },
+        }))
+    }
+}
+
+impl ThreadTimes {
+    fn new(thread: u64, doings: Doings, ticks: Ticks, busy: Vec<u64>) -> ThreadTimes {
+        ThreadTimes {
+            thread,
+            process: doings.process,
+            records: doings.records,
+            instructions: doings.instrs,
+            first_clock: doings.clocks.map(|(first, _)| first),
+            last_clock: doings.clocks.map(|(_, last)| last),
+            cpus: doings.cpus,
+            stretches: doings.stretches,
+            migrations: doings.migrations,
+            syscalls: doings.syscalls,
+            may_block: doings.may_block,
+            interrupts: doings.interrupts,
+            idles: doings.idles,
+            waits: doings.waits,
+            busy_ticks: ticks.busy,
+            idle_ticks: ticks.idle,
+            unclear_ticks: ticks.unclear,
+            busy,
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! What `schedule` promises, on traces of a few rows.
+
+use super::*;
+use crate::sample::{
+    assert_division_does_not_show, assert_division_of_does_not_show, json, report_of, trace,
+};
+use quipu_model::doc::Block;
+use quipu_model::pass::Detail;
+use quipu_testkit::{MemoryShard, MemoryTrace, Record, Rng};
+use serde_json::json;
+
+#[test]
+fn what_a_thread_did_is_counted() {
+    let text = "
+        thread 7 3
+        clock 100
+        cpu 2
+        instr 0x10 4
+        read 0x100 8
+        syscall 1
+        clock 160
+        cpu 2
+        interrupt 0x14
+        clock 180
+        cpu 5
+        nofetch 0x10 4";
+    let schedule = json(&Schedule, "", text);
+    let thread = &schedule["threads"][0];
+    for (key, value) in [
+        ("thread", 7),
+        ("process", 3),
+        ("records", 11),
+        ("instructions", 1),
+        ("first_clock", 100),
+        ("last_clock", 180),
+        ("stretches", 1),
+        ("migrations", 1),
+        ("syscalls", 1),
+        ("may_block", 0),
+        ("interrupts", 1),
+        ("busy_ticks", 80),
+        ("idle_ticks", 0),
+        ("unclear_ticks", 0),
+    ] {
+        assert_eq!(thread[key], value, "{key}");
+    }
+    assert_eq!(thread["cpus"], json!([2, 5]));
+    assert_eq!(schedule["clock_per_second"], 1_000_000);
+}
+
+#[test]
+fn time_in_a_framed_call_that_may_block_is_idle() {
+    let text = "clock 100\ninstr 0x10 4\nclock 110\ncpu 1\nsyscall 0\nmay-block 0\nclock 150\ncpu 1\ninstr 0x14 4\nclock 155";
+    let schedule = json(&Schedule, "", text);
+    let thread = &schedule["threads"][0];
+    assert_eq!((&thread["busy_ticks"], &thread["idle_ticks"]), (&json!(15), &json!(40)));
+    let busy: Vec<u64> =
+        thread["busy"].as_array().unwrap().iter().map(|busy| busy.as_u64().unwrap()).collect();
+    assert_eq!(schedule["steps"], json!({ "start": 100, "ticks": 1, "count": 56 }));
+    let expected: Vec<u64> =
+        (100..156).map(|tick| u64::from(tick < 110 || (150..155).contains(&tick))).collect();
+    assert_eq!(busy, expected);
+}
+
+#[test]
+fn time_with_an_unframed_call_that_may_block_is_unclear() {
+    let text = "clock 100\ninstr 0x10 4\ninstr 0x14 4\ninstr 0x18 4\ninstr 0x1c 4\nmay-block 0\nclock 150";
+    let thread = &json(&Schedule, "", text)["threads"][0];
+    assert_eq!(
+        (&thread["busy_ticks"], &thread["idle_ticks"], &thread["unclear_ticks"]),
+        (&json!(50), &json!(0), &json!(50))
+    );
+}
+
+#[test]
+fn readings_that_say_nothing_and_clocks_that_run_back_add_no_time() {
+    let text = "clock 0\nclock 100\nclock 0xffffffffffffffff\ncpu 0xffffffffffffffff\nclock 90\nclock 95";
+    let schedule = json(&Schedule, "", text);
+    assert_eq!((&schedule["first_clock"], &schedule["last_clock"]), (&json!(90), &json!(100)));
+    assert_eq!(schedule["threads"][0]["busy_ticks"], 5);
+    assert_eq!(schedule["threads"][0]["cpus"], json!([]));
+}
+
+#[test]
+fn a_stretch_begins_where_a_shard_turns_to_a_thread() {
+    let text = "thread 1 1\nmark 1 1\nthread 2 1\nmark 1 1\nthread 1 1\nmark 1 1\npiece\nmark 1 1";
+    let schedule = json(&Schedule, "", text);
+    let stretches: Vec<_> =
+        schedule["threads"].as_array().unwrap().iter().map(|thread| &thread["stretches"]).collect();
+    assert_eq!(stretches, [&json!(2), &json!(1)]);
+}
+
+/// Core 0 runs thread 1 for 6 records, idles for 4, runs thread 2; core 1 never runs.
+fn cores() -> MemoryTrace {
+    let idle = Record::Thread { what: ThreadEvent::Idle, value: 0 };
+    let mut busy = MemoryShard::new("core.0").kind(ShardKind::Core).thread(1, 1).clock(1000);
+    for pc in 0..5 {
+        busy = busy.instr(pc, 1);
+    }
+    busy = busy.thread(u64::MAX, u64::MAX);
+    for _ in 0..4 {
+        busy = busy.record(idle.clone());
+    }
+    busy = busy.thread(2, 1).clock(1100).instr(9, 1).clock(1110);
+    let asleep = MemoryShard::new("core.1").kind(ShardKind::Core).thread(u64::MAX, u64::MAX).clock(u64::MAX);
+    MemoryTrace::new(vec![busy, asleep.record(idle.clone()).record(idle)])
+}
+
+#[test]
+fn a_core_is_busy_for_its_share_of_records() {
+    let schedule = report_of(&Schedule, "", &cores()).json();
+    let core = &schedule["cores"][0];
+    for (key, value) in [
+        ("shard", 0),
+        ("records", 13),
+        ("instructions", 6),
+        ("stretches", 2),
+        ("idles", 4),
+        ("busy_ticks", 70),
+        ("idle_ticks", 40),
+    ] {
+        assert_eq!(core[key], value, "{key}");
+    }
+    assert_eq!(schedule["cores"][1]["idles"], 2);
+    assert_eq!(schedule["cores"][1]["busy_ticks"], 0);
+    let threads: Vec<_> =
+        schedule["threads"].as_array().unwrap().iter().map(|thread| &thread["thread"]).collect();
+    assert_eq!(threads, [&json!(1), &json!(2)]);
+    assert_eq!(schedule["threads"][0]["busy"], json!([]));
+}
+
+#[test]
+fn lanes_are_cores_where_shards_are_cores() {
+    let report = report_of(&Schedule, "", &cores());
+    let document = report.document(Detail::Brief);
+    let Some(Block::Lanes(lanes)) = document.blocks.get(1) else { panic!("{document:?}") };
+    assert_eq!(lanes.ends, ("0 µs".to_owned(), "110 µs".to_owned()));
+    assert_eq!(lanes.lanes.iter().map(|lane| lane.name.as_str()).collect::<Vec<_>>(), ["core 0", "core 1"]);
+    assert_eq!(lanes.lanes[0].note, "6 instrs, 2 stretches");
+    // 1000 to 1060 is busy, 1100 to 1110 again; steps of 2 ticks.
+    let busy: Vec<bool> = lanes.lanes[0].busy.iter().map(|busy| *busy > 0.5).collect();
+    let expected: Vec<bool> = (0..56).map(|step| step < 30 || (50..55).contains(&step)).collect();
+    assert_eq!(busy, expected);
+}
+
+#[test]
+fn only_the_threads_with_the_most_records_are_drawn() {
+    let mut text = String::new();
+    for thread in 0..20 {
+        let records = if thread == 3 { 1 } else { 2 };
+        text.push_str(&format!(
+            "shard t\nthread {thread} 1\nclock 5\n{}clock 900\n",
+            "mark 1 1\n".repeat(records)
+        ));
+    }
+    let report = report_of(&Schedule, "", &trace(&text));
+    let Some(Block::Lanes(lanes)) = report.document(Detail::Brief).blocks.get(1).cloned() else {
+        panic!("no lanes")
+    };
+    assert_eq!((lanes.lanes.len(), lanes.more), (16, 4));
+    assert!(lanes.lanes.iter().all(|lane| lane.name != "thread 3"));
+}
+
+/// Random threads' rows, with every event, clocks that mostly go forward, and pieces anywhere.
+fn random(seed: u64, kind: ShardKind) -> MemoryTrace {
+    let mut rng = Rng::new(seed);
+    let shards = (0..2).map(|shard| {
+        let mut clock = rng.below(10_000);
+        let mut rows = MemoryShard::new("random").kind(kind).thread(shard, 1);
+        for _ in 0..800 {
+            rows = match rng.below(12) {
+                0 => rows.piece(),
+                1 => rows.thread(rng.below(3), 1),
+                2 | 3 => {
+                    clock = (clock + rng.below(300)).saturating_sub(if rng.below(20) == 0 { 200 } else { 0 });
+                    rows.clock(clock)
+                }
+                4 => rows.instr(0x10, 1),
+                _ => {
+                    let what = ThreadEvent::ALL[2 + rng.below(7) as usize];
+                    let value = if what == ThreadEvent::Clock { clock } else { rng.below(3) };
+                    rows.record(Record::Thread { what, value })
+                }
+            };
+        }
+        rows
+    });
+    MemoryTrace::new(shards.collect())
+}
+
+#[test]
+fn the_division_of_the_work_does_not_show() {
+    assert_division_does_not_show(&Schedule, "");
+    for seed in 0..10 {
+        for kind in [ShardKind::Thread, ShardKind::Mixed, ShardKind::Core] {
+            assert_division_of_does_not_show(&Schedule, "", &random(seed, kind));
+        }
+    }
+}

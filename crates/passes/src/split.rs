@@ -1,0 +1,129 @@
+//! Keeping threads apart: the same analysis once for the whole trace, or once for each thread as well.
+
+use crate::keyed::Keyed;
+use quipu_model::doc::{Block, Document};
+use quipu_model::pass::Detail;
+use quipu_model::{Args, Batch, Pass, Report, Result, Shard, trace};
+use serde::Serialize;
+use std::any::Any;
+
+/// The option that asks for threads one by one.
+pub(crate) const PER_THREAD: trace::SettingInfo = trace::SettingInfo {
+    name: "per-thread",
+    value: "",
+    default: "false",
+    doc: "also give the result for each thread, in the order in which threads first appear",
+};
+
+/// An analysis that can be made for any part of a trace. A clone of an empty one is an empty one.
+pub(crate) trait Part: Clone + Send + 'static {
+    type Answer: Answer;
+
+    fn consume(&mut self, batch: &Batch);
+    fn merge(&mut self, later: Self);
+    fn answer(self) -> Self::Answer;
+}
+
+/// The result of one analysis for a whole trace or for one thread.
+pub trait Answer: Serialize + Send + 'static {
+    /// The result for people.
+    fn document(&self, detail: Detail) -> Document;
+}
+
+/// A result for the whole trace and, if asked for with `per-thread`, for each thread.
+///
+/// JSON: the keys of the result itself; with `per-thread` also `threads`, a list in which each item has `thread` and the
+/// same keys.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PerThread<T> {
+    /// The whole trace.
+    #[serde(flatten)]
+    pub total: T,
+    /// Each thread in order of first appearance; empty if not asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub threads: Vec<OfThread<T>>,
+}
+
+/// The result for one thread.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct OfThread<T> {
+    /// The thread.
+    pub thread: u64,
+    /// Its result.
+    #[serde(flatten)]
+    pub result: T,
+}
+
+impl<T: Answer> Report for PerThread<T> {
+    fn json(&self) -> serde_json::Value {
+        to_json(self)
+    }
+
+    fn document(&self, detail: Detail) -> Document {
+        let mut document = self.total.document(detail);
+        for of in &self.threads {
+            let part = of.result.document(detail);
+            document.blocks.push(Block::Note(format!("thread {}:", of.thread)));
+            document.blocks.extend(part.blocks);
+        }
+        document
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// A report as JSON. Reports are plain structures of numbers, strings and lists, which always have a JSON form.
+pub(crate) fn to_json(report: &impl Serialize) -> serde_json::Value {
+    serde_json::to_value(report).unwrap_or_default()
+}
+
+/// The pass of a [`Part`].
+pub(crate) struct Split<P> {
+    empty: P,
+    whole: P,
+    /// Each thread's part; none unless asked for, and then `whole` stays empty.
+    threads: Option<Keyed<u64, P>>,
+}
+
+impl<P: Part> Split<P> {
+    /// A pass of `empty`, with threads kept apart if `args` say so.
+    pub(crate) fn new(empty: P, args: &Args) -> Split<P> {
+        let threads = args.flag(PER_THREAD.name).then(Keyed::default);
+        Split { whole: empty.clone(), empty, threads }
+    }
+}
+
+impl<P: Part> Pass for Split<P> {
+    fn fork(&self, _shard: &Shard) -> Split<P> {
+        let threads = self.threads.as_ref().map(|_| Keyed::default());
+        Split { empty: self.empty.clone(), whole: self.empty.clone(), threads }
+    }
+
+    fn consume(&mut self, batch: &Batch) -> Result<()> {
+        match &mut self.threads {
+            None => self.whole.consume(batch),
+            Some(threads) => threads.entry(batch.span.thread, || self.empty.clone()).consume(batch),
+        }
+        Ok(())
+    }
+
+    fn merge(&mut self, later: Split<P>) -> Result<()> {
+        self.whole.merge(later.whole);
+        if let (Some(threads), Some(later)) = (&mut self.threads, later.threads) {
+            threads.merge(later, P::merge);
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Box<dyn Report>> {
+        let mut whole = self.whole;
+        let mut threads = Vec::new();
+        for (thread, part) in self.threads.map_or(Vec::new(), Keyed::into_items) {
+            whole.merge(part.clone());
+            threads.push(OfThread { thread, result: part.answer() });
+        }
+        Ok(Box::new(PerThread { total: whole.answer(), threads }))
+    }
+}

@@ -1,0 +1,147 @@
+//! Which lines were touched, and in which intervals: a word of flags for each distinct line.
+
+use crate::axis::{Axis, Remap};
+use crate::tally::Map;
+
+/// Slots of the filter in front of the table.
+const FILTER_SLOTS: usize = 1024;
+
+/// Distinct lines, each with the set of intervals in which it was touched: bit *i* is interval *i* of `axis`.
+#[derive(Clone, Debug)]
+pub(super) struct Footprint {
+    axis: Axis,
+    lines: Map<u64, u64>,
+    /// The interval that touches go to now.
+    now: usize,
+    /// Lines already marked in this interval, by their low bits. A slot that is free holds a line of another slot.
+    marked: Vec<u64>,
+}
+
+const _: () = assert!(Axis::MAX == u64::BITS as usize, "an interval is a bit of a word");
+
+impl Default for Footprint {
+    fn default() -> Footprint {
+        let mut footprint =
+            Footprint { axis: Axis::default(), lines: Map::default(), now: 0, marked: vec![0; FILTER_SLOTS] };
+        footprint.forget_marked();
+        footprint
+    }
+}
+
+impl Footprint {
+    /// Extends the axis to these positions.
+    pub(super) fn cover(&mut self, first: u64, last: u64) {
+        if let Some(remap) = self.axis.cover(first, last) {
+            remap_lines(&mut self.lines, remap);
+            self.forget_marked();
+        }
+    }
+
+    /// Says that touches from here on happen in the interval of `position`, which must be covered.
+    pub(super) fn go_to(&mut self, position: u64) {
+        let interval = self.axis.index(position);
+        if interval != self.now {
+            self.now = interval;
+            self.forget_marked();
+        }
+    }
+
+    /// True if both positions fall into one interval.
+    pub(super) fn is_one_interval(&self, first: u64, last: u64) -> bool {
+        self.axis.index(first) == self.axis.index(last)
+    }
+
+    /// Marks a line as touched now.
+    #[inline]
+    pub(super) fn touch(&mut self, line: u64) {
+        let slot = &mut self.marked[line as usize & (FILTER_SLOTS - 1)]; // Only the low bits count.
+        if *slot != line {
+            *slot = line;
+            *self.lines.entry(line).or_insert(0) |= 1 << self.now;
+        }
+    }
+
+    /// Adds the touches of `other`.
+    pub(super) fn merge(&mut self, mut other: Footprint) {
+        if other.axis.ends().is_none() {
+            return;
+        }
+        let joined = self.axis.joined(other.axis);
+        if joined != self.axis {
+            remap_lines(&mut self.lines, self.axis.remap_to(joined));
+        }
+        if joined != other.axis {
+            remap_lines(&mut other.lines, other.axis.remap_to(joined));
+        }
+        self.axis = joined;
+        if other.lines.len() > self.lines.len() {
+            std::mem::swap(&mut self.lines, &mut other.lines);
+        }
+        for (line, intervals) in other.lines {
+            *self.lines.entry(line).or_insert(0) |= intervals;
+        }
+        self.forget_marked();
+    }
+
+    /// The same touches by units `1 << coarser` lines large.
+    pub(super) fn coarser(&self, coarser: u32) -> Footprint {
+        let mut units: Map<u64, u64> = Map::default();
+        for (line, intervals) in &self.lines {
+            *units.entry(line >> coarser).or_insert(0) |= intervals;
+        }
+        Footprint { axis: self.axis, lines: units, ..Footprint::default() }
+    }
+
+    /// How many distinct lines there are.
+    pub(super) fn len(&self) -> u64 {
+        self.lines.len() as u64
+    }
+
+    /// How many distinct lines both have.
+    pub(super) fn n_shared(&self, other: &Footprint) -> u64 {
+        let (few, many) = if self.len() < other.len() { (self, other) } else { (other, self) };
+        few.lines.keys().filter(|line| many.lines.contains_key(*line)).count() as u64
+    }
+
+    pub(super) fn axis(&self) -> Axis {
+        self.axis
+    }
+
+    /// For each interval, how many distinct lines it touched, and how many were touched up to its end.
+    pub(super) fn over_time(&self) -> (Vec<u64>, Vec<u64>) {
+        let mut touched = [0u64; Axis::MAX];
+        let mut new = [0u64; Axis::MAX];
+        for &intervals in self.lines.values() {
+            let mut left = intervals;
+            while left != 0 {
+                touched[left.trailing_zeros() as usize] += 1;
+                left &= left - 1;
+            }
+            // Every line in the table has been touched, so some bit is set.
+            new[intervals.trailing_zeros() as usize & (Axis::MAX - 1)] += 1;
+        }
+        let n_intervals = self.axis.len();
+        let so_far = new.iter().scan(0, |sum, new| {
+            *sum += new;
+            Some(*sum)
+        });
+        (touched[..n_intervals].to_vec(), so_far.take(n_intervals).collect())
+    }
+
+    fn forget_marked(&mut self) {
+        for (i, slot) in self.marked.iter_mut().enumerate() {
+            *slot = !(i as u64); // Its low bits differ from `i`: no line of this slot.
+        }
+    }
+}
+
+fn remap_lines(lines: &mut Map<u64, u64>, remap: Remap) {
+    for intervals in lines.values_mut() {
+        let mut left = *intervals;
+        *intervals = 0;
+        while left != 0 {
+            *intervals |= 1 << remap.index(left.trailing_zeros() as usize);
+            left &= left - 1;
+        }
+    }
+}

@@ -1,0 +1,364 @@
+//! `working-set`: how much memory is in use, in all and over time.
+//!
+//! Counts distinct cache lines and pages: those of instructions (fetches and prefetches of instructions) and those of data
+//! (reads, writes and all other prefetches; flushes do not count), as in [`histogram`](crate::histogram).
+//!
+//! Over time: each shard is divided into at most 64 intervals of equal width. The width is a power of two, the
+//! smallest that suffices, and intervals begin at multiples of it. Positions are instructions of the shard, counted from 0; an
+//! access belongs to the instruction before it. In a trace without instruction fetches positions are records. For each
+//! interval the tool says how many distinct lines were touched in it, and how many up to its end. Shards are
+//! laid over each other by position for the series of the whole trace, and a line that two of them
+//! touch counts once. (Position is progress of each thread, not time of day.)
+//!
+//! Memory grows with the number of distinct lines of each shard, about 20 to 40 bytes each; it does not grow with the
+//! length of the trace.
+//!
+//! * **Needs** `accesses`; uses `accesses.fetch`.
+//! * **Options** `line-size` (bytes, default 64), `page-size` (bytes, default 4096, at least `line-size`).
+//! * **JSON** [`Footprints`].
+
+mod footprint;
+
+use crate::keyed::Keyed;
+use crate::lines::Lines;
+use crate::number::grouped;
+use crate::split::to_json;
+use footprint::Footprint;
+use quipu_model::doc::{Block, Cell, Document, Series, SeriesLine};
+use quipu_model::lens::AccessKind;
+use quipu_model::pass::Detail;
+use quipu_model::trace::SettingInfo;
+use quipu_model::{
+    Args, Batch, Columns, DynPass, Error, Needs, Order, Pass, Report, Result, Shard, Tool, ToolInfo, Trace,
+};
+use serde::Serialize;
+use std::any::Any;
+
+#[cfg(test)]
+mod tests;
+
+/// The tool `working-set`.
+#[derive(Debug)]
+pub struct WorkingSet;
+
+static INFO: ToolInfo = ToolInfo {
+    name: "working-set",
+    summary: "distinct cache lines and pages, in all and over time",
+    needs: Needs { format: None, required: Columns::ACCESSES, optional: Columns::ACCESS_FETCH },
+    order: Order::Pieces,
+    options: &[
+        SettingInfo {
+            name: "line-size",
+            value: "BYTES",
+            default: "64",
+            doc: "bytes in a line, a power of two",
+        },
+        SettingInfo {
+            name: "page-size",
+            value: "BYTES",
+            default: "4096",
+            doc: "bytes in a page, a power of two",
+        },
+    ],
+    in_report: true,
+};
+
+impl Tool for WorkingSet {
+    fn info(&self) -> &'static ToolInfo {
+        &INFO
+    }
+
+    fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+        let lines = Lines::new(args.power_of_two("line-size", 64)?);
+        let pages = Lines::new(args.power_of_two("page-size", 4096)?);
+        let lines_in_page = lines.coarser(pages).ok_or_else(|| {
+            let (page, line) = (pages.bytes(), lines.bytes());
+            Error::usage(format!("option `page-size` wants at least `line-size` ({line}), found `{page}`"))
+        })?;
+        let axis =
+            if trace.columns().has(Columns::ACCESS_FETCH) { Positions::Instrs } else { Positions::Records };
+        Ok(Box::new(Touched { lines, lines_in_page, axis, shards: Keyed::default() }))
+    }
+}
+
+/// How much memory is in use.
+///
+/// JSON: `line_size`, `page_size`, `axis` (`instructions` or `records`), the keys of [`Footing`] for the whole
+/// trace, and `shards`: for each shard `shard` (its number) and the same keys, if there are several.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Footprints {
+    /// Bytes in a line.
+    pub line_size: u64,
+    /// Bytes in a page.
+    pub page_size: u64,
+    /// What positions count.
+    pub axis: &'static str,
+    /// The whole trace.
+    #[serde(flatten)]
+    pub total: Footing,
+    /// Each shard, if there are several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub shards: Vec<ShardFooting>,
+}
+
+/// The memory in use of one shard.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ShardFooting {
+    /// The shard's number.
+    pub shard: u32,
+    /// Its memory.
+    #[serde(flatten)]
+    pub footing: Footing,
+}
+
+/// The memory in use of a trace or shard.
+///
+/// JSON: `lines` and `pages` ([`Distinct`] each), `interval` (positions in an interval), `start` (position at
+/// which the first interval begins), and one number for each interval: `instr_lines`, `data_lines`, `data_pages` (distinct ones touched
+/// in it), `instr_lines_so_far`, `data_lines_so_far`, `data_pages_so_far` (distinct ones touched up to its end).
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Footing {
+    /// Distinct lines.
+    pub lines: Distinct,
+    /// Distinct pages.
+    pub pages: Distinct,
+    /// Positions in an interval.
+    pub interval: u64,
+    /// The position at which the first interval begins.
+    pub start: u64,
+    /// Distinct instruction lines of each interval.
+    pub instr_lines: Vec<u64>,
+    /// Distinct data lines of each interval.
+    pub data_lines: Vec<u64>,
+    /// Distinct data pages of each interval.
+    pub data_pages: Vec<u64>,
+    /// Distinct instruction lines up to the end of each interval.
+    pub instr_lines_so_far: Vec<u64>,
+    /// Distinct data lines up to the end of each interval.
+    pub data_lines_so_far: Vec<u64>,
+    /// Distinct data pages up to the end of each interval.
+    pub data_pages_so_far: Vec<u64>,
+}
+
+/// Distinct lines or pages.
+///
+/// JSON: `total`, `instr`, `data`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Distinct {
+    /// Those of instructions or data; one that holds both counts once.
+    pub total: u64,
+    /// Those of instructions.
+    pub instr: u64,
+    /// Those of data.
+    pub data: u64,
+}
+
+/// What positions count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Positions {
+    Instrs,
+    Records,
+}
+
+/// What one shard touched.
+#[derive(Clone, Default)]
+struct Sides {
+    instr: Footprint,
+    data: Footprint,
+}
+
+impl Sides {
+    fn cover(&mut self, first: u64, last: u64) {
+        self.instr.cover(first, last);
+        self.data.cover(first, last);
+    }
+
+    fn go_to(&mut self, position: u64) {
+        self.instr.go_to(position);
+        self.data.go_to(position);
+    }
+
+    #[inline]
+    fn touch(&mut self, lines: Lines, addr: u64, size: u32, kind: AccessKind) {
+        let side = match kind {
+            AccessKind::Fetch | AccessKind::PrefetchInstr => &mut self.instr,
+            AccessKind::Read | AccessKind::Write | AccessKind::Prefetch => &mut self.data,
+            AccessKind::FlushData | AccessKind::FlushInstr => return,
+        };
+        lines.each(addr, size, |line| side.touch(line));
+    }
+
+    fn merge(&mut self, other: Sides) {
+        self.instr.merge(other.instr);
+        self.data.merge(other.data);
+    }
+}
+
+/// The pass.
+struct Touched {
+    lines: Lines,
+    /// Lines in a page, as a power of two.
+    lines_in_page: u32,
+    axis: Positions,
+    shards: Keyed<u32, Sides>,
+}
+
+impl Pass for Touched {
+    fn fork(&self, _shard: &Shard) -> Touched {
+        Touched { shards: Keyed::default(), ..*self }
+    }
+
+    fn consume(&mut self, batch: &Batch) -> Result<()> {
+        let span = &batch.span;
+        if span.records == 0 {
+            return Ok(());
+        }
+        let sides = self.shards.entry(span.shard, Sides::default);
+        // Rows before the first fetch belong to the instruction before the batch.
+        let (first, last) = match self.axis {
+            Positions::Instrs => {
+                let first = span.first_instr.saturating_sub(1);
+                (first, first.max((span.first_instr + u64::from(span.instrs)).saturating_sub(1)))
+            }
+            Positions::Records => (span.first_record, span.first_record + u64::from(span.records - 1)),
+        };
+        sides.cover(first, last);
+        sides.go_to(first);
+        let accesses = &batch.accesses;
+        let rows = accesses.addr.iter().zip(&accesses.size).zip(&accesses.kind);
+        if sides.data.is_one_interval(first, last) {
+            for ((&addr, &size), &kind) in rows {
+                sides.touch(self.lines, addr, size, kind);
+            }
+        } else {
+            let mut next_instr = span.first_instr;
+            for (((&addr, &size), &kind), &at) in rows.zip(&accesses.at) {
+                next_instr += u64::from(kind == AccessKind::Fetch);
+                let position = match self.axis {
+                    Positions::Instrs => next_instr.saturating_sub(1),
+                    Positions::Records => span.first_record + u64::from(at),
+                };
+                sides.go_to(position.min(last));
+                sides.touch(self.lines, addr, size, kind);
+            }
+        }
+        Ok(())
+    }
+
+    fn merge(&mut self, later: Touched) -> Result<()> {
+        self.shards.merge(later.shards, Sides::merge);
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Box<dyn Report>> {
+        let mut shards = Vec::new();
+        let mut total = Sides::default();
+        for (shard, sides) in self.shards.into_items() {
+            shards.push(ShardFooting { shard, footing: Footing::new(&sides, self.lines_in_page) });
+            total.merge(sides);
+        }
+        Ok(Box::new(Footprints {
+            line_size: self.lines.bytes(),
+            page_size: self.lines.bytes() << self.lines_in_page,
+            axis: match self.axis {
+                Positions::Instrs => "instructions",
+                Positions::Records => "records",
+            },
+            total: Footing::new(&total, self.lines_in_page),
+            shards: if shards.len() > 1 { shards } else { Vec::new() },
+        }))
+    }
+}
+
+impl Footing {
+    fn new(sides: &Sides, lines_in_page: u32) -> Footing {
+        let pages =
+            Sides { instr: sides.instr.coarser(lines_in_page), data: sides.data.coarser(lines_in_page) };
+        let (instr_lines, instr_lines_so_far) = sides.instr.over_time();
+        let (data_lines, data_lines_so_far) = sides.data.over_time();
+        let (data_pages, data_pages_so_far) = pages.data.over_time();
+        Footing {
+            lines: Distinct::new(sides),
+            pages: Distinct::new(&pages),
+            interval: sides.data.axis().width(),
+            start: sides.data.axis().start(),
+            instr_lines,
+            data_lines,
+            data_pages,
+            instr_lines_so_far,
+            data_lines_so_far,
+            data_pages_so_far,
+        }
+    }
+}
+
+impl Distinct {
+    fn new(sides: &Sides) -> Distinct {
+        let (instr, data) = (sides.instr.len(), sides.data.len());
+        Distinct { total: instr + data - sides.instr.n_shared(&sides.data), instr, data }
+    }
+}
+
+impl Report for Footprints {
+    fn json(&self) -> serde_json::Value {
+        to_json(self)
+    }
+
+    fn document(&self, detail: Detail) -> Document {
+        let total = &self.total;
+        let row = |lines: u64, pages: u64| {
+            let bytes = lines.saturating_mul(self.line_size);
+            vec![Cell::Count(lines), "lines".into(), Cell::Bytes(bytes), Cell::Count(pages), "pages".into()]
+        };
+        let facts = vec![
+            ("data".to_owned(), row(total.lines.data, total.pages.data)),
+            ("instructions".to_owned(), row(total.lines.instr, total.pages.instr)),
+        ];
+        let mut document = Document::new("Working set")
+            .with(Block::Facts(facts))
+            .with(Block::Series(self.series("", total, detail)));
+        if detail == Detail::Full {
+            for shard in &self.shards {
+                let title = format!("shard {}", shard.shard);
+                document.blocks.push(Block::Series(self.series(&title, &shard.footing, detail)));
+            }
+        }
+        document
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl Footprints {
+    fn series(&self, title: &str, footing: &Footing, detail: Detail) -> Series {
+        let mut lines = vec![
+            series_line("data lines", &footing.data_lines, "max"),
+            series_line("data lines so far", &footing.data_lines_so_far, "all"),
+            series_line("instr lines", &footing.instr_lines, "max"),
+        ];
+        if detail == Detail::Full {
+            lines.push(series_line("instr lines so far", &footing.instr_lines_so_far, "all"));
+            lines.push(series_line("data pages", &footing.data_pages, "max"));
+            lines.push(series_line("data pages so far", &footing.data_pages_so_far, "all"));
+        }
+        let end =
+            footing.start.saturating_add(footing.interval.saturating_mul(footing.data_lines.len() as u64));
+        Series {
+            title: title.to_owned(),
+            axis: format!("{}, {} each step", self.axis, grouped(footing.interval)),
+            ends: (grouped(footing.start), grouped(end)),
+            lines,
+        }
+    }
+}
+
+fn series_line(name: &str, values: &[u64], word: &str) -> SeriesLine {
+    let max = values.iter().max().copied().unwrap_or(0);
+    SeriesLine {
+        name: name.to_owned(),
+        values: values.iter().map(|&value| value as f64).collect(),
+        note: format!("{word} {}", grouped(max)),
+    }
+}
