@@ -1,13 +1,30 @@
 //! What Quipu's tests share; for development only, never shipped.
 //!
-//! It knows the model and the engine, no format: a test hands over its trace, or a closure that opens one.
+//! It knows the model, the engine and sources of bytes, and no format: a test hands over its format, its trace, or a
+//! closure that opens one.
 //!
 //! - [`MemoryTrace`]: a trace in memory, built from rows.
+//! - [`assert_golden`]: a text and the file that it must equal.
+//! - [`same_report_for_any_threads`]: a tool's outcome depends on nothing but the trace.
+//! - [`damage`]: a good input cut and changed in thousands of ways.
+//! - [`fuzz`]: the bodies of fuzz targets.
+//! - [`Reading`]: all that a reader delivers, for comparing two readings.
 
 #![warn(missing_docs)]
 
+pub mod damage;
+mod diff;
+pub mod fuzz;
+mod golden;
 mod memory;
+mod memory_use;
+mod property;
+mod reading;
 mod rng;
 
+pub use golden::assert_golden;
 pub use memory::{ALL_COLUMNS, Instr, MemoryShard, MemoryTrace, Record};
+pub use memory_use::PeakMemory;
+pub use property::{same_outcome, same_report_for_any_threads};
+pub use reading::{Reading, ReadingOptions};
 pub use rng::Rng;

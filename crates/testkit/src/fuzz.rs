@@ -1,0 +1,129 @@
+//! The bodies of fuzz targets: any bytes at all, and what must hold of them.
+//!
+//! A target is one line that calls one of these; `cargo test` runs every seed through them as well. They panic where
+//! something does not hold, and give up politely where an input is merely too large.
+
+use crate::reading::{Reading, ReadingOptions};
+use quipu_model::{Format, OpenOptions, Scan, Shard, Trace};
+use quipu_source::{Ahead, BlockAt, Container, Source, StreamOptions};
+
+/// How many records of each shard are read: a small input may inflate to a huge one.
+const MAX_RECORDS: usize = 1 << 16;
+/// How many shards are read.
+const MAX_SHARDS: usize = 16;
+/// How many bytes are inflated.
+const MAX_BYTES: usize = 4 << 20;
+
+/// Any bytes as a file: containers find their members and inflate them, or say what is wrong; and the bytes are the
+/// same however they are cut into blocks, on this thread or on others.
+///
+/// # Panics
+/// If they are not.
+pub fn source(bytes: &[u8]) {
+    let source = Source::from_bytes("fuzz", bytes);
+    let Ok(container) = source.container() else { return };
+    let expected = inflate(&container, StreamOptions { ahead: Ahead::Inline, ..StreamOptions::default() });
+    for (block_bytes, ahead, workers) in [
+        (4093, Ahead::Inline, 1),
+        (1 << 20, Ahead::Inline, 1),
+        (64 << 10, Ahead::Thread { blocks: 1 }, 1),
+        (12_000, Ahead::Thread { blocks: 4 }, 3),
+    ] {
+        let options = StreamOptions { block_bytes, ahead, workers };
+        let how = format!("{options:?}");
+        let found = inflate(&container, options);
+        assert_eq!(found.members.len(), expected.members.len(), "{how}: members");
+        for (i, (found, expected)) in found.members.iter().zip(&expected.members).enumerate() {
+            assert!(found == expected, "{how}: member {i}: {found:.200?} instead of {expected:.200?}");
+        }
+    }
+}
+
+/// What a stream delivers, cut off at a limit.
+#[derive(Default)]
+struct Inflated {
+    /// The bytes of each member met, and its errors.
+    members: Vec<(u32, Vec<u8>, Vec<String>)>,
+}
+
+impl Inflated {
+    /// The member that the stream is in; new if it has moved on.
+    fn member(&mut self, number: u32) -> &mut (u32, Vec<u8>, Vec<String>) {
+        if self.members.last().is_none_or(|(last, ..)| *last != number) {
+            self.members.push((number, Vec::new(), Vec::new()));
+        }
+        self.members.last_mut().expect("a member was just pushed")
+    }
+}
+
+fn inflate(container: &Container, options: StreamOptions) -> Inflated {
+    let mut inflated = Inflated::default();
+    let Ok(mut stream) = container.stream(container.all_members(), &options) else { return inflated };
+    let (mut block, mut total, mut errors) = (Vec::new(), 0, 0);
+    let mut next = 0;
+    while total < MAX_BYTES {
+        match stream.next(&mut block) {
+            Ok(Some(BlockAt { member, offset, last })) => {
+                assert!(block.len() <= options.block_bytes, "a block is larger than asked for");
+                let (_, bytes, _) = inflated.member(member);
+                assert_eq!(offset, bytes.len() as u64, "blocks join without a gap");
+                bytes.extend_from_slice(&block);
+                total += block.len();
+                next = if last { member + 1 } else { member };
+            }
+            Ok(None) => return inflated,
+            Err(error) => {
+                inflated.member(next).2.push(error.to_string());
+                errors += 1;
+                assert!(errors <= container.members().len() + 1, "a member has one error at most: {error}");
+            }
+        }
+    }
+    // Where the limit struck depends on the blocks: what is compared must not.
+    let mut left = MAX_BYTES;
+    for (_, bytes, errors) in &mut inflated.members {
+        bytes.truncate(left);
+        left -= bytes.len();
+        if left == 0 {
+            errors.clear();
+        }
+    }
+    inflated
+}
+
+/// Any bytes as a file of a format: it is read to its end or to its fault, and the records are the same for any size of
+/// batches and buffers, on this thread or ahead of it.
+///
+/// # Panics
+/// If they are not, or a batch breaks a promise of the model.
+pub fn format(format: &dyn Format, bytes: &[u8]) {
+    let source = Source::from_bytes("fuzz", bytes);
+    let _ = format.probe(&source);
+    let Ok(trace) = format.open(&source, &OpenOptions::default()) else { return };
+    for shard in trace.shards().iter().take(MAX_SHARDS) {
+        same_records(&*trace, shard);
+    }
+}
+
+/// Reads a shard in several ways and compares.
+///
+/// # Panics
+/// If the ways differ.
+pub fn same_records(trace: &dyn Trace, shard: &Shard) {
+    let read = |batch_records, buffer_bytes, ahead| {
+        let scan = Scan { batch_records, buffer_bytes, ahead, ..Scan::new(shard.id) };
+        Reading::of(trace, &ReadingOptions { scan, max_records: MAX_RECORDS })
+    };
+    let expected = read(1024, 4 << 20, false);
+    for (batch_records, buffer_bytes, ahead) in
+        [(1, 4 << 20, false), (7, 1 << 10, false), (1000, 32 << 10, true), (1 << 16, 1 << 20, true)]
+    {
+        let how = format!("batches of {batch_records}, buffers of {buffer_bytes}, ahead {ahead}");
+        match (&expected, read(batch_records, buffer_bytes, ahead)) {
+            (Ok(expected), Ok(found)) => expected.assert_same(&found, &how),
+            (Err(expected), Err(found)) => assert_eq!(expected.to_string(), found.to_string(), "{how}"),
+            (Ok(_), Err(error)) => panic!("{how}: the read cannot begin: {error}"),
+            (Err(error), Ok(_)) => panic!("{how}: the read can begin, which else fails: {error}"),
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Properties that hold for every tool, written once.
+
+use quipu_engine::{RunOptions, Watch, plan, run};
+use quipu_model::pass::Detail;
+use quipu_model::print::Printer;
+use quipu_model::trace::{Family, PrintOptions};
+use quipu_model::{
+    Args, Columns, Meta, Order, Reader, Result, Scan, Shard, TableSchema, Tool, Trace, Window,
+};
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+/// Panics unless a tool reports the same of a trace for any number of threads and any size of batches.
+///
+/// # Panics
+/// If it does not, or if the tool fails.
+pub fn same_report_for_any_threads(trace: &dyn Trace, tool: &dyn Tool) {
+    same_outcome(trace, tool, &Args::default(), &Window::All);
+}
+
+/// The same for a tool with options, and a part of the trace.
+///
+/// # Panics
+/// As [`same_report_for_any_threads`].
+pub fn same_outcome(trace: &dyn Trace, tool: &dyn Tool, args: &Args, window: &Window) {
+    let expected = outcome(trace, tool, args, window, 1);
+    for threads in [2, 3, 8] {
+        let found = outcome(trace, tool, args, window, threads);
+        assert_same(&expected, &found, &format!("{threads} threads"));
+    }
+    // A shard's first batch must reach to its first clock reading, or a merge by time cannot place it.
+    let smallest = if tool.info().order == Order::Time { 128 } else { 1 };
+    for batch_records in [smallest, 129, 1000, 5000] {
+        let resized = Resized { trace, batch_records };
+        let found = outcome(&resized, tool, args, window, 2);
+        assert_same(&expected, &found, &format!("batches of {batch_records}"));
+    }
+}
+
+fn assert_same(expected: &str, found: &str, how: &str) {
+    if let Some(diff) = crate::diff::diff(expected, found) {
+        panic!("the outcome differs with {how}:\n{diff}");
+    }
+}
+
+/// All that anybody sees of an outcome, as text.
+fn outcome(trace: &dyn Trace, tool: &dyn Tool, args: &Args, window: &Window, threads: usize) -> String {
+    let watch = Watch::new();
+    let options = RunOptions { threads, window: window.clone(), ..RunOptions::new(&watch) };
+    let result = plan(tool, args, trace).and_then(|planned| run(trace, vec![planned], &options));
+    let outcome = match result {
+        Ok(outcome) => outcome,
+        Err(error) => panic!("tool `{}` fails: {error}", tool.info().name),
+    };
+    let mut text = format!("{} records\n{} instrs\n{:?}\n", outcome.records, outcome.instrs, outcome.error);
+    for finding in outcome.findings.as_slice() {
+        let _ = writeln!(text, "{finding}");
+    }
+    for report in &outcome.reports {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{:#}", report.json());
+        let _ = writeln!(text, "{:#?}\n{:#?}", report.document(Detail::Brief), report.document(Detail::Full));
+    }
+    text
+}
+
+/// A trace whose batches have another size than its readers are asked for.
+struct Resized<'t> {
+    trace: &'t dyn Trace,
+    batch_records: u32,
+}
+
+impl Trace for Resized<'_> {
+    fn meta(&self) -> &Meta {
+        self.trace.meta()
+    }
+
+    fn shards(&self) -> &[Shard] {
+        self.trace.shards()
+    }
+
+    fn columns(&self) -> Columns {
+        self.trace.columns()
+    }
+
+    fn tables(&self) -> &'static [&'static TableSchema] {
+        self.trace.tables()
+    }
+
+    fn scan(&self, scan: &Scan) -> Result<Box<dyn Reader>> {
+        self.trace.scan(&Scan { batch_records: self.batch_records, ..scan.clone() })
+    }
+
+    fn printer(&self, options: &PrintOptions) -> Result<Box<dyn Printer>> {
+        self.trace.printer(options)
+    }
+
+    fn families(&self) -> &'static [Family] {
+        self.trace.families()
+    }
+
+    fn mark_name(&self, kind: u32) -> Cow<'static, str> {
+        self.trace.mark_name(kind)
+    }
+}

@@ -1,0 +1,243 @@
+//! Everything that a reader delivers, folded into numbers that two readings can be compared by; and on the way, whether
+//! it keeps the promises of the model.
+
+use quipu_model::print::{Ordinals, Paint, Printer};
+use quipu_model::trace::PrintOptions;
+use quipu_model::{Batch, Column, ColumnType, Columns, Error, Result, Rows, Scan, Trace};
+
+/// What one read over one shard delivered.
+#[derive(Debug, Default)]
+pub struct Reading {
+    /// One number for each record: all rows of all lenses that belong to it, its thread, its ordinal.
+    pub records: Vec<u64>,
+    /// How many instructions there were.
+    pub instrs: u64,
+    /// One number for each column of each table, in the order of the rows.
+    pub columns: Vec<u64>,
+    /// The raw bytes, in order.
+    pub raw: u64,
+    /// The records as printed.
+    pub text: u64,
+    /// The findings, as people read them.
+    pub findings: Vec<String>,
+    /// Why the read ended early.
+    pub error: Option<Error>,
+    /// True if the read was stopped because there was too much of it.
+    pub stopped: bool,
+}
+
+/// How to read.
+#[derive(Clone, Debug)]
+pub struct ReadingOptions {
+    /// The read; its columns and tables are replaced by all that the trace has.
+    pub scan: Scan,
+    /// Where to stop: a small file may inflate to a huge one.
+    pub max_records: usize,
+}
+
+impl Reading {
+    /// Reads a shard to its end, its fault, or the limit.
+    ///
+    /// # Errors
+    /// If the read could not even begin.
+    ///
+    /// # Panics
+    /// If a batch breaks a promise of the model.
+    pub fn of(trace: &dyn Trace, options: &ReadingOptions) -> Result<Reading> {
+        let mut tables: Vec<usize> = (0..trace.tables().len()).collect();
+        // Printers print the first one.
+        tables.sort_by_key(|table| !trace.tables()[*table].derived);
+        let prints = tables.first().is_some_and(|table| trace.tables()[*table].derived);
+        let printer = if prints { Some(trace.printer(&PrintOptions::default())?) } else { None };
+        let scan = Scan { columns: trace.columns() | Columns::RAW, tables, ..options.scan.clone() };
+        let mut reader = trace.scan(&scan)?;
+        let mut fold = Fold { reading: Reading::default(), last: 0, printer, out: Vec::new() };
+        loop {
+            match reader.read() {
+                Ok(Some(batch)) => {
+                    check(batch, &scan);
+                    fold.add(batch);
+                }
+                Ok(None) => break,
+                Err(error) => {
+                    fold.reading.error = Some(error);
+                    break;
+                }
+            }
+            if fold.reading.records.len() >= options.max_records {
+                fold.reading.stopped = true;
+                break;
+            }
+        }
+        Ok(fold.finish(options.max_records))
+    }
+
+    /// True if the reader complained of anything.
+    pub fn complains(&self) -> bool {
+        self.error.is_some() || !self.findings.is_empty()
+    }
+
+    /// Panics with the first difference to a reading of the same shard by other means.
+    ///
+    /// # Panics
+    /// If there is a difference.
+    pub fn assert_same(&self, other: &Reading, how: &str) {
+        let first = self.records.iter().zip(&other.records).position(|(ours, theirs)| ours != theirs);
+        assert_eq!(first, None, "{how}: this is the first record that differs (counted from 0)");
+        assert_eq!(self.records.len(), other.records.len(), "{how}: count of records");
+        if self.stopped || other.stopped {
+            return;
+        }
+        assert_eq!(self.instrs, other.instrs, "{how}: count of instructions");
+        assert_eq!(self.columns, other.columns, "{how}: columns of tables");
+        assert_eq!(self.raw, other.raw, "{how}: raw bytes");
+        assert_eq!(self.text, other.text, "{how}: records as printed");
+        assert_eq!(self.findings, other.findings, "{how}: findings");
+        let error = |reading: &Reading| reading.error.as_ref().map(ToString::to_string);
+        assert_eq!(error(self), error(other), "{how}: error");
+    }
+}
+
+/// A reading as it grows.
+struct Fold {
+    reading: Reading,
+    /// What belongs to the record that is yet to come: calls name the record behind them.
+    last: u64,
+    printer: Option<Box<dyn Printer>>,
+    out: Vec<u8>,
+}
+
+impl Fold {
+    fn add(&mut self, batch: &mut Batch) {
+        let n_records = batch.span.records as usize;
+        let first = self.reading.records.len();
+        self.reading.records.resize(first + n_records + 1, 0);
+        let records = &mut self.reading.records[first..];
+        fold_lenses(batch, records);
+        records[0] = records[0].wrapping_add(self.last);
+        self.last = records[n_records];
+        self.reading.records.pop();
+        self.reading.instrs += u64::from(batch.span.instrs);
+        let n_columns = batch.tables.iter().map(|rows| rows.columns.len()).sum();
+        self.reading.columns.resize(n_columns, 0);
+        let mut hashes = self.reading.columns.iter_mut();
+        for rows in &batch.tables {
+            fold_table(rows, batch, &mut hashes);
+        }
+        self.reading.raw = fold_bytes(self.reading.raw, batch.raw());
+        if let (Some(printer), Some(table)) = (&mut self.printer, batch.tables.first()) {
+            let rows: Vec<u32> = (0..u32::try_from(table.len()).unwrap_or(u32::MAX)).collect();
+            printer.print(batch, &rows, Ordinals::default(), &Paint::PLAIN, &mut self.out);
+            self.reading.text = fold_bytes(self.reading.text, &self.out);
+            self.out.clear();
+        }
+        self.reading.findings.extend(batch.findings.drain(..).map(|finding| finding.to_string()));
+    }
+
+    fn finish(mut self, max_records: usize) -> Reading {
+        self.reading.records.truncate(max_records);
+        self.reading
+    }
+}
+
+/// Adds each row of each lens to the number of its record.
+fn fold_lenses(batch: &Batch, records: &mut [u64]) {
+    let span = &batch.span;
+    let thread = mix(span.thread ^ mix(span.process ^ mix(u64::from(span.workload))));
+    for (record, at) in records.iter_mut().zip(0..u64::from(span.records)) {
+        *record = mix(thread ^ span.first_record.wrapping_add(at));
+    }
+    let mut add = |at: u32, tag: u64, value: u64| {
+        let record = &mut records[at as usize];
+        *record = record.wrapping_add(mix(mix(value) ^ tag));
+    };
+    let rows = &batch.accesses;
+    for (i, at) in rows.at.iter().enumerate() {
+        add(*at, 1, rows.addr[i]);
+        add(*at, 2, u64::from(rows.size[i]) << 8 | rows.kind[i] as u64);
+        add(*at, 3, rows.pc.get(i).copied().unwrap_or(0));
+    }
+    let rows = &batch.instrs;
+    for (i, at) in rows.at.iter().enumerate() {
+        add(*at, 4, rows.pc[i]);
+        add(*at, 5, u64::from(rows.size[i]) << 8 | u64::from(rows.flags[i]));
+        add(*at, 6, rows.class.get(i).map_or(0, |class| *class as u64));
+        add(*at, 7, rows.taken.get(i).map_or(0, |taken| *taken as u64));
+        add(*at, 8, rows.target.get(i).copied().unwrap_or(0));
+        let code = rows.code.get(i).and_then(|code| batch.codes.get(*code));
+        add(*at, 9, code.map_or(0, |code| fold_bytes(1, code.bytes())));
+    }
+    let rows = &batch.calls;
+    for (i, at) in rows.at.iter().enumerate() {
+        let values = rows.args_of(i).iter().fold(rows.edge[i] as u64, |hash, value| mix(hash ^ value));
+        add(*at, 10, mix(values ^ rows.function[i]) ^ rows.result[i] ^ rows.return_to[i].rotate_left(1));
+    }
+    for ((at, what), value) in batch.threads.at.iter().zip(&batch.threads.what).zip(&batch.threads.value) {
+        add(*at, 11, mix(*value) ^ *what as u64);
+    }
+    for ((at, kind), value) in batch.marks.at.iter().zip(&batch.marks.kind).zip(&batch.marks.value) {
+        add(*at, 12, mix(*value) ^ u64::from(*kind));
+    }
+}
+
+/// Folds the rows of a table, instructions by what they are instead of where they stand in the code table.
+fn fold_table<'h>(rows: &Rows, batch: &Batch, hashes: &mut impl Iterator<Item = &'h mut u64>) {
+    for ((schema, column), hash) in rows.schema.columns.iter().zip(&rows.columns).zip(hashes) {
+        for row in 0..rows.len() {
+            let value = column.get(row);
+            let code = u32::try_from(value).ok().and_then(|code| batch.codes.get(code));
+            *hash = match (schema.kind, code) {
+                (ColumnType::Code, Some(code)) => fold_bytes(mix(*hash ^ code.pc), code.bytes()),
+                _ => mix(*hash ^ value),
+            };
+        }
+    }
+}
+
+fn fold_bytes(hash: u64, bytes: &[u8]) -> u64 {
+    bytes.iter().fold(hash, |hash, byte| mix(hash ^ u64::from(*byte)))
+}
+
+/// Panics if a batch is not what [`Scan`] and [`Batch`] promise.
+fn check(batch: &Batch, scan: &Scan) {
+    let span = &batch.span;
+    assert!(
+        span.records <= scan.batch_records,
+        "a batch has {} of {} records",
+        span.records,
+        scan.batch_records
+    );
+    assert!(span.instrs <= span.records, "{} instrs among {} records", span.instrs, span.records);
+    assert_eq!(span.shard, scan.shard.0, "a batch is of the shard asked for");
+    let n = batch.accesses.len();
+    check_rows("accesses", &batch.accesses.at, n, span.records);
+    assert_eq!((batch.accesses.size.len(), batch.accesses.kind.len()), (n, n), "columns of accesses");
+    assert!(matches!(batch.accesses.pc.len(), len if len == n || len == 0), "column pc of accesses");
+    let rows = &batch.instrs;
+    check_rows("instrs", &rows.at, rows.len(), span.records);
+    assert_eq!((rows.size.len(), rows.flags.len()), (rows.len(), rows.len()), "columns of instrs");
+    for len in [rows.class.len(), rows.taken.len(), rows.target.len(), rows.code.len()] {
+        assert!(len == rows.len() || len == 0, "columns of instrs");
+    }
+    check_rows("calls", &batch.calls.at, batch.calls.len(), span.records.saturating_add(1));
+    check_rows("threads", &batch.threads.at, batch.threads.len(), span.records);
+    check_rows("marks", &batch.marks.at, batch.marks.len(), span.records);
+    for rows in &batch.tables {
+        assert!(
+            rows.columns.iter().map(Column::len).all(|len| len == rows.len()),
+            "columns of {}",
+            rows.schema.name
+        );
+    }
+}
+
+fn check_rows(lens: &str, at: &[u32], n_rows: usize, n_records: u32) {
+    assert_eq!(at.len(), n_rows, "column at of {lens}");
+    assert!(at.is_sorted(), "rows of {lens} are in the order of records");
+    assert!(at.last().is_none_or(|last| *last < n_records), "rows of {lens} belong to records of the batch");
+}
+
+/// Spreads the bits of a number over all of it.
+fn mix(value: u64) -> u64 {
+    crate::Rng::new(value).next()
+}
