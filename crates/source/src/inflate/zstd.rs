@@ -18,6 +18,8 @@ const MAX_STEP_BYTES: usize = (128 << 10) + 3;
 pub(crate) struct Zstd {
     decoder: Decoder<'static>,
     wanted: usize,
+    /// The decoder may hold inflated bytes that did not fit into the last output.
+    holds_output: bool,
     between_frames: bool,
 }
 
@@ -29,23 +31,23 @@ impl Zstd {
             Ok(decoder)
         };
         let decoder = make().map_err(|cause| Error::io("cannot start the zstd decoder", cause))?;
-        Ok(Zstd { decoder, wanted: FIRST_BYTES, between_frames: true })
+        Ok(Zstd { decoder, wanted: FIRST_BYTES, holds_output: false, between_frames: true })
     }
 
-    /// Gives the decoder exactly as many bytes as it asks for. It reports a fault for a whole call, so that larger
-    /// portions would lose the good blocks before a bad one.
+    /// Gives the decoder exactly as many bytes as it asks for, and none while it still holds output. It reports a fault
+    /// for a whole call, so that larger portions would lose the good blocks before a bad one.
     pub(super) fn inflate(&mut self, packed: &mut Packed, out: &mut [u8]) -> (usize, End) {
         let mut n_out = 0;
         while n_out < out.len() {
-            let wanted = self.wanted.clamp(1, MAX_STEP_BYTES);
+            let wanted = if self.holds_output { 0 } else { self.wanted.clamp(1, MAX_STEP_BYTES) };
             let shown = match packed.fill(wanted) {
-                Ok(shown) => shown,
+                Ok(shown) => &shown[..shown.len().min(wanted)],
                 Err(cause) => return (n_out, End::Fault(unreadable(cause))),
             };
-            if shown.is_empty() && self.between_frames {
+            if shown.is_empty() && !self.holds_output && self.between_frames {
                 return (n_out, End::Done);
             }
-            let mut input = InBuffer::around(&shown[..shown.len().min(wanted)]);
+            let mut input = InBuffer::around(shown);
             let mut output = OutBuffer::around(&mut out[n_out..]);
             let hint = self.decoder.run(&mut input, &mut output);
             let (used, made) = (input.pos(), output.pos());
@@ -53,13 +55,14 @@ impl Zstd {
             n_out += made;
             match hint {
                 Ok(0) => (self.wanted, self.between_frames) = (FIRST_BYTES, true),
-                Ok(wanted) if used + made > 0 => {
+                Ok(wanted) if used + made > 0 || self.holds_output => {
                     self.wanted = wanted;
                     self.between_frames = false;
                 }
                 Ok(_) => return (n_out, End::Fault(cut(packed, "the zstd data is cut short"))),
                 Err(cause) => return (n_out, End::Fault(fault(packed, &cause.to_string()))),
             }
+            self.holds_output = n_out == out.len() && !self.between_frames;
         }
         (n_out, End::More)
     }
