@@ -48,9 +48,9 @@ pub(crate) fn paint_series(series: &Series, look: &Look, out: &mut String) {
     let frame = Frame::new(&names, &notes, look);
     let mut drawn = 0;
     for line in &series.lines {
-        let steps = resample(&line.values, frame.width, f64::max);
+        let steps = resample(&line.values, frame.width, highest);
         drawn = drawn.max(steps.len());
-        let top = steps.iter().copied().fold(0.0, f64::max);
+        let top = highest(&steps);
         let text: String = steps.iter().map(|value| level(*value, top, look.charset)).collect();
         frame.line(&line.name, &text, &line.note, look.chart(), out);
     }
@@ -65,7 +65,7 @@ pub(crate) fn paint_lanes(lanes: &Lanes, look: &Look, out: &mut String) {
     let mut drawn = 0;
     for lane in &lanes.lanes {
         let busy: Vec<f64> = lane.busy.iter().map(|busy| f64::from(*busy)).collect();
-        let steps = mean(&busy, frame.width);
+        let steps = resample(&busy, frame.width, mean);
         drawn = drawn.max(steps.len());
         let text: String = steps.iter().map(|busy| shade(*busy, look.charset)).collect();
         frame.line(&lane.name, &text, &lane.note, look.chart(), out);
@@ -179,32 +179,23 @@ fn shade(busy: f64, charset: Charset) -> char {
     shades[depth.clamp(1, shades.len()) - 1]
 }
 
-/// `values` brought to at most `width` steps: several are folded into one, or one is repeated.
-fn resample(values: &[f64], width: usize, fold: impl Fn(f64, f64) -> f64) -> Vec<f64> {
-    if values.len() <= width {
-        let times = width / values.len().max(1);
-        return values.iter().flat_map(|value| std::iter::repeat_n(*value, times)).collect();
-    }
-    (0..width)
-        .filter_map(|step| {
-            let range = step * values.len() / width..(step + 1) * values.len() / width;
-            values.get(range).and_then(|part| part.iter().copied().reduce(&fold))
-        })
-        .collect()
+/// `values` brought to `width` steps: several are folded into one, or one is repeated. Nothing stays nothing.
+fn resample(values: &[f64], width: usize, fold: impl Fn(&[f64]) -> f64) -> Vec<f64> {
+    let width = if values.is_empty() { 0 } else { width };
+    let step = |step: usize| {
+        let start = step * values.len() / width;
+        let end = ((step + 1) * values.len() / width).max(start + 1);
+        values.get(start..end).map_or(0.0, &fold)
+    };
+    (0..width).map(step).collect()
 }
 
-/// As [`resample`], folding by the mean.
-fn mean(values: &[f64], width: usize) -> Vec<f64> {
-    if values.len() <= width {
-        return resample(values, width, f64::max);
-    }
-    (0..width)
-        .map(|step| {
-            let range = step * values.len() / width..(step + 1) * values.len() / width;
-            let part = values.get(range).unwrap_or(&[]);
-            part.iter().sum::<f64>() / part.len().max(1) as f64
-        })
-        .collect()
+fn highest(values: &[f64]) -> f64 {
+    values.iter().copied().fold(0.0, f64::max)
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
 #[cfg(test)]
@@ -276,10 +267,10 @@ mod tests {
         assert_eq!(
             out,
             format!(
-                "  T1  {}{}{}{}{}\n  2 more\n      0 s{:24}1 s\n",
-                " ".repeat(6),
+                "  T1  {}{}{}{}{}\n  2 more\n      0 s{:26}1 s\n",
+                " ".repeat(7),
                 "░".repeat(6),
-                "▒".repeat(6),
+                "▒".repeat(7),
                 "▓".repeat(6),
                 "█".repeat(6),
                 ""

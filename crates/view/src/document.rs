@@ -9,6 +9,8 @@ use quipu_model::doc::{Block, Cell, Document};
 /// What every line of a block begins with.
 pub(crate) const INDENT: &str = "  ";
 
+const NO_BREAK_SPACE: char = '\u{a0}';
+
 /// Facts that are mere numbers stand side by side once there are this many of them.
 const PACK_FROM: usize = 6;
 
@@ -64,10 +66,10 @@ fn paint_block(block: &Block, look: &Look, out: &mut String) {
     }
 }
 
-/// A sentence, broken between words.
+/// A sentence, broken between words; no-break spaces keep words together.
 fn wrap(text: &str, look: &Look, out: &mut String) {
     let mut used = 0;
-    for word in harmless(text).split_whitespace() {
+    for word in harmless(text).split(' ').filter(|word| !word.is_empty()) {
         let width = columns(word);
         if used == 0 {
             out.push_str(INDENT);
@@ -80,7 +82,7 @@ fn wrap(text: &str, look: &Look, out: &mut String) {
             out.push(' ');
             used += 1 + width;
         }
-        out.push_str(word);
+        out.push_str(&word.replace(NO_BREAK_SPACE, " "));
     }
     out.push('\n');
 }
@@ -167,6 +169,15 @@ mod tests {
             &Document::new("").with(Block::Note("aaaa ".repeat(12))),
             &Look::page(40),
             "  aaaa aaaa aaaa aaaa aaaa aaaa aaaa\n  aaaa aaaa aaaa aaaa aaaa\n",
+        );
+    }
+
+    #[test]
+    fn no_break_spaces_keep_words_together() {
+        check(
+            &Document::new("").with(Block::Note(format!("{}bb\u{a0}cc", "aaaa ".repeat(7)))),
+            &Look::page(40),
+            "  aaaa aaaa aaaa aaaa aaaa aaaa aaaa\n  bb cc\n",
         );
     }
 

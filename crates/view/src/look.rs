@@ -3,7 +3,7 @@
 use anstyle::{AnsiColor, Style};
 
 /// The width used where nobody says otherwise, in columns.
-pub const DEFAULT_WIDTH: usize = 100;
+const DEFAULT_WIDTH: usize = 100;
 
 /// Less than this is treated as this: nothing useful fits.
 const MIN_WIDTH: usize = 40;

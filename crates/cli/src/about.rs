@@ -1,0 +1,162 @@
+//! What a trace says of itself, for people and for machines.
+
+use quipu::model::doc::{Block, Cell, Document};
+use quipu::model::pass::Detail;
+use quipu::model::{ShardKind, Trace};
+use serde_json::{Value, json};
+
+/// The header of a trace for people: what it is, how large, what it carries and what it lacks.
+/// In full with the format's own facts.
+pub(crate) fn document(name: &str, trace: &dyn Trace, detail: Detail) -> Document {
+    let meta = trace.meta();
+    let mut facts: Vec<(String, Vec<Cell>)> = Vec::new();
+    let mut fact = |label: &str, cells: Vec<Cell>| facts.push((label.to_owned(), cells));
+    let version = meta.version.as_ref().map(|version| format!(" version {version}")).unwrap_or_default();
+    fact("format", vec![Cell::Text(format!("{}{version}: {}", meta.format, meta.title))]);
+    fact("architecture", vec![Cell::Text(meta.arch.map_or("not said".to_owned(), |arch| arch.to_string()))]);
+    fact("parts", vec![Cell::Text(parts(trace))]);
+    fact("size", vec![Cell::Text(size(trace))]);
+    if let Some(geometry) = geometry(trace) {
+        fact("memory", vec![Cell::Text(geometry)]);
+    }
+    for known in meta.facts.iter().filter(|_| detail == Detail::Full) {
+        let text = plain(&known.value);
+        if !text.is_empty() {
+            fact(known.label, vec![Cell::Text(text)]);
+        }
+    }
+    let carried: Vec<String> =
+        meta.carries.iter().filter(|item| item.has).map(|item| noted("✓", item)).collect();
+    let lacking: Vec<String> =
+        meta.carries.iter().filter(|item| !item.has).map(|item| noted("✗", item)).collect();
+    let mut document = Document::new(name).with(Block::Facts(facts));
+    for line in [carried, lacking] {
+        if !line.is_empty() {
+            document.blocks.push(Block::Note(line.join("  ")));
+        }
+    }
+    document
+}
+
+fn noted(sign: &str, item: &quipu::model::trace::Carries) -> String {
+    // The sign and the words stay together when the line is broken.
+    let words = item.what.replace(' ', "\u{a0}");
+    if item.note.is_empty() {
+        format!("{sign}\u{a0}{words}")
+    } else {
+        format!("{sign}\u{a0}{words}\u{a0}({})", item.note.replace(' ', "\u{a0}"))
+    }
+}
+
+/// How the trace splits: threads, cores or streams, in how many files.
+fn parts(trace: &dyn Trace) -> String {
+    let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+    let of_kind = |kind| trace.shards().iter().filter(|shard| shard.kind == kind).count();
+    let kinds = [
+        (ShardKind::Thread, "thread"),
+        (ShardKind::Core, "core"),
+        (ShardKind::Mixed, "stream of mixed thread"),
+    ];
+    let mut parts: Vec<String> = kinds
+        .into_iter()
+        .map(|(kind, what)| (of_kind(kind), what))
+        .filter(|(n, _)| *n > 0)
+        .map(|(n, what)| if what.contains("mixed") { format!("{n} {what}s") } else { count(n, what) })
+        .collect();
+    parts.push(format!("in {}", count(usize::try_from(trace.meta().n_files).unwrap_or(usize::MAX), "file")));
+    parts.join(" ")
+}
+
+fn size(trace: &dyn Trace) -> String {
+    let meta = trace.meta();
+    let bytes = |bytes: Option<u64>| bytes.map(quipu_view::bytes_text);
+    match (bytes(meta.packed_bytes), bytes(meta.inflated_bytes)) {
+        (Some(packed), Some(inflated)) => format!("{packed} on disk, {inflated} inflated"),
+        (Some(packed), None) => format!("{packed} on disk"),
+        (None, Some(inflated)) => format!("{inflated} inflated"),
+        (None, None) => "unknown".to_owned(),
+    }
+}
+
+fn geometry(trace: &dyn Trace) -> Option<String> {
+    let meta = trace.meta();
+    let line = meta.line_bytes.map(|bytes| format!("lines of {}", quipu_view::bytes_text(bytes)));
+    let page = meta.page_bytes.map(|bytes| format!("pages of {}", quipu_view::bytes_text(bytes)));
+    let known: Vec<String> = [line, page].into_iter().flatten().collect();
+    (!known.is_empty()).then(|| known.join(", "))
+}
+
+/// A fact's value in a few words.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Number(number) => number.as_u64().map_or(number.to_string(), quipu_view::count_text),
+        Value::Bool(truth) => if *truth { "yes" } else { "no" }.to_owned(),
+        Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join(", "),
+        Value::Object(_) => value.to_string(),
+    }
+}
+
+/// The header of a trace for machines. Keys: `trace`, `format`, `title`, `version`, `arch`, `clock` (`per_second`,
+/// `unix_epoch`), `line_bytes`, `page_bytes`, `files`, `packed_bytes`, `inflated_bytes`, `carries` (a list of `what`,
+/// `has`, `note`), `columns`, `tables`, `facts` (the format's own), `functions` (`id`, `names`, `args`, `noret`), `shards`
+/// (`name`, `kind`, `thread`, `process`, `pieces`, `packed_bytes`). What is not known is `null`.
+pub(crate) fn json(name: &str, trace: &dyn Trace) -> Value {
+    let meta = trace.meta();
+    let facts: serde_json::Map<String, Value> =
+        meta.facts.iter().map(|fact| (fact.key.to_owned(), fact.value.clone())).collect();
+    let functions: Vec<Value> = meta
+        .functions
+        .iter()
+        .map(|function| {
+            json!({ "id": function.id, "names": function.names, "args": function.n_args, "noret": function.noret })
+        })
+        .collect();
+    let carries: Vec<Value> = meta
+        .carries
+        .iter()
+        .map(|item| json!({ "what": item.what, "has": item.has, "note": item.note }))
+        .collect();
+    let shards: Vec<Value> = trace
+        .shards()
+        .iter()
+        .map(|shard| {
+            json!({
+                "name": shard.name,
+                "kind": kind(shard.kind),
+                "thread": shard.thread,
+                "process": shard.process,
+                "pieces": shard.pieces,
+                "packed_bytes": shard.packed_bytes,
+            })
+        })
+        .collect();
+    json!({
+        "trace": name,
+        "format": meta.format,
+        "title": meta.title,
+        "version": meta.version,
+        "arch": meta.arch.map(|arch| arch.name()),
+        "clock": meta.clock.map(|clock| json!({ "per_second": clock.per_second, "unix_epoch": clock.unix_epoch })),
+        "line_bytes": meta.line_bytes,
+        "page_bytes": meta.page_bytes,
+        "files": meta.n_files,
+        "packed_bytes": meta.packed_bytes,
+        "inflated_bytes": meta.inflated_bytes,
+        "carries": carries,
+        "columns": trace.columns().names().collect::<Vec<_>>(),
+        "tables": trace.tables().iter().map(|table| table.name).collect::<Vec<_>>(),
+        "facts": facts,
+        "functions": functions,
+        "shards": shards,
+    })
+}
+
+fn kind(kind: ShardKind) -> &'static str {
+    match kind {
+        ShardKind::Thread => "thread",
+        ShardKind::Core => "core",
+        ShardKind::Mixed => "mixed",
+    }
+}

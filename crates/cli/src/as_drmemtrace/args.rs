@@ -1,0 +1,369 @@
+//! The launcher's command line: single-dash options, each value in an argument of its own.
+//!
+//! As the launcher does, `--option` is taken for `-option`, `-no_option` and `-nooption` switch off, and a later option
+//! replaces an earlier one. Unlike it, what is not known or not a number is always an error.
+
+use super::Tool;
+use quipu::isa::Syntax;
+use quipu::model::{Error, Result};
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+/// The launcher never uses more threads than this on its own account.
+const MAX_OWN_JOBS: usize = 16;
+
+/// What is asked of the launcher.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Request {
+    pub(super) path: PathBuf,
+    pub(super) tools: Vec<Tool>,
+    /// All if empty.
+    pub(super) threads: Vec<u64>,
+    /// All if empty.
+    pub(super) shards: Vec<u32>,
+    pub(super) skip_instrs: u64,
+    pub(super) skip_records: u64,
+    pub(super) skip_to_timestamp: u64,
+    /// How many instructions to read; all if `None`.
+    pub(super) instrs: Option<u64>,
+    /// How many records to read; all if `None`.
+    pub(super) records: Option<u64>,
+    /// As the launcher counts: -1 for as many as there are cores, 0 for none besides the main one.
+    jobs: i64,
+    pub(super) line_size: u64,
+    pub(super) report_top: u64,
+    pub(super) syntax: Option<Syntax>,
+}
+
+/// How the value of an option is written, and where it goes.
+#[derive(Clone, Copy)]
+enum Setter {
+    Text(fn(&mut Draft, &str) -> Result<()>),
+    /// A plain number.
+    Number(fn(&mut Draft, u64)),
+    /// A number that may end in `K`, `M` or `G`, for powers of two.
+    Size(fn(&mut Draft, u64)),
+    /// A switch that may only be off, because what it switches on is not available.
+    Off,
+}
+
+/// The options that we have, with all their names.
+const OPTIONS: &[(&[&str], Setter)] = &[
+    (&["indir"], Setter::Text(|draft, value| draft.set_path(value))),
+    (&["infile"], Setter::Text(|draft, value| draft.set_path(value))),
+    (&["tool", "simulator_type"], Setter::Text(|draft, value| draft.set_tools(value))),
+    (
+        &["only_thread"],
+        Setter::Number(|draft, tid| draft.choose_threads(if tid == 0 { vec![] } else { vec![tid] })),
+    ),
+    (
+        &["only_threads"],
+        Setter::Text(|draft, value| list(value).map(|threads| draft.choose_threads(threads))),
+    ),
+    (&["only_shards"], Setter::Text(|draft, value| draft.choose_shards(value))),
+    (&["skip_instrs"], Setter::Size(|draft, n| draft.request.skip_instrs = n)),
+    (&["skip_records"], Setter::Size(|draft, n| draft.request.skip_records = n)),
+    (&["skip_to_timestamp"], Setter::Number(|draft, clock| draft.request.skip_to_timestamp = clock)),
+    (&["exit_after_instrs"], Setter::Size(|draft, n| draft.request.instrs = (n > 0).then_some(n))),
+    (&["exit_after_records"], Setter::Size(|draft, n| draft.request.records = (n > 0).then_some(n))),
+    (&["jobs"], Setter::Text(|draft, value| draft.set_jobs(value))),
+    (&["line_size"], Setter::Number(|draft, bytes| draft.request.line_size = bytes)),
+    (&["report_top"], Setter::Number(|draft, n| draft.request.report_top = n)),
+    (&["view_syntax"], Setter::Text(|draft, value| draft.set_syntax(value))),
+    // What these say has no influence on the results of our tools.
+    (&["cores"], Setter::Number(|_, _| ())),
+    (&["verbose"], Setter::Number(|_, _| ())),
+    (&["module_file"], Setter::Text(|_, _| Ok(()))),
+    (&["alt_module_dir"], Setter::Text(|_, _| Ok(()))),
+    (&["funclist_file"], Setter::Text(|_, _| Ok(()))),
+    // Off is how we are.
+    (&["core_sharded"], Setter::Off),
+    (&["core_serial"], Setter::Off),
+    (&["test_mode"], Setter::Off),
+];
+
+/// A request in the making.
+struct Draft {
+    request: Request,
+    n_paths: u32,
+    n_choices: u32,
+}
+
+impl Request {
+    /// Reads the launcher's arguments, without the program's name.
+    pub(super) fn parse(args: &[String]) -> Result<Request> {
+        let mut draft = Draft { request: Request::new(), n_paths: 0, n_choices: 0 };
+        let mut rest = args.iter();
+        while let Some(arg) = rest.next() {
+            let name =
+                arg.strip_prefix("--").or_else(|| arg.strip_prefix('-')).filter(|name| !name.is_empty());
+            let name =
+                name.ok_or_else(|| Error::usage(format!("expected an option of drmemtrace, found `{arg}`")))?;
+            let setter = find(name).ok_or_else(|| unknown_option(arg))?;
+            let mut value = || {
+                rest.next().ok_or_else(|| Error::usage(format!("option `{arg}` of drmemtrace wants a value")))
+            };
+            match setter {
+                Setter::Text(set) => set(&mut draft, value()?).map_err(|error| in_option(arg, &error))?,
+                Setter::Number(set) => set(&mut draft, number(arg, value()?)?),
+                Setter::Size(set) => set(&mut draft, size(arg, value()?)?),
+                Setter::Off => {}
+            }
+        }
+        draft.finish()
+    }
+
+    fn new() -> Request {
+        Request {
+            path: PathBuf::new(),
+            tools: Vec::new(),
+            threads: Vec::new(),
+            shards: Vec::new(),
+            skip_instrs: 0,
+            skip_records: 0,
+            skip_to_timestamp: 0,
+            instrs: None,
+            records: None,
+            jobs: -1,
+            line_size: 64,
+            report_top: 10,
+            syntax: None,
+        }
+    }
+
+    /// True if threads are read interleaved even by tools that could read them side by side.
+    pub(super) fn is_serial(&self) -> bool {
+        self.jobs == 0
+    }
+
+    /// How many threads the launcher would use; `None` for as many as there are.
+    pub(super) fn threads_to_use(&self) -> Option<NonZeroUsize> {
+        match usize::try_from(self.jobs) {
+            Ok(jobs) => NonZeroUsize::new(jobs.max(1)),
+            Err(_) => {
+                let cores = std::thread::available_parallelism().map_or(1, usize::from);
+                NonZeroUsize::new(cores.min(MAX_OWN_JOBS))
+            }
+        }
+    }
+}
+
+impl Draft {
+    fn set_path(&mut self, value: &str) -> Result<()> {
+        self.n_paths += 1;
+        self.request.path = PathBuf::from(value);
+        Ok(())
+    }
+
+    fn set_tools(&mut self, value: &str) -> Result<()> {
+        self.request.tools =
+            value.split(':').filter(|name| !name.is_empty()).map(tool).collect::<Result<_>>()?;
+        Ok(())
+    }
+
+    fn choose_threads(&mut self, threads: Vec<u64>) {
+        self.n_choices += 1;
+        self.request.threads = threads;
+    }
+
+    fn choose_shards(&mut self, value: &str) -> Result<()> {
+        self.n_choices += 1;
+        let shards = list(value)?.into_iter().map(|shard| u32::try_from(shard).unwrap_or(u32::MAX));
+        self.request.shards = shards.collect();
+        Ok(())
+    }
+
+    fn set_jobs(&mut self, value: &str) -> Result<()> {
+        self.request.jobs =
+            value.parse().map_err(|_| Error::usage(format!("expected a number, found `{value}`")))?;
+        Ok(())
+    }
+
+    fn set_syntax(&mut self, value: &str) -> Result<()> {
+        // The launcher's default names one syntax for each architecture.
+        self.request.syntax = match value {
+            "att" => Some(Syntax::Att),
+            "intel" => Some(Syntax::Intel),
+            "att/arm/dr/riscv" | "arm" => None,
+            _ => return Err(Error::unsupported(format!("syntax `{value}` is not available"))),
+        };
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Request> {
+        let Draft { request, n_paths, n_choices } = self;
+        if n_paths == 0 {
+            return Err(
+                Error::usage("-indir or -infile is required").hint("running programs is not available")
+            );
+        }
+        if n_paths > 1 {
+            return Err(Error::usage("only one of -indir and -infile can be set"));
+        }
+        if n_choices > 1 {
+            return Err(Error::usage("only one of -only_thread, -only_threads and -only_shards can be set"));
+        }
+        let skips = [request.skip_instrs, request.skip_records, request.skip_to_timestamp];
+        if skips.iter().filter(|skip| **skip > 0).count() > 1 {
+            return Err(Error::usage(
+                "only one of -skip_instrs, -skip_records and -skip_to_timestamp can be used at a time",
+            ));
+        }
+        if request.tools.is_empty() {
+            // The launcher's default.
+            return Err(unknown_tool("cache_simulator"));
+        }
+        Ok(request)
+    }
+}
+
+fn find(name: &str) -> Option<Setter> {
+    let has = |name: &str| OPTIONS.iter().find(|(names, _)| names.contains(&name)).map(|(_, setter)| *setter);
+    match has(name) {
+        // On is not available.
+        Some(Setter::Off) => None,
+        Some(setter) => Some(setter),
+        None => {
+            let off = name.strip_prefix("no_").or_else(|| name.strip_prefix("no"))?;
+            has(off).filter(|setter| matches!(setter, Setter::Off))
+        }
+    }
+}
+
+fn unknown_option(arg: &str) -> Error {
+    let known: Vec<String> = OPTIONS
+        .iter()
+        .map(|(names, setter)| {
+            if matches!(setter, Setter::Off) { format!("-no_{}", names[0]) } else { format!("-{}", names[0]) }
+        })
+        .collect();
+    Error::unsupported(format!("option `{arg}` of drmemtrace is not available"))
+        .hint(format!("available are {}", known.join(", ")))
+}
+
+fn tool(name: &str) -> Result<Tool> {
+    Tool::ALL
+        .iter()
+        .find(|(_, known)| *known == name)
+        .map(|(tool, _)| *tool)
+        .ok_or_else(|| unknown_tool(name))
+}
+
+fn unknown_tool(name: &str) -> Error {
+    let known: Vec<&str> = Tool::ALL.iter().map(|(_, name)| *name).collect();
+    Error::unsupported(format!("tool `{name}` of drmemtrace is not available"))
+        .hint(format!("available with -tool are {}", known.join(", ")))
+}
+
+/// Says which option an error is about, unless it already names a thing of its own.
+fn in_option(arg: &str, error: &Error) -> Error {
+    let wrapped = Error::new(error.kind(), format!("option `{arg}`: {}", error.message()));
+    match error.advice() {
+        Some(advice) => wrapped.hint(advice),
+        None => wrapped,
+    }
+}
+
+fn number(arg: &str, value: &str) -> Result<u64> {
+    value.parse().map_err(|_| Error::usage(format!("option `{arg}` wants a number, found `{value}`")))
+}
+
+fn size(arg: &str, value: &str) -> Result<u64> {
+    let (digits, factor) = match value.char_indices().next_back() {
+        Some((at, 'K' | 'k')) => (&value[..at], 1 << 10),
+        Some((at, 'M' | 'm')) => (&value[..at], 1 << 20),
+        Some((at, 'G' | 'g')) => (&value[..at], 1 << 30),
+        _ => (value, 1),
+    };
+    number(arg, digits)?
+        .checked_mul(factor)
+        .ok_or_else(|| Error::usage(format!("option `{arg}` wants a number of 64 bits, found `{value}`")))
+}
+
+fn list(value: &str) -> Result<Vec<u64>> {
+    value
+        .split(',')
+        .map(|item| {
+            item.parse().map_err(|_| Error::usage(format!("expected numbers with commas, found `{value}`")))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Request> {
+        Request::parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    fn check(line: &str, expected: Request) {
+        assert_eq!(parse(line).unwrap(), expected, "{line}");
+    }
+
+    fn refused(line: &str, message: &str) {
+        assert_eq!(parse(line).unwrap_err().message(), message, "{line}");
+    }
+
+    fn viewing(path: &str) -> Request {
+        Request { path: path.into(), tools: vec![Tool::View], ..Request::new() }
+    }
+
+    #[test]
+    fn options_have_one_dash_or_two_and_values_of_their_own() {
+        check("-indir d -tool view", viewing("d"));
+        check("--indir d --tool view -no_core_sharded --nocore_serial", viewing("d"));
+        check("-simulator_type view -infile f -verbose 2 -cores 8", viewing("f"));
+    }
+
+    #[test]
+    fn tools_are_joined_by_colons() {
+        let request = Request { tools: vec![Tool::OpcodeMix, Tool::Histogram], ..viewing("d") };
+        check("-indir d -tool opcode_mix:histogram", request);
+    }
+
+    #[test]
+    fn counts_may_have_suffixes_for_powers_of_two() {
+        let request = Request { skip_instrs: 2048, records: Some(3 << 20), ..viewing("d") };
+        check("-indir d -tool view -skip_instrs 2K -exit_after_records 3m", request);
+    }
+
+    #[test]
+    fn threads_and_shards_are_lists() {
+        check("-indir d -tool view -only_threads 7,9", Request { threads: vec![7, 9], ..viewing("d") });
+        check("-indir d -tool view -only_shards 1,0", Request { shards: vec![1, 0], ..viewing("d") });
+        refused(
+            "-indir d -tool view -only_thread 7 -only_shards 1",
+            "only one of -only_thread, -only_threads and -only_shards can be set",
+        );
+    }
+
+    #[test]
+    fn jobs_below_zero_mean_all_cores_and_zero_means_serial() {
+        let jobs = |n: i64| Request { jobs: n, ..viewing("d") };
+        check("-indir d -tool view -jobs 0", jobs(0));
+        assert!(jobs(0).is_serial() && !jobs(1).is_serial());
+        assert_eq!(jobs(3).threads_to_use(), NonZeroUsize::new(3));
+        assert!(jobs(-1).threads_to_use().is_some());
+    }
+
+    #[test]
+    fn what_is_not_available_is_named() {
+        refused("-indir d -tool view -core_sharded", "option `-core_sharded` of drmemtrace is not available");
+        refused("-indir d -tool view -indir=d", "option `-indir=d` of drmemtrace is not available");
+        refused("-indir d -tool view:TLB", "option `-tool`: tool `TLB` of drmemtrace is not available");
+        refused("-indir d", "tool `cache_simulator` of drmemtrace is not available");
+        refused("-tool view", "-indir or -infile is required");
+        refused("-indir d -tool view app", "expected an option of drmemtrace, found `app`");
+        refused("-indir d -tool", "option `-tool` of drmemtrace wants a value");
+        refused("-indir d -tool view -line_size x", "option `-line_size` wants a number, found `x`");
+    }
+
+    #[test]
+    fn only_one_skip_is_taken() {
+        refused(
+            "-indir d -tool view -skip_instrs 1 -skip_records 1",
+            "only one of -skip_instrs, -skip_records and -skip_to_timestamp can be used at a time",
+        );
+    }
+}

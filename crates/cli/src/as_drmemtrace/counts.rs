@@ -1,0 +1,101 @@
+//! The text of `basic_counts`.
+
+use quipu::drmemtrace::tools::counts::{Counts, CountsReport, PartReport};
+use std::io::Write as _;
+
+/// Which block of counts is printed, and the word before each name.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Block {
+    Total,
+    Shard,
+    Window,
+}
+
+impl Block {
+    fn word(self) -> &'static str {
+        match self {
+            Block::Total => " total",
+            Block::Shard => "",
+            Block::Window => " window",
+        }
+    }
+}
+
+pub(super) fn write(report: &CountsReport, out: &mut Vec<u8>) {
+    line(out, format_args!("Basic counts tool results:"));
+    line(out, format_args!("Total counts:"));
+    block(report, &report.total, Block::Total, true, out);
+    windows(report, out);
+    for shard in report.by_instructions() {
+        match (shard.thread, shard.core) {
+            (_, Some(core)) => line(out, format_args!("Core {core} counts:")),
+            (thread, None) => line(out, format_args!("Thread {} counts:", thread.unwrap_or(0))),
+        }
+        // QUIRK: with windows, a shard's own block is that of its first one (docs/formats/drmemtrace.md).
+        let counts = shard.windows.first().map_or(&shard.counts, |window| &window.counts);
+        block(report, counts, Block::Shard, shard.core.is_some() || counts.threads > 1, out);
+    }
+}
+
+/// QUIRK: each window has a block for each shard, and nothing says which is whose.
+fn windows(report: &CountsReport, out: &mut Vec<u8>) {
+    let n_windows = report.shards.iter().map(|shard| shard.windows.len()).max().unwrap_or(0);
+    if n_windows == 0 {
+        return;
+    }
+    line(out, format_args!("Total windows: {n_windows}"));
+    for i in 0..n_windows {
+        line(out, format_args!("Window #{i}:"));
+        for window in report.shards.iter().filter_map(|shard: &PartReport| shard.windows.get(i)) {
+            block(report, &window.counts, Block::Window, false, out);
+        }
+    }
+}
+
+fn block(report: &CountsReport, counts: &Counts, kind: Block, has_threads: bool, out: &mut Vec<u8>) {
+    let word = kind.word();
+    let mut count = |n: u64, name: &str| line(out, format_args!("{n:12}{word} {name}"));
+    count(counts.instructions, "(fetched) instructions");
+    count(counts.unique_instructions, "unique (fetched) instructions");
+    if report.has_kernel {
+        count(counts.userspace_instructions, "userspace instructions");
+        count(counts.kernel_instructions, "kernel instructions");
+    }
+    count(counts.no_fetch_instructions, "non-fetched instructions");
+    if report.has_kernel {
+        let userspace = counts.no_fetch_instructions.saturating_sub(counts.kernel_no_fetch_instructions);
+        count(userspace, "non-fetched userspace instructions");
+        count(counts.kernel_no_fetch_instructions, "non-fetched kernel instructions");
+    }
+    count(counts.prefetches, "prefetches");
+    count(counts.loads, "data loads");
+    count(counts.stores, "data stores");
+    count(counts.instr_flushes, "icache flushes");
+    count(counts.data_flushes, "dcache flushes");
+    if has_threads {
+        count(counts.threads, "threads");
+    }
+    count(counts.timestamp_cpu_markers, "timestamp + cpuid markers");
+    count(counts.idle_markers, "idle markers");
+    count(counts.wait_markers, "wait markers");
+    count(counts.kernel_transfer_markers, "kernel transfer markers");
+    if report.is_whole_system {
+        count(counts.hardware_transfer_markers, "hardware transfer markers");
+    }
+    count(counts.function_id_markers, "function id markers");
+    count(counts.function_return_address_markers, "function return address markers");
+    count(counts.function_argument_markers, "function argument markers");
+    count(counts.function_return_value_markers, "function return value markers");
+    count(counts.physical_address_pairs, "physical address + virtual address marker pairs");
+    count(counts.physical_address_unavailable_markers, "physical address unavailable markers");
+    count(counts.system_call_markers, "system call number markers");
+    count(counts.blocking_system_call_markers, "blocking system call markers");
+    count(counts.skipped_memref_markers, "skipped memref markers");
+    count(counts.other_markers, "other markers");
+    count(counts.encodings, "encodings");
+}
+
+/// Writing to memory cannot fail.
+pub(super) fn line(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
+    let _ = writeln!(out, "{text}");
+}

@@ -1,0 +1,210 @@
+//! DynamoRIO's drmemtrace launcher, played by our own tools.
+//!
+//! `args` knows the launcher's command line, one file each knows the text of a tool's result, and this file translates the
+//! one into a run and the other into lines on standard error, which is where the launcher prints everything.
+//! SPEC: docs/formats/drmemtrace.md, section *Analysis tools*.
+
+mod args;
+mod counts;
+mod histogram;
+mod mix;
+
+use crate::Common;
+use crate::screen::{Outcome, Result, Screen};
+use crate::session::{self, Verdict};
+use crate::stream::{self, Style};
+use crate::verbs::view;
+use args::Request;
+use quipu::engine::{self, Merge, MergeOrder, plan};
+use quipu::model::trace::PrintOptions;
+use quipu::model::{Args, Error, ErrorKind, OpenOptions, Paint, Report, Scan, ShardId, Trace, Window};
+use quipu::passes::PerThread;
+use quipu::passes::categories::CategorySets;
+use quipu::passes::histogram::LineHistogram;
+use quipu::passes::opcodes::OpcodeMix;
+use quipu_view::{Chosen, RowFilter};
+use std::io::Write;
+
+/// What stands between the results of two tools.
+const SEPARATOR: &str = "\n===========================================================================\n";
+
+/// A tool of the launcher that we can play.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tool {
+    View,
+    BasicCounts,
+    OpcodeMix,
+    Histogram,
+}
+
+impl Tool {
+    /// Every tool with its name.
+    const ALL: [(Tool, &'static str); 4] = [
+        (Tool::View, "view"),
+        (Tool::BasicCounts, "basic_counts"),
+        (Tool::OpcodeMix, "opcode_mix"),
+        (Tool::Histogram, "histogram"),
+    ];
+
+    /// Our own tools whose results it prints.
+    fn ours(self) -> &'static [&'static str] {
+        match self {
+            Tool::View => &[],
+            Tool::BasicCounts => &["counts"],
+            Tool::OpcodeMix => &["opcodes", "categories"],
+            Tool::Histogram => &["histogram"],
+        }
+    }
+}
+
+/// Does what the launcher does with these arguments.
+pub(crate) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<Outcome> {
+    let request = Request::parse(args)?;
+    let options = OpenOptions {
+        threads: request.threads.clone(),
+        shards: request.shards.clone(),
+        settings: Vec::new(),
+    };
+    let trace = quipu::open_path(&request.path, &options)?;
+    let extent = extent(&request, &*trace)?;
+    let mut text = Vec::new();
+    let mut verdict = Verdict::default();
+    let mut view_end = Vec::new();
+    if request.tools.contains(&Tool::View) {
+        verdict = view(&*trace, &extent, &request, screen, &mut view_end)?;
+    }
+    // Tools that print at the end only share one read; records are printed before.
+    let names: Vec<&'static str> = request.tools.iter().flat_map(|tool| tool.ours()).copied().collect();
+    let mut results = Results::default();
+    if !names.is_empty() {
+        let common = Common { threads: request.threads_to_use().or(common.threads), ..common.clone() };
+        let outcome = analyse(&*trace, &names, &extent, &request, &common, screen)?;
+        results = Results { names, reports: outcome.reports };
+        verdict = Verdict::new(&*trace, outcome.findings, outcome.error, outcome.cancelled);
+    }
+    for (i, tool) in request.tools.iter().enumerate() {
+        if i > 0 {
+            text.extend_from_slice(SEPARATOR.as_bytes());
+        }
+        match tool {
+            Tool::View => text.extend_from_slice(&view_end),
+            Tool::BasicCounts => counts::write(results.get("counts")?, &mut text),
+            Tool::OpcodeMix => {
+                let opcodes: &PerThread<OpcodeMix> = results.get("opcodes")?;
+                let categories: &PerThread<CategorySets> = results.get("categories")?;
+                mix::write(&opcodes.total, &categories.total, &mut text);
+            }
+            Tool::Histogram => {
+                let lines: &PerThread<LineHistogram> = results.get("histogram")?;
+                histogram::write(&lines.total, request.report_top, &mut text);
+            }
+        }
+    }
+    std::io::stderr().lock().write_all(&text)?;
+    Ok(verdict.tell(screen))
+}
+
+/// The part of the trace to read.
+struct Extent {
+    window: Window,
+    /// How many records to read of it at most.
+    limit: Option<u64>,
+}
+
+/// The part that the skips and limits mean.
+///
+/// # Errors
+/// `Unsupported` where the launcher applies them to each of several threads, which is not what they say it does and
+/// which we do not imitate.
+fn extent(request: &Request, trace: &dyn Trace) -> quipu::model::Result<Extent> {
+    let until = |start: u64, n: Option<u64>| n.map_or(u64::MAX, |n| start.saturating_add(n));
+    let in_stream = request.tools.contains(&Tool::View) || request.is_serial();
+    let (window, limit, is_per_thread) = if request.skip_instrs > 0 || request.instrs.is_some() {
+        let end = until(request.skip_instrs, request.instrs);
+        (Window::Instrs(request.skip_instrs..end), request.records, true)
+    } else if request.skip_to_timestamp > 0 {
+        (
+            Window::Clock(request.skip_to_timestamp..u64::MAX),
+            request.records,
+            request.records.is_some() && !in_stream,
+        )
+    } else if request.skip_records > 0 || request.records.is_some() {
+        let end = until(request.skip_records, request.records);
+        (Window::Records(request.skip_records..end), None, !in_stream)
+    } else {
+        (Window::All, None, false)
+    };
+    if is_per_thread && trace.shards().len() > 1 {
+        return Err(Error::unsupported("drmemtrace applies these skips and limits to each of several threads")
+            .hint("choose one thread with -only_thread, or use `quipu view` or `quipu analyze`, which count through"));
+    }
+    if limit.is_some() && request.tools != [Tool::View] {
+        return Err(Error::unsupported(
+            "`-exit_after_records` after this skip works with the tool view only",
+        ));
+    }
+    Ok(Extent { window, limit })
+}
+
+/// Prints records on standard error; what the tool prints at the end goes to `end`.
+fn view(
+    trace: &dyn Trace,
+    extent: &Extent,
+    request: &Request,
+    screen: &Screen,
+    end: &mut Vec<u8>,
+) -> Result<Verdict> {
+    let table = view::derived_table(trace)?;
+    let chosen = Chosen::new(&RowFilter::default(), trace.tables()[table], &[])?;
+    let mut printer = trace.printer(&PrintOptions { syntax: request.syntax })?;
+    let scan =
+        Scan { tables: vec![table], window: extent.window.clone(), ahead: true, ..Scan::new(ShardId(0)) };
+    let style = Style { paint: Paint::PLAIN, strict: false, quiet: true, limit: extent.limit };
+    let shown = session::watched(screen, |watch| {
+        let merge = Merge::new(trace, &scan, MergeOrder::natural(trace), watch)?;
+        stream::print(merge, &mut *printer, &chosen, &style, watch, std::io::stderr())
+    })?;
+    printer.end(end);
+    Ok(Verdict::new(trace, shown.found, shown.error, shown.cancelled))
+}
+
+/// Runs our tools with the launcher's options.
+fn analyse(
+    trace: &dyn Trace,
+    names: &[&str],
+    extent: &Extent,
+    request: &Request,
+    common: &Common,
+    screen: &Screen,
+) -> Result<engine::Outcome> {
+    let mut planned = Vec::new();
+    for name in names {
+        let tool = quipu::tool(name, trace.meta().format)?;
+        let mut args = Args::default();
+        for (key, value) in [("line-size", request.line_size), ("top", request.report_top)] {
+            if tool.info().options.iter().any(|option| option.name == key) {
+                args.set(key, value.to_string());
+            }
+        }
+        planned.push(plan(tool, &args, trace)?);
+    }
+    let extent = session::Extent { window: extent.window.clone(), strict: false };
+    session::analyse(trace, planned, &extent, common, screen)
+}
+
+/// The results of our tools, by name.
+#[derive(Default)]
+struct Results {
+    names: Vec<&'static str>,
+    reports: Vec<Box<dyn Report>>,
+}
+
+impl Results {
+    /// The result of the tool called `name`, which is of type `R`.
+    fn get<R: 'static>(&self, name: &str) -> quipu::model::Result<&R> {
+        let position = self.names.iter().position(|known| *known == name);
+        position
+            .and_then(|position| self.reports.get(position)?.as_any().downcast_ref())
+            .ok_or_else(|| Error::new(ErrorKind::Internal, format!("tool `{name}` left another report")))
+    }
+}

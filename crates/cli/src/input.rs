@@ -1,0 +1,67 @@
+//! Saying which trace is meant, and how to open it.
+
+use crate::number;
+use crate::screen::Result;
+use quipu::model::{Error, OpenOptions, Trace};
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+
+/// How to open a trace, whatever verb it is for.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Reading")]
+pub(crate) struct Opening {
+    /// Only these threads
+    #[arg(long = "thread", value_name = "TID", value_delimiter = ',', value_parser = number::number)]
+    pub(crate) threads: Vec<u64>,
+    /// A setting of the trace's format; `quipu formats` lists them
+    #[arg(long = "open", value_name = "KEY=VALUE", value_parser = number::key_value)]
+    pub(crate) settings: Vec<(String, String)>,
+    /// Stop at the first error in the trace instead of reading on behind it
+    #[arg(long)]
+    pub(crate) strict: bool,
+}
+
+impl Opening {
+    pub(crate) fn options(&self) -> OpenOptions {
+        OpenOptions { settings: self.settings.clone(), threads: self.threads.clone(), shards: Vec::new() }
+    }
+
+    /// Opens the trace at `path`.
+    ///
+    /// # Errors
+    /// What the library says; and `Usage` where a person sits at standard input, who cannot type a trace.
+    pub(crate) fn open(&self, path: &Path) -> Result<Box<dyn Trace>> {
+        if path == Path::new("-") && std::io::stdin().is_terminal() {
+            return Err(Error::usage("no trace is given, and standard input is a terminal")
+                .hint("name a file or a folder, or send a trace into standard input")
+                .into());
+        }
+        Ok(quipu::open_path(path, &self.options())?)
+    }
+}
+
+/// One trace and how to open it.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Input {
+    /// A file, a folder, or `-` for standard input
+    #[arg(value_name = "TRACE", default_value = "-", hide_default_value = true)]
+    pub(crate) path: PathBuf,
+    #[command(flatten)]
+    pub(crate) opening: Opening,
+}
+
+impl Input {
+    pub(crate) fn open(&self) -> Result<Box<dyn Trace>> {
+        self.opening.open(&self.path)
+    }
+
+    /// What people call the trace.
+    pub(crate) fn name(&self) -> String {
+        name(&self.path)
+    }
+}
+
+/// What people call the trace at `path`.
+pub(crate) fn name(path: &Path) -> String {
+    if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() }
+}

@@ -1,0 +1,109 @@
+//! The command line of Quipu: verbs, flags, streams, exit codes.
+//!
+//! A verb is one file under `verbs`: its options, its help, and a `run` that reads like a recipe. What verbs share has a
+//! file for each subject: how to say which trace (`input`), numbers and ranges (`number`), what goes to the standard
+//! streams (`screen`), errors and findings for people (`complaint`), reading with progress and Ctrl-C (`session`), records
+//! on their way to a stream (`stream`), what a trace says of itself (`about`).
+//!
+//! Only answers go to standard output. The exit code is 0 if all went well, 1 if the answer is that something is wrong
+//! with the trace or not all of it was read, and 2 if there is no answer.
+
+#![warn(missing_docs)]
+
+mod about;
+mod as_drmemtrace;
+mod complaint;
+mod input;
+mod number;
+mod screen;
+mod session;
+mod stream;
+mod verbs;
+
+use clap::{CommandFactory, FromArgMatches, Parser};
+use screen::{Screen, Stop};
+use std::ffi::OsString;
+use std::process::ExitCode;
+use verbs::Verb;
+
+/// Reads and analyses program-execution traces.
+#[derive(Debug, Parser)]
+#[command(name = "quipu", version, max_term_width = 100, after_help = AFTER_HELP)]
+struct Cli {
+    #[command(flatten)]
+    common: Common,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  quipu report trace.zip          what is in this trace, on one screen
+  quipu view --take 20 trace.dir  its first 20 records
+  quipu analyze counts trace.dir  how many instructions, loads, stores, markers
+
+Exit codes:
+  0  done
+  1  done, and something is wrong with the trace, or the run was interrupted
+  2  could not do it";
+
+/// Options that every verb takes.
+#[derive(Clone, Debug, clap::Args)]
+struct Common {
+    /// Say less: only errors
+    #[arg(short, long, global = true, conflicts_with = "verbose", help_heading = "Common options")]
+    quiet: bool,
+    /// Say more: how much was read, and how fast
+    #[arg(short, long, global = true, help_heading = "Common options")]
+    verbose: bool,
+    /// Threads to work with; all cores if not said
+    #[arg(short = 'j', long, global = true, value_name = "N", help_heading = "Common options")]
+    threads: Option<std::num::NonZeroUsize>,
+    /// When to use colours; NO_COLOR in the environment means never, unless this says otherwise
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = "Common options")]
+    color: screen::ColorChoice,
+}
+
+/// The definition of the command line, for man pages and completions.
+pub fn command() -> clap::Command {
+    Cli::command()
+}
+
+/// Runs the program with these arguments, the first of which is its name.
+pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let parsed =
+        Cli::command().try_get_matches_from(args).and_then(|matches| Cli::from_arg_matches(&matches));
+    let cli = match parsed {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
+    let screen = Screen::new(cli.common.color, cli.common.quiet);
+    match cli.verb.run(&cli.common, &screen) {
+        Ok(outcome) => outcome.code(),
+        // Whoever read our output has seen enough.
+        Err(Stop::ClosedPipe) => ExitCode::SUCCESS,
+        Err(Stop::Fault(error)) => {
+            screen.complain(&error);
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Help and version are answers; anything else about the command line is an error.
+fn usage(error: &clap::Error) -> ExitCode {
+    match error.print() {
+        Ok(()) if error.use_stderr() => ExitCode::from(2),
+        // A closed pipe is the only thing that can go wrong here, and no error.
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        command().debug_assert();
+    }
+}

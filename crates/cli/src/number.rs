@@ -1,0 +1,97 @@
+//! Numbers and ranges as people type them.
+
+use std::ops::RangeInclusive;
+
+/// Suffixes with what they stand for; the longest first.
+const SUFFIXES: [(&str, u64); 6] =
+    [("Ki", 1 << 10), ("Mi", 1 << 20), ("Gi", 1 << 30), ("k", 1_000), ("M", 1_000_000), ("G", 1_000_000_000)];
+
+/// A number: decimal, or hex with `0x`; `k`, `M`, `G` for thousands, `Ki`, `Mi`, `Gi` for powers of two.
+pub(crate) fn number(text: &str) -> Result<u64, String> {
+    let (digits, factor) = match SUFFIXES.iter().find(|(suffix, _)| text.ends_with(suffix)) {
+        Some((suffix, factor)) => (&text[..text.len() - suffix.len()], *factor),
+        None => (text, 1),
+    };
+    let value = match digits.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16),
+        // Rust's parser takes a sign; a count has none.
+        None if digits.starts_with('+') => return Err(expected(text)),
+        None => digits.parse(),
+    };
+    let value = value.map_err(|_| expected(text))?;
+    value.checked_mul(factor).ok_or_else(|| format!("`{text}` is larger than 64 bits hold"))
+}
+
+fn expected(text: &str) -> String {
+    format!("expected a number such as 4096, 0x1000, 4k or 4Ki, found `{text}`")
+}
+
+/// A range of numbers: `A..B` without B, `A..` and `..B` without an end, `A` alone.
+pub(crate) fn range(text: &str) -> Result<RangeInclusive<u64>, String> {
+    let Some((first, end)) = text.split_once("..") else {
+        let only = number(text)?;
+        return Ok(only..=only);
+    };
+    let first = if first.is_empty() { 0 } else { number(first)? };
+    let last = if end.is_empty() { u64::MAX } else { number(end)?.checked_sub(1).ok_or("an empty range")? };
+    if first > last {
+        return Err(format!("the range `{text}` is empty: its end is not part of it"));
+    }
+    Ok(first..=last)
+}
+
+/// `KEY=VALUE`.
+pub(crate) fn key_value(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err(format!("expected KEY=VALUE, found `{text}`")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_take_hex_and_suffixes() {
+        for (text, value) in [
+            ("0", 0),
+            ("42", 42),
+            ("0x1000", 4096),
+            ("3k", 3000),
+            ("2M", 2_000_000),
+            ("1G", 1_000_000_000),
+            ("4Ki", 4096),
+            ("0x10Mi", 16 << 20),
+            ("2Gi", 2 << 30),
+            ("18446744073709551615", u64::MAX),
+        ] {
+            assert_eq!(number(text), Ok(value), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_number_is_refused() {
+        for text in ["", "k", "-1", "+1", "1.5M", "0x", "1K", "12 ", "18446744073709551616", "99999999999Gi"]
+        {
+            assert!(number(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_range_excludes_its_end() {
+        assert_eq!(range("0x10..0x20"), Ok(0x10..=0x1f));
+        assert_eq!(range("5.."), Ok(5..=u64::MAX));
+        assert_eq!(range("..5"), Ok(0..=4));
+        assert_eq!(range("7"), Ok(7..=7));
+        assert!(range("5..5").is_err());
+        assert!(range("..0").is_err());
+    }
+
+    #[test]
+    fn settings_have_a_key_and_a_value() {
+        assert_eq!(key_value("a=b=c"), Ok(("a".to_owned(), "b=c".to_owned())));
+        assert!(key_value("=b").is_err());
+        assert!(key_value("a").is_err());
+    }
+}

@@ -1,0 +1,194 @@
+//! What goes to the standard streams, in which colours, and how the program ends.
+
+use crate::complaint;
+use quipu::model::doc::Document;
+use quipu::model::{Error, ErrorKind, Finding, Paint, Severity};
+use quipu_view::Look;
+use std::fmt;
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+
+/// When to use colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum ColorChoice {
+    /// On a terminal that can show them.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+impl ColorChoice {
+    fn wanted(self, is_terminal: bool, var: impl Fn(&str) -> Option<String>) -> bool {
+        let forbidden = var("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let dumb = var("TERM").as_deref() == Some("dumb");
+        match self {
+            ColorChoice::Auto => is_terminal && !forbidden && !dumb,
+            ColorChoice::Always => true,
+            ColorChoice::Never => false,
+        }
+    }
+}
+
+/// How a verb ended that has an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// All is well.
+    Fine,
+    /// The trace has errors, or not all of it was read.
+    Flawed,
+}
+
+impl Outcome {
+    pub(crate) fn code(self) -> ExitCode {
+        match self {
+            Outcome::Fine => ExitCode::SUCCESS,
+            Outcome::Flawed => ExitCode::from(1),
+        }
+    }
+
+    /// The worse of two.
+    pub(crate) fn and(self, other: Outcome) -> Outcome {
+        if self == Outcome::Fine { other } else { self }
+    }
+}
+
+/// Why a verb ended without an answer.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// Nobody reads our output any more, which is no error.
+    ClosedPipe,
+    /// It could not be done.
+    Fault(Error),
+}
+
+/// The result of a verb and its parts.
+pub(crate) type Result<T, E = Stop> = std::result::Result<T, E>;
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Stop {
+        Stop::Fault(error)
+    }
+}
+
+/// Only writing gives bare I/O errors here; reading a trace gives an [`Error`].
+impl From<io::Error> for Stop {
+    fn from(error: io::Error) -> Stop {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            Stop::ClosedPipe
+        } else {
+            Stop::Fault(Error::new(ErrorKind::Io, format!("cannot write the answer: {error}")))
+        }
+    }
+}
+
+/// The two streams that people look at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Screen {
+    out_color: bool,
+    err_color: bool,
+    quiet: bool,
+}
+
+impl Screen {
+    pub(crate) fn new(color: ColorChoice, quiet: bool) -> Screen {
+        let var = |name: &str| std::env::var(name).ok();
+        Screen {
+            out_color: color.wanted(io::stdout().is_terminal(), var),
+            err_color: color.wanted(io::stderr().is_terminal(), var),
+            quiet,
+        }
+    }
+
+    /// How documents look on standard output.
+    pub(crate) fn look(&self) -> Look {
+        Look::stdout(self.out_color)
+    }
+
+    /// The colours of records on standard output.
+    pub(crate) fn paint(&self) -> Paint {
+        if self.out_color { Paint::ANSI } else { Paint::PLAIN }
+    }
+
+    /// Whether anything but errors is to be said.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.quiet
+    }
+
+    /// Writes documents to standard output, an empty line between them.
+    pub(crate) fn documents<'d>(&self, documents: impl IntoIterator<Item = &'d Document>) -> Result<()> {
+        let mut text = String::new();
+        for (i, document) in documents.into_iter().enumerate() {
+            if i > 0 {
+                text.push('\n');
+            }
+            quipu_view::paint(document, &self.look(), &mut text);
+        }
+        Ok(io::stdout().lock().write_all(text.as_bytes())?)
+    }
+
+    /// Writes a JSON value to standard output, laid out for people.
+    pub(crate) fn json(&self, value: &serde_json::Value) -> Result<()> {
+        Ok(writeln!(io::stdout().lock(), "{value:#}")?)
+    }
+
+    /// Says on standard error why there is no answer.
+    pub(crate) fn complain(&self, error: &Error) {
+        eprint(&complaint::error(error, self.err_color));
+    }
+
+    /// Says on standard error what is wrong with a trace, and whether that makes the answer a bad one.
+    pub(crate) fn findings(&self, findings: &[Finding]) -> Outcome {
+        let mut outcome = Outcome::Fine;
+        for finding in findings {
+            let is_error = finding.severity == Severity::Error;
+            if is_error {
+                outcome = Outcome::Flawed;
+            }
+            if is_error || !self.quiet {
+                eprint(&complaint::finding(finding, self.err_color));
+            }
+        }
+        outcome
+    }
+
+    /// Says something on standard error, unless only errors are wanted.
+    pub(crate) fn say(&self, text: fmt::Arguments<'_>) {
+        if !self.quiet {
+            eprint(&format!("{text}\n"));
+        }
+    }
+}
+
+/// Nobody can be told that standard error is gone.
+fn eprint(text: &str) {
+    let _ = io::stderr().lock().write_all(text.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_color_and_dumb_terminals_are_obeyed_unless_the_flag_says_otherwise() {
+        let env = |pairs: &'static [(&str, &str)]| {
+            move |name: &str| {
+                pairs.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+            }
+        };
+        assert!(ColorChoice::Auto.wanted(true, env(&[])));
+        assert!(ColorChoice::Auto.wanted(true, env(&[("NO_COLOR", "")])));
+        assert!(!ColorChoice::Auto.wanted(true, env(&[("NO_COLOR", "1")])));
+        assert!(!ColorChoice::Auto.wanted(true, env(&[("TERM", "dumb")])));
+        assert!(!ColorChoice::Auto.wanted(false, env(&[])));
+        assert!(ColorChoice::Always.wanted(false, env(&[("NO_COLOR", "1")])));
+        assert!(!ColorChoice::Never.wanted(true, env(&[])));
+    }
+
+    #[test]
+    fn a_closed_pipe_is_no_fault() {
+        assert!(matches!(Stop::from(io::Error::from(io::ErrorKind::BrokenPipe)), Stop::ClosedPipe));
+        assert!(matches!(Stop::from(io::Error::from(io::ErrorKind::StorageFull)), Stop::Fault(_)));
+    }
+}

@@ -1,0 +1,165 @@
+//! Reading a trace while people watch: progress, Ctrl-C, and a clear word at the end on what was not read.
+
+use crate::Common;
+use crate::screen::{Outcome, Result, Screen};
+use quipu::engine::{self, Planned, RunOptions, Watch};
+use quipu::model::{Error, Finding, Found, Place, Trace, Window};
+use quipu_view::{Progress, bytes_text, count_text, ticks_text};
+use serde_json::{Value, json};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// What Ctrl-C reaches. There is one signal handler in a process, so there is one of these.
+static WATCH: Watch = Watch::new();
+
+/// How often the progress line looks at the watch.
+const GLANCE: Duration = Duration::from_millis(100);
+
+/// Exit code of a program that a second Ctrl-C ends at once, as shells have it.
+const INTERRUPTED: i32 = 130;
+
+/// Does some work that keeps its watch informed. Ctrl-C cancels it; a second one ends the program.
+pub(crate) fn watched<T>(screen: &Screen, work: impl FnOnce(&'static Watch) -> T) -> T {
+    // Without a handler Ctrl-C still ends the program, only less cleanly.
+    let _ = ctrlc::set_handler(|| {
+        if WATCH.is_cancelled() {
+            std::process::exit(INTERRUPTED);
+        }
+        WATCH.cancel();
+    });
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let painter = scope.spawn(|| {
+            let mut line = if screen.is_quiet() { Progress::hidden() } else { Progress::on_terminal() };
+            while !is_done.load(Ordering::Relaxed) {
+                let progress = WATCH.progress();
+                let share =
+                    progress.total_packed_bytes.map(|total| progress.packed_bytes as f64 / total as f64);
+                // Work that counts nothing here has its own way to show where it is.
+                if progress.records > 0 {
+                    line.show(progress.records, share);
+                }
+                std::thread::park_timeout(GLANCE);
+            }
+        });
+        let done = work(&WATCH);
+        is_done.store(true, Ordering::Relaxed);
+        painter.thread().unpark();
+        done
+    })
+}
+
+/// What of a trace is analysed, and how strictly.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Extent {
+    pub(crate) window: Window,
+    pub(crate) strict: bool,
+}
+
+/// Runs analyses over a trace, all in one read.
+pub(crate) fn analyse(
+    trace: &dyn Trace,
+    planned: Vec<Planned>,
+    extent: &Extent,
+    common: &Common,
+    screen: &Screen,
+) -> Result<engine::Outcome> {
+    let started = Instant::now();
+    let outcome = watched(screen, |watch| {
+        let threads = common.threads.map_or(0, usize::from);
+        engine::run(
+            trace,
+            planned,
+            &RunOptions { threads, strict: extent.strict, window: extent.window.clone(), watch },
+        )
+    })?;
+    if common.verbose {
+        say_speed(outcome.records, trace.meta().inflated_bytes, started.elapsed(), screen);
+    }
+    Ok(outcome)
+}
+
+/// Says how much was read and how fast.
+pub(crate) fn say_speed(records: u64, inflated_bytes: Option<u64>, elapsed: Duration, screen: &Screen) {
+    let micros = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX);
+    let rate = (records as f64 / elapsed.as_secs_f64().max(1e-9)) as u64; // Three digits matter.
+    let inflated =
+        inflated_bytes.map(|bytes| format!(" ({} inflated)", bytes_text(bytes))).unwrap_or_default();
+    screen.say(format_args!(
+        "read {} records{inflated} in {}: {} records/s",
+        count_text(records),
+        ticks_text(micros, 1_000_000),
+        count_text(rate)
+    ));
+}
+
+/// How reading a trace went: what it did wrong, and whether all of it was read.
+#[derive(Debug, Default)]
+pub(crate) struct Verdict {
+    pub(crate) findings: Vec<Finding>,
+    pub(crate) error: Option<Error>,
+    pub(crate) cancelled: bool,
+}
+
+impl Verdict {
+    /// What was found when opening `trace` and when reading it.
+    pub(crate) fn new(trace: &dyn Trace, found: Found, error: Option<Error>, cancelled: bool) -> Verdict {
+        let mut all = Found::default();
+        trace.meta().findings.iter().cloned().for_each(|finding| all.push(finding));
+        found.into_vec().into_iter().for_each(|finding| all.push(finding));
+        Verdict { findings: all.into_vec(), error, cancelled }
+    }
+
+    /// True if every record was read.
+    pub(crate) fn is_complete(&self) -> bool {
+        !self.cancelled && self.error.is_none()
+    }
+
+    /// Tells people, on standard error.
+    pub(crate) fn tell(&self, screen: &Screen) -> Outcome {
+        let mut outcome = screen.findings(&self.findings);
+        if let Some(error) = &self.error {
+            screen.complain(error);
+            outcome = Outcome::Flawed;
+        }
+        if self.cancelled {
+            screen.say(format_args!("interrupted: the answer is about the part that was read"));
+            outcome = Outcome::Flawed;
+        }
+        outcome
+    }
+
+    /// Adds the keys `complete`, `error` (`null` if there is none) and `findings` to an answer.
+    pub(crate) fn add_to(&self, answer: &mut serde_json::Map<String, Value>) {
+        answer.insert("complete".into(), self.is_complete().into());
+        answer.insert("error".into(), self.error.as_ref().map(error_json).into());
+        answer.insert("findings".into(), self.findings.iter().map(finding_json).collect());
+    }
+}
+
+/// Keys: `kind`, `message`, `place`.
+fn error_json(error: &Error) -> Value {
+    json!({ "kind": error.kind().name(), "message": error.message(), "place": place_json(error.place()) })
+}
+
+/// Keys: `rule`, `severity`, `message`, `count`, `place`.
+fn finding_json(finding: &Finding) -> Value {
+    json!({
+        "rule": finding.rule,
+        "severity": finding.severity.name(),
+        "message": finding.message,
+        "count": finding.count,
+        "place": place_json(&finding.place),
+    })
+}
+
+/// Keys: `file`, `member`, `offset`, `record`, `instr`; `null` where unknown.
+fn place_json(place: &Place) -> Value {
+    json!({
+        "file": place.file,
+        "member": place.member,
+        "offset": place.offset,
+        "record": place.record,
+        "instr": place.instr,
+    })
+}

@@ -1,0 +1,149 @@
+//! Records on their way to a stream: read, chosen, printed into large buffers, written by a thread of its own.
+//!
+//! PERF: writing to a pipe waits for whoever reads it; done on the side, it costs the printing nothing.
+
+use crate::screen::Result;
+use quipu::engine::{Merge, Merged, Watch};
+use quipu::model::{Error, ErrorKind, Found, Paint, Printer, Severity};
+use quipu_view::{Chosen, Progress};
+use std::io::{self, IsTerminal, Write};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+
+/// A buffer goes to the writer when it holds this much.
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// How many full buffers may wait for the writer.
+const MAX_WAITING: usize = 2;
+
+/// How records are printed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Style {
+    pub(crate) paint: Paint,
+    /// Whether the first error in the trace ends it.
+    pub(crate) strict: bool,
+    /// Whether progress is kept off the terminal.
+    pub(crate) quiet: bool,
+    /// How many records to read at most. Those that a skip invents come on top.
+    pub(crate) limit: Option<u64>,
+}
+
+/// What came of printing.
+#[derive(Debug, Default)]
+pub(crate) struct Shown {
+    pub(crate) records: u64,
+    pub(crate) found: Found,
+    /// The first part that could not be read to its end.
+    pub(crate) error: Option<Error>,
+    pub(crate) cancelled: bool,
+}
+
+/// Prints the chosen rows of a merge to `out`, without the printer's last words.
+pub(crate) fn print(
+    merge: Merge<'_>,
+    printer: &mut dyn Printer,
+    chosen: &Chosen,
+    style: &Style,
+    watch: &Watch,
+    out: impl Write + IsTerminal + Send,
+) -> Result<Shown> {
+    let is_terminal = out.is_terminal();
+    std::thread::scope(|scope| {
+        let (full, to_write) = sync_channel(MAX_WAITING);
+        let (written, free) = channel();
+        let writer = scope.spawn(move || write_all(out, &to_write, &written));
+        let mut buffers = Buffers { current: Vec::new(), full, free, prompt: is_terminal };
+        let progress = if is_terminal || style.quiet { Progress::hidden() } else { Progress::on_terminal() };
+        let shown = fill(merge, printer, chosen, style, watch, &mut buffers, progress);
+        buffers.send();
+        drop(buffers);
+        match writer.join() {
+            Ok(written) => written?,
+            Err(_) => return Err(Error::new(ErrorKind::Internal, "the writing thread died").into()),
+        }
+        Ok(shown?)
+    })
+}
+
+/// Buffers between printing and writing; they are used over and over.
+struct Buffers {
+    current: Vec<u8>,
+    full: SyncSender<Vec<u8>>,
+    free: Receiver<Vec<u8>>,
+    /// Whether people are watching, so that lines must not wait.
+    prompt: bool,
+}
+
+impl Buffers {
+    /// Hands on the current buffer if it is time; false if nobody takes it any more.
+    fn pass_on(&mut self) -> bool {
+        let is_due = self.current.len() >= BUFFER_BYTES || self.prompt;
+        !is_due || self.send()
+    }
+
+    fn send(&mut self) -> bool {
+        let mut next = self.free.try_recv().unwrap_or_default();
+        next.clear();
+        let full = std::mem::replace(&mut self.current, next);
+        full.is_empty() || self.full.send(full).is_ok()
+    }
+}
+
+fn write_all(mut out: impl Write, full: &Receiver<Vec<u8>>, written: &Sender<Vec<u8>>) -> io::Result<()> {
+    for buffer in full {
+        out.write_all(&buffer)?;
+        out.flush()?;
+        // Nobody takes it back behind the last one.
+        let _ = written.send(buffer);
+    }
+    Ok(())
+}
+
+/// Reads and prints to the end, or to where nobody wants more. A failed write is reported by the writer.
+fn fill(
+    mut merge: Merge<'_>,
+    printer: &mut dyn Printer,
+    chosen: &Chosen,
+    style: &Style,
+    watch: &Watch,
+    buffers: &mut Buffers,
+    mut progress: Progress,
+) -> quipu::model::Result<Shown> {
+    let mut shown = Shown::default();
+    let mut rows = Vec::new();
+    let mut left = style.limit.unwrap_or(u64::MAX);
+    printer.begin(&mut buffers.current);
+    while left > 0 && !watch.is_cancelled() {
+        let Merged { batch, ordinals, records } = match merge.read() {
+            Ok(Some(merged)) => merged,
+            Ok(None) => break,
+            Err(error) if style.strict => return Err(error),
+            Err(error) => {
+                shown.error.get_or_insert(error);
+                continue;
+            }
+        };
+        if let Some(table) = batch.tables.first() {
+            chosen.choose(table, &mut rows);
+            // A skip invents rows: more of them than the batch has records, and none of them counts.
+            if table.len() <= batch.span.records as usize {
+                let end = u64::from(records.end).min(u64::from(records.start).saturating_add(left));
+                rows.retain(|&row| row >= records.start && u64::from(row) < end);
+                left -= end - u64::from(records.start);
+            }
+            printer.print(batch, &rows, ordinals, &style.paint, &mut buffers.current);
+        }
+        for finding in batch.findings.drain(..) {
+            if style.strict && finding.severity == Severity::Error {
+                return Err(finding.to_error());
+            }
+            shown.found.push(finding);
+        }
+        shown.records += records.len() as u64;
+        progress.show(shown.records, None);
+        if !buffers.pass_on() {
+            return Ok(shown);
+        }
+    }
+    shown.cancelled = watch.is_cancelled();
+    Ok(shown)
+}

@@ -1,0 +1,158 @@
+//! `quipu analyze`: named analyses, in full, in one read of the trace.
+
+use crate::Common;
+use crate::input::Input;
+use crate::number;
+use crate::screen::{Outcome, Result, Screen};
+use crate::session::{self, Extent, Verdict};
+use quipu::engine::plan;
+use quipu::model::doc::Document;
+use quipu::model::pass::Detail;
+use quipu::model::{Args, Error, Tool, Window};
+use serde_json::{Map, Value};
+
+/// Run analyses, all in one read of the trace
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Options {
+    /// The analyses, such as `counts` or `counts,histogram`; `quipu tools` lists them
+    #[arg(value_name = "TOOL[,TOOL…]", required = true, value_delimiter = ',')]
+    tools: Vec<String>,
+    #[command(flatten)]
+    input: Input,
+    /// Print JSON: one object, with each analysis under its name in `results`
+    #[arg(long)]
+    json: bool,
+    /// Give each thread's result as well
+    #[arg(long)]
+    per_thread: bool,
+    /// Bytes in a cache line
+    #[arg(long, value_name = "BYTES", value_parser = number::number)]
+    line_size: Option<u64>,
+    /// How many rows to list where only the largest are listed
+    #[arg(long, value_name = "N", value_parser = number::number)]
+    top: Option<u64>,
+    /// An option of an analysis: of all that have it, or of one with `TOOL.KEY=VALUE`
+    #[arg(short = 'O', long = "option", value_name = "KEY=VALUE", value_parser = number::key_value)]
+    options: Vec<(String, String)>,
+    /// Leave out this many records at the start
+    #[arg(long, value_name = "N", value_parser = number::number, help_heading = "Which part", default_value = "0", hide_default_value = true)]
+    skip: u64,
+    /// Read this many records
+    #[arg(long, value_name = "N", value_parser = number::number, help_heading = "Which part")]
+    take: Option<u64>,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  quipu analyze counts trace.zip
+  quipu analyze counts,categories --per-thread --json trace.dir
+  quipu analyze histogram --line-size 128 --top 20 trace.zip
+
+Exit codes:
+  0  done
+  1  done, and something is wrong with the trace, or the run was interrupted
+  2  could not do it";
+
+pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
+    let trace = options.input.open()?;
+    let tools = find_tools(&options.tools, trace.meta().format)?;
+    let args = distribute(&tools, &options.given())?;
+    let planned = tools.iter().zip(&args).map(|(tool, args)| plan(*tool, args, &*trace));
+    let planned = planned.collect::<quipu::model::Result<Vec<_>>>()?;
+    let extent = Extent { window: options.window(), strict: options.input.opening.strict };
+    let outcome = session::analyse(&*trace, planned, &extent, common, screen)?;
+    let verdict = Verdict::new(&*trace, outcome.findings, outcome.error, outcome.cancelled);
+    if options.json {
+        let named = tools.iter().map(|tool| tool.info().name.to_owned());
+        let results: Map<String, Value> =
+            named.zip(outcome.reports.iter().map(|report| report.json())).collect();
+        let mut answer = Map::new();
+        answer.insert("trace".into(), options.input.name().into());
+        answer.insert("results".into(), results.into());
+        verdict.add_to(&mut answer);
+        screen.json(&answer.into())?;
+    } else {
+        let documents: Vec<Document> =
+            outcome.reports.iter().map(|report| report.document(Detail::Full)).collect();
+        screen.documents(&documents)?;
+    }
+    Ok(verdict.tell(screen))
+}
+
+/// The tools by their names, each once.
+fn find_tools(names: &[String], format: &str) -> quipu::model::Result<Vec<&'static dyn Tool>> {
+    let mut tools: Vec<&'static dyn Tool> = Vec::new();
+    for name in names {
+        let tool = quipu::tool(name, format)?;
+        if !tools.iter().any(|known| known.info().name == tool.info().name) {
+            tools.push(tool);
+        }
+    }
+    Ok(tools)
+}
+
+impl Options {
+    /// The options given to analyses, those with flags of their own among them.
+    fn given(&self) -> Vec<(String, String)> {
+        let mut given = self.options.clone();
+        let mut flag = |key: &str, value: String| given.push((key.to_owned(), value));
+        if self.per_thread {
+            flag("per-thread", "true".to_owned());
+        }
+        if let Some(bytes) = self.line_size {
+            flag("line-size", bytes.to_string());
+        }
+        if let Some(n) = self.top {
+            flag("top", n.to_string());
+        }
+        given
+    }
+
+    fn window(&self) -> Window {
+        match (self.skip, self.take) {
+            (0, None) => Window::All,
+            (skip, take) => Window::Records(skip..take.map_or(u64::MAX, |take| skip.saturating_add(take))),
+        }
+    }
+}
+
+/// Gives each tool the options that it has.
+///
+/// # Errors
+/// `Usage` for an option that no tool has; a mistyped option must not pass in silence.
+fn distribute(tools: &[&dyn Tool], given: &[(String, String)]) -> quipu::model::Result<Vec<Args>> {
+    let mut args = vec![Args::default(); tools.len()];
+    for (key, value) in given {
+        let (only, key) = key.split_once('.').map_or((None, key.as_str()), |(tool, key)| (Some(tool), key));
+        let mut taken = false;
+        for (tool, args) in tools.iter().zip(&mut args) {
+            let info = tool.info();
+            if only.is_none_or(|only| only == info.name)
+                && info.options.iter().any(|option| option.name == key)
+            {
+                args.set(key, value.as_str());
+                taken = true;
+            }
+        }
+        if !taken {
+            return Err(unknown_option(key, tools));
+        }
+    }
+    Ok(args)
+}
+
+fn unknown_option(key: &str, tools: &[&dyn Tool]) -> Error {
+    let known: Vec<String> = tools
+        .iter()
+        .flat_map(|tool| {
+            tool.info().options.iter().map(|option| format!("{}.{}", tool.info().name, option.name))
+        })
+        .collect();
+    let advice = if known.is_empty() {
+        "they have no options".to_owned()
+    } else {
+        format!("options: {}", known.join(", "))
+    };
+    Error::usage(format!("none of these analyses has an option `{key}`")).hint(advice)
+}

@@ -1,0 +1,29 @@
+//! `quipu completions`: what a shell needs to complete our command line.
+
+use crate::screen::{Outcome, Result};
+use clap_complete::Shell;
+use std::io::Write;
+
+/// Print a script that completes this command line in a shell
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Options {
+    /// The shell that the script is for
+    shell: Shell,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  quipu completions bash > ~/.local/share/bash-completion/completions/quipu
+  quipu completions fish > ~/.config/fish/completions/quipu.fish
+
+Exit codes:
+  0  done";
+
+pub(crate) fn run(options: &Options) -> Result<Outcome> {
+    // The generator panics if it cannot write, so it writes into memory.
+    let mut script = Vec::new();
+    clap_complete::generate(options.shell, &mut crate::command(), "quipu", &mut script);
+    std::io::stdout().lock().write_all(&script)?;
+    Ok(Outcome::Fine)
+}

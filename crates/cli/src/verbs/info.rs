@@ -1,0 +1,70 @@
+//! `quipu info`: what traces say of themselves, without reading their records.
+
+use crate::about;
+use crate::input::{self, Opening};
+use crate::screen::{Outcome, Result, Screen, Stop};
+use quipu::model::pass::Detail;
+use std::path::PathBuf;
+
+/// Say what traces are, without reading their records
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Options {
+    /// Files, folders, or `-` for standard input
+    #[arg(value_name = "TRACE", default_value = "-", hide_default_value = true)]
+    paths: Vec<PathBuf>,
+    /// Print JSON: one object, or a list for several traces
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    opening: Opening,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  quipu info trace.zip
+  quipu info --json traces/*.zip
+
+Exit codes:
+  0  done
+  1  done, and something is wrong with a trace
+  2  a trace could not be opened";
+
+/// Describes each trace. One that cannot be opened does not keep the others from being described.
+pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
+    let mut outcome = Outcome::Fine;
+    let mut fault = None;
+    let (mut documents, mut values, mut findings) = (Vec::new(), Vec::new(), Vec::new());
+    for path in &options.paths {
+        match options.opening.open(path) {
+            Ok(trace) => {
+                let name = input::name(path);
+                if options.json {
+                    values.push(about::json(&name, &*trace));
+                } else {
+                    documents.push(about::document(&name, &*trace, Detail::Full));
+                }
+                findings.extend_from_slice(&trace.meta().findings);
+            }
+            Err(Stop::Fault(error)) => {
+                // All but the last complaint are made here; the last is what the verb ends with.
+                if let Some(error) = fault.replace(error) {
+                    screen.complain(&error);
+                }
+            }
+            Err(stop) => return Err(stop),
+        }
+    }
+    if !options.json {
+        screen.documents(&documents)?;
+    } else if let ([value], [_]) = (values.as_slice(), options.paths.as_slice()) {
+        screen.json(value)?;
+    } else {
+        screen.json(&values.into())?;
+    }
+    outcome = outcome.and(screen.findings(&findings));
+    match fault {
+        Some(error) => Err(Stop::Fault(error)),
+        None => Ok(outcome),
+    }
+}

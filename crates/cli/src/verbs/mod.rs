@@ -1,0 +1,41 @@
+//! The verbs: one file each.
+
+mod analyze;
+mod completions;
+mod formats;
+mod impersonate;
+mod info;
+mod report;
+mod tools;
+pub(crate) mod view;
+
+use crate::Common;
+use crate::screen::{Outcome, Result, Screen};
+
+/// What can be done.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Verb {
+    Report(report::Options),
+    View(view::Options),
+    Analyze(analyze::Options),
+    Info(info::Options),
+    Formats(formats::Options),
+    Tools(tools::Options),
+    As(impersonate::Options),
+    Completions(completions::Options),
+}
+
+impl Verb {
+    pub(crate) fn run(&self, common: &Common, screen: &Screen) -> Result<Outcome> {
+        match self {
+            Verb::Report(options) => report::run(options, common, screen),
+            Verb::View(options) => view::run(options, common, screen),
+            Verb::Analyze(options) => analyze::run(options, common, screen),
+            Verb::Info(options) => info::run(options, screen),
+            Verb::Formats(options) => formats::run(options, screen),
+            Verb::Tools(options) => tools::run(options, screen),
+            Verb::As(options) => impersonate::run(options, common, screen),
+            Verb::Completions(options) => completions::run(options),
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! `quipu tools`: which analyses there are, and what they need of a trace.
+
+use super::formats::{setting_json, with_settings};
+use crate::screen::{Outcome, Result, Screen};
+use quipu::model::doc::{Block, Cell, Document};
+use quipu::model::{Tool, ToolInfo};
+use serde_json::{Value, json};
+
+/// List the analyses, with their options and what they need of a trace
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Options {
+    /// Print JSON: a list of objects
+    #[arg(long)]
+    json: bool,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  quipu tools
+  quipu tools --json
+
+Exit codes:
+  0  done";
+
+pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
+    let tools = every_tool();
+    if options.json {
+        let values: Vec<Value> = tools.iter().map(|tool| describe_json(tool.info())).collect();
+        screen.json(&values.into())?;
+    } else {
+        let documents: Vec<Document> = tools.iter().map(|tool| describe(tool.info())).collect();
+        screen.documents(&documents)?;
+    }
+    Ok(Outcome::Fine)
+}
+
+/// Each tool once: those of each format, then those for all.
+fn every_tool() -> Vec<&'static dyn Tool> {
+    let mut tools: Vec<&'static dyn Tool> = Vec::new();
+    for format in quipu::FORMATS {
+        for tool in quipu::tools_of(format.info().name) {
+            if !tools.iter().any(|known| std::ptr::eq(known.info(), tool.info())) {
+                tools.push(tool);
+            }
+        }
+    }
+    tools
+}
+
+fn describe(info: &ToolInfo) -> Document {
+    let mut facts = vec![("needs".to_owned(), vec![Cell::Text(needs(info))])];
+    if !info.needs.optional.is_empty() {
+        facts.push(("uses".to_owned(), vec![Cell::Text(info.needs.optional.to_string())]));
+    }
+    let document = Document::new(format!("{}: {}", info.name, info.summary)).with(Block::Facts(facts));
+    with_settings(document, "options (-O KEY=VALUE)", info.options)
+}
+
+fn needs(info: &ToolInfo) -> String {
+    let format = info.needs.format.map(|format| format!("{format} traces"));
+    let columns = (!info.needs.required.is_empty()).then(|| info.needs.required.to_string());
+    match (format, columns) {
+        (Some(format), Some(columns)) => format!("{format} with {columns}"),
+        (Some(only), None) | (None, Some(only)) => only,
+        (None, None) => "nothing in particular".to_owned(),
+    }
+}
+
+/// A tool for machines. Keys: `name`, `summary`, `format` (`null` for any), `required`, `optional` (lists of columns),
+/// `in_report`, `options` (`name`, `value`, `default`, `doc`).
+fn describe_json(info: &ToolInfo) -> Value {
+    json!({
+        "name": info.name,
+        "summary": info.summary,
+        "format": info.needs.format,
+        "required": info.needs.required.names().collect::<Vec<_>>(),
+        "optional": info.needs.optional.names().collect::<Vec<_>>(),
+        "in_report": info.in_report,
+        "options": info.options.iter().map(setting_json).collect::<Vec<_>>(),
+    })
+}

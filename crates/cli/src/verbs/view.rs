@@ -1,0 +1,168 @@
+//! `quipu view`: records as lines.
+
+use crate::Common;
+use crate::input::Input;
+use crate::number;
+use crate::screen::{Outcome, Result, Screen};
+use crate::session::{self, Verdict};
+use crate::stream::{self, Style};
+use quipu::engine::{Merge, MergeOrder};
+use quipu::isa::Syntax;
+use quipu::model::trace::PrintOptions;
+use quipu::model::{Error, Printer, Scan, ShardId, TableSchema, Trace, Window};
+use quipu_view::{Chosen, LineForm, RowFilter, RowLines};
+use std::io::Write;
+use std::ops::RangeInclusive;
+use std::time::Instant;
+
+/// Print records, one a line
+///
+/// Records of several threads come in the order of their clock readings. A part of the trace is taken first, then
+/// records are chosen from it.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    input: Input,
+
+    /// Print JSON, one object a line
+    #[arg(long, conflicts_with = "csv")]
+    json: bool,
+    /// Print CSV
+    #[arg(long)]
+    csv: bool,
+    /// How to write x86 instructions
+    #[arg(long, value_name = "SYNTAX", value_parser = ["att", "intel"])]
+    syntax: Option<String>,
+
+    /// Leave out this many records at the start
+    #[arg(long, value_name = "N", value_parser = number::number, help_heading = "Which part",
+          conflicts_with_all = ["skip_instrs", "since", "until"])]
+    skip: Option<u64>,
+    /// Read this many records
+    #[arg(long, value_name = "N", value_parser = number::number, help_heading = "Which part",
+          conflicts_with = "take_instrs")]
+    take: Option<u64>,
+    /// Leave out this many instructions at the start, with the records that belong to them
+    #[arg(long, value_name = "N", value_parser = number::number, help_heading = "Which part",
+          conflicts_with_all = ["since", "until"])]
+    skip_instrs: Option<u64>,
+    /// Read this many instructions
+    #[arg(long, value_name = "N", value_parser = number::number, help_heading = "Which part",
+          conflicts_with_all = ["skip", "since", "until"])]
+    take_instrs: Option<u64>,
+    /// Begin at this reading of the trace's clock
+    #[arg(long, value_name = "CLOCK", value_parser = number::number, help_heading = "Which part")]
+    since: Option<u64>,
+    /// End before this reading of the trace's clock
+    #[arg(long, value_name = "CLOCK", value_parser = number::number, help_heading = "Which part")]
+    until: Option<u64>,
+
+    /// Only records of this kind, such as read, write, instr, marker, or the name of a marker
+    #[arg(long = "kind", value_name = "KIND", value_delimiter = ',', help_heading = "Which records")]
+    kinds: Vec<String>,
+    /// Only records of instructions at these addresses: `A..B` without B, or one address
+    #[arg(long, value_name = "A..B", value_parser = number::range, help_heading = "Which records")]
+    pc: Option<RangeInclusive<u64>>,
+    /// Only records that touch one of these addresses
+    #[arg(long, value_name = "A..B", value_parser = number::range, help_heading = "Which records")]
+    addr: Option<RangeInclusive<u64>>,
+}
+
+const AFTER_HELP: &str = "\
+Numbers may be decimal, hex (0x1000), or have a suffix (10k, 4Ki, 2M).
+
+Examples:
+  quipu view --take 20 trace.zip
+  quipu view --thread 872884 --kind write --addr 0x7f0000000000..0x7fffffffffff trace.dir
+  quipu view --skip-instrs 1M --take-instrs 100 --syntax intel trace.dir
+  quipu view --json --kind timestamp trace.zip | jq -r .value
+
+Exit codes:
+  0  done
+  1  done, and something is wrong with the trace, or the run was interrupted
+  2  could not read it";
+
+pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
+    let trace = options.input.open()?;
+    let table = derived_table(&*trace)?;
+    let schema = trace.tables()[table];
+    let chosen = Chosen::new(&options.filter(), schema, trace.families())?;
+    let mut printer = options.printer(&*trace, schema)?;
+    let scan = Scan { tables: vec![table], window: options.window(), ahead: true, ..Scan::new(ShardId(0)) };
+    let style = Style {
+        paint: screen.paint(),
+        strict: options.input.opening.strict,
+        quiet: screen.is_quiet(),
+        limit: options.limit(),
+    };
+    let started = Instant::now();
+    let shown = session::watched(screen, |watch| {
+        let merge = Merge::new(&*trace, &scan, MergeOrder::natural(&*trace), watch)?;
+        stream::print(merge, &mut *printer, &chosen, &style, watch, std::io::stdout())
+    })?;
+    let mut end = Vec::new();
+    printer.end(&mut end);
+    std::io::stdout().lock().write_all(&end)?;
+    if common.verbose {
+        session::say_speed(shown.records, None, started.elapsed(), screen);
+    }
+    Ok(Verdict::new(&*trace, shown.found, shown.error, shown.cancelled).tell(screen))
+}
+
+/// The table that people look at: the first that is derived from the records as stored.
+pub(crate) fn derived_table(trace: &dyn Trace) -> quipu::model::Result<usize> {
+    trace.tables().iter().position(|schema| schema.derived).ok_or_else(|| {
+        Error::unsupported(format!("traces of format {} cannot be viewed", trace.meta().format))
+    })
+}
+
+impl Options {
+    fn filter(&self) -> RowFilter {
+        RowFilter {
+            // Opening leaves out files of other threads; files that hold several threads are sieved here.
+            threads: self.input.opening.threads.clone(),
+            kinds: self.kinds.clone(),
+            pc: self.pc.clone(),
+            addr: self.addr.clone(),
+            time: None,
+        }
+    }
+
+    fn window(&self) -> Window {
+        let end = |start: u64, n: Option<u64>| n.map_or(u64::MAX, |n| start.saturating_add(n));
+        if self.skip_instrs.is_some() || self.take_instrs.is_some() {
+            let start = self.skip_instrs.unwrap_or(0);
+            Window::Instrs(start..end(start, self.take_instrs))
+        } else if self.since.is_some() || self.until.is_some() {
+            Window::Clock(self.since.unwrap_or(0)..self.until.unwrap_or(u64::MAX))
+        } else if self.skip.is_some() || self.take.is_some() {
+            let start = self.skip.unwrap_or(0);
+            Window::Records(start..end(start, self.take))
+        } else {
+            Window::All
+        }
+    }
+
+    /// How many records to read of the window, where the window does not say.
+    fn limit(&self) -> Option<u64> {
+        match self.window() {
+            Window::Instrs(_) | Window::Clock(_) => self.take,
+            Window::All | Window::Records(_) => None,
+        }
+    }
+
+    fn printer(&self, trace: &dyn Trace, schema: &'static TableSchema) -> Result<Box<dyn Printer>> {
+        let syntax = match self.syntax.as_deref() {
+            Some("intel") => Some(Syntax::Intel),
+            Some(_) => Some(Syntax::Att),
+            None => None,
+        };
+        let form = match (self.json, self.csv) {
+            (true, _) => LineForm::Json,
+            (_, true) => LineForm::Csv,
+            _ => return Ok(trace.printer(&PrintOptions { syntax })?),
+        };
+        Ok(Box::new(RowLines::new(schema, form, trace.meta().arch, syntax.unwrap_or_default())))
+    }
+}

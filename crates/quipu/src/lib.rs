@@ -1,0 +1,76 @@
+//! Quipu reads program-execution traces and says what is in them.
+//!
+//! # Open a trace
+//!
+//! [`open_path`] takes a file, a folder, or `-` for standard input, recognises the format by content, and gives a
+//! [`Trace`](model::Trace): what it says of itself, which columns it can fill, and how it splits into shards.
+//!
+//! ```
+//! # fn main() -> quipu::model::Result<()> {
+//! # let path = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces/drmemtrace/allasm"));
+//! let trace = quipu::open_path(path, &quipu::model::OpenOptions::default())?;
+//! println!("{}: {} shards, can fill {}", trace.meta().title, trace.shards().len(), trace.columns());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Run an analysis
+//!
+//! An analysis is a [`Tool`](model::Tool); [`tools_of`] lists those that a trace can be given to. The engine reads the
+//! data once for all of them, on as many threads as wanted, and the answer does not depend on how many those are.
+//!
+//! ```
+//! # fn main() -> quipu::model::Result<()> {
+//! # let path = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces/drmemtrace/allasm"));
+//! # let trace = quipu::open_path(path, &quipu::model::OpenOptions::default())?;
+//! use quipu::engine::{RunOptions, Watch, plan, run};
+//! use quipu::model::Args;
+//!
+//! let tool = quipu::tool("categories", trace.meta().format)?;
+//! let watch = Watch::new();
+//! let outcome = run(&*trace, vec![plan(tool, &Args::default(), &*trace)?], &RunOptions::new(&watch))?;
+//! println!("{}", outcome.reports[0].json());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Write an analysis, or walk over records
+//!
+//! Records travel in [`Batch`](model::Batch)es of about a thousand, as *lenses*: columns that mean the same whatever the
+//! format ([`model::lens`]). A [`Pass`](model::Pass) takes batches in; a [`Reader`](model::Reader) gives them out to a plain
+//! loop. Three programs in the folder `examples` show how:
+//!
+//! | example | shows |
+//! |---|---|
+//! | `page_accesses` | a loop over one lens: counts the accesses to one page |
+//! | `own_pass` | a pass of one's own, run on all cores: which thread writes most |
+//! | `walk` | two lenses side by side: each instruction with its text and its data |
+//!
+//! # Where things are
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`model`] | the vocabulary: traces, batches, lenses, tables, passes, errors, findings |
+//! | [`engine`] | runs passes, merges shards by time |
+//! | [`passes`] | the analyses |
+//! | [`drmemtrace`] | the first format: DynamoRIO's memory and instruction traces |
+//! | [`isa`] | instructions: what bytes do, and how they read |
+//! | [`source`] | bytes from files, archives, folders and pipes, inflated on the way |
+
+#![warn(missing_docs)]
+
+mod lookup;
+mod recognise;
+
+pub use quipu_drmemtrace as drmemtrace;
+pub use quipu_engine as engine;
+pub use quipu_isa as isa;
+pub use quipu_model as model;
+pub use quipu_passes as passes;
+pub use quipu_source as source;
+
+pub use lookup::{tool, tools_of};
+pub use recognise::{open, open_path, probe};
+
+/// Every format that Quipu knows.
+pub const FORMATS: &[&dyn model::Format] = &[&quipu_drmemtrace::DRMEMTRACE];

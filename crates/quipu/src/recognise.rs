@@ -1,0 +1,122 @@
+//! Which format a source has, and a clear word when it has none that is known.
+
+use crate::FORMATS;
+use quipu_model::{Confidence, Error, ErrorKind, Format, OpenOptions, Result, Trace};
+use quipu_source::Source;
+use std::path::Path;
+
+/// How many bytes an error shows of a source that nobody recognises.
+const SHOWN_BYTES: usize = 16;
+
+/// How many entries of a folder it shows.
+const SHOWN_ENTRIES: usize = 4;
+
+/// The format that is surest that `source` is one of its traces; the first of equals.
+pub fn probe(source: &Source) -> Option<&'static dyn Format> {
+    let mut best: Option<(&dyn Format, Confidence)> = None;
+    for format in FORMATS {
+        let confidence = format.probe(source);
+        if confidence > best.map_or(Confidence::No, |(_, other)| other) {
+            best = Some((*format, confidence));
+        }
+    }
+    best.map(|(format, _)| format)
+}
+
+/// Opens the trace that `source` is, whatever its format.
+///
+/// # Errors
+/// `Unsupported` if no format recognises it; the message says what was found instead. Otherwise what the format has to
+/// say.
+pub fn open(source: &Source, options: &OpenOptions) -> Result<Box<dyn Trace>> {
+    match probe(source) {
+        Some(format) => format.open(source, options),
+        None => Err(unknown(source)?),
+    }
+}
+
+/// Opens the trace at `path`: a file, a folder, a pipe, or `-` for standard input.
+///
+/// # Errors
+/// As [`open`], and `Io` or `Missing` if there is nothing to open.
+pub fn open_path(path: &Path, options: &OpenOptions) -> Result<Box<dyn Trace>> {
+    open(&Source::open(path)?, options)
+}
+
+/// The error for a source that no format recognises.
+#[cold]
+fn unknown(source: &Source) -> Result<Error> {
+    let found = if source.is_folder() { describe_folder(source)? } else { describe_file(source)? };
+    let titles: Vec<String> =
+        FORMATS.iter().map(|format| format!("{} ({})", format.info().name, format.info().title)).collect();
+    Ok(Error::new(ErrorKind::Unsupported, format!("no known trace format: {found}"))
+        .in_file(source.name())
+        .hint(format!("formats that can be read: {}", titles.join(", "))))
+}
+
+fn describe_folder(source: &Source) -> Result<String> {
+    let entries = source.files()?;
+    if entries.is_empty() {
+        return Ok("the folder is empty".to_owned());
+    }
+    let base = |name: &str| {
+        Path::new(name).file_name().map_or(name.to_owned(), |n| n.to_string_lossy().into_owned())
+    };
+    let shown: Vec<String> =
+        entries.iter().take(SHOWN_ENTRIES).map(|entry| format!("`{}`", base(entry.name()))).collect();
+    let more = entries.len() - shown.len();
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    Ok(format!("a folder with {}{more}", shown.join(", ")))
+}
+
+fn describe_file(source: &Source) -> Result<String> {
+    let codec = source.container()?.codec();
+    let head = source.head(SHOWN_BYTES)?;
+    let packed = if codec == quipu_source::Codec::Plain { "" } else { " after inflating" };
+    if head.is_empty() {
+        return Ok(match packed {
+            "" => "the file is empty".to_owned(),
+            _ => format!("a {} file with nothing in it", codec.name()),
+        });
+    }
+    let hex: Vec<String> = head.iter().map(|byte| format!("{byte:02x}")).collect();
+    let kind = if codec == quipu_source::Codec::Plain { "a file" } else { codec.name() };
+    Ok(format!("{kind} that begins with `{}`{}{packed}", hex.join(" "), as_text(&head)))
+}
+
+/// The bytes as text too, if they are text.
+fn as_text(head: &[u8]) -> String {
+    if head.iter().all(|byte| byte.is_ascii_graphic() || matches!(byte, b' ' | b'\n' | b'\r' | b'\t')) {
+        format!(" ({:?})", String::from_utf8_lossy(head))
+    } else {
+        String::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(bytes: &[u8]) -> Error {
+        match open(&Source::from_bytes("in", bytes.to_vec()), &OpenOptions::default()) {
+            Err(error) => error,
+            Ok(_) => panic!("recognised as a trace"),
+        }
+    }
+
+    #[test]
+    fn the_error_for_an_unknown_file_shows_how_it_begins() {
+        let error = refusal(b"#!/bin/sh\nexit 0\n");
+        assert_eq!(
+            error.to_string(),
+            "in: no known trace format: a file that begins with `23 21 2f 62 69 6e 2f 73 68 0a 65 78 69 74 20 30` \
+             (\"#!/bin/sh\\nexit 0\")"
+        );
+        assert!(error.advice().is_some_and(|advice| advice.contains("drmemtrace (")), "{error:?}");
+    }
+
+    #[test]
+    fn an_empty_file_is_called_empty() {
+        assert_eq!(refusal(b"").to_string(), "in: no known trace format: the file is empty");
+    }
+}
