@@ -231,6 +231,12 @@ impl Interp {
         self.batch_starts_thread = false;
     }
 
+    /// Notes an instruction that was counted elsewhere, for the entries that depend on it.
+    pub fn executed(&mut self, pc: u64, size: u16) {
+        self.prev_instr = pc;
+        self.next_pc = pc.wrapping_add(u64::from(size));
+    }
+
     /// True while a kernel region is open.
     pub fn in_kernel(&self) -> bool {
         self.kernel.is_open()
@@ -352,8 +358,7 @@ impl Interp {
     #[inline]
     fn execute<S: Sink>(&mut self, instr: Instr<'_>, len: usize, sink: &mut S) {
         self.pc = instr.pc;
-        self.prev_instr = instr.pc;
-        self.next_pc = instr.pc.wrapping_add(u64::from(instr.size));
+        self.executed(instr.pc, instr.size);
         self.records += 1;
         self.instrs += u64::from(instr.kind != Type::INSTR_NO_FETCH);
         self.is_kernel = self.kernel.is_open();

@@ -156,6 +156,7 @@ impl CountsReport {
         let mut filetype = FileType::default();
         let mut parts = Vec::new();
         for (shard, name, kind, tally) in shards {
+            let tally = tally.counter;
             filetype = filetype.or(tally.filetype);
             let n_parts = tally.parts.len();
             for part in &tally.parts {

@@ -110,17 +110,31 @@ const SEEN: usize = 1 << 14;
 
 /// The counts of one shard, or of a run of its chunks.
 pub(crate) struct Tally {
+    /// What is counted.
+    pub(crate) counter: Counter,
+    /// The state machine takes every entry that is not counted in bulk.
+    interp: Interp,
+    is_mixed: bool,
+    /// True once an entry came that only the online tracer writes, and that depends on the instruction before it: from
+    /// there on every entry goes through the state machine.
+    is_online: bool,
+    /// The last instruction of the entries before.
+    last_instr: Option<Entry>,
+}
+
+/// The sums so far, and what deciding about the next entry takes.
+pub(crate) struct Counter {
     /// Counts by thread; one part unless the stream mixes threads.
     pub(crate) parts: Vec<Part>,
     /// Threads that have records, without the idle one.
     pub(crate) tids: FxHashSet<u64>,
     /// All file-type bits that a header named.
     pub(crate) filetype: FileType,
-    is_mixed: bool,
     part: usize,
-    /// The state machine takes every entry that is not counted in bulk.
-    interp: Interp,
     pending_encoding: bool,
+    /// An encoding came before the state machine took over; the next instruction has it.
+    stray_encoding: bool,
+    /// Addresses that are certainly in the current set, by slot.
     seen: Box<[u64]>,
 }
 
@@ -173,46 +187,98 @@ fn slot(pc: u64) -> usize {
 impl Tally {
     /// Nothing counted yet in a shard whose first thread is `tid`; a mixed one counts each thread by itself.
     pub(crate) fn new(tid: u64, is_mixed: bool) -> Tally {
-        let mut seen = vec![u64::MAX; SEEN].into_boxed_slice();
-        // The one slot where the filler would be taken for an address.
-        seen[slot(u64::MAX)] = 0;
         let mut interp = Interp::new();
         interp.tid = tid;
-        Tally {
-            parts: vec![Part::new(tid)],
-            tids: FxHashSet::default(),
-            filetype: FileType::default(),
-            is_mixed,
-            part: 0,
-            interp,
-            pending_encoding: false,
-            seen,
-        }
+        interp.end_header();
+        Tally { counter: Counter::new(tid), interp, is_mixed, is_online: false, last_instr: None }
     }
 
     /// Counts entries; any cut of the stream gives the same counts.
     pub(crate) fn add(&mut self, entries: &[Entry]) {
         let mut rest = entries;
-        while !rest.is_empty() {
-            let n = self.add_run(&rest[..rest.len().min(MAX_RUN)]);
+        while !rest.is_empty() && !self.is_online {
+            let n = self.counter.add_run(&rest[..rest.len().min(MAX_RUN)], self.interp.in_kernel());
             rest = &rest[n..];
             if let Some(entry) = rest.first()
                 && rule(entry).flags & SLOW != 0
             {
+                if matches!(entry.kind(), Type::INSTR_BUNDLE | Type::INSTR_MAYBE_FETCH) {
+                    self.go_online(&entries[..entries.len() - rest.len()]);
+                    break;
+                }
                 self.add_slow(entry);
                 rest = &rest[1..];
             }
         }
+        if self.is_online {
+            rest.iter().for_each(|entry| self.add_slow(entry));
+        } else if let Some(last) = last_instr(entries) {
+            self.last_instr = Some(*last);
+        }
+    }
+
+    /// Tells the state machine which instruction came last; from here on it sees every one itself.
+    #[cold]
+    fn go_online(&mut self, before: &[Entry]) {
+        self.is_online = true;
+        if let Some(last) = last_instr(before).copied().or(self.last_instr) {
+            self.interp.executed(last.addr.get(), last.size.get());
+        }
+        if std::mem::take(&mut self.counter.pending_encoding) {
+            self.counter.stray_encoding = true;
+        }
+    }
+
+    /// Lets the state machine judge an entry that needs judgement.
+    fn add_slow(&mut self, entry: &Entry) {
+        let (kind, value) = (entry.kind(), entry.addr.get());
+        // Chunks after the first do not repeat the header that says so.
+        if kind == Type::MARKER && entry.size.get() == Marker::RECORD_ORDINAL.0 {
+            self.interp.chunk_instrs = self.interp.chunk_instrs.max(1);
+        }
+        self.interp.begin_batch();
+        self.interp.run(std::slice::from_ref(entry), &Limits::NONE, &mut self.counter);
+        if kind == Type::THREAD {
+            self.counter.note_thread(value);
+        }
+        if self.is_mixed && matches!(kind, Type::THREAD | Type::THREAD_EXIT) {
+            self.counter.select_part(value);
+        }
+    }
+
+    /// Adds the counts of the chunks right behind these.
+    pub(crate) fn append(&mut self, later: Tally) {
+        self.counter.append(later.counter);
+    }
+}
+
+impl Counter {
+    fn new(tid: u64) -> Counter {
+        let mut counter = Counter {
+            parts: vec![Part::new(tid)],
+            tids: FxHashSet::default(),
+            filetype: FileType::default(),
+            part: 0,
+            pending_encoding: false,
+            stray_encoding: false,
+            seen: vec![0; SEEN].into_boxed_slice(),
+        };
+        counter.forget_seen();
+        counter
     }
 
     /// Counts common entries up to the first that is not; returns how many.
-    fn add_run(&mut self, entries: &[Entry]) -> usize {
+    fn add_run(&mut self, entries: &[Entry], is_kernel: bool) -> usize {
         let mut packed = 0u64;
         let mut encodings = 0u64;
         let mut pending = u64::from(self.pending_encoding);
         let mut n = 0;
-        let seen = &mut self.seen[..SEEN];
-        let pcs = &mut self.parts[self.part].current().pcs;
+        let seen: &mut [u64; SEEN] = match self.seen.as_mut().try_into() {
+            Ok(seen) => seen,
+            // The table is made with this very length.
+            Err(_) => return 0,
+        };
+        let sums = self.parts[self.part].current();
         for entry in entries {
             let rule = rule(entry);
             if rule.flags & SLOW != 0 {
@@ -229,49 +295,20 @@ impl Tally {
             let slot = slot(addr);
             if (rule.flags & FETCHED != 0) & is_visible & (seen[slot] != addr) {
                 seen[slot] = addr;
-                pcs.insert(addr);
+                sums.pcs.insert(addr);
             }
         }
         self.pending_encoding = pending != 0;
-        if packed != 0 {
-            let lane = |sum: Sum| (packed >> (LANE_BITS * sum as usize)) & MAX_RUN as u64;
-            let is_kernel = self.interp.in_kernel();
-            let sums = self.parts[self.part].current();
-            for sum in [Sum::Instrs, Sum::NoFetch, Sum::Loads, Sum::Stores, Sum::Prefetches] {
-                sums.add(sum, lane(sum));
-            }
-            sums.add(Sum::Encodings, encodings);
-            if is_kernel {
-                sums.add(Sum::KernelInstrs, lane(Sum::Instrs));
-                sums.add(Sum::KernelNoFetch, lane(Sum::NoFetch));
-            }
+        let lane = |sum: Sum| (packed >> (LANE_BITS * sum as usize)) & MAX_RUN as u64;
+        for sum in [Sum::Instrs, Sum::NoFetch, Sum::Loads, Sum::Stores, Sum::Prefetches] {
+            sums.add(sum, lane(sum));
+        }
+        sums.add(Sum::Encodings, encodings);
+        if is_kernel {
+            sums.add(Sum::KernelInstrs, lane(Sum::Instrs));
+            sums.add(Sum::KernelNoFetch, lane(Sum::NoFetch));
         }
         n
-    }
-
-    /// Lets the state machine judge an entry that needs judgement.
-    #[cold]
-    fn add_slow(&mut self, entry: &Entry) {
-        let kind = entry.kind();
-        if kind == Type::HEADER || kind == Type::FOOTER {
-            return;
-        }
-        let mut interp = std::mem::take(&mut self.interp);
-        // Chunks after the first do not repeat the header that says so.
-        if kind == Type::MARKER && entry.size.get() == Marker::RECORD_ORDINAL.0 {
-            interp.chunk_instrs = interp.chunk_instrs.max(1);
-            interp.resync = false;
-        }
-        interp.end_header();
-        interp.begin_batch();
-        interp.run(std::slice::from_ref(entry), &Limits::NONE, &mut Slow { tally: self });
-        self.interp = interp;
-        if self.is_mixed && matches!(kind, Type::THREAD | Type::THREAD_EXIT) {
-            self.select_part(entry.addr.get());
-        }
-        if kind == Type::THREAD {
-            self.note_thread(entry.addr.get());
-        }
     }
 
     fn note_thread(&mut self, tid: u64) {
@@ -284,24 +321,44 @@ impl Tally {
         if self.parts.len() == 1 && self.parts[0] == Part::new(self.parts[0].tid) {
             self.parts[0].tid = tid;
         }
-        self.part = match self.parts.iter().position(|part| part.tid == tid) {
+        let part = match self.parts.iter().position(|part| part.tid == tid) {
             Some(part) => part,
             None => {
                 self.parts.push(Part::new(tid));
                 self.parts.len() - 1
             }
         };
-        self.forget_seen();
+        if part != self.part {
+            self.part = part;
+            self.forget_seen();
+        }
     }
 
-    /// Other counters know nothing of the addresses in the filter.
+    /// Other sums know nothing of the addresses in the filter.
     fn forget_seen(&mut self) {
         self.seen.fill(u64::MAX);
+        // The one slot where the filler would be taken for an address.
         self.seen[slot(u64::MAX)] = 0;
     }
 
-    /// Adds the counts of the chunks right behind these.
-    pub(crate) fn append(&mut self, later: Tally) {
+    fn count(&mut self, sum: Sum) {
+        self.parts[self.part].current().add(sum, 1);
+    }
+
+    /// A new window starts new sums; the first number is that of the sums so far.
+    fn window(&mut self, id: u64) {
+        let windows = &mut self.parts[self.part].windows;
+        match windows.last_mut() {
+            Some(last) if last.id.is_none() => last.id = Some(id),
+            Some(last) if last.id == Some(id) => {}
+            _ => {
+                windows.push(WindowSums { id: Some(id), sums: Sums::default() });
+                self.forget_seen();
+            }
+        }
+    }
+
+    fn append(&mut self, later: Counter) {
         self.tids.extend(later.tids);
         self.filetype = self.filetype.or(later.filetype);
         for part in later.parts {
@@ -331,41 +388,21 @@ fn continue_with_last(parts: &mut [Part]) -> &mut Part {
     &mut parts[last]
 }
 
+/// The last entry that executes an instruction.
+fn last_instr(entries: &[Entry]) -> Option<&Entry> {
+    entries.iter().rfind(|entry| entry.kind().is_any_instr() && entry.size.get() != 0)
+}
+
 #[inline]
 fn rule(entry: &Entry) -> Rule {
     // The last rule is slow, as is that of every number between the known types and it.
     RULES[usize::from(entry.kind.get()).min(RULES.len() - 1)]
 }
 
-/// Counts what the state machine hands out for one entry.
-struct Slow<'a> {
-    tally: &'a mut Tally,
-}
-
-impl Slow<'_> {
-    fn count(&mut self, sum: Sum) {
-        let part = self.tally.part;
-        self.tally.parts[part].current().add(sum, 1);
-    }
-
-    /// A new window starts new counts; the first number is that of the counts so far.
-    fn window(&mut self, id: u64) {
-        let part = self.tally.part;
-        let windows = &mut self.tally.parts[part].windows;
-        match windows.last_mut() {
-            Some(last) if last.id.is_none() => last.id = Some(id),
-            Some(last) if last.id == Some(id) => {}
-            _ => {
-                windows.push(WindowSums { id: Some(id), sums: Sums::default() });
-                self.tally.forget_seen();
-            }
-        }
-    }
-}
-
-impl Sink for Slow<'_> {
+/// Counts what the state machine hands out for entries that are not counted in bulk.
+impl Sink for Counter {
     fn instr(&mut self, cx: &Interp, instr: Instr<'_>) {
-        let is_new = std::mem::take(&mut self.tally.pending_encoding);
+        let is_new = instr.encoding.is_some() | std::mem::take(&mut self.stray_encoding);
         let fetched = instr.kind != Type::INSTR_NO_FETCH;
         self.count(if fetched { Sum::Instrs } else { Sum::NoFetch });
         if cx.is_kernel {
@@ -375,20 +412,25 @@ impl Sink for Slow<'_> {
             self.count(Sum::Encodings);
         }
         if fetched {
-            let part = self.tally.part;
-            self.tally.parts[part].current().pcs.insert(instr.pc);
+            let part = self.part;
+            self.parts[part].current().pcs.insert(instr.pc);
         }
     }
 
     fn data(&mut self, _: &Interp, kind: Type, _: u64, _: u64) {
-        // Loads, stores and prefetches never get here.
-        self.count(if kind == Type::INSTR_FLUSH { Sum::InstrFlushes } else { Sum::DataFlushes });
+        self.count(match kind {
+            Type::READ => Sum::Loads,
+            Type::WRITE => Sum::Stores,
+            Type::INSTR_FLUSH => Sum::InstrFlushes,
+            Type::DATA_FLUSH => Sum::DataFlushes,
+            _ => Sum::Prefetches,
+        });
     }
 
     fn marker(&mut self, _: &Interp, kind: Marker, value: u64) {
         match kind {
             Marker::WINDOW_ID => self.window(value),
-            Marker::FILETYPE => self.tally.filetype = self.tally.filetype.or(FileType(value)),
+            Marker::FILETYPE => self.filetype = self.filetype.or(FileType(value)),
             // The second half of a pair that its first half counts.
             Marker::VIRTUAL_ADDRESS => return,
             _ => {}
@@ -413,7 +455,7 @@ impl Sink for Slow<'_> {
     }
 
     fn exit(&mut self, cx: &Interp) {
-        self.tally.note_thread(cx.tid);
+        self.note_thread(cx.tid);
     }
 
     fn finding(&mut self, _: &Interp, _: usize, _: &'static str, _: Severity, _: String) {

@@ -1,0 +1,130 @@
+//! How fast entries are counted: from memory, and from a zipped file against merely inflating it.
+
+use divan::counter::ItemsCount;
+use divan::{Bencher, black_box};
+use quipu_drmemtrace::DRMEMTRACE;
+use quipu_drmemtrace::record::{ENTRY_BYTES, Entry};
+use quipu_drmemtrace::table::MEMREFS_TABLE;
+use quipu_drmemtrace::tools::counts::COUNTS;
+use quipu_model::{Args, Batch, Columns, Format, OpenOptions, Scan, Tool, Trace};
+use quipu_source::{Ahead, Source, StreamOptions};
+use std::path::PathBuf;
+
+fn main() {
+    divan::main();
+}
+
+fn trace() -> Box<dyn Trace> {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../traces/drmemtrace/threadsig.x64");
+    DRMEMTRACE.open(&Source::open(&path).expect("fixture"), &OpenOptions::default()).expect("fixture opens")
+}
+
+/// The inflated bytes of every shard.
+fn bytes(trace: &dyn Trace) -> Vec<Vec<u8>> {
+    trace.shards().iter().map(|shard| inflate(&shard.name)).collect()
+}
+
+fn inflate(path: &str) -> Vec<u8> {
+    let container = Source::open(path.as_ref()).and_then(|source| source.container()).expect("fixture");
+    let options = StreamOptions { ahead: Ahead::Inline, ..StreamOptions::default() };
+    let mut stream = container.stream(container.all_members(), &options).expect("fixture");
+    let (mut block, mut all) = (Vec::new(), Vec::new());
+    while stream.next(&mut block).expect("fixture").is_some() {
+        all.extend_from_slice(&block);
+    }
+    all
+}
+
+/// Counting alone: the entries are in memory.
+#[divan::bench]
+fn count_entries_in_memory(bencher: Bencher<'_, '_>) {
+    let trace = trace();
+    let all = bytes(trace.as_ref());
+    let n_entries: usize = all.iter().map(|bytes| Entry::slice(bytes).0.len()).sum();
+    let pass = COUNTS.build(&Args::default(), trace.as_ref()).expect("counts builds");
+    let block_bytes = 16 * 1024 * ENTRY_BYTES;
+    let shards: Vec<Vec<Batch>> = all
+        .iter()
+        .map(|bytes| {
+            bytes
+                .chunks(block_bytes)
+                .map(|chunk| Batch { block: chunk.to_vec(), raw: 0..chunk.len(), ..Batch::default() })
+                .collect()
+        })
+        .collect();
+    bencher.counter(ItemsCount::new(n_entries)).bench_local(|| {
+        for (shard, batches) in trace.shards().iter().zip(&shards) {
+            let mut pass = pass.fork(shard);
+            for batch in batches {
+                pass.consume(black_box(batch)).expect("counts");
+            }
+            black_box(&pass);
+        }
+    });
+}
+
+/// The reader without columns, tables or counting: inflating and looking at the entry types.
+#[divan::bench]
+fn read_raw_blocks(bencher: Bencher<'_, '_>) {
+    scan(bencher, Columns::RAW, &[]);
+}
+
+/// The lenses that cache simulators read.
+#[divan::bench]
+fn read_accesses_with_fetches(bencher: Bencher<'_, '_>) {
+    scan(bencher, Columns::ACCESSES | Columns::ACCESS_PC | Columns::ACCESS_FETCH, &[]);
+}
+
+/// The lens that instruction statistics read.
+#[divan::bench]
+fn read_instrs_with_code(bencher: Bencher<'_, '_>) {
+    scan(bencher, Columns::INSTRS | Columns::INSTR_CLASS | Columns::INSTR_TAKEN | Columns::INSTR_CODE, &[]);
+}
+
+/// The rows that the viewer prints.
+#[divan::bench]
+fn read_memref_rows(bencher: Bencher<'_, '_>) {
+    scan(bencher, Columns::NONE, &[MEMREFS_TABLE]);
+}
+
+fn scan(bencher: Bencher<'_, '_>, columns: Columns, tables: &[usize]) {
+    let trace = trace();
+    let n_entries: usize = bytes(trace.as_ref()).iter().map(|bytes| bytes.len() / ENTRY_BYTES).sum();
+    bencher.counter(ItemsCount::new(n_entries)).bench_local(|| {
+        for shard in trace.shards() {
+            let scan = Scan { tables: tables.to_vec(), ..Scan::new(shard.id).columns(columns) };
+            let mut reader = trace.scan(&scan).expect("scan");
+            while let Some(batch) = reader.read().expect("read") {
+                black_box(batch);
+            }
+        }
+    });
+}
+
+/// Merely inflating the same files: what the other figures are a ratio of.
+#[divan::bench]
+fn inflate_only(bencher: Bencher<'_, '_>) {
+    let trace = trace();
+    let n_entries: usize = bytes(trace.as_ref()).iter().map(|bytes| bytes.len() / ENTRY_BYTES).sum();
+    let containers: Vec<_> = trace
+        .shards()
+        .iter()
+        .map(|shard| {
+            Source::open(shard.name.as_ref()).and_then(|source| source.container()).expect("fixture")
+        })
+        .collect();
+    let options = StreamOptions {
+        ahead: Ahead::Inline,
+        block_bytes: 16 * 1024 * ENTRY_BYTES,
+        ..StreamOptions::default()
+    };
+    bencher.counter(ItemsCount::new(n_entries)).bench_local(|| {
+        let mut block = Vec::new();
+        for container in &containers {
+            let mut stream = container.stream(container.all_members(), &options).expect("stream");
+            while stream.next(&mut block).expect("inflate").is_some() {
+                black_box(&block);
+            }
+        }
+    });
+}
