@@ -289,6 +289,8 @@ impl Sequence {
                 Err(Error::truncated("the archive ends before its directory").at_packed(at))
             }
             Next::Garbage => {
+                // What was refused here may look plausible to the search.
+                self.packed.consume(1);
                 self.place = PipePlace::Lost;
                 Err(Error::malformed("no header of a member where one is expected").at_packed(at))
             }

@@ -329,6 +329,20 @@ fn after_a_bad_stretch_the_walk_goes_on_with_the_next_header() {
 }
 
 #[test]
+fn a_header_that_lacks_its_64_bit_sizes_is_a_bad_stretch() {
+    let (mut packed, directory_at) =
+        hand_zip(&[HandMember::new("a", b"first"), HandMember::new("b", b"second")]);
+    packed[18..26].fill(0xff);
+    for source in [memory(&packed[..directory_at]), pipe(&packed)] {
+        let container = source.container().unwrap();
+        let read = read(&container, &inline(100));
+        assert_eq!(texts(&read.members), ["second"]);
+        let all = [container.damage(), &read.errors].concat();
+        assert!(all.iter().any(|error| error.packed_offset() == Some(0)), "{all:?}");
+    }
+}
+
+#[test]
 fn a_damaged_member_keeps_its_good_bytes_and_its_neighbours() {
     let parts = [trace_like(5000), trace_like(6000), trace_like(7000)];
     let mut packed = pack_zip(&[&parts[0], &parts[1], &parts[2]]);
@@ -377,4 +391,32 @@ fn a_comment_that_looks_like_an_end_record_does_not_mislead() {
     let container = open(&packed);
     assert!(container.damage().is_empty(), "{:?}", container.damage());
     assert_eq!(names(&container), ["a"]);
+}
+
+/// Runs of bytes that mean much in a header, put anywhere, into archives of all layouts: reading always ends.
+#[test]
+fn lying_headers_never_keep_a_reader_busy() {
+    let text = trace_like(30);
+    let descriptor = Some(Descriptor { signature: true, wide: true });
+    let member = |name| HandMember::new(name, &text);
+    let members = [
+        HandMember { zip64: true, ..member("a") },
+        HandMember { descriptor, ..member("b") },
+        HandMember { stored: true, ..member("c") },
+        HandMember { zip64: true, descriptor, ..member("d") },
+    ];
+    let (packed, directory_at) = hand_zip(&members);
+    for whole in [&packed[..], &packed[..directory_at]] {
+        for at in 0..whole.len() {
+            for (len, byte) in [(1, 0), (2, 0xff), (4, 0xff), (8, 0xff), (4, 0), (4, 0x7f)] {
+                let mut damaged = whole.to_vec();
+                let end = (at + len).min(whole.len());
+                damaged[at..end].fill(byte);
+                for source in [memory(&damaged), pipe(&damaged)] {
+                    let read = read(&source.container().unwrap(), &inline(1000));
+                    assert!(read.errors.len() <= 20, "byte {at}: {} errors", read.errors.len());
+                }
+            }
+        }
+    }
 }

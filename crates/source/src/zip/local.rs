@@ -31,7 +31,7 @@ pub(crate) enum Next {
     Nothing,
     /// The file ends within a header; the cursor has not moved.
     Cut,
-    /// Something else; the cursor has not moved.
+    /// Something else, at least four bytes of it; the cursor has not moved.
     Garbage,
 }
 
@@ -146,6 +146,8 @@ pub(super) fn walk(packed: &mut Packed) -> io::Result<Index> {
             }
             Next::Garbage => {
                 index.damaged(Error::malformed("no header of a member where one is expected").at_packed(at));
+                // What was refused here may look plausible to the search.
+                packed.consume(1);
                 if !find_local_header(packed)? {
                     break;
                 }
