@@ -47,3 +47,39 @@ pub const TOOLS: &[&dyn Tool] = &[
     &categories::CategoryMix,
     &histogram::Histogram,
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quipu_model::pass::Detail;
+
+    #[test]
+    fn names_of_tools_are_different_and_their_options_have_defaults() {
+        let names: std::collections::BTreeSet<&str> = TOOLS.iter().map(|tool| tool.info().name).collect();
+        assert_eq!(names.len(), TOOLS.len());
+        for option in TOOLS.iter().flat_map(|tool| tool.info().options) {
+            assert!(!option.default.is_empty(), "{}", option.name);
+        }
+    }
+
+    #[test]
+    fn a_trace_of_nothing_gives_reports_without_a_brief_document() {
+        for tool in TOOLS.iter().filter(|tool| tool.info().in_report && tool.info().name != "schedule") {
+            let document = sample::report(*tool, "", "").document(Detail::Brief);
+            assert_eq!(document.blocks, [], "{}", tool.info().name);
+        }
+    }
+
+    #[test]
+    fn documents_and_json_survive_the_largest_numbers() {
+        let text = "
+            clock 1\nclock 0xfffffffffffffffe\nclock 1\nclock 0xfffffffffffffffe
+            instr 0xffffffffffffffff 65535 indirect-call taken ->0xffffffffffffffff
+            read 0xffffffffffffffff 0xffffffff\nwrite 0 0xffffffff\nenter 0xffffffffffffffff";
+        for tool in TOOLS {
+            let report = sample::report(*tool, "", text);
+            assert!(report.json().is_object());
+            report.document(Detail::Full);
+        }
+    }
+}

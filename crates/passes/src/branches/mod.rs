@@ -237,6 +237,9 @@ impl Sites {
 
 impl Answer for BranchCounts {
     fn document(&self, detail: Detail) -> Document {
+        if detail == Detail::Brief && self.branches == 0 {
+            return Document::new("Branches");
+        }
         let mut facts = vec![
             (
                 "branches".to_owned(),

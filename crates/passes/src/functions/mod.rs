@@ -194,6 +194,9 @@ impl Report for FunctionCounts {
             vec![function.label().into(), Cell::Count(function.calls), Cell::Count(function.returns)]
         };
         let rows: Vec<_> = self.functions.iter().filter(is_shown).take(shown).map(row).collect();
+        if rows.is_empty() && detail == Detail::Brief {
+            return Document::new("Functions");
+        }
         if rows.is_empty() {
             return Document::new("Functions")
                 .with(Block::Note("No traced function or system call occurs.".into()));

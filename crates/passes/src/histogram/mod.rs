@@ -13,12 +13,11 @@
 //!   `per-thread`.
 //! * **JSON** [`LineHistogram`], with `threads` as [`PerThread`](crate::PerThread) says.
 
-use crate::lines::Lines;
+use crate::lines::{Lines, side_of};
 use crate::number::hex;
 use crate::split::{Answer, PER_THREAD, Part, Split};
 use crate::tally::{self, Tally};
 use quipu_model::doc::{Block, Cell, Document, Grid};
-use quipu_model::lens::AccessKind;
 use quipu_model::pass::Detail;
 use quipu_model::trace::SettingInfo;
 use quipu_model::{Args, Batch, Columns, DynPass, Needs, Order, Result, Tool, ToolInfo, Trace};
@@ -113,15 +112,12 @@ impl Part for Touches {
 
     fn consume(&mut self, batch: &Batch) {
         let lines = self.lines;
-        let [instr, data] = &mut self.sides;
         let accesses = &batch.accesses;
         for ((&addr, &size), &kind) in accesses.addr.iter().zip(&accesses.size).zip(&accesses.kind) {
-            let side = match kind {
-                AccessKind::Fetch | AccessKind::PrefetchInstr => &mut *instr,
-                AccessKind::Read | AccessKind::Write | AccessKind::Prefetch => &mut *data,
-                AccessKind::FlushData | AccessKind::FlushInstr => continue,
-            };
-            lines.each(addr, size, |line| side.add(line));
+            if let Some(side) = side_of(kind) {
+                let side = &mut self.sides[side];
+                lines.each(addr, size, |line| side.add(line));
+            }
         }
     }
 

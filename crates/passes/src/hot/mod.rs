@@ -294,10 +294,12 @@ impl Report for Hottest {
     fn document(&self, detail: Detail) -> Document {
         let shown = if detail == Detail::Brief { BRIEF_ROWS } else { usize::MAX };
         let mut document = Document::new("Hottest");
-        if let Some(executed) = self.executed {
+        // A brief document has no empty lists.
+        let is_shown = |n_rows: u64| detail == Detail::Full || n_rows > 0;
+        if let Some(executed) = self.executed.filter(|_| is_shown(self.distinct_instructions)) {
             document.blocks.push(Block::Grid(self.instr_grid(executed, shown)));
         }
-        if self.accesses.is_some() {
+        if self.accesses.is_some() && is_shown(self.distinct_lines) {
             document.blocks.push(Block::Grid(self.line_grid(shown)));
         }
         document

@@ -214,6 +214,9 @@ const BRIEF_BARS: usize = 8;
 
 impl Answer for InstructionMix {
     fn document(&self, detail: Detail) -> Document {
+        if detail == Detail::Brief && self.executed == 0 {
+            return Document::new("Instruction mix");
+        }
         let shown = if detail == Detail::Brief { BRIEF_BARS.min(self.parts.len()) } else { self.parts.len() };
         let mut bars: Vec<(String, u64)> =
             self.parts.iter().take(shown).map(|part| (part.name.clone(), part.count)).collect();

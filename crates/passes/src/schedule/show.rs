@@ -52,6 +52,11 @@ impl Schedules {
         fact("system calls", sum(|thread| thread.syscalls));
         fact("may block", sum(|thread| thread.may_block));
         fact("interrupts", sum(|thread| thread.interrupts));
+        let unclear: u64 =
+            self.threads.iter().fold(0, |sum, thread| sum.saturating_add(thread.unclear_ticks));
+        if unclear > 0 {
+            facts.push(("busy or blocked".to_owned(), vec![self.time_cell(unclear)]));
+        }
         if let Some(span) = self.span() {
             facts.push(("time span".to_owned(), vec![self.time_cell(span)]));
         }

@@ -20,7 +20,7 @@
 mod footprint;
 
 use crate::keyed::Keyed;
-use crate::lines::Lines;
+use crate::lines::{DATA, INSTR, Lines, side_of};
 use crate::number::grouped;
 use crate::split::to_json;
 use footprint::Footprint;
@@ -160,37 +160,37 @@ enum Positions {
     Records,
 }
 
-/// What one shard touched.
+/// What one shard touched: instructions, data. Both sides have the same axis.
 #[derive(Clone, Default)]
-struct Sides {
-    instr: Footprint,
-    data: Footprint,
-}
+struct Sides([Footprint; 2]);
 
 impl Sides {
     fn cover(&mut self, first: u64, last: u64) {
-        self.instr.cover(first, last);
-        self.data.cover(first, last);
+        self.0.iter_mut().for_each(|side| side.cover(first, last));
     }
 
     fn go_to(&mut self, position: u64) {
-        self.instr.go_to(position);
-        self.data.go_to(position);
+        self.0.iter_mut().for_each(|side| side.go_to(position));
     }
 
     #[inline]
     fn touch(&mut self, lines: Lines, addr: u64, size: u32, kind: AccessKind) {
-        let side = match kind {
-            AccessKind::Fetch | AccessKind::PrefetchInstr => &mut self.instr,
-            AccessKind::Read | AccessKind::Write | AccessKind::Prefetch => &mut self.data,
-            AccessKind::FlushData | AccessKind::FlushInstr => return,
-        };
-        lines.each(addr, size, |line| side.touch(line));
+        if let Some(side) = side_of(kind) {
+            let side = &mut self.0[side];
+            lines.each(addr, size, |line| side.touch(line));
+        }
     }
 
     fn merge(&mut self, other: Sides) {
-        self.instr.merge(other.instr);
-        self.data.merge(other.data);
+        self.0.iter_mut().zip(other.0).for_each(|(side, other)| side.merge(other));
+    }
+
+    fn instr(&self) -> &Footprint {
+        &self.0[INSTR]
+    }
+
+    fn data(&self) -> &Footprint {
+        &self.0[DATA]
     }
 }
 
@@ -226,7 +226,7 @@ impl Pass for Touched {
         sides.go_to(first);
         let accesses = &batch.accesses;
         let rows = accesses.addr.iter().zip(&accesses.size).zip(&accesses.kind);
-        if sides.data.is_one_interval(first, last) {
+        if sides.data().is_one_interval(first, last) {
             for ((&addr, &size), &kind) in rows {
                 sides.touch(self.lines, addr, size, kind);
             }
@@ -272,16 +272,15 @@ impl Pass for Touched {
 
 impl Footing {
     fn new(sides: &Sides, lines_in_page: u32) -> Footing {
-        let pages =
-            Sides { instr: sides.instr.coarser(lines_in_page), data: sides.data.coarser(lines_in_page) };
-        let (instr_lines, instr_lines_so_far) = sides.instr.over_time();
-        let (data_lines, data_lines_so_far) = sides.data.over_time();
-        let (data_pages, data_pages_so_far) = pages.data.over_time();
+        let pages = Sides(sides.0.each_ref().map(|side| side.coarser(lines_in_page)));
+        let (instr_lines, instr_lines_so_far) = sides.instr().over_time();
+        let (data_lines, data_lines_so_far) = sides.data().over_time();
+        let (data_pages, data_pages_so_far) = pages.data().over_time();
         Footing {
             lines: Distinct::new(sides),
             pages: Distinct::new(&pages),
-            interval: sides.data.axis().width(),
-            start: sides.data.axis().start(),
+            interval: sides.data().axis().width(),
+            start: sides.data().axis().start(),
             instr_lines,
             data_lines,
             data_pages,
@@ -294,8 +293,8 @@ impl Footing {
 
 impl Distinct {
     fn new(sides: &Sides) -> Distinct {
-        let (instr, data) = (sides.instr.len(), sides.data.len());
-        Distinct { total: instr + data - sides.instr.n_shared(&sides.data), instr, data }
+        let (instr, data) = (sides.instr().len(), sides.data().len());
+        Distinct { total: instr + data - sides.instr().n_shared(sides.data()), instr, data }
     }
 }
 
@@ -306,6 +305,9 @@ impl Report for Footprints {
 
     fn document(&self, detail: Detail) -> Document {
         let total = &self.total;
+        if detail == Detail::Brief && total.lines.total == 0 {
+            return Document::new("Working set");
+        }
         let row = |lines: u64, pages: u64| {
             let bytes = lines.saturating_mul(self.line_size);
             vec![Cell::Count(lines), "lines".into(), Cell::Bytes(bytes), Cell::Count(pages), "pages".into()]
@@ -343,11 +345,12 @@ impl Footprints {
             lines.push(series_line("data pages", &footing.data_pages, "max"));
             lines.push(series_line("data pages so far", &footing.data_pages_so_far, "all"));
         }
+        let of_each = if title.is_empty() && !self.shards.is_empty() { " of each part" } else { "" };
         let end =
             footing.start.saturating_add(footing.interval.saturating_mul(footing.data_lines.len() as u64));
         Series {
             title: title.to_owned(),
-            axis: format!("{}, {} each step", self.axis, grouped(footing.interval)),
+            axis: format!("{}{of_each}, {} a step", self.axis, grouped(footing.interval)),
             ends: (grouped(footing.start), grouped(end)),
             lines,
         }
