@@ -4,6 +4,8 @@
 
 mod big_trace;
 mod layers;
+mod man;
+mod pages;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -21,6 +23,18 @@ struct Cli {
 enum Chore {
     /// Check that no crate depends on one that its layer may not see.
     Layers,
+    /// Rewrite the generated pages under `docs/`.
+    Docs {
+        /// Write nothing; fail if a page is stale.
+        #[arg(long)]
+        check: bool,
+    },
+    /// Write manual pages.
+    Man {
+        /// The folder to write them into; `target/man` if not said.
+        #[arg(long)]
+        out: Option<PathBuf>,
+    },
     /// Write a large valid trace, repeated from a small real one, for benchmarks.
     BigTrace(big_trace::Options),
 }
@@ -28,6 +42,9 @@ enum Chore {
 fn main() -> Result<()> {
     match Cli::parse().chore {
         Chore::Layers => layers::run(&root()),
+        Chore::Docs { check: false } => pages::write(&root()),
+        Chore::Docs { check: true } => pages::check(&root()),
+        Chore::Man { out } => man::write(&out.unwrap_or_else(|| root().join("target/man"))),
         Chore::BigTrace(options) => big_trace::run(&root(), &options),
     }
 }
