@@ -19,6 +19,9 @@ pub(crate) fn document(name: &str, trace: &dyn Trace, detail: Detail) -> Documen
     if let Some(geometry) = geometry(trace) {
         fact("memory", vec![Cell::Text(geometry)]);
     }
+    if let Some(date) = recorded(trace) {
+        fact("recorded", vec![Cell::Text(date)]);
+    }
     for known in meta.facts.iter().filter(|_| detail == Detail::Full) {
         let text = plain(&known.value);
         if !text.is_empty() {
@@ -84,6 +87,14 @@ fn geometry(trace: &dyn Trace) -> Option<String> {
     let page = meta.page_bytes.map(|bytes| format!("pages of {}", quipu_view::bytes_text(bytes)));
     let known: Vec<String> = [line, page].into_iter().flatten().collect();
     (!known.is_empty()).then(|| known.join(", "))
+}
+
+/// When the trace was recorded: its fact `first_timestamp`, a reading of its clock, if that tells the time of day.
+fn recorded(trace: &dyn Trace) -> Option<String> {
+    let clock = trace.meta().clock?;
+    let first = trace.meta().facts.iter().find(|fact| fact.key == "first_timestamp")?.value.as_u64()?;
+    let ticks = first.checked_sub(clock.unix_epoch?)?;
+    Some(quipu_view::date_text(ticks / clock.per_second.max(1)))
 }
 
 /// A fact's value in a few words.

@@ -11,9 +11,16 @@ pub(crate) fn error(error: &Error, color: bool) -> String {
     write_head("error", AnsiColor::Red, color, &mut text);
     // Writing to a string cannot fail.
     let _ = writeln!(text, "{error}");
+    let mut said = error.to_string();
     let mut cause = error.source();
     while let Some(inner) = cause {
-        let _ = writeln!(text, "  because: {inner}");
+        let more = inner.to_string();
+        // Layers repeat what lies beneath them; each thing is said once, by the layer that says only that.
+        let is_repetition = more.contains(&said) && inner.source().is_some();
+        if !is_repetition {
+            let _ = writeln!(text, "  because: {more}");
+            said = more;
+        }
         cause = inner.source();
     }
     if let Some(advice) = error.advice() {

@@ -8,16 +8,16 @@ use std::path::{Path, PathBuf};
 
 /// How to open a trace, whatever verb it is for.
 #[derive(Clone, Debug, Default, clap::Args)]
-#[command(next_help_heading = "Reading")]
 pub(crate) struct Opening {
     /// Only these threads
-    #[arg(long = "thread", value_name = "TID", value_delimiter = ',', value_parser = number::number)]
+    #[arg(id = "thread", long, value_name = "TID", value_delimiter = ',', value_parser = number::number,
+          help_heading = "Reading")]
     pub(crate) threads: Vec<u64>,
     /// A setting of the trace's format; `quipu formats` lists them
-    #[arg(long = "open", value_name = "KEY=VALUE", value_parser = number::key_value)]
+    #[arg(long = "open", value_name = "KEY=VALUE", value_parser = number::key_value, help_heading = "Reading")]
     pub(crate) settings: Vec<(String, String)>,
     /// Stop at the first error in the trace instead of reading on behind it
-    #[arg(long)]
+    #[arg(long, help_heading = "Reading")]
     pub(crate) strict: bool,
 }
 

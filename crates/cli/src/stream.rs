@@ -1,9 +1,11 @@
-//! Records on their way to a stream: read, chosen, printed into large buffers, written by a thread of its own.
+//! Records on their way to a stream: read by one thread, chosen and printed into large buffers by another, written by a
+//! third.
 //!
 //! PERF: writing to a pipe waits for whoever reads it; done on the side, it costs the printing nothing.
 
+use crate::relay::{Arrivals, relay};
 use crate::screen::Result;
-use quipu::engine::{Merge, Merged, Watch};
+use quipu::engine::{Merge, Watch};
 use quipu::model::{Error, ErrorKind, Found, Paint, Printer, Severity};
 use quipu_view::{Chosen, Progress};
 use std::io::{self, IsTerminal, Write};
@@ -51,15 +53,16 @@ pub(crate) fn print(
         let (full, to_write) = sync_channel(MAX_WAITING);
         let (written, free) = channel();
         let writer = scope.spawn(move || write_all(out, &to_write, &written));
+        let (departures, arrivals) = relay();
+        let reader = scope.spawn(move || departures.read_all(merge));
         let mut buffers = Buffers { current: Vec::new(), full, free, prompt: is_terminal };
         let progress = if is_terminal || style.quiet { Progress::hidden() } else { Progress::on_terminal() };
-        let shown = fill(merge, printer, chosen, style, watch, &mut buffers, progress);
+        let shown = fill(arrivals, printer, chosen, style, watch, &mut buffers, progress);
         buffers.send();
         drop(buffers);
-        match writer.join() {
-            Ok(written) => written?,
-            Err(_) => return Err(Error::new(ErrorKind::Internal, "the writing thread died").into()),
-        }
+        let died = |what: &str| Error::new(ErrorKind::Internal, format!("the {what} thread died"));
+        reader.join().map_err(|_| died("reading"))?;
+        writer.join().map_err(|_| died("writing"))??;
         Ok(shown?)
     })
 }
@@ -98,9 +101,14 @@ fn write_all(mut out: impl Write, full: &Receiver<Vec<u8>>, written: &Sender<Vec
     Ok(())
 }
 
-/// Reads and prints to the end, or to where nobody wants more. A failed write is reported by the writer.
+/// True if an error says that the program is wrong rather than the trace.
+fn is_misuse(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Usage | ErrorKind::Internal)
+}
+
+/// Prints to the end, or to where nobody wants more. A failed write is reported by the writer.
 fn fill(
-    mut merge: Merge<'_>,
+    mut arrivals: Arrivals,
     printer: &mut dyn Printer,
     chosen: &Chosen,
     style: &Style,
@@ -113,15 +121,16 @@ fn fill(
     let mut left = style.limit.unwrap_or(u64::MAX);
     printer.begin(&mut buffers.current);
     while left > 0 && !watch.is_cancelled() {
-        let Merged { batch, ordinals, records } = match merge.read() {
-            Ok(Some(merged)) => merged,
+        let mut parcel = match arrivals.next() {
+            Ok(Some(parcel)) => parcel,
             Ok(None) => break,
-            Err(error) if style.strict => return Err(error),
+            Err(error) if style.strict || is_misuse(&error) => return Err(error),
             Err(error) => {
                 shown.error.get_or_insert(error);
                 continue;
             }
         };
+        let (batch, records) = (&parcel.batch, parcel.records.clone());
         if let Some(table) = batch.tables.first() {
             chosen.choose(table, &mut rows);
             // A skip invents rows: more of them than the batch has records, and none of them counts.
@@ -130,14 +139,15 @@ fn fill(
                 rows.retain(|&row| row >= records.start && u64::from(row) < end);
                 left -= end - u64::from(records.start);
             }
-            printer.print(batch, &rows, ordinals, &style.paint, &mut buffers.current);
+            printer.print(batch, &rows, parcel.ordinals, &style.paint, &mut buffers.current);
         }
-        for finding in batch.findings.drain(..) {
+        for finding in parcel.batch.findings.drain(..) {
             if style.strict && finding.severity == Severity::Error {
                 return Err(finding.to_error());
             }
             shown.found.push(finding);
         }
+        arrivals.give_back(parcel);
         shown.records += records.len() as u64;
         progress.show(shown.records, None);
         if !buffers.pass_on() {

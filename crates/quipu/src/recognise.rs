@@ -48,10 +48,10 @@ pub fn open_path(path: &Path, options: &OpenOptions) -> Result<Box<dyn Trace>> {
 fn unknown(source: &Source) -> Result<Error> {
     let found = if source.is_folder() { describe_folder(source)? } else { describe_file(source)? };
     let titles: Vec<String> =
-        FORMATS.iter().map(|format| format!("{} ({})", format.info().name, format.info().title)).collect();
+        FORMATS.iter().map(|format| format!("{}: {}", format.info().name, format.info().title)).collect();
     Ok(Error::new(ErrorKind::Unsupported, format!("no known trace format: {found}"))
         .in_file(source.name())
-        .hint(format!("formats that can be read: {}", titles.join(", "))))
+        .hint(format!("known formats are {}", titles.join("; "))))
 }
 
 fn describe_folder(source: &Source) -> Result<String> {
@@ -112,7 +112,7 @@ mod tests {
             "in: no known trace format: a file that begins with `23 21 2f 62 69 6e 2f 73 68 0a 65 78 69 74 20 30` \
              (\"#!/bin/sh\\nexit 0\")"
         );
-        assert!(error.advice().is_some_and(|advice| advice.contains("drmemtrace (")), "{error:?}");
+        assert!(error.advice().is_some_and(|advice| advice.contains("drmemtrace: ")), "{error:?}");
     }
 
     #[test]

@@ -109,20 +109,35 @@ fn kinds(words: &[String], schema: &TableSchema, families: &[Family]) -> Result<
     };
     let mut wanted: Vec<&str> = Vec::new();
     for word in words {
-        if let Some(family) = families.iter().find(|family| family.word == word) {
+        let word = word.replace('-', "_");
+        let mut names = named().flat_map(|(_, names)| names.iter().copied()).filter(|name| !name.is_empty());
+        if let Some(family) = families.iter().find(|family| is_same(family.word, &word)) {
             wanted.extend(family.names);
-        } else if named().any(|(_, names)| names.contains(&word.as_str())) {
-            wanted.push(word);
+        } else if let Some(name) = names.find(|name| is_same(name, &word)) {
+            wanted.push(name);
         } else {
-            let families = families.iter().map(|family| family.word);
-            let names = named().flat_map(|(_, names)| names).copied().filter(|name| !name.is_empty());
-            let known: Vec<&str> = families.chain(names).collect();
-            return Err(Error::usage(format!("no kind of record is called `{word}`"))
-                .hint(format!("kinds: {}", known.join(", "))));
+            let names = named().flat_map(|(_, names)| names.iter().copied()).filter(|name| !name.is_empty());
+            return Err(unknown_kind(
+                &word,
+                families.iter().map(|family| family.word).chain(names).collect(),
+            ));
         }
     }
     let chosen = |names: &[&str]| names.iter().map(|name| wanted.contains(name)).collect();
     Ok(named().map(|(position, names)| (position, chosen(names))).collect())
+}
+
+/// True if two words differ at most in how their parts are joined.
+fn is_same(name: &str, word: &str) -> bool {
+    name == word || name.replace('-', "_") == word
+}
+
+/// The error for a word that stands for nothing; proposes what contains it, or else everything.
+fn unknown_kind(word: &str, mut known: Vec<&str>) -> Error {
+    if known.iter().any(|name| name.contains(word)) {
+        known.retain(|name| name.contains(word));
+    }
+    Error::usage(format!("no kind of record is called `{word}`")).hint(format!("kinds: {}", known.join(", ")))
 }
 
 fn bytes(size: Option<&Column>, row: u32) -> u64 {
@@ -220,6 +235,18 @@ mod tests {
         let error = Chosen::new(&kinds(&["call"]), &DEMO, FAMILIES).unwrap_err();
         assert_eq!(error.message(), "no kind of record is called `call`");
         assert_eq!(error.advice(), Some("kinds: code, read, write, instr, jump, marker, timestamp, cpu-id"));
+    }
+
+    #[test]
+    fn a_part_of_a_kind_proposes_the_kinds_that_contain_it() {
+        let error = Chosen::new(&kinds(&["stamp"]), &DEMO, FAMILIES).unwrap_err();
+        assert_eq!(error.advice(), Some("kinds: timestamp"));
+    }
+
+    #[test]
+    fn parts_of_a_kind_may_be_joined_either_way() {
+        check(kinds(&["cpu_id"]), &[5]);
+        check(kinds(&["cpu-id"]), &[5]);
     }
 
     #[test]

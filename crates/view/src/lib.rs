@@ -22,4 +22,4 @@ pub use filter::{Chosen, RowFilter};
 pub use lines::{LineForm, RowLines};
 pub use look::{Charset, Look};
 pub use progress::{Progress, progress_text};
-pub use value::{bytes_text, count_text, ticks_text};
+pub use value::{bytes_text, count_text, date_text, ticks_text};

@@ -9,7 +9,7 @@ pub fn count_text(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i) % 3 == 0 {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);
@@ -51,6 +51,22 @@ pub fn ticks_text(ticks: u64, per_second: u64) -> String {
     } else {
         format!("{} ns", three_digits(seconds * 1e9))
     }
+}
+
+/// A moment, given in seconds since the start of 1970: `2024-02-29 12:00:00 UTC`.
+pub fn date_text(unix_seconds: u64) -> String {
+    let (days, second) = (unix_seconds / 86_400, unix_seconds % 86_400);
+    // Years are counted from March, so that the day that comes and goes is the last of a year; eras have 400 years.
+    let shifted = days + 719_468;
+    let (era, day) = (shifted / 146_097, shifted % 146_097);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let march_month = (5 * day + 2) / 153;
+    let day = day - (153 * march_month + 2) / 5 + 1;
+    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
+    let year = era * 400 + year + u64::from(month <= 2);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
 }
 
 /// Three significant digits, without a useless fraction.
@@ -164,6 +180,19 @@ mod tests {
             assert_eq!(ticks_text(micros, 1_000_000), text);
         }
         assert_eq!(ticks_text(3, 1_000_000_000), "3.00 ns");
+    }
+
+    #[test]
+    fn dates_know_leap_years() {
+        for (seconds, text) in [
+            (0, "1970-01-01 00:00:00 UTC"),
+            (951_782_400, "2000-02-29 00:00:00 UTC"),
+            (1_709_208_000, "2024-02-29 12:00:00 UTC"),
+            (1_735_689_599, "2024-12-31 23:59:59 UTC"),
+            (4_107_542_400, "2100-03-01 00:00:00 UTC"),
+        ] {
+            assert_eq!(date_text(seconds), text);
+        }
     }
 
     #[test]

@@ -16,8 +16,8 @@ use serde_json::{Map, Value};
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {
     /// The analyses, such as `counts` or `counts,histogram`; `quipu tools` lists them
-    #[arg(value_name = "TOOL[,TOOL…]", required = true, value_delimiter = ',')]
-    tools: Vec<String>,
+    #[arg(value_name = "TOOL[,TOOL…]")]
+    tools: String,
     #[command(flatten)]
     input: Input,
     /// Print JSON: one object, with each analysis under its name in `results`
@@ -80,10 +80,10 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     Ok(verdict.tell(screen))
 }
 
-/// The tools by their names, each once.
-fn find_tools(names: &[String], format: &str) -> quipu::model::Result<Vec<&'static dyn Tool>> {
+/// The tools of a list with commas, each once.
+fn find_tools(names: &str, format: &str) -> quipu::model::Result<Vec<&'static dyn Tool>> {
     let mut tools: Vec<&'static dyn Tool> = Vec::new();
-    for name in names {
+    for name in names.split(',').filter(|name| !name.is_empty()) {
         let tool = quipu::tool(name, format)?;
         if !tools.iter().any(|known| known.info().name == tool.info().name) {
             tools.push(tool);

@@ -1,0 +1,178 @@
+//! `quipu as drmemtrace` against what the original launcher printed: whole texts, on standard error.
+//!
+//! The goldens are under `traces/drmemtrace/golden`; the README of that folder's samples names the original's commit. Two
+//! things are brought to a common form first, because they depend on the original's own decoder: disassembly (its
+//! `att` text is unlike any other's) is cut behind the instruction's bytes, and the operations of `opcode_mix` are
+//! reduced to their sum (its decoder divides `mov` into forms, and names `jne` `jnz`).
+
+// A test that cannot set its scene has failed.
+#![allow(clippy::unwrap_used)]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn traces() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/drmemtrace")
+}
+
+/// What the launcher's command line prints, on standard error; nothing may go to standard output.
+fn printed(args: &str) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_quipu"))
+        .current_dir(traces())
+        .args(["as", "drmemtrace"])
+        .args(args.split_whitespace())
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "");
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    text
+}
+
+fn golden(name: &str) -> String {
+    std::fs::read_to_string(traces().join("golden").join(name)).unwrap()
+}
+
+fn check(args: &str, golden_name: &str, common_form: impl Fn(&str) -> String) {
+    let (found, expected) = (common_form(&printed(args)), common_form(&golden(golden_name)));
+    for (number, (found, expected)) in found.lines().zip(expected.lines()).enumerate() {
+        assert_eq!(found, expected, "{golden_name}, line {}", number + 1);
+    }
+    assert_eq!(found.lines().count(), expected.lines().count(), "{golden_name}");
+}
+
+fn exact(text: &str) -> String {
+    text.to_owned()
+}
+
+/// Column behind the bytes of an x86 instruction: up to seven of them stand on a line.
+const BYTES_END: usize = 104;
+
+/// Cuts x86 disassembly, keeping what the trace says behind it.
+fn without_disassembly(text: &str) -> String {
+    let cut =
+        |line: &str| match (line.get(..BYTES_END), line.contains(" byte(s) @ "), line.contains(" by PC ")) {
+            (Some(columns), true, false) => {
+                let outcome = ["(taken)", "(untaken)"].into_iter().find(|outcome| line.ends_with(outcome));
+                let target = line.find("(target ").map(|at| &line[at..]);
+                format!("{columns}{}{}", outcome.unwrap_or(""), target.unwrap_or(""))
+            }
+            _ => line.to_owned(),
+        };
+    text.lines().map(|line| cut(line) + "\n").collect()
+}
+
+/// Replaces the rows of operations by their sum.
+fn without_operations(text: &str) -> String {
+    let (operations, categories) = text.split_once("\n\n").unwrap();
+    let (head, rows) = operations.split_at(operations.find(" : total executed instructions\n").unwrap() + 31);
+    let count = |row: &str| row.split_once(" : ").unwrap().0.trim().parse::<u64>().unwrap();
+    let sum: u64 = rows.lines().map(count).sum();
+    format!("{head}{sum} in all\n\n{categories}")
+}
+
+#[test]
+fn basic_counts_of_nine_threads() {
+    check("-indir threadsig.x64 -tool basic_counts", "basic_counts.threadsig.txt", exact);
+}
+
+#[test]
+fn basic_counts_of_cores_with_kernel_code() {
+    let args = "-indir thr.core_sharded_kernel -tool basic_counts -no_core_sharded";
+    check(args, "basic_counts.core_sharded_kernel.txt", exact);
+}
+
+#[test]
+fn basic_counts_of_windows() {
+    check("-indir tiny.multiwin -tool basic_counts", "basic_counts.multiwin.txt", exact);
+}
+
+#[test]
+fn counts_do_not_depend_on_jobs() {
+    for jobs in ["0", "1", "2", "5"] {
+        let args = format!("-indir threadsig.x64 -tool basic_counts -jobs {jobs}");
+        check(&args, "basic_counts.threadsig.txt", exact);
+    }
+}
+
+#[test]
+fn histogram_of_lines() {
+    check("-indir as_traced -tool histogram", "histogram.as_traced.txt", exact);
+}
+
+#[test]
+fn opcode_mix_totals_and_categories() {
+    check("-indir allasm -tool opcode_mix", "opcode_mix.allasm.txt", without_operations);
+}
+
+#[test]
+fn opcode_mix_of_dependencies_has_no_operations() {
+    check("-indir threadsig.regdeps -tool opcode_mix", "opcode_mix.regdeps.txt", exact);
+}
+
+#[test]
+fn view_without_encodings() {
+    check("-infile small/drmemtrace.small.x64.trace -tool view", "view.small.txt", exact);
+}
+
+#[test]
+fn view_of_a_legacy_trace_with_iterations_that_are_not_fetched() {
+    let file = "legacy-for-record-filter/drmemtrace.threadsig.10510.0155.trace.gz";
+    check(&format!("-infile {file} -tool view -exit_after_records 400"), "view.legacy-10510.txt", exact);
+}
+
+#[test]
+fn view_of_templates() {
+    check(
+        "-infile mock_syscall/mock_syscall_sequences.x64 -tool view",
+        "view.mock_syscall.txt",
+        without_disassembly,
+    );
+}
+
+#[test]
+fn view_of_dependencies() {
+    let args = "-indir threadsig.regdeps -tool view -exit_after_records 100";
+    check(args, "view.regdeps.first100.txt", exact);
+}
+
+#[test]
+fn view_of_functions() {
+    let args = "-indir tiny.func -tool view -exit_after_records 120";
+    check(args, "view.tiny.func.first120.txt", without_disassembly);
+}
+
+#[test]
+fn view_of_filtered_instructions() {
+    let args = "-indir tiny.ifiltered -tool view -exit_after_records 120";
+    check(args, "view.tiny.ifiltered.first120.txt", without_disassembly);
+}
+
+#[test]
+fn a_skip_into_the_middle_invents_a_clock_reading() {
+    let args = "-indir allasm -tool view -skip_instrs 62 -exit_after_records 10";
+    check(args, "view.allasm.skip62.txt", without_disassembly);
+}
+
+#[test]
+fn a_skip_past_a_clock_reading_repeats_it() {
+    let args = "-indir allasm -tool view -skip_instrs 63 -exit_after_records 10";
+    check(args, "view.allasm.skip63.txt", without_disassembly);
+}
+
+#[test]
+fn results_of_several_tools_are_kept_apart() {
+    let separator = format!("\n{}\n", "=".repeat(75));
+    let expected =
+        golden("basic_counts.multiwin.txt") + &separator + &printed("-indir tiny.multiwin -tool histogram");
+    assert_eq!(printed("-indir tiny.multiwin -tool basic_counts:histogram"), expected);
+}
+
+#[test]
+fn records_come_before_the_results_of_all_tools() {
+    let view = printed("-indir allasm -tool view");
+    let (records, end) = view.split_at(view.find("View tool results:").unwrap());
+    let histogram = printed("-indir allasm -tool histogram");
+    let expected = format!("{records}{histogram}\n{}\n{end}", "=".repeat(75));
+    assert_eq!(printed("-indir allasm -tool histogram:view"), expected);
+}

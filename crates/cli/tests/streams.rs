@@ -1,0 +1,139 @@
+//! What goes to which stream, and the exit code, where a transcript cannot show it: pipes, colours, broken traces.
+
+// A test that cannot set its scene has failed.
+#![allow(clippy::unwrap_used)]
+
+use assert_cmd::Command;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+fn trace(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/drmemtrace").join(name)
+}
+
+fn quipu(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_quipu"));
+    command.args(args).env_remove("NO_COLOR");
+    command
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A plain trace of the repository, cut in the middle of an entry.
+fn cut_trace() -> Vec<u8> {
+    let mut bytes = std::fs::read(trace("small/drmemtrace.small.x64.trace")).unwrap();
+    bytes.truncate(1000);
+    bytes
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_quipu"))
+        .args(["view".as_ref(), trace("threadsig.x64").as_os_str()])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut first = String::new();
+    // The pipe is closed at the end of this statement, long before the last of a million lines.
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap();
+    assert_eq!(first, "Output format:\n");
+    let mut complaints = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut complaints).unwrap();
+    assert_eq!(complaints, "");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_trace_may_come_through_standard_input() {
+    let bytes = std::fs::read(trace("small/drmemtrace.small.x64.trace")).unwrap();
+    let piped = quipu(&["analyze", "counts", "--json"]).write_stdin(bytes.clone()).assert().code(0);
+    let dash = quipu(&["analyze", "counts", "--json", "-"]).write_stdin(bytes).assert().code(0);
+    let total = |stdout: &[u8]| {
+        let answer: serde_json::Value = serde_json::from_slice(stdout).unwrap();
+        answer["results"]["counts"]["total"]["instructions"].clone()
+    };
+    assert_eq!(total(&piped.get_output().stdout), 173);
+    assert_eq!(total(&dash.get_output().stdout), 173);
+}
+
+#[test]
+fn a_damaged_trace_gives_what_is_whole_and_exit_code_1() {
+    let assert = quipu(&["view"]).write_stdin(cut_trace()).assert().code(1);
+    let output = assert.get_output();
+    // 83 entries are whole; the complaint says where the next one ends.
+    assert!(text(&output.stdout).contains("View tool results:"), "{}", text(&output.stdout));
+    let complaints = text(&output.stderr);
+    assert!(complaints.contains("error: ") && complaints.contains("offset 0x3e4"), "{complaints}");
+}
+
+#[test]
+fn a_strict_run_has_no_answer_about_a_damaged_trace() {
+    for verb in ["report", "view"] {
+        let assert = quipu(&[verb, "--strict"]).write_stdin(cut_trace()).assert().code(2);
+        assert!(text(&assert.get_output().stderr).starts_with("error: "));
+    }
+}
+
+#[test]
+fn quiet_keeps_warnings_back_but_not_errors() {
+    let assert = quipu(&["analyze", "counts", "-q"]).write_stdin(cut_trace()).assert().code(1);
+    assert!(text(&assert.get_output().stderr).contains("error: "));
+}
+
+#[test]
+fn verbose_says_how_fast() {
+    let small = trace("small/drmemtrace.small.x64.trace");
+    let assert = quipu(&["analyze", "counts", "-v", small.to_str().unwrap()]).assert().code(0);
+    assert!(text(&assert.get_output().stderr).contains("records/s"));
+}
+
+#[test]
+fn colours_are_off_in_a_pipe_and_on_when_asked_for() {
+    let small = trace("small/drmemtrace.small.x64.trace");
+    let shown = |args: &[&str], no_color: bool| {
+        let mut command = quipu(args);
+        command.arg(&small);
+        if no_color {
+            command.env("NO_COLOR", "1");
+        }
+        text(&command.assert().code(0).get_output().stdout)
+    };
+    for verb in ["report", "view"] {
+        let plain = shown(&[verb], false);
+        assert!(!plain.contains('\x1b'));
+        assert!(shown(&[verb, "--color", "always"], false).contains('\x1b'));
+        // The flag is nearer than the environment.
+        assert!(shown(&[verb, "--color=always"], true).contains('\x1b'));
+        assert_eq!(shown(&[verb, "--color", "never"], false), plain);
+    }
+}
+
+#[test]
+fn json_and_csv_have_a_line_for_each_record() {
+    let small = trace("small/drmemtrace.small.x64.trace");
+    let lines = |form: &str| {
+        let assert = quipu(&["view", form, small.to_str().unwrap()]).assert().code(0);
+        text(&assert.get_output().stdout).lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let json = lines("--json");
+    assert_eq!(json.len(), 232);
+    for line in &json {
+        let row: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert!(row["record"].is_u64() && row["addr"].is_string(), "{line}");
+    }
+    let csv = lines("--csv");
+    assert_eq!(csv.len(), 233);
+    assert!(csv[0].starts_with("record,instr,pid,tid,type,"), "{}", csv[0]);
+}
+
+#[test]
+fn every_shell_gets_completions() {
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let assert = quipu(&["completions", shell]).assert().code(0);
+        assert!(text(&assert.get_output().stdout).contains("analyze"), "{shell}");
+    }
+}
