@@ -4,9 +4,10 @@
 #![allow(clippy::unwrap_used)]
 
 use assert_cmd::Command;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::time::Duration;
 
 fn trace(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/drmemtrace").join(name)
@@ -136,4 +137,30 @@ fn every_shell_gets_completions() {
         let assert = quipu(&["completions", shell]).assert().code(0);
         assert!(text(&assert.get_output().stdout).contains("analyze"), "{shell}");
     }
+}
+
+#[test]
+#[cfg(unix)]
+fn ctrl_c_ends_with_what_is_known_so_far() {
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_quipu"))
+        .args(["analyze", "counts", "--json"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let entries = std::fs::read(trace("small/drmemtrace.small.x64.trace")).unwrap();
+    // The trace never ends: only the signal can end the run.
+    let feeder = std::thread::spawn(move || while input.write_all(&entries).is_ok() {});
+    std::thread::sleep(Duration::from_millis(500));
+    let id = child.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    feeder.join().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(answer["complete"], false);
+    assert!(answer["results"]["counts"]["total"]["instructions"].as_u64() > Some(0));
+    assert!(text(&output.stderr).contains("interrupted: "));
 }
