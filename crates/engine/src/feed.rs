@@ -1,7 +1,7 @@
 //! What passes are fed with, and what they and their reading bring home.
 
 use crate::plan::Planned;
-use quipu_model::{Batch, DynPass, Error, Finding, Found, Place, Result, Severity, Shard};
+use quipu_model::{Batch, DynPass, Error, ErrorKind, Finding, Found, Place, Result, Severity, Shard};
 use std::sync::{Mutex, PoisonError};
 
 /// The empty passes that all work is forked from. Passes are not `Sync`; a fork a unit does not wait long.
@@ -82,9 +82,9 @@ impl Losses {
     /// Keeps the first error as it is; others become findings, or a trace of a thousand broken files would show one.
     ///
     /// # Errors
-    /// In strict runs the error itself.
+    /// In strict runs the error itself, and in all runs one that is no fault of the trace.
     pub(crate) fn lose(&mut self, error: Error, strict: bool) -> Result<()> {
-        if strict {
+        if strict || is_misuse(&error) {
             return Err(error);
         }
         self.add(error);
@@ -114,4 +114,9 @@ fn lost(error: &Error) -> Finding {
     let place: Place = error.place().clone();
     let message = format!("reading stops here: {}", error.message());
     Finding { rule: "engine/unreadable", severity: Severity::Error, place, message, count: 1 }
+}
+
+/// True if an error says that the caller is wrong rather than the trace.
+pub(crate) fn is_misuse(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Usage | ErrorKind::Internal)
 }

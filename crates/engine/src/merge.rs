@@ -4,11 +4,12 @@
 //! segment opens earliest (of several the first in the trace's order), and stays with it to the segment's end. Batches
 //! are lent by their readers, never copied.
 
+use crate::feed::is_misuse;
 use crate::units::is_empty;
 use crate::watch::Watch;
 use crate::window::{self, Part, Position};
 use quipu_model::print::Ordinals;
-use quipu_model::{Batch, Cut, Error, ErrorKind, Reader, Result, Scan, Shard, ShardKind, Trace, Window};
+use quipu_model::{Batch, Cut, Error, Reader, Result, Scan, Shard, ShardKind, Trace, Window};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::ops::Range;
@@ -288,11 +289,6 @@ impl Lane {
             None => 0,
         }
     }
-}
-
-/// True if an error says that the caller is wrong rather than the trace.
-pub(crate) fn is_misuse(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::Usage | ErrorKind::Internal)
 }
 
 /// The read of each shard, small enough that all of them together stay within bounds.

@@ -1,7 +1,7 @@
 //! Runs passes over a trace: chooses the way to read, feeds the passes, brings the results together.
 
 use crate::feed::{Harvest, Losses, Seeds};
-use crate::merge::{Merge, MergeOrder, is_misuse};
+use crate::merge::{Merge, MergeOrder};
 use crate::plan::Planned;
 use crate::units::{Unit, pieces, share, strictest, whole_shards};
 use crate::watch::{Tally, Watch};
@@ -191,7 +191,6 @@ impl Run<'_> {
             let batch = match merge.read() {
                 Ok(Some(merged)) => merged.batch,
                 Ok(None) => break,
-                Err(error) if is_misuse(&error) => return Err(error),
                 Err(error) => {
                     losses.lose(error, strict)?;
                     continue;

@@ -17,7 +17,7 @@ pub struct Watch {
 /// How far a run has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Records read.
+    /// Records read, those that a window skips included.
     pub records: u64,
     /// Bytes on disk worked through, about; 0 as long as nobody knows.
     pub packed_bytes: u64,

@@ -5,7 +5,7 @@
 //! the shards, in whatever order and on as many threads as suits, and formats jump to it.
 
 use crate::merge::{Merge, MergeOrder};
-use crate::watch::Watch;
+use crate::watch::{Tally, Watch};
 use quipu_model::lens::instr_flags;
 use quipu_model::{Columns, Error, Result, Scan, ShardId, Span, Trace, Window};
 
@@ -130,6 +130,7 @@ impl Bound {
 struct Walk<'t> {
     trace: &'t dyn Trace,
     watch: &'t Watch,
+    tally: Tally<'t>,
     merge: Merge<'t>,
     /// What of each shard is behind the walk.
     seen: Vec<Position>,
@@ -147,6 +148,7 @@ impl<'t> Walk<'t> {
         Ok(Walk {
             trace,
             watch,
+            tally: Tally::new(watch),
             merge: Merge::over(trace, &template, order, Part::same(trace, &Window::All))?,
             seen: vec![Position::default(); trace.shards().len()],
             total: Position::default(),
@@ -187,6 +189,9 @@ impl<'t> Walk<'t> {
             match self.merge.read() {
                 Ok(Some(merged)) => {
                     let span = merged.batch.span;
+                    if self.tally.batch(span.records) {
+                        self.tally.flush(0);
+                    }
                     self.seen[span.shard as usize] = Position::before(&span);
                     self.total = Position {
                         records: span.first_record.wrapping_add(merged.ordinals.records),

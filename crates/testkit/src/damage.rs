@@ -5,7 +5,7 @@
 //! is kept. Of all cases together: that the process never took much more memory than before.
 
 use crate::memory_use::PeakMemory;
-use crate::reading::{Reading, ReadingOptions};
+use crate::reading::{Depth, Reading, ReadingOptions};
 use crate::rng::Rng;
 use quipu_model::{Error, ErrorKind, Format, OpenOptions, Result, Scan, Trace};
 use quipu_source::Source;
@@ -34,6 +34,9 @@ pub struct Damage {
     pub max_findings: usize,
     /// After how many records a reading is stopped.
     pub max_records: usize,
+    /// Every how many cases tables are read and records are printed too, which takes several times as long; 0 for
+    /// never.
+    pub everything_each: usize,
 }
 
 impl Default for Damage {
@@ -47,6 +50,7 @@ impl Default for Damage {
             max_growth_bytes: 256 << 20,
             max_findings: 1000,
             max_records: 4 << 20,
+            everything_each: 10,
         }
     }
 }
@@ -78,7 +82,7 @@ pub fn format(format: &dyn Format, name: &str, bytes: &[u8], damage: &Damage) ->
 /// As [`format`].
 pub fn run(bytes: &[u8], damage: &Damage, open: impl Fn(&[u8]) -> Result<Box<dyn Trace>>) -> Survived {
     let trial = Trial { damage, open: &open };
-    let whole = match trial.read(bytes) {
+    let whole = match trial.read(bytes, Depth::Everything) {
         Ok(readings) => readings,
         Err(error) => panic!("the undamaged input cannot be opened: {error}"),
     };
@@ -129,7 +133,7 @@ impl<F: Fn(&[u8]) -> Result<Box<dyn Trace>>> Trial<'_, F> {
         let _ = tell.send(case.to_owned());
         // A panic is reported by its own hook; here only the case is added.
         let result = catch_unwind(AssertUnwindSafe(|| {
-            let result = self.read(bytes);
+            let result = self.read(bytes, self.depth(survived.cases));
             match &result {
                 Ok(readings) => self.judge(readings, whole),
                 Err(error) => judge_error(error),
@@ -145,15 +149,22 @@ impl<F: Fn(&[u8]) -> Result<Box<dyn Trace>>> Trial<'_, F> {
         }
     }
 
+    fn depth(&self, case: usize) -> Depth {
+        match case.checked_rem(self.damage.everything_each) {
+            Some(0) => Depth::Everything,
+            _ => Depth::Lenses,
+        }
+    }
+
     /// Reads all shards. What was odd when opening counts as findings of the first.
-    fn read(&self, bytes: &[u8]) -> Result<Vec<Reading>> {
+    fn read(&self, bytes: &[u8], depth: Depth) -> Result<Vec<Reading>> {
         let trace = (self.open)(bytes)?;
         let mut readings = trace
             .shards()
             .iter()
             .map(|shard| {
-                let options =
-                    ReadingOptions { scan: Scan::new(shard.id), max_records: self.damage.max_records };
+                let scan = Scan::new(shard.id);
+                let options = ReadingOptions { scan, max_records: self.damage.max_records, depth };
                 Reading::of(&*trace, &options)
                     .or_else(|error| Ok(Reading { error: Some(error), ..Reading::default() }))
             })

@@ -3,7 +3,7 @@
 //! A target is one line that calls one of these; `cargo test` runs every seed through them as well. They panic where
 //! something does not hold, and give up politely where an input is merely too large.
 
-use crate::reading::{Reading, ReadingOptions};
+use crate::reading::{Depth, Reading, ReadingOptions};
 use quipu_model::{Format, OpenOptions, Scan, Shard, Trace};
 use quipu_source::{Ahead, BlockAt, Container, Source, StreamOptions};
 
@@ -112,7 +112,7 @@ pub fn format(format: &dyn Format, bytes: &[u8]) {
 pub fn same_records(trace: &dyn Trace, shard: &Shard) {
     let read = |batch_records, buffer_bytes, ahead| {
         let scan = Scan { batch_records, buffer_bytes, ahead, ..Scan::new(shard.id) };
-        Reading::of(trace, &ReadingOptions { scan, max_records: MAX_RECORDS })
+        Reading::of(trace, &ReadingOptions { scan, max_records: MAX_RECORDS, depth: Depth::Everything })
     };
     let expected = read(1024, 4 << 20, false);
     for (batch_records, buffer_bytes, ahead) in

@@ -26,5 +26,5 @@ pub use golden::assert_golden;
 pub use memory::{ALL_COLUMNS, Instr, MemoryShard, MemoryTrace, Record};
 pub use memory_use::PeakMemory;
 pub use property::{same_outcome, same_report_for_any_threads};
-pub use reading::{Reading, ReadingOptions};
+pub use reading::{Depth, Reading, ReadingOptions};
 pub use rng::Rng;

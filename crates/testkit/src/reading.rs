@@ -33,6 +33,17 @@ pub struct ReadingOptions {
     pub scan: Scan,
     /// Where to stop: a small file may inflate to a huge one.
     pub max_records: usize,
+    /// What to read.
+    pub depth: Depth,
+}
+
+/// What a reading compares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// All lenses.
+    Lenses,
+    /// All lenses, the tables, the raw bytes, and the records as printed. Several times slower.
+    Everything,
 }
 
 impl Reading {
@@ -44,14 +55,20 @@ impl Reading {
     /// # Panics
     /// If a batch breaks a promise of the model.
     pub fn of(trace: &dyn Trace, options: &ReadingOptions) -> Result<Reading> {
-        let mut tables: Vec<usize> = (0..trace.tables().len()).collect();
-        // Printers print the first one.
-        tables.sort_by_key(|table| !trace.tables()[*table].derived);
-        let prints = tables.first().is_some_and(|table| trace.tables()[*table].derived);
-        let printer = if prints { Some(trace.printer(&PrintOptions::default())?) } else { None };
-        let scan = Scan { columns: trace.columns() | Columns::RAW, tables, ..options.scan.clone() };
+        let mut scan = Scan { columns: trace.columns(), tables: Vec::new(), ..options.scan.clone() };
+        let mut printer = None;
+        if options.depth == Depth::Everything {
+            let derived = |table: &usize| trace.tables()[*table].derived;
+            scan.columns |= Columns::RAW;
+            scan.tables = (0..trace.tables().len()).collect();
+            // Printers print the first one.
+            scan.tables.sort_by_key(|table| !derived(table));
+            if scan.tables.first().is_some_and(derived) {
+                printer = Some(trace.printer(&PrintOptions::default())?);
+            }
+        }
         let mut reader = trace.scan(&scan)?;
-        let mut fold = Fold { reading: Reading::default(), last: 0, printer, out: Vec::new() };
+        let mut fold = Fold { printer, ..Fold::default() };
         loop {
             match reader.read() {
                 Ok(Some(batch)) => {
@@ -99,12 +116,15 @@ impl Reading {
 }
 
 /// A reading as it grows.
+#[derive(Default)]
 struct Fold {
     reading: Reading,
     /// What belongs to the record that is yet to come: calls name the record behind them.
     last: u64,
+    raw: ByteFold,
     printer: Option<Box<dyn Printer>>,
     out: Vec<u8>,
+    text: ByteFold,
 }
 
 impl Fold {
@@ -124,11 +144,11 @@ impl Fold {
         for rows in &batch.tables {
             fold_table(rows, batch, &mut hashes);
         }
-        self.reading.raw = fold_bytes(self.reading.raw, batch.raw());
+        self.raw.add(batch.raw());
         if let (Some(printer), Some(table)) = (&mut self.printer, batch.tables.first()) {
             let rows: Vec<u32> = (0..u32::try_from(table.len()).unwrap_or(u32::MAX)).collect();
             printer.print(batch, &rows, Ordinals::default(), &Paint::PLAIN, &mut self.out);
-            self.reading.text = fold_bytes(self.reading.text, &self.out);
+            self.text.add(&self.out);
             self.out.clear();
         }
         self.reading.findings.extend(batch.findings.drain(..).map(|finding| finding.to_string()));
@@ -136,6 +156,8 @@ impl Fold {
 
     fn finish(mut self, max_records: usize) -> Reading {
         self.reading.records.truncate(max_records);
+        self.reading.raw = self.raw.finish();
+        self.reading.text = self.text.finish();
         self.reading
     }
 }
@@ -194,6 +216,43 @@ fn fold_table<'h>(rows: &Rows, batch: &Batch, hashes: &mut impl Iterator<Item = 
     }
 }
 
+/// Folds many bytes, eight at a time, to the same number however they are cut.
+#[derive(Default)]
+struct ByteFold {
+    hash: u64,
+    /// The bytes that do not make a word yet.
+    rest: u64,
+    n_rest: u32,
+}
+
+impl ByteFold {
+    fn add(&mut self, bytes: &[u8]) {
+        let n_head = if self.n_rest == 0 { 0 } else { bytes.len().min(8 - self.n_rest as usize) }; // Below 8.
+        let (head, body) = bytes.split_at(n_head);
+        let (words, tail) = body.as_chunks::<8>();
+        self.add_slowly(head);
+        for word in words {
+            self.hash = mix(self.hash ^ u64::from_le_bytes(*word));
+        }
+        self.add_slowly(tail);
+    }
+
+    fn add_slowly(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.rest |= u64::from(*byte) << (8 * self.n_rest);
+            self.n_rest += 1;
+            if self.n_rest == 8 {
+                self.hash = mix(self.hash ^ self.rest);
+                (self.rest, self.n_rest) = (0, 0);
+            }
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        mix(self.hash ^ self.rest) ^ u64::from(self.n_rest)
+    }
+}
+
 fn fold_bytes(hash: u64, bytes: &[u8]) -> u64 {
     bytes.iter().fold(hash, |hash, byte| mix(hash ^ u64::from(*byte)))
 }
@@ -240,4 +299,27 @@ fn check_rows(lens: &str, at: &[u32], n_rows: usize, n_records: u32) {
 /// Spreads the bits of a number over all of it.
 fn mix(value: u64) -> u64 {
     crate::Rng::new(value).next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_fold_to_the_same_number_however_they_are_cut() {
+        let bytes: Vec<u8> = (0..100).collect();
+        let fold = |parts: &[&[u8]]| {
+            let mut fold = ByteFold::default();
+            parts.iter().for_each(|part| fold.add(part));
+            fold.finish()
+        };
+        let whole = fold(&[&bytes]);
+        for cut in 0..=bytes.len() {
+            let (head, tail) = bytes.split_at(cut);
+            assert_eq!(fold(&[head, tail]), whole, "cut at {cut}");
+            assert_eq!(fold(&[head, &tail[..tail.len().min(3)], &tail[tail.len().min(3)..]]), whole);
+        }
+        assert_ne!(fold(&[&bytes[..99]]), whole);
+        assert_ne!(fold(&[&[0]]), fold(&[&[0, 0]]));
+    }
 }

@@ -1,8 +1,8 @@
 //! Damage passes a reader that is careful, and finds out those that are not.
 
-use quipu_model::{Error, Result, ShardId, Trace};
+use quipu_model::{Error, Result, Scan, ShardId, Trace};
 use quipu_testkit::damage::{Damage, Survived, run};
-use quipu_testkit::{MemoryTrace, Reading, ReadingOptions, fuzz};
+use quipu_testkit::{Depth, MemoryTrace, Reading, ReadingOptions, fuzz};
 
 /// A trace in memory as text whose last line says that it is whole.
 const TEXT: &str =
@@ -84,7 +84,8 @@ fn any_batches_of_a_trace_in_memory_hold_the_same_records() {
 fn a_reading_tells_any_two_records_apart() {
     let read = |text: &str| {
         let trace = MemoryTrace::parse(text).unwrap();
-        let options = ReadingOptions { scan: quipu_model::Scan::new(ShardId(0)), max_records: 100 };
+        let scan = Scan::new(ShardId(0));
+        let options = ReadingOptions { scan, max_records: 100, depth: Depth::Everything };
         Reading::of(&trace, &options).unwrap()
     };
     let base = read("thread 1 1\ninstr 0x10 2 =9090\nread 0x20 8");
