@@ -18,6 +18,8 @@ use crate::zip::{self, LocalHeader, Next};
 /// Members up to this inflated size are inflated in one call, which is nearly twice as fast, into a buffer of that
 /// size. PERF: docs/performance.md, "Decompression".
 pub(crate) const MAX_WHOLE_BYTES: u64 = 4 << 20;
+/// From this size of blocks on, a reader is taken to have memory for [`MAX_WHOLE_BYTES`].
+const FULL_BLOCK_BYTES: usize = 64 << 10;
 /// Deflate never needs more than this for as many bytes, whatever a directory says.
 const MAX_WHOLE_PACKED_BYTES: u64 = MAX_WHOLE_BYTES + (64 << 10);
 
@@ -229,6 +231,11 @@ impl Sequence {
         Ok(Current::new(0, &self.container.members()[0], 0))
     }
 
+    /// Whoever asks for small blocks reads many files at once and has no megabytes for each.
+    fn max_whole_bytes(&self) -> u64 {
+        if self.block_bytes >= FULL_BLOCK_BYTES { MAX_WHOLE_BYTES } else { 4 * self.block_bytes as u64 }
+    }
+
     /// Goes to a member that the index lists.
     fn open_member(&mut self, index: u32, member: &Member) -> Result<Current> {
         if let Some(refusal) = member.refusal {
@@ -245,7 +252,7 @@ impl Sequence {
         let mut current = Current::new(index, member, header.data_at);
         current.is_whole = member.method == Method::Deflate
             && member.crc32.is_some()
-            && member.len.is_some_and(|len| (1..=MAX_WHOLE_BYTES).contains(&len))
+            && member.len.is_some_and(|len| (1..=self.max_whole_bytes()).contains(&len))
             && member.packed_len.is_some_and(|len| len <= MAX_WHOLE_PACKED_BYTES);
         self.start(member, &current)?;
         Ok(current)

@@ -282,7 +282,7 @@ fn a_directory_that_lies_about_places_is_replaced_by_the_walk() {
 fn a_directory_that_lies_about_contents_is_an_error_behind_the_data() {
     let cases: [(&str, usize, &[u8], &str); 3] = [
         ("checksum", 16, &[1, 2, 3, 4], "CRC-32 of the data is"),
-        ("fewer bytes than there are", 24, &[3, 0, 0, 0], "there is more data than stated"),
+        ("fewer bytes than there are", 24, &[3, 0, 0, 0], "the data inflates to `5` bytes, stated are `3`"),
         (
             "more bytes than there are",
             24,

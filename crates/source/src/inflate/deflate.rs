@@ -82,16 +82,15 @@ impl Deflate {
     }
 
     pub(super) fn inflate(&mut self, packed: &mut Packed, out: &mut [u8]) -> (usize, End) {
+        // A surplus over the stated size is data all the same; the size is judged at the end, so that the verdict does
+        // not depend on where blocks end.
         let (n_bytes, end) = run(&mut self.state, packed, out);
         self.crc.update(&out[..n_bytes]);
         self.len += n_bytes as u64;
         let end = match end {
-            Run::Fault(error) => End::Fault(error),
-            _ if self.expected.len.is_some_and(|len| self.len > len) => {
-                End::Fault(Error::malformed("there is more data than stated").at_packed(packed.at()))
-            }
             Run::Full => End::More,
             Run::StreamEnd => self.verify(packed).map_or_else(End::Fault, |()| End::Done),
+            Run::Fault(error) => End::Fault(error),
         };
         (n_bytes, end)
     }
