@@ -4,8 +4,10 @@ use quipu_model::lens::NO_CODE;
 use quipu_model::{Code, CodeTable};
 use rustc_hash::FxHashMap;
 
-/// Slots of the front table; a power of two. PERF: 4096 slots hold the loops of real programs in level-2 cache.
-const FRONT: usize = 4096;
+/// Slots of the front table; a power of two: 256 KiB stay in level-2 cache.
+pub(crate) const FRONT: usize = 1 << 14;
+/// Slots where thousands of files are read at once.
+pub(crate) const SMALL_FRONT: usize = 1 << 8;
 
 /// Maps addresses to indexes of a [`CodeTable`]; the latest encoding of an address wins.
 #[derive(Debug)]
@@ -15,15 +17,15 @@ pub(crate) struct CodeMap {
 }
 
 impl CodeMap {
-    /// An empty map.
-    pub(crate) fn new() -> CodeMap {
-        CodeMap { front: vec![(u64::MAX, NO_CODE); FRONT], all: FxHashMap::default() }
+    /// An empty map with `n_slots` slots in front, a power of two.
+    pub(crate) fn new(n_slots: usize) -> CodeMap {
+        CodeMap { front: vec![(u64::MAX, NO_CODE); n_slots.next_power_of_two()], all: FxHashMap::default() }
     }
 
     /// The instruction at `pc`, or [`NO_CODE`].
     #[inline]
     pub(crate) fn get(&mut self, pc: u64) -> u32 {
-        let slot = slot(pc);
+        let slot = self.slot(pc);
         let (known, code) = self.front[slot];
         if known == pc && code != NO_CODE {
             return code;
@@ -50,15 +52,16 @@ impl CodeMap {
         }
         let code = table.push(new);
         self.all.insert(pc, code);
-        self.front[slot(pc)] = (pc, code);
+        let slot = self.slot(pc);
+        self.front[slot] = (pc, code);
         code
     }
-}
 
-#[inline]
-fn slot(pc: u64) -> usize {
-    // The low bits differ most; folding in higher ones keeps code far apart from sharing slots.
-    ((pc ^ (pc >> 12)) as usize) & (FRONT - 1)
+    #[inline]
+    fn slot(&self, pc: u64) -> usize {
+        // The low bits differ most; folding in higher ones keeps code far apart from sharing slots.
+        ((pc ^ (pc >> 14)) as usize) & (self.front.len() - 1)
+    }
 }
 
 #[cfg(test)]
@@ -67,7 +70,7 @@ mod tests {
 
     #[test]
     fn the_latest_encoding_of_an_address_wins() {
-        let (mut map, mut table) = (CodeMap::new(), CodeTable::default());
+        let (mut map, mut table) = (CodeMap::new(SMALL_FRONT), CodeTable::default());
         assert_eq!(map.get(0x1000), NO_CODE);
         let first = map.set(0x1000, 1, &[0x90], &mut table);
         let again = map.set(0x1000, 1, &[0x90], &mut table);
@@ -78,7 +81,7 @@ mod tests {
 
     #[test]
     fn addresses_that_share_a_slot_are_kept_apart() {
-        let (mut map, mut table) = (CodeMap::new(), CodeTable::default());
+        let (mut map, mut table) = (CodeMap::new(SMALL_FRONT), CodeTable::default());
         let pcs: Vec<u64> = (0..3).map(|i| i << 40).collect();
         let codes: Vec<u32> = pcs.iter().map(|pc| map.set(*pc, 1, &[0x90], &mut table)).collect();
         for _ in 0..2 {

@@ -38,8 +38,8 @@ pub struct Instr<'a> {
     pub target: u64,
     /// Its encoding, if the trace gave it right here.
     pub encoding: Option<&'a [u8]>,
-    /// Which entry of the slice being read it is.
-    pub index: usize,
+    /// Which entry of the slice being read it is; `None` for one of a bundle, which never has an encoding.
+    pub index: Option<usize>,
 }
 
 /// Where [`Interp::run`] must stop at the latest.
@@ -47,6 +47,8 @@ pub struct Instr<'a> {
 pub struct Limits {
     /// Stop when so many records are counted.
     pub records: u64,
+    /// Stop when the current batch has so many records.
+    pub batch: u64,
     /// Stop before the next instruction when so many are counted.
     pub instrs: u64,
     /// Stop before each visible clock reading but the first.
@@ -57,7 +59,8 @@ pub struct Limits {
 
 impl Limits {
     /// No limit.
-    pub const NONE: Limits = Limits { records: u64::MAX, instrs: u64::MAX, at_clock: false, clock: u64::MAX };
+    pub const NONE: Limits =
+        Limits { records: u64::MAX, batch: u64::MAX, instrs: u64::MAX, at_clock: false, clock: u64::MAX };
 }
 
 /// Why [`Interp::run`] stopped.
@@ -65,7 +68,7 @@ impl Limits {
 pub enum Stop {
     /// All entries are used up.
     End,
-    /// The record limit is reached.
+    /// A limit of records is reached.
     Records,
     /// The instruction limit is reached; the next entry (or the one behind its encoding) is an instruction.
     Instrs,
@@ -242,7 +245,7 @@ impl Interp {
         self.kernel.is_open()
     }
 
-    /// The file ends: what waited for the end of the header waits no longer.
+    /// There is no header to wait for, or no more of it.
     pub fn end_header(&mut self) {
         self.in_header = false;
     }
@@ -291,7 +294,7 @@ impl Interp {
     /// Says whether a record of `tid` may not be counted now; otherwise makes it part of the batch.
     #[inline]
     fn blocked(&mut self, tid: u64, limits: &Limits) -> Option<Stop> {
-        if self.records >= limits.records {
+        if self.records >= limits.records || self.records - self.batch_start >= limits.batch {
             return Some(Stop::Records);
         }
         if self.records == self.batch_start {
@@ -349,7 +352,7 @@ impl Interp {
             );
         }
         let target = if kind.is_indirect_branch() { std::mem::take(&mut self.branch_target) } else { 0 };
-        let instr = Instr { kind, pc, size, target, encoding: None, index };
+        let instr = Instr { kind, pc, size, target, encoding: None, index: Some(index) };
         self.execute(instr, len, sink);
         None
     }
@@ -610,7 +613,7 @@ impl Interp {
                     if stop.is_none() {
                         let (pc, size) = (self.next_pc, u16::from(len));
                         let instr =
-                            Instr { kind: Type::INSTR, pc, size, target: 0, encoding: None, index: 0 };
+                            Instr { kind: Type::INSTR, pc, size, target: 0, encoding: None, index: None };
                         self.execute(instr, 0, sink);
                     }
                     stop

@@ -1,6 +1,6 @@
 //! From records to lens columns and `memrefs` rows: a [`Sink`] that appends to a batch.
 
-use crate::codes::CodeMap;
+use crate::codes::{CodeMap, FRONT, SMALL_FRONT};
 use crate::decode::{Instr, Interp, Sink};
 use crate::record::{FileType, Marker, Type, VERSION_BRANCH_INFO};
 use crate::table::{Memrefs, NO_MARKER};
@@ -51,13 +51,15 @@ pub struct Fill {
 }
 
 impl Fill {
-    /// A sink for these columns, and for `memrefs` rows if `memrefs`.
-    pub fn new(columns: Columns, memrefs: bool) -> Fill {
+    /// A sink for these columns, and for `memrefs` rows if `memrefs`, that may use about `buffer_bytes`.
+    pub fn new(columns: Columns, memrefs: bool, buffer_bytes: usize) -> Fill {
+        let needs_codes = memrefs || columns.has(Columns::INSTR_CODE);
+        let n_slots = if needs_codes && buffer_bytes >= 1 << 20 { FRONT } else { SMALL_FRONT };
         Fill {
             columns,
             memrefs: memrefs.then(Memrefs::default),
-            codes: CodeMap::new(),
-            needs_codes: memrefs || columns.has(Columns::INSTR_CODE),
+            codes: CodeMap::new(n_slots),
+            needs_codes,
             call: None,
             findings: Vec::new(),
             dropped: Vec::new(),
@@ -190,13 +192,13 @@ impl Filling<'_> {
 
     /// An instruction whose bytes the trace promised and never gave. Not formatted once too many wait.
     #[cold]
-    fn no_encoding(&mut self, cx: &Interp, instr: Instr<'_>) {
+    fn no_encoding(&mut self, cx: &Interp, index: usize, pc: u64) {
         let message = if self.fill.findings.len() < MAX_WAITING {
-            format!("instruction at {:#x} was never given an encoding", instr.pc)
+            format!("instruction at {pc:#x} was never given an encoding")
         } else {
             String::new()
         };
-        self.finding(cx, instr.index, "drmemtrace/no-encoding", Severity::Error, message);
+        self.finding(cx, index, "drmemtrace/no-encoding", Severity::Error, message);
     }
 
     /// Takes in a marker for the calls lens.
@@ -254,10 +256,11 @@ impl Sink for Filling<'_> {
                 None => self.fill.codes.get(instr.pc),
             };
             if code == NO_CODE
+                && let Some(index) = instr.index
                 && cx.filetype.any(FileType::ENCODINGS)
                 && !cx.filetype.any(FileType::CORE_SHARDED.or(FileType::KERNEL_SYSCALL_TRACE_TEMPLATES))
             {
-                self.no_encoding(cx, instr);
+                self.no_encoding(cx, index, instr.pc);
             }
         }
         let fetched = instr.kind != Type::INSTR_NO_FETCH;

@@ -42,13 +42,16 @@ pub struct EntryReader {
     columns: Columns,
     /// Whole blocks are handed out unread.
     raw_only: bool,
-    batch_records: u64,
     limits: Limits,
     walk: Walk,
     found: Found,
     /// Findings already handed out.
     n_told: usize,
     last_entry: Option<Entry>,
+    /// Offset behind the last byte of the member that was read.
+    member_end: u64,
+    /// Bytes behind the last whole entry of the block.
+    n_rest: usize,
     /// Members of this read.
     members: Range<usize>,
     /// Clock readings and instructions before the batch.
@@ -109,18 +112,23 @@ impl EntryReader {
             block: None,
             used: 0,
             interp,
-            fill: Fill::new(scan.columns, memrefs_rows.is_some()),
+            fill: Fill::new(scan.columns, memrefs_rows.is_some(), scan.buffer_bytes),
             batch: Batch { tables, ..Batch::default() },
             entries_rows: position(ENTRIES_TABLE),
             memrefs_rows,
             columns: scan.columns,
             raw_only: scan.columns == Columns::RAW && scan.tables.is_empty() && scan.window == Window::All,
-            batch_records: u64::from(scan.batch_records.max(1)),
-            limits: Limits { at_clock: scan.cut == Cut::Clock, ..limits },
+            limits: Limits {
+                at_clock: scan.cut == Cut::Clock,
+                batch: u64::from(scan.batch_records.max(1)),
+                ..limits
+            },
             walk,
             found: Found::default(),
             n_told: 0,
             last_entry: None,
+            member_end: 0,
+            n_rest: 0,
             members,
             clocks_before: 0,
             instrs_before: 0,
@@ -147,6 +155,7 @@ impl EntryReader {
 
     /// Fetches the next block; false at the end of the stream.
     fn next_block(&mut self) -> Result<bool> {
+        self.tell_rest();
         loop {
             let before = self.block;
             let next = if self.file.entry_bytes == ENTRY_BYTES {
@@ -172,11 +181,21 @@ impl EntryReader {
                 }
                 Ok(None) => {
                     self.end_of_stream();
+                    self.drop_block();
                     return Ok(false);
                 }
-                Err(error) => self.damaged(&error)?,
+                Err(error) => {
+                    self.drop_block();
+                    self.damaged(&error)?;
+                }
             }
         }
+    }
+
+    /// After an error or the end, the block's content means nothing.
+    fn drop_block(&mut self) {
+        self.batch.block.clear();
+        self.used = 0;
     }
 
     /// What must hold where one member ends and the next begins.
@@ -214,6 +233,8 @@ impl EntryReader {
 
     /// Checks that belong to bytes, not to records: a cut entry, the last entry of a member.
     fn look_at_block(&mut self) {
+        let n_bytes = self.batch.block.len() / ENTRY_BYTES * self.file.entry_bytes;
+        self.member_end = self.block.map_or(0, |block| block.offset) + n_bytes as u64;
         let (n_entries, rest) = {
             let (entries, rest) = Entry::slice(&self.batch.block);
             if let Some(last) = entries.last() {
@@ -229,10 +250,18 @@ impl EntryReader {
             self.tell("drmemtrace/no-header", Severity::Error, place, message);
         }
         if rest != 0 {
-            let place = self.place(n_entries * ENTRY_BYTES);
+            self.n_rest = rest;
+            self.batch.block.truncate(n_entries * ENTRY_BYTES);
+        }
+    }
+
+    /// The bytes behind the last whole entry of the block, told when reading gets there.
+    fn tell_rest(&mut self) {
+        let rest = std::mem::take(&mut self.n_rest);
+        if rest != 0 {
+            let place = Place { offset: Some(self.member_end), ..self.place(0) };
             let message = format!("`{rest}` bytes are left over, an entry has `{}`", self.file.entry_bytes);
             self.tell("drmemtrace/partial-entry", Severity::Error, place, message);
-            self.batch.block.truncate(n_entries * ENTRY_BYTES);
         }
     }
 
@@ -264,7 +293,9 @@ impl EntryReader {
     fn end_of_stream(&mut self) {
         self.done = true;
         let whole = self.members.end >= self.file.container.members().len();
-        let is_template = self.interp.filetype.any(FileType::KERNEL_SYSCALL_TRACE_TEMPLATES);
+        // Templates in an archive are sequences of their own, without the frame of a trace.
+        let is_template = self.interp.filetype.any(FileType::KERNEL_SYSCALL_TRACE_TEMPLATES)
+            && self.file.container.members().len() > 1;
         let ends_well = match self.last_entry {
             Some(last) if whole => last.kind() == Type::FOOTER,
             Some(last) => ends_a_chunk(&last),
@@ -328,13 +359,11 @@ impl EntryReader {
     /// Hands out whole blocks; only what must be said of bytes is looked at.
     fn read_raw(&mut self) -> Result<bool> {
         if self.done || !self.next_block()? {
-            self.batch.raw = 0..0;
-            self.hand_out_findings();
-            return Ok(!self.batch.findings.is_empty());
+            return Ok(self.finish_without_records());
         }
         let entries = Entry::slice(&self.batch.block).0;
-        // Counting culprits costs next to nothing; they are looked up only if there are any. PERF: a running maximum
-        // is one chain of dependent compares and took twice as long.
+        // Counting culprits costs next to nothing (a running maximum would be one chain of dependent compares); they
+        // are looked up only if there are any.
         let n_bad: usize = entries.iter().map(|entry| usize::from(entry.kind.get() >= N_TYPES)).sum();
         if n_bad > 0 {
             let bad: Vec<(usize, u16)> = entries
@@ -413,8 +442,7 @@ impl EntryReader {
     fn read_records(&mut self) -> Result<bool> {
         if self.walk != Walk::Done {
             if !self.walk()? {
-                self.hand_out_findings();
-                return Ok(!self.batch.findings.is_empty());
+                return Ok(self.finish_without_records());
             }
             if self.interp.batch_len() > 0 {
                 self.finish_batch(self.used, self.used);
@@ -423,13 +451,10 @@ impl EntryReader {
         }
         loop {
             if self.done {
-                self.hand_out_findings();
-                return Ok(!self.batch.findings.is_empty());
+                return Ok(self.finish_without_records());
             }
             let is_end = self.used >= self.batch.block.len() && !self.next_block()?;
-            if is_end {
-                self.interp.end_header();
-            }
+            // A stream that ends inside its header has no thread to hand its markers out for; its missing footer says so.
             let start = self.used;
             let stop = self.fill_batch(start, is_end);
             let is_over = match stop {
@@ -453,15 +478,11 @@ impl EntryReader {
         self.interp.begin_batch();
         self.instrs_before = self.interp.instrs;
         self.clocks_before = self.interp.n_timestamps;
-        let limits = Limits {
-            records: self.limits.records.min(self.interp.records.saturating_add(self.batch_records)),
-            ..self.limits
-        };
         // The block moves out while the batch is being filled, because the sink holds the batch.
         let block = std::mem::take(&mut self.batch.block);
         let entries = Entry::slice(block.get(start..).unwrap_or(&[])).0;
         let mut filling = self.fill.into_batch(&mut self.batch, self.memrefs_rows);
-        let (n, stop) = self.interp.run(entries, &limits, &mut filling);
+        let (n, stop) = self.interp.run(entries, &self.limits, &mut filling);
         if stop == Stop::Thread || (is_end && stop == Stop::End) {
             // No value can follow for a call that is still open.
             filling.end_thread(&self.interp);
@@ -474,6 +495,17 @@ impl EntryReader {
         self.used += n * ENTRY_BYTES;
         self.place_findings(start);
         stop
+    }
+
+    /// Makes the batch one that holds findings only; false if there are none to hold.
+    fn finish_without_records(&mut self) -> bool {
+        let span = &mut self.batch.span;
+        span.first_record = self.interp.records;
+        span.first_instr = self.interp.instrs;
+        (span.records, span.instrs, span.opens) = (0, 0, None);
+        self.batch.raw = 0..0;
+        self.hand_out_findings();
+        !self.batch.findings.is_empty()
     }
 
     /// Writes where the batch came from.

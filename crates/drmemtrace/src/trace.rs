@@ -24,7 +24,7 @@ use std::sync::Arc;
 /// How many bytes of a file are looked at for its header; a real one takes about 300.
 const HEADER_BYTES: usize = 64 * ENTRY_BYTES;
 /// Chunks are joined into pieces of at least this many inflated bytes, so that a piece outweighs its set-up.
-const MIN_PIECE_BYTES: u64 = 1 << 20;
+const MIN_PIECE_BYTES: u64 = 1 << 19;
 
 /// One file of a trace, shared by the trace and its readers.
 #[derive(Debug)]
@@ -264,7 +264,10 @@ fn meta(
     facts.extend(schedule_facts(listing, &mut findings));
     let inflated: Option<u64> = files
         .iter()
-        .map(|file| file.container.members().iter().map(|member| member.len).sum::<Option<u64>>())
+        .map(|file| match file.container.is_indexed() {
+            true => file.container.members().iter().map(|member| member.len).sum::<Option<u64>>(),
+            false => None,
+        })
         .sum::<Option<u64>>();
     Meta {
         format: INFO.name,

@@ -1,6 +1,6 @@
 //! REGDEPS: drmemtrace's synthetic instructions, which keep dependencies and hide what was executed.
 //!
-//! SPEC: drmemtrace, section 12 (encoding) and section 14.1 (text).
+//! SPEC: docs/formats/drmemtrace.md, *REGDEPS encodings* and *view*.
 //!
 //! ```text
 //!  0                   4       5                                    padded to 4·n, at most 36

@@ -4,7 +4,7 @@
 //! come from the trace; functions that the trace names but never calls are listed with 0. A system call that is traced with
 //! its values has an id of its own, a base plus its number (base 0x1_0000_0000 where pointers have 8 bytes, else 0x1_0000);
 //! it is listed as a system call with that number. A function that does not return, and one that the trace ends in,
-//! has fewer returns than calls. (SPEC: drmemtrace, sections 6.9 and 14.8.)
+//! has fewer returns than calls. (SPEC: docs/formats/drmemtrace.md, *Grammar of a file*.)
 //!
 //! * **Needs** `calls`.
 //! * **Options** none.

@@ -12,7 +12,7 @@
 //! preempted, or that the tracer itself held up, looks busy. In a trace with a file for each *core*, the core counts as busy
 //! for the share of records between two readings that are neither idle nor wait records, at the beginning of that
 //! time. Time before the first and after the last reading counts nowhere; a clock that runs back adds nothing; readings of 0
-//! and 2^64-1 are taken as none, as is processor 2^64-1. (SPEC: drmemtrace, sections 6.6, 6.7, 10.)
+//! and 2^64-1 are taken as none, as is processor 2^64-1. (SPEC: docs/formats/drmemtrace.md, *Grammar of a file* and *Core-sharded files*.)
 //!
 //! The chart divides the time from first to last reading into at most 64 steps of equal width, a power of two of ticks, that
 //! begin at multiples of it. Memory grows with the number of threads only.
@@ -174,10 +174,10 @@ pub struct CoreTimes {
     pub busy: Vec<u64>,
 }
 
-/// The pseudo-thread of a core without work. (SPEC: drmemtrace, section 10.)
+/// The pseudo-thread of a core without work. (SPEC: docs/formats/drmemtrace.md, *Core-sharded files*.)
 const IDLE_THREAD: u64 = u64::MAX;
 
-/// A processor or clock that is not known. (SPEC: drmemtrace, sections 10 and 11.)
+/// A processor or clock that is not known. (SPEC: docs/formats/drmemtrace.md, *Schedule files*.)
 const UNKNOWN: u64 = u64::MAX;
 
 /// What is known before reading.

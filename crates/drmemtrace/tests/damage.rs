@@ -1,0 +1,68 @@
+//! Every fixture, cut and changed in many ways: no panic, no hang, no unbounded memory, and what stands before the
+//! damage is kept.
+//!
+//! Small fixtures take the full treatment in each run. Large ones get a sample; `QUIPU_DAMAGE=full` gives them all of it,
+//! which takes about an hour.
+
+use quipu_drmemtrace::DRMEMTRACE;
+use quipu_drmemtrace::listing::{named_like_a_trace, starts_like_a_trace};
+use quipu_source::Source;
+use quipu_testkit::damage::{self, Damage};
+use std::path::{Path, PathBuf};
+
+/// Fixtures whose records are at most so many bytes when inflated take the full treatment in each run.
+const SMALL_BYTES: usize = 110_000;
+
+fn traces() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../traces/drmemtrace")
+}
+
+/// All trace files under `folder`.
+fn files(folder: &Path, found: &mut Vec<PathBuf>) {
+    let mut entries: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    entries.sort();
+    for path in entries {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if path.is_dir() {
+            if name != "golden" && !name.ends_with(".raw") {
+                files(&path, found);
+            }
+        } else if !name.contains("schedule")
+            && (named_like_a_trace(&name)
+                || Source::open(&path).unwrap().head(16).is_ok_and(|head| starts_like_a_trace(&head)))
+        {
+            found.push(path);
+        }
+    }
+}
+
+/// Damages the files whose place in the list leaves `part` when divided by `n_parts`: tests run side by side.
+fn survive(part: usize, n_parts: usize) {
+    let is_full = std::env::var("QUIPU_DAMAGE").is_ok_and(|value| value == "full");
+    let mut found = Vec::new();
+    files(&traces(), &mut found);
+    assert!(found.len() > 30, "only {} fixtures", found.len());
+    for path in found.iter().skip(part).step_by(n_parts) {
+        let bytes = std::fs::read(path).unwrap();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        let inflated = Source::open(path).unwrap().head(SMALL_BYTES + 1).unwrap().len();
+        let damage = if is_full || inflated <= SMALL_BYTES {
+            Damage::default()
+        } else {
+            Damage { truncations: 8, changes: 24, ..Damage::default() }
+        };
+        let survived = damage::format(&DRMEMTRACE, &name, &bytes, &damage);
+        assert_eq!(survived.cases, damage.truncations + damage.changes, "{name}");
+        assert!(survived.complained + survived.refused > damage.truncations / 2, "{name}: {survived:?}");
+    }
+}
+
+#[test]
+fn the_first_half_of_the_fixtures_survives_any_damage() {
+    survive(0, 2);
+}
+
+#[test]
+fn the_second_half_of_the_fixtures_survives_any_damage() {
+    survive(1, 2);
+}
