@@ -79,7 +79,7 @@ pub fn format(format: &dyn Format, name: &str, bytes: &[u8], damage: &Damage) ->
 /// Damages any input that `open` makes a trace of.
 ///
 /// # Panics
-/// As [`format`].
+/// As [`format()`].
 pub fn run(bytes: &[u8], damage: &Damage, open: impl Fn(&[u8]) -> Result<Box<dyn Trace>>) -> Survived {
     let trial = Trial { damage, open: &open };
     let whole = match trial.read(bytes, Depth::Everything) {

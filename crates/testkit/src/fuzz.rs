@@ -6,6 +6,8 @@
 use crate::reading::{Depth, Reading, ReadingOptions};
 use quipu_model::{Format, OpenOptions, Scan, Shard, Trace};
 use quipu_source::{Ahead, BlockAt, Container, Source, StreamOptions};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 
 /// How many records of each shard are read: a small input may inflate to a huge one.
 const MAX_RECORDS: usize = 1 << 16;
@@ -13,6 +15,32 @@ const MAX_RECORDS: usize = 1 << 16;
 const MAX_SHARDS: usize = 16;
 /// How many bytes are inflated.
 const MAX_BYTES: usize = 4 << 20;
+
+/// Runs a body over every file of a folder, in the order of names, and returns how many there were. A panic of the body
+/// names the file.
+///
+/// # Panics
+/// If the folder or a file cannot be read, or the body panics.
+pub fn each_file(folder: impl AsRef<Path>, body: impl Fn(&[u8])) -> usize {
+    let folder = folder.as_ref();
+    let listing = std::fs::read_dir(folder).and_then(|entries| entries.collect::<Result<Vec<_>, _>>());
+    let mut paths: Vec<_> = match listing {
+        Ok(entries) => entries.into_iter().map(|entry| entry.path()).filter(|path| path.is_file()).collect(),
+        Err(error) => panic!("{} cannot be listed: {error}", folder.display()),
+    };
+    paths.sort();
+    for path in &paths {
+        let bytes = match std::fs::read(path) {
+            Ok(bytes) => bytes,
+            Err(error) => panic!("{} cannot be read: {error}", path.display()),
+        };
+        // The hook has reported the panic itself; here only the file is added.
+        if catch_unwind(AssertUnwindSafe(|| body(&bytes))).is_err() {
+            panic!("this input does not hold: {}", path.display());
+        }
+    }
+    paths.len()
+}
 
 /// Any bytes as a file: containers find their members and inflate them, or say what is wrong; and the bytes are the
 /// same however they are cut into blocks, on this thread or on others.
