@@ -15,9 +15,9 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::ops::Range;
 
 /// What the buffers of all readers of one merge may take together, about.
-const MERGE_BUFFER_BYTES: usize = 100 << 20;
+const MERGE_BUFFER_BYTES: usize = 40 << 20;
 /// A reader with less would spend its time refilling.
-const MIN_BUFFER_BYTES: usize = 32 << 10;
+const MIN_BUFFER_BYTES: usize = 16 << 10;
 /// How many records the batches of all readers of one merge may hold together, about.
 const MERGE_BATCH_RECORDS: u32 = 128 << 10;
 /// A batch with less is dominated by what each batch costs.
