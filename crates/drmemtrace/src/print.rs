@@ -123,7 +123,15 @@ impl MemrefPrinter {
         }
     }
 
-    fn instr(&mut self, cols: &Cols<'_>, row: usize, batch: &Batch, paint: &Paint, out: &mut Vec<u8>) {
+    fn instr(
+        &mut self,
+        cols: &Cols<'_>,
+        row: usize,
+        batch: &Batch,
+        ordinals: Ordinals,
+        paint: &Paint,
+        out: &mut Vec<u8>,
+    ) {
         let kind = Type(cols.kind[row]);
         self.n_instrs += 1;
         self.access(cols, row, out);
@@ -151,7 +159,9 @@ impl MemrefPrinter {
         out.extend_from_slice(paint.reset.as_bytes());
         out.push(b'\n');
         for line in more.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-            columns(cols.record[row], cols.instr[row], cols.tid[row], paint, out);
+            let record = cols.record[row].wrapping_add(ordinals.records);
+            let instr = cols.instr[row].wrapping_add(ordinals.instrs);
+            columns(record, instr, cols.tid[row], paint, out);
             out.extend(std::iter::repeat_n(b' ', CONTINUATION_BLANKS));
             out.extend_from_slice(line);
             out.push(b'\n');
@@ -276,7 +286,7 @@ impl Printer for MemrefPrinter {
                     let (workload, thread) = split_tid(tid);
                     let _ = writeln!(out, "<thread W{workload}.T{thread} exited>");
                 }
-                _ if kind.is_any_instr() => self.instr(&cols, row, batch, paint, out),
+                _ if kind.is_any_instr() => self.instr(&cols, row, batch, ordinals, paint, out),
                 _ if usize::from(kind.0) < self.names.len() => {
                     out.extend_from_slice(paint.data.as_bytes());
                     self.access(&cols, row, out);

@@ -441,7 +441,7 @@ impl EntryReader {
     /// Fills the batch with the next records. False at the end.
     fn read_records(&mut self) -> Result<bool> {
         if self.walk != Walk::Done {
-            if !self.walk()? {
+            if self.done || !self.walk()? {
                 return Ok(self.finish_without_records());
             }
             if self.interp.batch_len() > 0 {

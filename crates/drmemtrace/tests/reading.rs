@@ -2,7 +2,7 @@
 
 use quipu_drmemtrace::DRMEMTRACE;
 use quipu_drmemtrace::record::{Entry, FileType, Marker, Type};
-use quipu_model::{Columns, ErrorKind, Format, OpenOptions, Scan, ShardId, Trace};
+use quipu_model::{Columns, ErrorKind, Format, OpenOptions, Scan, ShardId, Trace, Window};
 use quipu_source::Source;
 use quipu_testkit::fuzz;
 use std::path::PathBuf;
@@ -189,4 +189,22 @@ fn a_raw_folder_is_refused_with_advice() {
     let error = DRMEMTRACE.open(&Source::open(&path).unwrap(), &OpenOptions::default()).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(error.advice().unwrap().contains("drraw2trace"));
+}
+
+#[test]
+fn a_window_behind_the_end_of_a_cut_file_ends() {
+    let mut entries = framed(FileType::ARCH_X86_64, &[Entry::new(Type::INSTR, 2, 0x1000)]);
+    entries.pop();
+    let trace = open_entries(&entries, &OpenOptions::default());
+    for window in [Window::Instrs(5..9), Window::Records(100..200), Window::Clock(1..2)] {
+        let mut reader = trace.scan(&Scan { window, ..Scan::new(ShardId(0)) }).unwrap();
+        let mut rules = Vec::new();
+        for _ in 0..10 {
+            let Some(batch) = reader.read().unwrap() else { break };
+            assert_eq!(batch.span.records, 0);
+            rules.extend(batch.findings.iter().map(|finding| finding.rule));
+        }
+        assert_eq!(rules, ["drmemtrace/no-footer"]);
+        assert!(reader.read().unwrap().is_none());
+    }
 }
