@@ -131,6 +131,13 @@ fn view_of_templates() {
 }
 
 #[test]
+fn view_interleaves_threads_by_time() {
+    let threads = "872805,872884,872894,872901,872902";
+    let args = format!("-indir threadsig.x64 -only_threads {threads} -tool view -exit_after_records 300");
+    check(&args, "view.threadsig-5threads-first300.txt", without_disassembly);
+}
+
+#[test]
 fn view_of_dependencies() {
     let args = "-indir threadsig.regdeps -tool view -exit_after_records 100";
     check(args, "view.regdeps.first100.txt", exact);

@@ -164,3 +164,15 @@ fn ctrl_c_ends_with_what_is_known_so_far() {
     assert!(answer["results"]["counts"]["total"]["instructions"].as_u64() > Some(0));
     assert!(text(&output.stderr).contains("interrupted: "));
 }
+
+#[test]
+fn a_window_behind_the_end_of_a_damaged_trace_ends() {
+    for window in [["--skip", "200"], ["--skip-instrs", "100"], ["--since", "99999999999999999"]] {
+        quipu(&["view"])
+            .args(window)
+            .write_stdin(cut_trace())
+            .timeout(Duration::from_secs(20))
+            .assert()
+            .code(1);
+    }
+}
