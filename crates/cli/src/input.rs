@@ -2,7 +2,7 @@
 
 use crate::number;
 use crate::screen::Result;
-use quipu::model::{Error, OpenOptions, Trace};
+use quipu::model::{Error, OpenOptions, ShardKind, Trace};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
@@ -55,10 +55,29 @@ impl Input {
         self.opening.open(&self.path)
     }
 
+    /// Opens the trace for verbs that take in all records of it.
+    pub(crate) fn open_to_analyse(&self) -> Result<Box<dyn Trace>> {
+        let trace = self.open()?;
+        check_threads(&*trace, &self.opening.threads)?;
+        Ok(trace)
+    }
+
     /// What people call the trace.
     pub(crate) fn name(&self) -> String {
         name(&self.path)
     }
+}
+
+/// Makes sure that choosing threads when opening left no others in the trace.
+///
+/// # Errors
+/// `Unsupported` if a file holds several threads, which an analysis would count all of.
+pub(crate) fn check_threads(trace: &dyn Trace, threads: &[u64]) -> quipu::model::Result<()> {
+    if threads.is_empty() || trace.shards().iter().all(|shard| shard.kind == ShardKind::Thread) {
+        return Ok(());
+    }
+    Err(Error::unsupported("files of this trace hold several threads, which are analysed together only")
+        .hint("leave out the choice of threads; `quipu view --thread` can choose among the records of such files"))
 }
 
 /// What people call the trace at `path`.

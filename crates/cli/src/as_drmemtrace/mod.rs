@@ -10,6 +10,7 @@ mod histogram;
 mod mix;
 
 use crate::Common;
+use crate::input;
 use crate::screen::{Outcome, Result, Screen};
 use crate::session::{self, Verdict};
 use crate::stream::{self, Style};
@@ -66,6 +67,7 @@ pub(crate) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<O
         settings: Vec::new(),
     };
     let trace = quipu::open_path(&request.path, &options)?;
+    input::check_threads(&*trace, &request.threads)?;
     let extent = extent(&request, &*trace)?;
     let mut text = Vec::new();
     let mut verdict = Verdict::default();

@@ -55,7 +55,7 @@ Exit codes:
   2  could not do it";
 
 pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
-    let trace = options.input.open()?;
+    let trace = options.input.open_to_analyse()?;
     let tools = find_tools(&options.tools, trace.meta().format)?;
     let args = distribute(&tools, &options.given())?;
     let planned = tools.iter().zip(&args).map(|(tool, args)| plan(*tool, args, &*trace));

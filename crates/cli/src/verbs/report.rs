@@ -37,7 +37,7 @@ Exit codes:
   2  could not read it";
 
 pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
-    let trace = options.input.open()?;
+    let trace = options.input.open_to_analyse()?;
     let planned = plan_report(&*trace, common, screen)?;
     let names: Vec<&str> = planned.iter().map(|planned| planned.info.name).collect();
     let extent = Extent { window: Window::All, strict: options.input.opening.strict };
