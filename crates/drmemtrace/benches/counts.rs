@@ -1,4 +1,6 @@
-//! How fast entries are counted: from memory, and from a zipped file against merely inflating it.
+//! How fast entries are counted and read, against merely inflating them.
+//!
+//! On the nine-thread fixture, or on the trace that `QUIPU_BENCH_TRACE` names: `./dev big-trace` makes a large one.
 
 use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
@@ -15,8 +17,15 @@ fn main() {
 }
 
 fn trace() -> Box<dyn Trace> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../traces/drmemtrace/threadsig.x64");
+    let fixture = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../traces/drmemtrace/threadsig.x64");
+    let path = std::env::var_os("QUIPU_BENCH_TRACE").map_or(fixture, PathBuf::from);
     DRMEMTRACE.open(&Source::open(&path).expect("fixture"), &OpenOptions::default()).expect("fixture opens")
+}
+
+/// How many entries all shards have.
+fn n_entries(trace: &dyn Trace) -> u64 {
+    let known = trace.meta().inflated_bytes.map(|bytes| bytes / ENTRY_BYTES as u64);
+    known.unwrap_or_else(|| bytes(trace).iter().map(|bytes| (bytes.len() / ENTRY_BYTES) as u64).sum())
 }
 
 /// The inflated bytes of every shard.
@@ -63,6 +72,23 @@ fn count_entries_in_memory(bencher: Bencher<'_, '_>) {
     });
 }
 
+/// Counting from the file, in one thread: inflating, looking at the entry types, counting.
+#[divan::bench]
+fn count_entries_of_file(bencher: Bencher<'_, '_>) {
+    let trace = trace();
+    let pass = COUNTS.build(&Args::default(), trace.as_ref()).expect("counts builds");
+    bencher.counter(ItemsCount::new(n_entries(trace.as_ref()))).bench_local(|| {
+        for shard in trace.shards() {
+            let mut pass = pass.fork(shard);
+            let mut reader = trace.scan(&Scan::new(shard.id).columns(Columns::RAW)).expect("scan");
+            while let Some(batch) = reader.read().expect("read") {
+                pass.consume(batch).expect("counts");
+            }
+            black_box(&pass);
+        }
+    });
+}
+
 /// The reader without columns, tables or counting: inflating and looking at the entry types.
 #[divan::bench]
 fn read_raw_blocks(bencher: Bencher<'_, '_>) {
@@ -89,8 +115,7 @@ fn read_memref_rows(bencher: Bencher<'_, '_>) {
 
 fn scan(bencher: Bencher<'_, '_>, columns: Columns, tables: &[usize]) {
     let trace = trace();
-    let n_entries: usize = bytes(trace.as_ref()).iter().map(|bytes| bytes.len() / ENTRY_BYTES).sum();
-    bencher.counter(ItemsCount::new(n_entries)).bench_local(|| {
+    bencher.counter(ItemsCount::new(n_entries(trace.as_ref()))).bench_local(|| {
         for shard in trace.shards() {
             let scan = Scan { tables: tables.to_vec(), ..Scan::new(shard.id).columns(columns) };
             let mut reader = trace.scan(&scan).expect("scan");
@@ -105,7 +130,7 @@ fn scan(bencher: Bencher<'_, '_>, columns: Columns, tables: &[usize]) {
 #[divan::bench]
 fn inflate_only(bencher: Bencher<'_, '_>) {
     let trace = trace();
-    let n_entries: usize = bytes(trace.as_ref()).iter().map(|bytes| bytes.len() / ENTRY_BYTES).sum();
+    let n_entries = n_entries(trace.as_ref());
     let containers: Vec<_> = trace
         .shards()
         .iter()

@@ -240,6 +240,12 @@ impl Interp {
         self.next_pc = pc.wrapping_add(u64::from(size));
     }
 
+    /// True if the next instruction, clock reading or processor is what it seems: no encoding waits for an
+    /// instruction, and no repetition behind a chunk's seam is due.
+    pub fn is_plain(&self) -> bool {
+        self.pending_len == 0 && self.repeated.is_empty()
+    }
+
     /// True while a kernel region is open.
     pub fn in_kernel(&self) -> bool {
         self.kernel.is_open()

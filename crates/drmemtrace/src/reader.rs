@@ -362,10 +362,10 @@ impl EntryReader {
             return Ok(self.finish_without_records());
         }
         let entries = Entry::slice(&self.batch.block).0;
-        // Counting culprits costs next to nothing (a running maximum would be one chain of dependent compares); they
-        // are looked up only if there are any.
-        let n_bad: usize = entries.iter().map(|entry| usize::from(entry.kind.get() >= N_TYPES)).sum();
-        if n_bad > 0 {
+        // The sum carries into bit 16 for unknown types alone, so that one bit of all sums together tells whether there
+        // are any; only then are they looked up.
+        let carries = entries.iter().fold(0, |all, entry| all | (u32::from(entry.kind.get()) + CARRY));
+        if carries & (1 << 16) != 0 {
             let bad: Vec<(usize, u16)> = entries
                 .iter()
                 .enumerate()
@@ -539,6 +539,9 @@ impl EntryReader {
         self.hand_out_findings();
     }
 }
+
+/// What makes an unknown type carry into bit 16.
+const CARRY: u32 = (1 << 16) - N_TYPES as u32;
 
 /// Before the first block.
 const NOWHERE: BlockAt = BlockAt { member: 0, offset: 0, last: false };

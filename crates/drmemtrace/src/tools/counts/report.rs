@@ -75,7 +75,7 @@ impl Counts {
         let of = |sum: Sum| sums.sums[sum as usize];
         Counts {
             instructions: of(Sum::Instrs),
-            unique_instructions: sums.pcs.len() as u64,
+            unique_instructions: sums.pcs.len(),
             userspace_instructions: of(Sum::Instrs) - of(Sum::KernelInstrs),
             kernel_instructions: of(Sum::KernelInstrs),
             no_fetch_instructions: of(Sum::NoFetch),

@@ -4,6 +4,7 @@
 //! at a time; everything else (markers, thread changes, flushes) ends the run and takes the slow road.
 //! PERF: benches/counts.rs.
 
+use super::pcs::{Front, PcSet};
 use crate::decode::{Instr, Interp, Limits, Sink};
 use crate::record::{Entry, FileType, IDLE_THREAD, Marker, Type};
 use quipu_model::Severity;
@@ -13,7 +14,7 @@ use rustc_hash::FxHashSet;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sums {
     /// Addresses of fetched instructions.
-    pub(crate) pcs: FxHashSet<u64>,
+    pub(crate) pcs: PcSet,
     /// The sums, by [`Sum`].
     pub(crate) sums: [u64; N_SUMS],
 }
@@ -68,7 +69,7 @@ impl Sums {
         for (mine, theirs) in self.sums.iter_mut().zip(other.sums) {
             *mine += theirs;
         }
-        self.pcs.extend(&other.pcs);
+        self.pcs.merge(&other.pcs);
     }
 }
 
@@ -104,9 +105,6 @@ impl Part {
     }
 }
 
-/// Slots of the filter in front of the set of addresses; a power of two: 128 KiB stay in level-2 cache.
-const SEEN: usize = 1 << 14;
-
 /// The counts of one shard, or of a run of its chunks.
 pub(crate) struct Tally {
     /// What is counted.
@@ -130,57 +128,91 @@ pub(crate) struct Counter {
     /// All file-type bits that a header named.
     pub(crate) filetype: FileType,
     part: usize,
-    pending_encoding: bool,
-    /// An encoding came before the state machine took over; the next instruction has it.
-    stray_encoding: bool,
-    /// Addresses that are certainly in the current set, by slot.
-    seen: Box<[u64]>,
+    /// Finds pages of the current set of addresses.
+    front: Front,
 }
 
-/// What the loop does with a type: where it counts and how.
+/// What the loop does with a type.
 #[derive(Clone, Copy)]
 struct Rule {
-    /// Added to the packed counters: 12 bits for each of the first five sums.
+    /// Added to the packed counters, 12 bits for each of the first five sums; [`MARK`] for a marker that changes nothing
+    /// but its own sum, [`SLOW`] for the slow road.
     add: u64,
-    flags: u8,
+    /// All ones if the address is that of a fetched instruction.
+    fetched: u64,
 }
 
-const SLOW: u8 = 1;
-/// An instruction or a further iteration: invisible if its size is 0.
-const SIZED: u8 = 2;
-const FETCHED: u8 = 4;
-const ENCODING: u8 = 8;
+/// Above all packed counters.
+const SLOW: u64 = 1 << 63;
+/// Above all packed counters, too.
+const MARK: u64 = 1 << 62;
 const LANE_BITS: usize = 12;
 /// The packed counters overflow after so many entries.
 const MAX_RUN: usize = (1 << LANE_BITS) - 1;
+/// Rules for types 0 to 63; those of entries of size 0 follow, then those of markers by kind.
+const N_RULES: usize = 64;
+const SIZE_0: usize = N_RULES;
+const MARKERS: usize = 2 * N_RULES;
 
-const RULES: [Rule; 64] = {
-    let mut rules = [Rule { add: 0, flags: SLOW }; 64];
+const RULES: [Rule; 3 * N_RULES] = {
+    let mut rules = [Rule { add: SLOW, fetched: 0 }; 3 * N_RULES];
     let mut kind = 0;
     while kind < 50 {
         let this = Type(kind);
-        rules[kind as usize] = if this.is_instr() {
-            Rule { add: 1 << (LANE_BITS * Sum::Instrs as usize), flags: SIZED | FETCHED }
+        let sum = if this.is_instr() {
+            Some(Sum::Instrs)
         } else if this.is_prefetch() {
-            Rule { add: 1 << (LANE_BITS * Sum::Prefetches as usize), flags: 0 }
-        } else if kind == 0 {
-            Rule { add: 1 << (LANE_BITS * Sum::Loads as usize), flags: 0 }
-        } else if kind == 1 {
-            Rule { add: 1 << (LANE_BITS * Sum::Stores as usize), flags: 0 }
-        } else if kind == 29 {
-            Rule { add: 1 << (LANE_BITS * Sum::NoFetch as usize), flags: SIZED }
-        } else if kind == 47 {
-            Rule { add: 0, flags: ENCODING }
+            Some(Sum::Prefetches)
         } else {
-            Rule { add: 0, flags: SLOW }
+            match this {
+                Type::READ => Some(Sum::Loads),
+                Type::WRITE => Some(Sum::Stores),
+                Type::INSTR_NO_FETCH => Some(Sum::NoFetch),
+                _ => None,
+            }
         };
+        if let Some(sum) = sum {
+            let rule = Rule {
+                add: 1 << (LANE_BITS * sum as usize),
+                fetched: if this.is_instr() { u64::MAX } else { 0 },
+            };
+            rules[kind as usize] = rule;
+            // An instruction of size 0 only names the one that the data behind it belongs to.
+            let is_named_only = this.is_any_instr();
+            rules[SIZE_0 + kind as usize] = if is_named_only { Rule { add: 0, fetched: 0 } } else { rule };
+        }
         kind += 1;
     }
+    let mut kind = 0;
+    while kind < N_RULES {
+        if marker_sum(Marker(kind as u16)).is_some() {
+            rules[MARKERS + kind] = Rule { add: MARK, fetched: 0 };
+        }
+        kind += 1;
+    }
+    // Hidden, and there is one for each indirect branch.
+    rules[MARKERS + Marker::BRANCH_TARGET.0 as usize] = Rule { add: 0, fetched: 0 };
     rules
 };
 
-fn slot(pc: u64) -> usize {
-    ((pc ^ (pc >> 14)) as usize) & (SEEN - 1)
+/// The sum of a marker that changes nothing else.
+const fn marker_sum(kind: Marker) -> Option<Sum> {
+    Some(match kind {
+        Marker::TIMESTAMP | Marker::CPU_ID => Sum::Timestamps,
+        Marker::CORE_IDLE => Sum::Idles,
+        Marker::CORE_WAIT => Sum::Waits,
+        Marker::KERNEL_EVENT | Marker::KERNEL_XFER => Sum::KernelTransfers,
+        Marker::FUNC_ID => Sum::FuncIds,
+        Marker::FUNC_RETADDR => Sum::FuncRetaddrs,
+        Marker::FUNC_ARG => Sum::FuncArgs,
+        Marker::FUNC_RETVAL => Sum::FuncRetvals,
+        Marker::PHYSICAL_ADDRESS => Sum::PhysicalPairs,
+        Marker::PHYSICAL_ADDRESS_NOT_AVAILABLE => Sum::PhysicalMissing,
+        Marker::SYSCALL => Sum::Syscalls,
+        Marker::MAYBE_BLOCKING_SYSCALL => Sum::BlockingSyscalls,
+        Marker::SKIPPED_MEMREF => Sum::Skipped,
+        _ => return None,
+    })
 }
 
 impl Tally {
@@ -195,16 +227,17 @@ impl Tally {
     /// Counts entries; any cut of the stream gives the same counts.
     pub(crate) fn add(&mut self, entries: &[Entry]) {
         let mut rest = entries;
-        while !rest.is_empty() && !self.is_online {
-            let n = self.counter.add_run(&rest[..rest.len().min(MAX_RUN)], self.interp.in_kernel());
-            rest = &rest[n..];
-            if let Some(entry) = rest.first()
-                && rule(entry).flags & SLOW != 0
-            {
-                if matches!(entry.kind(), Type::INSTR_BUNDLE | Type::INSTR_MAYBE_FETCH) {
-                    self.go_online(&entries[..entries.len() - rest.len()]);
-                    break;
-                }
+        while let Some(entry) = rest.first()
+            && !self.is_online
+        {
+            // The state machine keeps an encoding until its instruction comes.
+            // The state machine keeps an encoding until its instruction comes, and knows which clock readings only repeat.
+            if rule(entry).add != SLOW && self.interp.is_plain() {
+                let n = self.counter.add_run(rest, self.interp.in_kernel());
+                rest = &rest[n..];
+            } else if matches!(entry.kind(), Type::INSTR_BUNDLE | Type::INSTR_MAYBE_FETCH) {
+                self.go_online(&entries[..entries.len() - rest.len()]);
+            } else {
                 self.add_slow(entry);
                 rest = &rest[1..];
             }
@@ -222,9 +255,6 @@ impl Tally {
         self.is_online = true;
         if let Some(last) = last_instr(before).copied().or(self.last_instr) {
             self.interp.executed(last.addr.get(), last.size.get());
-        }
-        if std::mem::take(&mut self.counter.pending_encoding) {
-            self.counter.stray_encoding = true;
         }
     }
 
@@ -253,61 +283,45 @@ impl Tally {
 
 impl Counter {
     fn new(tid: u64) -> Counter {
-        let mut counter = Counter {
+        Counter {
             parts: vec![Part::new(tid)],
             tids: FxHashSet::default(),
             filetype: FileType::default(),
             part: 0,
-            pending_encoding: false,
-            stray_encoding: false,
-            seen: vec![0; SEEN].into_boxed_slice(),
-        };
-        counter.forget_seen();
-        counter
+            front: Front::new(),
+        }
     }
 
-    /// Counts common entries up to the first that is not; returns how many.
+    /// Counts entries up to the first that needs judgement; returns how many.
     fn add_run(&mut self, entries: &[Entry], is_kernel: bool) -> usize {
-        let mut packed = 0u64;
-        let mut encodings = 0u64;
-        let mut pending = u64::from(self.pending_encoding);
-        let mut n = 0;
-        let seen: &mut [u64; SEEN] = match self.seen.as_mut().try_into() {
-            Ok(seen) => seen,
-            // The table is made with this very length.
-            Err(_) => return 0,
-        };
         let sums = self.parts[self.part].current();
-        for entry in entries {
-            let rule = rule(entry);
-            if rule.flags & SLOW != 0 {
-                break;
+        let mut rest = entries;
+        while !rest.is_empty() {
+            let (n, packed) = bulk(&rest[..rest.len().min(MAX_RUN)], &self.front);
+            let lane = |sum: Sum| (packed >> (LANE_BITS * sum as usize)) & MAX_RUN as u64;
+            for sum in [Sum::Instrs, Sum::NoFetch, Sum::Loads, Sum::Stores, Sum::Prefetches] {
+                sums.add(sum, lane(sum));
             }
-            n += 1;
-            let (size, addr) = (entry.size.get(), entry.addr.get());
-            let is_sized = rule.flags & SIZED != 0;
-            let is_visible = !is_sized | (size != 0);
-            packed += rule.add & u64::from(is_visible).wrapping_neg();
-            let executed = u64::from(is_sized & is_visible);
-            encodings += pending & executed;
-            pending = (pending & !executed) | u64::from(rule.flags & ENCODING != 0);
-            let slot = slot(addr);
-            if (rule.flags & FETCHED != 0) & is_visible & (seen[slot] != addr) {
-                seen[slot] = addr;
-                sums.pcs.insert(addr);
+            if is_kernel {
+                sums.add(Sum::KernelInstrs, lane(Sum::Instrs));
+                sums.add(Sum::KernelNoFetch, lane(Sum::NoFetch));
+            }
+            rest = &rest[n..];
+            let Some(entry) = rest.first() else { break };
+            match rule(entry) {
+                Rule { add: SLOW, .. } => break,
+                Rule { add: MARK, .. } => {
+                    if let Some(sum) = marker_sum(Marker(entry.size.get())) {
+                        sums.add(sum, 1);
+                    }
+                    rest = &rest[1..];
+                }
+                // Either the run was cut, or the address is new; known, it is counted with the next run.
+                Rule { fetched: 0, .. } => {}
+                _ => sums.pcs.insert(&mut self.front, entry.addr.get()),
             }
         }
-        self.pending_encoding = pending != 0;
-        let lane = |sum: Sum| (packed >> (LANE_BITS * sum as usize)) & MAX_RUN as u64;
-        for sum in [Sum::Instrs, Sum::NoFetch, Sum::Loads, Sum::Stores, Sum::Prefetches] {
-            sums.add(sum, lane(sum));
-        }
-        sums.add(Sum::Encodings, encodings);
-        if is_kernel {
-            sums.add(Sum::KernelInstrs, lane(Sum::Instrs));
-            sums.add(Sum::KernelNoFetch, lane(Sum::NoFetch));
-        }
-        n
+        entries.len() - rest.len()
     }
 
     fn note_thread(&mut self, tid: u64) {
@@ -329,15 +343,8 @@ impl Counter {
         };
         if part != self.part {
             self.part = part;
-            self.forget_seen();
+            self.front.clear();
         }
-    }
-
-    /// Other sums know nothing of the addresses in the filter.
-    fn forget_seen(&mut self) {
-        self.seen.fill(u64::MAX);
-        // The one slot where the filler would be taken for an address.
-        self.seen[slot(u64::MAX)] = 0;
     }
 
     fn count(&mut self, sum: Sum) {
@@ -352,7 +359,7 @@ impl Counter {
             Some(last) if last.id == Some(id) => {}
             _ => {
                 windows.push(WindowSums { id: Some(id), sums: Sums::default() });
-                self.forget_seen();
+                self.front.clear();
             }
         }
     }
@@ -392,27 +399,49 @@ fn last_instr(entries: &[Entry]) -> Option<&Entry> {
     entries.iter().rfind(|entry| entry.kind().is_any_instr() && entry.size.get() != 0)
 }
 
+/// Adds up the rules of entries, up to the first that is no common one or has an address that is not in `front`.
+///
+/// PERF: nothing is called in here, so that everything stays in registers; with the calls inside, the packed counters
+/// went through memory and the loop took four times as long.
+fn bulk(entries: &[Entry], front: &Front) -> (usize, u64) {
+    let mut packed = 0;
+    for (n, entry) in entries.iter().enumerate() {
+        let rule = rule(entry);
+        if rule.add >= MARK || !front.has(entry.addr.get(), rule.fetched) {
+            return (n, packed);
+        }
+        packed += rule.add;
+    }
+    (entries.len(), packed)
+}
+
 #[inline]
 fn rule(entry: &Entry) -> Rule {
-    // The last rule is slow, as is that of every number between the known types and it.
-    RULES[usize::from(entry.kind.get()).min(RULES.len() - 1)]
+    // The last rule of each half is slow, as is that of every number between the known types and it.
+    let kind = usize::from(entry.kind.get()).min(N_RULES - 1);
+    let size = usize::from(entry.size.get());
+    let row = if entry.kind() == Type::MARKER {
+        MARKERS + size.min(N_RULES - 1)
+    } else {
+        kind + if size == 0 { SIZE_0 } else { 0 }
+    };
+    RULES[row]
 }
 
 /// Counts what the state machine hands out for entries that are not counted in bulk.
 impl Sink for Counter {
     fn instr(&mut self, cx: &Interp, instr: Instr<'_>) {
-        let is_new = instr.encoding.is_some() | std::mem::take(&mut self.stray_encoding);
         let fetched = instr.kind != Type::INSTR_NO_FETCH;
         self.count(if fetched { Sum::Instrs } else { Sum::NoFetch });
         if cx.is_kernel {
             self.count(if fetched { Sum::KernelInstrs } else { Sum::KernelNoFetch });
         }
-        if is_new {
+        if instr.encoding.is_some() {
             self.count(Sum::Encodings);
         }
         if fetched {
             let part = self.part;
-            self.parts[part].current().pcs.insert(instr.pc);
+            self.parts[part].current().pcs.insert(&mut self.front, instr.pc);
         }
     }
 
@@ -435,21 +464,8 @@ impl Sink for Counter {
             _ => {}
         }
         self.count(match kind {
-            Marker::TIMESTAMP | Marker::CPU_ID => Sum::Timestamps,
-            Marker::CORE_IDLE => Sum::Idles,
-            Marker::CORE_WAIT => Sum::Waits,
-            Marker::KERNEL_EVENT | Marker::KERNEL_XFER => Sum::KernelTransfers,
             Marker::HARDWARE_EVENT | Marker::HARDWARE_CONTEXT_RETURN => Sum::HardwareTransfers,
-            Marker::FUNC_ID => Sum::FuncIds,
-            Marker::FUNC_RETADDR => Sum::FuncRetaddrs,
-            Marker::FUNC_ARG => Sum::FuncArgs,
-            Marker::FUNC_RETVAL => Sum::FuncRetvals,
-            Marker::PHYSICAL_ADDRESS => Sum::PhysicalPairs,
-            Marker::PHYSICAL_ADDRESS_NOT_AVAILABLE => Sum::PhysicalMissing,
-            Marker::SYSCALL => Sum::Syscalls,
-            Marker::MAYBE_BLOCKING_SYSCALL => Sum::BlockingSyscalls,
-            Marker::SKIPPED_MEMREF => Sum::Skipped,
-            _ => Sum::Others,
+            _ => marker_sum(kind).unwrap_or(Sum::Others),
         });
     }
 

@@ -1,0 +1,144 @@
+//! A set of instruction addresses: one bit for each byte of each page of code.
+//!
+//! Code is dense: a few hundred pages hold all that most programs execute, so sets are small and merge a word at a time.
+//! In front stands a table of addresses that are certainly in the set: nearly every look-up ends there.
+
+use rustc_hash::FxHashMap;
+
+const PAGE_BITS: u32 = 12;
+const WORDS: usize = 1 << (PAGE_BITS - 6);
+/// Slots of the table in front; a power of two: 128 KiB stay in level-2 cache.
+const FRONT: usize = 1 << 14;
+
+/// Distinct addresses.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PcSet {
+    pages: FxHashMap<u64, u32>,
+    bits: Vec<[u64; WORDS]>,
+}
+
+/// Addresses that are certainly in a set. Belongs to one set at a time.
+pub(crate) struct Front {
+    slots: Box<[u64; FRONT]>,
+}
+
+impl PcSet {
+    /// How many addresses there are.
+    pub(crate) fn len(&self) -> u64 {
+        self.bits.iter().flatten().map(|word| u64::from(word.count_ones())).sum()
+    }
+
+    /// Adds all addresses of another set.
+    pub(crate) fn merge(&mut self, other: &PcSet) {
+        for (page, index) in &other.pages {
+            let mine = self.page(*page);
+            for (mine, theirs) in self.bits[mine].iter_mut().zip(&other.bits[*index as usize]) {
+                *mine |= theirs;
+            }
+        }
+    }
+
+    /// The addresses in order.
+    #[cfg(test)]
+    pub(crate) fn to_vec(&self) -> Vec<u64> {
+        let mut all = Vec::new();
+        for (page, index) in &self.pages {
+            let bits = &self.bits[*index as usize];
+            all.extend(
+                (0..1 << PAGE_BITS)
+                    .filter(|at| bits[at / 64] >> (at % 64) & 1 == 1)
+                    .map(|at| (page << PAGE_BITS) + at as u64),
+            );
+        }
+        all.sort_unstable();
+        all
+    }
+
+    /// Adds an address.
+    pub(crate) fn insert(&mut self, front: &mut Front, pc: u64) {
+        let index = self.page(pc >> PAGE_BITS);
+        self.bits[index][(pc >> 6) as usize & (WORDS - 1)] |= 1 << (pc & 63);
+        front.slots[Front::slot(pc)] = pc;
+    }
+
+    /// Position of a page's bits, which are added if there are none yet.
+    fn page(&mut self, page: u64) -> usize {
+        let next = self.bits.len();
+        let index = *self.pages.entry(page).or_insert(next as u32) as usize; // As above.
+        if index == next {
+            self.bits.push([0; WORDS]);
+        }
+        index
+    }
+}
+
+impl PartialEq for PcSet {
+    fn eq(&self, other: &PcSet) -> bool {
+        let is_same = |(page, index): (&u64, &u32)| {
+            other.pages.get(page).map(|other_index| &other.bits[*other_index as usize])
+                == Some(&self.bits[*index as usize])
+        };
+        self.pages.len() == other.pages.len() && self.pages.iter().all(is_same)
+    }
+}
+
+impl Eq for PcSet {}
+
+impl Front {
+    /// Knows no address.
+    pub(crate) fn new() -> Front {
+        let mut front = Front { slots: Box::new([u64::MAX; FRONT]) };
+        front.clear();
+        front
+    }
+
+    /// Forgets all addresses: another set comes.
+    pub(crate) fn clear(&mut self) {
+        self.slots.fill(u64::MAX);
+        // The one slot where the filler would be taken for an address.
+        self.slots[Front::slot(u64::MAX)] = 0;
+    }
+
+    /// True if `pc` is certainly in the set, or none of its bits is `wanted`.
+    #[inline]
+    pub(crate) fn has(&self, pc: u64, wanted: u64) -> bool {
+        // One test for both.
+        (self.slots[Front::slot(pc)] ^ pc) & wanted == 0
+    }
+
+    #[inline]
+    fn slot(pc: u64) -> usize {
+        ((pc ^ (pc >> 14)) as usize) & (FRONT - 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_found_again_and_counted_once() {
+        let (mut set, mut front) = (PcSet::default(), Front::new());
+        let pcs = [0, 63, 64, 4095, 4096, u64::MAX, u64::MAX - 4095, 1 << 24, 0];
+        for pc in pcs {
+            set.insert(&mut front, pc);
+            assert!(front.has(pc, u64::MAX));
+        }
+        assert!(!front.has(1, u64::MAX));
+        assert!(front.has(1, 0), "an address that is not asked for");
+        assert_eq!(set.len(), 8);
+        assert_eq!(set.to_vec(), [0, 63, 64, 4095, 4096, 1 << 24, u64::MAX - 4095, u64::MAX]);
+    }
+
+    #[test]
+    fn merging_unites() {
+        let (mut a, mut b, mut front) = (PcSet::default(), PcSet::default(), Front::new());
+        a.insert(&mut front, 0x1000);
+        a.insert(&mut front, 0x2000);
+        front.clear();
+        b.insert(&mut front, 0x2000);
+        b.insert(&mut front, 0x3001);
+        a.merge(&b);
+        assert_eq!(a.to_vec(), [0x1000, 0x2000, 0x3001]);
+    }
+}
