@@ -2,7 +2,8 @@
 //!
 //! What is counted is what tools see: repeated clock readings behind a chunk's seam, entries that only name an
 //! instruction, and the like are left out (docs/formats/drmemtrace.md, section *Reading*). Distinct instructions are
-//! counted by address; in the total, an address that several threads execute counts once.
+//! counted by address; in the total, an address that several threads execute counts once. A thread's file that gives
+//! encodings gives one at each address's first execution in a chunk: there, the addresses given one are counted.
 //!
 //! The pass reads raw entries, so that counting keeps up with inflating: see [`tally`].
 //!
@@ -63,7 +64,7 @@ struct ShardTally {
 
 impl Pass for CountsPass {
     fn fork(&self, shard: &Shard) -> CountsPass {
-        let tally = Tally::new(shard.thread.unwrap_or(0), shard.kind == ShardKind::Mixed);
+        let tally = Tally::new(shard.thread.unwrap_or(0), shard.kind);
         CountsPass {
             shards: vec![ShardTally { id: shard.id.0, name: shard.name.clone(), kind: shard.kind, tally }],
         }

@@ -7,7 +7,7 @@
 use super::pcs::{Front, PcSet};
 use crate::decode::{Instr, Interp, Limits, Sink};
 use crate::record::{Entry, FileType, IDLE_THREAD, Marker, Type};
-use quipu_model::Severity;
+use quipu_model::{Severity, ShardKind};
 use rustc_hash::FxHashSet;
 
 /// What one window of one thread amounts to; all but the distinct addresses are plain sums.
@@ -128,8 +128,21 @@ pub(crate) struct Counter {
     /// All file-type bits that a header named.
     pub(crate) filetype: FileType,
     part: usize,
-    /// Finds pages of the current set of addresses.
+    /// Addresses that are certainly in the current set.
     front: Front,
+    /// How new addresses are recognised.
+    known_by: KnownBy,
+}
+
+/// How the first execution of an address is recognised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum KnownBy {
+    /// No instruction has come yet.
+    Unknown,
+    /// The first instruction came with its encoding: each address does, at its first execution in a chunk.
+    Encoding,
+    /// Encodings say nothing: each address is looked up.
+    Address,
 }
 
 /// What the loop does with a type.
@@ -140,6 +153,8 @@ struct Rule {
     add: u64,
     /// All ones if the address is that of a fetched instruction.
     fetched: u64,
+    /// All ones if the entry is invisible at size 0.
+    sized: u32,
 }
 
 /// Above all packed counters.
@@ -149,13 +164,11 @@ const MARK: u64 = 1 << 62;
 const LANE_BITS: usize = 12;
 /// The packed counters overflow after so many entries.
 const MAX_RUN: usize = (1 << LANE_BITS) - 1;
-/// Rules for types 0 to 63; those of entries of size 0 follow, then those of markers by kind.
+/// Rules for types 0 to 63; those of markers of kind 0 to 63 follow.
 const N_RULES: usize = 64;
-const SIZE_0: usize = N_RULES;
-const MARKERS: usize = 2 * N_RULES;
 
-const RULES: [Rule; 3 * N_RULES] = {
-    let mut rules = [Rule { add: SLOW, fetched: 0 }; 3 * N_RULES];
+const RULES: [Rule; 2 * N_RULES] = {
+    let mut rules = [Rule { add: SLOW, fetched: 0, sized: 0 }; 2 * N_RULES];
     let mut kind = 0;
     while kind < 50 {
         let this = Type(kind);
@@ -172,26 +185,23 @@ const RULES: [Rule; 3 * N_RULES] = {
             }
         };
         if let Some(sum) = sum {
-            let rule = Rule {
+            rules[kind as usize] = Rule {
                 add: 1 << (LANE_BITS * sum as usize),
                 fetched: if this.is_instr() { u64::MAX } else { 0 },
+                sized: if this.is_any_instr() { u32::MAX } else { 0 },
             };
-            rules[kind as usize] = rule;
-            // An instruction of size 0 only names the one that the data behind it belongs to.
-            let is_named_only = this.is_any_instr();
-            rules[SIZE_0 + kind as usize] = if is_named_only { Rule { add: 0, fetched: 0 } } else { rule };
         }
         kind += 1;
     }
     let mut kind = 0;
     while kind < N_RULES {
         if marker_sum(Marker(kind as u16)).is_some() {
-            rules[MARKERS + kind] = Rule { add: MARK, fetched: 0 };
+            rules[N_RULES + kind].add = MARK;
         }
         kind += 1;
     }
     // Hidden, and there is one for each indirect branch.
-    rules[MARKERS + Marker::BRANCH_TARGET.0 as usize] = Rule { add: 0, fetched: 0 };
+    rules[N_RULES + Marker::BRANCH_TARGET.0 as usize].add = 0;
     rules
 };
 
@@ -216,12 +226,17 @@ const fn marker_sum(kind: Marker) -> Option<Sum> {
 }
 
 impl Tally {
-    /// Nothing counted yet in a shard whose first thread is `tid`; a mixed one counts each thread by itself.
-    pub(crate) fn new(tid: u64, is_mixed: bool) -> Tally {
+    /// Nothing counted yet in a shard of this kind whose first thread is `tid`; a mixed one counts each thread by itself.
+    pub(crate) fn new(tid: u64, kind: ShardKind) -> Tally {
         let mut interp = Interp::new();
         interp.tid = tid;
         interp.end_header();
-        Tally { counter: Counter::new(tid), interp, is_mixed, is_online: false, last_instr: None }
+        let mut counter = Counter::new(tid);
+        if kind != ShardKind::Thread {
+            // What a thread brought along to another core is not given again there.
+            counter.known_by = KnownBy::Address;
+        }
+        Tally { counter, interp, is_mixed: kind == ShardKind::Mixed, is_online: false, last_instr: None }
     }
 
     /// Counts entries; any cut of the stream gives the same counts.
@@ -230,10 +245,12 @@ impl Tally {
         while let Some(entry) = rest.first()
             && !self.is_online
         {
-            // The state machine keeps an encoding until its instruction comes.
             // The state machine keeps an encoding until its instruction comes, and knows which clock readings only repeat.
-            if rule(entry).add != SLOW && self.interp.is_plain() {
-                let n = self.counter.add_run(rest, self.interp.in_kernel());
+            let n = match self.interp.is_plain() {
+                true => self.counter.add_run(rest, self.interp.in_kernel()),
+                false => 0,
+            };
+            if n > 0 {
                 rest = &rest[n..];
             } else if matches!(entry.kind(), Type::INSTR_BUNDLE | Type::INSTR_MAYBE_FETCH) {
                 self.go_online(&entries[..entries.len() - rest.len()]);
@@ -289,16 +306,24 @@ impl Counter {
             filetype: FileType::default(),
             part: 0,
             front: Front::new(),
+            known_by: KnownBy::Unknown,
         }
     }
 
     /// Counts entries up to the first that needs judgement; returns how many.
     fn add_run(&mut self, entries: &[Entry], is_kernel: bool) -> usize {
-        let sums = self.parts[self.part].current();
         let mut rest = entries;
         while !rest.is_empty() {
-            let (n, packed) = bulk(&rest[..rest.len().min(MAX_RUN)], &self.front);
-            let lane = |sum: Sum| (packed >> (LANE_BITS * sum as usize)) & MAX_RUN as u64;
+            let run = &rest[..rest.len().min(MAX_RUN)];
+            let found = match self.known_by {
+                KnownBy::Encoding => bulk::<false>(run, &self.front),
+                _ => bulk::<true>(run, &self.front),
+            };
+            if found.is_odd {
+                break;
+            }
+            let lane = |sum: Sum| (found.packed >> (LANE_BITS * sum as usize)) & MAX_RUN as u64;
+            let sums = self.parts[self.part].current();
             for sum in [Sum::Instrs, Sum::NoFetch, Sum::Loads, Sum::Stores, Sum::Prefetches] {
                 sums.add(sum, lane(sum));
             }
@@ -306,7 +331,7 @@ impl Counter {
                 sums.add(Sum::KernelInstrs, lane(Sum::Instrs));
                 sums.add(Sum::KernelNoFetch, lane(Sum::NoFetch));
             }
-            rest = &rest[n..];
+            rest = &rest[found.n..];
             let Some(entry) = rest.first() else { break };
             match rule(entry) {
                 Rule { add: SLOW, .. } => break,
@@ -318,7 +343,13 @@ impl Counter {
                 }
                 // Either the run was cut, or the address is new; known, it is counted with the next run.
                 Rule { fetched: 0, .. } => {}
-                _ => sums.pcs.insert(&mut self.front, entry.addr.get()),
+                _ if self.known_by == KnownBy::Encoding => {}
+                // It may yet be invisible.
+                _ if entry.size.get() == 0 => break,
+                _ => {
+                    self.known_by = KnownBy::Address;
+                    sums.pcs.insert(&mut self.front, entry.addr.get());
+                }
             }
         }
         entries.len() - rest.len()
@@ -399,33 +430,53 @@ fn last_instr(entries: &[Entry]) -> Option<&Entry> {
     entries.iter().rfind(|entry| entry.kind().is_any_instr() && entry.size.get() != 0)
 }
 
-/// Adds up the rules of entries, up to the first that is no common one or has an address that is not in `front`.
+/// What [`bulk`] found.
+struct Bulk {
+    /// How many entries are counted.
+    n: usize,
+    /// Their packed counters.
+    packed: u64,
+    /// Some of them were no common ones after all: nothing may be counted.
+    is_odd: bool,
+}
+
+/// Adds up the rules of entries, up to the first that is no common one or, if `CHECK`, has an address that is not in
+/// `front`.
 ///
 /// PERF: nothing is called in here, so that everything stays in registers; with the calls inside, the packed counters
-/// went through memory and the loop took four times as long.
-fn bulk(entries: &[Entry], front: &Front) -> (usize, u64) {
-    let mut packed = 0;
-    for (n, entry) in entries.iter().enumerate() {
-        let rule = rule(entry);
-        if rule.add >= MARK || !front.has(entry.addr.get(), rule.fetched) {
-            return (n, packed);
+/// went through memory and the loop took four times as long. Unknown types and instructions of size 0 are so rare
+/// that they only leave a trace, and the run is counted again by the state machine.
+#[inline]
+fn bulk<const CHECK: bool>(entries: &[Entry], front: &Front) -> Bulk {
+    let (mut packed, mut kinds, mut sizes) = (0, 0, 0);
+    let mut n = entries.len();
+    for (index, entry) in entries.iter().enumerate() {
+        let kind = entry.kind.get();
+        let rule = &RULES[row(entry, usize::from(kind) % N_RULES)];
+        let is_new = CHECK && !front.has(entry.addr.get(), rule.fetched);
+        if rule.add >= MARK || is_new {
+            n = index;
+            break;
         }
         packed += rule.add;
+        kinds |= kind;
+        // Borrows from bit 31 for size 0 alone.
+        sizes |= u32::from(entry.size.get()).wrapping_sub(1) & rule.sized;
     }
-    (entries.len(), packed)
+    Bulk { n, packed, is_odd: usize::from(kinds) >= N_RULES || sizes >> 31 != 0 }
 }
 
 #[inline]
 fn rule(entry: &Entry) -> Rule {
-    // The last rule of each half is slow, as is that of every number between the known types and it.
-    let kind = usize::from(entry.kind.get()).min(N_RULES - 1);
-    let size = usize::from(entry.size.get());
-    let row = if entry.kind() == Type::MARKER {
-        MARKERS + size.min(N_RULES - 1)
-    } else {
-        kind + if size == 0 { SIZE_0 } else { 0 }
-    };
-    RULES[row]
+    // The last rule of each half is slow, as is that of every number between the known ones and it.
+    RULES[row(entry, usize::from(entry.kind.get()).min(N_RULES - 1))]
+}
+
+/// The row of [`RULES`] for an entry whose type has row `kind`.
+#[inline]
+fn row(entry: &Entry, kind: usize) -> usize {
+    let marker = N_RULES + usize::from(entry.size.get()).min(N_RULES - 1);
+    if kind == Type::MARKER.0 as usize { marker } else { kind }
 }
 
 /// Counts what the state machine hands out for entries that are not counted in bulk.
@@ -438,6 +489,10 @@ impl Sink for Counter {
         }
         if instr.encoding.is_some() {
             self.count(Sum::Encodings);
+        }
+        if self.known_by == KnownBy::Unknown {
+            let has = instr.encoding.is_some();
+            self.known_by = if has { KnownBy::Encoding } else { KnownBy::Address };
         }
         if fetched {
             let part = self.part;

@@ -3,7 +3,7 @@
 use super::tally::{Part, Sum, Tally};
 use crate::decode::{Instr, Interp, Limits, Sink};
 use crate::record::{Entry, Marker, Type};
-use quipu_model::Severity;
+use quipu_model::{Severity, ShardKind};
 use std::collections::HashSet;
 
 /// A small generator of well-spread numbers, so that failures repeat.
@@ -119,7 +119,7 @@ fn the_fast_loop_counts_what_the_state_machine_counts_whatever_the_cut() {
             used += interp.run(&entries[used..], &Limits::NONE, &mut plain).0;
         }
         for cut in [1, 7, 1000, 4095, usize::MAX] {
-            let mut tally = Tally::new(1, false);
+            let mut tally = Tally::new(1, ShardKind::Core);
             entries.chunks(cut.min(entries.len())).for_each(|chunk| tally.add(chunk));
             let sums = &tally.counter.parts[0].windows[0].sums;
             let of = |sum: Sum| sums.sums[sum as usize];
@@ -153,7 +153,7 @@ fn threads_of_a_mixed_stream_are_counted_apart() {
         Entry::new(Type::READ, 8, 0x2000),
         Entry::new(Type::FOOTER, 0, 0),
     ];
-    let mut tally = Tally::new(7, true);
+    let mut tally = Tally::new(7, ShardKind::Mixed);
     tally.add(&entries);
     let of = |part: &Part, sum: Sum| part.windows[0].sums.sums[sum as usize];
     assert_eq!(tally.counter.parts.iter().map(|part| part.tid).collect::<Vec<_>>(), [7, 8]);
@@ -165,7 +165,7 @@ fn threads_of_a_mixed_stream_are_counted_apart() {
 #[test]
 fn a_run_of_one_type_longer_than_a_packed_counter_holds_is_counted_in_full() {
     let entries = vec![Entry::new(Type::INSTR, 1, 0x1000); 100_000];
-    let mut tally = Tally::new(1, false);
+    let mut tally = Tally::new(1, ShardKind::Core);
     tally.add(&entries);
     assert_eq!(tally.counter.parts[0].windows[0].sums.sums[Sum::Instrs as usize], 100_000);
 }
