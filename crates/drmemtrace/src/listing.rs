@@ -143,9 +143,8 @@ fn find_auxiliary(folder: &Source, top: &Source, listing: &mut Listing) {
             [Some(place)].into_iter().chain(inner).flatten().filter(Source::is_folder)
         })
         .collect();
-    let find =
-        |name: &str| places.iter().find_map(|place| place.child(name).filter(|found| !found.is_folder()));
-    listing.functions = find("funclist.log");
+    listing.functions =
+        places.iter().find_map(|place| place.child("funclist.log").filter(|found| !found.is_folder()));
     // Schedules are of one folder: those of another would speak of other threads.
     listing.serial_schedule =
         ["serial_schedule.bin.gz", "serial_schedule.bin"].iter().find_map(|name| folder.child(name));

@@ -592,4 +592,14 @@ impl Reader for EntryReader {
     fn batch(&mut self) -> &mut Batch {
         &mut self.batch
     }
+
+    fn packed_bytes(&self) -> Option<u64> {
+        let members = self.file.container.members();
+        let (first, block) = (members.get(self.members.start)?, self.block?);
+        let member = members.get(block.member as usize)?;
+        let (packed_len, len) = (member.packed_len?, member.len.filter(|len| *len > 0)?);
+        let within = u128::from(packed_len) * u128::from(block.offset.min(len)) / u128::from(len);
+        let before = member.packed_at.saturating_sub(first.packed_at);
+        Some(before.saturating_add(u64::try_from(within).unwrap_or(u64::MAX)))
+    }
 }

@@ -2,6 +2,7 @@
 
 use crate::record::{Entry, MARKER_NAMES, TYPE_NAMES, Type};
 use quipu_model::table::{ColumnSchema, ColumnType, Width};
+use quipu_model::trace::Family;
 use quipu_model::{Column, Error, Result, Rows, TableSchema};
 use zerocopy::IntoBytes;
 
@@ -66,6 +67,69 @@ pub static TABLES: &[&TableSchema] = &[&ENTRIES, &MEMREFS];
 pub const ENTRIES_TABLE: usize = 0;
 /// Position of [`MEMREFS`] in [`TABLES`].
 pub const MEMREFS_TABLE: usize = 1;
+/// Words that stand for several types, for whoever chooses rows by their kind.
+pub static FAMILIES: &[Family] = &[
+    Family {
+        word: "instr",
+        names: &[
+            "instr",
+            "direct_jump",
+            "indirect_jump",
+            "conditional_jump",
+            "direct_call",
+            "indirect_call",
+            "return",
+            "sysenter",
+            "taken_jump",
+            "untaken_jump",
+        ],
+    },
+    Family {
+        word: "branch",
+        names: &[
+            "direct_jump",
+            "indirect_jump",
+            "conditional_jump",
+            "direct_call",
+            "indirect_call",
+            "return",
+            "taken_jump",
+            "untaken_jump",
+        ],
+    },
+    Family { word: "data", names: &["read", "write"] },
+    Family { word: "flush", names: &["instr_flush", "data_flush"] },
+    Family {
+        word: "prefetch",
+        names: &[
+            "prefetch",
+            "prefetch_read_l1",
+            "prefetch_read_l2",
+            "prefetch_read_l3",
+            "prefetchnta",
+            "prefetch_read",
+            "prefetch_write",
+            "prefetch_instr",
+            "hardware_prefetch",
+            "prefetch_read_l1_nt",
+            "prefetch_read_l2_nt",
+            "prefetch_read_l3_nt",
+            "prefetch_instr_l1",
+            "prefetch_instr_l1_nt",
+            "prefetch_instr_l2",
+            "prefetch_instr_l2_nt",
+            "prefetch_instr_l3",
+            "prefetch_instr_l3_nt",
+            "prefetch_write_l1",
+            "prefetch_write_l1_nt",
+            "prefetch_write_l2",
+            "prefetch_write_l2_nt",
+            "prefetch_write_l3",
+            "prefetch_write_l3_nt",
+        ],
+    },
+];
+
 /// The `marker` column of a record that is no marker.
 pub const NO_MARKER: u16 = u16::MAX;
 
@@ -201,6 +265,20 @@ impl Memrefs {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn families_hold_the_types_that_they_are_named_for() {
+        let names = |word: &str| FAMILIES.iter().find(|family| family.word == word).unwrap().names.to_vec();
+        let of = |is_member: fn(Type) -> bool| -> Vec<&str> {
+            (0..50).map(Type).filter(|kind| is_member(*kind)).filter_map(Type::name).collect()
+        };
+        assert_eq!(names("instr"), of(Type::is_instr));
+        assert_eq!(
+            names("branch"),
+            of(|kind| kind.is_instr() && kind != Type::INSTR && kind != Type::INSTR_SYSENTER)
+        );
+        assert_eq!(names("prefetch"), of(Type::is_prefetch));
+    }
 
     #[test]
     fn taking_and_giving_back_keeps_every_column_at_its_place() {

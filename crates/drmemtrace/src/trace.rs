@@ -8,9 +8,9 @@ use crate::record::{
     ENTRY_BYTES, ENTRY_BYTES_32, Entry, FileType, Marker, NEWEST_VERSION, UNIX_EPOCH_MICROS,
     VERSION_BRANCH_INFO,
 };
-use crate::table::TABLES;
+use crate::table::{FAMILIES, TABLES};
 use crate::{INFO, funclist, schedule, widen};
-use quipu_model::trace::{Carries, Clock, Fact, Function, PrintOptions};
+use quipu_model::trace::{Carries, Clock, Fact, Family, Function, PrintOptions};
 use quipu_model::{
     Columns, Error, Finding, Meta, OpenOptions, Place, Printer, Reader, Result, Scan, Severity, Shard,
     ShardId, ShardKind, TableSchema, Trace,
@@ -369,6 +369,10 @@ impl Trace for DrmemTrace {
         let version = self.files.first().map_or(NEWEST_VERSION, |file| file.header.version);
         let pointer_bytes = self.meta.arch.and_then(|arch| arch.pointer_bytes());
         Ok(Box::new(MemrefPrinter::new(self.meta.arch, options.syntax, version, pointer_bytes)))
+    }
+
+    fn families(&self) -> &'static [Family] {
+        FAMILIES
     }
 
     fn mark_name(&self, kind: u32) -> Cow<'static, str> {

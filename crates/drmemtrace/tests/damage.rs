@@ -4,6 +4,9 @@
 //! Small fixtures take the full treatment in each run. Large ones get a sample; `QUIPU_DAMAGE=full` gives them all of it,
 //! which takes about an hour.
 
+// The helpers of a test may panic as the test may.
+#![allow(clippy::unwrap_used)]
+
 use quipu_drmemtrace::DRMEMTRACE;
 use quipu_drmemtrace::listing::{named_like_a_trace, starts_like_a_trace};
 use quipu_source::Source;

@@ -3,6 +3,9 @@
 //! `traces/drmemtrace/facts.json` and `traces/drmemtrace/golden/` hold the original tools' numbers; `traces/README.md` says
 //! how they were made.
 
+// The helpers of a test may panic as the test may.
+#![allow(clippy::unwrap_used)]
+
 use quipu::engine::{RunOptions, Watch, plan, run};
 use quipu::model::{Args, OpenOptions, Report, Tool, Trace};
 use quipu::passes::{PerThread, categories, functions, histogram, mix, opcodes, schedule, working_set};

@@ -1,5 +1,8 @@
 //! Damage passes a reader that is careful, and finds out those that are not.
 
+// The helpers of a test may panic as the test may.
+#![allow(clippy::unwrap_used)]
+
 use quipu_model::{Error, Result, Scan, ShardId, Trace};
 use quipu_testkit::damage::{Damage, Survived, run};
 use quipu_testkit::{Depth, MemoryTrace, Reading, ReadingOptions, fuzz};
