@@ -8,7 +8,7 @@ use crate::header::Header;
 use crate::record::{Entry, FileType, IDLE_THREAD, Marker, N_TYPES, NEWEST_VERSION, Type};
 use quipu_model::Severity;
 use quipu_model::code::MAX_CODE_BYTES;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::VecDeque;
 
 /// What the state machine hands out, one call a visible record. `cx` already counts the record.
@@ -161,7 +161,7 @@ pub struct Interp {
     pending_len: usize,
     branch_target: u64,
     flush: Option<u64>,
-    repeated: Vec<u64>,
+    repeated: FxHashSet<u64>,
     kernel: Kernel,
 }
 
@@ -197,7 +197,7 @@ impl Interp {
             pending_len: 0,
             branch_target: 0,
             flush: None,
-            repeated: Vec::new(),
+            repeated: FxHashSet::default(),
             kernel: Kernel::default(),
         }
     }
@@ -459,7 +459,9 @@ impl Interp {
             Marker::HARDWARE_CONTEXT_RETURN => {
                 self.kernel.interrupts = self.kernel.interrupts.saturating_sub(1)
             }
-            Marker::CHUNK_FOOTER if !self.repeated.contains(&self.tid) => self.repeated.push(self.tid),
+            Marker::CHUNK_FOOTER => {
+                self.repeated.insert(self.tid);
+            }
             _ => {}
         }
         self.is_kernel = before || self.kernel.is_open();
@@ -489,9 +491,7 @@ impl Interp {
     /// The first entry of a chunk repeats how many records were visible before; a clock reading and a processor
     /// follow that repeat the last ones.
     fn record_ordinal<S: Sink>(&mut self, value: u64, index: usize, sink: &mut S) {
-        if !self.repeated.contains(&self.tid) {
-            self.repeated.push(self.tid);
-        }
+        self.repeated.insert(self.tid);
         if self.resync && self.batch_len() == 0 && value < MAX_ORDINAL {
             self.records = value;
             self.batch_start = value;
@@ -508,9 +508,11 @@ impl Interp {
         if self.chunk_instrs == 0 || self.repeated.is_empty() {
             return false;
         }
-        let Some(position) = self.repeated.iter().position(|tid| *tid == self.tid) else { return false };
+        if !self.repeated.contains(&self.tid) {
+            return false;
+        }
         if kind == Marker::CPU_ID {
-            self.repeated.swap_remove(position);
+            self.repeated.remove(&self.tid);
             self.cpu = value;
         } else if self.timestamp == 0 {
             self.timestamp = value;

@@ -3,6 +3,7 @@
 use quipu_model::trace::Function;
 use quipu_model::{Error, Result};
 use quipu_source::Source;
+use rustc_hash::FxHashMap;
 
 /// A function list longer than this is not read on.
 const MAX_BYTES: usize = 16 << 20;
@@ -16,6 +17,7 @@ pub fn read(source: &Source) -> Result<Vec<Function>> {
 /// Parses lines `id,argc,0xaddr,[noret,]lib!name`.
 pub fn parse(text: &str) -> Result<Vec<Function>> {
     let mut functions: Vec<Function> = Vec::new();
+    let mut positions = FxHashMap::default();
     for (number, line) in text.lines().enumerate() {
         if line.trim().is_empty() {
             continue;
@@ -32,13 +34,16 @@ pub fn parse(text: &str) -> Result<Vec<Function>> {
             Some(name) => (true, name),
             None => (false, rest),
         };
-        match functions.iter_mut().find(|function| function.id == id) {
+        match positions.get(&id).and_then(|position: &usize| functions.get_mut(*position)) {
             Some(known) => {
                 known.names.push(name.to_owned());
                 known.names.sort();
                 known.noret |= noret;
             }
-            None => functions.push(Function { id, names: vec![name.to_owned()], n_args, noret }),
+            None => {
+                positions.insert(id, functions.len());
+                functions.push(Function { id, names: vec![name.to_owned()], n_args, noret });
+            }
         }
     }
     Ok(functions)

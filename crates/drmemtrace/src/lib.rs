@@ -57,7 +57,7 @@ pub static INFO: FormatInfo = FormatInfo {
         "trace",
     ],
     abilities: &["read", "view", "analyze"],
-    doc: "formats/drmemtrace.md",
+    doc: "docs/formats/drmemtrace.md",
     settings: &[SettingInfo {
         name: "entry-bytes",
         value: "12|8",

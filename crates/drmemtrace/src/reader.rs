@@ -76,7 +76,7 @@ enum Walk {
 impl EntryReader {
     /// Prepares a read; nothing is read yet except to find the start of a window.
     pub fn new(file: Arc<File>, scan: &Scan) -> Result<EntryReader> {
-        let n_pieces = file.pieces.len() as u32; // At most one for each megabyte.
+        let n_pieces = file.pieces.len() as u32; // At most one for each half megabyte.
         let pieces = scan.pieces.clone().unwrap_or(0..n_pieces);
         let members = match (file.pieces.get(pieces.start as usize), pieces.end.checked_sub(1)) {
             (Some(first), Some(last)) if last < n_pieces => first.start..file.pieces[last as usize].end,

@@ -23,21 +23,23 @@ pub struct Stretch {
 
 const _: () = assert!(size_of::<Stretch>() == 32);
 
-/// A schedule larger than this is not read: eight million stretches of one member.
-const MAX_BYTES: usize = 256 << 20;
+/// A schedule that inflates to more than this is not read: a million stretches.
+const MAX_BYTES: usize = 32 << 20;
 
 /// Reads a schedule file, member by member: the serial one has one member, the other has one for each processor,
 /// named by its number. An empty member is a file that the writer left empty.
 pub fn read(source: &Source) -> Result<Vec<(String, Vec<Stretch>)>> {
     let container = source.container()?;
     let mut members = Vec::new();
+    let mut total = 0;
     for (index, member) in container.members().iter().enumerate() {
         let mut stream = container.stream(index..index + 1, &StreamOptions::default())?;
         let (mut block, mut bytes) = (Vec::new(), Vec::new());
         while stream.next(&mut block)?.is_some() {
             bytes.extend_from_slice(&block);
-            if bytes.len() > MAX_BYTES {
-                return Err(Error::limit("bytes in a schedule", bytes.len() as u64, MAX_BYTES as u64)
+            total += block.len();
+            if total > MAX_BYTES {
+                return Err(Error::limit("bytes in a schedule", total as u64, MAX_BYTES as u64)
                     .in_file(source.name()));
             }
         }

@@ -23,6 +23,8 @@ use std::sync::Arc;
 
 /// How many bytes of a file are looked at for its header; a real one takes about 300.
 const HEADER_BYTES: usize = 64 * ENTRY_BYTES;
+/// How far is looked for a second thread: further than a tracer's buffers of 64 KiB reach when converted.
+const MIXED_BYTES: usize = 1 << 20;
 /// Chunks are joined into pieces of at least this many inflated bytes, so that a piece outweighs its set-up.
 const MIN_PIECE_BYTES: u64 = 1 << 19;
 
@@ -39,6 +41,8 @@ pub struct File {
     pub entry_bytes: usize,
     /// Members of each piece.
     pub pieces: Vec<Range<usize>>,
+    /// True if reading may start at any chunk.
+    pub can_jump: bool,
 }
 
 /// An opened drmemtrace trace.
@@ -80,8 +84,12 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<DrmemTrace> {
             Error::missing("no file of the trace has the threads or shards asked for").in_file(source.name())
         );
     }
-    let functions = match &listing.functions {
-        Some(list) => funclist::read(list)?,
+    let functions = match listing.functions.as_ref().map(funclist::read) {
+        Some(Ok(functions)) => functions,
+        Some(Err(error)) => {
+            findings.push(beside(&error, "drmemtrace/function-list"));
+            Vec::new()
+        }
         None => Vec::new(),
     };
     let shards = files.iter().enumerate().map(|(index, file)| shard(index, file)).collect();
@@ -97,30 +105,42 @@ fn open_file(source: &Source, entry_bytes: usize) -> Result<File> {
     if entry_bytes == ENTRY_BYTES_32 {
         head = widen::widened(&head);
     }
-    let header = header::read(Entry::slice(&head).0);
-    let pieces = pieces(&container, &header);
-    Ok(File { container, name: source.name().to_owned(), header, entry_bytes, pieces })
+    let mut header = header::read(Entry::slice(&head).0);
+    if header.chunk_instrs == 0 && head.len() >= HEADER_BYTES {
+        // A stream of the first versions may hold several threads, which take turns after a buffer each.
+        head = source.head(MIXED_BYTES)?;
+        if entry_bytes == ENTRY_BYTES_32 {
+            head = widen::widened(&head);
+        }
+        header = header::read(Entry::slice(&head).0);
+    }
+    let can_jump = can_jump(&container, &header);
+    let pieces = pieces(&container, can_jump);
+    Ok(File { container, name: source.name().to_owned(), header, entry_bytes, pieces, can_jump })
 }
 
 fn is_core_or_mixed(header: &Header) -> bool {
     header.is_mixed || header.filetype.any(FileType::CORE_SHARDED)
 }
 
-/// Splits the members of a file into runs that can be read independently.
+/// True if reading may start at any member of a file.
 ///
-/// Chunks of a thread's file can: each repeats the clock, the processor, its record ordinal and the encodings, and
-/// holds a known number of instructions. What a chunk does not repeat is who runs (core-sharded and mixed files), open
-/// kernel regions and the window: such files are one piece.
-fn pieces(container: &Container, header: &Header) -> Vec<Range<usize>> {
+/// It may at the chunks of a thread's file: each repeats the clock, the processor, its record ordinal and the encodings,
+/// and holds a known number of instructions. What a chunk does not repeat is who runs (core-sharded and mixed files), open
+/// kernel regions and the window: such files are read from the start.
+fn can_jump(container: &Container, header: &Header) -> bool {
+    container.members().len() > 1
+        && header.chunk_instrs > 0
+        && !header.has_windows
+        && !is_core_or_mixed(header)
+        && !header.filetype.has_kernel()
+}
+
+/// Splits the members of a file into runs that can be read independently.
+fn pieces(container: &Container, can_jump: bool) -> Vec<Range<usize>> {
     let members = container.members();
-    let whole = container.all_members();
-    if members.len() < 2
-        || header.chunk_instrs == 0
-        || header.has_windows
-        || is_core_or_mixed(header)
-        || header.filetype.has_kernel()
-    {
-        return vec![whole];
+    if !can_jump {
+        return vec![container.all_members()];
     }
     let mut pieces = Vec::new();
     let (mut start, mut bytes) = (0, 0);
@@ -149,9 +169,15 @@ fn shard(index: usize, file: &File) -> Shard {
         kind,
         thread: (kind != ShardKind::Core).then_some(header.tid),
         process: (kind != ShardKind::Core).then_some(header.pid),
-        pieces: file.pieces.len() as u32, // At most one for each megabyte.
+        pieces: file.pieces.len() as u32, // At most one for each half megabyte.
         packed_bytes: file.container.size_bytes(),
     }
+}
+
+/// A broken file beside the trace is no reason not to read the trace.
+fn beside(error: &Error, rule: &'static str) -> Finding {
+    let (place, message) = (error.place().clone(), error.message().to_owned());
+    Finding { rule, severity: Severity::Warning, place, message, count: 1 }
 }
 
 fn container_finding(error: &quipu_source::Error) -> Finding {
@@ -311,13 +337,7 @@ fn schedule_facts(listing: &Listing, findings: &mut Vec<Finding>) -> Vec<Fact> {
     let mut read = |source: &Option<Source>| match source.as_ref().map(schedule::read) {
         Some(Ok(members)) => Some(members),
         Some(Err(error)) => {
-            findings.push(Finding {
-                rule: "drmemtrace/schedule-file",
-                severity: Severity::Warning,
-                place: error.place().clone(),
-                message: error.message().to_owned(),
-                count: 1,
-            });
+            findings.push(beside(&error, "drmemtrace/schedule-file"));
             None
         }
         None => None,

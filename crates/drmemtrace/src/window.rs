@@ -15,7 +15,7 @@ pub(crate) fn stream_options(file: &File, scan: &Scan, n_entries: usize) -> Stre
 /// The member to start at for `window`: the last one that begins at or before it.
 pub(crate) fn start(file: &File, window: &Window) -> Result<usize> {
     let n = file.container.members().len();
-    if n < 2 || file.header.chunk_instrs == 0 {
+    if !file.can_jump {
         return Ok(0);
     }
     match window {

@@ -5,7 +5,7 @@
 
 use quipu_drmemtrace::DRMEMTRACE;
 use quipu_drmemtrace::record::{Entry, FileType, Marker, Type};
-use quipu_model::{Columns, ErrorKind, Format, OpenOptions, Scan, ShardId, Trace, Window};
+use quipu_model::{Columns, ErrorKind, Format, OpenOptions, Scan, ShardId, ShardKind, Trace, Window};
 use quipu_source::Source;
 use quipu_testkit::fuzz;
 use std::path::PathBuf;
@@ -209,5 +209,36 @@ fn a_window_behind_the_end_of_a_cut_file_ends() {
         }
         assert_eq!(rules, ["drmemtrace/no-footer"]);
         assert!(reader.read().unwrap().is_none());
+    }
+}
+
+#[test]
+fn a_second_thread_far_behind_the_header_makes_a_stream_mixed() {
+    let mut entries =
+        vec![Entry::new(Type::HEADER, 0, 1), Entry::new(Type::THREAD, 4, 7), Entry::new(Type::PID, 4, 70)];
+    entries.extend((0..5000).map(|i| Entry::new(Type::INSTR, 4, 0x1000 + 4 * i)));
+    entries.extend([Entry::new(Type::THREAD, 4, 8), Entry::new(Type::PID, 4, 70)]);
+    entries.extend((0..50).map(|i| Entry::new(Type::INSTR, 4, 0x1000 + 4 * i)));
+    entries.push(Entry::new(Type::FOOTER, 0, 0));
+    let trace = open_entries(&entries, &OpenOptions { threads: vec![8], ..OpenOptions::default() });
+    assert_eq!(trace.shards()[0].kind, ShardKind::Mixed);
+}
+
+#[test]
+fn a_window_of_a_cores_file_has_the_threads_of_the_whole() {
+    let trace = open("thr.core_sharded_kernel");
+    let shard = &trace.shards()[1];
+    let threads = |window: Window| {
+        let mut reader = trace.scan(&Scan { window, ..Scan::new(shard.id) }).unwrap();
+        let mut threads = Vec::new();
+        while let Some(batch) = reader.read().unwrap() {
+            threads.extend(std::iter::repeat_n(batch.span.thread, batch.span.records as usize));
+        }
+        threads
+    };
+    let whole = threads(Window::All);
+    for start in [10, 1000, 20_000] {
+        let part = threads(Window::Records(start..start + 500));
+        assert!(part[..] == whole[start as usize..start as usize + 500], "from record {start}");
     }
 }

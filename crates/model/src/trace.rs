@@ -40,7 +40,7 @@ pub struct FormatInfo {
     pub extensions: &'static [&'static str],
     /// What Quipu can do with it: `read`, `view`, …
     pub abilities: &'static [&'static str],
-    /// The page that describes the format, relative to the documentation's root.
+    /// The page that describes the format, relative to the repository's root.
     pub doc: &'static str,
     /// Settings that [`OpenOptions::settings`] may hold.
     pub settings: &'static [SettingInfo],

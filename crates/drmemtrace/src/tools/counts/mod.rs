@@ -5,7 +5,7 @@
 //! counted by address; in the total, an address that several threads execute counts once. A thread's file that gives
 //! encodings gives one at each address's first execution in a chunk: there, the addresses given one are counted.
 //!
-//! The pass reads raw entries, so that counting keeps up with inflating: see [`tally`].
+//! The pass reads raw entries, so that counting keeps up with inflating.
 //!
 //! JSON: `total`, and in `shards` one object for each thread or core with `name`, `thread` or `core`, `counts`, and
 //! `windows` where the trace has tracing windows. Each set of counts has the fields of [`Counts`].
@@ -17,10 +17,11 @@ mod tally;
 pub use report::{Counts, CountsReport, PartReport};
 
 use quipu_model::pass::Needs;
+use quipu_model::trace::SettingInfo;
 use quipu_model::{
     Args, Batch, Columns, DynPass, Order, Pass, Report, Result, Shard, ShardKind, Tool, ToolInfo, Trace,
 };
-use tally::Tally;
+use tally::{Counted, Tally};
 
 /// The tool, as lists name it.
 pub static COUNTS: CountsTool = CountsTool;
@@ -34,7 +35,12 @@ static COUNTS_INFO: ToolInfo = ToolInfo {
     summary: "records of each sort, in all and for each thread",
     needs: Needs { format: Some("drmemtrace"), required: Columns::RAW, optional: Columns::NONE },
     order: Order::Pieces,
-    options: &[],
+    options: &[SettingInfo {
+        name: "per-thread",
+        value: "",
+        default: "true",
+        doc: "each thread's counts are always given; accepted because other tools want to be asked",
+    }],
     in_report: true,
 };
 
@@ -48,49 +54,69 @@ impl Tool for CountsTool {
     }
 }
 
-/// Counts at work: what each shard seen so far amounts to, in their order.
+/// Counts at work.
 #[derive(Default)]
 pub struct CountsPass {
-    shards: Vec<ShardTally>,
+    /// What the shards seen so far amount to, in their order.
+    done: Vec<ShardCounts>,
+    /// The shard that is being counted; its tables are dropped as soon as it is done.
+    at_work: Option<(ShardCounts, Tally)>,
 }
 
 /// One shard, or the part of it that one fork saw.
-struct ShardTally {
+struct ShardCounts {
     id: u32,
     name: String,
     kind: ShardKind,
-    tally: Tally,
+    counted: Counted,
+}
+
+impl CountsPass {
+    /// Keeps the sums of the shard that was being counted, and nothing else of it.
+    fn settle(&mut self) {
+        if let Some((shard, tally)) = self.at_work.take() {
+            self.add(ShardCounts { counted: tally.counter.counted, ..shard });
+        }
+    }
+
+    fn add(&mut self, shard: ShardCounts) {
+        match self.done.last_mut() {
+            Some(last) if last.id == shard.id => last.counted.append(shard.counted),
+            _ => self.done.push(shard),
+        }
+    }
 }
 
 impl Pass for CountsPass {
     fn fork(&self, shard: &Shard) -> CountsPass {
         let tally = Tally::new(shard.thread.unwrap_or(0), shard.kind);
-        CountsPass {
-            shards: vec![ShardTally { id: shard.id.0, name: shard.name.clone(), kind: shard.kind, tally }],
-        }
+        let counts = ShardCounts {
+            id: shard.id.0,
+            name: shard.name.clone(),
+            kind: shard.kind,
+            counted: Counted::default(),
+        };
+        CountsPass { done: Vec::new(), at_work: Some((counts, tally)) }
     }
 
     fn consume(&mut self, batch: &Batch) -> Result<()> {
-        if let Some(shard) = self.shards.last_mut() {
-            shard.tally.add(crate::record::Entry::slice(batch.raw()).0);
+        if let Some((_, tally)) = &mut self.at_work {
+            tally.add(crate::record::Entry::slice(batch.raw()).0);
         }
         Ok(())
     }
 
-    fn merge(&mut self, later: CountsPass) -> Result<()> {
-        for shard in later.shards {
-            match self.shards.last_mut() {
-                Some(last) if last.id == shard.id => last.tally.append(shard.tally),
-                _ => self.shards.push(shard),
-            }
-        }
+    fn merge(&mut self, mut later: CountsPass) -> Result<()> {
+        self.settle();
+        later.settle();
+        later.done.into_iter().for_each(|shard| self.add(shard));
         Ok(())
     }
 
-    fn finish(self) -> Result<Box<dyn Report>> {
-        Ok(Box::new(report::CountsReport::new(
-            self.shards.into_iter().map(|shard| (shard.id, shard.name, shard.kind, shard.tally)),
-        )))
+    fn finish(mut self) -> Result<Box<dyn Report>> {
+        self.settle();
+        let shards = self.done.into_iter().map(|shard| (shard.id, shard.name, shard.kind, shard.counted));
+        Ok(Box::new(report::CountsReport::new(shards)))
     }
 }
 

@@ -64,7 +64,7 @@ impl PcSet {
     /// Position of a page's bits, which are added if there are none yet.
     fn page(&mut self, page: u64) -> usize {
         let next = self.bits.len();
-        let index = *self.pages.entry(page).or_insert(next as u32) as usize; // As above.
+        let index = *self.pages.entry(page).or_insert(next as u32) as usize; // Never 2^32 pages of half a kilobyte.
         if index == next {
             self.bits.push([0; WORDS]);
         }

@@ -1,6 +1,6 @@
 //! The result of `counts`.
 
-use super::tally::{Part, Sum, Sums, Tally};
+use super::tally::{Counted, Part, Sum, Sums};
 use crate::record::FileType;
 use quipu_model::doc::{Block, Cell, Document, Grid};
 use quipu_model::pass::Detail;
@@ -149,14 +149,13 @@ pub struct CountsReport {
 }
 
 impl CountsReport {
-    /// Sums up the tallies of shards, given in their order as (position, name, kind, tally).
-    pub(super) fn new(shards: impl Iterator<Item = (u32, String, ShardKind, Tally)>) -> CountsReport {
+    /// Sums up the tallies of shards, given in their order as (position, name, kind, counts).
+    pub(super) fn new(shards: impl Iterator<Item = (u32, String, ShardKind, Counted)>) -> CountsReport {
         let mut total = Sums::default();
         let mut tids = FxHashSet::default();
         let mut filetype = FileType::default();
         let mut parts = Vec::new();
         for (shard, name, kind, tally) in shards {
-            let tally = tally.counter;
             filetype = filetype.or(tally.filetype);
             let n_parts = tally.parts.len();
             for part in &tally.parts {
@@ -239,7 +238,7 @@ impl Report for CountsReport {
             .to_vec(),
             ..Grid::default()
         };
-        grid.head.extend(["prefetches", "syscalls", "signals", "encodings"].map(str::to_owned));
+        grid.head.extend(["prefetches", "syscalls", "transfers", "encodings"].map(str::to_owned));
         let row = |name: String, counts: &Counts| {
             let mut cells = vec![Cell::Text(name)];
             cells.extend(

@@ -8,7 +8,7 @@ use super::pcs::{Front, PcSet};
 use crate::decode::{Instr, Interp, Limits, Sink};
 use crate::record::{Entry, FileType, IDLE_THREAD, Marker, Type};
 use quipu_model::{Severity, ShardKind};
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// What one window of one thread amounts to; all but the distinct addresses are plain sums.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -111,6 +111,9 @@ pub(crate) struct Tally {
     pub(crate) counter: Counter,
     /// The state machine takes every entry that is not counted in bulk.
     interp: Interp,
+    tid: u64,
+    is_core: bool,
+    /// True once several threads appeared in one stream.
     is_mixed: bool,
     /// True once an entry came that only the online tracer writes, and that depends on the instruction before it: from
     /// there on every entry goes through the state machine.
@@ -119,15 +122,27 @@ pub(crate) struct Tally {
     last_instr: Option<Entry>,
 }
 
-/// The sums so far, and what deciding about the next entry takes.
-pub(crate) struct Counter {
+/// The sums of a shard, or of a run of its chunks.
+#[derive(Default)]
+pub(crate) struct Counted {
     /// Counts by thread; one part unless the stream mixes threads.
     pub(crate) parts: Vec<Part>,
     /// Threads that have records, without the idle one.
     pub(crate) tids: FxHashSet<u64>,
     /// All file-type bits that a header named.
     pub(crate) filetype: FileType,
+}
+
+/// The sums so far, and what deciding about the next entry takes.
+pub(crate) struct Counter {
+    pub(crate) counted: Counted,
+    /// Position in `counted.parts` of each thread, where the stream mixes threads.
+    part_of: FxHashMap<u64, usize>,
     part: usize,
+    /// So many entries ahead are for the state machine.
+    n_odd: usize,
+    /// A chunk began, and no instruction came since.
+    at_chunk_start: bool,
     /// Addresses that are certainly in the current set.
     front: Front,
     /// How new addresses are recognised.
@@ -236,7 +251,15 @@ impl Tally {
             // What a thread brought along to another core is not given again there.
             counter.known_by = KnownBy::Address;
         }
-        Tally { counter, interp, is_mixed: kind == ShardKind::Mixed, is_online: false, last_instr: None }
+        Tally {
+            counter,
+            interp,
+            tid,
+            is_core: kind == ShardKind::Core,
+            is_mixed: kind == ShardKind::Mixed,
+            is_online: false,
+            last_instr: None,
+        }
     }
 
     /// Counts entries; any cut of the stream gives the same counts.
@@ -255,8 +278,10 @@ impl Tally {
             } else if matches!(entry.kind(), Type::INSTR_BUNDLE | Type::INSTR_MAYBE_FETCH) {
                 self.go_online(&entries[..entries.len() - rest.len()]);
             } else {
-                self.add_slow(entry);
-                rest = &rest[1..];
+                // A run with odd entries is not scanned again for each of them.
+                let n_slow = std::mem::take(&mut self.counter.n_odd).clamp(1, rest.len());
+                rest[..n_slow].iter().for_each(|entry| self.add_slow(entry));
+                rest = &rest[n_slow..];
             }
         }
         if self.is_online {
@@ -287,23 +312,33 @@ impl Tally {
         if kind == Type::THREAD {
             self.counter.note_thread(value);
         }
-        if self.is_mixed && matches!(kind, Type::THREAD | Type::THREAD_EXIT) {
-            self.counter.select_part(value);
+        if !self.is_core && matches!(kind, Type::THREAD | Type::THREAD_EXIT) {
+            if value != self.tid {
+                // Encodings that one thread was given are not given again to another.
+                self.is_mixed = true;
+                self.counter.known_by = KnownBy::Address;
+            }
+            if self.is_mixed {
+                self.counter.select_part(value);
+            }
         }
-    }
-
-    /// Adds the counts of the chunks right behind these.
-    pub(crate) fn append(&mut self, later: Tally) {
-        self.counter.append(later.counter);
+        if kind == Type::HEADER || (kind == Type::MARKER && entry.size.get() == Marker::RECORD_ORDINAL.0) {
+            self.counter.at_chunk_start = true;
+        }
     }
 }
 
 impl Counter {
     fn new(tid: u64) -> Counter {
         Counter {
-            parts: vec![Part::new(tid)],
-            tids: FxHashSet::default(),
-            filetype: FileType::default(),
+            counted: Counted {
+                parts: vec![Part::new(tid)],
+                tids: FxHashSet::default(),
+                filetype: FileType::default(),
+            },
+            part_of: FxHashMap::default(),
+            n_odd: 0,
+            at_chunk_start: false,
             part: 0,
             front: Front::new(),
             known_by: KnownBy::Unknown,
@@ -324,10 +359,11 @@ impl Counter {
                 _ => bulk::<true>(run, &self.front),
             };
             if found.is_odd {
+                self.n_odd = found.n;
                 break;
             }
             let lane = |sum: Sum| (found.packed >> (LANE_BITS * sum as usize)) & MAX_RUN as u64;
-            let sums = self.parts[self.part].current();
+            let sums = self.counted.parts[self.part].current();
             for sum in [Sum::Instrs, Sum::NoFetch, Sum::Loads, Sum::Stores, Sum::Prefetches] {
                 sums.add(sum, lane(sum));
             }
@@ -362,7 +398,7 @@ impl Counter {
     /// Counts whole groups that hold nothing but the most common entries; returns how many entries.
     fn add_groups(&mut self, entries: &[Entry], is_kernel: bool) -> usize {
         let (n, [instrs, no_fetch, loads, stores]) = common_groups(entries);
-        let sums = self.parts[self.part].current();
+        let sums = self.counted.parts[self.part].current();
         sums.add(Sum::Instrs, instrs);
         sums.add(Sum::NoFetch, no_fetch);
         sums.add(Sum::Loads, loads);
@@ -376,21 +412,23 @@ impl Counter {
 
     fn note_thread(&mut self, tid: u64) {
         if tid != 0 && tid != IDLE_THREAD {
-            self.tids.insert(tid);
+            self.counted.tids.insert(tid);
         }
     }
 
     fn select_part(&mut self, tid: u64) {
-        if self.parts.len() == 1 && self.parts[0] == Part::new(self.parts[0].tid) {
-            self.parts[0].tid = tid;
-        }
-        let part = match self.parts.iter().position(|part| part.tid == tid) {
-            Some(part) => part,
-            None => {
-                self.parts.push(Part::new(tid));
-                self.parts.len() - 1
+        let parts = &mut self.counted.parts;
+        if self.part_of.is_empty() {
+            // What came before a thread was named belongs to the first that is.
+            if parts[0] == Part::new(parts[0].tid) {
+                parts[0].tid = tid;
             }
-        };
+            self.part_of.insert(parts[0].tid, 0);
+        }
+        let part = *self.part_of.entry(tid).or_insert(parts.len());
+        if part == parts.len() {
+            parts.push(Part::new(tid));
+        }
         if part != self.part {
             self.part = part;
             self.front.clear();
@@ -398,23 +436,28 @@ impl Counter {
     }
 
     fn count(&mut self, sum: Sum) {
-        self.parts[self.part].current().add(sum, 1);
+        self.counted.parts[self.part].current().add(sum, 1);
     }
 
     /// A new window starts new sums; the first number is that of the sums so far.
     fn window(&mut self, id: u64) {
-        let windows = &mut self.parts[self.part].windows;
+        let windows = &mut self.counted.parts[self.part].windows;
         match windows.last_mut() {
             Some(last) if last.id.is_none() => last.id = Some(id),
             Some(last) if last.id == Some(id) => {}
             _ => {
                 windows.push(WindowSums { id: Some(id), sums: Sums::default() });
+                // Its addresses may have been given their encodings in the window before.
+                self.known_by = KnownBy::Address;
                 self.front.clear();
             }
         }
     }
+}
 
-    fn append(&mut self, later: Counter) {
+impl Counted {
+    /// Adds the counts of the chunks right behind these.
+    pub(crate) fn append(&mut self, later: Counted) {
         self.tids.extend(later.tids);
         self.filetype = self.filetype.or(later.filetype);
         for part in later.parts {
@@ -502,8 +545,7 @@ struct Bulk {
 /// Adds up the rules of entries, up to the first that is no common one or, if `CHECK`, has an address that is not in
 /// `front`.
 ///
-/// PERF: nothing is called in here, so that everything stays in registers; with the calls inside, the packed counters
-/// went through memory and the loop took four times as long. Unknown types and instructions of size 0 are so rare
+/// PERF: nothing is called in here, so that everything stays in registers; docs/performance.md, "Tried". Unknown types and instructions of size 0 are so rare
 /// that they only leave a trace, and the run is counted again by the state machine.
 #[inline]
 fn bulk<const CHECK: bool>(entries: &[Entry], front: &Front) -> Bulk {
@@ -550,12 +592,13 @@ impl Sink for Counter {
             self.count(Sum::Encodings);
         }
         if self.known_by == KnownBy::Unknown {
-            let has = instr.encoding.is_some();
-            self.known_by = if has { KnownBy::Encoding } else { KnownBy::Address };
+            // In the middle of a chunk, or of a window of it, earlier addresses were given theirs before.
+            let is_first = instr.encoding.is_some() && self.at_chunk_start;
+            self.known_by = if is_first { KnownBy::Encoding } else { KnownBy::Address };
         }
         if fetched {
             let part = self.part;
-            self.parts[part].current().pcs.insert(&mut self.front, instr.pc);
+            self.counted.parts[part].current().pcs.insert(&mut self.front, instr.pc);
         }
     }
 
@@ -572,7 +615,7 @@ impl Sink for Counter {
     fn marker(&mut self, _: &Interp, kind: Marker, value: u64) {
         match kind {
             Marker::WINDOW_ID => self.window(value),
-            Marker::FILETYPE => self.filetype = self.filetype.or(FileType(value)),
+            Marker::FILETYPE => self.counted.filetype = self.counted.filetype.or(FileType(value)),
             // The second half of a pair that its first half counts.
             Marker::VIRTUAL_ADDRESS => return,
             _ => {}

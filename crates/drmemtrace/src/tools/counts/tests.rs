@@ -121,7 +121,7 @@ fn the_fast_loop_counts_what_the_state_machine_counts_whatever_the_cut() {
         for cut in [1, 7, 1000, 4095, usize::MAX] {
             let mut tally = Tally::new(1, ShardKind::Core);
             entries.chunks(cut.min(entries.len())).for_each(|chunk| tally.add(chunk));
-            let sums = &tally.counter.parts[0].windows[0].sums;
+            let sums = &tally.counter.counted.parts[0].windows[0].sums;
             let of = |sum: Sum| sums.sums[sum as usize];
             assert_eq!(of(Sum::Instrs), plain.instrs, "seed {seed}, cut {cut}");
             assert_eq!(of(Sum::NoFetch), plain.no_fetch);
@@ -156,10 +156,16 @@ fn threads_of_a_mixed_stream_are_counted_apart() {
     let mut tally = Tally::new(7, ShardKind::Mixed);
     tally.add(&entries);
     let of = |part: &Part, sum: Sum| part.windows[0].sums.sums[sum as usize];
-    assert_eq!(tally.counter.parts.iter().map(|part| part.tid).collect::<Vec<_>>(), [7, 8]);
-    assert_eq!(tally.counter.parts.iter().map(|part| of(part, Sum::Instrs)).collect::<Vec<_>>(), [1, 1]);
-    assert_eq!(tally.counter.parts.iter().map(|part| of(part, Sum::Loads)).collect::<Vec<_>>(), [1, 0]);
-    assert_eq!(tally.counter.tids.len(), 2);
+    assert_eq!(tally.counter.counted.parts.iter().map(|part| part.tid).collect::<Vec<_>>(), [7, 8]);
+    assert_eq!(
+        tally.counter.counted.parts.iter().map(|part| of(part, Sum::Instrs)).collect::<Vec<_>>(),
+        [1, 1]
+    );
+    assert_eq!(
+        tally.counter.counted.parts.iter().map(|part| of(part, Sum::Loads)).collect::<Vec<_>>(),
+        [1, 0]
+    );
+    assert_eq!(tally.counter.counted.tids.len(), 2);
 }
 
 #[test]
@@ -167,5 +173,78 @@ fn a_run_of_one_type_longer_than_a_packed_counter_holds_is_counted_in_full() {
     let entries = vec![Entry::new(Type::INSTR, 1, 0x1000); 100_000];
     let mut tally = Tally::new(1, ShardKind::Core);
     tally.add(&entries);
-    assert_eq!(tally.counter.parts[0].windows[0].sums.sums[Sum::Instrs as usize], 100_000);
+    assert_eq!(tally.counter.counted.parts[0].windows[0].sums.sums[Sum::Instrs as usize], 100_000);
+}
+
+/// A thread's chunks as a tracer writes them: an encoding at each address's first execution in a chunk, targets before
+/// indirect branches, repeated clock readings behind each seam.
+fn chunked(seed: u64, n: usize, with_windows: bool) -> Vec<Entry> {
+    let mut numbers = Numbers(seed);
+    let marker = |kind: Marker, value: u64| Entry::new(Type::MARKER, kind.0, value);
+    let mut entries = vec![
+        Entry::new(Type::HEADER, 0, 7),
+        marker(Marker::CHUNK_INSTR_COUNT, 1000),
+        Entry::new(Type::THREAD, 4, 1),
+        Entry::new(Type::PID, 4, 1),
+        marker(Marker::TIMESTAMP, 5),
+        marker(Marker::CPU_ID, 0),
+    ];
+    let mut given = HashSet::new();
+    for i in 1..=n {
+        let pc = 0x40_0000 + 4 * numbers.below(600);
+        if given.insert(pc) {
+            entries.push(Entry::new(Type::ENCODING, 4, 0x90));
+        }
+        let is_return = numbers.below(10) == 0;
+        if is_return {
+            entries.push(marker(Marker::BRANCH_TARGET, 0x1000));
+        }
+        entries.push(Entry::new(if is_return { Type::INSTR_RETURN } else { Type::INSTR }, 4, pc));
+        if numbers.below(3) == 0 {
+            entries.push(Entry::new(Type::READ, 8, numbers.next()));
+        }
+        if i % 1000 == 0 {
+            entries.extend([
+                marker(Marker::CHUNK_FOOTER, i as u64 / 1000 - 1),
+                marker(Marker::RECORD_ORDINAL, 0),
+                marker(Marker::TIMESTAMP, 5),
+                marker(Marker::CPU_ID, 0),
+            ]);
+            given.clear();
+        }
+        if with_windows && i % 1700 == 0 {
+            entries.push(marker(Marker::WINDOW_ID, i as u64 / 1700));
+        }
+    }
+    entries
+}
+
+#[test]
+fn a_thread_with_encodings_is_counted_as_one_without_from_any_chunk_or_middle() {
+    for (seed, with_windows) in [(1, false), (2, false), (3, true), (4, true)] {
+        let entries = chunked(seed, 12_000, with_windows);
+        let second_chunk =
+            entries.iter().position(|entry| entry.size.get() == Marker::RECORD_ORDINAL.0).unwrap();
+        for start in [0, second_chunk, second_chunk + 333] {
+            let count = |kind| {
+                let mut tally = Tally::new(1, kind);
+                entries[start..].chunks(2048).for_each(|chunk| tally.add(chunk));
+                tally.counter.counted.parts.remove(0).windows
+            };
+            // Cores look every address up.
+            assert!(count(ShardKind::Thread) == count(ShardKind::Core), "seed {seed}, from entry {start}");
+        }
+    }
+}
+
+#[test]
+fn a_second_thread_in_a_threads_file_is_counted_apart() {
+    let mut entries = chunked(9, 100, false);
+    entries.push(Entry::new(Type::THREAD, 4, 2));
+    entries.push(Entry::new(Type::INSTR, 4, 0x40_0000));
+    let mut tally = Tally::new(1, ShardKind::Thread);
+    tally.add(&entries);
+    let parts = &tally.counter.counted.parts;
+    assert_eq!(parts.iter().map(|part| part.tid).collect::<Vec<_>>(), [1, 2]);
+    assert_eq!(parts[1].windows[0].sums.pcs.len(), 1);
 }
