@@ -34,7 +34,7 @@ pub fn print(rows: &Rows) -> String {
     out
 }
 
-/// Parses text that [`print`] made, or a person wrote, into rows of one of `schemas` each, grouped by table in
+/// Parses text that [`print()`] made, or a person wrote, into rows of one of `schemas` each, grouped by table in
 /// the order of `schemas`. Errors name the line.
 pub fn parse(text: &str, schemas: &[&'static TableSchema]) -> Result<Vec<Rows>> {
     let mut tables: Vec<Rows> = schemas.iter().map(|schema| Rows::new(schema)).collect();
