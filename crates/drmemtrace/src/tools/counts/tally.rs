@@ -492,55 +492,40 @@ fn last_instr(entries: &[Entry]) -> Option<&Entry> {
     entries.iter().rfind(|entry| entry.kind().is_any_instr() && entry.size.get() != 0)
 }
 
-/// Entries judged together. PERF: docs/performance.md, "Tried, and not kept".
+/// Entries judged together. PERF: large enough for vectors, small enough that most groups have no rare entry.
 const GROUP: usize = 32;
-const GROUP_BITS: usize = 10;
-const GROUP_MASK: u64 = (1 << GROUP_BITS) - 1;
-
-/// What each type adds to a group's packed counters, by its low byte: instructions, iterations, loads and stores in the
-/// first four lanes, markers in the fifth, anything else above.
-const GROUP_RULES: [u64; 256] = {
-    let mut rules = [1 << (5 * GROUP_BITS); 256];
-    let mut kind = 0;
-    while kind < 50 {
-        let this = Type(kind);
-        let lane = match this {
-            Type::INSTR_NO_FETCH => 1,
-            Type::READ => 2,
-            Type::WRITE => 3,
-            Type::MARKER => 4,
-            _ if this.is_instr() => 0,
-            _ => 5,
-        };
-        rules[kind as usize] = 1 << (lane * GROUP_BITS);
-        kind += 1;
-    }
-    rules
-};
 
 /// Counts groups of entries up to the first group with any but the most common ones: instructions, iterations, loads,
 /// stores and targets of branches. Returns how many entries, and of each of the first four how many.
 ///
-/// Nothing in a group branches on an entry: whether all were common shows in its sums.
+/// PERF: without addresses to look at, a group is compares and sums over small arrays, which become vector code.
 fn common_groups(entries: &[Entry]) -> (usize, [u64; 4]) {
+    const TARGET: u32 = (Marker::BRANCH_TARGET.0 as u32) << 16 | Type::MARKER.0 as u32;
     let mut sums = [0u64; 4];
     let mut n = 0;
     for group in entries.chunks_exact(GROUP) {
-        let (mut packed, mut targets, mut kinds, mut sizes) = (0u64, 0u64, 0u16, 0u32);
-        for entry in group {
-            let (kind, size) = (entry.kind.get(), entry.size.get());
-            packed += GROUP_RULES[usize::from(kind & 0xff)];
-            let is_target = (kind == Type::MARKER.0) & (size == Marker::BRANCH_TARGET.0);
-            targets += u64::from(is_target);
-            kinds |= kind;
-            // Borrows from bit 31 for size 0 alone, at which instructions are invisible.
-            sizes |= u32::from(size).wrapping_sub(1);
+        let mut heads = [0u32; GROUP];
+        for (head, entry) in heads.iter_mut().zip(group) {
+            *head = u32::from(entry.size.get()) << 16 | u32::from(entry.kind.get());
         }
-        if packed >> (4 * GROUP_BITS) != targets || kinds > 0xff || sizes >> 31 != 0 {
+        let (mut instrs, mut no_fetch, mut loads, mut stores, mut targets) = (0u32, 0u32, 0u32, 0u32, 0u32);
+        for head in heads {
+            let kind = head & 0xffff;
+            // Of size 0 they are invisible: then they are not common.
+            let sized = u32::from(head >> 16 != 0);
+            let branch = u32::from(kind.wrapping_sub(Type::INSTR_TAKEN_JUMP.0 as u32) < 2);
+            let other = u32::from(kind.wrapping_sub(Type::INSTR.0 as u32) < 7);
+            instrs += (branch | other) & sized;
+            no_fetch += u32::from(kind == Type::INSTR_NO_FETCH.0 as u32) & sized;
+            loads += u32::from(kind == Type::READ.0 as u32);
+            stores += u32::from(kind == Type::WRITE.0 as u32);
+            targets += u32::from(head == TARGET);
+        }
+        if instrs + no_fetch + loads + stores + targets != GROUP as u32 {
             break;
         }
-        for (lane, sum) in sums.iter_mut().enumerate() {
-            *sum += (packed >> (lane * GROUP_BITS)) & GROUP_MASK;
+        for (sum, part) in sums.iter_mut().zip([instrs, no_fetch, loads, stores]) {
+            *sum += u64::from(part);
         }
         n += GROUP;
     }
