@@ -3,7 +3,7 @@
 //! Readers lend their batches, so what is printed has to change hands: the rows move and the reader gets used-up ones
 //! back, the instructions met for the first time are copied, and that is all.
 //!
-//! PERF: printing takes three times as long as reading; side by side they take as long as printing alone.
+//! Printing takes longer than reading; side by side they take little more than printing alone.
 
 use quipu::engine::{Merge, Merged};
 use quipu::model::print::Ordinals;

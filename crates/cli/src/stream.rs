@@ -1,7 +1,7 @@
 //! Records on their way to a stream: read by one thread, chosen and printed into large buffers by another, written by a
 //! third.
 //!
-//! PERF: writing to a pipe waits for whoever reads it; done on the side, it costs the printing nothing.
+//! Writing to a pipe waits for whoever reads it; done on the side, printing need not wait with it.
 
 use crate::relay::{Arrivals, relay};
 use crate::screen::Result;

@@ -2,7 +2,7 @@
 //! damage is kept.
 //!
 //! Small fixtures take the full treatment in each run. Large ones get a sample; `QUIPU_DAMAGE=full` gives them all of it,
-//! which takes about an hour.
+//! which takes long.
 
 // The helpers of a test may panic as the test may.
 #![allow(clippy::unwrap_used)]
