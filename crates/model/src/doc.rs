@@ -30,6 +30,8 @@ impl Document {
 pub enum Block {
     /// A sentence.
     Note(String),
+    /// The few numbers that say most, drawn large where there is room.
+    Figures(Vec<Figure>),
     /// Labels with values, a line each.
     Facts(Vec<(String, Vec<Cell>)>),
     /// Rows and columns.
@@ -40,6 +42,10 @@ pub enum Block {
     Series(Series),
     /// Lanes of states over one axis: who runs when.
     Lanes(Lanes),
+    /// How much happened where and when.
+    HeatMap(HeatMap),
+    /// Shares of a whole that lie at or below a value.
+    Curve(Curve),
 }
 
 /// One value, with its unit, so that a viewer can choose how to write it.
@@ -77,6 +83,17 @@ impl From<String> for Cell {
     }
 }
 
+/// A number that says much.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figure {
+    /// What it is.
+    pub label: String,
+    /// The number.
+    pub value: Cell,
+    /// A few words on it, or empty.
+    pub note: String,
+}
+
 /// Rows and columns.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Grid {
@@ -84,7 +101,8 @@ pub struct Grid {
     pub title: String,
     /// Heads of the columns.
     pub head: Vec<String>,
-    /// The rows, as long as `head`.
+    /// The rows, as long as `head`. A last row that begins with the text `total` sums up the others, and stays last
+    /// however they are sorted.
     pub rows: Vec<Vec<Cell>>,
     /// How many further rows are not shown.
     pub more: u64,
@@ -147,4 +165,63 @@ pub struct Lane {
     pub busy: Vec<f32>,
     /// A word behind the lane.
     pub note: String,
+}
+
+/// How much happened where (rows, in bands) and when (columns).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HeatMap {
+    /// Headline, or empty.
+    pub title: String,
+    /// What cells count: `accesses`.
+    pub unit: String,
+    /// What the axis shows: `instructions`, `time`.
+    pub axis: String,
+    /// The axis's first and last value, as a person reads them.
+    pub ends: (String, String),
+    /// Names of the sorts of rows; each has a colour of its own.
+    pub hues: Vec<String>,
+    /// Bands of neighbouring rows, top to bottom.
+    pub bands: Vec<HeatBand>,
+}
+
+/// Neighbouring rows of a heat map; the bands before and after it are far away.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HeatBand {
+    /// Name.
+    pub name: String,
+    /// A word on the band, or empty.
+    pub note: String,
+    /// The rows, top to bottom.
+    pub rows: Vec<HeatRow>,
+}
+
+/// One row of a heat map.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HeatRow {
+    /// Name.
+    pub name: String,
+    /// Its sort, as an index into [`HeatMap::hues`].
+    pub hue: usize,
+    /// How much happened at each step along the axis.
+    pub cells: Vec<u64>,
+}
+
+/// Shares of a whole that lie at or below a value, over a logarithmic axis of values.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Curve {
+    /// Headline, or empty.
+    pub title: String,
+    /// What the axis shows: `distance in lines`.
+    pub axis: String,
+    /// The curves.
+    pub lines: Vec<CurveLine>,
+}
+
+/// One curve.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CurveLine {
+    /// Name.
+    pub name: String,
+    /// Values in ascending order, each with the share (0.0 to 1.0) that lies at or below it.
+    pub points: Vec<(u64, f64)>,
 }

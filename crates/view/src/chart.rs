@@ -79,20 +79,20 @@ pub(crate) fn paint_lanes(lanes: &Lanes, look: &Look, out: &mut String) {
 }
 
 /// Where names, drawings and notes stand.
-struct Frame {
+pub(crate) struct Frame {
     name: usize,
-    width: usize,
+    pub(crate) width: usize,
 }
 
 impl Frame {
-    fn new(names: &[&str], notes: &[&str], look: &Look) -> Frame {
+    pub(crate) fn new(names: &[&str], notes: &[&str], look: &Look) -> Frame {
         let name = names.iter().map(|name| columns(name)).max().unwrap_or(0).min(MAX_NAME);
         let note = notes.iter().map(|note| columns(note)).max().unwrap_or(0).min(MAX_NOTE);
         let around = INDENT.len() + name + 2 * GAP.len() + note;
         Frame { name, width: look.width.saturating_sub(around).clamp(MIN_CHART, MAX_CHART) }
     }
 
-    fn line(&self, name: &str, drawing: &str, note: &str, ink: Ink, out: &mut String) {
+    pub(crate) fn line(&self, name: &str, drawing: &str, note: &str, ink: Ink, out: &mut String) {
         out.push_str(INDENT);
         out.push_str(&pad(&cut(&harmless(name), MAX_NAME), self.name));
         out.push_str(GAP);
@@ -107,7 +107,14 @@ impl Frame {
     }
 
     /// The first and the last value under the drawing's edges, and the axis's name between them if there is room.
-    fn axis(&self, ends: &(String, String), name: &str, drawn: usize, look: &Look, out: &mut String) {
+    pub(crate) fn axis(
+        &self,
+        ends: &(String, String),
+        name: &str,
+        drawn: usize,
+        look: &Look,
+        out: &mut String,
+    ) {
         let (first, last, name) = (harmless(&ends.0), harmless(&ends.1), harmless(name));
         if first.is_empty() && last.is_empty() {
             return;
@@ -154,7 +161,7 @@ fn bar(share: f64, width: usize, charset: Charset) -> String {
 }
 
 /// One step of a series: nothing for 0, else one of eight (or six) heights.
-fn level(value: f64, top: f64, charset: Charset) -> char {
+pub(crate) fn level(value: f64, top: f64, charset: Charset) -> char {
     let levels: &[char] = match charset {
         Charset::Unicode => &['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'],
         Charset::Ascii => &['_', '.', '-', '=', '*', '#'],
@@ -167,7 +174,7 @@ fn level(value: f64, top: f64, charset: Charset) -> char {
 }
 
 /// One step of a lane: nothing for idle, darker for busier.
-fn shade(busy: f64, charset: Charset) -> char {
+pub(crate) fn shade(busy: f64, charset: Charset) -> char {
     let shades: [char; 4] = match charset {
         Charset::Unicode => ['░', '▒', '▓', '█'],
         Charset::Ascii => ['.', ':', '+', '#'],
@@ -180,7 +187,7 @@ fn shade(busy: f64, charset: Charset) -> char {
 }
 
 /// `values` brought to `width` steps: several are folded into one, or one is repeated. Nothing stays nothing.
-fn resample(values: &[f64], width: usize, fold: impl Fn(&[f64]) -> f64) -> Vec<f64> {
+pub(crate) fn resample(values: &[f64], width: usize, fold: impl Fn(&[f64]) -> f64) -> Vec<f64> {
     let width = if values.is_empty() { 0 } else { width };
     let step = |step: usize| {
         let start = step * values.len() / width;

@@ -1,10 +1,11 @@
-//! Painting a document from top to bottom; tables are in `grid`, drawings in `chart`.
+//! Painting a document from top to bottom; tables are in `grid`, drawings in `chart` and `map`.
 
 use crate::chart;
 use crate::grid::{self, Slot};
 use crate::look::Look;
+use crate::map;
 use crate::value::{cell_text, columns, harmless, is_number};
-use quipu_model::doc::{Block, Cell, Document};
+use quipu_model::doc::{Block, Cell, Document, Figure};
 
 /// What every line of a block begins with.
 pub(crate) const INDENT: &str = "  ";
@@ -39,13 +40,15 @@ pub fn paint(document: &Document, look: &Look, out: &mut String) {
     }
 }
 
-fn title_of(block: &Block) -> &str {
+pub(crate) fn title_of(block: &Block) -> &str {
     match block {
-        Block::Note(_) | Block::Facts(_) => "",
+        Block::Note(_) | Block::Figures(_) | Block::Facts(_) => "",
         Block::Grid(grid) => &grid.title,
         Block::Bars(bars) => &bars.title,
         Block::Series(series) => &series.title,
         Block::Lanes(lanes) => &lanes.title,
+        Block::HeatMap(map) => &map.title,
+        Block::Curve(curve) => &curve.title,
     }
 }
 
@@ -58,11 +61,14 @@ fn paint_block(block: &Block, look: &Look, out: &mut String) {
     }
     match block {
         Block::Note(text) => wrap(text, look, out),
+        Block::Figures(figures) => paint_facts(&figure_facts(figures), look, out),
         Block::Facts(facts) => paint_facts(facts, look, out),
         Block::Grid(grid) => grid::paint_grid(grid, look, out),
         Block::Bars(bars) => chart::paint_bars(bars, look, out),
         Block::Series(series) => chart::paint_series(series, look, out),
         Block::Lanes(lanes) => chart::paint_lanes(lanes, look, out),
+        Block::HeatMap(heat) => map::paint_heat(heat, look, out),
+        Block::Curve(curve) => map::paint_curve(curve, look, out),
     }
 }
 
@@ -85,6 +91,14 @@ fn wrap(text: &str, look: &Look, out: &mut String) {
         out.push_str(&word.replace(NO_BREAK_SPACE, " "));
     }
     out.push('\n');
+}
+
+/// Characters have one size: figures are facts here.
+fn figure_facts(figures: &[Figure]) -> Vec<(String, Vec<Cell>)> {
+    let note =
+        |figure: &Figure| if figure.note.is_empty() { Cell::Empty } else { figure.note.clone().into() };
+    let fact = |figure: &Figure| (figure.label.clone(), vec![figure.value.clone(), note(figure)]);
+    figures.iter().map(fact).collect()
 }
 
 /// Labels with values. A long list of mere numbers is folded into two or three lists side by side.
@@ -135,6 +149,18 @@ mod tests {
             &Document::new("Trace").with(facts),
             &Look::page(80),
             "Trace\n  format  drmemtrace  version 7\n  size      64.0 KiB  on disk\n",
+        );
+    }
+
+    #[test]
+    fn figures_are_facts_with_a_note() {
+        let figure =
+            |label: &str, value, note: &str| Figure { label: label.into(), value, note: note.into() };
+        let figures = vec![figure("loads", Cell::Count(12), "of 48"), figure("time", Cell::Micros(5), "")];
+        check(
+            &Document::new("").with(Block::Figures(figures)),
+            &Look::page(80),
+            "  loads       12  of 48\n  time   5.00 µs\n",
         );
     }
 

@@ -14,6 +14,7 @@ mod filter;
 mod grid;
 mod lines;
 mod look;
+mod map;
 mod progress;
 mod value;
 

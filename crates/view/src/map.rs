@@ -1,0 +1,160 @@
+//! Small drawings made of characters that show a distribution: heat maps, curves.
+
+use crate::chart::{Frame, level, resample, shade};
+use crate::document::INDENT;
+use crate::look::Look;
+use crate::value::{count_text, harmless};
+use quipu_model::doc::{Curve, CurveLine, HeatMap, HeatRow};
+
+/// A heat map has about this many lines at most; beyond it, neighbouring rows of a band are drawn as one.
+const MAX_ROWS: usize = 40;
+
+/// A line for each row (or few neighbouring rows) of each band, shaded by how much happened; then the axis.
+/// Shades are logarithmic, so that rare touches still show.
+pub(crate) fn paint_heat(map: &HeatMap, look: &Look, out: &mut String) {
+    let n_rows: usize = map.bands.iter().map(|band| band.rows.len()).sum();
+    let together = n_rows.div_ceil(MAX_ROWS).max(1);
+    let mut lines: Vec<(&str, Vec<f64>, &str)> = Vec::new();
+    for band in &map.bands {
+        for (i, rows) in band.rows.chunks(together).enumerate() {
+            lines.push((&rows[0].name, summed(rows), if i == 0 { &band.note } else { "" }));
+        }
+    }
+    let names: Vec<&str> = lines.iter().map(|(name, ..)| *name).collect();
+    let notes: Vec<&str> = lines.iter().map(|(.., note)| *note).collect();
+    let frame = Frame::new(&names, &notes, look);
+    // Few cells may be drawn as one, and must not look hotter for it: the hottest one is as dark as can be.
+    let drawings: Vec<Vec<f64>> =
+        lines.iter().map(|(_, cells, _)| resample(cells, frame.width, sum)).collect();
+    let hottest = drawings.iter().flatten().copied().fold(0.0, f64::max);
+    for ((name, _, note), cells) in lines.iter().zip(&drawings) {
+        let text: String = cells.iter().map(|cell| shade(heat(*cell, hottest), look.charset)).collect();
+        frame.line(name, &text, note, look.chart(), out);
+    }
+    let drawn = drawings.iter().map(Vec::len).max().unwrap_or(0);
+    frame.axis(&map.ends, &map.axis, drawn, look, out);
+}
+
+/// How hot a count is beside the hottest, on a logarithmic scale from 0 (nothing) to 1.
+pub(crate) fn heat(count: f64, hottest: f64) -> f64 {
+    if count > 0.0 && hottest > 0.0 { (1.0 + count).ln() / (1.0 + hottest).ln() } else { 0.0 }
+}
+
+fn summed(rows: &[HeatRow]) -> Vec<f64> {
+    let mut cells = vec![0.0; rows.iter().map(|row| row.cells.len()).max().unwrap_or(0)];
+    for row in rows {
+        for (sum, cell) in cells.iter_mut().zip(&row.cells) {
+            *sum += *cell as f64; // Drawn in a few shades.
+        }
+    }
+    cells
+}
+
+fn sum(cells: &[f64]) -> f64 {
+    cells.iter().sum()
+}
+
+/// A line for each curve, higher where more lies at or below the value; then the axis.
+pub(crate) fn paint_curve(curve: &Curve, look: &Look, out: &mut String) {
+    let notes: Vec<String> = curve.lines.iter().map(curve_note).collect();
+    let names: Vec<&str> = curve.lines.iter().map(|line| line.name.as_str()).collect();
+    let frame = Frame::new(&names, &notes.iter().map(String::as_str).collect::<Vec<_>>(), look);
+    let top = octaves(curve);
+    for (line, note) in curve.lines.iter().zip(&notes) {
+        let at = |step: usize| 2f64.powf(f64::from(top) * step as f64 / (frame.width - 1).max(1) as f64);
+        let text: String =
+            (0..frame.width).map(|step| level(share_at(line, at(step)), 1.0, look.charset)).collect();
+        frame.line(&line.name, &text, note, look.chart(), out);
+    }
+    if !curve.lines.is_empty() {
+        let ends = ("1".to_owned(), count_text(1u64.checked_shl(top).unwrap_or(u64::MAX)));
+        frame.axis(&ends, &curve.axis, frame.width, look, out);
+    } else {
+        out.push_str(INDENT);
+        out.push_str(&harmless(&curve.axis));
+        out.push('\n');
+    }
+}
+
+/// The axis of a curve goes from 1 to 2 to this power.
+pub(crate) fn octaves(curve: &Curve) -> u32 {
+    let largest = curve.lines.iter().flat_map(|line| &line.points).map(|(value, _)| *value).max();
+    let largest = largest.unwrap_or(0).max(2);
+    u64::BITS - (largest - 1).leading_zeros()
+}
+
+/// The share at or below `value`.
+fn share_at(line: &CurveLine, value: f64) -> f64 {
+    let n_below = line.points.partition_point(|(point, _)| *point as f64 <= value);
+    n_below.checked_sub(1).map_or(0.0, |last| line.points[last].1)
+}
+
+/// Where a curve reaches a half and nine tenths.
+pub(crate) fn curve_note(line: &CurveLine) -> String {
+    let reaches = |share: f64| line.points.iter().find(|(_, at)| *at >= share).map(|(value, _)| *value);
+    let words = [(0.5, "half"), (0.9, "90 %")];
+    let words =
+        words.iter().filter_map(|(share, word)| Some(format!("{word} ≤ {}", count_text(reaches(*share)?))));
+    words.collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::look::Charset;
+    use quipu_model::doc::HeatBand;
+
+    const NARROW: Look = Look { width: 40, color: false, charset: Charset::Unicode };
+
+    #[test]
+    fn a_heat_map_is_darker_where_more_happened_on_a_logarithmic_scale() {
+        let row = |name: &str, cells: &[u64]| HeatRow { name: name.into(), hue: 0, cells: cells.into() };
+        let map = HeatMap {
+            unit: "accesses".into(),
+            axis: "instrs".into(),
+            ends: ("0".into(), "4".into()),
+            hues: vec!["data".into()],
+            bands: vec![
+                HeatBand { name: "a".into(), note: "low".into(), rows: vec![row("0x10", &[0, 1, 31, 1023])] },
+                HeatBand { name: "b".into(), note: String::new(), rows: vec![row("0x90", &[1, 0, 0, 0])] },
+            ],
+            ..HeatMap::default()
+        };
+        let mut out = String::new();
+        paint_heat(&map, &NARROW, &mut out);
+        assert_eq!(
+            out,
+            "  0x10         ░░░░░░░▒▒▒▒▒▒▒██████  low\n  0x90  ░░░░░░░\n        0         instrs          4\n"
+        );
+    }
+
+    #[test]
+    fn many_rows_are_drawn_as_few() {
+        let rows = (0..1000).map(|i| HeatRow { name: format!("r{i}"), hue: 0, cells: vec![1] }).collect();
+        let map = HeatMap { bands: vec![HeatBand { rows, ..HeatBand::default() }], ..HeatMap::default() };
+        let mut out = String::new();
+        paint_heat(&map, &NARROW, &mut out);
+        assert_eq!(out.lines().count(), 40);
+        assert!(out.starts_with("  r0    █"), "{out}");
+    }
+
+    #[test]
+    fn a_curve_rises_to_the_whole_and_says_where_its_half_is() {
+        let points = vec![(0, 0.25), (3, 0.5), (1000, 1.0)];
+        let curve = Curve {
+            title: String::new(),
+            axis: "lines".into(),
+            lines: vec![CurveLine { name: "all".into(), points }],
+        };
+        let mut out = String::new();
+        paint_curve(&curve, &NARROW, &mut out);
+        assert_eq!(out, "  all  ▂▂▂▄▄▄▄▄▄▄▄▄▄▄▄█  half ≤ 3, 90 % ≤ 1,000\n       1  lines   1,024\n");
+    }
+
+    #[test]
+    fn nothing_to_draw_draws_no_lines() {
+        let mut out = String::new();
+        paint_heat(&HeatMap::default(), &NARROW, &mut out);
+        assert_eq!(out, "");
+    }
+}
