@@ -3,9 +3,11 @@
 //! The reader owns the block, the state machine and the batch. A batch never spans blocks, so its raw bytes are a
 //! slice of the block and nothing is copied.
 
+mod raw;
+
 use crate::decode::{Interp, Limits, Stop};
 use crate::lens::{Fill, RawFinding, Walking};
-use crate::record::{ENTRY_BYTES, Entry, FileType, Marker, N_TYPES, Type, split_tid};
+use crate::record::{ENTRY_BYTES, Entry, FileType, Marker, Type, split_tid};
 use crate::table::{ENTRIES_TABLE, MEMREFS_TABLE, TABLES, push_entries};
 use crate::trace::{File, source_rule};
 use crate::{widen, window};
@@ -19,8 +21,6 @@ use std::sync::Arc;
 
 /// Entries in a block when memory is plenty: 192 KiB, which stays in level-2 cache.
 const BLOCK_ENTRIES: usize = 16 * 1024;
-/// Bytes of a raw batch: 24 KiB, half of a level-1 cache.
-const RAW_BYTES: usize = 2048 * ENTRY_BYTES;
 /// Entries in a block when thousands of files are read at once.
 const MIN_BLOCK_ENTRIES: usize = 512;
 
@@ -358,48 +358,6 @@ impl EntryReader {
         }
     }
 
-    /// Hands out parts of blocks as they are; only what must be said of bytes is looked at. PERF: a part fits into
-    /// level-1 cache, so that looking here brings it there for whoever looks next.
-    fn read_raw(&mut self) -> Result<bool> {
-        if self.done || (self.used >= self.batch.block.len() && !self.next_block()?) {
-            return Ok(self.finish_without_records());
-        }
-        let start = self.used;
-        self.used = self.batch.block.len().min(start + RAW_BYTES);
-        let entries = Entry::slice(&self.batch.block[start..self.used]).0;
-        // The sum carries into bit 16 for unknown types alone, so that one bit of all sums together tells whether there
-        // are any; only then are they looked up.
-        let carries = entries.iter().fold(0, |all, entry| all | (u32::from(entry.kind.get()) + CARRY));
-        self.batch.span.records = entries.len() as u32; // A part holds far fewer.
-        if carries & (1 << 16) != 0 {
-            self.tell_unknown_types(start);
-        }
-        self.batch.raw = start..self.used;
-        self.batch.span.shard = self.shard;
-        self.batch.span.piece = self.piece;
-        let narrow_at = (start / ENTRY_BYTES * self.file.entry_bytes) as u64;
-        self.batch.span.offset = self.block.map_or(0, |block| block.offset) + narrow_at;
-        self.batch.span.member = self.block.map_or(0, |block| block.member);
-        self.hand_out_findings();
-        Ok(true)
-    }
-
-    #[cold]
-    fn tell_unknown_types(&mut self, start: usize) {
-        let bad: Vec<(usize, u16)> = Entry::slice(&self.batch.block[start..self.used])
-            .0
-            .iter()
-            .enumerate()
-            .filter(|(_, entry)| entry.kind.get() >= N_TYPES)
-            .map(|(index, entry)| (start + index * ENTRY_BYTES, entry.kind.get()))
-            .collect();
-        for (at, kind) in bad {
-            let place = Place { record: None, instr: None, ..self.place(at) };
-            let message = format!("entry type `{kind}` is unknown; the types end at {}", N_TYPES - 1);
-            self.tell("drmemtrace/unknown-type", Severity::Error, place, message);
-        }
-    }
-
     /// Walks to the start of the window. False if the trace ends before.
     fn walk(&mut self) -> Result<bool> {
         let Walk::To { limits, repeat } = self.walk else { return Ok(true) };
@@ -550,9 +508,6 @@ impl EntryReader {
         self.hand_out_findings();
     }
 }
-
-/// What makes an unknown type carry into bit 16.
-const CARRY: u32 = (1 << 16) - N_TYPES as u32;
 
 /// Before the first block.
 const NOWHERE: BlockAt = BlockAt { member: 0, offset: 0, last: false };

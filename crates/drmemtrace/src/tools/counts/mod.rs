@@ -10,6 +10,7 @@
 //! JSON: `total`, and in `shards` one object for each thread or core with `name`, `thread` or `core`, `counts`, and
 //! `windows` where the trace has tracing windows. Each set of counts has the fields of [`Counts`].
 
+mod groups;
 mod pcs;
 mod report;
 mod tally;

@@ -4,6 +4,7 @@
 //! at a time; everything else (markers, thread changes, flushes) ends the run and takes the slow road.
 //! PERF: benches/counts.rs.
 
+use super::groups::{GROUP, common_groups};
 use super::pcs::{Front, PcSet};
 use crate::decode::{Instr, Interp, Limits, Sink};
 use crate::record::{Entry, FileType, IDLE_THREAD, Marker, Type};
@@ -490,46 +491,6 @@ fn continue_with_last(parts: &mut [Part]) -> &mut Part {
 /// The last entry that executes an instruction.
 fn last_instr(entries: &[Entry]) -> Option<&Entry> {
     entries.iter().rfind(|entry| entry.kind().is_any_instr() && entry.size.get() != 0)
-}
-
-/// Entries judged together. PERF: large enough for vectors, small enough that most groups have no rare entry.
-const GROUP: usize = 32;
-
-/// Counts groups of entries up to the first group with any but the most common ones: instructions, iterations, loads,
-/// stores and targets of branches. Returns how many entries, and of each of the first four how many.
-///
-/// PERF: without addresses to look at, a group is compares and sums over small arrays, which become vector code.
-fn common_groups(entries: &[Entry]) -> (usize, [u64; 4]) {
-    const TARGET: u32 = (Marker::BRANCH_TARGET.0 as u32) << 16 | Type::MARKER.0 as u32;
-    let mut sums = [0u64; 4];
-    let mut n = 0;
-    for group in entries.chunks_exact(GROUP) {
-        let mut heads = [0u32; GROUP];
-        for (head, entry) in heads.iter_mut().zip(group) {
-            *head = u32::from(entry.size.get()) << 16 | u32::from(entry.kind.get());
-        }
-        let (mut instrs, mut no_fetch, mut loads, mut stores, mut targets) = (0u32, 0u32, 0u32, 0u32, 0u32);
-        for head in heads {
-            let kind = head & 0xffff;
-            // Of size 0 they are invisible: then they are not common.
-            let sized = u32::from(head >> 16 != 0);
-            let branch = u32::from(kind.wrapping_sub(Type::INSTR_TAKEN_JUMP.0 as u32) < 2);
-            let other = u32::from(kind.wrapping_sub(Type::INSTR.0 as u32) < 7);
-            instrs += (branch | other) & sized;
-            no_fetch += u32::from(kind == Type::INSTR_NO_FETCH.0 as u32) & sized;
-            loads += u32::from(kind == Type::READ.0 as u32);
-            stores += u32::from(kind == Type::WRITE.0 as u32);
-            targets += u32::from(head == TARGET);
-        }
-        if instrs + no_fetch + loads + stores + targets != GROUP as u32 {
-            break;
-        }
-        for (sum, part) in sums.iter_mut().zip([instrs, no_fetch, loads, stores]) {
-            *sum += u64::from(part);
-        }
-        n += GROUP;
-    }
-    (n, sums)
 }
 
 /// What [`bulk`] found.

@@ -1,0 +1,98 @@
+//! Handing out entries as they are, for whoever looks at them himself.
+
+use super::EntryReader;
+use crate::record::{ENTRY_BYTES, Entry, N_TYPES};
+use bytemuck::pod_read_unaligned;
+use quipu_model::{Place, Result, Severity};
+use wide::u16x8;
+use zerocopy::IntoBytes;
+
+/// Bytes of a raw batch: 24 KiB, half of a level-1 cache.
+const RAW_BYTES: usize = 2048 * ENTRY_BYTES;
+
+impl EntryReader {
+    /// Hands out parts of blocks as they are; only what must be said of bytes is looked at. PERF: a part fits into
+    /// level-1 cache, so that looking here brings it there for whoever looks next.
+    pub(super) fn read_raw(&mut self) -> Result<bool> {
+        if self.done || (self.used >= self.batch.block.len() && !self.next_block()?) {
+            return Ok(self.finish_without_records());
+        }
+        let start = self.used;
+        self.used = self.batch.block.len().min(start + RAW_BYTES);
+        let entries = Entry::slice(&self.batch.block[start..self.used]).0;
+        self.batch.span.records = entries.len() as u32; // A part holds far fewer.
+        if has_unknown_type(entries) {
+            self.tell_unknown_types(start);
+        }
+        self.batch.raw = start..self.used;
+        self.batch.span.shard = self.shard;
+        self.batch.span.piece = self.piece;
+        let narrow_at = (start / ENTRY_BYTES * self.file.entry_bytes) as u64;
+        self.batch.span.offset = self.block.map_or(0, |block| block.offset) + narrow_at;
+        self.batch.span.member = self.block.map_or(0, |block| block.member);
+        self.hand_out_findings();
+        Ok(true)
+    }
+
+    #[cold]
+    fn tell_unknown_types(&mut self, start: usize) {
+        let bad: Vec<(usize, u16)> = Entry::slice(&self.batch.block[start..self.used])
+            .0
+            .iter()
+            .enumerate()
+            .filter(|(_, entry)| entry.kind.get() >= N_TYPES)
+            .map(|(index, entry)| (start + index * ENTRY_BYTES, entry.kind.get()))
+            .collect();
+        for (at, kind) in bad {
+            let place = Place { record: None, instr: None, ..self.place(at) };
+            let message = format!("entry type `{kind}` is unknown; the types end at {}", N_TYPES - 1);
+            self.tell("drmemtrace/unknown-type", Severity::Error, place, message);
+        }
+    }
+}
+
+/// True if any type is none of spec 2.1.
+///
+/// PERF: four entries are three vectors, whose words are all looked at; those that hold types are picked out at the end.
+fn has_unknown_type(entries: &[Entry]) -> bool {
+    const FOUR: usize = 4;
+    /// With this, exactly the unknown types reach the highest bit; the sum saturates.
+    const REACH: u16 = (1 << 15) - N_TYPES;
+    /// The words of each vector that hold types.
+    const TYPES: [[usize; 2]; 3] = [[0, 6], [4, 4], [2, 2]];
+    let is_unknown = |entry: &Entry| entry.kind.get() >= N_TYPES;
+    if cfg!(target_endian = "big") {
+        return entries.iter().any(is_unknown); // The vectors are read as they lie in memory.
+    }
+    let mut all = [u16x8::ZERO; 3];
+    let fours = entries.chunks_exact(FOUR);
+    let rest = fours.remainder();
+    let n_bytes = (entries.len() - rest.len()) * ENTRY_BYTES;
+    for four in entries.as_bytes()[..n_bytes].chunks_exact(FOUR * ENTRY_BYTES) {
+        for (index, all) in all.iter_mut().enumerate() {
+            let words: u16x8 = pod_read_unaligned(&four[16 * index..16 * index + 16]);
+            *all |= words.saturating_add(u16x8::splat(REACH));
+        }
+    }
+    let reached =
+        all.iter().zip(TYPES).any(|(all, words)| words.iter().any(|word| all.to_array()[*word] >> 15 != 0));
+    reached || rest.iter().any(is_unknown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_type_is_seen_wherever_it_stands() {
+        for kind in (0..u16::MAX).step_by(3).chain([N_TYPES - 1, N_TYPES, 0x7fff, 0x8000, u16::MAX]) {
+            for at in 0..11 {
+                // Everything but the types is as large as can be.
+                let known = Entry { kind: 28.into(), size: u16::MAX.into(), addr: u64::MAX.into() };
+                let mut entries = vec![known; 11];
+                entries[at].kind = kind.into();
+                assert_eq!(has_unknown_type(&entries), kind >= N_TYPES, "type {kind}, at {at}");
+            }
+        }
+    }
+}
