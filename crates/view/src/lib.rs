@@ -1,6 +1,7 @@
 //! How rows and results look.
 //!
-//! [`paint`] draws a [`Document`](quipu_model::doc::Document) on a terminal or a page of plain text. [`RowLines`] writes
+//! [`paint`] draws a [`Document`](quipu_model::doc::Document) on a terminal or a page of plain text, [`html_page`] makes a
+//! page for a browser of several. [`RowLines`] writes
 //! rows of any table as JSON lines or CSV, [`RowFilter`] chooses rows by columns that the schema names, and
 //! [`Progress`] draws one line on standard error while a long read runs.
 //!
@@ -12,6 +13,7 @@ mod codes;
 mod document;
 mod filter;
 mod grid;
+mod html;
 mod lines;
 mod look;
 mod map;
@@ -20,6 +22,7 @@ mod value;
 
 pub use document::paint;
 pub use filter::{Chosen, RowFilter};
+pub use html::{PageFrame, html_page};
 pub use lines::{LineForm, RowLines};
 pub use look::{Charset, Look};
 pub use progress::{Progress, progress_text};

@@ -3,6 +3,7 @@
 use crate::Common;
 use crate::input::Input;
 use crate::number;
+use crate::page::{self, PageOptions};
 use crate::screen::{Outcome, Result, Screen};
 use crate::session::{self, Extent, Verdict};
 use quipu::engine::plan;
@@ -23,6 +24,8 @@ pub(crate) struct Options {
     /// Print JSON: one object, with each analysis under its name in `results`
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    page: PageOptions,
     /// Give each thread's result as well
     #[arg(long)]
     per_thread: bool,
@@ -55,6 +58,7 @@ Exit codes:
   2  could not do it";
 
 pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
+    options.page.check(options.json)?;
     let trace = options.input.open_to_analyse()?;
     let tools = find_tools(&options.tools, trace.meta().format)?;
     let args = distribute(&tools, &options.given())?;
@@ -63,6 +67,14 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     let extent = Extent { window: options.window(), strict: options.input.opening.strict };
     let outcome = session::analyse(&*trace, planned, &extent, common, screen)?;
     let verdict = Verdict::new(&*trace, outcome.findings, outcome.error, outcome.cancelled);
+    let documents =
+        || outcome.reports.iter().map(|report| report.document(Detail::Full)).collect::<Vec<Document>>();
+    if let Some(path) = &options.page.html {
+        let mut documents = documents();
+        documents.insert(0, page::verdict(&verdict));
+        documents.retain(|document| !document.blocks.is_empty());
+        page::write(path, &options.input.name(), &trace.meta().title, &documents, screen)?;
+    }
     if options.json {
         let named = tools.iter().map(|tool| tool.info().name.to_owned());
         let results: Map<String, Value> =
@@ -72,10 +84,8 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         answer.insert("results".into(), results.into());
         verdict.add_to(&mut answer);
         screen.json(&answer.into())?;
-    } else {
-        let documents: Vec<Document> =
-            outcome.reports.iter().map(|report| report.document(Detail::Full)).collect();
-        screen.documents(&documents)?;
+    } else if !options.page.is_wanted() {
+        screen.documents(&documents())?;
     }
     Ok(verdict.tell(screen))
 }

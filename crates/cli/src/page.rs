@@ -1,0 +1,182 @@
+//! Results as a page for a browser: what stands on it around the analyses' own documents, and how it is written.
+
+use crate::screen::{Result, Screen};
+use crate::session::Verdict;
+use quipu::model::doc::{Block, Cell, Document, Figure, Grid};
+use quipu::model::{Error, ErrorKind, Report};
+use quipu::passes::{PerThread, branches, mix, schedule, working_set};
+use quipu_view::{PageFrame, bytes_text, count_text, html_page, ticks_text};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// The option of verbs that can write a page.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct PageOptions {
+    /// Write a page for a browser, complete in one file, instead of text; `-` for standard output
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+}
+
+impl PageOptions {
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.html.is_some()
+    }
+
+    /// Makes sure that standard output gets one answer.
+    ///
+    /// # Errors
+    /// `Usage` if it would get a page and JSON.
+    pub(crate) fn check(&self, json: bool) -> quipu::model::Result<()> {
+        if json && self.html.as_deref() == Some(Path::new("-")) {
+            return Err(Error::usage("a page and JSON cannot both go to standard output")
+                .hint("name a file for one of them: `--html FILE`"));
+        }
+        Ok(())
+    }
+}
+
+/// Writes the page of these documents to `path`, or to standard output if that is `-`, and says where it is.
+///
+/// A file appears complete or not at all: the page is written beside it and renamed.
+pub(crate) fn write(
+    path: &Path,
+    title: &str,
+    subtitle: &str,
+    documents: &[Document],
+    screen: &Screen,
+) -> Result<()> {
+    let footer =
+        concat!("Made by Quipu ", env!("CARGO_PKG_VERSION"), ". Nothing on this page comes from a network.");
+    let page = html_page(documents, &PageFrame { title, subtitle, footer });
+    if path == Path::new("-") {
+        return Ok(io::stdout().lock().write_all(page.as_bytes())?);
+    }
+    put(path, page.as_bytes()).map_err(|error| {
+        Error::new(ErrorKind::Io, format!("cannot write the page `{}`: {error}", path.display()))
+    })?;
+    let size = bytes_text(page.len() as u64);
+    screen.say(format_args!("page: {} ({size}); a browser opens it from there", path.display()));
+    Ok(())
+}
+
+fn put(path: &Path, page: &[u8]) -> io::Result<()> {
+    // A pipe or device is written to as it is; renaming would take its place.
+    if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+        return File::options().write(true).open(path)?.write_all(page);
+    }
+    // What a link points to is replaced, not the link.
+    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+    let (temporary, mut file) = create_beside(&path)?;
+    let written = file.write_all(page).and_then(|()| fs::rename(&temporary, &path));
+    if written.is_err() {
+        // The first error is the one to tell.
+        let _ = fs::remove_file(&temporary);
+    }
+    written
+}
+
+/// A new file in the folder of `path`, with a name that nobody has.
+fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
+    let name = path.file_name().ok_or_else(|| io::Error::other("this is no name of a file"))?;
+    for attempt in 0..100 {
+        let mut temporary = std::ffi::OsString::from(".");
+        temporary.push(name);
+        temporary.push(format!(".{}-{attempt}.part", std::process::id()));
+        let temporary = path.with_file_name(temporary);
+        match File::create_new(&temporary) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            created => return created.map(|file| (temporary, file)),
+        }
+    }
+    Err(io::Error::other("too many unfinished pages lie there"))
+}
+
+/// The numbers that say most of a trace, of those that its reports have.
+pub(crate) fn figures(reports: &[Box<dyn Report>]) -> Document {
+    let mut figures = Vec::new();
+    let mut figure = |label: &str, value, note: String| {
+        figures.push(Figure { label: label.to_owned(), value, note });
+    };
+    if let Some(mix) = find::<PerThread<mix::InstructionMix>>(reports) {
+        let mix = &mix.total;
+        figure("instructions", Cell::Count(mix.instructions), format!("{:.2} bytes each", mix.mean_length));
+        for (label, count, each) in [
+            ("loads", mix.loads, mix.loads_per_instruction),
+            ("stores", mix.stores, mix.stores_per_instruction),
+        ] {
+            if let (Some(count), Some(each)) = (count, each) {
+                figure(label, Cell::Count(count), format!("{each:.3} per instruction"));
+            }
+        }
+    }
+    if let Some(branches) = find::<PerThread<branches::BranchCounts>>(reports) {
+        let conditional = &branches.total.conditional;
+        let taken = conditional.taken_rate.map(|rate| format!("{:.1} % of conditions taken", rate * 100.0));
+        figure("branches", Cell::Count(branches.total.branches), taken.unwrap_or_default());
+    }
+    if let Some(schedule) = find::<schedule::Schedules>(reports) {
+        let n_cpus = schedule
+            .threads
+            .iter()
+            .flat_map(|thread| &thread.cpus)
+            .collect::<std::collections::BTreeSet<_>>();
+        let cpus = match n_cpus.len() {
+            0 => String::new(),
+            1 => "on 1 processor".to_owned(),
+            n => format!("on {} processors", count_text(n as u64)),
+        };
+        figure("threads", Cell::Count(schedule.threads.len() as u64), cpus);
+        let span = schedule.first_clock.zip(schedule.last_clock);
+        if let Some(((first, last), per_second)) = span.zip(schedule.clock_per_second) {
+            figure("time span", Cell::Text(ticks_text(last - first, per_second)), String::new());
+        }
+        let syscalls: u64 = schedule.threads.iter().map(|thread| thread.syscalls).sum();
+        if syscalls > 0 {
+            let blocking: u64 = schedule.threads.iter().map(|thread| thread.may_block).sum();
+            figure("system calls", Cell::Count(syscalls), format!("{} may block", count_text(blocking)));
+        }
+    }
+    if let Some(touched) = find::<working_set::Footprints>(reports) {
+        let bytes = |lines: u64| Cell::Bytes(lines.saturating_mul(touched.line_size));
+        let lines = |lines: u64| format!("{} lines of {} bytes", count_text(lines), touched.line_size);
+        let touched = touched.total.lines;
+        figure("data touched", bytes(touched.data), lines(touched.data));
+        figure("code touched", bytes(touched.instr), lines(touched.instr));
+    }
+    let document = Document::new("");
+    if figures.is_empty() { document } else { document.with(Block::Figures(figures)) }
+}
+
+fn find<R: 'static>(reports: &[Box<dyn Report>]) -> Option<&R> {
+    reports.iter().find_map(|report| report.as_any().downcast_ref())
+}
+
+/// What was wrong with the trace, and whether all of it was read; without blocks if all was well.
+pub(crate) fn verdict(verdict: &Verdict) -> Document {
+    let mut document = Document::new("What is wrong");
+    if verdict.cancelled {
+        document.blocks.push(Block::Note("Interrupted: this page is about the part that was read.".into()));
+    }
+    if let Some(error) = &verdict.error {
+        document.blocks.push(Block::Note(format!("Not all of the trace could be read: {error}")));
+    }
+    if !verdict.findings.is_empty() {
+        let rows = verdict.findings.iter().map(|finding| {
+            vec![
+                finding.severity.name().into(),
+                finding.rule.into(),
+                Cell::Count(finding.count),
+                Cell::Text(finding.message.clone()),
+                Cell::Text(finding.place.to_string()),
+            ]
+        });
+        document.blocks.push(Block::Grid(Grid {
+            title: String::new(),
+            head: ["severity", "rule", "times", "what", "first at"].map(str::to_owned).into(),
+            rows: rows.collect(),
+            more: 0,
+        }));
+    }
+    document
+}

@@ -1,0 +1,155 @@
+//! Words, figures, facts and tables on a page.
+
+use super::text::{cut, escape, short};
+use crate::value::{cell_text, count_text, is_number};
+use quipu_model::doc::{Cell, Figure, Grid};
+use std::fmt::Write as _;
+
+/// No table shows more rows than this, nor grows beyond so many bytes.
+const MAX_ROWS: usize = 300;
+const MAX_GRID_BYTES: usize = 192 << 10;
+
+/// No list of facts or figures is longer, and no table wider, than this.
+const MAX_FACTS: usize = 200;
+const MAX_COLUMNS: usize = 32;
+
+/// Words in a cell and in a sentence are cut to this.
+const MAX_CELL: usize = 240;
+const MAX_NOTE: usize = 2000;
+
+/// A table with more rows than this scrolls by itself.
+const SCROLL_FROM: usize = 24;
+
+/// Facts that are mere numbers stand in several columns once there are this many of them.
+const PACK_FROM: usize = 5;
+
+pub(super) fn note(note: &str, out: &mut String) {
+    let _ = writeln!(out, "<p>{}</p>", escape(&cut(note, MAX_NOTE)));
+}
+
+/// A word on what is not shown.
+pub(super) fn more(n: u64, what: &str, out: &mut String) {
+    let _ = writeln!(out, "<p class=\"more\">{} more {what}</p>", count_text(n));
+}
+
+pub(super) fn figures(figures: &[Figure], out: &mut String) {
+    out.push_str("<dl class=\"figures\">");
+    for figure in figures.iter().take(MAX_FACTS) {
+        let _ = write!(
+            out,
+            "<div><dt>{}</dt><dd>{}</dd><dd class=\"note\">{}</dd></div>",
+            escape(&cut(&figure.label, MAX_CELL)),
+            cell(&figure.value),
+            escape(&cut(&figure.note, MAX_CELL))
+        );
+    }
+    out.push_str("</dl>\n");
+}
+
+/// Labels with values: a list, in several columns if they are many mere numbers; a table if there are several values
+/// to a label.
+pub(super) fn facts(facts: &[(String, Vec<Cell>)], out: &mut String) {
+    let shown = &facts[..facts.len().min(MAX_FACTS)];
+    if shown.iter().all(|(_, cells)| cells.len() <= 1) {
+        let mere_numbers = shown.iter().all(|(_, cells)| cells.iter().all(is_number));
+        let many = if mere_numbers && shown.len() >= PACK_FROM { " many" } else { "" };
+        let _ = write!(out, "<dl class=\"facts{many}\">");
+        for (label, cells) in shown {
+            let value = cells.first().map(cell).unwrap_or_default();
+            let _ = write!(out, "<div><dt>{}</dt><dd>{value}</dd></div>", escape(&cut(label, MAX_CELL)));
+        }
+        out.push_str("</dl>\n");
+    } else {
+        out.push_str("<div class=\"wide\"><table class=\"facts\">");
+        for (label, cells) in shown {
+            let _ = write!(out, "<tr><th scope=\"row\">{}</th>", escape(&cut(label, MAX_CELL)));
+            cells.iter().take(MAX_COLUMNS).for_each(|cell| table_cell(cell, out));
+            out.push_str("</tr>");
+        }
+        out.push_str("</table></div>\n");
+    }
+    if facts.len() > shown.len() {
+        more((facts.len() - shown.len()) as u64, "facts", out);
+    }
+}
+
+/// A table whose columns sort by a click on their heads.
+pub(super) fn grid(grid: &Grid, out: &mut String) {
+    let columns = grid.head.len().min(MAX_COLUMNS);
+    let (rows, total) = match grid.rows.split_last() {
+        Some((last, rows)) if is_total(last) && !rows.is_empty() => (rows, Some(last)),
+        _ => (grid.rows.as_slice(), None),
+    };
+    let scroll = if rows.len() > SCROLL_FROM { " scroll" } else { "" };
+    let _ = write!(out, "<div class=\"wide{scroll}\" tabindex=\"0\"><table class=\"grid\"><thead><tr>");
+    for (column, head) in grid.head.iter().take(columns).enumerate() {
+        let is_numeric = rows.iter().filter_map(|row| row.get(column)).any(is_number);
+        let class = if is_numeric { " class=\"n\"" } else { "" };
+        let head = escape(&cut(head, MAX_CELL));
+        let _ = write!(out, "<th scope=\"col\"{class}><button type=\"button\">{head}</button></th>");
+    }
+    out.push_str("</tr></thead>\n<tbody>");
+    let start = out.len();
+    let mut n_shown = 0;
+    for row in rows.iter().take(MAX_ROWS) {
+        if out.len() - start > MAX_GRID_BYTES {
+            break;
+        }
+        table_row(row, columns, out);
+        n_shown += 1;
+    }
+    out.push_str("</tbody>");
+    if let Some(total) = total {
+        out.push_str("<tfoot>");
+        table_row(total, columns, out);
+        out.push_str("</tfoot>");
+    }
+    out.push_str("</table></div>\n");
+    let n_more = grid.more.saturating_add((rows.len() - n_shown) as u64);
+    if n_more > 0 {
+        more(n_more, "not shown", out);
+    }
+}
+
+fn is_total(row: &[Cell]) -> bool {
+    matches!(row.first(), Some(Cell::Text(text)) if text == "total")
+}
+
+fn table_row(row: &[Cell], columns: usize, out: &mut String) {
+    out.push_str("<tr>");
+    row.iter().take(columns).for_each(|cell| table_cell(cell, out));
+    out.push_str("</tr>\n");
+}
+
+/// A cell of a table. Where its text does not sort by itself, it carries the value that it sorts by.
+fn table_cell(value: &Cell, out: &mut String) {
+    let (class, key) = match value {
+        Cell::Empty => ("", None),
+        // A number that names something, such as a thread, is a text that sorts as a number.
+        Cell::Text(_) => ("", None),
+        Cell::Code(_) => (" class=\"c\"", None),
+        Cell::Count(_) => (" class=\"n\"", None),
+        Cell::Addr(_) => (" class=\"n c\"", None),
+        Cell::Bytes(number) | Cell::Micros(number) => (" class=\"n\"", Some(number.to_string())),
+        Cell::Share(number) => (" class=\"n s\"", Some(format!("{number:.9}"))),
+        Cell::Real(number, _) => (" class=\"n\"", Some(format!("{number:.9}"))),
+    };
+    let _ = match key {
+        Some(key) => write!(out, "<td{class} data-v=\"{key}\">"),
+        None => write!(out, "<td{class}>"),
+    };
+    if let Cell::Share(share) = value {
+        let width = short(share.clamp(0.0, 1.0) * 100.0);
+        let _ = write!(
+            out,
+            "<svg class=\"meter\" viewBox=\"0 0 100 1\" preserveAspectRatio=\"none\" aria-hidden=\"true\">\
+             <rect width=\"{width}\" height=\"1\"/></svg>"
+        );
+    }
+    out.push_str(&cell(value));
+    out.push_str("</td>");
+}
+
+fn cell(cell: &Cell) -> String {
+    escape(&cut(&cell_text(cell), MAX_CELL))
+}

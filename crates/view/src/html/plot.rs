@@ -1,0 +1,181 @@
+//! Bars, series and curves on a page.
+//!
+//! Drawings are stretched to the width that there is; words stand beside them in HTML and are not stretched. Rows carry
+//! their values for reading out: `data-l` a label, `data-v` one value for each step.
+
+use super::blocks;
+use super::text::{cut, escape, short};
+use crate::chart::resample;
+use crate::map::{curve_note, octaves};
+use crate::value::count_text;
+use quipu_model::doc::{Bars, Curve, CurveLine, Series, SeriesLine};
+use std::fmt::Write as _;
+
+/// No drawing has more bars, or more lines, than this.
+const MAX_BARS: usize = 48;
+const MAX_LINES: usize = 12;
+
+/// Longer series are brought to so many steps, each with the largest of its values.
+const MAX_STEPS: usize = 256;
+
+/// Curves are drawn with no more points than this.
+const MAX_POINTS: usize = 512;
+
+/// Words beside a drawing are cut to this.
+pub(super) const MAX_WORDS: usize = 120;
+
+/// Named shares: name, bar, share, count. The longest bar fills the width.
+pub(super) fn bars(bars: &Bars, out: &mut String) {
+    let longest = bars.bars.iter().map(|(_, part)| *part).max().unwrap_or(0).max(1);
+    out.push_str("<div class=\"bars\" role=\"list\">");
+    for (name, part) in bars.bars.iter().take(MAX_BARS) {
+        let width = short(*part as f64 / longest as f64 * 100.0);
+        let share = *part as f64 / bars.total.max(1) as f64 * 100.0;
+        let _ = writeln!(
+            out,
+            "<div class=\"bar\" role=\"listitem\"><span class=\"name\">{}</span>\
+             <svg viewBox=\"0 0 100 1\" preserveAspectRatio=\"none\" aria-hidden=\"true\">\
+             <rect width=\"{width}\" height=\"1\"/></svg>\
+             <span class=\"share\">{share:.1} %</span><span class=\"count\">{}</span></div>",
+            escape(&cut(name, MAX_WORDS)),
+            count_text(*part)
+        );
+    }
+    out.push_str("</div>\n");
+    if bars.bars.len() > MAX_BARS {
+        blocks::more((bars.bars.len() - MAX_BARS) as u64, "not shown", out);
+    }
+}
+
+/// What every drawing over an axis begins with.
+pub(super) fn open_figure(class: &str, ends: &(String, String), axis: &str, out: &mut String) {
+    let (from, to, axis) = (escape(&ends.0), escape(&ends.1), escape(&cut(axis, MAX_WORDS)));
+    let _ = writeln!(
+        out,
+        "<figure class=\"{class}\" data-from=\"{from}\" data-to=\"{to}\" data-axis=\"{axis}\">"
+    );
+}
+
+/// The axis's ends, and its name between them.
+pub(super) fn axis(ends: &(String, String), name: &str, out: &mut String) {
+    let (from, to, name) = (escape(&ends.0), escape(&ends.1), escape(&cut(name, MAX_WORDS)));
+    let _ = writeln!(
+        out,
+        "<div class=\"row axis\"><span></span><div class=\"ends\"><span>{from}</span><span>{name}</span>\
+         <span>{to}</span></div><span></span></div>"
+    );
+}
+
+/// Several series below each other, each on a scale of its own.
+pub(super) fn series(series: &Series, out: &mut String) {
+    open_figure("series", &series.ends, &series.axis, out);
+    for line in series.lines.iter().take(MAX_LINES) {
+        series_line(line, out);
+    }
+    axis(&series.ends, &series.axis, out);
+    out.push_str("</figure>\n");
+    if series.lines.len() > MAX_LINES {
+        blocks::more((series.lines.len() - MAX_LINES) as u64, "series", out);
+    }
+}
+
+fn series_line(line: &SeriesLine, out: &mut String) {
+    let highest = |values: &[f64]| values.iter().copied().fold(0.0, f64::max);
+    let values = match line.values.len() {
+        0..=MAX_STEPS => line.values.clone(),
+        _ => resample(&line.values, MAX_STEPS, highest),
+    };
+    let top = highest(&values);
+    let height = |value: f64| if top > 0.0 { 100.0 * (1.0 - (value / top).clamp(0.0, 1.0)) } else { 100.0 };
+    let steps: String = values.iter().map(|value| format!("V{}h1", short(height(*value)))).collect();
+    let (name, note) = (escape(&cut(&line.name, MAX_WORDS)), escape(&cut(&line.note, MAX_WORDS)));
+    let texts: Vec<String> = values.iter().map(|value| short(*value)).collect();
+    let _ = writeln!(
+        out,
+        "<div class=\"row\"><span class=\"name\">{name}</span>\
+         <svg class=\"plot\" viewBox=\"0 0 {n} 100\" preserveAspectRatio=\"none\" role=\"img\" \
+         aria-label=\"{name}: {note}\"><path class=\"grid\" d=\"M0 50h{n}\"/>\
+         <path class=\"fill\" d=\"M0 100{steps}V100z\"/><path class=\"line\" d=\"M0 {start}{steps}\"/>\
+         <g data-l=\"{name}\" data-v=\"{}\"/></svg><span class=\"note\">{note}</span></div>",
+        texts.join(","),
+        n = values.len().max(1),
+        start = short(height(values.first().copied().unwrap_or(0.0))),
+    );
+}
+
+/// Curves over a logarithmic axis, all on one drawing.
+pub(super) fn curve(curve: &Curve, out: &mut String) {
+    let top = octaves(curve);
+    let width = f64::from(top);
+    let words = escape(&cut(&curve.axis, MAX_WORDS));
+    let _ = writeln!(
+        out,
+        "<figure class=\"curve\" data-axis=\"{words}\"><div class=\"row\"><div class=\"shares\"><span>100 %</span>\
+         <span>75 %</span><span>50 %</span><span>25 %</span><span>0 %</span></div>\
+         <svg class=\"plot\" viewBox=\"0 0 {top} 100\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{words}\">"
+    );
+    let every = top.div_ceil(12).max(1);
+    let ticks = (0..=top).step_by(every as usize);
+    let verticals: String = ticks.clone().map(|tick| format!("M{tick} 0v100")).collect();
+    let _ =
+        write!(out, "<path class=\"grid\" d=\"M0 0h{top}M0 25h{top}M0 50h{top}M0 75h{top}{verticals}\"/>");
+    for (number, line) in curve.lines.iter().take(MAX_LINES).enumerate() {
+        curve_line(number, line, width, out);
+    }
+    out.push_str("</svg></div>\n<div class=\"row\"><span></span><svg class=\"ticks\" aria-hidden=\"true\">");
+    for tick in ticks {
+        let (x, anchor) =
+            (short(f64::from(tick) / width * 100.0), if tick == 0 { "start" } else { "middle" });
+        let _ = write!(out, "<text x=\"{x}%\" y=\"12\" text-anchor=\"{anchor}\">{}</text>", power_text(tick));
+    }
+    let _ = write!(out, "</svg></div>\n<figcaption>{words}</figcaption><ul class=\"legend\">");
+    for (number, line) in curve.lines.iter().take(MAX_LINES).enumerate() {
+        let (name, note) = (escape(&cut(&line.name, MAX_WORDS)), curve_note(line));
+        let _ = write!(out, "<li class=\"k{}\">{name} <span class=\"note\">{note}</span></li>", number % 6);
+    }
+    out.push_str("</ul></figure>\n");
+}
+
+/// One curve: steps, each at the value where the share is reached.
+fn curve_line(number: usize, line: &CurveLine, width: f64, out: &mut String) {
+    let x = |value: u64| (value.max(1) as f64).log2().min(width);
+    // Of points that fall on one spot the last says all.
+    let bin = |value: u64| (x(value) / width * MAX_POINTS as f64) as usize; // At most `MAX_POINTS`.
+    let mut points: Vec<(u64, f64)> = Vec::new();
+    for &(value, share) in &line.points {
+        match points.last_mut() {
+            Some(last) if bin(last.0) == bin(value) => *last = (value, share),
+            _ => points.push((value, share)),
+        }
+    }
+    let mut path = "M0 100".to_owned();
+    for (value, share) in &points {
+        let _ = write!(path, "H{:.4}V{}", x(*value), short(100.0 * (1.0 - share.clamp(0.0, 1.0))));
+    }
+    let _ = write!(path, "H{width}");
+    let at: Vec<String> = points.iter().map(|(value, _)| format!("{:.4}", x(*value) / width)).collect();
+    let texts: Vec<String> = points
+        .iter()
+        .map(|(value, share)| format!("{} % ≤ {}", short(share * 100.0), count_text(*value)))
+        .collect();
+    let _ = writeln!(
+        out,
+        "<path class=\"line k{}\" d=\"{path}\"/><g data-l=\"{}\" data-at=\"{}\" data-t=\"{}\"/>",
+        number % 6,
+        escape(&cut(&line.name, MAX_WORDS)),
+        at.join(","),
+        texts.join("|")
+    );
+}
+
+/// 2 to the power of `exponent` in few characters.
+fn power_text(exponent: u32) -> String {
+    const UNITS: [&str; 6] = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+    match exponent {
+        0..14 => count_text(1 << exponent),
+        _ => {
+            let unit = UNITS.get(exponent as usize / 10 - 1).copied().unwrap_or("");
+            format!("{} {unit}", 1u64 << (exponent % 10))
+        }
+    }
+}

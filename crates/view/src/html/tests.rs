@@ -1,0 +1,169 @@
+//! What holds for every page, whatever the documents say.
+
+use super::*;
+use quipu_model::doc::{
+    Bars, Cell, Curve, CurveLine, Figure, Grid, HeatBand, HeatMap, HeatRow, Lane, Lanes, Series, SeriesLine,
+};
+
+const HOSTILE: &str =
+    "</script><script>alert(1)</script><img src=x onerror=alert(2)>\" onload=\"alert(3)' `${4}` {{5}} &lt;";
+
+/// A document with every kind of block, in which every text is `text`.
+fn everything(text: &str) -> Document {
+    let text = || text.to_owned();
+    let ends = (text(), text());
+    let cells = vec![Cell::Text(text()), Cell::Code(text()), Cell::Count(7), Cell::Share(0.5), Cell::Empty];
+    let row = HeatRow { name: text(), hue: 1, cells: vec![0, 3] };
+    Document::new(text())
+        .with(Block::Note(text()))
+        .with(Block::Figures(vec![Figure { label: text(), value: Cell::Text(text()), note: text() }]))
+        .with(Block::Facts(vec![(text(), vec![Cell::Text(text())])]))
+        .with(Block::Facts(vec![(text(), cells.clone())]))
+        .with(Block::Grid(Grid { title: text(), head: vec![text(); 5], rows: vec![cells], more: 1 }))
+        .with(Block::Bars(Bars { title: text(), total: 2, bars: vec![(text(), 1)] }))
+        .with(Block::Series(Series {
+            title: text(),
+            axis: text(),
+            ends: ends.clone(),
+            lines: vec![SeriesLine { name: text(), values: vec![1.0, f64::NAN], note: text() }],
+        }))
+        .with(Block::Lanes(lanes(text, 2)))
+        .with(Block::Lanes(lanes(text, 100)))
+        .with(Block::Curve(Curve {
+            title: text(),
+            axis: text(),
+            lines: vec![CurveLine { name: text(), points: vec![(0, 0.5), (u64::MAX, 1.0)] }],
+        }))
+        .with(Block::HeatMap(HeatMap {
+            title: text(),
+            unit: text(),
+            axis: text(),
+            ends,
+            hues: vec![text(), text()],
+            bands: vec![HeatBand { name: text(), note: text(), rows: vec![row] }],
+        }))
+}
+
+fn lanes(text: impl Fn() -> String, n: usize) -> Lanes {
+    let lane = Lane { name: text(), busy: vec![0.0, 1.0], note: text() };
+    Lanes { title: text(), ends: (text(), text()), lanes: vec![lane; n], more: 3 }
+}
+
+fn page_of(document: Document, title: &str) -> String {
+    html_page(&[document], &PageFrame { title, subtitle: title, footer: title })
+}
+
+/// Names of the elements of a page, as a browser would find them: what stands behind each `<`. Style and script are
+/// left out.
+fn elements(page: &str) -> Vec<String> {
+    let page = page.replace(STYLE, "").replace(SCRIPT, "");
+    page.split('<').skip(1).map(|rest| rest.split([' ', '>', '\n']).next().unwrap_or("").to_owned()).collect()
+}
+
+#[test]
+fn no_text_of_a_trace_becomes_an_element_or_an_attribute() {
+    let (tame, hostile) = (page_of(everything("tame"), "tame"), page_of(everything(HOSTILE), HOSTILE));
+    assert_eq!(elements(&hostile), elements(&tame));
+    for needle in ["<img", "<script>alert", "onerror=alert(2)>", "\" onload"] {
+        assert!(!hostile.contains(needle), "{needle}");
+    }
+    // Every quoted attribute ends where it should: quotes come in the same number.
+    let quotes = |page: &str| page.matches('"').count();
+    assert_eq!(quotes(&hostile), quotes(&tame));
+}
+
+#[test]
+fn a_page_asks_for_nothing_from_anywhere() {
+    let page = page_of(everything("https://example.org/x.js"), "https://example.org/");
+    for position in
+        ["src=", "@import", "url(", "<link", "<iframe", "<object", "<embed", "srcset", "fetch(", "import("]
+    {
+        assert!(!page.contains(position), "{position}");
+    }
+    let links = page.split("href=\"").skip(1);
+    assert!(links.into_iter().all(|link| link.starts_with('#')));
+    assert!(page.contains("default-src 'none'"));
+}
+
+#[test]
+fn the_policy_names_the_digests_of_what_stands_in_the_page() {
+    let page = page_of(Document::new("x"), "x");
+    let between = |open: &str, close: &str| page.split(open).nth(1).unwrap().split(close).next().unwrap();
+    assert!(page.contains(&format!("style-src '{}'", digest::source_of(between("<style>", "</style>")))));
+    assert!(page.contains(&format!("script-src '{}'", digest::source_of(between("<script>", "</script>")))));
+    // Styles in attributes would be kept out by that policy.
+    assert!(!page.contains(" style=\""));
+}
+
+#[test]
+fn a_page_stays_small_whatever_the_documents_hold() {
+    let row: Vec<Cell> = (0..40).map(|i| Cell::Text(format!("{i}{}", "<&\"'>".repeat(100)))).collect();
+    let grid = Grid { title: "g".into(), head: vec!["h".into(); 40], rows: vec![row; 500], more: 1 };
+    let busy: Vec<f32> = (0..5000).map(|i| (i % 9) as f32 / 8.0).collect();
+    let lane = Lane { name: "n".repeat(1000), busy, note: "o".repeat(1000) };
+    let cells: Vec<u64> = (0..2000).map(|i| i * 77_777_777_777 % 1_000_000_007).collect();
+    let band = HeatBand { rows: vec![HeatRow { cells, ..HeatRow::default() }; 3000], ..HeatBand::default() };
+    let points = (0..100_000).map(|i| (i, i as f64 / 1e5)).collect();
+    let line =
+        SeriesLine { name: "s".into(), values: (0..100_000).map(f64::from).collect(), note: String::new() };
+    let document = Document::new("large")
+        .with(Block::Lanes(Lanes { lanes: vec![lane; 2000], ..Lanes::default() }))
+        .with(Block::HeatMap(HeatMap { bands: vec![band], ..HeatMap::default() }))
+        .with(Block::Curve(Curve {
+            lines: vec![CurveLine { name: "c".into(), points }; 20],
+            ..Curve::default()
+        }))
+        .with(Block::Series(Series { lines: vec![line; 50], ..Series::default() }))
+        .with(Block::Bars(Bars { bars: vec![("b".repeat(500), 1); 5000], ..Bars::default() }))
+        .with(Block::Facts(vec![("f".repeat(500), vec![Cell::Count(1)]); 5000]))
+        .with(Block::Note("w ".repeat(100_000)))
+        .with(Block::Grid(grid));
+    let page = html_page(&vec![document; 6], &PageFrame::default());
+    assert!(page.len() < 2 << 20, "{} bytes", page.len());
+    assert!(page.contains("more"));
+}
+
+#[test]
+fn every_row_of_a_drawing_carries_its_values() {
+    let page = page_of(everything("t"), "t");
+    assert!(page.contains("data-v=\"1,0\""), "a series");
+    assert!(page.contains("data-v=\"0,100\""), "a lane in per cent");
+    assert!(page.contains("data-v=\",3\""), "a row of a heat map, nothing for 0");
+    assert!(page.contains("data-t=\"50 % ≤ 0|100 % ≤ 18,446,744,073,709,551,615\""), "a curve");
+}
+
+#[test]
+fn cells_of_one_shade_are_one_run() {
+    let lane = Lane { name: "T1".into(), busy: vec![0.0, 1.0, 1.0, 0.5], note: String::new() };
+    let page =
+        page_of(Document::new("").with(Block::Lanes(Lanes { lanes: vec![lane], ..Lanes::default() })), "x");
+    assert!(
+        page.contains("<path class=\"h04\" d=\"M3 0.5h1\"/><path class=\"h08\" d=\"M1 0.5h2\"/>"),
+        "{page}"
+    );
+}
+
+#[test]
+fn a_total_is_kept_apart_from_what_sorts() {
+    let row = |name: &str, n| vec![Cell::Text(name.into()), Cell::Count(n)];
+    let rows = vec![row("b", 1), row("a", 2), row("total", 3)];
+    let grid = Grid { title: String::new(), head: vec!["thread".into(), "n".into()], rows, more: 0 };
+    let page = page_of(Document::new("").with(Block::Grid(grid)), "x");
+    assert!(page.contains("<tfoot><tr><td>total</td><td class=\"n\">3</td></tr>"), "{page}");
+}
+
+#[test]
+fn documents_without_content_make_a_page() {
+    let page = html_page(&[], &PageFrame::default());
+    assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"));
+    html_page(
+        &[Document::new("")
+            .with(Block::Grid(Grid::default()))
+            .with(Block::HeatMap(HeatMap { bands: vec![HeatBand::default()], ..HeatMap::default() }))
+            .with(Block::Curve(Curve::default()))
+            .with(Block::Series(Series::default()))
+            .with(Block::Bars(Bars::default()))
+            .with(Block::Lanes(Lanes::default()))],
+        &PageFrame::default(),
+    );
+}
