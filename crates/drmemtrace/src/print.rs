@@ -1,11 +1,13 @@
 //! Records as people read them: the column layout of the original's `view` (docs/formats/drmemtrace.md, section
 //! *Viewing*), with disassembly in the architecture's usual syntax.
 
+mod numbers;
+
 use crate::asm::AsmCache;
-use crate::record::{IDLE_THREAD, split_tid};
 use crate::record::{
-    Marker, SYSCALL_FUNC_BASE, SYSCALL_FUNC_BASE_32, Type, VERSION_BRANCH_INFO, VERSION_KERNEL_PC,
+    Marker, SYSCALL_FUNC_BASE, SYSCALL_FUNC_BASE_32, Type, VERSION_BRANCH_INFO, VERSION_KERNEL_PC, split_tid,
 };
+use numbers::{Prefix, decimal, hex, hex16, push_paint, right};
 use quipu_isa::{Arch, Syntax};
 use quipu_model::print::Ordinals;
 use quipu_model::{Batch, Column, Paint, Printer, Rows};
@@ -24,6 +26,7 @@ pub struct MemrefPrinter {
     previous: Option<(u64, u64)>,
     last_window: Option<u64>,
     held: Option<Held>,
+    columns: Prefix,
     names: Vec<[u8; 12]>,
 }
 
@@ -96,6 +99,7 @@ impl MemrefPrinter {
             previous: None,
             last_window: None,
             held: None,
+            columns: Prefix::new(),
             names: (0..64).map(|kind| padded_name(Type(kind))).collect(),
         }
     }
@@ -108,17 +112,17 @@ impl MemrefPrinter {
             out.extend_from_slice(DASHES);
         }
         self.previous = Some((record, tid));
-        columns(record, instr, tid, paint, out);
+        self.columns.print(record, instr, tid, paint, out);
     }
 
     fn print_held(&mut self, paint: &Paint, out: &mut Vec<u8>) {
         if let Some(Held { record, instr, tid, value }) = self.held.take() {
             self.prefix(record, instr, tid, paint, out);
-            out.extend_from_slice(paint.mark.as_bytes());
+            push_paint(paint.mark, out);
             out.extend_from_slice(b"<marker: timestamp ");
             decimal(value, out);
             out.push(b'>');
-            out.extend_from_slice(paint.reset.as_bytes());
+            push_paint(paint.reset, out);
             out.push(b'\n');
         }
     }
@@ -135,7 +139,7 @@ impl MemrefPrinter {
         let kind = Type(cols.kind[row]);
         self.n_instrs += 1;
         self.access(cols, row, out);
-        out.extend_from_slice(paint.code.as_bytes());
+        push_paint(paint.code, out);
         let text =
             batch.codes.get(cols.code[row]).map(|code| self.asm.get(batch.span.shard, cols.code[row], code));
         let mut more: &[u8] = &[];
@@ -156,12 +160,12 @@ impl MemrefPrinter {
             hex(cols.target[row], out);
             out.push(b')');
         }
-        out.extend_from_slice(paint.reset.as_bytes());
+        push_paint(paint.reset, out);
         out.push(b'\n');
         for line in more.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
             let record = cols.record[row].wrapping_add(ordinals.records);
             let instr = cols.instr[row].wrapping_add(ordinals.instrs);
-            columns(record, instr, cols.tid[row], paint, out);
+            self.columns.print(record, instr, cols.tid[row], paint, out);
             out.extend(std::iter::repeat_n(b' ', CONTINUATION_BLANKS));
             out.extend_from_slice(line);
             out.push(b'\n');
@@ -172,7 +176,11 @@ impl MemrefPrinter {
     fn access(&self, cols: &Cols<'_>, row: usize, out: &mut Vec<u8>) {
         let name = self.names.get(usize::from(cols.kind[row])).unwrap_or(&[b' '; 12]);
         out.extend_from_slice(name);
-        right(cols.size[row], 2, out);
+        match cols.size[row] {
+            // PERF: nearly all.
+            size @ 0..10 => out.extend_from_slice(&[b' ', b'0' + size as u8]),
+            size => right(size, 2, out),
+        }
         out.extend_from_slice(b" byte(s) @ 0x");
         hex16(cols.addr[row], out);
         out.push(b' ');
@@ -277,9 +285,9 @@ impl Printer for MemrefPrinter {
             self.prefix(record, instr, tid, paint, out);
             match kind {
                 Type::MARKER => {
-                    out.extend_from_slice(paint.mark.as_bytes());
+                    push_paint(paint.mark, out);
                     self.marker(marker, value, tid, out);
-                    out.extend_from_slice(paint.reset.as_bytes());
+                    push_paint(paint.reset, out);
                     out.push(b'\n');
                 }
                 Type::THREAD_EXIT => {
@@ -288,11 +296,11 @@ impl Printer for MemrefPrinter {
                 }
                 _ if kind.is_any_instr() => self.instr(&cols, row, batch, ordinals, paint, out),
                 _ if usize::from(kind.0) < self.names.len() => {
-                    out.extend_from_slice(paint.data.as_bytes());
+                    push_paint(paint.data, out);
                     self.access(&cols, row, out);
                     out.extend_from_slice(b"by PC 0x");
                     hex16(cols.pc[row], out);
-                    out.extend_from_slice(paint.reset.as_bytes());
+                    push_paint(paint.reset, out);
                     out.push(b'\n');
                 }
                 _ => {
@@ -365,108 +373,4 @@ fn padded_name(kind: Type) -> [u8; 12] {
     let mut padded = [b' '; 12];
     padded[..name.len()].copy_from_slice(name.as_bytes());
     padded
-}
-
-/// Ordinals and thread in their columns.
-#[inline]
-fn columns(record: u64, instr: u64, tid: u64, paint: &Paint, out: &mut Vec<u8>) {
-    out.extend_from_slice(paint.dim.as_bytes());
-    right(record, 12, out);
-    right(instr, 12, out);
-    out.extend_from_slice(b": ");
-    if tid == IDLE_THREAD {
-        out.extend_from_slice(b"      W0.T-1 ");
-    } else {
-        let (workload, thread) = split_tid(tid);
-        let start = out.len();
-        out.extend_from_slice(&[b' '; 11]);
-        let text = out.len();
-        out.push(b'W');
-        decimal(u64::from(workload), out);
-        out.extend_from_slice(b".T");
-        decimal(thread, out);
-        // The blanks above are those that a text of no length would need.
-        let drain = (out.len() - text).min(11);
-        out.drain(start..start + drain);
-        out.push(b' ');
-    }
-    out.extend_from_slice(paint.reset.as_bytes());
-}
-
-/// Appends a number in decimal.
-#[inline]
-fn decimal(value: u64, out: &mut Vec<u8>) {
-    let mut digits = [0u8; 20];
-    let at = digits_of(value, &mut digits);
-    out.extend_from_slice(&digits[at..]);
-}
-
-/// Writes the digits of `value` at the end of `digits` and returns where they begin.
-#[inline]
-fn digits_of(mut value: u64, digits: &mut [u8; 20]) -> usize {
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (value % 10) as u8; // A digit.
-        value /= 10;
-        if value == 0 {
-            return at;
-        }
-    }
-}
-
-/// Appends a number in decimal, right-aligned.
-#[inline]
-fn right(value: u64, width: usize, out: &mut Vec<u8>) {
-    let mut digits = [b' '; 20];
-    let at = digits_of(value, &mut digits).min(20 - width);
-    out.extend_from_slice(&digits[at..]);
-}
-
-const HEX: &[u8; 16] = b"0123456789abcdef";
-
-/// Appends a number as 16 hex digits.
-#[inline]
-fn hex16(value: u64, out: &mut Vec<u8>) {
-    let mut digits = [0u8; 16];
-    for (i, digit) in digits.iter_mut().enumerate() {
-        *digit = HEX[(value >> (60 - 4 * i)) as usize & 15];
-    }
-    out.extend_from_slice(&digits);
-}
-
-/// Appends a number in hex without leading zeros.
-fn hex(value: u64, out: &mut Vec<u8>) {
-    let n_digits = (64 - value.leading_zeros()).div_ceil(4).max(1);
-    for i in (0..n_digits).rev() {
-        out.push(HEX[(value >> (4 * i)) as usize & 15]);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn text(print: impl FnOnce(&mut Vec<u8>)) -> String {
-        let mut out = Vec::new();
-        print(&mut out);
-        String::from_utf8(out).unwrap()
-    }
-
-    #[test]
-    fn numbers_fill_their_columns_and_overflow_them_when_they_must() {
-        assert_eq!(text(|out| right(42, 5, out)), "   42");
-        assert_eq!(text(|out| right(u64::MAX, 2, out)), u64::MAX.to_string());
-        assert_eq!(text(|out| hex(0, out)), "0");
-        assert_eq!(text(|out| hex(0xf00d, out)), "f00d");
-        assert_eq!(text(|out| hex16(0x401000, out)), "0000000000401000");
-    }
-
-    #[test]
-    fn thread_names_are_right_aligned_in_eleven_columns() {
-        let line = |tid| text(|out| columns(1, 0, tid, &Paint::PLAIN, out));
-        assert_eq!(line(1), "           1           0:       W0.T1 ");
-        assert_eq!(line(872805), "           1           0:  W0.T872805 ");
-        assert_eq!(line(0xffff_ffff_ffff), "           1           0: W0.T281474976710655 ");
-    }
 }

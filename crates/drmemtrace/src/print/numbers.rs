@@ -1,0 +1,220 @@
+//! Numbers as text, and the columns in front of each line. PERF: printing is most of what viewing costs.
+
+use crate::record::{IDLE_THREAD, split_tid};
+use quipu_model::Paint;
+
+/// The columns in front of each line: both ordinals and the thread. Keeps the last line's text.
+pub(super) struct Prefix {
+    record: Ordinal,
+    instr: Ordinal,
+    tid: u64,
+    thread: Vec<u8>,
+}
+
+impl Prefix {
+    /// Nothing printed yet.
+    pub(super) fn new() -> Prefix {
+        Prefix { record: Ordinal::new(), instr: Ordinal::new(), tid: 0, thread: thread_text(0) }
+    }
+
+    /// Appends the columns of a line.
+    #[inline]
+    pub(super) fn print(&mut self, record: u64, instr: u64, tid: u64, paint: &Paint, out: &mut Vec<u8>) {
+        push_paint(paint.dim, out);
+        self.record.print(record, out);
+        self.instr.print(instr, out);
+        if self.tid != tid {
+            self.tid = tid;
+            self.thread = thread_text(tid);
+        }
+        match <&[u8; THREAD_WIDTH]>::try_from(self.thread.as_slice()) {
+            Ok(thread) => out.extend_from_slice(thread), // PERF: of known length.
+            Err(_) => out.extend_from_slice(&self.thread),
+        }
+        push_paint(paint.reset, out);
+    }
+}
+
+/// Appends what switches a colour, which is nothing for most outputs.
+#[inline]
+pub(super) fn push_paint(code: &str, out: &mut Vec<u8>) {
+    if !code.is_empty() {
+        out.extend_from_slice(code.as_bytes());
+    }
+}
+
+/// Characters of most threads' texts, the colon before and the blank behind included.
+const THREAD_WIDTH: usize = 14;
+
+/// A thread in its column.
+fn thread_text(tid: u64) -> Vec<u8> {
+    let name = match split_tid(tid) {
+        _ if tid == IDLE_THREAD => "W0.T-1".to_owned(),
+        (workload, thread) => format!("W{workload}.T{thread}"),
+    };
+    format!(": {name:>11} ").into_bytes()
+}
+
+/// Columns of an ordinal.
+const ORDINAL_WIDTH: usize = 12;
+
+/// The text of a number that mostly stays or goes up by one. PERF: counting in text spares the divisions.
+struct Ordinal {
+    value: u64,
+    text: [u8; ORDINAL_WIDTH],
+}
+
+impl Ordinal {
+    fn new() -> Ordinal {
+        let mut text = [b' '; ORDINAL_WIDTH];
+        text[ORDINAL_WIDTH - 1] = b'0';
+        Ordinal { value: 0, text }
+    }
+
+    #[inline]
+    fn print(&mut self, value: u64, out: &mut Vec<u8>) {
+        const TOO_WIDE: u64 = 10u64.pow(ORDINAL_WIDTH as u32);
+        if value >= TOO_WIDE {
+            return right(value, ORDINAL_WIDTH, out); // Ever after, too, or the text is made anew.
+        }
+        if value == self.value + 1 {
+            self.count();
+        } else if value != self.value {
+            let mut digits = [b' '; 20];
+            digits_of(value, &mut digits);
+            self.text.copy_from_slice(&digits[20 - ORDINAL_WIDTH..]);
+        }
+        self.value = value;
+        out.extend_from_slice(&self.text);
+    }
+
+    /// Adds one to the text, which has room for it.
+    #[inline]
+    fn count(&mut self) {
+        for digit in self.text.iter_mut().rev() {
+            match *digit {
+                b'9' => *digit = b'0',
+                b' ' => {
+                    *digit = b'1';
+                    return;
+                }
+                _ => {
+                    *digit += 1;
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// Appends a number in decimal.
+#[inline]
+pub(super) fn decimal(value: u64, out: &mut Vec<u8>) {
+    let mut digits = [0u8; 20];
+    let at = digits_of(value, &mut digits);
+    out.extend_from_slice(&digits[at..]);
+}
+
+/// Writes the digits of `value` at the end of `digits` and returns where they begin.
+#[inline]
+fn digits_of(mut value: u64, digits: &mut [u8; 20]) -> usize {
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (value % 10) as u8; // A digit.
+        value /= 10;
+        if value == 0 {
+            return at;
+        }
+    }
+}
+
+/// Appends a number in decimal, right-aligned.
+#[inline]
+pub(super) fn right(value: u64, width: usize, out: &mut Vec<u8>) {
+    let mut digits = [b' '; 20];
+    let at = digits_of(value, &mut digits).min(20 - width);
+    out.extend_from_slice(&digits[at..]);
+}
+
+const HEX: &[u8; 16] = b"0123456789abcdef";
+
+/// Appends a number as 16 hex digits.
+#[inline]
+pub(super) fn hex16(value: u64, out: &mut Vec<u8>) {
+    out.extend_from_slice(&hex8((value >> 32) as u32));
+    out.extend_from_slice(&hex8(value as u32));
+}
+
+/// Eight hex digits. PERF: all at once, each in a byte of a word.
+#[inline]
+fn hex8(value: u32) -> [u8; 8] {
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    let mut nibbles = u64::from(value);
+    nibbles = (nibbles | nibbles << 16) & 0x0000_ffff_0000_ffff;
+    nibbles = (nibbles | nibbles << 8) & 0x00ff_00ff_00ff_00ff;
+    nibbles = (nibbles | nibbles << 4) & (0x0f * EACH);
+    // Those above 9 carry into bit 4.
+    let letters = (nibbles + 6 * EACH) >> 4 & EACH;
+    (nibbles + u64::from(b'0') * EACH + u64::from(b'a' - b'0' - 10) * letters).to_be_bytes()
+}
+
+/// Appends a number in hex without leading zeros.
+pub(super) fn hex(value: u64, out: &mut Vec<u8>) {
+    let n_digits = (64 - value.leading_zeros()).div_ceil(4).max(1);
+    for i in (0..n_digits).rev() {
+        out.push(HEX[(value >> (4 * i)) as usize & 15]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn text(print: impl FnOnce(&mut Vec<u8>)) -> String {
+        let mut out = Vec::new();
+        print(&mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn numbers_fill_their_columns_and_overflow_them_when_they_must() {
+        assert_eq!(text(|out| right(42, 5, out)), "   42");
+        assert_eq!(text(|out| right(u64::MAX, 2, out)), u64::MAX.to_string());
+        assert_eq!(text(|out| hex(0, out)), "0");
+        assert_eq!(text(|out| hex(0xf00d, out)), "f00d");
+        assert_eq!(text(|out| hex16(0x401000, out)), "0000000000401000");
+    }
+
+    #[test]
+    fn thread_names_are_right_aligned_in_eleven_columns() {
+        let line = |tid| text(|out| Prefix::new().print(1, 0, tid, &Paint::PLAIN, out));
+        assert_eq!(line(1), "           1           0:       W0.T1 ");
+        assert_eq!(line(872805), "           1           0:  W0.T872805 ");
+        assert_eq!(line(0xffff_ffff_ffff), "           1           0: W0.T281474976710655 ");
+        assert_eq!(line(IDLE_THREAD), "           1           0:      W0.T-1 ");
+    }
+
+    proptest! {
+        #[test]
+        fn ordinals_are_printed_as_by_the_standard_library(
+            starts in proptest::collection::vec((0u32..64, any::<u64>(), 0u64..120), 0..20)
+        ) {
+            let mut prefix = Prefix::new();
+            for (shift, start, n) in starts {
+                let start = start >> shift;
+                for value in start..start.saturating_add(n) {
+                    let printed = text(|out| prefix.print(value, start, 7, &Paint::PLAIN, out));
+                    prop_assert_eq!(printed, format!("{value:>12}{start:>12}:       W0.T7 "));
+                }
+            }
+        }
+
+        #[test]
+        fn hex_digits_are_those_of_the_standard_library(value: u64) {
+            prop_assert_eq!(text(|out| hex16(value, out)), format!("{value:016x}"));
+            prop_assert_eq!(text(|out| hex(value, out)), format!("{value:x}"));
+        }
+    }
+}
