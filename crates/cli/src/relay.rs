@@ -15,6 +15,9 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 /// How many batches may wait to be printed.
 const MAX_WAITING: usize = 8;
 
+/// The share of the trace that is read is reckoned once for so many batches.
+const BATCHES_PER_SHARE: u32 = 64;
+
 /// A batch on its way.
 pub(crate) struct Parcel {
     /// Its rows, findings and codes; other columns stay behind.
@@ -22,6 +25,8 @@ pub(crate) struct Parcel {
     pub(crate) ordinals: Ordinals,
     /// Which of its records are wanted.
     pub(crate) records: Range<u32>,
+    /// Which share of the trace was read, as far as known.
+    pub(crate) share: Option<f64>,
     new_codes: Vec<Code>,
 }
 
@@ -51,8 +56,13 @@ impl Departures {
     /// Reads the merge to its end, or until nobody wants more. A fault travels like a batch, and ends a shard only.
     pub(crate) fn read_all(self, mut merge: Merge<'_>) {
         let mut n_known: HashMap<u32, usize> = HashMap::new();
-        while let Some(read) = merge.read().transpose() {
-            let parcel = read.map(|merged| self.pack(merged, &mut n_known));
+        let mut share = None;
+        for n_read in (0..BATCHES_PER_SHARE).cycle() {
+            if n_read == 0 {
+                share = merge.share();
+            }
+            let Some(read) = merge.read().transpose() else { return };
+            let parcel = read.map(|merged| Parcel { share, ..self.pack(merged, &mut n_known) });
             if self.parcels.send(parcel).is_err() {
                 return;
             }
@@ -69,7 +79,7 @@ impl Departures {
         *known = batch.codes.len();
         let findings = std::mem::take(&mut batch.findings);
         let batch = Batch { span: batch.span, tables, findings, ..Batch::default() };
-        Parcel { batch, ordinals, records, new_codes }
+        Parcel { batch, ordinals, records, share: None, new_codes }
     }
 }
 

@@ -130,7 +130,7 @@ fn fill(
                 continue;
             }
         };
-        let (batch, records) = (&parcel.batch, parcel.records.clone());
+        let (batch, records, share) = (&parcel.batch, parcel.records.clone(), parcel.share);
         if let Some(table) = batch.tables.first() {
             chosen.choose(table, &mut rows);
             // A skip invents rows: more of them than the batch has records, and none of them counts.
@@ -149,7 +149,10 @@ fn fill(
         }
         arrivals.give_back(parcel);
         shown.records += records.len() as u64;
-        progress.show(shown.records, None);
+        // Of a few records of a large trace, those few are the whole.
+        let of_limit =
+            style.limit.filter(|limit| *limit > 0).map(|limit| shown.records as f64 / limit as f64);
+        progress.show(shown.records, share.into_iter().chain(of_limit).reduce(f64::max));
         if !buffers.pass_on() {
             return Ok(shown);
         }

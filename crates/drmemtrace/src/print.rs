@@ -5,7 +5,8 @@ mod numbers;
 
 use crate::asm::AsmCache;
 use crate::record::{
-    Marker, SYSCALL_FUNC_BASE, SYSCALL_FUNC_BASE_32, Type, VERSION_BRANCH_INFO, VERSION_KERNEL_PC, split_tid,
+    Marker, NEWEST_VERSION, SYSCALL_FUNC_BASE, SYSCALL_FUNC_BASE_32, Type, VERSION_BRANCH_INFO,
+    VERSION_KERNEL_PC, split_tid,
 };
 use numbers::{Prefix, decimal, hex, hex16, push_paint, right};
 use quipu_isa::{Arch, Syntax};
@@ -20,6 +21,9 @@ const DASHES: &[u8] = b"--------------------------------------------------------
 /// Prints rows of the `memrefs` table.
 pub struct MemrefPrinter {
     asm: AsmCache,
+    /// The format version of each shard: a folder may hold files of several.
+    versions: Vec<u64>,
+    /// That of the rows being printed.
     version: u64,
     syscall_base: u64,
     n_instrs: u64,
@@ -84,16 +88,17 @@ impl<'a> Cols<'a> {
 }
 
 impl MemrefPrinter {
-    /// A printer for traces of `arch` in format version `version`.
+    /// A printer for traces of `arch` whose shards have these format versions.
     pub fn new(
         arch: Option<Arch>,
         syntax: Option<Syntax>,
-        version: u64,
+        versions: Vec<u64>,
         pointer_bytes: Option<u8>,
     ) -> MemrefPrinter {
         MemrefPrinter {
             asm: AsmCache::new(arch, syntax.unwrap_or(Syntax::Att)),
-            version,
+            versions,
+            version: NEWEST_VERSION,
             syscall_base: if pointer_bytes == Some(4) { SYSCALL_FUNC_BASE_32 } else { SYSCALL_FUNC_BASE },
             n_instrs: 0,
             previous: None,
@@ -261,6 +266,7 @@ impl Printer for MemrefPrinter {
 
     fn print(&mut self, batch: &Batch, rows: &[u32], ordinals: Ordinals, paint: &Paint, out: &mut Vec<u8>) {
         let Some(cols) = batch.tables.first().and_then(Cols::of) else { return };
+        self.version = self.versions.get(batch.span.shard as usize).copied().unwrap_or(NEWEST_VERSION);
         for &row in rows {
             let row = row as usize;
             if row >= cols.code.len() {

@@ -386,9 +386,9 @@ impl Trace for DrmemTrace {
     }
 
     fn printer(&self, options: &PrintOptions) -> Result<Box<dyn Printer>> {
-        let version = self.files.first().map_or(NEWEST_VERSION, |file| file.header.version);
+        let versions = self.files.iter().map(|file| file.header.version).collect();
         let pointer_bytes = self.meta.arch.and_then(|arch| arch.pointer_bytes());
-        Ok(Box::new(MemrefPrinter::new(self.meta.arch, options.syntax, version, pointer_bytes)))
+        Ok(Box::new(MemrefPrinter::new(self.meta.arch, options.syntax, versions, pointer_bytes)))
     }
 
     fn families(&self) -> &'static [Family] {

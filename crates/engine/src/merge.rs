@@ -177,6 +177,14 @@ impl<'t> Merge<'t> {
         Ok(Some(Merged { batch: self.lanes[index].batch(), ordinals, records }))
     }
 
+    /// Which share of the trace is worked through, by bytes on disk, about; `None` if nobody knows how many there are.
+    /// Looks at each shard: not for every batch.
+    pub fn share(&self) -> Option<f64> {
+        let total =
+            self.trace.shards().iter().try_fold(0, |sum: u64, shard| sum.checked_add(shard.packed_bytes?))?;
+        (total > 0).then(|| (self.packed_bytes() as f64 / total as f64).min(1.0))
+    }
+
     /// How many bytes on disk are worked through, about.
     pub(crate) fn packed_bytes(&self) -> u64 {
         let lanes = self.lanes.iter().zip(self.trace.shards());

@@ -1,7 +1,7 @@
 //! How fast packed bytes become plain ones: libraries against each other, and whole streams.
 //!
-//! `cargo bench -p quipu-source` prints times and MB/s of inflated output. The data is a real trace where the sample
-//! traces lie beside the repository, else records made up to look like one. Figures are in docs/performance.md.
+//! `cargo bench -p quipu-source` prints times and MB/s of inflated output. The data is a real trace that lies in the
+//! repository, or the one that `QUIPU_BENCH_TRACE` names. Figures are in docs/performance.md.
 
 use std::io::{Cursor, Write};
 use std::path::{Path, PathBuf};
@@ -16,39 +16,26 @@ fn main() {
     divan::main();
 }
 
-/// A real trace of 37 MB, or one made up.
-static TRACE: LazyLock<Vec<u8>> = LazyLock::new(|| {
-    let sample = "../../../shared/samples/drmemtrace/upstream/threadsig.x86_64/drmemtrace.threadsig.2765543.2117.trace.zip";
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(sample);
-    if path.exists() {
-        read_all(&Source::open(&path).expect("it exists"), &inline())
-    } else {
-        made_up(3_000_000)
-    }
+/// The trace that `QUIPU_BENCH_TRACE` names, else a real one over and over.
+static TRACE: LazyLock<Vec<u8>> = LazyLock::new(|| match std::env::var_os("QUIPU_BENCH_TRACE") {
+    Some(path) => read_all(&Source::open(path.as_ref()).expect("the named trace opens"), &inline()),
+    None => BUSY.repeat(10),
 });
 
-/// A trace that deflates less well, as most do: at most 4 MiB.
+/// Threads of a real trace, 4 MiB.
 static BUSY: LazyLock<Vec<u8>> = LazyLock::new(|| {
-    let sample = "../../../shared/samples/drmemtrace/upstream/drmemtrace.threadsig.x64.tracedir/drmemtrace.threadsig.872884.3060.trace.zip";
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(sample);
-    let bytes = if path.exists() {
-        read_all(&Source::open(&path).expect("it exists"), &inline())
-    } else {
-        made_up(330_000)
-    };
-    bytes[..bytes.len().min(4 << 20)].to_vec()
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/drmemtrace/threadsig.x64");
+    let files = std::fs::read_dir(folder).expect("the fixture is there");
+    let mut paths: Vec<_> = files.map(|file| file.expect("it can be listed").path()).collect();
+    paths.retain(|path| path.to_string_lossy().ends_with(".trace.zip"));
+    paths.sort();
+    let mut bytes = Vec::new();
+    for path in paths {
+        bytes.extend(read_all(&Source::open(&path).expect("it exists"), &inline()));
+    }
+    bytes.truncate(4 << 20);
+    bytes
 });
-
-fn made_up(n_records: u64) -> Vec<u8> {
-    let mut state = 1_u64;
-    let record = |at: u64| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        let kind: u16 = [10, 10, 10, 0, 1, 48][(at % 6) as usize];
-        let addr = 0x7f00_0000_0000 + at % 5000 * 4 + (state >> 62) * 4096;
-        [&kind.to_le_bytes()[..], &[4, 0], &addr.to_le_bytes()].concat()
-    };
-    (0..n_records).flat_map(record).collect()
-}
 
 fn deflate(bytes: &[u8]) -> Vec<u8> {
     let mut out = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::new(6));
