@@ -5,8 +5,7 @@ use crate::listing::{self, Listing};
 use crate::print::MemrefPrinter;
 use crate::reader::EntryReader;
 use crate::record::{
-    ENTRY_BYTES, ENTRY_BYTES_32, Entry, FileType, Marker, NEWEST_VERSION, UNIX_EPOCH_MICROS,
-    VERSION_BRANCH_INFO,
+    ENTRY_BYTES, ENTRY_BYTES_32, Entry, FileType, Marker, UNIX_EPOCH_MICROS, VERSION_BRANCH_INFO,
 };
 use crate::table::{FAMILIES, TABLES};
 use crate::{INFO, funclist, schedule, widen};
