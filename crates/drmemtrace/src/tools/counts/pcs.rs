@@ -5,7 +5,8 @@
 
 use rustc_hash::FxHashMap;
 
-const PAGE_BITS: u32 = 12;
+/// PERF: small pages, so that addresses far apart, as damaged traces have them, take little memory.
+const PAGE_BITS: u32 = 9;
 const WORDS: usize = 1 << (PAGE_BITS - 6);
 /// Slots of the table in front; a power of two: 128 KiB stay in level-2 cache.
 const FRONT: usize = 1 << 14;
