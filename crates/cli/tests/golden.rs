@@ -111,6 +111,28 @@ fn opcode_mix_of_dependencies_has_no_operations() {
 }
 
 #[test]
+fn syscall_mix_with_failures_of_calls_that_the_trace_does_not_name() {
+    check("-indir threadsig.x64 -tool syscall_mix", "syscall_mix.threadsig.txt", exact);
+}
+
+#[test]
+fn syscall_mix_with_kernel_code() {
+    check("-indir thr.kernel_injected -tool syscall_mix", "syscall_mix.kernel_injected.txt", exact);
+}
+
+#[test]
+fn func_view_of_calls_within_calls() {
+    check("-indir tiny.func -tool func_view", "func_view.tiny.txt", exact);
+}
+
+#[test]
+fn func_view_can_leave_the_calls_out() {
+    let summary = golden("func_view.tiny.txt");
+    let summary = &summary[summary.find("Function view tool results:").unwrap()..];
+    assert_eq!(printed("-indir tiny.func -tool func_view -no_show_func_trace"), summary);
+}
+
+#[test]
 fn view_without_encodings() {
     check("-infile small/drmemtrace.small.x64.trace -tool view", "view.small.txt", exact);
 }

@@ -227,6 +227,10 @@ impl Filling<'_> {
             Marker::MAYBE_BLOCKING_SYSCALL => ThreadEvent::MayBlock,
             Marker::KERNEL_EVENT | Marker::HARDWARE_EVENT => ThreadEvent::Interrupt,
             Marker::KERNEL_XFER | Marker::HARDWARE_CONTEXT_RETURN => ThreadEvent::Resume,
+            Marker::SYSCALL_FAILED => ThreadEvent::Failed,
+            Marker::SYSCALL_TRACE_START => ThreadEvent::KernelEnter,
+            Marker::SYSCALL_TRACE_END => ThreadEvent::KernelLeave,
+            Marker::DIRECT_THREAD_SWITCH => ThreadEvent::SwitchTo,
             _ => return,
         };
         // On Linux the node stands above the processor's 12 bits.

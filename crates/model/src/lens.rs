@@ -263,6 +263,14 @@ named_u8! {
         Interrupt = 8 "interrupt",
         /// The thread returns from a signal or interrupt.
         Resume = 9 "resume",
+        /// The call before failed; the value is the error's number.
+        Failed = 10 "failed",
+        /// Kernel code of the call whose number is the value begins.
+        KernelEnter = 11 "kernel-enter",
+        /// That kernel code ends.
+        KernelLeave = 12 "kernel-leave",
+        /// The thread asks that the thread in the value run in its place.
+        SwitchTo = 13 "switch-to",
     }
 }
 

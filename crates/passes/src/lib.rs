@@ -26,6 +26,7 @@ pub mod hot;
 pub mod mix;
 pub mod opcodes;
 pub mod schedule;
+pub mod syscalls;
 pub mod working_set;
 
 #[cfg(test)]
@@ -43,6 +44,7 @@ pub const TOOLS: &[&dyn Tool] = &[
     &working_set::WorkingSet,
     &hot::Hot,
     &functions::Functions,
+    &syscalls::Syscalls,
     &opcodes::Opcodes,
     &categories::CategoryMix,
     &histogram::Histogram,

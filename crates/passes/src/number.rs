@@ -43,6 +43,19 @@ pub(crate) fn hex<S: Serializer>(addr: &u64, serializer: S) -> Result<S::Ok, S::
     serializer.collect_str(&format_args!("{addr:#x}"))
 }
 
+/// A value that may be absent, as [`hex`].
+pub(crate) fn hex_or_null<S: Serializer>(value: &Option<u64>, serializer: S) -> Result<S::Ok, S::Error> {
+    match value {
+        Some(value) => hex(value, serializer),
+        None => serializer.serialize_none(),
+    }
+}
+
+/// Values in a list, as [`hex`].
+pub(crate) fn hex_list<S: Serializer>(values: &[u64], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(values.iter().map(|value| format!("{value:#x}")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -136,6 +136,18 @@ pub(crate) fn assert_division_of_does_not_show(tool: &dyn Tool, options: &str, t
     }
 }
 
+/// Asserts that neither batches nor threads show in the answer of a tool that reads each shard as a whole.
+pub(crate) fn assert_batches_do_not_show(tool: &dyn Tool, options: &str, trace: &MemoryTrace) {
+    let expected = report_of(tool, options, &Divided::new(trace, u32::MAX, false));
+    for batch_records in [1024, 64, 7, 1] {
+        let found = report_of(tool, options, &Divided::new(trace, batch_records, false));
+        assert_eq!(found.json(), expected.json(), "batches of {batch_records}");
+        for detail in [Detail::Brief, Detail::Full] {
+            assert_eq!(found.document(detail), expected.document(detail), "batches of {batch_records}");
+        }
+    }
+}
+
 /// Reads each piece into a pass of its own and merges the last two, then these with the one before, and so on.
 fn merged_backwards(tool: &dyn Tool, options: &str, trace: &dyn Trace) -> Box<dyn Report> {
     let planned = plan(tool, &args(options), trace).expect("the tool fits the trace");

@@ -165,7 +165,7 @@ fn function_counts_are_those_of_the_original_func_view() {
         .functions
         .iter()
         .filter(|function| function.kind == functions::CalleeKind::Function)
-        .map(|function| (function.id, function.label(), function.calls, function.returns))
+        .map(|function| (function.id, function.label.clone(), function.calls, function.returns))
         .collect();
     // The end of the original's output, `func_view.tiny.txt`.
     assert_eq!(functions, [(0, "tiny!fib".to_owned(), 109, 109), (1, "tiny!leaf_add".to_owned(), 100, 100)]);

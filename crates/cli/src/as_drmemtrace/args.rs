@@ -33,6 +33,17 @@ pub(super) struct Request {
     pub(super) line_size: u64,
     pub(super) report_top: u64,
     pub(super) syntax: Option<Syntax>,
+    /// Whether `func_view` prints each call.
+    pub(super) show_calls: bool,
+    /// Whether results are asked for by core.
+    pub(super) by_core: bool,
+    /// The recorded schedule to arrange threads on cores by.
+    pub(super) cpu_schedule: Option<PathBuf>,
+    /// How many cores were asked for.
+    pub(super) cores: Option<u64>,
+    /// Instructions, idle or wait records that one letter of a schedule stands for.
+    pub(super) print_every: u64,
+    pub(super) verbose: u64,
 }
 
 /// How the value of an option is written, and where it goes.
@@ -43,6 +54,8 @@ enum Setter {
     Number(fn(&mut Draft, u64)),
     /// A number that may end in `K`, `M` or `G`, for powers of two.
     Size(fn(&mut Draft, u64)),
+    /// A switch, on by its name and off by its name behind `no_` or `no`.
+    Flag(fn(&mut Draft, bool)),
     /// A switch that may only be off, because what it switches on is not available.
     Off,
 }
@@ -70,15 +83,17 @@ const OPTIONS: &[(&[&str], Setter)] = &[
     (&["line_size"], Setter::Number(|draft, bytes| draft.request.line_size = bytes)),
     (&["report_top"], Setter::Number(|draft, n| draft.request.report_top = n)),
     (&["view_syntax"], Setter::Text(|draft, value| draft.set_syntax(value))),
+    (&["cores"], Setter::Number(|draft, n| draft.request.cores = Some(n))),
+    (&["verbose"], Setter::Number(|draft, n| draft.request.verbose = n)),
+    (&["show_func_trace"], Setter::Flag(|draft, is_on| draft.request.show_calls = is_on)),
+    (&["core_sharded", "core_serial"], Setter::Flag(|draft, is_on| draft.request.by_core = is_on)),
+    (&["cpu_schedule_file"], Setter::Text(|draft, value| draft.set_cpu_schedule(value))),
+    (&["schedule_stats_print_every"], Setter::Size(|draft, n| draft.request.print_every = n)),
     // What these say has no influence on the results of our tools.
-    (&["cores"], Setter::Number(|_, _| ())),
-    (&["verbose"], Setter::Number(|_, _| ())),
     (&["module_file"], Setter::Text(|_, _| Ok(()))),
     (&["alt_module_dir"], Setter::Text(|_, _| Ok(()))),
     (&["funclist_file"], Setter::Text(|_, _| Ok(()))),
     // Off is how we are.
-    (&["core_sharded"], Setter::Off),
-    (&["core_serial"], Setter::Off),
     (&["test_mode"], Setter::Off),
 ];
 
@@ -99,7 +114,7 @@ impl Request {
                 arg.strip_prefix("--").or_else(|| arg.strip_prefix('-')).filter(|name| !name.is_empty());
             let name =
                 name.ok_or_else(|| Error::usage(format!("expected an option of drmemtrace, found `{arg}`")))?;
-            let setter = find(name).ok_or_else(|| unknown_option(arg))?;
+            let (setter, is_on) = find(name).ok_or_else(|| unknown_option(arg))?;
             let mut value = || {
                 rest.next().ok_or_else(|| Error::usage(format!("option `{arg}` of drmemtrace wants a value")))
             };
@@ -107,6 +122,7 @@ impl Request {
                 Setter::Text(set) => set(&mut draft, value()?).map_err(|error| in_option(arg, &error))?,
                 Setter::Number(set) => set(&mut draft, number(arg, value()?)?),
                 Setter::Size(set) => set(&mut draft, size(arg, value()?)?),
+                Setter::Flag(set) => set(&mut draft, is_on),
                 Setter::Off => {}
             }
         }
@@ -128,6 +144,12 @@ impl Request {
             line_size: 64,
             report_top: 10,
             syntax: None,
+            show_calls: true,
+            by_core: false,
+            cpu_schedule: None,
+            cores: None,
+            print_every: 500_000,
+            verbose: 0,
         }
     }
 
@@ -152,6 +174,11 @@ impl Draft {
     fn set_path(&mut self, value: &str) -> Result<()> {
         self.n_paths += 1;
         self.request.path = PathBuf::from(value);
+        Ok(())
+    }
+
+    fn set_cpu_schedule(&mut self, value: &str) -> Result<()> {
+        self.request.cpu_schedule = Some(PathBuf::from(value));
         Ok(())
     }
 
@@ -217,15 +244,17 @@ impl Draft {
     }
 }
 
-fn find(name: &str) -> Option<Setter> {
+/// The option of this name, and whether the name switches it on.
+fn find(name: &str) -> Option<(Setter, bool)> {
     let has = |name: &str| OPTIONS.iter().find(|(names, _)| names.contains(&name)).map(|(_, setter)| *setter);
     match has(name) {
         // On is not available.
         Some(Setter::Off) => None,
-        Some(setter) => Some(setter),
+        Some(setter) => Some((setter, true)),
         None => {
             let off = name.strip_prefix("no_").or_else(|| name.strip_prefix("no"))?;
-            has(off).filter(|setter| matches!(setter, Setter::Off))
+            let setter = has(off).filter(|setter| matches!(setter, Setter::Off | Setter::Flag(_)))?;
+            Some((setter, false))
         }
     }
 }
@@ -313,13 +342,21 @@ mod tests {
     fn options_have_one_dash_or_two_and_values_of_their_own() {
         check("-indir d -tool view", viewing("d"));
         check("--indir d --tool view -no_core_sharded --nocore_serial", viewing("d"));
-        check("-simulator_type view -infile f -verbose 2 -cores 8", viewing("f"));
+        let request = Request { verbose: 2, cores: Some(8), ..viewing("f") };
+        check("-simulator_type view -infile f -verbose 2 -cores 8", request);
     }
 
     #[test]
     fn tools_are_joined_by_colons() {
         let request = Request { tools: vec![Tool::OpcodeMix, Tool::Histogram], ..viewing("d") };
         check("-indir d -tool opcode_mix:histogram", request);
+    }
+
+    #[test]
+    fn switches_are_on_by_their_name_and_off_behind_no() {
+        check("-indir d -tool view -core_sharded", Request { by_core: true, ..viewing("d") });
+        check("-indir d -tool view -core_serial -no_core_serial", viewing("d"));
+        check("-indir d -tool view -no_show_func_trace", Request { show_calls: false, ..viewing("d") });
     }
 
     #[test]
@@ -349,7 +386,7 @@ mod tests {
 
     #[test]
     fn what_is_not_available_is_named() {
-        refused("-indir d -tool view -core_sharded", "option `-core_sharded` of drmemtrace is not available");
+        refused("-indir d -tool view -test_mode", "option `-test_mode` of drmemtrace is not available");
         refused("-indir d -tool view -indir=d", "option `-indir=d` of drmemtrace is not available");
         refused("-indir d -tool view:TLB", "option `-tool`: tool `TLB` of drmemtrace is not available");
         refused("-indir d", "tool `cache_simulator` of drmemtrace is not available");

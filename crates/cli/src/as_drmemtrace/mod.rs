@@ -6,8 +6,10 @@
 
 mod args;
 mod counts;
+mod functions;
 mod histogram;
 mod mix;
+mod syscalls;
 
 use crate::Common;
 use crate::input;
@@ -16,18 +18,25 @@ use crate::session::{self, Verdict};
 use crate::stream::{self, Style};
 use crate::verbs::view;
 use args::Request;
+use functions::CallLines;
 use quipu::engine::{self, Merge, MergeOrder, plan};
 use quipu::model::trace::PrintOptions;
-use quipu::model::{Args, Error, ErrorKind, OpenOptions, Paint, Report, Scan, ShardId, Trace, Window};
+use quipu::model::{
+    Args, Columns, Error, ErrorKind, OpenOptions, Paint, Report, Scan, ShardId, ShardKind, Trace, Window,
+};
 use quipu::passes::PerThread;
 use quipu::passes::categories::CategorySets;
 use quipu::passes::histogram::LineHistogram;
 use quipu::passes::opcodes::OpcodeMix;
+use quipu::passes::syscalls::SyscallCounts;
 use quipu_view::{Chosen, RowFilter};
 use std::io::Write;
 
 /// What stands between the results of two tools.
 const SEPARATOR: &str = "\n===========================================================================\n";
+
+/// Lines of calls are written when there are so many bytes of them.
+const CALLS_BYTES: usize = 64 << 10;
 
 /// A tool of the launcher that we can play.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,15 +45,19 @@ enum Tool {
     BasicCounts,
     OpcodeMix,
     Histogram,
+    SyscallMix,
+    FuncView,
 }
 
 impl Tool {
     /// Every tool with its name.
-    const ALL: [(Tool, &'static str); 4] = [
+    const ALL: &'static [(Tool, &'static str)] = &[
         (Tool::View, "view"),
         (Tool::BasicCounts, "basic_counts"),
         (Tool::OpcodeMix, "opcode_mix"),
         (Tool::Histogram, "histogram"),
+        (Tool::SyscallMix, "syscall_mix"),
+        (Tool::FuncView, "func_view"),
     ];
 
     /// Our own tools whose results it prints.
@@ -54,6 +67,8 @@ impl Tool {
             Tool::BasicCounts => &["counts"],
             Tool::OpcodeMix => &["opcodes", "categories"],
             Tool::Histogram => &["histogram"],
+            Tool::SyscallMix => &["syscalls"],
+            Tool::FuncView => &["functions"],
         }
     }
 }
@@ -68,6 +83,9 @@ pub(crate) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<O
     };
     let trace = quipu::open_path(&request.path, &options)?;
     input::check_threads(&*trace, &request.threads)?;
+    if request.by_core && trace.shards().iter().any(|shard| shard.kind != ShardKind::Core) {
+        return Err(Error::unsupported("scheduling threads onto cores is not available").into());
+    }
     let extent = extent(&request, &*trace)?;
     let mut text = Vec::new();
     let mut verdict = Verdict::default();
@@ -75,7 +93,10 @@ pub(crate) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<O
     if request.tools.contains(&Tool::View) {
         verdict = view(&*trace, &extent, &request, screen, &mut view_end)?;
     }
-    // Tools that print at the end only share one read; records are printed before.
+    if request.tools.contains(&Tool::FuncView) && request.show_calls {
+        print_calls(&*trace, &extent, screen)?;
+    }
+    // Tools that print at the end only share one read; records and calls are printed before.
     let names: Vec<&'static str> = request.tools.iter().flat_map(|tool| tool.ours()).copied().collect();
     let mut results = Results::default();
     if !names.is_empty() {
@@ -100,6 +121,11 @@ pub(crate) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<O
                 let lines: &PerThread<LineHistogram> = results.get("histogram")?;
                 histogram::write(&lines.total, request.report_top, &mut text);
             }
+            Tool::SyscallMix => {
+                let calls: &PerThread<SyscallCounts> = results.get("syscalls")?;
+                syscalls::write(&calls.total, &mut text);
+            }
+            Tool::FuncView => functions::write(results.get("functions")?, &mut text),
         }
     }
     std::io::stderr().lock().write_all(&text)?;
@@ -168,6 +194,37 @@ fn view(
     })?;
     printer.end(end);
     Ok(Verdict::new(trace, shown.found, shown.error, shown.cancelled))
+}
+
+/// Prints each call on standard error, in the order of the clock. What is wrong with the trace is for the analysis
+/// behind it to say.
+fn print_calls(trace: &dyn Trace, extent: &Extent, screen: &Screen) -> Result<()> {
+    let scan = Scan {
+        columns: Columns::CALLS | Columns::THREADS,
+        window: extent.window.clone(),
+        ahead: true,
+        ..Scan::new(ShardId(0))
+    };
+    session::watched(screen, |watch| {
+        let mut merge = Merge::new(trace, &scan, MergeOrder::natural(trace), watch)?;
+        let mut lines = CallLines::new(trace.meta());
+        let (mut stderr, mut text) = (std::io::stderr().lock(), Vec::new());
+        while !watch.is_cancelled() {
+            match merge.read() {
+                Ok(Some(merged)) => lines.write(merged.batch, &mut text),
+                Ok(None) => break,
+                // It ends that thread only.
+                Err(_) => continue,
+            }
+            if text.len() >= CALLS_BYTES {
+                stderr.write_all(&text)?;
+                text.clear();
+            }
+        }
+        lines.end_line(&mut text);
+        stderr.write_all(&text)?;
+        Ok(())
+    })
 }
 
 /// Runs our tools with the launcher's options.

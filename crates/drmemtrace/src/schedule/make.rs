@@ -64,11 +64,10 @@ impl Recorder {
         match kind {
             Marker::RECORD_ORDINAL => self.repeated = true,
             Marker::TIMESTAMP if !self.repeated => self.timestamp = value,
+            Marker::CPU_ID if self.repeated => self.repeated = false,
             Marker::CPU_ID => {
-                if !std::mem::take(&mut self.repeated) {
-                    self.cpu = Some(value);
-                    self.point(value);
-                }
+                self.cpu = Some(value);
+                self.point(value);
             }
             _ => {}
         }

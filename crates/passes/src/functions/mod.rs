@@ -1,27 +1,39 @@
-//! `functions`: how often each traced function and system call is entered and left.
+//! `functions`: the traced functions and system calls: how often each is entered and left, and who calls whom with what.
 //!
-//! Counts the rows of the calls lens by the trace's id of the function: *calls* are entries, *returns* are leaves. Names
+//! *Counts*: counts the rows of the calls lens by the trace's id of the function: *calls* are entries, *returns* are leaves. Names
 //! come from the trace; functions that the trace names but never calls are listed with 0. A system call that is traced with
 //! its values has an id of its own, a base plus its number (base 0x1_0000_0000 where pointers have 8 bytes, else 0x1_0000);
 //! it is listed as a system call with that number. A function that does not return, and one that the trace ends in,
 //! has fewer returns than calls. (SPEC: docs/formats/drmemtrace.md, *Grammar of a file*.)
 //!
+//! *Tree*: the first calls of each thread of each shard, in order, with their depth below the functions that were entered
+//! and not left, their arguments and their result. A function that the trace says never to return adds no depth. A
+//! return belongs to the innermost open call of its function; calls within that one that have not returned never do. Among
+//! further calls, which are only counted, any return ends the innermost.
+//! `record` is where the call's values end, so `quipu view --skip` finds it.
+//!
+//! Memory grows with the number of distinct functions, and of threads times `tree`.
+//!
 //! * **Needs** `calls`.
-//! * **Options** none.
+//! * **Options** `tree` (calls listed of each thread, default 100; 0 for none).
 //! * **JSON** [`FunctionCounts`].
 
-use crate::split::to_json;
+mod show;
+mod tree;
+
+use crate::number::{hex, hex_list, hex_or_null};
+use crate::syscalls::syscall_name;
 use crate::tally::Map;
-use quipu_model::doc::{Block, Cell, Document, Grid};
+use quipu_isa::Arch;
 use quipu_model::lens::CallEdge;
-use quipu_model::pass::Detail;
+use quipu_model::trace::SettingInfo;
 use quipu_model::{
     Args, Batch, Columns, DynPass, Meta, Needs, Order, Pass, Report, Result, Shard, Tool, ToolInfo, Trace,
 };
 use serde::Serialize;
-use std::any::Any;
 use std::cmp::Reverse;
 use std::sync::Arc;
+use tree::Tree;
 
 #[cfg(test)]
 mod tests;
@@ -32,11 +44,19 @@ pub struct Functions;
 
 static INFO: ToolInfo = ToolInfo {
     name: "functions",
-    summary: "how often each traced function and system call is entered and left",
+    summary: "traced functions and system calls: counts, and who calls whom with what",
     needs: Needs { format: None, required: Columns::CALLS, optional: Columns::NONE },
     order: Order::Pieces,
-    options: &[],
+    options: &[TREE],
     in_report: true,
+};
+
+/// How many calls of each thread to list.
+const TREE: SettingInfo = SettingInfo {
+    name: "tree",
+    value: "N",
+    default: "100",
+    doc: "how many calls of each thread to list, as a tree",
 };
 
 impl Tool for Functions {
@@ -44,8 +64,10 @@ impl Tool for Functions {
         &INFO
     }
 
-    fn build(&self, _args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
-        Ok(Box::new(Edges { names: Arc::new(Names::new(trace.meta())), counts: Map::default() }))
+    fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+        let names = Arc::new(Names::new(trace.meta()));
+        let tree = Tree::new(Arc::clone(&names), args.number(TREE.name, 100)?);
+        Ok(Box::new(Edges { names, counts: Map::default(), tree }))
     }
 }
 
@@ -56,11 +78,52 @@ const SYSCALL_BASE_32: u64 = 0x1_0000;
 
 /// How often each function was entered and left.
 ///
-/// JSON: `functions` (list of [`FunctionCount`]).
+/// JSON: `functions` (list of [`FunctionCount`]), `tree` (list of [`ListedThread`]).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FunctionCounts {
     /// Each function, by calls, then returns (most first), then ascending id.
     pub functions: Vec<FunctionCount>,
+    /// The first calls of each thread that makes any, by shard.
+    pub tree: Vec<ListedThread>,
+}
+
+/// The first calls of one thread.
+///
+/// JSON: `shard`, `thread`, `calls` (list of [`Listed`]), `more`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ListedThread {
+    /// The shard that they stand in.
+    pub shard: u32,
+    /// The thread.
+    pub thread: u64,
+    /// Its calls, in order.
+    pub calls: Vec<Listed>,
+    /// How many further calls there are.
+    pub more: u64,
+}
+
+/// One call.
+///
+/// JSON: `function`, `name`, `depth`, `record`, `return_to` (hex), `args` (list of hex), `result` (hex or null).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Listed {
+    /// The trace's id of the function.
+    pub function: u64,
+    /// Its name, as `functions` has it.
+    pub name: String,
+    /// How many calls it is nested in.
+    pub depth: u64,
+    /// How many records of the shard stand before the end of its values.
+    pub record: u64,
+    /// Where it returns to; 0 if the trace does not say.
+    #[serde(serialize_with = "hex")]
+    pub return_to: u64,
+    /// Its arguments.
+    #[serde(serialize_with = "hex_list")]
+    pub args: Vec<u64>,
+    /// Its result; null if it does not return.
+    #[serde(serialize_with = "hex_or_null")]
+    pub result: Option<u64>,
 }
 
 /// One function or system call.
@@ -77,6 +140,9 @@ pub struct FunctionCount {
     pub number: Option<u64>,
     /// Its names.
     pub names: Vec<String>,
+    /// The name to show.
+    #[serde(skip)]
+    pub label: String,
     /// How often it was entered.
     pub calls: u64,
     /// How often it was left.
@@ -95,16 +161,46 @@ pub enum CalleeKind {
 
 /// What the trace says of its functions.
 struct Names {
+    arch: Option<Arch>,
     syscall_base: u64,
     names: Map<u64, Vec<String>>,
+    noret: Vec<u64>,
 }
 
 impl Names {
     fn new(meta: &Meta) -> Names {
         let pointer_bytes = meta.arch.and_then(|arch| arch.pointer_bytes());
         Names {
+            arch: meta.arch,
+            noret: meta.functions.iter().filter(|function| function.noret).map(|f| f.id).collect(),
             syscall_base: if pointer_bytes == Some(4) { SYSCALL_BASE_32 } else { SYSCALL_BASE_64 },
             names: meta.functions.iter().map(|function| (function.id, function.names.clone())).collect(),
+        }
+    }
+}
+
+impl Names {
+    /// True if the function never returns.
+    fn is_noret(&self, id: u64) -> bool {
+        self.noret.contains(&id)
+    }
+
+    /// The number, if this is a system call.
+    fn syscall(&self, id: u64) -> Option<u64> {
+        id.checked_sub(self.syscall_base)
+    }
+
+    /// The name to show: the first of the aliases, or what is known of it.
+    fn label(&self, id: u64) -> String {
+        if let Some(name) = self.names.get(&id).and_then(|names| names.first()) {
+            return name.clone();
+        }
+        match self.syscall(id) {
+            Some(number) => match syscall_name(self.arch, number) {
+                Some(name) => format!("system call {number} ({name})"),
+                None => format!("system call {number}"),
+            },
+            None => format!("function {id}"),
         }
     }
 }
@@ -114,11 +210,12 @@ struct Edges {
     names: Arc<Names>,
     /// Calls and returns by id.
     counts: Map<u64, (u64, u64)>,
+    tree: Tree,
 }
 
 impl Pass for Edges {
     fn fork(&self, _shard: &Shard) -> Edges {
-        Edges { names: Arc::clone(&self.names), counts: Map::default() }
+        Edges { names: Arc::clone(&self.names), counts: Map::default(), tree: self.tree.fork() }
     }
 
     fn consume(&mut self, batch: &Batch) -> Result<()> {
@@ -129,6 +226,8 @@ impl Pass for Edges {
                 CallEdge::Leave => *returns += 1,
             }
         }
+        let span = &batch.span;
+        self.tree.consume(&batch.calls, span.shard, span.thread, span.first_record);
         Ok(())
     }
 
@@ -138,6 +237,7 @@ impl Pass for Edges {
             *calls += later.0;
             *returns += later.1;
         }
+        self.tree.merge(later.tree);
         Ok(())
     }
 
@@ -149,9 +249,10 @@ impl Pass for Edges {
         let mut functions: Vec<FunctionCount> = counts
             .into_iter()
             .map(|(id, (calls, returns))| {
-                let number = id.checked_sub(self.names.syscall_base);
+                let number = self.names.syscall(id);
                 FunctionCount {
                     id,
+                    label: self.names.label(id),
                     kind: if number.is_some() { CalleeKind::Syscall } else { CalleeKind::Function },
                     number,
                     names: self.names.names.get(&id).cloned().unwrap_or_default(),
@@ -163,54 +264,6 @@ impl Pass for Edges {
         functions.sort_unstable_by_key(|function| {
             (Reverse(function.calls), Reverse(function.returns), function.id)
         });
-        Ok(Box::new(FunctionCounts { functions }))
-    }
-}
-
-impl FunctionCount {
-    /// The name to show: the first of the aliases, or what is known of it.
-    pub fn label(&self) -> String {
-        match (self.names.first(), self.number) {
-            (Some(name), _) => name.clone(),
-            (None, Some(number)) => format!("system call {number}"),
-            (None, None) => format!("function {}", self.id),
-        }
-    }
-}
-
-/// How many rows a brief document shows.
-const BRIEF_ROWS: usize = 6;
-
-impl Report for FunctionCounts {
-    fn json(&self) -> serde_json::Value {
-        to_json(self)
-    }
-
-    fn document(&self, detail: Detail) -> Document {
-        let is_shown =
-            |function: &&FunctionCount| detail == Detail::Full || function.calls + function.returns > 0;
-        let shown = if detail == Detail::Brief { BRIEF_ROWS } else { usize::MAX };
-        let row = |function: &FunctionCount| {
-            vec![function.label().into(), Cell::Count(function.calls), Cell::Count(function.returns)]
-        };
-        let rows: Vec<_> = self.functions.iter().filter(is_shown).take(shown).map(row).collect();
-        if rows.is_empty() && detail == Detail::Brief {
-            return Document::new("Functions");
-        }
-        if rows.is_empty() {
-            return Document::new("Functions")
-                .with(Block::Note("No traced function or system call occurs.".into()));
-        }
-        let more = self.functions.iter().filter(is_shown).count() - rows.len();
-        Document::new("Functions").with(Block::Grid(Grid {
-            title: String::new(),
-            head: ["function", "calls", "returns"].map(str::to_owned).into(),
-            rows,
-            more: more as u64,
-        }))
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
+        Ok(Box::new(FunctionCounts { functions, tree: self.tree.finish() }))
     }
 }

@@ -1,8 +1,10 @@
 //! What `functions` promises, on traces of a few rows.
 
 use super::*;
-use crate::sample::{assert_division_does_not_show, report_of, trace};
+use crate::sample::{assert_division_does_not_show, assert_division_of_does_not_show, report_of, trace};
 use quipu_isa::Arch;
+use quipu_model::doc::Block;
+use quipu_model::pass::Detail;
 use quipu_model::trace::Function;
 use serde_json::json;
 
@@ -24,8 +26,8 @@ fn calls_and_returns_count_by_function_and_system_call() {
     let trace = trace(TEXT)
         .with_meta(|meta| meta.functions = vec![named(1, &["fib", "fib_alias"]), named(2, &["idle"])]);
     assert_eq!(
-        report_of(&Functions, "", &trace).json(),
-        json!({ "functions": [
+        report_of(&Functions, "tree=0", &trace).json(),
+        json!({ "tree": [], "functions": [
             { "id": 1, "kind": "function", "number": null, "names": ["fib", "fib_alias"], "calls": 2, "returns": 2 },
             { "id": 4294967297u64, "kind": "syscall", "number": 1, "names": [], "calls": 1, "returns": 1 },
             { "id": 9, "kind": "function", "number": null, "names": [], "calls": 1, "returns": 0 },
@@ -39,7 +41,7 @@ fn system_calls_of_32_bit_programs_have_smaller_ids() {
     let report = report_of(&Functions, "", &trace);
     let counts = report.as_any().downcast_ref::<FunctionCounts>().unwrap();
     assert_eq!((counts.functions[0].kind, counts.functions[0].number), (CalleeKind::Syscall, Some(3)));
-    assert_eq!(counts.functions[0].label(), "system call 3");
+    assert_eq!(counts.functions[0].label, "system call 3 (read)");
 }
 
 #[test]
@@ -48,14 +50,73 @@ fn people_see_only_what_occurs_unless_they_ask_for_all() {
         trace("enter 1").with_meta(|meta| meta.functions = vec![named(1, &["fib"]), named(2, &["idle"])]);
     let report = report_of(&Functions, "", &trace);
     let rows = |detail| match &report.document(detail).blocks[..] {
-        [Block::Grid(grid)] => (grid.rows.len(), grid.more),
+        [Block::Grid(grid), ..] => (grid.rows.len(), grid.more),
         other => panic!("{other:?}"),
     };
     assert_eq!(rows(Detail::Brief), (1, 0));
     assert_eq!(rows(Detail::Full), (2, 0));
 }
 
+/// Depth, function, result of each listed call.
+fn tree(options: &str, trace: &quipu_testkit::MemoryTrace) -> (Vec<(u64, u64, Option<u64>)>, u64) {
+    let report = report_of(&Functions, options, trace);
+    let counts = report.as_any().downcast_ref::<FunctionCounts>().unwrap();
+    let thread = &counts.tree[0];
+    (thread.calls.iter().map(|call| (call.depth, call.function, call.result)).collect(), thread.more)
+}
+
+#[test]
+fn calls_are_nested_in_those_that_have_not_returned() {
+    let (calls, more) = tree("", &trace(TEXT));
+    assert_eq!(more, 0);
+    assert_eq!(calls, [(0, 1, Some(0)), (1, 1, Some(0)), (1, 4294967297, Some(3)), (1, 9, None)]);
+}
+
+#[test]
+fn a_listed_call_has_its_result_even_if_others_inside_it_are_not_listed() {
+    let text =
+        "enter 1\nenter 2\nenter 3\nenter 2\nleave 2 7\nleave 3 8\nleave 2 9\nenter 4\nleave 4 1\nleave 1 5";
+    assert_eq!(tree("tree=2", &trace(text)), (vec![(0, 1, Some(5)), (1, 2, Some(9))], 3));
+}
+
+#[test]
+fn functions_that_never_return_add_no_depth() {
+    let exit = Function { noret: true, ..named(5, &["exit"]) };
+    let trace = trace("enter 5\nenter 1\nleave 1 3").with_meta(|meta| meta.functions = vec![exit]);
+    assert_eq!(tree("", &trace).0, [(0, 5, None), (0, 1, Some(3))]);
+}
+
+#[test]
+fn arguments_and_results_are_written_in_hex_with_the_place_of_the_call() {
+    let report = report_of(&Functions, "", &trace("instr 0 4\nenter 1 7 255\nleave 1 16"));
+    assert_eq!(
+        report.json()["tree"][0]["calls"][0],
+        json!({ "function": 1, "name": "function 1", "depth": 0, "record": 2, "return_to": "0x0",
+                "args": ["0x7", "0xff"], "result": "0x10" })
+    );
+}
+
 #[test]
 fn the_division_of_the_work_does_not_show() {
     assert_division_does_not_show(&Functions, "");
+    assert_division_does_not_show(&Functions, "tree=3");
+    let mut rng = quipu_testkit::Rng::new(5);
+    for _ in 0..10 {
+        let mut text = String::new();
+        let mut depth = 0;
+        for _ in 0..200 {
+            match rng.below(5) {
+                0 => text.push_str("piece\n"),
+                1 | 2 if depth > 0 => {
+                    depth -= 1;
+                    text.push_str("leave 1 5\n");
+                }
+                _ => {
+                    depth += 1;
+                    text.push_str("enter 1 5\n");
+                }
+            }
+        }
+        assert_division_of_does_not_show(&Functions, "tree=20", &trace(&text));
+    }
 }

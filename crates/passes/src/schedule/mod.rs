@@ -328,6 +328,10 @@ impl Pass for Watch {
                 }
                 ThreadEvent::Interrupt => doings.interrupts += 1,
                 ThreadEvent::Start | ThreadEvent::Stop | ThreadEvent::Resume => {}
+                ThreadEvent::Failed
+                | ThreadEvent::KernelEnter
+                | ThreadEvent::KernelLeave
+                | ThreadEvent::SwitchTo => {}
                 ThreadEvent::Clock | ThreadEvent::Cpu => {} // Not known.
             }
         }

@@ -1,0 +1,136 @@
+//! The text of `func_view`: a line for each call while reading, and a summary.
+//!
+//! Unlike the launcher's, a line that another thread's call interrupts is ended first, and a function that its thread
+//! ends in is said not to return once, without a bracket of its own.
+
+use super::counts::line;
+use quipu::model::lens::{CallEdge, ThreadEvent};
+use quipu::model::{Batch, Meta};
+use quipu::passes::functions::{CalleeKind, FunctionCounts};
+use std::collections::HashMap;
+use std::io::Write as _;
+
+/// Ids from here on are system calls, which the launcher leaves out, whatever the size of pointers.
+const SYSCALL_BASE: u64 = 0x1_0000_0000;
+
+/// Writes the lines of calls, from batches in the order of the clock.
+pub(super) struct CallLines {
+    /// Name, and whether it never returns, by id.
+    functions: HashMap<u64, (String, bool)>,
+    threads: HashMap<u64, Nesting>,
+    /// The thread whose line is not ended yet.
+    open: Option<u64>,
+}
+
+/// Where a thread is.
+#[derive(Default)]
+struct Nesting {
+    depth: usize,
+    /// The function entered last never returns.
+    after_noret: bool,
+}
+
+/// Deeper calls are not indented any further.
+const MAX_DEPTH: usize = 1000;
+
+impl CallLines {
+    pub(super) fn new(meta: &Meta) -> CallLines {
+        let functions = meta
+            .functions
+            .iter()
+            .filter_map(|function| Some((function.id, (function.names.first()?.clone(), function.noret))));
+        CallLines { functions: functions.collect(), threads: HashMap::new(), open: None }
+    }
+
+    pub(super) fn write(&mut self, batch: &Batch, out: &mut Vec<u8>) {
+        let (tid, calls) = (batch.span.thread, &batch.calls);
+        for row in 0..calls.len() {
+            if calls.function[row] < SYSCALL_BASE {
+                match calls.edge[row] {
+                    CallEdge::Enter => {
+                        let (function, from) = (calls.function[row], calls.return_to[row]);
+                        self.enter(tid, function, from, calls.args_of(row), out);
+                    }
+                    CallEdge::Leave => self.leave(tid, calls.result[row], out),
+                }
+            }
+        }
+        if self.open == Some(tid) && batch.threads.what.contains(&ThreadEvent::Stop) {
+            line(out, format_args!(" <no return>"));
+            self.open = None;
+        }
+    }
+
+    fn enter(&mut self, tid: u64, function: u64, from: u64, args: &[u64], out: &mut Vec<u8>) {
+        let nesting = self.threads.entry(tid).or_default();
+        if std::mem::take(&mut nesting.after_noret) {
+            nesting.depth = nesting.depth.saturating_sub(1);
+        }
+        let depth = nesting.depth;
+        nesting.depth += 1;
+        let (name, noret) = match self.functions.get(&function) {
+            Some((name, noret)) => (name.clone(), *noret),
+            None => (format!("function {function}"), false),
+        };
+        nesting.after_noret = noret;
+        self.end_line(out);
+        let args: Vec<String> = args.iter().map(|arg| format!("{arg:#x}")).collect();
+        begin(tid, depth, out);
+        // Writing to memory cannot fail.
+        let _ = write!(out, "{from:#x} => {name}({})", args.join(", "));
+        self.open = Some(tid);
+        if noret {
+            self.end_line(out);
+        }
+    }
+
+    fn leave(&mut self, tid: u64, result: u64, out: &mut Vec<u8>) {
+        let nesting = self.threads.entry(tid).or_default();
+        nesting.after_noret = false;
+        if nesting.depth == 0 {
+            self.end_line(out);
+            line(out, format_args!("WARNING: RETVAL found without prior RETADDR."));
+        } else {
+            nesting.depth -= 1;
+        }
+        let depth = nesting_depth(&self.threads, tid);
+        if self.open == Some(tid) {
+            line(out, format_args!(" => {result:#x}"));
+        } else {
+            self.end_line(out);
+            begin(tid, depth, out);
+            line(out, format_args!("=> {result:#x}"));
+        }
+        self.open = None;
+    }
+
+    /// Ends the line of a call that something intervened in.
+    pub(super) fn end_line(&mut self, out: &mut Vec<u8>) {
+        if self.open.take().is_some() {
+            line(out, format_args!(""));
+        }
+    }
+}
+
+fn nesting_depth(threads: &HashMap<u64, Nesting>, tid: u64) -> usize {
+    threads.get(&tid).map_or(0, |nesting| nesting.depth)
+}
+
+/// The thread, and blanks for the depth.
+fn begin(tid: u64, depth: usize, out: &mut Vec<u8>) {
+    let _ = write!(out, "T{tid:<8}{:1$}", "", 4 * depth.min(MAX_DEPTH));
+}
+
+/// The summary.
+pub(super) fn write(found: &FunctionCounts, out: &mut Vec<u8>) {
+    line(out, format_args!("Function view tool results:"));
+    let functions = || found.functions.iter().filter(|function| function.kind == CalleeKind::Function);
+    if functions().next().is_none() {
+        line(out, format_args!("No functions founds.  Did you enable function tracing?:"));
+    }
+    for function in functions() {
+        line(out, format_args!("Function id={}: {}", function.id, function.names.join(", ")));
+        line(out, format_args!("{:9} calls", function.calls));
+        line(out, format_args!("{:9} returns", function.returns));
+    }
+}

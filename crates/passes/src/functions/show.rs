@@ -1,0 +1,75 @@
+//! Functions as people see them.
+
+use super::{FunctionCount, FunctionCounts, ListedThread};
+use crate::split::to_json;
+use quipu_model::Report;
+use quipu_model::doc::{Block, Cell, Document, Grid};
+use quipu_model::pass::Detail;
+use std::any::Any;
+
+/// How many rows a brief document shows.
+const BRIEF_ROWS: usize = 6;
+
+/// Deeper calls are not indented any further.
+const MAX_INDENT: u64 = 24;
+
+impl Report for FunctionCounts {
+    fn json(&self) -> serde_json::Value {
+        to_json(self)
+    }
+
+    fn document(&self, detail: Detail) -> Document {
+        let is_shown =
+            |function: &&FunctionCount| detail == Detail::Full || function.calls + function.returns > 0;
+        let shown = if detail == Detail::Brief { BRIEF_ROWS } else { usize::MAX };
+        let row = |function: &FunctionCount| {
+            vec![
+                Cell::Text(function.label.clone()),
+                Cell::Count(function.calls),
+                Cell::Count(function.returns),
+            ]
+        };
+        let rows: Vec<_> = self.functions.iter().filter(is_shown).take(shown).map(row).collect();
+        if rows.is_empty() && detail == Detail::Brief {
+            return Document::new("Functions");
+        }
+        if rows.is_empty() {
+            return Document::new("Functions")
+                .with(Block::Note("No traced function or system call occurs.".into()));
+        }
+        let more = self.functions.iter().filter(is_shown).count() - rows.len();
+        let mut document = Document::new("Functions").with(Block::Grid(Grid {
+            title: String::new(),
+            head: ["function", "calls", "returns"].map(str::to_owned).into(),
+            rows,
+            more: more as u64,
+        }));
+        if detail == Detail::Full {
+            document.blocks.extend(self.tree.iter().map(|thread| Block::Grid(grid(thread))));
+        }
+        document
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// The calls of a thread, indented by their depth.
+fn grid(thread: &ListedThread) -> Grid {
+    let rows = thread.calls.iter().map(|call| {
+        let indent = "  ".repeat(call.depth.min(MAX_INDENT) as usize); // At most `MAX_INDENT`.
+        let args: Vec<String> = call.args.iter().map(|arg| format!("{arg:#x}")).collect();
+        vec![
+            Cell::Text(call.record.to_string()),
+            Cell::Code(format!("{indent}{}({})", call.name, args.join(", "))),
+            call.result.map_or(Cell::Empty, |result| Cell::Code(format!("{result:#x}"))),
+        ]
+    });
+    Grid {
+        title: format!("calls of thread {}", thread.thread),
+        head: ["record", "call", "result"].map(str::to_owned).into(),
+        rows: rows.collect(),
+        more: thread.more,
+    }
+}

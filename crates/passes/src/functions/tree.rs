@@ -1,0 +1,165 @@
+//! The first calls of each thread, in order, with their depth: a call tree as a list.
+//!
+//! Parts of a trace are read apart and joined later, so a part keeps its first edges as they are, and depths are known at
+//! the end only. Once enough calls are listed, further ones are only counted; what still matters of them is how deep
+//! they are, so that the returns of listed calls are recognised.
+
+use super::{Listed, ListedThread, Names};
+use crate::keyed::Keyed;
+use quipu_model::lens::CallEdge;
+use quipu_model::lens::Calls;
+use std::sync::Arc;
+
+/// An entry into a function, or the leaving of it.
+#[derive(Clone, Debug)]
+struct Edge {
+    function: u64,
+    edge: CallEdge,
+    /// Record ordinal in the shard.
+    record: u64,
+    return_to: u64,
+    result: u64,
+    args: Box<[u64]>,
+}
+
+/// The edges of one thread in one shard.
+#[derive(Clone, Debug, Default)]
+struct Thread {
+    edges: Vec<Edge>,
+    /// How many of them are entries.
+    listed: u64,
+    /// Entries that are not listed.
+    more: u64,
+    /// How many of these have not returned.
+    depth: u64,
+}
+
+/// The call tree of a trace in the making.
+#[derive(Clone)]
+pub(super) struct Tree {
+    names: Arc<Names>,
+    /// How many calls of each thread to list.
+    most: u64,
+    /// By shard and thread.
+    threads: Keyed<(u32, u64), Thread>,
+}
+
+impl Tree {
+    pub(super) fn new(names: Arc<Names>, most: u64) -> Tree {
+        Tree { names, most, threads: Keyed::default() }
+    }
+
+    /// An empty one with the same options.
+    pub(super) fn fork(&self) -> Tree {
+        Tree::new(Arc::clone(&self.names), self.most)
+    }
+
+    /// Takes in the calls of a batch that begins behind record `first_record` of a shard.
+    pub(super) fn consume(&mut self, calls: &Calls, shard: u32, thread: u64, first_record: u64) {
+        if self.most == 0 || calls.is_empty() {
+            return;
+        }
+        let part = self.threads.entry((shard, thread), Thread::default);
+        for row in 0..calls.len() {
+            let (function, edge) = (calls.function[row], calls.edge[row]);
+            if !part.wants(edge, self.most, self.names.is_noret(function)) {
+                continue;
+            }
+            part.edges.push(Edge {
+                function,
+                edge,
+                // The row stands at the record behind the call's values.
+                record: first_record + u64::from(calls.at[row]),
+                return_to: calls.return_to[row],
+                result: calls.result[row],
+                args: calls.args_of(row).into(),
+            });
+        }
+    }
+
+    /// Appends what was read right behind.
+    pub(super) fn merge(&mut self, later: Tree) {
+        let (most, names) = (self.most, Arc::clone(&self.names));
+        self.threads.merge(later.threads, |thread, later| {
+            for edge in later.edges {
+                if thread.wants(edge.edge, most, names.is_noret(edge.function)) {
+                    thread.edges.push(edge);
+                }
+            }
+            thread.more += later.more;
+            thread.depth += later.depth;
+        });
+    }
+
+    /// Each thread's calls with their depths and results.
+    pub(super) fn finish(self) -> Vec<ListedThread> {
+        let names = self.names;
+        let threads = self.threads.into_items().into_iter().filter(|(_, part)| !part.edges.is_empty());
+        threads
+            .map(|((shard, thread), part)| ListedThread {
+                shard,
+                thread,
+                more: part.more,
+                calls: listed(part.edges, &names),
+            })
+            .collect()
+    }
+}
+
+impl Thread {
+    /// Counts an edge, and says whether it belongs on the list.
+    fn wants(&mut self, edge: CallEdge, most: u64, is_noret: bool) -> bool {
+        match edge {
+            CallEdge::Enter if self.listed < most => {
+                self.listed += 1;
+                true
+            }
+            CallEdge::Enter => {
+                self.more += 1;
+                // A function that never returns leaves no trace of its end.
+                self.depth += u64::from(!is_noret);
+                false
+            }
+            CallEdge::Leave if self.depth > 0 => {
+                self.depth -= 1;
+                false
+            }
+            // Returns from nowhere are damage; a list of nothing else has an end, too.
+            CallEdge::Leave => (self.edges.len() as u64) < most.saturating_mul(3),
+        }
+    }
+}
+
+/// Gives entries their depths, and their results where they return.
+fn listed(edges: Vec<Edge>, names: &Names) -> Vec<Listed> {
+    let mut calls: Vec<Listed> = Vec::new();
+    let mut open: Vec<usize> = Vec::new();
+    for edge in edges {
+        match edge.edge {
+            CallEdge::Enter => {
+                let depth = open.len() as u64;
+                if !names.is_noret(edge.function) {
+                    open.push(calls.len());
+                }
+                calls.push(Listed {
+                    function: edge.function,
+                    name: names.label(edge.function),
+                    depth,
+                    record: edge.record,
+                    return_to: edge.return_to,
+                    args: edge.args.into(),
+                    result: None,
+                });
+            }
+            CallEdge::Leave => {
+                // What was entered and not left before its caller is: a jump out of it, or a lost return.
+                let matching = open.iter().rposition(|&call| calls[call].function == edge.function);
+                if let Some(position) = matching {
+                    calls[open[position]].result = Some(edge.result);
+                    open.truncate(position);
+                }
+            }
+        }
+    }
+    calls
+}

@@ -1,0 +1,328 @@
+//! `syscalls`: which system calls are made, how they end, and how long they take.
+//!
+//! For each number: *calls*; *failed*, by error; those that *may block*; after how many of them another thread ran on the
+//! core before this one went on (*switched*; seen in traces with a file for each core, where the thread goes on on the
+//! same core); the *latency*, from the clock reading right before the call to the first one behind it; and where the trace
+//! has the kernel's code, how many calls were recorded with it, and its instructions, further iterations of string
+//! loops left out.
+//!
+//! A latency is taken only where it is one: the reading before the call stands at most four records before it, and the
+//! one behind comes before the thread's next instruction outside the kernel. Traces before version 6 have no such
+//! readings. It includes the time in which the thread was blocked or preempted, and what the tracer itself took. The
+//! histogram has a bin for 0 ticks, one for 1, one for 2 to 3, one for 4 to 7, and so on. Errors that stand before the
+//! first call of a thread count as *unknown*. (SPEC: docs/formats/drmemtrace.md, *Grammar of a file* and *syscall_mix*.)
+//!
+//! Names are those of Linux on the trace's architecture; a trace of another system has the numbers only, and a trace does
+//! not say which system it is from. Memory grows with the number of distinct calls and errors, and of threads.
+//!
+//! * **Needs** `threads`; uses `threads.clock`, `instrs`.
+//! * **Options** `per-thread`.
+//! * **JSON** [`SyscallCounts`], with `threads` as `PerThread` says.
+
+mod latency;
+mod names;
+mod show;
+
+pub use latency::{Latency, LatencyBin};
+pub use names::{error as error_name, syscall as syscall_name};
+
+use crate::keyed::Keyed;
+use crate::split::{PER_THREAD, Part, Split};
+use crate::tally::Map;
+use latency::Latencies;
+use quipu_isa::Arch;
+use quipu_model::lens::{ThreadEvent, instr_flags};
+use quipu_model::{Args, Batch, Columns, DynPass, Needs, Order, Result, ShardKind, Tool, ToolInfo, Trace};
+use serde::Serialize;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+#[cfg(test)]
+mod tests;
+
+/// The tool `syscalls`.
+#[derive(Debug)]
+pub struct Syscalls;
+
+static INFO: ToolInfo = ToolInfo {
+    name: "syscalls",
+    summary: "which system calls are made, how they end, how long they take",
+    needs: Needs {
+        format: None,
+        required: Columns::THREADS,
+        optional: Columns::THREAD_CLOCK.or(Columns::INSTRS),
+    },
+    order: Order::Shards,
+    options: &[PER_THREAD],
+    in_report: false,
+};
+
+impl Tool for Syscalls {
+    fn info(&self) -> &'static ToolInfo {
+        &INFO
+    }
+
+    fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+        let meta = trace.meta();
+        let empty = Watch {
+            cores: trace.shards().iter().map(|shard| shard.kind == ShardKind::Core).collect(),
+            arch: meta.arch,
+            clock_per_second: meta.clock.map(|clock| clock.per_second),
+            calls: Map::default(),
+            threads: Keyed::default(),
+            unknown: BTreeMap::new(),
+        };
+        Ok(Box::new(Split::new(empty, args)))
+    }
+}
+
+/// System calls of a trace or thread.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SyscallCounts {
+    /// Calls in all.
+    pub calls: u64,
+    /// Those that failed.
+    pub failed: u64,
+    /// Ticks of the clock in a second, for latencies; null if not known.
+    pub clock_per_second: Option<u64>,
+    /// Each call, most frequent first; equal counts by ascending number.
+    pub syscalls: Vec<SyscallCount>,
+    /// Failures of calls that are not known, by error as in `syscalls`.
+    pub unknown_errors: Vec<ErrorCount>,
+}
+
+/// The calls of one number.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SyscallCount {
+    /// The number.
+    pub number: u64,
+    /// Its name on Linux.
+    pub name: Option<&'static str>,
+    /// How often it was called.
+    pub calls: u64,
+    /// How often it failed.
+    pub failed: u64,
+    /// Why, most frequent first; equal counts by ascending number.
+    pub errors: Vec<ErrorCount>,
+    /// Calls of which the trace says that they may block.
+    pub may_block: u64,
+    /// Calls after which another thread ran before this one went on.
+    pub switched: u64,
+    /// How long it took; null if no call has a latency.
+    pub latency: Option<Latency>,
+    /// The kernel's code; null if the trace has none for it.
+    pub kernel: Option<KernelCode>,
+}
+
+/// How often an error occurred.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ErrorCount {
+    /// Number of the error.
+    pub error: u64,
+    /// Its name on Linux.
+    pub name: Option<&'static str>,
+    /// How often it occurred.
+    pub count: u64,
+}
+
+/// What was recorded of the kernel's code of one call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct KernelCode {
+    /// How often it was recorded.
+    pub recorded: u64,
+    /// Its instructions, in all of them together.
+    pub instructions: u64,
+}
+
+/// Calls of one number so far.
+#[derive(Clone, Debug, Default)]
+struct Call {
+    calls: u64,
+    errors: BTreeMap<u64, u64>,
+    may_block: u64,
+    switched: u64,
+    latencies: Latencies,
+    recorded: u64,
+    instrs: u64,
+}
+
+/// A call that the thread is in.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    number: u64,
+    /// The reading right before it, until its latency is known.
+    before: Option<u64>,
+}
+
+/// Where a thread is.
+#[derive(Clone, Debug, Default)]
+struct Thread {
+    /// The latest clock reading and its record.
+    clock: Option<(u64, u64)>,
+    open: Option<Open>,
+    /// The number of its latest call.
+    latest: Option<u64>,
+    /// The call whose kernel code is being read.
+    kernel: Option<u64>,
+    /// The record behind its latest batch.
+    end: u64,
+}
+
+/// The reading, perhaps a window, the processor, then the call. (SPEC: docs/formats/drmemtrace.md, *Grammar of a file*.)
+const FRAME_RECORDS: u64 = 4;
+
+/// A clock that is not known.
+const UNKNOWN: u64 = u64::MAX;
+
+/// The analysis of one trace or thread.
+#[derive(Clone)]
+struct Watch {
+    /// For each shard whether it is a core.
+    cores: Arc<[bool]>,
+    arch: Option<Arch>,
+    clock_per_second: Option<u64>,
+    calls: Map<u64, Call>,
+    threads: Keyed<u64, Thread>,
+    unknown: BTreeMap<u64, u64>,
+}
+
+impl Part for Watch {
+    type Answer = SyscallCounts;
+
+    fn consume(&mut self, batch: &Batch) {
+        let span = &batch.span;
+        let thread = self.threads.entry(span.thread, Thread::default);
+        if let Some(open) = thread.open
+            && span.first_record > thread.end
+            && self.cores.get(span.shard as usize) == Some(&true)
+        {
+            self.calls.entry(open.number).or_default().switched += 1;
+        }
+        thread.end = span.first_record + u64::from(span.records);
+        let (rows, events) = (&batch.instrs, &batch.threads);
+        let mut row = 0;
+        for ((&what, &value), &at) in events.what.iter().zip(&events.value).zip(&events.at) {
+            let end = row + rows.at[row..].partition_point(|instr| *instr < at);
+            thread.run(&rows.flags[row..end], &mut self.calls);
+            row = end;
+            let record = span.first_record + u64::from(at);
+            match what {
+                ThreadEvent::Clock if value != 0 && value != UNKNOWN => {
+                    thread.read_clock(value, record, &mut self.calls)
+                }
+                ThreadEvent::Syscall => {
+                    let fresh = |(_, read): &(u64, u64)| record.saturating_sub(*read) <= FRAME_RECORDS;
+                    let before = thread.clock.filter(fresh).map(|(clock, _)| clock);
+                    thread.open = Some(Open { number: value, before });
+                    thread.latest = Some(value);
+                    self.calls.entry(value).or_default().calls += 1;
+                }
+                ThreadEvent::MayBlock => {
+                    if let Some(open) = thread.open {
+                        self.calls.entry(open.number).or_default().may_block += 1;
+                    }
+                }
+                ThreadEvent::Failed => {
+                    let errors = match thread.latest {
+                        Some(number) => &mut self.calls.entry(number).or_default().errors,
+                        None => &mut self.unknown,
+                    };
+                    *errors.entry(value).or_insert(0) += 1;
+                }
+                ThreadEvent::KernelEnter => {
+                    self.calls.entry(value).or_default().recorded += 1;
+                    thread.kernel = Some(value);
+                }
+                ThreadEvent::KernelLeave => thread.kernel = None,
+                _ => {}
+            }
+        }
+        thread.run(rows.flags.get(row..).unwrap_or(&[]), &mut self.calls);
+    }
+
+    fn merge(&mut self, later: Watch) {
+        for (number, call) in later.calls {
+            self.calls.entry(number).or_default().add(call);
+        }
+        for (error, count) in later.unknown {
+            *self.unknown.entry(error).or_insert(0) += count;
+        }
+        // What a thread was doing at the end of one shard is nothing to the next.
+        self.threads = Keyed::default();
+    }
+
+    fn answer(self) -> SyscallCounts {
+        let mut syscalls: Vec<SyscallCount> =
+            self.calls.into_iter().map(|(number, call)| call.count(number, self.arch)).collect();
+        syscalls.sort_unstable_by_key(|call| (Reverse(call.calls), call.number));
+        SyscallCounts {
+            calls: syscalls.iter().map(|call| call.calls).sum(),
+            failed: syscalls.iter().map(|call| call.failed).sum(),
+            clock_per_second: self.clock_per_second,
+            syscalls,
+            unknown_errors: counts(&self.unknown),
+        }
+    }
+}
+
+impl Thread {
+    /// Takes in the instructions between two events.
+    fn run(&mut self, flags: &[u8], calls: &mut Map<u64, Call>) {
+        if let Some(number) = self.kernel {
+            let fetched = flags.iter().filter(|flags| **flags & instr_flags::NO_FETCH == 0).count();
+            calls.entry(number).or_default().instrs += fetched as u64;
+        }
+        if self.open.is_some() && flags.iter().any(|flags| flags & instr_flags::KERNEL == 0) {
+            self.open = None;
+        }
+    }
+
+    fn read_clock(&mut self, clock: u64, record: u64, calls: &mut Map<u64, Call>) {
+        self.clock = Some((clock, record));
+        if let Some(open) = &mut self.open
+            && let Some(before) = open.before.take()
+        {
+            // A clock that runs back is damaged; there is no latency below none.
+            calls.entry(open.number).or_default().latencies.add(clock.saturating_sub(before));
+        }
+    }
+}
+
+impl Call {
+    fn add(&mut self, other: Call) {
+        self.calls += other.calls;
+        for (error, count) in other.errors {
+            *self.errors.entry(error).or_insert(0) += count;
+        }
+        self.may_block += other.may_block;
+        self.switched += other.switched;
+        self.latencies.merge(other.latencies);
+        self.recorded += other.recorded;
+        self.instrs += other.instrs;
+    }
+
+    fn count(self, number: u64, arch: Option<Arch>) -> SyscallCount {
+        SyscallCount {
+            number,
+            name: names::syscall(arch, number),
+            calls: self.calls,
+            failed: self.errors.values().sum(),
+            errors: counts(&self.errors),
+            may_block: self.may_block,
+            switched: self.switched,
+            latency: self.latencies.finish(),
+            kernel: (self.recorded > 0)
+                .then_some(KernelCode { recorded: self.recorded, instructions: self.instrs }),
+        }
+    }
+}
+
+fn counts(errors: &BTreeMap<u64, u64>) -> Vec<ErrorCount> {
+    let mut counts: Vec<ErrorCount> = errors
+        .iter()
+        .map(|(&error, &count)| ErrorCount { error, name: names::error(error), count })
+        .collect();
+    counts.sort_by_key(|count| (Reverse(count.count), count.error));
+    counts
+}
