@@ -21,6 +21,7 @@ mod tally;
 pub mod branches;
 pub mod categories;
 pub mod functions;
+pub mod heatmap;
 pub mod histogram;
 pub mod hot;
 pub mod mix;
@@ -48,6 +49,7 @@ pub const TOOLS: &[&dyn Tool] = &[
     &opcodes::Opcodes,
     &categories::CategoryMix,
     &histogram::Histogram,
+    &heatmap::Heatmap,
 ];
 
 #[cfg(test)]
