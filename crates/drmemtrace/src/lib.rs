@@ -11,11 +11,13 @@
 //! | [`trace`], [`reader`] | opening files, reading batches, jumping to windows |
 //! | [`print`](mod@print) | records as text |
 //! | [`schedule`], [`funclist`], [`listing`] | what lies beside the traces |
+//! | [`check`] | the rules, and where a trace breaks them |
 //! | [`tools`] | analyses on native records |
 //!
 //! The format itself is described in docs/formats/drmemtrace.md.
 
 mod asm;
+pub mod check;
 mod codes;
 pub mod decode;
 pub mod funclist;
@@ -33,7 +35,7 @@ mod widen;
 mod window;
 
 use quipu_model::trace::SettingInfo;
-use quipu_model::{Confidence, Format, FormatInfo, OpenOptions, Result, Tool, Trace};
+use quipu_model::{Confidence, Format, FormatInfo, OpenOptions, Result, RuleInfo, Tool, Trace};
 use quipu_source::Source;
 
 /// The format, as the list of formats names it.
@@ -56,7 +58,7 @@ pub static INFO: FormatInfo = FormatInfo {
         "memtrace.sz",
         "trace",
     ],
-    abilities: &["read", "view", "analyze"],
+    abilities: &["read", "view", "analyze", "check"],
     doc: "docs/formats/drmemtrace.md",
     settings: &[SettingInfo {
         name: "entry-bytes",
@@ -90,6 +92,10 @@ impl Format for Drmemtrace {
 
     fn tools(&self) -> &'static [&'static dyn Tool] {
         tools::TOOLS
+    }
+
+    fn rules(&self) -> &'static [RuleInfo] {
+        check::RULES
     }
 }
 

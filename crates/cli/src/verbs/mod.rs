@@ -1,6 +1,7 @@
 //! The verbs: one file each.
 
 mod analyze;
+mod check;
 mod completions;
 mod formats;
 mod impersonate;
@@ -18,6 +19,7 @@ pub(crate) enum Verb {
     Report(report::Options),
     View(view::Options),
     Analyze(analyze::Options),
+    Check(check::Options),
     Info(info::Options),
     Formats(formats::Options),
     Tools(tools::Options),
@@ -31,6 +33,7 @@ impl Verb {
             Verb::Report(options) => report::run(options, common, screen),
             Verb::View(options) => view::run(options, common, screen),
             Verb::Analyze(options) => analyze::run(options, common, screen),
+            Verb::Check(options) => check::run(options, common, screen),
             Verb::Info(options) => info::run(options, screen),
             Verb::Formats(options) => formats::run(options, screen),
             Verb::Tools(options) => tools::run(options, screen),
