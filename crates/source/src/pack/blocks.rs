@@ -1,0 +1,184 @@
+//! One block of plain bytes becomes one block of packed ones. State is kept from block to block only to save its
+//! allocation.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use flate2::{Compress, Compression, FlushCompress, Status};
+use libdeflater::{CompressionLvl, Compressor};
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// What is to be done with a block.
+#[derive(Debug)]
+pub(super) enum Work {
+    /// A gzip member.
+    Gzip,
+    /// All of a deflate stream.
+    DeflateWhole,
+    /// A part of a deflate stream: `before` are the bytes that it may refer to.
+    DeflatePart {
+        /// Up to 32 KiB right before the block.
+        before: Vec<u8>,
+        /// Whether the stream ends with it.
+        is_last: bool,
+    },
+    /// LZ4 blocks of a frame.
+    Lz4,
+    /// Snappy chunks.
+    Snappy,
+    /// A Zstandard frame.
+    Zstd,
+}
+
+/// Largest block of our LZ4 frames, as their header says.
+pub(super) const LZ4_BLOCK_BYTES: usize = 256 << 10;
+/// What the snappy framing format allows in a chunk.
+const SNAPPY_CHUNK_BYTES: usize = 65536;
+/// How far deflate may look back.
+pub(super) const WINDOW_BYTES: usize = 32 << 10;
+/// In an LZ4 frame: the block is as it was.
+const LZ4_STORED: u32 = 1 << 31;
+
+/// The compressors of one thread.
+#[derive(Default)]
+pub(super) struct Compressors {
+    /// By level.
+    whole: HashMap<u8, Compressor>,
+    parts: HashMap<u8, Compress>,
+    snappy: Option<snap::raw::Encoder>,
+    zstd: HashMap<u8, zstd::bulk::Compressor<'static>>,
+}
+
+impl Compressors {
+    /// Packs `plain` behind what is in `out`.
+    pub(super) fn pack(&mut self, work: &Work, level: u8, plain: &[u8], out: &mut Vec<u8>) -> Result<()> {
+        match work {
+            Work::Gzip => {
+                let compressor = self.whole(level);
+                let start = out.len();
+                out.resize(start + compressor.gzip_compress_bound(plain.len()), 0);
+                let packed = compressor.gzip_compress(plain, &mut out[start..]).map_err(|_| no_room())?;
+                out.truncate(start + packed);
+            }
+            Work::DeflateWhole => {
+                let compressor = self.whole(level);
+                let start = out.len();
+                out.resize(start + compressor.deflate_compress_bound(plain.len()), 0);
+                let packed = compressor.deflate_compress(plain, &mut out[start..]).map_err(|_| no_room())?;
+                out.truncate(start + packed);
+            }
+            Work::DeflatePart { before, is_last } => {
+                self.deflate_part(before, *is_last, level, plain, out)?
+            }
+            Work::Lz4 => plain.chunks(LZ4_BLOCK_BYTES).for_each(|block| lz4_block(block, out)),
+            Work::Snappy => {
+                for chunk in plain.chunks(SNAPPY_CHUNK_BYTES) {
+                    self.snappy_chunk(chunk, out)?;
+                }
+            }
+            Work::Zstd => self.zstd_frame(level, plain, out)?,
+        }
+        Ok(())
+    }
+
+    fn whole(&mut self, level: u8) -> &mut Compressor {
+        let new = || Compressor::new(CompressionLvl::new(i32::from(level)).unwrap_or_default());
+        self.whole.entry(level).or_insert_with(new)
+    }
+
+    fn deflate_part(
+        &mut self,
+        before: &[u8],
+        is_last: bool,
+        level: u8,
+        plain: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let new = || Compress::new(Compression::new(u32::from(level)), false);
+        let compress = self.parts.entry(level).or_insert_with(new);
+        compress.reset();
+        if !before.is_empty() {
+            compress.set_dictionary(before).map_err(|error| broken(&error))?;
+        }
+        let flush = if is_last { FlushCompress::Finish } else { FlushCompress::Sync };
+        // All in one call, with room for whatever comes: what zlib-rs makes of a block depends on how much room it finds.
+        let start = out.len();
+        out.reserve(plain.len() + plain.len() / 8 + 1024);
+        let status = compress.compress_vec(plain, out, flush).map_err(|error| broken(&error))?;
+        let is_complete = match is_last {
+            true => status == Status::StreamEnd,
+            false => compress.total_in() == plain.len() as u64 && out.len() < out.capacity(),
+        };
+        if !is_complete {
+            out.truncate(start);
+            return Err(no_room());
+        }
+        Ok(())
+    }
+
+    fn snappy_chunk(&mut self, plain: &[u8], out: &mut Vec<u8>) -> Result<()> {
+        let at = out.len();
+        out.extend_from_slice(&[0; 8]);
+        out.resize(at + 8 + snap::raw::max_compress_len(plain.len()), 0);
+        let encoder = self.snappy.get_or_insert_with(snap::raw::Encoder::new);
+        let n_packed = encoder.compress(plain, &mut out[at + 8..]).map_err(|error| broken(&error))?;
+        // What hardly shrinks is quicker to read as it is.
+        let is_stored = n_packed >= plain.len() - plain.len() / 8;
+        if is_stored {
+            out.truncate(at + 8);
+            out.extend_from_slice(plain);
+        } else {
+            out.truncate(at + 8 + n_packed);
+        }
+        let len = ((out.len() - at - 4) as u32).to_le_bytes(); // At most 65536 and a checksum.
+        out[at..at + 4].copy_from_slice(&[u8::from(is_stored), len[0], len[1], len[2]]);
+        let crc = crc32c::crc32c(plain).rotate_right(15).wrapping_add(0xa282_ead8);
+        out[at + 4..at + 8].copy_from_slice(&crc.to_le_bytes());
+        Ok(())
+    }
+
+    fn zstd_frame(&mut self, level: u8, plain: &[u8], out: &mut Vec<u8>) -> Result<()> {
+        let compressor = match self.zstd.entry(level) {
+            std::collections::hash_map::Entry::Occupied(known) => known.into_mut(),
+            std::collections::hash_map::Entry::Vacant(new) => {
+                let mut compressor =
+                    zstd::bulk::Compressor::new(i32::from(level)).map_err(|error| broken(&error))?;
+                compressor.include_checksum(true).map_err(|error| broken(&error))?;
+                new.insert(compressor)
+            }
+        };
+        let start = out.len();
+        out.resize(start + zstd::zstd_safe::compress_bound(plain.len()), 0);
+        let packed =
+            compressor.compress_to_buffer(plain, &mut out[start..]).map_err(|error| broken(&error))?;
+        out.truncate(start + packed);
+        Ok(())
+    }
+}
+
+fn lz4_block(plain: &[u8], out: &mut Vec<u8>) {
+    let at = out.len();
+    out.resize(at + 4 + lz4_flex::block::get_maximum_output_size(plain.len()), 0);
+    match lz4_flex::block::compress_into(plain, &mut out[at + 4..]) {
+        Ok(n_packed) if n_packed < plain.len() => {
+            out.truncate(at + 4 + n_packed);
+            out[at..at + 4].copy_from_slice(&(n_packed as u32).to_le_bytes()); // At most 256 KiB.
+        }
+        _ => {
+            out.truncate(at + 4);
+            out[at..at + 4].copy_from_slice(&(plain.len() as u32 | LZ4_STORED).to_le_bytes());
+            out.extend_from_slice(plain);
+        }
+    }
+}
+
+#[cold]
+fn no_room() -> Error {
+    Error::new(ErrorKind::Internal, "a compressor wants more room than it may need")
+}
+
+#[cold]
+fn broken(error: &dyn std::fmt::Display) -> Error {
+    Error::new(ErrorKind::Internal, Cow::Owned(format!("a compressor failed: {error}")))
+}
