@@ -53,6 +53,14 @@ impl Decoder {
         }
     }
 
+    /// The decoder of x86, if this is one.
+    pub(crate) fn as_x86(&mut self) -> Option<&mut x86::X86> {
+        match &mut self.kind {
+            Kind::X86(x86) => Some(x86),
+            _ => None,
+        }
+    }
+
     /// Appends the disassembly of the instruction at the front of `bytes`: no address, no bytes, no newline.
     /// REGDEPS text follows drmemtrace's viewer, trailing space included; what cannot be decoded
     /// reads [`UNDECODABLE`](crate::UNDECODABLE).

@@ -30,7 +30,7 @@ mod categories;
 mod decoder;
 mod instr;
 mod opcode;
-mod regdeps;
+pub mod regdeps;
 mod registers;
 mod x86;
 

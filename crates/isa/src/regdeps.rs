@@ -15,7 +15,7 @@
 
 use std::fmt::Write as _;
 
-use crate::{Categories, Class, DecodeError, Instr, Opcode, Reg};
+use crate::{Arch, Categories, Class, DecodeError, Decoder, Instr, Opcode, Reg, RegSet, Syntax};
 
 const HEADER_BYTES: usize = 4;
 
@@ -130,4 +130,83 @@ fn operation_bytes(code: u8) -> Option<u16> {
         _ => return None,
     };
     Some(bytes)
+}
+
+/// Bytes of the longest encoding that [`Encoder`] makes.
+pub const MAX_BYTES: usize = 36;
+
+/// What an instruction's operands name, gathered by the decoder of its architecture.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Operands {
+    writes: RegSet,
+    reads: RegSet,
+    /// Bytes of the largest source.
+    source_bytes: usize,
+}
+
+impl Operands {
+    pub(crate) fn write(&mut self, register: Option<u8>) {
+        register.into_iter().for_each(|id| self.writes.insert(Reg(id)));
+    }
+
+    pub(crate) fn read(&mut self, register: Option<u8>, bytes: usize) {
+        if let Some(id) = register {
+            self.reads.insert(Reg(id));
+            self.source(bytes);
+        }
+    }
+
+    pub(crate) fn source(&mut self, bytes: usize) {
+        self.source_bytes = self.source_bytes.max(bytes);
+    }
+}
+
+/// Makes synthetic encodings of real ones.
+pub struct Encoder(Decoder);
+
+impl Encoder {
+    /// An encoder for the instructions of `arch`; `None` where there is none: it is for x86.
+    pub fn new(arch: Arch) -> Option<Encoder> {
+        let mut decoder = Decoder::new(arch, Syntax::Att).ok()?;
+        decoder.as_x86().is_some().then_some(Encoder(decoder))
+    }
+
+    /// Writes the synthetic encoding of the instruction at `pc` to the front of `out`, and gives its length. What cannot
+    /// be decoded has no registers and no category.
+    pub fn encode(&mut self, pc: u64, bytes: &[u8], out: &mut [u8; MAX_BYTES]) -> usize {
+        *out = [0; MAX_BYTES];
+        let instr = self.0.decode(pc, bytes);
+        let operands = self.0.as_x86().map(|x86| x86.operands(pc, bytes));
+        let (Ok(instr), Some(Ok(operands))) = (instr, operands) else { return HEADER_BYTES };
+        // Four bits count the registers of each kind; no instruction has so many operands.
+        let n_writes = operands.writes.len().min(15);
+        let n_reads = operands.reads.len().min(15);
+        let header = n_writes as u32
+            | (n_reads as u32) << 4
+            | u32::from(instr.writes_flags) << 8
+            | u32::from(instr.reads_flags) << 9
+            | u32::from(instr.categories.bits()) << 10;
+        out[..HEADER_BYTES].copy_from_slice(&header.to_le_bytes());
+        if n_writes + n_reads == 0 {
+            return HEADER_BYTES;
+        }
+        out[HEADER_BYTES] = size_code(operands.source_bytes);
+        let ids = operands.writes.iter().take(n_writes).chain(operands.reads.iter().take(n_reads));
+        for (slot, reg) in out[HEADER_BYTES + 1..].iter_mut().zip(ids) {
+            *slot = reg.0;
+        }
+        (HEADER_BYTES + 1 + n_writes + n_reads).next_multiple_of(4)
+    }
+}
+
+impl std::fmt::Debug for Encoder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Encoder").field(&self.0).finish()
+    }
+}
+
+/// The code for a size; that of the next larger size that has one.
+fn size_code(bytes: usize) -> u8 {
+    let fits = |code: &u8| operation_bytes(*code).is_some_and(|size| usize::from(size) >= bytes);
+    (1..=79).filter(fits).min_by_key(|code| operation_bytes(*code)).unwrap_or(13)
 }

@@ -4,6 +4,7 @@
 //! translates. What categories an instruction has is decided next door, in `categories`.
 
 mod categories;
+mod dependencies;
 
 use std::fmt::Write as _;
 
@@ -13,6 +14,7 @@ use iced_x86::{
     Register, RflagsBits, UsedMemory,
 };
 
+use crate::regdeps::Operands;
 use crate::registers::{
     X86_BND, X86_CR, X86_DR, X86_K, X86_MM, X86_RIP, X86_SEG, X86_ST, X86_TMM, X86_TR, X86_VEC,
 };
@@ -90,6 +92,12 @@ impl X86 {
             Syntax::Intel => write(IntelFormatter::new(), &code, out),
         }
         true
+    }
+
+    /// The instruction in the terms of REGDEPS.
+    pub(crate) fn operands(&mut self, pc: u64, bytes: &[u8]) -> Result<Operands, DecodeError> {
+        let code = self.instruction(pc, bytes)?;
+        Ok(dependencies::operands(&code, self.info.info(&code)))
     }
 
     fn instruction(&self, pc: u64, bytes: &[u8]) -> Result<Instruction, DecodeError> {

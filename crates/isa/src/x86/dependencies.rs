@@ -1,0 +1,190 @@
+//! An x86 instruction in the terms of REGDEPS: which registers its operands name, and how large its sources are.
+//!
+//! Dependencies here are those of the operands as the instruction set lists them, not those of the result: `xor` of a
+//! register with itself reads it, and a conditional move does not read its destination. So DynamoRIO has it.
+
+use iced_x86::{
+    Code, EncodingKind, Instruction, InstructionInfo, MemorySize, Mnemonic, OpAccess, OpKind, Register,
+};
+
+use crate::regdeps::Operands;
+
+/// Where the groups of registers begin.
+const GENERAL: u8 = 2;
+const VECTOR: u8 = 72;
+const MASK: u8 = 104;
+const FS: u8 = 38;
+const GS: u8 = 39;
+
+/// What the operands name.
+pub(super) fn operands(code: &Instruction, info: &InstructionInfo) -> Operands {
+    let mut operands = Operands::default();
+    let mnemonic = code.mnemonic();
+    let n_operands = code.op_count();
+    let mut explicit = [Register::None; 5];
+    let is_same = n_operands >= 2
+        && code.op_kind(0) == OpKind::Register
+        && code.op_kind(1) == OpKind::Register
+        && code.op_register(0) == code.op_register(1);
+    for i in 0..n_operands {
+        let access = info.op_access(i);
+        let (mut reads, mut writes) = directions(access);
+        match code.op_kind(i) {
+            OpKind::Register => {
+                let register = code.op_register(i);
+                explicit[i as usize % explicit.len()] = register;
+                if access == OpAccess::None || is_same && i == 0 && writes && is_idiom(mnemonic) {
+                    // iced knows that the result does not depend on it, or that nothing happens.
+                    reads = true;
+                }
+                if i == 0 && keeps_destination(mnemonic) {
+                    (reads, writes) = (false, true);
+                }
+                if reads {
+                    operands.read(number(register), register_bytes(code, register));
+                }
+                if writes && access != OpAccess::None {
+                    operands.write(number(register));
+                }
+            }
+            OpKind::Immediate8 | OpKind::Immediate8to16 | OpKind::Immediate8to32 | OpKind::Immediate8to64 => {
+                operands.source(1);
+            }
+            OpKind::Immediate8_2nd => operands.source(1),
+            OpKind::Immediate16 => operands.source(2),
+            OpKind::Immediate32 | OpKind::Immediate32to64 => operands.source(4),
+            OpKind::Immediate64 => operands.source(8),
+            OpKind::Memory => {
+                let names = [code.memory_base(), code.memory_index()];
+                for register in names.into_iter().filter(|register| !register.is_ip()) {
+                    operands.read(number(register), 0);
+                }
+                if matches!(code.memory_segment(), Register::FS | Register::GS) {
+                    operands.read(number(code.memory_segment()), 0);
+                }
+                let is_hint = access == OpAccess::NoMemAccess || access == OpAccess::None;
+                if (reads || is_hint) && mnemonic != Mnemonic::Lea {
+                    operands.source(memory_bytes(code));
+                }
+            }
+            _ => {}
+        }
+    }
+    if code.encoding() == EncodingKind::EVEX && code.op_mask() == Register::None && takes_mask(mnemonic) {
+        // Without a mask the first of them is named, which is none.
+        operands.read(Some(MASK), 0);
+    }
+    if mnemonic == Mnemonic::Leave {
+        // The stack pointer is taken from the frame pointer; the operands name it all the same.
+        operands.read(number(Register::RSP), 8);
+    }
+    if mnemonic == Mnemonic::Vzeroupper {
+        return operands;
+    }
+    for used in info.used_registers() {
+        let register = used.register();
+        let full = register.full_register();
+        if explicit.iter().any(|named| *named != Register::None && named.full_register() == full)
+            && !is_stack(full)
+        {
+            continue;
+        }
+        let (reads, writes) = directions(used.access());
+        let is_address =
+            [code.memory_base(), code.memory_index()].iter().any(|name| name.full_register() == full);
+        if reads {
+            let is_address = is_address || register.is_segment_register();
+            operands.read(number(register), if is_address { 0 } else { register.size() });
+        }
+        if writes {
+            operands.write(number(register));
+        }
+    }
+    for used in info.used_memory() {
+        if directions(used.access()).0 && used.memory_size() != MemorySize::Unknown {
+            operands.source(used.memory_size().size());
+        }
+    }
+    operands
+}
+
+fn is_stack(register: Register) -> bool {
+    register == Register::RSP
+}
+
+fn is_idiom(mnemonic: Mnemonic) -> bool {
+    use Mnemonic::{Pxor, Sbb, Sub, Vpxor, Vxorpd, Vxorps, Xor, Xorpd, Xorps};
+    matches!(mnemonic, Xor | Sub | Sbb | Pxor | Xorps | Xorpd | Vpxor | Vxorps | Vxorpd)
+}
+
+/// Operations that keep a part of their destination, or all of it on a condition, which DynamoRIO does not call reading.
+fn keeps_destination(mnemonic: Mnemonic) -> bool {
+    let name = format!("{mnemonic:?}");
+    name.starts_with("Cmov") || name.starts_with("Cvtsi2s") || mnemonic == Mnemonic::Vpternlogd
+}
+
+/// Those of the new encoding that move single elements take no mask.
+fn takes_mask(mnemonic: Mnemonic) -> bool {
+    use Mnemonic::{Vmovd, Vmovq, Vpextrb, Vpextrd, Vpextrq, Vpextrw, Vpinsrb, Vpinsrd, Vpinsrq, Vpinsrw};
+    !matches!(
+        mnemonic,
+        Vmovd | Vmovq | Vpextrb | Vpextrd | Vpextrq | Vpextrw | Vpinsrb | Vpinsrd | Vpinsrq | Vpinsrw
+    )
+}
+
+/// Bytes of a memory operand.
+fn memory_bytes(code: &Instruction) -> usize {
+    // A no-op's operand has a size in the tables, which no prefix changes.
+    if code.mnemonic() == Mnemonic::Nop { 4 } else { code.memory_size().size() }
+}
+
+/// Bytes of a register that are a source: of a vector register, a scalar operation takes the lowest element.
+fn register_bytes(code: &Instruction, register: Register) -> usize {
+    use Mnemonic::{Movd, Movq, Vmovd, Vmovq, Vpbroadcastb, Vpbroadcastw};
+    let to_general =
+        matches!(code.code(), Code::Movq_rm64_xmm | Code::VEX_Vmovq_rm64_xmm | Code::EVEX_Vmovq_rm64_xmm);
+    match code.mnemonic() {
+        // So DynamoRIO has it, whose table has one row for both widths.
+        Movq | Vmovq if to_general => 4,
+        Vpbroadcastb | Vpbroadcastw if register.is_gpr() => 8,
+        Movd | Vmovd if register.is_xmm() => 4,
+        Movq | Vmovq if register.is_xmm() => 8,
+        mnemonic if register.is_xmm() => scalar_bytes(mnemonic).unwrap_or(16),
+        _ => register.size(),
+    }
+}
+
+/// Bytes of the element that a scalar operation on floating-point numbers takes, told by its name.
+fn scalar_bytes(mnemonic: Mnemonic) -> Option<usize> {
+    let name = format!("{mnemonic:?}").to_ascii_lowercase();
+    let bare = name.strip_prefix('v').unwrap_or(&name);
+    match () {
+        () if bare.starts_with('p') => None,
+        () if bare.ends_with("sd") || bare.contains("sd2") => Some(8),
+        () if bare.ends_with("ss") || bare.contains("ss2") => Some(4),
+        () => None,
+    }
+}
+
+fn directions(access: OpAccess) -> (bool, bool) {
+    match access {
+        OpAccess::Read | OpAccess::CondRead => (true, false),
+        OpAccess::Write | OpAccess::CondWrite => (false, true),
+        OpAccess::ReadWrite | OpAccess::ReadCondWrite => (true, true),
+        OpAccess::None | OpAccess::NoMemAccess => (false, false),
+    }
+}
+
+/// The number of a register's container; `None` for what has none.
+fn number(register: Register) -> Option<u8> {
+    let number = register.number() as u8; // Below 32 in each group.
+    match register {
+        Register::None => None,
+        r if r.is_gpr() => Some(GENERAL + r.full_register().number() as u8),
+        r if r.is_vector_register() => Some(VECTOR + number),
+        Register::FS => Some(FS),
+        Register::GS => Some(GS),
+        r if r.is_k() => Some(MASK + number),
+        _ => None,
+    }
+}
