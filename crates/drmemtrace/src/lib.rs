@@ -10,16 +10,17 @@
 //! | [`table`] | entries and records as tables; rows → bytes |
 //! | [`trace`], [`reader`] | opening files, reading batches, jumping to windows |
 //! | [`print`](mod@print) | records as text |
+//! | [`edits`] | what stays of a trace, and as what |
+//! | [`write`](mod@write) | entries → files: chunks, containers, folders; edits on the way |
 //! | [`schedule`], [`funclist`], [`listing`] | what lies beside the traces |
-//! | [`check`] | the rules, and where a trace breaks them |
 //! | [`tools`] | analyses on native records |
 //!
 //! The format itself is described in docs/formats/drmemtrace.md.
 
 mod asm;
-pub mod check;
 mod codes;
 pub mod decode;
+pub mod edits;
 pub mod funclist;
 pub mod header;
 pub mod lens;
@@ -33,9 +34,10 @@ pub mod tools;
 pub mod trace;
 mod widen;
 mod window;
+pub mod write;
 
 use quipu_model::trace::SettingInfo;
-use quipu_model::{Confidence, Format, FormatInfo, OpenOptions, Result, RuleInfo, Tool, Trace};
+use quipu_model::{Confidence, Format, FormatInfo, OpenOptions, Result, Tool, Trace};
 use quipu_source::Source;
 
 /// The format, as the list of formats names it.
@@ -58,7 +60,7 @@ pub static INFO: FormatInfo = FormatInfo {
         "memtrace.sz",
         "trace",
     ],
-    abilities: &["read", "view", "analyze", "check"],
+    abilities: &["read", "view", "analyze", "write", "edit"],
     doc: "docs/formats/drmemtrace.md",
     settings: &[SettingInfo {
         name: "entry-bytes",
@@ -92,10 +94,6 @@ impl Format for Drmemtrace {
 
     fn tools(&self) -> &'static [&'static dyn Tool] {
         tools::TOOLS
-    }
-
-    fn rules(&self) -> &'static [RuleInfo] {
-        check::RULES
     }
 }
 

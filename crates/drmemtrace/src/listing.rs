@@ -122,9 +122,23 @@ pub fn list(source: &Source) -> Result<Listing> {
     Ok(listing)
 }
 
-fn is_auxiliary(file: &Source) -> bool {
+/// True for files that lie beside traces and are none, by name.
+pub(crate) fn is_auxiliary(file: &Source) -> bool {
     let name = file_name(file);
     AUXILIARY.contains(&name) || is_schedule(name) || name.starts_with("LICENSE") || name.ends_with(".md")
+}
+
+/// The auxiliary files of the trace at `source` that stay true of a copy of it: all but the schedules.
+pub(crate) fn beside(source: &Source) -> Result<Vec<Source>> {
+    let mut found: Vec<Source> = Vec::new();
+    let inner = ["trace", "aux", "raw"].map(|name| source.child(name));
+    for folder in [Some(source.clone())].into_iter().chain(inner).flatten().filter(Source::is_folder) {
+        let files = folder.files()?.into_iter().filter(|file| !file.is_folder());
+        found.extend(files.filter(|file| AUXILIARY.contains(&file_name(file))));
+    }
+    let above = list(source)?.functions;
+    found.extend(above);
+    Ok(found)
 }
 
 fn note(rule: &'static str, source: &Source, message: String) -> Finding {

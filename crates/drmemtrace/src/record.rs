@@ -31,6 +31,20 @@ impl Entry {
         Entry { kind: U16::new(kind.0), size: U16::new(size), addr: U64::new(addr) }
     }
 
+    /// All bytes zero.
+    pub(crate) const ZERO: Entry = Entry { kind: U16::ZERO, size: U16::ZERO, addr: U64::ZERO };
+
+    /// A marker.
+    pub fn marker(kind: Marker, value: u64) -> Entry {
+        Entry::new(Type::MARKER, kind.0, value)
+    }
+
+    /// True for a marker of this kind.
+    #[inline]
+    pub fn is_marker(&self, kind: Marker) -> bool {
+        self.kind() == Type::MARKER && self.size.get() == kind.0
+    }
+
     /// The type.
     #[inline]
     pub fn kind(&self) -> Type {
@@ -427,8 +441,6 @@ pub const NEWEST_VERSION: u64 = 7;
 pub const VERSION_KERNEL_PC: u64 = 3;
 /// From this version on, branches carry their outcome and target.
 pub const VERSION_BRANCH_INFO: u64 = 5;
-/// From this version on, clock and processor stand before and after each system call.
-pub const VERSION_FREQUENT_TIMESTAMPS: u64 = 6;
 /// Microseconds between 1601 and 1970, the start of the Unix clock.
 pub const UNIX_EPOCH_MICROS: u64 = 11_644_473_600_000_000;
 /// Function ids from here on are system calls in traces of 64-bit programs.

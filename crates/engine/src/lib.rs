@@ -48,3 +48,4 @@ pub use merge::{Merge, MergeOrder, Merged};
 pub use plan::{Planned, plan};
 pub use run::{Outcome, RunOptions, run};
 pub use watch::{Progress, Watch};
+pub use window::parts;

@@ -58,11 +58,12 @@ impl Watch {
     }
 
     /// Says how much there is to do.
-    pub(crate) fn expect(&self, packed_bytes: Option<u64>) {
+    pub fn expect(&self, packed_bytes: Option<u64>) {
         self.total_packed_bytes.store(packed_bytes.unwrap_or(0), Ordering::Relaxed);
     }
 
-    fn add(&self, records: u64, packed_bytes: u64) {
+    /// Says how much more was done. Not for each record.
+    pub fn advance(&self, records: u64, packed_bytes: u64) {
         self.records.fetch_add(records, Ordering::Relaxed);
         self.packed_bytes.fetch_add(packed_bytes, Ordering::Relaxed);
     }
@@ -94,7 +95,7 @@ impl<'w> Tally<'w> {
     /// Tells the watch; `packed_bytes` is how far the thread's present unit has come in all.
     pub(crate) fn flush(&mut self, packed_bytes: u64) {
         let more = packed_bytes.saturating_sub(self.packed_bytes);
-        self.watch.add(self.records, more);
+        self.watch.advance(self.records, more);
         self.batches = 0;
         self.records = 0;
         self.packed_bytes += more;

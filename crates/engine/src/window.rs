@@ -111,6 +111,21 @@ pub(crate) fn resolve(trace: &dyn Trace, window: &Window, order: MergeOrder, wat
     })
 }
 
+/// What each shard contributes to a window of the merged sequence: a window of each shard, in their order.
+///
+/// # Errors
+/// What reading says that has to be read to know it; `Io` if the watch was cancelled.
+pub fn parts(trace: &dyn Trace, window: &Window, watch: &Watch) -> Result<Vec<Window>> {
+    let part = resolve(trace, window, MergeOrder::natural(trace), watch)?;
+    if part.cancelled {
+        return Err(Error::new(quipu_model::ErrorKind::Io, "interrupted: nothing was written"));
+    }
+    match part.errors.into_iter().next() {
+        Some(error) => Err(error),
+        None => Ok(part.windows),
+    }
+}
+
 /// One end of a window of the sequence: what stands before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Bound {

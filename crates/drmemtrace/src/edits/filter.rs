@@ -1,0 +1,343 @@
+//! Kinds of records, chosen or left out, in the order in which the original applies its filters (spec 17).
+//!
+//! Every filter sees every entry, and one stays if no filter leaves it out. An instruction takes its data along only if
+//! that is left out too: a filter of types that drops instructions leaves data that names none.
+
+use super::cache::{DataCache, InstrCache};
+use super::clock_trim::{ClockTrim, ClockTrimming};
+use super::kernel::Regions;
+use crate::record::{Entry, FileType, Marker, Type};
+use crate::write::{At, Edit};
+use quipu_isa::regdeps::{self, Encoder};
+use quipu_model::{Error, Result};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+/// What kernel code is left out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KernelCode {
+    /// None.
+    #[default]
+    Keep,
+    /// All regions.
+    Drop,
+    /// Context switches and interrupts.
+    DropButSyscalls,
+}
+
+/// What a filter leaves out, and what it changes. The default does nothing.
+#[derive(Clone, Debug, Default)]
+pub struct FilterSpec {
+    /// Filters end, and everything stays, from the first clock reading that is not below this.
+    pub stop_timestamp: Option<u64>,
+    /// Bytes of a data cache: loads, stores and prefetches that hit it are left out.
+    pub data_cache_bytes: Option<u64>,
+    /// Bytes of an instruction cache: instructions that hit it are left out, and counted.
+    pub instr_cache_bytes: Option<u64>,
+    /// Entry types that are left out.
+    pub drop_types: FxHashSet<u16>,
+    /// Kinds of markers that are left out.
+    pub drop_markers: FxHashSet<u16>,
+    /// The only kinds of markers that stay, but for those that every trace needs; `None` for all.
+    pub keep_markers: Option<FxHashSet<u16>>,
+    /// The only addresses whose accesses stay; empty for all.
+    pub addrs: Vec<RangeInclusive<u64>>,
+    /// The original's way to trim.
+    pub trim: Option<ClockTrim>,
+    /// Encodings become synthetic ones, which keep dependencies only.
+    pub to_regdeps: bool,
+    /// Encodings are left out.
+    pub drop_encodings: bool,
+    /// Data records are left out, as if the tracer had recorded instructions only.
+    pub instr_only: bool,
+    /// The only functions whose markers stay; `None` for all.
+    pub keep_functions: Option<FxHashSet<u64>>,
+    /// Values that all markers of a kind get.
+    pub marker_values: FxHashMap<u16, u64>,
+    /// Kernel code that is left out.
+    pub kernel: KernelCode,
+    /// New names of threads.
+    pub rename_threads: FxHashMap<u64, u64>,
+    /// Entries are laid out as by the original's filter: where chunks end, and where branch targets stand.
+    pub original_layout: bool,
+}
+
+/// A filter at work on one file.
+#[derive(Debug)]
+pub struct Filter {
+    spec: Arc<FilterSpec>,
+    is_active: bool,
+    data_cache: Option<DataCache>,
+    instr_cache: Option<InstrCache>,
+    trim: Option<ClockTrimming>,
+    encoder: Option<Encoder>,
+    filetype: FileType,
+    regions: Regions,
+    /// The markers of the function named last are left out.
+    in_dropped_function: bool,
+    /// The first processor was met, and the instruction count that follows it is due.
+    count_is_due: bool,
+    fault: Option<Error>,
+}
+
+/// Markers without which a trace is none; choosing markers to keep does not leave them out.
+const NEEDED_MARKERS: [Marker; 9] = [
+    Marker::TIMESTAMP,
+    Marker::CPU_ID,
+    Marker::FILETYPE,
+    Marker::CACHE_LINE_SIZE,
+    Marker::VERSION,
+    Marker::PAGE_SIZE,
+    Marker::CHUNK_INSTR_COUNT,
+    Marker::BRANCH_TARGET,
+    Marker::VECTOR_LENGTH,
+];
+
+impl Filter {
+    /// Makes a filter for one file, whose header says `filetype`.
+    ///
+    /// # Errors
+    /// `Usage` for impossible sizes of caches, `Unsupported` if encodings cannot be made into synthetic ones.
+    pub fn new(spec: Arc<FilterSpec>, filetype: FileType) -> Result<Filter> {
+        let encoder = if spec.to_regdeps { Some(encoder(filetype)?) } else { None };
+        Ok(Filter {
+            is_active: true,
+            data_cache: spec.data_cache_bytes.map(DataCache::new).transpose()?,
+            instr_cache: spec.instr_cache_bytes.map(InstrCache::new).transpose()?,
+            trim: spec.trim.map(ClockTrim::start),
+            encoder,
+            filetype,
+            regions: Regions::default(),
+            in_dropped_function: false,
+            count_is_due: false,
+            fault: None,
+            spec,
+        })
+    }
+
+    /// True if the markers or types leave the entry.
+    fn keeps_kind(&self, entry: &Entry) -> bool {
+        let kind = entry.kind();
+        if self.spec.drop_types.contains(&kind.0) || (self.spec.instr_only && is_data(kind)) {
+            return false;
+        }
+        if kind != Type::MARKER {
+            return true;
+        }
+        let marker = entry.size.get();
+        let is_needed = || NEEDED_MARKERS.iter().any(|needed| needed.0 == marker);
+        !self.spec.drop_markers.contains(&marker)
+            && self.spec.keep_markers.as_ref().is_none_or(|keep| keep.contains(&marker) || is_needed())
+    }
+
+    fn keeps_addr(&self, entry: &Entry) -> bool {
+        if self.spec.addrs.is_empty() || !is_data(entry.kind()) {
+            return true;
+        }
+        let first = entry.addr.get();
+        let last = first.saturating_add(u64::from(entry.size.get().saturating_sub(1)));
+        self.spec.addrs.iter().any(|range| *range.start() <= last && first <= *range.end())
+    }
+
+    fn keeps_function(&mut self, entry: &Entry) -> bool {
+        let Some(keep) = &self.spec.keep_functions else { return true };
+        if entry.kind() != Type::MARKER {
+            return true;
+        }
+        match Marker(entry.size.get()) {
+            Marker::FUNC_ID => self.in_dropped_function = !keep.contains(&entry.addr.get()),
+            Marker::FUNC_RETADDR | Marker::FUNC_ARG | Marker::FUNC_RETVAL => {}
+            _ => return true,
+        }
+        !self.in_dropped_function
+    }
+
+    fn keeps_kernel(&mut self, entry: &Entry) -> bool {
+        let regions = self.regions.pass(entry);
+        match self.spec.kernel {
+            KernelCode::Keep => true,
+            KernelCode::Drop => !regions.any(),
+            KernelCode::DropButSyscalls => !regions.but_syscalls(),
+        }
+    }
+
+    /// The filters in the original's order, ours among them. All of them see the entry.
+    fn stays(&mut self, entry: &mut Entry, at: &At) -> bool {
+        let mut stays = self.data_cache.as_mut().is_none_or(|cache| cache.keeps(entry));
+        stays &= self.keeps_kind(entry);
+        stays &= self.keeps_addr(entry);
+        if let Some(trim) = &mut self.trim {
+            stays &= trim.keeps(entry, at, &mut self.fault);
+        }
+        stays &= self.keeps_function(entry);
+        if entry.kind() == Type::MARKER
+            && let Some(value) = self.spec.marker_values.get(&entry.size.get())
+        {
+            entry.addr.set(*value);
+        }
+        stays & self.keeps_kernel(entry)
+    }
+
+    fn rename(&self, entry: &mut Entry) {
+        let names_thread = match entry.kind() {
+            Type::THREAD | Type::THREAD_EXIT => true,
+            Type::MARKER => {
+                matches!(Marker(entry.size.get()), Marker::DIRECT_THREAD_SWITCH | Marker::SYSCALL_SCHEDULE)
+            }
+            _ => false,
+        };
+        if names_thread && let Some(new) = self.spec.rename_threads.get(&entry.addr.get()) {
+            entry.addr.set(*new);
+        }
+    }
+}
+
+impl Edit for Filter {
+    fn judge(&mut self, entry: &mut Entry, at: &At, before: &mut Vec<Entry>) -> bool {
+        if entry.is_marker(Marker::CORE_WAIT) {
+            // Only a core that waits right now has it.
+            return false;
+        }
+        if let Some(stop) = self.spec.stop_timestamp.filter(|_| self.is_active)
+            && entry.is_marker(Marker::TIMESTAMP)
+            && entry.addr.get() >= stop
+        {
+            self.is_active = false;
+            before.push(Entry::marker(Marker::FILTER_ENDPOINT, 0));
+        }
+        if !self.spec.rename_threads.is_empty() {
+            self.rename(entry);
+        }
+        if !self.is_active {
+            return true;
+        }
+        if self.count_is_due {
+            self.count_is_due = false;
+            before.extend(self.instr_cache.as_mut().and_then(InstrCache::first_count));
+        }
+        let mut stays = self.stays(entry, at);
+        if let Some(cache) = &mut self.instr_cache {
+            stays &= cache.keeps(entry, stays, before);
+            self.count_is_due |= entry.is_marker(Marker::CPU_ID);
+        }
+        stays
+    }
+
+    fn recodes(&self) -> bool {
+        self.encoder.is_some() || self.drops_encodings()
+    }
+
+    fn recode(&mut self, instr: &Entry, pieces: &mut Vec<Entry>) {
+        if self.drops_encodings() {
+            pieces.clear();
+        } else if let Some(encoder) = &mut self.encoder {
+            recode(encoder, instr, pieces);
+        }
+    }
+
+    fn keeps_targets(&self) -> bool {
+        let spec = &self.spec;
+        let is_dropped = spec.drop_markers.contains(&Marker::BRANCH_TARGET.0)
+            || spec.drop_types.contains(&Type::MARKER.0)
+            || spec.instr_cache_bytes.is_some();
+        !(is_dropped && self.is_active)
+    }
+
+    fn filetype(&self, filetype: FileType) -> FileType {
+        let spec = &self.spec;
+        let drops = |wanted: fn(Type) -> bool| spec.drop_types.iter().any(|kind| wanted(Type(*kind)));
+        let mut bits = filetype.0;
+        if spec.stop_timestamp.is_some() {
+            bits |= FileType::BIMODAL_FILTERED_WARMUP.0;
+        }
+        if drops(Type::is_any_instr) || spec.instr_cache_bytes.is_some() {
+            bits |= FileType::IFILTERED.0;
+        }
+        let drops_data = drops(|kind| kind == Type::READ || kind == Type::WRITE);
+        if drops_data || spec.data_cache_bytes.is_some() || !spec.addrs.is_empty() {
+            bits |= FileType::DFILTERED.0;
+        }
+        if spec.instr_only {
+            bits |= FileType::INSTRUCTION_ONLY.0;
+        }
+        if self.drops_encodings() && spec.stop_timestamp.is_none() {
+            bits &= !FileType::ENCODINGS.0;
+        }
+        if spec.to_regdeps {
+            bits = bits & !ARCHS.0 | FileType::ARCH_REGDEPS.0;
+        }
+        if spec.kernel == KernelCode::Drop {
+            bits &= !FileType::KERNEL_SYSCALLS.0;
+        }
+        FileType(bits)
+    }
+
+    fn has_original_layout(&self) -> bool {
+        self.spec.original_layout
+    }
+
+    fn fault(&mut self) -> Option<Error> {
+        self.fault.take()
+    }
+
+    fn file_name(&self, name: &str) -> String {
+        // Tracers write the thread into the name, with at least five digits.
+        let renamed = self.spec.rename_threads.iter().find_map(|(old, new)| {
+            let old = [format!(".{old:05}."), format!(".{old}.")]
+                .into_iter()
+                .find(|part| name.contains(part.as_str()))?;
+            Some(name.replacen(&old, &format!(".{new:05}."), 1))
+        });
+        renamed.unwrap_or_else(|| name.to_owned())
+    }
+}
+
+impl Filter {
+    fn drops_encodings(&self) -> bool {
+        let spec = &self.spec;
+        self.is_active && (spec.drop_encodings || spec.drop_types.contains(&Type::ENCODING.0))
+    }
+
+    /// The file-type bits of the file as it was read.
+    pub fn source_filetype(&self) -> FileType {
+        self.filetype
+    }
+}
+
+const ARCHS: FileType = FileType::ARCH_AARCH64
+    .or(FileType::ARCH_ARM32)
+    .or(FileType::ARCH_X86_32)
+    .or(FileType::ARCH_X86_64)
+    .or(FileType::ARCH_REGDEPS);
+
+fn is_data(kind: Type) -> bool {
+    kind == Type::READ || kind == Type::WRITE || kind.is_prefetch() || (18..=21).contains(&kind.0)
+}
+
+fn encoder(filetype: FileType) -> Result<Encoder> {
+    let arch = filetype
+        .arch()
+        .ok_or_else(|| Error::unsupported("the trace does not say for which architecture it is"))?;
+    Encoder::new(arch).ok_or_else(|| {
+        Error::unsupported(format!("instructions of {arch} cannot be made into synthetic ones"))
+    })
+}
+
+/// Replaces the pieces of an encoding by those of the synthetic one. What cannot be decoded becomes one without any
+/// registers.
+fn recode(encoder: &mut Encoder, instr: &Entry, pieces: &mut Vec<Entry>) {
+    let mut bytes = Vec::with_capacity(16);
+    for piece in pieces.iter() {
+        let n = usize::from(piece.size.get()).min(8);
+        bytes.extend_from_slice(&piece.addr.get().to_le_bytes()[..n]);
+    }
+    let mut code = [0; regdeps::MAX_BYTES];
+    let n = encoder.encode(instr.addr.get(), &bytes, &mut code);
+    pieces.clear();
+    pieces.extend(code[..n].chunks(8).map(|part| {
+        let mut value = [0; 8];
+        value[..part.len()].copy_from_slice(part);
+        Entry::new(Type::ENCODING, part.len() as u16, u64::from_le_bytes(value))
+    }));
+}

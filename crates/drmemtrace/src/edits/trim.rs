@@ -1,0 +1,162 @@
+//! Parts of a trace: so many records or instructions from here on, or what lies between two times.
+//!
+//! A part begins and ends right before an instruction that is no kernel code, so that each instruction keeps its data and
+//! its markers, and each system call its kernel code. Where a part begins in the middle, a clock reading and a processor
+//! stand first, those that held there; where there are several parts, a window id between the two numbers them, which
+//! tells everyone that the flow of control is broken on purpose (spec 18.5).
+
+use super::kernel::Regions;
+use crate::record::{Entry, Marker, Type};
+use crate::write::{At, Edit};
+use std::ops::Range;
+
+/// What ranges count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Position {
+    /// Records that tools see, from 0.
+    Records,
+    /// Instructions, from 0.
+    Instrs,
+    /// The latest clock reading.
+    Clock,
+}
+
+/// The edit of one file.
+#[derive(Clone, Debug)]
+pub struct Trim {
+    unit: Position,
+    /// Ascending, without overlaps, each with the number of its window.
+    parts: Vec<(Range<u64>, u64)>,
+    has_windows: bool,
+    /// Parts that lie behind.
+    n_behind: usize,
+    /// True in a part.
+    is_inside: bool,
+    /// The part that is being read, if it was told.
+    told: Option<usize>,
+    regions: Regions,
+    has_begun: bool,
+    window: Option<u64>,
+    /// True until the first clock reading.
+    in_header: bool,
+    /// The next processor that stays is the first, where a window begins with the trace.
+    is_first_cpu: bool,
+}
+
+impl Trim {
+    /// Keeps these parts. If there are several, each is a window numbered by its place in the list, though nothing may
+    /// be left of some in this file; parts that touch are one window.
+    pub fn new(unit: Position, parts: Vec<Range<u64>>) -> Trim {
+        let has_windows = parts.len() > 1;
+        let mut parts: Vec<(Range<u64>, u64)> = parts.into_iter().zip(0..).collect();
+        parts.retain(|(part, _)| part.start < part.end);
+        parts.sort_by_key(|(part, _)| part.start);
+        let mut joined: Vec<(Range<u64>, u64)> = Vec::new();
+        for (part, window) in parts {
+            match joined.last_mut().filter(|(last, _)| part.start <= last.end) {
+                Some((last, _)) => last.end = last.end.max(part.end),
+                None => joined.push((part, window)),
+            }
+        }
+        Trim {
+            unit,
+            parts: joined,
+            has_windows,
+            n_behind: 0,
+            is_inside: false,
+            told: None,
+            regions: Regions::default(),
+            has_begun: false,
+            window: None,
+            in_header: true,
+            is_first_cpu: true,
+        }
+    }
+
+    fn is_wanted(&mut self, position: u64) -> bool {
+        while self.parts.get(self.n_behind).is_some_and(|(part, _)| part.end <= position) {
+            self.n_behind += 1;
+        }
+        self.parts.get(self.n_behind).is_some_and(|(part, _)| part.start <= position)
+    }
+
+    /// The number of the window that is being read, if we number them, else the trace's own.
+    fn window_here(&self) -> Option<u64> {
+        if self.has_windows { self.parts.get(self.n_behind).map(|(_, window)| *window) } else { self.window }
+    }
+
+    /// An instruction may begin or end a part.
+    fn at_instr(&mut self, at: &At, before: &mut Vec<Entry>) {
+        let position = match self.unit {
+            Position::Records => at.records,
+            Position::Instrs => at.instrs,
+            Position::Clock => at.timestamp.unwrap_or(0),
+        };
+        self.is_inside = self.is_wanted(position);
+        // What stands before the first instruction is decided with it, and was kept if the part begins there.
+        let is_new = self.is_inside && self.told != Some(self.n_behind);
+        if is_new {
+            self.is_first_cpu = false;
+            self.told = Some(self.n_behind);
+            before.extend(at.timestamp.map(|value| Entry::marker(Marker::TIMESTAMP, value)));
+            before.extend(self.window_here().map(|value| Entry::marker(Marker::WINDOW_ID, value)));
+            before.extend(at.cpu.map(|value| Entry::marker(Marker::CPU_ID, value)));
+        }
+    }
+
+    /// The first clock reading ends the header: what follows belongs to the first instruction, if that is wanted.
+    fn begin(&mut self, timestamp: u64) {
+        self.in_header = false;
+        let position = if self.unit == Position::Clock { timestamp } else { 0 };
+        self.is_inside = self.is_wanted(position);
+        if self.is_inside {
+            self.told = Some(self.n_behind);
+        }
+    }
+}
+
+impl Edit for Trim {
+    fn judge(&mut self, entry: &mut Entry, at: &At, before: &mut Vec<Entry>) -> bool {
+        let kind = entry.kind();
+        let was_open = self.regions.any();
+        self.regions.pass(entry);
+        if kind.is_instr() || kind == Type::INSTR_BUNDLE || kind == Type::INSTR_MAYBE_FETCH {
+            self.in_header = false;
+            if !was_open && entry.size.get() > 0 {
+                self.has_begun = true;
+                self.at_instr(at, before);
+            } else if !self.has_begun && entry.size.get() == 0 {
+                // A filtered trace may name addresses long before its first instruction.
+                self.at_instr(at, before);
+            }
+            return self.is_inside;
+        }
+        match kind {
+            Type::HEADER | Type::FOOTER | Type::THREAD | Type::PID | Type::THREAD_EXIT => return true,
+            Type::MARKER => {}
+            _ => return self.is_inside,
+        }
+        match Marker(entry.size.get()) {
+            Marker::TIMESTAMP if self.in_header => self.begin(entry.addr.get()),
+            Marker::WINDOW_ID => {
+                self.window = Some(entry.addr.get());
+                // Our own numbers take their place.
+                return self.is_inside && !self.has_windows;
+            }
+            Marker::CPU_ID if self.is_first_cpu && self.is_inside && self.has_windows => {
+                self.is_first_cpu = false;
+                before.extend(self.window_here().map(|value| Entry::marker(Marker::WINDOW_ID, value)));
+            }
+            // What a trace says of itself, and how many instructions a filter has seen, holds for all of it.
+            Marker::VERSION
+            | Marker::FILETYPE
+            | Marker::CACHE_LINE_SIZE
+            | Marker::PAGE_SIZE
+            | Marker::CHUNK_INSTR_COUNT
+            | Marker::VECTOR_LENGTH
+            | Marker::INSTRUCTION_COUNT => return true,
+            _ => {}
+        }
+        self.is_inside || self.in_header
+    }
+}

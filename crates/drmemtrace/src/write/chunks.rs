@@ -1,0 +1,164 @@
+//! Entries on their way into a container: cut into chunks, with what each chunk must repeat (spec 6.12).
+
+use crate::record::{Entry, Marker, Type};
+use crate::schedule::{Recorder, Recording};
+use quipu_model::Result;
+use quipu_source::{Packed, Packer};
+use std::io::{Seek, Write};
+use zerocopy::IntoBytes;
+
+/// What was written to one file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Entries, those that only chunks need included.
+    pub entries: u64,
+    /// Records that tools see.
+    pub records: u64,
+    /// Instructions that tools see.
+    pub instrs: u64,
+}
+
+impl Counts {
+    /// Both together.
+    pub fn plus(self, other: Counts) -> Counts {
+        Counts {
+            entries: self.entries + other.entries,
+            records: self.records + other.records,
+            instrs: self.instrs + other.instrs,
+        }
+    }
+}
+
+/// How many records and instructions an entry is for those who read it (spec 7.2). Markers are asked for their kind.
+#[inline]
+pub(super) fn weight(entry: &Entry) -> (u64, u64) {
+    let has_size = u64::from(entry.size.get() != 0);
+    match entry.kind().0 {
+        0..=9 | 19 | 21 | 23 | 27 | 32..=46 => (1, 0),
+        10..=16 | 30 | 31 | 48 | 49 => (has_size, has_size),
+        18 | 20 | 29 => (has_size, 0),
+        17 => {
+            let n = u64::from(entry.size.get().min(8));
+            (n, n)
+        }
+        28 => (
+            u64::from(!matches!(Marker(entry.size.get()), Marker::BRANCH_TARGET | Marker::RECORD_ORDINAL)),
+            0,
+        ),
+        _ => (0, 0),
+    }
+}
+
+/// The entries of one file, on their way out.
+pub(super) struct Chunks<W: Write + Seek> {
+    packer: Packer<W>,
+    /// Instructions in each chunk; 0 if everything is one.
+    chunk_instrs: u64,
+    instrs_in_chunk: u64,
+    /// Number of the present chunk.
+    chunk: u64,
+    pub(super) counts: Counts,
+    /// The latest that were written.
+    timestamp: Option<u64>,
+    cpu: Option<u64>,
+    is_closed: bool,
+    schedule: Recorder,
+}
+
+impl<W: Write + Seek> Chunks<W> {
+    /// Begins the first chunk.
+    pub(super) fn new(mut packer: Packer<W>, chunk_instrs: u64) -> Result<Chunks<W>> {
+        packer.member(&member_name(0))?;
+        Ok(Chunks {
+            packer,
+            chunk_instrs,
+            instrs_in_chunk: 0,
+            chunk: 0,
+            counts: Counts::default(),
+            timestamp: None,
+            cpu: None,
+            is_closed: false,
+            schedule: Recorder::default(),
+        })
+    }
+
+    /// Writes entries that are counted already.
+    #[inline]
+    pub(super) fn put(&mut self, entries: &[Entry]) -> Result<()> {
+        self.counts.entries += entries.len() as u64;
+        self.schedule.take(entries);
+        Ok(self.packer.write(entries.as_bytes())?)
+    }
+
+    /// Counts an entry that is about to be written.
+    #[inline]
+    pub(super) fn count(&mut self, records: u64, instrs: u64) {
+        self.counts.records += records;
+        self.counts.instrs += instrs;
+        self.instrs_in_chunk += instrs;
+    }
+
+    /// Counts and writes.
+    pub(super) fn add(&mut self, entry: &Entry) -> Result<()> {
+        let (records, instrs) = weight(entry);
+        self.count(records, instrs);
+        self.note(entry);
+        self.put(std::slice::from_ref(entry))
+    }
+
+    /// Remembers what later chunks repeat, and whether the trace has its end.
+    #[inline]
+    pub(super) fn note(&mut self, entry: &Entry) {
+        let kind = entry.kind();
+        if kind == Type::MARKER {
+            match Marker(entry.size.get()) {
+                Marker::TIMESTAMP => self.timestamp = Some(entry.addr.get()),
+                Marker::CPU_ID => self.cpu = Some(entry.addr.get()),
+                _ => {}
+            }
+        } else if kind == Type::FOOTER {
+            self.is_closed = true;
+        } else if kind == Type::HEADER {
+            self.is_closed = false;
+        }
+    }
+
+    /// True if the next instruction belongs into the next chunk.
+    #[inline]
+    pub(super) fn is_full(&self) -> bool {
+        self.chunk_instrs != 0 && self.instrs_in_chunk >= self.chunk_instrs
+    }
+
+    /// Ends the chunk and begins the next with its ordinal and copies of the latest clock reading and processor. The
+    /// copies are not seen by those who read on, so they do not count.
+    pub(super) fn split(&mut self) -> Result<()> {
+        self.add(&Entry::marker(Marker::CHUNK_FOOTER, self.chunk))?;
+        self.chunk += 1;
+        self.instrs_in_chunk = 0;
+        self.packer.member(&member_name(self.chunk))?;
+        let mut head = vec![Entry::marker(Marker::RECORD_ORDINAL, self.counts.records)];
+        head.extend(self.timestamp.map(|value| Entry::marker(Marker::TIMESTAMP, value)));
+        head.extend(self.cpu.map(|value| Entry::marker(Marker::CPU_ID, value)));
+        self.put(&head)
+    }
+
+    /// Begins a member of this name, for files whose members are no chunks.
+    pub(super) fn member(&mut self, name: &str) -> Result<()> {
+        Ok(self.packer.member(name)?)
+    }
+
+    /// True if the latest trace in the file has its footer.
+    pub(super) fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
+    /// Ends the container.
+    pub(super) fn finish(self) -> Result<(W, Packed, Counts, Recording)> {
+        let (out, packed) = self.packer.finish()?;
+        Ok((out, packed, self.counts, self.schedule.finish()))
+    }
+}
+
+fn member_name(chunk: u64) -> String {
+    format!("chunk.{chunk:08}")
+}

@@ -1,0 +1,182 @@
+//! Which encodings stand in the present chunk, and which were last known of each address.
+//!
+//! An encoding is written the first time its address is met in a chunk, and again when its bytes changed (spec 6.3).
+//! Readers of a chunk so find all they need in it. Those of the source's chunks are folded together here, and given
+//! out again where the chunks that are written want them.
+
+use crate::record::Entry;
+use rustc_hash::FxHashMap;
+
+/// Slots of the front table; a power of two: 256 KiB stay in level-2 cache.
+const FRONT: usize = 1 << 14;
+
+/// An encoding cannot have more pieces: 36 bytes, those of the longest synthetic one, in pieces of eight.
+pub(super) const MAX_PIECES: usize = 5;
+
+/// What is known of one address.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    /// Its pieces, as entries.
+    pieces: [Entry; MAX_PIECES],
+    n_pieces: u8,
+    /// Branch targets stand before the encoding here, not behind it.
+    target_first: bool,
+    /// The source's chunk that gave the encoding last.
+    read_in: u32,
+    /// The chunk that it was written to last; 0 for none.
+    written_in: u32,
+}
+
+/// The encodings of one file.
+#[derive(Debug)]
+pub(super) struct Codes {
+    /// Addresses that want nothing in a chunk: the address, and the chunk.
+    front: Vec<(u64, u32)>,
+    all: FxHashMap<u64, u32>,
+    known: Vec<Known>,
+    /// Numbers of the present chunks, from 1.
+    reading: u32,
+    writing: u32,
+}
+
+/// What to do about an encoding that the source gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Given {
+    /// It is to be written.
+    Needed,
+    /// The chunk has it.
+    Repeated,
+}
+
+impl Codes {
+    pub(super) fn new() -> Codes {
+        Codes {
+            front: vec![(0, 0); FRONT],
+            all: FxHashMap::default(),
+            known: Vec::new(),
+            reading: 1,
+            writing: 1,
+        }
+    }
+
+    /// A chunk of the source begins: what it repeats is no news.
+    pub(super) fn next_read_chunk(&mut self) {
+        self.reading = self.reading.wrapping_add(1).max(1);
+    }
+
+    /// A chunk begins that is written: it has no encodings yet.
+    pub(super) fn next_written_chunk(&mut self) {
+        self.writing = self.writing.wrapping_add(1).max(1);
+    }
+
+    /// True if the instruction at `pc` certainly needs nothing in this chunk.
+    #[inline]
+    pub(super) fn is_settled(&self, pc: u64) -> bool {
+        self.front[slot(pc)] == (pc, self.writing)
+    }
+
+    /// The pieces to write before an instruction whose encoding the source did not repeat, and whether a branch
+    /// target stands before them; none if the chunk has them, or nothing is known.
+    pub(super) fn wanted(&mut self, pc: u64) -> Option<(&[Entry], bool)> {
+        self.front[slot(pc)] = (pc, self.writing);
+        let known = self.known.get_mut(*self.all.get(&pc)? as usize)?;
+        if known.written_in == self.writing {
+            return None;
+        }
+        known.written_in = self.writing;
+        Some((&known.pieces[..usize::from(known.n_pieces)], known.target_first))
+    }
+
+    /// Takes in an encoding as the source gives it, for an instruction that is written.
+    pub(super) fn give(&mut self, pc: u64, pieces: &[Entry], target_first: bool) -> Given {
+        let is_news = self.learn(pc, pieces, target_first);
+        let Some(known) = self.all.get(&pc).and_then(|at| self.known.get_mut(*at as usize)) else {
+            return Given::Needed;
+        };
+        self.front[slot(pc)] = (pc, self.writing);
+        if !is_news && known.written_in == self.writing {
+            return Given::Repeated;
+        }
+        known.written_in = self.writing;
+        Given::Needed
+    }
+
+    /// Takes in an encoding of an instruction that is not written. True if it is more than a repetition that the
+    /// source's chunk began with.
+    pub(super) fn learn(&mut self, pc: u64, pieces: &[Entry], target_first: bool) -> bool {
+        let reading = self.reading;
+        let mut stored = [Entry::ZERO; MAX_PIECES];
+        let n_pieces = pieces.len().min(MAX_PIECES);
+        stored[..n_pieces].copy_from_slice(&pieces[..n_pieces]);
+        let new = Known {
+            pieces: stored,
+            n_pieces: n_pieces as u8, // At most five.
+            target_first,
+            read_in: reading,
+            written_in: 0,
+        };
+        let next = self.known.len() as u32; // 2^32 of them would be 2^36 bytes of entries.
+        let at = *self.all.entry(pc).or_insert(next) as usize;
+        let Some(known) = self.known.get_mut(at) else {
+            self.known.push(new);
+            return true;
+        };
+        let is_same = known.n_pieces == new.n_pieces && known.pieces == new.pieces;
+        // Twice in one chunk with the same bytes: the code was made anew, which is worth knowing.
+        let is_news = !is_same || known.read_in == reading;
+        if !is_same {
+            // The chunk may have had the old bytes; they must not stand for the new.
+            self.front[slot(pc)] = (0, 0);
+            *known = new;
+        }
+        known.target_first = target_first;
+        known.read_in = reading;
+        is_news
+    }
+}
+
+#[inline]
+fn slot(pc: u64) -> usize {
+    // The low bits differ most; folding in higher ones keeps code far apart from sharing slots.
+    ((pc ^ (pc >> 14)) as usize) & (FRONT - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Type;
+
+    fn piece(bytes: u64) -> [Entry; 1] {
+        [Entry::new(Type::ENCODING, 1, bytes)]
+    }
+
+    #[test]
+    fn an_encoding_is_wanted_once_in_each_chunk() {
+        let mut codes = Codes::new();
+        assert_eq!(codes.give(0x1000, &piece(0x90), false), Given::Needed);
+        assert!(codes.is_settled(0x1000));
+        codes.next_written_chunk();
+        assert!(!codes.is_settled(0x1000));
+        assert_eq!(codes.wanted(0x1000), Some((&piece(0x90)[..], false)));
+        assert_eq!(codes.wanted(0x1000), None);
+    }
+
+    #[test]
+    fn what_a_chunk_of_the_source_repeats_is_no_news() {
+        let mut codes = Codes::new();
+        codes.give(0x1000, &piece(0x90), false);
+        codes.next_read_chunk();
+        assert_eq!(codes.give(0x1000, &piece(0x90), false), Given::Repeated);
+        assert_eq!(codes.give(0x1000, &piece(0x90), false), Given::Needed, "made anew");
+        assert_eq!(codes.give(0x1000, &piece(0xc3), false), Given::Needed, "changed");
+    }
+
+    #[test]
+    fn an_encoding_of_a_dropped_instruction_goes_to_the_next_kept_one() {
+        let mut codes = Codes::new();
+        codes.give(0x1000, &piece(0x90), false);
+        codes.learn(0x1000, &piece(0xc3), true);
+        assert!(!codes.is_settled(0x1000));
+        assert_eq!(codes.wanted(0x1000), Some((&piece(0xc3)[..], true)));
+    }
+}

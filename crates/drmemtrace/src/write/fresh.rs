@@ -1,0 +1,132 @@
+//! Files and folders that appear under their name when they are complete, and not before.
+//!
+//! What is written goes to a hidden name beside the final one, on the same file system, and is renamed at the end. If it
+//! does not come to that (an error, an interrupt, a panic) the hidden one is removed.
+
+use super::folder::is_part_of_a_trace;
+use quipu_model::{Error, ErrorKind, Result};
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Whether what stands under the final name may be replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replace {
+    /// It is an error if there is something.
+    Never,
+    /// A file is replaced by a file, a folder that holds nothing but a trace by a folder.
+    Allowed,
+}
+
+/// A file or folder in the making.
+#[derive(Debug)]
+pub(super) struct Fresh {
+    temporary: PathBuf,
+    path: PathBuf,
+    is_folder: bool,
+    is_done: bool,
+}
+
+impl Fresh {
+    /// Begins a file that will be called `path`.
+    pub(super) fn file(path: &Path, replace: Replace) -> Result<(Fresh, File)> {
+        let fresh = Fresh::begin(path, replace, false)?;
+        let file = File::create_new(&fresh.temporary).map_err(|cause| cannot("create", path, cause))?;
+        Ok((fresh, file))
+    }
+
+    /// Begins a folder that will be called `path`; files go into the folder returned.
+    pub(super) fn folder(path: &Path, replace: Replace) -> Result<(Fresh, PathBuf)> {
+        let fresh = Fresh::begin(path, replace, true)?;
+        fs::create_dir(&fresh.temporary).map_err(|cause| cannot("create", path, cause))?;
+        let folder = fresh.temporary.clone();
+        Ok((fresh, folder))
+    }
+
+    fn begin(path: &Path, replace: Replace, is_folder: bool) -> Result<Fresh> {
+        let name = path
+            .file_name()
+            .ok_or_else(|| Error::usage(format!("`{}` is no name for something to write", path.display())))?;
+        check_place(path, replace, is_folder)?;
+        let mut temporary = std::ffi::OsString::from(".");
+        temporary.push(name);
+        temporary.push(format!(".{}.part", std::process::id()));
+        Ok(Fresh {
+            temporary: path.with_file_name(temporary),
+            path: path.to_owned(),
+            is_folder,
+            is_done: false,
+        })
+    }
+
+    /// Gives it its name.
+    pub(super) fn commit(mut self) -> Result<()> {
+        let failed = |cause| cannot("write", &self.path, cause);
+        if self.is_folder && self.path.symlink_metadata().is_ok() {
+            // A folder cannot be renamed over another: the old one steps aside, and comes back if that fails.
+            let mut aside = self.temporary.clone().into_os_string();
+            aside.push(".old");
+            fs::rename(&self.path, &aside).map_err(failed)?;
+            if let Err(cause) = fs::rename(&self.temporary, &self.path) {
+                let _ = fs::rename(&aside, &self.path);
+                return Err(failed(cause));
+            }
+            self.is_done = true;
+            return fs::remove_dir_all(&aside).map_err(|cause| cannot("remove", Path::new(&aside), cause));
+        }
+        fs::rename(&self.temporary, &self.path).map_err(failed)?;
+        self.is_done = true;
+        Ok(())
+    }
+}
+
+impl Drop for Fresh {
+    fn drop(&mut self) {
+        if !self.is_done {
+            // There is nobody left to tell.
+            let _ = if self.is_folder {
+                fs::remove_dir_all(&self.temporary)
+            } else {
+                fs::remove_file(&self.temporary)
+            };
+        }
+    }
+}
+
+/// Refuses to write over what must stay.
+fn check_place(path: &Path, replace: Replace, is_folder: bool) -> Result<()> {
+    let Ok(meta) = path.symlink_metadata() else { return Ok(()) };
+    let refuse = |what: &str, hint: &str| {
+        Err(Error::usage(what).in_file(path.display().to_string()).hint(hint.to_owned()))
+    };
+    if replace == Replace::Never {
+        return refuse(
+            "there is something of that name already",
+            "name another, or say --force to replace it",
+        );
+    }
+    if meta.is_dir() != is_folder {
+        return refuse(
+            if is_folder { "a folder cannot replace a file" } else { "a file cannot replace a folder" },
+            "name another, or remove it",
+        );
+    }
+    if is_folder {
+        let entries = fs::read_dir(path).map_err(|cause| cannot("list", path, cause))?;
+        for entry in entries {
+            let entry = entry.map_err(|cause| cannot("list", path, cause))?;
+            if !is_part_of_a_trace(&entry.path()) {
+                return refuse(
+                    &format!("the folder holds more than a trace: `{}`", entry.file_name().display()),
+                    "name another, or remove it",
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cold]
+pub(super) fn cannot(what: &str, path: &Path, cause: io::Error) -> Error {
+    Error::new(ErrorKind::Io, format!("cannot {what} it")).in_file(path.display().to_string()).because(cause)
+}

@@ -1,0 +1,378 @@
+//! Writing traces: entries in, files and folders out.
+//!
+//! ```text
+//! EntryReader ─▶ Rewriter: joins the source's chunks, edits, cuts new chunks ─▶ Packer ─▶ a file, renamed when complete
+//! ```
+//!
+//! | file | what |
+//! |---|---|
+//! | [`rewrite`] | one file's entries, taken apart and put together |
+//! | [`edit`] | what an edit decides |
+//! | `chunks`, `codes` | chunks, and what each must repeat |
+//! | [`folder`], `fresh` | names, schedules, complete or not at all |
+//!
+//! SPEC: docs/formats/drmemtrace.md, sections *Writing* and *Editing*.
+
+mod chunks;
+mod codes;
+pub mod edit;
+pub mod folder;
+mod fresh;
+pub mod rewrite;
+
+pub use chunks::Counts;
+pub use edit::{At, Edit, NoEdit};
+pub use fresh::Replace;
+pub use rewrite::{ChunkRule, Rewriter, Rewritten};
+
+use crate::header::Header;
+use crate::record::{Entry, FileType};
+use crate::schedule::Recording;
+use crate::trace::{DrmemTrace, File};
+use fresh::{Fresh, cannot};
+use quipu_model::{Columns, Error, ErrorKind, Finding, Result, Scan, Severity, ShardId, Trace};
+use quipu_source::{PackOptions, Packer, Packing, Pool, Source};
+use std::io::{BufWriter, Seek, Write};
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// No more files than this are read at a time: each takes a few megabytes.
+const MAX_FILES_AT_ONCE: usize = 8;
+/// Bytes that are put together before the system is asked to write them.
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// How to write.
+#[derive(Clone, Debug)]
+pub struct WriteOptions {
+    /// Container and level.
+    pub pack: PackOptions,
+    /// Instructions in each chunk of an archive; `None` for as many as the source says.
+    pub chunk_instrs: Option<u64>,
+    /// Threads that compress; 0 for as many as there are cores.
+    pub threads: usize,
+    /// Whether the first thing that is wrong with the source is an error.
+    pub strict: bool,
+    /// Whether to write over something.
+    pub replace: Replace,
+}
+
+impl WriteOptions {
+    /// Archives of the source's chunks at the usual level, over nothing.
+    pub fn new() -> WriteOptions {
+        WriteOptions {
+            pack: PackOptions::new(Packing::Zip),
+            chunk_instrs: None,
+            threads: 0,
+            strict: false,
+            replace: Replace::Never,
+        }
+    }
+
+    pub(crate) fn pool(&self) -> Result<Arc<Pool>> {
+        let n_cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        Ok(Pool::new(if self.threads == 0 { n_cores() } else { self.threads })?)
+    }
+
+    /// How a file with this header is cut.
+    pub(crate) fn chunk_rule(&self, header: &Header) -> ChunkRule {
+        let wanted = self.chunk_instrs.filter(|instrs| *instrs > 0);
+        let has_marker = header.chunk_instrs > 0;
+        let is_template = header.filetype.any(FileType::KERNEL_SYSCALL_TRACE_TEMPLATES);
+        // Without the marker nobody knows how many instructions a chunk has. Several threads in one stream come from
+        // times without it, and so do the first versions.
+        let may_have = has_marker || (header.version >= 2 && !header.is_mixed && !is_template);
+        let is_archive = self.pack.packing == Packing::Zip;
+        let marker = wanted.filter(|_| may_have);
+        let instrs = match (is_archive, has_marker) {
+            (false, _) => 0,
+            (true, true) => marker.unwrap_or(header.chunk_instrs),
+            (true, false) => marker.unwrap_or(0),
+        };
+        ChunkRule { instrs, marker, insert: !has_marker && is_archive && marker.is_some() }
+    }
+}
+
+impl Default for WriteOptions {
+    fn default() -> WriteOptions {
+        WriteOptions::new()
+    }
+}
+
+/// Who watches an edit.
+pub trait Observer: Sync {
+    /// Told now and then: how many more records were read, and how far the file's packed bytes are worked through.
+    fn advance(&self, records: u64, packed_bytes: u64);
+    /// True if the edit is to end without a result.
+    fn is_cancelled(&self) -> bool;
+}
+
+/// Nobody watches.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unwatched;
+
+impl Observer for Unwatched {
+    fn advance(&self, _: u64, _: u64) {}
+    fn is_cancelled(&self) -> bool {
+        false
+    }
+}
+
+/// What became of one file.
+#[derive(Clone, Debug)]
+pub struct FileSummary {
+    /// Name of the file that was read.
+    pub source: String,
+    /// Name of what was written of it; `None` if nothing was left.
+    pub name: Option<String>,
+    /// What was read.
+    pub read: Counts,
+    /// What was written.
+    pub written: Counts,
+    /// Records that were read and not written, but for footers of chunks.
+    pub dropped_records: u64,
+    /// Bytes that were written.
+    pub packed_bytes: u64,
+    /// Members of the archive, else 1.
+    pub members: u64,
+}
+
+/// What an edit did.
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    /// File by file, in the order of the source.
+    pub files: Vec<FileSummary>,
+    /// What the source did wrong.
+    pub findings: Vec<Finding>,
+}
+
+impl Summary {
+    /// What was read.
+    pub fn read(&self) -> Counts {
+        self.files.iter().fold(Counts::default(), |sum, file| sum.plus(file.read))
+    }
+
+    /// What was written.
+    pub fn written(&self) -> Counts {
+        let kept = self.files.iter().filter(|file| file.name.is_some());
+        kept.fold(Counts::default(), |sum, file| sum.plus(file.written))
+    }
+
+    /// Bytes of the traces that were written, without what lies beside them.
+    pub fn packed_bytes(&self) -> u64 {
+        self.files.iter().filter(|file| file.name.is_some()).map(|file| file.packed_bytes).sum()
+    }
+}
+
+/// Rewrites one file of a trace into `packer`.
+///
+/// # Errors
+/// What reading or writing says; `Io` if the observer cancels it.
+pub fn rewrite_file<W: Write + Seek, E: Edit>(
+    trace: &DrmemTrace,
+    shard: usize,
+    packer: Packer<W>,
+    edit: E,
+    options: &WriteOptions,
+    observer: &dyn Observer,
+) -> Result<(Rewritten<W>, Vec<Finding>)> {
+    let file = trace.files().get(shard).ok_or_else(|| Error::usage("the trace has no such file"))?;
+    let rule = options.chunk_rule(&file.header);
+    let verbatim_members = has_own_members(file) && options.pack.packing == Packing::Zip;
+    let mut rewriter = Rewriter::new(packer, edit, rule)?;
+    let mut findings = Vec::new();
+    let mut feed = Feed::new(trace, shard)?;
+    let mut member = None;
+    while let Some(part) = feed.next(options.strict, observer, &mut findings)? {
+        if verbatim_members && member != Some(part.member) {
+            member = Some(part.member);
+            let names = file.container.members();
+            rewriter.member(names.get(part.member as usize).map_or("", |member| &member.name))?;
+        }
+        rewriter.push(part.entries)?;
+        if let Some(fault) = rewriter.fault() {
+            return Err(fault.in_file(&file.name));
+        }
+    }
+    Ok((rewriter.finish(!verbatim_members)?, findings))
+}
+
+/// True if the members of a file are sequences of their own instead of chunks of one.
+fn has_own_members(file: &File) -> bool {
+    file.header.chunk_instrs == 0 && file.container.members().len() > 1
+}
+
+/// The entries of one file, part by part.
+pub(crate) struct Feed {
+    reader: Box<dyn quipu_model::Reader>,
+    told_bytes: u64,
+}
+
+/// Some entries in a row.
+pub(crate) struct Part<'a> {
+    pub(crate) entries: &'a [Entry],
+    pub(crate) member: u32,
+}
+
+impl Feed {
+    pub(crate) fn new(trace: &DrmemTrace, shard: usize) -> Result<Feed> {
+        let id = ShardId(shard as u32); // No folder holds 2^32 files.
+        let scan = Scan { ahead: true, ..Scan::new(id).columns(Columns::RAW) };
+        Ok(Feed { reader: trace.scan(&scan)?, told_bytes: 0 })
+    }
+
+    /// The next part that has entries.
+    pub(crate) fn next(
+        &mut self,
+        strict: bool,
+        observer: &dyn Observer,
+        findings: &mut Vec<Finding>,
+    ) -> Result<Option<Part<'_>>> {
+        if observer.is_cancelled() {
+            return Err(Error::new(ErrorKind::Io, "interrupted: nothing was written"));
+        }
+        loop {
+            let Some(batch) = self.reader.read()? else { return Ok(None) };
+            findings.append(&mut batch.findings);
+            if let Some(bad) = findings.iter().find(|finding| strict && finding.severity == Severity::Error) {
+                return Err(bad.to_error());
+            }
+            if !batch.raw.is_empty() {
+                break;
+            }
+        }
+        let bytes = self.reader.packed_bytes().unwrap_or(0);
+        let batch = self.reader.batch();
+        let entries = Entry::slice(batch.raw()).0;
+        observer.advance(entries.len() as u64, bytes.saturating_sub(self.told_bytes));
+        self.told_bytes = self.told_bytes.max(bytes);
+        Ok(Some(Part { entries, member: batch.span.member }))
+    }
+}
+
+/// Rewrites a trace: a file into a file, a folder into a folder with a file for each that has something left, both
+/// schedule files, and what lay beside the traces.
+///
+/// `edit_of` gives the edit of each file, or says that it is left out. What is written appears under its name when all
+/// of it is complete.
+///
+/// # Errors
+/// What reading or writing says; `Usage` if something stands at `path` that may not be replaced, `Io` if the observer
+/// cancels it.
+pub fn rewrite<E: Edit>(
+    trace: &DrmemTrace,
+    source: &Source,
+    path: &Path,
+    options: &WriteOptions,
+    edit_of: &(dyn Fn(usize) -> Option<E> + Sync),
+    observer: &dyn Observer,
+) -> Result<Summary> {
+    let pool = options.pool()?;
+    if !source.is_folder() {
+        let edit = edit_of(0).ok_or_else(|| Error::missing("nothing of the trace is left to write"))?;
+        let (fresh, out) = Fresh::file(path, options.replace)?;
+        let packer = Packer::new(BufWriter::with_capacity(BUFFER_BYTES, out), &pool, &options.pack);
+        let (rewritten, findings) = rewrite_file(trace, 0, packer, edit, options, observer)?;
+        let file = summarise(&trace.files()[0], Some(last_part(path)), &rewritten);
+        close(rewritten.out, path)?;
+        fresh.commit()?;
+        return Ok(Summary { files: vec![file], findings });
+    }
+    let (fresh, folder) = Fresh::folder(path, options.replace)?;
+    let write_one = |shard: usize| -> Result<Option<One>> {
+        let Some(edit) = edit_of(shard) else { return Ok(None) };
+        let source = &trace.files()[shard];
+        let name = edit.file_name(&renamed_file(source, options.pack.packing));
+        let path = folder.join(&name);
+        let out = std::fs::File::create_new(&path).map_err(|cause| cannot("create", &path, cause))?;
+        let packer = Packer::new(BufWriter::with_capacity(BUFFER_BYTES, out), &pool, &options.pack);
+        let (rewritten, findings) = rewrite_file(trace, shard, packer, edit, options, observer)?;
+        let is_left = E::IS_NONE || rewritten.written.instrs > 0 || rewritten.read.instrs == 0;
+        let summary = summarise(source, is_left.then_some(name), &rewritten);
+        let schedule = rewritten.schedule;
+        close(rewritten.out, &path)?;
+        if !is_left {
+            std::fs::remove_file(&path).map_err(|cause| cannot("remove", &path, cause))?;
+        }
+        Ok(Some(One { summary, findings, schedule: is_left.then_some(schedule) }))
+    };
+    let n_files = trace.files().len();
+    let ones = side_by_side(n_files, pool.n_threads().min(MAX_FILES_AT_ONCE), &write_one)?;
+    let mut summary = Summary::default();
+    let mut schedules = Vec::new();
+    for one in ones.into_iter().flatten() {
+        summary.files.push(one.summary);
+        summary.findings.extend(one.findings);
+        schedules.extend(one.schedule);
+    }
+    if schedules.is_empty() {
+        return Err(Error::missing("nothing of the trace is left to write"));
+    }
+    folder::write_schedules(&folder, schedules, &pool)?;
+    folder::copy_beside(source, &folder)?;
+    fresh.commit()?;
+    Ok(summary)
+}
+
+/// One file of a folder.
+struct One {
+    summary: FileSummary,
+    findings: Vec<Finding>,
+    schedule: Option<Recording>,
+}
+
+fn renamed_file(file: &File, packing: Packing) -> String {
+    folder::renamed(crate::listing::file_name(file.container.source()), packing)
+}
+
+fn last_part(path: &Path) -> String {
+    path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+fn summarise<W>(source: &File, name: Option<String>, rewritten: &Rewritten<W>) -> FileSummary {
+    FileSummary {
+        source: source.name.clone(),
+        name,
+        read: rewritten.read,
+        written: rewritten.written,
+        dropped_records: rewritten.dropped_records,
+        packed_bytes: rewritten.packed.packed_bytes,
+        members: rewritten.packed.members,
+    }
+}
+
+/// Hands everything to the system, which may say only now that there is no room.
+pub(crate) fn close(mut out: BufWriter<std::fs::File>, path: &Path) -> Result<()> {
+    out.flush().map_err(|cause| cannot("write", path, cause))
+}
+
+/// Does `work` for 0, 1, … on several threads, and gives the results in that order, or the first error.
+pub(crate) fn side_by_side<T: Send>(
+    n: usize,
+    n_threads: usize,
+    work: &(dyn Fn(usize) -> Result<T> + Sync),
+) -> Result<Vec<T>> {
+    let next = AtomicUsize::new(0);
+    let done: Mutex<Vec<(usize, Result<T>)>> = Mutex::new(Vec::with_capacity(n));
+    std::thread::scope(|scope| {
+        for _ in 0..n_threads.clamp(1, n.max(1)) {
+            scope.spawn(|| {
+                loop {
+                    let i = next.fetch_add(1, Ordering::Relaxed);
+                    if i >= n {
+                        return;
+                    }
+                    let result = work(i);
+                    if result.is_err() {
+                        // Nobody needs the rest.
+                        next.store(n, Ordering::Relaxed);
+                    }
+                    done.lock().unwrap_or_else(PoisonError::into_inner).push((i, result));
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.sort_by_key(|(i, _)| *i);
+    done.into_iter().map(|(_, result)| result).collect()
+}

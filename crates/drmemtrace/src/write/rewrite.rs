@@ -1,0 +1,389 @@
+//! Entries in, entries out: one file's stream is taken apart where its chunks were joined, edited, and put together
+//! again with the chunks, ordinals and encodings that what is written needs.
+//!
+//! Everything but what only chunks need is kept bit for bit: unknown types and markers, sizes of exits, values of
+//! footers, encodings that the tracer repeated, and where a branch target stands.
+
+use super::chunks::{Chunks, Counts, weight};
+use super::codes::{Codes, Given, MAX_PIECES};
+use super::edit::{At, Edit};
+use crate::record::{Entry, FileType, Marker, Type};
+use crate::schedule::Recording;
+use quipu_model::{Error, Result};
+use quipu_source::{Packed, Packer};
+use std::io::{Seek, Write};
+
+/// More than this before one instruction is no encoding, whatever it is.
+const MAX_GROUP: usize = 64;
+
+/// How the chunks are to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChunkRule {
+    /// Instructions in each; 0 for one that holds all.
+    pub instrs: u64,
+    /// The value of the marker that says so; `None` to leave it as it is.
+    pub marker: Option<u64>,
+    /// Whether the marker has to be put in, because the source has none.
+    pub insert: bool,
+}
+
+/// One file on its way from entries to entries.
+pub struct Rewriter<W: Write + Seek, E: Edit> {
+    out: Chunks<W>,
+    codes: Codes,
+    edit: E,
+    rule: ChunkRule,
+    at: At,
+    /// Entries of the source so far.
+    n_read: u64,
+    n_dropped: u64,
+    /// An instruction's encoding and branch target, as long as it has not come.
+    held: Vec<Entry>,
+    pieces: Vec<Entry>,
+    before: Vec<Entry>,
+    /// The next clock reading and processor only repeat others.
+    repeats: bool,
+    is_headed: bool,
+}
+
+/// What came out of a file.
+#[derive(Debug)]
+pub struct Rewritten<W> {
+    /// Where it was written to.
+    pub out: W,
+    /// The container.
+    pub packed: Packed,
+    /// What was read.
+    pub read: Counts,
+    /// What was written.
+    pub written: Counts,
+    /// Records that were read and not written, but for footers of chunks.
+    pub dropped_records: u64,
+    /// When its threads ran where, as far as was written (spec 11).
+    pub schedule: Recording,
+}
+
+impl<W: Write + Seek, E: Edit> Rewriter<W, E> {
+    /// Begins a file.
+    ///
+    /// # Errors
+    /// As [`Packer::member`].
+    pub fn new(packer: Packer<W>, edit: E, rule: ChunkRule) -> Result<Rewriter<W, E>> {
+        Ok(Rewriter {
+            out: Chunks::new(packer, rule.instrs)?,
+            codes: Codes::new(),
+            edit,
+            rule,
+            at: At::default(),
+            n_read: 0,
+            n_dropped: 0,
+            held: Vec::new(),
+            pieces: Vec::new(),
+            before: Vec::new(),
+            repeats: false,
+            is_headed: false,
+        })
+    }
+
+    /// Begins a member of this name; for files whose members are no chunks, before any entry of it.
+    ///
+    /// # Errors
+    /// As [`Packer::member`].
+    pub fn member(&mut self, name: &str) -> Result<()> {
+        self.release_held()?;
+        self.codes.next_read_chunk();
+        self.codes.next_written_chunk();
+        self.out.member(name)
+    }
+
+    /// Takes the next entries of the source.
+    ///
+    /// # Errors
+    /// As [`Packer::write`].
+    pub fn push(&mut self, entries: &[Entry]) -> Result<()> {
+        self.n_read += entries.len() as u64;
+        let mut next = 0;
+        if !self.held.is_empty() {
+            next = entries.iter().position(|entry| !is_prefix(entry)).unwrap_or(entries.len());
+            self.held.extend_from_slice(&entries[..next]);
+            if next == entries.len() && self.held.len() <= MAX_GROUP {
+                return Ok(());
+            }
+            match entries.get(next) {
+                Some(entry) if is_any_instr(entry) => {
+                    let held = std::mem::take(&mut self.held);
+                    self.instr(&held, entry)?;
+                    self.held = held;
+                    self.held.clear();
+                    next += 1;
+                }
+                _ => self.release_held()?,
+            }
+        }
+        self.run(&entries[next..])
+    }
+
+    /// Entries of which the first belongs to nothing before it. What stays as it is is written in runs.
+    fn run(&mut self, entries: &[Entry]) -> Result<()> {
+        let mut from = 0;
+        let mut group = None;
+        for (i, entry) in entries.iter().enumerate() {
+            let kind = entry.kind().0;
+            let is_plain_data = matches!(kind, 0..=9 | 32..=46);
+            if E::IS_NONE && is_plain_data && group.is_none() {
+                self.at.records += 1;
+                self.out.count(1, 0);
+                continue;
+            }
+            if is_prefix(entry) {
+                group.get_or_insert(i);
+                continue;
+            }
+            if is_any_instr(entry) {
+                let pc = entry.addr.get();
+                if E::IS_NONE && group.is_none() && self.codes.is_settled(pc) && !self.out.is_full() {
+                    let (records, instrs) = weight(entry);
+                    self.advance(records, instrs);
+                    self.out.count(records, instrs);
+                    continue;
+                }
+                let start = group.take().unwrap_or(i);
+                self.out.put(&entries[from..start])?;
+                self.instr(&entries[start..i], entry)?;
+                from = i + 1;
+                continue;
+            }
+            if let Some(start) = group.take() {
+                // What looked like an encoding belongs to no instruction.
+                self.out.put(&entries[from..start])?;
+                self.orphans(&entries[start..i])?;
+                from = i;
+            }
+            if E::IS_NONE && !self.is_special(entry) {
+                let (records, instrs) = weight(entry);
+                self.advance(records, instrs);
+                self.out.count(records, instrs);
+                self.out.note(entry);
+                continue;
+            }
+            self.out.put(&entries[from..i])?;
+            self.other(entry)?;
+            from = i + 1;
+        }
+        let end = group.unwrap_or(entries.len());
+        self.out.put(&entries[from..end])?;
+        self.held.extend_from_slice(&entries[end..]);
+        if self.held.len() > MAX_GROUP {
+            self.release_held()?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn advance(&mut self, records: u64, instrs: u64) {
+        self.at.records += records;
+        self.at.instrs += instrs;
+    }
+
+    /// True for entries that mean something to the writer itself.
+    fn is_special(&self, entry: &Entry) -> bool {
+        match entry.kind() {
+            Type::THREAD | Type::PID => true,
+            Type::MARKER => {
+                self.repeats
+                    || matches!(
+                        Marker(entry.size.get()),
+                        Marker::TIMESTAMP
+                            | Marker::CPU_ID
+                            | Marker::FILETYPE
+                            | Marker::CHUNK_INSTR_COUNT
+                            | Marker::CHUNK_FOOTER
+                            | Marker::RECORD_ORDINAL
+                    )
+            }
+            _ => false,
+        }
+    }
+
+    /// An instruction behind its encoding and branch target, if it has them.
+    fn instr(&mut self, prefix: &[Entry], entry: &Entry) -> Result<()> {
+        let (records, instrs) = weight(entry);
+        let mut kept = *entry;
+        let stays = E::IS_NONE || self.edit.judge(&mut kept, &self.at, &mut self.before);
+        self.n_dropped += if stays { 0 } else { records };
+        self.advance(records, instrs);
+        self.put_before()?;
+        if entry.size.get() == 0 || entry.kind() == Type::INSTR_BUNDLE {
+            // It only names an address, or several at once: an encoding before it waits for another.
+            self.orphans(prefix)?;
+            if stays {
+                self.split_if_full()?;
+                self.out.add(&kept)?;
+            }
+            return Ok(());
+        }
+        let target = prefix.iter().rfind(|entry| entry.is_marker(Marker::BRANCH_TARGET)).copied();
+        let target = target.filter(|_| E::IS_NONE || self.edit.keeps_targets());
+        let target_first = self.edit.has_original_layout()
+            || prefix.first().is_some_and(|first| first.is_marker(Marker::BRANCH_TARGET));
+        self.pieces.clear();
+        self.pieces.extend(prefix.iter().filter(|entry| entry.kind() == Type::ENCODING).take(MAX_PIECES + 1));
+        if !E::IS_NONE && self.edit.recodes() && !self.pieces.is_empty() {
+            self.edit.recode(entry, &mut self.pieces);
+        }
+        // More than an encoding can be is kept as it stands.
+        let is_odd = self.pieces.len() > MAX_PIECES;
+        let pc = entry.addr.get();
+        if !stays {
+            if !self.pieces.is_empty() && !is_odd {
+                self.codes.learn(pc, &self.pieces, target_first);
+            }
+            return Ok(());
+        }
+        self.split_if_full()?;
+        if is_odd {
+            self.out.put(prefix)?;
+        } else if !self.pieces.is_empty() {
+            let given = self.codes.give(pc, &self.pieces, target_first);
+            let pieces = if given == Given::Needed { &self.pieces[..] } else { &[] };
+            put_group(&mut self.out, pieces, target.as_ref(), target_first)?;
+        } else if let Some((pieces, target_first)) = self.codes.wanted(pc) {
+            put_group(&mut self.out, pieces, target.as_ref(), target_first)?;
+        } else if let Some(target) = target {
+            self.out.put(&[target])?;
+        }
+        self.out.add(&kept)
+    }
+
+    /// Any other entry.
+    fn other(&mut self, entry: &Entry) -> Result<()> {
+        let kind = entry.kind();
+        let marker = (kind == Type::MARKER).then(|| Marker(entry.size.get()));
+        match marker {
+            Some(Marker::CHUNK_FOOTER) => {
+                self.at.records += 1;
+                self.codes.next_read_chunk();
+                // Where the source cut is a good place: so the same size of chunks gives the same chunks.
+                return self.split_if_full();
+            }
+            Some(Marker::RECORD_ORDINAL) => {
+                self.codes.next_read_chunk();
+                self.repeats = true;
+                return Ok(());
+            }
+            Some(Marker::TIMESTAMP) if self.repeats => return Ok(()),
+            Some(Marker::CPU_ID) if self.repeats => {
+                self.repeats = false;
+                return Ok(());
+            }
+            _ => self.repeats = false,
+        }
+        let mut kept = *entry;
+        match marker {
+            Some(Marker::FILETYPE) => kept.addr.set(self.edit.filetype(FileType(entry.addr.get())).0),
+            Some(Marker::CHUNK_INSTR_COUNT) => {
+                kept.addr.set(self.rule.marker.unwrap_or(entry.addr.get()));
+            }
+            Some(Marker::TIMESTAMP) if !self.is_headed => {
+                self.is_headed = true;
+                if let Some(value) = self.rule.marker.filter(|_| self.rule.insert) {
+                    self.out.add(&Entry::marker(Marker::CHUNK_INSTR_COUNT, value))?;
+                }
+            }
+            _ => {}
+        }
+        let (records, instrs) = weight(entry);
+        let stays = E::IS_NONE || self.edit.judge(&mut kept, &self.at, &mut self.before);
+        self.n_dropped += if stays { 0 } else { records };
+        self.advance(records, instrs);
+        match (kind, marker) {
+            (Type::THREAD, _) => self.at.tid = entry.addr.get(),
+            (Type::PID, _) => self.at.pid = entry.addr.get(),
+            (_, Some(Marker::TIMESTAMP)) => self.at.timestamp = Some(entry.addr.get()),
+            (_, Some(Marker::CPU_ID)) => self.at.cpu = Some(entry.addr.get()),
+            _ => {}
+        }
+        self.put_before()?;
+        if !stays {
+            return Ok(());
+        }
+        let may_split = matches!(kind, Type::THREAD_EXIT | Type::FOOTER) || marker == Some(Marker::TIMESTAMP);
+        if may_split && self.edit.has_original_layout() {
+            self.split_if_full()?;
+        }
+        self.out.add(&kept)
+    }
+
+    fn split_if_full(&mut self) -> Result<()> {
+        if self.out.is_full() {
+            self.codes.next_written_chunk();
+            self.out.split()?;
+        }
+        Ok(())
+    }
+
+    fn put_before(&mut self) -> Result<()> {
+        if self.before.is_empty() {
+            return Ok(());
+        }
+        let before = std::mem::take(&mut self.before);
+        before.iter().try_for_each(|entry| self.out.add(entry))?;
+        self.before = before;
+        self.before.clear();
+        Ok(())
+    }
+
+    /// Encodings and branch targets that belong to no instruction: kept where nothing is edited, else of no use.
+    fn orphans(&mut self, entries: &[Entry]) -> Result<()> {
+        if E::IS_NONE { self.out.put(entries) } else { Ok(()) }
+    }
+
+    fn release_held(&mut self) -> Result<()> {
+        let held = std::mem::take(&mut self.held);
+        self.orphans(&held)
+    }
+
+    /// Ends the file, with a footer if it has none.
+    ///
+    /// # Errors
+    /// As [`Packer::finish`].
+    pub fn finish(mut self, wants_footer: bool) -> Result<Rewritten<W>> {
+        self.release_held()?;
+        if wants_footer && !self.out.is_closed() {
+            self.edit.end(&self.at, &mut self.before);
+            self.put_before()?;
+            self.out.add(&Entry::new(Type::FOOTER, 0, 0))?;
+        }
+        let read = Counts { entries: self.n_read, records: self.at.records, instrs: self.at.instrs };
+        let (out, packed, written, schedule) = self.out.finish()?;
+        Ok(Rewritten { out, packed, read, written, dropped_records: self.n_dropped, schedule })
+    }
+
+    /// Why the edit cannot be gone on with, once that turns out.
+    pub fn fault(&mut self) -> Option<Error> {
+        self.edit.fault()
+    }
+}
+
+fn put_group<W: Write + Seek>(
+    out: &mut Chunks<W>,
+    pieces: &[Entry],
+    target: Option<&Entry>,
+    target_first: bool,
+) -> Result<()> {
+    let target = target.map(std::slice::from_ref).unwrap_or_default();
+    let (first, second) = if target_first { (target, pieces) } else { (pieces, target) };
+    out.put(first)?;
+    out.put(second)
+}
+
+/// True for what stands before an instruction and belongs to it.
+#[inline]
+fn is_prefix(entry: &Entry) -> bool {
+    entry.kind() == Type::ENCODING || entry.is_marker(Marker::BRANCH_TARGET)
+}
+
+#[inline]
+fn is_any_instr(entry: &Entry) -> bool {
+    entry.kind().is_any_instr() || entry.kind() == Type::INSTR_BUNDLE
+}

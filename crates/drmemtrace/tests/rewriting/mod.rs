@@ -1,0 +1,125 @@
+//! Fixtures, and entries as they stand in files, member by member.
+
+// Each test program uses a part of this, and a failing helper is a failing test.
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
+
+use quipu_drmemtrace::record::Entry;
+use quipu_drmemtrace::trace::{self, DrmemTrace};
+use quipu_drmemtrace::write::{Edit, Unwatched, WriteOptions, rewrite_file};
+use quipu_model::OpenOptions;
+use quipu_source::{Codec, Packer, Packing, Pool, Source, StreamOptions};
+use std::io::Cursor;
+use std::path::{Path, PathBuf};
+use zerocopy::FromBytes;
+
+pub fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/drmemtrace")
+}
+
+/// Every folder of the fixtures that holds traces.
+pub const TRACES: &[&str] = &[
+    "aarch64",
+    "allasm",
+    "allasm.regdeps",
+    "allasm.trim_timestamp",
+    "as_traced",
+    "chase-snappy",
+    "func-trace",
+    "legacy-for-record-filter",
+    "mock_syscall",
+    "small",
+    "thr",
+    "thr.core_sharded_kernel",
+    "thr.kernel_injected",
+    "threadsig.dcache_filter",
+    "threadsig.regdeps",
+    "threadsig.x64",
+    "tiny.chunk1000",
+    "tiny.dfiltered",
+    "tiny.func",
+    "tiny.gz",
+    "tiny.ifiltered",
+    "tiny.instronly",
+    "tiny.lz4",
+    "tiny.multiwin",
+    "tiny.physical",
+    "tiny.plain",
+];
+
+pub fn open(name: &str) -> (Source, DrmemTrace) {
+    let mut source = Source::open(&fixtures().join(name)).unwrap();
+    if name == "mock_syscall" || name == "small" {
+        source = source.files().unwrap().remove(0);
+    }
+    let trace = trace::open(&source, &OpenOptions::default()).unwrap();
+    (source, trace)
+}
+
+pub fn open_bytes(bytes: Vec<u8>) -> DrmemTrace {
+    trace::open(&Source::from_bytes("memory", bytes), &OpenOptions::default()).unwrap()
+}
+
+/// Name and entries of each member.
+pub type Members = Vec<(String, Vec<Entry>)>;
+
+pub fn members(source: &Source) -> Members {
+    let container = source.container().unwrap();
+    assert!(container.damage().is_empty(), "{:?}", container.damage());
+    let read = |(i, member): (usize, &quipu_source::Member)| {
+        let mut stream = container.stream(i..i + 1, &StreamOptions::default()).unwrap();
+        let (mut block, mut bytes) = (Vec::new(), Vec::new());
+        while stream.next(&mut block).unwrap().is_some() {
+            bytes.extend_from_slice(&block);
+        }
+        (member.name.clone(), <[Entry]>::ref_from_bytes(&bytes).unwrap().to_vec())
+    };
+    container.members().iter().enumerate().map(read).collect()
+}
+
+/// All entries of a file, whatever its members.
+pub fn entries(source: &Source) -> Vec<Entry> {
+    members(source).into_iter().flat_map(|(_, entries)| entries).collect()
+}
+
+/// The packing that a file has.
+pub fn packing_of(source: &Source) -> Packing {
+    match source.container().unwrap().codec() {
+        Codec::Zip => Packing::Zip,
+        Codec::Gzip => Packing::Gzip,
+        Codec::Lz4 => Packing::Lz4,
+        Codec::Snappy => Packing::Snappy,
+        Codec::Zstd => Packing::Zstd,
+        _ => Packing::Plain,
+    }
+}
+
+/// Rewrites one file into memory.
+pub fn rewritten<E: Edit>(trace: &DrmemTrace, shard: usize, edit: E, options: &WriteOptions) -> Source {
+    let pool = Pool::new(2).unwrap();
+    let packer = Packer::new(Cursor::new(Vec::new()), &pool, &options.pack);
+    let (result, findings) = rewrite_file(trace, shard, packer, edit, options, &Unwatched).unwrap();
+    assert!(findings.is_empty(), "{findings:?}");
+    let source = Source::from_bytes("written", result.out.into_inner());
+    assert_eq!(result.written.entries, entries(&source).len() as u64, "entries are counted");
+    source
+}
+
+/// The first place where two lists differ, told in words.
+pub fn assert_same(found: &[Entry], expected: &[Entry], what: &str) {
+    let differs = found.iter().zip(expected).position(|(found, expected)| found != expected);
+    if let Some(at) = differs {
+        let show = |entries: &[Entry]| {
+            let near = at.saturating_sub(4)..entries.len().min(at + 5);
+            entries[near]
+                .iter()
+                .map(|e| format!("    {:?} {} {:#x}", e.kind().name(), e.size, e.addr))
+                .collect::<Vec<_>>()
+        };
+        panic!(
+            "{what}: entry {at} differs\n  found\n{}\n  expected\n{}",
+            show(found).join("\n"),
+            show(expected).join("\n")
+        );
+    }
+    assert_eq!(found.len(), expected.len(), "{what}: number of entries");
+}
