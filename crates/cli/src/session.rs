@@ -129,15 +129,10 @@ impl Verdict {
         outcome
     }
 
-    /// The part that could not be read, `null` if there is none.
-    pub(crate) fn error_json(&self) -> Value {
-        self.error.as_ref().map(error_json).into()
-    }
-
     /// Adds the keys `complete`, `error` (`null` if there is none) and `findings` to an answer.
     pub(crate) fn add_to(&self, answer: &mut serde_json::Map<String, Value>) {
         answer.insert("complete".into(), self.is_complete().into());
-        answer.insert("error".into(), self.error_json());
+        answer.insert("error".into(), self.error.as_ref().map(error_json).into());
         answer.insert("findings".into(), self.findings.iter().map(finding_json).collect());
     }
 }
@@ -148,7 +143,7 @@ fn error_json(error: &Error) -> Value {
 }
 
 /// Keys: `rule`, `severity`, `message`, `count`, `place`.
-pub(crate) fn finding_json(finding: &Finding) -> Value {
+fn finding_json(finding: &Finding) -> Value {
     json!({
         "rule": finding.rule,
         "severity": finding.severity.name(),

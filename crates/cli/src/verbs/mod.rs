@@ -1,13 +1,15 @@
 //! The verbs: one file each.
 
 mod analyze;
-mod check;
 mod completions;
+mod convert;
+mod filter;
 mod formats;
 mod impersonate;
 mod info;
 mod report;
 mod tools;
+mod trim;
 pub(crate) mod view;
 
 use crate::Common;
@@ -19,7 +21,9 @@ pub(crate) enum Verb {
     Report(report::Options),
     View(view::Options),
     Analyze(analyze::Options),
-    Check(check::Options),
+    Convert(convert::Options),
+    Trim(trim::Options),
+    Filter(filter::Options),
     Info(info::Options),
     Formats(formats::Options),
     Tools(tools::Options),
@@ -33,7 +37,9 @@ impl Verb {
             Verb::Report(options) => report::run(options, common, screen),
             Verb::View(options) => view::run(options, common, screen),
             Verb::Analyze(options) => analyze::run(options, common, screen),
-            Verb::Check(options) => check::run(options, common, screen),
+            Verb::Convert(options) => convert::run(options, common, screen),
+            Verb::Trim(options) => trim::run(options, common, screen),
+            Verb::Filter(options) => filter::run(options, common, screen),
             Verb::Info(options) => info::run(options, screen),
             Verb::Formats(options) => formats::run(options, screen),
             Verb::Tools(options) => tools::run(options, screen),

@@ -1,0 +1,259 @@
+//! What verbs that write traces share: where to, how packed, and what they say at the end.
+
+use crate::input::Input;
+use crate::number;
+use crate::screen::{Outcome, Result, Screen};
+use crate::session::{self, Verdict};
+use crate::{Common, input};
+use quipu::drmemtrace::trace::{self, DrmemTrace};
+use quipu::drmemtrace::write::{self, Edit, Observer, Replace, Summary, WriteOptions};
+use quipu::engine::Watch;
+use quipu::model::doc::{Block, Cell, Document};
+use quipu::model::{Error, Found, Trace};
+use quipu::source::{Codec, PackOptions, Packing, Source};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+
+/// Where a trace is written to, and how.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Output {
+    /// What to write: a folder if the trace is a folder, else a file
+    #[arg(id = "output", short = 'o', long = "output", value_name = "PATH", help_heading = "Writing")]
+    pub(crate) path: PathBuf,
+    /// Replace a file, or a folder that holds nothing but a trace
+    #[arg(long, help_heading = "Writing")]
+    force: bool,
+    /// How to pack: zip, gzip, lz4, snappy, zstd or plain; if not said, as the name ends, else as the source is packed
+    #[arg(long, alias = "format", value_name = "CONTAINER", value_parser = container, help_heading = "Writing")]
+    container: Option<Packing>,
+    /// Instructions in each chunk of a zip archive; as many as in the source if not said
+    #[arg(long, value_name = "N", value_parser = chunk_instrs, help_heading = "Writing")]
+    pub(crate) chunk_instrs: Option<u64>,
+    /// How hard to pack: 1 (fast) to 9 (small) for zip and gzip, to 19 for zstd
+    #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(1..=19), help_heading = "Writing")]
+    level: Option<u8>,
+    /// Print what was done as JSON
+    #[arg(long, help_heading = "Writing")]
+    json: bool,
+}
+
+/// The end of the help of every verb that writes.
+pub(crate) const EXIT_CODES: &str = "
+Nothing appears under the name given before all of it is written.
+
+Exit codes:
+  0  done
+  1  done, and something is wrong with the trace that was read
+  2  could not do it; nothing was written";
+
+fn container(text: &str) -> Result<Packing, String> {
+    let known = Packing::ALL.into_iter();
+    known
+        .clone()
+        .find(|packing| packing.name() == text || (!text.is_empty() && packing.extension() == text))
+        .ok_or_else(|| format!("expected one of {}", known.map(Packing::name).collect::<Vec<_>>().join(", ")))
+}
+
+fn chunk_instrs(text: &str) -> Result<u64, String> {
+    match number::number(text)? {
+        0 => Err("a chunk holds at least one instruction".to_owned()),
+        n => Ok(n),
+    }
+}
+
+impl Output {
+    /// The options of the library.
+    ///
+    /// # Errors
+    /// `Usage` if there is no such level.
+    pub(crate) fn options(&self, source: &Source, common: &Common, strict: bool) -> Result<WriteOptions> {
+        let by_name =
+            || (!source.is_folder()).then(|| Packing::of_file_name(&file_name(&self.path))).flatten();
+        let packing = match self.container.or_else(by_name) {
+            Some(packing) => packing,
+            None => packing_of(source)?,
+        };
+        if let (Some(level), levels) = (self.level, packing.levels()) {
+            match levels {
+                None => {
+                    let what = format!("`--level`: there are no levels of {}", packing.name());
+                    return Err(Error::usage(what).into());
+                }
+                Some(levels) if !levels.contains(&level) => {
+                    let (least, most) = (levels.start(), levels.end());
+                    let what = format!("`--level`: expected {least} to {most} for {}", packing.name());
+                    return Err(Error::usage(what).into());
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(WriteOptions {
+            pack: PackOptions { packing, level: self.level },
+            chunk_instrs: self.chunk_instrs,
+            threads: common.threads.map_or(0, usize::from),
+            strict,
+            replace: if self.force { Replace::Allowed } else { Replace::Never },
+        })
+    }
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// The packing of a trace's first file; zip where we cannot write that.
+fn packing_of(source: &Source) -> Result<Packing> {
+    let trace = trace::open(source, &Default::default())?;
+    let codec = trace.files().first().map_or(Codec::Zip, |file| file.container.codec());
+    Ok(match codec {
+        Codec::Zip | Codec::Zlib => Packing::Zip,
+        Codec::Gzip => Packing::Gzip,
+        Codec::Lz4 => Packing::Lz4,
+        Codec::Snappy => Packing::Snappy,
+        Codec::Zstd => Packing::Zstd,
+        Codec::Plain => Packing::Plain,
+    })
+}
+
+/// A trace that can be rewritten.
+pub(crate) struct Opened {
+    pub(crate) source: Source,
+    pub(crate) trace: DrmemTrace,
+}
+
+/// Opens a trace to rewrite it.
+///
+/// # Errors
+/// What opening says; `Unsupported` for a format that cannot be written.
+pub(crate) fn open(input: &Input) -> Result<Opened> {
+    let source = Source::open(&input.path).map_err(Error::from)?;
+    let format = quipu::probe(&source).map(|format| format.info());
+    if let Some(other) = format.filter(|info| info.name != quipu::drmemtrace::INFO.name) {
+        return Err(Error::unsupported(format!("traces of format {} cannot be written", other.name)).into());
+    }
+    if format.is_none() {
+        // It says what was found instead.
+        input.open()?;
+    }
+    let trace = trace::open(&source, &input.opening.options())?;
+    input::check_threads(&trace, &input.opening.threads)?;
+    Ok(Opened { source, trace })
+}
+
+/// Tells a watch what an edit tells its observer.
+pub(crate) struct Watched<'w>(pub(crate) &'w Watch);
+
+impl Observer for Watched<'_> {
+    fn advance(&self, records: u64, packed_bytes: u64) {
+        self.0.advance(records, packed_bytes);
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.0.is_cancelled()
+    }
+}
+
+/// Rewrites a trace and says what was done.
+pub(crate) fn rewrite<E: Edit>(
+    input: &Input,
+    output: &Output,
+    opened: &Opened,
+    edit_of: &(dyn Fn(usize) -> Option<E> + Sync),
+    common: &Common,
+    screen: &Screen,
+) -> Result<Outcome> {
+    let options = output.options(&opened.source, common, input.opening.strict)?;
+    let summary = session::watched(screen, |watch| {
+        watch.expect(opened.trace.meta().packed_bytes);
+        write::rewrite(&opened.trace, &opened.source, &output.path, &options, edit_of, &Watched(watch))
+    })?;
+    tell(&opened.trace, summary, output, screen)
+}
+
+/// Says what was written, and what is wrong with what was read.
+pub(crate) fn tell(
+    trace: &DrmemTrace,
+    summary: Summary,
+    output: &Output,
+    screen: &Screen,
+) -> Result<Outcome> {
+    let mut found = Found::default();
+    summary.findings.iter().cloned().for_each(|finding| found.push(finding));
+    let verdict = Verdict::new(trace, found, None, false);
+    if output.json {
+        let mut answer = match summary_json(&summary, &output.path) {
+            Value::Object(answer) => answer,
+            _ => Default::default(),
+        };
+        verdict.add_to(&mut answer);
+        screen.json(&answer.into())?;
+    } else if !screen.is_quiet() {
+        screen.documents([&document(&summary, &output.path)])?;
+    }
+    Ok(verdict.tell(screen))
+}
+
+fn document(summary: &Summary, path: &Path) -> Document {
+    let written = summary.written();
+    let n_files = summary.files.iter().filter(|file| file.name.is_some()).count() as u64;
+    let line = |label: &str, cells: Vec<Cell>| (label.to_owned(), cells);
+    let counts = |records: u64, instrs: u64| {
+        vec![Cell::Count(records), "records,".into(), Cell::Count(instrs), "instructions".into()]
+    };
+    let mut facts = vec![line("written", counts(written.records, written.instrs))];
+    let what = if n_files == 1 { "file," } else { "files," };
+    facts.push(line("", vec![Cell::Count(n_files), what.into(), Cell::Bytes(summary.packed_bytes())]));
+    let (records, instrs) = dropped(summary);
+    if records > 0 || instrs > 0 {
+        facts.push(line("dropped", counts(records, instrs)));
+    }
+    let lost: Vec<&str> =
+        summary.files.iter().filter(|file| file.name.is_none()).map(|file| &*file.source).collect();
+    if !lost.is_empty() {
+        let count = lost.len() as u64;
+        let files =
+            if count == 1 { "file of which nothing is left" } else { "files of which nothing is left" };
+        facts.push(line("", vec![Cell::Count(count), files.into()]));
+    }
+    Document::new(path.display().to_string()).with(Block::Facts(facts))
+}
+
+/// Records and instructions that were read and not written.
+fn dropped(summary: &Summary) -> (u64, u64) {
+    let files = summary.files.iter();
+    files.fold((0, 0), |(records, instrs), file| {
+        let kept = if file.name.is_some() { file.written } else { Default::default() };
+        (records + file.dropped_records, instrs + file.read.instrs.saturating_sub(kept.instrs))
+    })
+}
+
+/// Keys: `output`, `files` (a list of `source`, `name` or `null` if nothing was left, `read` and `written` with `entries`,
+/// `records` and `instrs`, `dropped_records`, `bytes`, `members`), `read`, `written`, `dropped` (`records`, `instrs`),
+/// `bytes`.
+fn summary_json(summary: &Summary, path: &Path) -> Value {
+    let counts = |counts: write::Counts| json!({ "entries": counts.entries, "records": counts.records, "instrs": counts.instrs });
+    let files: Vec<Value> = summary
+        .files
+        .iter()
+        .map(|file| {
+            json!({
+                "source": file.source,
+                "name": file.name,
+                "read": counts(file.read),
+                "written": counts(file.written),
+                "dropped_records": file.dropped_records,
+                "bytes": file.packed_bytes,
+                "members": file.members,
+            })
+        })
+        .collect();
+    let (records, instrs) = dropped(summary);
+    json!({
+        "output": path.display().to_string(),
+        "files": files,
+        "read": counts(summary.read()),
+        "written": counts(summary.written()),
+        "dropped": { "records": records, "instrs": instrs },
+        "bytes": summary.packed_bytes(),
+    })
+}

@@ -1,0 +1,169 @@
+//! `quipu filter`: a trace without some of its records.
+
+use crate::Common;
+use crate::edit::{self, EXIT_CODES, Output};
+use crate::input::Input;
+use crate::number;
+use crate::screen::{Outcome, Result, Screen};
+use quipu::drmemtrace::edits::filter::KernelCode;
+use quipu::drmemtrace::edits::{Filter, FilterSpec};
+use quipu::drmemtrace::record::{Marker, TYPE_NAMES, Type};
+use quipu::drmemtrace::table::FAMILIES;
+use quipu::model::Error;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+/// Write a trace without some of its records
+///
+/// Several options together leave out what any of them leaves out. The encoding of an instruction that is left out comes
+/// back before the next one at its address, and the file type says what is missing.
+#[derive(Debug, clap::Args)]
+#[command(after_help = help())]
+pub(crate) struct Options {
+    #[command(flatten)]
+    input: Input,
+
+    /// Leave out records of these kinds, such as read, prefetch, data, flush
+    #[arg(long, value_name = "KIND", value_delimiter = ',', help_heading = "What is left out")]
+    drop: Vec<String>,
+    /// Leave out markers of these kinds, by name or number
+    #[arg(long, value_name = "MARKER", value_delimiter = ',', value_parser = marker, help_heading = "What is left out")]
+    drop_marker: Vec<u16>,
+    /// Keep markers of these kinds only, besides those that a trace cannot do without
+    #[arg(long, value_name = "MARKER", value_delimiter = ',', value_parser = marker, help_heading = "What is left out")]
+    keep_marker: Vec<u16>,
+    /// Keep only those accesses that touch one of these addresses
+    #[arg(long, value_name = "A..B", value_delimiter = ',', value_parser = number::range, help_heading = "What is left out")]
+    addr: Vec<RangeInclusive<u64>>,
+    /// Keep only the markers of these functions
+    #[arg(long, value_name = "ID", value_delimiter = ',', value_parser = number::number, help_heading = "What is left out")]
+    function: Vec<u64>,
+    /// Leave out accesses that hit a direct-mapped cache of so many bytes
+    #[arg(long, value_name = "BYTES", value_parser = number::number, help_heading = "What is left out")]
+    cache: Option<u64>,
+    /// Leave out instructions that hit a direct-mapped cache of so many bytes; markers count all of them
+    #[arg(long, value_name = "BYTES", value_parser = number::number, help_heading = "What is left out")]
+    icache: Option<u64>,
+    /// Leave out all data
+    #[arg(long, help_heading = "What is left out")]
+    instr_only: bool,
+    /// Leave out kernel code: all of it, or all but that of system calls
+    #[arg(long, value_name = "WHICH", value_parser = ["all", "all-but-syscalls"], num_args = 0..=1,
+          default_missing_value = "all", require_equals = true, help_heading = "What is left out")]
+    drop_kernel: Option<String>,
+    /// Leave out the bytes of instructions
+    #[arg(long, conflicts_with = "regdeps", help_heading = "What is left out")]
+    no_encodings: bool,
+    /// End filtering at this reading of the clock; everything later stays
+    #[arg(long, value_name = "CLOCK", value_parser = number::number, help_heading = "What is left out")]
+    until: Option<u64>,
+
+    /// Replace the bytes of instructions by their dependencies; for x86
+    #[arg(long, help_heading = "What is changed")]
+    regdeps: bool,
+    /// Give threads other ids
+    #[arg(long, value_name = "OLD=NEW", value_delimiter = ',', value_parser = pair, help_heading = "What is changed")]
+    rename_thread: Vec<(u64, u64)>,
+    /// Give all markers of a kind this value
+    #[arg(long, value_name = "MARKER=VALUE", value_delimiter = ',', value_parser = marker_value, help_heading = "What is changed")]
+    set_marker: Vec<(u16, u64)>,
+
+    #[command(flatten)]
+    output: Output,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  quipu filter --cache 32Ki trace.dir -o misses.dir
+  quipu filter --drop prefetch --drop-marker func_id,func_arg,func_retval trace.zip -o less.zip
+  quipu filter --regdeps --drop-marker syscall --set-marker cpu_id=0xffffffffffffffff trace.dir -o public.dir
+";
+
+fn help() -> String {
+    format!("{EXAMPLES}{EXIT_CODES}")
+}
+
+pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
+    let spec = Arc::new(options.spec()?);
+    let opened = edit::open(&options.input)?;
+    // All filters are made before anything is written: what is wrong with one is said at once.
+    for file in opened.trace.files() {
+        Filter::new(spec.clone(), file.header.filetype)?;
+    }
+    let edit_of =
+        |shard: usize| Filter::new(spec.clone(), opened.trace.files().get(shard)?.header.filetype).ok();
+    edit::rewrite(&options.input, &options.output, &opened, &edit_of, common, screen)
+}
+
+impl Options {
+    fn spec(&self) -> Result<FilterSpec> {
+        let mut spec = FilterSpec {
+            stop_timestamp: self.until,
+            data_cache_bytes: self.cache,
+            instr_cache_bytes: self.icache,
+            drop_markers: self.drop_marker.iter().copied().collect(),
+            keep_markers: (!self.keep_marker.is_empty()).then(|| self.keep_marker.iter().copied().collect()),
+            addrs: self.addr.clone(),
+            to_regdeps: self.regdeps,
+            drop_encodings: self.no_encodings,
+            instr_only: self.instr_only,
+            keep_functions: (!self.function.is_empty()).then(|| self.function.iter().copied().collect()),
+            marker_values: self.set_marker.iter().copied().collect(),
+            kernel: match self.drop_kernel.as_deref() {
+                None => KernelCode::Keep,
+                Some("all") => KernelCode::Drop,
+                Some(_) => KernelCode::DropButSyscalls,
+            },
+            rename_threads: self.rename_thread.iter().copied().collect(),
+            ..FilterSpec::default()
+        };
+        for word in &self.drop {
+            match types(word) {
+                Some(types) => spec.drop_types.extend(types),
+                None => {
+                    let known = FAMILIES.iter().map(|family| family.word).collect::<Vec<_>>().join(", ");
+                    return Err(Error::usage(format!("`--drop`: there are no records of kind `{word}`"))
+                        .hint(format!(
+                            "kinds are the types of records, and {known}; markers have --drop-marker"
+                        ))
+                        .into());
+                }
+            }
+        }
+        Ok(spec)
+    }
+}
+
+/// The entry types that a word stands for: a name or a family. What frames a trace is none of them.
+fn types(word: &str) -> Option<Vec<u16>> {
+    let number_of = |name: &str| TYPE_NAMES.iter().position(|known| *known == name).map(|at| at as u16); // Fifty.
+    if let Some(family) = FAMILIES.iter().find(|family| family.word == word) {
+        let mut types: Vec<u16> = family.names.iter().filter_map(|name| number_of(name)).collect();
+        // A long flush has two entries.
+        if family.word == "flush" {
+            types.extend([Type::INSTR_FLUSH_END.0, Type::DATA_FLUSH_END.0]);
+        }
+        return Some(types);
+    }
+    let frame = [Type::HEADER, Type::FOOTER, Type::THREAD, Type::PID, Type::THREAD_EXIT, Type::MARKER];
+    number_of(word).filter(|number| frame.iter().all(|kind| kind.0 != *number)).map(|number| vec![number])
+}
+
+/// A kind of marker, by name or number.
+fn marker(text: &str) -> Result<u16, String> {
+    if let Ok(number) = text.parse() {
+        return Ok(number);
+    }
+    let named = (0..100).find(|kind| Marker(*kind).name() == Some(text));
+    named.ok_or_else(|| format!("there are no markers of kind `{text}`"))
+}
+
+fn marker_value(text: &str) -> Result<(u16, u64), String> {
+    let (kind, value) = number::key_value(text)?;
+    Ok((marker(&kind)?, number::number(&value)?))
+}
+
+fn pair(text: &str) -> Result<(u64, u64), String> {
+    let (old, new) = number::key_value(text)?;
+    Ok((number::number(&old)?, number::number(&new)?))
+}

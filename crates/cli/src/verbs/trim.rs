@@ -1,0 +1,135 @@
+//! `quipu trim`: a part of a trace as a trace of its own.
+
+use crate::Common;
+use crate::edit::{self, EXIT_CODES, Opened, Output};
+use crate::input::Input;
+use crate::number;
+use crate::screen::{Outcome, Result, Screen};
+use crate::session;
+use quipu::drmemtrace::edits::{Position, Trim};
+use quipu::engine;
+use quipu::model::{Error, Trace, Window};
+use std::ops::{Range, RangeInclusive};
+
+/// Write a part of a trace as a trace of its own, or several parts as windows
+///
+/// Records and instructions count along the sequence of all threads by time, as for `quipu view`, or from the beginning of
+/// each thread. A part begins and ends right before an instruction that is no kernel code, so instructions keep their data,
+/// and system calls their markers and kernel code. Threads of which nothing is left are left out.
+#[derive(Debug, clap::Args)]
+#[command(after_help = help())]
+pub(crate) struct Options {
+    #[command(flatten)]
+    input: Input,
+
+    /// Leave out this many records at the start
+    #[arg(long, value_name = "N", value_parser = number::number, help_heading = "Which part",
+          conflicts_with_all = ["skip_instrs", "take_instrs", "since", "until", "instrs"])]
+    skip: Option<u64>,
+    /// Keep this many records
+    #[arg(long, value_name = "N", value_parser = number::number, help_heading = "Which part",
+          conflicts_with_all = ["skip_instrs", "take_instrs", "since", "until", "instrs"])]
+    take: Option<u64>,
+    /// Leave out this many instructions at the start
+    #[arg(long, value_name = "N", value_parser = number::number, help_heading = "Which part",
+          conflicts_with_all = ["since", "until", "instrs"])]
+    skip_instrs: Option<u64>,
+    /// Keep this many instructions
+    #[arg(long, value_name = "N", value_parser = number::number, help_heading = "Which part",
+          conflicts_with_all = ["since", "until", "instrs"])]
+    take_instrs: Option<u64>,
+    /// Begin at this reading of the trace's clock
+    #[arg(long, value_name = "CLOCK", value_parser = number::number, help_heading = "Which part",
+          conflicts_with = "instrs")]
+    since: Option<u64>,
+    /// End before this reading of the trace's clock
+    #[arg(long, value_name = "CLOCK", value_parser = number::number, help_heading = "Which part",
+          conflicts_with = "instrs")]
+    until: Option<u64>,
+    /// Keep these instructions, counted from 0: `A..B` without B; several are numbered windows of the new trace
+    #[arg(long, value_name = "A..B", value_delimiter = ',', value_parser = number::range, help_heading = "Which part")]
+    instrs: Vec<RangeInclusive<u64>>,
+    /// Count from the beginning of each thread, instead of along the sequence of all
+    #[arg(long, help_heading = "Which part")]
+    per_thread: bool,
+
+    #[command(flatten)]
+    output: Output,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  quipu trim --skip-instrs 1M --take-instrs 100k trace.dir -o part.dir
+  quipu trim --instrs 0..10k,500k..510k --per-thread trace.dir -o windows.dir
+  quipu trim --since 13352268558646120 --until 13352268558646661 trace.zip -o part.zip
+";
+
+fn help() -> String {
+    format!("{EXAMPLES}{EXIT_CODES}")
+}
+
+pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
+    let windows = options.windows()?;
+    let opened = edit::open(&options.input)?;
+    let (unit, parts) = options.parts(&windows, &opened, screen)?;
+    let edit_of = |shard: usize| Some(Trim::new(unit, parts.get(shard).cloned().unwrap_or_default()));
+    edit::rewrite(&options.input, &options.output, &opened, &edit_of, common, screen)
+}
+
+impl Options {
+    fn windows(&self) -> Result<Vec<Window>> {
+        let end = |start: u64, n: Option<u64>| n.map_or(u64::MAX, |n| start.saturating_add(n));
+        if !self.instrs.is_empty() {
+            let window = |range: &RangeInclusive<u64>| Window::Instrs(half_open(range));
+            return Ok(self.instrs.iter().map(window).collect());
+        }
+        if self.skip_instrs.is_some() || self.take_instrs.is_some() {
+            let start = self.skip_instrs.unwrap_or(0);
+            return Ok(vec![Window::Instrs(start..end(start, self.take_instrs))]);
+        }
+        if self.since.is_some() || self.until.is_some() {
+            return Ok(vec![Window::Clock(self.since.unwrap_or(0)..self.until.unwrap_or(u64::MAX))]);
+        }
+        if self.skip.is_some() || self.take.is_some() {
+            let start = self.skip.unwrap_or(0);
+            return Ok(vec![Window::Records(start..end(start, self.take))]);
+        }
+        Err(Error::usage("no part is named")
+            .hint("say --skip or --take, --skip-instrs or --take-instrs, --since or --until, or --instrs")
+            .into())
+    }
+
+    /// What is kept of each file, and in which unit.
+    fn parts(
+        &self,
+        windows: &[Window],
+        opened: &Opened,
+        screen: &Screen,
+    ) -> Result<(Position, Vec<Vec<Range<u64>>>)> {
+        let n_files = opened.trace.shards().len();
+        let mut unit = Position::Records;
+        let mut parts = vec![Vec::new(); n_files];
+        for window in windows {
+            let of_files = if self.per_thread {
+                vec![window.clone(); n_files]
+            } else {
+                session::watched(screen, |watch| engine::parts(&opened.trace, window, watch))?
+            };
+            for (parts, window) in parts.iter_mut().zip(of_files) {
+                let (of_file, range) = match window {
+                    Window::All => (Position::Records, 0..u64::MAX),
+                    Window::Records(range) => (Position::Records, range),
+                    Window::Instrs(range) => (Position::Instrs, range),
+                    Window::Clock(range) => (Position::Clock, range),
+                };
+                unit = of_file;
+                parts.push(range);
+            }
+        }
+        Ok((unit, parts))
+    }
+}
+
+fn half_open(range: &RangeInclusive<u64>) -> Range<u64> {
+    *range.start()..range.end().saturating_add(1)
+}

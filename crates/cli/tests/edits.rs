@@ -1,0 +1,191 @@
+//! Verbs that write traces: what they leave on disk, what they say, and how they end.
+
+// A test that cannot set its scene has failed.
+#![allow(clippy::unwrap_used)]
+
+use assert_cmd::Command;
+use quipu::source::{Source, StreamOptions};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+fn trace(name: &str) -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/drmemtrace").join(name).display().to_string()
+}
+
+fn quipu(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_quipu"));
+    command.args(args).env("NO_COLOR", "1");
+    command
+}
+
+/// The plain bytes of each member of a file.
+fn members(path: &Path) -> Vec<Vec<u8>> {
+    let container = Source::open(path).unwrap().container().unwrap();
+    let read = |i: usize| {
+        let mut stream = container.stream(i..i + 1, &StreamOptions::default()).unwrap();
+        let (mut block, mut bytes) = (Vec::new(), Vec::new());
+        while stream.next(&mut block).unwrap().is_some() {
+            bytes.extend_from_slice(&block);
+        }
+        bytes
+    };
+    (0..container.members().len()).map(read).collect()
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// Runs the original's filter; returns its text and its folder.
+fn record_filter(input: &str, options: &str) -> (String, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let (input, out) = (trace(input), folder.path().join("out"));
+    let mut args = vec!["as", "drmemtrace", "-tool", "record_filter", "-indir", &input, "-outdir"];
+    args.push(out.to_str().unwrap());
+    args.extend(options.split_whitespace());
+    let assert = quipu(&args).assert().code(0);
+    (String::from_utf8(assert.get_output().stderr.clone()).unwrap(), folder)
+}
+
+#[test]
+fn record_filter_says_and_writes_what_the_original_does() {
+    let options = "-trim_before_timestamp 13352268558646120 -trim_after_timestamp 13352268558646661";
+    let (text, folder) = record_filter("allasm", options);
+    assert_eq!(text, "Output 288 entries from 329 entries.\n");
+    let name = "drmemtrace.allasm_x86_64.trace.zip";
+    let golden = PathBuf::from(trace("allasm.trim_timestamp"));
+    assert!(members(&folder.path().join("out").join(name)) == members(&golden.join(name)));
+    for schedule in ["serial_schedule.bin.gz", "cpu_schedule.bin.zip"] {
+        let written = members(&folder.path().join("out").join(schedule));
+        assert!(written == members(&golden.join(schedule)), "{schedule}");
+    }
+    let (text, _) = record_filter("allasm", "-trim_before_instr 31 -trim_after_instr 65");
+    assert_eq!(text, "Output 104 entries from 329 entries.\n");
+}
+
+#[test]
+fn record_filter_takes_the_names_of_both_programs() {
+    let name = "drmemtrace.threadsig.872901.9125.trace.zip";
+    for options in ["-filter_cache_size 4096", "-cache_filter_size 4096"] {
+        let (_, folder) = record_filter("threadsig.x64", &format!("-only_thread 872901 {options}"));
+        let golden = PathBuf::from(trace("threadsig.dcache_filter")).join(name);
+        assert!(members(&folder.path().join("out").join(name)) == members(&golden));
+    }
+    let markers = "-filter_marker_types 19,25,27,28,30,40,41 -filter_keep_func_ids 4294967498";
+    let options =
+        format!("-only_thread 872906 -filter_encodings2regdeps {markers} -filter_modify_marker_value 3,-1");
+    let (_, folder) = record_filter("threadsig.x64", &options);
+    let name = "drmemtrace.threadsig.872906.1041.trace.zip";
+    let golden = PathBuf::from(trace("threadsig.regdeps")).join(name);
+    assert!(members(&folder.path().join("out").join(name)) == members(&golden));
+}
+
+#[test]
+fn edits_say_what_they_wrote_and_dropped() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let out = out.to_str().unwrap();
+    let input = trace("tiny.chunk1000");
+    let answer = |args: &[&str]| -> serde_json::Value {
+        serde_json::from_slice(&quipu(args).assert().code(0).get_output().stdout).unwrap()
+    };
+    let all = answer(&["convert", &input, "-o", out, "--json"]);
+    assert_eq!((&all["read"]["records"], &all["written"]["records"]), (&7846.into(), &7846.into()));
+    assert_eq!(all["dropped"]["records"], 0);
+    assert_eq!(all["files"][0]["members"], 6);
+    let part = answer(&[
+        "trim",
+        &input,
+        "--skip-instrs",
+        "100",
+        "--take-instrs",
+        "50",
+        "-o",
+        out,
+        "--force",
+        "--json",
+    ]);
+    assert_eq!(part["written"]["instrs"], 50);
+    assert_eq!(part["dropped"]["instrs"], 5952 - 50);
+    let less = answer(&["filter", &input, "--instr-only", "-o", out, "--force", "--json"]);
+    assert_eq!(less["written"]["instrs"], 5952);
+    assert!(less["dropped"]["records"].as_u64().unwrap() > 1000);
+    assert!(less["findings"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn a_part_of_several_threads_counts_along_their_sequence() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let args = ["--skip-instrs", "100k", "--take-instrs", "50k", "-o", out.to_str().unwrap(), "--json"];
+    let input = trace("threadsig.x64");
+    let trim = |more: &[&str]| -> serde_json::Value {
+        let args: Vec<&str> = ["trim", &input].into_iter().chain(args).chain(more.iter().copied()).collect();
+        serde_json::from_slice(&quipu(&args).assert().code(0).get_output().stdout).unwrap()
+    };
+    let along = trim(&[]);
+    assert_eq!(along["written"]["instrs"], 50_000);
+    let each = trim(&["--per-thread", "--force"]);
+    assert!(each["written"]["instrs"].as_u64().unwrap() > 50_000);
+    let analysed = quipu(&["analyze", "counts", "--json", out.to_str().unwrap()]).assert().code(0);
+    let counts: serde_json::Value = serde_json::from_slice(&analysed.get_output().stdout).unwrap();
+    assert_eq!(counts["results"]["counts"]["total"]["instructions"], each["written"]["instrs"]);
+}
+
+#[test]
+fn nothing_is_written_where_something_is_or_where_the_request_makes_no_sense() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("a.zip");
+    std::fs::write(&out, "mine").unwrap();
+    let (input, out) = (trace("small/drmemtrace.small.x64.trace"), out.to_str().unwrap());
+    for args in [
+        &["convert", &input, "-o", out][..],
+        &["convert", &input, "-o", out, "--force", "--level", "12"],
+        &["convert", &input, "-o", out, "--force", "--container", "lz4", "--level", "3"],
+        &["trim", &input, "-o", out, "--force"],
+        &["filter", &input, "-o", out, "--force", "--cache", "1000"],
+        &["filter", &input, "-o", out, "--force", "--drop", "nonsense"],
+        &["filter", &input, "-o", out, "--force", "--regdeps"],
+        &["convert", &input],
+    ] {
+        quipu(args).assert().code(2).stdout("");
+        assert_eq!(std::fs::read(out).unwrap(), b"mine", "{args:?}");
+        assert_eq!(names(folder.path()), ["a.zip"], "{args:?}");
+    }
+}
+
+#[test]
+fn a_program_that_is_killed_leaves_no_final_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    for millis in [0, 20, 60, 120] {
+        let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_quipu"))
+            .args([
+                "convert",
+                &trace("threadsig.x64"),
+                "--level",
+                "9",
+                "-j",
+                "1",
+                "-o",
+                out.to_str().unwrap(),
+            ])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_millis(millis));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        if out.exists() {
+            // It was quicker: then all of it is there.
+            assert_eq!(names(&out).len(), 11);
+            std::fs::remove_dir_all(&out).unwrap();
+        }
+    }
+}
