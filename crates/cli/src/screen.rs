@@ -128,6 +128,16 @@ impl Screen {
         Ok(io::stdout().lock().write_all(text.as_bytes())?)
     }
 
+    /// Writes findings to standard output, a line each, where they are the answer.
+    pub(crate) fn list_findings(&self, findings: &[Finding]) -> Result<()> {
+        let mut text: String =
+            findings.iter().map(|finding| complaint::finding(finding, self.out_color)).collect();
+        if !findings.is_empty() {
+            text.push('\n');
+        }
+        Ok(io::stdout().lock().write_all(text.as_bytes())?)
+    }
+
     /// Writes a JSON value to standard output, laid out for people.
     pub(crate) fn json(&self, value: &serde_json::Value) -> Result<()> {
         Ok(writeln!(io::stdout().lock(), "{value:#}")?)

@@ -129,10 +129,15 @@ impl Verdict {
         outcome
     }
 
+    /// The part that could not be read, `null` if there is none.
+    pub(crate) fn error_json(&self) -> Value {
+        self.error.as_ref().map(error_json).into()
+    }
+
     /// Adds the keys `complete`, `error` (`null` if there is none) and `findings` to an answer.
     pub(crate) fn add_to(&self, answer: &mut serde_json::Map<String, Value>) {
         answer.insert("complete".into(), self.is_complete().into());
-        answer.insert("error".into(), self.error.as_ref().map(error_json).into());
+        answer.insert("error".into(), self.error_json());
         answer.insert("findings".into(), self.findings.iter().map(finding_json).collect());
     }
 }
@@ -143,7 +148,7 @@ fn error_json(error: &Error) -> Value {
 }
 
 /// Keys: `rule`, `severity`, `message`, `count`, `place`.
-fn finding_json(finding: &Finding) -> Value {
+pub(crate) fn finding_json(finding: &Finding) -> Value {
     json!({
         "rule": finding.rule,
         "severity": finding.severity.name(),

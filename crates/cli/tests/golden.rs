@@ -189,6 +189,55 @@ fn a_skip_past_a_clock_reading_repeats_it() {
     check(args, "view.allasm.skip63.txt", without_disassembly);
 }
 
+/// Puts the blocks of shards in the order of their text, since the original leaves the order of equals open.
+fn shards_in_order(text: &str) -> String {
+    let separator = format!("\n{}\n", "=".repeat(50));
+    let mut blocks: Vec<&str> = text.split(&separator).collect();
+    blocks[1..].sort_unstable();
+    blocks
+        .iter()
+        .map(|block| block.trim_end_matches('\n').to_owned() + "\n")
+        .collect::<Vec<_>>()
+        .join(&separator)
+}
+
+#[test]
+fn reuse_distances_of_one_thread() {
+    let args = "-infile small/drmemtrace.small.x64.trace -tool reuse_distance -reuse_distance_histogram";
+    check(args, "reuse_distance.small.txt", exact);
+}
+
+#[test]
+fn reuse_distances_of_four_threads_in_bins() {
+    let args =
+        "-indir thr -tool reuse_distance -reuse_distance_histogram -reuse_histogram_bin_multiplier 1.5";
+    check(args, "reuse_distance.thr.bins.txt", shards_in_order);
+}
+
+#[test]
+fn reuse_times_of_four_threads() {
+    check("-indir thr -tool reuse_time", "reuse_time.thr.txt", shards_in_order);
+}
+
+#[test]
+fn shards_come_by_falling_number_of_accesses() {
+    let text = printed("-indir threadsig.x64 -tool reuse_distance -no_reuse_distance_histogram");
+    let counts: Vec<u64> =
+        text.lines().filter_map(|line| line.strip_prefix("Total accesses: ")?.parse().ok()).collect();
+    assert_eq!(counts.len(), 10);
+    assert!(counts.is_sorted_by(|a, b| a >= b), "{counts:?}");
+    assert!(text.contains("(Pass -reuse_distance_histogram to see all the data.)\n"));
+}
+
+#[test]
+fn all_reuse_times_are_shown_when_asked_for() {
+    let few = printed("-indir thr -only_thread 5750 -tool reuse_time");
+    let all = printed("-indir thr -only_thread 5750 -tool reuse_time -verbose 1");
+    let few = few.strip_suffix("... (increase verbosity to see entire histogram)\n").unwrap();
+    assert!(all.starts_with(few));
+    assert!(all.ends_with("%     100.00%\n"));
+}
+
 #[test]
 fn results_of_several_tools_are_kept_apart() {
     let separator = format!("\n{}\n", "=".repeat(75));

@@ -13,11 +13,13 @@
 //! | [`edits`] | what stays of a trace, and as what |
 //! | [`write`](mod@write) | entries → files: chunks, containers, folders; edits on the way |
 //! | [`schedule`], [`funclist`], [`listing`] | what lies beside the traces |
+//! | [`check`] | the rules, and where a trace breaks them |
 //! | [`tools`] | analyses on native records |
 //!
 //! The format itself is described in docs/formats/drmemtrace.md.
 
 mod asm;
+pub mod check;
 mod codes;
 pub mod decode;
 pub mod edits;
@@ -37,7 +39,7 @@ mod window;
 pub mod write;
 
 use quipu_model::trace::SettingInfo;
-use quipu_model::{Confidence, Format, FormatInfo, OpenOptions, Result, Tool, Trace};
+use quipu_model::{Confidence, Format, FormatInfo, OpenOptions, Result, RuleInfo, Tool, Trace};
 use quipu_source::Source;
 
 /// The format, as the list of formats names it.
@@ -60,7 +62,7 @@ pub static INFO: FormatInfo = FormatInfo {
         "memtrace.sz",
         "trace",
     ],
-    abilities: &["read", "view", "analyze", "write", "edit"],
+    abilities: &["read", "view", "analyze", "check", "write", "edit"],
     doc: "docs/formats/drmemtrace.md",
     settings: &[SettingInfo {
         name: "entry-bytes",
@@ -94,6 +96,10 @@ impl Format for Drmemtrace {
 
     fn tools(&self) -> &'static [&'static dyn Tool] {
         tools::TOOLS
+    }
+
+    fn rules(&self) -> &'static [RuleInfo] {
+        check::RULES
     }
 }
 

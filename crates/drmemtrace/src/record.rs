@@ -441,6 +441,8 @@ pub const NEWEST_VERSION: u64 = 7;
 pub const VERSION_KERNEL_PC: u64 = 3;
 /// From this version on, branches carry their outcome and target.
 pub const VERSION_BRANCH_INFO: u64 = 5;
+/// From this version on, clock and processor stand before and after each system call.
+pub const VERSION_FREQUENT_TIMESTAMPS: u64 = 6;
 /// Microseconds between 1601 and 1970, the start of the Unix clock.
 pub const UNIX_EPOCH_MICROS: u64 = 11_644_473_600_000_000;
 /// Function ids from here on are system calls in traces of 64-bit programs.

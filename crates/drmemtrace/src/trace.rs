@@ -16,6 +16,7 @@ use quipu_model::{
 };
 use quipu_source::{Container, Source};
 use serde_json::{Value, json};
+use std::any::Any;
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
@@ -51,6 +52,9 @@ pub struct DrmemTrace {
     shards: Vec<Shard>,
     meta: Meta,
     columns: Columns,
+    serial_schedule: Option<Source>,
+    cpu_schedule: Option<Source>,
+    is_whole: bool,
 }
 
 /// Opens the trace at `source`.
@@ -95,7 +99,9 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<DrmemTrace> {
     let filetype = FileType(files.iter().fold(0, |bits, file| bits | file.header.filetype.0));
     let columns = columns(filetype, &files);
     let meta = meta(&files, filetype, columns, functions, findings, &listing);
-    Ok(DrmemTrace { files, shards, meta, columns })
+    let is_whole = files.len() == listing.files.len();
+    let Listing { serial_schedule, cpu_schedule, .. } = listing;
+    Ok(DrmemTrace { files, shards, meta, columns, serial_schedule, cpu_schedule, is_whole })
 }
 
 fn open_file(source: &Source, entry_bytes: usize) -> Result<File> {
@@ -357,6 +363,21 @@ impl DrmemTrace {
     pub fn files(&self) -> &[Arc<File>] {
         &self.files
     }
+
+    /// True if no file of the trace was left out.
+    pub fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+
+    /// `serial_schedule.bin…`, if it lies beside the trace.
+    pub fn serial_schedule(&self) -> Option<&Source> {
+        self.serial_schedule.as_ref()
+    }
+
+    /// `cpu_schedule.bin.zip`, if it lies beside the trace.
+    pub fn cpu_schedule(&self) -> Option<&Source> {
+        self.cpu_schedule.as_ref()
+    }
 }
 
 impl Trace for DrmemTrace {
@@ -392,6 +413,10 @@ impl Trace for DrmemTrace {
 
     fn families(&self) -> &'static [Family] {
         FAMILIES
+    }
+
+    fn as_any(&self) -> Option<&dyn Any> {
+        Some(self)
     }
 
     fn mark_name(&self, kind: u32) -> Cow<'static, str> {

@@ -28,6 +28,35 @@ impl Severity {
     }
 }
 
+/// A rule that findings name, with its entry in the manual.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RuleInfo {
+    /// Stable name, the crate first: `drmemtrace/unknown-type`.
+    pub name: &'static str,
+    /// What it is about: rules of one subject stand together in the manual.
+    pub group: &'static str,
+    /// How bad a violation is.
+    pub severity: Severity,
+    /// What must hold, in one sentence.
+    pub summary: &'static str,
+    /// Why, where it is not asked for, and what else a person should know.
+    pub doc: &'static str,
+    /// What the format's own tools print for it, if they know it.
+    pub original: &'static [&'static str],
+}
+
+impl RuleInfo {
+    /// The name without the crate.
+    pub fn short_name(&self) -> &'static str {
+        self.name.rsplit('/').next().unwrap_or(self.name)
+    }
+
+    /// True if a person means this rule by `name`, with or without the crate.
+    pub fn is_called(&self, name: &str) -> bool {
+        self.name == name || self.short_name() == name
+    }
+}
+
 /// One violation of one rule, or the sum of several at the same rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {

@@ -26,7 +26,7 @@ pub use batch::{Batch, Span};
 pub use code::{Code, CodeTable};
 pub use columns::Columns;
 pub use error::{Error, ErrorKind, Place, Result};
-pub use finding::{Finding, Found, Severity};
+pub use finding::{Finding, Found, RuleInfo, Severity};
 pub use pass::{Args, DynPass, Needs, Order, Pass, Report, Tool, ToolInfo};
 pub use print::{Paint, Printer};
 pub use table::{Column, ColumnSchema, ColumnType, Rows, TableSchema};

@@ -4,6 +4,7 @@ use crate::batch::Batch;
 use crate::columns::Columns;
 use crate::doc::Document;
 use crate::error::{Error, Result};
+use crate::finding::Finding;
 use crate::trace::{SettingInfo, Shard, Trace};
 use std::any::Any;
 
@@ -191,6 +192,11 @@ pub trait Report: Send + 'static {
 
     /// The result for people.
     fn document(&self, detail: Detail) -> Document;
+
+    /// What was found wrong with the trace, where the pass looks for that.
+    fn findings(&self) -> Vec<Finding> {
+        Vec::new()
+    }
 
     /// For callers that know the concrete report.
     fn as_any(&self) -> &dyn Any;

@@ -3,12 +3,13 @@
 use crate::batch::Batch;
 use crate::columns::Columns;
 use crate::error::{Error, Result};
-use crate::finding::Finding;
+use crate::finding::{Finding, RuleInfo};
 use crate::pass::Tool;
 use crate::print::Printer;
 use crate::table::TableSchema;
 use quipu_isa::Arch;
 use quipu_source::Source;
+use std::any::Any;
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -25,6 +26,12 @@ pub trait Format: Sync {
 
     /// Analyses that need this format's native records.
     fn tools(&self) -> &'static [&'static dyn Tool] {
+        &[]
+    }
+
+    /// The rules that its traces must follow, in the order of the manual: all that findings may name, and all that the
+    /// tool `check` looks at.
+    fn rules(&self) -> &'static [RuleInfo] {
         &[]
     }
 }
@@ -118,6 +125,11 @@ pub trait Trace: Send + Sync {
     /// Words that each stand for several kinds of record, for choosing rows.
     fn families(&self) -> &'static [Family] {
         &[]
+    }
+
+    /// The concrete trace, for tools of its own format.
+    fn as_any(&self) -> Option<&dyn Any> {
+        None
     }
 
     /// The name of a kind of mark.

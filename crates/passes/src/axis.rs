@@ -3,11 +3,50 @@
 //! Intervals have a width of 2^k and begin at multiples of it, counted from the axis's own zero and not from where
 //! reading began. So two readers of two parts of a trace divide it alike, and their intervals merge without loss: the
 //! finer one halves its resolution until both agree. `k` is the smallest for which the stretch seen so far needs
-//! no more than [`Axis::MAX`] intervals; it depends on the first and last position only.
+//! no more intervals than may be; it depends on the first and last position only.
 
-/// A stretch of positions divided into at most [`Axis::MAX`] equal, aligned intervals.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+use quipu_model::{Columns, Span};
+
+/// What positions on an axis count: progress within a shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Positions {
+    Instrs,
+    Records,
+}
+
+impl Positions {
+    /// Instructions where their fetches stand among the accesses, so that accesses can be laid to them.
+    pub(crate) fn of(columns: Columns) -> Positions {
+        if columns.has(Columns::ACCESS_FETCH) { Positions::Instrs } else { Positions::Records }
+    }
+
+    /// First and last position of a batch that has records. What stands before its first instruction belongs to the
+    /// instruction before the batch.
+    pub(crate) fn ends(self, span: &Span) -> (u64, u64) {
+        match self {
+            Positions::Instrs => {
+                let first = span.first_instr.saturating_sub(1);
+                (first, first.max((span.first_instr + u64::from(span.instrs)).saturating_sub(1)))
+            }
+            Positions::Records => {
+                (span.first_record, span.first_record + u64::from(span.records.saturating_sub(1)))
+            }
+        }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Positions::Instrs => "instructions",
+            Positions::Records => "records",
+        }
+    }
+}
+
+/// A stretch of positions divided into few equal, aligned intervals: at most [`Axis::MAX`] unless said otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Axis {
+    /// The most intervals.
+    max: u64,
     /// First and last position, none before the first one is covered.
     ends: Option<(u64, u64)>,
     /// Width of an interval, as a power of two.
@@ -33,15 +72,26 @@ impl Remap {
     }
 }
 
+impl Default for Axis {
+    fn default() -> Axis {
+        Axis::up_to(Axis::MAX as u64)
+    }
+}
+
 impl Axis {
-    /// The most intervals: as many as a word has bits, so that a word can say in which ones something happened.
+    /// The most intervals unless said otherwise: as many as a word has bits, so that a word can say in which ones something happened.
     pub(crate) const MAX: usize = 64;
+
+    /// An axis of at most so many intervals, one at least.
+    pub(crate) fn up_to(max: u64) -> Axis {
+        Axis { max, ends: None, shift: 0 }
+    }
 
     /// Extends the stretch to `first..=last`. Returns how to carry interval numbers over if they changed.
     pub(crate) fn cover(&mut self, first: u64, last: u64) -> Option<Remap> {
         let Some((lo, hi)) = self.ends else {
             self.ends = Some((first, last));
-            self.shift = shift_for(first, last, 0);
+            self.shift = self.shift_for(first, last, 0);
             return None;
         };
         if first >= lo && last <= hi {
@@ -50,7 +100,7 @@ impl Axis {
         let old = *self;
         let (lo, hi) = (lo.min(first), hi.max(last));
         self.ends = Some((lo, hi));
-        self.shift = shift_for(lo, hi, self.shift);
+        self.shift = self.shift_for(lo, hi, self.shift);
         (self.shift != old.shift || self.base() != old.base()).then(|| old.remap_to(*self))
     }
 
@@ -93,19 +143,19 @@ impl Axis {
         self.base() << self.shift
     }
 
+    /// The smallest width, from `at_least` up, with which `first..=last` needs no more intervals than may be.
+    fn shift_for(self, first: u64, last: u64, at_least: u32) -> u32 {
+        let mut shift = at_least;
+        while (last >> shift) - (first >> shift) >= self.max {
+            shift += 1;
+        }
+        shift
+    }
+
     /// Number of the first interval, counted from position 0.
     fn base(self) -> u64 {
         self.ends.map_or(0, |(first, _)| first >> self.shift)
     }
-}
-
-/// The smallest width, from `at_least` up, with which `first..=last` needs at most [`Axis::MAX`] intervals.
-fn shift_for(first: u64, last: u64, at_least: u32) -> u32 {
-    let mut shift = at_least;
-    while (last >> shift) - (first >> shift) >= Axis::MAX as u64 {
-        shift += 1;
-    }
-    shift
 }
 
 #[cfg(test)]

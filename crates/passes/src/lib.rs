@@ -5,26 +5,32 @@
 //! [`TOOLS`] lists them in the order in which a report shows them.
 //!
 //! What several analyses share has a file of its own: `tally` counts keys, `keyed` has a value for each key, `axis` divides a long
-//! stretch into few intervals, `lines` cuts accesses into cache lines, `executed` counts executions of distinct
-//! instructions, `split` keeps threads apart.
+//! stretch into few intervals, `lines` cuts accesses into cache lines, `bins` makes histograms, `executed` counts executions of distinct
+//! instructions, `split` keeps threads apart, `sharded` is for what must see a shard from its
+//! beginning.
 
 #![warn(missing_docs)]
 
 mod axis;
+mod bins;
 mod executed;
 mod keyed;
 mod lines;
 mod number;
+mod sharded;
 mod split;
 mod tally;
 
 pub mod branches;
 pub mod categories;
 pub mod functions;
+pub mod heatmap;
 pub mod histogram;
 pub mod hot;
 pub mod mix;
 pub mod opcodes;
+pub mod reuse_distance;
+pub mod reuse_time;
 pub mod schedule;
 pub mod syscalls;
 pub mod working_set;
@@ -34,6 +40,7 @@ mod sample;
 
 use quipu_model::Tool;
 
+pub use sharded::{OfShard, PerShard, Row};
 pub use split::{Answer, OfThread, PerThread};
 
 /// Every analysis, in the order of a report.
@@ -48,6 +55,9 @@ pub const TOOLS: &[&dyn Tool] = &[
     &opcodes::Opcodes,
     &categories::CategoryMix,
     &histogram::Histogram,
+    &heatmap::Heatmap,
+    &reuse_distance::ReuseDistance,
+    &reuse_time::ReuseTime,
 ];
 
 #[cfg(test)]

@@ -51,6 +51,12 @@ impl Lines {
         line << self.shift
     }
 
+    /// The number of the line that holds `addr`.
+    #[inline]
+    pub(crate) fn line(self, addr: u64) -> u64 {
+        addr >> self.shift
+    }
+
     /// How much coarser `other` is, as a power of two; none if it is finer.
     pub(crate) fn coarser(self, other: Lines) -> Option<u32> {
         other.shift.checked_sub(self.shift)

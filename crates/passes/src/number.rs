@@ -38,6 +38,20 @@ pub(crate) fn duration(micros: u64) -> String {
     format!("{value:.digits$} {unit}")
 }
 
+/// A count of bytes with a binary unit and three digits: `1.50 KiB`.
+pub(crate) fn bytes(bytes: u64) -> String {
+    const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    let mut unit = 0;
+    let mut scaled = bytes as f64; // Three digits are shown.
+    while scaled >= 1023.5 && unit + 1 < UNITS.len() {
+        scaled /= 1024.0;
+        unit += 1;
+    }
+    let is_whole = unit == 0 || scaled.fract() == 0.0;
+    let digits = if is_whole || scaled >= 99.95 { 0 } else { 1 + usize::from(scaled < 9.995) };
+    format!("{scaled:.digits$} {}", UNITS[unit])
+}
+
 /// An address in JSON: a string in hex, since many readers of JSON hold numbers in 53 bits.
 pub(crate) fn hex<S: Serializer>(addr: &u64, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(&format_args!("{addr:#x}"))
@@ -65,6 +79,16 @@ mod tests {
         for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
             assert_eq!(grouped(number), text);
         }
+    }
+
+    #[test]
+    fn bytes_have_about_three_digits() {
+        for (number, text) in
+            [(64, "64 B"), (4096, "4 KiB"), (1536, "1.50 KiB"), (1 << 34, "16 GiB"), (u64::MAX, "16 EiB")]
+        {
+            assert_eq!(bytes(number), text);
+        }
+        assert_eq!(bytes(12_700_000), "12.1 MiB");
     }
 
     #[test]

@@ -44,6 +44,10 @@ pub(super) struct Request {
     /// Instructions, idle or wait records that one letter of a schedule stands for.
     pub(super) print_every: u64,
     pub(super) verbose: u64,
+    /// Options of the launcher that are options of our tools, by our names.
+    pub(super) tool_options: Vec<(&'static str, String)>,
+    /// Whether `reuse_distance` shows its histogram.
+    pub(super) reuse_histogram: bool,
 }
 
 /// How the value of an option is written, and where it goes.
@@ -89,7 +93,13 @@ const OPTIONS: &[(&[&str], Setter)] = &[
     (&["core_sharded", "core_serial"], Setter::Flag(|draft, is_on| draft.request.by_core = is_on)),
     (&["cpu_schedule_file"], Setter::Text(|draft, value| draft.set_cpu_schedule(value))),
     (&["schedule_stats_print_every"], Setter::Size(|draft, n| draft.request.print_every = n)),
+    (&["reuse_distance_threshold"], Setter::Number(|draft, n| draft.tell_tools("threshold", n.to_string()))),
+    (&["reuse_distance_limit"], Setter::Number(|draft, n| draft.tell_tools("limit", n.to_string()))),
+    (&["reuse_distance_histogram"], Setter::Flag(|draft, on| draft.request.reuse_histogram = on)),
+    (&["reuse_histogram_bin_multiplier"], Setter::Text(|draft, value| draft.set_bins(value))),
     // What these say has no influence on the results of our tools.
+    (&["reuse_skip_dist"], Setter::Number(|_, _| ())),
+    (&["reuse_verify_skip"], Setter::Flag(|_, _| ())),
     (&["module_file"], Setter::Text(|_, _| Ok(()))),
     (&["alt_module_dir"], Setter::Text(|_, _| Ok(()))),
     (&["funclist_file"], Setter::Text(|_, _| Ok(()))),
@@ -150,6 +160,8 @@ impl Request {
             cores: None,
             print_every: 500_000,
             verbose: 0,
+            tool_options: vec![("bins", "1".to_owned())],
+            reuse_histogram: false,
         }
     }
 
@@ -214,6 +226,18 @@ impl Draft {
             "att/arm/dr/riscv" | "arm" => None,
             _ => return Err(Error::unsupported(format!("syntax `{value}` is not available"))),
         };
+        Ok(())
+    }
+
+    fn tell_tools(&mut self, name: &'static str, value: String) {
+        self.request.tool_options.retain(|(known, _)| *known != name);
+        self.request.tool_options.push((name, value));
+    }
+
+    fn set_bins(&mut self, value: &str) -> Result<()> {
+        let factor = value.parse().ok().filter(|factor: &f64| factor.is_finite() && *factor >= 1.0);
+        factor.ok_or_else(|| Error::usage(format!("expected a factor of 1 or more, found `{value}`")))?;
+        self.tell_tools("bins", value.to_owned());
         Ok(())
     }
 
@@ -364,6 +388,30 @@ mod tests {
         check("--indir d --tool view -no_core_sharded --nocore_serial", viewing("d"));
         let request = Request { verbose: 2, cores: Some(8), ..viewing("f") };
         check("-simulator_type view -infile f -verbose 2 -cores 8", request);
+    }
+
+    #[test]
+    fn switches_have_names_for_on_and_off() {
+        let on = Request { reuse_histogram: true, ..viewing("d") };
+        check("-indir d -tool view -reuse_distance_histogram", on);
+        check("-indir d -tool view -reuse_distance_histogram -noreuse_distance_histogram", viewing("d"));
+    }
+
+    #[test]
+    fn options_of_tools_are_told_by_our_names() {
+        let options = |tool_options: &[(&'static str, &str)]| {
+            let tool_options = tool_options.iter().map(|(name, value)| (*name, (*value).to_owned()));
+            Request { tool_options: tool_options.collect(), ..viewing("d") }
+        };
+        check(
+            "-indir d -tool view -reuse_distance_threshold 7 -reuse_distance_limit 5 -reuse_distance_limit 6",
+            options(&[("bins", "1"), ("threshold", "7"), ("limit", "6")]),
+        );
+        check("-indir d -tool view -reuse_histogram_bin_multiplier 1.5", options(&[("bins", "1.5")]));
+        refused(
+            "-indir d -tool view -reuse_histogram_bin_multiplier 0.5",
+            "option `-reuse_histogram_bin_multiplier`: expected a factor of 1 or more, found `0.5`",
+        );
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod functions;
 mod histogram;
 mod mix;
 mod record_filter;
+mod reuse;
 mod syscalls;
 
 use crate::Common;
@@ -25,12 +26,15 @@ use quipu::model::trace::PrintOptions;
 use quipu::model::{
     Args, Columns, Error, ErrorKind, OpenOptions, Paint, Report, Scan, ShardId, ShardKind, Trace, Window,
 };
-use quipu::passes::PerThread;
 use quipu::passes::categories::CategorySets;
 use quipu::passes::histogram::LineHistogram;
 use quipu::passes::opcodes::OpcodeMix;
+use quipu::passes::reuse_distance::Distances;
+use quipu::passes::reuse_time::Times;
 use quipu::passes::syscalls::SyscallCounts;
+use quipu::passes::{PerShard, PerThread};
 use quipu_view::{Chosen, RowFilter};
+use reuse::Rows;
 use std::io::Write;
 
 /// What stands between the results of two tools.
@@ -48,6 +52,8 @@ enum Tool {
     Histogram,
     SyscallMix,
     FuncView,
+    ReuseDistance,
+    ReuseTime,
 }
 
 impl Tool {
@@ -59,6 +65,8 @@ impl Tool {
         (Tool::Histogram, "histogram"),
         (Tool::SyscallMix, "syscall_mix"),
         (Tool::FuncView, "func_view"),
+        (Tool::ReuseDistance, "reuse_distance"),
+        (Tool::ReuseTime, "reuse_time"),
     ];
 
     /// Our own tools whose results it prints.
@@ -70,6 +78,8 @@ impl Tool {
             Tool::Histogram => &["histogram"],
             Tool::SyscallMix => &["syscalls"],
             Tool::FuncView => &["functions"],
+            Tool::ReuseDistance => &["reuse-distance"],
+            Tool::ReuseTime => &["reuse-time"],
         }
     }
 }
@@ -130,6 +140,16 @@ pub(crate) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<O
                 syscalls::write(&calls.total, &mut text);
             }
             Tool::FuncView => functions::write(results.get("functions")?, &mut text),
+            Tool::ReuseDistance => {
+                let distances: &PerShard<Distances> = results.get("reuse-distance")?;
+                let rows = if request.reuse_histogram { Rows::All } else { Rows::Few };
+                reuse::write_distances(distances, request.report_top, rows, &mut text);
+            }
+            Tool::ReuseTime => {
+                let times: &PerShard<Times> = results.get("reuse-time")?;
+                let rows = if request.verbose > 0 { Rows::All } else { Rows::Few };
+                reuse::write_times(times, rows, &mut text);
+            }
         }
     }
     std::io::stderr().lock().write_all(&text)?;
@@ -244,9 +264,11 @@ fn analyse(
     for name in names {
         let tool = quipu::tool(name, trace.meta().format)?;
         let mut args = Args::default();
-        for (key, value) in [("line-size", request.line_size), ("top", request.report_top)] {
-            if tool.info().options.iter().any(|option| option.name == key) {
-                args.set(key, value.to_string());
+        let sizes = [("line-size", request.line_size), ("top", request.report_top)];
+        let sizes = sizes.map(|(key, value)| (key, value.to_string()));
+        for (key, value) in sizes.iter().chain(&request.tool_options) {
+            if tool.info().options.iter().any(|option| option.name == *key) {
+                args.set(*key, value.as_str());
             }
         }
         planned.push(plan(tool, &args, trace)?);

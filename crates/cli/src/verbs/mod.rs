@@ -1,6 +1,7 @@
 //! The verbs: one file each.
 
 mod analyze;
+mod check;
 mod completions;
 mod convert;
 mod filter;
@@ -21,6 +22,7 @@ pub(crate) enum Verb {
     Report(report::Options),
     View(view::Options),
     Analyze(analyze::Options),
+    Check(check::Options),
     Convert(convert::Options),
     Trim(trim::Options),
     Filter(filter::Options),
@@ -37,6 +39,7 @@ impl Verb {
             Verb::Report(options) => report::run(options, common, screen),
             Verb::View(options) => view::run(options, common, screen),
             Verb::Analyze(options) => analyze::run(options, common, screen),
+            Verb::Check(options) => check::run(options, common, screen),
             Verb::Convert(options) => convert::run(options, common, screen),
             Verb::Trim(options) => trim::run(options, common, screen),
             Verb::Filter(options) => filter::run(options, common, screen),

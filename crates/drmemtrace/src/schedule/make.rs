@@ -98,6 +98,23 @@ impl Recorder {
     }
 }
 
+impl Recording {
+    /// How many points there are.
+    pub fn len(&self) -> usize {
+        self.points.len()
+    }
+
+    /// True without points.
+    pub fn is_empty(&self) -> bool {
+        self.points.is_empty()
+    }
+
+    /// The points of a file of one thread, found elsewhere, and how many instructions the thread has.
+    pub fn of_thread(thread: u64, points: Vec<Stretch>, instrs: u64) -> Recording {
+        Recording { points, instrs: [(thread, instrs)].into_iter().collect() }
+    }
+}
+
 /// Who ran where, as the schedule files of a whole trace say it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Schedule {

@@ -44,7 +44,7 @@ impl Stretch {
     }
 
     /// What both files are sorted by: time, then processor, thread and instruction.
-    fn rank(&self) -> (u64, u64, u64, u64) {
+    pub fn rank(&self) -> (u64, u64, u64, u64) {
         (self.timestamp.get(), self.cpu.get(), self.thread.get(), self.start_instr.get())
     }
 }

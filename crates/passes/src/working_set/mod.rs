@@ -19,6 +19,7 @@
 
 mod footprint;
 
+use crate::axis::Positions;
 use crate::keyed::Keyed;
 use crate::lines::{DATA, INSTR, Lines, side_of};
 use crate::number::grouped;
@@ -75,8 +76,7 @@ impl Tool for WorkingSet {
             let (page, line) = (pages.bytes(), lines.bytes());
             Error::usage(format!("option `page-size` wants at least `line-size` ({line}), found `{page}`"))
         })?;
-        let axis =
-            if trace.columns().has(Columns::ACCESS_FETCH) { Positions::Instrs } else { Positions::Records };
+        let axis = Positions::of(trace.columns());
         Ok(Box::new(Touched { lines, lines_in_page, axis, shards: Keyed::default() }))
     }
 }
@@ -153,13 +153,6 @@ pub struct Distinct {
     pub data: u64,
 }
 
-/// What positions count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Positions {
-    Instrs,
-    Records,
-}
-
 /// What one shard touched: instructions, data. Both sides have the same axis.
 #[derive(Clone, Default)]
 struct Sides([Footprint; 2]);
@@ -214,14 +207,7 @@ impl Pass for Touched {
             return Ok(());
         }
         let sides = self.shards.entry(span.shard, Sides::default);
-        // Rows before the first fetch belong to the instruction before the batch.
-        let (first, last) = match self.axis {
-            Positions::Instrs => {
-                let first = span.first_instr.saturating_sub(1);
-                (first, first.max((span.first_instr + u64::from(span.instrs)).saturating_sub(1)))
-            }
-            Positions::Records => (span.first_record, span.first_record + u64::from(span.records - 1)),
-        };
+        let (first, last) = self.axis.ends(span);
         sides.cover(first, last);
         sides.go_to(first);
         let accesses = &batch.accesses;
@@ -260,10 +246,7 @@ impl Pass for Touched {
         Ok(Box::new(Footprints {
             line_size: self.lines.bytes(),
             page_size: self.lines.bytes() << self.lines_in_page,
-            axis: match self.axis {
-                Positions::Instrs => "instructions",
-                Positions::Records => "records",
-            },
+            axis: self.axis.name(),
             total: Footing::new(&total, self.lines_in_page),
             shards: if shards.len() > 1 { shards } else { Vec::new() },
         }))

@@ -110,16 +110,30 @@ fn section(number: usize, document: &Document, out: &mut String) {
         );
     }
     let mut n_shown = 0;
+    let mut drawings = Vec::new();
     for block in document.blocks.iter().take(MAX_BLOCKS) {
         if out.len() > MAX_BYTES {
             break;
         }
         n_shown += 1;
         let title = title_of(block);
-        if !title.is_empty() {
+        // The whole comes first; its parts, such as each thread, open on demand.
+        let is_part = !title.is_empty() && drawings.contains(&std::mem::discriminant(block));
+        if is_part {
+            let _ = writeln!(out, "<details><summary>{}</summary>", escape(title));
+        } else if !title.is_empty() {
             let _ = writeln!(out, "<h3>{}</h3>", escape(title));
         }
         paint_block(block, out);
+        if is_part {
+            out.push_str("</details>\n");
+        }
+        if matches!(
+            block,
+            Block::Series(_) | Block::Lanes(_) | Block::HeatMap(_) | Block::Bars(_) | Block::Curve(_)
+        ) {
+            drawings.push(std::mem::discriminant(block));
+        }
     }
     let more = document.blocks.len() - n_shown;
     if more > 0 {

@@ -1,0 +1,185 @@
+//! `quipu check`: whether a trace follows the rules of its format.
+
+use crate::Common;
+use crate::input::Input;
+use crate::number;
+use crate::screen::{Outcome, Result, Screen};
+use crate::session::{self, Extent, Verdict, finding_json};
+use quipu::engine::plan;
+use quipu::model::doc::{Block, Cell, Document, Grid};
+use quipu::model::pass::Detail;
+use quipu::model::{Args, Error, Finding, RuleInfo, Severity, Window};
+use serde_json::{Map, Value, json};
+
+/// Check a trace against the rules of its format
+///
+/// All of it is read, whatever is found. Each violation has a rule, a severity and a place; the first few of each rule
+/// are listed, all are counted. docs/checks.md is the manual of the rules.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    input: Input,
+    /// Print JSON: one object with the findings and the counts
+    #[arg(long)]
+    json: bool,
+    /// List so many violations of each rule
+    #[arg(long, value_name = "N", value_parser = number::number, default_value = "8")]
+    max_per_rule: u64,
+    /// Look at these rules only
+    #[arg(long = "rule", value_name = "RULE", value_delimiter = ',')]
+    rules: Vec<String>,
+    /// Leave out these rules
+    #[arg(long = "skip-rule", value_name = "RULE", value_delimiter = ',')]
+    skip_rules: Vec<String>,
+    /// Leave out the rules that need encodings, which is faster
+    #[arg(long)]
+    no_decode: bool,
+    /// List all rules instead
+    #[arg(long, conflicts_with = "explain")]
+    list: bool,
+    /// Explain a rule instead
+    #[arg(long, value_name = "RULE")]
+    explain: Option<String>,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  quipu check trace.zip
+  quipu check --json --max-per-rule 100 trace.dir
+  quipu check --skip-rule function-return,signal-return trace.dir
+  quipu check --explain pc-discontinuity
+
+Exit codes:
+  0  done, and there are no errors
+  1  done, and there are errors, or the run was interrupted
+  2  could not do it";
+
+pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
+    if options.list {
+        return list(options, screen);
+    }
+    if let Some(name) = &options.explain {
+        return explain(name, options, screen);
+    }
+    let trace = options.input.open_to_analyse()?;
+    let tool = quipu::tool("check", trace.meta().format)?;
+    let planned = vec![plan(tool, &options.args(), &*trace)?];
+    let extent = Extent { window: Window::All, strict: options.input.opening.strict };
+    let outcome = session::analyse(&*trace, planned, &extent, common, screen)?;
+    let Some(report) = outcome.reports.first() else { return Ok(Outcome::Fine) };
+    // The tool has taken in what the reader found; what is left is what could not be read at all.
+    let engine = outcome.findings.as_slice().iter().filter(|finding| finding.rule.starts_with("engine/"));
+    let findings = engine.filter(|finding| options.wants(finding)).cloned().collect();
+    let verdict = Verdict { findings, error: outcome.error, cancelled: outcome.cancelled };
+    if options.json {
+        screen.json(&answer(&options.input.name(), report.json(), &verdict))?;
+    } else {
+        let found = report.findings();
+        screen.list_findings(&found)?;
+        screen.documents([&report.document(Detail::Full)])?;
+    }
+    let is_flawed = report.findings().iter().any(|finding| finding.severity == Severity::Error);
+    Ok(verdict.tell(screen).and(if is_flawed { Outcome::Flawed } else { Outcome::Fine }))
+}
+
+impl Options {
+    fn args(&self) -> Args {
+        let mut args = Args::default();
+        args.set("max-per-rule", self.max_per_rule.to_string());
+        args.set("rules", self.rules.join(","));
+        args.set("skip-rules", self.skip_rules.join(","));
+        args.set("decode", (!self.no_decode).to_string());
+        args
+    }
+
+    /// Whether a finding that the tool did not make is asked for.
+    fn wants(&self, finding: &Finding) -> bool {
+        let is_called = |name: &String| rules().any(|rule| rule.name == finding.rule && rule.is_called(name));
+        (self.rules.is_empty() || self.rules.iter().any(is_called)) && !self.skip_rules.iter().any(is_called)
+    }
+}
+
+/// The tool's result with the trace's name in front and what could not be read behind.
+fn answer(name: &str, result: Value, verdict: &Verdict) -> Value {
+    let mut answer = Map::new();
+    answer.insert("trace".into(), name.into());
+    if let Value::Object(result) = result {
+        answer.extend(result);
+    }
+    let unread: Vec<Value> = verdict.findings.iter().map(finding_json).collect();
+    if let Some(Value::Array(findings)) = answer.get_mut("findings") {
+        findings.extend(unread);
+    }
+    answer.insert("complete".into(), verdict.is_complete().into());
+    answer.insert("error".into(), verdict.error_json());
+    answer.into()
+}
+
+/// The rules of all formats.
+fn rules() -> impl Iterator<Item = &'static RuleInfo> {
+    quipu::FORMATS.iter().flat_map(|format| format.rules())
+}
+
+fn list(options: &Options, screen: &Screen) -> Result<Outcome> {
+    if options.json {
+        screen.json(&rules().map(rule_json).collect())?;
+        return Ok(Outcome::Fine);
+    }
+    let mut documents: Vec<Document> = Vec::new();
+    for rule in rules() {
+        let row = vec![rule.name.into(), rule.severity.name().into(), Cell::from(rule.summary)];
+        match documents.last_mut() {
+            Some(Document { title, blocks }) if title == rule.group => {
+                if let Some(Block::Grid(grid)) = blocks.first_mut() {
+                    grid.rows.push(row);
+                }
+            }
+            _ => {
+                let head = ["rule", "severity", "what must hold"].map(str::to_owned).to_vec();
+                let grid = Grid { title: String::new(), head, rows: vec![row], more: 0 };
+                documents.push(Document::new(rule.group).with(Block::Grid(grid)));
+            }
+        }
+    }
+    screen.documents(&documents)?;
+    Ok(Outcome::Fine)
+}
+
+/// A rule for machines. Keys: `rule`, `group`, `severity`, `summary`, `doc`, `original` (a list).
+fn rule_json(rule: &RuleInfo) -> Value {
+    json!({
+        "rule": rule.name,
+        "group": rule.group,
+        "severity": rule.severity.name(),
+        "summary": rule.summary,
+        "doc": rule.doc,
+        "original": rule.original,
+    })
+}
+
+fn explain(name: &str, options: &Options, screen: &Screen) -> Result<Outcome> {
+    let Some(rule) = rules().find(|rule| rule.is_called(name)) else {
+        return Err(Error::usage(format!("there is no rule `{name}`"))
+            .hint("`quipu check --list` has all rules")
+            .into());
+    };
+    if options.json {
+        screen.json(&rule_json(rule))?;
+        return Ok(Outcome::Fine);
+    }
+    let mut document = Document::new(format!("{} ({})", rule.name, rule.severity.name()))
+        .with(Block::Note(rule.summary.to_owned()));
+    if !rule.doc.is_empty() {
+        document = document.with(Block::Note(rule.doc.to_owned()));
+    }
+    if !rule.original.is_empty() {
+        let texts = rule
+            .original
+            .iter()
+            .map(|text| ("the original says".to_owned(), vec![Cell::Text((*text).to_owned())]));
+        document = document.with(Block::Facts(texts.collect()));
+    }
+    screen.documents([&document])?;
+    Ok(Outcome::Fine)
+}

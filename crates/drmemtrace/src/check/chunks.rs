@@ -1,0 +1,121 @@
+//! Chunks: their size, their number, and how each begins.
+
+use super::checker::{Checker, on};
+use super::rules::Rule;
+use crate::decode::MAX_ORDINAL;
+use crate::record::Marker;
+
+/// What is known of the chunks.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Chunks {
+    /// Instructions in a chunk; 0 if the header does not say.
+    pub(super) size: u64,
+    /// Instructions before the current chunk.
+    start: u64,
+    /// The number that the next footer must have.
+    next: u64,
+    /// Threads whose next clock and processor only repeat what stood before the seam.
+    repeated: Vec<u64>,
+    /// A gap swallowed what the next ordinal counts: it is to be believed.
+    pub(super) resync: bool,
+    /// The repetition is judged: it stands right behind a seam that was seen whole.
+    is_judged: bool,
+}
+
+impl Chunks {
+    /// A further trace begins in the same file.
+    pub(super) fn restart(&mut self, instrs: u64) {
+        *self = Chunks { start: instrs, ..Chunks::default() };
+    }
+}
+
+impl Checker {
+    /// The next member of the archive begins.
+    pub(super) fn enter_chunk(&mut self, member: u32) {
+        if !self.about.is_archive || self.policy.template {
+            return;
+        }
+        self.attention |= on::SEAM;
+        if self.chunks.resync {
+            let instrs = u64::from(member).checked_mul(self.chunks.size).filter(|n| *n < MAX_ORDINAL);
+            self.instrs = instrs.unwrap_or(self.instrs);
+            self.chunks.start = self.instrs;
+            self.chunks.next = u64::from(member);
+        }
+    }
+
+    /// How many records the chunk counts before it.
+    pub(super) fn record_ordinal(&mut self, value: u64) {
+        self.attention &= !on::SEAM;
+        self.chunks.is_judged = !self.chunks.resync;
+        if std::mem::take(&mut self.chunks.resync) {
+            self.records = if value < MAX_ORDINAL { value } else { self.records };
+        } else if value != self.records {
+            let records = self.records;
+            self.tell(Rule::RecordOrdinal, || {
+                format!("the chunk counts `{value}` records before it, the entries `{records}`")
+            });
+        }
+        self.repeat();
+    }
+
+    fn repeat(&mut self) {
+        if !self.chunks.repeated.contains(&self.tid) {
+            self.chunks.repeated.push(self.tid);
+        }
+    }
+
+    /// True if a clock reading or processor only repeats the last one behind a seam.
+    pub(super) fn is_repeated(&mut self, kind: Marker, value: u64) -> bool {
+        if self.chunks.size == 0 || self.chunks.repeated.is_empty() {
+            return false;
+        }
+        let Some(at) = self.chunks.repeated.iter().position(|tid| *tid == self.tid) else { return false };
+        let (last, what) = match kind {
+            Marker::CPU_ID => {
+                self.chunks.repeated.swap_remove(at);
+                (self.time.cpu, "processor")
+            }
+            _ => (Some(self.time.last), "clock"),
+        };
+        if self.chunks.is_judged && last.is_some_and(|last| last != value) {
+            self.tell(Rule::ChunkStart, || {
+                let last = last.unwrap_or(0);
+                format!("the chunk begins with {what} `{value}`, the last one was `{last}`")
+            });
+        }
+        if !self.chunks.is_judged {
+            match kind {
+                Marker::CPU_ID => self.time.cpu = Some(value),
+                _ => self.time.last = value,
+            }
+        }
+        true
+    }
+
+    pub(super) fn chunk_footer(&mut self, value: u64) {
+        let next = self.chunks.next;
+        if value != next {
+            self.tell(Rule::ChunkOrdinal, || format!("chunk footer `{value}`, expected `{next}`"));
+        }
+        self.chunks.next = value.wrapping_add(1);
+        let (size, n) = (self.chunks.size, self.instrs - self.chunks.start);
+        if !self.policy.template && (n != size || size == 0) {
+            self.tell(Rule::ChunkInstrs, || {
+                format!("the chunk has `{n}` instructions, the header says `{size}`")
+            });
+        }
+        self.chunks.start = self.instrs;
+        self.repeat();
+    }
+
+    /// The last chunk may be short, not long.
+    pub(super) fn end_chunks(&mut self) {
+        let (size, n) = (self.chunks.size, self.instrs - self.chunks.start.min(self.instrs));
+        if self.about.is_archive && !self.policy.template && size > 0 && n > size {
+            self.tell_as(Rule::ChunkInstrs, 1, || {
+                format!("the last chunk has `{n}` instructions, the header says `{size}`")
+            });
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! Headers, the ends of threads and files, and the bits of the file type.
+
+use super::checker::{Checker, on};
+use super::rules::Rule;
+use crate::record::{FileType, Marker, NEWEST_VERSION};
+use quipu_model::ShardKind;
+
+/// What was seen of the header, and what a thread's end asks for.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Headers {
+    /// The version that the latest header states.
+    stated: Option<u64>,
+    /// What the first header of the trace says: version, file type, line, page, chunk.
+    first: [Option<u64>; 5],
+    has_version: bool,
+    has_filetype: bool,
+    has_process: bool,
+    /// A record came before the process.
+    is_late: bool,
+    has_line: bool,
+    has_page: bool,
+    has_exit: bool,
+    has_endpoint: bool,
+    has_instr_count: bool,
+    instr_count: u64,
+    pub(super) n_syscalls: u64,
+    pub(super) has_blocking: bool,
+    /// Instructions before this trace; others may stand in the same file.
+    instrs_before: u64,
+}
+
+/// The architectures that a file type may name.
+const ARCHS: FileType =
+    FileType::ARCH_AARCH64.or(FileType::ARCH_ARM32).or(FileType::ARCH_X86_32).or(FileType::ARCH_X86_64);
+
+impl Checker {
+    /// A header: of the file, of a thread of a core, or of a further trace.
+    pub(super) fn header(&mut self, version: u64) {
+        if self.headers.stated.is_some() && self.about.kind != ShardKind::Core {
+            if self.attention & on::FOOTER == 0 {
+                self.tell(Rule::NoFooter, || "a further header follows without a footer before".to_owned());
+            }
+            self.end_trace();
+            self.headers = Headers { instrs_before: self.instrs, ..Default::default() };
+            self.chunks.restart(self.instrs);
+            self.time.restart();
+            self.forget();
+            self.attention = on::FIRST;
+        }
+        self.attention &= !on::FOOTER;
+        self.attention |= on::HEADER;
+        self.headers.stated = Some(version);
+        (self.headers.has_version, self.headers.has_filetype) = (false, false);
+        (self.headers.has_process, self.headers.is_late) = (false, false);
+        self.policy.version = version;
+        self.judge_version(version);
+    }
+
+    fn judge_version(&mut self, version: u64) {
+        if version > NEWEST_VERSION {
+            self.tell(Rule::NewerVersion, || {
+                format!("version `{version}` is newer than the newest known, `{NEWEST_VERSION}`; reading on by its rules")
+            });
+        }
+    }
+
+    /// The process, which ends the header.
+    pub(super) fn process(&mut self) {
+        if self.headers.is_late && !self.headers.has_process && self.headers.stated.is_some() {
+            self.tell(Rule::HeaderOrder, || "records stand before the process".to_owned());
+        }
+        self.headers.has_process = true;
+        if self.attention & on::HEADER != 0 {
+            self.end_header();
+        }
+    }
+
+    fn end_header(&mut self) {
+        self.attention &= !on::HEADER;
+        let Some(version) = self.headers.stated.filter(|version| *version >= 2) else { return };
+        if !self.headers.has_version {
+            self.tell(Rule::VersionMissing, || {
+                format!("no version marker follows the header of version `{version}`")
+            });
+        }
+        if !self.headers.has_filetype {
+            self.tell(Rule::FiletypeMissing, || "no file type follows the header".to_owned());
+        }
+    }
+
+    /// What stands between records and is due, or over. `kind` is that of the record, if it is a marker.
+    #[cold]
+    pub(super) fn attend_frame(&mut self, kind: Option<Marker>) {
+        let attention = self.attention;
+        if attention & on::HEADER != 0 && kind.is_none() {
+            self.end_header();
+            self.headers.is_late = true;
+            if !self.headers.has_process {
+                self.tell(Rule::NoProcess, || "a record stands before any process".to_owned());
+            }
+        }
+        if attention & on::FOOTER != 0 {
+            self.attention &= !on::FOOTER;
+            if !self.policy.core {
+                self.tell(Rule::AfterFooter, || "a record follows the footer".to_owned());
+            }
+        }
+        if attention & on::SEAM != 0 {
+            self.attention &= !on::SEAM;
+            self.tell(Rule::ChunkStart, || {
+                "the chunk does not begin with its record ordinal, the clock and the processor".to_owned()
+            });
+        }
+        if attention & on::PROCESSOR != 0 && kind != Some(Marker::WINDOW_ID) {
+            self.attention &= !on::PROCESSOR;
+            if kind != Some(Marker::CPU_ID) {
+                self.tell(Rule::ProcessorMissing, || "no processor follows the clock reading".to_owned());
+            }
+        }
+    }
+
+    /// What a header says in markers.
+    pub(super) fn header_marker(&mut self, kind: Marker, value: u64) {
+        let (at, what) = match kind {
+            Marker::VERSION => (0, "version"),
+            Marker::FILETYPE => (1, "file type"),
+            Marker::CACHE_LINE_SIZE => (2, "line size"),
+            Marker::PAGE_SIZE => (3, "page size"),
+            Marker::CHUNK_INSTR_COUNT => (4, "chunk size"),
+            _ => return self.vector_length(value),
+        };
+        let which = [1, 0, 2, 3, 4][at];
+        match self.headers.first[at] {
+            None => self.headers.first[at] = Some(value),
+            Some(first) if first != value => {
+                self.tell_as(Rule::HeaderChanges, which, || {
+                    format!("the {what} is `{value:#x}` here, `{first:#x}` at first")
+                });
+            }
+            Some(_) => {}
+        }
+        match kind {
+            Marker::VERSION => self.version(value),
+            Marker::FILETYPE => self.filetype(FileType(value)),
+            Marker::CACHE_LINE_SIZE => self.headers.has_line = true,
+            Marker::PAGE_SIZE => self.headers.has_page = true,
+            _ => self.chunks.size = value,
+        }
+    }
+
+    fn version(&mut self, value: u64) {
+        self.headers.has_version = true;
+        if let Some(stated) = self.headers.stated.filter(|stated| *stated != value) {
+            self.tell(Rule::VersionMismatch, || {
+                format!("the marker says version `{value}`, the header `{stated}`")
+            });
+            self.judge_version(value);
+        }
+        self.policy.version = value;
+    }
+
+    fn filetype(&mut self, filetype: FileType) {
+        self.headers.has_filetype = true;
+        let is_regdeps = filetype.any(FileType::ARCH_REGDEPS);
+        let n_archs = (filetype.0 & ARCHS.0).count_ones();
+        if is_regdeps && n_archs > 0 {
+            self.tell(Rule::RegdepsArch, || format!("file type {:#x} names an architecture too", filetype.0));
+        } else if n_archs > 1 {
+            self.tell(Rule::SeveralArchs, || {
+                format!("file type {:#x} names `{n_archs}` architectures", filetype.0)
+            });
+        }
+        if filetype.any(FileType::WHOLE_SYSTEM) && filetype.any(FileType::KERNEL_SYSCALLS) {
+            self.tell(Rule::KernelAndWholeSystem, || format!("file type {:#x} has both bits", filetype.0));
+        }
+        let policy = &mut self.policy;
+        policy.filetype = filetype;
+        policy.codes = self.about.decode && filetype.any(FileType::ENCODINGS);
+        policy.regdeps = is_regdeps;
+        policy.template = filetype.any(FileType::KERNEL_SYSCALL_TRACE_TEMPLATES);
+        policy.core = self.about.kind == ShardKind::Core || filetype.any(FileType::CORE_SHARDED);
+        policy.flow_mask = if filetype.is_ifiltered() { 0 } else { u64::MAX };
+        policy.data = policy.codes
+            && !filetype.is_ifiltered()
+            && !filetype.is_dfiltered()
+            && !filetype.any(FileType::INSTRUCTION_ONLY);
+        self.choose_decoder();
+        self.allow_data();
+    }
+
+    /// Says whether data may come.
+    pub(super) fn allow_data(&mut self) {
+        let filetype = self.policy.filetype;
+        let without = filetype.any(FileType::INSTRUCTION_ONLY)
+            || (self.kernel.syscall && filetype.any(FileType::KERNEL_SYSCALL_INSTR_ONLY));
+        self.attention = if without { self.attention | on::NO_DATA } else { self.attention & !on::NO_DATA };
+    }
+
+    fn vector_length(&mut self, value: u64) {
+        let is_arm = self.policy.filetype.any(FileType::ARCH_AARCH64);
+        if !is_arm && !self.policy.regdeps {
+            self.tell_as(Rule::VectorLength, 1, || "vector lengths are of AArch64 only".to_owned());
+        } else if value == 0 || value > 256 || !value.is_multiple_of(16) {
+            self.tell(Rule::VectorLength, || format!("a vector has `{value}` bytes"));
+        }
+    }
+
+    pub(super) fn instr_count(&mut self, value: u64) {
+        let last = self.headers.instr_count;
+        if value < last {
+            self.tell(Rule::InstrCountDecreases, || format!("`{value}` instructions after `{last}`"));
+        }
+        self.headers.has_instr_count = true;
+        self.headers.instr_count = value;
+    }
+
+    pub(super) fn endpoint(&mut self) {
+        self.headers.has_endpoint = true;
+        if !self.policy.filetype.any(FileType::BIMODAL_FILTERED_WARMUP) {
+            self.tell(Rule::EndpointBit, || "the file type has no bit 0x2000".to_owned());
+        }
+    }
+
+    pub(super) fn raw_marker(&mut self, kind: Marker) {
+        // The original knows one of them.
+        let which = usize::from(kind != Marker::KERNEL_EVENT_RAW);
+        self.tell_as(Rule::RawMarker, which, || {
+            format!("marker `{}` belongs to raw files", kind.name().unwrap_or("unknown"))
+        });
+    }
+
+    /// A thread ends.
+    pub(super) fn exit(&mut self) {
+        let filetype = self.policy.filetype;
+        self.headers.has_exit = true;
+        self.kernel.is_exit_due = false;
+        if filetype.is_ifiltered() && !self.headers.has_instr_count {
+            self.tell(Rule::InstrCountMissing, || "the thread has no instruction counts".to_owned());
+        }
+        if !self.headers.has_line {
+            self.tell(Rule::LineSizeMissing, || "the thread has no cache-line size".to_owned());
+        }
+        if !self.headers.has_page {
+            self.tell(Rule::PageSizeMissing, || "the thread has no page size".to_owned());
+        }
+        let has_numbers = filetype.any(FileType::SYSCALL_NUMBERS);
+        if self.headers.n_syscalls > 0 && !has_numbers {
+            let n = self.headers.n_syscalls;
+            self.tell(Rule::SyscallNumbersBit, || {
+                format!("`{n}` system calls are numbered, says no file-type bit")
+            });
+        }
+        if self.headers.has_blocking && !filetype.any(FileType::BLOCKING_SYSCALLS) {
+            self.tell(Rule::BlockingBit, || {
+                "calls that may block are marked, says no file-type bit".to_owned()
+            });
+        }
+        if filetype.any(FileType::BIMODAL_FILTERED_WARMUP) && !self.headers.has_endpoint {
+            self.tell(Rule::EndpointMissing, || "filtering stops nowhere".to_owned());
+        }
+        let has_none = self.prev.is_none() && (self.policy.core || self.instrs == self.headers.instrs_before);
+        if has_none && !filetype.is_ifiltered() && !self.policy.template {
+            self.tell(Rule::NoInstructions, || "the thread executed nothing".to_owned());
+        }
+        if self.in_kernel {
+            self.tell(Rule::KernelOpen, || "the thread ends inside kernel code".to_owned());
+        }
+        // On a core, kernel code may still run for a thread that has ended.
+        if !self.policy.core {
+            self.attention |= on::EXITED;
+        }
+    }
+
+    /// Something of a thread that has ended.
+    #[cold]
+    pub(super) fn after_exit(&mut self) {
+        self.attention &= !on::EXITED;
+        let tid = self.seen_tid;
+        self.tell(Rule::AfterExit, || format!("thread `{tid}` has ended before"));
+    }
+
+    pub(super) fn footer(&mut self) {
+        if self.attention & on::FOOTER != 0 && !self.policy.core {
+            self.tell(Rule::AfterFooter, || "a second footer follows the footer".to_owned());
+        }
+        self.attention |= on::FOOTER;
+    }
+
+    /// The trace ends: by its file's end, or because another one follows in the same file.
+    pub(super) fn end_trace(&mut self) {
+        if self.records == 0 {
+            return;
+        }
+        if self.policy.template {
+            self.end_templates();
+        }
+        if !self.headers.has_exit && !self.policy.core {
+            self.tell(Rule::ExitMissing, || "the thread's exit is missing".to_owned());
+        }
+        if self.owes_data() {
+            self.missing_data();
+        }
+        self.end_chunks();
+    }
+}

@@ -1,0 +1,216 @@
+//! `check`: every rule that a trace must follow, and where it does not.
+//!
+//! All of a trace is read, whatever is found. A violation has a rule with a stable name and severity (docs/checks.md lists
+//! them), and a place: file, member, byte offset, record and instruction ordinal. The first few of each rule are kept one by
+//! one, the rest are counted.
+//!
+//! The pass walks raw entries. If the trace has encodings, each distinct instruction is decoded once, and what it may
+//! read, write and go to is compared with what follows it. Schedule files beside the trace are compared with it at the end.
+//! Memory grows with the number of distinct instructions (some 100 bytes each) and, beside schedule files, of processor
+//! markers (32 bytes each, up to four million).
+//!
+//! JSON: [`CheckReport`]'s `rules` and `findings`.
+
+mod calls;
+mod checker;
+mod chunks;
+mod codes;
+mod facts;
+mod flow;
+mod headers;
+mod kernel;
+mod log;
+mod report;
+mod rules;
+mod schedules;
+mod signals;
+mod time;
+
+pub use log::Violation;
+pub use report::CheckReport;
+pub use rules::RULES;
+
+use crate::schedule::Recording;
+use crate::trace::DrmemTrace;
+use checker::{About, Checker};
+use log::{Log, Wanted};
+use quipu_model::finding::KEPT_PER_RULE;
+use quipu_model::pass::Needs;
+use quipu_model::trace::SettingInfo;
+use quipu_model::{
+    Args, Batch, Columns, DynPass, Error, Order, Pass, Report, Result, Shard, ShardKind, Tool, ToolInfo,
+    Trace,
+};
+use schedules::Files;
+use std::sync::Arc;
+
+/// The tool, as lists name it.
+pub static CHECK: CheckTool = CheckTool;
+
+/// The type of [`CHECK`].
+#[derive(Debug)]
+pub struct CheckTool;
+
+static CHECK_INFO: ToolInfo = ToolInfo {
+    name: "check",
+    summary: "whether a trace follows the rules of its format, and where not",
+    needs: Needs { format: Some("drmemtrace"), required: Columns::RAW, optional: Columns::NONE },
+    order: Order::Shards,
+    options: &[
+        SettingInfo {
+            name: "max-per-rule",
+            value: "N",
+            default: "8",
+            doc: "how many violations of each rule are kept one by one; the rest are counted",
+        },
+        SettingInfo { name: "rules", value: "RULE,…", default: "", doc: "only these rules" },
+        SettingInfo { name: "skip-rules", value: "RULE,…", default: "", doc: "all rules but these" },
+        SettingInfo {
+            name: "decode",
+            value: "",
+            default: "true",
+            doc: "look at encodings; without, rules that need them are left out, and checking is faster",
+        },
+    ],
+    in_report: false,
+};
+
+impl Tool for CheckTool {
+    fn info(&self) -> &'static ToolInfo {
+        &CHECK_INFO
+    }
+
+    fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+        let wanted =
+            Wanted { rules: wanted_rules(args)?, max_per_rule: args.number("max-per-rule", KEPT_PER_RULE)? };
+        let mut log = Log::new(wanted);
+        for finding in &trace.meta().findings {
+            log.take(finding, 0, 0);
+        }
+        let decode = args.get("decode").is_none() || args.flag("decode");
+        let native = trace.as_any().and_then(|trace| trace.downcast_ref::<DrmemTrace>());
+        // A trace of some of its threads cannot be compared with the schedule of all.
+        let files = native.filter(|trace| trace.is_whole()).map(Files::beside).unwrap_or_default();
+        let abouts = trace.shards().iter().enumerate().map(|(i, shard)| {
+            let file = native.and_then(|trace| trace.files().get(i));
+            let members = file.map_or_else(Vec::new, |file| {
+                file.container.members().iter().map(|member| member.name.clone()).collect()
+            });
+            Arc::new(About {
+                id: shard.id.0,
+                name: shard.name.clone(),
+                kind: shard.kind,
+                thread: shard.thread,
+                first_thread: file.map_or(shard.thread.unwrap_or(0), |file| file.header.tid),
+                is_archive: file.is_some_and(|file| file.container.codec() == quipu_source::Codec::Zip),
+                members,
+                entry_bytes: file.map_or(crate::record::ENTRY_BYTES, |file| file.entry_bytes) as u64,
+                decode,
+                schedule: !files.is_empty(),
+            })
+        });
+        Ok(Box::new(CheckPass {
+            abouts: abouts.collect(),
+            at_work: None,
+            log,
+            records: 0,
+            instrs: 0,
+            recordings: Vec::new(),
+            is_too_long: false,
+            files: Arc::new(files),
+        }))
+    }
+}
+
+/// Which rules the options leave.
+fn wanted_rules(args: &Args) -> Result<Vec<bool>> {
+    let find = |option: &str| -> Result<Vec<usize>> {
+        let names = args.get(option).unwrap_or("").split(',').filter(|name| !name.is_empty());
+        names
+            .map(|name| {
+                RULES.iter().position(|rule| rule.is_called(name)).ok_or_else(|| {
+                    Error::usage(format!("there is no rule `{name}`"))
+                        .hint("`quipu check --list` has all rules")
+                })
+            })
+            .collect()
+    };
+    let (only, without) = (find("rules")?, find("skip-rules")?);
+    let is_wanted = |at: usize| (only.is_empty() || only.contains(&at)) && !without.contains(&at);
+    Ok((0..RULES.len()).map(is_wanted).collect())
+}
+
+/// Checks at work.
+struct CheckPass {
+    abouts: Vec<Arc<About>>,
+    /// The shard that is being checked.
+    at_work: Option<Box<Checker>>,
+    log: Log,
+    records: u64,
+    instrs: u64,
+    /// What the files so far say of who ran where.
+    recordings: Vec<Recording>,
+    is_too_long: bool,
+    files: Arc<Files>,
+}
+
+impl CheckPass {
+    /// Ends the shard that was being checked, and keeps what was found.
+    fn settle(&mut self) {
+        let Some(mut checker) = self.at_work.take() else { return };
+        checker.end_trace();
+        self.records += checker.records;
+        self.instrs += checker.instrs;
+        if checker.about.kind == ShardKind::Thread && checker.about.schedule {
+            self.is_too_long |= checker.time.is_too_long;
+            let points = std::mem::take(&mut checker.time.points);
+            let thread = checker.about.thread.unwrap_or(0);
+            self.recordings.push(Recording::of_thread(thread, points, checker.instrs));
+        }
+        self.log.append(checker.log);
+    }
+}
+
+impl Pass for CheckPass {
+    fn fork(&self, shard: &Shard) -> CheckPass {
+        let about = self.abouts.iter().find(|about| about.id == shard.id.0).cloned();
+        let about = about.unwrap_or_else(|| {
+            Arc::new(About { id: shard.id.0, name: shard.name.clone(), ..About::default() })
+        });
+        CheckPass {
+            abouts: Vec::new(),
+            at_work: Some(Box::new(Checker::new(about, self.log.fork()))),
+            log: self.log.fork(),
+            records: 0,
+            instrs: 0,
+            recordings: Vec::new(),
+            is_too_long: false,
+            files: self.files.clone(),
+        }
+    }
+
+    fn consume(&mut self, batch: &Batch) -> Result<()> {
+        if let Some(checker) = &mut self.at_work {
+            checker.consume(batch);
+        }
+        Ok(())
+    }
+
+    fn merge(&mut self, mut later: CheckPass) -> Result<()> {
+        self.settle();
+        later.settle();
+        self.records += later.records;
+        self.instrs += later.instrs;
+        self.log.append(later.log);
+        self.is_too_long |= later.is_too_long;
+        self.recordings.append(&mut later.recordings);
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Box<dyn Report>> {
+        self.settle();
+        let recordings = std::mem::take(&mut self.recordings);
+        self.files.compare(recordings, self.is_too_long, &mut self.log);
+        Ok(Box::new(CheckReport::new(self.log, self.records, self.instrs)))
+    }
+}

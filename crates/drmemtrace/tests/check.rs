@@ -1,0 +1,114 @@
+//! What `check` finds in the fixtures: nothing where the original's checker passes, and the same where it does not.
+
+// The helpers of a test may panic as the test may.
+#![allow(clippy::unwrap_used)]
+
+use quipu_drmemtrace::DRMEMTRACE;
+use quipu_drmemtrace::check::{CHECK, CheckReport};
+use quipu_model::{Args, Columns, Format, OpenOptions, Report, Scan, Tool, Trace};
+use quipu_source::Source;
+use std::path::{Path, PathBuf};
+
+fn traces() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../traces/drmemtrace")
+}
+
+/// Checks a trace, shard by shard.
+fn check(trace: &dyn Trace, args: &Args) -> CheckReport {
+    let mut all = CHECK.build(args, trace).unwrap();
+    for shard in trace.shards() {
+        let mut pass = all.fork(shard);
+        let mut reader = trace.scan(&Scan::new(shard.id).columns(Columns::RAW)).unwrap();
+        while let Some(batch) = reader.read().unwrap() {
+            pass.consume(batch).unwrap();
+        }
+        all.merge(pass).unwrap();
+    }
+    all.finish().unwrap().as_any().downcast_ref::<CheckReport>().unwrap().clone()
+}
+
+fn open(path: &Path) -> Box<dyn Trace> {
+    DRMEMTRACE.open(&Source::open(path).unwrap(), &OpenOptions::default()).unwrap()
+}
+
+/// The rules that a fixture breaks, without the crate's name, and how often.
+fn broken(name: &str) -> Vec<(&'static str, u64)> {
+    let report = check(&*open(&traces().join(name)), &Args::default());
+    report.broken().map(|(rule, count)| (rule.short_name(), count)).collect()
+}
+
+#[test]
+fn what_the_original_passes_is_clean() {
+    // Every fixture of version 5 or later, but for the REGDEPS conversion of `allasm`, which keeps what such traces must
+    // not have. The original's false alarms (`tiny.instronly`, empty schedule files) are no alarms here.
+    for name in [
+        "aarch64",
+        "allasm",
+        "allasm.trim_timestamp",
+        "as_traced",
+        "mock_syscall",
+        "thr",
+        "thr.core_sharded_kernel",
+        "thr.kernel_injected",
+        "threadsig.dcache_filter",
+        "threadsig.regdeps",
+        "threadsig.x64",
+        "tiny.chunk1000",
+        "tiny.dfiltered",
+        "tiny.func",
+        "tiny.gz",
+        "tiny.ifiltered",
+        "tiny.instronly",
+        "tiny.lz4",
+        "tiny.multiwin",
+        "tiny.physical",
+        "tiny.plain",
+    ] {
+        assert_eq!(broken(name), [], "{name}");
+    }
+}
+
+#[test]
+fn legacy_traces_lack_what_the_original_misses_in_them() {
+    // No header markers, and interruptions without an address.
+    let header = [("line-size-missing", 1), ("page-size-missing", 1)];
+    assert_eq!(broken("small"), header);
+    assert_eq!(broken("func-trace"), header);
+    let events = [("event-pc-discontinuity", 3), ("event-value", 6)];
+    assert_eq!(broken("chase-snappy"), [header, events].concat());
+    assert_eq!(
+        broken("legacy-for-record-filter"),
+        [
+            ("line-size-missing", 2),
+            ("page-size-missing", 2),
+            ("event-pc-discontinuity", 26),
+            ("event-value", 64)
+        ]
+    );
+}
+
+#[test]
+fn conversion_to_regdeps_alone_leaves_what_published_traces_remove() {
+    assert_eq!(broken("allasm.regdeps"), [("regdeps-cpu", 34), ("regdeps-marker", 17)]);
+}
+
+#[test]
+fn fixtures_are_clean_without_decoding_too() {
+    let mut args = Args::default();
+    args.set("decode", "false");
+    for name in ["threadsig.x64", "thr.core_sharded_kernel", "tiny.func"] {
+        let report = check(&*open(&traces().join(name)), &args);
+        assert_eq!(report.findings(), [], "{name}");
+    }
+}
+
+#[test]
+fn only_the_rules_asked_for_are_judged() {
+    let mut args = Args::default();
+    args.set("rules", "event-value");
+    args.set("max-per-rule", "3");
+    let report = check(&*open(&traces().join("legacy-for-record-filter")), &args);
+    let broken: Vec<_> = report.broken().map(|(rule, count)| (rule.short_name(), count)).collect();
+    assert_eq!(broken, [("event-value", 64)]);
+    assert_eq!(report.violations.len(), 3);
+}

@@ -1,0 +1,277 @@
+//! `heatmap`: which addresses are touched when.
+//!
+//! A grid of counts: rows are blocks of addresses, columns are intervals. Fetches and prefetches of instructions, reads,
+//! writes and all other prefetches count, flushes do not; an access counts at its first byte.
+//!
+//! **Rows**: there are at most 256, for touched blocks only. Programs touch few places far apart, so the address
+//! space is divided into aligned regions of 2^g bytes, with the smallest g from 20 up for which no more than 32 regions
+//! are touched. While g is 20, the rows are divided evenly between the regions; later each has 8. Within a region all blocks have 2^k
+//! bytes, with the smallest k from 6 up for which its rows suffice. A document shows neighbouring rows as a band, and
+//! leaves out what lies between bands.
+//!
+//! **Columns**: at most 128 intervals of equal width, a power of two, that begin at multiples of it. Positions are
+//! instructions of the shard, counted from 0; an access belongs to the instruction before it. In a trace without instruction
+//! fetches positions are records. Shards are laid over each other, as in `working-set`: position is progress of
+//! each thread, not time of day.
+//!
+//! Memory does not grow with the trace: a grid takes less than half a megabyte.
+//!
+//! * **Needs** `accesses`; uses `accesses.fetch`.
+//! * **Options** none.
+//! * **JSON** [`AddressHeat`].
+
+mod grid;
+
+use crate::axis::Positions;
+use crate::number::{bytes, grouped, hex};
+use crate::split::to_json;
+use grid::{FETCHES, Grid, READS, Row, WRITES};
+use quipu_model::doc::{Block, Document, HeatBand, HeatMap, HeatRow};
+use quipu_model::lens::AccessKind;
+use quipu_model::pass::Detail;
+use quipu_model::{
+    Args, Batch, Columns, DynPass, Needs, Order, Pass, Report, Result, Shard, Tool, ToolInfo, Trace,
+};
+use serde::Serialize;
+use std::any::Any;
+
+#[cfg(test)]
+mod tests;
+
+/// The tool `heatmap`.
+#[derive(Debug)]
+pub struct Heatmap;
+
+static INFO: ToolInfo = ToolInfo {
+    name: "heatmap",
+    summary: "which addresses are touched when",
+    needs: Needs { format: None, required: Columns::ACCESSES, optional: Columns::ACCESS_FETCH },
+    order: Order::Pieces,
+    options: &[],
+    in_report: false,
+};
+
+impl Tool for Heatmap {
+    fn info(&self) -> &'static ToolInfo {
+        &INFO
+    }
+
+    fn build(&self, _args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+        Ok(Box::new(Heat { positions: Positions::of(trace.columns()), grid: Grid::default() }))
+    }
+}
+
+/// Accesses by address and time.
+///
+/// JSON: `axis` (`instructions` or `records`), `interval` (positions in a column), `start` (position at which the first
+/// column begins), `columns` (how many there are), `accesses`, `rows` (list of [`AddressRow`]).
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AddressHeat {
+    /// What positions count.
+    pub axis: &'static str,
+    /// Positions in a column.
+    pub interval: u64,
+    /// The position at which the first column begins.
+    pub start: u64,
+    /// How many columns there are.
+    pub columns: usize,
+    /// Accesses in all rows.
+    pub accesses: u64,
+    /// Touched blocks by ascending address.
+    pub rows: Vec<AddressRow>,
+}
+
+/// One block of addresses.
+///
+/// JSON: `addr` (hex string), `bytes`, `fetches`, `reads`, `writes`, `counts` (accesses in each column).
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AddressRow {
+    /// The first address.
+    #[serde(serialize_with = "hex")]
+    pub addr: u64,
+    /// How many bytes it has.
+    pub bytes: u64,
+    /// Fetches and prefetches of instructions.
+    pub fetches: u64,
+    /// Reads, and prefetches of data.
+    pub reads: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Accesses in each column.
+    pub counts: Vec<u64>,
+}
+
+/// The sort of an access, or more than any for those that do not count. PERF: looked up rather than matched, since
+/// fetches and data alternate in no pattern that a branch predictor learns; bench `heatmap`.
+const SORTS: [u8; AccessKind::ALL.len()] = {
+    let mut sorts = [u8::MAX; AccessKind::ALL.len()];
+    sorts[AccessKind::Fetch as usize] = FETCHES as u8;
+    sorts[AccessKind::PrefetchInstr as usize] = FETCHES as u8;
+    sorts[AccessKind::Read as usize] = READS as u8;
+    sorts[AccessKind::Prefetch as usize] = READS as u8;
+    sorts[AccessKind::Write as usize] = WRITES as u8;
+    sorts
+};
+
+/// The pass.
+struct Heat {
+    positions: Positions,
+    grid: Grid,
+}
+
+impl Heat {
+    #[inline]
+    fn touch(&mut self, addr: u64, kind: AccessKind) {
+        let sort = usize::from(SORTS[kind as usize]);
+        if sort <= WRITES {
+            self.grid.touch(addr, sort);
+        }
+    }
+}
+
+impl Pass for Heat {
+    fn fork(&self, _shard: &Shard) -> Heat {
+        Heat { positions: self.positions, grid: Grid::default() }
+    }
+
+    fn consume(&mut self, batch: &Batch) -> Result<()> {
+        let span = &batch.span;
+        if span.records == 0 {
+            return Ok(());
+        }
+        let (first, last) = self.positions.ends(span);
+        self.grid.cover(first, last);
+        self.grid.go_to(first);
+        let accesses = &batch.accesses;
+        let rows = accesses.addr.iter().zip(&accesses.kind);
+        if self.grid.is_one_column(first, last) {
+            for (&addr, &kind) in rows {
+                self.touch(addr, kind);
+            }
+        } else {
+            let mut next_instr = span.first_instr;
+            for ((&addr, &kind), &at) in rows.zip(&accesses.at) {
+                next_instr += u64::from(kind == AccessKind::Fetch);
+                let position = match self.positions {
+                    Positions::Instrs => next_instr.saturating_sub(1),
+                    Positions::Records => span.first_record + u64::from(at),
+                };
+                self.grid.go_to(position.clamp(first, last));
+                self.touch(addr, kind);
+            }
+        }
+        Ok(())
+    }
+
+    fn merge(&mut self, later: Heat) -> Result<()> {
+        self.grid.merge(later.grid);
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Box<dyn Report>> {
+        let axis = self.grid.axis();
+        let row = |row: Row| AddressRow {
+            addr: row.start,
+            bytes: 1 << row.block,
+            fetches: row.sorts[FETCHES],
+            reads: row.sorts[READS],
+            writes: row.sorts[WRITES],
+            counts: row.cells[..axis.len()].to_vec(),
+        };
+        let rows: Vec<AddressRow> = self.grid.into_rows().into_iter().map(row).collect();
+        Ok(Box::new(AddressHeat {
+            axis: self.positions.name(),
+            interval: axis.width(),
+            start: axis.start(),
+            columns: axis.len(),
+            accesses: rows.iter().map(AddressRow::accesses).sum(),
+            rows,
+        }))
+    }
+}
+
+impl AddressRow {
+    /// Accesses of all sorts.
+    pub fn accesses(&self) -> u64 {
+        self.fetches + self.reads + self.writes
+    }
+
+    /// The last address.
+    fn last(&self) -> u64 {
+        self.addr | (self.bytes - 1)
+    }
+}
+
+/// Rows belong to one band unless there are more than so many bytes, and so many blocks, between them.
+const MIN_GAP_BYTES: u64 = 64 << 10;
+const MIN_GAP_BLOCKS: u64 = 16;
+
+/// A document has at most so many bands.
+const MAX_BANDS: usize = 24;
+
+impl Report for AddressHeat {
+    fn json(&self) -> serde_json::Value {
+        to_json(self)
+    }
+
+    fn document(&self, _detail: Detail) -> Document {
+        let document = Document::new("Addresses over time");
+        if self.rows.is_empty() {
+            return document;
+        }
+        let end = self.start.saturating_add(self.interval.saturating_mul(self.columns as u64));
+        document
+            .with(Block::HeatMap(HeatMap {
+                title: String::new(),
+                unit: "accesses".to_owned(),
+                axis: format!("{}, {} a column", self.axis, grouped(self.interval)),
+                ends: (grouped(self.start), grouped(end)),
+                hues: vec!["data".to_owned(), "instructions".to_owned()],
+                bands: self.bands().into_iter().map(band).collect(),
+            }))
+            .with(Block::Note(
+                "A row is a block of addresses that was touched. What lies between two bands was not, and is left out."
+                    .to_owned(),
+            ))
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl AddressHeat {
+    /// The rows in groups of neighbours: divided at the widest gaps.
+    fn bands(&self) -> Vec<&[AddressRow]> {
+        let gap = |i: usize| self.rows[i].addr - self.rows[i - 1].last() - 1;
+        let is_wide = |i: &usize| {
+            let block = self.rows[*i].bytes.max(self.rows[i - 1].bytes);
+            gap(*i) >= MIN_GAP_BYTES.max(block.saturating_mul(MIN_GAP_BLOCKS))
+        };
+        let mut cuts: Vec<usize> = (1..self.rows.len()).filter(is_wide).collect();
+        cuts.sort_by_key(|cut| (std::cmp::Reverse(gap(*cut)), *cut));
+        cuts.truncate(MAX_BANDS - 1);
+        cuts.sort_unstable();
+        let starts = std::iter::once(0).chain(cuts.iter().copied());
+        let ends = cuts.iter().copied().chain([self.rows.len()]);
+        starts.zip(ends).map(|(start, end)| &self.rows[start..end]).collect()
+    }
+}
+
+/// A band of one row at least.
+fn band(rows: &[AddressRow]) -> HeatBand {
+    let row = |row: &AddressRow| HeatRow {
+        name: format!("{:#x}, {}", row.addr, bytes(row.bytes)),
+        hue: usize::from(row.fetches > row.reads + row.writes),
+        cells: row.counts.clone(),
+    };
+    let sizes = || rows.iter().map(|row| row.bytes);
+    let (finest, coarsest) = (sizes().min().unwrap_or(0), sizes().max().unwrap_or(0));
+    let spanned = rows.last().map_or(0, AddressRow::last).saturating_sub(rows[0].addr).saturating_add(1);
+    let note = match (rows.len(), finest == coarsest) {
+        (1, _) => bytes(spanned),
+        (_, true) => format!("{}, {} a row", bytes(spanned), bytes(finest)),
+        (_, false) => format!("{}, {} to {} a row", bytes(spanned), bytes(finest), bytes(coarsest)),
+    };
+    HeatBand { name: format!("{:#x}", rows[0].addr), note, rows: rows.iter().map(row).collect() }
+}

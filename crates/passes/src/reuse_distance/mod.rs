@@ -1,0 +1,421 @@
+//! `reuse-distance`: how many other cache lines are used between two uses of a line.
+//!
+//! For each shard (a thread, or a core) there is an LRU stack of lines, of instructions and data together. The
+//! distance of an access is the number of distinct lines above its own on the stack: 0 if the access before was to the
+//! same line. A line's first use has no distance. Fetches, reads, writes and prefetches of all sorts count, and count as accesses to the
+//! line of their first byte; flushes do not count. Distances are exact, and each access takes O(log n) for n
+//! distinct lines. The total adds up what the shards have; it is not about the threads interleaved.
+//! (SPEC: docs/formats/drmemtrace.md, *reuse_distance*.)
+//!
+//! With `limit`, the lowest line is *pruned* from a stack that would become higher: its next use is then a first one.
+//!
+//! Memory grows with the number of distinct lines of each shard, by about 100 bytes each, and not with the length of the trace.
+//!
+//! * **Needs** `accesses`; uses `accesses.fetch`, without which data alone counts.
+//! * **Options** `line-size` (bytes, a power of two, default 64), `threshold` (references farther than this are *distant*,
+//!   default 100), `limit` (most lines on a stack, default 0 for no limit), `bins` (how much wider each bin of the histogram
+//!   is than the one before, at least 1; 1 gives each distance a bin of its own, default 2), `top` (lines in each list, default 10),
+//!   `per-thread`.
+//! * **JSON** [`Distances`], with `shards` as [`PerShard`](crate::PerShard) says.
+
+mod stack;
+
+use crate::bins::{self, Bins, Spread};
+use crate::lines::Lines;
+use crate::number::{hex, share_cell};
+use crate::sharded::{BY_THREAD, Row, Sharded, Shards};
+use crate::split::Answer;
+use crate::tally::{Map, top_by};
+use quipu_model::doc::{Block, Cell, Document, Grid};
+use quipu_model::lens::AccessKind;
+use quipu_model::pass::Detail;
+use quipu_model::trace::SettingInfo;
+use quipu_model::{Args, Batch, Columns, DynPass, Needs, Order, Result, Tool, ToolInfo, Trace};
+use serde::Serialize;
+use stack::{DATA, INSTR, Stack};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+#[cfg(test)]
+mod tests;
+
+/// The tool `reuse-distance`.
+#[derive(Debug)]
+pub struct ReuseDistance;
+
+static INFO: ToolInfo = ToolInfo {
+    name: "reuse-distance",
+    summary: "how many other cache lines are used between two uses of a line",
+    needs: Needs { format: None, required: Columns::ACCESSES, optional: Columns::ACCESS_FETCH },
+    order: Order::Shards,
+    options: &[
+        SettingInfo {
+            name: "line-size",
+            value: "BYTES",
+            default: "64",
+            doc: "bytes in a line, a power of two",
+        },
+        SettingInfo {
+            name: "threshold",
+            value: "LINES",
+            default: "100",
+            doc: "a reference at more than this distance is a distant one",
+        },
+        SettingInfo {
+            name: "limit",
+            value: "LINES",
+            default: "0",
+            doc: "most lines on a stack, the lowest of which is pruned; 0 for no limit",
+        },
+        bins::OPTION,
+        SettingInfo { name: "top", value: "N", default: "10", doc: "how many lines each list has" },
+        BY_THREAD,
+    ],
+    in_report: false,
+};
+
+impl Tool for ReuseDistance {
+    fn info(&self) -> &'static ToolInfo {
+        &INFO
+    }
+
+    fn build(&self, args: &Args, _trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+        let options = Options {
+            lines: Lines::new(args.power_of_two("line-size", 64)?),
+            threshold: args.number("threshold", 100)?,
+            limit: args.number("limit", 0)?,
+            bins: Bins::new(args)?,
+            top: usize::try_from(args.number("top", 10)?).unwrap_or(usize::MAX),
+        };
+        Ok(Box::new(Shards::new(options, args)))
+    }
+}
+
+/// Reuse distances of a trace or shard, in cache lines.
+///
+/// JSON: the fields; `mean`, `median` and `deviation` are null without any reuse.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Distances {
+    /// Bytes in a line.
+    pub line_size: u64,
+    /// Most lines on a stack; 0 for no limit.
+    pub limit: u64,
+    /// A reference farther than this is a distant one.
+    pub threshold: u64,
+    /// Accesses that count.
+    pub accesses: u64,
+    /// Those that are instruction fetches.
+    pub instr_accesses: u64,
+    /// All others.
+    pub data_accesses: u64,
+    /// Accesses to another line than that of the access before.
+    pub moves: u64,
+    /// Distinct lines.
+    pub lines: u64,
+    /// How often a line was pruned from a stack.
+    pub pruned: u64,
+    /// How often a line was used that had been pruned.
+    pub pruned_hits: u64,
+    /// Accesses that have a distance.
+    pub reuses: u64,
+    /// The mean distance.
+    pub mean: Option<f64>,
+    /// The smallest distance up to which half of the reuses are.
+    pub median: Option<u64>,
+    /// The standard deviation of all distances.
+    pub deviation: Option<f64>,
+    /// How much wider each bin is than the one before.
+    pub bins: f64,
+    /// How often distances occur, by bins; empty bins are left out.
+    pub histogram: Vec<Bin>,
+    /// The lines used most; equal ones by distant references, then by ascending address.
+    pub referenced: Vec<LineReuse>,
+    /// The lines with most distant references; equal ones by references, then by ascending address.
+    pub distant: Vec<LineReuse>,
+    /// How often each distance occurs that does, in ascending order. Not in JSON.
+    #[serde(skip)]
+    pub exact: Vec<Bin>,
+}
+
+/// How often distances of a range occur.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Bin {
+    /// The smallest distance of the range.
+    pub min: u64,
+    /// The largest; of the last bin, the largest that occurs.
+    pub max: u64,
+    /// Reuses at these distances.
+    pub count: u64,
+    /// Those by data accesses.
+    pub data: u64,
+}
+
+/// One line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct LineReuse {
+    /// The address at which it begins.
+    #[serde(serialize_with = "hex")]
+    pub addr: u64,
+    /// Its uses, since it last came onto the stack.
+    pub references: u64,
+    /// Those at a distance beyond the threshold.
+    pub distant: u64,
+}
+
+#[derive(Clone)]
+struct Options {
+    lines: Lines,
+    threshold: u64,
+    limit: u64,
+    bins: Bins,
+    top: usize,
+}
+
+/// What several shards amount to.
+#[derive(Default)]
+struct Total {
+    instr_accesses: u64,
+    data_accesses: u64,
+    moves: u64,
+    pruned: u64,
+    pruned_hits: u64,
+    reuses: BTreeMap<u64, [u64; 2]>,
+    lines: Map<u64, Use>,
+}
+
+/// A line in a total: not kept, it is no more on any stack.
+#[derive(Clone, Copy, Default)]
+struct Use {
+    references: u64,
+    distant: u64,
+    is_kept: bool,
+}
+
+impl Use {
+    fn add(&mut self, other: Use) {
+        if other.is_kept {
+            self.is_kept = true;
+            self.references += other.references;
+            self.distant += other.distant;
+        }
+    }
+}
+
+/// How an access counts: as the stack's side, or not at all.
+const SIDES: [Option<usize>; AccessKind::ALL.len()] = {
+    let mut sides = [None; AccessKind::ALL.len()];
+    sides[AccessKind::Fetch as usize] = Some(INSTR);
+    // QUIRK: to the original, only fetches are accesses of instructions.
+    sides[AccessKind::PrefetchInstr as usize] = Some(DATA);
+    sides[AccessKind::Prefetch as usize] = Some(DATA);
+    sides[AccessKind::Read as usize] = Some(DATA);
+    sides[AccessKind::Write as usize] = Some(DATA);
+    sides
+};
+
+impl Sharded for Options {
+    type Open = Stack;
+    type Total = Total;
+    type Answer = Distances;
+
+    fn open(&self) -> Stack {
+        Stack::new(self.threshold, self.limit)
+    }
+
+    fn consume(&self, stack: &mut Stack, batch: &Batch) -> Result<()> {
+        let accesses = &batch.accesses;
+        for (&addr, &kind) in accesses.addr.iter().zip(&accesses.kind) {
+            if let Some(side) = SIDES[kind as usize] {
+                stack.access(self.lines.line(addr), side)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn close(&self, stack: Stack, total: &mut Total) -> Distances {
+        let [instr_accesses, data_accesses] = stack.accesses();
+        let mut own = Total {
+            instr_accesses,
+            data_accesses,
+            moves: stack.moves,
+            pruned: stack.pruned,
+            pruned_hits: stack.pruned_hits,
+            reuses: stack.reuses().filter(|(_, counts)| *counts != [0; 2]).collect(),
+            lines: Map::default(),
+        };
+        let uses = |line: &stack::Line| {
+            let is_kept = line.is_kept();
+            (line.line, Use { references: line.references, distant: line.distant, is_kept })
+        };
+        let answer = self.sum_up(&own, stack.lines().iter().map(uses), stack.lines().len() as u64);
+        own.lines = stack.lines().iter().map(uses).collect();
+        drop(stack);
+        self.merge(total, own);
+        answer
+    }
+
+    fn merge(&self, total: &mut Total, mut later: Total) {
+        total.instr_accesses += later.instr_accesses;
+        total.data_accesses += later.data_accesses;
+        total.moves += later.moves;
+        total.pruned += later.pruned;
+        total.pruned_hits += later.pruned_hits;
+        for (distance, [instr, data]) in later.reuses {
+            let counts = total.reuses.entry(distance).or_default();
+            counts[INSTR] += instr;
+            counts[DATA] += data;
+        }
+        if later.lines.len() > total.lines.len() {
+            std::mem::swap(&mut later.lines, &mut total.lines);
+        }
+        for (line, uses) in later.lines {
+            total.lines.entry(line).or_default().add(uses);
+        }
+    }
+
+    fn answer(&self, total: Total) -> Distances {
+        self.sum_up(&total, total.lines.iter().map(|(line, uses)| (*line, *uses)), total.lines.len() as u64)
+    }
+}
+
+impl Options {
+    /// The answer for `total` with these lines (its own are not looked at).
+    fn sum_up(&self, total: &Total, lines: impl Iterator<Item = (u64, Use)>, n_lines: u64) -> Distances {
+        let kept: Vec<LineReuse> = lines
+            .filter(|(_, uses)| uses.is_kept)
+            .map(|(line, uses)| LineReuse {
+                addr: self.lines.addr(line),
+                references: uses.references,
+                distant: uses.distant,
+            })
+            .collect();
+        let distant =
+            top_by(kept.clone(), self.top, |line| (Reverse((line.distant, line.references)), line.addr));
+        let referenced = top_by(kept, self.top, |line| (Reverse((line.references, line.distant)), line.addr));
+        let exact: Vec<Bin> = total
+            .reuses
+            .iter()
+            .map(|(&distance, counts)| Bin {
+                min: distance,
+                max: distance,
+                count: counts[INSTR] + counts[DATA],
+                data: counts[DATA],
+            })
+            .collect();
+        let spread = Spread::of(exact.iter().map(|bin| (bin.min, bin.count)));
+        Distances {
+            line_size: self.lines.bytes(),
+            limit: self.limit,
+            threshold: self.threshold,
+            accesses: total.instr_accesses + total.data_accesses,
+            instr_accesses: total.instr_accesses,
+            data_accesses: total.data_accesses,
+            moves: total.moves,
+            lines: n_lines,
+            pruned: total.pruned,
+            pruned_hits: total.pruned_hits,
+            reuses: spread.n,
+            mean: spread.mean,
+            median: spread.median,
+            deviation: spread.deviation,
+            bins: self.bins.factor(),
+            histogram: binned(&exact, self.bins),
+            referenced,
+            distant,
+            exact,
+        }
+    }
+}
+
+/// Collects exact distances into bins.
+fn binned(exact: &[Bin], bins: Bins) -> Vec<Bin> {
+    let mut histogram: Vec<Bin> = Vec::new();
+    bins.each(exact.iter().map(|bin| bin.min), |index, min, max| {
+        let Bin { count, data, .. } = exact[index];
+        match histogram.last_mut().filter(|bin| bin.min == min) {
+            Some(bin) => {
+                bin.count += count;
+                bin.data += data;
+            }
+            None => histogram.push(Bin { min, max, count, data }),
+        }
+    });
+    histogram
+}
+
+impl Answer for Distances {
+    fn document(&self, detail: Detail) -> Document {
+        let real = |number: Option<f64>| number.map_or(Cell::Empty, |number| Cell::Real(number, 2));
+        let mut facts = vec![
+            ("accesses", Cell::Count(self.accesses)),
+            ("of instructions", Cell::Count(self.instr_accesses)),
+            ("of data", Cell::Count(self.data_accesses)),
+            ("distinct lines", Cell::Count(self.lines)),
+            ("mean distance", real(self.mean)),
+            ("median distance", self.median.map_or(Cell::Empty, Cell::Count)),
+            ("standard deviation", real(self.deviation)),
+        ];
+        if self.limit > 0 {
+            facts.push(("pruned lines", Cell::Count(self.pruned)));
+            facts.push(("uses of pruned lines", Cell::Count(self.pruned_hits)));
+        }
+        let facts = facts.into_iter().map(|(name, cell)| (name.to_owned(), vec![cell]));
+        let mut document = Document::new("Reuse distances").with(Block::Facts(facts.collect()));
+        if detail == Detail::Full {
+            document.blocks.push(Block::Grid(self.histogram_grid()));
+            document.blocks.push(Block::Grid(line_grid("lines used most", &self.referenced)));
+            let title = format!("lines used most at a distance over {}", self.threshold);
+            document.blocks.push(Block::Grid(line_grid(&title, &self.distant)));
+        }
+        document
+    }
+}
+
+impl Distances {
+    fn histogram_grid(&self) -> Grid {
+        let mut so_far = 0;
+        let row = |bin: &Bin| {
+            so_far += bin.count;
+            vec![
+                Cell::Text(bins::range(bin.min, bin.max)),
+                Cell::Count(bin.count),
+                share_cell(bin.count, self.reuses),
+                share_cell(so_far, self.reuses),
+                Cell::Count(bin.data),
+            ]
+        };
+        Grid {
+            title: "distances".to_owned(),
+            head: ["distance", "reuses", "share", "up to here", "by data"].map(str::to_owned).into(),
+            rows: self.histogram.iter().map(row).collect(),
+            more: 0,
+        }
+    }
+}
+
+fn line_grid(title: &str, lines: &[LineReuse]) -> Grid {
+    let row = |line: &LineReuse| {
+        vec![Cell::Addr(line.addr), Cell::Count(line.references), Cell::Count(line.distant)]
+    };
+    Grid {
+        title: title.to_owned(),
+        head: ["line", "references", "distant"].map(str::to_owned).into(),
+        rows: lines.iter().map(row).collect(),
+        more: 0,
+    }
+}
+
+impl Row for Distances {
+    fn heads() -> Vec<&'static str> {
+        vec!["accesses", "lines", "mean", "median"]
+    }
+
+    fn row(&self) -> Vec<Cell> {
+        vec![
+            Cell::Count(self.accesses),
+            Cell::Count(self.lines),
+            self.mean.map_or(Cell::Empty, |mean| Cell::Real(mean, 2)),
+            self.median.map_or(Cell::Empty, Cell::Count),
+        ]
+    }
+}

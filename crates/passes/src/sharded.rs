@@ -1,0 +1,185 @@
+//! Analyses that must see a shard from its beginning: one state for each shard, summed up when the shard is over.
+//!
+//! Such a state (an LRU stack, the time of each line's last use) cannot be joined with the one of the records behind it. What can be
+//! joined is what it amounts to: each shard's own answer, and a total of all shards.
+
+use crate::keyed::Keyed;
+use crate::split::{Answer, PER_THREAD, to_json};
+use quipu_model::doc::{Block, Cell, Document, Grid};
+use quipu_model::pass::Detail;
+use quipu_model::{Args, Batch, Pass, Report, Result, Shard, ShardKind, trace};
+use serde::Serialize;
+use std::any::Any;
+
+/// The option that keeps apart threads that share a shard.
+pub(crate) const BY_THREAD: trace::SettingInfo = trace::SettingInfo {
+    name: PER_THREAD.name,
+    value: "",
+    default: "false",
+    doc: "keep apart threads that share a file; files of one thread each are kept apart anyway",
+};
+
+/// The options of an analysis, which know how to make, feed and close its states.
+pub(crate) trait Sharded: Clone + Send + 'static {
+    /// The state for one shard.
+    type Open: Send + 'static;
+    /// What the shards that are over amount to together.
+    type Total: Default + Send + 'static;
+    type Answer: Answer + Row;
+
+    fn open(&self) -> Self::Open;
+    fn consume(&self, open: &mut Self::Open, batch: &Batch) -> Result<()>;
+    /// The answer of one shard, which is added to the total.
+    fn close(&self, open: Self::Open, total: &mut Self::Total) -> Self::Answer;
+    fn merge(&self, total: &mut Self::Total, later: Self::Total);
+    fn answer(&self, total: Self::Total) -> Self::Answer;
+}
+
+/// The result of one shard as a row of a grid.
+pub trait Row {
+    /// Heads of the columns.
+    fn heads() -> Vec<&'static str>;
+    /// The values.
+    fn row(&self) -> Vec<Cell>;
+}
+
+/// A result for the whole trace and, if it has several, for each shard.
+///
+/// JSON: the keys of the result itself; with several shards also `shards`, a list in which each item has `shard` (its
+/// number), `thread` or `core` where known, and the same keys.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PerShard<T> {
+    /// The whole trace.
+    #[serde(flatten)]
+    pub total: T,
+    /// Each shard, in the trace's order; empty if there is one only.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub shards: Vec<OfShard<T>>,
+}
+
+/// The result for one shard.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct OfShard<T> {
+    /// The shard's number.
+    pub shard: u32,
+    /// The thread, if the shard is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thread: Option<u64>,
+    /// The core, if the shard is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub core: Option<u32>,
+    /// Its result.
+    #[serde(flatten)]
+    pub result: T,
+}
+
+impl<T: Answer + Row> Report for PerShard<T> {
+    fn json(&self) -> serde_json::Value {
+        to_json(self)
+    }
+
+    fn document(&self, detail: Detail) -> Document {
+        let mut document = self.total.document(detail);
+        if detail == Detail::Full && !self.shards.is_empty() {
+            document.blocks.push(Block::Grid(self.grid()));
+        }
+        document
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl<T: Row> PerShard<T> {
+    fn grid(&self) -> Grid {
+        let is_core = self.shards.iter().all(|of| of.core.is_some());
+        let row = |of: &OfShard<T>| {
+            let number = of.thread.or(of.core.map(u64::from)).unwrap_or(u64::from(of.shard));
+            let mut cells = vec![Cell::Text(number.to_string())];
+            cells.extend(of.result.row());
+            cells
+        };
+        let first = if is_core { "core" } else { "thread" };
+        let head = std::iter::once(first).chain(T::heads());
+        Grid {
+            title: format!("{first}s"),
+            head: head.map(str::to_owned).collect(),
+            rows: self.shards.iter().map(row).collect(),
+            more: 0,
+        }
+    }
+}
+
+/// What a state is about: a shard, or one thread of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Member {
+    shard: u32,
+    thread: Option<u64>,
+}
+
+/// The pass of a [`Sharded`].
+pub(crate) struct Shards<S: Sharded> {
+    options: S,
+    by_thread: bool,
+    /// What the shard of this fork is.
+    kind: ShardKind,
+    open: Keyed<Member, S::Open>,
+    total: S::Total,
+    closed: Vec<OfShard<S::Answer>>,
+}
+
+impl<S: Sharded> Shards<S> {
+    pub(crate) fn new(options: S, args: &Args) -> Shards<S> {
+        Shards {
+            options,
+            by_thread: args.flag(BY_THREAD.name),
+            kind: ShardKind::Thread,
+            open: Keyed::default(),
+            total: S::Total::default(),
+            closed: Vec::new(),
+        }
+    }
+
+    fn close(&mut self) {
+        for (Member { shard, thread }, open) in std::mem::take(&mut self.open).into_items() {
+            let result = self.options.close(open, &mut self.total);
+            let core = (self.kind == ShardKind::Core && !self.by_thread).then_some(shard);
+            self.closed.push(OfShard { shard, thread, core, result });
+        }
+    }
+}
+
+impl<S: Sharded> Pass for Shards<S> {
+    fn fork(&self, shard: &Shard) -> Shards<S> {
+        Shards {
+            options: self.options.clone(),
+            by_thread: self.by_thread,
+            kind: shard.kind,
+            open: Keyed::default(),
+            total: S::Total::default(),
+            closed: Vec::new(),
+        }
+    }
+
+    fn consume(&mut self, batch: &Batch) -> Result<()> {
+        let is_thread = self.by_thread || self.kind == ShardKind::Thread;
+        let member = Member { shard: batch.span.shard, thread: is_thread.then_some(batch.span.thread) };
+        self.options.consume(self.open.entry(member, || self.options.open()), batch)
+    }
+
+    fn merge(&mut self, mut later: Shards<S>) -> Result<()> {
+        self.close();
+        later.close();
+        self.options.merge(&mut self.total, later.total);
+        self.closed.append(&mut later.closed);
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Box<dyn Report>> {
+        self.close();
+        let total = self.options.answer(self.total);
+        let shards = if self.closed.len() > 1 { self.closed } else { Vec::new() };
+        Ok(Box::new(PerShard { total, shards }))
+    }
+}
