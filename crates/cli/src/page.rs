@@ -1,9 +1,10 @@
 //! Results as a page for a browser: what stands on it around the analyses' own documents, and how it is written.
 
+use crate::input::Input;
 use crate::screen::{Result, Screen};
 use crate::session::Verdict;
 use quipu::model::doc::{Block, Cell, Document, Figure, Grid};
-use quipu::model::{Error, ErrorKind, Report};
+use quipu::model::{Error, ErrorKind, Report, Trace};
 use quipu::passes::{PerThread, branches, mix, schedule, working_set};
 use quipu_view::{PageFrame, bytes_text, count_text, html_page, ticks_text};
 use std::fs::{self, File};
@@ -40,6 +41,22 @@ impl PageOptions {
 ///
 /// A file appears complete or not at all: the page is written beside it and renamed.
 pub(crate) fn write(
+    path: &Path,
+    input: &Input,
+    trace: &dyn Trace,
+    documents: &[Document],
+    screen: &Screen,
+) -> Result<()> {
+    let (name, kind) = (input.name(), &trace.meta().title);
+    // The last part of a path names the trace; all of it stands below.
+    let title = input.path.file_name().map(|last| last.to_string_lossy().into_owned());
+    match title.filter(|title| *title != name && *title != "-") {
+        Some(title) => write_titled(path, &title, &format!("{name}: {kind}"), documents, screen),
+        None => write_titled(path, &name, kind, documents, screen),
+    }
+}
+
+fn write_titled(
     path: &Path,
     title: &str,
     subtitle: &str,

@@ -73,7 +73,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         let mut documents = documents();
         documents.insert(0, page::verdict(&verdict));
         documents.retain(|document| !document.blocks.is_empty());
-        page::write(path, &options.input.name(), &trace.meta().title, &documents, screen)?;
+        page::write(path, &options.input, &*trace, &documents, screen)?;
     }
     if options.json {
         let named = tools.iter().map(|tool| tool.info().name.to_owned());

@@ -59,7 +59,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     let verdict = Verdict::new(&*trace, outcome.findings, outcome.error, outcome.cancelled);
     if let Some(path) = &options.page.html {
         let documents = page_documents(&*trace, &outcome.reports, &verdict);
-        page::write(path, &options.input.name(), &trace.meta().title, &documents, screen)?;
+        page::write(path, &options.input, &*trace, &documents, screen)?;
     }
     if options.json {
         let results: Map<String, Value> = names

@@ -174,8 +174,10 @@ impl Browser {
 
     /// Moves the pointer to a share of the width and height of the element that `expression` gives.
     pub(crate) fn point_at(&mut self, expression: &str, (x, y): (f64, f64)) -> (f64, f64) {
+        // Scrolling is told to the page a frame later, and must not come behind the pointer.
+        let frame = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))";
         let place = self.eval(&format!(
-            "(() => {{ const e = {expression}; e.scrollIntoView({{ block: 'center' }}); \
+            "(async () => {{ const e = {expression}; e.scrollIntoView({{ block: 'center' }}); await {frame}; \
              const b = e.getBoundingClientRect(); return [b.left + b.width * {x}, b.top + b.height * {y}]; }})()"
         ));
         let (x, y) = (place[0].as_f64().unwrap(), place[1].as_f64().unwrap());

@@ -22,11 +22,11 @@ mod stack;
 
 use crate::bins::{self, Bins, Spread};
 use crate::lines::Lines;
-use crate::number::{hex, share_cell};
+use crate::number::{hex, share, share_cell};
 use crate::sharded::{BY_THREAD, Row, Sharded, Shards};
 use crate::split::Answer;
 use crate::tally::{Map, top_by};
-use quipu_model::doc::{Block, Cell, Document, Grid};
+use quipu_model::doc::{Block, Cell, Curve, CurveLine, Document, Grid};
 use quipu_model::lens::AccessKind;
 use quipu_model::pass::Detail;
 use quipu_model::trace::SettingInfo;
@@ -362,6 +362,9 @@ impl Answer for Distances {
         let facts = facts.into_iter().map(|(name, cell)| (name.to_owned(), vec![cell]));
         let mut document = Document::new("Reuse distances").with(Block::Facts(facts.collect()));
         if detail == Detail::Full {
+            if self.reuses > 0 {
+                document.blocks.push(Block::Curve(self.curve()));
+            }
             document.blocks.push(Block::Grid(self.histogram_grid()));
             document.blocks.push(Block::Grid(line_grid("lines used most", &self.referenced)));
             let title = format!("lines used most at a distance over {}", self.threshold);
@@ -372,6 +375,26 @@ impl Answer for Distances {
 }
 
 impl Distances {
+    /// The share of accesses up to each distance. What is missing at the end are first uses of lines.
+    fn curve(&self) -> Curve {
+        let line = |name: &str, whole: u64, count: fn(&Bin) -> u64| {
+            let points = self.exact.iter().scan(0, |so_far, bin| {
+                *so_far += count(bin);
+                Some((bin.max, share(*so_far, whole)))
+            });
+            CurveLine { name: name.to_owned(), points: points.collect() }
+        };
+        let mut lines = vec![line("all accesses", self.accesses, |bin| bin.count)];
+        if self.instr_accesses > 0 && self.data_accesses > 0 {
+            lines.push(line("data", self.data_accesses, |bin| bin.data));
+        }
+        Curve {
+            title: "accesses up to a distance".to_owned(),
+            axis: format!("distance in lines of {} bytes", self.line_size),
+            lines,
+        }
+    }
+
     fn histogram_grid(&self) -> Grid {
         let mut so_far = 0;
         let row = |bin: &Bin| {

@@ -15,6 +15,9 @@ use std::fmt::Write as _;
 /// How many shades there are beside nothing; the style has a colour for each.
 const SHADES: usize = 8;
 
+/// The shade of a lane that is busy all the time: most are, and the strongest would outshine the page.
+const LANE_SHADES: usize = 6;
+
 /// How many colours rows may have.
 const HUES: usize = 2;
 
@@ -53,7 +56,7 @@ pub(super) fn lanes(lanes: &Lanes, out: &mut String) {
             let row = lane_row(&lane.name, &binned(&lane.busy), 0);
             let (name, note) = (escape(&cut(&lane.name, MAX_WORDS)), escape(&cut(&lane.note, MAX_WORDS)));
             let _ = write!(out, "<div class=\"row\"><span class=\"name\">{name}</span>");
-            plot(&[row], 1, 1, "% busy", &format!("{name}: {note}"), out);
+            plot(&[row], &[(0, 1)], 1, 1, "% busy", &format!("{name}: {note}"), out);
             let _ = writeln!(out, "<span class=\"note\">{note}</span></div>");
         }
     } else {
@@ -65,7 +68,7 @@ pub(super) fn lanes(lanes: &Lanes, out: &mut String) {
         out.push_str("<div class=\"row\">");
         gutter(&labels, rows.len() * height, out);
         let words = format!("{} lanes, {together} in a row", lanes.lanes.len());
-        plot(&rows, rows.len() * height, height, "% busy", &words, out);
+        plot(&rows, &[(0, rows.len() * height)], rows.len() * height, height, "% busy", &words, out);
         out.push_str("</div>\n");
     }
     axis(&lanes.ends, "", out);
@@ -98,7 +101,7 @@ fn fold(lanes: &[Lane], y: usize) -> Row {
 }
 
 fn lane_row(name: &str, busy: &[f64], y: usize) -> Row {
-    let shade = |busy: &f64| (busy.clamp(0.0, 1.0) * SHADES as f64).ceil() as usize;
+    let shade = |busy: &f64| (busy.clamp(0.0, 1.0) * LANE_SHADES as f64).ceil() as usize;
     let values: Vec<String> = busy.iter().map(|busy| short((busy * 1000.0).round() / 10.0)).collect();
     Row {
         label: name.to_owned(),
@@ -128,10 +131,12 @@ pub(super) fn heat_map(map: &HeatMap, out: &mut String) {
         bands.iter().flat_map(|(.., rows)| rows).flat_map(|row| &row.cells).max().copied().unwrap_or(0);
     let height = (HEIGHT / n_rows).clamp(2, 14);
     let (mut names, mut notes, mut drawn, mut y) = (Vec::new(), Vec::new(), Vec::new(), 0);
+    let mut grounds = Vec::new();
     for (i, (name, note, rows)) in bands.iter().enumerate() {
         y += if i > 0 { BAND_GAP } else { 0 };
         names.push((y, (*name).to_owned()));
         notes.push((y, (*note).to_owned()));
+        grounds.push((y, rows.len() * height));
         for row in rows {
             drawn.push(heat_row(row, hottest, y));
             y += height;
@@ -141,7 +146,7 @@ pub(super) fn heat_map(map: &HeatMap, out: &mut String) {
     out.push_str("<div class=\"row\">");
     gutter(&names, y, out);
     let words = format!("{} over {}, hottest cell {}", map.unit, map.axis, count_text(hottest));
-    plot(&drawn, y, height, &map.unit, &escape(&words), out);
+    plot(&drawn, &grounds, y, height, &map.unit, &escape(&words), out);
     gutter(&notes, y, out);
     out.push_str("</div>\n");
     axis(&map.ends, &map.axis, out);
@@ -199,8 +204,17 @@ fn heat_row(row: &HeatRow, hottest: u64, y: usize) -> Row {
     }
 }
 
-/// The drawing: `height` high in all, each row `row_height`. `words` are escaped already.
-fn plot(rows: &[Row], height: usize, row_height: usize, unit: &str, words: &str, out: &mut String) {
+/// The drawing: `height` high in all, each row `row_height`, on grounds that begin at a height and have one. `words` are
+/// escaped already.
+fn plot(
+    rows: &[Row],
+    grounds: &[(usize, usize)],
+    height: usize,
+    row_height: usize,
+    unit: &str,
+    words: &str,
+    out: &mut String,
+) {
     let n_steps = rows.iter().map(|row| row.shades.len()).max().unwrap_or(0).max(1);
     let fixed = if height > 1 { format!(" height=\"{height}\"") } else { String::new() };
     let _ = write!(
@@ -209,6 +223,9 @@ fn plot(rows: &[Row], height: usize, row_height: usize, unit: &str, words: &str,
          aria-label=\"{words}\" data-unit=\"{}\" stroke-width=\"{row_height}\">",
         escape(&cut(unit, MAX_WORDS))
     );
+    for (y, height) in grounds {
+        let _ = write!(out, "<rect y=\"{y}\" width=\"{n_steps}\" height=\"{height}\"/>");
+    }
     for hue in 0..HUES {
         for shade in 1..=SHADES {
             let runs = runs(rows, row_height, hue, shade);

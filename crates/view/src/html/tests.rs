@@ -138,7 +138,7 @@ fn cells_of_one_shade_are_one_run() {
     let page =
         page_of(Document::new("").with(Block::Lanes(Lanes { lanes: vec![lane], ..Lanes::default() })), "x");
     assert!(
-        page.contains("<path class=\"h04\" d=\"M3 0.5h1\"/><path class=\"h08\" d=\"M1 0.5h2\"/>"),
+        page.contains("<path class=\"h03\" d=\"M3 0.5h1\"/><path class=\"h06\" d=\"M1 0.5h2\"/>"),
         "{page}"
     );
 }
