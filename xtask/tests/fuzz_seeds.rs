@@ -68,6 +68,21 @@ fn drmemtrace_survives_the_seeds_of_source() {
     run("fuzz/seeds/source", 20, |bytes| quipu_testkit::fuzz::format(&quipu::drmemtrace::DRMEMTRACE, bytes));
 }
 
+fn check(bytes: &[u8]) {
+    use quipu::drmemtrace::{DRMEMTRACE, check::CHECK};
+    quipu_testkit::fuzz::tool(&DRMEMTRACE, &CHECK, bytes);
+}
+
+#[test]
+fn check_survives_the_seeds_of_drmemtrace() {
+    run("fuzz/seeds/drmemtrace", 25, check);
+}
+
+#[test]
+fn check_survives_the_small_traces() {
+    run("traces/drmemtrace", 30, check);
+}
+
 #[test]
 fn both_survive_the_small_traces() {
     run("traces/drmemtrace", 30, |bytes| {

@@ -4,9 +4,10 @@
 #![allow(clippy::unwrap_used)]
 
 use quipu_drmemtrace::DRMEMTRACE;
-use quipu_drmemtrace::check::{CHECK, CheckReport};
-use quipu_model::{Args, Columns, Format, OpenOptions, Report, Scan, Tool, Trace};
+use quipu_drmemtrace::check::{CHECK, CheckReport, RULES};
+use quipu_model::{Args, Columns, Format, OpenOptions, Report, Scan, Severity, Tool, Trace};
 use quipu_source::Source;
+use quipu_testkit::Rng;
 use std::path::{Path, PathBuf};
 
 fn traces() -> PathBuf {
@@ -111,4 +112,38 @@ fn only_the_rules_asked_for_are_judged() {
     let broken: Vec<_> = report.broken().map(|(rule, count)| (rule.short_name(), count)).collect();
     assert_eq!(broken, [("event-value", 64)]);
     assert_eq!(report.violations.len(), 3);
+}
+
+#[test]
+fn damage_of_any_sort_ends_in_a_bounded_report() {
+    for name in ["allasm", "small", "tiny.gz", "mock_syscall", "tiny.ifiltered", "allasm.regdeps"] {
+        let folder = traces().join(name);
+        let mut files: Vec<_> =
+            std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        files.retain(|path| !path.to_string_lossy().contains("schedule"));
+        let bytes = std::fs::read(&files[0]).unwrap();
+        let judge = |damaged: &[u8]| {
+            let source = Source::from_bytes("damaged", damaged);
+            let trace = DRMEMTRACE.open(&source, &OpenOptions::default()).ok()?;
+            let report = check(&*trace, &Args::default());
+            assert!(report.violations.len() <= 8 * RULES.len(), "{name}");
+            Some(report.total(Severity::Error))
+        };
+        for length in (0..40).map(|i| bytes.len() * i / 40) {
+            assert_ne!(
+                judge(&bytes[..length]),
+                Some(0),
+                "{name}: nothing is said of the first {length} bytes"
+            );
+        }
+        let mut rng = Rng::new(1);
+        let mut noticed = 0;
+        for _ in 0..300 {
+            let mut changed = bytes.clone();
+            let at = rng.below(bytes.len() as u64) as usize;
+            changed[at] = changed[at].wrapping_add(1 + rng.below(255) as u8);
+            noticed += u64::from(judge(&changed) != Some(0));
+        }
+        assert!(noticed > 50, "{name}: of 300 changes {noticed} are noticed");
+    }
 }

@@ -4,7 +4,7 @@
 //! something does not hold, and give up politely where an input is merely too large.
 
 use crate::reading::{Depth, Reading, ReadingOptions};
-use quipu_model::{Format, OpenOptions, Scan, Shard, Trace};
+use quipu_model::{Args, Format, OpenOptions, Scan, Shard, Tool, Trace};
 use quipu_source::{Ahead, BlockAt, Container, Source, StreamOptions};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -131,6 +131,40 @@ pub fn format(format: &dyn Format, bytes: &[u8]) {
     for shard in trace.shards().iter().take(MAX_SHARDS) {
         same_records(&*trace, shard);
     }
+}
+
+/// Any bytes as a file of a format, given to a tool: it ends, and its report is the same for buffers of any size.
+///
+/// # Panics
+/// If the reports differ, or the tool fails where the trace can be read.
+pub fn tool(format: &dyn Format, tool: &dyn Tool, bytes: &[u8]) {
+    let source = Source::from_bytes("fuzz", bytes);
+    let Ok(trace) = format.open(&source, &OpenOptions::default()) else { return };
+    let report = |buffer_bytes| report(&*trace, tool, buffer_bytes);
+    let Some(expected) = report(4 << 20) else { return };
+    for buffer_bytes in [1 << 10, 64 << 10] {
+        if let Some(found) = report(buffer_bytes) {
+            assert_eq!(found, expected, "buffers of {buffer_bytes}");
+        }
+    }
+}
+
+/// What a tool says of a trace; nothing if it is too large or cannot be read to its end.
+fn report(trace: &dyn Trace, tool: &dyn Tool, buffer_bytes: usize) -> Option<String> {
+    let columns = tool.info().needs.of(tool.info().name, trace).ok()?;
+    let mut all = tool.build(&Args::default(), trace).ok()?;
+    let mut left = MAX_BYTES;
+    for shard in trace.shards().iter().take(MAX_SHARDS) {
+        let mut pass = all.fork(shard);
+        let scan = Scan { buffer_bytes, ..Scan::new(shard.id).columns(columns) };
+        let mut reader = trace.scan(&scan).ok()?;
+        while let Some(batch) = reader.read().ok()? {
+            left = left.checked_sub(batch.raw().len() + batch.span.records as usize)?;
+            pass.consume(batch).expect("a tool takes any batch");
+        }
+        all.merge(pass).expect("forks of one pass merge");
+    }
+    Some(all.finish().expect("a tool finishes").json().to_string())
 }
 
 /// Reads a shard in several ways and compares.

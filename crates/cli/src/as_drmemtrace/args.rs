@@ -35,6 +35,8 @@ pub(super) struct Request {
     pub(super) syntax: Option<Syntax>,
     /// Whether `func_view` prints each call.
     pub(super) show_calls: bool,
+    /// Whether `invariant_checker` stops at the first violation.
+    pub(super) stops_at_violation: bool,
     /// Whether results are asked for by core.
     pub(super) by_core: bool,
     /// The recorded schedule to arrange threads on cores by.
@@ -89,6 +91,7 @@ const OPTIONS: &[(&[&str], Setter)] = &[
     (&["view_syntax"], Setter::Text(|draft, value| draft.set_syntax(value))),
     (&["cores"], Setter::Number(|draft, n| draft.request.cores = Some(n))),
     (&["verbose"], Setter::Number(|draft, n| draft.request.verbose = n)),
+    (&["abort_on_invariant_error"], Setter::Flag(|draft, is_on| draft.request.stops_at_violation = is_on)),
     (&["show_func_trace"], Setter::Flag(|draft, is_on| draft.request.show_calls = is_on)),
     (&["core_sharded", "core_serial"], Setter::Flag(|draft, is_on| draft.request.by_core = is_on)),
     (&["cpu_schedule_file"], Setter::Text(|draft, value| draft.set_cpu_schedule(value))),
@@ -155,6 +158,7 @@ impl Request {
             report_top: 10,
             syntax: None,
             show_calls: true,
+            stops_at_violation: true,
             by_core: false,
             cpu_schedule: None,
             cores: None,

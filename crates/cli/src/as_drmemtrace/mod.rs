@@ -8,6 +8,7 @@ mod args;
 mod counts;
 mod functions;
 mod histogram;
+mod invariants;
 mod mix;
 mod record_filter;
 mod reuse;
@@ -54,6 +55,7 @@ enum Tool {
     FuncView,
     ReuseDistance,
     ReuseTime,
+    InvariantChecker,
 }
 
 impl Tool {
@@ -67,6 +69,7 @@ impl Tool {
         (Tool::FuncView, "func_view"),
         (Tool::ReuseDistance, "reuse_distance"),
         (Tool::ReuseTime, "reuse_time"),
+        (Tool::InvariantChecker, "invariant_checker"),
     ];
 
     /// Our own tools whose results it prints.
@@ -80,6 +83,7 @@ impl Tool {
             Tool::FuncView => &["functions"],
             Tool::ReuseDistance => &["reuse-distance"],
             Tool::ReuseTime => &["reuse-time"],
+            Tool::InvariantChecker => &["check"],
         }
     }
 }
@@ -101,9 +105,15 @@ pub(crate) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<O
         return Err(Error::unsupported("scheduling threads onto cores is not available").into());
     }
     let extent = extent(&request, &*trace)?;
+    if request.tools.contains(&Tool::InvariantChecker) && extent.window != Window::All {
+        return Err(Error::unsupported("skips and limits do not go with invariant_checker")
+            .hint("it checks whole traces")
+            .into());
+    }
     let mut text = Vec::new();
     let mut verdict = Verdict::default();
     let mut view_end = Vec::new();
+    let mut is_violated = false;
     if request.tools.contains(&Tool::View) {
         verdict = view(&*trace, &extent, &request, screen, &mut view_end)?;
     }
@@ -150,10 +160,20 @@ pub(crate) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<O
                 let rows = if request.verbose > 0 { Rows::All } else { Rows::Few };
                 reuse::write_times(times, rows, &mut text);
             }
+            Tool::InvariantChecker => {
+                let report = results.get("check")?;
+                if invariants::write(report, &*trace, request.stops_at_violation, &mut text) {
+                    is_violated = true;
+                    if request.stops_at_violation {
+                        // The original aborts, whatever other tools have to say.
+                        break;
+                    }
+                }
+            }
         }
     }
     std::io::stderr().lock().write_all(&text)?;
-    Ok(verdict.tell(screen))
+    Ok(verdict.tell(screen).and(if is_violated { Outcome::Flawed } else { Outcome::Fine }))
 }
 
 /// The part of the trace to read.
@@ -264,7 +284,11 @@ fn analyse(
     for name in names {
         let tool = quipu::tool(name, trace.meta().format)?;
         let mut args = Args::default();
-        let sizes = [("line-size", request.line_size), ("top", request.report_top)];
+        let sizes = [
+            ("line-size", request.line_size),
+            ("top", request.report_top),
+            ("max-per-rule", invariants::MAX_LINES),
+        ];
         let sizes = sizes.map(|(key, value)| (key, value.to_string()));
         for (key, value) in sizes.iter().chain(&request.tool_options) {
             if tool.info().options.iter().any(|option| option.name == *key) {

@@ -28,6 +28,10 @@ pub(super) struct About {
     pub(super) thread: Option<u64>,
     /// The thread of the first records.
     pub(super) first_thread: u64,
+    /// What the header says, as far as it could be read when the trace was opened.
+    pub(super) version: u64,
+    pub(super) filetype: FileType,
+    pub(super) chunk_instrs: u64,
     /// Names of the archive's members; one empty name if it is none.
     pub(super) members: Vec<String>,
     pub(super) is_archive: bool,
@@ -204,8 +208,13 @@ impl Checker {
     /// Takes in a batch of raw entries and what the reader found.
     pub(super) fn consume(&mut self, batch: &Batch) {
         for finding in &batch.findings {
-            self.log.take(finding, self.tid, self.about.id);
-            self.resume_after(finding);
+            let mut finding = finding.clone();
+            if finding.place.record.is_some() {
+                // The reader of raw entries does not count what it found; where it tells of it, all before was counted.
+                (finding.place.record, finding.place.instr) = (Some(self.records), Some(self.instrs));
+            }
+            self.log.take(&finding, self.about.first_thread, self.about.id);
+            self.resume_after(&finding);
         }
         let span = &batch.span;
         let entries = Entry::slice(batch.raw()).0;
@@ -224,6 +233,7 @@ impl Checker {
     fn resume_after(&mut self, finding: &Finding) {
         let is_gap = finding.rule.starts_with("source/") || finding.rule == "drmemtrace/chunk-cut";
         if is_gap && finding.severity == quipu_model::Severity::Error {
+            self.lose_header();
             self.forget();
             self.chunks.resync = true;
             self.attention &= on::FIRST | on::NO_DATA | on::THREAD;
@@ -618,7 +628,7 @@ impl Checker {
         self.seen_tid = tid;
         match self.about.kind {
             ShardKind::Thread => {
-                if self.about.thread.is_some_and(|own| own != tid) {
+                if self.about.thread.is_some_and(|own| own != tid) && !self.headers.is_lost {
                     self.tell(Rule::WrongThread, || {
                         format!("a record of thread `{tid}` in another thread's file")
                     });
@@ -753,6 +763,17 @@ impl Checker {
             record: Some(self.records),
             instr: Some(self.instrs),
         }
+    }
+
+    /// What was found, in the order of the file: what the reader says of a batch came before all that is in it.
+    pub(super) fn into_log(mut self) -> Log {
+        let members = &self.about.members;
+        self.log.kept.sort_by_key(|violation| {
+            let Place { member, offset, .. } = &violation.finding.place;
+            let position = member.as_ref().and_then(|name| members.iter().position(|known| known == name));
+            (position.unwrap_or(0), offset.unwrap_or(0))
+        });
+        self.log
     }
 
     /// A violation at the entry being judged.

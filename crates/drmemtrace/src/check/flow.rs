@@ -86,7 +86,7 @@ impl Checker {
     /// As [`Checker::attend_hidden`], for an encoding.
     pub(super) fn see_encoding(&mut self) {
         self.attend_hidden();
-        if !self.policy.filetype.any(FileType::ENCODINGS) {
+        if !self.policy.filetype.any(FileType::ENCODINGS) && !self.headers.is_lost {
             self.tell(Rule::EncodingBit, || "the file type has no bit 0x200".to_owned());
         }
     }

@@ -17,6 +17,8 @@ pub(super) struct Headers {
     has_process: bool,
     /// A record came before the process.
     is_late: bool,
+    /// Damage swallowed the header, or part of it: what it says is unknown.
+    pub(super) is_lost: bool,
     has_line: bool,
     has_page: bool,
     has_exit: bool,
@@ -54,6 +56,22 @@ impl Checker {
         (self.headers.has_process, self.headers.is_late) = (false, false);
         self.policy.version = version;
         self.judge_version(version);
+    }
+
+    /// A gap swallowed something: perhaps the header. What was read of it when the trace was opened must do.
+    pub(super) fn lose_header(&mut self) {
+        if self.headers.is_lost || (self.headers.has_line && self.headers.has_page) {
+            return;
+        }
+        self.headers.is_lost = true;
+        self.attention &= !on::HEADER;
+        if self.policy.version == 0 {
+            self.policy.version = self.about.version;
+        }
+        if !self.headers.has_filetype {
+            self.filetype(self.about.filetype);
+        }
+        self.chunks.size = self.about.chunk_instrs;
     }
 
     fn judge_version(&mut self, version: u64) {
@@ -234,6 +252,10 @@ impl Checker {
         let filetype = self.policy.filetype;
         self.headers.has_exit = true;
         self.kernel.is_exit_due = false;
+        if self.headers.is_lost {
+            self.attention |= on::EXITED;
+            return;
+        }
         if filetype.is_ifiltered() && !self.headers.has_instr_count {
             self.tell(Rule::InstrCountMissing, || "the thread has no instruction counts".to_owned());
         }

@@ -101,6 +101,9 @@ impl Tool for CheckTool {
                 name: shard.name.clone(),
                 kind: shard.kind,
                 thread: shard.thread,
+                version: file.map_or(0, |file| file.header.version),
+                filetype: file.map(|file| file.header.filetype).unwrap_or_default(),
+                chunk_instrs: file.map_or(0, |file| file.header.chunk_instrs),
                 first_thread: file.map_or(shard.thread.unwrap_or(0), |file| file.header.tid),
                 is_archive: file.is_some_and(|file| file.container.codec() == quipu_source::Codec::Zip),
                 members,
@@ -167,7 +170,7 @@ impl CheckPass {
             let thread = checker.about.thread.unwrap_or(0);
             self.recordings.push(Recording::of_thread(thread, points, checker.instrs));
         }
-        self.log.append(checker.log);
+        self.log.append(checker.into_log());
     }
 }
 

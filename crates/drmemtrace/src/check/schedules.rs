@@ -106,7 +106,7 @@ impl Files {
             let n = file.len();
             let message =
                 format!("`{n}` stretches, the trace has `{full}`, or `{collapsed}` with neighbours joined");
-            return log.add(count, place, message, 0);
+            return log.add(count, place, message, u64::MAX);
         };
         let mut from = 0;
         while let Some(Difference { index, file: Some(stretch), trace: Some(expected) }) =
@@ -131,4 +131,20 @@ fn read(source: &Source) -> Option<Read> {
     let members = schedule::read(source).ok()?;
     let is_empty = members.iter().all(|(_, stretches)| stretches.is_empty());
     (!is_empty).then(|| Read { name: source.name().to_owned(), members })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::log::Wanted;
+
+    #[test]
+    fn a_schedule_of_too_many_points_is_not_compared() {
+        let read = Read { name: "serial".into(), members: vec![("".into(), vec![Stretch::new(1, 2, 3, 4)])] };
+        let files = Files { serial: Some(read), ..Files::default() };
+        let mut log = Log::new(Wanted::default());
+        files.compare(Vec::new(), true, &mut log);
+        let rules: Vec<&str> = log.kept.iter().map(|violation| violation.finding.rule).collect();
+        assert_eq!(rules, ["drmemtrace/schedule-too-long"]);
+    }
 }

@@ -1,0 +1,132 @@
+//! Every rule has a small trace that breaks it, and only it as far as that can be; and traces that break none are clean.
+
+// The helpers of a test may panic as the test may.
+#![allow(clippy::unwrap_used)]
+
+mod cases;
+mod folders;
+mod trace;
+
+use quipu_drmemtrace::DRMEMTRACE;
+use quipu_drmemtrace::check::{CHECK, CheckReport, RULES};
+use quipu_model::{Args, Columns, Format, OpenOptions, Report, Scan, Tool, Trace};
+use quipu_source::Source;
+use std::collections::BTreeSet;
+
+/// Rules that no trace of this file breaks, and why.
+const ELSEWHERE: &[(&str, &str)] = &[
+    ("engine/unreadable", "the engine says it of a file that the system refuses to read"),
+    (
+        "drmemtrace/schedule-too-long",
+        "it takes four million markers; a test beside the code has them counted",
+    ),
+];
+
+fn check(trace: &dyn Trace) -> CheckReport {
+    let mut all = CHECK.build(&Args::default(), trace).unwrap();
+    for shard in trace.shards() {
+        let mut pass = all.fork(shard);
+        let mut reader = trace.scan(&Scan::new(shard.id).columns(Columns::RAW)).unwrap();
+        while let Some(batch) = reader.read().unwrap() {
+            pass.consume(batch).unwrap();
+        }
+        all.merge(pass).unwrap();
+    }
+    all.finish().unwrap().as_any().downcast_ref::<CheckReport>().unwrap().clone()
+}
+
+fn check_source(source: &Source) -> CheckReport {
+    check(&*DRMEMTRACE.open(source, &OpenOptions::default()).unwrap())
+}
+
+/// What is wrong, unless exactly these rules are broken.
+fn judge(report: &CheckReport, rule: &str, also: &[&str]) -> Option<String> {
+    let full = |name: &&str| RULES.iter().find(|rule| rule.is_called(name)).unwrap().name;
+    let expected: BTreeSet<&str> = also.iter().chain([&rule]).map(full).collect();
+    let found: BTreeSet<&str> = report.broken().map(|(rule, _)| rule.name).collect();
+    let texts: Vec<String> = report.findings().iter().map(ToString::to_string).collect();
+    (found != expected).then(|| format!("{rule}: {}", texts.join("\n    ")))
+}
+
+/// All that is wrong, at once.
+fn assert_none(wrong: Vec<String>) {
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+fn entry_cases() -> Vec<cases::Case> {
+    [cases::frames(), cases::instructions(), cases::kernels()].into_iter().flatten().collect()
+}
+
+#[test]
+fn a_trace_that_breaks_a_rule_breaks_that_rule() {
+    let cases = entry_cases();
+    let wrong = cases.iter().filter_map(|case| {
+        let report = check_source(&Source::from_bytes("case", trace::bytes(&case.entries)));
+        judge(&report, case.rule, case.also)
+    });
+    assert_none(wrong.collect());
+}
+
+#[test]
+fn an_archive_or_packing_that_breaks_a_rule_breaks_that_rule() {
+    let wrong = folders::archives().into_iter().filter_map(|case| {
+        judge(&check_source(&Source::from_bytes("case", case.bytes)), case.rule, case.also)
+    });
+    assert_none(wrong.collect());
+}
+
+#[test]
+fn a_folder_that_breaks_a_rule_breaks_that_rule() {
+    let wrong = folders::folders().into_iter().filter_map(|case| {
+        let folder = tempfile::tempdir().unwrap();
+        case.fill(folder.path());
+        judge(&check_source(&Source::open(folder.path()).unwrap()), case.rule, case.also)
+    });
+    assert_none(wrong.collect());
+}
+
+#[test]
+fn every_rule_has_a_trace_that_breaks_it() {
+    let entries = entry_cases();
+    let (archives, folders) = (folders::archives(), folders::folders());
+    let mut tried: Vec<&str> = entries.iter().map(|case| case.rule).collect();
+    tried.extend(archives.iter().map(|case| case.rule));
+    tried.extend(folders.iter().map(|case| case.rule));
+    tried.extend(ELSEWHERE.iter().map(|(rule, _)| rule));
+    for rule in RULES {
+        assert!(tried.iter().any(|name| rule.is_called(name)), "{} has no trace that breaks it", rule.name);
+    }
+    for name in tried {
+        assert!(RULES.iter().any(|rule| rule.is_called(name)), "there is no rule `{name}`");
+    }
+}
+
+#[test]
+fn traces_that_break_nothing_are_clean() {
+    for (name, entries) in cases::clean() {
+        let report = check_source(&Source::from_bytes("clean", trace::bytes(&entries)));
+        assert_eq!(report.findings(), [], "{name}");
+    }
+    let report = check_source(&Source::from_bytes("archive", folders::clean()));
+    assert_eq!(report.findings(), [], "an archive");
+    let folder = tempfile::tempdir().unwrap();
+    folders::write_clean(folder.path());
+    assert_eq!(check_source(&Source::open(folder.path()).unwrap()).findings(), [], "a folder with schedules");
+}
+
+#[test]
+fn a_violation_has_its_place() {
+    let bytes = folders::two_chunks(
+        &[trace::nop(1), trace::nop(2), trace::m(quipu_drmemtrace::record::Marker::CHUNK_FOOTER, 0)],
+        &[trace::nop(3)],
+    );
+    let report = check_source(&Source::from_bytes("a.zip", bytes));
+    let texts: Vec<String> = report.findings().iter().map(ToString::to_string).collect();
+    assert_eq!(
+        texts,
+        [
+            "error drmemtrace/chunk-start: a.zip(chunk.00000001): offset 0x0, record 10, instr 2: the chunk does not \
+             begin with its record ordinal, the clock and the processor"
+        ]
+    );
+}
