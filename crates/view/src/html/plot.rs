@@ -124,8 +124,12 @@ pub(super) fn curve(curve: &Curve, out: &mut String) {
     }
     out.push_str("</svg></div>\n<div class=\"row\"><span></span><svg class=\"ticks\" aria-hidden=\"true\">");
     for tick in ticks {
-        let (x, anchor) =
-            (short(f64::from(tick) / width * 100.0), if tick == 0 { "start" } else { "middle" });
+        let x = short(f64::from(tick) / width * 100.0);
+        let anchor = match tick {
+            0 => "start",
+            _ if tick + every / 2 >= top => "end",
+            _ => "middle",
+        };
         let _ = write!(out, "<text x=\"{x}%\" y=\"12\" text-anchor=\"{anchor}\">{}</text>", power_text(tick));
     }
     let _ = write!(out, "</svg></div>\n<figcaption>{words}</figcaption><ul class=\"legend\">");

@@ -133,6 +133,15 @@ fn every_row_of_a_drawing_carries_its_values() {
 }
 
 #[test]
+fn labels_of_an_axis_stay_within_its_ends() {
+    let line = CurveLine { name: "c".into(), points: vec![(1, 0.5), (768, 1.0)] };
+    let curve = Curve { lines: vec![line], ..Curve::default() };
+    let page = page_of(Document::new("").with(Block::Curve(curve)), "x");
+    assert!(page.contains("<text x=\"0%\" y=\"12\" text-anchor=\"start\">1</text>"));
+    assert!(page.contains("<text x=\"100%\" y=\"12\" text-anchor=\"end\">1,024</text>"));
+}
+
+#[test]
 fn cells_of_one_shade_are_one_run() {
     let lane = Lane { name: "T1".into(), busy: vec![0.0, 1.0, 1.0, 0.5], note: String::new() };
     let page =
