@@ -2,7 +2,8 @@
 
 use crate::number;
 use crate::screen::Result;
-use quipu::model::{Error, OpenOptions, ShardKind, Trace};
+use crate::session::Extent;
+use quipu::model::{Error, OpenOptions, ShardKind, Trace, Window};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
@@ -53,6 +54,12 @@ pub(crate) struct Input {
 impl Input {
     pub(crate) fn open(&self) -> Result<Box<dyn Trace>> {
         self.opening.open(&self.path)
+    }
+
+    /// What to analyse of the trace: this part, of the threads that were chosen.
+    pub(crate) fn extent(&self, window: Window) -> Extent {
+        let Opening { threads, strict, .. } = &self.opening;
+        Extent { window, strict: *strict, threads: threads.clone(), ..Extent::default() }
     }
 
     /// Opens the trace for verbs that take in all records of it.

@@ -18,6 +18,7 @@ mod edit;
 mod input;
 mod number;
 mod page;
+mod parts;
 mod relay;
 mod screen;
 mod session;

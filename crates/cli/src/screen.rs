@@ -128,6 +128,11 @@ impl Screen {
         Ok(io::stdout().lock().write_all(text.as_bytes())?)
     }
 
+    /// Writes text to standard output as it is.
+    pub(crate) fn text(&self, text: &str) -> Result<()> {
+        Ok(io::stdout().lock().write_all(text.as_bytes())?)
+    }
+
     /// Writes findings to standard output, a line each, where they are the answer.
     pub(crate) fn list_findings(&self, findings: &[Finding]) -> Result<()> {
         let mut text: String =

@@ -2,7 +2,7 @@
 
 use crate::Common;
 use crate::screen::{Outcome, Result, Screen};
-use quipu::engine::{self, Planned, RunOptions, Watch};
+use quipu::engine::{self, Division, Planned, RunOptions, Watch};
 use quipu::model::{Error, Finding, Found, Place, Trace, Window};
 use quipu_view::{Progress, bytes_text, count_text, ticks_text};
 use serde_json::{Value, json};
@@ -54,6 +54,9 @@ pub(crate) fn watched<T>(screen: &Screen, work: impl FnOnce(&'static Watch) -> T
 pub(crate) struct Extent {
     pub(crate) window: Window,
     pub(crate) strict: bool,
+    /// Only these threads, where shards mix them; all if empty.
+    pub(crate) threads: Vec<u64>,
+    pub(crate) division: Division,
 }
 
 /// Runs analyses over a trace, all in one read.
@@ -70,7 +73,14 @@ pub(crate) fn analyse(
         engine::run(
             trace,
             planned,
-            &RunOptions { threads, strict: extent.strict, window: extent.window.clone(), watch },
+            &RunOptions {
+                threads,
+                strict: extent.strict,
+                window: extent.window.clone(),
+                threads_wanted: extent.threads.clone(),
+                division: extent.division,
+                watch,
+            },
         )
     })?;
     if common.verbose {

@@ -238,6 +238,46 @@ fn all_reuse_times_are_shown_when_asked_for() {
     assert!(all.ends_with("%     100.00%\n"));
 }
 
+/// The instruction counts of interval blocks, with what heads them.
+fn intervals(text: &str) -> (String, Vec<(String, u64)>) {
+    let (_, intervals) = text.split_once("Printing ").unwrap();
+    let (heads, _) = intervals.split_once("Interval #").unwrap();
+    let mut blocks = Vec::new();
+    for line in intervals.lines() {
+        if line.starts_with("Interval #") {
+            blocks.push((line.to_owned(), 0));
+        } else if let Some(count) = line.strip_suffix(" interval delta (fetched) instructions") {
+            blocks.last_mut().unwrap().1 = count.trim().parse().unwrap();
+        }
+    }
+    (heads.to_owned(), blocks)
+}
+
+#[test]
+fn intervals_of_instructions_are_each_threads() {
+    let text = printed("-indir thr -tool basic_counts -interval_instr_count 20000");
+    let (heads, blocks) = intervals(&text);
+    assert_eq!(heads, "unmerged per-shard interval results:\nCounts per trace interval for TID 5747:\n");
+    assert_eq!(blocks[0], ("Interval #1 ending at timestamp 13439646279989382:".to_owned(), 20000));
+    assert_eq!(blocks.iter().map(|block| block.1).collect::<Vec<_>>(), [20000, 19404, 8283, 8283, 8283]);
+    let (whole, _) = text.split_once("Printing ").unwrap();
+    assert_eq!(whole, printed("-indir thr -tool basic_counts"));
+    assert!(!text.contains("interval delta unique"));
+}
+
+#[test]
+fn intervals_of_time_are_the_whole_traces_and_end_at_multiples() {
+    let (heads, blocks) =
+        intervals(&printed("-indir tiny.func -tool basic_counts -interval_microseconds 1000"));
+    assert_eq!(heads, "whole-trace interval results:\nCounts per trace interval for whole trace:\n");
+    let ends = [13439646279486000u64, 13439646279487000, 13439646279488000];
+    let expected: Vec<_> = (1..)
+        .zip(ends.into_iter().zip([5941, 5, 6]))
+        .map(|(i, (end, instrs))| (format!("Interval #{i} ending at timestamp {end}:"), instrs))
+        .collect();
+    assert_eq!(blocks, expected);
+}
+
 #[test]
 fn results_of_several_tools_are_kept_apart() {
     let separator = format!("\n{}\n", "=".repeat(75));

@@ -3,6 +3,7 @@
 //! The reader owns the block, the state machine and the batch. A batch never spans blocks, so its raw bytes are a
 //! slice of the block and nothing is copied.
 
+mod cut;
 mod raw;
 
 use crate::decode::{Interp, Limits, Stop};
@@ -11,6 +12,7 @@ use crate::record::{ENTRY_BYTES, Entry, FileType, Marker, Type, split_tid};
 use crate::table::{ENTRIES_TABLE, MEMREFS_TABLE, TABLES, push_entries};
 use crate::trace::{File, source_rule};
 use crate::{widen, window};
+use cut::Intervals;
 use quipu_model::lens::ThreadEvent;
 use quipu_model::{
     Batch, Columns, Cut, Error, Finding, Found, Place, Reader, Result, Rows, Scan, Severity, Window,
@@ -44,6 +46,14 @@ pub struct EntryReader {
     columns: Columns,
     /// Whole blocks are handed out unread.
     raw_only: bool,
+    /// Whether entries that belong to the next record stay with it; they are entries only if raw bytes are asked for.
+    keeps_lead: bool,
+    /// Bytes right before `used` that belong to the next record.
+    lead: usize,
+    /// The same, from the end of the block before.
+    held: Vec<u8>,
+    /// Where batches end by instructions.
+    intervals: Option<Intervals>,
     limits: Limits,
     walk: Walk,
     found: Found,
@@ -119,12 +129,19 @@ impl EntryReader {
             entries_rows: position(ENTRIES_TABLE),
             memrefs_rows,
             columns: scan.columns,
-            raw_only: scan.columns == Columns::RAW && scan.tables.is_empty() && scan.window == Window::All,
+            raw_only: scan.columns == Columns::RAW
+                && scan.tables.is_empty()
+                && scan.window == Window::All
+                && scan.cut == Cut::SIZE,
             limits: Limits {
-                at_clock: scan.cut == Cut::Clock,
+                at_clock: scan.cut.clock,
                 batch: u64::from(scan.batch_records.max(1)),
                 ..limits
             },
+            keeps_lead: scan.columns.has(Columns::RAW),
+            lead: 0,
+            held: Vec::new(),
+            intervals: scan.cut.instrs.map(|every| Intervals::new(every, limits.instrs)),
             walk,
             found: Found::default(),
             n_told: 0,
@@ -166,7 +183,7 @@ impl EntryReader {
                 self.stream.next(&mut self.narrow)
             };
             match next {
-                Ok(Some(at)) => {
+                Ok(Some(mut at)) => {
                     self.used = 0;
                     if self.file.entry_bytes != ENTRY_BYTES {
                         self.batch.block.clear();
@@ -176,7 +193,9 @@ impl EntryReader {
                     }
                     if before.is_none_or(|before| before.member != at.member) {
                         self.enter_member(before, at);
+                        self.held.clear();
                     }
+                    self.prepend_held(&mut at);
                     self.block = Some(at);
                     self.look_at_block();
                     return Ok(true);
@@ -373,6 +392,9 @@ impl EntryReader {
             let (n, stop) = self.interp.run(entries, &limits, &mut sink);
             self.batch.block = block;
             self.used += n * ENTRY_BYTES;
+            if self.keeps_lead {
+                self.keep_lead(start);
+            }
             self.place_findings(start);
             match stop {
                 Stop::End | Stop::Thread | Stop::Clock => {}
@@ -414,7 +436,7 @@ impl EntryReader {
                 return Ok(self.finish_without_records());
             }
             if self.interp.batch_len() > 0 {
-                self.finish_batch(self.used, self.used);
+                self.finish_batch(self.used);
                 return Ok(true);
             }
         }
@@ -428,7 +450,8 @@ impl EntryReader {
             let stop = self.fill_batch(start, is_end);
             let is_over = match stop {
                 Stop::Records => self.interp.records >= self.limits.records,
-                Stop::Instrs | Stop::ClockLimit => true,
+                Stop::Instrs => !self.begin_interval(),
+                Stop::ClockLimit => true,
                 Stop::End => is_end,
                 Stop::Thread | Stop::Clock => false,
             };
@@ -436,7 +459,7 @@ impl EntryReader {
             let wants_hidden = self.entries_rows.is_some() || self.columns.has(Columns::RAW);
             let has_hidden = wants_hidden && self.used > start;
             if self.interp.batch_len() > 0 || has_hidden || !self.batch.calls.is_empty() {
-                self.finish_batch(start, self.used);
+                self.finish_batch(start);
                 return Ok(true);
             }
         }
@@ -447,6 +470,9 @@ impl EntryReader {
         self.interp.begin_batch();
         self.instrs_before = self.interp.instrs;
         self.clocks_before = self.interp.n_timestamps;
+        if let Some(intervals) = &mut self.intervals {
+            self.limits.instrs = intervals.limit(self.interp.instrs);
+        }
         // The block moves out while the batch is being filled, because the sink holds the batch.
         let block = std::mem::take(&mut self.batch.block);
         let entries = Entry::slice(block.get(start..).unwrap_or(&[])).0;
@@ -478,7 +504,7 @@ impl EntryReader {
     }
 
     /// Writes where the batch came from.
-    fn finish_batch(&mut self, start: usize, end: usize) {
+    fn finish_batch(&mut self, start: usize) {
         let block = self.block.unwrap_or(NOWHERE);
         let interp = &self.interp;
         if interp.batch_starts_thread && self.columns.has(Columns::THREADS) && interp.batch_len() > 0 {
@@ -501,10 +527,11 @@ impl EntryReader {
         span.thread = interp.batch_tid;
         span.process = interp.batch_pid;
         span.workload = workload;
+        span.cpu = (interp.cpu != u64::MAX).then_some(interp.cpu);
         span.clock = interp.timestamp;
         span.offset = block.offset + (start / ENTRY_BYTES * self.file.entry_bytes) as u64;
         span.member = block.member;
-        self.batch.raw = if self.columns.has(Columns::RAW) { start..end } else { 0..0 };
+        self.batch.raw = if self.keeps_lead { self.keep_lead(start) } else { 0..0 };
         self.hand_out_findings();
     }
 }
@@ -523,7 +550,8 @@ fn window_limits(window: &Window) -> (Limits, Walk) {
         Window::All => (none, Walk::Done),
         Window::Records(range) => {
             let walk = Limits { records: range.start, ..none };
-            (Limits { records: range.end, ..none }, Walk::To { limits: walk, repeat: false })
+            let walk = if range.start == 0 { Walk::Done } else { Walk::To { limits: walk, repeat: false } };
+            (Limits { records: range.end, ..none }, walk)
         }
         Window::Instrs(range) => {
             let walk = Limits { instrs: range.start, ..none };

@@ -1,5 +1,6 @@
 //! What passes are fed with, and what they and their reading bring home.
 
+use crate::parts::Parts;
 use crate::plan::Planned;
 use quipu_model::{Batch, DynPass, Error, ErrorKind, Finding, Found, Place, Result, Severity, Shard};
 use std::sync::{Mutex, PoisonError};
@@ -30,11 +31,13 @@ pub(crate) struct Harvest {
     pub(crate) losses: Losses,
     pub(crate) records: u64,
     pub(crate) instrs: u64,
+    /// The same passes for each part, if the results are divided.
+    pub(crate) parts: Option<Parts>,
 }
 
 impl Harvest {
     pub(crate) fn new(passes: Vec<Box<dyn DynPass>>) -> Harvest {
-        Harvest { passes, losses: Losses::default(), records: 0, instrs: 0 }
+        Harvest { passes, losses: Losses::default(), records: 0, instrs: 0, parts: None }
     }
 
     /// Feeds a batch to all passes.
@@ -52,6 +55,9 @@ impl Harvest {
         self.records += later.records;
         self.instrs += later.instrs;
         self.losses.merge(later.losses);
+        if let (Some(parts), Some(later)) = (&mut self.parts, later.parts) {
+            parts.merge(later)?;
+        }
         let passes = self.passes.iter_mut().zip(later.passes);
         passes.into_iter().try_for_each(|(pass, later)| pass.merge(later))
     }

@@ -28,6 +28,7 @@
 //! | `plan` | a tool meets a trace |
 //! | `run` | which way to read, and what becomes of the pieces |
 //! | `units` | how a trace is divided, whatever the threads |
+//! | `parts` | the same results for each interval and each core |
 //! | `work` | threads that work through units, and merge in order |
 //! | `merge` | many shards as one sequence |
 //! | `window` | a part of that sequence as parts of the shards |
@@ -37,6 +38,7 @@
 
 mod feed;
 mod merge;
+mod parts;
 mod plan;
 mod run;
 mod units;
@@ -45,6 +47,7 @@ mod window;
 mod work;
 
 pub use merge::{Merge, MergeOrder, Merged};
+pub use parts::{Division, Interval, Intervals, Part};
 pub use plan::{Planned, plan};
 pub use run::{Outcome, RunOptions, run};
 pub use watch::{Progress, Watch};

@@ -305,7 +305,7 @@ fn divided(template: &Scan, order: MergeOrder, at_once: usize) -> Scan {
     let most_records = MERGE_BATCH_RECORDS / u32::try_from(at_once).unwrap_or(u32::MAX);
     Scan {
         pieces: None,
-        cut: if order == MergeOrder::Time { Cut::Clock } else { template.cut },
+        cut: Cut { clock: template.cut.clock || order == MergeOrder::Time, ..template.cut },
         ahead: template.ahead && at_once <= MAX_READERS_AHEAD,
         buffer_bytes: template.buffer_bytes.min((MERGE_BUFFER_BYTES / at_once).max(MIN_BUFFER_BYTES)),
         batch_records: template.batch_records.min(most_records.max(MIN_BATCH_RECORDS)),

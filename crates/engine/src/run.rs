@@ -2,10 +2,11 @@
 
 use crate::feed::{Harvest, Losses, Seeds};
 use crate::merge::{Merge, MergeOrder};
+use crate::parts::{Division, Part, Parts};
 use crate::plan::Planned;
 use crate::units::{Unit, pieces, share, strictest, whole_shards};
 use crate::watch::{Tally, Watch};
-use crate::window::{Part, resolve};
+use crate::window::{self, resolve};
 use crate::work::{Work, catch};
 use quipu_model::{
     Batch, Columns, DynPass, Error, Found, Order, Reader, Report, Result, Scan, Severity, Shard, ShardId,
@@ -22,6 +23,11 @@ pub struct RunOptions<'a> {
     /// The part of the trace wanted. Of several shards, records and instructions count along the sequence of
     /// [`MergeOrder::natural`].
     pub window: Window,
+    /// Only these threads (all if empty). It leaves out records of other threads in shards that mix them; the window counts
+    /// them all the same.
+    pub threads_wanted: Vec<u64>,
+    /// Which parts of the trace have results of their own.
+    pub division: Division,
     /// Who watches.
     pub watch: &'a Watch,
 }
@@ -29,14 +35,23 @@ pub struct RunOptions<'a> {
 impl<'a> RunOptions<'a> {
     /// All of the trace, on all cores, noting what is wrong.
     pub fn new(watch: &'a Watch) -> RunOptions<'a> {
-        RunOptions { threads: 0, strict: false, window: Window::All, watch }
+        RunOptions {
+            threads: 0,
+            strict: false,
+            window: Window::All,
+            threads_wanted: Vec::new(),
+            division: Division::default(),
+            watch,
+        }
     }
 }
 
 /// What a run brings.
 pub struct Outcome {
-    /// The results, in the order planned.
+    /// The results of the whole, in the order planned.
     pub reports: Vec<Box<dyn Report>>,
+    /// The results of the parts, by core, shard and interval; empty unless asked for.
+    pub parts: Vec<Part>,
     /// What the trace did wrong, in the trace's order. Not what it did wrong when it was opened:
     /// [`Meta::findings`](quipu_model::Meta::findings) has that.
     pub findings: Found,
@@ -87,11 +102,15 @@ fn run_here(trace: &dyn Trace, planned: Vec<Planned>, options: &RunOptions<'_>) 
     let harvest = match order {
         _ if part.cancelled => Seeds::new(planned).into_harvest(),
         Order::Time => run.stream(planned, part)?,
-        Order::Pieces if whole => run.units(planned, &pieces(trace.shards()))?,
+        // A piece does not know where in an interval it begins.
+        Order::Pieces if whole && options.division.is_none() => {
+            run.units(planned, &pieces(trace.shards()))?
+        }
         Order::Pieces | Order::Shards => run.units(planned, &whole_shards(trace.shards(), &part.windows))?,
     };
     losses.merge(harvest.losses);
     Ok(Outcome {
+        parts: harvest.parts.map_or(Ok(Vec::new()), Parts::finish)?,
         reports: harvest.passes.into_iter().map(|pass| pass.finish()).collect::<Result<_>>()?,
         findings: losses.found,
         records: harvest.records,
@@ -118,7 +137,19 @@ struct Run<'r> {
 
 impl Run<'_> {
     fn template(&self) -> Scan {
-        Scan::new(ShardId(0)).columns(self.columns)
+        let mut cut = self.options.division.cut();
+        cut.threads |= !self.options.threads_wanted.is_empty();
+        Scan { cut, ..Scan::new(ShardId(0)).columns(self.columns) }
+    }
+
+    /// True if the records of a batch are wanted.
+    fn wants(&self, batch: &Batch) -> bool {
+        let wanted = &self.options.threads_wanted;
+        wanted.is_empty() || wanted.contains(&batch.span.thread)
+    }
+
+    fn parts(&self) -> Option<Parts> {
+        (!self.options.division.is_none()).then(|| Parts::new(self.options.division))
     }
 
     /// Reads units on many threads, each into passes of its own, merged in order.
@@ -146,7 +177,7 @@ impl Run<'_> {
         is_unwanted: &dyn Fn() -> bool,
     ) -> Result<Harvest> {
         let shard = &self.trace.shards()[unit.shard as usize];
-        let mut harvest = seeds.fork(shard);
+        let mut harvest = Harvest { parts: self.parts(), ..seeds.fork(shard) };
         let mut tally = Tally::new(self.options.watch);
         let strict = self.options.strict;
         let mut reader = match self.trace.scan(&unit.scan(self.trace, template)) {
@@ -165,7 +196,12 @@ impl Run<'_> {
                     break;
                 }
             };
-            harvest.feed(batch)?;
+            if self.wants(batch) {
+                harvest.feed(batch)?;
+                if let Some(parts) = &mut harvest.parts {
+                    parts.feed(batch, shard, || seeds.fork(shard).passes)?;
+                }
+            }
             harvest.losses.take(batch, strict)?;
             let (records, piece) = (batch.span.records, batch.span.piece);
             if tally.batch(records) {
@@ -177,12 +213,16 @@ impl Run<'_> {
     }
 
     /// Reads all shards as one stream, by time.
-    fn stream(&self, planned: Vec<Planned>, part: Part) -> Result<Harvest> {
+    fn stream(&self, planned: Vec<Planned>, part: window::Part) -> Result<Harvest> {
         let RunOptions { strict, watch, .. } = *self.options;
         let shards = self.trace.shards();
         self.expect(shards.iter().map(|shard| shard.packed_bytes.unwrap_or(0)));
         let template = Scan { ahead: self.threads > 1, ..self.template() };
         let mut merge = Merge::over(self.trace, &template, MergeOrder::Time, part)?;
+        let mut parts = self.parts();
+        // Forks of forks, since the passes themselves read the stream.
+        let first = shards.first().cloned().unwrap_or_default();
+        let seeds: Vec<_> = planned.iter().map(|planned| planned.pass.fork(&first)).collect();
         let mut sinks = Sinks::new(planned, shards.len());
         let mut losses = Losses::default();
         let (mut records, mut instrs) = (0, 0);
@@ -196,16 +236,22 @@ impl Run<'_> {
                     continue;
                 }
             };
-            records += u64::from(batch.span.records);
-            instrs += u64::from(batch.span.instrs);
-            sinks.feed(shards, batch)?;
+            if self.wants(batch) {
+                records += u64::from(batch.span.records);
+                instrs += u64::from(batch.span.instrs);
+                sinks.feed(shards, batch)?;
+                if let Some(parts) = &mut parts {
+                    let shard = &shards[batch.span.shard as usize];
+                    parts.feed(batch, shard, || seeds.iter().map(|seed| seed.fork(shard)).collect())?;
+                }
+            }
             losses.take(batch, strict)?;
             if tally.batch(batch.span.records) {
                 tally.flush(merge.packed_bytes());
             }
         }
         tally.flush(merge.packed_bytes());
-        Ok(Harvest { losses, records, instrs, ..Harvest::new(sinks.into_passes()?) })
+        Ok(Harvest { losses, records, instrs, parts, ..Harvest::new(sinks.into_passes()?) })
     }
 
     /// Tells the watch how much there is to do, if that is known of every part.

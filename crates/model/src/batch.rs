@@ -27,9 +27,11 @@ pub struct Span {
     pub process: u64,
     /// Position among the traces opened together, counted from 0.
     pub workload: u16,
+    /// The processor that runs the thread at the batch's end, if the trace has said so.
+    pub cpu: Option<u64>,
     /// The last clock reading at or before the batch's end; 0 before the first.
     pub clock: u64,
-    /// Under [`Cut::Clock`](crate::Cut::Clock): the clock that this batch opens a segment with, `None` if it goes on
+    /// If batches are cut at [clock readings](crate::Cut::clock): the clock that this batch opens a segment with, `None` if it goes on
     /// with the segment before. A read that begins in the middle of a segment (after a window's skip) has that segment's
     /// own reading, or `None` if the reader does not know it: a merge delivers that rest first.
     pub opens: Option<u64>,
@@ -68,7 +70,8 @@ pub struct Batch {
 
 impl Batch {
     /// The native records' own bytes, whole records only; empty unless
-    /// [`Columns::RAW`](crate::Columns::RAW) was asked for.
+    /// [`Columns::RAW`](crate::Columns::RAW) was asked for. What a format writes ahead of a record to complete it stands in
+    /// the same batch as the record.
     pub fn raw(&self) -> &[u8] {
         self.block.get(self.raw.clone()).unwrap_or(&[])
     }

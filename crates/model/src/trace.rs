@@ -11,6 +11,7 @@ use quipu_isa::Arch;
 use quipu_source::Source;
 use std::any::Any;
 use std::borrow::Cow;
+use std::num::NonZeroU64;
 use std::ops::Range;
 
 /// One trace format, as one static value. The program knows formats only through this.
@@ -298,7 +299,7 @@ impl Scan {
             columns: Columns::NONE,
             tables: Vec::new(),
             window: Window::All,
-            cut: Cut::Size,
+            cut: Cut::SIZE,
             batch_records: 1024,
             ahead: false,
             buffer_bytes: 4 << 20,
@@ -326,14 +327,22 @@ pub enum Window {
     Clock(Range<u64>),
 }
 
-/// Where batches may end.
+/// Where batches end besides where they are full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Cut {
+pub struct Cut {
+    /// Before each clock reading: for merging shards by time, and for intervals of time.
+    pub clock: bool,
+    /// Right before each instruction whose ordinal, counted from 0, is a multiple of this.
+    pub instrs: Option<NonZeroU64>,
+    /// Where the thread changes, even in a read of nothing but native bytes; other batches never mix threads anyway.
+    pub threads: bool,
+}
+
+impl Cut {
     /// By size only.
-    #[default]
-    Size,
-    /// Also before each clock reading, for merging shards by time.
-    Clock,
+    pub const SIZE: Cut = Cut { clock: false, instrs: None, threads: false };
+    /// Also before each clock reading.
+    pub const CLOCK: Cut = Cut { clock: true, ..Cut::SIZE };
 }
 
 /// One sequential read in progress.

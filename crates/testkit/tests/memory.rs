@@ -69,9 +69,9 @@ fn batches_end_at_threads_and_sizes() {
 
 #[test]
 fn a_cut_at_clocks_opens_segments_and_the_first_takes_what_stands_before() {
-    let scan = Scan { cut: Cut::Clock, ..Scan::new(ShardId(0)) };
+    let scan = Scan { cut: Cut::CLOCK, ..Scan::new(ShardId(0)) };
     assert_eq!(batches(MARKED, &scan), [(0, 7, 0, Some(10)), (7, 2, 0, Some(20))]);
-    let scan = Scan { cut: Cut::Clock, batch_records: 2, ..Scan::new(ShardId(0)) };
+    let scan = Scan { cut: Cut::CLOCK, batch_records: 2, ..Scan::new(ShardId(0)) };
     let expected =
         [(0, 2, 0, Some(10)), (2, 2, 0, None), (4, 2, 0, None), (6, 1, 0, None), (7, 2, 0, Some(20))];
     assert_eq!(batches(MARKED, &scan), expected);
@@ -79,7 +79,7 @@ fn a_cut_at_clocks_opens_segments_and_the_first_takes_what_stands_before() {
 
 #[test]
 fn a_window_that_begins_inside_a_segment_opens_none() {
-    let scan = Scan { cut: Cut::Clock, window: Window::Records(4..99), ..Scan::new(ShardId(0)) };
+    let scan = Scan { cut: Cut::CLOCK, window: Window::Records(4..99), ..Scan::new(ShardId(0)) };
     assert_eq!(batches(MARKED, &scan), [(4, 3, 0, None), (7, 2, 0, Some(20))]);
 }
 

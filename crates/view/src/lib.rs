@@ -1,13 +1,14 @@
 //! How rows and results look.
 //!
 //! [`paint`] draws a [`Document`](quipu_model::doc::Document) on a terminal or a page of plain text, [`html_page`] makes a
-//! page for a browser of several. [`RowLines`] writes
+//! page for a browser of several, [`document_cells`] makes comma-separated values of its cells. [`RowLines`] writes
 //! rows of any table as JSON lines or CSV, [`RowFilter`] chooses rows by columns that the schema names, and
 //! [`Progress`] draws one line on standard error while a long read runs.
 //!
 //! Nothing here knows a format or an analysis: schemas and documents say all there is to know. Nothing here reads a
 //! trace or writes a file either: text goes into buffers that the caller owns and reuses.
 
+mod cells;
 mod chart;
 mod codes;
 mod document;
@@ -20,6 +21,7 @@ mod map;
 mod progress;
 mod value;
 
+pub use cells::{CELL_COLUMNS, document_cells};
 pub use document::paint;
 pub use filter::{Chosen, RowFilter};
 pub use html::{PageFrame, html_page};

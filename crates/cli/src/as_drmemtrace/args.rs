@@ -46,6 +46,10 @@ pub(super) struct Request {
     /// Instructions, idle or wait records that one letter of a schedule stands for.
     pub(super) print_every: u64,
     pub(super) verbose: u64,
+    /// Microseconds in an interval; 0 for none.
+    pub(super) interval_us: u64,
+    /// Instructions in an interval; 0 for none.
+    pub(super) interval_instrs: u64,
     /// Options of the launcher that are options of our tools, by our names.
     pub(super) tool_options: Vec<(&'static str, String)>,
     /// Whether `reuse_distance` shows its histogram.
@@ -96,6 +100,8 @@ const OPTIONS: &[(&[&str], Setter)] = &[
     (&["core_sharded", "core_serial"], Setter::Flag(|draft, is_on| draft.request.by_core = is_on)),
     (&["cpu_schedule_file"], Setter::Text(|draft, value| draft.set_cpu_schedule(value))),
     (&["schedule_stats_print_every"], Setter::Size(|draft, n| draft.request.print_every = n)),
+    (&["interval_microseconds"], Setter::Number(|draft, n| draft.request.interval_us = n)),
+    (&["interval_instr_count"], Setter::Number(|draft, n| draft.request.interval_instrs = n)),
     (&["reuse_distance_threshold"], Setter::Number(|draft, n| draft.tell_tools("threshold", n.to_string()))),
     (&["reuse_distance_limit"], Setter::Number(|draft, n| draft.tell_tools("limit", n.to_string()))),
     (&["reuse_distance_histogram"], Setter::Flag(|draft, on| draft.request.reuse_histogram = on)),
@@ -164,6 +170,8 @@ impl Request {
             cores: None,
             print_every: 500_000,
             verbose: 0,
+            interval_us: 0,
+            interval_instrs: 0,
             tool_options: vec![("bins", "1".to_owned())],
             reuse_histogram: false,
         }
@@ -262,6 +270,11 @@ impl Draft {
         if skips.iter().filter(|skip| **skip > 0).count() > 1 {
             return Err(Error::usage(
                 "only one of -skip_instrs, -skip_records and -skip_to_timestamp can be used at a time",
+            ));
+        }
+        if request.interval_us > 0 && request.interval_instrs > 0 {
+            return Err(Error::usage(
+                "only one of -interval_microseconds and -interval_instr_count can be set",
             ));
         }
         if request.tools.is_empty() {

@@ -1,6 +1,7 @@
 //! The text of `basic_counts`.
 
 use quipu::drmemtrace::tools::counts::{Counts, CountsReport, PartReport};
+use quipu::engine::Part;
 use std::io::Write as _;
 
 /// Which block of counts is printed, and the word before each name.
@@ -9,6 +10,7 @@ enum Block {
     Total,
     Shard,
     Window,
+    Interval,
 }
 
 impl Block {
@@ -17,6 +19,7 @@ impl Block {
             Block::Total => " total",
             Block::Shard => "",
             Block::Window => " window",
+            Block::Interval => " interval delta",
         }
     }
 }
@@ -52,11 +55,37 @@ fn windows(report: &CountsReport, out: &mut Vec<u8>) {
     }
 }
 
+/// Intervals of time are the whole trace's, those of instructions each thread's.
+pub(super) fn write_intervals(parts: &[(&Part, &CountsReport)], out: &mut Vec<u8>) {
+    let is_whole = parts.iter().all(|(part, _)| part.shard.is_none());
+    let kind = if is_whole { "whole-trace" } else { "unmerged per-shard" };
+    line(out, format_args!("Printing {kind} interval results:"));
+    let mut shard = None;
+    for (i, (part, report)) in parts.iter().enumerate() {
+        if i == 0 || part.shard != shard {
+            shard = part.shard;
+            match shard {
+                None => line(out, format_args!("Counts per trace interval for whole trace:")),
+                Some(number) => {
+                    let thread = part.thread.unwrap_or(u64::from(number));
+                    line(out, format_args!("Counts per trace interval for TID {thread}:"));
+                }
+            }
+        }
+        if let Some(at) = part.interval {
+            line(out, format_args!("Interval #{} ending at timestamp {}:", at.number, at.end));
+        }
+        block(report, &report.total, Block::Interval, false, out);
+    }
+}
+
 fn block(report: &CountsReport, counts: &Counts, kind: Block, has_threads: bool, out: &mut Vec<u8>) {
     let word = kind.word();
     let mut count = |n: u64, name: &str| line(out, format_args!("{n:12}{word} {name}"));
     count(counts.instructions, "(fetched) instructions");
-    count(counts.unique_instructions, "unique (fetched) instructions");
+    if kind != Block::Interval {
+        count(counts.unique_instructions, "unique (fetched) instructions");
+    }
     if report.has_kernel {
         count(counts.userspace_instructions, "userspace instructions");
         count(counts.kernel_instructions, "kernel instructions");

@@ -16,13 +16,14 @@ mod syscalls;
 
 use crate::Common;
 use crate::input;
+use crate::parts;
 use crate::screen::{Outcome, Result, Screen};
 use crate::session::{self, Verdict};
 use crate::stream::{self, Style};
 use crate::verbs::view;
 use args::Request;
 use functions::CallLines;
-use quipu::engine::{self, Merge, MergeOrder, plan};
+use quipu::engine::{self, Division, Merge, MergeOrder, Part, plan};
 use quipu::model::trace::PrintOptions;
 use quipu::model::{
     Args, Columns, Error, ErrorKind, OpenOptions, Paint, Report, Scan, ShardId, ShardKind, Trace, Window,
@@ -110,6 +111,7 @@ pub(crate) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<O
             .hint("it checks whole traces")
             .into());
     }
+    let division = division(&request, &*trace)?;
     let mut text = Vec::new();
     let mut verdict = Verdict::default();
     let mut view_end = Vec::new();
@@ -125,8 +127,8 @@ pub(crate) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<O
     let mut results = Results::default();
     if !names.is_empty() {
         let common = Common { threads: request.threads_to_use().or(common.threads), ..common.clone() };
-        let outcome = analyse(&*trace, &names, &extent, &request, &common, screen)?;
-        results = Results { names, reports: outcome.reports };
+        let outcome = analyse(&*trace, &names, &extent, division, &request, &common, screen)?;
+        results = Results { names, reports: outcome.reports, parts: outcome.parts };
         verdict = Verdict::new(&*trace, outcome.findings, outcome.error, outcome.cancelled);
     }
     for (i, tool) in request.tools.iter().enumerate() {
@@ -135,7 +137,12 @@ pub(crate) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<O
         }
         match tool {
             Tool::View => text.extend_from_slice(&view_end),
-            Tool::BasicCounts => counts::write(results.get("counts")?, &mut text),
+            Tool::BasicCounts => {
+                counts::write(results.get("counts")?, &mut text);
+                if !division.is_none() {
+                    counts::write_intervals(&results.intervals("counts")?, &mut text);
+                }
+            }
             Tool::OpcodeMix => {
                 let opcodes: &PerThread<OpcodeMix> = results.get("opcodes")?;
                 let categories: &PerThread<CategorySets> = results.get("categories")?;
@@ -218,6 +225,23 @@ fn extent(request: &Request, trace: &dyn Trace) -> quipu::model::Result<Extent> 
     Ok(Extent { window, limit })
 }
 
+/// The intervals that the request means.
+///
+/// # Errors
+/// `Unsupported` with tools that have none.
+fn division(request: &Request, trace: &dyn Trace) -> quipu::model::Result<Division> {
+    let intervals = match (request.interval_us, request.interval_instrs) {
+        (0, 0) => return Ok(Division::default()),
+        (0, n) => parts::instr_intervals(n, trace)?,
+        (us, _) => parts::time_intervals(us, trace)?,
+    };
+    if request.tools.iter().any(|tool| *tool != Tool::BasicCounts) {
+        return Err(Error::unsupported("intervals are available with the tool basic_counts only")
+            .hint("`quipu analyze --interval-instrs` and `--interval-us` give those of every analysis"));
+    }
+    Ok(Division { intervals: Some(intervals), per_core: false })
+}
+
 /// Prints records on standard error; what the tool prints at the end goes to `end`.
 fn view(
     trace: &dyn Trace,
@@ -276,6 +300,7 @@ fn analyse(
     trace: &dyn Trace,
     names: &[&str],
     extent: &Extent,
+    division: Division,
     request: &Request,
     common: &Common,
     screen: &Screen,
@@ -297,7 +322,7 @@ fn analyse(
         }
         planned.push(plan(tool, &args, trace)?);
     }
-    let extent = session::Extent { window: extent.window.clone(), strict: false };
+    let extent = session::Extent { window: extent.window.clone(), division, ..session::Extent::default() };
     session::analyse(trace, planned, &extent, common, screen)
 }
 
@@ -306,14 +331,28 @@ fn analyse(
 struct Results {
     names: Vec<&'static str>,
     reports: Vec<Box<dyn Report>>,
+    parts: Vec<Part>,
 }
 
 impl Results {
     /// The result of the tool called `name`, which is of type `R`.
     fn get<R: 'static>(&self, name: &str) -> quipu::model::Result<&R> {
+        self.among(&self.reports, name)
+    }
+
+    /// The same for each interval.
+    fn intervals<R: 'static>(&self, name: &str) -> quipu::model::Result<Vec<(&Part, &R)>> {
+        self.parts.iter().map(|part| Ok((part, self.among(&part.reports, name)?))).collect()
+    }
+
+    fn among<'r, R: 'static>(
+        &self,
+        reports: &'r [Box<dyn Report>],
+        name: &str,
+    ) -> quipu::model::Result<&'r R> {
         let position = self.names.iter().position(|known| *known == name);
         position
-            .and_then(|position| self.reports.get(position)?.as_any().downcast_ref())
+            .and_then(|position| reports.get(position)?.as_any().downcast_ref())
             .ok_or_else(|| Error::new(ErrorKind::Internal, format!("tool `{name}` left another report")))
     }
 }

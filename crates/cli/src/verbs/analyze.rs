@@ -4,13 +4,12 @@ use crate::Common;
 use crate::input::Input;
 use crate::number;
 use crate::page::{self, PageOptions};
+use crate::parts::{self, PartOptions};
 use crate::screen::{Outcome, Result, Screen};
 use crate::session::{self, Extent, Verdict};
 use quipu::engine::plan;
-use quipu::model::doc::Document;
-use quipu::model::pass::Detail;
 use quipu::model::{Args, Error, Tool, Window};
-use serde_json::{Map, Value};
+use serde_json::Map;
 
 /// Run analyses, all in one read of the trace
 #[derive(Debug, clap::Args)]
@@ -24,6 +23,9 @@ pub(crate) struct Options {
     /// Print JSON: one object, with each analysis under its name in `results`
     #[arg(long)]
     json: bool,
+    /// Print comma-separated values: a line for each cell of each table, with the analysis and the part
+    #[arg(long, conflicts_with = "json")]
+    csv: bool,
     #[command(flatten)]
     page: PageOptions,
     /// Give each thread's result as well
@@ -38,6 +40,8 @@ pub(crate) struct Options {
     /// An option of an analysis: of all that have it, or of one with `TOOL.KEY=VALUE`
     #[arg(short = 'O', long = "option", value_name = "KEY=VALUE", value_parser = number::key_value)]
     options: Vec<(String, String)>,
+    #[command(flatten)]
+    parts: PartOptions,
     /// Leave out this many records at the start
     #[arg(long, value_name = "N", value_parser = number::number, help_heading = "Which part", default_value = "0", hide_default_value = true)]
     skip: u64,
@@ -50,6 +54,8 @@ const AFTER_HELP: &str = "\
 Examples:
   quipu analyze counts trace.zip
   quipu analyze counts,categories --per-thread --json trace.dir
+  quipu analyze counts,mix --interval-instrs 1M --json trace.zip
+  quipu analyze schedule --per-core --csv trace.dir
   quipu analyze histogram --line-size 128 --top 20 trace.zip
 
 Exit codes:
@@ -59,31 +65,34 @@ Exit codes:
 
 pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
     options.page.check(options.json)?;
-    let trace = options.input.open_to_analyse()?;
+    let trace = options.input.open()?;
     let tools = find_tools(&options.tools, trace.meta().format)?;
     let args = distribute(&tools, &options.given())?;
     let planned = tools.iter().zip(&args).map(|(tool, args)| plan(*tool, args, &*trace));
     let planned = planned.collect::<quipu::model::Result<Vec<_>>>()?;
-    let extent = Extent { window: options.window(), strict: options.input.opening.strict };
+    let division = options.parts.division(&*trace)?;
+    let extent = Extent { division, ..options.input.extent(options.window()) };
     let outcome = session::analyse(&*trace, planned, &extent, common, screen)?;
     let verdict = Verdict::new(&*trace, outcome.findings, outcome.error, outcome.cancelled);
-    let documents =
-        || outcome.reports.iter().map(|report| report.document(Detail::Full)).collect::<Vec<Document>>();
+    let documents = || parts::documents(&outcome.reports, &outcome.parts);
     if let Some(path) = &options.page.html {
         let mut documents = documents();
         documents.insert(0, page::verdict(&verdict));
         documents.retain(|document| !document.blocks.is_empty());
         page::write(path, &options.input, &*trace, &documents, screen)?;
     }
+    let names: Vec<&str> = tools.iter().map(|tool| tool.info().name).collect();
     if options.json {
-        let named = tools.iter().map(|tool| tool.info().name.to_owned());
-        let results: Map<String, Value> =
-            named.zip(outcome.reports.iter().map(|report| report.json())).collect();
         let mut answer = Map::new();
         answer.insert("trace".into(), options.input.name().into());
-        answer.insert("results".into(), results.into());
+        answer.insert("results".into(), parts::results(&names, &outcome.reports));
+        if !division.is_none() {
+            answer.insert("parts".into(), parts::json(&names, &outcome.parts));
+        }
         verdict.add_to(&mut answer);
         screen.json(&answer.into())?;
+    } else if options.csv {
+        screen.text(&parts::csv(&names, &outcome.reports, &outcome.parts))?;
     } else if !options.page.is_wanted() {
         screen.documents(&documents())?;
     }

@@ -8,7 +8,7 @@ use crate::session::{self, Extent, Verdict, finding_json};
 use quipu::engine::plan;
 use quipu::model::doc::{Block, Cell, Document, Grid};
 use quipu::model::pass::Detail;
-use quipu::model::{Args, Error, Finding, RuleInfo, Severity, Window};
+use quipu::model::{Args, Error, Finding, RuleInfo, Severity};
 use serde_json::{Map, Value, json};
 
 /// Check a trace against the rules of its format
@@ -65,7 +65,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     let trace = options.input.open_to_analyse()?;
     let tool = quipu::tool("check", trace.meta().format)?;
     let planned = vec![plan(tool, &options.args(), &*trace)?];
-    let extent = Extent { window: Window::All, strict: options.input.opening.strict };
+    let extent = Extent { strict: options.input.opening.strict, ..Extent::default() };
     let outcome = session::analyse(&*trace, planned, &extent, common, screen)?;
     let Some(report) = outcome.reports.first() else { return Ok(Outcome::Fine) };
     // The tool has taken in what the reader found; what is left is what could not be read at all.

@@ -5,7 +5,7 @@ use crate::about;
 use crate::input::Input;
 use crate::page::{self, PageOptions};
 use crate::screen::{Outcome, Result, Screen};
-use crate::session::{self, Extent, Verdict};
+use crate::session::{self, Verdict};
 use quipu::engine::{Planned, plan};
 use quipu::model::doc::Document;
 use quipu::model::pass::Detail;
@@ -51,10 +51,10 @@ const ROWS_ON_PAGES: &str = "100";
 
 pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
     options.page.check(options.json)?;
-    let trace = options.input.open_to_analyse()?;
+    let trace = options.input.open()?;
     let planned = plan_report(&*trace, options.page.is_wanted(), common, screen)?;
     let names: Vec<&str> = planned.iter().map(|planned| planned.info.name).collect();
-    let extent = Extent { window: Window::All, strict: options.input.opening.strict };
+    let extent = options.input.extent(Window::All);
     let outcome = session::analyse(&*trace, planned, &extent, common, screen)?;
     let verdict = Verdict::new(&*trace, outcome.findings, outcome.error, outcome.cancelled);
     if let Some(path) = &options.page.html {

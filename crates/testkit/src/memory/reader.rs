@@ -3,9 +3,7 @@
 use super::shard::{Instr, Item, MemoryShard, Record};
 use super::{RECORDS, print};
 use quipu_model::lens::{AccessKind, CallEdge, NO_CODE, ThreadEvent};
-use quipu_model::{
-    Batch, Code, Columns, Cut, Error, Finding, Place, Reader, Result, Rows, Scan, Span, Window,
-};
+use quipu_model::{Batch, Code, Columns, Error, Finding, Place, Reader, Result, Rows, Scan, Span, Window};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -36,6 +34,7 @@ struct Position {
     thread: u64,
     process: u64,
     clock: Option<u64>,
+    cpu: Option<u64>,
     pc: u64,
 }
 
@@ -47,6 +46,9 @@ impl Position {
                 self.record += 1;
                 self.instr += u64::from(record.is_instr());
                 self.clock = record.clock().or(self.clock);
+                if let Record::Thread { what: ThreadEvent::Cpu, value } = record {
+                    self.cpu = Some(*value);
+                }
                 if let Record::Instr(instr) = record {
                     self.pc = instr.pc;
                 }
@@ -111,6 +113,7 @@ impl MemoryReader {
             }
         }
         self.batch.span.clock = self.at.clock.unwrap_or(0);
+        self.batch.span.cpu = self.at.cpu;
         Ok(())
     }
 
@@ -138,9 +141,8 @@ impl MemoryReader {
                 count: 1,
             }),
             Item::Record(record) => {
-                let reading =
-                    record.clock().filter(|_| self.scan.cut == Cut::Clock && self.at.clock.is_some());
-                if begun && reading.is_some() {
+                let reading = record.clock().filter(|_| self.scan.cut.clock && self.at.clock.is_some());
+                if begun && (reading.is_some() || self.begins_interval(record)) {
                     return Ok(ControlFlow::Break(()));
                 }
                 if !begun {
@@ -154,6 +156,11 @@ impl MemoryReader {
         Ok(ControlFlow::Continue(()))
     }
 
+    /// True if batches end right before this record, which is an instruction.
+    fn begins_interval(&self, record: &Record) -> bool {
+        self.scan.cut.instrs.is_some_and(|n| record.is_instr() && self.at.instr.is_multiple_of(n.get()))
+    }
+
     fn place(&self) -> Place {
         Place {
             offset: Some(self.at.item as u64 * ITEM_BYTES),
@@ -164,7 +171,7 @@ impl MemoryReader {
     }
 
     fn begin(&mut self, reading: Option<u64>) {
-        let opens = self.opens.take().filter(|_| self.scan.cut == Cut::Clock);
+        let opens = self.opens.take().filter(|_| self.scan.cut.clock);
         self.batch.span = Span {
             shard: self.scan.shard.0,
             piece: self.at.piece,

@@ -102,6 +102,8 @@ impl Pass for CountsPass {
 
     fn consume(&mut self, batch: &Batch) -> Result<()> {
         if let Some((_, tally)) = &mut self.at_work {
+            // A read that begins in the middle has not seen who runs.
+            tally.note_thread(batch.span.thread);
             tally.add(crate::record::Entry::slice(batch.raw()).0);
         }
         Ok(())

@@ -263,6 +263,11 @@ impl Tally {
         }
     }
 
+    /// Notes a thread that has records, if `tid` is one.
+    pub(crate) fn note_thread(&mut self, tid: u64) {
+        self.counter.note_thread(tid);
+    }
+
     /// Counts entries; any cut of the stream gives the same counts.
     pub(crate) fn add(&mut self, entries: &[Entry]) {
         let mut rest = entries;

@@ -1,0 +1,94 @@
+//! Where batches end: before instructions of certain ordinals, and never between a record and what stands ahead of it.
+//!
+//! Encodings, targets of branches, and the entries that name a thread complete the record behind them. Who reads raw entries gets them
+//! with that record, so that each batch can be understood by itself.
+
+use super::EntryReader;
+use crate::record::{ENTRY_BYTES, Entry, Marker, Type};
+use quipu_source::BlockAt;
+use std::num::NonZeroU64;
+use std::ops::Range;
+
+/// Batches that end right before every so many instructions.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Intervals {
+    every: NonZeroU64,
+    /// The instruction before which the batch ends, counted from 0; none before the first batch.
+    end: Option<u64>,
+    /// The instruction before which the read ends.
+    window_end: u64,
+}
+
+impl Intervals {
+    pub(super) fn new(every: NonZeroU64, window_end: u64) -> Intervals {
+        Intervals { every, end: None, window_end }
+    }
+
+    /// The instruction before which the next batch ends, if `instr` is the next one.
+    pub(super) fn limit(&mut self, instr: u64) -> u64 {
+        let end = self.end.unwrap_or(self.end_from(instr));
+        self.end = Some(end);
+        self.window_end.min(end)
+    }
+
+    /// The end of the interval that `instr` falls into.
+    fn end_from(&self, instr: u64) -> u64 {
+        (instr / self.every + 1).saturating_mul(self.every.get())
+    }
+}
+
+impl EntryReader {
+    /// Goes on to the next interval; false if the read ends here.
+    pub(super) fn begin_interval(&mut self) -> bool {
+        let instrs = self.interp.instrs;
+        match &mut self.intervals {
+            Some(intervals) if instrs < intervals.window_end => {
+                intervals.end = Some(intervals.end_from(instrs));
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Finds the entries right before `used` that belong to the next record. `start` is where the batch, or the walk,
+    /// began in the block. Returns where its own entries begin and end.
+    pub(super) fn keep_lead(&mut self, start: usize) -> Range<usize> {
+        let first = start.saturating_sub(self.lead);
+        let block = self.batch.block.get(first..self.used).unwrap_or(&[]);
+        let n = if self.done {
+            0
+        } else {
+            Entry::slice(block).0.iter().rev().take_while(|entry| is_ahead(entry)).count()
+        };
+        self.lead = n * ENTRY_BYTES;
+        let end = self.used - self.lead;
+        self.held.clear();
+        if self.used >= self.batch.block.len() {
+            self.held.extend_from_slice(&self.batch.block[end..self.used]);
+            self.lead = 0;
+        }
+        first.min(end)..end
+    }
+
+    /// Puts what was held of the block before in front of the new one.
+    pub(super) fn prepend_held(&mut self, at: &mut BlockAt) {
+        let n_bytes = (self.held.len() / ENTRY_BYTES * self.file.entry_bytes) as u64;
+        self.lead = 0;
+        if let Some(offset) = at.offset.checked_sub(n_bytes).filter(|_| n_bytes > 0) {
+            at.offset = offset;
+            self.lead = self.held.len();
+            self.batch.block.splice(0..0, self.held.drain(..));
+            self.used = self.lead;
+        }
+        self.held.clear();
+    }
+}
+
+/// True for entries that complete the record behind them.
+fn is_ahead(entry: &Entry) -> bool {
+    match entry.kind() {
+        Type::ENCODING | Type::THREAD | Type::PID => true,
+        Type::MARKER => entry.size.get() == Marker::BRANCH_TARGET.0,
+        _ => false,
+    }
+}

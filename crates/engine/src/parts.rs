@@ -1,0 +1,229 @@
+//! The same analyses once more for each part of a trace: intervals, cores.
+//!
+//! A part's passes are forks like any other, fed with the part's batches only; readers end batches where parts begin. So
+//! every analysis can be had by interval and by core without knowing of either. An analysis that remembers (an LRU stack,
+//! a footprint) begins each part with nothing.
+
+use quipu_model::{Batch, Cut, DynPass, Error, Report, Result, Shard, ShardKind};
+use std::collections::BTreeMap;
+use std::num::NonZeroU64;
+
+/// How results are divided, besides the whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Division {
+    /// By intervals.
+    pub intervals: Option<Intervals>,
+    /// By core: the shard, if shards are cores, else the processor that the trace says a thread runs on.
+    pub per_core: bool,
+}
+
+/// Intervals of a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Intervals {
+    /// Of so many instructions of each shard. One begins right before its first instruction.
+    Instrs(NonZeroU64),
+    /// Of so many ticks of the clock, for all shards together, beginning at multiples.
+    Clock(NonZeroU64),
+}
+
+impl Division {
+    /// True if only the whole is wanted.
+    pub fn is_none(&self) -> bool {
+        *self == Division::default()
+    }
+
+    /// Where batches must end for it.
+    pub(crate) fn cut(&self) -> Cut {
+        match self.intervals {
+            _ if self.is_none() => Cut::SIZE,
+            Some(Intervals::Instrs(every)) => {
+                Cut { instrs: Some(every), clock: self.per_core, threads: true }
+            }
+            Some(Intervals::Clock(_)) | None => Cut { clock: true, instrs: None, threads: true },
+        }
+    }
+}
+
+/// The results of one part.
+pub struct Part {
+    /// The core, if parts are cores; none if the trace does not say.
+    pub core: Option<u64>,
+    /// The shard, if parts are intervals of instructions.
+    pub shard: Option<u32>,
+    /// That shard's thread, if it is one.
+    pub thread: Option<u64>,
+    /// The interval, if parts are intervals.
+    pub interval: Option<Interval>,
+    /// How many records were read of it.
+    pub records: u64,
+    /// How many instructions.
+    pub instrs: u64,
+    /// The results, in the order planned.
+    pub reports: Vec<Box<dyn Report>>,
+}
+
+/// Which interval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interval {
+    /// Counted from 1 at the first interval of the trace, or of the shard; empty ones are counted, and not reported.
+    pub number: u64,
+    /// Where it ends on the clock; for intervals of instructions, the last reading in it.
+    pub end: u64,
+}
+
+/// More parts than this are a mistake, and take more memory than anybody has.
+const MAX_PARTS: usize = 100_000;
+
+/// Which part, in the order of reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Slot {
+    core: Option<u64>,
+    shard: Option<u32>,
+    interval: u64,
+}
+
+/// The passes of one part, and what they were fed.
+struct Share {
+    passes: Vec<Box<dyn DynPass>>,
+    thread: Option<u64>,
+    clock: u64,
+    records: u64,
+    instrs: u64,
+}
+
+/// All parts met so far.
+pub(crate) struct Parts {
+    division: Division,
+    shares: BTreeMap<Slot, Share>,
+    /// The interval that each shard is in.
+    now: BTreeMap<u32, u64>,
+}
+
+impl Parts {
+    pub(crate) fn new(division: Division) -> Parts {
+        Parts { division, shares: BTreeMap::new(), now: BTreeMap::new() }
+    }
+
+    /// Feeds a batch to the passes of its part, which `fork` makes if there are none.
+    ///
+    /// # Errors
+    /// What a pass could not do; `Limit` for too many parts.
+    pub(crate) fn feed(
+        &mut self,
+        batch: &Batch,
+        shard: &Shard,
+        fork: impl FnOnce() -> Vec<Box<dyn DynPass>>,
+    ) -> Result<()> {
+        let slot = self.slot(batch, shard);
+        if !self.shares.contains_key(&slot) && self.shares.len() >= MAX_PARTS {
+            let limit = MAX_PARTS as u64;
+            return Err(Error::limit("intervals", limit + 1, limit).hint("choose longer intervals"));
+        }
+        let share = self.shares.entry(slot).or_insert_with(|| Share {
+            passes: fork(),
+            thread: shard.thread.filter(|_| shard.kind == ShardKind::Thread),
+            clock: 0,
+            records: 0,
+            instrs: 0,
+        });
+        share.clock = share.clock.max(batch.span.clock);
+        share.records += u64::from(batch.span.records);
+        share.instrs += u64::from(batch.span.instrs);
+        share.passes.iter_mut().try_for_each(|pass| pass.consume(batch))
+    }
+
+    fn slot(&mut self, batch: &Batch, shard: &Shard) -> Slot {
+        let span = &batch.span;
+        let core = self.division.per_core.then(|| match shard.kind {
+            ShardKind::Core => Some(u64::from(span.shard)),
+            _ => span.cpu,
+        });
+        let mut slot = Slot { core: core.flatten(), shard: None, interval: 0 };
+        match self.division.intervals {
+            None => {}
+            Some(Intervals::Clock(ticks)) => slot.interval = span.clock / ticks,
+            Some(Intervals::Instrs(every)) => {
+                // What has no instruction belongs to the one before.
+                let begun = span.first_instr / every;
+                let now = self.now.entry(span.shard).or_insert(begun);
+                if span.instrs > 0 {
+                    *now = begun;
+                }
+                (slot.shard, slot.interval) = (Some(span.shard), *now);
+            }
+        }
+        slot
+    }
+
+    /// Adds what was read right behind.
+    pub(crate) fn merge(&mut self, later: Parts) -> Result<()> {
+        for (slot, share) in later.shares {
+            match self.shares.get_mut(&slot) {
+                None => {
+                    self.shares.insert(slot, share);
+                }
+                Some(mine) => {
+                    mine.clock = mine.clock.max(share.clock);
+                    mine.records += share.records;
+                    mine.instrs += share.instrs;
+                    let passes = mine.passes.iter_mut().zip(share.passes);
+                    passes.into_iter().try_for_each(|(pass, later)| pass.merge(later))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The results, by core, by shard, by interval.
+    pub(crate) fn finish(mut self) -> Result<Vec<Part>> {
+        self.settle_before_the_first_reading()?;
+        let first = self.shares.keys().map(|slot| slot.interval).min().unwrap_or(0);
+        let finish = |(slot, share): (Slot, Share)| {
+            let interval = self.division.intervals.map(|intervals| match intervals {
+                Intervals::Instrs(_) => Interval { number: slot.interval + 1, end: share.clock },
+                Intervals::Clock(ticks) => Interval {
+                    number: slot.interval - first + 1,
+                    end: (slot.interval + 1).saturating_mul(ticks.get()),
+                },
+            });
+            Ok(Part {
+                core: slot.core,
+                shard: slot.shard,
+                thread: slot.shard.and(share.thread),
+                interval,
+                records: share.records,
+                instrs: share.instrs,
+                reports: share.passes.into_iter().map(|pass| pass.finish()).collect::<Result<_>>()?,
+            })
+        };
+        self.shares.into_iter().map(finish).collect()
+    }
+
+    /// What comes before any reading of the clock belongs to the first interval that has one.
+    fn settle_before_the_first_reading(&mut self) -> Result<()> {
+        if !matches!(self.division.intervals, Some(Intervals::Clock(_))) {
+            return Ok(());
+        }
+        let unread: Vec<Slot> =
+            self.shares.iter().filter(|(_, share)| share.clock == 0).map(|(slot, _)| *slot).collect();
+        for slot in unread {
+            let first = self
+                .shares
+                .keys()
+                .filter(|other| other.interval > 0)
+                .min_by_key(|other| (other.core != slot.core, other.interval, other.core));
+            let Some(first) = first.copied() else { continue };
+            let target = Slot { interval: first.interval, ..slot };
+            let Some(mut share) = self.shares.remove(&slot) else { continue };
+            if let Some(later) = self.shares.remove(&target) {
+                share.clock = later.clock;
+                share.records += later.records;
+                share.instrs += later.instrs;
+                let passes = share.passes.iter_mut().zip(later.passes);
+                passes.into_iter().try_for_each(|(pass, later)| pass.merge(later))?;
+            }
+            self.shares.insert(target, share);
+        }
+        Ok(())
+    }
+}
