@@ -68,6 +68,8 @@ pub struct FilterSpec {
 pub struct Filter {
     spec: Arc<FilterSpec>,
     is_active: bool,
+    /// Bit by bit, the types that are left out.
+    drop_types: u64,
     data_cache: Option<DataCache>,
     instr_cache: Option<InstrCache>,
     trim: Option<ClockTrimming>,
@@ -103,6 +105,11 @@ impl Filter {
         let encoder = if spec.to_regdeps { Some(encoder(filetype)?) } else { None };
         Ok(Filter {
             is_active: true,
+            drop_types: spec
+                .drop_types
+                .iter()
+                .filter(|kind| **kind < 64)
+                .fold(0, |types, kind| types | 1 << kind),
             data_cache: spec.data_cache_bytes.map(DataCache::new).transpose()?,
             instr_cache: spec.instr_cache_bytes.map(InstrCache::new).transpose()?,
             trim: spec.trim.map(ClockTrim::start),
@@ -119,7 +126,8 @@ impl Filter {
     /// True if the markers or types leave the entry.
     fn keeps_kind(&self, entry: &Entry) -> bool {
         let kind = entry.kind();
-        if self.spec.drop_types.contains(&kind.0) || (self.spec.instr_only && is_data(kind)) {
+        let is_dropped = kind.0 < 64 && self.drop_types >> kind.0 & 1 == 1;
+        if is_dropped || (self.spec.instr_only && is_data(kind)) {
             return false;
         }
         if kind != Type::MARKER {

@@ -3,7 +3,8 @@
 //! A part begins and ends right before an instruction that is no kernel code, so that each instruction keeps its data and
 //! its markers, and each system call its kernel code. Where a part begins in the middle, a clock reading and a processor
 //! stand first, those that held there; where there are several parts, a window id between the two numbers them, which
-//! tells everyone that the flow of control is broken on purpose (spec 18.5).
+//! tells everyone that the flow of control is broken on purpose (spec 18.5). Of several parts none ends with a branch: it
+//! goes on to the next instruction that is none, because a branch is followed by its successor (spec 6.2).
 
 use super::kernel::Regions;
 use crate::record::{Entry, Marker, Type};
@@ -39,6 +40,8 @@ pub struct Trim {
     window: Option<u64>,
     /// True until the first clock reading.
     in_header: bool,
+    /// The instruction before was a branch that stays.
+    is_behind_branch: bool,
     /// The next processor that stays is the first, where a window begins with the trace.
     is_first_cpu: bool,
 }
@@ -69,6 +72,7 @@ impl Trim {
             has_begun: false,
             window: None,
             in_header: true,
+            is_behind_branch: false,
             is_first_cpu: true,
         }
     }
@@ -92,7 +96,15 @@ impl Trim {
             Position::Instrs => at.instrs,
             Position::Clock => at.timestamp.unwrap_or(0),
         };
-        self.is_inside = self.is_wanted(position);
+        let is_wanted = self.is_wanted(position);
+        if self.has_windows && self.is_inside && self.is_behind_branch {
+            // Between a branch and its successor no clock may stand: the part goes on until it ends behind something else.
+            if is_wanted {
+                self.told = Some(self.n_behind);
+            }
+            return;
+        }
+        self.is_inside = is_wanted;
         // What stands before the first instruction is decided with it, and was kept if the part begins there.
         let is_new = self.is_inside && self.told != Some(self.n_behind);
         if is_new {
@@ -129,6 +141,7 @@ impl Edit for Trim {
                 // A filtered trace may name addresses long before its first instruction.
                 self.at_instr(at, before);
             }
+            self.is_behind_branch = self.is_inside && matches!(kind.0, 11..=16 | 48 | 49);
             return self.is_inside;
         }
         match kind {

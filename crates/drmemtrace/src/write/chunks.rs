@@ -87,6 +87,9 @@ impl<W: Write + Seek> Chunks<W> {
     pub(super) fn put(&mut self, entries: &[Entry]) -> Result<()> {
         self.counts.entries += entries.len() as u64;
         self.schedule.take(entries);
+        if let Some(last) = entries.last() {
+            self.is_closed = last.kind() == Type::FOOTER;
+        }
         Ok(self.packer.write(entries.as_bytes())?)
     }
 
@@ -106,7 +109,7 @@ impl<W: Write + Seek> Chunks<W> {
         self.put(std::slice::from_ref(entry))
     }
 
-    /// Remembers what later chunks repeat, and whether the trace has its end.
+    /// Remembers what later chunks repeat.
     #[inline]
     pub(super) fn note(&mut self, entry: &Entry) {
         let kind = entry.kind();
@@ -116,10 +119,6 @@ impl<W: Write + Seek> Chunks<W> {
                 Marker::CPU_ID => self.cpu = Some(entry.addr.get()),
                 _ => {}
             }
-        } else if kind == Type::FOOTER {
-            self.is_closed = true;
-        } else if kind == Type::HEADER {
-            self.is_closed = false;
         }
     }
 
@@ -136,9 +135,12 @@ impl<W: Write + Seek> Chunks<W> {
         self.chunk += 1;
         self.instrs_in_chunk = 0;
         self.packer.member(&member_name(self.chunk))?;
-        let mut head = vec![Entry::marker(Marker::RECORD_ORDINAL, self.counts.records)];
-        head.extend(self.timestamp.map(|value| Entry::marker(Marker::TIMESTAMP, value)));
-        head.extend(self.cpu.map(|value| Entry::marker(Marker::CPU_ID, value)));
+        let head = [
+            Entry::marker(Marker::RECORD_ORDINAL, self.counts.records),
+            // Readers take the next two for copies, so there have to be two.
+            Entry::marker(Marker::TIMESTAMP, self.timestamp.unwrap_or(0)),
+            Entry::marker(Marker::CPU_ID, self.cpu.unwrap_or(u64::MAX)),
+        ];
         self.put(&head)
     }
 
@@ -147,7 +149,7 @@ impl<W: Write + Seek> Chunks<W> {
         Ok(self.packer.member(name)?)
     }
 
-    /// True if the latest trace in the file has its footer.
+    /// True if the last entry is a footer.
     pub(super) fn is_closed(&self) -> bool {
         self.is_closed
     }

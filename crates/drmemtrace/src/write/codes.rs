@@ -9,6 +9,8 @@ use rustc_hash::FxHashMap;
 
 /// Slots of the front table; a power of two: 256 KiB stay in level-2 cache.
 const FRONT: usize = 1 << 14;
+/// Slots where hundreds of files are written at once.
+const SMALL_FRONT: usize = 1 << 8;
 
 /// An encoding cannot have more pieces: 36 bytes, those of the longest synthetic one, in pieces of eight.
 pub(super) const MAX_PIECES: usize = 5;
@@ -50,8 +52,17 @@ pub(super) enum Given {
 
 impl Codes {
     pub(super) fn new() -> Codes {
+        Codes::with_slots(FRONT)
+    }
+
+    /// For one of many.
+    pub(super) fn small() -> Codes {
+        Codes::with_slots(SMALL_FRONT)
+    }
+
+    fn with_slots(n_slots: usize) -> Codes {
         Codes {
-            front: vec![(0, 0); FRONT],
+            front: vec![(0, 0); n_slots],
             all: FxHashMap::default(),
             known: Vec::new(),
             reading: 1,
@@ -72,13 +83,20 @@ impl Codes {
     /// True if the instruction at `pc` certainly needs nothing in this chunk.
     #[inline]
     pub(super) fn is_settled(&self, pc: u64) -> bool {
-        self.front[slot(pc)] == (pc, self.writing)
+        self.front[self.slot(pc)] == (pc, self.writing)
+    }
+
+    /// What was last known of an address, and whether a branch target stands before it.
+    pub(super) fn get(&self, pc: u64) -> Option<(&[Entry], bool)> {
+        let known = self.known.get(*self.all.get(&pc)? as usize)?;
+        Some((&known.pieces[..usize::from(known.n_pieces)], known.target_first))
     }
 
     /// The pieces to write before an instruction whose encoding the source did not repeat, and whether a branch
     /// target stands before them; none if the chunk has them, or nothing is known.
     pub(super) fn wanted(&mut self, pc: u64) -> Option<(&[Entry], bool)> {
-        self.front[slot(pc)] = (pc, self.writing);
+        let slot = self.slot(pc);
+        self.front[slot] = (pc, self.writing);
         let known = self.known.get_mut(*self.all.get(&pc)? as usize)?;
         if known.written_in == self.writing {
             return None;
@@ -87,13 +105,20 @@ impl Codes {
         Some((&known.pieces[..usize::from(known.n_pieces)], known.target_first))
     }
 
+    #[inline]
+    fn slot(&self, pc: u64) -> usize {
+        // The low bits differ most; folding in higher ones keeps code far apart from sharing slots.
+        ((pc ^ (pc >> 14)) as usize) & (self.front.len() - 1)
+    }
+
     /// Takes in an encoding as the source gives it, for an instruction that is written.
     pub(super) fn give(&mut self, pc: u64, pieces: &[Entry], target_first: bool) -> Given {
         let is_news = self.learn(pc, pieces, target_first);
+        let slot = self.slot(pc);
+        self.front[slot] = (pc, self.writing);
         let Some(known) = self.all.get(&pc).and_then(|at| self.known.get_mut(*at as usize)) else {
             return Given::Needed;
         };
-        self.front[slot(pc)] = (pc, self.writing);
         if !is_news && known.written_in == self.writing {
             return Given::Repeated;
         }
@@ -117,6 +142,7 @@ impl Codes {
         };
         let next = self.known.len() as u32; // 2^32 of them would be 2^36 bytes of entries.
         let at = *self.all.entry(pc).or_insert(next) as usize;
+        let slot = self.slot(pc);
         let Some(known) = self.known.get_mut(at) else {
             self.known.push(new);
             return true;
@@ -126,19 +152,13 @@ impl Codes {
         let is_news = !is_same || known.read_in == reading;
         if !is_same {
             // The chunk may have had the old bytes; they must not stand for the new.
-            self.front[slot(pc)] = (0, 0);
+            self.front[slot] = (0, 0);
             *known = new;
         }
         known.target_first = target_first;
         known.read_in = reading;
         is_news
     }
-}
-
-#[inline]
-fn slot(pc: u64) -> usize {
-    // The low bits differ most; folding in higher ones keeps code far apart from sharing slots.
-    ((pc ^ (pc >> 14)) as usize) & (FRONT - 1)
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`rewrite`] | one file's entries, taken apart and put together |
 //! | [`edit`] | what an edit decides |
+//! | [`mod@reshard`] | files of threads, files of cores, one stream |
 //! | `chunks`, `codes` | chunks, and what each must repeat |
 //! | [`folder`], `fresh` | names, schedules, complete or not at all |
 //!
@@ -18,11 +19,13 @@ mod codes;
 pub mod edit;
 pub mod folder;
 mod fresh;
+pub mod reshard;
 pub mod rewrite;
 
 pub use chunks::Counts;
 pub use edit::{At, Edit, NoEdit};
 pub use fresh::Replace;
+pub use reshard::{Sharding, reshard};
 pub use rewrite::{ChunkRule, Rewriter, Rewritten};
 
 use crate::header::Header;

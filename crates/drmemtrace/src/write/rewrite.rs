@@ -85,6 +85,17 @@ impl<W: Write + Seek, E: Edit> Rewriter<W, E> {
         })
     }
 
+    /// Needs less memory, and a little more time: for one of many files that are written at once.
+    pub(super) fn small(mut self) -> Rewriter<W, E> {
+        self.codes = Codes::small();
+        self
+    }
+
+    /// True if readers of what was written know these pieces as the encoding at `pc`.
+    pub(super) fn has_encoding(&self, pc: u64, pieces: &[Entry]) -> bool {
+        self.codes.get(pc).is_some_and(|(known, _)| known == pieces)
+    }
+
     /// Begins a member of this name; for files whose members are no chunks, before any entry of it.
     ///
     /// # Errors
@@ -112,7 +123,8 @@ impl<W: Write + Seek, E: Edit> Rewriter<W, E> {
             match entries.get(next) {
                 Some(entry) if is_any_instr(entry) => {
                     let held = std::mem::take(&mut self.held);
-                    self.instr(&held, entry)?;
+                    let (kept, stays) = self.judge(entry);
+                    self.instr(&held, entry, kept, stays)?;
                     self.held = held;
                     self.held.clear();
                     next += 1;
@@ -129,10 +141,21 @@ impl<W: Write + Seek, E: Edit> Rewriter<W, E> {
         let mut group = None;
         for (i, entry) in entries.iter().enumerate() {
             let kind = entry.kind().0;
-            let is_plain_data = matches!(kind, 0..=9 | 32..=46);
-            if E::IS_NONE && is_plain_data && group.is_none() {
-                self.at.records += 1;
-                self.out.count(1, 0);
+            if matches!(kind, 0..=9 | 32..=46) && group.is_none() {
+                if E::IS_NONE {
+                    self.at.records += 1;
+                    self.out.count(1, 0);
+                    continue;
+                }
+                let (kept, stays) = self.judge(entry);
+                if stays && self.before.is_empty() && kept == *entry {
+                    self.at.records += 1;
+                    self.out.count(1, 0);
+                    continue;
+                }
+                self.out.put(&entries[from..i])?;
+                self.after_judgement(entry, &kept, stays)?;
+                from = i + 1;
                 continue;
             }
             if is_prefix(entry) {
@@ -140,8 +163,13 @@ impl<W: Write + Seek, E: Edit> Rewriter<W, E> {
                 continue;
             }
             if is_any_instr(entry) {
-                let pc = entry.addr.get();
-                if E::IS_NONE && group.is_none() && self.codes.is_settled(pc) && !self.out.is_full() {
+                let (kept, stays) = self.judge(entry);
+                let is_settled = group.is_none()
+                    && stays
+                    && self.codes.is_settled(entry.addr.get())
+                    && !self.out.is_full()
+                    && (E::IS_NONE || (self.before.is_empty() && kept == *entry));
+                if is_settled {
                     let (records, instrs) = weight(entry);
                     self.advance(records, instrs);
                     self.out.count(records, instrs);
@@ -149,7 +177,7 @@ impl<W: Write + Seek, E: Edit> Rewriter<W, E> {
                 }
                 let start = group.take().unwrap_or(i);
                 self.out.put(&entries[from..start])?;
-                self.instr(&entries[start..i], entry)?;
+                self.instr(&entries[start..i], entry, kept, stays)?;
                 from = i + 1;
                 continue;
             }
@@ -205,11 +233,26 @@ impl<W: Write + Seek, E: Edit> Rewriter<W, E> {
         }
     }
 
-    /// An instruction behind its encoding and branch target, if it has them.
-    fn instr(&mut self, prefix: &[Entry], entry: &Entry) -> Result<()> {
-        let (records, instrs) = weight(entry);
+    /// Asks the edit: what the entry becomes, and whether it stays.
+    #[inline]
+    fn judge(&mut self, entry: &Entry) -> (Entry, bool) {
         let mut kept = *entry;
         let stays = E::IS_NONE || self.edit.judge(&mut kept, &self.at, &mut self.before);
+        (kept, stays)
+    }
+
+    /// Writes data as the edit wants it.
+    fn after_judgement(&mut self, entry: &Entry, kept: &Entry, stays: bool) -> Result<()> {
+        let (records, instrs) = weight(entry);
+        self.n_dropped += if stays { 0 } else { records };
+        self.advance(records, instrs);
+        self.put_before()?;
+        if stays { self.out.add(kept) } else { Ok(()) }
+    }
+
+    /// An instruction behind its encoding and branch target, if it has them.
+    fn instr(&mut self, prefix: &[Entry], entry: &Entry, kept: Entry, stays: bool) -> Result<()> {
+        let (records, instrs) = weight(entry);
         self.n_dropped += if stays { 0 } else { records };
         self.advance(records, instrs);
         self.put_before()?;

@@ -20,6 +20,8 @@ const BLOCK_BYTES: usize = 1 << 20;
 /// Members of archives up to this size are deflated in one call, which is faster than in parts; those larger stream.
 /// The reader has the same limit.
 const MAX_WHOLE_BYTES: usize = 4 << 20;
+/// Plain bytes of a block, and of a member that is deflated in one call, where many containers are written at once.
+const SMALL_BYTES: usize = 128 << 10;
 /// Longest name of a member.
 const MAX_NAME_BYTES: usize = 1024;
 /// Used vectors that are kept.
@@ -58,6 +60,10 @@ pub struct Packer<W: Write + Seek> {
     checksum: Xxh32,
     /// True once the first bytes of the container are on their way.
     has_begun: bool,
+    block_bytes: usize,
+    whole_bytes: usize,
+    /// How many blocks may wait to be written.
+    n_waiting: usize,
 }
 
 /// The member that is being put together.
@@ -100,7 +106,17 @@ impl<W: Write + Seek> Packer<W> {
             open: None,
             checksum: Xxh32::new(0),
             has_begun: false,
+            block_bytes: BLOCK_BYTES,
+            whole_bytes: MAX_WHOLE_BYTES,
+            n_waiting: 2 * pool.n_threads() + 2,
         }
+    }
+
+    /// Uses small blocks, of 128 KiB, and lets two of them wait: for whoever writes hundreds of containers at once. Packs
+    /// a little worse. To be said before anything is written.
+    pub fn in_small_blocks(mut self) -> Packer<W> {
+        (self.block_bytes, self.whole_bytes, self.n_waiting) = (SMALL_BYTES, SMALL_BYTES, 2);
+        self
     }
 
     /// Ends the member before and begins one called `name`. Containers without members go on as if nothing had happened.
@@ -134,7 +150,7 @@ impl<W: Write + Seek> Packer<W> {
         }
         while !bytes.is_empty() {
             let is_whole = self.open.as_ref().is_some_and(|open| open.parts.is_none());
-            let limit = if is_whole { MAX_WHOLE_BYTES } else { BLOCK_BYTES };
+            let limit = if is_whole { self.whole_bytes } else { self.block_bytes };
             if self.buffer.len() >= limit {
                 // More is to come: only now is it clear that this block is not the last.
                 self.spill()?;
@@ -194,7 +210,7 @@ impl<W: Write + Seek> Packer<W> {
         let plain = self.take_buffer();
         let block = self.submit(work, plain)?;
         self.pending.push_back(Pending::Block(block));
-        self.settle(self.n_waiting())
+        self.settle(self.n_waiting)
     }
 
     /// What stands before the first block.
@@ -232,7 +248,7 @@ impl<W: Write + Seek> Packer<W> {
             copy.extend_from_slice(block);
             let block = self.submit(work, copy)?;
             self.pending.push_back(Pending::Block(block));
-            self.settle(self.n_waiting())?;
+            self.settle(self.n_waiting)?;
         }
         self.recycle(plain);
         if is_last {
@@ -254,7 +270,7 @@ impl<W: Write + Seek> Packer<W> {
                 let len = plain.len() as u64;
                 let block = self.submit(Work::DeflateWhole, plain)?;
                 self.pending.push_back(Pending::Whole { name, len, block });
-                self.settle(self.n_waiting())
+                self.settle(self.n_waiting)
             }
             Some(_) => self.spill_part(true),
         }
@@ -277,11 +293,6 @@ impl<W: Write + Seek> Packer<W> {
         let out = self.spare.pop().unwrap_or_default();
         self.pool.submit(Job { work, level: self.level, plain, out, done })?;
         Ok(block)
-    }
-
-    /// How many blocks may wait to be written.
-    fn n_waiting(&self) -> usize {
-        2 * self.pool.n_threads() + 2
     }
 
     /// Writes what comes first until at most `n_left` are waiting.

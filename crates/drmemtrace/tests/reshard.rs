@@ -1,0 +1,125 @@
+//! Files of threads become files of cores and one stream, and come apart again as they were.
+
+// The helpers of a test may panic as the test may.
+#![allow(clippy::unwrap_used)]
+
+mod rewriting;
+
+use quipu_drmemtrace::record::{Entry, FileType, Marker, Type};
+use quipu_drmemtrace::schedule;
+use quipu_drmemtrace::trace::{self, DrmemTrace};
+use quipu_drmemtrace::write::{Sharding, Unwatched, WriteOptions, reshard};
+use quipu_model::OpenOptions;
+use quipu_source::Source;
+use rewriting::{assert_same, entries, fixtures, open};
+use std::path::Path;
+
+fn to(source: &Source, trace: &DrmemTrace, path: &Path, sharding: Sharding) -> (Source, DrmemTrace) {
+    reshard(trace, source, path, sharding, &WriteOptions::new(), &Unwatched).unwrap();
+    let source = Source::open(path).unwrap();
+    let trace = trace::open(&source, &OpenOptions::default()).unwrap();
+    assert!(trace_findings(&trace).is_empty(), "{:?}", trace_findings(&trace));
+    (source, trace)
+}
+
+fn trace_findings(trace: &DrmemTrace) -> Vec<quipu_model::Finding> {
+    use quipu_model::Trace;
+    trace.meta().findings.clone()
+}
+
+/// What a file of a thread must still have: all but chunks, the value of the footer, and who repeated an encoding.
+fn of_thread(entries: &[Entry]) -> Vec<Entry> {
+    let mut repeats = false;
+    let mut kept = Vec::new();
+    for entry in entries {
+        match (entry.kind(), Marker(entry.size.get())) {
+            (Type::MARKER, Marker::RECORD_ORDINAL) => repeats = true,
+            (Type::MARKER, Marker::TIMESTAMP) if repeats => {}
+            (Type::MARKER, Marker::CPU_ID) if repeats => repeats = false,
+            (Type::MARKER, Marker::CHUNK_FOOTER) | (Type::ENCODING | Type::FOOTER, _) => {}
+            _ => kept.push(*entry),
+        }
+    }
+    kept
+}
+
+fn by_thread(trace: &DrmemTrace) -> Vec<(u64, Vec<Entry>)> {
+    let of =
+        |file: &std::sync::Arc<trace::File>| (file.header.tid, of_thread(&entries(file.container.source())));
+    let mut threads: Vec<_> = trace.files().iter().map(of).collect();
+    threads.sort_by_key(|(tid, _)| *tid);
+    threads
+}
+
+fn assert_threads(found: &DrmemTrace, expected: &DrmemTrace, what: &str) {
+    let (found, expected) = (by_thread(found), by_thread(expected));
+    assert_eq!(found.len(), expected.len(), "{what}: threads");
+    for (found, expected) in found.iter().zip(&expected) {
+        assert_eq!(found.0, expected.0);
+        assert_same(&found.1, &expected.1, &format!("{what}, thread {}", found.0));
+    }
+}
+
+#[test]
+fn threads_become_cores_and_threads_again() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["thr", "threadsig.x64", "tiny.chunk1000", "as_traced"] {
+        let (source, trace) = open(name);
+        let (cores, on_cores) =
+            to(&source, &trace, &folder.path().join(format!("{name}.cores")), Sharding::Cores);
+        let recorded =
+            schedule::read(&Source::open(&fixtures().join(name).join("cpu_schedule.bin.zip")).unwrap());
+        assert_eq!(on_cores.files().len(), recorded.unwrap().len(), "{name}: one file for each processor");
+        for file in on_cores.files() {
+            assert!(file.header.filetype.any(FileType::CORE_SHARDED));
+            let entries = entries(file.container.source());
+            let cpus: Vec<u64> = entries
+                .iter()
+                .filter(|e| e.is_marker(Marker::CPU_ID))
+                .map(|entry| entry.addr.get())
+                .collect();
+            assert!(cpus.iter().all(|cpu| *cpu == cpus[0]), "{}", file.name);
+            assert_eq!(entries.last().unwrap().kind(), Type::FOOTER);
+        }
+        let (_, again) =
+            to(&cores, &on_cores, &folder.path().join(format!("{name}.threads")), Sharding::Threads);
+        assert_threads(&again, &trace, name);
+    }
+}
+
+#[test]
+fn threads_become_one_stream_and_threads_again() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["thr", "legacy-for-record-filter"] {
+        let (source, trace) = open(name);
+        let (stream, merged) =
+            to(&source, &trace, &folder.path().join(format!("{name}.zip")), Sharding::Stream);
+        assert_eq!(merged.files().len(), 1);
+        let (_, again) =
+            to(&stream, &merged, &folder.path().join(format!("{name}.threads")), Sharding::Threads);
+        let n = |trace: &DrmemTrace| {
+            by_thread(trace).iter().map(|(_, entries)| instrs(entries)).collect::<Vec<_>>()
+        };
+        assert_eq!(n(&again), n(&trace), "{name}");
+    }
+}
+
+/// The instructions and data of a thread, in order.
+fn instrs(entries: &[Entry]) -> Vec<(u16, u64)> {
+    let wanted = |entry: &&Entry| entry.kind() != Type::MARKER && entry.kind().0 != Type::PID.0;
+    entries.iter().filter(wanted).map(|entry| (entry.kind.get(), entry.addr.get())).collect()
+}
+
+#[test]
+fn schedules_of_cores_are_those_of_their_threads() {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, trace) = open("thr");
+    to(&source, &trace, &folder.path().join("cores"), Sharding::Cores);
+    let read = |folder: &Path| {
+        let mut members =
+            schedule::read(&Source::open(&folder.join("cpu_schedule.bin.zip")).unwrap()).unwrap();
+        members.sort_by(|a, b| a.0.cmp(&b.0));
+        members
+    };
+    assert_eq!(read(&folder.path().join("cores")), read(&fixtures().join("thr")));
+}
