@@ -6,7 +6,7 @@ use crate::screen::{Outcome, Result, Screen};
 use crate::session::{self, Verdict};
 use crate::{Common, input};
 use quipu::drmemtrace::trace::{self, DrmemTrace};
-use quipu::drmemtrace::write::{self, Edit, Observer, Replace, Summary, WriteOptions};
+use quipu::drmemtrace::write::{self, Edit, Observer, Replace, Sharding, Summary, WriteOptions};
 use quipu::engine::Watch;
 use quipu::model::doc::{Block, Cell, Document};
 use quipu::model::{Error, Found, Trace};
@@ -168,6 +168,30 @@ pub(crate) fn rewrite<E: Edit>(
         write::rewrite(&opened.trace, &opened.source, &output.path, &options, edit_of, &Watched(watch))
     })?;
     tell(&opened.trace, summary, output, screen)
+}
+
+/// Writes a trace again, split in another way, and says what was done.
+pub(crate) fn reshard(
+    input: &Input,
+    output: &Output,
+    opened: &Opened,
+    sharding: Sharding,
+    common: &Common,
+    screen: &Screen,
+) -> Result<Outcome> {
+    let Opened { source, trace } = opened;
+    let mut options = output.options(source, common, input.opening.strict)?;
+    if output.container.is_none()
+        && sharding == Sharding::Stream
+        && let Some(packing) = Packing::of_file_name(&file_name(&output.path))
+    {
+        options.pack.packing = packing;
+    }
+    let summary = session::watched(screen, |watch| {
+        watch.expect(trace.meta().packed_bytes);
+        write::reshard(trace, source, &output.path, sharding, &options, &Watched(watch))
+    })?;
+    tell(trace, summary, output, screen)
 }
 
 /// Says what was written, and what is wrong with what was read.

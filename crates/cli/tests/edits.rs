@@ -5,6 +5,7 @@
 
 use assert_cmd::Command;
 use quipu::source::{Source, StreamOptions};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -157,6 +158,74 @@ fn nothing_is_written_where_something_is_or_where_the_request_makes_no_sense() {
         assert_eq!(std::fs::read(out).unwrap(), b"mine", "{args:?}");
         assert_eq!(names(folder.path()), ["a.zip"], "{args:?}");
     }
+}
+
+#[test]
+fn threads_go_to_cores_and_into_one_file_and_come_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let counts = |trace: &str| -> serde_json::Value {
+        let answer = quipu(&["analyze", "counts", "--json", trace]).assert().code(0);
+        let answer: serde_json::Value = serde_json::from_slice(&answer.get_output().stdout).unwrap();
+        let total = &answer["results"]["counts"]["total"];
+        serde_json::json!([total["instructions"], total["loads"], total["stores"]])
+    };
+    let expected = counts(&trace("thr"));
+    quipu(&["convert", &trace("thr"), "--sharding", "cores", "-o", &path("cores")]).assert().code(0);
+    assert_eq!(counts(&path("cores")), expected);
+    quipu(&["split", &path("cores"), "-o", &path("threads")]).assert().code(0);
+    assert_eq!(counts(&path("threads")), expected);
+    quipu(&["merge", &path("threads"), "-o", &path("all.trace.gz")]).assert().code(0);
+    assert_eq!(counts(&path("all.trace.gz")), expected);
+    quipu(&["split", &path("all.trace.gz"), "-o", &path("again"), "--container", "zip"]).assert().code(0);
+    assert_eq!(counts(&path("again")), expected);
+    assert_eq!(names(&folder.path().join("again")).len(), 6);
+}
+
+/// The rules that a trace breaks, but for notes.
+fn broken_rules(trace: &str) -> BTreeSet<String> {
+    let assert = quipu(&["check", "--json", trace]).assert();
+    let answer: serde_json::Value = serde_json::from_slice(&assert.get_output().stdout).unwrap();
+    let rules = answer["rules"].as_array().unwrap().iter().filter(|rule| rule["severity"] != "note");
+    rules.map(|rule| rule["rule"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn an_edit_breaks_no_rule_that_was_kept_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out").display().to_string();
+    let mut wrong = Vec::new();
+    for name in ["threadsig.x64", "thr", "tiny.chunk1000", "as_traced", "tiny.func", "thr.kernel_injected"] {
+        let input = trace(name);
+        let before = broken_rules(&input);
+        for edit in [
+            "convert",
+            "convert --container lz4",
+            "convert --chunk-instrs 777",
+            "trim --skip-instrs 1000 --take-instrs 3000",
+            "trim --per-thread --skip-instrs 500 --take-instrs 1500",
+            "trim --per-thread --instrs 100..300,700..900",
+            "trim --skip 5000 --take 900",
+            "filter --cache 4096",
+            "filter --instr-only",
+            "filter --no-encodings",
+            "filter --drop-marker func_id,func_arg,func_retval,func_retaddr",
+        ] {
+            let mut args: Vec<&str> = edit.split(' ').collect();
+            args.extend([input.as_str(), "-o", &out, "--force", "--quiet"]);
+            let code = quipu(&args).assert().get_output().status.code();
+            if code != Some(0) {
+                wrong.push(format!("{name}: {edit}: exit code {code:?}"));
+                continue;
+            }
+            let after = broken_rules(&out);
+            let new: Vec<&String> = after.difference(&before).collect();
+            if !new.is_empty() {
+                wrong.push(format!("{name}: {edit}: {new:?}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]

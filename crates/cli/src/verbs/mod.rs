@@ -8,7 +8,9 @@ mod filter;
 mod formats;
 mod impersonate;
 mod info;
+mod merge;
 mod report;
+mod split;
 mod tools;
 mod trim;
 pub(crate) mod view;
@@ -26,6 +28,8 @@ pub(crate) enum Verb {
     Convert(convert::Options),
     Trim(trim::Options),
     Filter(filter::Options),
+    Split(split::Options),
+    Merge(merge::Options),
     Info(info::Options),
     Formats(formats::Options),
     Tools(tools::Options),
@@ -43,6 +47,8 @@ impl Verb {
             Verb::Convert(options) => convert::run(options, common, screen),
             Verb::Trim(options) => trim::run(options, common, screen),
             Verb::Filter(options) => filter::run(options, common, screen),
+            Verb::Split(options) => split::run(options, common, screen),
+            Verb::Merge(options) => merge::run(options, common, screen),
             Verb::Info(options) => info::run(options, screen),
             Verb::Formats(options) => formats::run(options, screen),
             Verb::Tools(options) => tools::run(options, screen),

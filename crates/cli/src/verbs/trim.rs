@@ -15,7 +15,8 @@ use std::ops::{Range, RangeInclusive};
 ///
 /// Records and instructions count along the sequence of all threads by time, as for `quipu view`, or from the beginning of
 /// each thread. A part begins and ends right before an instruction that is no kernel code, so instructions keep their data,
-/// and system calls their markers and kernel code. Threads of which nothing is left are left out.
+/// and system calls their markers and kernel code; of several parts, none ends with a branch, whose successor follows it.
+/// Threads of which nothing is left are left out.
 #[derive(Debug, clap::Args)]
 #[command(after_help = help())]
 pub(crate) struct Options {

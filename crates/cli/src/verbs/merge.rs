@@ -1,0 +1,34 @@
+//! `quipu merge`: all threads in one file.
+
+use crate::Common;
+use crate::edit::{self, EXIT_CODES, Output};
+use crate::input::Input;
+use crate::screen::{Outcome, Result, Screen};
+use quipu::drmemtrace::write::Sharding;
+
+/// Write a trace as one file in which all threads take turns
+///
+/// Threads come in the order of their clock readings. Such a file has no chunks, because who runs is not repeated in
+/// them: it can be read from its beginning only, but also through a pipe.
+#[derive(Debug, clap::Args)]
+#[command(after_help = help())]
+pub(crate) struct Options {
+    #[command(flatten)]
+    input: Input,
+    #[command(flatten)]
+    output: Output,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  quipu merge trace.dir -o all.trace.gz
+";
+
+fn help() -> String {
+    format!("{EXAMPLES}{EXIT_CODES}")
+}
+
+pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
+    let opened = edit::open(&options.input)?;
+    edit::reshard(&options.input, &options.output, &opened, Sharding::Stream, common, screen)
+}
