@@ -1,0 +1,112 @@
+//! Accesses per second of machines, on batches that look like those of a real program: fetches along loops with their
+//! jumps, data on a stack, in hot objects, and now and then along a large array.
+//!
+//! `cargo bench -p quipu-sim`
+
+use divan::Bencher;
+use divan::counter::ItemsCount;
+use quipu_model::lens::AccessKind;
+use quipu_model::{Args, Batch};
+use quipu_sim::{CacheSpec, Machine, MachineSpec, Policy, Settings, Simulation, Watch, caches, tlbs};
+
+fn main() {
+    divan::main();
+}
+
+const BATCHES: u32 = 2048;
+const RECORDS: u32 = 1024;
+
+/// Two thirds fetches, one third data.
+fn batches() -> Vec<Batch> {
+    let mut random = 1u64;
+    let mut next = move |below: u64| {
+        random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        (random >> 33) % below
+    };
+    let (mut pc, mut array) = (0x40_0000u64, 0u64);
+    let mut batches = Vec::new();
+    for i in 0..BATCHES {
+        let mut batch = Batch::default();
+        batch.span.records = RECORDS;
+        batch.span.first_record = u64::from(i * RECORDS);
+        batch.span.thread = 1;
+        let rows = &mut batch.accesses;
+        for at in 0..RECORDS {
+            let (kind, addr, size) = if at % 3 == 2 {
+                let addr = match next(16) {
+                    0 => {
+                        array += 8;
+                        0x5000_0000 + array % (64 << 20)
+                    }
+                    1..=6 => 0x6000_0000 + next(2000) * 16,
+                    _ => 0x7fff_0000 + next(64) * 8,
+                };
+                (if next(3) == 0 { AccessKind::Write } else { AccessKind::Read }, addr, 8)
+            } else {
+                pc = match next(12) {
+                    0 => 0x40_0000 + next(24 << 10),
+                    _ => pc + 4,
+                };
+                (AccessKind::Fetch, pc, 4)
+            };
+            rows.at.push(at);
+            rows.kind.push(kind);
+            rows.addr.push(addr);
+            rows.size.push(size);
+            rows.pc.push(pc);
+            batch.span.instrs += u32::from(kind == AccessKind::Fetch);
+        }
+        batches.push(batch);
+    }
+    batches
+}
+
+fn n_accesses(batches: &[Batch]) -> ItemsCount {
+    ItemsCount::new(batches.iter().map(|batch| batch.accesses.len()).sum::<usize>())
+}
+
+fn simulate(bencher: Bencher<'_, '_>, settings: &Settings) {
+    let batches = batches();
+    bencher.counter(n_accesses(&batches)).bench_local(|| {
+        let mut simulation = Simulation::new(settings.clone(), None).expect("a machine that holds together");
+        for batch in &batches {
+            simulation.take(batch).expect("one process");
+        }
+        simulation.report()
+    });
+}
+
+#[divan::bench]
+fn default_hierarchy(bencher: Bencher<'_, '_>) {
+    simulate(bencher, &caches::settings(&Args::default(), None).expect("defaults"));
+}
+
+#[divan::bench]
+fn coherent_hierarchy(bencher: Bencher<'_, '_>) {
+    let mut args = Args::default();
+    args.set("coherence", "true");
+    simulate(bencher, &caches::settings(&args, None).expect("defaults"));
+}
+
+#[divan::bench]
+fn default_tlbs(bencher: Bencher<'_, '_>) {
+    simulate(bencher, &tlbs::settings(&Args::default()).expect("defaults"));
+}
+
+#[divan::bench(args = Policy::NAMES.map(|(name, _)| name))]
+fn one_level(bencher: Bencher<'_, '_>, policy: &str) {
+    let policy = Policy::named(policy).expect("a name from the list");
+    let cache = CacheSpec { core: Some(0), policy, ..CacheSpec::new("L1", 32 << 10, 8) };
+    let spec = MachineSpec { cores: 1, line_bytes: 64, coherent: false, caches: vec![cache], seed: 0 };
+    let batches = batches();
+    bencher.counter(n_accesses(&batches)).bench_local(|| {
+        let mut machine = Machine::new(&spec, Watch::default()).expect("a machine that holds together");
+        for batch in &batches {
+            let rows = &batch.accesses;
+            for ((kind, addr), size) in rows.kind.iter().zip(&rows.addr).zip(&rows.size) {
+                machine.access(0, *kind, *addr, *size, 0);
+            }
+        }
+        machine.counts(0)
+    });
+}

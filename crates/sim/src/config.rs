@@ -1,0 +1,402 @@
+//! The original's configuration files: text in, a machine and settings of the run out. SPEC: 15.6.
+//!
+//! Words are separated by white space; braces also separate themselves. `//` begins a comment only as a word of its own.
+//! At the top stand `name value` and `name { … }`; a name with braces is a cache. What is wrong is told with line,
+//! key, what was found and what is allowed.
+
+use crate::spec::{CacheSpec, Inclusion, MAX_CORES, MachineSpec, Policy, Prefetch, Role, Rrip};
+use quipu_model::{Error, Result};
+
+/// Longest configuration that is read.
+pub const MAX_BYTES: usize = 16 << 20;
+
+/// What a configuration says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// The machine.
+    pub machine: MachineSpec,
+    /// Records to leave out first.
+    pub skip_refs: u64,
+    /// Records to warm up with.
+    pub warmup_refs: u64,
+    /// Share of the last caches to fill for warming up.
+    pub warmup_fraction: f64,
+    /// Records to simulate; `None` for all.
+    pub sim_refs: Option<u64>,
+    /// Whether threads go where the trace says that they ran.
+    pub cpu_scheduling: bool,
+    /// Whether addresses are translated to physical ones.
+    pub use_physical: bool,
+}
+
+/// Keys at the top that are not caches.
+const GLOBALS: &str = "num_cores, line_size, skip_refs, warmup_refs, warmup_fraction, sim_refs, cpu_scheduling, \
+                       verbose, coherence, coherent, use_physical";
+/// Keys of a cache.
+const KEYS: &str =
+    "type, core, size, assoc, inclusive, exclusive, parent, replace_policy, prefetcher, miss_file";
+
+/// Reads a configuration; `name` is what messages call it.
+///
+/// # Errors
+/// `Usage`: `caches.conf: line 7, key assoc: found `x`, allowed: a whole number`.
+pub fn parse(text: &str, name: &str) -> Result<Config> {
+    if text.len() > MAX_BYTES {
+        return Err(Error::usage(format!("{name}: it has {} bytes, limit {MAX_BYTES}", text.len())));
+    }
+    let mut config = Config {
+        machine: MachineSpec { cores: 4, line_bytes: 64, coherent: false, caches: Vec::new(), seed: 0 },
+        skip_refs: 0,
+        warmup_refs: 0,
+        warmup_fraction: 0.0,
+        sim_refs: None,
+        cpu_scheduling: false,
+        use_physical: false,
+    };
+    let mut words = Words::new(text, name);
+    let mut lines = Vec::new();
+    while let Some(key) = words.next() {
+        match key.text {
+            "{" | "}" => return Err(words.wrong(key, "name", "the name of a setting or a cache")),
+            "num_cores" => {
+                let value = words.number(key)?;
+                config.machine.cores = usize::try_from(value.1)
+                    .ok()
+                    .filter(|cores| (1..=MAX_CORES).contains(cores))
+                    .ok_or_else(|| words.wrong(value.0, key.text, &format!("1 to {MAX_CORES}")))?;
+            }
+            "line_size" => {
+                let value = words.number(key)?;
+                if !value.1.is_power_of_two() || value.1 < 4 {
+                    return Err(words.wrong(value.0, key.text, "a power of two, 4 or more"));
+                }
+                config.machine.line_bytes = value.1;
+            }
+            "skip_refs" => config.skip_refs = words.number(key)?.1,
+            "warmup_refs" => config.warmup_refs = words.number(key)?.1,
+            "sim_refs" => config.sim_refs = Some(words.number(key)?.1),
+            "warmup_fraction" => config.warmup_fraction = words.fraction(key)?,
+            "cpu_scheduling" => config.cpu_scheduling = words.flag(key)?,
+            "use_physical" => config.use_physical = words.flag(key)?,
+            "coherence" | "coherent" => config.machine.coherent = words.flag(key)?,
+            "verbose" => _ = words.number(key)?,
+            cache => match words.value(key)? {
+                brace if brace.text == "{" => {
+                    lines.push(key.line);
+                    config.machine.caches.push(words.cache(cache)?);
+                }
+                _ => {
+                    let allowed = format!("{GLOBALS}, or a cache as NAME {{ … }}");
+                    return Err(words.wrong(key, "name", &allowed));
+                }
+            },
+        }
+    }
+    if config.warmup_refs > 0 && config.warmup_fraction > 0.0 {
+        return Err(Error::usage(format!("{name}: warmup_refs and warmup_fraction exclude each other")));
+    }
+    if config.machine.caches.is_empty() {
+        return Err(Error::usage(format!("{name}: it has no cache; one is NAME {{ size 32K assoc 8 … }}")));
+    }
+    if let Err(error) = config.machine.layout() {
+        // The cache that the message names stands at a line.
+        let culprit = config.machine.caches.iter().zip(&lines);
+        let line = culprit
+            .into_iter()
+            .find(|(cache, _)| error.message().starts_with(&format!("cache `{}`:", cache.name)))
+            .map_or_else(String::new, |(_, line)| format!("line {line}, "));
+        return Err(Error::usage(format!("{name}: {line}{}", error.message())));
+    }
+    Ok(config)
+}
+
+/// One word and where it stands.
+#[derive(Clone, Copy, Debug)]
+struct Word<'t> {
+    text: &'t str,
+    line: usize,
+}
+
+/// The words of a text.
+struct Words<'t> {
+    rest: &'t str,
+    line: usize,
+    name: &'t str,
+}
+
+impl<'t> Words<'t> {
+    fn new(text: &'t str, name: &'t str) -> Words<'t> {
+        Words { rest: text, line: 1, name }
+    }
+
+    fn next(&mut self) -> Option<Word<'t>> {
+        loop {
+            let blank = self.rest.find(|c: char| !c.is_whitespace()).unwrap_or(self.rest.len());
+            self.line += self.rest[..blank].matches('\n').count();
+            self.rest = &self.rest[blank..];
+            if self.rest.is_empty() {
+                return None;
+            }
+            let end = match self.rest.as_bytes()[0] {
+                b'{' | b'}' => 1,
+                _ => {
+                    let ends = |c: char| c.is_whitespace() || c == '{' || c == '}';
+                    self.rest.find(ends).unwrap_or(self.rest.len())
+                }
+            };
+            let (text, rest) = self.rest.split_at(end);
+            self.rest = rest;
+            if text != "//" {
+                return Some(Word { text, line: self.line });
+            }
+            self.rest = self.rest.find('\n').map_or("", |at| &self.rest[at..]);
+        }
+    }
+
+    #[cold]
+    fn wrong(&self, found: Word<'_>, key: &str, allowed: &str) -> Error {
+        let Word { text, line } = found;
+        Error::usage(format!("{}: line {line}, key {key}: found `{text}`, allowed: {allowed}", self.name))
+    }
+
+    /// The word behind `key`.
+    fn value(&mut self, key: Word<'_>) -> Result<Word<'t>> {
+        self.next().ok_or_else(|| {
+            let Word { text, line } = key;
+            Error::usage(format!("{}: line {line}, key {text}: the file ends before its value", self.name))
+        })
+    }
+
+    fn number(&mut self, key: Word<'_>) -> Result<(Word<'t>, u64)> {
+        let value = self.value(key)?;
+        match value.text.parse() {
+            Ok(number) if !value.text.starts_with('+') => Ok((value, number)),
+            _ => Err(self.wrong(value, key.text, "a whole number")),
+        }
+    }
+
+    fn small(&mut self, key: Word<'_>) -> Result<u32> {
+        let (word, number) = self.number(key)?;
+        u32::try_from(number).map_err(|_| self.wrong(word, key.text, "a number below 2^32"))
+    }
+
+    fn size(&mut self, key: Word<'_>) -> Result<u64> {
+        let value = self.value(key)?;
+        size(value.text)
+            .ok_or_else(|| self.wrong(value, key.text, "a number of bytes, with K, M or G for powers of two"))
+    }
+
+    fn flag(&mut self, key: Word<'_>) -> Result<bool> {
+        let value = self.value(key)?;
+        match value.text {
+            "true" => Ok(true),
+            "false" => Ok(false),
+            _ => Err(self.wrong(value, key.text, "true, false")),
+        }
+    }
+
+    fn fraction(&mut self, key: Word<'_>) -> Result<f64> {
+        let value = self.value(key)?;
+        match value.text.parse() {
+            Ok(fraction) if (0.0..=1.0).contains(&fraction) => Ok(fraction),
+            _ => Err(self.wrong(value, key.text, "a number from 0.0 to 1.0")),
+        }
+    }
+
+    /// What stands between the braces of a cache.
+    fn cache(&mut self, name: &str) -> Result<CacheSpec> {
+        let mut cache = CacheSpec::new(name, 0, 0);
+        let (mut inclusive, mut exclusive) = (false, false);
+        let here = self.line;
+        loop {
+            let key = self.next().ok_or_else(|| self.open(here, name))?;
+            match key.text {
+                "}" => break,
+                "type" => {
+                    let value = self.value(key)?;
+                    cache.role = match value.text {
+                        "instruction" => Role::Instruction,
+                        "data" => Role::Data,
+                        "unified" => Role::Unified,
+                        _ => return Err(self.wrong(value, "type", "instruction, data, unified")),
+                    };
+                }
+                "core" => cache.core = Some(self.small(key)? as usize),
+                "size" => cache.bytes = self.size(key)?,
+                "assoc" => cache.ways = self.number(key)?.1,
+                "inclusive" => inclusive = self.flag(key)?,
+                "exclusive" => exclusive = self.flag(key)?,
+                "parent" => {
+                    let value = self.value(key)?;
+                    cache.parent = (value.text != "memory").then(|| value.text.to_owned());
+                }
+                "replace_policy" => cache.policy = self.policy(key)?,
+                "prefetcher" => {
+                    let value = self.value(key)?;
+                    cache.prefetch = Prefetch::named(value.text).ok_or_else(|| {
+                        self.wrong(value, "prefetcher", &Prefetch::NAMES.map(|(name, _)| name).join(", "))
+                    })?;
+                }
+                "miss_file" => cache.miss_file = Some(self.value(key)?.text.to_owned()),
+                _ => return Err(self.wrong(key, "name", KEYS)),
+            }
+            if inclusive && exclusive {
+                return Err(self.wrong(key, key.text, "one of inclusive and exclusive, not both"));
+            }
+        }
+        cache.inclusion = match (inclusive, exclusive) {
+            (true, _) => Inclusion::Inclusive,
+            (_, true) => Inclusion::Exclusive,
+            _ => Inclusion::Free,
+        };
+        Ok(cache)
+    }
+
+    fn policy(&mut self, key: Word<'_>) -> Result<Policy> {
+        let value = self.value(key)?;
+        if value.text == "{" {
+            return self.policy_in_braces(key);
+        }
+        Policy::named(value.text).ok_or_else(|| self.wrong(value, key.text, &policies()))
+    }
+
+    fn policy_in_braces(&mut self, start: Word<'_>) -> Result<Policy> {
+        let mut policy = None;
+        let (mut bits, mut period, mut longs) = (None, None, None);
+        loop {
+            let key = self.next().ok_or_else(|| self.open(start.line, start.text))?;
+            match key.text {
+                "}" => break,
+                "type" => {
+                    let value = self.value(key)?;
+                    let named = Policy::named(value.text);
+                    policy = Some(named.ok_or_else(|| self.wrong(value, key.text, &policies()))?);
+                }
+                "rrpv_bits" => bits = Some(self.small(key)?),
+                "rrpv_period" => period = Some(self.small(key)?),
+                "rrpv_long_per_period" => longs = Some(self.small(key)?),
+                _ => {
+                    let keys = "type, rrpv_bits, rrpv_period, rrpv_long_per_period";
+                    return Err(self.wrong(key, "name", keys));
+                }
+            }
+        }
+        match (policy, bits, period, longs) {
+            (Some(Policy::Rrip(_)), Some(bits), Some(period), Some(long_per_period)) => {
+                Ok(Policy::Rrip(Rrip { bits, period, long_per_period }))
+            }
+            (Some(Policy::Rrip(default)), None, None, None) => Ok(Policy::Rrip(default)),
+            (Some(other), None, None, None) => Ok(other),
+            _ => {
+                let Word { text, line } = start;
+                Err(Error::usage(format!(
+                    "{}: line {line}, key {text}: allowed in braces: a type, and with type RRIP all of rrpv_bits, \
+                     rrpv_period, rrpv_long_per_period",
+                    self.name
+                )))
+            }
+        }
+    }
+
+    #[cold]
+    fn open(&self, line: usize, what: &str) -> Error {
+        Error::usage(format!(
+            "{}: line {line}, key {what}: the file ends before its closing brace",
+            self.name
+        ))
+    }
+}
+
+fn policies() -> String {
+    Policy::NAMES.map(|(name, _)| name).join(", ")
+}
+
+/// A size with an optional `K`, `M` or `G`, in either case, for powers of two.
+pub fn size(text: &str) -> Option<u64> {
+    let shift = match text.bytes().last()? {
+        b'k' | b'K' => 10,
+        b'm' | b'M' => 20,
+        b'g' | b'G' => 30,
+        _ => 0,
+    };
+    let digits = if shift == 0 { text } else { &text[..text.len() - 1] };
+    if digits.starts_with('+') {
+        return None;
+    }
+    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALL: &str = "num_cores 1\nL1I { type instruction core 0 size 4K assoc 4 parent LL }\n\
+                         L1D{type data core 0 size 4K assoc 4 parent LL prefetcher nextline}\n\
+                         LL { size 1M assoc 16 replace_policy { type RRIP rrpv_bits 2 rrpv_period 32 \
+                         rrpv_long_per_period 2 } } // the last\n";
+
+    fn refused(text: &str, message: &str) {
+        assert_eq!(parse(text, "c").unwrap_err().message(), message);
+    }
+
+    #[test]
+    fn a_configuration_says_what_the_caches_are() {
+        let config = parse(SMALL, "c").unwrap();
+        assert_eq!(config.machine.caches.len(), 3);
+        let [l1i, l1d, ll] = &config.machine.caches[..] else { panic!("three caches") };
+        assert_eq!((l1i.role, l1i.bytes, l1i.ways, l1i.core), (Role::Instruction, 4096, 4, Some(0)));
+        assert_eq!((l1d.prefetch, l1d.parent.as_deref()), (Prefetch::NextLine, Some("LL")));
+        assert_eq!(ll.policy, Policy::Rrip(Rrip { bits: 2, period: 32, long_per_period: 2 }));
+        assert_eq!((ll.role, ll.core, ll.parent.as_deref()), (Role::Unified, None, None));
+    }
+
+    #[test]
+    fn a_mistake_is_told_with_line_key_found_and_allowed() {
+        refused(
+            &SMALL.replace("size 1M", "size 1X"),
+            "c: line 4, key size: found `1X`, allowed: a number of bytes, with K, M or G for powers of two",
+        );
+        refused(
+            &SMALL.replace("nextline", "psychic"),
+            "c: line 3, key prefetcher: found `psychic`, allowed: none, nextline, stride, stream",
+        );
+        refused(
+            &SMALL.replace("type data", "type date"),
+            "c: line 3, key type: found `date`, allowed: instruction, data, unified",
+        );
+        refused(
+            &format!("{SMALL}coherence maybe"),
+            "c: line 5, key coherence: found `maybe`, allowed: true, false",
+        );
+        refused(
+            &SMALL.replace("assoc 16", "ways 16"),
+            "c: line 4, key name: found `ways`, allowed: type, core, size, assoc, inclusive, exclusive, parent, \
+             replace_policy, prefetcher, miss_file",
+        );
+        refused(
+            &SMALL.replace("assoc 16", "assoc 3"),
+            "c: line 4, cache `LL`: size 1048576 must be a multiple of assoc 3 times the line size 64",
+        );
+        refused(
+            &SMALL.replace("parent LL }\n", "parent L9 }\n"),
+            "c: line 2, cache `L1I`: its parent `L9` is no cache and not `memory`",
+        );
+        refused("num_cores", "c: line 1, key num_cores: the file ends before its value");
+        refused("LL { size 4K", "c: line 1, key LL: the file ends before its closing brace");
+    }
+
+    #[test]
+    fn circles_and_missing_caches_are_told() {
+        let circle = SMALL.replace("LL { size", "LL { parent L2 size") + "L2 { size 1M assoc 16 parent LL }";
+        refused(&circle, "c: line 2, cache `L1I`: its chain of parents is a circle or longer than 32");
+        refused(&SMALL.replace("num_cores 1", "num_cores 2"), "c: core 1 has no instruction cache");
+    }
+
+    #[test]
+    fn a_comment_mark_inside_a_word_is_none() {
+        refused(
+            &SMALL.replace("parent LL prefetcher", "parent //LL prefetcher"),
+            "c: line 3, cache `L1D`: its parent `//LL` is no cache and not `memory`",
+        );
+    }
+}

@@ -1,0 +1,69 @@
+//! Caches and TLBs as pure state machines over memory accesses, and the analyses that run them.
+//!
+//! A [`MachineSpec`] says what there is, a [`Machine`] takes accesses in and counts. Neither reads files nor knows traces:
+//!
+//! ```
+//! use quipu_model::lens::AccessKind;
+//! use quipu_sim::{Machine, Usual, Watch};
+//!
+//! # fn main() -> quipu_model::Result<()> {
+//! let spec = Usual { cores: 1, ..Usual::default() }.spec();
+//! let mut machine = Machine::new(&spec, Watch::default())?;
+//! machine.access(0, AccessKind::Read, 0x1000, 8, 0);
+//! machine.access(0, AccessKind::Read, 0x1008, 8, 0);
+//! let [_, data] = machine.first_caches(0);
+//! assert_eq!((machine.counts(data).hits, machine.counts(data).misses), (1, 1));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | file | subject |
+//! |---|---|
+//! | `spec` | what a machine is made of, and whether it holds together |
+//! | `config` | the original's configuration files |
+//! | `sets` | the lines of one cache under each policy |
+//! | `machine` | requests on their way through caches; inclusion, coherence, flushes |
+//! | `snoop`, `prefetch`, `seen` | parts of it: the filter, prefetchers, lines met before |
+//! | `physical` | physical addresses instead of virtual ones |
+//! | `place` | which core runs which thread |
+//! | `extent` | records left out, warm-up, records simulated |
+//! | `simulate` | a machine as an analysis: batches in, a report out |
+//! | `report` | the results, for machines and people |
+//! | `caches`, `tlbs` | the two tools |
+
+#![warn(missing_docs)]
+
+mod extent;
+mod machine;
+mod physical;
+mod place;
+mod prefetch;
+mod report;
+mod seen;
+mod sets;
+mod simulate;
+mod snoop;
+mod spec;
+
+pub mod caches;
+pub mod config;
+pub mod tlbs;
+
+pub use extent::{Extent, Warmup};
+pub use machine::{Counts, Machine, Miss, Purpose, Watch};
+pub use physical::{Pages, Translator};
+pub use place::{CoreLoad, Placement, Placing};
+pub use report::{
+    CacheCounts, Coherence, CoreCounts, LevelCounts, MissingPc, Simulated, ThreadCounts, WarmupCounts,
+};
+pub use simulate::{MissSink, Settings, Simulation};
+pub use snoop::CoherenceStats;
+pub use spec::{
+    CacheSpec, Inclusion, Layout, MAX_CACHES, MAX_CORES, MAX_DEPTH, MAX_LINES, MachineSpec, Policy, Prefetch,
+    Role, Rrip, Usual,
+};
+
+use quipu_model::Tool;
+
+/// Every analysis of this crate.
+pub const TOOLS: &[&dyn Tool] = &[&caches::Caches, &tlbs::Tlbs];

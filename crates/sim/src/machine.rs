@@ -1,0 +1,575 @@
+//! A machine at work: accesses go in, counts come out. SPEC: 15.2, 15.5.
+//!
+//! One [`Machine`] runs caches or TLBs alike: a TLB is a cache whose lines are pages, with the address space in their upper
+//! bits. There is no clock and no bandwidth; an access is done before the next begins.
+//!
+//! The hot path is [`Machine::request`]: an access inside one line that the first cache holds costs a look at one set. All
+//! else is in `request_line` and below, which goes up the parents.
+
+use crate::prefetch::{MAX_WANTED, Prefetcher};
+use crate::seen::{Seen, Shadow};
+use crate::sets::Store;
+use crate::snoop::{CoherenceStats, Filter};
+use crate::spec::{Inclusion, Layout, MachineSpec, Policy};
+use quipu_model::Result;
+use quipu_model::lens::AccessKind;
+
+#[cfg(test)]
+mod tests;
+
+/// What a request is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Purpose {
+    /// An instruction is fetched.
+    Fetch,
+    /// Data is read.
+    Read,
+    /// Data is written.
+    Write,
+    /// The program prefetches.
+    Prefetch,
+    /// A cache prefetches.
+    OwnPrefetch,
+}
+
+impl Purpose {
+    /// Prefetches are counted apart.
+    const fn class(self) -> usize {
+        self.is_prefetch() as usize
+    }
+
+    /// True for prefetches of both sorts.
+    pub const fn is_prefetch(self) -> bool {
+        matches!(self, Purpose::Prefetch | Purpose::OwnPrefetch)
+    }
+}
+
+/// Why a line was taken away from a cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Taken {
+    /// An inclusive parent has lost it.
+    Inclusion,
+    /// Another core writes it.
+    Coherence,
+    /// It went down to a child.
+    Exclusion,
+}
+
+/// What one cache has counted since the last reset.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Accesses found.
+    pub hits: u64,
+    /// Accesses not found.
+    pub misses: u64,
+    /// Prefetches found.
+    pub prefetch_hits: u64,
+    /// Prefetches not found.
+    pub prefetch_misses: u64,
+    /// Misses, also of prefetches, of lines that never missed here before (not since the last reset, but ever).
+    pub compulsory: u64,
+    /// Lines taken away because an inclusive parent lost them.
+    pub parent_invalidations: u64,
+    /// Lines taken away by another core's write.
+    pub write_invalidations: u64,
+    /// Lines taken away because they went down to a child.
+    pub exclusive_invalidations: u64,
+    /// Flushes that came by.
+    pub flushes: u64,
+    /// Found in a cache nearer to a core.
+    pub child_hits: u64,
+    /// Misses by cause, if asked for: of lines never met before; that a cache of one set would have, too; that it would not.
+    pub causes: [u64; 3],
+}
+
+impl Counts {
+    /// All invalidations.
+    pub fn invalidations(&self) -> u64 {
+        self.parent_invalidations + self.write_invalidations + self.exclusive_invalidations
+    }
+}
+
+/// One miss, as the log has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Miss {
+    /// The cache, by position in [`MachineSpec::caches`].
+    pub cache: u32,
+    /// What for.
+    pub purpose: Purpose,
+    /// First byte wanted in the line.
+    pub addr: u64,
+    /// The instruction that wanted it; 0 if unknown.
+    pub pc: u64,
+}
+
+/// What to keep besides counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Watch {
+    /// Whether misses are divided by cause, which costs a second cache for each.
+    pub causes: bool,
+    /// Whether misses of first and last caches are logged, for [`Machine::take_misses`].
+    pub log: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Cache {
+    store: Store,
+    hits: [u64; 2],
+    misses: [u64; 2],
+    rest: Counts,
+    /// For each [`Purpose`], whether a hit needs nothing but to be counted.
+    quick: u8,
+    parent: Option<usize>,
+    children: Vec<usize>,
+    /// Position among the caches that the snoop filter watches.
+    snoop_id: Option<usize>,
+    is_coherent: bool,
+    is_inclusive: bool,
+    /// Exclusive, with children: holds only what they have lost.
+    is_victims: bool,
+    logs: bool,
+    seen: Seen,
+    shadow: Option<Shadow>,
+    prefetcher: Prefetcher,
+    /// Lines that went down to a child from here; kept for policies that mind.
+    served: Option<Seen>,
+    loaded: u64,
+    capacity: u64,
+}
+
+/// A request on its way up.
+#[derive(Clone, Copy)]
+struct Request {
+    addr: u64,
+    pc: u64,
+    purpose: Purpose,
+}
+
+/// A machine at work.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    caches: Vec<Cache>,
+    first: Vec<[usize; 2]>,
+    shift: u32,
+    /// Of line numbers that count; the rest is the address space.
+    line_mask: u64,
+    filter: Option<Filter>,
+    snooped: Vec<usize>,
+    lose: Vec<usize>,
+    misses: Vec<Miss>,
+    /// Upper bits of every line: the address space.
+    space: u64,
+}
+
+impl Machine {
+    /// An empty machine.
+    ///
+    /// # Errors
+    /// `Usage` if the description does not hold together.
+    pub fn new(spec: &MachineSpec, watch: Watch) -> Result<Machine> {
+        let layout = spec.layout()?;
+        let caches = (0..spec.caches.len()).map(|i| Cache::new(spec, &layout, i, watch)).collect();
+        let Layout { shift, first, snooped, .. } = layout;
+        Ok(Machine {
+            caches,
+            first,
+            shift,
+            line_mask: u64::MAX >> shift,
+            filter: (!snooped.is_empty()).then(|| Filter::new(snooped.len())),
+            snooped,
+            lose: Vec::new(),
+            misses: Vec::new(),
+            space: 0,
+        })
+    }
+
+    /// How many cores there are.
+    pub fn n_cores(&self) -> usize {
+        self.first.len()
+    }
+
+    /// log2 of the bytes in a line.
+    pub fn shift(&self) -> u32 {
+        self.shift
+    }
+
+    /// The first instruction and data cache of a core.
+    pub fn first_caches(&self, core: usize) -> [usize; 2] {
+        self.first[core]
+    }
+
+    /// Accesses from here on are of this address space, whose number must fit the bits that line numbers leave free:
+    /// [`Machine::shift`] of them, all ones excluded.
+    pub fn set_space(&mut self, space: u64) {
+        self.space = space << (64 - self.shift);
+    }
+
+    /// Runs one access of a core, flushes included.
+    #[inline]
+    pub fn access(&mut self, core: usize, kind: AccessKind, addr: u64, size: u32, pc: u64) {
+        let [instr, data] = self.first[core];
+        match kind {
+            AccessKind::Fetch => self.request(instr, addr, size, Purpose::Fetch, pc),
+            AccessKind::Read => self.request(data, addr, size, Purpose::Read, pc),
+            AccessKind::Write => self.request(data, addr, size, Purpose::Write, pc),
+            AccessKind::Prefetch => self.request(data, addr, size, Purpose::Prefetch, pc),
+            AccessKind::PrefetchInstr => self.request(instr, addr, size, Purpose::Prefetch, pc),
+            AccessKind::FlushData => self.flush(data, addr, size),
+            AccessKind::FlushInstr => self.flush(instr, addr, size),
+        }
+    }
+
+    /// Asks a cache for `size` bytes from `addr` on: line by line, as far as they go.
+    #[inline]
+    pub fn request(&mut self, cache: usize, addr: u64, size: u32, purpose: Purpose, pc: u64) {
+        let first = addr >> self.shift;
+        let last = addr.wrapping_add(u64::from(size)).wrapping_sub(1) >> self.shift;
+        if first == last {
+            let cache = &mut self.caches[cache];
+            if cache.quick & (1 << purpose as u8) != 0 && cache.store.touch(first | self.space) {
+                cache.hits[purpose.class()] += 1;
+                return;
+            }
+        }
+        self.request_lines(cache, first, last, size, Request { addr, pc, purpose });
+    }
+
+    fn request_lines(&mut self, cache: usize, first: u64, last: u64, size: u32, mut request: Request) {
+        // No byte at the start of a line is nothing; nor is there anything behind the end of all addresses.
+        if last < first || (size == 0 && first != last) {
+            return;
+        }
+        for line in first..=last {
+            self.request_line(cache, line | self.space, request);
+            request.addr = (line + 1) << self.shift;
+        }
+    }
+
+    fn request_line(&mut self, at: usize, line: u64, request: Request) {
+        let cache = &mut self.caches[at];
+        let is_write = request.purpose == Purpose::Write;
+        if cache.is_victims {
+            return self.request_from_victims(at, line, request);
+        }
+        let shadow_hit = cache.shadow.as_mut().map(|shadow| shadow.touch(line));
+        if cache.store.touch(line) {
+            cache.hits[request.purpose.class()] += 1;
+            if is_write && cache.is_coherent {
+                self.write_up(at, line);
+            }
+            return;
+        }
+        let slot = cache.store.choose(line);
+        let (parent, snoop_id) = (cache.parent, cache.snoop_id);
+        self.count_miss(at, line, shadow_hit, request);
+        if let Some(parent) = parent {
+            self.request_line(parent, line, request);
+        }
+        if let Some(id) = snoop_id {
+            self.snoop(id, line, is_write);
+        }
+        match self.caches[at].store.fill(line, slot, false) {
+            Some(victim) => self.lost(at, victim),
+            None => self.caches[at].loaded += 1,
+        }
+        if !request.purpose.is_prefetch() && !self.caches[at].prefetcher.is_none() {
+            self.prefetch(at, line, request);
+        }
+    }
+
+    /// An exclusive cache hands its copy down, or lets the request pass.
+    fn request_from_victims(&mut self, at: usize, line: u64, request: Request) {
+        let is_write = request.purpose == Purpose::Write;
+        let cache = &mut self.caches[at];
+        let shadow_hit = cache.shadow.as_mut().map(|shadow| shadow.touch(line));
+        if cache.store.contains(line) {
+            cache.hits[request.purpose.class()] += 1;
+            if is_write && cache.is_coherent {
+                self.write_up(at, line);
+            }
+            self.caches[at].take_away(line, Taken::Exclusion);
+            if let Some(served) = &mut self.caches[at].served {
+                served.add(line);
+            }
+            return;
+        }
+        let (parent, snoop_id) = (cache.parent, cache.snoop_id);
+        self.count_miss(at, line, shadow_hit, request);
+        if let Some(parent) = parent {
+            self.request_line(parent, line, request);
+        }
+        if let Some(id) = snoop_id {
+            self.snoop(id, line, is_write);
+        }
+    }
+
+    fn count_miss(&mut self, at: usize, line: u64, shadow_hit: Option<bool>, request: Request) {
+        let cache = &mut self.caches[at];
+        cache.misses[request.purpose.class()] += 1;
+        let is_first = cache.seen.add(line);
+        cache.rest.compulsory += u64::from(is_first);
+        if let Some(shadow_hit) = shadow_hit
+            && !request.purpose.is_prefetch()
+        {
+            let cause = if is_first { 0 } else { 1 + usize::from(shadow_hit) };
+            cache.rest.causes[cause] += 1;
+        }
+        if cache.logs {
+            let Request { addr, pc, purpose } = request;
+            self.misses.push(Miss { cache: at as u32, purpose, addr, pc }); // There are few caches.
+        }
+    }
+
+    fn prefetch(&mut self, at: usize, line: u64, request: Request) {
+        let mut wanted = [0; MAX_WANTED];
+        let n = self.caches[at].prefetcher.missed(line, request.pc, &mut wanted);
+        for wanted in &wanted[..n] {
+            let wanted = (wanted & self.line_mask) | self.space;
+            let addr = wanted << self.shift;
+            let own = Request { addr, purpose: Purpose::OwnPrefetch, ..request };
+            self.request_line(at, wanted, own);
+        }
+    }
+
+    /// A write to a line that a coherent cache holds: others lose theirs.
+    fn write_up(&mut self, mut at: usize, line: u64) {
+        loop {
+            if let Some(id) = self.caches[at].snoop_id {
+                return self.snoop(id, line, true);
+            }
+            let Some(parent) = self.caches[at].parent else { return };
+            for i in 0..self.caches[parent].children.len() {
+                let child = self.caches[parent].children[i];
+                if child != at {
+                    self.invalidate(child, line, Taken::Coherence);
+                }
+            }
+            at = parent;
+        }
+    }
+
+    fn snoop(&mut self, id: usize, line: u64, is_write: bool) {
+        let Some(filter) = &mut self.filter else { return };
+        let mut lose = std::mem::take(&mut self.lose);
+        filter.access(line, id, is_write, &mut lose);
+        for id in lose.drain(..) {
+            self.invalidate(self.snooped[id], line, Taken::Coherence);
+        }
+        self.lose = lose;
+    }
+
+    /// Takes a line away from a cache and all below it.
+    fn invalidate(&mut self, at: usize, line: u64, why: Taken) {
+        self.caches[at].take_away(line, why);
+        for i in 0..self.caches[at].children.len() {
+            self.invalidate(self.caches[at].children[i], line, why);
+        }
+    }
+
+    /// A cache has lost a line to a new one.
+    fn lost(&mut self, at: usize, victim: u64) {
+        if self.caches[at].is_inclusive {
+            for i in 0..self.caches[at].children.len() {
+                self.invalidate(self.caches[at].children[i], victim, Taken::Inclusion);
+            }
+        }
+        let cache = &self.caches[at];
+        let exclusive_parent = cache.parent.filter(|parent| self.caches[*parent].is_victims);
+        if !cache.is_coherent && exclusive_parent.is_none() {
+            return;
+        }
+        if cache.children.iter().any(|child| self.holds(*child, victim)) {
+            return;
+        }
+        match (cache.snoop_id, &mut self.filter) {
+            (Some(id), Some(filter)) => {
+                filter.evict(victim, id);
+                if let Some(parent) = exclusive_parent {
+                    self.take_victim(parent, victim, at);
+                }
+            }
+            _ => {
+                if let Some(parent) = cache.parent {
+                    self.take_victim(parent, victim, at);
+                }
+            }
+        }
+    }
+
+    /// A cache hears that its child `from` has lost a line. SPEC: 15.2, step 8.
+    fn take_victim(&mut self, at: usize, line: u64, from: usize) {
+        let cache = &self.caches[at];
+        if cache.store.contains(line)
+            || cache.children.iter().any(|child| *child != from && self.holds(*child, line))
+        {
+            return;
+        }
+        if cache.is_victims {
+            let cache = &mut self.caches[at];
+            let reused = cache.served.as_mut().is_some_and(|served| served.remove(line));
+            if let Some(shadow) = &mut cache.shadow {
+                shadow.touch(line);
+            }
+            let slot = cache.store.choose(line);
+            match cache.store.fill(line, slot, reused) {
+                Some(victim) => self.lost(at, victim),
+                None => cache.loaded += 1,
+            }
+            return;
+        }
+        match (cache.snoop_id, &mut self.filter) {
+            (Some(id), Some(filter)) => filter.evict(line, id),
+            _ => {
+                if let Some(parent) = cache.parent {
+                    self.take_victim(parent, line, at);
+                }
+            }
+        }
+    }
+
+    /// True if a cache or one below it holds the line.
+    fn holds(&self, at: usize, line: u64) -> bool {
+        let cache = &self.caches[at];
+        cache.store.contains(line) || cache.children.iter().any(|child| self.holds(*child, line))
+    }
+
+    /// Flushes `size` bytes from `addr` on out of a cache and all its parents.
+    pub fn flush(&mut self, cache: usize, addr: u64, size: u32) {
+        let first = addr >> self.shift;
+        let last = addr.wrapping_add(u64::from(size)).wrapping_sub(1) >> self.shift;
+        let is_nothing = last < first || (size == 0 && first != last);
+        let mut next = Some(cache);
+        while let Some(at) = next {
+            let cache = &mut self.caches[at];
+            cache.rest.flushes += 1;
+            if !is_nothing && last - first < cache.capacity {
+                (first..=last).for_each(|line| _ = cache.store.remove(line | self.space));
+            } else if !is_nothing {
+                // More lines than the cache has: look at what it holds instead.
+                let range = (first | self.space)..=(last | self.space);
+                for line in cache.store.lines().into_iter().filter(|line| range.contains(line)) {
+                    cache.store.remove(line);
+                }
+            }
+            next = cache.parent;
+        }
+    }
+
+    /// What a cache has counted since the last reset.
+    pub fn counts(&self, cache: usize) -> Counts {
+        let of = &self.caches[cache];
+        let child_hits = of.children.iter().map(|child| {
+            let below = self.counts(*child);
+            below.hits + below.prefetch_hits + below.child_hits
+        });
+        Counts {
+            hits: of.hits[0],
+            misses: of.misses[0],
+            prefetch_hits: of.hits[1],
+            prefetch_misses: of.misses[1],
+            child_hits: child_hits.sum(),
+            ..of.rest
+        }
+    }
+
+    /// Demand hits and misses of a cache, cheap enough for each batch.
+    pub fn hits_and_misses(&self, cache: usize) -> (u64, u64) {
+        (self.caches[cache].hits[0], self.caches[cache].misses[0])
+    }
+
+    /// True if a cache takes part in coherence.
+    pub fn is_coherent(&self, cache: usize) -> bool {
+        self.caches[cache].is_coherent
+    }
+
+    /// What coherence cost; `None` without coherence.
+    pub fn coherence(&self) -> Option<CoherenceStats> {
+        self.filter.as_ref().map(|filter| filter.stats)
+    }
+
+    /// Sets all counts to zero; lines stay.
+    pub fn reset_counts(&mut self) {
+        for cache in &mut self.caches {
+            cache.hits = [0; 2];
+            cache.misses = [0; 2];
+            cache.rest = Counts::default();
+        }
+        if let Some(filter) = &mut self.filter {
+            filter.stats = CoherenceStats::default();
+        }
+        self.misses.clear();
+    }
+
+    /// True if every last cache has filled this share of its places (places filled again count each time that they were
+    /// empty).
+    pub fn is_filled(&self, share: f64) -> bool {
+        let last = self.caches.iter().filter(|cache| cache.parent.is_none());
+        last.into_iter().all(|cache| cache.loaded as f64 >= share * cache.capacity as f64)
+    }
+
+    /// The misses logged since the last call, in order.
+    pub fn take_misses(&mut self) -> std::vec::Drain<'_, Miss> {
+        self.misses.drain(..)
+    }
+
+    /// The lines that a cache holds, in no order.
+    pub fn lines(&self, cache: usize) -> Vec<u64> {
+        self.caches[cache].store.lines()
+    }
+
+    /// The caches that the filter believes to hold a line; for tests of invariants.
+    #[cfg(test)]
+    pub(crate) fn sharers(&self, line: u64) -> Vec<usize> {
+        let ids = self.filter.as_ref().map_or(Vec::new(), |filter| filter.sharers(line));
+        ids.into_iter().map(|id| self.snooped[id]).collect()
+    }
+}
+
+impl Cache {
+    fn new(spec: &MachineSpec, layout: &Layout, at: usize, watch: Watch) -> Cache {
+        let of = &spec.caches[at];
+        let (sets, children) = (layout.sets[at], layout.children[at].clone());
+        let capacity = sets * of.ways;
+        let is_victims = of.inclusion == Inclusion::Exclusive && !children.is_empty();
+        let is_coherent = layout.coherent[at];
+        let mut quick = 0b11111;
+        if is_victims || watch.causes {
+            quick = 0;
+        }
+        if is_coherent {
+            quick &= !(1 << Purpose::Write as u8);
+        }
+        Cache {
+            // `layout` has checked that both fit.
+            store: Store::new(of.policy, sets as usize, of.ways as usize, spec.seed ^ at as u64),
+            hits: [0; 2],
+            misses: [0; 2],
+            rest: Counts::default(),
+            quick,
+            parent: layout.parent[at],
+            snoop_id: layout.snooped.iter().position(|cache| *cache == at),
+            is_coherent,
+            is_inclusive: of.inclusion == Inclusion::Inclusive,
+            is_victims,
+            logs: watch.log && (of.core.is_some() || layout.parent[at].is_none()),
+            seen: Seen::default(),
+            shadow: watch.causes.then(|| Shadow::new(capacity as usize)),
+            prefetcher: Prefetcher::new(of.prefetch),
+            served: (is_victims && matches!(of.policy, Policy::Rrip(_))).then(Seen::default),
+            loaded: 0,
+            capacity,
+            children,
+        }
+    }
+
+    fn take_away(&mut self, line: u64, why: Taken) {
+        if self.store.remove(line) {
+            match why {
+                Taken::Inclusion => self.rest.parent_invalidations += 1,
+                Taken::Coherence => self.rest.write_invalidations += 1,
+                Taken::Exclusion => self.rest.exclusive_invalidations += 1,
+            }
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! What always holds of hierarchies, on random accesses: inclusion, exclusion, coherence, sums; and what a line costs.
+
+use super::*;
+use crate::spec::{CacheSpec, MachineSpec, Prefetch, Role, Usual};
+use proptest::prelude::*;
+
+/// Two cores with small first caches, a second cache each, and one for all.
+fn three_levels(inclusion: Inclusion, policy: Policy, prefetch: Prefetch, coherent: bool) -> MachineSpec {
+    let mut caches = Vec::new();
+    for core in 0..2 {
+        for (name, role) in [("L1I", Role::Instruction), ("L1D", Role::Data)] {
+            caches.push(CacheSpec {
+                role,
+                core: Some(core),
+                parent: Some(format!("L2{core}")),
+                policy,
+                prefetch: if role == Role::Data { prefetch } else { Prefetch::None },
+                ..CacheSpec::new(format!("{name}{core}"), 256, 2)
+            });
+        }
+        let parent = Some("LLC".to_owned());
+        caches.push(CacheSpec { parent, inclusion, policy, ..CacheSpec::new(format!("L2{core}"), 1024, 4) });
+    }
+    caches.push(CacheSpec { inclusion, policy, ..CacheSpec::new("LLC", 2048, 4) });
+    MachineSpec { cores: 2, line_bytes: 64, coherent, caches, seed: 3 }
+}
+
+fn index(spec: &MachineSpec, name: &str) -> usize {
+    spec.caches.iter().position(|cache| cache.name == name).expect("a cache of the machine")
+}
+
+/// Core, kind, address, size.
+type Access = (usize, AccessKind, u64, u32);
+
+fn accesses(with_flushes: bool) -> impl Strategy<Value = Vec<Access>> {
+    let kinds = if with_flushes { AccessKind::ALL.len() } else { 4 };
+    let kind = (0..=kinds).prop_map(move |i| {
+        let all = AccessKind::ALL;
+        if with_flushes { all[i.min(all.len() - 1)] } else { [all[0], all[1], all[1], all[2], all[6]][i] }
+    });
+    let access = (0..2usize, kind, 0..80u64, 0..8u64, prop_oneof![4 => 1..8u32, 1 => 64..200u32]);
+    let access = access.prop_map(|(core, kind, line, byte, size)| (core, kind, line * 64 + byte, size));
+    prop::collection::vec(access, 0..300)
+}
+
+fn policies() -> impl Strategy<Value = Policy> {
+    (0..Policy::NAMES.len()).prop_map(|i| Policy::NAMES[i].1)
+}
+
+fn prefetchers() -> impl Strategy<Value = Prefetch> {
+    (0..Prefetch::NAMES.len()).prop_map(|i| Prefetch::NAMES[i].1)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) })]
+
+    #[test]
+    fn inclusive_parents_hold_what_their_children_hold(
+        accesses in accesses(false), policy in policies(), prefetch in prefetchers(), coherent: bool
+    ) {
+        let spec = three_levels(Inclusion::Inclusive, policy, prefetch, coherent);
+        let mut machine = Machine::new(&spec, Watch::default()).unwrap();
+        for (core, kind, addr, size) in accesses {
+            machine.access(core, kind, addr, size, addr >> 7);
+            for (at, cache) in machine.caches.iter().enumerate() {
+                if let Some(parent) = cache.parent {
+                    let held = machine.lines(parent);
+                    prop_assert!(machine.lines(at).iter().all(|line| held.contains(line)));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn exclusive_parents_hold_nothing_that_their_children_hold(
+        accesses in accesses(false), policy in policies(), prefetch in prefetchers()
+    ) {
+        let spec = three_levels(Inclusion::Exclusive, policy, prefetch, false);
+        let mut machine = Machine::new(&spec, Watch::default()).unwrap();
+        // Two caches below one parent may share a line, and so leave one in the parent: one core that only reads data has one.
+        let single = accesses.into_iter().filter(|(core, kind, _, _)| *core == 0 && *kind != AccessKind::Fetch);
+        for (core, kind, addr, size) in single {
+            machine.access(core, kind, addr, size, addr >> 7);
+            for (at, cache) in machine.caches.iter().enumerate() {
+                if let Some(parent) = cache.parent {
+                    let held = machine.lines(parent);
+                    prop_assert!(machine.lines(at).iter().all(|line| !held.contains(line)));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_write_leaves_no_copy_elsewhere_and_the_filter_knows_every_copy(
+        accesses in accesses(false), inclusive: bool, policy in policies(), prefetch in prefetchers()
+    ) {
+        let inclusion = if inclusive { Inclusion::Inclusive } else { Inclusion::Free };
+        let spec = three_levels(inclusion, policy, prefetch, true);
+        let mut machine = Machine::new(&spec, Watch::default()).unwrap();
+        let seconds = [index(&spec, "L20"), index(&spec, "L21")];
+        for (core, kind, addr, size) in accesses {
+            machine.access(core, kind, addr, size, addr >> 7);
+            if kind == AccessKind::Write {
+                // The line before the last may be gone again, and another core has none of them.
+                for line in addr >> 6..=(addr + u64::from(size) - 1) >> 6 {
+                    prop_assert!(!machine.holds(seconds[1 - core], line));
+                }
+            }
+            for line in 0..90 {
+                let sharers = machine.sharers(line);
+                for second in seconds {
+                    prop_assert!(!machine.holds(second, line) || sharers.contains(&second));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn parents_are_asked_what_children_miss(
+        accesses in accesses(true), policy in policies(), prefetch in prefetchers()
+    ) {
+        let spec = three_levels(Inclusion::Free, policy, prefetch, false);
+        let mut machine = Machine::new(&spec, Watch { causes: true, log: true }).unwrap();
+        let mut n_lines = 0;
+        for (core, kind, addr, size) in accesses {
+            machine.access(core, kind, addr, size, addr >> 7);
+            if matches!(kind, AccessKind::Fetch | AccessKind::Read | AccessKind::Write) {
+                n_lines += ((addr + u64::from(size) - 1) >> 6) - (addr >> 6) + 1;
+            }
+        }
+        let logged: Vec<Miss> = machine.take_misses().collect();
+        let counts = |name: &str| machine.counts(index(&spec, name));
+        let sum = |names: &[&str], of: fn(&Counts) -> u64| names.iter().map(|name| of(&counts(name))).sum::<u64>();
+        let firsts = ["L1I0", "L1D0", "L1I1", "L1D1"];
+        prop_assert_eq!(sum(&firsts, |of| of.hits + of.misses), n_lines);
+        prop_assert_eq!(counts("L20").hits + counts("L20").misses, sum(&firsts[..2], |of| of.misses));
+        prop_assert_eq!(sum(&["LLC"], |of| of.hits + of.misses), sum(&["L20", "L21"], |of| of.misses));
+        let prefetches = sum(&["L20", "L21"], |of| of.prefetch_misses);
+        prop_assert_eq!(sum(&["LLC"], |of| of.prefetch_hits + of.prefetch_misses), prefetches);
+        for cache in 0..spec.caches.len() {
+            let of = machine.counts(cache);
+            prop_assert_eq!(of.causes.iter().sum::<u64>(), of.misses);
+        }
+        let of_last = logged.iter().filter(|miss| miss.cache as usize == index(&spec, "LLC")).count() as u64;
+        prop_assert_eq!(of_last, counts("LLC").misses + counts("LLC").prefetch_misses);
+    }
+
+    #[test]
+    fn logs_and_causes_do_not_change_the_counts(accesses in accesses(true), policy in policies()) {
+        let spec = three_levels(Inclusion::Exclusive, policy, Prefetch::NextLine, true);
+        let mut plain = Machine::new(&spec, Watch::default()).unwrap();
+        let mut watched = Machine::new(&spec, Watch { causes: true, log: true }).unwrap();
+        for (core, kind, addr, size) in accesses {
+            plain.access(core, kind, addr, size, 0);
+            watched.access(core, kind, addr, size, 0);
+        }
+        for cache in 0..spec.caches.len() {
+            let causes = plain.counts(cache).causes;
+            prop_assert_eq!(plain.counts(cache), Counts { causes, ..watched.counts(cache) });
+        }
+        prop_assert_eq!(plain.coherence(), watched.coherence());
+    }
+}
+
+/// A machine of one core with one cache of so many bytes.
+fn one(bytes: u64, ways: u64) -> Machine {
+    let cache = CacheSpec { core: Some(0), ..CacheSpec::new("L1", bytes, ways) };
+    let spec = MachineSpec { cores: 1, line_bytes: 64, coherent: false, caches: vec![cache], seed: 0 };
+    Machine::new(&spec, Watch { causes: true, log: false }).unwrap()
+}
+
+#[test]
+fn an_access_counts_on_each_line_that_it_touches() {
+    let mut machine = one(4096, 4);
+    machine.access(0, AccessKind::Read, 0x103f, 2, 0);
+    machine.access(0, AccessKind::Read, 0x1000, 0, 0);
+    machine.access(0, AccessKind::Read, 0x1001, 0, 0);
+    machine.access(0, AccessKind::Read, 0, 0, 0);
+    machine.access(0, AccessKind::Read, u64::MAX, 8, 0);
+    assert_eq!((machine.counts(0).hits, machine.counts(0).misses), (1, 2));
+}
+
+#[test]
+fn misses_have_a_cause() {
+    // Two sets of one way: lines 0 and 2 share a set though there is room for both.
+    let mut machine = one(128, 1);
+    for line in [0u64, 2, 0] {
+        machine.access(0, AccessKind::Read, line * 64, 1, 0);
+    }
+    assert_eq!(machine.counts(0).causes, [2, 0, 1]);
+    // A third line makes three of two places: too small.
+    for line in [1u64, 3, 0] {
+        machine.access(0, AccessKind::Read, line * 64, 1, 0);
+    }
+    assert_eq!(machine.counts(0).causes, [4, 0, 1], "the set of even lines still holds line 0");
+    for line in [2u64, 1] {
+        machine.access(0, AccessKind::Read, line * 64, 1, 0);
+    }
+    assert_eq!(machine.counts(0).causes, [4, 2, 1]);
+}
+
+#[test]
+fn a_flush_takes_the_lines_of_its_range_out_of_all_levels() {
+    let spec = Usual { cores: 1, data_prefetch: Prefetch::None, ..Usual::default() }.spec();
+    let mut machine = Machine::new(&spec, Watch::default()).unwrap();
+    for line in 0..4u64 {
+        machine.access(0, AccessKind::Read, line * 64, 8, 0);
+    }
+    machine.access(0, AccessKind::FlushData, 64, 65, 0);
+    let (data, last) = (index(&spec, "L1D0"), index(&spec, "LL"));
+    for cache in [data, last] {
+        let mut lines = machine.lines(cache);
+        lines.sort_unstable();
+        assert_eq!(lines, [0, 3]);
+        assert_eq!(machine.counts(cache).flushes, 1);
+    }
+    machine.access(0, AccessKind::FlushData, 0, u32::MAX, 0);
+    assert!(machine.lines(data).is_empty() && machine.lines(last).is_empty());
+}
+
+#[test]
+fn address_spaces_do_not_share_pages() {
+    let cache = CacheSpec { core: Some(0), ..CacheSpec::new("TLB", 32 * 4096, 32) };
+    let spec = MachineSpec { cores: 1, line_bytes: 4096, coherent: false, caches: vec![cache], seed: 0 };
+    let mut machine = Machine::new(&spec, Watch::default()).unwrap();
+    for space in [1, 2, 1] {
+        machine.set_space(space);
+        machine.access(0, AccessKind::Read, 0x7000, 8, 0);
+    }
+    assert_eq!((machine.counts(0).hits, machine.counts(0).misses), (1, 2));
+}
+
+#[test]
+fn counts_begin_anew_while_lines_stay() {
+    let mut machine = one(4096, 4);
+    machine.access(0, AccessKind::Write, 0x1000, 8, 0);
+    machine.reset_counts();
+    machine.access(0, AccessKind::Read, 0x1000, 8, 0);
+    assert_eq!((machine.counts(0).hits, machine.counts(0).misses), (1, 0));
+}

@@ -1,0 +1,130 @@
+//! Which lines were met before, and what a cache of the same size without sets would hold.
+
+use crate::sets::NO_LINE;
+use hashbrown::HashMap;
+use rustc_hash::FxBuildHasher;
+
+/// A set of lines: a bit for each, in words of 64 neighbours. Grows with the distinct lines.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seen(HashMap<u64, u64, FxBuildHasher>);
+
+impl Seen {
+    /// Adds the line; true if it is new.
+    pub(crate) fn add(&mut self, line: u64) -> bool {
+        let word = self.0.entry(line >> 6).or_default();
+        let bit = 1 << (line & 63);
+        let is_new = *word & bit == 0;
+        *word |= bit;
+        is_new
+    }
+
+    /// Takes the line out; true if it was there.
+    pub(crate) fn remove(&mut self, line: u64) -> bool {
+        let Some(word) = self.0.get_mut(&(line >> 6)) else { return false };
+        let bit = 1 << (line & 63);
+        let was_there = *word & bit != 0;
+        *word &= !bit;
+        was_there
+    }
+}
+
+/// The end of the chain of a [`Shadow`].
+const END: u32 = u32::MAX;
+
+/// A cache of one set under LRU. A miss of a real cache that would have been a hit here is the fault of its sets.
+///
+/// Lines stand in a chain in the order of use; a table says where each is. Grows up to the capacity.
+#[derive(Clone, Debug)]
+pub(crate) struct Shadow {
+    place: HashMap<u64, u32, FxBuildHasher>,
+    /// Line, and its neighbours: used later, used earlier.
+    links: Vec<(u64, u32, u32)>,
+    latest: u32,
+    oldest: u32,
+    capacity: usize,
+}
+
+impl Shadow {
+    /// An empty one for so many lines (at least one).
+    pub(crate) fn new(capacity: usize) -> Shadow {
+        let capacity = capacity.clamp(1, END as usize);
+        Shadow { place: HashMap::default(), links: Vec::new(), latest: END, oldest: END, capacity }
+    }
+
+    /// Uses the line; true if it was there.
+    pub(crate) fn touch(&mut self, line: u64) -> bool {
+        if let Some(at) = self.place.get(&line).copied() {
+            if at != self.latest {
+                self.unlink(at);
+                self.link(at);
+            }
+            return true;
+        }
+        let at = if self.links.len() < self.capacity {
+            self.links.push((NO_LINE, END, END));
+            (self.links.len() - 1) as u32 // Below the capacity.
+        } else {
+            let at = self.oldest;
+            self.unlink(at);
+            self.place.remove(&self.links[at as usize].0);
+            at
+        };
+        self.links[at as usize].0 = line;
+        self.place.insert(line, at);
+        self.link(at);
+        false
+    }
+
+    fn unlink(&mut self, at: u32) {
+        let (_, later, earlier) = self.links[at as usize];
+        match later {
+            END => self.latest = earlier,
+            later => self.links[later as usize].2 = earlier,
+        }
+        match earlier {
+            END => self.oldest = later,
+            earlier => self.links[earlier as usize].1 = later,
+        }
+    }
+
+    fn link(&mut self, at: u32) {
+        let earlier = self.latest;
+        self.links[at as usize].1 = END;
+        self.links[at as usize].2 = earlier;
+        match earlier {
+            END => self.oldest = at,
+            earlier => self.links[earlier as usize].1 = at,
+        }
+        self.latest = at;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shadow_holds_the_lines_used_last() {
+        let mut shadow = Shadow::new(3);
+        let mut plain: Vec<u64> = Vec::new();
+        let mut x = 7u64;
+        for _ in 0..5000 {
+            x = x.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let line = (x >> 33) % 6;
+            let held = plain.iter().position(|known| *known == line);
+            if let Some(at) = held {
+                plain.remove(at);
+            }
+            plain.insert(0, line);
+            plain.truncate(3);
+            assert_eq!(shadow.touch(line), held.is_some());
+        }
+    }
+
+    #[test]
+    fn a_line_is_new_once() {
+        let mut seen = Seen::default();
+        assert!(seen.add(70) && seen.add(71) && !seen.add(70));
+        assert!(seen.remove(70) && !seen.remove(70) && !seen.remove(9999) && seen.add(70));
+    }
+}

@@ -1,0 +1,408 @@
+//! A machine as an analysis: batches go in, in the order of time, and a [`Simulated`] comes out.
+
+use crate::extent::Extent;
+use crate::machine::{Machine, Miss, Purpose, Watch};
+use crate::physical::Translator;
+use crate::place::{Placement, Placing};
+use crate::report::{self, Simulated, ThreadCounts};
+use crate::spec::MachineSpec;
+use hashbrown::HashMap;
+use quipu_model::lens::{AccessKind, ThreadEvent, instr_flags};
+use quipu_model::{Batch, Columns, Error, ErrorKind, Pass, Report, Result, Shard, ShardKind, Trace};
+use rustc_hash::FxBuildHasher;
+use std::fmt;
+use std::ops::Range;
+
+/// Receives the misses of caches that have a miss file.
+pub trait MissSink: Send {
+    /// One miss, of a process.
+    fn miss(&mut self, process: u64, miss: &Miss) -> Result<()>;
+
+    /// There are no more.
+    fn end(&mut self) -> Result<()>;
+}
+
+/// What to simulate, and how.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// The machine.
+    pub machine: MachineSpec,
+    /// Whether its caches are TLBs: pages of processes, without prefetches and flushes.
+    pub is_tlb: bool,
+    /// Which records count.
+    pub extent: Extent,
+    /// How threads come to cores.
+    pub placing: Placing,
+    /// Whether misses are divided by cause.
+    pub causes: bool,
+    /// How many instructions to list that miss most.
+    pub top: usize,
+    /// How addresses become physical; `None` for virtual ones.
+    pub physical: Option<Translator>,
+}
+
+impl Settings {
+    /// The columns to ask of `trace` for the tool called `tool`.
+    ///
+    /// # Errors
+    /// `Missing` with what the trace does not carry, and why it is needed.
+    pub fn columns(&self, tool: &str, trace: &dyn Trace) -> Result<Columns> {
+        let mut needs = vec![(Columns::ACCESSES, "simulates memory accesses")];
+        if !self.extent.is_all() {
+            needs.push((Columns::INSTRS, "counts records that are left out, warm up or are simulated"));
+        }
+        if self.placing == Placing::Processors {
+            needs.push((
+                Columns::THREADS | Columns::THREAD_CPU,
+                "puts threads on the processors of the trace",
+            ));
+        }
+        if self.physical.as_ref().is_some_and(Translator::reads_marks) {
+            needs.push((Columns::MARKS, "translates addresses"));
+        }
+        let mut columns = Columns::NONE;
+        for (column, why) in needs {
+            let missing = column.minus(trace.columns());
+            if !missing.is_empty() {
+                return Err(Error::missing(format!(
+                    "tool `{tool}` {why}, which needs {missing}; this trace does not carry that"
+                )));
+            }
+            columns |= column;
+        }
+        Ok(columns | OPTIONAL.and(trace.columns()))
+    }
+
+    /// The settings for `trace`: where its shards are cores, each is a core of the machine.
+    pub fn fitted(mut self, trace: &dyn Trace) -> Settings {
+        let of_cores = |shard: &Shard| shard.kind == ShardKind::Core;
+        if !trace.shards().is_empty() && trace.shards().iter().all(of_cores) {
+            self.placing = Placing::Shards;
+        }
+        self
+    }
+}
+
+/// What is used where a trace has it.
+pub(crate) const OPTIONAL: Columns =
+    Columns::ACCESS_FETCH.or(Columns::ACCESS_PC).or(Columns::THREADS).or(Columns::THREAD_CPU);
+
+/// What a record is, where records are counted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ref {
+    /// A marker, which never counts.
+    No,
+    /// Anything else but an instruction.
+    Yes,
+    /// An instruction that was fetched.
+    Instr,
+}
+
+/// A thread, within its workload.
+type Key = (u16, u64);
+
+/// A machine at work on batches.
+pub struct Simulation {
+    settings: Settings,
+    extent: Extent,
+    machine: Machine,
+    placement: Placement,
+    /// Hits and misses of each cache up to the end of the warm-up.
+    warmup: Option<Vec<(u64, u64)>>,
+    instrs: u64,
+    accesses: u64,
+    /// Misses of each instruction in first and in last caches.
+    pcs: HashMap<u64, [u64; 2], FxBuildHasher>,
+    threads: Vec<ThreadCounts>,
+    thread_at: HashMap<Key, usize, FxBuildHasher>,
+    processes: HashMap<(u16, u64), u64, FxBuildHasher>,
+    /// Which caches are last ones, and which have a miss file.
+    is_last: Vec<bool>,
+    has_file: Vec<bool>,
+    sink: Option<Box<dyn MissSink>>,
+    /// What each record of a batch is.
+    refs: Vec<Ref>,
+    physical: Option<Translator>,
+}
+
+impl fmt::Debug for Simulation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Simulation").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+impl Simulation {
+    /// An empty machine, ready to run.
+    ///
+    /// # Errors
+    /// `Usage` if the machine does not hold together.
+    pub fn new(settings: Settings, sink: Option<Box<dyn MissSink>>) -> Result<Simulation> {
+        let watch = Watch { causes: settings.causes, log: true };
+        let machine = Machine::new(&settings.machine, watch)?;
+        let caches = &settings.machine.caches;
+        Ok(Simulation {
+            extent: settings.extent,
+            placement: Placement::new(settings.placing, settings.machine.cores),
+            warmup: None,
+            instrs: 0,
+            accesses: 0,
+            pcs: HashMap::default(),
+            threads: Vec::new(),
+            thread_at: HashMap::default(),
+            processes: HashMap::default(),
+            is_last: caches.iter().map(|cache| cache.parent.is_none()).collect(),
+            has_file: caches.iter().map(|cache| cache.miss_file.is_some()).collect(),
+            sink,
+            refs: Vec::new(),
+            physical: settings.physical.clone(),
+            machine,
+            settings,
+        })
+    }
+
+    /// Takes in a batch; batches come in the order in which they happened.
+    ///
+    /// # Errors
+    /// What [`Placement::core_of`] says, what the miss file's writer says, and `Limit` if there are more processes than a
+    /// page number leaves room for.
+    pub fn take(&mut self, batch: &Batch) -> Result<()> {
+        if batch.span.records == 0 {
+            return Ok(());
+        }
+        if !self.extent.is_all() && self.leaves_out(batch) {
+            return Ok(());
+        }
+        if self.settings.is_tlb {
+            self.enter(batch)?;
+        }
+        let Some(mut core) = self.placement.core_of(batch)? else {
+            for (_, processor) in processors(batch) {
+                self.placement.runs_on(batch, processor);
+            }
+            return Ok(());
+        };
+        if self.extent.is_all() {
+            self.instrs += u64::from(batch.span.instrs);
+        }
+        if let Some(physical) = &mut self.physical {
+            physical.translate(batch);
+        }
+        let thread = self.thread(batch);
+        let (mut at, mut row) = (0, 0);
+        // What stands between two changes of the processor runs on one core.
+        for (change, processor) in processors(batch) {
+            row = self.run(batch, at..change, row, core, thread)?;
+            core = self.placement.runs_on(batch, processor).unwrap_or(core);
+            at = change;
+        }
+        self.run(batch, at..batch.span.records, row, core, thread)?;
+        if batch.threads.what.contains(&ThreadEvent::Stop) {
+            self.placement.stopped(batch);
+        }
+        Ok(())
+    }
+
+    /// Notes which records are no markers; true if the whole batch is among those left out at the start.
+    fn leaves_out(&mut self, batch: &Batch) -> bool {
+        self.refs.clear();
+        self.refs.resize(batch.span.records as usize, Ref::No);
+        let stops = batch.threads.at.iter().zip(&batch.threads.what);
+        let stops = stops.filter(|(_, what)| **what == ThreadEvent::Stop).map(|(at, _)| at);
+        for at in batch.accesses.at.iter().chain(&batch.instrs.at).chain(stops) {
+            if let Some(of) = self.refs.get_mut(*at as usize) {
+                *of = Ref::Yes;
+            }
+        }
+        for (at, flags) in batch.instrs.at.iter().zip(&batch.instrs.flags) {
+            if flags & instr_flags::NO_FETCH == 0
+                && let Some(of) = self.refs.get_mut(*at as usize)
+            {
+                *of = Ref::Instr;
+            }
+        }
+        let n_refs = self.refs.iter().filter(|of| **of != Ref::No).count() as u64;
+        let leaves_out = n_refs <= self.extent.skip && self.extent.skip > 0;
+        if leaves_out {
+            self.extent.skip -= n_refs;
+        }
+        leaves_out
+    }
+
+    /// Goes to the address space of the batch.
+    fn enter(&mut self, batch: &Batch) -> Result<()> {
+        let next = self.processes.len() as u64;
+        let space = *self.processes.entry((batch.span.workload, batch.span.process)).or_insert(next);
+        // All ones is no space, so that no page has the number that stands for none.
+        let limit = (1 << self.machine.shift().min(32)) - 1;
+        if space >= limit {
+            return Err(Error::limit("processes that share TLBs", space + 1, limit));
+        }
+        self.machine.set_space(space);
+        Ok(())
+    }
+
+    /// Position of the batch's thread among those met.
+    fn thread(&mut self, batch: &Batch) -> usize {
+        let span = &batch.span;
+        *self.thread_at.entry((span.workload, span.thread)).or_insert_with(|| {
+            self.threads.push(ThreadCounts { thread: span.thread, ..ThreadCounts::default() });
+            self.threads.len() - 1
+        })
+    }
+
+    /// Runs the records at `range`, whose accesses begin at `row`; the row behind them.
+    fn run(
+        &mut self,
+        batch: &Batch,
+        range: Range<u32>,
+        row: usize,
+        core: usize,
+        thread: usize,
+    ) -> Result<usize> {
+        let end = row + batch.accesses.at[row..].partition_point(|at| *at < range.end);
+        let firsts = self.machine.first_caches(core);
+        let before = firsts.map(|cache| self.machine.hits_and_misses(cache));
+        let was_warm = self.extent.is_warm();
+        let before = |side: usize, is_warm: bool| if was_warm == is_warm { before[side] } else { (0, 0) };
+        if self.extent.is_all() {
+            self.accesses += (end - row) as u64;
+            self.run_rows(batch, row..end, core);
+        } else {
+            self.run_counted(batch, range, row, core);
+        }
+        let counts = &mut self.threads[thread];
+        let n_sides = if firsts[0] == firsts[1] { 1 } else { 2 };
+        for (side, cache) in firsts.into_iter().enumerate().take(n_sides) {
+            let (after, before) = (self.machine.hits_and_misses(cache), before(side, self.extent.is_warm()));
+            counts.hits += after.0 - before.0;
+            counts.misses += after.1 - before.1;
+        }
+        for miss in self.machine.take_misses() {
+            if !miss.purpose.is_prefetch() {
+                let is_last = self.is_last[miss.cache as usize];
+                if !batch.accesses.pc.is_empty() {
+                    let of = self.pcs.entry(miss.pc).or_default();
+                    of[usize::from(is_last)] += 1;
+                }
+                counts.last_misses += u64::from(is_last);
+            }
+            if miss.purpose != Purpose::OwnPrefetch
+                && self.has_file[miss.cache as usize]
+                && let Some(sink) = &mut self.sink
+            {
+                sink.miss(batch.span.process, &miss)?;
+            }
+        }
+        Ok(end)
+    }
+
+    /// Runs accesses as they stand.
+    fn run_rows(&mut self, batch: &Batch, rows: Range<usize>, core: usize) {
+        let accesses = &batch.accesses;
+        let (kinds, sizes) = (&accesses.kind[rows.clone()], &accesses.size[rows.clone()]);
+        let (addrs, pcs) = match &self.physical {
+            Some(physical) => physical.translated(),
+            None => (&accesses.addr[..], &accesses.pc[..]),
+        };
+        let (addrs, pcs) = (&addrs[rows.clone()], pcs.get(rows).unwrap_or(&[]));
+        let what = kinds.iter().zip(addrs).zip(sizes);
+        if self.settings.is_tlb {
+            for (i, ((kind, addr), size)) in what.enumerate() {
+                if matches!(kind, AccessKind::Fetch | AccessKind::Read | AccessKind::Write) {
+                    self.machine.access(core, *kind, *addr, *size, pcs.get(i).copied().unwrap_or(0));
+                }
+            }
+        } else {
+            for (i, ((kind, addr), size)) in what.enumerate() {
+                self.machine.access(core, *kind, *addr, *size, pcs.get(i).copied().unwrap_or(0));
+            }
+        }
+    }
+
+    /// Runs records one by one, as long as records are counted.
+    fn run_counted(&mut self, batch: &Batch, range: Range<u32>, mut row: usize, core: usize) {
+        for at in range {
+            let of = self.refs.get(at as usize).copied().unwrap_or(Ref::No);
+            if of == Ref::No {
+                continue;
+            }
+            let end = row + usize::from(batch.accesses.at.get(row) == Some(&at));
+            if self.extent.wants() {
+                if self.extent.is_warm() {
+                    self.accesses += (end - row) as u64;
+                    self.instrs += u64::from(of == Ref::Instr);
+                }
+                self.run_rows(batch, row..end, core);
+                if self.extent.simulated(|share| self.machine.is_filled(share)) {
+                    self.end_warmup();
+                }
+            }
+            row = end;
+        }
+    }
+
+    fn end_warmup(&mut self) {
+        let n_caches = self.settings.machine.caches.len();
+        self.warmup = Some((0..n_caches).map(|cache| self.machine.hits_and_misses(cache)).collect());
+        self.machine.reset_counts();
+        self.pcs.clear();
+        for of in &mut self.threads {
+            *of = ThreadCounts { thread: of.thread, ..ThreadCounts::default() };
+        }
+    }
+
+    /// The result so far.
+    pub fn report(self) -> Simulated {
+        let Simulation { settings, machine, placement, warmup, instrs, accesses, pcs, threads, .. } = self;
+        let told = report::Told { warmup, instrs, accesses, pcs, threads };
+        report::make(&settings, &machine, &placement, told)
+    }
+}
+
+/// The changes of the processor in a batch: where, and to which.
+fn processors(batch: &Batch) -> impl Iterator<Item = (u32, u64)> {
+    let threads = &batch.threads;
+    let events = threads.at.iter().zip(&threads.what).zip(&threads.value);
+    events.filter(|((_, what), _)| **what == ThreadEvent::Cpu).map(|((at, _), value)| (*at, *value))
+}
+
+/// A [`Simulation`] as a pass. It reads one stream, so there is one of it and nothing to merge.
+impl Pass for Simulation {
+    fn fork(&self, _shard: &Shard) -> Simulation {
+        let mut fork = Simulation {
+            extent: self.settings.extent,
+            machine: self.machine.clone(),
+            placement: Placement::new(self.settings.placing, self.settings.machine.cores),
+            warmup: None,
+            instrs: 0,
+            accesses: 0,
+            pcs: HashMap::default(),
+            threads: Vec::new(),
+            thread_at: HashMap::default(),
+            processes: HashMap::default(),
+            is_last: self.is_last.clone(),
+            has_file: self.has_file.clone(),
+            sink: None,
+            refs: Vec::new(),
+            physical: self.settings.physical.clone(),
+            settings: self.settings.clone(),
+        };
+        fork.machine.reset_counts();
+        fork
+    }
+
+    fn consume(&mut self, batch: &Batch) -> Result<()> {
+        self.take(batch)
+    }
+
+    fn merge(&mut self, _later: Simulation) -> Result<()> {
+        Err(Error::new(ErrorKind::Internal, "a machine that has run cannot take in another"))
+    }
+
+    fn finish(mut self) -> Result<Box<dyn Report>> {
+        if let Some(sink) = &mut self.sink {
+            sink.end()?;
+        }
+        Ok(Box::new(self.report()))
+    }
+}

@@ -1,0 +1,472 @@
+//! What a machine is made of: caches with their sizes, policies and parents, before anything runs.
+//!
+//! A [`MachineSpec`] is plain data that anybody may fill; [`MachineSpec::layout`] checks it and resolves names.
+//! `config` reads the original's configuration files into one, `machine` runs one.
+
+use quipu_model::{Error, Result};
+use std::collections::BTreeMap;
+
+/// No machine has more cores.
+pub const MAX_CORES: usize = 4096;
+/// No machine has more caches.
+pub const MAX_CACHES: usize = 16384;
+/// No chain of parents is longer.
+pub const MAX_DEPTH: usize = 32;
+/// No machine holds more lines in all its caches together.
+pub const MAX_LINES: u64 = 1 << 28;
+
+/// Which line of a set gives way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Policy {
+    /// The one not used for longest.
+    #[default]
+    Lru,
+    /// The one used least often since it came.
+    Lfu,
+    /// The one that came first.
+    Fifo,
+    /// Any of those whose bit is clear; a use sets the bit, and when all are set clears the others.
+    BitPlru,
+    /// The one that a binary tree of bits points at; ways must be a power of two.
+    TreePlru,
+    /// The first whose predicted reuse is most distant.
+    Rrip(Rrip),
+    /// Any.
+    Random,
+}
+
+impl Policy {
+    /// Policies by name, as configuration and output have them.
+    pub const NAMES: [(&'static str, Policy); 7] = [
+        ("LRU", Policy::Lru),
+        ("LFU", Policy::Lfu),
+        ("FIFO", Policy::Fifo),
+        ("BIT_PLRU", Policy::BitPlru),
+        ("TREE_PLRU", Policy::TreePlru),
+        ("RRIP", Policy::Rrip(Rrip::DEFAULT)),
+        ("RANDOM", Policy::Random),
+    ];
+
+    /// The name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Policy::Lru => "LRU",
+            Policy::Lfu => "LFU",
+            Policy::Fifo => "FIFO",
+            Policy::BitPlru => "BIT_PLRU",
+            Policy::TreePlru => "TREE_PLRU",
+            Policy::Rrip(_) => "RRIP",
+            Policy::Random => "RANDOM",
+        }
+    }
+
+    /// The policy called `name`, in any case.
+    pub fn named(name: &str) -> Option<Policy> {
+        Policy::NAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, policy)| *policy)
+    }
+}
+
+/// The numbers of re-reference interval prediction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rrip {
+    /// Bits of a prediction, 1 to 16.
+    pub bits: u32,
+    /// Length of the cycle of predictions for lines that come.
+    pub period: u32,
+    /// How many of a cycle are predicted *long* instead of *distant*.
+    pub long_per_period: u32,
+}
+
+impl Rrip {
+    /// What the original takes.
+    pub const DEFAULT: Rrip = Rrip { bits: 3, period: 64, long_per_period: 1 };
+}
+
+/// What a cache brings in on its own account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Prefetch {
+    /// Nothing.
+    #[default]
+    None,
+    /// On a miss, the line behind it.
+    NextLine,
+    /// On a miss of an instruction that misses at equal distances, the line at that distance.
+    Stride,
+    /// On a miss that goes on with an ascending or descending run of misses, the four lines ahead.
+    Stream,
+}
+
+impl Prefetch {
+    /// Prefetchers by name.
+    pub const NAMES: [(&'static str, Prefetch); 4] = [
+        ("none", Prefetch::None),
+        ("nextline", Prefetch::NextLine),
+        ("stride", Prefetch::Stride),
+        ("stream", Prefetch::Stream),
+    ];
+
+    /// The name.
+    pub fn name(self) -> &'static str {
+        Prefetch::NAMES.iter().find(|(_, known)| *known == self).map_or("none", |(name, _)| name)
+    }
+
+    /// The prefetcher called `name`.
+    pub fn named(name: &str) -> Option<Prefetch> {
+        Prefetch::NAMES.iter().find(|(known, _)| *known == name).map(|(_, prefetch)| *prefetch)
+    }
+}
+
+/// How the lines of a cache relate to those of its children.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Inclusion {
+    /// Not at all.
+    #[default]
+    Free,
+    /// It holds every line that a child holds.
+    Inclusive,
+    /// It holds no line that a child holds. Means nothing in a cache without children.
+    Exclusive,
+}
+
+/// What a cache holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Role {
+    /// Instructions.
+    Instruction,
+    /// Data.
+    Data,
+    /// Both.
+    #[default]
+    Unified,
+}
+
+/// One cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CacheSpec {
+    /// Its name, different from all others.
+    pub name: String,
+    /// What it holds.
+    pub role: Role,
+    /// The core whose first cache it is; `None` further down.
+    pub core: Option<usize>,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// Lines in a set.
+    pub ways: u64,
+    /// Name of the cache that it asks on a miss; memory if `None`.
+    pub parent: Option<String>,
+    /// Which line gives way.
+    pub policy: Policy,
+    /// What it brings in by itself.
+    pub prefetch: Prefetch,
+    /// How it relates to its children.
+    pub inclusion: Inclusion,
+    /// File that lists its misses.
+    pub miss_file: Option<String>,
+}
+
+impl CacheSpec {
+    /// A cache of this name and size below memory, with defaults for the rest.
+    pub fn new(name: impl Into<String>, bytes: u64, ways: u64) -> CacheSpec {
+        CacheSpec {
+            name: name.into(),
+            role: Role::Unified,
+            core: None,
+            bytes,
+            ways,
+            parent: None,
+            policy: Policy::Lru,
+            prefetch: Prefetch::None,
+            inclusion: Inclusion::Free,
+            miss_file: None,
+        }
+    }
+}
+
+/// A machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MachineSpec {
+    /// How many cores there are.
+    pub cores: usize,
+    /// Bytes in a line (for TLBs: in a page), a power of two.
+    pub line_bytes: u64,
+    /// Whether a write takes the line away from the caches of other cores.
+    pub coherent: bool,
+    /// The caches, in any order.
+    pub caches: Vec<CacheSpec>,
+    /// Where policies that draw lots begin.
+    pub seed: u64,
+}
+
+/// A machine of the usual shape, which the original simulates unless told otherwise. SPEC: 15.4.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Usual {
+    /// Cores.
+    pub cores: usize,
+    /// Bytes in a line.
+    pub line_bytes: u64,
+    /// Size and ways of each first instruction cache.
+    pub l1i: (u64, u64),
+    /// Size and ways of each first data cache.
+    pub l1d: (u64, u64),
+    /// Size and ways of the shared last cache.
+    pub ll: (u64, u64),
+    /// Policy of all.
+    pub policy: Policy,
+    /// Prefetcher of the first data caches.
+    pub data_prefetch: Prefetch,
+    /// Coherence.
+    pub coherent: bool,
+    /// File that lists the last cache's misses.
+    pub miss_file: Option<String>,
+}
+
+impl Default for Usual {
+    fn default() -> Usual {
+        Usual {
+            cores: 4,
+            line_bytes: 64,
+            l1i: (32 << 10, 8),
+            l1d: (32 << 10, 8),
+            ll: (8 << 20, 16),
+            policy: Policy::Lru,
+            data_prefetch: Prefetch::NextLine,
+            coherent: false,
+            miss_file: None,
+        }
+    }
+}
+
+impl Usual {
+    /// The machine.
+    pub fn spec(&self) -> MachineSpec {
+        let mut caches = Vec::new();
+        for core in 0..self.cores.min(MAX_CORES + 1) {
+            let sides = [("L1I", self.l1i, Role::Instruction), ("L1D", self.l1d, Role::Data)];
+            for (name, (bytes, ways), role) in sides {
+                caches.push(CacheSpec {
+                    role,
+                    core: Some(core),
+                    parent: Some("LL".to_owned()),
+                    policy: self.policy,
+                    prefetch: if role == Role::Data { self.data_prefetch } else { Prefetch::None },
+                    ..CacheSpec::new(format!("{name}{core}"), bytes, ways)
+                });
+            }
+        }
+        caches.push(CacheSpec {
+            policy: self.policy,
+            miss_file: self.miss_file.clone(),
+            ..CacheSpec::new("LL", self.ll.0, self.ll.1)
+        });
+        let Usual { cores, line_bytes, coherent, .. } = *self;
+        MachineSpec { cores, line_bytes, coherent, caches, seed: 0 }
+    }
+}
+
+/// Where everything stands, as numbers: what [`MachineSpec::layout`] finds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// log2 of the bytes in a line.
+    pub shift: u32,
+    /// The parent of each cache.
+    pub parent: Vec<Option<usize>>,
+    /// The children of each cache.
+    pub children: Vec<Vec<usize>>,
+    /// The first instruction and data cache of each core.
+    pub first: Vec<[usize; 2]>,
+    /// Number of sets of each cache.
+    pub sets: Vec<u64>,
+    /// The caches that the snoop filter watches, by name; empty without coherence.
+    pub snooped: Vec<usize>,
+    /// Which caches take part in coherence: the snooped ones and all nearer to a core.
+    pub coherent: Vec<bool>,
+}
+
+impl MachineSpec {
+    /// Checks the machine and resolves its names.
+    ///
+    /// # Errors
+    /// `Usage` with the cache and what is wrong with it.
+    pub fn layout(&self) -> Result<Layout> {
+        if self.cores == 0 || self.cores > MAX_CORES {
+            return Err(wrong("num_cores", self.cores as u64, &format!("1 to {MAX_CORES}")));
+        }
+        if !self.line_bytes.is_power_of_two() || self.line_bytes < 4 {
+            return Err(wrong("line_size", self.line_bytes, "a power of two, 4 or more"));
+        }
+        if self.caches.len() > MAX_CACHES {
+            return Err(wrong(
+                "number of caches",
+                self.caches.len() as u64,
+                &format!("at most {MAX_CACHES}"),
+            ));
+        }
+        let mut by_name = BTreeMap::new();
+        for (i, cache) in self.caches.iter().enumerate() {
+            if by_name.insert(cache.name.as_str(), i).is_some() {
+                return Err(of(cache, "there are two caches of this name"));
+            }
+        }
+        let sets = self.caches.iter().map(|cache| self.sets(cache)).collect::<Result<Vec<u64>>>()?;
+        let lines: u64 = self.caches.iter().zip(&sets).map(|(cache, sets)| sets * cache.ways).sum();
+        if lines > MAX_LINES {
+            return Err(wrong("lines in all caches", lines, &format!("at most {MAX_LINES}")));
+        }
+        let parent = self.parents(&by_name)?;
+        let mut children = vec![Vec::new(); self.caches.len()];
+        for (i, parent) in parent.iter().enumerate() {
+            if let Some(parent) = parent {
+                children[*parent].push(i);
+            }
+        }
+        for (cache, children) in self.caches.iter().zip(&children) {
+            if cache.core.is_some() && !children.is_empty() {
+                return Err(of(cache, "a core's first cache cannot be the parent of another"));
+            }
+            if cache.core.is_none() && children.is_empty() {
+                return Err(of(cache, "no core and no other cache uses it"));
+            }
+        }
+        let first = self.firsts()?;
+        let snooped = if self.coherent { self.snooped(&parent, &children) } else { Vec::new() };
+        let mut coherent = vec![false; self.caches.len()];
+        let mut open = snooped.clone();
+        while let Some(cache) = open.pop() {
+            coherent[cache] = true;
+            open.extend(&children[cache]);
+        }
+        Ok(Layout {
+            shift: self.line_bytes.trailing_zeros(),
+            parent,
+            children,
+            first,
+            sets,
+            snooped,
+            coherent,
+        })
+    }
+
+    fn sets(&self, cache: &CacheSpec) -> Result<u64> {
+        let lines = cache.bytes / self.line_bytes;
+        if cache.ways == 0 || lines == 0 || !lines.is_multiple_of(cache.ways) {
+            let rule = format!(
+                "size {} must be a multiple of assoc {} times the line size {}",
+                cache.bytes, cache.ways, self.line_bytes
+            );
+            return Err(of(cache, &rule));
+        }
+        let sets = lines / cache.ways;
+        if !sets.is_power_of_two() || !cache.bytes.is_multiple_of(self.line_bytes) {
+            let rule = format!(
+                "size {} / line size {} / assoc {} gives {sets} sets, which must be a power of two",
+                cache.bytes, self.line_bytes, cache.ways
+            );
+            return Err(of(cache, &rule));
+        }
+        if lines > MAX_LINES {
+            return Err(of(cache, &format!("it has {lines} lines; at most {MAX_LINES} are simulated")));
+        }
+        if cache.policy == Policy::TreePlru && !cache.ways.is_power_of_two() {
+            return Err(of(
+                cache,
+                &format!("TREE_PLRU wants assoc to be a power of two, found {}", cache.ways),
+            ));
+        }
+        if let Policy::Rrip(Rrip { bits, period, long_per_period }) = cache.policy
+            && (!(1..=16).contains(&bits) || !(1..=65536).contains(&period) || long_per_period > period)
+        {
+            let rule = "RRIP wants rrpv_bits 1 to 16, rrpv_period 1 to 65536, rrpv_long_per_period at most the period";
+            return Err(of(cache, rule));
+        }
+        Ok(sets)
+    }
+
+    fn parents(&self, by_name: &BTreeMap<&str, usize>) -> Result<Vec<Option<usize>>> {
+        let mut parents = Vec::with_capacity(self.caches.len());
+        for cache in &self.caches {
+            let Some(name) = &cache.parent else {
+                parents.push(None);
+                continue;
+            };
+            let Some(parent) = by_name.get(name.as_str()) else {
+                return Err(of(cache, &format!("its parent `{name}` is no cache and not `memory`")));
+            };
+            let role = self.caches[*parent].role;
+            if role != Role::Unified && role != cache.role {
+                return Err(of(cache, &format!("its parent `{name}` holds another type")));
+            }
+            parents.push(Some(*parent));
+        }
+        for (start, cache) in self.caches.iter().enumerate() {
+            let mut at = Some(start);
+            let mut depth = 0;
+            while let Some(here) = at {
+                depth += 1;
+                if depth > MAX_DEPTH {
+                    let rule = format!("its chain of parents is a circle or longer than {MAX_DEPTH}");
+                    return Err(of(cache, &rule));
+                }
+                at = parents[here];
+            }
+        }
+        Ok(parents)
+    }
+
+    fn firsts(&self) -> Result<Vec<[usize; 2]>> {
+        let mut first = vec![[None; 2]; self.cores];
+        for (i, cache) in self.caches.iter().enumerate() {
+            let Some(core) = cache.core else { continue };
+            let Some(sides) = first.get_mut(core) else {
+                return Err(of(cache, &format!("core {core} does not exist; there are {}", self.cores)));
+            };
+            for (side, name) in [(0, "instruction"), (1, "data")] {
+                let fits = match cache.role {
+                    Role::Unified => true,
+                    Role::Instruction => side == 0,
+                    Role::Data => side == 1,
+                };
+                if fits && sides[side].replace(i).is_some() {
+                    return Err(of(cache, &format!("core {core} has another {name} cache already")));
+                }
+            }
+        }
+        let both = |(core, sides): (usize, [Option<usize>; 2])| match sides {
+            [Some(instr), Some(data)] => Ok([instr, data]),
+            [None, _] => Err(Error::usage(format!("core {core} has no instruction cache"))),
+            [_, None] => Err(Error::usage(format!("core {core} has no data cache"))),
+        };
+        first.into_iter().enumerate().map(both).collect()
+    }
+
+    /// The children of the lowest cache that all cores share, or all last caches if there are several. SPEC: 15.5.
+    fn snooped(&self, parent: &[Option<usize>], children: &[Vec<usize>]) -> Vec<usize> {
+        let last: Vec<usize> = (0..parent.len()).filter(|cache| parent[*cache].is_none()).collect();
+        let mut snooped = match last[..] {
+            [only] => {
+                // From memory towards the cores, as long as one cache serves all.
+                let mut shared = only;
+                while let [child] = children[shared][..] {
+                    if self.caches[child].core.is_some() {
+                        break;
+                    }
+                    shared = child;
+                }
+                if children[shared].is_empty() { vec![shared] } else { children[shared].clone() }
+            }
+            _ => last,
+        };
+        snooped.sort_by(|a, b| self.caches[*a].name.cmp(&self.caches[*b].name));
+        snooped
+    }
+}
+
+#[cold]
+fn of(cache: &CacheSpec, rule: &str) -> Error {
+    Error::usage(format!("cache `{}`: {rule}", cache.name))
+}
+
+#[cold]
+fn wrong(what: &str, found: u64, allowed: &str) -> Error {
+    Error::usage(format!("{what} is `{found}`, allowed: {allowed}"))
+}

@@ -1,0 +1,119 @@
+//! `tlbs`: how a machine's TLBs serve the trace.
+//!
+//! Each core has a first TLB for instructions and one for data, 32 entries that may be anywhere, and a second level of 1024
+//! entries of four ways behind both; the entry used least often gives way. Pages are those of a process. Fetches, reads and writes
+//! go through them; prefetches and flushes do not. An access that straddles a border counts on each page.
+//! (SPEC: docs/formats/drmemtrace.md, *simulators*.)
+//!
+//! Threads come to cores as in `caches`. `quipu sim tlb` is the same analysis with flags of its own.
+//!
+//! * **Needs** `accesses`; `instrs` if records are left out, warm up or are limited; `threads.cpu` with `cpu-scheduling`.
+//!   Uses `accesses.fetch`, without which TLBs for instructions see nothing, and `accesses.pc`.
+//! * **JSON** `Simulated`, as `caches` has it, with pages for lines.
+
+use crate::caches::{CPU_SCHEDULING, SIM_REFS, SKIP_REFS, TOP, WARMUP_REFS, extent, policy};
+use crate::config;
+use crate::place::Placing;
+use crate::simulate::{OPTIONAL, Settings, Simulation};
+use crate::spec::{CacheSpec, MAX_CORES, MachineSpec, Policy, Role};
+use quipu_model::trace::SettingInfo;
+use quipu_model::{Args, Columns, DynPass, Error, Needs, Order, Result, Tool, ToolInfo, Trace};
+
+/// The tool `tlbs`.
+#[derive(Debug)]
+pub struct Tlbs;
+
+/// What is known of the tool without a trace.
+pub static INFO: ToolInfo = ToolInfo {
+    name: "tlbs",
+    summary: "how a machine's TLBs serve the trace",
+    needs: Needs { format: None, required: Columns::ACCESSES, optional: OPTIONAL.or(Columns::INSTRS) },
+    order: Order::Time,
+    options: &[
+        option("cores", "N", "4", "cores of the machine"),
+        option("page-size", "BYTES", "4K", "bytes in a page, a power of two, such as 4K, 2M or 1G"),
+        option("l1i-entries", "N", "32", "entries of each first TLB for instructions"),
+        option("l1i-assoc", "N", "32", "its ways"),
+        option("l1d-entries", "N", "32", "entries of each first TLB for data"),
+        option("l1d-assoc", "N", "32", "its ways"),
+        option("l2-entries", "N", "1024", "entries of each second TLB"),
+        option("l2-assoc", "N", "4", "its ways"),
+        option("policy", "NAME", "LFU", "LRU, LFU, FIFO, BIT_PLRU, TREE_PLRU, RRIP or RANDOM"),
+        SKIP_REFS,
+        WARMUP_REFS,
+        SIM_REFS,
+        CPU_SCHEDULING,
+        option("causes", "", "false", "divide misses: first met, too small, too few ways"),
+        TOP,
+    ],
+    in_report: false,
+};
+
+const fn option(
+    name: &'static str,
+    value: &'static str,
+    default: &'static str,
+    doc: &'static str,
+) -> SettingInfo {
+    SettingInfo { name, value, default, doc }
+}
+
+impl Tool for Tlbs {
+    fn info(&self) -> &'static ToolInfo {
+        &INFO
+    }
+
+    fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+        let settings = settings(args)?.fitted(trace);
+        settings.columns(INFO.name, trace)?;
+        Ok(Box::new(Simulation::new(settings, None)?))
+    }
+}
+
+/// The settings that options ask for.
+///
+/// # Errors
+/// `Usage` for a value that makes no sense.
+pub fn settings(args: &Args) -> Result<Settings> {
+    let page = args.get("page-size").unwrap_or("4K");
+    let page_bytes = config::size(page).filter(|bytes| bytes.is_power_of_two() && *bytes >= 64);
+    let page_bytes = page_bytes.ok_or_else(|| {
+        Error::usage(format!("option `page-size` wants a power of two, 64 or more, found `{page}`"))
+    })?;
+    let cores = usize::try_from(args.number("cores", 4)?).unwrap_or(usize::MAX);
+    let sides = [("L1I", "l1i", Role::Instruction), ("L1D", "l1d", Role::Data), ("LL", "l2", Role::Unified)];
+    let policy = policy(args, Policy::Lfu)?;
+    let mut tlbs = Vec::new();
+    for (name, key, role) in sides {
+        let (entries, ways) = if role == Role::Unified { (1024, 4) } else { (32, 32) };
+        let entries = args.number(&format!("{key}-entries"), entries)?;
+        let ways = args.number(&format!("{key}-assoc"), ways)?;
+        let Some(bytes) = entries.checked_mul(page_bytes) else {
+            return Err(Error::usage(format!("option `{key}-entries` is too large: `{entries}`")));
+        };
+        tlbs.push((name, role, CacheSpec { policy, role, ..CacheSpec::new("", bytes, ways) }));
+    }
+    let mut caches = Vec::new();
+    for core in 0..cores.min(MAX_CORES + 1) {
+        for (name, role, tlb) in &tlbs {
+            let is_first = *role != Role::Unified;
+            caches.push(CacheSpec {
+                name: format!("{name}{core}"),
+                core: is_first.then_some(core),
+                parent: is_first.then(|| format!("LL{core}")),
+                ..tlb.clone()
+            });
+        }
+    }
+    let machine = MachineSpec { cores, line_bytes: page_bytes, coherent: false, caches, seed: 0 };
+    machine.layout()?;
+    Ok(Settings {
+        machine,
+        is_tlb: true,
+        extent: extent(args)?,
+        placing: if args.flag("cpu-scheduling") { Placing::Processors } else { Placing::Fewest },
+        causes: args.flag("causes"),
+        top: usize::try_from(args.number("top", 10)?).unwrap_or(usize::MAX),
+        physical: None,
+    })
+}
