@@ -20,7 +20,7 @@ const GENERATED: &str =
 
 /// Where the sources of tools lie.
 const TOOL_SOURCES: &[&str] =
-    &["crates/passes/src", "crates/drmemtrace/src/tools", "crates/drmemtrace/src/check"];
+    &["crates/passes/src", "crates/sim/src", "crates/drmemtrace/src/tools", "crates/drmemtrace/src/check"];
 
 /// Writes the pages.
 pub(crate) fn write(root: &Path) -> Result<()> {

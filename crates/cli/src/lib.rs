@@ -22,6 +22,7 @@ mod parts;
 mod relay;
 mod screen;
 mod session;
+mod simulation;
 mod stream;
 mod verbs;
 

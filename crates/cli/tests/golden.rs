@@ -279,6 +279,38 @@ fn intervals_of_time_are_the_whole_traces_and_end_at_multiples() {
 }
 
 #[test]
+fn caches_with_each_thread_on_a_core() {
+    let args = "-indir threadsig.x64 -tool cache_simulator -no_core_serial";
+    check(args, "cache.threadsig.thread_sharded.txt", exact);
+    check("-indir threadsig.x64 -no_core_serial", "cache.threadsig.thread_sharded.txt", exact);
+}
+
+#[test]
+fn coherent_caches() {
+    let args = "-indir threadsig.x64 -tool cache_simulator -no_core_serial -coherence";
+    check(args, "cache.threadsig.coherent.txt", exact);
+}
+
+#[test]
+fn inclusive_coherent_caches_of_a_configuration() {
+    let args = "-indir threadsig.x64 -tool cache_simulator -no_core_serial \
+                -config_file golden/hierarchy-coherent-inclusive.conf";
+    check(args, "cache.threadsig.hierarchy-coherent-inclusive.txt", exact);
+}
+
+#[test]
+fn exclusive_caches_of_a_configuration() {
+    let args = "-indir threadsig.x64 -tool cache_simulator -no_core_serial \
+                -config_file golden/hierarchy-exclusive.conf";
+    check(args, "cache.threadsig.hierarchy-exclusive.txt", exact);
+}
+
+#[test]
+fn tlbs_with_each_thread_on_a_core() {
+    check("-indir threadsig.x64 -tool TLB_simulator -no_core_serial", "tlb.threadsig.txt", exact);
+}
+
+#[test]
 fn results_of_several_tools_are_kept_apart() {
     let separator = format!("\n{}\n", "=".repeat(75));
     let expected =

@@ -53,6 +53,7 @@
 //! | [`model`] | the vocabulary: traces, batches, lenses, tables, passes, errors, findings |
 //! | [`engine`] | runs passes, merges shards by time |
 //! | [`passes`] | the analyses |
+//! | [`sim`] | machines: caches and TLBs |
 //! | [`drmemtrace`] | the first format: DynamoRIO's memory and instruction traces |
 //! | [`isa`] | instructions: what bytes do, and how they read |
 //! | [`source`] | bytes from files, archives, folders and pipes, inflated on the way |
@@ -67,6 +68,7 @@ pub use quipu_engine as engine;
 pub use quipu_isa as isa;
 pub use quipu_model as model;
 pub use quipu_passes as passes;
+pub use quipu_sim as sim;
 pub use quipu_source as source;
 
 pub use lookup::{tool, tools_of};

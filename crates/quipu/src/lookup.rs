@@ -9,7 +9,8 @@ pub fn tools_of(format: &str) -> impl Iterator<Item = &'static dyn Tool> {
     let own =
         FORMATS.iter().find(|known| known.info().name == format).map_or(&[] as &[_], |known| known.tools());
     let is_hidden = |tool: &dyn Tool| own.iter().any(|other| other.info().name == tool.info().name);
-    own.iter().copied().chain(quipu_passes::TOOLS.iter().copied().filter(move |tool| !is_hidden(*tool)))
+    let shared = quipu_passes::TOOLS.iter().chain(quipu_sim::TOOLS).copied();
+    own.iter().copied().chain(shared.filter(move |tool| !is_hidden(*tool)))
 }
 
 /// The analysis called `name`, for traces of `format`.

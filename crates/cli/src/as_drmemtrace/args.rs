@@ -4,6 +4,7 @@
 //! replaces an earlier one. Unlike it, what is not known or not a number is always an error.
 
 use super::Tool;
+use crate::simulation::Surroundings;
 use quipu::isa::Syntax;
 use quipu::model::{Error, Result};
 use std::num::NonZeroUsize;
@@ -39,6 +40,14 @@ pub(super) struct Request {
     pub(super) stops_at_violation: bool,
     /// Whether results are asked for by core.
     pub(super) by_core: bool,
+    /// Whether it was said at all whether results are asked for by core.
+    pub(super) chose_sharding: bool,
+    /// Options of the cache simulator.
+    pub(super) cache_options: Vec<(&'static str, String)>,
+    /// Options of the TLB simulator.
+    pub(super) tlb_options: Vec<(&'static str, String)>,
+    /// Files that simulators take.
+    pub(super) surroundings: Surroundings,
     /// The recorded schedule to arrange threads on cores by.
     pub(super) cpu_schedule: Option<PathBuf>,
     /// How many cores were asked for.
@@ -97,7 +106,33 @@ const OPTIONS: &[(&[&str], Setter)] = &[
     (&["verbose"], Setter::Number(|draft, n| draft.request.verbose = n)),
     (&["abort_on_invariant_error"], Setter::Flag(|draft, is_on| draft.request.stops_at_violation = is_on)),
     (&["show_func_trace"], Setter::Flag(|draft, is_on| draft.request.show_calls = is_on)),
-    (&["core_sharded", "core_serial"], Setter::Flag(|draft, is_on| draft.request.by_core = is_on)),
+    (&["core_sharded", "core_serial"], Setter::Flag(|draft, is_on| draft.choose_sharding(is_on))),
+    (&["L1I_size"], Setter::Size(|draft, n| draft.tell_caches("l1i-size", n))),
+    (&["L1I_assoc"], Setter::Number(|draft, n| draft.tell_caches("l1i-assoc", n))),
+    (&["L1D_size"], Setter::Size(|draft, n| draft.tell_caches("l1d-size", n))),
+    (&["L1D_assoc"], Setter::Number(|draft, n| draft.tell_caches("l1d-assoc", n))),
+    (&["LL_size"], Setter::Size(|draft, n| draft.tell_caches("ll-size", n))),
+    (&["LL_assoc"], Setter::Number(|draft, n| draft.tell_caches("ll-assoc", n))),
+    (&["LL_miss_file"], Setter::Text(|draft, value| draft.tell_caches_text("miss-file", value))),
+    (&["replace_policy"], Setter::Text(|draft, value| draft.tell_caches_text("policy", value))),
+    (&["data_prefetcher"], Setter::Text(|draft, value| draft.tell_caches_text("prefetcher", value))),
+    (&["coherence", "coherent"], Setter::Flag(|draft, is_on| draft.tell_caches("coherence", is_on))),
+    (&["config_file"], Setter::Text(|draft, value| draft.set_config(value))),
+    (&["TLB_L1I_entries"], Setter::Number(|draft, n| draft.tell_tlbs("l1i-entries", n))),
+    (&["TLB_L1I_assoc"], Setter::Number(|draft, n| draft.tell_tlbs("l1i-assoc", n))),
+    (&["TLB_L1D_entries"], Setter::Number(|draft, n| draft.tell_tlbs("l1d-entries", n))),
+    (&["TLB_L1D_assoc"], Setter::Number(|draft, n| draft.tell_tlbs("l1d-assoc", n))),
+    (&["TLB_L2_entries"], Setter::Number(|draft, n| draft.tell_tlbs("l2-entries", n))),
+    (&["TLB_L2_assoc"], Setter::Number(|draft, n| draft.tell_tlbs("l2-assoc", n))),
+    (&["TLB_replace_policy"], Setter::Text(|draft, value| draft.tell_tlbs_text("policy", value))),
+    (&["page_size"], Setter::Size(|draft, n| draft.tell_tlbs("page-size", n))),
+    (&["skip_refs"], Setter::Size(|draft, n| draft.tell_simulators("skip-refs", n))),
+    (&["warmup_refs"], Setter::Size(|draft, n| draft.tell_simulators("warmup-refs", n))),
+    (&["warmup_fraction"], Setter::Text(|draft, value| draft.tell_caches_text("warmup-fraction", value))),
+    (&["sim_refs"], Setter::Size(|draft, n| draft.tell_simulators("sim-refs", n))),
+    (&["cpu_scheduling"], Setter::Flag(|draft, is_on| draft.tell_simulators("cpu-scheduling", is_on))),
+    (&["use_physical"], Setter::Flag(|draft, is_on| draft.request.surroundings.physical = is_on)),
+    (&["v2p_file"], Setter::Text(|draft, value| draft.set_pages(value))),
     (&["cpu_schedule_file"], Setter::Text(|draft, value| draft.set_cpu_schedule(value))),
     (&["schedule_stats_print_every"], Setter::Size(|draft, n| draft.request.print_every = n)),
     (&["interval_microseconds"], Setter::Number(|draft, n| draft.request.interval_us = n)),
@@ -166,6 +201,10 @@ impl Request {
             show_calls: true,
             stops_at_violation: true,
             by_core: false,
+            chose_sharding: false,
+            cache_options: Vec::new(),
+            tlb_options: Vec::new(),
+            surroundings: Surroundings::default(),
             cpu_schedule: None,
             cores: None,
             print_every: 500_000,
@@ -241,9 +280,47 @@ impl Draft {
         Ok(())
     }
 
+    fn choose_sharding(&mut self, by_core: bool) {
+        self.request.by_core = by_core;
+        self.request.chose_sharding = true;
+    }
+
+    fn tell_caches(&mut self, name: &'static str, value: impl ToString) {
+        tell(&mut self.request.cache_options, name, value.to_string());
+    }
+
+    fn tell_caches_text(&mut self, name: &'static str, value: &str) -> Result<()> {
+        self.tell_caches(name, value);
+        Ok(())
+    }
+
+    fn tell_tlbs(&mut self, name: &'static str, value: impl ToString) {
+        tell(&mut self.request.tlb_options, name, value.to_string());
+    }
+
+    fn tell_tlbs_text(&mut self, name: &'static str, value: &str) -> Result<()> {
+        self.tell_tlbs(name, value);
+        Ok(())
+    }
+
+    fn tell_simulators(&mut self, name: &'static str, value: impl ToString) {
+        let value = value.to_string();
+        self.tell_caches(name, &value);
+        self.tell_tlbs(name, value);
+    }
+
+    fn set_config(&mut self, value: &str) -> Result<()> {
+        self.request.surroundings.config = Some(PathBuf::from(value));
+        Ok(())
+    }
+
+    fn set_pages(&mut self, value: &str) -> Result<()> {
+        self.request.surroundings.pages = Some(PathBuf::from(value));
+        Ok(())
+    }
+
     fn tell_tools(&mut self, name: &'static str, value: String) {
-        self.request.tool_options.retain(|(known, _)| *known != name);
-        self.request.tool_options.push((name, value));
+        tell(&mut self.request.tool_options, name, value);
     }
 
     fn set_bins(&mut self, value: &str) -> Result<()> {
@@ -254,7 +331,7 @@ impl Draft {
     }
 
     fn finish(self) -> Result<Request> {
-        let Draft { request, n_paths, n_choices } = self;
+        let Draft { mut request, n_paths, n_choices } = self;
         if n_paths == 0 {
             return Err(
                 Error::usage("-indir or -infile is required").hint("running programs is not available")
@@ -278,11 +355,16 @@ impl Draft {
             ));
         }
         if request.tools.is_empty() {
-            // The launcher's default.
-            return Err(unknown_tool("cache_simulator"));
+            request.tools.push(Tool::CacheSimulator);
         }
         Ok(request)
     }
+}
+
+/// Sets an option, replacing an earlier one.
+fn tell(options: &mut Vec<(&'static str, String)>, name: &'static str, value: String) {
+    options.retain(|(known, _)| *known != name);
+    options.push((name, value));
 }
 
 /// The option of this name, and whether the name switches it on.
@@ -402,7 +484,8 @@ mod tests {
     #[test]
     fn options_have_one_dash_or_two_and_values_of_their_own() {
         check("-indir d -tool view", viewing("d"));
-        check("--indir d --tool view -no_core_sharded --nocore_serial", viewing("d"));
+        let by_threads = Request { chose_sharding: true, ..viewing("d") };
+        check("--indir d --tool view -no_core_sharded --nocore_serial", by_threads);
         let request = Request { verbose: 2, cores: Some(8), ..viewing("f") };
         check("-simulator_type view -infile f -verbose 2 -cores 8", request);
     }
@@ -439,8 +522,9 @@ mod tests {
 
     #[test]
     fn switches_are_on_by_their_name_and_off_behind_no() {
-        check("-indir d -tool view -core_sharded", Request { by_core: true, ..viewing("d") });
-        check("-indir d -tool view -core_serial -no_core_serial", viewing("d"));
+        let chosen = Request { chose_sharding: true, ..viewing("d") };
+        check("-indir d -tool view -core_sharded", Request { by_core: true, ..chosen.clone() });
+        check("-indir d -tool view -core_serial -no_core_serial", chosen);
         check("-indir d -tool view -no_show_func_trace", Request { show_calls: false, ..viewing("d") });
     }
 
@@ -448,6 +532,22 @@ mod tests {
     fn counts_may_have_suffixes_for_powers_of_two() {
         let request = Request { skip_instrs: 2048, records: Some(3 << 20), ..viewing("d") };
         check("-indir d -tool view -skip_instrs 2K -exit_after_records 3m", request);
+    }
+
+    #[test]
+    fn simulators_have_options_of_their_own() {
+        check("-indir d", Request { tools: vec![Tool::CacheSimulator], ..viewing("d") });
+        let line =
+            "-indir d -tool cache:TLB -L1D_size 4K -TLB_L2_assoc 8 -warmup_refs 10 -config_file c -coherence";
+        let own = |name, value: &str| (name, value.to_owned());
+        let expected = Request {
+            tools: vec![Tool::CacheSimulator, Tool::TlbSimulator],
+            cache_options: vec![own("l1d-size", "4096"), own("warmup-refs", "10"), own("coherence", "true")],
+            tlb_options: vec![own("l2-assoc", "8"), own("warmup-refs", "10")],
+            surroundings: Surroundings { config: Some("c".into()), ..Surroundings::default() },
+            ..viewing("d")
+        };
+        check(line, expected);
     }
 
     #[test]
@@ -473,8 +573,7 @@ mod tests {
     fn what_is_not_available_is_named() {
         refused("-indir d -tool view -test_mode", "option `-test_mode` of drmemtrace is not available");
         refused("-indir d -tool view -indir=d", "option `-indir=d` of drmemtrace is not available");
-        refused("-indir d -tool view:TLB", "option `-tool`: tool `TLB` of drmemtrace is not available");
-        refused("-indir d", "tool `cache_simulator` of drmemtrace is not available");
+        refused("-indir d -tool view:TLBs", "option `-tool`: tool `TLBs` of drmemtrace is not available");
         refused("-tool view", "-indir or -infile is required");
         refused("-indir d -tool view app", "expected an option of drmemtrace, found `app`");
         refused("-indir d -tool", "option `-tool` of drmemtrace wants a value");

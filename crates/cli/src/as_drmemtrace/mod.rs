@@ -7,11 +7,13 @@
 mod args;
 mod counts;
 mod functions;
+mod hash_order;
 mod histogram;
 mod invariants;
 mod mix;
 mod record_filter;
 mod reuse;
+mod simulators;
 mod syscalls;
 
 use crate::Common;
@@ -19,6 +21,7 @@ use crate::input;
 use crate::parts;
 use crate::screen::{Outcome, Result, Screen};
 use crate::session::{self, Verdict};
+use crate::simulation::{self, Surroundings};
 use crate::stream::{self, Style};
 use crate::verbs::view;
 use args::Request;
@@ -57,6 +60,8 @@ enum Tool {
     ReuseDistance,
     ReuseTime,
     InvariantChecker,
+    CacheSimulator,
+    TlbSimulator,
 }
 
 impl Tool {
@@ -71,6 +76,11 @@ impl Tool {
         (Tool::ReuseDistance, "reuse_distance"),
         (Tool::ReuseTime, "reuse_time"),
         (Tool::InvariantChecker, "invariant_checker"),
+        (Tool::CacheSimulator, "cache_simulator"),
+        (Tool::CacheSimulator, "drcachesim"),
+        (Tool::CacheSimulator, "cache"),
+        (Tool::TlbSimulator, "TLB_simulator"),
+        (Tool::TlbSimulator, "TLB"),
     ];
 
     /// Our own tools whose results it prints.
@@ -85,6 +95,8 @@ impl Tool {
             Tool::ReuseDistance => &["reuse-distance"],
             Tool::ReuseTime => &["reuse-time"],
             Tool::InvariantChecker => &["check"],
+            Tool::CacheSimulator => &["caches"],
+            Tool::TlbSimulator => &["tlbs"],
         }
     }
 }
@@ -104,6 +116,16 @@ pub(crate) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<O
     input::check_threads(&*trace, &request.threads)?;
     if request.by_core && trace.shards().iter().any(|shard| shard.kind != ShardKind::Core) {
         return Err(Error::unsupported("scheduling threads onto cores is not available").into());
+    }
+    let simulates =
+        request.tools.iter().any(|tool| matches!(tool, Tool::CacheSimulator | Tool::TlbSimulator));
+    let of_threads = trace.shards().iter().any(|shard| shard.kind != ShardKind::Core);
+    if simulates && !request.chose_sharding && of_threads {
+        return Err(Error::unsupported(
+            "the launcher's default scheduler, which moves threads between cores, is not available",
+        )
+        .hint("add -no_core_serial, which keeps each thread on a core")
+        .into());
     }
     let extent = extent(&request, &*trace)?;
     if request.tools.contains(&Tool::InvariantChecker) && extent.window != Window::All {
@@ -177,6 +199,8 @@ pub(crate) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<O
                     }
                 }
             }
+            Tool::CacheSimulator => simulators::write_caches(results.get("caches")?, &mut text),
+            Tool::TlbSimulator => simulators::write_tlbs(results.get("tlbs")?, &mut text),
         }
     }
     std::io::stderr().lock().write_all(&text)?;
@@ -320,10 +344,31 @@ fn analyse(
                 args.set(*key, value.as_str());
             }
         }
-        planned.push(plan(tool, &args, trace)?);
+        planned.push(match *name {
+            "caches" => {
+                let mut args = args_of(request, &request.cache_options);
+                args.set("line-size", request.line_size.to_string());
+                simulation::plan_caches(&args, &request.surroundings, trace)?
+            }
+            "tlbs" => {
+                let around = Surroundings { config: None, ..request.surroundings.clone() };
+                simulation::plan_tlbs(&args_of(request, &request.tlb_options), &around, trace)?
+            }
+            _ => plan(tool, &args, trace)?,
+        });
     }
     let extent = session::Extent { window: extent.window.clone(), division, ..session::Extent::default() };
     session::analyse(trace, planned, &extent, common, screen)
+}
+
+/// Options of a simulator by name.
+fn args_of(request: &Request, options: &[(&'static str, String)]) -> Args {
+    let mut args = Args::default();
+    if let Some(cores) = request.cores {
+        args.set("cores", cores.to_string());
+    }
+    options.iter().for_each(|(name, value)| args.set(*name, value.as_str()));
+    args
 }
 
 /// The results of our tools, by name.

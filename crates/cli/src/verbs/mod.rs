@@ -10,6 +10,7 @@ mod impersonate;
 mod info;
 mod merge;
 mod report;
+mod sim;
 mod split;
 mod tools;
 mod trim;
@@ -30,6 +31,7 @@ pub(crate) enum Verb {
     Filter(filter::Options),
     Split(split::Options),
     Merge(merge::Options),
+    Sim(sim::Options),
     Info(info::Options),
     Formats(formats::Options),
     Tools(tools::Options),
@@ -49,6 +51,7 @@ impl Verb {
             Verb::Filter(options) => filter::run(options, common, screen),
             Verb::Split(options) => split::run(options, common, screen),
             Verb::Merge(options) => merge::run(options, common, screen),
+            Verb::Sim(options) => sim::run(options, common, screen),
             Verb::Info(options) => info::run(options, screen),
             Verb::Formats(options) => formats::run(options, screen),
             Verb::Tools(options) => tools::run(options, screen),

@@ -1,0 +1,152 @@
+//! The text of `cache_simulator` and `TLB_simulator`. SPEC: 15.4, 15.7.
+
+use super::counts::line;
+use super::hash_order;
+use quipu::sim::{CacheCounts, CoreCounts, Placing, Simulated};
+use std::collections::{BTreeSet, HashMap};
+
+/// The result of `cache_simulator`.
+pub(super) fn write_caches(result: &Simulated, out: &mut Vec<u8>) {
+    line(out, format_args!("Cache simulation results:"));
+    for (i, core) in result.cores.iter().enumerate() {
+        write_core(i, core, result.placing, out);
+        if is_idle(core, result.placing) {
+            continue;
+        }
+        let [instr, data] = [core.instruction_cache, core.data_cache];
+        if instr == data {
+            let cache = &result.caches[instr];
+            line(out, format_args!("  unified {} ({}) stats:", cache.name, description(cache, result)));
+            write_counts(cache, "    ", true, out);
+        } else {
+            for cache in [instr, data].map(|cache| &result.caches[cache]) {
+                line(out, format_args!("  {} ({}) stats:", cache.name, description(cache, result)));
+                write_counts(cache, "    ", true, out);
+            }
+        }
+    }
+    let of_cores: BTreeSet<usize> =
+        result.cores.iter().flat_map(|core| [core.instruction_cache, core.data_cache]).collect();
+    let of_name: HashMap<&str, (usize, &CacheCounts)> =
+        result.caches.iter().enumerate().map(|(i, cache)| (cache.name.as_str(), (i, cache))).collect();
+    let names: Vec<&str> = result.caches.iter().map(|cache| cache.name.as_str()).collect();
+    for is_last in [false, true] {
+        let is_wanted = |name: &str| {
+            let (i, cache) = of_name[name];
+            !of_cores.contains(&i) && cache.parent.is_none() == is_last
+        };
+        for (_, cache) in hash_order::order(&names, is_wanted).into_iter().map(|name| of_name[name]) {
+            line(out, format_args!("{} ({}) stats:", cache.name, description(cache, result)));
+            write_counts(cache, "    ", true, out);
+        }
+    }
+    if let Some(coherence) = &result.coherence {
+        line(out, format_args!("Coherence stats:"));
+        let mut row = |name: &str, count: u64| line(out, format_args!("    {name:<18}{count:>20}"));
+        row("Total writes:", coherence.writes);
+        row("Invalidations:", coherence.invalidations);
+        row("Writebacks:", coherence.writebacks);
+    }
+}
+
+/// The result of `TLB_simulator`.
+pub(super) fn write_tlbs(result: &Simulated, out: &mut Vec<u8>) {
+    line(out, format_args!("TLB simulation results:"));
+    for (i, core) in result.cores.iter().enumerate() {
+        write_core(i, core, result.placing, out);
+        if is_idle(core, result.placing) {
+            continue;
+        }
+        let (instr, data) = (&result.caches[core.instruction_cache], &result.caches[core.data_cache]);
+        let second = result.caches.iter().find(|tlb| instr.parent.as_ref() == Some(&tlb.name));
+        for (name, tlb) in [("L1I", Some(instr)), ("L1D", Some(data)), ("LL", second)] {
+            if let Some(tlb) = tlb {
+                line(out, format_args!("  {name} stats:"));
+                write_counts(tlb, "    ", false, out);
+            }
+        }
+    }
+}
+
+fn write_core(i: usize, core: &CoreCounts, placing: Placing, out: &mut Vec<u8>) {
+    if placing == Placing::Fewest {
+        return line(out, format_args!("Core #{i} ({} thread(s))", core.threads));
+    }
+    let processors: Vec<String> = core.processors.iter().map(|processor| format!("#{processor}")).collect();
+    let processors = processors.join(", ");
+    match placing {
+        Placing::Processors => {
+            let n = core.processors.len();
+            line(out, format_args!("Core #{i} ({n} traced CPU(s): {processors})"));
+        }
+        _ => line(out, format_args!("Core #{i} (traced CPU(s): {processors})")),
+    }
+}
+
+/// True for a core that never ran anything, of which nothing more is said.
+fn is_idle(core: &CoreCounts, placing: Placing) -> bool {
+    match placing {
+        Placing::Fewest => core.threads == 0,
+        Placing::Processors | Placing::Shards => core.processors.is_empty(),
+    }
+}
+
+fn description(cache: &CacheCounts, result: &Simulated) -> String {
+    let CacheCounts { size, assoc, policy, coherent, inclusive, exclusive, .. } = cache;
+    let mut text = format!("size={size}, assoc={assoc}, block={}, {policy}", result.line_size);
+    for (is_so, word) in [(coherent, ", coherent"), (inclusive, ", inclusive"), (exclusive, ", exclusive")] {
+        if *is_so {
+            text.push_str(word);
+        }
+    }
+    text
+}
+
+fn write_counts(cache: &CacheCounts, indent: &str, is_cache: bool, out: &mut Vec<u8>) {
+    let mut row = |name: &str, count: u64| {
+        // Label and number share 38 columns; a label longer than 18 takes of the number's.
+        let width = 38usize.saturating_sub(name.len().max(18));
+        line(out, format_args!("{indent}{name:<18}{count:>width$}"));
+    };
+    if let Some(warmup) = &cache.warmup {
+        row("Warmup hits:", warmup.hits);
+        row("Warmup misses:", warmup.misses);
+    }
+    row("Hits:", cache.hits);
+    row("Misses:", cache.misses);
+    row("Compulsory misses:", cache.compulsory_misses);
+    if is_cache && cache.coherent {
+        row("Parent invalidations:", cache.parent_invalidations);
+        row("Write invalidations:", cache.write_invalidations);
+    } else {
+        let invalidations =
+            cache.parent_invalidations + cache.write_invalidations + cache.exclusive_invalidations;
+        row("Invalidations:", invalidations);
+    }
+    for (name, count) in [
+        ("Flushes:", cache.flushes),
+        ("Prefetch hits:", cache.prefetch_hits),
+        ("Prefetch misses:", cache.prefetch_misses),
+    ] {
+        if count > 0 {
+            row(name, count);
+        }
+    }
+    let has_children = cache.child_hits > 0;
+    let mut rate = |name: &str, all: u64| {
+        // Upstream says nothing of a rate of nothing.
+        if all > 0 {
+            let share = format!("{:.2}%", 100.0 * cache.misses as f64 / all as f64);
+            let width = 39usize.saturating_sub(name.len().max(18));
+            line(out, format_args!("{indent}{name:<18}{share:>width$}"));
+        }
+    };
+    let here = cache.hits + cache.misses;
+    rate(if has_children { "Local miss rate:" } else { "Miss rate:" }, here);
+    if has_children {
+        let mut row = |name: &str, count: u64| line(out, format_args!("{indent}{name:<18}{count:>20}"));
+        row("Child hits:", cache.child_hits);
+        let share = format!("{:.2}%", 100.0 * cache.misses as f64 / (here + cache.child_hits) as f64);
+        line(out, format_args!("{indent}{:<18}{share:>21}", "Total miss rate:"));
+    }
+}

@@ -1,0 +1,111 @@
+//! Simulations asked for on a command line: configuration files, lists of pages and miss files around `quipu::sim`.
+
+use quipu::engine::Planned;
+use quipu::model::{Args, Error, ErrorKind, Result, ToolInfo, Trace};
+use quipu::sim::{Miss, MissSink, Pages, Settings, Simulation, Translator, caches, config, tlbs};
+use std::fs::File;
+use std::io::{BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+
+/// What a simulation takes besides options.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Surroundings {
+    /// A configuration file of the original.
+    pub(crate) config: Option<PathBuf>,
+    /// Whether addresses are physical.
+    pub(crate) physical: bool,
+    /// A list of pages.
+    pub(crate) pages: Option<PathBuf>,
+}
+
+/// Plans the simulation of caches.
+pub(crate) fn plan_caches(args: &Args, around: &Surroundings, trace: &dyn Trace) -> Result<Planned> {
+    let config = match &around.config {
+        Some(path) => Some(config::parse(&text_of(path)?, &path.display().to_string())?),
+        None => None,
+    };
+    let physical = around.physical || config.as_ref().is_some_and(|config| config.use_physical);
+    plan(&caches::INFO, caches::settings(args, config)?, physical, around, trace)
+}
+
+/// Plans the simulation of TLBs.
+pub(crate) fn plan_tlbs(args: &Args, around: &Surroundings, trace: &dyn Trace) -> Result<Planned> {
+    plan(&tlbs::INFO, tlbs::settings(args)?, around.physical, around, trace)
+}
+
+fn plan(
+    info: &'static ToolInfo,
+    settings: Settings,
+    physical: bool,
+    around: &Surroundings,
+    trace: &dyn Trace,
+) -> Result<Planned> {
+    let mut settings = settings.fitted(trace);
+    if physical || around.pages.is_some() {
+        let pages = match &around.pages {
+            Some(path) => Some(Pages::parse(&text_of(path)?, &path.display().to_string())?),
+            None => None,
+        };
+        settings.physical = Some(Translator::new(trace, pages.as_ref())?);
+    }
+    let columns = settings.columns(info.name, trace)?;
+    let files = MissFiles::create(&settings)?;
+    Ok(Planned { info, columns, pass: Box::new(Simulation::new(settings, files)?) })
+}
+
+/// The text of a small file.
+fn text_of(path: &Path) -> Result<String> {
+    let mut text = String::new();
+    let limit = config::MAX_BYTES as u64 + 1;
+    File::open(path)
+        .and_then(|file| file.take(limit).read_to_string(&mut text))
+        .map_err(|error| io(path, &error))?;
+    Ok(text)
+}
+
+fn io(path: &Path, error: &std::io::Error) -> Error {
+    Error::new(ErrorKind::Io, format!("{}: {error}", path.display()))
+}
+
+/// One file of misses, packed with gzip.
+type Packed = flate2::write::GzEncoder<BufWriter<File>>;
+
+/// Writes each miss as a line `process,0xpc,0xaddress` into the file of its cache.
+struct MissFiles {
+    /// For each cache, its file.
+    files: Vec<Option<(PathBuf, Packed)>>,
+}
+
+impl MissFiles {
+    /// The files that the caches of a machine ask for; `None` if none does.
+    fn create(settings: &Settings) -> Result<Option<Box<dyn MissSink>>> {
+        let mut files = Vec::new();
+        for cache in &settings.machine.caches {
+            files.push(match &cache.miss_file {
+                None => None,
+                Some(path) => {
+                    let path = PathBuf::from(path);
+                    let file = File::create(&path).map_err(|error| io(&path, &error))?;
+                    let level = flate2::Compression::fast();
+                    Some((path, flate2::write::GzEncoder::new(BufWriter::new(file), level)))
+                }
+            });
+        }
+        let any = files.iter().any(Option::is_some);
+        Ok(any.then(|| Box::new(MissFiles { files }) as Box<dyn MissSink>))
+    }
+}
+
+impl MissSink for MissFiles {
+    fn miss(&mut self, process: u64, miss: &Miss) -> Result<()> {
+        let Some(Some((path, file))) = self.files.get_mut(miss.cache as usize) else { return Ok(()) };
+        writeln!(file, "{process},{:#x},{:#x}", miss.pc, miss.addr).map_err(|error| io(path, &error))
+    }
+
+    fn end(&mut self) -> Result<()> {
+        for (path, file) in self.files.iter_mut().flatten() {
+            file.try_finish().and_then(|()| file.get_mut().flush()).map_err(|error| io(path, &error))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,259 @@
+//! `quipu sim`: machines that serve the accesses of a trace.
+
+use crate::Common;
+use crate::input::Input;
+use crate::page::{self, PageOptions};
+use crate::screen::{Outcome, Result, Screen};
+use crate::session::{self, Verdict};
+use crate::simulation::{self, Surroundings};
+use quipu::engine::Planned;
+use quipu::model::pass::Detail;
+use quipu::model::{Args, Trace, Window};
+use serde_json::Map;
+use std::path::PathBuf;
+
+/// Simulate caches or TLBs
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Options {
+    #[command(subcommand)]
+    machine: Machine,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  quipu sim cache trace.zip
+  quipu sim cache --config hierarchy.conf --causes trace.dir
+  quipu sim tlb --page-size 2M --json trace.dir
+
+Exit codes:
+  0  done
+  1  done, and something is wrong with the trace, or the run was interrupted
+  2  could not do it";
+
+/// What is simulated.
+#[derive(Debug, clap::Subcommand)]
+enum Machine {
+    Cache(CacheOptions),
+    Tlb(TlbOptions),
+}
+
+/// Simulate a hierarchy of caches
+///
+/// Without options: four cores, each with 32 KiB of eight ways for instructions and as much for data, whose misses fetch
+/// the next line as well, over one shared cache of 8 MiB and sixteen ways.
+#[derive(Debug, clap::Args)]
+struct CacheOptions {
+    #[command(flatten)]
+    run: RunOptions,
+    /// A configuration file of drmemtrace's simulator; it says all of the caches
+    #[arg(long, value_name = "FILE", help_heading = "Caches",
+          conflicts_with_all = ["l1i_size", "l1i_assoc", "l1d_size", "l1d_assoc", "ll_size", "ll_assoc",
+                                "line_size", "policy", "prefetcher", "coherence", "miss_file", "cores"])]
+    config: Option<PathBuf>,
+    /// Bytes in a line [default: 64]
+    #[arg(long, value_name = "BYTES", help_heading = "Caches")]
+    line_size: Option<String>,
+    /// Size of each first instruction cache [default: 32K]
+    #[arg(long, value_name = "BYTES", help_heading = "Caches")]
+    l1i_size: Option<String>,
+    /// Its ways [default: 8]
+    #[arg(long, value_name = "N", help_heading = "Caches")]
+    l1i_assoc: Option<String>,
+    /// Size of each first data cache [default: 32K]
+    #[arg(long, value_name = "BYTES", help_heading = "Caches")]
+    l1d_size: Option<String>,
+    /// Its ways [default: 8]
+    #[arg(long, value_name = "N", help_heading = "Caches")]
+    l1d_assoc: Option<String>,
+    /// Size of the shared last cache [default: 8M]
+    #[arg(long, value_name = "BYTES", help_heading = "Caches")]
+    ll_size: Option<String>,
+    /// Its ways [default: 16]
+    #[arg(long, value_name = "N", help_heading = "Caches")]
+    ll_assoc: Option<String>,
+    /// LRU, LFU, FIFO, BIT_PLRU, TREE_PLRU, RRIP or RANDOM [default: LRU]
+    #[arg(long, value_name = "NAME", help_heading = "Caches")]
+    policy: Option<String>,
+    /// Of first data caches: none, nextline, stride or stream [default: nextline]
+    #[arg(long, value_name = "NAME", help_heading = "Caches")]
+    prefetcher: Option<String>,
+    /// A write takes the line away from the caches of other cores
+    #[arg(long, help_heading = "Caches")]
+    coherence: bool,
+    /// Write each miss of the last cache into this file, packed with gzip: process, PC, address
+    #[arg(long, value_name = "FILE", help_heading = "Caches")]
+    miss_file: Option<String>,
+    /// Warm up until the last caches are filled by this share, 0.0 to 1.0
+    #[arg(long, value_name = "SHARE", help_heading = "Which part", conflicts_with = "warmup_refs")]
+    warmup_fraction: Option<String>,
+}
+
+/// Simulate TLBs
+///
+/// Without options: four cores, each with 32 entries for instructions and 32 for data, and 1024 entries of four ways behind
+/// them; the entry used least often gives way.
+#[derive(Debug, clap::Args)]
+struct TlbOptions {
+    #[command(flatten)]
+    run: RunOptions,
+    /// Bytes in a page, such as 4K, 2M or 1G [default: 4K]
+    #[arg(long, value_name = "BYTES", help_heading = "TLBs")]
+    page_size: Option<String>,
+    /// Entries of each first TLB for instructions [default: 32]
+    #[arg(long, value_name = "N", help_heading = "TLBs")]
+    l1i_entries: Option<String>,
+    /// Its ways [default: 32]
+    #[arg(long, value_name = "N", help_heading = "TLBs")]
+    l1i_assoc: Option<String>,
+    /// Entries of each first TLB for data [default: 32]
+    #[arg(long, value_name = "N", help_heading = "TLBs")]
+    l1d_entries: Option<String>,
+    /// Its ways [default: 32]
+    #[arg(long, value_name = "N", help_heading = "TLBs")]
+    l1d_assoc: Option<String>,
+    /// Entries of each second TLB [default: 1024]
+    #[arg(long, value_name = "N", help_heading = "TLBs")]
+    l2_entries: Option<String>,
+    /// Its ways [default: 4]
+    #[arg(long, value_name = "N", help_heading = "TLBs")]
+    l2_assoc: Option<String>,
+    /// LRU, LFU, FIFO, BIT_PLRU, TREE_PLRU, RRIP or RANDOM [default: LFU]
+    #[arg(long, value_name = "NAME", help_heading = "TLBs")]
+    policy: Option<String>,
+}
+
+/// What all simulations have in common.
+#[derive(Debug, clap::Args)]
+struct RunOptions {
+    #[command(flatten)]
+    input: Input,
+    /// Print JSON: one object, with the simulation under its name in `results`
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    page: PageOptions,
+    /// Divide misses by cause: first met, too small, too few ways
+    #[arg(long)]
+    causes: bool,
+    /// How many instructions to list that miss most [default: 10]
+    #[arg(long, value_name = "N")]
+    top: Option<String>,
+    /// Cores of the machine [default: 4]
+    #[arg(long, value_name = "N", help_heading = "Machine")]
+    cores: Option<String>,
+    /// Threads run on the processors that the trace names
+    #[arg(long, help_heading = "Machine")]
+    cpu_scheduling: bool,
+    /// Use physical addresses, as far as the trace tells them
+    #[arg(long, help_heading = "Machine")]
+    physical: bool,
+    /// Use physical addresses, and take them from this list of pages first
+    #[arg(long, value_name = "FILE", help_heading = "Machine")]
+    v2p_file: Option<PathBuf>,
+    /// Leave out so many records first; markers never count
+    #[arg(long, value_name = "N", help_heading = "Which part")]
+    skip_refs: Option<String>,
+    /// Warm up with so many records, then begin the statistics
+    #[arg(long, value_name = "N", help_heading = "Which part")]
+    warmup_refs: Option<String>,
+    /// Simulate so many records behind the warm-up
+    #[arg(long, value_name = "N", help_heading = "Which part")]
+    sim_refs: Option<String>,
+}
+
+pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
+    let run = match &options.machine {
+        Machine::Cache(options) => &options.run,
+        Machine::Tlb(options) => &options.run,
+    };
+    run.page.check(run.json)?;
+    let trace = run.input.open()?;
+    let planned = options.machine.plan(&*trace)?;
+    let name = planned.info.name;
+    let extent = run.input.extent(Window::All);
+    let outcome = session::analyse(&*trace, vec![planned], &extent, common, screen)?;
+    let verdict = Verdict::new(&*trace, outcome.findings, outcome.error, outcome.cancelled);
+    let documents: Vec<_> = outcome.reports.iter().map(|report| report.document(Detail::Full)).collect();
+    if let Some(path) = &run.page.html {
+        let mut all = vec![page::verdict(&verdict)];
+        all.extend(documents.clone());
+        all.retain(|document| !document.blocks.is_empty());
+        page::write(path, &run.input, &*trace, &all, screen)?;
+    }
+    if run.json {
+        let results: Map<_, _> =
+            outcome.reports.iter().map(|report| (name.to_owned(), report.json())).collect();
+        let mut answer = Map::new();
+        answer.insert("trace".into(), run.input.name().into());
+        answer.insert("results".into(), results.into());
+        verdict.add_to(&mut answer);
+        screen.json(&answer.into())?;
+    } else if !run.page.is_wanted() {
+        screen.documents(&documents)?;
+    }
+    Ok(verdict.tell(screen))
+}
+
+impl Machine {
+    fn plan(&self, trace: &dyn Trace) -> quipu::model::Result<Planned> {
+        match self {
+            Machine::Cache(options) => {
+                let mut args = options.run.args();
+                let CacheOptions { line_size, l1i_size, l1i_assoc, l1d_size, l1d_assoc, .. } = options;
+                let CacheOptions { ll_size, ll_assoc, policy, prefetcher, miss_file, .. } = options;
+                set(&mut args, "line-size", line_size);
+                set(&mut args, "l1i-size", l1i_size);
+                set(&mut args, "l1i-assoc", l1i_assoc);
+                set(&mut args, "l1d-size", l1d_size);
+                set(&mut args, "l1d-assoc", l1d_assoc);
+                set(&mut args, "ll-size", ll_size);
+                set(&mut args, "ll-assoc", ll_assoc);
+                set(&mut args, "policy", policy);
+                set(&mut args, "prefetcher", prefetcher);
+                set(&mut args, "miss-file", miss_file);
+                set(&mut args, "warmup-fraction", &options.warmup_fraction);
+                args.set("coherence", options.coherence.to_string());
+                let around = Surroundings { config: options.config.clone(), ..options.run.around() };
+                simulation::plan_caches(&args, &around, trace)
+            }
+            Machine::Tlb(options) => {
+                let mut args = options.run.args();
+                let TlbOptions { page_size, l1i_entries, l1i_assoc, l1d_entries, l1d_assoc, .. } = options;
+                set(&mut args, "page-size", page_size);
+                set(&mut args, "l1i-entries", l1i_entries);
+                set(&mut args, "l1i-assoc", l1i_assoc);
+                set(&mut args, "l1d-entries", l1d_entries);
+                set(&mut args, "l1d-assoc", l1d_assoc);
+                set(&mut args, "l2-entries", &options.l2_entries);
+                set(&mut args, "l2-assoc", &options.l2_assoc);
+                set(&mut args, "policy", &options.policy);
+                simulation::plan_tlbs(&args, &options.run.around(), trace)
+            }
+        }
+    }
+}
+
+impl RunOptions {
+    fn args(&self) -> Args {
+        let mut args = Args::default();
+        set(&mut args, "top", &self.top);
+        set(&mut args, "cores", &self.cores);
+        set(&mut args, "skip-refs", &self.skip_refs);
+        set(&mut args, "warmup-refs", &self.warmup_refs);
+        set(&mut args, "sim-refs", &self.sim_refs);
+        args.set("causes", self.causes.to_string());
+        args.set("cpu-scheduling", self.cpu_scheduling.to_string());
+        args
+    }
+
+    fn around(&self) -> Surroundings {
+        Surroundings { config: None, physical: self.physical, pages: self.v2p_file.clone() }
+    }
+}
+
+fn set(args: &mut Args, name: &str, value: &Option<String>) {
+    if let Some(value) = value {
+        args.set(name, value.as_str());
+    }
+}
