@@ -84,6 +84,19 @@ fn check_survives_the_small_traces() {
 }
 
 #[test]
+fn apitrace_survives_its_seeds() {
+    run("fuzz/seeds/apitrace", 5, |bytes| {
+        quipu_testkit::fuzz::source(bytes);
+        quipu_testkit::fuzz::format(&quipu::apitrace::APITRACE, bytes);
+    });
+}
+
+#[test]
+fn apitrace_survives_the_seeds_of_source() {
+    run("fuzz/seeds/source", 20, |bytes| quipu_testkit::fuzz::format(&quipu::apitrace::APITRACE, bytes));
+}
+
+#[test]
 fn both_survive_the_small_traces() {
     run("traces/drmemtrace", 30, |bytes| {
         quipu_testkit::fuzz::source(bytes);

@@ -2,12 +2,18 @@
 
 use quipu::model::doc::{Block, Cell, Document};
 use quipu::model::pass::Detail;
+use quipu::model::trace::Fact;
 use quipu::model::{ShardKind, Trace};
 use serde_json::{Value, json};
 
 /// The header of a trace for people: what it is, how large, what it carries and what it lacks.
 /// In full with the format's own facts.
 pub(crate) fn document(name: &str, trace: &dyn Trace, detail: Detail) -> Document {
+    document_with(name, trace, detail, &[])
+}
+
+/// The same with further facts.
+pub(crate) fn document_with(name: &str, trace: &dyn Trace, detail: Detail, more: &[Fact]) -> Document {
     let meta = trace.meta();
     let mut facts: Vec<(String, Vec<Cell>)> = Vec::new();
     let mut fact = |label: &str, cells: Vec<Cell>| facts.push((label.to_owned(), cells));
@@ -22,7 +28,7 @@ pub(crate) fn document(name: &str, trace: &dyn Trace, detail: Detail) -> Documen
     if let Some(date) = recorded(trace) {
         fact("recorded", vec![Cell::Text(date)]);
     }
-    for known in meta.facts.iter().filter(|_| detail == Detail::Full) {
+    for known in meta.facts.iter().filter(|_| detail == Detail::Full).chain(more) {
         let text = plain(&known.value);
         if !text.is_empty() {
             fact(known.label, vec![Cell::Text(text)]);
@@ -105,7 +111,9 @@ fn plain(value: &Value) -> String {
         Value::Number(number) => number.as_u64().map_or(number.to_string(), quipu_view::count_text),
         Value::Bool(truth) => if *truth { "yes" } else { "no" }.to_owned(),
         Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join(", "),
-        Value::Object(_) => value.to_string(),
+        Value::Object(items) => {
+            items.iter().map(|(key, item)| format!("{key} {}", plain(item))).collect::<Vec<_>>().join(", ")
+        }
     }
 }
 
@@ -114,9 +122,14 @@ fn plain(value: &Value) -> String {
 /// `has`, `note`), `columns`, `tables`, `facts` (the format's own), `functions` (`id`, `names`, `args`, `noret`), `shards`
 /// (`name`, `kind`, `thread`, `process`, `pieces`, `packed_bytes`). What is not known is `null`.
 pub(crate) fn json(name: &str, trace: &dyn Trace) -> Value {
+    json_with(name, trace, &[])
+}
+
+/// The same with further facts.
+pub(crate) fn json_with(name: &str, trace: &dyn Trace, more: &[Fact]) -> Value {
     let meta = trace.meta();
     let facts: serde_json::Map<String, Value> =
-        meta.facts.iter().map(|fact| (fact.key.to_owned(), fact.value.clone())).collect();
+        meta.facts.iter().chain(more).map(|fact| (fact.key.to_owned(), fact.value.clone())).collect();
     let functions: Vec<Value> = meta
         .functions
         .iter()

@@ -111,7 +111,7 @@ fn packing_of(source: &Source) -> Result<Packing> {
         Codec::Lz4 => Packing::Lz4,
         Codec::Snappy => Packing::Snappy,
         Codec::Zstd => Packing::Zstd,
-        Codec::Plain => Packing::Plain,
+        Codec::Plain | Codec::SnappyChunks | Codec::Brotli => Packing::Plain,
     })
 }
 

@@ -12,6 +12,7 @@
 #![warn(missing_docs)]
 
 mod about;
+mod as_apitrace;
 mod as_drmemtrace;
 mod complaint;
 mod edit;

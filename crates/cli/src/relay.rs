@@ -7,9 +7,11 @@
 
 use quipu::engine::{Merge, Merged};
 use quipu::model::print::Ordinals;
+use quipu::model::values::{Type, Types, Values};
 use quipu::model::{Batch, Code, CodeTable, Error, Result, Rows};
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 /// How many batches may wait to be printed.
@@ -20,7 +22,7 @@ const BATCHES_PER_SHARE: u32 = 64;
 
 /// A batch on its way.
 pub(crate) struct Parcel {
-    /// Its rows, findings and codes; other columns stay behind.
+    /// Its rows, values, findings, codes and types; other columns stay behind.
     pub(crate) batch: Batch,
     pub(crate) ordinals: Ordinals,
     /// Which of its records are wanted.
@@ -28,34 +30,38 @@ pub(crate) struct Parcel {
     /// Which share of the trace was read, as far as known.
     pub(crate) share: Option<f64>,
     new_codes: Vec<Code>,
+    new_types: Vec<Arc<Type>>,
 }
 
 /// The end where batches arrive.
 pub(crate) struct Arrivals {
     parcels: Receiver<Result<Parcel>>,
-    used: SyncSender<Vec<Rows>>,
-    /// The instructions met so far, by shard. The batch at hand has its shard's.
-    codes: HashMap<u32, CodeTable>,
+    used: SyncSender<Used>,
+    /// The instructions and types met so far, by shard. The batch at hand has its shard's.
+    known: HashMap<u32, (CodeTable, Types)>,
 }
 
 /// The end where a merge is read.
 pub(crate) struct Departures {
     parcels: SyncSender<Result<Parcel>>,
-    used: Receiver<Vec<Rows>>,
+    used: Receiver<Used>,
 }
+
+/// Rows and values that were printed; their buffers are used again.
+type Used = (Vec<Rows>, Values);
 
 /// Both ends.
 pub(crate) fn relay() -> (Departures, Arrivals) {
     let (parcels, arriving) = sync_channel(MAX_WAITING);
     let (returning, used) = sync_channel(2 * MAX_WAITING);
-    let arrivals = Arrivals { parcels: arriving, used: returning, codes: HashMap::new() };
+    let arrivals = Arrivals { parcels: arriving, used: returning, known: HashMap::new() };
     (Departures { parcels, used }, arrivals)
 }
 
 impl Departures {
     /// Reads the merge to its end, or until nobody wants more. A fault travels like a batch, and ends a shard only.
     pub(crate) fn read_all(self, mut merge: Merge<'_>) {
-        let mut n_known: HashMap<u32, usize> = HashMap::new();
+        let mut n_known = HashMap::new();
         let mut share = None;
         for n_read in (0..BATCHES_PER_SHARE).cycle() {
             if n_read == 0 {
@@ -69,17 +75,20 @@ impl Departures {
         }
     }
 
-    fn pack(&self, merged: Merged<'_>, n_known: &mut HashMap<u32, usize>) -> Parcel {
+    fn pack(&self, merged: Merged<'_>, n_known: &mut HashMap<u32, (usize, usize)>) -> Parcel {
         let Merged { batch, ordinals, records } = merged;
         let fresh = || batch.tables.iter().map(|rows| Rows::new(rows.schema)).collect();
-        let mut tables: Vec<Rows> = self.used.try_recv().unwrap_or_else(|_| fresh());
+        let (mut tables, mut values) = self.used.try_recv().unwrap_or_else(|_| (fresh(), Values::default()));
         std::mem::swap(&mut batch.tables, &mut tables);
+        // What a reader still needs of the values it hands out, it keeps elsewhere.
+        std::mem::swap(&mut batch.values, &mut values);
         let known = n_known.entry(batch.span.shard).or_default();
-        let new_codes = batch.codes.as_slice().get(*known..).unwrap_or(&[]).to_vec();
-        *known = batch.codes.len();
+        let new_codes = batch.codes.as_slice().get(known.0..).unwrap_or(&[]).to_vec();
+        let new_types = batch.types.as_slice().get(known.1..).unwrap_or(&[]).to_vec();
+        *known = (batch.codes.len(), batch.types.len());
         let findings = std::mem::take(&mut batch.findings);
-        let batch = Batch { span: batch.span, tables, findings, ..Batch::default() };
-        Parcel { batch, ordinals, records, share: None, new_codes }
+        let batch = Batch { span: batch.span, tables, values, findings, ..Batch::default() };
+        Parcel { batch, ordinals, records, share: None, new_codes, new_types }
     }
 }
 
@@ -91,19 +100,24 @@ impl Arrivals {
     pub(crate) fn next(&mut self) -> Result<Option<Parcel>, Error> {
         let Ok(parcel) = self.parcels.recv() else { return Ok(None) };
         let mut parcel = parcel?;
-        let mut codes = self.codes.remove(&parcel.batch.span.shard).unwrap_or_default();
+        let (mut codes, mut types) = self.known.remove(&parcel.batch.span.shard).unwrap_or_default();
         parcel.new_codes.drain(..).for_each(|code| {
             codes.push(code);
         });
+        parcel.new_types.drain(..).for_each(|ty| {
+            types.push(ty);
+        });
         parcel.batch.codes = codes;
+        parcel.batch.types = types;
         Ok(Some(parcel))
     }
 
     /// Takes a batch back that was printed.
     pub(crate) fn give_back(&mut self, parcel: Parcel) {
-        let Batch { span, tables, codes, .. } = parcel.batch;
-        self.codes.insert(span.shard, codes);
+        let Batch { span, tables, mut values, codes, types, .. } = parcel.batch;
+        self.known.insert(span.shard, (codes, types));
+        values.clear();
         // If there is no room, there are enough of them on their way.
-        let _ = self.used.try_send(tables);
+        let _ = self.used.try_send((tables, values));
     }
 }

@@ -120,7 +120,7 @@ fn fill(
     let mut rows = Vec::new();
     let mut left = style.limit.unwrap_or(u64::MAX);
     printer.begin(&mut buffers.current);
-    while left > 0 && !watch.is_cancelled() {
+    while left > 0 && !printer.is_done() && !watch.is_cancelled() {
         let mut parcel = match arrivals.next() {
             Ok(Some(parcel)) => parcel,
             Ok(None) => break,
@@ -140,6 +140,9 @@ fn fill(
                 left -= end - u64::from(records.start);
             }
             printer.print(batch, &rows, parcel.ordinals, &style.paint, &mut buffers.current);
+            if let Some(error) = printer.failure() {
+                return Err(error);
+            }
         }
         for finding in parcel.batch.findings.drain(..) {
             if style.strict && finding.severity == Severity::Error {

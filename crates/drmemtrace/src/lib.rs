@@ -70,6 +70,7 @@ pub static INFO: FormatInfo = FormatInfo {
         default: "12",
         doc: "Bytes of an entry: 8 for traces that a 32-bit tracer wrote.",
     }],
+    print_settings: &[],
 };
 
 impl Format for Drmemtrace {

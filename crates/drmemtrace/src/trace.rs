@@ -406,6 +406,7 @@ impl Trace for DrmemTrace {
     }
 
     fn printer(&self, options: &PrintOptions) -> Result<Box<dyn Printer>> {
+        options.check(&INFO)?;
         let versions = self.files.iter().map(|file| file.header.version).collect();
         let pointer_bytes = self.meta.arch.and_then(|arch| arch.pointer_bytes());
         Ok(Box::new(MemrefPrinter::new(self.meta.arch, options.syntax, versions, pointer_bytes)))

@@ -4,6 +4,7 @@ use crate::code::CodeTable;
 use crate::finding::Finding;
 use crate::lens::{Accesses, Calls, Instrs, Marks, Threads};
 use crate::table::Rows;
+use crate::values::{Types, Values};
 use std::ops::Range;
 
 /// Where a batch came from. One batch never mixes threads: a reader cuts where the thread changes.
@@ -58,6 +59,10 @@ pub struct Batch {
     pub instrs: Instrs,
     /// Function and system calls.
     pub calls: Calls,
+    /// Calls with all their values, of formats that have such.
+    pub values: Values,
+    /// The types met so far in this read; values point into it.
+    pub types: Types,
     /// The life of threads.
     pub threads: Threads,
     /// Named moments.
@@ -76,11 +81,12 @@ impl Batch {
         self.block.get(self.raw.clone()).unwrap_or(&[])
     }
 
-    /// Removes all rows, keeping buffers, the block and the code table.
+    /// Removes all rows, keeping buffers, the block, the code table and the types.
     pub fn clear(&mut self) {
         self.accesses.clear();
         self.instrs.clear();
         self.calls.clear();
+        self.values.clear();
         self.threads.clear();
         self.marks.clear();
         for rows in &mut self.tables {

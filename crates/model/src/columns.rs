@@ -42,6 +42,8 @@ columns! {
     INSTR_CODE = 12 "instrs.code";
     /// Rows of the calls lens: functions and system calls entered and left, with arguments and results.
     CALLS = 16 "calls";
+    /// The calls of the batch with all their values, whatever their shape.
+    CALL_VALUES = 17 "calls.values";
     /// Rows of the threads lens: start, stop, clock ticks, cpus, idling.
     THREADS = 24 "threads";
     /// The time of day, among the rows of the threads lens.

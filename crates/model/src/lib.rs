@@ -21,6 +21,7 @@ pub mod print;
 pub mod rows;
 pub mod table;
 pub mod trace;
+pub mod values;
 
 pub use batch::{Batch, Span};
 pub use code::{Code, CodeTable};
@@ -34,3 +35,4 @@ pub use trace::{
     Confidence, Cut, Family, Format, FormatInfo, Meta, OpenOptions, Reader, Scan, Shard, ShardId, ShardKind,
     Trace, Window,
 };
+pub use values::{Types, Values};

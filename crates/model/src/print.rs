@@ -1,6 +1,7 @@
 //! Printing native records as people read them.
 
 use crate::batch::Batch;
+use crate::error::Error;
 
 /// Prints rows of a format's derived table as text lines, the way the format's users know them.
 pub trait Printer: Send {
@@ -10,6 +11,16 @@ pub trait Printer: Send {
     /// Prints the rows of `batch.tables[0]` whose numbers are in `rows` (ascending). `base` is the number of
     /// records and instructions printed as ordinals instead of the shard's own: see [`Ordinals`].
     fn print(&mut self, batch: &Batch, rows: &[u32], ordinals: Ordinals, paint: &Paint, out: &mut Vec<u8>);
+
+    /// True if no record to come will be printed, so that reading may stop.
+    fn is_done(&self) -> bool {
+        false
+    }
+
+    /// What kept a record from being printed in full, once: a file that a part of it should go to, say.
+    fn failure(&mut self) -> Option<Error> {
+        None
+    }
 
     /// The lines after the last record.
     fn end(&mut self, out: &mut Vec<u8>);

@@ -32,6 +32,8 @@ pub enum ColumnType {
     Flag,
     /// An index into [`Batch::codes`](crate::Batch::codes), or [`NO_CODE`](crate::lens::NO_CODE): an instruction.
     Code,
+    /// An index into [`Batch::types`](crate::Batch::types): a function.
+    Function,
 }
 
 /// One column of a table.

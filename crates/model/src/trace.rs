@@ -52,6 +52,8 @@ pub struct FormatInfo {
     pub doc: &'static str,
     /// Settings that [`OpenOptions::settings`] may hold.
     pub settings: &'static [SettingInfo],
+    /// Settings that [`PrintOptions::settings`] may hold.
+    pub print_settings: &'static [SettingInfo],
 }
 
 /// One setting of a format or option of a tool.
@@ -92,15 +94,24 @@ pub struct OpenOptions {
 impl OpenOptions {
     /// The value of a setting; an error if a setting is unknown to `info`.
     pub fn setting(&self, info: &FormatInfo, name: &str) -> Result<Option<&str>> {
-        for (given, _) in &self.settings {
-            if !info.settings.iter().any(|setting| setting.name == given) {
-                let known: Vec<&str> = info.settings.iter().map(|setting| setting.name).collect();
-                return Err(Error::usage(format!("format {} has no setting `{given}`", info.name))
-                    .hint(format!("settings of this format: {}", known.join(", "))));
-            }
-        }
+        check_settings(&self.settings, info.name, info.settings)?;
         Ok(self.settings.iter().rev().find(|(given, _)| given == name).map(|(_, value)| value.as_str()))
     }
+}
+
+/// Makes sure that only settings are given that the format knows.
+fn check_settings(given: &[(String, String)], format: &str, known: &[SettingInfo]) -> Result<()> {
+    for (name, _) in given {
+        if !known.iter().any(|setting| setting.name == name) {
+            let known: Vec<&str> = known.iter().map(|setting| setting.name).collect();
+            let hint = match known.as_slice() {
+                [] => "this format has none of this sort".to_owned(),
+                known => format!("settings of this format: {}", known.join(", ")),
+            };
+            return Err(Error::usage(format!("format {format} has no setting `{name}`")).hint(hint));
+        }
+    }
+    Ok(())
 }
 
 /// An opened trace: what it is, what it can show, how it splits. Cheap to open, immutable, shared by threads.
@@ -122,6 +133,17 @@ pub trait Trace: Send + Sync {
 
     /// Prints records as people read them; prints rows of the first *derived* table.
     fn printer(&self, options: &PrintOptions) -> Result<Box<dyn Printer>>;
+
+    /// Prints records as JSON objects, one a line, where a record has more to it than the columns of a table.
+    fn json_printer(&self, _options: &PrintOptions) -> Result<Option<Box<dyn Printer>>> {
+        Ok(None)
+    }
+
+    /// What only reading the whole trace can tell of it, where that is quick and its header tells little. Nothing for
+    /// formats whose headers tell enough.
+    fn survey(&self) -> Surveyed {
+        Surveyed::default()
+    }
 
     /// Words that each stand for several kinds of record, for choosing rows.
     fn families(&self) -> &'static [Family] {
@@ -153,6 +175,30 @@ pub struct Family {
 pub struct PrintOptions {
     /// Syntax of disassembly; the architecture's usual one if `None`.
     pub syntax: Option<quipu_isa::Syntax>,
+    /// Whether to print what is usually left out.
+    pub verbose: bool,
+    /// Settings of the format, by name, in order; see [`FormatInfo::print_settings`].
+    pub settings: Vec<(String, String)>,
+}
+
+impl PrintOptions {
+    /// Makes sure that only settings are given that the format of `info` has for printing.
+    ///
+    /// # Errors
+    /// `Usage` if there is another.
+    pub fn check(&self, info: &FormatInfo) -> Result<()> {
+        check_settings(&self.settings, info.name, info.print_settings)
+    }
+
+    /// All values of a setting, in the order in which they were given.
+    pub fn all<'s>(&'s self, name: &'s str) -> impl Iterator<Item = &'s str> {
+        self.settings.iter().filter(move |(given, _)| given == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The last value of a setting.
+    pub fn last(&self, name: &str) -> Option<&str> {
+        self.settings.iter().rev().find(|(given, _)| given == name).map(|(_, value)| value.as_str())
+    }
 }
 
 /// What a trace says of itself.
@@ -186,6 +232,17 @@ pub struct Meta {
     pub carries: Vec<Carries>,
     /// What was odd when opening.
     pub findings: Vec<Finding>,
+}
+
+/// What reading a whole trace told of it.
+#[derive(Debug, Default)]
+pub struct Surveyed {
+    /// Facts, in the format's own words.
+    pub facts: Vec<Fact>,
+    /// What was odd.
+    pub findings: Vec<Finding>,
+    /// What kept it from being read to its end; facts are about the part before.
+    pub error: Option<Error>,
 }
 
 /// What a clock counts.

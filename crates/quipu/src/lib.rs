@@ -55,6 +55,7 @@
 //! | [`passes`] | the analyses |
 //! | [`sim`] | machines: caches and TLBs |
 //! | [`drmemtrace`] | the first format: DynamoRIO's memory and instruction traces |
+//! | [`apitrace`] | the second format: calls of graphics APIs with their values |
 //! | [`isa`] | instructions: what bytes do, and how they read |
 //! | [`source`] | bytes from files, archives, folders and pipes, inflated on the way |
 
@@ -63,6 +64,7 @@
 mod lookup;
 mod recognise;
 
+pub use quipu_apitrace as apitrace;
 pub use quipu_drmemtrace as drmemtrace;
 pub use quipu_engine as engine;
 pub use quipu_isa as isa;
@@ -75,4 +77,4 @@ pub use lookup::{tool, tools_of};
 pub use recognise::{open, open_path, probe};
 
 /// Every format that Quipu knows.
-pub const FORMATS: &[&dyn model::Format] = &[&quipu_drmemtrace::DRMEMTRACE];
+pub const FORMATS: &[&dyn model::Format] = &[&quipu_drmemtrace::DRMEMTRACE, &quipu_apitrace::APITRACE];

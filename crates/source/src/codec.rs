@@ -15,15 +15,20 @@ pub enum Codec {
     Lz4,
     /// The snappy framing format, with the private chunk kinds that drmemtrace adds (docs/formats/drmemtrace.md).
     Snappy,
+    /// Bare snappy blocks behind their lengths, as apitrace writes them (docs/formats/apitrace.md).
+    SnappyChunks,
     /// Zstandard frames (RFC 8878).
     Zstd,
+    /// Brotli (RFC 7932). Nothing tells it from other bytes, so it is never recognised: see
+    /// [`Source::container_as`](crate::Source::container_as).
+    Brotli,
 }
 
 /// Enough bytes for [`Codec::of`] to be sure; fewer are fine at the end of a file.
 pub(crate) const SNIFF_BYTES: usize = 512;
 
 impl Codec {
-    /// A short lower-case name: `plain`, `gzip`, `zlib`, `zip`, `lz4`, `snappy`, `zstd`.
+    /// A short lower-case name: `plain`, `gzip`, `zlib`, `zip`, `lz4`, `snappy`, `snappy chunks`, `zstd`, `brotli`.
     pub fn name(self) -> &'static str {
         match self {
             Codec::Plain => "plain",
@@ -32,7 +37,9 @@ impl Codec {
             Codec::Zip => "zip",
             Codec::Lz4 => "lz4",
             Codec::Snappy => "snappy",
+            Codec::SnappyChunks => "snappy chunks",
             Codec::Zstd => "zstd",
+            Codec::Brotli => "brotli",
         }
     }
 
@@ -44,6 +51,9 @@ impl Codec {
             [0x04, 0x22, 0x4d, 0x18, ..] => Codec::Lz4,
             [0x28, 0xb5, 0x2f, 0xfd, ..] => Codec::Zstd,
             [0xff, 6, 0, 0, b's', b'N', b'a', b'P', b'p', b'Y', ..] => Codec::Snappy,
+            // The length of the first chunk tells it from text; a file that is cut within it has nothing else.
+            [b'a', b't', ..] if head.len() < 6 => Codec::SnappyChunks,
+            [b'a', b't', _, _, _, 0..=3, ..] => Codec::SnappyChunks,
             // A frame to be skipped: LZ4 and Zstandard share these numbers, so what follows decides.
             [0x50..=0x5f, 0x2a, 0x4d, 0x18, a, b, c, d, rest @ ..] => {
                 let len_bytes = u32::from_le_bytes([*a, *b, *c, *d]) as usize;
@@ -91,6 +101,9 @@ mod tests {
             (&[0x04, 0x22, 0x4d, 0x18], Codec::Lz4),
             (&[0x28, 0xb5, 0x2f, 0xfd], Codec::Zstd),
             (b"\xff\x06\x00\x00sNaPpY", Codec::Snappy),
+            (b"at", Codec::SnappyChunks),
+            (b"at\xc7\x02\0\0\xca\x06", Codec::SnappyChunks),
+            (b"attention", Codec::Plain),
             (b"\x50\x2a\x4d\x18\x02\0\0\0ab\x04\x22\x4d\x18", Codec::Lz4),
             (b"\x50\x2a\x4d\x18\x02\0\0\0ab\x28\xb5\x2f\xfd", Codec::Zstd),
             (b"\x50\x2a\x4d\x18\xff\xff\xff\xff", Codec::Zstd),

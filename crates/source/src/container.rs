@@ -62,6 +62,8 @@ pub enum Method {
     Snappy,
     /// Zstandard.
     Zstd,
+    /// Brotli.
+    Brotli,
     /// A method number of the zip specification that this crate does not read.
     Other(u16),
 }
@@ -76,9 +78,13 @@ pub(crate) enum Refusal {
 impl Container {
     /// Recognises and indexes the file behind a source.
     pub(crate) fn open(source: &Source) -> Result<Container> {
+        Container::open_as(source, source.codec()?)
+    }
+
+    /// Indexes the file behind a source, which is packed this way.
+    pub(crate) fn open_as(source: &Source, codec: Codec) -> Result<Container> {
         let name = source.shared_name();
         let file = source.file_id()?;
-        let codec = source.codec()?;
         let mut inner = Inner {
             source: source.clone(),
             codec,
@@ -198,7 +204,8 @@ impl Method {
             Codec::Plain | Codec::Zip => Method::Stored,
             Codec::Gzip | Codec::Zlib => Method::Deflate,
             Codec::Lz4 => Method::Lz4,
-            Codec::Snappy => Method::Snappy,
+            Codec::Snappy | Codec::SnappyChunks => Method::Snappy,
+            Codec::Brotli => Method::Brotli,
             Codec::Zstd => Method::Zstd,
         }
     }

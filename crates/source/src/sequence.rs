@@ -269,7 +269,7 @@ impl Sequence {
             Method::Other(number) => {
                 return Err(Error::unsupported(format!("zip method `{number}` is not supported")));
             }
-            Method::Lz4 | Method::Snappy | Method::Zstd => {
+            Method::Lz4 | Method::Snappy | Method::Zstd | Method::Brotli => {
                 return Err(Error::unsupported("this method is not supported in zip archives"));
             }
         }

@@ -158,10 +158,18 @@ impl Source {
     /// # Errors
     /// `Usage` for a folder, `Io` and `Missing` from the system.
     pub fn head(&self, n_bytes: usize) -> Result<Vec<u8>> {
+        self.head_as(self.codec()?, n_bytes)
+    }
+
+    /// The first bytes as [`Source::head`] gives them, of a file that is packed this way, whatever it looks like.
+    ///
+    /// # Errors
+    /// As for [`Source::head`].
+    pub fn head_as(&self, codec: Codec, n_bytes: usize) -> Result<Vec<u8>> {
         let packed =
             Packed::with_request(self.peek_origin(self.file_id()?)?, HEAD_READ_BYTES.max(n_bytes / 4));
         let mut head = vec![0; n_bytes];
-        let n = first_bytes(packed, self.codec()?, &mut head).map_err(|error| error.in_file(&self.0.name))?;
+        let n = first_bytes(packed, codec, &mut head).map_err(|error| error.in_file(&self.0.name))?;
         head.truncate(n);
         Ok(head)
     }
@@ -177,6 +185,30 @@ impl Source {
             packed.read(&mut head).map_err(|cause| Error::io("cannot read", cause).in_file(&self.0.name))?;
         head.truncate(n);
         Ok(head)
+    }
+
+    /// The last bytes as stored: at most `n_bytes`; none of a pipe, which has no end yet.
+    ///
+    /// # Errors
+    /// As for [`Source::head`].
+    pub fn packed_tail(&self, n_bytes: usize) -> Result<Vec<u8>> {
+        let Some(size) = self.size_bytes().filter(|_| self.can_seek()) else { return Ok(Vec::new()) };
+        let mut packed = Packed::with_request(self.peek_origin(self.file_id()?)?, 0);
+        let mut tail = vec![0; n_bytes];
+        let n = packed
+            .seek(size.saturating_sub(n_bytes as u64))
+            .and_then(|()| packed.read(&mut tail))
+            .map_err(|cause| Error::io("cannot read", cause).in_file(&self.0.name))?;
+        tail.truncate(n);
+        Ok(tail)
+    }
+
+    /// Opens the file as one that is packed this way, whatever it looks like: for packings that cannot be recognised.
+    ///
+    /// # Errors
+    /// As for [`Source::container`].
+    pub fn container_as(&self, codec: Codec) -> Result<Container> {
+        Container::open_as(self, codec)
     }
 
     /// Recognises the codec by content and indexes the members of an archive.

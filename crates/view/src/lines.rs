@@ -5,6 +5,7 @@
 
 use crate::codes::CodeTexts;
 use quipu_isa::{Arch, Decoder, Syntax};
+use quipu_model::Types;
 use quipu_model::print::Ordinals;
 use quipu_model::table::Width;
 use quipu_model::{Batch, ColumnSchema, ColumnType, Paint, Printer, TableSchema};
@@ -51,6 +52,7 @@ enum Style {
     /// The written names, and the value that means none.
     Name(Vec<Vec<u8>>, u64),
     Code,
+    Function,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -101,6 +103,7 @@ impl Style {
             ColumnType::Hex => Style::Hex,
             ColumnType::Flag => Style::Flag,
             ColumnType::Code => Style::Code,
+            ColumnType::Function => Style::Function,
             ColumnType::Name(names) => {
                 let none = match column.width {
                     Width::U8 => u8::MAX.into(),
@@ -154,7 +157,10 @@ impl Printer for RowLines {
                     Shift::Instrs => ordinals.instrs,
                 });
                 out.extend_from_slice(&field.key);
-                self.write(&field.style, value, shard, out);
+                match field.style {
+                    Style::Function => self.function(value, &batch.types, out),
+                    _ => self.write(&field.style, value, shard, out),
+                }
             }
             out.extend_from_slice(end);
         }
@@ -164,9 +170,23 @@ impl Printer for RowLines {
 }
 
 impl RowLines {
+    /// The name of a function; its number if it has none.
+    fn function(&self, value: u64, types: &Types, out: &mut Vec<u8>) {
+        let function = u32::try_from(value).ok().and_then(|index| types.function(index));
+        match (function, self.form) {
+            (None, _) => decimal(value, out),
+            (Some(function), LineForm::Json) => json_string(&String::from_utf8_lossy(&function.name), out),
+            // C++ names may hold commas.
+            (Some(function), LineForm::Csv) if function.name.iter().any(|byte| b",\"\r\n".contains(byte)) => {
+                csv_string(&String::from_utf8_lossy(&function.name), out);
+            }
+            (Some(function), LineForm::Csv) => out.extend_from_slice(&function.name),
+        }
+    }
+
     fn write(&self, style: &Style, value: u64, shard: u32, out: &mut Vec<u8>) {
         match (style, self.form) {
-            (Style::Count, _) | (Style::Flag, LineForm::Csv) => decimal(value, out),
+            (Style::Count | Style::Function, _) | (Style::Flag, LineForm::Csv) => decimal(value, out),
             (Style::Hex, LineForm::Csv) => hex(value, out),
             (Style::Hex, LineForm::Json) => {
                 out.push(b'"');
@@ -208,10 +228,15 @@ fn csv_code(bytes: &[u8], text: Option<&str>, out: &mut Vec<u8>) {
     out.push(b',');
     if let Some(text) = text {
         // Operands are separated by commas.
-        out.push(b'"');
-        out.extend(text.bytes().flat_map(|byte| std::iter::repeat_n(byte, if byte == b'"' { 2 } else { 1 })));
-        out.push(b'"');
+        csv_string(text, out);
     }
+}
+
+/// Appends `text` in quotes, as CSV has them.
+fn csv_string(text: &str, out: &mut Vec<u8>) {
+    out.push(b'"');
+    out.extend(text.bytes().flat_map(|byte| std::iter::repeat_n(byte, if byte == b'"' { 2 } else { 1 })));
+    out.push(b'"');
 }
 
 /// Appends `text` as a JSON string.

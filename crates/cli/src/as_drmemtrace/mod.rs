@@ -276,7 +276,7 @@ fn view(
 ) -> Result<Verdict> {
     let table = view::derived_table(trace)?;
     let chosen = Chosen::new(&RowFilter::default(), trace.tables()[table], &[])?;
-    let mut printer = trace.printer(&PrintOptions { syntax: request.syntax })?;
+    let mut printer = trace.printer(&PrintOptions { syntax: request.syntax, ..PrintOptions::default() })?;
     let scan =
         Scan { tables: vec![table], window: extent.window.clone(), ahead: true, ..Scan::new(ShardId(0)) };
     let style = Style { paint: Paint::PLAIN, strict: false, quiet: true, limit: extent.limit };

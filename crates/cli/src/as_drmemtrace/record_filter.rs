@@ -92,7 +92,7 @@ fn packing(codec: Codec) -> Packing {
         Codec::Lz4 => Packing::Lz4,
         Codec::Snappy => Packing::Snappy,
         Codec::Zstd => Packing::Zstd,
-        Codec::Plain => Packing::Plain,
+        Codec::Plain | Codec::SnappyChunks | Codec::Brotli => Packing::Plain,
     }
 }
 

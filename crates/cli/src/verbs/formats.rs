@@ -35,6 +35,7 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
                     "extensions": info.extensions,
                     "abilities": info.abilities,
                     "settings": info.settings.iter().map(setting_json).collect::<Vec<_>>(),
+                    "print_settings": info.print_settings.iter().map(setting_json).collect::<Vec<_>>(),
                 })
             })
             .collect();
@@ -49,7 +50,8 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
                 ("described in".to_owned(), vec![Cell::Text(info.doc.to_owned())]),
             ];
             let document = Document::new(format!("{}: {}", info.name, info.title)).with(Block::Facts(facts));
-            with_settings(document, "settings (--open KEY=VALUE)", info.settings)
+            let document = with_settings(document, "settings (--open KEY=VALUE)", info.settings);
+            with_settings(document, "settings of `quipu view` (--KEY=VALUE)", info.print_settings)
         })
         .collect();
     screen.documents(&documents)?;

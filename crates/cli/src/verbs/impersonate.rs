@@ -1,8 +1,8 @@
 //! `quipu as`: other programs' command lines.
 
 use crate::Common;
-use crate::as_drmemtrace;
 use crate::screen::{Outcome, Result, Screen};
+use crate::{as_apitrace, as_drmemtrace};
 
 /// Take another program's command line and print what it prints
 #[derive(Debug, clap::Args)]
@@ -14,6 +14,16 @@ pub(crate) struct Options {
 
 #[derive(Debug, clap::Subcommand)]
 enum Program {
+    /// apitrace, for scripts that were written for it
+    ///
+    /// Verbs: dump, info. They take the original's options and print what it prints. Call sets that make no sense are errors,
+    /// where the original goes on; files that are no traces as well.
+    #[command(after_help = APITRACE_HELP)]
+    Apitrace {
+        /// The verb and its own options, such as `dump --calls=0-10 game.trace`
+        #[arg(value_name = "ARGS", trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
     /// DynamoRIO's drmemtrace launcher, for scripts that were written for it
     ///
     /// Takes the launcher's options for traces on disk and prints its text on standard error, where the launcher
@@ -30,12 +40,24 @@ enum Program {
 
 const AFTER_HELP: &str = "\
 Examples:
+  quipu as apitrace dump --grep '^glUniform' game.trace
   quipu as drmemtrace -indir trace.dir -tool basic_counts
 
 Exit codes:
   0  done
   1  done, and something is wrong with the trace, or the run was interrupted
   2  could not do it";
+
+const APITRACE_HELP: &str = "\
+Examples:
+  quipu as apitrace dump game.trace
+  quipu as apitrace dump -v --thread-ids --calls=frame game.trace
+  quipu as apitrace info --dump-frames game.trace
+
+Exit codes:
+  0  done
+  1  a trace could not be opened or is damaged
+  2  wrong options";
 
 const DRMEMTRACE_HELP: &str = "\
 Examples:
@@ -50,6 +72,7 @@ Exit codes:
 
 pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
     match &options.program {
+        Program::Apitrace { args } => as_apitrace::run(args, screen),
         Program::Drmemtrace { args } => as_drmemtrace::run(args, common, screen),
     }
 }

@@ -1,12 +1,15 @@
-//! `quipu info`: what traces say of themselves, without reading their records.
+//! `quipu info`: what traces say of themselves, and what a quick read of all of it tells where their headers say little.
 
 use crate::about;
 use crate::input::{self, Opening};
 use crate::screen::{Outcome, Result, Screen, Stop};
 use quipu::model::pass::Detail;
+use quipu::model::trace::Surveyed;
 use std::path::PathBuf;
 
-/// Say what traces are, without reading their records
+/// Say what traces are
+///
+/// Reads their headers; and all of a trace whose header tells little of it, such as one of graphics calls.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {
@@ -16,6 +19,9 @@ pub(crate) struct Options {
     /// Print JSON: one object, or a list for several traces
     #[arg(long)]
     json: bool,
+    /// Read headers only
+    #[arg(long)]
+    quick: bool,
     #[command(flatten)]
     opening: Opening,
 }
@@ -39,12 +45,18 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
         match options.opening.open(path) {
             Ok(trace) => {
                 let name = input::name(path);
+                let surveyed = if options.quick { Surveyed::default() } else { trace.survey() };
                 if options.json {
-                    values.push(about::json(&name, &*trace));
+                    values.push(about::json_with(&name, &*trace, &surveyed.facts));
                 } else {
-                    documents.push(about::document(&name, &*trace, Detail::Full));
+                    documents.push(about::document_with(&name, &*trace, Detail::Full, &surveyed.facts));
                 }
                 findings.extend_from_slice(&trace.meta().findings);
+                findings.extend(surveyed.findings);
+                if let Some(error) = surveyed.error {
+                    screen.complain(&error);
+                    outcome = Outcome::Flawed;
+                }
             }
             Err(Stop::Fault(error)) => {
                 // All but the last complaint are made here; the last is what the verb ends with.

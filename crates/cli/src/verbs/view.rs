@@ -67,6 +67,57 @@ pub(crate) struct Options {
     /// Only records that touch one of these addresses
     #[arg(long, value_name = "A..B", value_parser = number::range, help_heading = "Which records")]
     addr: Option<RangeInclusive<u64>>,
+
+    #[command(flatten)]
+    form: Calls,
+}
+
+/// How calls are printed, of traces that hold such.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "How calls are printed")]
+struct Calls {
+    /// Begin each call with its thread
+    #[arg(long, value_name = "yes|no", num_args = 0..=1, require_equals = true, default_missing_value = "yes")]
+    thread_ids: Option<String>,
+    /// Begin each call with its number
+    #[arg(long, value_name = "yes|no", num_args = 0..=1, require_equals = true, default_missing_value = "yes")]
+    call_nos: Option<String>,
+    /// Give each argument its name
+    #[arg(long, value_name = "yes|no", num_args = 0..=1, require_equals = true, default_missing_value = "yes")]
+    arg_names: Option<String>,
+    /// Let a call take several lines, with its stack
+    #[arg(long, value_name = "yes|no", num_args = 0..=1, require_equals = true, default_missing_value = "yes")]
+    multiline: Option<String>,
+    /// Write strings with apitrace's escapes (dump) or with ones that lose nothing (whole)
+    #[arg(long, value_name = "dump|whole")]
+    strings: Option<String>,
+    /// Write raw memory to files in this folder
+    #[arg(long, value_name = "FOLDER", num_args = 0..=1, require_equals = true, default_missing_value = ".")]
+    blobs: Option<String>,
+    /// Only calls of functions with this regular expression in their names
+    #[arg(long, value_name = "REGEX")]
+    grep: Option<String>,
+    /// Only these calls: `7`, `7-9`, `7-`, `0-100/2`, `0-100/draw`, `frame`, `@FILE`; may be repeated
+    #[arg(long, value_name = "SET")]
+    calls: Vec<String>,
+}
+
+impl Calls {
+    /// The settings for the format's printer.
+    fn settings(&self) -> Vec<(String, String)> {
+        let single = [
+            ("thread-ids", &self.thread_ids),
+            ("call-nos", &self.call_nos),
+            ("arg-names", &self.arg_names),
+            ("multiline", &self.multiline),
+            ("strings", &self.strings),
+            ("blobs", &self.blobs),
+            ("grep", &self.grep),
+        ];
+        let single = single.into_iter().filter_map(|(name, value)| Some((name, value.clone()?)));
+        let calls = self.calls.iter().map(|set| ("calls", set.clone()));
+        single.chain(calls).map(|(name, value)| (name.to_owned(), value)).collect()
+    }
 }
 
 const AFTER_HELP: &str = "\
@@ -77,6 +128,7 @@ Examples:
   quipu view --thread 872884 --kind write --addr 0x7f0000000000..0x7fffffffffff trace.dir
   quipu view --skip-instrs 1M --take-instrs 100 --syntax intel trace.dir
   quipu view --json --kind timestamp trace.zip | jq -r .value
+  quipu view --grep '^glUniform' --calls 0-1000 --thread-ids game.trace
 
 Exit codes:
   0  done
@@ -88,7 +140,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     let table = derived_table(&*trace)?;
     let schema = trace.tables()[table];
     let chosen = Chosen::new(&options.filter(), schema, trace.families())?;
-    let mut printer = options.printer(&*trace, schema)?;
+    let mut printer = options.printer(&*trace, schema, common)?;
     let scan = Scan { tables: vec![table], window: options.window(), ahead: true, ..Scan::new(ShardId(0)) };
     let style = Style {
         paint: screen.paint(),
@@ -152,17 +204,26 @@ impl Options {
         }
     }
 
-    fn printer(&self, trace: &dyn Trace, schema: &'static TableSchema) -> Result<Box<dyn Printer>> {
+    fn printer(
+        &self,
+        trace: &dyn Trace,
+        schema: &'static TableSchema,
+        common: &Common,
+    ) -> Result<Box<dyn Printer>> {
         let syntax = match self.syntax.as_deref() {
             Some("intel") => Some(Syntax::Intel),
             Some(_) => Some(Syntax::Att),
             None => None,
         };
+        let print = PrintOptions { syntax, verbose: common.verbose, settings: self.form.settings() };
         let form = match (self.json, self.csv) {
             (true, _) => LineForm::Json,
             (_, true) => LineForm::Csv,
-            _ => return Ok(trace.printer(&PrintOptions { syntax })?),
+            _ => return Ok(trace.printer(&print)?),
         };
+        if let (true, Some(printer)) = (self.json, trace.json_printer(&print)?) {
+            return Ok(printer);
+        }
         Ok(Box::new(RowLines::new(schema, form, trace.meta().arch, syntax.unwrap_or_default())))
     }
 }

@@ -3,6 +3,8 @@
 //! All of them share one contract ([`Inflater::inflate`]). They hold no more than their window or one block of
 //! their format, verify every checksum that the format has, and never deliver a byte behind a fault.
 
+mod brotli;
+mod chunks;
 mod deflate;
 mod lz4;
 mod snappy;
@@ -14,6 +16,8 @@ use crate::codec::Codec;
 use crate::error::{Error, ErrorKind};
 use crate::packed::Packed;
 
+use brotli::Brotli;
+use chunks::Chunks;
 use deflate::{Deflate, Gzip, Zlib};
 use lz4::Lz4;
 use snappy::Snappy;
@@ -38,6 +42,8 @@ pub(crate) enum Inflater {
     Zlib(Box<Zlib>),
     Lz4(Box<Lz4>),
     Snappy(Box<Snappy>),
+    Chunks(Box<Chunks>),
+    Brotli(Box<Brotli>),
     Zstd(Box<Zstd>),
 }
 
@@ -57,6 +63,8 @@ impl Inflater {
             Codec::Zlib => Inflater::Zlib(Box::default()),
             Codec::Lz4 => Inflater::Lz4(Box::default()),
             Codec::Snappy => Inflater::Snappy(Box::default()),
+            Codec::SnappyChunks => Inflater::Chunks(Box::default()),
+            Codec::Brotli => Inflater::Brotli(Box::default()),
             Codec::Zstd => Inflater::Zstd(Box::new(Zstd::new()?)),
         })
     }
@@ -86,6 +94,8 @@ impl Inflater {
             Inflater::Zlib(zlib) => zlib.inflate(packed, out),
             Inflater::Lz4(lz4) => lz4.inflate(packed, out),
             Inflater::Snappy(snappy) => snappy.inflate(packed, out),
+            Inflater::Chunks(chunks) => chunks.inflate(packed, out),
+            Inflater::Brotli(brotli) => brotli.inflate(packed, out),
             Inflater::Zstd(zstd) => zstd.inflate(packed, out),
         }
     }

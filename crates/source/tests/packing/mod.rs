@@ -9,7 +9,7 @@ use std::io::{Cursor, Write};
 
 use quipu_source::{Ahead, Codec, Container, Error, Source, StreamOptions};
 
-/// Every codec, in the order in which the tests go through them.
+/// The codecs that are recognised in every file, in the order in which the tests go through them.
 pub const CODECS: [Codec; 7] =
     [Codec::Plain, Codec::Gzip, Codec::Zlib, Codec::Zip, Codec::Lz4, Codec::Snappy, Codec::Zstd];
 
@@ -60,6 +60,21 @@ pub fn pack(codec: Codec, bytes: &[u8]) -> Vec<u8> {
             out.include_checksum(true).unwrap();
             out.write_all(bytes).unwrap();
             out.finish().unwrap()
+        }
+        Codec::SnappyChunks => {
+            let mut out = b"at".to_vec();
+            for chunk in bytes.chunks(1000) {
+                let block = snap::raw::Encoder::new().compress_vec(chunk).unwrap();
+                out.extend((block.len() as u32).to_le_bytes());
+                out.extend(block);
+            }
+            out
+        }
+        Codec::Brotli => {
+            let mut out = Vec::new();
+            let params = brotli::enc::BrotliEncoderParams { quality: 5, lgwin: 24, ..Default::default() };
+            brotli::BrotliCompress(&mut &bytes[..], &mut out, &params).unwrap();
+            out
         }
     }
 }

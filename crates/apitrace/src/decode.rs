@@ -1,0 +1,408 @@
+//! Bytes of the stream → calls: a state machine without files, threads or clocks.
+//!
+//! [`Decoder::event`] takes one event from the front of the bytes. An event that is not there in full leaves no trace in the
+//! state: it is read again when there are more bytes. Calls come out when they are left, in the order of completion, and
+//! those never left at the end of the data, in the order of entering. SPEC: docs/formats/apitrace.md, "Events".
+
+mod pending;
+mod signatures;
+
+use crate::cursor::Cursor;
+pub use crate::cursor::{Decoded, Fault, Stop};
+use crate::record::*;
+use pending::Pending;
+use quipu_model::values::{Arg, Call, Kind, NO_NODE, NO_TYPE, Node, Types, Values};
+use signatures::Signatures;
+
+/// What the stream says of itself before the first event.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Header {
+    /// The version of the stream.
+    pub version: u64,
+    /// How the calls are to be replayed.
+    pub semantic_version: u64,
+    /// Names and values, as the stream has them.
+    pub properties: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+/// Reads the header at the front of `input`; returns where it ends.
+pub fn header(input: &[u8]) -> Decoded<(Header, usize)> {
+    let mut cursor = Cursor::new(input, 0);
+    let version = cursor.uint()?;
+    let unsupported = |message: String| {
+        Stop::Bad(Box::new(Fault { kind: quipu_model::ErrorKind::Unsupported, at: 0, message }))
+    };
+    if version > NEWEST_VERSION {
+        return Err(unsupported(format!("unsupported trace format version `{version}`")));
+    }
+    let mut header = Header { version, semantic_version: version, properties: Vec::new() };
+    if version >= VERSION_PROPERTIES {
+        header.semantic_version = cursor.uint()?;
+        if header.semantic_version > version {
+            let message = format!("semantic version `{}` is newer than the format", header.semantic_version);
+            return Err(unsupported(message));
+        }
+        loop {
+            let name = cursor.string()?;
+            if name.is_empty() {
+                break;
+            }
+            header.properties.push((name.to_vec(), cursor.string()?.to_vec()));
+        }
+    }
+    Ok((header, cursor.at()))
+}
+
+impl Header {
+    /// The properties as they count: by name, of equal names the last.
+    pub fn sorted_properties(&self) -> Vec<(&[u8], &[u8])> {
+        let mut sorted: Vec<(&[u8], &[u8])> = Vec::new();
+        let mut all: Vec<_> = self.properties.iter().map(|(name, value)| (&name[..], &value[..])).collect();
+        all.sort_by_key(|(name, _)| *name);
+        for property in all {
+            match sorted.last_mut() {
+                Some(last) if last.0 == property.0 => *last = property,
+                _ => sorted.push(property),
+            }
+        }
+        sorted
+    }
+}
+
+/// What an event was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A call began; it comes out when it ends.
+    Entered,
+    /// A call ended, and was added to the calls.
+    Left,
+    /// A call ended that never began: it is dropped.
+    Unmatched,
+}
+
+/// The state between two events.
+#[derive(Debug)]
+pub struct Decoder {
+    version: u64,
+    signatures: Signatures,
+    pending: Pending,
+    next_call: u64,
+}
+
+/// How far everything was filled when an event began.
+struct Marks {
+    args: usize,
+    nodes: usize,
+    bytes: usize,
+    frames: usize,
+    types: usize,
+}
+
+impl Decoder {
+    /// A decoder of the events behind this header.
+    pub fn new(header: &Header) -> Decoder {
+        Decoder {
+            version: header.version,
+            signatures: Signatures::new(header.version),
+            pending: Pending::default(),
+            next_call: 0,
+        }
+    }
+
+    /// How many calls were entered so far.
+    pub fn n_entered(&self) -> u64 {
+        self.next_call
+    }
+
+    /// True if a call was entered and not left.
+    pub fn has_pending(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// Takes the event at `at` out of `input`; returns what it was and where the next begins.
+    ///
+    /// # Errors
+    /// If the event is cut or bad. Then nothing has changed.
+    pub fn event(
+        &mut self,
+        input: &[u8],
+        at: usize,
+        out: &mut Values,
+        types: &mut Types,
+    ) -> Decoded<(Event, usize)> {
+        let marks = Marks {
+            args: out.args.len(),
+            nodes: out.nodes.len(),
+            bytes: out.bytes.len(),
+            frames: out.frames.len(),
+            types: types.len(),
+        };
+        let mut cursor = Cursor::new(input, at);
+        let read = match cursor.byte() {
+            Ok(EVENT_ENTER) => self.enter(&mut cursor, out, types),
+            Ok(EVENT_LEAVE) => self.leave(&mut cursor, out, types),
+            Ok(other) => Err(cursor.bad_at(at, format!("unknown event `{other}`"))),
+            Err(stop) => Err(stop),
+        };
+        match read {
+            Ok(event) => {
+                self.signatures.keep();
+                Ok((event, cursor.at()))
+            }
+            Err(stop) => {
+                out.args.truncate(marks.args);
+                out.nodes.truncate(marks.nodes);
+                out.bytes.truncate(marks.bytes);
+                out.frames.truncate(marks.frames);
+                types.truncate(marks.types);
+                self.signatures.forget();
+                Err(stop)
+            }
+        }
+    }
+
+    fn enter(&mut self, cursor: &mut Cursor<'_>, out: &mut Values, types: &mut Types) -> Decoded<Event> {
+        let thread = if self.version >= VERSION_THREADS { cursor.uint()? } else { 0 };
+        let function = self.signatures.function(cursor, types)?;
+        let (n_args, n_frames) = (out.args.len() as u32, out.frames.len() as u32); // Less than 2^32 bytes of each.
+        let mut call = Call {
+            number: self.next_call,
+            thread,
+            function,
+            flags: types.function(function).map_or(0, |function| function.flags),
+            stored_flags: 0,
+            args: (n_args, n_args),
+            result: NO_NODE,
+            stack: (n_frames, n_frames),
+            has_stack: false,
+        };
+        self.details(cursor, &mut call, out, types)?;
+        self.next_call += 1;
+        self.pending.enter(call);
+        Ok(Event::Entered)
+    }
+
+    fn leave(&mut self, cursor: &mut Cursor<'_>, out: &mut Values, types: &mut Types) -> Decoded<Event> {
+        let number = cursor.uint()?;
+        let Some(mut call) = self.pending.look(number, out) else {
+            // It is read for the signatures in it, and nobody keeps its values.
+            let mut nobody = Values::default();
+            let mut call = Call {
+                number,
+                thread: 0,
+                function: NO_TYPE,
+                flags: 0,
+                stored_flags: 0,
+                args: (0, 0),
+                result: NO_NODE,
+                stack: (0, 0),
+                has_stack: false,
+            };
+            self.details(cursor, &mut call, &mut nobody, types)?;
+            return Ok(Event::Unmatched);
+        };
+        if call.args.1 as usize != out.args.len() {
+            let args = call.args.0 as usize..call.args.1 as usize;
+            call.args.0 = out.args.len() as u32;
+            out.args.extend_from_within(args);
+        }
+        self.details(cursor, &mut call, out, types)?;
+        self.pending.leave(number);
+        deliver(call, 0, out);
+        Ok(Event::Left)
+    }
+
+    /// At the end of the data: adds calls that were never left, until there are `most` calls in `out`.
+    pub fn deliver_pending(&mut self, out: &mut Values, most: usize) {
+        while out.calls.len() < most
+            && let Some(call) = self.pending.take_oldest(out)
+        {
+            deliver(call, INCOMPLETE, out);
+        }
+    }
+
+    /// Takes what calls that are still open have in `out` into keeping, because `out` is about to be cleared.
+    ///
+    /// # Errors
+    /// `Limit`, with the number of bytes, if that would be too much.
+    pub fn park(&mut self, out: &Values) -> Result<(), u64> {
+        self.pending.park(out)
+    }
+
+    fn details(
+        &mut self,
+        cursor: &mut Cursor<'_>,
+        call: &mut Call,
+        out: &mut Values,
+        types: &mut Types,
+    ) -> Decoded<()> {
+        let n_named = types.function(call.function).map_or(0, |function| function.args.len() as u64);
+        let mut next_index = match out.args.get(call.args.0 as usize..).and_then(<[Arg]>::last) {
+            Some(last) => u64::from(last.index) + 1,
+            None => 0,
+        };
+        let mut is_sorted = true;
+        loop {
+            let at = cursor.at();
+            match cursor.byte()? {
+                DETAIL_END => break,
+                DETAIL_ARG => {
+                    let index = cursor.uint()?;
+                    if index >= n_named.saturating_add(MAX_EXTRA_ARGS) {
+                        return Err(cursor.limit_at(at, "arguments", index, n_named + MAX_EXTRA_ARGS));
+                    }
+                    let node = out.nodes.len() as u32;
+                    self.value(cursor, out, types, 0)?;
+                    is_sorted &= index >= next_index;
+                    next_index = index + 1;
+                    out.args.push(Arg { index: index as u32, node }); // Checked above.
+                }
+                DETAIL_RESULT => {
+                    call.result = out.nodes.len() as u32;
+                    self.value(cursor, out, types, 0)?;
+                }
+                DETAIL_THREAD => call.thread = cursor.uint()?,
+                DETAIL_STACK => {
+                    let n_frames = cursor.uint()?;
+                    let start = out.frames.len() as u32;
+                    for _ in 0..n_frames {
+                        out.frames.push(self.signatures.frame(cursor, types)?);
+                    }
+                    call.stack = (start, out.frames.len() as u32);
+                    call.has_stack = true;
+                }
+                DETAIL_FLAGS => {
+                    call.stored_flags = cursor.uint()?;
+                    call.flags = call.flags & !FAKE | call.stored_flags as u32 & FAKE;
+                }
+                other => return Err(cursor.bad_at(at, format!("unknown call detail `{other}`"))),
+            }
+        }
+        if !is_sorted {
+            sort_args(&mut out.args, call.args.0 as usize);
+        }
+        call.args.1 = out.args.len() as u32;
+        Ok(())
+    }
+
+    fn value(
+        &mut self,
+        cursor: &mut Cursor<'_>,
+        out: &mut Values,
+        types: &mut Types,
+        depth: u32,
+    ) -> Decoded<()> {
+        let at = cursor.at();
+        let node = match cursor.byte()? {
+            TAG_NULL => Node::scalar(Kind::Null, 0),
+            TAG_FALSE => Node::scalar(Kind::False, 0),
+            TAG_TRUE => Node::scalar(Kind::True, 0),
+            TAG_NEGATIVE => Node::scalar(Kind::Negative, cursor.uint()?),
+            TAG_UNSIGNED => Node::scalar(Kind::Unsigned, cursor.uint()?),
+            TAG_FLOAT => Node::scalar(Kind::Float, u32::from_le_bytes(cursor.array()?).into()),
+            TAG_DOUBLE => Node::scalar(Kind::Double, u64::from_le_bytes(cursor.array()?)),
+            TAG_STRING => bytes_node(Kind::Text, cursor.string()?, out),
+            TAG_BLOB => bytes_node(Kind::Blob, cursor.string()?, out),
+            TAG_WIDE => wide_node(cursor, out)?,
+            TAG_ENUM => {
+                let (ty, only) = self.signatures.enumeration(cursor, types)?;
+                let payload = match only {
+                    Some(number) => number,
+                    None => signatures::sint(cursor)?,
+                };
+                Node { kind: Kind::Enum, ty, payload }
+            }
+            TAG_BITMASK => {
+                let ty = self.signatures.bitmask(cursor, types)?;
+                Node { kind: Kind::Flags, ty, payload: cursor.uint()? }
+            }
+            TAG_POINTER => Node::scalar(Kind::Pointer, cursor.uint()?),
+            tag @ (TAG_ARRAY | TAG_STRUCT | TAG_REPR) => {
+                if depth >= MAX_DEPTH {
+                    return Err(cursor.limit_at(
+                        at,
+                        "values inside each other",
+                        depth.into(),
+                        MAX_DEPTH.into(),
+                    ));
+                }
+                return self.composite(tag, cursor, out, types, depth);
+            }
+            other => return Err(cursor.bad_at(at, format!("unknown value type `{other}`"))),
+        };
+        out.nodes.push(node);
+        Ok(())
+    }
+
+    fn composite(
+        &mut self,
+        tag: u8,
+        cursor: &mut Cursor<'_>,
+        out: &mut Values,
+        types: &mut Types,
+        depth: u32,
+    ) -> Decoded<()> {
+        let (kind, ty, n_parts) = match tag {
+            TAG_ARRAY => (Kind::Array, NO_TYPE, cursor.uint()?),
+            TAG_REPR => (Kind::Pair, NO_TYPE, 2),
+            _ => {
+                let (ty, n_members) = self.signatures.structure(cursor, types)?;
+                (Kind::Struct, ty, n_members)
+            }
+        };
+        let head = out.nodes.len();
+        out.nodes.push(Node { kind, ty, payload: 0 });
+        for _ in 0..n_parts {
+            self.value(cursor, out, types, depth + 1)?;
+        }
+        // Each part took a byte at least, so the count has no more bits than the length of an event.
+        out.nodes[head].payload = Node::join(n_parts as u32, out.nodes.len() as u32);
+        Ok(())
+    }
+}
+
+/// Adds a call that is over.
+fn deliver(mut call: Call, more_flags: u32, out: &mut Values) {
+    call.flags |= more_flags;
+    if call.flags & signatures::GET_ERROR != 0 {
+        call.flags &= !signatures::GET_ERROR;
+        // No error is what most calls of this function find.
+        if call.result != NO_NODE && out.node(call.result).bits() == 0 {
+            call.flags |= VERBOSE;
+        }
+    }
+    out.calls.push(call);
+}
+
+/// Sorts the arguments from `start` on by index; of several with one index, the last stays.
+fn sort_args(args: &mut Vec<Arg>, start: usize) {
+    args[start..].sort_by_key(|arg| arg.index);
+    let mut kept = start;
+    for i in start..args.len() {
+        if kept > start && args[kept - 1].index == args[i].index {
+            kept -= 1;
+        }
+        args[kept] = args[i];
+        kept += 1;
+    }
+    args.truncate(kept);
+}
+
+fn bytes_node(kind: Kind, bytes: &[u8], out: &mut Values) -> Node {
+    let payload = Node::join(out.bytes.len() as u32, bytes.len() as u32); // An event has less than 2^32.
+    out.bytes.extend_from_slice(bytes);
+    Node { kind, ty: NO_TYPE, payload }
+}
+
+fn wide_node(cursor: &mut Cursor<'_>, out: &mut Values) -> Decoded<Node> {
+    let n_units = cursor.uint()?;
+    let start = out.bytes.len() as u32;
+    for _ in 0..n_units {
+        let at = cursor.at();
+        let unit = u32::try_from(cursor.uint()?);
+        let unit =
+            unit.map_err(|_| cursor.bad_at(at, "a wide character has more than 32 bits".to_owned()))?;
+        out.bytes.extend_from_slice(&unit.to_le_bytes());
+    }
+    Ok(Node { kind: Kind::Wide, ty: NO_TYPE, payload: Node::join(start, out.bytes.len() as u32 - start) })
+}

@@ -1,0 +1,117 @@
+//! Calls that were entered and not left.
+//!
+//! Nearly always there is at most one, and its values lie in the batch at hand: that one has a place of its own. When a
+//! batch is handed out, what its open calls have in it is copied once, and counted.
+
+use crate::record::MAX_PENDING_BYTES;
+use quipu_model::values::{Arg, Call, Node, Values};
+use std::collections::BTreeMap;
+
+/// The open calls, by number.
+#[derive(Debug, Default)]
+pub(super) struct Pending {
+    /// The one that was entered last.
+    last: Option<Open>,
+    others: BTreeMap<u64, Open>,
+    /// Those of `others` whose values lie in the batch at hand, but for some that were left since.
+    fresh: Vec<u64>,
+    parked_bytes: usize,
+}
+
+#[derive(Debug)]
+struct Open {
+    call: Call,
+    /// Where its values are; in the batch at hand if `None`.
+    parked: Option<Box<Values>>,
+}
+
+impl Pending {
+    pub(super) fn is_empty(&self) -> bool {
+        self.last.is_none() && self.others.is_empty()
+    }
+
+    pub(super) fn enter(&mut self, call: Call) {
+        if let Some(before) = self.last.replace(Open { call, parked: None }) {
+            if before.parked.is_none() {
+                self.fresh.push(before.call.number);
+            }
+            self.others.insert(before.call.number, before);
+        }
+    }
+
+    fn get(&self, number: u64) -> Option<&Open> {
+        match &self.last {
+            Some(open) if open.call.number == number => Some(open),
+            _ => self.others.get(&number),
+        }
+    }
+
+    /// The open call with this number, its values in `out`. It stays open.
+    pub(super) fn look(&self, number: u64, out: &mut Values) -> Option<Call> {
+        let open = self.get(number)?;
+        Some(match &open.parked {
+            Some(values) => values.copy_call(&open.call, out),
+            None => open.call,
+        })
+    }
+
+    /// Forgets a call.
+    pub(super) fn leave(&mut self, number: u64) {
+        let left = match &self.last {
+            Some(open) if open.call.number == number => self.last.take(),
+            _ => self.others.remove(&number),
+        };
+        if let Some(values) = left.and_then(|open| open.parked) {
+            self.parked_bytes -= n_bytes(&values).min(self.parked_bytes);
+        }
+    }
+
+    /// Takes out the call that was entered first, its values in `out`.
+    pub(super) fn take_oldest(&mut self, out: &mut Values) -> Option<Call> {
+        let open = match self.others.pop_first() {
+            Some((_, open)) => open,
+            None => self.last.take()?,
+        };
+        Some(match &open.parked {
+            Some(values) => values.copy_call(&open.call, out),
+            None => open.call,
+        })
+    }
+
+    /// Copies what lies in `out`; fails with the number of bytes if that is too much.
+    pub(super) fn park(&mut self, out: &Values) -> Result<(), u64> {
+        let fresh = std::mem::take(&mut self.fresh);
+        for number in &fresh {
+            if let Some(open) = self.others.get_mut(number) {
+                self.parked_bytes += open.park(out);
+            }
+        }
+        if let Some(open) = &mut self.last {
+            self.parked_bytes += open.park(out);
+        }
+        if self.parked_bytes > MAX_PENDING_BYTES { Err(self.parked_bytes as u64) } else { Ok(()) }
+    }
+}
+
+impl Open {
+    /// Copies the values if they are not; returns how many bytes they take.
+    fn park(&mut self, out: &Values) -> usize {
+        if self.parked.is_some() {
+            return 0;
+        }
+        let mut values = Box::<Values>::default();
+        self.call = out.copy_call(&self.call, &mut values);
+        let bytes = n_bytes(&values);
+        self.parked = Some(values);
+        bytes
+    }
+}
+
+fn n_bytes(values: &Values) -> usize {
+    size_of::<Open>()
+        + size_of::<Values>()
+        + values.args.len() * size_of::<Arg>()
+        + values.nodes.len() * size_of::<Node>()
+        + values.bytes.len()
+        + values.frames.len() * size_of::<u32>()
+}

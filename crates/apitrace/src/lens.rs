@@ -1,0 +1,60 @@
+//! Calls → the columns that all formats share.
+
+use crate::record::{END_FRAME, INCOMPLETE};
+use quipu_model::lens::{CallEdge, ThreadEvent};
+use quipu_model::values::NO_NODE;
+use quipu_model::{Batch, Columns};
+use std::collections::HashSet;
+
+/// The kind of a mark that stands for the end of a frame; its value is the frame, from 0.
+pub const MARK_FRAME: u32 = 0;
+
+/// What lenses remember from batch to batch.
+#[derive(Debug, Default)]
+pub struct Lenses {
+    threads: HashSet<u64>,
+}
+
+impl Lenses {
+    /// Fills the columns of a batch from its calls. `first_frame` is the frame of the first.
+    ///
+    /// A call is entered and left at the same record, since it is one; one that never returned is only entered. Arguments
+    /// and results are what fits into 64 bits: numbers, floats as their bits, addresses, and 0 for all else.
+    pub fn fill(&mut self, columns: Columns, first_frame: u64, batch: &mut Batch) {
+        let Batch { values, calls, threads, marks, .. } = batch;
+        let mut frame = first_frame;
+        for (at, call) in (0u32..).zip(&values.calls) {
+            if columns.has(Columns::CALLS) {
+                calls.args.extend(values.args_of(call).iter().map(|arg| values.node(arg.node).bits()));
+                let returns = call.flags & INCOMPLETE == 0;
+                let edges: &[CallEdge] =
+                    if returns { &[CallEdge::Enter, CallEdge::Leave] } else { &[CallEdge::Enter] };
+                for edge in edges {
+                    calls.at.push(at);
+                    calls.function.push(call.function.into());
+                    calls.edge.push(*edge);
+                    calls.return_to.push(0);
+                    let result = match edge {
+                        CallEdge::Leave if call.result != NO_NODE => values.node(call.result).bits(),
+                        _ => 0,
+                    };
+                    calls.result.push(result);
+                    calls.args_end.push(calls.args.len() as u32); // Less than 2^32 bytes in a batch.
+                }
+            }
+            if columns.has(Columns::THREADS) && self.threads.insert(call.thread) {
+                threads.at.push(at);
+                threads.what.push(ThreadEvent::Start);
+                threads.value.push(0);
+            }
+            if call.flags & END_FRAME != 0 {
+                if columns.has(Columns::MARKS) {
+                    marks.at.push(at);
+                    marks.kind.push(MARK_FRAME);
+                    marks.value.push(frame);
+                }
+                frame += 1;
+            }
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! The apitrace format: graphics API calls with their values.
+//!
+//! [`APITRACE`] is the format as the rest of Quipu sees it. Inside, each file knows one thing:
+//!
+//! | file | what |
+//! |---|---|
+//! | [`record`] | the numbers of the format and the limits of this reader |
+//! | [`decode`] | bytes → calls: events, signatures, values, open calls |
+//! | [`feed`] | blocks of a stream → events |
+//! | [`flags`] | what functions do, by their names |
+//! | [`lens`], [`table`] | calls → columns |
+//! | [`trace`], [`reader`] | opening a trace, reading batches |
+//! | [`print`](mod@print), [`callset`] | calls as text, and which |
+//! | [`encode`], [`pack`], [`write`](mod@write) | calls → bytes, bytes → containers, a trace in another container |
+//! | [`survey`] | what only reading all of it tells: frames, sizes |
+//!
+//! The format itself is described in docs/formats/apitrace.md.
+
+pub mod callset;
+pub mod cursor;
+pub mod decode;
+pub mod encode;
+pub mod feed;
+pub mod flags;
+pub mod lens;
+pub mod pack;
+pub mod print;
+pub mod reader;
+pub mod record;
+pub mod survey;
+pub mod table;
+pub mod trace;
+pub mod write;
+
+use quipu_model::trace::SettingInfo;
+use quipu_model::{Confidence, Format, FormatInfo, OpenOptions, Result, Trace};
+use quipu_source::Source;
+
+/// The format, as the list of formats names it.
+pub static APITRACE: Apitrace = Apitrace;
+
+/// The type of [`APITRACE`].
+#[derive(Debug)]
+pub struct Apitrace;
+
+/// What is known of the format without a trace at hand.
+pub static INFO: FormatInfo = FormatInfo {
+    name: "apitrace",
+    title: "graphics API calls with their values (stream versions 0 to 6)",
+    extensions: &["trace"],
+    abilities: &["read", "view"],
+    doc: "docs/formats/apitrace.md",
+    settings: &[],
+    print_settings: &[
+        setting("thread-ids", "yes|no", "no", "Whether the thread stands before each call."),
+        setting("call-nos", "yes|no", "yes", "Whether the number stands before each call."),
+        setting("arg-names", "yes|no", "yes", "Whether arguments have their names."),
+        setting("multiline", "yes|no", "yes", "Whether a call may take several lines, with its stack."),
+        setting("grep", "REGEX", "", "Only functions whose names have this in them."),
+        setting("calls", "SET", "*", "Only these calls: numbers, ranges, `frame`, `draw`, `fbo`, `@FILE`."),
+        setting("blobs", "FOLDER", "", "Writes raw memory to files in this folder."),
+        setting(
+            "strings",
+            "dump|whole",
+            "dump",
+            "Escapes as apitrace writes them, or ones that lose nothing.",
+        ),
+    ],
+};
+
+const fn setting(
+    name: &'static str,
+    value: &'static str,
+    default: &'static str,
+    doc: &'static str,
+) -> SettingInfo {
+    SettingInfo { name, value, default, doc }
+}
+
+impl Format for Apitrace {
+    fn info(&self) -> &'static FormatInfo {
+        &INFO
+    }
+
+    fn probe(&self, source: &Source) -> Confidence {
+        trace::probe(source)
+    }
+
+    fn open(&self, source: &Source, options: &OpenOptions) -> Result<Box<dyn Trace>> {
+        Ok(Box::new(trace::open(source, options)?))
+    }
+}

@@ -1,0 +1,154 @@
+//! Writing a stream into the containers that apitrace reads.
+//!
+//! SPEC: docs/formats/apitrace.md, "Containers".
+
+use crate::trace::Packing;
+use flate2::write::GzEncoder;
+use std::io::{self, Write};
+
+/// What a chunk of snappy inflates to, but for the last: what the tracer writes.
+const CHUNK_BYTES: usize = 1 << 20;
+/// What a frame of Zstandard inflates to, but for the last.
+const FRAME_BYTES: usize = 2 << 20;
+/// The window of Brotli, as a power of two.
+const BROTLI_WINDOW: u32 = 24;
+/// How much Brotli takes at a time.
+const BROTLI_BUFFER_BYTES: usize = 64 << 10;
+
+/// Writes a stream.
+pub struct StreamWriter<W: Write>(Kind<W>);
+
+enum Kind<W: Write> {
+    Plain(W),
+    Snappy { out: W, buffer: Vec<u8>, encoder: snap::raw::Encoder },
+    Zstd { out: W, buffer: Vec<u8>, level: i32, table: Option<Vec<(u32, u32)>> },
+    Gzip(GzEncoder<W>),
+    Brotli(Box<brotli::CompressorWriter<W>>),
+}
+
+/// The levels of a packing, the least first, and the usual one; `None` where there is nothing to choose.
+pub fn levels(packing: Packing) -> Option<(std::ops::RangeInclusive<u32>, u32)> {
+    match packing {
+        Packing::Snappy | Packing::Plain => None,
+        Packing::Gzip => Some((1..=9, 9)),
+        Packing::SeekableZstd | Packing::Zstd => Some((1..=22, 3)),
+        Packing::Brotli => Some((0..=11, 11)),
+    }
+}
+
+impl<W: Write> StreamWriter<W> {
+    /// Begins a file. Levels out of range are taken for the nearest.
+    ///
+    /// # Errors
+    /// If `out` cannot be written.
+    pub fn new(mut out: W, packing: Packing, level: Option<u32>) -> io::Result<StreamWriter<W>> {
+        let level = match levels(packing) {
+            Some((range, usual)) => level.unwrap_or(usual).clamp(*range.start(), *range.end()),
+            None => 0,
+        };
+        Ok(StreamWriter(match packing {
+            Packing::Plain => Kind::Plain(out),
+            Packing::Snappy => {
+                out.write_all(b"at")?;
+                Kind::Snappy { out, buffer: Vec::new(), encoder: snap::raw::Encoder::new() }
+            }
+            Packing::SeekableZstd | Packing::Zstd => Kind::Zstd {
+                out,
+                buffer: Vec::new(),
+                level: level as i32, // At most 22.
+                table: (packing == Packing::SeekableZstd).then(Vec::new),
+            },
+            Packing::Gzip => Kind::Gzip(GzEncoder::new(out, flate2::Compression::new(level))),
+            Packing::Brotli => Kind::Brotli(Box::new(brotli::CompressorWriter::new(
+                out,
+                BROTLI_BUFFER_BYTES,
+                level,
+                BROTLI_WINDOW,
+            ))),
+        }))
+    }
+
+    /// Adds bytes of the stream.
+    ///
+    /// # Errors
+    /// If they cannot be written.
+    pub fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        match &mut self.0 {
+            Kind::Plain(out) => return out.write_all(bytes),
+            Kind::Gzip(out) => return out.write_all(bytes),
+            Kind::Brotli(out) => return out.write_all(bytes),
+            Kind::Snappy { .. } | Kind::Zstd { .. } => {}
+        }
+        while !bytes.is_empty() {
+            let (buffer, limit) = match &mut self.0 {
+                Kind::Snappy { buffer, .. } => (buffer, CHUNK_BYTES),
+                Kind::Zstd { buffer, .. } => (buffer, FRAME_BYTES),
+                _ => return Ok(()),
+            };
+            let taken = bytes.len().min(limit - buffer.len());
+            buffer.extend_from_slice(&bytes[..taken]);
+            bytes = &bytes[taken..];
+            if buffer.len() == limit {
+                self.flush_block()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what is buffered as a block of its own.
+    fn flush_block(&mut self) -> io::Result<()> {
+        match &mut self.0 {
+            Kind::Snappy { out, buffer, encoder } if !buffer.is_empty() => {
+                let block = encoder.compress_vec(buffer).map_err(io::Error::other)?;
+                out.write_all(&(block.len() as u32).to_le_bytes())?; // Little more than a mebibyte.
+                out.write_all(&block)?;
+                buffer.clear();
+            }
+            Kind::Zstd { out, buffer, level, table } if !buffer.is_empty() => {
+                let frame = zstd::bulk::compress(buffer, *level)?;
+                out.write_all(&frame)?;
+                if let Some(table) = table {
+                    table.push((frame.len() as u32, buffer.len() as u32)); // Little more than two mebibytes.
+                }
+                buffer.clear();
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Writes what is left and gives back what was written to.
+    ///
+    /// # Errors
+    /// If that cannot be written.
+    pub fn finish(mut self) -> io::Result<W> {
+        self.flush_block()?;
+        match self.0 {
+            Kind::Plain(out) | Kind::Snappy { out, .. } => Ok(out),
+            Kind::Gzip(out) => out.finish(),
+            // Giving back the inner writer ends the stream.
+            Kind::Brotli(out) => Ok(out.into_inner()),
+            Kind::Zstd { mut out, table, .. } => {
+                if let Some(table) = table {
+                    out.write_all(&seek_table(&table))?;
+                }
+                Ok(out)
+            }
+        }
+    }
+}
+
+/// The skippable frame that lists the frames before it.
+fn seek_table(frames: &[(u32, u32)]) -> Vec<u8> {
+    let n_frames = frames.len() as u32; // Each is two mebibytes.
+    let mut table = 0x184d_2a5e_u32.to_le_bytes().to_vec();
+    table.extend(n_frames.wrapping_mul(8).wrapping_add(9).to_le_bytes());
+    for (packed, inflated) in frames {
+        table.extend(packed.to_le_bytes());
+        table.extend(inflated.to_le_bytes());
+    }
+    table.extend(n_frames.to_le_bytes());
+    table.push(0);
+    table.extend(0x8f92_eab1_u32.to_le_bytes());
+    table
+}

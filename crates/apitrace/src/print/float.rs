@@ -1,0 +1,223 @@
+//! Floating-point numbers as C's `%.7g` and `%.16g` write them.
+
+use std::io::Write as _;
+
+/// Powers of ten that are exact in 64 bits of floating point.
+const POWERS: [f64; 23] = [
+    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18,
+    1e19, 1e20, 1e21, 1e22,
+];
+
+/// Appends a 32-bit number with 7 digits.
+pub fn float(number: f32, out: &mut Vec<u8>) {
+    let wide = f64::from(number);
+    if wide.abs() < 1e7 && wide.trunc() == wide && (wide != 0.0 || wide.is_sign_positive()) {
+        out.extend_from_slice(itoa::Buffer::new().format(wide as i32).as_bytes());
+        return;
+    }
+    match seven_digits(wide.abs()) {
+        Some((digits, exponent)) => {
+            if wide < 0.0 {
+                out.push(b'-');
+            }
+            let mut text = [b'0'; 7];
+            let mut rest = digits;
+            for place in text.iter_mut().rev() {
+                *place = b'0' + (rest % 10) as u8; // A digit.
+                rest /= 10;
+            }
+            layout(&text, exponent, out);
+        }
+        None => general(wide, 7, out),
+    }
+}
+
+/// Appends a 64-bit number with 16 digits.
+pub fn double(number: f64, out: &mut Vec<u8>) {
+    if number.abs() < 1e15 && number.trunc() == number && (number != 0.0 || number.is_sign_positive()) {
+        out.extend_from_slice(itoa::Buffer::new().format(number as i64).as_bytes());
+        return;
+    }
+    general(number, 16, out);
+}
+
+/// The seven first digits of a positive number that came from 32 bits, rounded, and the exponent of the first. `None` where
+/// that is not sure: far from 1, or too near to the middle between two results.
+fn seven_digits(number: f64) -> Option<(u32, i32)> {
+    if !(1e-10..1e20).contains(&number) {
+        return None;
+    }
+    let mut exponent = match POWERS.iter().position(|power| number < *power) {
+        Some(0) => {
+            let mut exponent = -1;
+            while number * POWERS[(-exponent) as usize] < 1.0 {
+                exponent -= 1;
+            }
+            exponent
+        }
+        Some(above) => above as i32 - 1, // At most 22.
+        None => return None,
+    };
+    // Multiplying or dividing by an exact power rounds once, by a billionth at this size.
+    let shift = 6 - exponent;
+    let scaled = if shift >= 0 {
+        number * POWERS.get(shift as usize)?
+    } else {
+        number / POWERS.get((-shift) as usize)?
+    };
+    let whole = scaled.floor();
+    let fraction = scaled - whole;
+    if (fraction - 0.5).abs() < 1e-6 {
+        return None;
+    }
+    let mut digits = whole as u32 + u32::from(fraction > 0.5); // Below 1e7 and a little.
+    if digits >= 10_000_000 {
+        digits /= 10;
+        exponent += 1;
+    }
+    (digits >= 1_000_000).then_some((digits, exponent))
+}
+
+/// Any number with so many digits, exactly.
+fn general(number: f64, n_digits: usize, out: &mut Vec<u8>) {
+    if number.is_sign_negative() {
+        out.push(b'-');
+    }
+    if number.is_nan() {
+        return out.extend_from_slice(b"nan");
+    }
+    if number.is_infinite() {
+        return out.extend_from_slice(b"inf");
+    }
+    let number = number.abs();
+    if number == 0.0 {
+        return out.push(b'0');
+    }
+    let mut buffer = [0u8; 40];
+    let mut rest = &mut buffer[..];
+    // It has room for 16 digits, a point and an exponent.
+    let _ = write!(rest, "{number:.*e}", n_digits - 1);
+    let n_left = rest.len();
+    let text = &buffer[..buffer.len() - n_left];
+    let point = text.iter().position(|byte| *byte == b'e').unwrap_or(text.len());
+    let exponent =
+        std::str::from_utf8(&text[(point + 1).min(text.len())..]).unwrap_or("0").parse().unwrap_or(0);
+    let mut digits = [b'0'; 16];
+    for (place, digit) in digits.iter_mut().zip(text[..point].iter().filter(|byte| byte.is_ascii_digit())) {
+        *place = *digit;
+    }
+    layout(&digits[..n_digits.min(16)], exponent, out);
+}
+
+/// Writes digits, the first of which counts `10^exponent`, without zeros at the end.
+fn layout(digits: &[u8], exponent: i32, out: &mut Vec<u8>) {
+    let n_digits = digits.len() as i32; // 7 or 16.
+    let kept = digits.iter().rposition(|digit| *digit != b'0').map_or(1, |last| last + 1);
+    if exponent < -4 || exponent >= n_digits {
+        out.push(digits[0]);
+        if kept > 1 {
+            out.push(b'.');
+            out.extend_from_slice(&digits[1..kept]);
+        }
+        out.extend_from_slice(if exponent < 0 { b"e-" } else { b"e+" });
+        let exponent = exponent.unsigned_abs();
+        if exponent < 10 {
+            out.push(b'0');
+        }
+        out.extend_from_slice(itoa::Buffer::new().format(exponent).as_bytes());
+    } else if exponent < 0 {
+        out.extend_from_slice(b"0.");
+        out.extend(std::iter::repeat_n(b'0', (-exponent - 1) as usize)); // At most 3.
+        out.extend_from_slice(&digits[..kept]);
+    } else {
+        let n_whole = exponent as usize + 1; // At most as many as there are.
+        out.extend_from_slice(&digits[..n_whole]);
+        if kept > n_whole {
+            out.push(b'.');
+            out.extend_from_slice(&digits[n_whole..kept]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn float_text(number: f32) -> String {
+        let mut out = Vec::new();
+        float(number, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    fn double_text(number: f64) -> String {
+        let mut out = Vec::new();
+        double(number, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn floats_are_written_as_c_writes_them() {
+        // Each second text is what `printf("%.7g")` says.
+        for (number, text) in [
+            (0.0, "0"),
+            (-0.0, "-0"),
+            (1.0, "1"),
+            (-2.5, "-2.5"),
+            (0.1, "0.1"),
+            (1e-4, "0.0001"),
+            (1e-5, "1e-05"),
+            (9_999_999.0, "9999999"),
+            (1e7, "1e+07"),
+            (12_345_678.0, "1.234568e+07"),
+            (1.401_298_4e-45, "1.401298e-45"),
+            (3.402_823_5e38, "3.402823e+38"),
+            (3.141_592_7, "3.141593"),
+            (16_777_216.0, "1.677722e+07"),
+            (0.333_333_34, "0.3333333"),
+            (123.456, "123.456"),
+            (f32::NAN, "nan"),
+            (-f32::NAN, "-nan"),
+            (f32::INFINITY, "inf"),
+            (f32::NEG_INFINITY, "-inf"),
+        ] {
+            assert_eq!(float_text(number), text);
+        }
+    }
+
+    #[test]
+    fn doubles_are_written_as_c_writes_them() {
+        // Each second text is what `printf("%.16g")` says.
+        for (number, text) in [
+            (0.1, "0.1"),
+            (9.7, "9.699999999999999"),
+            (-0.123_456_789_012_345_7, "-0.1234567890123457"),
+            (1e10, "10000000000"),
+            (1e15, "1000000000000000"),
+            (1e16, "1e+16"),
+            (1.797_693_134_862_315_7e308, "1.797693134862316e+308"),
+            (5e-324, "4.940656458412465e-324"),
+            (-0.0, "-0"),
+            (1.0 / 3.0, "0.3333333333333333"),
+        ] {
+            assert_eq!(double_text(number), text);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_fast_way_writes_what_the_exact_one_writes(bits in any::<u32>()) {
+            let number = f32::from_bits(bits);
+            let mut exact = Vec::new();
+            general(f64::from(number), 7, &mut exact);
+            prop_assert_eq!(float_text(number).into_bytes(), exact);
+        }
+
+        #[test]
+        fn the_fast_way_is_exact_for_everyday_numbers(number in -10_000.0f32..10_000.0) {
+            let mut exact = Vec::new();
+            general(f64::from(number), 7, &mut exact);
+            prop_assert_eq!(float_text(number).into_bytes(), exact);
+        }
+    }
+}

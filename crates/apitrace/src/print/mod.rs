@@ -1,0 +1,398 @@
+//! Calls as text, as `apitrace dump` writes them.
+//!
+//! Which calls, and how much of each, is in [`Settings`]; text of values in [`text`] and [`float`]; JSON in [`json`].
+//! SPEC: docs/formats/apitrace.md, "Text layout of `dump`".
+
+pub mod float;
+pub mod guid;
+pub mod json;
+pub mod settings;
+pub mod text;
+
+use crate::decode::Header;
+use crate::record::{END_FRAME, FAKE, INCOMPLETE, NO_SIDE_EFFECTS};
+use quipu_model::print::Ordinals;
+use quipu_model::trace::PrintOptions;
+use quipu_model::values::{Call, Frame, FunctionType, Kind, NO_NODE, Type, Types, Values};
+use quipu_model::{Batch, Error, ErrorKind, Paint, Printer, Result};
+use settings::{Choice, Settings};
+use std::path::Path;
+use text::Ink;
+
+/// Prints calls.
+#[derive(Debug)]
+pub struct CallPrinter {
+    settings: Settings,
+    choice: Choice,
+    properties: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Whether the properties are still to be printed: what paint to use is known with the first call only.
+    is_fresh: bool,
+    failure: Option<Error>,
+}
+
+impl CallPrinter {
+    /// A printer for a trace with this header.
+    ///
+    /// # Errors
+    /// `Usage` if a setting is wrong.
+    pub fn new(header: &Header, options: &PrintOptions) -> Result<CallPrinter> {
+        let (settings, choice) = settings::parse(options)?;
+        let properties = header.sorted_properties();
+        let properties = if choice.has_pattern() { Vec::new() } else { properties };
+        Ok(CallPrinter {
+            settings,
+            choice,
+            properties: properties.into_iter().map(|(name, value)| (name.to_vec(), value.to_vec())).collect(),
+            is_fresh: true,
+            failure: None,
+        })
+    }
+
+    fn properties(&mut self, ink: &Ink, out: &mut Vec<u8>) {
+        self.is_fresh = false;
+        for (name, value) in std::mem::take(&mut self.properties) {
+            out.extend_from_slice(b"// ");
+            out.extend_from_slice(&name);
+            out.extend_from_slice(b" = ");
+            text::string(&value, self.settings.escapes, ink, out);
+            out.push(b'\n');
+        }
+    }
+}
+
+impl Printer for CallPrinter {
+    fn begin(&mut self, _: &mut Vec<u8>) {}
+
+    fn print(&mut self, batch: &Batch, rows: &[u32], _: Ordinals, paint: &Paint, out: &mut Vec<u8>) {
+        let ink = if *paint == Paint::PLAIN { Ink::PLAIN } else { Ink::COLOUR };
+        if self.is_fresh {
+            self.properties(&ink, out);
+        }
+        let (values, types) = (&batch.values, &batch.types);
+        for call in rows.iter().filter_map(|row| values.calls.get(*row as usize)) {
+            let Some(function) = types.function(call.function) else { continue };
+            if !self.choice.has(call, function) {
+                continue;
+            }
+            let mut writer = CallWriter {
+                settings: &self.settings,
+                ink: &ink,
+                values,
+                types,
+                call,
+                n_blobs: 0,
+                failure: None,
+            };
+            writer.call(function, out);
+            self.failure = self.failure.take().or(writer.failure);
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.choice.is_done()
+    }
+
+    fn failure(&mut self) -> Option<Error> {
+        self.failure.take()
+    }
+
+    fn end(&mut self, out: &mut Vec<u8>) {
+        // A trace without calls has properties all the same.
+        if self.is_fresh {
+            self.properties(&Ink::PLAIN, out);
+        }
+    }
+}
+
+/// Writes one call.
+struct CallWriter<'a> {
+    settings: &'a Settings,
+    ink: &'a Ink,
+    values: &'a Values,
+    types: &'a Types,
+    call: &'a Call,
+    /// How many pieces of raw memory of this call were written to files.
+    n_blobs: u32,
+    failure: Option<Error>,
+}
+
+impl CallWriter<'_> {
+    fn call(&mut self, function: &FunctionType, out: &mut Vec<u8>) {
+        let (ink, call) = (self.ink, self.call);
+        if self.settings.call_nos {
+            text::decimal(call.number, out);
+            out.push(b' ');
+        }
+        if self.settings.thread_ids {
+            out.push(b'@');
+            text::hex(call.thread, out);
+            out.push(b' ');
+        }
+        out.extend_from_slice(if call.flags & NO_SIDE_EFFECTS != 0 { ink.normal } else { ink.bold });
+        out.extend_from_slice(&function.name);
+        out.extend_from_slice(ink.normal);
+        self.args(function, out);
+        if call.result != NO_NODE {
+            out.extend_from_slice(b" = ");
+            self.value(call.result, out);
+        }
+        if call.flags & (FAKE | INCOMPLETE) != 0 {
+            out.extend_from_slice(b" //");
+            if call.flags & FAKE != 0 {
+                out.extend_from_slice(b" fake");
+            }
+            if call.flags & INCOMPLETE != 0 {
+                out.push(b' ');
+                self.inked(ink.red, b"incomplete", out);
+            }
+        }
+        out.push(b'\n');
+        if !self.settings.multiline {
+            return;
+        }
+        if call.has_stack && !self.values.stack_of(call).is_empty() {
+            self.stack(out);
+        }
+        if call.flags & END_FRAME != 0 {
+            out.push(b'\n');
+        }
+    }
+
+    fn args(&mut self, function: &FunctionType, out: &mut Vec<u8>) {
+        out.push(b'(');
+        let mut recorded = self.values.args_of(self.call).iter().peekable();
+        let mut index = 0;
+        loop {
+            let arg = recorded.next_if(|arg| arg.index == index);
+            let name = function.args.get(index as usize);
+            if arg.is_none() && name.is_none() && recorded.peek().is_none() {
+                break;
+            }
+            if index > 0 {
+                out.extend_from_slice(b", ");
+            }
+            if let Some(name) = name.filter(|_| self.settings.arg_names) {
+                self.name(name, out);
+            }
+            match arg {
+                Some(arg) => self.value(arg.node, out),
+                None => out.push(b'?'),
+            }
+            index += 1;
+        }
+        out.push(b')');
+    }
+
+    /// The name of an argument or member, and what stands between it and its value.
+    fn name(&self, name: &[u8], out: &mut Vec<u8>) {
+        out.extend_from_slice(name);
+        out.extend_from_slice(self.ink.normal);
+        out.extend_from_slice(b" = ");
+    }
+
+    fn inked(&self, ink: &[u8], text: &[u8], out: &mut Vec<u8>) {
+        out.extend_from_slice(ink);
+        out.extend_from_slice(text);
+        out.extend_from_slice(self.ink.normal);
+    }
+
+    fn value(&mut self, index: u32, out: &mut Vec<u8>) {
+        let node = self.values.node(index);
+        let ink = self.ink;
+        match node.kind {
+            Kind::Array => self.array(index, out),
+            Kind::Struct => self.structure(index, out),
+            Kind::Pair => {
+                let people = index + 1;
+                let machines = self.values.behind(people);
+                self.value(if self.settings.blobs.is_some() { machines } else { people }, out);
+            }
+            Kind::Pointer => {
+                out.extend_from_slice(ink.green);
+                out.extend_from_slice(b"0x");
+                text::hex(node.payload, out);
+                out.extend_from_slice(ink.normal);
+            }
+            Kind::Blob => {
+                out.extend_from_slice(ink.green);
+                self.blob(self.values.bytes_of(node), out);
+                out.extend_from_slice(ink.normal);
+            }
+            Kind::Text => text::string(self.values.bytes_of(node), self.settings.escapes, ink, out),
+            Kind::Wide => text::wide(self.values.bytes_of(node), self.settings.escapes, ink, out),
+            Kind::Flags => self.flags(node.ty, node.payload, out),
+            _ => {
+                out.extend_from_slice(ink.blue);
+                match node.kind {
+                    Kind::Null => out.extend_from_slice(b"NULL"),
+                    Kind::False => out.extend_from_slice(b"false"),
+                    Kind::True => out.extend_from_slice(b"true"),
+                    Kind::Negative => {
+                        out.push(b'-');
+                        text::decimal(node.payload, out);
+                    }
+                    Kind::Float => float::float(f32::from_bits(node.payload as u32), out), // Its bits.
+                    Kind::Double => float::double(f64::from_bits(node.payload), out),
+                    Kind::Enum => match self.enum_name(node.ty, node.payload) {
+                        Some(name) => out.extend_from_slice(name),
+                        None => text::signed(node.payload.cast_signed(), out),
+                    },
+                    _ => text::decimal(node.payload, out),
+                }
+                out.extend_from_slice(ink.normal);
+            }
+        }
+    }
+
+    fn enum_name(&self, ty: u32, number: u64) -> Option<&[u8]> {
+        match self.types.get(ty)? {
+            Type::Enum(names) => names.name(number),
+            _ => None,
+        }
+    }
+
+    fn array(&mut self, index: u32, out: &mut Vec<u8>) {
+        let (n_parts, _) = self.values.node(index).halves();
+        let mut part = index + 1;
+        if n_parts == 1 {
+            out.push(b'&');
+            return self.value(part, out);
+        }
+        out.push(b'{');
+        for i in 0..n_parts {
+            if i > 0 {
+                out.extend_from_slice(b", ");
+            }
+            self.value(part, out);
+            part = self.values.behind(part);
+        }
+        out.push(b'}');
+    }
+
+    fn structure(&mut self, index: u32, out: &mut Vec<u8>) {
+        if let Some(guid) = guid::of(self.values, self.types, index) {
+            return self.inked(self.ink.blue, guid.text().as_bytes(), out);
+        }
+        out.push(b'{');
+        self.members(index, &mut false, out);
+        out.push(b'}');
+    }
+
+    /// The members of a structure; those of structures without a name count as its own.
+    fn members(&mut self, index: u32, has_before: &mut bool, out: &mut Vec<u8>) {
+        let Some(Type::Struct(structure)) = self.types.get(self.values.node(index).ty) else { return };
+        let mut part = index + 1;
+        for name in &structure.members {
+            if !name.is_empty() {
+                if std::mem::replace(has_before, true) {
+                    out.extend_from_slice(b", ");
+                }
+                self.name(name, out);
+                self.value(part, out);
+            } else if self.values.node(part).kind == Kind::Struct {
+                self.members(part, has_before, out);
+            }
+            part = self.values.behind(part);
+        }
+    }
+
+    fn flags(&self, ty: u32, number: u64, out: &mut Vec<u8>) {
+        let names = match self.types.get(ty) {
+            Some(Type::Flags(names)) => &names.names[..],
+            _ => &[],
+        };
+        let (mut rest, mut has_before) = (number, false);
+        let mut glue = |out: &mut Vec<u8>| {
+            if std::mem::replace(&mut has_before, true) {
+                out.extend_from_slice(b" | ");
+            }
+        };
+        let mut is_named = false;
+        for (name, flag) in names {
+            if (*flag != 0 && rest & flag == *flag) || (*flag == 0 && rest == 0) {
+                glue(out);
+                self.inked(self.ink.blue, name, out);
+                is_named = true;
+                rest &= !flag;
+            }
+            if rest == 0 && is_named {
+                break;
+            }
+        }
+        if rest != 0 || !is_named {
+            glue(out);
+            out.extend_from_slice(self.ink.blue);
+            out.extend_from_slice(b"0x");
+            text::hex(rest, out);
+            out.extend_from_slice(self.ink.normal);
+        }
+    }
+
+    fn blob(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+        out.extend_from_slice(b"blob(");
+        match &self.settings.blobs {
+            None => text::decimal(bytes.len() as u64, out),
+            Some(folder) => {
+                let name = blob_name(self.call.number, self.n_blobs);
+                self.n_blobs += 1;
+                if let Some(error) = write_blob(folder, &name, bytes) {
+                    self.failure.get_or_insert(error);
+                }
+                out.push(b'"');
+                out.extend_from_slice(name.as_bytes());
+                out.push(b'"');
+            }
+        }
+        out.push(b')');
+    }
+
+    fn stack(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.ink.bold);
+        out.extend_from_slice(self.ink.red);
+        out.extend_from_slice(b"Backtrace:\n");
+        out.extend_from_slice(self.ink.normal);
+        for index in self.values.stack_of(self.call) {
+            if let Some(Type::Frame(frame)) = self.types.get(*index) {
+                stack_frame(frame, out);
+                out.push(b'\n');
+            }
+        }
+    }
+}
+
+/// The name of the file for a piece of raw memory of a call, of which there were `n_before`.
+fn blob_name(number: u64, n_before: u32) -> String {
+    match n_before {
+        0 => format!("blob_call{number}.bin"),
+        n => format!("blob_call{number}_{n}.bin"),
+    }
+}
+
+/// Writes raw memory to a file; returns what went wrong.
+fn write_blob(folder: &Path, name: &str, bytes: &[u8]) -> Option<Error> {
+    let path = folder.join(name);
+    let cause = std::fs::write(&path, bytes).err()?;
+    let error = Error::new(ErrorKind::Io, "cannot write raw memory to a file");
+    Some(error.in_file(path.display().to_string()).because(cause))
+}
+
+/// One frame of a stack: `module: function+0x10: file:7`.
+fn stack_frame(frame: &Frame, out: &mut Vec<u8>) {
+    out.extend_from_slice(frame.module.as_deref().unwrap_or(b"?"));
+    if let Some(function) = &frame.function {
+        out.extend_from_slice(b": ");
+        out.extend_from_slice(function);
+    }
+    if let Some(offset) = frame.offset {
+        out.extend_from_slice(b"+0x");
+        text::hex(offset, out);
+    }
+    if let Some(file) = &frame.file {
+        out.extend_from_slice(b": ");
+        out.extend_from_slice(file);
+        if let Some(line) = frame.line {
+            out.push(b':');
+            text::decimal(line, out);
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! One sequential read: events in, batches of calls out.
+
+use crate::decode::Event;
+use crate::feed::Feed;
+use crate::lens::Lenses;
+use crate::record::END_FRAME;
+use crate::table::{self, TABLES};
+use quipu_model::batch::Span;
+use quipu_model::values::Values;
+use quipu_model::{Batch, Columns, Error, Reader, Result, Rows, Scan, Window};
+use quipu_source::{Ahead, Container, StreamOptions};
+
+/// A batch ends when its values take so many bytes, however few calls they belong to.
+const MAX_BATCH_BYTES: usize = 1 << 20;
+
+/// The size of a block and how many may wait, within the buffers that a scan grants.
+pub(crate) fn stream_options(scan: &Scan) -> StreamOptions {
+    let block_bytes = (scan.buffer_bytes / 8).clamp(16 << 10, 256 << 10);
+    let ahead = if scan.ahead { Ahead::Thread { blocks: 4 } } else { Ahead::Inline };
+    StreamOptions { block_bytes, ahead, workers: 1 }
+}
+
+/// A read of calls.
+#[derive(Debug)]
+pub struct CallReader {
+    feed: Feed,
+    batch: Batch,
+    columns: Columns,
+    batch_records: usize,
+    /// The first record that is wanted, and the first behind those.
+    wanted: std::ops::Range<u64>,
+    lenses: Lenses,
+    /// How many records were delivered or skipped.
+    n_records: u64,
+    /// How many frames have ended.
+    n_frames: u64,
+    /// A call of another thread than those of the batch before.
+    held: Option<Values>,
+    /// What the next read fails with.
+    fault: Option<Error>,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// There may be more events.
+    Reading,
+    /// The data is over; open calls remain.
+    Ending,
+    Over,
+}
+
+impl CallReader {
+    /// Begins to read.
+    ///
+    /// # Errors
+    /// `Unsupported` for windows of what the format does not have.
+    pub fn new(container: &Container, scan: &Scan) -> Result<CallReader> {
+        let wanted = match &scan.window {
+            Window::All => 0..u64::MAX,
+            Window::Records(range) => range.clone(),
+            Window::Instrs(_) => {
+                return Err(Error::unsupported("traces of calls have no instructions to count"));
+            }
+            Window::Clock(_) => return Err(Error::unsupported("traces of format apitrace have no clock")),
+        };
+        let tables =
+            scan.tables.iter().filter_map(|table| TABLES.get(*table)).map(|schema| Rows::new(schema));
+        Ok(CallReader {
+            feed: Feed::new(container, &stream_options(scan))?,
+            batch: Batch { tables: tables.collect(), ..Batch::default() },
+            columns: scan.columns,
+            batch_records: scan.batch_records.max(1) as usize,
+            state: if wanted.is_empty() { State::Over } else { State::Reading },
+            wanted,
+            lenses: Lenses::default(),
+            n_records: 0,
+            n_frames: 0,
+            held: None,
+            fault: None,
+        })
+    }
+
+    /// Collects calls of one thread until the batch is full or the data ends.
+    fn collect(&mut self) {
+        self.batch.clear();
+        if let Some(held) = self.held.take() {
+            let values = &mut self.batch.values;
+            if let Some(call) = held.calls.first() {
+                let call = held.copy_call(call, values);
+                values.calls.push(call);
+            }
+        }
+        while self.has_room() && self.held.is_none() {
+            match self.state {
+                State::Reading => match self.feed.event(&mut self.batch.values, &mut self.batch.types) {
+                    Ok(Some(Event::Left)) => self.hold(),
+                    Ok(Some(_)) => {}
+                    Ok(None) => self.state = State::Ending,
+                    Err(error) => {
+                        self.fault = Some(error);
+                        break;
+                    }
+                },
+                State::Ending => {
+                    let values = &mut self.batch.values;
+                    let n_calls = values.calls.len();
+                    if let Some(decoder) = self.feed.decoder() {
+                        decoder.deliver_pending(values, n_calls + 1);
+                    }
+                    if values.calls.len() == n_calls {
+                        self.state = State::Over;
+                        break;
+                    }
+                    self.hold();
+                }
+                State::Over => break,
+            }
+        }
+        // Whoever reads the batch may take the values with it.
+        let parked = self.feed.decoder().map_or(Ok(()), |decoder| decoder.park(&self.batch.values));
+        if let Err(n_bytes) = parked {
+            let error = self.feed.too_much_pending(n_bytes);
+            self.fault.get_or_insert(error);
+        }
+        self.batch.findings = self.feed.take_findings();
+    }
+
+    fn has_room(&self) -> bool {
+        let values = &self.batch.values;
+        values.calls.len() < self.batch_records
+            && values.bytes.len() + 16 * values.nodes.len() + 8 * values.args.len() < MAX_BATCH_BYTES
+    }
+
+    /// Takes the call that came last out of the batch if it is of another thread.
+    fn hold(&mut self) {
+        let values = &mut self.batch.values;
+        let (Some(first), Some(last)) = (values.calls.first(), values.calls.last()) else { return };
+        if first.thread != last.thread {
+            let mut held = Values::default();
+            let call = values.copy_call(last, &mut held);
+            held.calls.push(call);
+            values.calls.pop();
+            self.held = Some(held);
+        }
+    }
+
+    /// Makes the collected calls a batch, as far as they are wanted; false if none is.
+    fn finish(&mut self) -> bool {
+        let calls = &mut self.batch.values.calls;
+        let n_skipped = self.wanted.start.saturating_sub(self.n_records).min(calls.len() as u64);
+        let ends_frame = |call: &quipu_model::values::Call| u64::from(call.flags & END_FRAME != 0);
+        if n_skipped > 0 {
+            let skipped = calls.drain(..n_skipped as usize); // Not more than there are.
+            self.n_frames += skipped.map(|call| ends_frame(&call)).sum::<u64>();
+        }
+        let first_record = self.n_records + n_skipped;
+        let n_left = usize::try_from(self.wanted.end.saturating_sub(first_record)).unwrap_or(usize::MAX);
+        calls.truncate(n_left);
+        let n_calls = calls.len() as u64;
+        self.n_records = first_record + n_calls;
+        let first_frame = self.n_frames;
+        self.n_frames += calls.iter().map(ends_frame).sum::<u64>();
+        self.batch.span = Span {
+            first_record,
+            records: n_calls as u32, // At most as many as a batch may have.
+            thread: calls.first().map_or(0, |call| call.thread),
+            offset: self.feed.offset(),
+            ..Span::default()
+        };
+        if self.columns.any(Columns::CALLS | Columns::THREADS | Columns::MARKS) {
+            self.lenses.fill(self.columns, first_frame, &mut self.batch);
+        }
+        for rows in &mut self.batch.tables {
+            let mut frame = first_frame;
+            let frame_of = |call: &quipu_model::values::Call| {
+                let this = frame;
+                frame += ends_frame(call);
+                this
+            };
+            table::fill(&self.batch.values, first_record, frame_of, rows);
+        }
+        n_calls > 0 || !self.batch.findings.is_empty()
+    }
+}
+
+impl Reader for CallReader {
+    fn read(&mut self) -> Result<Option<&mut Batch>> {
+        loop {
+            if let Some(error) = self.fault.take() {
+                self.state = State::Over;
+                self.batch.clear();
+                let place = quipu_model::Place { record: Some(self.n_records), ..Default::default() };
+                return Err(error.at(&place));
+            }
+            if self.n_records >= self.wanted.end || (self.state == State::Over && self.held.is_none()) {
+                self.batch.clear();
+                return Ok(None);
+            }
+            self.collect();
+            if self.finish() {
+                return Ok(Some(&mut self.batch));
+            }
+        }
+    }
+
+    fn batch(&mut self) -> &mut Batch {
+        &mut self.batch
+    }
+}

@@ -1,0 +1,213 @@
+//! What only reading the whole stream tells: the library, frames, functions, sizes.
+
+use crate::decode::Event;
+use crate::feed::Feed;
+use crate::flags::Api;
+use crate::record::{END_FRAME, FAKE, INCOMPLETE};
+use quipu_model::values::{Call, Kind, Types, Values};
+use quipu_model::{Finding, Result};
+use quipu_source::{Ahead, Container, StreamOptions};
+
+/// Calls are forgotten when there are so many, or so many values.
+const CALLS_AT_ONCE: usize = 1024;
+const NODES_AT_ONCE: usize = 64 << 10;
+
+/// What a trace holds.
+#[derive(Clone, Debug, Default)]
+pub struct Survey {
+    /// How the calls are to be replayed.
+    pub semantic_version: u64,
+    /// The library that the functions belong to.
+    pub api: Api,
+    /// Bytes of the stream.
+    pub stream_bytes: u64,
+    /// Calls, complete or not.
+    pub calls: u64,
+    /// Of them, those that never returned.
+    pub incomplete: u64,
+    /// Those that the tracer made up.
+    pub fake: u64,
+    /// Those with a stack.
+    pub with_stack: u64,
+    /// Raw memory: how many pieces.
+    pub blobs: u64,
+    /// Raw memory: how many bytes.
+    pub blob_bytes: u64,
+    /// Threads, in the order of their first call that is over, with their calls.
+    pub threads: Vec<(u64, u64)>,
+    /// Functions, in the order of appearance, with their calls.
+    pub functions: Vec<(String, u64)>,
+    /// The frames that ended. Without room for each, only their number.
+    pub frames: Vec<FrameFacts>,
+    /// How many frames ended.
+    pub n_frames: u64,
+    /// What was odd.
+    pub findings: Vec<Finding>,
+}
+
+/// One frame: the calls up to one that ends it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FrameFacts {
+    /// Number of the call that was over first.
+    pub first_call: u64,
+    /// Number of the call that ended it.
+    pub last_call: u64,
+    /// Calls.
+    pub calls: u64,
+    /// Bytes of the stream since the end of the frame before.
+    pub bytes: u64,
+}
+
+/// Whether each frame is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Frames {
+    /// Their number is enough.
+    Counted,
+    /// Each is listed, which takes 32 bytes for each.
+    Listed,
+}
+
+/// Reads a whole trace.
+///
+/// # Errors
+/// What reading could not go on after; what was counted until then comes with it.
+pub fn survey(container: &Container, frames: Frames) -> (Survey, Result<()>) {
+    let mut survey = Survey::default();
+    let done = read(container, frames, &mut survey);
+    (survey, done)
+}
+
+fn read(container: &Container, frames: Frames, survey: &mut Survey) -> Result<()> {
+    let options = StreamOptions {
+        block_bytes: 256 << 10,
+        ahead: Ahead::Thread { blocks: 4 },
+        ..StreamOptions::default()
+    };
+    let mut feed = Feed::new(container, &options)?;
+    let (mut values, mut types) = (Values::default(), Types::default());
+    let mut tally = Tally { survey, frames, calls_of: Vec::new(), open: None, frame_at: 0, n_types: 0 };
+    let done = loop {
+        match feed.event(&mut values, &mut types) {
+            Ok(Some(Event::Left)) => {
+                tally.add(&values, &types, feed.offset());
+                if values.calls.len() >= CALLS_AT_ONCE || values.nodes.len() >= NODES_AT_ONCE {
+                    tally.flush(&values);
+                    let parked = feed.decoder().map_or(Ok(()), |decoder| decoder.park(&values));
+                    if let Err(n_bytes) = parked {
+                        break Err(feed.too_much_pending(n_bytes));
+                    }
+                    values.clear();
+                }
+            }
+            Ok(Some(_)) => {}
+            Ok(None) => break Ok(()),
+            Err(error) => break Err(error),
+        }
+    };
+    if done.is_ok() {
+        let mut n_calls = values.calls.len();
+        while let Some(decoder) = feed.decoder() {
+            decoder.deliver_pending(&mut values, n_calls + 1);
+            if values.calls.len() == n_calls {
+                break;
+            }
+            n_calls += 1;
+            tally.add(&values, &types, feed.offset());
+        }
+    }
+    tally.flush(&values);
+    tally.finish(&types);
+    survey.semantic_version = feed.header().semantic_version;
+    survey.stream_bytes = feed.n_bytes();
+    survey.findings = feed.take_findings();
+    done
+}
+
+struct Tally<'s> {
+    survey: &'s mut Survey,
+    frames: Frames,
+    /// Calls of each function, by type.
+    calls_of: Vec<u64>,
+    /// The frame that has not ended: its first call, and how many.
+    open: Option<(u64, u64)>,
+    /// Where in the stream the frame before ended.
+    frame_at: u64,
+    /// How many types were looked at for the library.
+    n_types: usize,
+}
+
+impl Tally<'_> {
+    /// Counts the last call; the stream is read up to `offset`.
+    fn add(&mut self, values: &Values, types: &Types, offset: u64) {
+        let Some(call) = values.calls.last() else { return };
+        self.count(call);
+        if self.survey.api == Api::Unknown && self.n_types < types.len() {
+            self.look_for_library(types);
+        }
+        let (first_call, calls) = self.open.map_or((call.number, 1), |(first, n)| (first, n + 1));
+        self.open = Some((first_call, calls));
+        if call.flags & END_FRAME != 0 {
+            let bytes = offset - self.frame_at;
+            if self.frames == Frames::Listed {
+                self.survey.frames.push(FrameFacts { first_call, last_call: call.number, calls, bytes });
+            }
+            self.survey.n_frames += 1;
+            self.frame_at = offset;
+            self.open = None;
+        }
+    }
+
+    fn count(&mut self, call: &Call) {
+        let survey = &mut *self.survey;
+        survey.calls += 1;
+        survey.incomplete += u64::from(call.flags & INCOMPLETE != 0);
+        survey.fake += u64::from(call.flags & FAKE != 0);
+        survey.with_stack += u64::from(call.has_stack);
+        let function = call.function as usize;
+        if self.calls_of.len() <= function {
+            self.calls_of.resize(function + 1, 0);
+        }
+        self.calls_of[function] += 1;
+        match survey.threads.last_mut() {
+            Some((thread, n)) if *thread == call.thread => *n += 1,
+            _ => match survey.threads.iter_mut().position(|(thread, _)| *thread == call.thread) {
+                Some(i) => survey.threads[i].1 += 1,
+                None => survey.threads.push((call.thread, 1)),
+            },
+        }
+    }
+
+    fn look_for_library(&mut self, types: &Types) {
+        for index in self.n_types..types.len() {
+            if let Some(function) = types.function(index as u32) {
+                self.survey.api = Api::of_function(&function.name);
+                if self.survey.api != Api::Unknown {
+                    break;
+                }
+            }
+        }
+        self.n_types = types.len();
+    }
+
+    /// Counts raw memory, before the values are forgotten.
+    fn flush(&mut self, values: &Values) {
+        for node in values.nodes.iter().filter(|node| node.kind == Kind::Blob) {
+            self.survey.blobs += 1;
+            self.survey.blob_bytes += u64::from(node.halves().1);
+        }
+    }
+
+    fn finish(&mut self, types: &Types) {
+        if self.survey.api == Api::Unknown {
+            self.look_for_library(types);
+        }
+        for (index, n_calls) in (0u32..).zip(&self.calls_of) {
+            if let Some(function) = types.function(index)
+                && *n_calls > 0
+            {
+                let name = String::from_utf8_lossy(&function.name).into_owned();
+                self.survey.functions.push((name, *n_calls));
+            }
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! Recognising and opening a trace.
+
+use crate::INFO;
+use crate::decode::{Header, Stop, header};
+use crate::lens::MARK_FRAME;
+use crate::print::CallPrinter;
+use crate::reader::CallReader;
+use crate::record::{EVENT_ENTER, VERSION_PROPERTIES, VERSION_THREADS};
+use crate::survey::{self, Frames, Survey};
+use crate::table::TABLES;
+use crate::{cursor::Cursor, print::json::JsonPrinter};
+use quipu_model::trace::{Carries, Fact, PrintOptions, Surveyed};
+use quipu_model::{
+    Columns, Confidence, Error, Finding, Meta, OpenOptions, Place, Printer, Reader, Result, Scan, Severity,
+    Shard, ShardId, ShardKind, TableSchema, Trace,
+};
+use quipu_source::{Codec, Container, Source};
+use serde_json::{Value, json};
+use std::borrow::Cow;
+
+/// How much of a stream is looked at to recognise it.
+const PROBE_BYTES: usize = 4 << 10;
+/// How much of a stream its header may take.
+const HEADER_BYTES: usize = 1 << 20;
+/// No function has a longer name, where one is looked for to recognise a stream.
+const MAX_PROBED_NAME: u64 = 512;
+
+/// How a stream is packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packing {
+    /// Snappy blocks behind their lengths, what the tracer writes.
+    Snappy,
+    /// Gzip.
+    Gzip,
+    /// Zstandard with a table of its frames at the end.
+    SeekableZstd,
+    /// Zstandard.
+    Zstd,
+    /// Brotli.
+    Brotli,
+    /// Not at all; apitrace itself does not know this.
+    Plain,
+}
+
+impl Packing {
+    /// The name that apitrace prints.
+    pub fn name(self) -> &'static str {
+        match self {
+            Packing::Snappy => "Snappy",
+            Packing::Gzip => "ZLib",
+            Packing::SeekableZstd => "Zstandard (seekable)",
+            Packing::Zstd => "Zstandard",
+            Packing::Brotli => "Brotli",
+            Packing::Plain => "None",
+        }
+    }
+
+    fn codec(self) -> Codec {
+        match self {
+            Packing::Snappy => Codec::SnappyChunks,
+            Packing::Gzip => Codec::Gzip,
+            Packing::SeekableZstd | Packing::Zstd => Codec::Zstd,
+            Packing::Brotli => Codec::Brotli,
+            Packing::Plain => Codec::Plain,
+        }
+    }
+}
+
+/// Bytes at the end of a table of frames: how many there are, a descriptor, and what it is recognised by.
+const FOOTER_BYTES: u64 = 9;
+/// Bytes at its beginning: the header of a frame to be skipped.
+const SKIPPABLE_BYTES: u64 = 8;
+/// The last bytes of a table of frames.
+const SEEKABLE_MAGIC: [u8; 4] = [0xb1, 0xea, 0x92, 0x8f];
+
+/// How a source is packed, if there may be a trace in it, and how sure that is.
+fn packing(source: &Source) -> Result<Option<(Packing, Confidence)>> {
+    if source.is_folder() {
+        return Ok(None);
+    }
+    let sure = |packing, codec| -> Result<Option<(Packing, Confidence)>> {
+        Ok(match plausible(&source.head_as(codec, PROBE_BYTES)?) {
+            Confidence::No => None,
+            confidence => Some((packing, confidence)),
+        })
+    };
+    match source.container()?.codec() {
+        // Nothing else begins like this.
+        Codec::SnappyChunks => Ok(Some((Packing::Snappy, Confidence::Sure))),
+        Codec::Gzip => sure(Packing::Gzip, Codec::Gzip),
+        Codec::Zstd if source.packed_tail(4)? == SEEKABLE_MAGIC => sure(Packing::SeekableZstd, Codec::Zstd),
+        Codec::Zstd => sure(Packing::Zstd, Codec::Zstd),
+        Codec::Plain => match sure(Packing::Plain, Codec::Plain)? {
+            None => sure(Packing::Brotli, Codec::Brotli),
+            found => Ok(found),
+        },
+        // Brotli may begin like anything.
+        _ => sure(Packing::Brotli, Codec::Brotli),
+    }
+}
+
+/// How sure it is that a stream begins like this.
+fn plausible(head: &[u8]) -> Confidence {
+    let (header, end) = match header(head) {
+        Ok(read) => read,
+        Err(Stop::More(_)) if head.starts_with(&[6]) && head.len() == PROBE_BYTES => {
+            return Confidence::Maybe;
+        }
+        Err(_) => return Confidence::No,
+    };
+    if end == head.len() {
+        let says_more = header.version >= VERSION_PROPERTIES && !header.properties.is_empty();
+        return if says_more { Confidence::Sure } else { Confidence::No };
+    }
+    let mut cursor = Cursor::new(head, end);
+    let mut function = || -> Option<bool> {
+        if cursor.byte().ok()? != EVENT_ENTER {
+            return Some(false);
+        }
+        if header.version >= VERSION_THREADS {
+            cursor.uint().ok()?;
+        }
+        cursor.uint().ok()?;
+        let name = cursor.name(MAX_PROBED_NAME).ok()?;
+        let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || b"_:~(), *&<>".contains(byte);
+        Some(
+            name.first().is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'_')
+                && name.iter().all(is_word),
+        )
+    };
+    if function() == Some(true) { Confidence::Sure } else { Confidence::No }
+}
+
+/// How sure it is that a source is a trace of this format.
+pub fn probe(source: &Source) -> Confidence {
+    packing(source).ok().flatten().map_or(Confidence::No, |(_, confidence)| confidence)
+}
+
+/// An opened trace.
+#[derive(Debug)]
+pub struct ApiTrace {
+    container: Container,
+    packing: Packing,
+    header: Header,
+    meta: Meta,
+    shards: Vec<Shard>,
+}
+
+/// Opens the trace at `source`.
+///
+/// # Errors
+/// `Unsupported` if it is none; what the source has to say.
+pub fn open(source: &Source, options: &OpenOptions) -> Result<ApiTrace> {
+    options.setting(&INFO, "")?;
+    let Some((packing, _)) = packing(source)? else {
+        return Err(Error::unsupported("this is not a trace of format apitrace").in_file(source.name()));
+    };
+    let head = source.head_as(packing.codec(), HEADER_BYTES)?;
+    let mut findings = Vec::new();
+    let header = match header(&head) {
+        Ok((header, _)) => header,
+        // What is missing is told when it is read.
+        Err(Stop::More(_)) if head.len() < HEADER_BYTES => Header::default(),
+        Err(Stop::More(_)) => {
+            return Err(Error::limit("bytes in the header", head.len() as u64, HEADER_BYTES as u64)
+                .at(&Place { offset: Some(0), ..Place::default() })
+                .in_file(source.name()));
+        }
+        Err(Stop::Bad(fault)) => {
+            let place = Place { offset: Some(fault.at as u64), ..Place::default() };
+            return Err(Error::new(fault.kind, fault.message).at(&place).in_file(source.name()));
+        }
+    };
+    if packing == Packing::Plain {
+        findings.push(Finding {
+            rule: "apitrace/bare",
+            severity: Severity::Note,
+            place: Place { file: Some(source.name().to_owned()), ..Place::default() },
+            message: "the stream is not packed; apitrace itself cannot read it".to_owned(),
+            count: 1,
+        });
+    }
+    let container = source.container_as(packing.codec())?;
+    let shards = vec![Shard {
+        id: ShardId(0),
+        name: source.name().to_owned(),
+        kind: ShardKind::Mixed,
+        thread: None,
+        process: None,
+        pieces: 1,
+        packed_bytes: container.size_bytes(),
+    }];
+    let meta = meta(&header, packing, &container, findings);
+    Ok(ApiTrace { container, packing, header, meta, shards })
+}
+
+fn fact(key: &'static str, label: &'static str, value: Value) -> Fact {
+    Fact { key, label, value }
+}
+
+fn meta(header: &Header, packing: Packing, container: &Container, findings: Vec<Finding>) -> Meta {
+    let properties: serde_json::Map<String, Value> = header
+        .sorted_properties()
+        .into_iter()
+        .map(|(name, value)| {
+            (String::from_utf8_lossy(name).into_owned(), String::from_utf8_lossy(value).into_owned().into())
+        })
+        .collect();
+    let mut facts = vec![
+        fact("semantic_version", "semantic version", json!(header.semantic_version)),
+        fact("container", "container", json!(packing.name())),
+    ];
+    for (key, label) in [("process.name", "program"), ("process.commandLine", "arguments")] {
+        if let Some(value) = properties.get(key) {
+            let key = if key == "process.name" { "process_name" } else { "process_command_line" };
+            facts.push(fact(key, label, value.clone()));
+        }
+    }
+    facts.push(fact("properties", "properties", json!(properties)));
+    Meta {
+        format: INFO.name,
+        title: "calls of a graphics API with their values".to_owned(),
+        version: Some(header.version.to_string()),
+        n_files: 1,
+        packed_bytes: container.size_bytes(),
+        inflated_bytes: (packing == Packing::Plain).then(|| container.size_bytes()).flatten(),
+        carries: vec![
+            Carries { what: "calls with values", has: true, note: "" },
+            Carries { what: "threads", has: header.version >= VERSION_THREADS, note: "" },
+            Carries { what: "time", has: false, note: "" },
+        ],
+        facts,
+        findings,
+        ..Meta::default()
+    }
+}
+
+impl ApiTrace {
+    /// The opened file.
+    pub fn container(&self) -> &Container {
+        &self.container
+    }
+
+    /// How the stream is packed.
+    pub fn packing(&self) -> Packing {
+        self.packing
+    }
+
+    /// Bytes of the file that the stream takes: all but a table of frames at the end. `None` for a pipe.
+    pub fn packed_bytes(&self) -> Result<Option<u64>> {
+        let Some(size) = self.container.size_bytes() else { return Ok(None) };
+        if self.packing != Packing::SeekableZstd {
+            return Ok(Some(size));
+        }
+        let footer = self.container.source().packed_tail(FOOTER_BYTES as usize)?;
+        let [n0, n1, n2, n3, descriptor, ..] = footer[..] else { return Ok(Some(size)) };
+        let entry_bytes = if descriptor & 0x80 == 0 { 8 } else { 12 };
+        let n_frames = u64::from(u32::from_le_bytes([n0, n1, n2, n3]));
+        Ok(Some(size.saturating_sub(SKIPPABLE_BYTES + entry_bytes * n_frames + FOOTER_BYTES)))
+    }
+
+    /// What the stream says of itself.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+}
+
+impl Trace for ApiTrace {
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    fn shards(&self) -> &[Shard] {
+        &self.shards
+    }
+
+    fn columns(&self) -> Columns {
+        Columns::CALLS | Columns::CALL_VALUES | Columns::THREADS | Columns::MARKS
+    }
+
+    fn tables(&self) -> &'static [&'static TableSchema] {
+        TABLES
+    }
+
+    fn scan(&self, scan: &Scan) -> Result<Box<dyn Reader>> {
+        if scan.shard != ShardId(0) {
+            return Err(Error::usage(format!("the trace has no shard {}", scan.shard.0)));
+        }
+        Ok(Box::new(CallReader::new(&self.container, scan)?))
+    }
+
+    fn printer(&self, options: &PrintOptions) -> Result<Box<dyn Printer>> {
+        Ok(Box::new(CallPrinter::new(&self.header, options)?))
+    }
+
+    fn json_printer(&self, options: &PrintOptions) -> Result<Option<Box<dyn Printer>>> {
+        Ok(Some(Box::new(JsonPrinter::new(options)?)))
+    }
+
+    fn survey(&self) -> Surveyed {
+        let (survey, done) = survey::survey(&self.container, Frames::Counted);
+        Surveyed { facts: survey_facts(&survey), findings: survey.findings, error: done.err() }
+    }
+
+    fn mark_name(&self, kind: u32) -> Cow<'static, str> {
+        match kind {
+            MARK_FRAME => Cow::Borrowed("frame"),
+            other => Cow::Owned(format!("mark {other}")),
+        }
+    }
+}
+
+/// How many functions are told with the count of their calls.
+const TOP_FUNCTIONS: usize = 20;
+
+fn survey_facts(survey: &Survey) -> Vec<Fact> {
+    let mut functions: Vec<&(String, u64)> = survey.functions.iter().collect();
+    functions.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    let top: serde_json::Map<String, Value> =
+        functions.iter().take(TOP_FUNCTIONS).map(|(name, n_calls)| (name.clone(), json!(n_calls))).collect();
+    vec![
+        fact("api", "API", json!(survey.api.name())),
+        fact("stream_bytes", "bytes of the stream", json!(survey.stream_bytes)),
+        fact("frames", "frames", json!(survey.n_frames)),
+        fact("calls", "calls", json!(survey.calls)),
+        fact("incomplete_calls", "incomplete calls", json!(survey.incomplete)),
+        fact("fake_calls", "calls made up by the tracer", json!(survey.fake)),
+        fact("calls_with_stack", "calls with a stack", json!(survey.with_stack)),
+        fact("threads", "threads", json!(survey.threads.len())),
+        fact("blobs", "pieces of raw memory", json!(survey.blobs)),
+        fact("blob_bytes", "bytes of raw memory", json!(survey.blob_bytes)),
+        fact("distinct_functions", "distinct functions", json!(survey.functions.len())),
+        fact("top_functions", "most frequent functions", json!(top)),
+    ]
+}

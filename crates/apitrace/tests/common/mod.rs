@@ -1,0 +1,131 @@
+//! Traces, goldens and how to read them.
+
+// Each test program uses a part of this, and the helpers of a test may panic as the test may.
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
+
+use quipu_apitrace::APITRACE;
+use quipu_apitrace::table::CALLS_TABLE;
+use quipu_model::print::Ordinals;
+use quipu_model::trace::PrintOptions;
+use quipu_model::{Format, OpenOptions, Paint, Scan, ShardId, Trace};
+use quipu_source::{Source, StreamOptions};
+use std::io::Read;
+use std::path::PathBuf;
+
+pub fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../traces/apitrace")
+}
+
+/// The names of all traces.
+pub fn traces() -> Vec<String> {
+    let mut names: Vec<String> = std::fs::read_dir(folder())
+        .unwrap()
+        .filter_map(|entry| entry.unwrap().file_name().to_str()?.strip_suffix(".trace").map(str::to_owned))
+        .collect();
+    names.sort();
+    assert!(names.len() >= 17, "{names:?}");
+    names
+}
+
+pub fn source(name: &str) -> Source {
+    Source::open(&folder().join(format!("{name}.trace"))).unwrap()
+}
+
+pub fn bytes(name: &str) -> Vec<u8> {
+    std::fs::read(folder().join(format!("{name}.trace"))).unwrap()
+}
+
+pub fn open(name: &str) -> Box<dyn Trace> {
+    APITRACE.open(&source(name), &OpenOptions::default()).unwrap()
+}
+
+/// The stream of a trace, unpacked.
+pub fn stream(name: &str) -> Vec<u8> {
+    let trace = quipu_apitrace::trace::open(&source(name), &OpenOptions::default()).unwrap();
+    let container = trace.container();
+    let mut stream = container.stream(container.all_members(), &StreamOptions::default()).unwrap();
+    let (mut block, mut bytes) = (Vec::new(), Vec::new());
+    // A fault ends it; there is a trace without a proper end.
+    while let Ok(Some(_)) = stream.next(&mut block) {
+        bytes.extend_from_slice(&block);
+    }
+    bytes
+}
+
+pub fn options(verbose: bool, settings: &[(String, String)]) -> PrintOptions {
+    PrintOptions { verbose, settings: settings.to_vec(), ..PrintOptions::default() }
+}
+
+/// What the printer makes of a whole trace.
+pub fn dump(trace: &dyn Trace, options: &PrintOptions, paint: &Paint) -> Vec<u8> {
+    let scan = Scan { tables: vec![CALLS_TABLE], ..Scan::new(ShardId(0)) };
+    let mut reader = trace.scan(&scan).unwrap();
+    let mut printer = trace.printer(options).unwrap();
+    let mut out = Vec::new();
+    printer.begin(&mut out);
+    while !printer.is_done()
+        && let Some(batch) = reader.read().unwrap()
+    {
+        let rows: Vec<u32> = (0..batch.span.records).collect();
+        printer.print(batch, &rows, Ordinals::default(), paint, &mut out);
+    }
+    printer.end(&mut out);
+    out
+}
+
+/// A golden, unpacked.
+pub fn golden(name: &str) -> Vec<u8> {
+    let packed = std::fs::read(folder().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+    if !name.ends_with(".gz") {
+        return packed;
+    }
+    let mut bytes = Vec::new();
+    flate2::read::GzDecoder::new(&packed[..]).read_to_end(&mut bytes).unwrap();
+    bytes
+}
+
+/// The names of the cases of command lines.
+pub fn commands() -> Vec<String> {
+    let mut names: Vec<String> = std::fs::read_dir(folder().join("golden-cli"))
+        .unwrap()
+        .filter_map(|entry| entry.unwrap().file_name().to_str()?.strip_suffix(".cmd").map(str::to_owned))
+        .collect();
+    names.sort();
+    names
+}
+
+pub fn command(case: &str) -> String {
+    let text = golden(&format!("golden-cli/{case}.cmd"));
+    String::from_utf8(text).unwrap().trim().to_owned()
+}
+
+/// The words of a command line. The goldens have no quotes: a set of calls may be several words.
+pub fn words(args: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    for word in args.split(' ') {
+        let is_new = word.starts_with('-') || word.ends_with(".trace");
+        match words.last_mut() {
+            Some(last) if !is_new => {
+                last.push(' ');
+                last.push_str(word);
+            }
+            _ => words.push(word.to_owned()),
+        }
+    }
+    words
+}
+
+/// Panics with the first line that differs.
+pub fn assert_same(ours: &[u8], theirs: &[u8], what: &str) {
+    if ours == theirs {
+        return;
+    }
+    let (mut ours, mut theirs) = (ours.split(|byte| *byte == b'\n'), theirs.split(|byte| *byte == b'\n'));
+    for line in 1.. {
+        let (one, other) = (ours.next(), theirs.next());
+        if one != other {
+            let text = |line: Option<&[u8]>| line.map(|line| String::from_utf8_lossy(line).into_owned());
+            panic!("{what}: line {line}\n ours: {:?}\ntheirs: {:?}", text(one), text(other));
+        }
+    }
+}

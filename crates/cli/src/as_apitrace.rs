@@ -1,0 +1,216 @@
+//! apitrace, played by our own tools.
+//!
+//! Translates its command line into a run, and results into its lines. SPEC: docs/formats/apitrace.md.
+
+use crate::complaint;
+use crate::screen::{Outcome, Result, Screen};
+use crate::session::{self, Verdict};
+use crate::stream::{self, Style};
+use quipu::apitrace::survey::{Frames, Survey, survey};
+use quipu::apitrace::table::CALLS_TABLE;
+use quipu::apitrace::trace::{self, ApiTrace};
+use quipu::engine::{Merge, MergeOrder};
+use quipu::model::trace::PrintOptions;
+use quipu::model::{Error, OpenOptions, Paint, Scan, ShardId, Trace};
+use quipu::source::Source;
+use quipu_view::{Chosen, RowFilter};
+use std::fmt::Write as _;
+use std::io::{IsTerminal, Write};
+use std::path::Path;
+
+/// What is asked of apitrace.
+#[derive(Debug, Default)]
+struct Request {
+    settings: Vec<(String, String)>,
+    verbose: bool,
+    color: Option<String>,
+    dump_frames: bool,
+    files: Vec<String>,
+}
+
+/// The options of `dump` that our printer has under the same name, and whether they need a value.
+const PRINT_OPTIONS: &[(&str, bool)] = &[
+    ("calls", true),
+    ("grep", true),
+    ("thread-ids", false),
+    ("call-nos", false),
+    ("arg-names", false),
+    ("multiline", false),
+];
+
+/// Does what apitrace does with these arguments.
+pub(crate) fn run(args: &[String], screen: &Screen) -> Result<Outcome> {
+    let Some((verb, args)) = args.split_first() else {
+        return Err(Error::usage("no verb is given").hint("verbs that are available: dump, info").into());
+    };
+    let request = match verb.as_str() {
+        "dump" | "info" => parse(verb, args)?,
+        other => {
+            return Err(Error::unsupported(format!("apitrace's verb `{other}` is not available"))
+                .hint("verbs that are available: dump, info")
+                .into());
+        }
+    };
+    if request.files.is_empty() {
+        return Err(Error::usage("no trace is given").into());
+    }
+    let mut outcome = Outcome::Fine;
+    for file in &request.files {
+        let Some(trace) = open(file) else { return Ok(Outcome::Flawed) };
+        outcome = outcome.and(match verb.as_str() {
+            "dump" => dump(&trace, &request, screen)?,
+            _ => info(file, &trace, &request)?,
+        });
+        // As the original does, what follows a damaged trace is left.
+        if outcome == Outcome::Flawed {
+            break;
+        }
+    }
+    Ok(outcome)
+}
+
+fn parse(verb: &str, args: &[String]) -> Result<Request> {
+    let mut request = Request::default();
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        let Some(option) = arg.strip_prefix("--") else {
+            match arg.as_str() {
+                "-v" if verb == "dump" => request.verbose = true,
+                _ if arg.starts_with('-') && arg.len() > 1 => return Err(unknown(verb, arg)),
+                _ => request.files.push(arg.clone()),
+            }
+            continue;
+        };
+        let (name, value) = match option.split_once('=') {
+            Some((name, value)) => (name, Some(value.to_owned())),
+            None => (option, None),
+        };
+        match (verb, name, value) {
+            ("dump", "verbose", None) => request.verbose = true,
+            ("dump", "color" | "colour", value) => {
+                let when = value.unwrap_or_else(|| "always".to_owned());
+                if !["always", "auto", "never"].contains(&when.as_str()) {
+                    return Err(
+                        Error::usage(format!("`--color` is always, auto or never, found `{when}`")).into()
+                    );
+                }
+                request.color = Some(when);
+            }
+            ("dump", "blobs", None) => request.settings.push(("blobs".to_owned(), ".".to_owned())),
+            ("info", "dump-frames", None) => request.dump_frames = true,
+            ("dump", name, value) => {
+                let Some((_, needs_value)) = PRINT_OPTIONS.iter().find(|(known, _)| *known == name) else {
+                    return Err(unknown(verb, arg));
+                };
+                let value = match value {
+                    Some(value) => value,
+                    None if *needs_value => {
+                        let next = args.next().cloned();
+                        next.ok_or_else(|| Error::usage(format!("`--{name}` needs a value")))?
+                    }
+                    None => String::new(),
+                };
+                request.settings.push((name.to_owned(), value));
+            }
+            _ => return Err(unknown(verb, arg)),
+        }
+    }
+    Ok(request)
+}
+
+fn unknown(verb: &str, option: &str) -> crate::screen::Stop {
+    Error::usage(format!("apitrace {verb} has no option `{option}`, or it is not available")).into()
+}
+
+/// Opens a trace; says so, in the original's words, if that fails.
+fn open(file: &str) -> Option<ApiTrace> {
+    let opened = Source::open(Path::new(file))
+        .map_err(Error::from)
+        .and_then(|source| trace::open(&source, &OpenOptions::default()));
+    match opened {
+        Ok(trace) => Some(trace),
+        Err(error) => {
+            eprintln!("error: failed to open {file}");
+            // The original does not say why.
+            if error.kind() != quipu::model::ErrorKind::Missing {
+                eprint!("{}", complaint::error(&error, false));
+            }
+            None
+        }
+    }
+}
+
+fn dump(trace: &ApiTrace, request: &Request, screen: &Screen) -> Result<Outcome> {
+    let stdout = std::io::stdout();
+    let has_color = match request.color.as_deref() {
+        Some("always") => true,
+        Some("never") => false,
+        _ => stdout.is_terminal(),
+    };
+    let paint = if has_color { Paint::ANSI } else { Paint::PLAIN };
+    let options = PrintOptions {
+        verbose: request.verbose,
+        settings: request.settings.clone(),
+        ..PrintOptions::default()
+    };
+    let mut printer = trace.printer(&options)?;
+    let chosen = Chosen::new(&RowFilter::default(), trace.tables()[CALLS_TABLE], &[])?;
+    let scan = Scan { tables: vec![CALLS_TABLE], ahead: true, ..Scan::new(ShardId(0)) };
+    let style = Style { paint, strict: false, quiet: true, limit: None };
+    let shown = session::watched(screen, |watch| {
+        let merge = Merge::new(trace, &scan, MergeOrder::natural(trace), watch)?;
+        stream::print(merge, &mut *printer, &chosen, &style, watch, std::io::stdout())
+    })?;
+    let mut end = Vec::new();
+    printer.end(&mut end);
+    stdout.lock().write_all(&end)?;
+    Ok(Verdict::new(trace, shown.found, shown.error, shown.cancelled).tell(screen))
+}
+
+fn info(file: &str, trace: &ApiTrace, request: &Request) -> Result<Outcome> {
+    let frames = if request.dump_frames { Frames::Listed } else { Frames::Counted };
+    let (survey, done) = survey(trace.container(), frames);
+    if let Err(error) = done {
+        eprint!("{}", complaint::error(&error, false));
+        return Ok(Outcome::Flawed);
+    }
+    let text = info_text(file, trace, &survey, request.dump_frames)?;
+    std::io::stdout().lock().write_all(text.as_bytes())?;
+    Ok(Outcome::Fine)
+}
+
+/// The original's JSON, in its own layout.
+fn info_text(file: &str, trace: &ApiTrace, survey: &Survey, has_frames: bool) -> Result<String> {
+    let mut text = String::from("{\n");
+    let name = serde_json::Value::from(file);
+    let packed_bytes = trace.packed_bytes()?.unwrap_or(0);
+    // Writing to a string cannot fail.
+    let _ = write!(
+        text,
+        "  \"FileName\": {name},\n  \"ContainerVersion\": {},\n  \"ContainerType\": \"{}\",\n  \"API\": \"{}\",\n  \
+         \"FramesCount\": {},\n  \"ActualDataSize\": {},\n  \"ContainerSize\": {packed_bytes}",
+        survey.semantic_version,
+        trace.packing().name(),
+        survey.api.name(),
+        survey.n_frames,
+        survey.stream_bytes,
+    );
+    if has_frames {
+        text.push_str(",\n  \"Frames\": [{");
+        for (i, frame) in survey.frames.iter().enumerate() {
+            let _ = write!(
+                text,
+                "{}\n    \"FirstCallId\": {},\n    \"LastCallId\": {},\n    \"TotalCalls\": {},\n    \"SizeInBytes\": {}\n  }}",
+                if i > 0 { ", {" } else { "" },
+                frame.first_call,
+                frame.last_call,
+                frame.calls,
+                frame.bytes,
+            );
+        }
+        // QUIRK: without frames the original prints one that is empty.
+        text.push_str(if survey.frames.is_empty() { "\n  }]" } else { "]" });
+    }
+    text.push_str("\n}\n");
+    Ok(text)
+}

@@ -1,0 +1,433 @@
+//! Structured values: calls with arguments of any shape, as flat arrays.
+//!
+//! A value is a [`Node`] in an array; what it is made of stands right behind it, so that a value with all its parts is one
+//! run of nodes and nothing is allocated for each call. Types (functions, structures, enumerations, sets of flags, stack
+//! frames) are met while reading, like instructions: [`Types`] has each once and only grows within one read, and nodes
+//! carry an index into it.
+//!
+//! ```text
+//! calls[i] ─▶ args[first..end] ─▶ (index, node) … ─▶ nodes:  array(2) uint uint   string ─▶ bytes
+//! ```
+
+use std::fmt;
+use std::sync::Arc;
+
+/// Index of a type that stands for "none".
+pub const NO_TYPE: u32 = u32::MAX;
+/// Index of a node that stands for "none".
+pub const NO_NODE: u32 = u32::MAX;
+
+/// What sort of value a node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Kind {
+    /// A null pointer.
+    Null,
+    /// False.
+    False,
+    /// True.
+    True,
+    /// A negative number; the payload is its magnitude.
+    Negative,
+    /// A number that is not negative.
+    Unsigned,
+    /// A 32-bit float; the payload is its bits.
+    Float,
+    /// A 64-bit float; the payload is its bits.
+    Double,
+    /// A string of bytes.
+    Text,
+    /// Raw memory.
+    Blob,
+    /// A string of code units of 32 bits each, little-endian in the bytes.
+    Wide,
+    /// A value of an enumeration; the payload is the number as a two's complement.
+    Enum,
+    /// A set of flags; the payload is the number.
+    Flags,
+    /// A list; its parts follow.
+    Array,
+    /// A structure; its members follow, as many as its type has.
+    Struct,
+    /// An address or handle.
+    Pointer,
+    /// One thing shown twice: for people, then for machines. Both follow.
+    Pair,
+}
+
+/// One value, or the head of a composite one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// What it is.
+    pub kind: Kind,
+    /// Its type, or [`NO_TYPE`].
+    pub ty: u32,
+    /// Scalars: the value. Strings and blobs: offset and length in the bytes. Composites: how many parts, and the index
+    /// of the first node behind all of them. See the methods.
+    pub payload: u64,
+}
+
+impl Node {
+    /// A scalar without a type.
+    pub fn scalar(kind: Kind, payload: u64) -> Node {
+        Node { kind, ty: NO_TYPE, payload }
+    }
+
+    /// Two halves in the payload: for strings and blobs, offset and length; for composites, number of parts and the index
+    /// behind the last.
+    pub fn halves(self) -> (u32, u32) {
+        ((self.payload >> 32) as u32, self.payload as u32) // Both halves, on purpose.
+    }
+
+    /// A payload of two halves.
+    pub fn join(high: u32, low: u32) -> u64 {
+        u64::from(high) << 32 | u64::from(low)
+    }
+
+    /// True if parts follow.
+    pub fn is_composite(self) -> bool {
+        matches!(self.kind, Kind::Array | Kind::Struct | Kind::Pair)
+    }
+
+    /// The value as 64 bits, as far as it is one: numbers as a two's complement, floats as their bits, 0 for the rest.
+    pub fn bits(self) -> u64 {
+        match self.kind {
+            Kind::True => 1,
+            Kind::Negative => self.payload.wrapping_neg(),
+            Kind::Unsigned | Kind::Float | Kind::Double | Kind::Enum | Kind::Flags | Kind::Pointer => {
+                self.payload
+            }
+            _ => 0,
+        }
+    }
+}
+
+/// One argument of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arg {
+    /// Its position among the arguments of the function.
+    pub index: u32,
+    /// Its value.
+    pub node: u32,
+}
+
+/// One call, complete or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// Its number, given by the trace in the order of entering.
+    pub number: u64,
+    /// The thread that made it.
+    pub thread: u64,
+    /// Its function, as an index into the types.
+    pub function: u32,
+    /// Bits that the format gives a meaning to.
+    pub flags: u32,
+    /// Bits that the trace holds for this call, as they are.
+    pub stored_flags: u64,
+    /// Its arguments, as a range of [`Values::args`], by ascending index, each index once; what is missing was not recorded.
+    pub args: (u32, u32),
+    /// The value returned, or [`NO_NODE`].
+    pub result: u32,
+    /// Its stack, innermost frame first, as a range of [`Values::frames`].
+    pub stack: (u32, u32),
+    /// True if the stack was recorded, even if it is empty.
+    pub has_stack: bool,
+}
+
+/// The calls of one batch with all their values.
+#[derive(Clone, Debug, Default)]
+pub struct Values {
+    /// The calls: call `i` is record `i` of the batch.
+    pub calls: Vec<Call>,
+    /// Arguments of all calls.
+    pub args: Vec<Arg>,
+    /// Values of all calls.
+    pub nodes: Vec<Node>,
+    /// Bytes of all strings and blobs.
+    pub bytes: Vec<u8>,
+    /// Stack frames of all calls, as indexes into the types.
+    pub frames: Vec<u32>,
+}
+
+impl Values {
+    /// The arguments of a call.
+    pub fn args_of(&self, call: &Call) -> &[Arg] {
+        self.args.get(call.args.0 as usize..call.args.1 as usize).unwrap_or(&[])
+    }
+
+    /// The stack of a call.
+    pub fn stack_of(&self, call: &Call) -> &[u32] {
+        self.frames.get(call.stack.0 as usize..call.stack.1 as usize).unwrap_or(&[])
+    }
+
+    /// The node at `index`; null if there is none.
+    pub fn node(&self, index: u32) -> Node {
+        self.nodes.get(index as usize).copied().unwrap_or(Node::scalar(Kind::Null, 0))
+    }
+
+    /// The index of the node behind the value at `index` and all its parts.
+    pub fn behind(&self, index: u32) -> u32 {
+        let node = self.node(index);
+        if node.is_composite() {
+            node.halves().1.max(index.saturating_add(1))
+        } else {
+            index.saturating_add(1)
+        }
+    }
+
+    /// The bytes of a string or blob.
+    pub fn bytes_of(&self, node: Node) -> &[u8] {
+        let (start, len) = node.halves();
+        let start = start as usize;
+        self.bytes.get(start..start.saturating_add(len as usize)).unwrap_or(&[])
+    }
+
+    /// Copies a call's arguments, result and stack to the end of other values, and returns the call as it is there. The
+    /// call itself is not added to the list of calls.
+    pub fn copy_call(&self, call: &Call, to: &mut Values) -> Call {
+        let mut copy = *call;
+        copy.args.0 = to.args.len() as u32; // As many as there are bytes at most, of which there are less than 2^32.
+        for arg in self.args_of(call) {
+            let node = self.copy_value(arg.node, to);
+            to.args.push(Arg { index: arg.index, node });
+        }
+        copy.args.1 = to.args.len() as u32;
+        if call.result != NO_NODE {
+            copy.result = self.copy_value(call.result, to);
+        }
+        copy.stack.0 = to.frames.len() as u32;
+        to.frames.extend_from_slice(self.stack_of(call));
+        copy.stack.1 = to.frames.len() as u32;
+        copy
+    }
+
+    /// Copies a value with all its parts and returns its new index.
+    fn copy_value(&self, index: u32, to: &mut Values) -> u32 {
+        let start = to.nodes.len() as u32;
+        for i in index..self.behind(index) {
+            let mut node = self.node(i);
+            match node.kind {
+                Kind::Text | Kind::Blob | Kind::Wide => {
+                    let bytes = self.bytes_of(node);
+                    node.payload = Node::join(to.bytes.len() as u32, bytes.len() as u32);
+                    to.bytes.extend_from_slice(bytes);
+                }
+                _ if node.is_composite() => {
+                    let (n_parts, end) = node.halves();
+                    node.payload = Node::join(n_parts, end.wrapping_sub(index).wrapping_add(start));
+                }
+                _ => {}
+            }
+            to.nodes.push(node);
+        }
+        start
+    }
+
+    /// Removes everything, keeping the buffers.
+    pub fn clear(&mut self) {
+        self.calls.clear();
+        self.args.clear();
+        self.nodes.clear();
+        self.bytes.clear();
+        self.frames.clear();
+    }
+}
+
+/// A function: how it is called and what its arguments are.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct FunctionType {
+    /// The trace's id.
+    pub id: u64,
+    /// Its name.
+    pub name: Vec<u8>,
+    /// The names of its arguments.
+    pub args: Vec<Vec<u8>>,
+    /// Bits that the format derives from the name; calls have them too.
+    pub flags: u32,
+}
+
+/// A structure.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct StructType {
+    /// The trace's id.
+    pub id: u64,
+    /// Its name; empty if it has none.
+    pub name: Vec<u8>,
+    /// The names of its members; an empty one belongs to a structure whose members count as those of this one.
+    pub members: Vec<Vec<u8>>,
+}
+
+/// An enumeration, or a set of flags: names for numbers.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct NamedNumbers {
+    /// The trace's id.
+    pub id: u64,
+    /// Names and numbers as the trace lists them; numbers of enumerations as a two's complement.
+    pub names: Vec<(Vec<u8>, u64)>,
+    /// Positions in `names`, by number, then position.
+    by_number: Vec<u32>,
+}
+
+impl NamedNumbers {
+    /// These names, in this order.
+    pub fn new(id: u64, names: Vec<(Vec<u8>, u64)>) -> NamedNumbers {
+        let mut by_number: Vec<u32> = (0..u32::try_from(names.len()).unwrap_or(u32::MAX)).collect();
+        by_number.sort_by_key(|position| names[*position as usize].1);
+        by_number.dedup_by_key(|position| names[*position as usize].1);
+        NamedNumbers { id, names, by_number }
+    }
+
+    /// The first name of a number.
+    pub fn name(&self, number: u64) -> Option<&[u8]> {
+        let found =
+            self.by_number.binary_search_by_key(&number, |position| self.names[*position as usize].1).ok()?;
+        Some(&self.names[self.by_number[found] as usize].0)
+    }
+}
+
+impl fmt::Debug for NamedNumbers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NamedNumbers").field("id", &self.id).field("n_names", &self.names.len()).finish()
+    }
+}
+
+/// A frame of a stack; what is not known is `None`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Frame {
+    /// The trace's id.
+    pub id: u64,
+    /// The file of the program or library.
+    pub module: Option<Vec<u8>>,
+    /// The function.
+    pub function: Option<Vec<u8>>,
+    /// The source file.
+    pub file: Option<Vec<u8>>,
+    /// The line of the source file.
+    pub line: Option<u64>,
+    /// Bytes behind the start of the function, or of the module.
+    pub offset: Option<u64>,
+}
+
+/// One type of a trace.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Type {
+    /// A function.
+    Function(FunctionType),
+    /// A structure.
+    Struct(StructType),
+    /// An enumeration.
+    Enum(NamedNumbers),
+    /// A set of flags.
+    Flags(NamedNumbers),
+    /// A frame of a stack.
+    Frame(Frame),
+}
+
+/// The types of one read, in order of first appearance. Append-only; shared, not copied, when it changes hands.
+#[derive(Clone, Debug, Default)]
+pub struct Types(Vec<Arc<Type>>);
+
+impl Types {
+    /// Adds a type and returns its index.
+    pub fn push(&mut self, ty: Arc<Type>) -> u32 {
+        let index = self.0.len() as u32; // Readers stop long before 2^32 types.
+        self.0.push(ty);
+        index
+    }
+
+    /// The type at `index`.
+    pub fn get(&self, index: u32) -> Option<&Type> {
+        self.0.get(index as usize).map(|ty| &**ty)
+    }
+
+    /// The function at `index`, if it is one.
+    pub fn function(&self, index: u32) -> Option<&FunctionType> {
+        match self.get(index) {
+            Some(Type::Function(function)) => Some(function),
+            _ => None,
+        }
+    }
+
+    /// All types, in order of first appearance.
+    pub fn as_slice(&self) -> &[Arc<Type>] {
+        &self.0
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// True without types.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Forgets the types from position `len` on: for a reader that has to read an event again.
+    pub fn truncate(&mut self, len: usize) {
+        self.0.truncate(len);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_of_several_names_is_the_name() {
+        let names = ["b", "a", "z"].map(|name| name.as_bytes().to_vec());
+        let [b, a, z] = names;
+        let numbers = NamedNumbers::new(1, vec![(b, 5), (a, 5), (z, u64::MAX)]);
+        assert_eq!(numbers.name(5), Some(b"b".as_slice()));
+        assert_eq!(numbers.name(u64::MAX), Some(b"z".as_slice()));
+        assert_eq!(numbers.name(4), None);
+    }
+
+    #[test]
+    fn behind_a_composite_lies_what_follows_its_parts() {
+        let nodes = vec![
+            Node { kind: Kind::Array, ty: NO_TYPE, payload: Node::join(2, 3) },
+            Node::scalar(Kind::Unsigned, 7),
+            Node::scalar(Kind::Negative, 1),
+            Node::scalar(Kind::True, 0),
+        ];
+        let values = Values { nodes, ..Values::default() };
+        assert_eq!((values.behind(0), values.behind(1), values.behind(9)), (3, 2, 10));
+        assert_eq!(values.node(2).bits(), u64::MAX);
+    }
+
+    #[test]
+    fn a_copied_call_has_the_same_values() {
+        let nodes = vec![
+            Node::scalar(Kind::Unsigned, 9),
+            Node { kind: Kind::Pair, ty: NO_TYPE, payload: Node::join(2, 4) },
+            Node { kind: Kind::Text, ty: NO_TYPE, payload: Node::join(1, 2) },
+            Node { kind: Kind::Blob, ty: NO_TYPE, payload: Node::join(0, 3) },
+        ];
+        let args = vec![Arg { index: 3, node: 1 }];
+        let from = Values { nodes, args, bytes: b"abc".to_vec(), frames: vec![7], ..Values::default() };
+        let call = Call {
+            number: 1,
+            thread: 2,
+            function: 0,
+            flags: 0,
+            stored_flags: 0,
+            args: (0, 1),
+            result: 0,
+            stack: (0, 1),
+            has_stack: true,
+        };
+        let mut to = from.clone();
+        let copy = from.copy_call(&call, &mut to);
+        let arg = to.args_of(&copy)[0];
+        assert_eq!((arg.index, to.behind(arg.node)), (3, arg.node + 3));
+        assert_eq!(to.bytes_of(to.node(arg.node + 1)), b"bc");
+        assert_eq!(to.bytes_of(to.node(arg.node + 2)), b"abc");
+        assert_eq!((to.node(copy.result).payload, to.stack_of(&copy)), (9, [7].as_slice()));
+    }
+
+    #[test]
+    fn a_node_is_two_words() {
+        assert_eq!(size_of::<Node>(), 16);
+    }
+}

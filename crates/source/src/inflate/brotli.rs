@@ -1,0 +1,73 @@
+//! One Brotli stream (RFC 7932). It has no magic bytes: only a caller who knows better asks for it.
+
+use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, StandardAlloc};
+
+use super::{End, cut, unreadable};
+use crate::error::Error;
+use crate::packed::Packed;
+
+/// The state of the decoder: its window takes up to 16 MiB, as the stream asks for.
+pub(crate) struct Brotli {
+    state: BrotliState<StandardAlloc, StandardAlloc, StandardAlloc>,
+    ended: bool,
+}
+
+impl Default for Brotli {
+    fn default() -> Brotli {
+        let alloc = StandardAlloc::default;
+        Brotli { state: BrotliState::new_strict(alloc(), alloc(), alloc()), ended: false }
+    }
+}
+
+impl Brotli {
+    pub(super) fn inflate(&mut self, packed: &mut Packed, out: &mut [u8]) -> (usize, End) {
+        let (mut n_out, mut total) = (0, 0);
+        loop {
+            if self.ended {
+                return (n_out, behind_the_end(packed));
+            }
+            if n_out == out.len() {
+                return (n_out, End::More);
+            }
+            let shown = match packed.fill(1) {
+                Ok(shown) => shown,
+                Err(cause) => return (n_out, End::Fault(unreadable(cause))),
+            };
+            let (mut n_in, mut used, mut room) = (shown.len(), 0, out.len() - n_out);
+            let at_end = n_in == 0;
+            let before = n_out;
+            let result = BrotliDecompressStream(
+                &mut n_in,
+                &mut used,
+                shown,
+                &mut room,
+                &mut n_out,
+                out,
+                &mut total,
+                &mut self.state,
+            );
+            packed.consume(used);
+            match result {
+                BrotliResult::ResultSuccess => self.ended = true,
+                BrotliResult::NeedsMoreOutput => {}
+                BrotliResult::NeedsMoreInput if at_end && n_out == before => {
+                    return (n_out, End::Fault(cut(packed, "the Brotli data is cut short")));
+                }
+                BrotliResult::NeedsMoreInput => {}
+                BrotliResult::ResultFailure => {
+                    return (n_out, End::Fault(Error::malformed("bad Brotli data").at_packed(packed.at())));
+                }
+            }
+        }
+    }
+}
+
+fn behind_the_end(packed: &mut Packed) -> End {
+    match packed.fill(1) {
+        Ok([]) => End::Done,
+        Ok(_) => End::Fault(
+            Error::malformed("there are bytes behind the end of the packed data").at_packed(packed.at()),
+        ),
+        Err(cause) => End::Fault(unreadable(cause)),
+    }
+}

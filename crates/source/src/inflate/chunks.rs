@@ -1,0 +1,163 @@
+//! Bare snappy blocks, each behind its length, as apitrace writes them: no checksums, no framing.
+//!
+//! ```text
+//! 61 74  then chunks:  length u32 | one raw snappy block of that many bytes
+//! ```
+//!
+//! A length of 0 ends the data. SPEC: docs/formats/apitrace.md, "Containers".
+
+use super::{End, cut, take, unreadable};
+use crate::error::{Error, ErrorKind};
+use crate::packed::Packed;
+
+/// The packed length of a chunk is bounded only by good sense: the tracer's own chunks have 1.2 MB at most.
+const MAX_PACKED_CHUNK_BYTES: usize = 64 << 20;
+/// The most that snappy makes of one byte: a copy of 64 bytes takes three.
+const MAX_EXPANSION: usize = 22;
+
+const CUT: &str = "the snappy data is cut short";
+
+/// The state between two chunks, or within one.
+#[derive(Default)]
+pub(crate) struct Chunks {
+    /// Inflated bytes of the present chunk; those before `taken` were delivered.
+    chunk: Vec<u8>,
+    taken: usize,
+    /// What ends the data behind the present chunk.
+    fault: Option<Error>,
+    begun: bool,
+    decoder: snap::raw::Decoder,
+    n_chunks: u64,
+}
+
+impl Chunks {
+    pub(super) fn inflate(&mut self, packed: &mut Packed, out: &mut [u8]) -> (usize, End) {
+        let mut n_out = 0;
+        loop {
+            let ready = &self.chunk[self.taken..];
+            let n_bytes = ready.len().min(out.len() - n_out);
+            out[n_out..n_out + n_bytes].copy_from_slice(&ready[..n_bytes]);
+            self.taken += n_bytes;
+            n_out += n_bytes;
+            if n_out == out.len() {
+                return (n_out, End::More);
+            }
+            if let Some(error) = self.fault.take() {
+                return (n_out, End::Fault(error));
+            }
+            match self.next_chunk(packed) {
+                Ok(true) => {}
+                Ok(false) => return (n_out, End::Done),
+                Err(error) => return (n_out, End::Fault(error)),
+            }
+        }
+    }
+
+    /// Reads one chunk; false at the end of the data.
+    fn next_chunk(&mut self, packed: &mut Packed) -> Result<bool, Error> {
+        self.chunk.clear();
+        self.taken = 0;
+        if !self.begun {
+            take::<2>(packed, CUT)?;
+            self.begun = true;
+        }
+        let at = packed.at();
+        if packed.fill(1).map_err(unreadable)?.is_empty() {
+            return Ok(false);
+        }
+        let len_bytes = u32::from_le_bytes(take(packed, CUT)?) as usize;
+        if len_bytes == 0 {
+            return Ok(false);
+        }
+        if len_bytes > MAX_PACKED_CHUNK_BYTES {
+            let what = format!(
+                "snappy chunk `{}` has `{len_bytes}` bytes, the limit is `{MAX_PACKED_CHUNK_BYTES}`",
+                self.n_chunks
+            );
+            return Err(Error::new(ErrorKind::Limit, what).at_packed(at));
+        }
+        let left = packed.left().map_or(usize::MAX, |left| usize::try_from(left).unwrap_or(usize::MAX));
+        let shown = packed.fill(len_bytes.min(left)).map_err(unreadable)?;
+        let Some(body) = shown.get(..len_bytes) else {
+            // What is there of the chunk is good as far as it goes.
+            inflate_prefix(shown, &mut self.chunk);
+            let n_shown = shown.len();
+            packed.consume(n_shown);
+            self.fault = Some(cut(packed, CUT));
+            return Ok(true);
+        };
+        let bad = |why: &str| {
+            Error::malformed(format!("bad snappy block in chunk `{}`: {why}", self.n_chunks)).at_packed(at)
+        };
+        let len = snap::raw::decompress_len(body).map_err(|why| bad(&why.to_string()))?;
+        if len > body.len().saturating_mul(MAX_EXPANSION) {
+            return Err(bad("its length is more than its bytes can make"));
+        }
+        self.chunk.resize(len, 0);
+        if let Err(why) = self.decoder.decompress(body, &mut self.chunk) {
+            self.chunk.clear();
+            return Err(bad(&why.to_string()));
+        }
+        packed.consume(len_bytes);
+        self.n_chunks += 1;
+        Ok(true)
+    }
+}
+
+/// Inflates the beginning of a block that lacks its end, as far as it goes.
+fn inflate_prefix(block: &[u8], out: &mut Vec<u8>) {
+    let Some(header) = block.iter().take(5).position(|byte| byte & 0x80 == 0) else { return };
+    let mut rest = &block[header + 1..];
+    while let Some((&tag, behind)) = rest.split_first() {
+        rest = behind;
+        let number = |bytes: &[u8]| bytes.iter().rev().fold(0usize, |n, byte| n << 8 | usize::from(*byte));
+        let n_extra = match tag & 3 {
+            0 if tag >> 2 >= 60 => usize::from(tag >> 2) - 59,
+            0 => 0,
+            1 => 1,
+            2 => 2,
+            _ => 4,
+        };
+        let Some((extra, behind)) = rest.split_at_checked(n_extra) else { return };
+        rest = behind;
+        if tag & 3 == 0 {
+            let len = if n_extra == 0 { usize::from(tag >> 2) } else { number(extra) } + 1;
+            let literal = &rest[..len.min(rest.len())];
+            out.extend_from_slice(literal);
+            rest = &rest[literal.len()..];
+            continue;
+        }
+        let (len, offset) = match tag & 3 {
+            1 => (usize::from(tag >> 2 & 7) + 4, usize::from(tag >> 5) << 8 | number(extra)),
+            _ => (usize::from(tag >> 2) + 1, number(extra)),
+        };
+        if offset == 0 || offset > out.len() {
+            return;
+        }
+        // Source and copy may overlap: then the copy repeats itself.
+        for _ in 0..len {
+            out.push(out[out.len() - offset]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_beginning_of_a_block_inflates_to_a_beginning_of_its_bytes() {
+        let bytes: Vec<u8> =
+            (0..20_000u32).flat_map(|i| [(i / 7) as u8, (i * i % 11) as u8, b'a', b'a']).collect();
+        let block = snap::raw::Encoder::new().compress_vec(&bytes).unwrap();
+        let mut longest = 0;
+        for len in 0..=block.len() {
+            let mut out = Vec::new();
+            inflate_prefix(&block[..len], &mut out);
+            assert!(bytes.starts_with(&out), "{len}");
+            assert!(out.len() >= longest, "{len}");
+            longest = out.len();
+        }
+        assert_eq!(longest, bytes.len());
+    }
+}
