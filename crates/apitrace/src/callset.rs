@@ -67,7 +67,7 @@ impl CallSet {
     pub fn has(&self, number: u64, flags: u32) -> bool {
         self.ranges.iter().any(|range| {
             (range.first..=range.last).contains(&number)
-                && (number - range.first) % range.step == 0
+                && (number - range.first).is_multiple_of(range.step)
                 && (range.flags == 0 || range.flags & flags != 0)
         })
     }

@@ -48,7 +48,7 @@ pub static INFO: FormatInfo = FormatInfo {
     name: "apitrace",
     title: "graphics API calls with their values (stream versions 0 to 6)",
     extensions: &["trace"],
-    abilities: &["read", "view"],
+    abilities: &["read", "view", "write"],
     doc: "docs/formats/apitrace.md",
     settings: &[],
     print_settings: &[

@@ -20,7 +20,7 @@ pub struct StreamWriter<W: Write>(Kind<W>);
 
 enum Kind<W: Write> {
     Plain(W),
-    Snappy { out: W, buffer: Vec<u8>, encoder: snap::raw::Encoder },
+    Snappy { out: W, buffer: Vec<u8>, encoder: Box<snap::raw::Encoder> },
     Zstd { out: W, buffer: Vec<u8>, level: i32, table: Option<Vec<(u32, u32)>> },
     Gzip(GzEncoder<W>),
     Brotli(Box<brotli::CompressorWriter<W>>),
@@ -50,7 +50,7 @@ impl<W: Write> StreamWriter<W> {
             Packing::Plain => Kind::Plain(out),
             Packing::Snappy => {
                 out.write_all(b"at")?;
-                Kind::Snappy { out, buffer: Vec::new(), encoder: snap::raw::Encoder::new() }
+                Kind::Snappy { out, buffer: Vec::new(), encoder: Box::new(snap::raw::Encoder::new()) }
             }
             Packing::SeekableZstd | Packing::Zstd => Kind::Zstd {
                 out,

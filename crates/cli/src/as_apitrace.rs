@@ -8,7 +8,8 @@ use crate::session::{self, Verdict};
 use crate::stream::{self, Style};
 use quipu::apitrace::survey::{Frames, Survey, survey};
 use quipu::apitrace::table::CALLS_TABLE;
-use quipu::apitrace::trace::{self, ApiTrace};
+use quipu::apitrace::trace::{self, ApiTrace, Packing};
+use quipu::apitrace::write::{self, RepackOptions};
 use quipu::engine::{Merge, MergeOrder};
 use quipu::model::trace::PrintOptions;
 use quipu::model::{Error, OpenOptions, Paint, Scan, ShardId, Trace};
@@ -38,16 +39,22 @@ const PRINT_OPTIONS: &[(&str, bool)] = &[
     ("multiline", false),
 ];
 
+/// What can be asked for.
+const VERBS: &str = "verbs that are available: dump, info, repack";
+
 /// Does what apitrace does with these arguments.
 pub(crate) fn run(args: &[String], screen: &Screen) -> Result<Outcome> {
     let Some((verb, args)) = args.split_first() else {
-        return Err(Error::usage("no verb is given").hint("verbs that are available: dump, info").into());
+        return Err(Error::usage("no verb is given").hint(VERBS).into());
     };
+    if verb == "repack" {
+        return repack(args, screen);
+    }
     let request = match verb.as_str() {
         "dump" | "info" => parse(verb, args)?,
         other => {
             return Err(Error::unsupported(format!("apitrace's verb `{other}` is not available"))
-                .hint("verbs that are available: dump, info")
+                .hint(VERBS)
                 .into());
         }
     };
@@ -116,6 +123,36 @@ fn parse(verb: &str, args: &[String]) -> Result<Request> {
         }
     }
     Ok(request)
+}
+
+/// `repack [-s | -b[=Q] | -z[=Q] | --zlib] IN OUT`.
+fn repack(args: &[String], screen: &Screen) -> Result<Outcome> {
+    let (mut packing, mut level, mut files) = (Packing::Snappy, None, Vec::new());
+    for arg in args {
+        let (name, value) =
+            arg.split_once('=').map_or((arg.as_str(), None), |(name, value)| (name, Some(value)));
+        packing = match name {
+            "-s" | "--snappy" => Packing::Snappy,
+            "-b" | "--brotli" => Packing::Brotli,
+            "-z" | "--zstd" => Packing::SeekableZstd,
+            "-g" | "--zlib" => Packing::Gzip,
+            _ if arg.starts_with('-') => return Err(unknown("repack", arg)),
+            _ => {
+                files.push(arg.as_str());
+                continue;
+            }
+        };
+        if let Some(value) = value {
+            let wrong = || Error::usage(format!("`{arg}` has a level that is no number"));
+            level = Some(value.parse().map_err(|_| wrong())?);
+        }
+    }
+    let [from, to] = files[..] else {
+        return Err(Error::usage("two files are wanted: the trace, and what to write").into());
+    };
+    let Some(trace) = open(from) else { return Ok(Outcome::Flawed) };
+    let done = write::repack(&trace, Path::new(to), &RepackOptions { packing, level, replace: true })?;
+    Ok(screen.findings(&done.findings))
 }
 
 fn unknown(verb: &str, option: &str) -> crate::screen::Stop {

@@ -22,19 +22,19 @@ pub(crate) struct Output {
     pub(crate) path: PathBuf,
     /// Replace a file, or a folder that holds nothing but a trace
     #[arg(long, help_heading = "Writing")]
-    force: bool,
+    pub(crate) force: bool,
     /// How to pack: zip, gzip, lz4, snappy, zstd or plain; if not said, as the name ends, else as the source is packed
     #[arg(long, alias = "format", value_name = "CONTAINER", value_parser = container, help_heading = "Writing")]
-    container: Option<Packing>,
+    pub(crate) container: Option<Packing>,
     /// Instructions in each chunk of a zip archive; as many as in the source if not said
     #[arg(long, value_name = "N", value_parser = chunk_instrs, help_heading = "Writing")]
     pub(crate) chunk_instrs: Option<u64>,
     /// How hard to pack: 1 (fast) to 9 (small) for zip and gzip, to 19 for zstd
     #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(1..=19), help_heading = "Writing")]
-    level: Option<u8>,
+    pub(crate) level: Option<u8>,
     /// Print what was done as JSON
     #[arg(long, help_heading = "Writing")]
-    json: bool,
+    pub(crate) json: bool,
 }
 
 /// The end of the help of every verb that writes.

@@ -137,6 +137,31 @@ fn blobs_go_to_files() {
 }
 
 #[test]
+fn the_stream_is_copied_between_containers() {
+    let target = tempfile::tempdir().unwrap();
+    let golden = text(&golden("golden/kinds.dump.txt.gz"));
+    for (verb, name, container) in [
+        (&["convert", "kinds.trace", "-o"][..], "a.trace", "Zstandard (seekable)"),
+        (&["convert", "kinds.trace", "-o"], "a.trace.br", "Brotli"),
+        (&["convert", "kinds.zstd.trace", "--container", "snappy", "-o"], "b.trace", "Snappy"),
+        (&["as", "apitrace", "repack", "--zlib", "kinds.brotli.trace"], "c.trace", "ZLib"),
+        (&["as", "apitrace", "repack", "-z=1", "kinds.trace"], "d.trace", "Zstandard (seekable)"),
+    ] {
+        let path = target.path().join(name);
+        let path = path.to_str().unwrap();
+        let output = quipu(&[verb, &[path]].concat());
+        assert_eq!(output.status.code(), Some(0), "{verb:?}: {}", text(&output.stderr));
+        assert_eq!(text(&quipu(&["view", path]).stdout), golden, "{verb:?}");
+        let info: serde_json::Value =
+            serde_json::from_slice(&quipu(&["as", "apitrace", "info", path]).stdout).unwrap();
+        assert_eq!(info["ContainerType"], container, "{verb:?}");
+        assert_eq!(info["ActualDataSize"], 130_202, "{verb:?}");
+    }
+    let refused = quipu(&["convert", "kinds.trace", "-o", "x.zip"]);
+    assert_eq!(refused.status.code(), Some(2));
+}
+
+#[test]
 fn a_wrong_set_of_calls_is_an_error() {
     for args in
         [&["view", "--calls", "x", "tri.trace"][..], &["as", "apitrace", "dump", "--calls=1-x", "tri.trace"]]

@@ -16,7 +16,7 @@ pub(crate) struct Options {
 enum Program {
     /// apitrace, for scripts that were written for it
     ///
-    /// Verbs: dump, info. They take the original's options and print what it prints. Call sets that make no sense are errors,
+    /// Verbs: dump, info, repack. They take the original's options and print what it prints. Call sets that make no sense are errors,
     /// where the original goes on; files that are no traces as well.
     #[command(after_help = APITRACE_HELP)]
     Apitrace {
@@ -53,6 +53,7 @@ Examples:
   quipu as apitrace dump game.trace
   quipu as apitrace dump -v --thread-ids --calls=frame game.trace
   quipu as apitrace info --dump-frames game.trace
+  quipu as apitrace repack -z game.trace smaller.trace
 
 Exit codes:
   0  done
