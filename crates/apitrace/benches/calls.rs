@@ -26,8 +26,9 @@ const LEAST_CALLS: u64 = 1_000_000;
 
 /// A trace; `QUIPU_BENCH_TRACE` names another than the one of the repository.
 fn source() -> Source {
-    let path = std::env::var("QUIPU_BENCH_TRACE")
-        .unwrap_or_else(|_| concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces/apitrace/glxgears-300.trace").to_owned());
+    let path = std::env::var("QUIPU_BENCH_TRACE").unwrap_or_else(|_| {
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces/apitrace/glxgears-300.trace").to_owned()
+    });
     Source::open(path.as_ref()).unwrap()
 }
 

@@ -123,7 +123,8 @@ mod tests {
         let mut set = CallSet::default();
         set.add(text).unwrap();
         // Every third call draws, every tenth ends a frame.
-        let flags = |n: u64| if n % 3 == 0 { RENDER } else { 0 } | if n % 10 == 9 { END_FRAME } else { 0 };
+        let flags =
+            |n: u64| if n.is_multiple_of(3) { RENDER } else { 0 } | if n % 10 == 9 { END_FRAME } else { 0 };
         (0..30).filter(|n| set.has(*n, flags(*n))).collect()
     }
 
