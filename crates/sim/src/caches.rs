@@ -136,6 +136,7 @@ pub fn settings(args: &Args, config: Option<Config>) -> Result<Settings> {
         placing: if cpu_scheduling { Placing::Processors } else { Placing::Fewest },
         causes: args.flag("causes"),
         top: usize::try_from(args.number("top", 10)?).unwrap_or(usize::MAX),
+        strides: None,
         physical: None,
     })
 }

@@ -29,7 +29,7 @@
 //! | `extent` | records left out, warm-up, records simulated |
 //! | `simulate` | a machine as an analysis: batches in, a report out |
 //! | `report` | the results, for machines and people |
-//! | `caches`, `tlbs` | the two tools |
+//! | `caches`, `tlbs`, `misses` | the tools |
 
 #![warn(missing_docs)]
 
@@ -47,6 +47,7 @@ mod spec;
 
 pub mod caches;
 pub mod config;
+pub mod misses;
 pub mod tlbs;
 
 pub use extent::{Extent, Warmup};
@@ -66,4 +67,4 @@ pub use spec::{
 use quipu_model::Tool;
 
 /// Every analysis of this crate.
-pub const TOOLS: &[&dyn Tool] = &[&caches::Caches, &tlbs::Tlbs];
+pub const TOOLS: &[&dyn Tool] = &[&caches::Caches, &tlbs::Tlbs, &misses::MissTool];

@@ -2,6 +2,7 @@
 
 use crate::extent::Extent;
 use crate::machine::{Machine, Miss, Purpose, Watch};
+use crate::misses::{Limits, Strides};
 use crate::physical::Translator;
 use crate::place::{Placement, Placing};
 use crate::report::{self, Simulated, ThreadCounts};
@@ -37,6 +38,8 @@ pub struct Settings {
     pub causes: bool,
     /// How many instructions to list that miss most.
     pub top: usize,
+    /// Whether loads that miss at a steady distance are what is asked for, and from where on they are listed.
+    pub strides: Option<Limits>,
     /// How addresses become physical; `None` for virtual ones.
     pub physical: Option<Translator>,
 }
@@ -123,6 +126,7 @@ pub struct Simulation {
     /// What each record of a batch is.
     refs: Vec<Ref>,
     physical: Option<Translator>,
+    strides: Strides,
 }
 
 impl fmt::Debug for Simulation {
@@ -155,6 +159,7 @@ impl Simulation {
             sink,
             refs: Vec::new(),
             physical: settings.physical.clone(),
+            strides: Strides::default(),
             machine,
             settings,
         })
@@ -277,6 +282,7 @@ impl Simulation {
             counts.hits += after.0 - before.0;
             counts.misses += after.1 - before.1;
         }
+        let shift = self.machine.shift();
         for miss in self.machine.take_misses() {
             if !miss.purpose.is_prefetch() {
                 let is_last = self.is_last[miss.cache as usize];
@@ -285,6 +291,9 @@ impl Simulation {
                     of[usize::from(is_last)] += 1;
                 }
                 counts.last_misses += u64::from(is_last);
+                if is_last && miss.purpose == Purpose::Read && self.settings.strides.is_some() {
+                    self.strides.add(miss.pc, miss.addr >> shift);
+                }
             }
             if miss.purpose != Purpose::OwnPrefetch
                 && self.has_file[miss.cache as usize]
@@ -346,6 +355,7 @@ impl Simulation {
         self.warmup = Some((0..n_caches).map(|cache| self.machine.hits_and_misses(cache)).collect());
         self.machine.reset_counts();
         self.pcs.clear();
+        self.strides = Strides::default();
         for of in &mut self.threads {
             *of = ThreadCounts { thread: of.thread, ..ThreadCounts::default() };
         }
@@ -385,6 +395,7 @@ impl Pass for Simulation {
             sink: None,
             refs: Vec::new(),
             physical: self.settings.physical.clone(),
+            strides: Strides::default(),
             settings: self.settings.clone(),
         };
         fork.machine.reset_counts();
@@ -402,6 +413,10 @@ impl Pass for Simulation {
     fn finish(mut self) -> Result<Box<dyn Report>> {
         if let Some(sink) = &mut self.sink {
             sink.end()?;
+        }
+        if let Some(limits) = self.settings.strides {
+            let line_bytes = self.settings.machine.line_bytes;
+            return Ok(Box::new(self.strides.report(limits, line_bytes)));
         }
         Ok(Box::new(self.report()))
     }

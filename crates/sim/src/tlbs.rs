@@ -114,6 +114,7 @@ pub fn settings(args: &Args) -> Result<Settings> {
         placing: if args.flag("cpu-scheduling") { Placing::Processors } else { Placing::Fewest },
         causes: args.flag("causes"),
         top: usize::try_from(args.number("top", 10)?).unwrap_or(usize::MAX),
+        strides: None,
         physical: None,
     })
 }

@@ -216,6 +216,11 @@ impl Request {
         }
     }
 
+    /// The value of an option of the cache simulator.
+    pub(super) fn cache_option(&self, name: &str) -> Option<&str> {
+        self.cache_options.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str())
+    }
+
     /// True if threads are read interleaved even by tools that could read them side by side.
     pub(super) fn is_serial(&self) -> bool {
         self.jobs == 0

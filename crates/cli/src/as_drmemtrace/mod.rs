@@ -62,6 +62,7 @@ enum Tool {
     InvariantChecker,
     CacheSimulator,
     TlbSimulator,
+    MissAnalyzer,
 }
 
 impl Tool {
@@ -81,6 +82,7 @@ impl Tool {
         (Tool::CacheSimulator, "cache"),
         (Tool::TlbSimulator, "TLB_simulator"),
         (Tool::TlbSimulator, "TLB"),
+        (Tool::MissAnalyzer, "miss_analyzer"),
     ];
 
     /// Our own tools whose results it prints.
@@ -97,6 +99,7 @@ impl Tool {
             Tool::InvariantChecker => &["check"],
             Tool::CacheSimulator => &["caches"],
             Tool::TlbSimulator => &["tlbs"],
+            Tool::MissAnalyzer => &["misses"],
         }
     }
 }
@@ -117,8 +120,10 @@ pub(crate) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<O
     if request.by_core && trace.shards().iter().any(|shard| shard.kind != ShardKind::Core) {
         return Err(Error::unsupported("scheduling threads onto cores is not available").into());
     }
-    let simulates =
-        request.tools.iter().any(|tool| matches!(tool, Tool::CacheSimulator | Tool::TlbSimulator));
+    let simulates = request
+        .tools
+        .iter()
+        .any(|tool| matches!(tool, Tool::CacheSimulator | Tool::TlbSimulator | Tool::MissAnalyzer));
     let of_threads = trace.shards().iter().any(|shard| shard.kind != ShardKind::Core);
     if simulates && !request.chose_sharding && of_threads {
         return Err(Error::unsupported(
@@ -201,6 +206,10 @@ pub(crate) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<O
             }
             Tool::CacheSimulator => simulators::write_caches(results.get("caches")?, &mut text),
             Tool::TlbSimulator => simulators::write_tlbs(results.get("tlbs")?, &mut text),
+            Tool::MissAnalyzer => {
+                let file = request.cache_option("miss-file");
+                simulators::write_misses(results.get("misses")?, file, &mut text)?;
+            }
         }
     }
     std::io::stderr().lock().write_all(&text)?;
@@ -353,6 +362,23 @@ fn analyse(
             "tlbs" => {
                 let around = Surroundings { config: None, ..request.surroundings.clone() };
                 simulation::plan_tlbs(&args_of(request, &request.tlb_options), &around, trace)?
+            }
+            "misses" => {
+                if request.surroundings != Surroundings::default() {
+                    return Err(Error::unsupported(
+                        "configuration files and physical addresses do not go with miss_analyzer",
+                    )
+                    .into());
+                }
+                if let Some(cores) = request.cores {
+                    args.set("cores", cores.to_string());
+                }
+                for (key, value) in &request.cache_options {
+                    if tool.info().options.iter().any(|option| option.name == *key) {
+                        args.set(*key, value.as_str());
+                    }
+                }
+                plan(tool, &args, trace)?
             }
             _ => plan(tool, &args, trace)?,
         });

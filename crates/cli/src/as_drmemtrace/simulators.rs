@@ -1,7 +1,8 @@
-//! The text of `cache_simulator` and `TLB_simulator`. SPEC: 15.4, 15.7.
+//! The text of `cache_simulator`, `TLB_simulator` and `miss_analyzer`. SPEC: 14.10, 15.4, 15.7.
 
 use super::counts::line;
 use super::hash_order;
+use quipu::sim::misses::{Hint, Misses};
 use quipu::sim::{CacheCounts, CoreCounts, Placing, Simulated};
 use std::collections::{BTreeSet, HashMap};
 
@@ -66,6 +67,17 @@ pub(super) fn write_tlbs(result: &Simulated, out: &mut Vec<u8>) {
             }
         }
     }
+}
+
+/// The result of `miss_analyzer`, which goes into `file` as well, as lines of commas.
+pub(super) fn write_misses(result: &Misses, file: Option<&str>, out: &mut Vec<u8>) -> std::io::Result<()> {
+    line(out, format_args!("Cache miss analyzer results:"));
+    let mut rows = Vec::new();
+    for Hint { pc, stride, .. } in &result.hints {
+        line(out, format_args!("pc={pc:#x}, stride={stride}, locality=nta"));
+        line(&mut rows, format_args!("{pc:#x},{stride},nta"));
+    }
+    file.map_or(Ok(()), |file| std::fs::write(file, rows))
 }
 
 fn write_core(i: usize, core: &CoreCounts, placing: Placing, out: &mut Vec<u8>) {

@@ -1,0 +1,264 @@
+//! `misses`: which loads miss the last cache at a steady distance, so that a prefetch would help.
+//!
+//! The machine of `caches` runs, and each read that no cache has is noted with the line that it wanted. A load that misses
+//! often enough, and mostly at one distance from its miss before, is listed with that distance: a prefetch so far ahead, without
+//! keeping the line in the nearer caches, would have brought it in time. *Often enough* is a share of all such misses, at most
+//! a fixed count. (SPEC: docs/formats/drmemtrace.md, *miss_analyzer*.)
+//!
+//! Memory grows with the distinct loads that miss and the distinct distances of each.
+//!
+//! * **Needs** `accesses`, `accesses.pc`; uses `accesses.fetch`, without which instructions take no room in the last cache.
+//! * **JSON** [`Misses`].
+
+use crate::caches::{self, CPU_SCHEDULING, SIM_REFS, SKIP_REFS, WARMUP_REFS};
+use crate::simulate::{OPTIONAL, Simulation};
+use hashbrown::HashMap;
+use quipu_model::doc::{Block, Cell, Document, Grid};
+use quipu_model::pass::Detail;
+use quipu_model::trace::SettingInfo;
+use quipu_model::{Args, Columns, DynPass, Error, Needs, Order, Report, Result, Tool, ToolInfo, Trace};
+use rustc_hash::FxBuildHasher;
+use serde::{Serialize, Serializer};
+use std::any::Any;
+
+/// The tool `misses`.
+#[derive(Debug)]
+pub struct MissTool;
+
+/// What is known of the tool without a trace.
+pub static INFO: ToolInfo = ToolInfo {
+    name: "misses",
+    summary: "which loads miss the last cache at a steady distance",
+    needs: Needs {
+        format: None,
+        required: Columns::ACCESSES.or(Columns::ACCESS_PC),
+        optional: OPTIONAL.or(Columns::INSTRS),
+    },
+    order: Order::Time,
+    options: &[
+        option("cores", "N", "4", "cores of the machine"),
+        option("line-size", "BYTES", "64", "bytes in a line, a power of two"),
+        option("l1i-size", "BYTES", "32K", "size of each first instruction cache, with K, M or G"),
+        option("l1i-assoc", "N", "8", "its ways"),
+        option("l1d-size", "BYTES", "32K", "size of each first data cache"),
+        option("l1d-assoc", "N", "8", "its ways"),
+        option("policy", "NAME", "LRU", "which line gives way, as `caches` has it"),
+        option("prefetcher", "NAME", "nextline", "of first data caches, as `caches` has it"),
+        option("coherence", "", "false", "a write takes the line away from other cores' caches"),
+        SKIP_REFS,
+        WARMUP_REFS,
+        option(
+            "warmup-fraction",
+            "SHARE",
+            "0",
+            "warm up until the last caches are filled so far, 0.0 to 1.0",
+        ),
+        SIM_REFS,
+        CPU_SCHEDULING,
+        option("ll-size", "BYTES", "8M", "size of the shared last cache, with K, M or G"),
+        option("ll-assoc", "N", "16", "its ways"),
+        option("count", "N", "50000", "so many misses are always enough"),
+        option("share", "SHARE", "0.005", "this share of all misses is enough, 0.0 to 1.0"),
+        option("confidence", "SHARE", "0.75", "share of a load's misses that have one distance, 0.0 to 1.0"),
+    ],
+    in_report: false,
+};
+
+const fn option(
+    name: &'static str,
+    value: &'static str,
+    default: &'static str,
+    doc: &'static str,
+) -> SettingInfo {
+    SettingInfo { name, value, default, doc }
+}
+
+impl Tool for MissTool {
+    fn info(&self) -> &'static ToolInfo {
+        &INFO
+    }
+
+    fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+        let mut settings = caches::settings(args, None)?.fitted(trace);
+        settings.strides = Some(Limits {
+            count: args.number("count", 50_000)?,
+            share: share(args, "share", 0.005)?,
+            confidence: share(args, "confidence", 0.75)?,
+        });
+        settings.columns(INFO.name, trace)?;
+        Ok(Box::new(Simulation::new(settings, None)?))
+    }
+}
+
+fn share(args: &Args, name: &str, default: f64) -> Result<f64> {
+    let Some(text) = args.get(name) else { return Ok(default) };
+    let parsed = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
+    parsed.ok_or_else(|| {
+        Error::usage(format!("option `{name}` wants a number from 0.0 to 1.0, found `{text}`"))
+    })
+}
+
+/// From where on a load is listed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limits {
+    /// So many misses are always enough.
+    pub count: u64,
+    /// This share of all misses is enough.
+    pub share: f64,
+    /// Share of a load's misses that must have one distance.
+    pub confidence: f64,
+}
+
+/// The loads that miss the last cache at a steady distance.
+///
+/// JSON: `read_misses`, `threshold`, `hints` (list of [`Hint`]).
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Misses {
+    /// Reads that no cache had.
+    pub read_misses: u64,
+    /// How many of them make a load worth listing.
+    pub threshold: u64,
+    /// The loads, by ascending address.
+    pub hints: Vec<Hint>,
+}
+
+/// One load.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Hint {
+    /// The load.
+    #[serde(serialize_with = "hex")]
+    pub pc: u64,
+    /// Bytes from one missed line to the next; negative downwards.
+    pub stride: i64,
+    /// How often it missed.
+    pub misses: u64,
+    /// How many of these came at that distance.
+    pub steady: u64,
+}
+
+fn hex<S: Serializer>(addr: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&format_args!("{addr:#x}"))
+}
+
+/// Distances between the misses of each load.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Strides {
+    total: u64,
+    loads: HashMap<u64, Load, FxBuildHasher>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Load {
+    misses: u64,
+    last: u64,
+    strides: HashMap<i64, u64, FxBuildHasher>,
+}
+
+impl Strides {
+    /// The load at `pc` has missed this line.
+    pub(crate) fn add(&mut self, pc: u64, line: u64) {
+        self.total += 1;
+        let load = self.loads.entry(pc).or_default();
+        if load.misses > 0 {
+            let stride = line.wrapping_sub(load.last) as i64; // A distance, whichever way it goes.
+            if stride != 0 {
+                *load.strides.entry(stride).or_default() += 1;
+            }
+        }
+        load.misses += 1;
+        load.last = line;
+    }
+
+    /// The loads beyond the limits.
+    pub(crate) fn report(self, limits: Limits, line_bytes: u64) -> Misses {
+        // A share of a count is rounded down.
+        let threshold = limits.count.min((limits.share * self.total as f64) as u64);
+        let mut hints = Vec::new();
+        for (pc, load) in self.loads {
+            // Of distances met equally often, the nearest, and of these the one upwards.
+            let best = load
+                .strides
+                .iter()
+                .max_by_key(|(stride, count)| (**count, std::cmp::Reverse(stride.unsigned_abs()), **stride));
+            if let Some((stride, steady)) = best
+                && load.misses >= threshold
+                && *steady as f64 >= limits.confidence * load.misses as f64
+            {
+                let stride = stride.saturating_mul(i64::try_from(line_bytes).unwrap_or(i64::MAX));
+                hints.push(Hint { pc, stride, misses: load.misses, steady: *steady });
+            }
+        }
+        hints.sort_unstable_by_key(|hint| hint.pc);
+        Misses { read_misses: self.total, threshold, hints }
+    }
+}
+
+impl Report for Misses {
+    fn json(&self) -> serde_json::Value {
+        // A plain structure of numbers and lists always has a JSON form.
+        serde_json::to_value(self).unwrap_or_default()
+    }
+
+    fn document(&self, detail: Detail) -> Document {
+        let mut document = Document::new("Loads that miss at a steady distance");
+        if self.read_misses == 0 {
+            return document;
+        }
+        document.blocks.push(Block::Facts(vec![
+            ("reads that no cache had".into(), vec![Cell::Count(self.read_misses)]),
+            ("enough for a load to be listed".into(), vec![Cell::Count(self.threshold)]),
+            ("loads at a steady distance".into(), vec![Cell::Count(self.hints.len() as u64)]),
+        ]));
+        let limit = if detail == Detail::Full { usize::MAX } else { 0 };
+        let row = |hint: &Hint| {
+            vec![
+                Cell::Addr(hint.pc),
+                Cell::from(hint.stride.to_string()),
+                Cell::Count(hint.misses),
+                Cell::Share(hint.steady as f64 / hint.misses.max(1) as f64),
+            ]
+        };
+        if limit > 0 && !self.hints.is_empty() {
+            document.blocks.push(Block::Grid(Grid {
+                title: String::new(),
+                head: ["load", "bytes ahead", "misses", "at that distance"].map(str::to_owned).into(),
+                rows: self.hints.iter().map(row).collect(),
+                more: 0,
+            }));
+        }
+        document
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits = Limits { count: 50_000, share: 0.005, confidence: 0.75 };
+
+    #[test]
+    fn a_load_at_a_steady_distance_is_listed() {
+        let mut strides = Strides::default();
+        for i in 0..100 {
+            strides.add(0x10, 1000 - 3 * i);
+            strides.add(0x20, (i * i * 7919) % 4096);
+            strides.add(0x30, 5);
+        }
+        let misses = strides.report(LIMITS, 64);
+        assert_eq!((misses.read_misses, misses.threshold), (300, 1));
+        assert_eq!(misses.hints, [Hint { pc: 0x10, stride: -192, misses: 100, steady: 99 }]);
+    }
+
+    #[test]
+    fn a_load_that_misses_rarely_is_not_listed() {
+        let mut strides = Strides::default();
+        (0..1000).for_each(|i| strides.add(0x10, i));
+        (0..4).for_each(|i| strides.add(0x20, i));
+        let misses = strides.report(LIMITS, 64);
+        assert_eq!(misses.hints.iter().map(|hint| hint.pc).collect::<Vec<_>>(), [0x10]);
+    }
+}
