@@ -20,6 +20,9 @@ pub(crate) struct Opening {
     /// Stop at the first error in the trace instead of reading on behind it
     #[arg(long, help_heading = "Reading")]
     pub(crate) strict: bool,
+    /// Arrange threads by the cores that they ran on when they were traced
+    #[arg(long, value_name = "ORDER", value_parser = ["cores"], help_heading = "Reading")]
+    pub(crate) order: Option<String>,
 }
 
 impl Opening {
@@ -37,7 +40,12 @@ impl Opening {
                 .hint("name a file or a folder, or send a trace into standard input")
                 .into());
         }
-        Ok(quipu::open_path(path, &self.options())?)
+        let trace = quipu::open_path(path, &self.options())?;
+        if self.order.is_none() {
+            return Ok(trace);
+        }
+        check_threads(&*trace, &self.threads)?;
+        Ok(trace.by_core()?)
     }
 }
 
@@ -65,7 +73,9 @@ impl Input {
     /// Opens the trace for verbs that take in all records of it.
     pub(crate) fn open_to_analyse(&self) -> Result<Box<dyn Trace>> {
         let trace = self.open()?;
-        check_threads(&*trace, &self.opening.threads)?;
+        if self.opening.order.is_none() {
+            check_threads(&*trace, &self.opening.threads)?;
+        }
         Ok(trace)
     }
 

@@ -132,6 +132,61 @@ fn func_view_can_leave_the_calls_out() {
     assert_eq!(printed("-indir tiny.func -tool func_view -no_show_func_trace"), summary);
 }
 
+/// Leaves out the lines in which the original measures its own run, and sorts what it prints in no order.
+fn without_own_run(text: &str) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for line in text.lines() {
+        let is_own = line.ends_with(" microseconds")
+            || line.ends_with("microseconds at last instr")
+            || line.contains("% cpu busy by time");
+        match line.split_once(" threads: ") {
+            Some((count, names)) => {
+                let mut names: Vec<&str> = names.split(", ").collect();
+                names.sort_unstable();
+                lines.push(format!("{count} threads: {}", names.join(", ")));
+            }
+            None if !is_own => lines.push(line.to_owned()),
+            None => {}
+        }
+    }
+    // A head with the rows below it stays together; runs of such blocks are sorted.
+    let is_row = |line: &String| line.starts_with("     ") && line.contains("..");
+    let mut blocks: Vec<(String, String)> = Vec::new();
+    for line in lines {
+        let kind = match &line {
+            _ if is_row(&line) => None,
+            _ if line.starts_with("    #") => Some("call"),
+            _ if line.starts_with("  Thread ") => Some("thread"),
+            _ => Some(""),
+        };
+        match (kind, blocks.last_mut()) {
+            (None, Some((_, block))) => *block += &format!("{line}\n"),
+            (kind, _) => blocks.push((kind.unwrap_or("").to_owned(), format!("{line}\n"))),
+        }
+    }
+    let runs = blocks.chunk_by_mut(|a, b| a.0 == b.0 && !a.0.is_empty());
+    runs.for_each(|run| run.sort());
+    blocks.into_iter().map(|(_, block)| block).collect()
+}
+
+#[test]
+fn schedule_stats_of_cores_on_disk() {
+    let args = "-indir threadsig.core_sharded -tool schedule_stats -no_core_sharded";
+    check(args, "schedule_stats.core_sharded.txt", without_own_run);
+}
+
+/// The original says of a thread-sharded trace replayed as traced: the same totals, by core.
+#[test]
+fn schedule_stats_of_threads_replayed_as_they_were_traced() {
+    let args =
+        "-indir threadsig.x64 -core_sharded -cpu_schedule_file threadsig.x64/cpu_schedule.bin.zip -cores 11";
+    let text = printed(&format!("{args} -tool schedule_stats"));
+    for line in ["          11 cores", "      650576 instructions", "         480 system calls"] {
+        assert_eq!(text.lines().filter(|found| *found == line).count(), 1, "{line}");
+    }
+    assert!(text.contains("\nCore #11 schedule: "));
+}
+
 #[test]
 fn view_without_encodings() {
     check("-infile small/drmemtrace.small.x64.trace -tool view", "view.small.txt", exact);

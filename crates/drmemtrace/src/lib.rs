@@ -12,6 +12,8 @@
 //! | [`print`](mod@print) | records as text |
 //! | [`edits`] | what stays of a trace, and as what |
 //! | [`write`](mod@write) | entries → files: chunks, containers, folders; edits on the way |
+//! | `cores` | a trace arranged by the cores that its threads ran on |
+//! | [`raw`] | what the tracer leaves before conversion, word by word |
 //! | [`schedule`], [`funclist`], [`listing`] | what lies beside the traces |
 //! | [`check`] | the rules, and where a trace breaks them |
 //! | [`tools`] | analyses on native records |
@@ -21,6 +23,7 @@
 mod asm;
 pub mod check;
 mod codes;
+mod cores;
 pub mod decode;
 pub mod edits;
 pub mod funclist;
@@ -28,6 +31,7 @@ pub mod header;
 pub mod lens;
 pub mod listing;
 pub mod print;
+pub mod raw;
 pub mod reader;
 pub mod record;
 pub mod schedule;
@@ -39,8 +43,9 @@ mod window;
 pub mod write;
 
 use quipu_model::trace::SettingInfo;
-use quipu_model::{Confidence, Format, FormatInfo, OpenOptions, Result, RuleInfo, Tool, Trace};
+use quipu_model::{Confidence, Format, FormatInfo, Found, OpenOptions, Result, RuleInfo, Tool, Trace};
 use quipu_source::Source;
+use std::ops::Range;
 
 /// The format, as the list of formats names it.
 pub static DRMEMTRACE: Drmemtrace = Drmemtrace;
@@ -64,12 +69,20 @@ pub static INFO: FormatInfo = FormatInfo {
     ],
     abilities: &["read", "view", "analyze", "check", "write", "edit"],
     doc: "docs/formats/drmemtrace.md",
-    settings: &[SettingInfo {
-        name: "entry-bytes",
-        value: "12|8",
-        default: "12",
-        doc: "Bytes of an entry: 8 for traces that a 32-bit tracer wrote.",
-    }],
+    settings: &[
+        SettingInfo {
+            name: "entry-bytes",
+            value: "12|8",
+            default: "12",
+            doc: "Bytes of an entry: 8 for traces that a 32-bit tracer wrote.",
+        },
+        SettingInfo {
+            name: "cpu-schedule",
+            value: "FILE",
+            default: "cpu_schedule.bin.zip beside the trace",
+            doc: "Which thread ran on which processor, for `--order cores`.",
+        },
+    ],
     print_settings: &[],
 };
 
@@ -84,7 +97,10 @@ impl Format for Drmemtrace {
         }
         if source.head(record::ENTRY_BYTES).is_ok_and(|head| listing::starts_like_a_trace(&head)) {
             Confidence::Sure
-        } else if listing::named_like_a_trace(listing::file_name(source)) {
+        } else if listing::named_like_a_trace(listing::file_name(source))
+            // Opening says what to do with it.
+            || listing::is_raw(listing::file_name(source))
+        {
             Confidence::Maybe
         } else {
             Confidence::No
@@ -93,6 +109,10 @@ impl Format for Drmemtrace {
 
     fn open(&self, source: &Source, options: &OpenOptions) -> Result<Box<dyn Trace>> {
         Ok(Box::new(trace::open(source, options)?))
+    }
+
+    fn dump(&self, source: &Source, wanted: Range<u64>, out: &mut dyn FnMut(&[u8]) -> bool) -> Result<Found> {
+        raw::dump(&raw::list(source)?, wanted, out)
     }
 
     fn tools(&self) -> &'static [&'static dyn Tool] {

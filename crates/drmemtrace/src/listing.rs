@@ -37,7 +37,7 @@ fn is_schedule(name: &str) -> bool {
 }
 
 /// True for a raw file of the tracer, by name.
-fn is_raw(name: &str) -> bool {
+pub(crate) fn is_raw(name: &str) -> bool {
     [".raw", ".raw.lz4", ".raw.gz", ".raw.zlib", ".raw.sz", ".raw.zip"].iter().any(|end| name.ends_with(end))
 }
 
@@ -59,6 +59,9 @@ pub fn named_like_a_trace(name: &str) -> bool {
 
 /// Collects the files of the trace at `source`, which may be a file or any of the folders of a trace.
 pub fn list(source: &Source) -> Result<Listing> {
+    if !source.is_folder() && is_raw(file_name(source)) {
+        return Err(raw_trace("a raw file, as the tracer leaves it", source));
+    }
     if !source.is_folder() {
         return Ok(Listing { files: vec![source.clone()], ..Listing::default() });
     }
@@ -108,18 +111,24 @@ pub fn list(source: &Source) -> Result<Listing> {
     }
     if listing.files.is_empty() {
         return Err(if raw > 0 {
-            Error::unsupported("the folder holds a raw trace, as the tracer leaves it")
-                .hint(
-                    "convert it with the tracer's own `drraw2trace -indir FOLDER` on the machine that has the traced \
-                     binaries, then name the folder again",
-                )
-                .in_file(source.name())
+            raw_trace("the folder holds a raw trace, as the tracer leaves it", source)
         } else {
             Error::missing("the folder holds no trace file").in_file(source.name())
         });
     }
     find_auxiliary(&folder, source, &mut listing);
     Ok(listing)
+}
+
+/// What to say of a trace that is not converted yet.
+#[cold]
+fn raw_trace(what: &str, source: &Source) -> Error {
+    Error::unsupported(what)
+        .hint(
+            "`quipu view --raw` shows its words; for everything else convert it with the tracer's own `drraw2trace \
+             -indir FOLDER` on the machine that has the traced binaries, then name the folder again",
+        )
+        .in_file(source.name())
 }
 
 /// True for files that lie beside traces and are none, by name.

@@ -71,7 +71,10 @@ pub struct EntryReader {
     instrs_before: u64,
     /// True once a batch with records was handed out.
     opened: bool,
+    /// Nothing more is to be handed out, by a limit or the end.
     done: bool,
+    /// The stream is at its end.
+    ended: bool,
 }
 
 /// What must still happen before records are handed out.
@@ -153,8 +156,31 @@ impl EntryReader {
             instrs_before: 0,
             opened: false,
             done: false,
+            ended: false,
             file,
         })
+    }
+
+    /// Walks to right before the instruction with this ordinal, counted from 0, or to the end.
+    pub(crate) fn walk_to_instr(&mut self, instr: u64) -> Result<()> {
+        self.walk = Walk::To { limits: Limits { instrs: instr, ..Limits::NONE }, repeat: false };
+        self.walk().map(|_| ())
+    }
+
+    /// Reads to these ordinals of records and instructions from here on, also if an earlier limit was reached.
+    pub(crate) fn limit(&mut self, records: u64, instrs: u64) {
+        self.limits = Limits { records, instrs, ..self.limits };
+        self.done = self.ended;
+    }
+
+    /// Records and instructions behind the reader.
+    pub(crate) fn position(&self) -> (u64, u64) {
+        (self.interp.records, self.interp.instrs)
+    }
+
+    /// True once the last entry was read.
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.ended
     }
 
     /// Where the entry at byte `at` of the block is.
@@ -313,6 +339,7 @@ impl EntryReader {
 
     fn end_of_stream(&mut self) {
         self.done = true;
+        self.ended = true;
         let whole = self.members.end >= self.file.container.members().len();
         // Templates in an archive are sequences of their own, without the frame of a trace.
         let is_template = self.interp.filetype.any(FileType::KERNEL_SYSCALL_TRACE_TEMPLATES)

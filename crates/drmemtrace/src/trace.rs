@@ -1,5 +1,6 @@
 //! Opening a trace: its files become shards, its header becomes what the trace says of itself.
 
+use crate::cores::CoreTrace;
 use crate::header::{self, Header};
 use crate::listing::{self, Listing};
 use crate::print::MemrefPrinter;
@@ -100,7 +101,10 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<DrmemTrace> {
     let columns = columns(filetype, &files);
     let meta = meta(&files, filetype, columns, functions, findings, &listing);
     let is_whole = files.len() == listing.files.len();
-    let Listing { serial_schedule, cpu_schedule, .. } = listing;
+    let Listing { serial_schedule, mut cpu_schedule, .. } = listing;
+    if let Some(path) = options.setting(&INFO, "cpu-schedule")? {
+        cpu_schedule = Some(Source::open(path.as_ref())?);
+    }
     Ok(DrmemTrace { files, shards, meta, columns, serial_schedule, cpu_schedule, is_whole })
 }
 
@@ -174,6 +178,7 @@ fn shard(index: usize, file: &File) -> Shard {
         kind,
         thread: (kind != ShardKind::Core).then_some(header.tid),
         process: (kind != ShardKind::Core).then_some(header.pid),
+        core: None,
         pieces: file.pieces.len() as u32, // At most one for each half megabyte.
         packed_bytes: file.container.size_bytes(),
     }
@@ -420,10 +425,50 @@ impl Trace for DrmemTrace {
         Some(self)
     }
 
-    fn mark_name(&self, kind: u32) -> Cow<'static, str> {
-        match u16::try_from(kind).ok().and_then(|kind| Marker(kind).name()) {
-            Some(name) => Cow::Borrowed(name),
-            None => Cow::Owned(format!("marker {kind}")),
+    fn by_core(&self) -> Result<Box<dyn Trace>> {
+        let mut scheduled = Vec::new();
+        if let Some(source) = &self.cpu_schedule {
+            scheduled = schedule::read(source)?.into_iter().flat_map(|(_, stretches)| stretches).collect();
         }
+        Ok(Box::new(CoreTrace::new(&self.files, &self.meta, self.columns, scheduled)?))
+    }
+
+    fn mark_name(&self, kind: u32) -> Cow<'static, str> {
+        mark_name(kind)
+    }
+}
+
+/// The name of a kind of marker.
+pub(crate) fn mark_name(kind: u32) -> Cow<'static, str> {
+    match u16::try_from(kind).ok().and_then(|kind| Marker(kind).name()) {
+        Some(name) => Cow::Borrowed(name),
+        None => Cow::Owned(format!("marker {kind}")),
+    }
+}
+
+impl File {
+    /// True if the file holds several threads, one after the other or in turns.
+    pub(crate) fn holds_several_threads(&self) -> bool {
+        is_core_or_mixed(&self.header)
+    }
+
+    /// The bytes of a block of the file as entries of 12 bytes.
+    pub(crate) fn entries<'b>(&self, block: &'b [u8], wide: &'b mut Vec<u8>) -> &'b [u8] {
+        if self.entry_bytes == ENTRY_BYTES {
+            return block;
+        }
+        wide.clear();
+        widen::widen(block, wide);
+        wide
+    }
+
+    /// The pieces from the one that holds the instruction with this ordinal, counted from 0; `None` for all of them.
+    pub(crate) fn pieces_from(&self, instr: u64) -> Option<Range<u32>> {
+        if !self.can_jump || instr == 0 {
+            return None;
+        }
+        let member = usize::try_from(instr / self.header.chunk_instrs).ok()?;
+        let piece = self.pieces.partition_point(|members| members.end <= member);
+        (piece < self.pieces.len()).then_some(piece as u32..self.pieces.len() as u32) // At most one for each half megabyte.
     }
 }

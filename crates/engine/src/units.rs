@@ -1,6 +1,6 @@
 //! How a trace is divided for passes that do not mind: the same units whatever the threads, so the same answer.
 
-use quipu_model::{Order, Scan, Shard, Trace, Window};
+use quipu_model::{Order, Scan, Shard, ShardKind, Trace, Window};
 use std::ops::Range;
 
 /// Pieces smaller than this on disk are taken together: forking and merging passes has a price too.
@@ -46,7 +46,8 @@ pub(crate) fn whole_shards(shards: &[Shard], windows: &[Window]) -> Vec<Unit> {
 pub(crate) fn pieces(shards: &[Shard]) -> Vec<Unit> {
     let mut units = Vec::new();
     for (shard, info) in (0..).zip(shards) {
-        let n_pieces = info.pieces.max(1);
+        // What a core does depends on what it did before: who ran, and whether it was asked to switch.
+        let n_pieces = if info.kind == ShardKind::Core { 1 } else { info.pieces.max(1) };
         let per_unit = pieces_per_unit(info);
         let mut start = 0;
         while start < n_pieces {
@@ -115,6 +116,11 @@ mod tests {
     fn a_shard_of_one_piece_is_read_without_a_range() {
         assert_eq!(ranges(shard(0, 1, None)), [None]);
         assert_eq!(ranges(shard(0, 0, None)), [None]);
+    }
+
+    #[test]
+    fn a_core_is_never_divided() {
+        assert_eq!(ranges(Shard { kind: ShardKind::Core, ..shard(0, 9, Some(9 << 20)) }), [None]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::batch::Batch;
 use crate::columns::Columns;
 use crate::error::{Error, Result};
-use crate::finding::{Finding, RuleInfo};
+use crate::finding::{Finding, Found, RuleInfo};
 use crate::pass::Tool;
 use crate::print::Printer;
 use crate::table::TableSchema;
@@ -28,6 +28,16 @@ pub trait Format: Sync {
     /// Analyses that need this format's native records.
     fn tools(&self) -> &'static [&'static dyn Tool] {
         &[]
+    }
+
+    /// Writes what `source` holds where it is no trace yet but what a tracer left to be made one: as lines, those with
+    /// positions in `wanted`, counted from 0, in parts to `out`, which says whether more is wanted. What was wrong is found.
+    ///
+    /// # Errors
+    /// `Unsupported` if the format has no such form.
+    fn dump(&self, source: &Source, wanted: Range<u64>, out: &mut dyn FnMut(&[u8]) -> bool) -> Result<Found> {
+        let _ = (wanted, out);
+        Err(Error::unsupported(format!("format {} has no raw form", self.info().name)).in_file(source.name()))
     }
 
     /// The rules that its traces must follow, in the order of the manual: all that findings may name, and all that the
@@ -153,6 +163,15 @@ pub trait Trace: Send + Sync {
     /// The concrete trace, for tools of its own format.
     fn as_any(&self) -> Option<&dyn Any> {
         None
+    }
+
+    /// The same records arranged by the cores that they ran on, as recorded: each shard is a core. A core that rests has
+    /// no records for it.
+    ///
+    /// # Errors
+    /// `Unsupported` or `Missing` where the trace does not tell which cores its threads ran on.
+    fn by_core(&self) -> Result<Box<dyn Trace>> {
+        Err(Error::unsupported(format!("traces of format {} cannot be arranged by core", self.meta().format)))
     }
 
     /// The name of a kind of mark.
@@ -318,7 +337,9 @@ pub struct Shard {
     pub thread: Option<u64>,
     /// The process of that thread, if known.
     pub process: Option<u64>,
-    /// How many pieces can be read independently (at least 1).
+    /// Number of the core, if it is one and its number is known.
+    pub core: Option<u64>,
+    /// How many pieces can be read independently (at least 1). A core is read as one, whatever this says.
     pub pieces: u32,
     /// Size on disk, if known.
     pub packed_bytes: Option<u64>,

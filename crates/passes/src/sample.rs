@@ -5,7 +5,8 @@ use quipu_isa::Arch;
 use quipu_model::pass::Detail;
 use quipu_model::trace::PrintOptions;
 use quipu_model::{
-    Args, Batch, Code, Columns, Meta, Printer, Reader, Report, Result, Scan, Shard, TableSchema, Tool, Trace,
+    Args, Batch, Code, Columns, Meta, Printer, Reader, Report, Result, Scan, Shard, ShardKind, TableSchema,
+    Tool, Trace,
 };
 use quipu_testkit::MemoryTrace;
 use serde_json::Value;
@@ -79,7 +80,7 @@ impl Divided<'_> {
         for shard in &mut shards {
             // The engine takes small pieces together, but only if it knows that they are small.
             shard.packed_bytes = None;
-            if !in_pieces {
+            if !in_pieces || shard.kind == ShardKind::Core {
                 shard.pieces = 1;
             }
         }

@@ -13,6 +13,7 @@ mod invariants;
 mod mix;
 mod record_filter;
 mod reuse;
+mod schedule;
 mod simulators;
 mod syscalls;
 
@@ -36,6 +37,7 @@ use quipu::passes::histogram::LineHistogram;
 use quipu::passes::opcodes::OpcodeMix;
 use quipu::passes::reuse_distance::Distances;
 use quipu::passes::reuse_time::Times;
+use quipu::passes::schedule::Schedules;
 use quipu::passes::syscalls::SyscallCounts;
 use quipu::passes::{PerShard, PerThread};
 use quipu_view::{Chosen, RowFilter};
@@ -63,6 +65,7 @@ enum Tool {
     CacheSimulator,
     TlbSimulator,
     MissAnalyzer,
+    ScheduleStats,
 }
 
 impl Tool {
@@ -83,6 +86,7 @@ impl Tool {
         (Tool::TlbSimulator, "TLB_simulator"),
         (Tool::TlbSimulator, "TLB"),
         (Tool::MissAnalyzer, "miss_analyzer"),
+        (Tool::ScheduleStats, "schedule_stats"),
     ];
 
     /// Our own tools whose results it prints.
@@ -100,6 +104,7 @@ impl Tool {
             Tool::CacheSimulator => &["caches"],
             Tool::TlbSimulator => &["tlbs"],
             Tool::MissAnalyzer => &["misses"],
+            Tool::ScheduleStats => &["schedule"],
         }
     }
 }
@@ -110,21 +115,27 @@ pub(crate) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<O
         return record_filter::run(args, common, screen);
     }
     let request = Request::parse(args)?;
+    let schedule = request
+        .cpu_schedule
+        .iter()
+        .map(|path| ("cpu-schedule".to_owned(), path.to_string_lossy().into_owned()));
     let options = OpenOptions {
         threads: request.threads.clone(),
         shards: request.shards.clone(),
-        settings: Vec::new(),
+        settings: schedule.collect(),
     };
     let trace = quipu::open_path(&request.path, &options)?;
     input::check_threads(&*trace, &request.threads)?;
-    if request.by_core && trace.shards().iter().any(|shard| shard.kind != ShardKind::Core) {
-        return Err(Error::unsupported("scheduling threads onto cores is not available").into());
-    }
+    let of_threads = trace.shards().iter().any(|shard| shard.kind != ShardKind::Core);
+    let trace = match &request.cpu_schedule {
+        Some(_) if request.by_core && request.skip_to_timestamp == 0 => by_core(&*trace, &request)?,
+        _ if request.by_core && of_threads => return Err(needs_cores().into()),
+        _ => trace,
+    };
     let simulates = request
         .tools
         .iter()
         .any(|tool| matches!(tool, Tool::CacheSimulator | Tool::TlbSimulator | Tool::MissAnalyzer));
-    let of_threads = trace.shards().iter().any(|shard| shard.kind != ShardKind::Core);
     if simulates && !request.chose_sharding && of_threads {
         return Err(Error::unsupported(
             "the launcher's default scheduler, which moves threads between cores, is not available",
@@ -210,10 +221,33 @@ pub(crate) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<O
                 let file = request.cache_option("miss-file");
                 simulators::write_misses(results.get("misses")?, file, &mut text)?;
             }
+            Tool::ScheduleStats => {
+                let schedules: &Schedules = results.get("schedule")?;
+                let switching = schedules.switching.as_ref().ok_or_else(needs_cores)?;
+                schedule::write(switching, request.verbose, &mut text);
+            }
         }
     }
     std::io::stderr().lock().write_all(&text)?;
     Ok(verdict.tell(screen).and(if is_violated { Outcome::Flawed } else { Outcome::Fine }))
+}
+
+/// The trace arranged by the cores of its recorded schedule.
+fn by_core(trace: &dyn Trace, request: &Request) -> quipu::model::Result<Box<dyn Trace>> {
+    let trace = trace.by_core()?;
+    let n_cores = trace.shards().len() as u64;
+    match request.cores {
+        Some(cores) if cores != n_cores => {
+            Err(Error::usage(format!("the schedule has {n_cores} cores, and -cores asks for {cores}")))
+        }
+        _ => Ok(trace),
+    }
+}
+
+/// What to say where threads stand in files of their own and cores are asked for.
+fn needs_cores() -> Error {
+    Error::unsupported("scheduling threads onto cores is not available")
+        .hint("-core_sharded with -cpu_schedule_file arranges them as they ran when they were traced")
 }
 
 /// The part of the trace to read.
@@ -345,6 +379,7 @@ fn analyse(
         let sizes = [
             ("line-size", request.line_size),
             ("top", request.report_top),
+            ("letter", request.print_every),
             ("max-per-rule", invariants::MAX_LINES),
         ];
         let sizes = sizes.map(|(key, value)| (key, value.to_string()));

@@ -9,7 +9,8 @@ use crate::stream::{self, Style};
 use quipu::engine::{Merge, MergeOrder};
 use quipu::isa::Syntax;
 use quipu::model::trace::PrintOptions;
-use quipu::model::{Error, Printer, Scan, ShardId, TableSchema, Trace, Window};
+use quipu::model::{Error, Printer, Scan, Severity, ShardId, TableSchema, Trace, Window};
+use quipu::source::Source;
 use quipu_view::{Chosen, LineForm, RowFilter, RowLines};
 use std::io::Write;
 use std::ops::RangeInclusive;
@@ -31,6 +32,10 @@ pub(crate) struct Options {
     /// Print CSV
     #[arg(long)]
     csv: bool,
+    /// Show the words that a tracer left to be converted, from a raw folder or file; `--skip` and `--take` count words
+    #[arg(long, conflicts_with_all = ["json", "csv", "syntax", "skip_instrs", "take_instrs", "since", "until",
+          "kinds", "pc", "addr", "thread", "order", "settings"])]
+    raw: bool,
     /// How to write x86 instructions
     #[arg(long, value_name = "SYNTAX", value_parser = ["att", "intel"])]
     syntax: Option<String>,
@@ -127,6 +132,7 @@ Examples:
   quipu view --take 20 trace.zip
   quipu view --thread 872884 --kind write --addr 0x7f0000000000..0x7fffffffffff trace.dir
   quipu view --skip-instrs 1M --take-instrs 100 --syntax intel trace.dir
+  quipu view --raw --take 40 drmemtrace.app.1234.5678.dir/raw
   quipu view --json --kind timestamp trace.zip | jq -r .value
   quipu view --grep '^glUniform' --calls 0-1000 --thread-ids game.trace
 
@@ -136,6 +142,9 @@ Exit codes:
   2  could not read it";
 
 pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
+    if options.raw {
+        return dump(options, screen);
+    }
     let trace = options.input.open()?;
     let table = derived_table(&*trace)?;
     let schema = trace.tables()[table];
@@ -160,6 +169,29 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         session::say_speed(shown.records, None, started.elapsed(), screen);
     }
     Ok(Verdict::new(&*trace, shown.found, shown.error, shown.cancelled).tell(screen))
+}
+
+/// Shows what is no trace yet, word by word.
+fn dump(options: &Options, screen: &Screen) -> Result<Outcome> {
+    let source = Source::open(&options.input.path).map_err(Error::from)?;
+    let format = quipu::probe(&source)
+        .ok_or_else(|| Error::unsupported("no known format leaves such files").in_file(source.name()))?;
+    let start = options.skip.unwrap_or(0);
+    let wanted = start..options.take.map_or(u64::MAX, |take| start.saturating_add(take));
+    let mut stdout = std::io::stdout().lock();
+    let mut written = Ok(());
+    let found = format.dump(&source, wanted, &mut |part| {
+        written = stdout.write_all(part);
+        written.is_ok()
+    })?;
+    written?;
+    let verdict = Verdict { findings: found.into_vec(), ..Verdict::default() };
+    if options.input.opening.strict
+        && let Some(finding) = verdict.findings.iter().find(|finding| finding.severity == Severity::Error)
+    {
+        return Err(finding.to_error().into());
+    }
+    Ok(verdict.tell(screen))
 }
 
 /// The table that people look at: the first that is derived from the records as stored.

@@ -14,20 +14,36 @@
 //! time. Time before the first and after the last reading counts nowhere; a clock that runs back adds nothing; readings of 0
 //! and 2^64-1 are taken as none, as is processor 2^64-1. (SPEC: docs/formats/drmemtrace.md, *Grammar of a file* and *Core-sharded files*.)
 //!
-//! The chart divides the time from first to last reading into at most 64 steps of equal width, a power of two of ticks, that
-//! begin at multiples of it. Memory grows with the number of threads only.
+//! In a trace with a file for each core, the tool also tells what the cores did. A *context switch* is where a core leaves a
+//! thread for another one or for idling; it is *voluntary* if a system call or the thread's end stands behind the last
+//! instruction outside the kernel, and *direct* if it goes to the thread that the last one asked for. A *migration* is
+//! the coming of a thread that ran on another core before, by the clock. *Latencies* of system calls are those of
+//! `syscalls`, apart for calls behind which the core was switched; where the clock is one that a scheduler made up, as in
+//! files that the original's scheduler wrote, they say little. A core's *schedule* is a string: a capital letter where the
+//! core turns to a thread, small letters for as many further instructions as the option `letter` says, `_` where it idles and
+//! `-` where it waits; it ends at 2^20 letters. In a trace that is arranged by core as it was recorded (`--order cores`), no
+//! record stands for a core that rests, so that it looks busy until its next thread. (SPEC: docs/formats/drmemtrace.md, *schedule_stats*.)
 //!
-//! * **Needs** `threads`; uses `threads.clock`, `threads.cpu`.
-//! * **Options** none.
+//! The chart divides the time from first to last reading into at most 64 steps of equal width, a power of two of ticks, that
+//! begin at multiples of it. Memory grows with the number of threads, and of context switches, 16 bytes each.
+//!
+//! * **Needs** `threads`; uses `threads.clock`, `threads.cpu`, and `instrs` where shards are cores.
+//! * **Options** `letter` (instructions, idle or wait records, default 500,000).
 //! * **JSON** [`Schedules`].
 
+mod cores;
 mod lane;
 mod show;
+mod switching;
+
+pub use switching::{Bin, CallBins, CoreSums, CoreSwitching, SwitchOut, Switching, ThreadBins};
 
 use crate::axis::Axis;
 use crate::keyed::Keyed;
+use cores::CoreWatch;
 use lane::{Lane, LaneOf, Ticks};
 use quipu_model::lens::ThreadEvent;
+use quipu_model::trace::SettingInfo;
 use quipu_model::{
     Args, Batch, Columns, DynPass, Needs, Order, Pass, Report, Result, Shard, ShardKind, Tool, ToolInfo,
     Trace,
@@ -49,11 +65,19 @@ static INFO: ToolInfo = ToolInfo {
     needs: Needs {
         format: None,
         required: Columns::THREADS,
-        optional: Columns::THREAD_CLOCK.or(Columns::THREAD_CPU),
+        optional: Columns::THREAD_CLOCK.or(Columns::THREAD_CPU).or(Columns::INSTRS),
     },
     order: Order::Pieces,
-    options: &[],
+    options: &[LETTER],
     in_report: true,
+};
+
+/// How the schedule of a core is written.
+const LETTER: SettingInfo = SettingInfo {
+    name: "letter",
+    value: "N",
+    default: "500000",
+    doc: "how many instructions, idle or wait records a letter of a core's schedule stands for",
 };
 
 impl Tool for Schedule {
@@ -61,10 +85,14 @@ impl Tool for Schedule {
         &INFO
     }
 
-    fn build(&self, _args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
-        let cores = trace.shards().iter().map(|shard| shard.kind == ShardKind::Core).collect();
+    fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+        let core = |shard: &Shard| {
+            (shard.kind == ShardKind::Core).then(|| shard.core.unwrap_or(u64::from(shard.id.0)))
+        };
+        let cores = trace.shards().iter().map(core).collect();
         let clock_per_second = trace.meta().clock.map(|clock| clock.per_second);
-        Ok(Box::new(Watch::new(Arc::new(Known { cores, clock_per_second }))))
+        let letter = args.number(LETTER.name, 500_000)?;
+        Ok(Box::new(Watch::new(Arc::new(Known { cores, clock_per_second, letter }))))
     }
 }
 
@@ -72,7 +100,7 @@ impl Tool for Schedule {
 ///
 /// JSON: `clock_per_second` (null if not known), `first_clock` and `last_clock` (null without readings), `threads` (list of
 /// [`ThreadTimes`]), `cores` (list of [`CoreTimes`]; empty unless the trace has a file for each core), `steps`
-/// ([`Steps`]).
+/// ([`Steps`]), `switching` ([`Switching`]; null without cores).
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Schedules {
     /// Ticks of the clock in a second.
@@ -87,6 +115,8 @@ pub struct Schedules {
     pub cores: Vec<CoreTimes>,
     /// What the `busy` lists mean.
     pub steps: Steps,
+    /// Context switches; null unless shards are cores.
+    pub switching: Option<Switching>,
 }
 
 /// Steps of time.
@@ -150,12 +180,14 @@ pub struct ThreadTimes {
 
 /// One core.
 ///
-/// JSON: `shard`, `records`, `instructions`, `stretches`, `idles`, `waits`, `busy_ticks`, `idle_ticks`, `busy` (busy ticks of each
+/// JSON: `shard`, `core`, `records`, `instructions`, `stretches`, `idles`, `waits`, `busy_ticks`, `idle_ticks`, `busy` (busy ticks of each
 /// step).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CoreTimes {
     /// Number of the shard that holds it.
     pub shard: u32,
+    /// Number of the core, if the trace knows it, else that of the shard.
+    pub core: u64,
     /// Records.
     pub records: u64,
     /// Instructions.
@@ -182,9 +214,11 @@ const UNKNOWN: u64 = u64::MAX;
 
 /// What is known before reading.
 struct Known {
-    /// For each shard whether it is a core.
-    cores: Vec<bool>,
+    /// For each shard the number of the core that it is.
+    cores: Vec<Option<u64>>,
     clock_per_second: Option<u64>,
+    /// What a letter of a core's schedule stands for.
+    letter: u64,
 }
 
 /// What one thread did in one shard, but for its lane.
@@ -264,15 +298,23 @@ struct Watch {
     lanes: Keyed<LaneKey, Lane>,
     /// First and last thread of each shard's part.
     ends: Keyed<u32, (u64, u64)>,
+    /// Switches of the shards that are cores.
+    cores: Keyed<u32, CoreWatch>,
 }
 
 impl Watch {
     fn new(known: Arc<Known>) -> Watch {
-        Watch { known, doings: Keyed::default(), lanes: Keyed::default(), ends: Keyed::default() }
+        Watch {
+            known,
+            doings: Keyed::default(),
+            lanes: Keyed::default(),
+            ends: Keyed::default(),
+            cores: Keyed::default(),
+        }
     }
 
     fn is_core(&self, shard: u32) -> bool {
-        self.known.cores.get(shard as usize).copied().unwrap_or(false)
+        self.known.cores.get(shard as usize).copied().flatten().is_some()
     }
 }
 
@@ -288,6 +330,9 @@ impl Pass for Watch {
         }
         let (shard, thread) = (span.shard, span.thread);
         let is_core = self.is_core(shard);
+        if is_core {
+            self.cores.entry(shard, || CoreWatch::new(self.known.letter)).consume(batch);
+        }
         let doings = self.doings.entry((shard, thread), Doings::default);
         let ends = self.ends.entry(shard, || {
             doings.stretches += 1;
@@ -341,6 +386,8 @@ impl Pass for Watch {
     fn merge(&mut self, later: Watch) -> Result<()> {
         self.doings.merge(later.doings, Doings::append);
         self.lanes.merge(later.lanes, Lane::append);
+        // A core is never divided, so there are no two to join.
+        self.cores.merge(later.cores, |_, _| ());
         for (shard, (first, last)) in later.ends.into_items() {
             let mut is_new = false;
             let ends = self.ends.entry(shard, || {
@@ -357,6 +404,9 @@ impl Pass for Watch {
     }
 
     fn finish(self) -> Result<Box<dyn Report>> {
+        let number = |shard: u32| self.known.cores.get(shard as usize).copied().flatten().unwrap_or(0);
+        let watched = self.cores.into_items().into_iter();
+        let switching = cores::finish(watched.map(|(shard, core)| (shard, number(shard), core)).collect());
         let lanes = self.lanes.into_items();
         let axis = lanes.iter().fold(Axis::default(), |axis, (_, lane)| axis.joined(lane.axis()));
         let mut cores = Keyed::<u32, CoreTimes>::default();
@@ -366,6 +416,7 @@ impl Pass for Watch {
                 let busy = lane.busy_on(axis);
                 cores.entry(shard, || CoreTimes {
                     shard,
+                    core: number(shard),
                     busy_ticks,
                     idle_ticks,
                     busy,
@@ -377,10 +428,9 @@ impl Pass for Watch {
         let mut threads = Keyed::<u64, (Doings, Lane)>::default();
         let nobody = || (Doings::default(), Lane::new(LaneOf::Thread));
         for ((shard, thread), doings) in self.doings.into_items() {
-            if let Some(is_core) = self.known.cores.get(shard as usize)
-                && *is_core
-            {
-                let core = cores.entry(shard, || CoreTimes { shard, ..CoreTimes::default() });
+            if let Some(Some(_)) = self.known.cores.get(shard as usize) {
+                let core =
+                    cores.entry(shard, || CoreTimes { shard, core: number(shard), ..CoreTimes::default() });
                 core.records += doings.records;
                 core.instructions += doings.instrs;
                 core.stretches += if thread == IDLE_THREAD { 0 } else { doings.stretches };
@@ -410,6 +460,7 @@ impl Pass for Watch {
             threads: threads.collect(),
             cores: cores.into_items().into_iter().map(|(_, core)| core).collect(),
             steps: Steps { start: axis.start(), ticks: axis.width(), count: axis.len() as u64 },
+            switching,
         }))
     }
 }

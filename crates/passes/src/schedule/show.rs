@@ -1,6 +1,6 @@
 //! The schedule as people see it.
 
-use super::{CoreTimes, Schedules, ThreadTimes};
+use super::{CoreSums, CoreTimes, Schedules, Switching, ThreadTimes};
 use crate::number::{duration, grouped, share, share_cell};
 use crate::split::to_json;
 use quipu_model::Report;
@@ -26,6 +26,9 @@ impl Report for Schedules {
         }
         if detail == Detail::Full {
             document.blocks.push(Block::Grid(self.thread_grid()));
+            if let Some(switching) = &self.switching {
+                document.blocks.extend(self.switching_blocks(switching));
+            }
         }
         document
     }
@@ -111,7 +114,7 @@ impl Schedules {
 
     fn core_lane(&self, core: &CoreTimes) -> Lane {
         Lane {
-            name: format!("core {}", core.shard),
+            name: format!("core {}", core.core),
             busy: self.shares(&core.busy),
             note: format!("{} instrs, {} stretches", grouped(core.instructions), grouped(core.stretches)),
         }
@@ -127,6 +130,74 @@ impl Schedules {
             share(busy, part).min(1.0) as f32 // Drawn in a few shades.
         };
         busy.iter().enumerate().map(share_of).collect()
+    }
+
+    /// Context switches, core by core, and their schedules as strings.
+    fn switching_blocks(&self, switching: &Switching) -> Vec<Block> {
+        let row = |name: String, sums: &CoreSums| {
+            vec![
+                Cell::Text(name),
+                Cell::Count(sums.threads.len() as u64),
+                Cell::Count(sums.instructions),
+                Cell::Count(sums.switches),
+                share_cell(sums.voluntary, sums.switches),
+                Cell::Count(sums.direct),
+                Cell::Count(sums.migrations),
+                Cell::Count(sums.idles),
+                Cell::Count(sums.waits),
+                share_cell(sums.instructions, sums.instructions + sums.idles),
+            ]
+        };
+        let cores = switching.cores.iter().map(|core| row(format!("core {}", core.core), &core.sums));
+        let head = [
+            "core",
+            "threads",
+            "instrs",
+            "switches",
+            "voluntary",
+            "direct",
+            "migrations",
+            "idles",
+            "waits",
+            "busy by records",
+        ];
+        let mut blocks = vec![
+            Block::Grid(Grid {
+                title: "cores".to_owned(),
+                head: head.map(str::to_owned).into(),
+                rows: cores.chain([row("all".to_owned(), &switching.total)]).collect(),
+                more: 0,
+            }),
+            Block::Facts(
+                switching
+                    .cores
+                    .iter()
+                    .map(|core| {
+                        (format!("core {} ran", core.core), vec![Cell::Code(shortened(&core.schedule))])
+                    })
+                    .collect(),
+            ),
+        ];
+        let latencies = [
+            ("latency of calls behind which the core was switched", &switching.total.switched_latencies),
+            ("latency of other calls", &switching.total.other_latencies),
+        ];
+        for (title, calls) in latencies.into_iter().filter(|(_, calls)| !calls.is_empty()) {
+            let rows = calls.iter().flat_map(|call| {
+                call.bins.iter().map(|bin| {
+                    let ends = [bin.from, bin.to].map(|ticks| self.time_cell(ticks));
+                    let [from, to] = ends;
+                    vec![Cell::Text(call.number.to_string()), from, to, Cell::Count(bin.count)]
+                })
+            });
+            blocks.push(Block::Grid(Grid {
+                title: title.to_owned(),
+                head: ["call", "from", "below", "count"].map(str::to_owned).into(),
+                rows: rows.collect(),
+                more: 0,
+            }));
+        }
+        blocks
     }
 
     fn thread_grid(&self) -> Grid {
@@ -167,5 +238,16 @@ impl Schedules {
             rows: self.threads.iter().map(row).collect(),
             more: 0,
         }
+    }
+}
+
+/// How much of a schedule is shown to people.
+const MAX_SHOWN: usize = 200;
+
+/// The beginning of a schedule; it has one byte a letter.
+fn shortened(schedule: &str) -> String {
+    match schedule.get(..MAX_SHOWN) {
+        Some(shown) if schedule.len() > MAX_SHOWN => format!("{shown}…"),
+        _ => schedule.to_owned(),
     }
 }

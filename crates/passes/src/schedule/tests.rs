@@ -130,6 +130,51 @@ fn a_core_is_busy_for_its_share_of_records() {
 }
 
 #[test]
+fn switches_are_counted_where_a_thread_is_left() {
+    let switching = report_of(&Schedule, "letter=2", &cores()).json()["switching"].clone();
+    assert_eq!(switching["total"]["switches"], 1);
+    assert_eq!(switching["total"]["threads"], json!([1, 2]));
+    // Threads 1 and 2 are B and C; a letter stands for two instructions or idles.
+    assert_eq!(switching["cores"][0]["schedule"], "Bbb__C");
+    assert_eq!(switching["cores"][1]["schedule"], "_");
+    assert_eq!(
+        switching["cores"][0]["switch_outs"],
+        json!([{ "thread": 1, "start_instr": 1, "instructions": 5, "syscall": null, "latency": null,
+                 "voluntary": false, "direct": false }])
+    );
+    assert_eq!(switching["instruction_ratio"], json!(null));
+}
+
+#[test]
+fn a_switch_is_voluntary_behind_a_call_and_direct_to_the_thread_asked_for() {
+    let text =
+        "shard c core\nthread 1 1\ninstr 0 4\nclock 100\nsyscall 24\nswitch-to 2\nclock 107\nthread 2 1
+        instr 4 4\nthread 1 1\ninstr 8 4\nstop\nthread 2 1\ninstr 12 4";
+    let switching = json(&Schedule, "", text)["switching"].clone();
+    let total = &switching["total"];
+    for (key, count) in [("switches", 3), ("voluntary", 2), ("direct", 1), ("direct_requests", 1)] {
+        assert_eq!(total[key], count, "{key}");
+    }
+    let bins = json!([{ "number": 24, "bins": [{ "from": 5, "to": 10, "count": 1 }] }]);
+    assert_eq!((&total["switched_latencies"], &total["other_latencies"]), (&bins, &json!([])));
+}
+
+#[test]
+fn a_thread_migrates_when_it_comes_to_another_core_by_the_clock() {
+    let core = |text: &str| format!("shard c core\n{text}");
+    let text = core(
+        "thread 1 1\nclock 10\ninstr 0 4\nthread 2 1\nclock 30\ninstr 0 4\nthread 1 1\nclock 50\ninstr 0 4\n",
+    ) + &core("thread 3 1\nclock 20\ninstr 0 4\nthread 1 1\nclock 40\ninstr 0 4");
+    let switching = json(&Schedule, "", &text)["switching"].clone();
+    // Each clock reading stands behind the thread's coming, so the one before counts: 1 comes to the second core at 20.
+    assert_eq!(switching["total"]["migrations"], 2);
+    assert_eq!(
+        switching["cores_per_thread"],
+        json!([{ "from": 1, "to": 2, "count": 2 }, { "from": 2, "to": 3, "count": 1 }])
+    );
+}
+
+#[test]
 fn lanes_are_cores_where_shards_are_cores() {
     let report = report_of(&Schedule, "", &cores());
     let document = report.document(Detail::Brief);

@@ -207,6 +207,7 @@ impl MemoryShard {
             _ => None,
         });
         Shard {
+            core: None,
             id: ShardId(u32::try_from(position).unwrap_or(u32::MAX)),
             name: self.name.clone(),
             kind: self.kind,

@@ -1,0 +1,227 @@
+//! A trace arranged by the cores that its threads ran on.
+//!
+//! Each shard is a core: the stretches of threads that ran on it, one after the other, as `cpu_schedule.bin.zip` or the
+//! trace's own processor markers tell. Nothing is invented: a core that rests between two stretches has no records for it.
+//! Stretches are cut at instructions, as the schedule has them, so what stands between the last instruction of a stretch
+//! and the first of the next belongs to the former. SPEC: docs/formats/drmemtrace.md, *Schedule files*.
+
+mod reader;
+
+use crate::print::MemrefPrinter;
+use crate::record::{Entry, VERSION_BRANCH_INFO};
+use crate::schedule::{Recorder, Schedule, Stretch};
+use crate::table::{ENTRIES_TABLE, TABLES};
+use crate::trace::File;
+use quipu_model::trace::{Family, PrintOptions};
+use quipu_model::{
+    Columns, Error, Finding, Meta, Place, Printer, Reader, Result, Scan, Severity, Shard, ShardId, ShardKind,
+    TableSchema, Trace,
+};
+use quipu_source::{Ahead, StreamOptions};
+use reader::CoreReader;
+use rustc_hash::FxHashMap;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Instructions of one file that ran on a core in one go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Segment {
+    file: usize,
+    instrs: Range<u64>,
+}
+
+/// One core and what ran on it, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Core {
+    cpu: u64,
+    segments: Vec<Segment>,
+}
+
+/// A trace whose shards are cores.
+#[derive(Debug)]
+pub(crate) struct CoreTrace {
+    files: Arc<[Arc<File>]>,
+    cores: Vec<Arc<Core>>,
+    shards: Vec<Shard>,
+    meta: Meta,
+    columns: Columns,
+}
+
+impl CoreTrace {
+    /// Arranges the files of a trace, one for each thread, by the stretches of each processor; what the trace itself
+    /// tells if there are none.
+    ///
+    /// # Errors
+    /// `Unsupported` if a file holds several threads; what reading the files gives where their markers are needed.
+    pub(crate) fn new(
+        files: &[Arc<File>],
+        meta: &Meta,
+        columns: Columns,
+        scheduled: Vec<Stretch>,
+    ) -> Result<CoreTrace> {
+        if files.iter().any(|file| file.holds_several_threads()) {
+            return Err(Error::unsupported(
+                "files of this trace hold several threads or a core each already",
+            ));
+        }
+        let mut meta = meta.clone();
+        let mut stretches = scheduled;
+        if stretches.is_empty() {
+            stretches = recorded(files)?.cpus.into_values().flatten().collect();
+        }
+        let cores = plan(files, stretches, &mut meta.findings);
+        if cores.is_empty() {
+            return Err(Error::missing("the trace does not say which processors its threads ran on"));
+        }
+        meta.title.push_str(", by core");
+        let shard = |(index, core): (usize, &Core)| Shard {
+            id: ShardId(index as u32), // As many as distinct processors.
+            name: format!("core {}", core.cpu),
+            kind: ShardKind::Core,
+            core: Some(core.cpu),
+            pieces: 1,
+            ..Shard::default()
+        };
+        Ok(CoreTrace {
+            files: files.into(),
+            shards: cores.iter().enumerate().map(shard).collect(),
+            cores: cores.into_iter().map(Arc::new).collect(),
+            meta,
+            // The bytes of several files are not those of one.
+            columns: columns.minus(Columns::RAW),
+        })
+    }
+}
+
+/// What the processor markers of the files say.
+fn recorded(files: &[Arc<File>]) -> Result<Schedule> {
+    let mut recordings = Vec::new();
+    for file in files {
+        let mut recorder = Recorder::default();
+        let options = StreamOptions { ahead: Ahead::Inline, ..StreamOptions::default() };
+        let mut stream = file.container.stream(file.container.all_members(), &options)?;
+        let (mut block, mut wide) = (Vec::new(), Vec::new());
+        // Damage ends what is known of a file; the read itself will tell of it.
+        while let Ok(Some(_)) = stream.next(&mut block) {
+            recorder.take(Entry::slice(file.entries(&block, &mut wide)).0);
+        }
+        recordings.push(recorder.finish());
+    }
+    Ok(Schedule::full(recordings))
+}
+
+/// Stretches, in any order, as segments of each core.
+fn plan(files: &[Arc<File>], mut stretches: Vec<Stretch>, findings: &mut Vec<Finding>) -> Vec<Core> {
+    let by_thread: FxHashMap<u64, usize> =
+        files.iter().enumerate().map(|(index, file)| (file.header.tid, index)).collect();
+    stretches.sort_by_key(|stretch| (stretch.timestamp.get(), stretch.start_instr.get()));
+    // Where each file's stretches begin: clock and processor.
+    let mut starts: Vec<BTreeMap<u64, (u64, u64)>> = vec![BTreeMap::new(); files.len()];
+    let mut counted = vec![(0, 0); files.len()];
+    for stretch in &stretches {
+        let Some(&index) = by_thread.get(&stretch.thread.get()) else { continue };
+        let file = &files[index];
+        let mut start = stretch.start_instr.get();
+        if file.header.version < VERSION_BRANCH_INFO {
+            // Old files count within chunks: a count that falls has passed a border.
+            let (last, chunks): &mut (u64, u64) = &mut counted[index];
+            *chunks += u64::from(start < *last);
+            *last = start;
+            start = start.saturating_add(chunks.saturating_mul(file.header.chunk_instrs));
+        }
+        // Of two at one instruction the later one goes with it.
+        starts[index].insert(start, (stretch.timestamp.get(), stretch.cpu.get()));
+    }
+    let mut cores: BTreeMap<u64, Vec<(u64, Segment)>> = BTreeMap::new();
+    for (file, starts) in starts.into_iter().enumerate() {
+        if starts.is_empty() {
+            findings.push(unscheduled(&files[file]));
+        }
+        let starts: Vec<(u64, (u64, u64))> = starts.into_iter().collect();
+        for (i, &(start, (clock, cpu))) in starts.iter().enumerate() {
+            // What stands before the first stretch that is known belongs to it.
+            let start = if i == 0 { 0 } else { start };
+            let end = starts.get(i + 1).map_or(u64::MAX, |(next, _)| *next);
+            cores.entry(cpu).or_default().push((clock, Segment { file, instrs: start..end }));
+        }
+    }
+    cores
+        .into_iter()
+        .map(|(cpu, mut segments)| {
+            segments.sort_by_key(|(clock, segment)| (*clock, segment.file, segment.instrs.start));
+            let segments = segments.into_iter().map(|(_, segment)| segment);
+            Core { cpu, segments: joined(segments) }
+        })
+        .collect()
+}
+
+/// Neighbours that go on where the one before ends become one.
+fn joined(segments: impl Iterator<Item = Segment>) -> Vec<Segment> {
+    let mut joined: Vec<Segment> = Vec::new();
+    for segment in segments {
+        match joined.last_mut() {
+            Some(last) if last.file == segment.file && last.instrs.end == segment.instrs.start => {
+                last.instrs.end = segment.instrs.end;
+            }
+            _ => joined.push(segment),
+        }
+    }
+    joined
+}
+
+fn unscheduled(file: &File) -> Finding {
+    Finding {
+        rule: "drmemtrace/schedule-thread",
+        severity: Severity::Error,
+        place: Place { file: Some(file.name.clone()), ..Place::default() },
+        message: format!("the schedule does not know thread {}; its records are left out", file.header.tid),
+        count: 1,
+    }
+}
+
+impl Trace for CoreTrace {
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    fn shards(&self) -> &[Shard] {
+        &self.shards
+    }
+
+    fn columns(&self) -> Columns {
+        self.columns
+    }
+
+    fn tables(&self) -> &'static [&'static TableSchema] {
+        TABLES
+    }
+
+    fn scan(&self, scan: &Scan) -> Result<Box<dyn Reader>> {
+        let core = self
+            .cores
+            .get(scan.shard.0 as usize)
+            .ok_or_else(|| Error::usage(format!("the trace has no shard {}", scan.shard.0)))?;
+        if scan.columns.has(Columns::RAW) || scan.tables.contains(&ENTRIES_TABLE) {
+            return Err(Error::unsupported("a trace arranged by core has no entries of its own"));
+        }
+        Ok(Box::new(CoreReader::new(Arc::clone(&self.files), Arc::clone(core), scan)?))
+    }
+
+    fn printer(&self, options: &PrintOptions) -> Result<Box<dyn Printer>> {
+        // Threads of one process are traced by one tracer.
+        let version = self.files.iter().map(|file| file.header.version).max().unwrap_or(0);
+        let pointer_bytes = self.meta.arch.and_then(|arch| arch.pointer_bytes());
+        let versions = vec![version; self.shards.len()];
+        Ok(Box::new(MemrefPrinter::new(self.meta.arch, options.syntax, versions, pointer_bytes)))
+    }
+
+    fn families(&self) -> &'static [Family] {
+        crate::table::FAMILIES
+    }
+
+    fn mark_name(&self, kind: u32) -> Cow<'static, str> {
+        crate::trace::mark_name(kind)
+    }
+}

@@ -1,0 +1,222 @@
+//! Reading one core: a reader for each thread that ran there, each at its own place, taking turns.
+
+use super::{Core, Segment};
+use crate::reader::EntryReader;
+use crate::table::{MEMREFS_TABLE, TABLES};
+use crate::trace::File;
+use quipu_model::{Batch, Code, CodeTable, Column, Cut, Error, Reader, Result, Rows, Scan, Window};
+use rustc_hash::FxHashMap;
+use std::num::NonZeroU64;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The read of one core.
+pub(super) struct CoreReader {
+    files: Arc<[Arc<File>]>,
+    core: Arc<Core>,
+    /// Batches end before every so many instructions of the core.
+    cut_instrs: Option<NonZeroU64>,
+    scan: Scan,
+    /// Readers of the threads met so far, by file.
+    lanes: FxHashMap<usize, Lane>,
+    /// The segment at hand.
+    at: usize,
+    /// True if the next batch is the first of its segment.
+    turned: bool,
+    /// Records and instructions of the core so far.
+    records: u64,
+    instrs: u64,
+    /// Records and instructions wanted of the core.
+    wanted: (Range<u64>, Range<u64>),
+    batch: Batch,
+    /// Indices of the core's own code table.
+    codes: FxHashMap<Code, u32>,
+}
+
+/// A thread's reader, and what its codes are called on the core.
+struct Lane {
+    reader: EntryReader,
+    codes: Vec<u32>,
+}
+
+/// Everything.
+const ALL: Range<u64> = 0..u64::MAX;
+
+impl CoreReader {
+    pub(super) fn new(files: Arc<[Arc<File>]>, core: Arc<Core>, scan: &Scan) -> Result<CoreReader> {
+        let wanted = match &scan.window {
+            Window::All => (ALL, ALL),
+            Window::Records(range) => (range.clone(), ALL),
+            Window::Instrs(range) => (ALL, range.clone()),
+            Window::Clock(_) => {
+                return Err(Error::unsupported("a trace arranged by core has no windows of time"));
+            }
+        };
+        let rows = scan.tables.iter().filter_map(|table| TABLES.get(*table)).map(|schema| Rows::new(schema));
+        Ok(CoreReader {
+            batch: Batch { tables: rows.collect(), ..Batch::default() },
+            files,
+            core,
+            // Ordinals of instructions are the core's, so that is where they cut.
+            cut_instrs: scan.cut.instrs,
+            scan: Scan {
+                window: Window::All,
+                pieces: None,
+                ahead: false,
+                cut: Cut { instrs: None, ..scan.cut },
+                ..scan.clone()
+            },
+            lanes: FxHashMap::default(),
+            at: 0,
+            turned: true,
+            records: 0,
+            instrs: 0,
+            wanted,
+            codes: FxHashMap::default(),
+        })
+    }
+
+    /// Makes sure that the segment's thread has a reader, which stands at its start.
+    fn open(&mut self, segment: &Segment) -> Result<()> {
+        if !self.lanes.contains_key(&segment.file) {
+            let file = &self.files[segment.file];
+            let pieces = file.pieces_from(segment.instrs.start);
+            let reader = EntryReader::new(Arc::clone(file), &Scan { pieces, ..self.scan.clone() })?;
+            self.lanes.insert(segment.file, Lane { reader, codes: Vec::new() });
+        }
+        if self.turned
+            && segment.instrs.start > 0
+            && let Some(lane) = self.lanes.get_mut(&segment.file)
+        {
+            lane.reader.walk_to_instr(segment.instrs.start)?;
+        }
+        Ok(())
+    }
+
+    /// How far the segment's reader may go now, in its own records and instructions, and whether what it reads on the
+    /// way is wanted.
+    fn limits(&self, lane: &Lane, segment: &Segment) -> (u64, u64, bool) {
+        let (records, instrs) = &self.wanted;
+        let is_wanted = self.records >= records.start && self.instrs >= instrs.start;
+        let goal = |range: &Range<u64>, so_far: u64| {
+            let bound = if so_far < range.start { range.start } else { range.end };
+            bound.saturating_sub(so_far)
+        };
+        let (record, instr) = lane.reader.position();
+        let record_goal = record.saturating_add(goal(records, self.records));
+        let instr_goal = instr.max(segment.instrs.start).saturating_add(goal(instrs, self.instrs));
+        let cut_goal = self.cut_instrs.map_or(u64::MAX, |every| {
+            instr.max(segment.instrs.start).saturating_add(every.get() - self.instrs % every)
+        });
+        (record_goal, instr_goal.min(cut_goal).min(segment.instrs.end), is_wanted)
+    }
+
+    fn is_over(&self) -> bool {
+        let (records, instrs) = &self.wanted;
+        let instrs_over = self.instrs > instrs.end || (self.turned && self.instrs == instrs.end);
+        self.at >= self.core.segments.len() || self.records >= records.end || instrs_over
+    }
+
+    /// Takes the lane's batch over as one of the core. False if nothing of it is wanted.
+    fn take(&mut self, segment: &Segment, is_wanted: bool) -> bool {
+        let Some(lane) = self.lanes.get_mut(&segment.file) else { return false };
+        let theirs = lane.reader.batch();
+        // The block and the codes stay with their reader.
+        std::mem::swap(&mut self.batch, theirs);
+        std::mem::swap(&mut self.batch.block, &mut theirs.block);
+        std::mem::swap(&mut self.batch.codes, &mut theirs.codes);
+        lane.learn(&mut self.batch.codes, &mut self.codes);
+        let lane = &*lane;
+        let rename = |code: &mut u32| *code = lane.codes.get(*code as usize).copied().unwrap_or(*code);
+        let batch = &mut self.batch;
+        batch.instrs.code.iter_mut().for_each(rename);
+        let span = &mut batch.span;
+        let (records, instrs) =
+            (self.records.wrapping_sub(span.first_record), self.instrs.wrapping_sub(span.first_instr));
+        for (table, rows) in self.scan.tables.iter().zip(&mut batch.tables) {
+            if *table == MEMREFS_TABLE {
+                renumber(rows, "record", records);
+                renumber(rows, "instr", instrs);
+                if let Some(position) = rows.schema.position("code")
+                    && let Some(Column::U32(codes)) = rows.columns.get_mut(position)
+                {
+                    codes.iter_mut().for_each(rename);
+                }
+            }
+        }
+        // What is wrong with the thread elsewhere is told with the core that it ran on there.
+        batch.findings.retain(|finding| {
+            finding
+                .place
+                .instr
+                .is_none_or(|instr| (segment.instrs.start..=segment.instrs.end).contains(&instr))
+        });
+        span.shard = self.scan.shard.0;
+        span.piece = 0;
+        span.first_record = self.records;
+        span.first_instr = self.instrs;
+        batch.raw = 0..0;
+        if span.records > 0 {
+            if self.turned && self.scan.cut.clock {
+                span.opens = span.opens.or(Some(span.clock));
+            }
+            self.turned = false;
+        }
+        self.records += u64::from(span.records);
+        self.instrs += u64::from(span.instrs);
+        is_wanted || (span.records == 0 && !batch.findings.is_empty())
+    }
+}
+
+impl Lane {
+    /// Gives the instructions that are new in the reader's code table an index in the core's.
+    fn learn(&mut self, table: &mut CodeTable, known: &mut FxHashMap<Code, u32>) {
+        let theirs = &self.reader.batch().codes;
+        for code in theirs.as_slice().get(self.codes.len()..).unwrap_or(&[]) {
+            let index = *known.entry(*code).or_insert_with(|| table.push(*code));
+            self.codes.push(index);
+        }
+    }
+}
+
+fn renumber(rows: &mut Rows, column: &str, by: u64) {
+    if let Some(position) = rows.schema.position(column)
+        && let Some(Column::U64(values)) = rows.columns.get_mut(position)
+    {
+        values.iter_mut().for_each(|value| *value = value.wrapping_add(by));
+    }
+}
+
+impl Reader for CoreReader {
+    fn read(&mut self) -> Result<Option<&mut Batch>> {
+        while !self.is_over() {
+            let segment = self.core.segments[self.at].clone();
+            self.open(&segment)?;
+            let Some(lane) = self.lanes.get(&segment.file) else { break };
+            let (records, instrs, is_wanted) = self.limits(lane, &segment);
+            let Some(lane) = self.lanes.get_mut(&segment.file) else { break };
+            lane.reader.limit(records, instrs);
+            let has_batch = lane.reader.read()?.is_some();
+            if has_batch {
+                if self.take(&segment, is_wanted) {
+                    return Ok(Some(&mut self.batch));
+                }
+            } else {
+                let (_, instr) = lane.reader.position();
+                let at_end = lane.reader.is_at_end();
+                if at_end || instr >= segment.instrs.end {
+                    self.at += 1;
+                    self.turned = true;
+                } else if is_wanted {
+                    // The window's end, not the segment's.
+                    break;
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn batch(&mut self) -> &mut Batch {
+        &mut self.batch
+    }
+}

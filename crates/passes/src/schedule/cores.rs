@@ -1,0 +1,373 @@
+//! Context switches of one core, record by record.
+//!
+//! The rules are those of docs/formats/drmemtrace.md, *schedule_stats*. A core's records are seen whole and in order: the
+//! engine never divides a shard that is a core.
+
+use super::switching::{Bin, CallBins, CoreSums, CoreSwitching, Histogram, SwitchOut, Switching, ThreadBins};
+use super::{IDLE_THREAD, UNKNOWN};
+use quipu_model::Batch;
+use quipu_model::lens::{ThreadEvent, instr_flags};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// User instructions in a bin.
+const INSTRS_BIN: u64 = 50_000;
+/// Ticks in a bin.
+const TICKS_BIN: u64 = 5;
+/// How many ends of stretches are listed.
+const MAX_LISTED: usize = 24;
+/// A schedule is written out up to so many letters; a trace that switches more often is not read that way.
+const MAX_LETTERS: usize = 1 << 20;
+/// The reading, perhaps a window, the processor, then the call. (SPEC: docs/formats/drmemtrace.md, *Grammar of a file*.)
+const FRAME_RECORDS: u64 = 4;
+
+/// What a core is doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Doing {
+    /// It has not begun, or waits for another core.
+    #[default]
+    Nothing,
+    Idling,
+    Running(u64),
+}
+
+/// A system call that the running thread is in.
+#[derive(Clone, Copy, Debug)]
+struct Call {
+    number: u64,
+    before: Option<u64>,
+    after: Option<u64>,
+}
+
+impl Call {
+    fn latency(self) -> Option<u64> {
+        // A clock that runs back is damaged; there is no latency below none.
+        Some(self.after?.saturating_sub(self.before?))
+    }
+}
+
+/// The switches of one core so far.
+#[derive(Clone, Debug, Default)]
+pub(super) struct CoreWatch {
+    /// Instructions, idles or waits that one letter stands for.
+    letter: u64,
+    sums: CoreSums,
+    threads: BTreeSet<u64>,
+    stretches: Histogram,
+    thread_stretches: BTreeMap<u64, Histogram>,
+    switched: BTreeMap<u64, Histogram>,
+    others: BTreeMap<u64, Histogram>,
+    schedule: String,
+    listed: Vec<SwitchOut>,
+    /// When each stretch began, by the clock, and whose it is: for migrations.
+    arrivals: Vec<(u64, u64)>,
+    doing: Doing,
+    /// Instructions, idles or waits since the last letter.
+    since_letter: u64,
+    /// User instructions of the stretch.
+    user_instrs: u64,
+    start_instr: u64,
+    saw_call: bool,
+    saw_exit: bool,
+    asked_for: Option<u64>,
+    call: Option<Call>,
+    /// The latest reading, and its record.
+    clock: Option<(u64, u64)>,
+    idles_since_clock: u64,
+}
+
+impl CoreWatch {
+    pub(super) fn new(letter: u64) -> CoreWatch {
+        CoreWatch { letter: letter.max(1), ..CoreWatch::default() }
+    }
+
+    pub(super) fn consume(&mut self, batch: &Batch) {
+        let span = &batch.span;
+        let (rows, events) = (&batch.instrs, &batch.threads);
+        let me = if span.thread == IDLE_THREAD { Doing::Idling } else { Doing::Running(span.thread) };
+        let (mut row, mut next) = (0, 0);
+        // The ordinal of a record counts the record itself.
+        let ordinal = |row: usize, at: u32| {
+            let is_instr = rows.at.get(row) == Some(&at) && rows.flags[row] & instr_flags::NO_FETCH == 0;
+            span.first_instr + fetched(&rows.flags[..row]) + u64::from(is_instr)
+        };
+        for ((&what, &value), &at) in events.what.iter().zip(&events.value).zip(&events.at) {
+            let end = row + rows.at[row..].partition_point(|instr| *instr < at);
+            if at > next {
+                self.turn_to(me, || ordinal(row, next));
+            }
+            self.run(&rows.flags[row..end]);
+            row = end;
+            next = at + 1;
+            match what {
+                ThreadEvent::Idle => self.idle(),
+                ThreadEvent::Wait => self.wait(),
+                _ => {
+                    self.turn_to(me, || ordinal(row, at));
+                    self.event(what, value, span.first_record + u64::from(at));
+                }
+            }
+        }
+        if next < span.records {
+            self.turn_to(me, || ordinal(row, next));
+            self.run(rows.flags.get(row..).unwrap_or(&[]));
+        }
+    }
+
+    fn run(&mut self, flags: &[u8]) {
+        let instrs = fetched(flags);
+        if instrs == 0 {
+            return;
+        }
+        self.sums.instructions += instrs;
+        self.sums.idle_ticks_before_last_instr = self.sums.idle_ticks;
+        self.saw_exit = false;
+        if let Doing::Running(thread) = self.doing {
+            self.since_letter += instrs;
+            while self.since_letter >= self.letter {
+                self.write(b'a' + (thread % 26) as u8); // Below 26.
+                self.since_letter -= self.letter;
+            }
+        }
+        let user = flags.iter().filter(|flags| **flags & (instr_flags::NO_FETCH | instr_flags::KERNEL) == 0);
+        let user = user.count() as u64;
+        if user > 0 {
+            if let Some(call) = self.call.take()
+                && let Some(latency) = call.latency()
+            {
+                self.others.entry(call.number).or_default().add(latency, TICKS_BIN);
+            }
+            self.user_instrs += user;
+            self.saw_call = false;
+            self.asked_for = None;
+        }
+    }
+
+    fn idle(&mut self) {
+        let is_new = self.doing != Doing::Idling;
+        self.turn_to(Doing::Idling, || 0);
+        self.sums.idles += 1;
+        self.idles_since_clock += 1;
+        self.rest(is_new, b'_');
+    }
+
+    fn wait(&mut self) {
+        let is_new = self.doing != Doing::Nothing || self.sums.waits == 0;
+        self.turn_to(Doing::Nothing, || 0);
+        self.sums.waits += 1;
+        self.idles_since_clock += 1;
+        self.rest(is_new, b'-');
+    }
+
+    /// Writes a letter for the beginning of a rest, and for each so many records of it.
+    fn rest(&mut self, is_new: bool, letter: u8) {
+        self.since_letter = if is_new { self.letter } else { self.since_letter + 1 };
+        if self.since_letter >= self.letter {
+            self.write(letter);
+            self.since_letter = 0;
+        }
+    }
+
+    fn write(&mut self, letter: u8) {
+        if self.schedule.len() < MAX_LETTERS {
+            self.schedule.push(char::from(letter));
+        }
+    }
+
+    fn event(&mut self, what: ThreadEvent, value: u64, record: u64) {
+        match what {
+            ThreadEvent::Syscall => {
+                self.sums.syscalls += 1;
+                self.saw_call = true;
+                let fresh = |(_, read): &(u64, u64)| record.saturating_sub(*read) <= FRAME_RECORDS;
+                let before = self.clock.filter(fresh).map(|(clock, _)| clock);
+                self.call = Some(Call { number: value, before, after: None });
+            }
+            ThreadEvent::MayBlock => {
+                self.sums.may_block += 1;
+                self.saw_call = true;
+            }
+            ThreadEvent::SwitchTo => {
+                self.sums.direct_requests += 1;
+                self.asked_for = Some(value);
+            }
+            ThreadEvent::Clock if value != 0 && value != UNKNOWN => self.read_clock(value, record),
+            ThreadEvent::Stop => self.saw_exit = true,
+            _ => {}
+        }
+    }
+
+    fn read_clock(&mut self, clock: u64, record: u64) {
+        if let Some(call) = &mut self.call {
+            call.after = Some(clock);
+        }
+        if let Some((last, at)) = self.clock {
+            let ticks = clock.saturating_sub(last);
+            let records = record.saturating_sub(at).max(1);
+            let idles = self.idles_since_clock.min(records);
+            let idle = (u128::from(ticks) * u128::from(idles) / u128::from(records)) as u64; // At most `ticks`.
+            self.sums.idle_ticks = self.sums.idle_ticks.saturating_add(idle);
+            self.sums.busy_ticks = self.sums.busy_ticks.saturating_add(ticks - idle);
+        }
+        self.clock = Some((clock, record));
+        self.idles_since_clock = 0;
+    }
+
+    /// The core does this from here on; `ordinal` is that of its instruction here.
+    fn turn_to(&mut self, next: Doing, ordinal: impl FnOnce() -> u64) {
+        if next == self.doing {
+            return;
+        }
+        if let Doing::Running(thread) = self.doing {
+            self.leave(thread, next);
+        }
+        self.user_instrs = 0;
+        self.doing = next;
+        if let Doing::Running(thread) = next {
+            self.start_instr = ordinal().max(1);
+            self.threads.insert(thread);
+            self.arrivals.push((self.clock.map_or(0, |(clock, _)| clock), thread));
+            self.write(b'A' + (thread % 26) as u8); // Below 26.
+            self.since_letter = 0;
+        }
+    }
+
+    /// The stretch of `thread` ends.
+    fn leave(&mut self, thread: u64, next: Doing) {
+        self.sums.switches += 1;
+        let voluntary = self.saw_call || self.saw_exit;
+        let direct = self.asked_for.is_some_and(|asked| next == Doing::Running(asked));
+        self.sums.voluntary += u64::from(voluntary);
+        self.sums.direct += u64::from(direct);
+        let call = self.call.take();
+        let latency = call.and_then(Call::latency);
+        if let (Some(call), Some(latency)) = (call, latency) {
+            self.switched.entry(call.number).or_default().add(latency, TICKS_BIN);
+        }
+        self.stretches.add(self.user_instrs, INSTRS_BIN);
+        self.thread_stretches.entry(thread).or_default().add(self.user_instrs, INSTRS_BIN);
+        if self.listed.len() < MAX_LISTED {
+            self.listed.push(SwitchOut {
+                thread,
+                start_instr: self.start_instr,
+                instructions: self.user_instrs,
+                syscall: call.map(|call| call.number),
+                latency,
+                voluntary,
+                direct,
+            });
+        }
+    }
+}
+
+fn fetched(flags: &[u8]) -> u64 {
+    flags.iter().filter(|flags| **flags & instr_flags::NO_FETCH == 0).count() as u64
+}
+
+/// What all cores did; `cores` holds the number of each core and what was watched, by shard.
+pub(super) fn finish(mut cores: Vec<(u32, u64, CoreWatch)>) -> Option<Switching> {
+    cores.sort_by_key(|(shard, ..)| *shard);
+    count_migrations(&mut cores);
+    let mut all = CoreWatch::default();
+    let mut homes: BTreeMap<u64, u64> = BTreeMap::new();
+    for (.., core) in &cores {
+        for thread in &core.threads {
+            *homes.entry(*thread).or_insert(0) += 1;
+        }
+        all.add(core);
+    }
+    let mut cores_per_thread = Histogram::default();
+    homes.values().for_each(|n| cores_per_thread.add(*n, 1));
+    let ratio = |count: fn(&CoreSums) -> u64| {
+        let counts = || cores.iter().map(|(.., core)| count(&core.sums));
+        let (least, most) = (counts().min()?, counts().max()?);
+        (least > 0).then(|| most as f64 / least as f64)
+    };
+    if cores.is_empty() {
+        return None;
+    }
+    let activity_ratio = ratio(|sums| sums.instructions + sums.idles);
+    let instruction_ratio = ratio(|sums| sums.instructions);
+    Some(Switching {
+        activity_ratio,
+        instruction_ratio,
+        total: all.into_sums(),
+        cores_per_thread: cores_per_thread.bins(1),
+        cores: cores
+            .into_iter()
+            .map(|(shard, core, mut watch)| CoreSwitching {
+                shard,
+                core,
+                schedule: std::mem::take(&mut watch.schedule),
+                more: watch.sums.switches - watch.listed.len() as u64,
+                switch_outs: std::mem::take(&mut watch.listed),
+                sums: watch.into_sums(),
+            })
+            .collect(),
+    })
+}
+
+/// A thread that comes to a core after it ran on another has migrated; the clock says what is after what.
+fn count_migrations(cores: &mut [(u32, u64, CoreWatch)]) {
+    let arrivals = cores.iter().enumerate().flat_map(|(index, (.., core))| {
+        core.arrivals.iter().map(move |(clock, thread)| (*clock, index, *thread))
+    });
+    let mut arrivals: Vec<(u64, usize, u64)> = arrivals.collect();
+    arrivals.sort();
+    let mut homes: BTreeMap<u64, usize> = BTreeMap::new();
+    for (_, index, thread) in arrivals {
+        if homes.insert(thread, index).is_some_and(|home| home != index) {
+            cores[index].2.sums.migrations += 1;
+        }
+    }
+}
+
+impl CoreWatch {
+    /// Adds the counts of another core.
+    fn add(&mut self, other: &CoreWatch) {
+        self.threads.extend(&other.threads);
+        self.stretches.merge(&other.stretches);
+        let merge = |mine: &mut BTreeMap<u64, Histogram>, theirs: &BTreeMap<u64, Histogram>| {
+            for (key, histogram) in theirs {
+                mine.entry(*key).or_default().merge(histogram);
+            }
+        };
+        merge(&mut self.thread_stretches, &other.thread_stretches);
+        merge(&mut self.switched, &other.switched);
+        merge(&mut self.others, &other.others);
+        let (sums, more) = (&mut self.sums, &other.sums);
+        sums.instructions += more.instructions;
+        sums.idles += more.idles;
+        sums.waits += more.waits;
+        sums.switches += more.switches;
+        sums.voluntary += more.voluntary;
+        sums.direct += more.direct;
+        sums.direct_requests += more.direct_requests;
+        sums.syscalls += more.syscalls;
+        sums.may_block += more.may_block;
+        sums.migrations += more.migrations;
+        sums.busy_ticks = sums.busy_ticks.saturating_add(more.busy_ticks);
+        sums.idle_ticks = sums.idle_ticks.saturating_add(more.idle_ticks);
+        sums.idle_ticks_before_last_instr =
+            sums.idle_ticks_before_last_instr.saturating_add(more.idle_ticks_before_last_instr);
+    }
+
+    fn into_sums(self) -> CoreSums {
+        let calls = |histograms: BTreeMap<u64, Histogram>| {
+            let bins =
+                |(number, histogram): (u64, Histogram)| CallBins { number, bins: histogram.bins(TICKS_BIN) };
+            histograms.into_iter().map(bins).collect()
+        };
+        let threads = self.thread_stretches.into_iter();
+        let of_thread =
+            |(thread, histogram): (u64, Histogram)| ThreadBins { thread, bins: histogram.bins(INSTRS_BIN) };
+        let stretch_instrs: Vec<Bin> = self.stretches.bins(INSTRS_BIN);
+        CoreSums {
+            threads: self.threads.into_iter().collect(),
+            stretch_instrs,
+            thread_stretch_instrs: threads.map(of_thread).collect(),
+            switched_latencies: calls(self.switched),
+            other_latencies: calls(self.others),
+            ..self.sums
+        }
+    }
+}
