@@ -182,6 +182,7 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<ApiTrace> {
     }
     let container = source.container_as(packing.codec())?;
     let shards = vec![Shard {
+        core: None,
         id: ShardId(0),
         name: source.name().to_owned(),
         kind: ShardKind::Mixed,
