@@ -1,4 +1,4 @@
-//! `hot`: the instructions executed most, and the lines of data used most.
+//! `hot`: the instructions, basic blocks and functions executed most, and the lines of data and pages used most.
 //!
 //! *Instructions*: executions of each distinct instruction, further iterations of string loops included. Where the trace
 //! carries encodings, an address whose bytes change counts as several instructions, and each is shown disassembled.
@@ -6,18 +6,36 @@
 //! *Lines*: reads and writes of each cache line of data; an access that straddles a border counts on each line
 //! that it touches, prefetches and flushes do not count.
 //!
+//! *Basic blocks*: runs of adjacent instructions, each fetched as often as the one before, that end with a branch of any sort.
+//! Where control enters or leaves a run in between, the numbers of fetches differ, so a block ends there as well; only if as many leave at
+//! a place (by signals) as enter there does one block hide two.
+//!
+//! *Functions*: the addresses that calls go to, taken from the trace or from the bytes of the call, with the number of
+//! calls. An executed instruction belongs to the nearest such address at or below its own, if that is less than 1 MiB away. This knows neither
+//! symbols nor stacks: what is only jumped to (tail calls, parts moved elsewhere) counts for the function before it in memory, and
+//! callees do not count for their callers. Functions that the tracer itself has marked are told by
+//! [`functions`](crate::functions), with who called whom.
+//!
+//! *Pages*: executed instructions by their first byte, and the reads and writes of the page's lines.
+//!
 //! Memory grows with the number of distinct instructions and lines, not with the length of the trace.
 //!
-//! * **Needs** `instrs` or `accesses`; uses both and `instrs.code`.
-//! * **Options** `top` (rows in each list, default 10), `line-size` (bytes, default 64), `syntax` (of x86 disassembly,
+//! * **Needs** `instrs` or `accesses`; uses both, `instrs.code`, `instrs.class` (without it there are neither
+//!   blocks nor functions) and `instrs.target`.
+//! * **Options** `top` (rows in each list, default 10), `line-size` (bytes, default 64), `page-size` (bytes, default 4096,
+//!   at least `line-size`), `syntax` (of x86 disassembly,
 //!   `att` or `intel`, default `att`).
 //! * **JSON** [`Hottest`].
+
+mod places;
 
 use crate::executed::PerCode;
 use crate::lines::Lines;
 use crate::number::{hex, share, share_cell};
 use crate::split::to_json;
 use crate::tally::{Map, Tally, top_by};
+use places::Flow;
+pub use places::{HotBlock, HotCode, HotFunction, HotPage};
 use quipu_isa::{Arch, Decoder, Syntax};
 use quipu_model::doc::{Block, Cell, Document, Grid};
 use quipu_model::lens::{AccessKind, NO_CODE};
@@ -40,11 +58,15 @@ pub struct Hot;
 
 static INFO: ToolInfo = ToolInfo {
     name: "hot",
-    summary: "the instructions executed most and the lines of data used most",
+    summary: "instructions, blocks and functions executed most, lines and pages used most",
     needs: Needs {
         format: None,
         required: Columns::NONE,
-        optional: Columns::INSTRS.or(Columns::INSTR_CODE).or(Columns::ACCESSES),
+        optional: Columns::INSTRS
+            .or(Columns::INSTR_CODE)
+            .or(Columns::INSTR_CLASS)
+            .or(Columns::INSTR_TARGET)
+            .or(Columns::ACCESSES),
     },
     order: Order::Pieces,
     options: &[
@@ -54,6 +76,12 @@ static INFO: ToolInfo = ToolInfo {
             value: "BYTES",
             default: "64",
             doc: "bytes in a line, a power of two",
+        },
+        SettingInfo {
+            name: "page-size",
+            value: "BYTES",
+            default: "4096",
+            doc: "bytes in a page, a power of two",
         },
         SettingInfo {
             name: "syntax",
@@ -82,13 +110,22 @@ impl Tool for Hot {
                 .parse()
                 .map_err(|error| Error::usage(format!("option `syntax`: {error}, found `{name}`")))?,
         };
+        let lines = Lines::new(args.power_of_two("line-size", 64)?);
+        let pages = Lines::new(args.power_of_two("page-size", 4096)?);
+        if lines.coarser(pages).is_none() {
+            let (page, line) = (pages.bytes(), lines.bytes());
+            let message = format!("option `page-size` wants at least `line-size` ({line}), found `{page}`");
+            return Err(Error::usage(message));
+        }
         let options = Options {
             top: usize::try_from(args.number("top", 10)?).unwrap_or(usize::MAX),
-            lines: Lines::new(args.power_of_two("line-size", 64)?),
+            lines,
+            pages,
             syntax,
             arch: trace.meta().arch,
             has_instrs: has.has(Columns::INSTRS),
             has_codes: has.has(Columns::INSTRS | Columns::INSTR_CODE),
+            has_classes: has.has(Columns::INSTRS | Columns::INSTR_CLASS),
             has_accesses: has.has(Columns::ACCESSES),
         };
         Ok(Box::new(Heat::new(options)))
@@ -97,8 +134,9 @@ impl Tool for Hot {
 
 /// The hottest instructions and lines.
 ///
-/// JSON: `executed`, `distinct_instructions`, `instructions` (list of [`HotInstr`]), `line_size`, `accesses`, `distinct_lines`,
-/// `lines` (list of [`HotLine`]).
+/// JSON: `executed`, `distinct_instructions`, `instructions` (list of [`HotInstr`]), the keys of
+/// [`HotCode`] if the trace tells branches, `line_size`, `accesses`, `distinct_lines`,
+/// `lines` (list of [`HotLine`]), `page_size`, `distinct_pages`, `pages` (list of [`HotPage`]).
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Hottest {
     /// Executed instructions; none if the trace has no instructions.
@@ -107,6 +145,9 @@ pub struct Hottest {
     pub distinct_instructions: u64,
     /// Those executed most, most first; equal counts by ascending address, then by bytes.
     pub instructions: Vec<HotInstr>,
+    /// Basic blocks and functions; none if the trace does not tell branches.
+    #[serde(flatten)]
+    pub code: Option<HotCode>,
     /// Bytes in a line.
     pub line_size: u64,
     /// Reads and writes on all lines, those that straddle counted on each; none if the trace has no accesses.
@@ -115,6 +156,12 @@ pub struct Hottest {
     pub distinct_lines: u64,
     /// Those used most, most first; equal counts by ascending address.
     pub lines: Vec<HotLine>,
+    /// Bytes in a page.
+    pub page_size: u64,
+    /// Distinct pages of instructions and data.
+    pub distinct_pages: u64,
+    /// Those used most, most first; equal ones by ascending address.
+    pub pages: Vec<HotPage>,
 }
 
 /// One instruction.
@@ -153,10 +200,12 @@ pub struct HotLine {
 struct Options {
     top: usize,
     lines: Lines,
+    pages: Lines,
     syntax: Syntax,
     arch: Option<Arch>,
     has_instrs: bool,
     has_codes: bool,
+    has_classes: bool,
     has_accesses: bool,
 }
 
@@ -167,8 +216,9 @@ struct Heat {
     open: PerCode<Code>,
     /// Executions in passes merged into this one.
     codes: Map<Code, u64>,
-    /// Executions of instructions without encoding.
-    pcs: Tally<u64>,
+    /// Executions of instructions without encoding, by address and length.
+    pcs: Tally<(u64, u64)>,
+    flow: Flow,
     reads: Tally<u64>,
     writes: Tally<u64>,
 }
@@ -180,6 +230,7 @@ impl Heat {
             open: PerCode::default(),
             codes: Map::default(),
             pcs: Tally::default(),
+            flow: Flow::default(),
             reads: Tally::default(),
             writes: Tally::default(),
         }
@@ -198,11 +249,15 @@ impl Pass for Heat {
 
     fn consume(&mut self, batch: &Batch) -> Result<()> {
         let instrs = &batch.instrs;
+        let places = instrs.pc.iter().zip(&instrs.size).map(|(&pc, &size)| (pc, u64::from(size)));
         if !self.options.has_codes {
-            instrs.pc.iter().for_each(|&pc| self.pcs.add(pc));
+            places.for_each(|place| self.pcs.add(place));
         } else if self.open.consume(batch, |code| *code) > 0 {
-            let without = instrs.pc.iter().zip(&instrs.code).filter(|(_, code)| **code == NO_CODE);
-            without.for_each(|(&pc, _)| self.pcs.add(pc));
+            let without = places.zip(&instrs.code).filter(|(_, code)| **code == NO_CODE);
+            without.for_each(|(place, _)| self.pcs.add(place));
+        }
+        if self.options.has_classes {
+            self.flow.consume(batch);
         }
         let (lines, accesses) = (self.options.lines, &batch.accesses);
         for ((&addr, &size), &kind) in accesses.addr.iter().zip(&accesses.size).zip(&accesses.kind) {
@@ -221,6 +276,7 @@ impl Pass for Heat {
             *self.codes.entry(code).or_insert(0) += count;
         }
         self.pcs.merge(later.pcs);
+        self.flow.merge(later.flow);
         self.reads.merge(later.reads);
         self.writes.merge(later.writes);
         Ok(())
@@ -228,20 +284,26 @@ impl Pass for Heat {
 
     fn finish(mut self) -> Result<Box<dyn Report>> {
         self.settle();
-        let Options { top, lines, syntax, arch, .. } = self.options;
-        let without = self.pcs.into_map().into_iter().map(|(pc, count)| (Code::new(pc, 0, &[]), count));
+        let Options { top, lines, pages, syntax, arch, has_classes, .. } = self.options;
+        let without = self.pcs.into_map().into_iter();
+        // Lengths are of 16 bits in every row.
+        let without = without.map(|((pc, size), count)| (Code::new(pc, size as u16, &[]), count));
         let executed: Vec<(Code, u64)> = self.codes.into_iter().chain(without).collect();
         let n_executed = executed.iter().map(|(_, count)| count).sum();
         let distinct_instructions = executed.len() as u64;
-        let hottest =
-            top_by(executed, top, |(code, count)| (Reverse(*count), code.pc, code.bytes().to_vec()));
         let mut decoder = arch.and_then(|arch| Decoder::new(arch, syntax).ok());
+        let code = has_classes.then(|| self.flow.finish(&executed, decoder.as_mut(), top));
 
         let mut used: Map<u64, (u64, u64)> =
             self.reads.into_map().into_iter().map(|(line, reads)| (line, (reads, 0))).collect();
         for (line, writes) in self.writes.into_map() {
             used.entry(line).or_insert((0, 0)).1 = writes;
         }
+        let by_line = used.iter().map(|(&line, &(reads, writes))| (lines.addr(line), reads, writes));
+        let used_pages = places::pages(&executed, by_line, pages);
+        let hottest = top_by(executed, top, |(code, count)| {
+            (Reverse(*count), code.pc, code.size, code.bytes().to_vec())
+        });
         let n_accesses = used.values().map(|(reads, writes)| reads + writes).sum();
         let distinct_lines = used.len() as u64;
         let busiest = top_by(used.into_iter().collect(), top, |&(line, (reads, writes))| {
@@ -260,6 +322,7 @@ impl Pass for Heat {
                     share: share(count, n_executed),
                 })
                 .collect(),
+            code,
             line_size: lines.bytes(),
             accesses: self.options.has_accesses.then_some(n_accesses),
             distinct_lines,
@@ -272,6 +335,9 @@ impl Pass for Heat {
                     share: share(reads + writes, n_accesses),
                 })
                 .collect(),
+            page_size: pages.bytes(),
+            distinct_pages: used_pages.len() as u64,
+            pages: top_by(used_pages, top, |page| (Reverse(page.uses()), page.addr)),
         }))
     }
 }
@@ -298,9 +364,15 @@ impl Report for Hottest {
         let is_shown = |n_rows: u64| detail == Detail::Full || n_rows > 0;
         if let Some(executed) = self.executed.filter(|_| is_shown(self.distinct_instructions)) {
             document.blocks.push(Block::Grid(self.instr_grid(executed, shown)));
+            if let Some(code) = self.code.as_ref().filter(|_| detail == Detail::Full) {
+                document.blocks.extend(code.blocks(executed));
+            }
         }
         if self.accesses.is_some() && is_shown(self.distinct_lines) {
             document.blocks.push(Block::Grid(self.line_grid(shown)));
+        }
+        if detail == Detail::Full {
+            document.blocks.push(Block::Grid(self.page_grid()));
         }
         document
     }
@@ -322,6 +394,24 @@ impl Hottest {
             head: ["pc", "executed", "share", "instruction"].map(str::to_owned).into(),
             more: self.distinct_instructions - rows.len() as u64,
             rows,
+        }
+    }
+
+    fn page_grid(&self) -> Grid {
+        let row = |page: &HotPage| {
+            vec![
+                Cell::Addr(page.addr),
+                Cell::Count(page.executed),
+                Cell::Count(page.reads),
+                Cell::Count(page.writes),
+                Cell::Share(page.share),
+            ]
+        };
+        Grid {
+            title: format!("pages of {} bytes", self.page_size),
+            head: ["page", "executed", "reads", "writes", "share"].map(str::to_owned).into(),
+            rows: self.pages.iter().map(row).collect(),
+            more: self.distinct_pages - self.pages.len() as u64,
         }
     }
 
