@@ -6,7 +6,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | [`rewrite`] | one file's entries, taken apart and put together |
+//! | [`mod@rewrite`] | one file's entries, taken apart and put together |
 //! | [`edit`] | what an edit decides |
 //! | [`mod@reshard`] | files of threads, files of cores, one stream |
 //! | `chunks`, `codes` | chunks, and what each must repeat |

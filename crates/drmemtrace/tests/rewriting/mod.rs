@@ -31,6 +31,7 @@ pub const TRACES: &[&str] = &[
     "thr",
     "thr.core_sharded_kernel",
     "thr.kernel_injected",
+    "threadsig.core_sharded",
     "threadsig.dcache_filter",
     "threadsig.regdeps",
     "threadsig.x64",
