@@ -257,12 +257,13 @@ impl Sink for Filling<'_> {
         if self.fill.needs_codes {
             code = match instr.encoding {
                 Some(bytes) => self.fill.codes.set(instr.pc, instr.size, bytes, &mut self.batch.codes),
-                None => self.fill.codes.get(instr.pc),
+                None => self.fill.codes.get(instr.pc, instr.size, &self.batch.codes),
             };
             if code == NO_CODE
                 && let Some(index) = instr.index
                 && cx.filetype.any(FileType::ENCODINGS)
                 && !cx.filetype.any(FileType::CORE_SHARDED.or(FileType::KERNEL_SYSCALL_TRACE_TEMPLATES))
+                && !self.fill.codes.knows(instr.pc)
             {
                 self.no_encoding(cx, index, instr.pc);
             }

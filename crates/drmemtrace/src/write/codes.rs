@@ -21,6 +21,8 @@ struct Known {
     /// Its pieces, as entries.
     pieces: [Entry; MAX_PIECES],
     n_pieces: u8,
+    /// Bytes of the instruction that it came with; synthetic encodings have another length.
+    size: u16,
     /// Branch targets stand before the encoding here, not behind it.
     target_first: bool,
     /// The source's chunk that gave the encoding last.
@@ -86,18 +88,29 @@ impl Codes {
         self.front[self.slot(pc)] == (pc, self.writing)
     }
 
-    /// What was last known of an address, and whether a branch target stands before it.
-    pub(super) fn get(&self, pc: u64) -> Option<(&[Entry], bool)> {
-        let known = self.known.get(*self.all.get(&pc)? as usize)?;
+    /// True if anything was last known of an address.
+    pub(super) fn knows(&self, pc: u64) -> bool {
+        self.all.contains_key(&pc)
+    }
+
+    /// What was last known of an address, and whether a branch target stands before it; none if it was an instruction
+    /// of another size, as where kernel code and the program share addresses.
+    pub(super) fn get(&self, pc: u64, size: u16) -> Option<(&[Entry], bool)> {
+        let known = self.known.get(*self.all.get(&pc)? as usize).filter(|known| known.size == size)?;
         Some((&known.pieces[..usize::from(known.n_pieces)], known.target_first))
     }
 
     /// The pieces to write before an instruction whose encoding the source did not repeat, and whether a branch
-    /// target stands before them; none if the chunk has them, or nothing is known.
-    pub(super) fn wanted(&mut self, pc: u64) -> Option<(&[Entry], bool)> {
+    /// target stands before them; none if the chunk has them, or nothing is known of an instruction of this size.
+    pub(super) fn wanted(&mut self, pc: u64, size: u16) -> Option<(&[Entry], bool)> {
         let slot = self.slot(pc);
+        let known = self.all.get(&pc).and_then(|at| self.known.get_mut(*at as usize));
+        if known.as_ref().is_some_and(|known| known.size != size) {
+            // One of the right size may still come and want it.
+            return None;
+        }
         self.front[slot] = (pc, self.writing);
-        let known = self.known.get_mut(*self.all.get(&pc)? as usize)?;
+        let known = known?;
         if known.written_in == self.writing {
             return None;
         }
@@ -112,8 +125,8 @@ impl Codes {
     }
 
     /// Takes in an encoding as the source gives it, for an instruction that is written.
-    pub(super) fn give(&mut self, pc: u64, pieces: &[Entry], target_first: bool) -> Given {
-        let is_news = self.learn(pc, pieces, target_first);
+    pub(super) fn give(&mut self, pc: u64, size: u16, pieces: &[Entry], target_first: bool) -> Given {
+        let is_news = self.learn(pc, size, pieces, target_first);
         let slot = self.slot(pc);
         self.front[slot] = (pc, self.writing);
         let Some(known) = self.all.get(&pc).and_then(|at| self.known.get_mut(*at as usize)) else {
@@ -128,7 +141,7 @@ impl Codes {
 
     /// Takes in an encoding of an instruction that is not written. True if it is more than a repetition that the
     /// source's chunk began with.
-    pub(super) fn learn(&mut self, pc: u64, pieces: &[Entry], target_first: bool) -> bool {
+    pub(super) fn learn(&mut self, pc: u64, size: u16, pieces: &[Entry], target_first: bool) -> bool {
         let reading = self.reading;
         let mut stored = [Entry::ZERO; MAX_PIECES];
         let n_pieces = pieces.len().min(MAX_PIECES);
@@ -136,6 +149,7 @@ impl Codes {
         let new = Known {
             pieces: stored,
             n_pieces: n_pieces as u8, // At most five.
+            size,
             target_first,
             read_in: reading,
             written_in: 0,
@@ -147,7 +161,7 @@ impl Codes {
             self.known.push(new);
             return true;
         };
-        let is_same = known.n_pieces == new.n_pieces && known.pieces == new.pieces;
+        let is_same = known.size == size && known.n_pieces == new.n_pieces && known.pieces == new.pieces;
         // Twice in one chunk with the same bytes: the code was made anew, which is worth knowing.
         let is_news = !is_same || known.read_in == reading;
         if !is_same {
@@ -173,30 +187,32 @@ mod tests {
     #[test]
     fn an_encoding_is_wanted_once_in_each_chunk() {
         let mut codes = Codes::new();
-        assert_eq!(codes.give(0x1000, &piece(0x90), false), Given::Needed);
+        assert_eq!(codes.give(0x1000, 1, &piece(0x90), false), Given::Needed);
         assert!(codes.is_settled(0x1000));
         codes.next_written_chunk();
         assert!(!codes.is_settled(0x1000));
-        assert_eq!(codes.wanted(0x1000), Some((&piece(0x90)[..], false)));
-        assert_eq!(codes.wanted(0x1000), None);
+        assert_eq!(codes.wanted(0x1000, 2), None, "another instruction");
+        assert_eq!(codes.get(0x1000, 2), None);
+        assert_eq!(codes.wanted(0x1000, 1), Some((&piece(0x90)[..], false)));
+        assert_eq!(codes.wanted(0x1000, 1), None);
     }
 
     #[test]
     fn what_a_chunk_of_the_source_repeats_is_no_news() {
         let mut codes = Codes::new();
-        codes.give(0x1000, &piece(0x90), false);
+        codes.give(0x1000, 1, &piece(0x90), false);
         codes.next_read_chunk();
-        assert_eq!(codes.give(0x1000, &piece(0x90), false), Given::Repeated);
-        assert_eq!(codes.give(0x1000, &piece(0x90), false), Given::Needed, "made anew");
-        assert_eq!(codes.give(0x1000, &piece(0xc3), false), Given::Needed, "changed");
+        assert_eq!(codes.give(0x1000, 1, &piece(0x90), false), Given::Repeated);
+        assert_eq!(codes.give(0x1000, 1, &piece(0x90), false), Given::Needed, "made anew");
+        assert_eq!(codes.give(0x1000, 1, &piece(0xc3), false), Given::Needed, "changed");
     }
 
     #[test]
     fn an_encoding_of_a_dropped_instruction_goes_to_the_next_kept_one() {
         let mut codes = Codes::new();
-        codes.give(0x1000, &piece(0x90), false);
-        codes.learn(0x1000, &piece(0xc3), true);
+        codes.give(0x1000, 1, &piece(0x90), false);
+        codes.learn(0x1000, 1, &piece(0xc3), true);
         assert!(!codes.is_settled(0x1000));
-        assert_eq!(codes.wanted(0x1000), Some((&piece(0xc3)[..], true)));
+        assert_eq!(codes.wanted(0x1000, 1), Some((&piece(0xc3)[..], true)));
     }
 }

@@ -265,7 +265,7 @@ impl Input {
         let out = outputs.of(self)?;
         if kind.is_any_instr() && entry.size.get() > 0 {
             let mut group = std::mem::take(&mut self.group);
-            self.complete(entry.addr.get(), &mut group, &out.rewriter);
+            self.complete(entry, &mut group, &out.rewriter);
             out.rewriter.push(&group)?;
             group.clear();
             self.group = group;
@@ -274,12 +274,13 @@ impl Input {
     }
 
     /// Gives an instruction the encoding that readers of `out` lack, and takes from it what they have.
-    fn complete(&mut self, pc: u64, group: &mut Vec<Entry>, out: &Rewriter<BufWriter<File>, NoEdit>) {
+    fn complete(&mut self, instr: &Entry, group: &mut Vec<Entry>, out: &Rewriter<BufWriter<File>, NoEdit>) {
+        let (pc, size) = (instr.addr.get(), instr.size.get());
         let pieces: Vec<Entry> =
             group.iter().filter(|entry| entry.kind() == Type::ENCODING).copied().collect();
         if pieces.is_empty() {
-            if let Some((known, target_first)) = self.codes.get(pc)
-                && !out.has_encoding(pc, known)
+            if let Some((known, target_first)) = self.codes.get(pc, size)
+                && !out.has_encoding(pc, size, known)
             {
                 let at = if target_first { group.len() } else { 0 };
                 group.splice(at..at, known.iter().copied());
@@ -287,9 +288,9 @@ impl Input {
             return;
         }
         let target_first = group.first().is_some_and(|first| first.kind() != Type::ENCODING);
-        let was_known = self.codes.get(pc).is_some();
-        let is_news = self.codes.learn(pc, &pieces, target_first);
-        if !(was_known && is_news) && out.has_encoding(pc, &pieces) {
+        let was_known = self.codes.knows(pc);
+        let is_news = self.codes.learn(pc, size, &pieces, target_first);
+        if !(was_known && is_news) && out.has_encoding(pc, size, &pieces) {
             group.retain(|entry| entry.kind() != Type::ENCODING);
         }
     }

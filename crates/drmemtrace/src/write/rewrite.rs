@@ -92,8 +92,8 @@ impl<W: Write + Seek, E: Edit> Rewriter<W, E> {
     }
 
     /// True if readers of what was written know these pieces as the encoding at `pc`.
-    pub(super) fn has_encoding(&self, pc: u64, pieces: &[Entry]) -> bool {
-        self.codes.get(pc).is_some_and(|(known, _)| known == pieces)
+    pub(super) fn has_encoding(&self, pc: u64, size: u16, pieces: &[Entry]) -> bool {
+        self.codes.get(pc, size).is_some_and(|(known, _)| known == pieces)
     }
 
     /// Begins a member of this name; for files whose members are no chunks, before any entry of it.
@@ -276,10 +276,10 @@ impl<W: Write + Seek, E: Edit> Rewriter<W, E> {
         }
         // More than an encoding can be is kept as it stands.
         let is_odd = self.pieces.len() > MAX_PIECES;
-        let pc = entry.addr.get();
+        let (pc, size) = (entry.addr.get(), entry.size.get());
         if !stays {
             if !self.pieces.is_empty() && !is_odd {
-                self.codes.learn(pc, &self.pieces, target_first);
+                self.codes.learn(pc, size, &self.pieces, target_first);
             }
             return Ok(());
         }
@@ -287,10 +287,10 @@ impl<W: Write + Seek, E: Edit> Rewriter<W, E> {
         if is_odd {
             self.out.put(prefix)?;
         } else if !self.pieces.is_empty() {
-            let given = self.codes.give(pc, &self.pieces, target_first);
+            let given = self.codes.give(pc, size, &self.pieces, target_first);
             let pieces = if given == Given::Needed { &self.pieces[..] } else { &[] };
             put_group(&mut self.out, pieces, target.as_ref(), target_first)?;
-        } else if let Some((pieces, target_first)) = self.codes.wanted(pc) {
+        } else if let Some((pieces, target_first)) = self.codes.wanted(pc, size) {
             put_group(&mut self.out, pieces, target.as_ref(), target_first)?;
         } else if let Some(target) = target {
             self.out.put(&[target])?;
