@@ -23,7 +23,7 @@ pub(crate) struct Output {
     /// Replace a file, or a folder that holds nothing but a trace
     #[arg(long, help_heading = "Writing")]
     pub(crate) force: bool,
-    /// How to pack: zip, gzip, lz4, snappy, zstd or plain; if not said, as the name ends, else as the source is packed
+    /// How to pack: zip, gzip, lz4, snappy, zstd or plain; if not said, as the name of a single file ends, else as the source is packed
     #[arg(long, alias = "format", value_name = "CONTAINER", value_parser = container, help_heading = "Writing")]
     pub(crate) container: Option<Packing>,
     /// Instructions in each chunk of a zip archive; as many as in the source if not said
@@ -62,11 +62,41 @@ fn chunk_instrs(text: &str) -> Result<u64, String> {
 }
 
 impl Output {
+    /// Makes sure that a file or folder is named.
+    ///
+    /// # Errors
+    /// `Usage` for `-`: a name is given to what is complete, which cannot be said of a pipe.
+    pub(crate) fn refuse_stdout(&self) -> Result<()> {
+        if self.path == Path::new("-") {
+            return Err(Error::usage("`--output -`: traces cannot be written to standard output")
+                .hint("name a file or a folder; `./-` for one that is called `-`")
+                .into());
+        }
+        Ok(())
+    }
+
+    /// Makes sure that a folder's name does not promise a container that its files do not get.
+    ///
+    /// # Errors
+    /// `Usage` if it ends like another container.
+    fn refuse_misleading_name(&self, source: &Source, packing: Packing) -> Result<()> {
+        let named = Packing::of_file_name(&file_name(&self.path));
+        match named.filter(|named| source.is_folder() && self.container.is_none() && *named != packing) {
+            None => Ok(()),
+            Some(named) => {
+                let what = format!("`{}` is to be a folder, and is named like a file", self.path.display());
+                let hint = format!("say --container {} for its files, or name it otherwise", named.name());
+                Err(Error::usage(what).hint(hint).into())
+            }
+        }
+    }
+
     /// The options of the library.
     ///
     /// # Errors
-    /// `Usage` if there is no such level.
+    /// `Usage` if there is no such level, or standard output is meant.
     pub(crate) fn options(&self, source: &Source, common: &Common, strict: bool) -> Result<WriteOptions> {
+        self.refuse_stdout()?;
         let by_name =
             || (!source.is_folder()).then(|| Packing::of_file_name(&file_name(&self.path))).flatten();
         let packing = match self.container.or_else(by_name) {
@@ -101,18 +131,22 @@ fn file_name(path: &Path) -> String {
     path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// The packing of a trace's first file; zip where we cannot write that.
+/// The packing of a trace's first file; the nearest that we write where we cannot write that.
 fn packing_of(source: &Source) -> Result<Packing> {
-    let trace = trace::open(source, &Default::default())?;
+    Ok(same_packing(&trace::open(source, &Default::default())?))
+}
+
+/// The packing that is most like that of a trace's first file.
+pub(crate) fn same_packing(trace: &DrmemTrace) -> Packing {
     let codec = trace.files().first().map_or(Codec::Zip, |file| file.container.codec());
-    Ok(match codec {
+    match codec {
         Codec::Zip | Codec::Zlib => Packing::Zip,
         Codec::Gzip => Packing::Gzip,
         Codec::Lz4 => Packing::Lz4,
         Codec::Snappy => Packing::Snappy,
         Codec::Zstd => Packing::Zstd,
         Codec::Plain | Codec::SnappyChunks | Codec::Brotli => Packing::Plain,
-    })
+    }
 }
 
 /// A trace that can be rewritten.
@@ -126,6 +160,11 @@ pub(crate) struct Opened {
 /// # Errors
 /// What opening says; `Unsupported` for a format that cannot be written.
 pub(crate) fn open(input: &Input) -> Result<Opened> {
+    if input.opening.order.is_some() {
+        return Err(Error::usage("`--order`: traces are written in the order of their files")
+            .hint("to write files of cores: quipu convert --sharding cores")
+            .into());
+    }
     let source = Source::open(&input.path).map_err(Error::from)?;
     let format = quipu::probe(&source).map(|format| format.info());
     if let Some(other) = format.filter(|info| info.name != quipu::drmemtrace::INFO.name) {
@@ -163,6 +202,7 @@ pub(crate) fn rewrite<E: Edit>(
     screen: &Screen,
 ) -> Result<Outcome> {
     let options = output.options(&opened.source, common, input.opening.strict)?;
+    output.refuse_misleading_name(&opened.source, options.pack.packing)?;
     let summary = session::watched(screen, |watch| {
         watch.expect(opened.trace.meta().packed_bytes);
         write::rewrite(&opened.trace, &opened.source, &output.path, &options, edit_of, &Watched(watch))
@@ -181,6 +221,9 @@ pub(crate) fn reshard(
 ) -> Result<Outcome> {
     let Opened { source, trace } = opened;
     let mut options = output.options(source, common, input.opening.strict)?;
+    if sharding != Sharding::Stream {
+        output.refuse_misleading_name(source, options.pack.packing)?;
+    }
     if output.container.is_none()
         && sharding == Sharding::Stream
         && let Some(packing) = Packing::of_file_name(&file_name(&output.path))

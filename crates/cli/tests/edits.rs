@@ -144,6 +144,8 @@ fn nothing_is_written_where_something_is_or_where_the_request_makes_no_sense() {
     let out = folder.path().join("a.zip");
     std::fs::write(&out, "mine").unwrap();
     let (input, out) = (trace("small/drmemtrace.small.x64.trace"), out.to_str().unwrap());
+    let (folder_of_threads, folder_like_a_file) =
+        (trace("thr"), folder.path().join("b.lz4").display().to_string());
     for args in [
         &["convert", &input, "-o", out][..],
         &["convert", &input, "-o", out, "--force", "--level", "12"],
@@ -153,10 +155,88 @@ fn nothing_is_written_where_something_is_or_where_the_request_makes_no_sense() {
         &["filter", &input, "-o", out, "--force", "--drop", "nonsense"],
         &["filter", &input, "-o", out, "--force", "--regdeps"],
         &["convert", &input],
+        &["convert", &input, "-o", "-"],
+        &["convert", &folder_of_threads, "-o", &folder_like_a_file],
+        &["split", &input, "-o", "-"],
+        &["convert", &input, "-o", out, "--force", "--order", "cores"],
+        &["merge", &input, "-o", out, "--force", "--order", "cores"],
     ] {
         quipu(args).assert().code(2).stdout("");
         assert_eq!(std::fs::read(out).unwrap(), b"mine", "{args:?}");
         assert_eq!(names(folder.path()), ["a.zip"], "{args:?}");
+    }
+    assert!(!Path::new("-").exists());
+}
+
+#[test]
+fn an_instruction_gets_no_bytes_of_another_length() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let input = trace("thr.core_sharded_kernel");
+    quipu(&["split", &input, "-o", &path("threads"), "--container", "zip"]).assert().code(0);
+    quipu(&["merge", &input, "-o", &path("all.gz")]).assert().code(0);
+    // Code of the kernel and of the program share this address: three bytes of one, two of the other.
+    for trace in [&input, &path("threads"), &path("all.gz")] {
+        let assert = quipu(&["view", "--pc", "0x40100b", trace]).assert();
+        let text = String::from_utf8_lossy(&assert.get_output().stdout).into_owned();
+        let lines: Vec<&str> = text.lines().filter(|line| line.contains("@ 0x000000000040100b")).collect();
+        assert!(lines.iter().any(|line| line.contains("2 byte(s)") && line.contains("0f 07")), "{text}");
+        assert!(!lines.iter().any(|line| line.contains("2 byte(s)") && line.contains("48 85 c0")), "{text}");
+        assert!(lines.iter().any(|line| line.contains("3 byte(s)") && line.contains("48 85 c0")), "{text}");
+    }
+}
+
+#[test]
+fn synthetic_encodings_are_written_as_they_are_published() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out").display().to_string();
+    quipu(&["filter", "--regdeps", &trace("threadsig.x64"), "-o", &out]).assert().code(0);
+    let broken = broken_rules(&out);
+    assert!(!broken.iter().any(|rule| rule.contains("regdeps")), "{broken:?}");
+}
+
+#[test]
+fn threads_get_names_of_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out").display().to_string();
+    let input = trace("threadsig.x64");
+    for (names, what) in [
+        ("872901=872902", "the trace has a thread 872902 already"),
+        ("872901=7,872902=7", "another thread is given 7 already"),
+        ("872901=7,872901=8", "thread 872901 has got a name already"),
+        ("7=8", "the trace has no thread 7"),
+    ] {
+        let assert = quipu(&["filter", &input, "--rename-thread", names, "-o", &out]).assert().code(2);
+        let text = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+        assert!(text.contains(what), "{names}: {text}");
+        assert!(!Path::new(&out).exists(), "{names}");
+    }
+    let swap = "872901=872902,872902=872901";
+    quipu(&["filter", &input, "--rename-thread", swap, "-o", &out]).assert().code(0);
+    let files = |path: &Path| names(path).iter().filter(|name| name.contains(".trace.")).count();
+    assert_eq!(files(Path::new(&out)), files(Path::new(&input)));
+}
+
+#[test]
+fn record_filter_refuses_what_it_would_ignore_or_destroy() {
+    let folder = tempfile::tempdir().unwrap();
+    let input = folder.path().join("in");
+    std::fs::create_dir(&input).unwrap();
+    let name = "drmemtrace.allasm_x86_64.trace.zip";
+    std::fs::copy(Path::new(&trace("allasm")).join(name), input.join(name)).unwrap();
+    let (input, file) = (input.display().to_string(), input.join(name).display().to_string());
+    let out = folder.path().join("out").display().to_string();
+    let start = ["as", "drmemtrace", "-tool", "record_filter"];
+    for (more, what) in [
+        (&["-indir", &input, "-outdir", &out, "-jobs", "x"][..], "`x` is no number"),
+        (&["-indir", &input, "-outdir", &input], "is where the trace is"),
+        (&["-infile", &file, "-outdir", &input], "is where the trace is"),
+    ] {
+        let args: Vec<&str> = start.iter().chain(more).copied().collect();
+        let assert = quipu(&args).assert().code(2);
+        let text = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+        assert!(text.contains(what), "{more:?}: {text}");
+        assert_eq!(names(Path::new(&input)), [name]);
     }
 }
 
@@ -210,6 +290,8 @@ fn an_edit_breaks_no_rule_that_was_kept_before() {
             "filter --instr-only",
             "filter --no-encodings",
             "filter --drop-marker func_id,func_arg,func_retval,func_retaddr",
+            "filter --regdeps",
+            "split",
         ] {
             let mut args: Vec<&str> = edit.split(' ').collect();
             args.extend([input.as_str(), "-o", &out, "--force", "--quiet"]);
@@ -219,7 +301,14 @@ fn an_edit_breaks_no_rule_that_was_kept_before() {
                 continue;
             }
             let after = broken_rules(&out);
-            let new: Vec<&String> = after.difference(&before).collect();
+            // Without the markers around it, kernel code stands in the flow of the program.
+            let is_lossy = |rule: &str| {
+                let flow = ["branch-separated", "pc-discontinuity", "target-missing"];
+                edit == "filter --regdeps"
+                    && name == "thr.kernel_injected"
+                    && rule.strip_prefix("drmemtrace/").is_some_and(|rule| flow.contains(&rule))
+            };
+            let new: Vec<&String> = after.difference(&before).filter(|rule| !is_lossy(rule)).collect();
             if !new.is_empty() {
                 wrong.push(format!("{name}: {edit}: {new:?}"));
             }

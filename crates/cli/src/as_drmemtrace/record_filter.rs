@@ -6,7 +6,7 @@
 
 use super::args::{find_value, list_of, number_of};
 use crate::Common;
-use crate::edit::Watched;
+use crate::edit::{self, Watched};
 use crate::input;
 use crate::screen::{Outcome, Result, Screen};
 use crate::session::{self, Verdict};
@@ -16,9 +16,9 @@ use quipu::drmemtrace::edits::{Filter, FilterSpec};
 use quipu::drmemtrace::trace;
 use quipu::drmemtrace::write::{self, Replace, WriteOptions};
 use quipu::model::{Error, Found, OpenOptions, Trace};
-use quipu::source::{Codec, PackOptions, Packing, Source};
+use quipu::source::{PackOptions, Source};
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The tool's name.
@@ -31,7 +31,7 @@ struct Request {
     folder: Option<PathBuf>,
     threads: Vec<u64>,
     shards: Vec<u32>,
-    jobs: Option<u64>,
+    jobs: Option<usize>,
     spec: FilterSpec,
     trim_timestamps: [Option<u64>; 2],
     trim_instrs: [Option<u64>; 2],
@@ -51,6 +51,7 @@ pub(super) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<O
     let path = request.input.ok_or_else(|| Error::usage("-indir or -infile is required"))?;
     let folder = request.folder.ok_or_else(|| Error::usage("-outdir is required"))?;
     let source = Source::open(&path).map_err(Error::from)?;
+    refuse_same_place(&path, &folder, source.is_folder())?;
     let options =
         OpenOptions { threads: request.threads.clone(), shards: request.shards, settings: Vec::new() };
     let trace = trace::open(&source, &options)?;
@@ -59,11 +60,9 @@ pub(super) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<O
     for file in trace.files() {
         Filter::new(spec.clone(), file.header.filetype)?;
     }
-    let codec = trace.files().first().map_or(Codec::Zip, |file| file.container.codec());
-    let jobs = request.jobs.and_then(|jobs| usize::try_from(jobs.max(1)).ok());
     let options = WriteOptions {
-        pack: PackOptions::new(packing(codec)),
-        threads: jobs.or(common.threads.map(usize::from)).unwrap_or(0),
+        pack: PackOptions::new(edit::same_packing(&trace)),
+        threads: request.jobs.or(common.threads.map(usize::from)).unwrap_or(0),
         replace: Replace::Allowed,
         ..WriteOptions::new()
     };
@@ -83,17 +82,6 @@ pub(super) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<O
     let mut found = Found::default();
     summary.findings.into_iter().for_each(|finding| found.push(finding));
     Ok(Verdict::new(&trace, found, None, false).tell(screen))
-}
-
-fn packing(codec: Codec) -> Packing {
-    match codec {
-        Codec::Zip | Codec::Zlib => Packing::Zip,
-        Codec::Gzip => Packing::Gzip,
-        Codec::Lz4 => Packing::Lz4,
-        Codec::Snappy => Packing::Snappy,
-        Codec::Zstd => Packing::Zstd,
-        Codec::Plain | Codec::SnappyChunks | Codec::Brotli => Packing::Plain,
-    }
 }
 
 impl Request {
@@ -127,7 +115,8 @@ impl Request {
                 let shards = list_of(arg, value()?)?.into_iter();
                 self.shards = shards.map(|shard| u32::try_from(shard).unwrap_or(u32::MAX)).collect();
             }
-            "jobs" => self.jobs = value()?.parse().ok(),
+            // The original takes -1 for as many jobs as there are processors.
+            "jobs" => self.jobs = jobs(arg, value()?)?,
             "verbose" => _ = value()?,
             "filter_stop_timestamp" | "stop_timestamp" => {
                 spec.stop_timestamp = Some(number_of(arg, value()?)?).filter(|stop| *stop > 0);
@@ -180,6 +169,30 @@ impl Request {
         };
         ClockTrim::new(unit, limits[0].unwrap_or(0), limits[1].unwrap_or(u64::MAX)).map(Some)
     }
+}
+
+/// Makes sure that a trace is not replaced by what is left of it.
+fn refuse_same_place(input: &Path, folder: &Path, is_folder: bool) -> Result<()> {
+    let from = if is_folder { Some(input) } else { input.parent() };
+    // A bare name lies in the folder that we are in.
+    let from = from.map(|from| if from == Path::new("") { Path::new(".") } else { from });
+    match (from.map(Path::canonicalize), folder.canonicalize()) {
+        (Some(Ok(from)), Ok(to)) if from == to => {
+            let what = format!("-outdir `{}` is where the trace is", folder.display());
+            Err(Error::usage(what).hint("name another folder").into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// How many threads work; none for as many as there are processors, which -1 stands for.
+fn jobs(arg: &str, text: &str) -> quipu::model::Result<Option<usize>> {
+    if text == "-1" {
+        return Ok(None);
+    }
+    let jobs = text.parse::<usize>();
+    jobs.map(|jobs| Some(jobs.max(1)))
+        .map_err(|_| Error::usage(format!("option `{arg}`: `{text}` is no number")))
 }
 
 /// A limit; 0 is none.

@@ -79,6 +79,7 @@ fn api_trace(input: &Input) -> Result<Option<ApiTrace>> {
 /// The containers of such a trace have names that are ours, and Brotli, which a name may ask for.
 fn repack(trace: &ApiTrace, options: &Options, screen: &Screen) -> Result<Outcome> {
     let output = &options.output;
+    output.refuse_stdout()?;
     if options.sharding.is_some() || output.chunk_instrs.is_some() {
         return Err(Error::usage("traces of graphics calls have no such files or chunks").into());
     }

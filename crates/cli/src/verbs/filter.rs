@@ -9,7 +9,8 @@ use quipu::drmemtrace::edits::filter::KernelCode;
 use quipu::drmemtrace::edits::{Filter, FilterSpec};
 use quipu::drmemtrace::record::{Marker, TYPE_NAMES, Type};
 use quipu::drmemtrace::table::FAMILIES;
-use quipu::model::Error;
+use quipu::drmemtrace::trace::DrmemTrace;
+use quipu::model::{Error, ShardKind, Trace};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -58,7 +59,8 @@ pub(crate) struct Options {
     #[arg(long, value_name = "CLOCK", value_parser = number::number, help_heading = "What is left out")]
     until: Option<u64>,
 
-    /// Replace the bytes of instructions by their dependencies; for x86
+    /// Replace the bytes of instructions by their dependencies, and leave out what published traces of this kind do not
+    /// tell: processors, and markers of system calls, signals and functions but futex; for x86
     #[arg(long, help_heading = "What is changed")]
     regdeps: bool,
     /// Give threads other ids
@@ -76,7 +78,7 @@ const EXAMPLES: &str = "\
 Examples:
   quipu filter --cache 32Ki trace.dir -o misses.dir
   quipu filter --drop prefetch --drop-marker func_id,func_arg,func_retval trace.zip -o less.zip
-  quipu filter --regdeps --drop-marker syscall --set-marker cpu_id=0xffffffffffffffff trace.dir -o public.dir
+  quipu filter --regdeps trace.dir -o public.dir
 ";
 
 fn help() -> String {
@@ -86,6 +88,7 @@ fn help() -> String {
 pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
     let spec = Arc::new(options.spec()?);
     let opened = edit::open(&options.input)?;
+    options.check_names(&opened.trace)?;
     // All filters are made before anything is written: what is wrong with one is said at once.
     for file in opened.trace.files() {
         Filter::new(spec.clone(), file.header.filetype)?;
@@ -96,6 +99,33 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
 }
 
 impl Options {
+    /// Makes sure that threads that are told apart by the source stay so.
+    ///
+    /// # Errors
+    /// `Missing` if there is no thread of the old name, `Usage` if two would have the same new one.
+    fn check_names(&self, trace: &DrmemTrace) -> Result<()> {
+        // Files of several threads do not say beforehand which; what is seen of them is in the records only.
+        let is_known = trace.shards().iter().all(|shard| shard.kind == ShardKind::Thread);
+        let tids: Vec<u64> = trace.shards().iter().filter_map(|shard| shard.thread).collect();
+        for (i, (old, new)) in self.rename_thread.iter().enumerate() {
+            let (before, pair) = (&self.rename_thread[..i], format!("`--rename-thread {old}={new}`"));
+            if is_known && !tids.contains(old) {
+                return Err(Error::missing(format!("{pair}: the trace has no thread {old}")).into());
+            }
+            if before.iter().any(|(other, _)| other == old) {
+                return Err(Error::usage(format!("{pair}: thread {old} has got a name already")).into());
+            }
+            if before.iter().any(|(_, other)| other == new) {
+                return Err(Error::usage(format!("{pair}: another thread is given {new} already")).into());
+            }
+            // A thread that is renamed itself leaves its name to others.
+            if old != new && tids.contains(new) && !self.rename_thread.iter().any(|(other, _)| other == new) {
+                return Err(Error::usage(format!("{pair}: the trace has a thread {new} already")).into());
+            }
+        }
+        Ok(())
+    }
+
     fn spec(&self) -> Result<FilterSpec> {
         let mut spec = FilterSpec {
             stop_timestamp: self.until,
@@ -104,7 +134,6 @@ impl Options {
             drop_markers: self.drop_marker.iter().copied().collect(),
             keep_markers: (!self.keep_marker.is_empty()).then(|| self.keep_marker.iter().copied().collect()),
             addrs: self.addr.clone(),
-            to_regdeps: self.regdeps,
             drop_encodings: self.no_encodings,
             instr_only: self.instr_only,
             keep_functions: (!self.function.is_empty()).then(|| self.function.iter().copied().collect()),
@@ -117,6 +146,9 @@ impl Options {
             rename_threads: self.rename_thread.iter().copied().collect(),
             ..FilterSpec::default()
         };
+        if self.regdeps {
+            spec.publish_regdeps();
+        }
         for word in &self.drop {
             match types(word) {
                 Some(types) => spec.drop_types.extend(types),

@@ -63,6 +63,29 @@ pub struct FilterSpec {
     pub original_layout: bool,
 }
 
+/// Traced calls of this function are the only ones that published REGDEPS traces tell of: system call 202, futex.
+const FUTEX: u64 = (1 << 32) + 202;
+
+impl FilterSpec {
+    /// Asks for synthetic encodings as they are published (spec 12): processors become unknown, and markers of system
+    /// calls, signals and functions but futex are left out. Values and functions that are asked for already stay so.
+    pub fn publish_regdeps(&mut self) {
+        self.to_regdeps = true;
+        let told = [
+            Marker::SYSCALL_IDX,
+            Marker::SYSCALL,
+            Marker::SYSCALL_TRACE_START,
+            Marker::SYSCALL_TRACE_END,
+            Marker::SYSCALL_FAILED,
+            Marker::SIGNAL_NUMBER,
+            Marker::UNCOMPLETED_INSTRUCTION,
+        ];
+        self.drop_markers.extend(told.map(|marker| marker.0));
+        self.marker_values.entry(Marker::CPU_ID.0).or_insert(u64::MAX);
+        self.keep_functions.get_or_insert_with(|| std::iter::once(FUTEX).collect());
+    }
+}
+
 /// A filter at work on one file.
 #[derive(Debug)]
 pub struct Filter {
