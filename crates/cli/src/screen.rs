@@ -2,7 +2,7 @@
 
 use crate::complaint;
 use quipu::model::doc::Document;
-use quipu::model::{Error, ErrorKind, Finding, Paint, Severity};
+use quipu::model::{Error, ErrorKind, Finding, Paint, Report, Severity};
 use quipu_view::Look;
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
@@ -41,6 +41,11 @@ pub(crate) enum Outcome {
 }
 
 impl Outcome {
+    /// What analyses that judge the trace say of it.
+    pub(crate) fn of(reports: &[Box<dyn Report>]) -> Outcome {
+        if reports.iter().any(|report| report.is_flawed()) { Outcome::Flawed } else { Outcome::Fine }
+    }
+
     pub(crate) fn code(self) -> ExitCode {
         match self {
             Outcome::Fine => ExitCode::SUCCESS,

@@ -347,3 +347,37 @@ fn a_program_that_is_killed_leaves_no_final_name() {
         }
     }
 }
+
+#[test]
+fn checking_decides_by_what_was_counted() {
+    quipu(&["check", "--max-per-rule", "0", &trace("small")]).assert().code(1);
+    quipu(&["analyze", "check", &trace("small")]).assert().code(1);
+    quipu(&["analyze", "check", &trace("thr")]).assert().code(0);
+}
+
+#[test]
+fn checking_refuses_parts_of_traces() {
+    let thr = trace("thr");
+    for part in [&["--skip", "5"][..], &["--take", "5"], &["--per-core"], &["--interval-instrs", "100"]] {
+        let output = quipu(&[&["analyze", "counts,check"], part, &[&thr]].concat()).assert().code(2);
+        let text = String::from_utf8_lossy(&output.get_output().stderr).into_owned();
+        assert!(text.contains("judges whole traces only"), "{text}");
+    }
+    quipu(&["check", "--order", "cores", &thr]).assert().code(2);
+}
+
+#[test]
+fn merged_and_filtered_traces_pass_the_checks() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    for name in ["thr", "threadsig.x64"] {
+        let merged = at(&format!("{name}.zip"));
+        quipu(&["merge", &trace(name), "-o", &merged]).assert().success();
+        quipu(&["check", &merged]).assert().code(0);
+    }
+    for name in ["thr", "thr.kernel_injected", "tiny.func"] {
+        let filtered = at(name);
+        quipu(&["filter", "--icache", "8Ki", &trace(name), "-o", &filtered]).assert().success();
+        quipu(&["check", &filtered]).assert().code(0);
+    }
+}

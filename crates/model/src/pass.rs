@@ -4,7 +4,7 @@ use crate::batch::Batch;
 use crate::columns::Columns;
 use crate::doc::Document;
 use crate::error::{Error, Result};
-use crate::finding::Finding;
+use crate::finding::{Finding, Severity};
 use crate::trace::{SettingInfo, Shard, Trace};
 use std::any::Any;
 
@@ -73,6 +73,11 @@ pub trait Tool: Sync {
 
     /// The pass, ready to be forked, for one trace.
     fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>>;
+
+    /// True if what it says of a part of a trace means nothing, so that it must see whole shards, undivided.
+    fn wants_whole_traces(&self) -> bool {
+        false
+    }
 }
 
 /// What is known of a tool without a trace at hand.
@@ -196,6 +201,11 @@ pub trait Report: Send + 'static {
     /// What was found wrong with the trace, where the pass looks for that.
     fn findings(&self) -> Vec<Finding> {
         Vec::new()
+    }
+
+    /// True if the pass judged the trace and found errors, listed among the findings or only counted.
+    fn is_flawed(&self) -> bool {
+        self.findings().iter().any(|finding| finding.severity == Severity::Error)
     }
 
     /// For callers that know the concrete report.

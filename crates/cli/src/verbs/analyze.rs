@@ -1,14 +1,14 @@
 //! `quipu analyze`: named analyses, in full, in one read of the trace.
 
 use crate::Common;
-use crate::input::Input;
+use crate::input::{Input, check_threads};
 use crate::number;
 use crate::page::{self, PageOptions};
 use crate::parts::{self, PartOptions};
 use crate::screen::{Outcome, Result, Screen};
 use crate::session::{self, Extent, Verdict};
 use quipu::engine::plan;
-use quipu::model::{Args, Error, Tool, Window};
+use quipu::model::{Args, Error, Tool, Trace, Window};
 use serde_json::Map;
 
 /// Run analyses, all in one read of the trace
@@ -67,10 +67,13 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     options.page.check(options.json)?;
     let trace = options.input.open()?;
     let tools = find_tools(&options.tools, trace.meta().format)?;
+    let division = options.parts.division(&*trace)?;
     let args = distribute(&tools, &options.given())?;
+    if let Some(tool) = tools.iter().find(|tool| tool.wants_whole_traces()) {
+        options.check_whole(tool.info().name, division.is_none(), &*trace)?;
+    }
     let planned = tools.iter().zip(&args).map(|(tool, args)| plan(*tool, args, &*trace));
     let planned = planned.collect::<quipu::model::Result<Vec<_>>>()?;
-    let division = options.parts.division(&*trace)?;
     let extent = Extent { division, ..options.input.extent(options.window()) };
     let outcome = session::analyse(&*trace, planned, &extent, common, screen)?;
     let verdict = Verdict::new(&*trace, outcome.findings, outcome.error, outcome.cancelled);
@@ -96,7 +99,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     } else if !options.page.is_wanted() {
         screen.documents(&documents())?;
     }
-    Ok(verdict.tell(screen))
+    Ok(verdict.tell(screen).and(Outcome::of(&outcome.reports)))
 }
 
 /// The tools of a list with commas, each once.
@@ -126,6 +129,21 @@ impl Options {
             flag("top", n.to_string());
         }
         given
+    }
+
+    /// Makes sure that `tool`, which judges whole traces only, is not given a part.
+    ///
+    /// # Errors
+    /// `Usage` if a part, divisions or an arrangement by cores is asked for; `Unsupported` for some of the threads of a file.
+    fn check_whole(&self, tool: &str, is_undivided: bool, trace: &dyn Trace) -> quipu::model::Result<()> {
+        let opening = &self.input.opening;
+        if self.window() != Window::All || !is_undivided || opening.order.is_some() {
+            return Err(Error::usage(format!(
+                "analysis `{tool}` judges whole traces only, as they were written"
+            ))
+            .hint("leave out --skip, --take, --order, --per-core and intervals"));
+        }
+        check_threads(trace, &opening.threads)
     }
 
     fn window(&self) -> Window {

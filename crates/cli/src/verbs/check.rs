@@ -8,7 +8,7 @@ use crate::session::{self, Extent, Verdict, finding_json};
 use quipu::engine::plan;
 use quipu::model::doc::{Block, Cell, Document, Grid};
 use quipu::model::pass::Detail;
-use quipu::model::{Args, Error, Finding, RuleInfo, Severity};
+use quipu::model::{Args, Error, Finding, RuleInfo};
 use serde_json::{Map, Value, json};
 
 /// Check a trace against the rules of its format
@@ -62,6 +62,11 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     if let Some(name) = &options.explain {
         return explain(name, options, screen);
     }
+    if options.input.opening.order.is_some() {
+        return Err(Error::usage("the rules are about files as they were written, not about threads arranged by cores")
+            .hint("leave out --order; `quipu convert --sharding cores` writes a trace by cores, which can be checked")
+            .into());
+    }
     let trace = options.input.open_to_analyse()?;
     let tool = quipu::tool("check", trace.meta().format)?;
     let planned = vec![plan(tool, &options.args(), &*trace)?];
@@ -79,8 +84,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         screen.list_findings(&found)?;
         screen.documents([&report.document(Detail::Full)])?;
     }
-    let is_flawed = report.findings().iter().any(|finding| finding.severity == Severity::Error);
-    Ok(verdict.tell(screen).and(if is_flawed { Outcome::Flawed } else { Outcome::Fine }))
+    Ok(verdict.tell(screen).and(Outcome::of(&outcome.reports)))
 }
 
 impl Options {

@@ -67,14 +67,18 @@ impl Checker {
                 format!("`{}` follows no marker of a function", kind.name().unwrap_or("unknown"))
             });
         }
+        // Filters leave out calls and the branches before.
+        let is_filtered = self.policy.filetype.is_ifiltered();
         if kind == Marker::FUNC_RETADDR
+            && !is_filtered
             && let Some(expected) = self.calls.stack.last().copied().filter(|expected| *expected != value)
         {
             self.tell(Rule::FunctionReturn, || {
                 format!("the function returns to {value:#x}, the last call to {expected:#x}")
             });
         }
-        let is_placed = self.in_syscall_function()
+        let is_placed = is_filtered
+            || self.in_syscall_function()
             || self.prev.is_branch()
             || self.instrs == 0
             || self.returns_behind_branch();

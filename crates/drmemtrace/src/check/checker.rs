@@ -372,7 +372,8 @@ impl Checker {
             let what = if self.in_kernel { "kernel code" } else { "the trace" };
             self.tell(Rule::DataBit, || format!("{what} has no data, says the file type"));
         }
-        if attention & on::FUNCTION != 0 && self.last_marker.0 + 1 == self.records {
+        let is_behind = self.last_marker.0 + 1 == self.records && !self.policy.filetype.is_ifiltered();
+        if attention & on::FUNCTION != 0 && is_behind {
             self.tell(Rule::FunctionBeforeData, || "a function marker stands before the access".to_owned());
         }
         self.attention &= !on::FUNCTION;
@@ -642,7 +643,7 @@ impl Checker {
                     });
                 }
             }
-            ShardKind::Mixed => {}
+            ShardKind::Mixed => self.turn_headers(from, tid),
         }
         self.forget();
     }
@@ -663,7 +664,7 @@ impl Checker {
         self.signals = Signals::default();
         self.calls = Calls::default();
         self.kernel.forget();
-        self.attention &= !(on::RSEQ | on::TRANSFER | on::FUNCTION | on::PHYSICAL);
+        self.attention &= !(on::RSEQ | on::TRANSFER | on::FUNCTION | on::PHYSICAL | on::SYSCALL);
     }
 
     /// A marker, hidden ones included.

@@ -99,7 +99,7 @@ impl Checker {
         if attention & on::FIRST != 0 {
             self.first_instr();
         }
-        if attention & on::EXITED != 0 && self.attention & on::EXITED != 0 {
+        if self.attention & on::EXITED != 0 {
             self.after_exit();
         }
         if attention & on::RSEQ != 0 {

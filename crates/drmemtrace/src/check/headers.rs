@@ -4,8 +4,9 @@ use super::checker::{Checker, on};
 use super::rules::Rule;
 use crate::record::{FileType, Marker, NEWEST_VERSION};
 use quipu_model::ShardKind;
+use rustc_hash::FxHashMap;
 
-/// What was seen of the header, and what a thread's end asks for.
+/// What was seen of the header and of the threads behind it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Headers {
     /// The version that the latest header states.
@@ -21,14 +22,25 @@ pub(super) struct Headers {
     pub(super) is_lost: bool,
     has_line: bool,
     has_page: bool,
+    /// Of the thread at hand.
+    pub(super) own: OfThread,
+    /// Of the other threads so far, where a shard mixes them.
+    others: FxHashMap<u64, OfThread>,
+    /// Instructions before this trace; others may stand in the same file.
+    instrs_before: u64,
+}
+
+/// What a thread's end asks for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct OfThread {
     has_exit: bool,
     has_endpoint: bool,
     has_instr_count: bool,
     instr_count: u64,
     pub(super) n_syscalls: u64,
     pub(super) has_blocking: bool,
-    /// Instructions before this trace; others may stand in the same file.
-    instrs_before: u64,
+    /// It has ended, and nothing came after.
+    has_ended: bool,
 }
 
 /// The architectures that a file type may name.
@@ -224,16 +236,16 @@ impl Checker {
     }
 
     pub(super) fn instr_count(&mut self, value: u64) {
-        let last = self.headers.instr_count;
+        let last = self.headers.own.instr_count;
         if value < last {
             self.tell(Rule::InstrCountDecreases, || format!("`{value}` instructions after `{last}`"));
         }
-        self.headers.has_instr_count = true;
-        self.headers.instr_count = value;
+        self.headers.own.has_instr_count = true;
+        self.headers.own.instr_count = value;
     }
 
     pub(super) fn endpoint(&mut self) {
-        self.headers.has_endpoint = true;
+        self.headers.own.has_endpoint = true;
         if !self.policy.filetype.any(FileType::BIMODAL_FILTERED_WARMUP) {
             self.tell(Rule::EndpointBit, || "the file type has no bit 0x2000".to_owned());
         }
@@ -250,13 +262,13 @@ impl Checker {
     /// A thread ends.
     pub(super) fn exit(&mut self) {
         let filetype = self.policy.filetype;
-        self.headers.has_exit = true;
+        self.headers.own.has_exit = true;
         self.kernel.is_exit_due = false;
         if self.headers.is_lost {
             self.attention |= on::EXITED;
             return;
         }
-        if filetype.is_ifiltered() && !self.headers.has_instr_count {
+        if filetype.is_ifiltered() && !self.headers.own.has_instr_count {
             self.tell(Rule::InstrCountMissing, || "the thread has no instruction counts".to_owned());
         }
         if !self.headers.has_line {
@@ -266,18 +278,18 @@ impl Checker {
             self.tell(Rule::PageSizeMissing, || "the thread has no page size".to_owned());
         }
         let has_numbers = filetype.any(FileType::SYSCALL_NUMBERS);
-        if self.headers.n_syscalls > 0 && !has_numbers {
-            let n = self.headers.n_syscalls;
+        if self.headers.own.n_syscalls > 0 && !has_numbers {
+            let n = self.headers.own.n_syscalls;
             self.tell(Rule::SyscallNumbersBit, || {
                 format!("`{n}` system calls are numbered, says no file-type bit")
             });
         }
-        if self.headers.has_blocking && !filetype.any(FileType::BLOCKING_SYSCALLS) {
+        if self.headers.own.has_blocking && !filetype.any(FileType::BLOCKING_SYSCALLS) {
             self.tell(Rule::BlockingBit, || {
                 "calls that may block are marked, says no file-type bit".to_owned()
             });
         }
-        if filetype.any(FileType::BIMODAL_FILTERED_WARMUP) && !self.headers.has_endpoint {
+        if filetype.any(FileType::BIMODAL_FILTERED_WARMUP) && !self.headers.own.has_endpoint {
             self.tell(Rule::EndpointMissing, || "filtering stops nowhere".to_owned());
         }
         let has_none = self.prev.is_none() && (self.policy.core || self.instrs == self.headers.instrs_before);
@@ -289,6 +301,18 @@ impl Checker {
         }
         // On a core, kernel code may still run for a thread that has ended.
         if !self.policy.core {
+            self.attention |= on::EXITED;
+        }
+    }
+
+    /// Another thread of a shard that mixes them: what is known of it comes back.
+    pub(super) fn turn_headers(&mut self, from: u64, to: u64) {
+        self.headers.own.has_ended = self.attention & on::EXITED != 0;
+        let next = self.headers.others.remove(&to).unwrap_or_default();
+        let last = std::mem::replace(&mut self.headers.own, next);
+        self.headers.others.insert(from, last);
+        self.attention &= !on::EXITED;
+        if next.has_ended {
             self.attention |= on::EXITED;
         }
     }
@@ -316,8 +340,14 @@ impl Checker {
         if self.policy.template {
             self.end_templates();
         }
-        if !self.headers.has_exit && !self.policy.core {
-            self.tell(Rule::ExitMissing, || "the thread's exit is missing".to_owned());
+        if !self.policy.core {
+            let own = [(self.seen_tid, self.headers.own)];
+            let all = own.into_iter().chain(self.headers.others.iter().map(|(tid, of)| (*tid, *of)));
+            let mut open: Vec<u64> = all.filter(|(_, of)| !of.has_exit).map(|(tid, _)| tid).collect();
+            open.sort_unstable();
+            for tid in open {
+                self.tell(Rule::ExitMissing, || format!("the exit of thread `{tid}` is missing"));
+            }
         }
         if self.owes_data() {
             self.missing_data();

@@ -99,7 +99,7 @@ impl Checker {
             | Marker::FUNC_ARG => {
                 // A function may be entered right behind the return from a signal.
                 let is_function = kind == Marker::FUNC_ARG && !self.in_syscall_function();
-                if self.kernel.has_trace && !is_function {
+                if self.kernel.has_trace && !is_function && !self.policy.filetype.is_ifiltered() {
                     self.tell(Rule::AfterSyscallTrace, || {
                         format!("`{}` follows the kernel code", kind.name().unwrap_or("unknown"))
                     });
@@ -112,7 +112,7 @@ impl Checker {
     }
 
     pub(super) fn syscall(&mut self, number: u64) {
-        self.headers.n_syscalls += 1;
+        self.headers.own.n_syscalls += 1;
         self.kernel.follows_syscall = true;
         self.kernel.last_syscall = Some(number);
         if self.policy.filetype.any(FileType::KERNEL_SYSCALLS) {
@@ -120,7 +120,7 @@ impl Checker {
             self.attention |= on::KERNEL;
         }
         let flags = self.prev.flags;
-        if flags & (flag::VALID | flag::SYSCALL) == flag::VALID && !self.policy.regdeps {
+        if flags & (flag::VALID | flag::SYSCALL) == flag::VALID && self.knows_prev() {
             let pc = self.prev.pc;
             self.tell(Rule::SyscallMarkerMisplaced, || {
                 format!("the instruction at {pc:#x} is no system call")
@@ -135,7 +135,7 @@ impl Checker {
     }
 
     pub(super) fn blocking(&mut self) {
-        self.headers.has_blocking = true;
+        self.headers.own.has_blocking = true;
         if !self.follows(Marker::SYSCALL) && !self.policy.regdeps {
             self.tell(Rule::BlockingMisplaced, || "no system call's number stands before".to_owned());
         }
@@ -169,10 +169,16 @@ impl Checker {
             self.tell(Rule::SyscallTraceAlone, || "no system call's number stands right before".to_owned());
         }
         self.judge_number(number, 0);
-        if self.policy.codes && self.prev.flags & flag::SYSCALL == 0 {
+        if self.policy.codes && self.prev.flags & flag::SYSCALL == 0 && self.knows_prev() {
             let pc = self.prev.pc;
             self.tell(Rule::SyscallTraceInstr, || format!("the instruction at {pc:#x} is no system call"));
         }
+    }
+
+    /// True if the record of the instruction before tells what was executed: filters leave instructions out, and
+    /// REGDEPS encodings have no operation.
+    fn knows_prev(&self) -> bool {
+        !self.policy.filetype.is_ifiltered() && !self.policy.regdeps
     }
 
     fn judge_number(&mut self, number: u64, which: usize) {
@@ -186,6 +192,7 @@ impl Checker {
     }
 
     pub(super) fn syscall_trace_end(&mut self, number: u64) {
+        let filtered = self.policy.filetype.is_ifiltered();
         self.kernel.is_trace_due = false;
         if !self.kernel.syscall {
             self.tell(Rule::SyscallTraceEnd, || "kernel code ends that began nowhere".to_owned());
@@ -196,7 +203,7 @@ impl Checker {
             self.attention |= on::KERNEL;
         }
         if !self.policy.filetype.any(FileType::KERNEL_SYSCALL_INSTR_ONLY) {
-            if !self.prev.is_indirect() {
+            if !self.prev.is_indirect() && !filtered {
                 let pc = self.prev.pc;
                 self.tell(Rule::SyscallTraceBranch, || {
                     format!("the instruction at {pc:#x} is no indirect branch")
@@ -218,7 +225,8 @@ impl Checker {
 
     /// Remembers where the last branch of kernel code goes.
     fn kernel_ends(&mut self) {
-        self.kernel.end_target = self.prev.indirect_target();
+        let is_known = !self.policy.filetype.is_ifiltered();
+        self.kernel.end_target = if is_known { self.prev.indirect_target() } else { 0 };
         if self.kernel.end_target != 0 {
             self.attention |= on::KERNEL;
         }
@@ -245,7 +253,7 @@ impl Checker {
             self.tell(Rule::SwitchTraceEvents, || "an interruption is still open".to_owned());
         }
         self.kernel.switch_events = None;
-        if !self.prev.is_indirect() {
+        if !self.prev.is_indirect() && !self.policy.filetype.is_ifiltered() {
             let pc = self.prev.pc;
             self.tell(Rule::SwitchTraceBranch, || {
                 format!("the instruction at {pc:#x} is no indirect branch")

@@ -80,6 +80,11 @@ impl Tool for CheckTool {
         &CHECK_INFO
     }
 
+    /// A part has no header, no exit, and calls without their returns.
+    fn wants_whole_traces(&self) -> bool {
+        true
+    }
+
     fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
         let wanted =
             Wanted { rules: wanted_rules(args)?, max_per_rule: args.number("max-per-rule", KEPT_PER_RULE)? };

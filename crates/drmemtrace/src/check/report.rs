@@ -129,6 +129,11 @@ impl Report for CheckReport {
         findings
     }
 
+    /// Decided by the counts: few violations, or none, are kept one by one.
+    fn is_flawed(&self) -> bool {
+        self.total(Severity::Error) > 0
+    }
+
     fn as_any(&self) -> &dyn Any {
         self
     }
