@@ -27,9 +27,10 @@ enum Program {
     /// DynamoRIO's drmemtrace launcher, for scripts that were written for it
     ///
     /// Takes the launcher's options for traces on disk and prints its text on standard error, where the launcher
-    /// prints it. Tools: view, basic_counts, opcode_mix, histogram, syscall_mix, func_view, schedule_stats; several are
-    /// joined by colons. The tool record_filter stands alone and writes to `-outdir`. Operation names are those of
-    /// Quipu's own decoder. An option or tool that is not available is an error that names it.
+    /// prints it. Tools: view, basic_counts, opcode_mix, histogram, syscall_mix, func_view, reuse_distance, reuse_time,
+    /// invariant_checker, schedule_stats, cache_simulator, TLB_simulator, miss_analyzer; several are joined by colons. The
+    /// tool record_filter stands alone and writes to `-outdir`. Operation names are those of Quipu's own decoder. An
+    /// option or tool that is not available is an error that names it.
     #[command(after_help = DRMEMTRACE_HELP)]
     Drmemtrace {
         /// The launcher's own options, such as `-indir DIR -tool basic_counts`
