@@ -154,7 +154,8 @@ pub(crate) fn figures(reports: &[Box<dyn Report>]) -> Document {
             figure("system calls", Cell::Count(syscalls), format!("{} may block", count_text(blocking)));
         }
     }
-    if let Some(touched) = find::<working_set::Footprints>(reports) {
+    if let Some(touched) = find::<PerThread<working_set::Footprints>>(reports) {
+        let touched = &touched.total;
         let bytes = |lines: u64| Cell::Bytes(lines.saturating_mul(touched.line_size));
         let lines = |lines: u64| format!("{} lines of {} bytes", count_text(lines), touched.line_size);
         let touched = touched.total.lines;

@@ -63,8 +63,7 @@ fn unique_lines_are_those_of_the_original_histogram() {
         let expected = (expected["icache"].as_u64().unwrap(), expected["dcache"].as_u64().unwrap());
         let Some(lines) = total::<histogram::LineHistogram>(&histogram::Histogram, trace) else { return };
         assert_eq!((lines.icache.unique_lines, lines.dcache.unique_lines), expected, "{name}");
-        let report = report(&working_set::WorkingSet, trace).unwrap();
-        let set = report.as_any().downcast_ref::<working_set::Footprints>().unwrap();
+        let set = total::<working_set::Footprints>(&working_set::WorkingSet, trace).unwrap();
         assert_eq!((set.total.lines.instr, set.total.lines.data), expected, "{name}");
         n_checked += 1;
     });

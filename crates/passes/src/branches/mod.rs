@@ -5,15 +5,25 @@
 //! branch; its *targets* are the distinct places it went to, as far as the trace says. Returns have sites
 //! of their own, apart from computed jumps and calls.
 //!
-//! Memory grows with the number of distinct pairs of site and target.
+//! *Least predictable* branches are those with the most entropy: the information that their outcomes carry, in bits, if
+//! nothing but how often each outcome occurs is known. A conditional branch has two outcomes, a computed one (returns
+//! among them) its targets. Sites are ranked by bits for an execution times executions: what a guess from the site
+//! alone misses. Real predictors also look at what came before, so a branch that alternates counts 1 bit here and
+//! costs them nothing. Executions whose outcome the trace does not tell do not count, and sites of 0 bits are not
+//! listed.
+//!
+//! Memory grows with the number of distinct conditional branches and of distinct pairs of site and target.
 //!
 //! * **Needs** `instrs`, `instrs.class`; uses `instrs.taken`, `instrs.target`.
-//! * **Options** `top` (sites listed, default 10), `per-thread`.
+//! * **Options** `top` (sites in each list, default 10), `per-thread`.
 //! * **JSON** [`BranchCounts`], with `threads` as [`PerThread`](crate::PerThread) says.
+
+mod entropy;
 
 use crate::number::{hex, share, share_cell};
 use crate::split::{Answer, PER_THREAD, Part, Split};
 use crate::tally::{Map, Tally, top_by};
+pub use entropy::{TakenCounts, Unpredictable, UnpredictableSite};
 use quipu_model::doc::{Block, Cell, Document, Grid};
 use quipu_model::lens::{InstrClass, Taken};
 use quipu_model::pass::Detail;
@@ -39,12 +49,7 @@ static INFO: ToolInfo = ToolInfo {
     },
     order: Order::Pieces,
     options: &[
-        SettingInfo {
-            name: "top",
-            value: "N",
-            default: "10",
-            doc: "how many sites of computed branches to list",
-        },
+        SettingInfo { name: "top", value: "N", default: "10", doc: "how many sites each list has" },
         PER_THREAD,
     ],
     in_report: true,
@@ -63,7 +68,8 @@ impl Tool for Branches {
 /// How control flowed.
 ///
 /// JSON: `instructions`, `branches`, `conditional` ([`Conditional`]), `direct_jumps`, `indirect_jumps`, `direct_calls`,
-/// `indirect_calls`, `returns`, `computed` ([`Sites`] of indirect jumps and calls), `return_sites` ([`Sites`]).
+/// `indirect_calls`, `returns`, `computed` ([`Sites`] of indirect jumps and calls), `return_sites` ([`Sites`]),
+/// `unpredictable_conditional` and `unpredictable_computed` ([`Unpredictable`]; returns belong to the second).
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BranchCounts {
     /// Instructions fetched.
@@ -86,6 +92,10 @@ pub struct BranchCounts {
     pub computed: Sites,
     /// Where returns are and go.
     pub return_sites: Sites,
+    /// Conditional branches by the entropy of their outcomes.
+    pub unpredictable_conditional: Unpredictable,
+    /// Computed jumps, computed calls and returns by the entropy of their targets.
+    pub unpredictable_computed: Unpredictable,
 }
 
 /// Outcomes of conditional branches.
@@ -147,6 +157,8 @@ struct Counts {
     by: [[u64; N_TAKEN]; N_CLASSES],
     /// Rows that are no fetches.
     no_fetch: u64,
+    /// (site, outcome) of conditional jumps of a known outcome.
+    outcomes: Tally<(u64, u64)>,
     /// (site, target) of indirect jumps and calls.
     computed: Tally<(u64, u64)>,
     /// (site, target) of returns.
@@ -164,6 +176,11 @@ impl Part for Counts {
         if instrs.taken.len() == instrs.class.len() {
             for (&class, &taken) in instrs.class.iter().zip(&instrs.taken) {
                 count(&mut self.by, class, taken);
+            }
+            for ((&class, &taken), &pc) in instrs.class.iter().zip(&instrs.taken).zip(&instrs.pc) {
+                if class == InstrClass::ConditionalJump && taken != Taken::Unknown {
+                    self.outcomes.add((pc, u64::from(taken == Taken::Yes)));
+                }
             }
         } else {
             for &class in &instrs.class {
@@ -185,6 +202,7 @@ impl Part for Counts {
             *count += later;
         }
         self.no_fetch += later.no_fetch;
+        self.outcomes.merge(later.outcomes);
         self.computed.merge(later.computed);
         self.returns.merge(later.returns);
     }
@@ -194,6 +212,8 @@ impl Part for Counts {
         let [not_taken, taken, unknown] = self.by[usize::from(InstrClass::ConditionalJump as u8)];
         let known = taken + not_taken;
         let top = usize::try_from(self.top).unwrap_or(usize::MAX);
+        let (outcomes, computed, returns) =
+            (self.outcomes.into_map(), self.computed.into_map(), self.returns.into_map());
         BranchCounts {
             instructions: self.by.iter().flatten().sum::<u64>() - self.no_fetch,
             branches: InstrClass::ALL.iter().filter(|class| class.is_branch()).map(|&class| of(class)).sum(),
@@ -209,8 +229,10 @@ impl Part for Counts {
             direct_calls: of(InstrClass::DirectCall),
             indirect_calls: of(InstrClass::IndirectCall),
             returns: of(InstrClass::Return),
-            computed: Sites::new(&self.computed.into_map(), top),
-            return_sites: Sites::new(&self.returns.into_map(), top),
+            computed: Sites::new(&computed, top),
+            return_sites: Sites::new(&returns, top),
+            unpredictable_conditional: Unpredictable::new(outcomes, top, true),
+            unpredictable_computed: Unpredictable::new(computed.into_iter().chain(returns), top, false),
         }
     }
 }
@@ -260,6 +282,14 @@ impl Answer for BranchCounts {
             for (name, sites) in
                 [("computed jumps and calls", &self.computed), ("returns", &self.return_sites)]
             {
+                if sites.sites > 0 {
+                    document.blocks.push(Block::Grid(sites.grid(name)));
+                }
+            }
+            for (name, sites) in [
+                ("conditional branches", &self.unpredictable_conditional),
+                ("computed branches and returns", &self.unpredictable_computed),
+            ] {
                 if sites.sites > 0 {
                     document.blocks.push(Block::Grid(sites.grid(name)));
                 }

@@ -51,6 +51,50 @@ fn a_site_has_its_distinct_targets() {
     assert_eq!(counts["return_sites"]["sites"], 2);
 }
 
+/// So many executions of each outcome.
+fn site_text(pc: u64, class: &str, outcomes: &[(&str, usize)]) -> String {
+    outcomes.iter().map(|(outcome, n)| format!("instr {pc} 2 {class} {outcome}\n").repeat(*n)).collect()
+}
+
+#[test]
+fn conditions_rank_by_entropy_times_executions() {
+    let text = [
+        site_text(0x10, "conditional-jump", &[("taken", 8), ("untaken", 8), ("unknown", 5)]),
+        site_text(0x20, "conditional-jump", &[("taken", 30), ("untaken", 10)]),
+        site_text(0x30, "conditional-jump", &[("taken", 1000)]),
+        site_text(0x40, "conditional-jump", &[("taken", 8), ("untaken", 8)]),
+    ];
+    let found = json(&Branches, "top=2", &text.concat());
+    let found = &found["unpredictable_conditional"];
+    assert_eq!(found["sites"], 3);
+    // 3/4 and 1/4: 2 - 3/4 log2 3 bits.
+    let entropy = 2.0 - 0.75 * 3f64.log2();
+    let first = &found["top"][0];
+    assert_eq!((&first["pc"], &first["executed"]), (&json!("0x20"), &json!(40)));
+    assert_eq!((&first["taken"], &first["not_taken"]), (&json!(30), &json!(10)));
+    assert!((first["entropy"].as_f64().unwrap() - entropy).abs() < 1e-12);
+    assert!((first["bits"].as_f64().unwrap() - 40.0 * entropy).abs() < 1e-9);
+    assert!((found["bits"].as_f64().unwrap() - 40.0 * entropy - 32.0).abs() < 1e-9);
+    let second = json!({ "pc": "0x10", "executed": 16, "taken": 8, "not_taken": 8, "outcomes": 2,
+        "entropy": 1.0, "bits": 16.0 });
+    assert_eq!(found["top"], json!([first, second]));
+}
+
+#[test]
+fn computed_branches_and_returns_rank_by_the_entropy_of_their_targets() {
+    let text = [
+        site_text(0x10, "indirect-jump", &[("->1", 4), ("->2", 4), ("->3", 4), ("->4", 4)]),
+        site_text(0x20, "return", &[("->1", 50), ("->2", 50)]),
+        site_text(0x30, "indirect-call", &[("->7", 900)]),
+    ];
+    assert_eq!(
+        json(&Branches, "", &text.concat())["unpredictable_computed"],
+        json!({ "sites": 2, "bits": 132.0, "top": [
+            { "pc": "0x20", "executed": 100, "outcomes": 2, "entropy": 1.0, "bits": 100.0 },
+            { "pc": "0x10", "executed": 16, "outcomes": 4, "entropy": 2.0, "bits": 32.0 }] })
+    );
+}
+
 #[test]
 fn outcomes_that_the_trace_does_not_carry_are_unknown() {
     let without = ALL_COLUMNS.minus(Columns::INSTR_TAKEN | Columns::INSTR_TARGET);

@@ -8,14 +8,15 @@
 //! access belongs to the instruction before it. In a trace without instruction fetches positions are records. For each
 //! interval the tool says how many distinct lines were touched in it, and how many up to its end. Shards are
 //! laid over each other by position for the series of the whole trace, and a line that two of them
-//! touch counts once. (Position is progress of each thread, not time of day.)
+//! touch counts once. With `per-thread` the same is told of each thread, at the positions of its shard. (Position is
+//! progress of each shard, not time of day.)
 //!
 //! Memory grows with the number of distinct lines of each shard, about 20 to 40 bytes each; it does not grow with the
 //! length of the trace.
 //!
 //! * **Needs** `accesses`; uses `accesses.fetch`.
-//! * **Options** `line-size` (bytes, default 64), `page-size` (bytes, default 4096, at least `line-size`).
-//! * **JSON** [`Footprints`].
+//! * **Options** `line-size` (bytes, default 64), `page-size` (bytes, default 4096, at least `line-size`), `per-thread`.
+//! * **JSON** [`Footprints`], with `threads` as [`PerThread`](crate::PerThread) says.
 
 mod footprint;
 
@@ -23,17 +24,14 @@ use crate::axis::Positions;
 use crate::keyed::Keyed;
 use crate::lines::{DATA, INSTR, Lines, side_of};
 use crate::number::grouped;
-use crate::split::to_json;
+use crate::split::{Answer, PER_THREAD, Part, Split};
 use footprint::Footprint;
 use quipu_model::doc::{Block, Cell, Document, Series, SeriesLine};
 use quipu_model::lens::AccessKind;
 use quipu_model::pass::Detail;
 use quipu_model::trace::SettingInfo;
-use quipu_model::{
-    Args, Batch, Columns, DynPass, Error, Needs, Order, Pass, Report, Result, Shard, Tool, ToolInfo, Trace,
-};
+use quipu_model::{Args, Batch, Columns, DynPass, Error, Needs, Order, Result, Tool, ToolInfo, Trace};
 use serde::Serialize;
-use std::any::Any;
 
 #[cfg(test)]
 mod tests;
@@ -60,6 +58,7 @@ static INFO: ToolInfo = ToolInfo {
             default: "4096",
             doc: "bytes in a page, a power of two",
         },
+        PER_THREAD,
     ],
     in_report: true,
 };
@@ -77,7 +76,8 @@ impl Tool for WorkingSet {
             Error::usage(format!("option `page-size` wants at least `line-size` ({line}), found `{page}`"))
         })?;
         let axis = Positions::of(trace.columns());
-        Ok(Box::new(Touched { lines, lines_in_page, axis, shards: Keyed::default() }))
+        let empty = Touched { lines, lines_in_page, axis, shards: Keyed::default() };
+        Ok(Box::new(Split::new(empty, args)))
     }
 }
 
@@ -187,7 +187,8 @@ impl Sides {
     }
 }
 
-/// The pass.
+/// The analysis at work.
+#[derive(Clone)]
 struct Touched {
     lines: Lines,
     /// Lines in a page, as a power of two.
@@ -196,15 +197,13 @@ struct Touched {
     shards: Keyed<u32, Sides>,
 }
 
-impl Pass for Touched {
-    fn fork(&self, _shard: &Shard) -> Touched {
-        Touched { shards: Keyed::default(), ..*self }
-    }
+impl Part for Touched {
+    type Answer = Footprints;
 
-    fn consume(&mut self, batch: &Batch) -> Result<()> {
+    fn consume(&mut self, batch: &Batch) {
         let span = &batch.span;
         if span.records == 0 {
-            return Ok(());
+            return;
         }
         let sides = self.shards.entry(span.shard, Sides::default);
         let (first, last) = self.axis.ends(span);
@@ -228,28 +227,26 @@ impl Pass for Touched {
                 sides.touch(self.lines, addr, size, kind);
             }
         }
-        Ok(())
     }
 
-    fn merge(&mut self, later: Touched) -> Result<()> {
+    fn merge(&mut self, later: Touched) {
         self.shards.merge(later.shards, Sides::merge);
-        Ok(())
     }
 
-    fn finish(self) -> Result<Box<dyn Report>> {
+    fn answer(self) -> Footprints {
         let mut shards = Vec::new();
         let mut total = Sides::default();
         for (shard, sides) in self.shards.into_items() {
             shards.push(ShardFooting { shard, footing: Footing::new(&sides, self.lines_in_page) });
             total.merge(sides);
         }
-        Ok(Box::new(Footprints {
+        Footprints {
             line_size: self.lines.bytes(),
             page_size: self.lines.bytes() << self.lines_in_page,
             axis: self.axis.name(),
             total: Footing::new(&total, self.lines_in_page),
             shards: if shards.len() > 1 { shards } else { Vec::new() },
-        }))
+        }
     }
 }
 
@@ -281,11 +278,7 @@ impl Distinct {
     }
 }
 
-impl Report for Footprints {
-    fn json(&self) -> serde_json::Value {
-        to_json(self)
-    }
-
+impl Answer for Footprints {
     fn document(&self, detail: Detail) -> Document {
         let total = &self.total;
         if detail == Detail::Brief && total.lines.total == 0 {
@@ -309,10 +302,6 @@ impl Report for Footprints {
             }
         }
         document
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }
 

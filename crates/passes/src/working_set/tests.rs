@@ -39,8 +39,8 @@ fn long(n: u64) -> String {
 #[test]
 fn intervals_are_few_and_begin_at_multiples_of_their_width() {
     let report = report(&WorkingSet, "", &long(1000));
-    let set = report.as_any().downcast_ref::<Footprints>().unwrap();
-    assert_eq!((set.total.interval, set.total.start), (16, 0));
+    let set = report.as_any().downcast_ref::<crate::PerThread<Footprints>>().unwrap();
+    assert_eq!((set.total.total.interval, set.total.total.start), (16, 0));
     // Instruction 500 lies in interval 31, with 4 of the 10 lines and 12 new ones.
     let expected: Vec<u64> = (0..63)
         .map(|i| match i {
@@ -50,9 +50,9 @@ fn intervals_are_few_and_begin_at_multiples_of_their_width() {
             _ => 16,
         })
         .collect();
-    assert_eq!(set.total.data_lines, expected);
-    assert_eq!(set.total.data_lines_so_far[30..34], [10, 22, 38, 54]);
-    assert_eq!(set.total.data_lines_so_far.last(), Some(&510));
+    assert_eq!(set.total.total.data_lines, expected);
+    assert_eq!(set.total.total.data_lines_so_far[30..34], [10, 22, 38, 54]);
+    assert_eq!(set.total.total.data_lines_so_far.last(), Some(&510));
 }
 
 #[test]
@@ -62,6 +62,31 @@ fn a_line_that_two_shards_touch_counts_once_in_all() {
     assert_eq!(set["lines"], json!({ "total": 3, "instr": 1, "data": 2 }));
     assert_eq!(set["shards"][0]["lines"], json!({ "total": 2, "instr": 1, "data": 1 }));
     assert_eq!(set["shards"][1]["data_lines"], json!([2]));
+}
+
+#[test]
+fn threads_that_share_a_shard_are_told_apart_and_add_up() {
+    let text = "
+        thread 7 1
+        instr 0x40 4
+        read 0x100 4
+        thread 8 1
+        instr 0x40 4
+        read 0x100 4
+        read 0x200 4
+        thread 7 1
+        instr 0x40 4
+        read 0x300 4";
+    let mut set = json(&WorkingSet, "per-thread", text);
+    let threads = set.as_object_mut().unwrap().remove("threads").unwrap();
+    assert_eq!(set, json(&WorkingSet, "", text));
+    assert_eq!((&threads[0]["thread"], &threads[1]["thread"]), (&json!(7), &json!(8)));
+    assert_eq!(threads[0]["lines"], json!({ "total": 3, "instr": 1, "data": 2 }));
+    assert_eq!(threads[1]["lines"], json!({ "total": 3, "instr": 1, "data": 2 }));
+    assert_eq!(threads[0]["data_lines"], json!([1, 0, 1]));
+    // A thread is there from where it is switched to, which is behind the other's instruction 0.
+    assert_eq!(threads[1]["data_lines"], json!([0, 2]));
+    assert_eq!(threads[1]["start"], 0);
 }
 
 #[test]
@@ -110,6 +135,7 @@ fn random(seed: u64) -> MemoryTrace {
 fn the_division_of_the_work_does_not_show() {
     for seed in 0..10 {
         assert_division_of_does_not_show(&WorkingSet, "", &random(seed));
+        assert_division_of_does_not_show(&WorkingSet, "per-thread", &random(seed));
         assert_division_of_does_not_show(&WorkingSet, "line-size=16 page-size=1024", &random(seed));
         let without = random(seed).with_columns(ALL_COLUMNS.minus(Columns::ACCESS_FETCH));
         assert_division_of_does_not_show(&WorkingSet, "", &without);

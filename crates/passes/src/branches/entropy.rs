@@ -1,0 +1,112 @@
+//! Which branches a guess from their place alone misses most.
+
+use crate::number::hex;
+use crate::tally::top_by;
+use quipu_model::doc::{Cell, Grid};
+use serde::Serialize;
+use std::cmp::Reverse;
+
+/// The least predictable branches of one sort.
+///
+/// JSON: `sites`, `bits`, `top` (list of [`UnpredictableSite`]).
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Unpredictable {
+    /// Sites that had several outcomes.
+    pub sites: u64,
+    /// Bits of all these together.
+    pub bits: f64,
+    /// The sites with the most bits; equal ones by ascending address.
+    pub top: Vec<UnpredictableSite>,
+}
+
+/// One of them.
+///
+/// JSON: `pc` (hex string), `executed`, `taken` and `not_taken` (of conditional branches only), `outcomes`, `entropy`, `bits`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct UnpredictableSite {
+    /// Address of the branch.
+    #[serde(serialize_with = "hex")]
+    pub pc: u64,
+    /// How often it was executed with a known outcome.
+    pub executed: u64,
+    /// How often it was taken, and how often not, if it is conditional.
+    #[serde(flatten)]
+    pub taken: Option<TakenCounts>,
+    /// Distinct outcomes, or targets.
+    pub outcomes: u64,
+    /// Bits for an execution.
+    pub entropy: f64,
+    /// Bits for all its executions.
+    pub bits: f64,
+}
+
+/// Outcomes of a conditional branch.
+///
+/// JSON: `taken`, `not_taken`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct TakenCounts {
+    /// How often it was taken.
+    pub taken: u64,
+    /// How often it fell through.
+    pub not_taken: u64,
+}
+
+impl Unpredictable {
+    /// Out of the counts of each (site, outcome); outcome 1 of conditional branches is "taken".
+    pub(super) fn new(
+        counts: impl IntoIterator<Item = ((u64, u64), u64)>,
+        top: usize,
+        is_conditional: bool,
+    ) -> Unpredictable {
+        let mut counts: Vec<((u64, u64), u64)> = counts.into_iter().collect();
+        // Sums of floating-point numbers depend on their order: of sites by address, in a site by count.
+        counts.sort_unstable_by_key(|&((pc, outcome), count)| (pc, count, outcome));
+        let sites: Vec<UnpredictableSite> = counts
+            .chunk_by(|a, b| a.0.0 == b.0.0)
+            .filter(|outcomes| outcomes.len() > 1)
+            .map(|outcomes| site(outcomes, is_conditional))
+            .collect();
+        Unpredictable {
+            sites: sites.len() as u64,
+            bits: sites.iter().map(|site| site.bits).sum(),
+            // Bits are positive, so their representation orders as they do.
+            top: top_by(sites, top, |site| (Reverse(site.bits.to_bits()), site.pc)),
+        }
+    }
+
+    pub(super) fn grid(&self, name: &str) -> Grid {
+        let row = |site: &UnpredictableSite| {
+            let mut cells = vec![Cell::Addr(site.pc), Cell::Count(site.executed)];
+            match site.taken {
+                Some(taken) => cells.extend([Cell::Count(taken.taken), Cell::Count(taken.not_taken)]),
+                None => cells.push(Cell::Count(site.outcomes)),
+            }
+            cells.extend([Cell::Real(site.entropy, 3), Cell::Real(site.bits, 1)]);
+            cells
+        };
+        let is_conditional = self.top.first().is_some_and(|site| site.taken.is_some());
+        let outcomes: &[&str] = if is_conditional { &["taken", "not taken"] } else { &["targets"] };
+        let head = [&["site", "executed"], outcomes, &["entropy", "bits"]].concat();
+        Grid {
+            title: format!("{name} that are least predictable"),
+            head: head.into_iter().map(str::to_owned).collect(),
+            rows: self.top.iter().map(row).collect(),
+            more: self.sites - self.top.len() as u64,
+        }
+    }
+}
+
+/// What the counts of one site's outcomes, in ascending order, amount to.
+fn site(outcomes: &[((u64, u64), u64)], is_conditional: bool) -> UnpredictableSite {
+    let executed: u64 = outcomes.iter().map(|(_, count)| count).sum();
+    let of = |wanted| outcomes.iter().filter(|((_, outcome), _)| *outcome == wanted).map(|(_, n)| n).sum();
+    let bits = outcomes.iter().map(|&(_, n)| n as f64 * (executed as f64 / n as f64).log2()).sum::<f64>();
+    UnpredictableSite {
+        pc: outcomes.first().map_or(0, |((pc, _), _)| *pc),
+        executed,
+        taken: is_conditional.then(|| TakenCounts { taken: of(1), not_taken: of(0) }),
+        outcomes: outcomes.len() as u64,
+        entropy: bits / executed as f64,
+        bits,
+    }
+}
