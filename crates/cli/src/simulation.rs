@@ -25,22 +25,21 @@ pub(crate) fn plan_caches(args: &Args, around: &Surroundings, trace: &dyn Trace)
         None => None,
     };
     let physical = around.physical || config.as_ref().is_some_and(|config| config.use_physical);
-    plan(&caches::INFO, caches::settings(args, config)?, physical, around, trace)
+    plan(&caches::INFO, caches::settings(args, config)?.fitted(args, trace)?, physical, around, trace)
 }
 
 /// Plans the simulation of TLBs.
 pub(crate) fn plan_tlbs(args: &Args, around: &Surroundings, trace: &dyn Trace) -> Result<Planned> {
-    plan(&tlbs::INFO, tlbs::settings(args)?, around.physical, around, trace)
+    plan(&tlbs::INFO, tlbs::settings(args)?.fitted(args, trace)?, around.physical, around, trace)
 }
 
 fn plan(
     info: &'static ToolInfo,
-    settings: Settings,
+    mut settings: Settings,
     physical: bool,
     around: &Surroundings,
     trace: &dyn Trace,
 ) -> Result<Planned> {
-    let mut settings = settings.fitted(trace);
     if physical || around.pages.is_some() {
         let pages = match &around.pages {
             Some(path) => Some(Pages::parse(&text_of(path)?, &path.display().to_string())?),

@@ -5,15 +5,18 @@
 
 use divan::Bencher;
 use divan::counter::ItemsCount;
-use quipu_model::lens::AccessKind;
+use quipu_model::lens::{AccessKind, Accesses};
 use quipu_model::{Args, Batch};
-use quipu_sim::{CacheSpec, Machine, MachineSpec, Policy, Settings, Simulation, Watch, caches, tlbs};
+use quipu_sim::{CacheSpec, Machine, MachineSpec, Policy, Rows, Settings, Simulation, Watch, caches, tlbs};
 
 fn main() {
     divan::main();
 }
 
-const BATCHES: u32 = 2048;
+/// Few, so that they stay in a near cache, as the batches of a reader do.
+const BATCHES: u32 = 32;
+/// How often they are run.
+const ROUNDS: usize = 32;
 const RECORDS: u32 = 1024;
 
 /// Two thirds fetches, one third data.
@@ -62,14 +65,14 @@ fn batches() -> Vec<Batch> {
 }
 
 fn n_accesses(batches: &[Batch]) -> ItemsCount {
-    ItemsCount::new(batches.iter().map(|batch| batch.accesses.len()).sum::<usize>())
+    ItemsCount::new(ROUNDS * batches.iter().map(|batch| batch.accesses.len()).sum::<usize>())
 }
 
 fn simulate(bencher: Bencher<'_, '_>, settings: &Settings) {
     let batches = batches();
     bencher.counter(n_accesses(&batches)).bench_local(|| {
         let mut simulation = Simulation::new(settings.clone(), None).expect("a machine that holds together");
-        for batch in &batches {
+        for batch in (0..ROUNDS).flat_map(|_| &batches) {
             simulation.take(batch).expect("one process");
         }
         simulation.report()
@@ -101,11 +104,9 @@ fn one_level(bencher: Bencher<'_, '_>, policy: &str) {
     let batches = batches();
     bencher.counter(n_accesses(&batches)).bench_local(|| {
         let mut machine = Machine::new(&spec, Watch::default()).expect("a machine that holds together");
-        for batch in &batches {
-            let rows = &batch.accesses;
-            for ((kind, addr), size) in rows.kind.iter().zip(&rows.addr).zip(&rows.size) {
-                machine.access(0, *kind, *addr, *size, 0);
-            }
+        for batch in (0..ROUNDS).flat_map(|_| &batches) {
+            let Accesses { kind, addr, size, .. } = &batch.accesses;
+            machine.run(0, Rows { kind, addr, size, pc: &[], is_demand_only: false });
         }
         machine.counts(0)
     });

@@ -37,35 +37,73 @@ impl Extent {
         matches!(self.warmup, Warmup::None | Warmup::Refs(0))
     }
 
-    /// Whether the next record is simulated.
-    pub(crate) fn wants(&mut self) -> bool {
-        if self.skip > 0 {
-            self.skip -= 1;
-            return false;
+    /// How many of the next records are alike, and whether they are simulated.
+    pub(crate) fn stretch(&self) -> (u64, bool) {
+        match (self.skip, self.warmup, self.take) {
+            (1.., _, _) => (self.skip, false),
+            (_, Warmup::Refs(left @ 1..), _) => (left, true),
+            (_, Warmup::Fraction(_), _) => (1, true),
+            (_, _, None) => (u64::MAX, true),
+            (_, _, Some(0)) => (u64::MAX, false),
+            (_, _, Some(left)) => (left, true),
         }
-        !(self.is_warm() && self.take == Some(0))
     }
 
-    /// One record was simulated; true if statistics begin behind it.
-    pub(crate) fn simulated(&mut self, is_filled: impl FnOnce(f64) -> bool) -> bool {
-        match &mut self.warmup {
-            Warmup::Refs(left) if *left > 0 => {
-                *left -= 1;
+    /// So many records, at most those of the stretch, are done; true if statistics begin behind them.
+    pub(crate) fn advance(&mut self, n: u64, is_filled: impl FnOnce(f64) -> bool) -> bool {
+        match (self.skip, &mut self.warmup, &mut self.take) {
+            (1.., _, _) => {
+                self.skip -= n;
+                false
+            }
+            (_, Warmup::Refs(left @ 1..), _) => {
+                *left -= n;
                 *left == 0
             }
-            Warmup::Fraction(share) => {
-                let is_over = is_filled(*share);
+            (_, Warmup::Fraction(share), _) => {
+                let is_over = n > 0 && is_filled(*share);
                 if is_over {
                     self.warmup = Warmup::None;
                 }
                 is_over
             }
-            _ => {
-                if let Some(left) = &mut self.take {
-                    *left -= 1;
-                }
+            (_, _, Some(left @ 1..)) => {
+                *left -= n;
                 false
             }
+            _ => false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stretches_follow_one_another_and_the_statistics_begin_once() {
+        let mut extent = Extent { skip: 3, warmup: Warmup::Refs(2), take: Some(4) };
+        let mut begins = Vec::new();
+        let mut simulated = Vec::new();
+        for record in 0..12 {
+            let (n, is_simulated) = extent.stretch();
+            assert!(n > 0);
+            if is_simulated {
+                simulated.push(record);
+            }
+            if extent.advance(1, |_| false) {
+                begins.push(record);
+            }
+        }
+        assert_eq!((simulated, begins), ((3..9).collect(), vec![4]));
+    }
+
+    #[test]
+    fn a_fraction_is_looked_at_behind_each_record() {
+        let mut extent = Extent { warmup: Warmup::Fraction(0.5), ..Extent::default() };
+        assert_eq!(extent.stretch(), (1, true));
+        assert!(!extent.advance(1, |share| share < 0.5));
+        assert!(extent.advance(1, |share| share == 0.5));
+        assert_eq!((extent.stretch(), extent.is_all()), ((u64::MAX, true), true));
     }
 }

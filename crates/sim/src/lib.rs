@@ -21,24 +21,30 @@
 //! |---|---|
 //! | `spec` | what a machine is made of, and whether it holds together |
 //! | `config` | the original's configuration files |
-//! | `sets` | the lines of one cache under each policy |
+//! | `sets`, `rules`, `opt` | the lines of one cache; what each policy remembers; Belady's |
 //! | `machine` | requests on their way through caches; inclusion, coherence, flushes |
+//! | `machine/stream` | many requests at once, cache by cache |
 //! | `snoop`, `prefetch`, `seen` | parts of it: the filter, prefetchers, lines met before |
 //! | `physical` | physical addresses instead of virtual ones |
 //! | `place` | which core runs which thread |
-//! | `extent` | records left out, warm-up, records simulated |
+//! | `extent`, `resets` | records left out, warm-up, records simulated; where statistics begin anew |
 //! | `simulate` | a machine as an analysis: batches in, a report out |
 //! | `report` | the results, for machines and people |
+//! | `options` | options that several tools have |
 //! | `caches`, `tlbs`, `misses` | the tools |
 
 #![warn(missing_docs)]
 
 mod extent;
 mod machine;
+mod opt;
+mod options;
 mod physical;
 mod place;
 mod prefetch;
 mod report;
+mod resets;
+mod rules;
 mod seen;
 mod sets;
 mod simulate;
@@ -51,12 +57,14 @@ pub mod misses;
 pub mod tlbs;
 
 pub use extent::{Extent, Warmup};
-pub use machine::{Counts, Machine, Miss, Purpose, Watch};
+pub use machine::{Counts, Machine, Miss, Purpose, Rows, Watch};
 pub use physical::{Pages, Translator};
 pub use place::{CoreLoad, Placement, Placing};
 pub use report::{
-    CacheCounts, Coherence, CoreCounts, LevelCounts, MissingPc, Simulated, ThreadCounts, WarmupCounts,
+    CacheCounts, Coherence, CoreCounts, LevelCounts, MissingPc, Simulated, StageCounts, ThreadCounts,
+    WarmupCounts,
 };
+pub use resets::Resets;
 pub use simulate::{MissSink, Settings, Simulation};
 pub use snoop::CoherenceStats;
 pub use spec::{

@@ -3,8 +3,9 @@
 //! One [`Machine`] runs caches or TLBs alike: a TLB is a cache whose lines are pages, with the address space in their upper
 //! bits. There is no clock and no bandwidth; an access is done before the next begins.
 //!
-//! The hot path is [`Machine::request`]: an access inside one line that the first cache holds costs a look at one set. All
-//! else is in `request_line` and below, which goes up the parents.
+//! There are two ways in. [`Machine::access`] takes one access and leads each of its lines up the parents, as far as it has to
+//! go; this is what everything means. [`Machine::run`] takes many at once and does the same; where no cache takes lines
+//! away from another, `stream` runs them through one cache after the other.
 
 use crate::prefetch::{MAX_WANTED, Prefetcher};
 use crate::seen::{Seen, Shadow};
@@ -14,8 +15,13 @@ use crate::spec::{Inclusion, Layout, MachineSpec, Policy};
 use quipu_model::Result;
 use quipu_model::lens::AccessKind;
 
+mod stream;
+
 #[cfg(test)]
 mod tests;
+
+pub use stream::Rows;
+use stream::{Streams, joins};
 
 /// What a request is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,9 +121,7 @@ pub struct Watch {
 #[derive(Clone, Debug)]
 struct Cache {
     store: Store,
-    hits: [u64; 2],
-    misses: [u64; 2],
-    rest: Counts,
+    ledger: Ledger,
     /// For each [`Purpose`], whether a hit needs nothing but to be counted.
     quick: u8,
     parent: Option<usize>,
@@ -128,14 +132,51 @@ struct Cache {
     is_inclusive: bool,
     /// Exclusive, with children: holds only what they have lost.
     is_victims: bool,
+    prefetcher: Prefetcher,
+    /// Whether accesses to the line used last may be counted without looking, whatever the prefetcher has done.
+    joins: bool,
+    /// Lines that went down to a child from here; kept for policies that mind.
+    served: Option<Seen>,
+    capacity: u64,
+}
+
+/// What a cache writes down.
+#[derive(Clone, Debug)]
+struct Ledger {
+    /// The cache, by position.
+    cache: u32,
+    hits: [u64; 2],
+    misses: [u64; 2],
+    rest: Counts,
+    /// Whether misses go into the log.
     logs: bool,
     seen: Seen,
     shadow: Option<Shadow>,
-    prefetcher: Prefetcher,
-    /// Lines that went down to a child from here; kept for policies that mind.
-    served: Option<Seen>,
+    /// Places that were empty and got a line.
     loaded: u64,
-    capacity: u64,
+}
+
+impl Ledger {
+    /// Looks at what a cache without sets would do; `None` if nobody wants to know.
+    fn shade(&mut self, line: u64) -> Option<bool> {
+        self.shadow.as_mut().map(|shadow| shadow.touch(line))
+    }
+
+    fn miss(&mut self, line: u64, shadow_hit: Option<bool>, request: Request, log: &mut Vec<Miss>) {
+        self.misses[request.purpose.class()] += 1;
+        let is_first = self.seen.add(line);
+        self.rest.compulsory += u64::from(is_first);
+        if let Some(shadow_hit) = shadow_hit
+            && !request.purpose.is_prefetch()
+        {
+            let cause = if is_first { 0 } else { 1 + usize::from(shadow_hit) };
+            self.rest.causes[cause] += 1;
+        }
+        if self.logs {
+            let Request { addr, pc, purpose } = request;
+            log.push(Miss { cache: self.cache, purpose, addr, pc });
+        }
+    }
 }
 
 /// A request on its way up.
@@ -160,6 +201,8 @@ pub struct Machine {
     misses: Vec<Miss>,
     /// Upper bits of every line: the address space.
     space: u64,
+    /// Accesses taken in many at once; `None` where what one cache loses matters to another.
+    streams: Option<Streams>,
 }
 
 impl Machine {
@@ -169,7 +212,9 @@ impl Machine {
     /// `Usage` if the description does not hold together.
     pub fn new(spec: &MachineSpec, watch: Watch) -> Result<Machine> {
         let layout = spec.layout()?;
-        let caches = (0..spec.caches.len()).map(|i| Cache::new(spec, &layout, i, watch)).collect();
+        let caches: Vec<Cache> =
+            (0..spec.caches.len()).map(|i| Cache::new(spec, &layout, i, watch)).collect();
+        let streams = Streams::new(spec, &layout);
         let Layout { shift, first, snooped, .. } = layout;
         Ok(Machine {
             caches,
@@ -181,6 +226,7 @@ impl Machine {
             lose: Vec::new(),
             misses: Vec::new(),
             space: 0,
+            streams,
         })
     }
 
@@ -228,7 +274,7 @@ impl Machine {
         if first == last {
             let cache = &mut self.caches[cache];
             if cache.quick & (1 << purpose as u8) != 0 && cache.store.touch(first | self.space) {
-                cache.hits[purpose.class()] += 1;
+                cache.ledger.hits[purpose.class()] += 1;
                 return;
             }
         }
@@ -252,9 +298,9 @@ impl Machine {
         if cache.is_victims {
             return self.request_from_victims(at, line, request);
         }
-        let shadow_hit = cache.shadow.as_mut().map(|shadow| shadow.touch(line));
+        let shadow_hit = cache.ledger.shade(line);
         if cache.store.touch(line) {
-            cache.hits[request.purpose.class()] += 1;
+            cache.ledger.hits[request.purpose.class()] += 1;
             if is_write && cache.is_coherent {
                 self.write_up(at, line);
             }
@@ -262,7 +308,7 @@ impl Machine {
         }
         let slot = cache.store.choose(line);
         let (parent, snoop_id) = (cache.parent, cache.snoop_id);
-        self.count_miss(at, line, shadow_hit, request);
+        cache.ledger.miss(line, shadow_hit, request, &mut self.misses);
         if let Some(parent) = parent {
             self.request_line(parent, line, request);
         }
@@ -271,7 +317,7 @@ impl Machine {
         }
         match self.caches[at].store.fill(line, slot, false) {
             Some(victim) => self.lost(at, victim),
-            None => self.caches[at].loaded += 1,
+            None => self.caches[at].ledger.loaded += 1,
         }
         if !request.purpose.is_prefetch() && !self.caches[at].prefetcher.is_none() {
             self.prefetch(at, line, request);
@@ -282,9 +328,9 @@ impl Machine {
     fn request_from_victims(&mut self, at: usize, line: u64, request: Request) {
         let is_write = request.purpose == Purpose::Write;
         let cache = &mut self.caches[at];
-        let shadow_hit = cache.shadow.as_mut().map(|shadow| shadow.touch(line));
+        let shadow_hit = cache.ledger.shade(line);
         if cache.store.contains(line) {
-            cache.hits[request.purpose.class()] += 1;
+            cache.ledger.hits[request.purpose.class()] += 1;
             if is_write && cache.is_coherent {
                 self.write_up(at, line);
             }
@@ -295,29 +341,12 @@ impl Machine {
             return;
         }
         let (parent, snoop_id) = (cache.parent, cache.snoop_id);
-        self.count_miss(at, line, shadow_hit, request);
+        cache.ledger.miss(line, shadow_hit, request, &mut self.misses);
         if let Some(parent) = parent {
             self.request_line(parent, line, request);
         }
         if let Some(id) = snoop_id {
             self.snoop(id, line, is_write);
-        }
-    }
-
-    fn count_miss(&mut self, at: usize, line: u64, shadow_hit: Option<bool>, request: Request) {
-        let cache = &mut self.caches[at];
-        cache.misses[request.purpose.class()] += 1;
-        let is_first = cache.seen.add(line);
-        cache.rest.compulsory += u64::from(is_first);
-        if let Some(shadow_hit) = shadow_hit
-            && !request.purpose.is_prefetch()
-        {
-            let cause = if is_first { 0 } else { 1 + usize::from(shadow_hit) };
-            cache.rest.causes[cause] += 1;
-        }
-        if cache.logs {
-            let Request { addr, pc, purpose } = request;
-            self.misses.push(Miss { cache: at as u32, purpose, addr, pc }); // There are few caches.
         }
     }
 
@@ -408,13 +437,11 @@ impl Machine {
         if cache.is_victims {
             let cache = &mut self.caches[at];
             let reused = cache.served.as_mut().is_some_and(|served| served.remove(line));
-            if let Some(shadow) = &mut cache.shadow {
-                shadow.touch(line);
-            }
+            cache.ledger.shade(line);
             let slot = cache.store.choose(line);
             match cache.store.fill(line, slot, reused) {
                 Some(victim) => self.lost(at, victim),
-                None => cache.loaded += 1,
+                None => cache.ledger.loaded += 1,
             }
             return;
         }
@@ -442,7 +469,7 @@ impl Machine {
         let mut next = Some(cache);
         while let Some(at) = next {
             let cache = &mut self.caches[at];
-            cache.rest.flushes += 1;
+            cache.ledger.rest.flushes += 1;
             if !is_nothing && last - first < cache.capacity {
                 (first..=last).for_each(|line| _ = cache.store.remove(line | self.space));
             } else if !is_nothing {
@@ -464,18 +491,18 @@ impl Machine {
             below.hits + below.prefetch_hits + below.child_hits
         });
         Counts {
-            hits: of.hits[0],
-            misses: of.misses[0],
-            prefetch_hits: of.hits[1],
-            prefetch_misses: of.misses[1],
+            hits: of.ledger.hits[0],
+            misses: of.ledger.misses[0],
+            prefetch_hits: of.ledger.hits[1],
+            prefetch_misses: of.ledger.misses[1],
             child_hits: child_hits.sum(),
-            ..of.rest
+            ..of.ledger.rest
         }
     }
 
     /// Demand hits and misses of a cache, cheap enough for each batch.
     pub fn hits_and_misses(&self, cache: usize) -> (u64, u64) {
-        (self.caches[cache].hits[0], self.caches[cache].misses[0])
+        (self.caches[cache].ledger.hits[0], self.caches[cache].ledger.misses[0])
     }
 
     /// True if a cache takes part in coherence.
@@ -491,9 +518,9 @@ impl Machine {
     /// Sets all counts to zero; lines stay.
     pub fn reset_counts(&mut self) {
         for cache in &mut self.caches {
-            cache.hits = [0; 2];
-            cache.misses = [0; 2];
-            cache.rest = Counts::default();
+            cache.ledger.hits = [0; 2];
+            cache.ledger.misses = [0; 2];
+            cache.ledger.rest = Counts::default();
         }
         if let Some(filter) = &mut self.filter {
             filter.stats = CoherenceStats::default();
@@ -505,7 +532,7 @@ impl Machine {
     /// empty).
     pub fn is_filled(&self, share: f64) -> bool {
         let last = self.caches.iter().filter(|cache| cache.parent.is_none());
-        last.into_iter().all(|cache| cache.loaded as f64 >= share * cache.capacity as f64)
+        last.into_iter().all(|cache| cache.ledger.loaded as f64 >= share * cache.capacity as f64)
     }
 
     /// The misses logged since the last call, in order.
@@ -543,21 +570,25 @@ impl Cache {
         Cache {
             // `layout` has checked that both fit.
             store: Store::new(of.policy, sets as usize, of.ways as usize, spec.seed ^ at as u64),
-            hits: [0; 2],
-            misses: [0; 2],
-            rest: Counts::default(),
+            ledger: Ledger {
+                cache: at as u32, // There are few caches.
+                hits: [0; 2],
+                misses: [0; 2],
+                rest: Counts::default(),
+                logs: watch.log && (of.core.is_some() || layout.parent[at].is_none()),
+                seen: Seen::default(),
+                shadow: watch.causes.then(|| Shadow::new(capacity as usize)),
+                loaded: 0,
+            },
             quick,
             parent: layout.parent[at],
             snoop_id: layout.snooped.iter().position(|cache| *cache == at),
             is_coherent,
             is_inclusive: of.inclusion == Inclusion::Inclusive,
             is_victims,
-            logs: watch.log && (of.core.is_some() || layout.parent[at].is_none()),
-            seen: Seen::default(),
-            shadow: watch.causes.then(|| Shadow::new(capacity as usize)),
             prefetcher: Prefetcher::new(of.prefetch),
+            joins: joins(of, sets),
             served: (is_victims && matches!(of.policy, Policy::Rrip(_))).then(Seen::default),
-            loaded: 0,
             capacity,
             children,
         }
@@ -566,9 +597,9 @@ impl Cache {
     fn take_away(&mut self, line: u64, why: Taken) {
         if self.store.remove(line) {
             match why {
-                Taken::Inclusion => self.rest.parent_invalidations += 1,
-                Taken::Coherence => self.rest.write_invalidations += 1,
-                Taken::Exclusion => self.rest.exclusive_invalidations += 1,
+                Taken::Inclusion => self.ledger.rest.parent_invalidations += 1,
+                Taken::Coherence => self.ledger.rest.write_invalidations += 1,
+                Taken::Exclusion => self.ledger.rest.exclusive_invalidations += 1,
             }
         }
     }

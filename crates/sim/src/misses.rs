@@ -10,13 +10,16 @@
 //! * **Needs** `accesses`, `accesses.pc`; uses `accesses.fetch`, without which instructions take no room in the last cache.
 //! * **JSON** [`Misses`].
 
-use crate::caches::{self, CPU_SCHEDULING, SIM_REFS, SKIP_REFS, WARMUP_REFS};
+use crate::caches;
+use crate::options::{
+    COHERENCE, CORES, CPU_SCHEDULING, L1D_ASSOC, L1D_SIZE, L1I_ASSOC, L1I_SIZE, LINE_SIZE, LL_ASSOC, LL_SIZE,
+    POLICY, PREFETCHER, SIM_REFS, SKIP_REFS, WARMUP_FRACTION, WARMUP_REFS, option, share,
+};
 use crate::simulate::{OPTIONAL, Simulation};
 use hashbrown::HashMap;
 use quipu_model::doc::{Block, Cell, Document, Grid};
 use quipu_model::pass::Detail;
-use quipu_model::trace::SettingInfo;
-use quipu_model::{Args, Columns, DynPass, Error, Needs, Order, Report, Result, Tool, ToolInfo, Trace};
+use quipu_model::{Args, Columns, DynPass, Needs, Order, Report, Result, Tool, ToolInfo, Trace};
 use rustc_hash::FxBuildHasher;
 use serde::{Serialize, Serializer};
 use std::any::Any;
@@ -36,27 +39,22 @@ pub static INFO: ToolInfo = ToolInfo {
     },
     order: Order::Time,
     options: &[
-        option("cores", "N", "4", "cores of the machine"),
-        option("line-size", "BYTES", "64", "bytes in a line, a power of two"),
-        option("l1i-size", "BYTES", "32K", "size of each first instruction cache, with K, M or G"),
-        option("l1i-assoc", "N", "8", "its ways"),
-        option("l1d-size", "BYTES", "32K", "size of each first data cache"),
-        option("l1d-assoc", "N", "8", "its ways"),
-        option("policy", "NAME", "LRU", "which line gives way, as `caches` has it"),
-        option("prefetcher", "NAME", "nextline", "of first data caches, as `caches` has it"),
-        option("coherence", "", "false", "a write takes the line away from other cores' caches"),
+        CORES,
+        LINE_SIZE,
+        L1I_SIZE,
+        L1I_ASSOC,
+        L1D_SIZE,
+        L1D_ASSOC,
+        LL_SIZE,
+        LL_ASSOC,
+        POLICY,
+        PREFETCHER,
+        COHERENCE,
         SKIP_REFS,
         WARMUP_REFS,
-        option(
-            "warmup-fraction",
-            "SHARE",
-            "0",
-            "warm up until the last caches are filled so far, 0.0 to 1.0",
-        ),
+        WARMUP_FRACTION,
         SIM_REFS,
         CPU_SCHEDULING,
-        option("ll-size", "BYTES", "8M", "size of the shared last cache, with K, M or G"),
-        option("ll-assoc", "N", "16", "its ways"),
         option("count", "N", "50000", "so many misses are always enough"),
         option("share", "SHARE", "0.005", "this share of all misses is enough, 0.0 to 1.0"),
         option("confidence", "SHARE", "0.75", "share of a load's misses that have one distance, 0.0 to 1.0"),
@@ -64,22 +62,13 @@ pub static INFO: ToolInfo = ToolInfo {
     in_report: false,
 };
 
-const fn option(
-    name: &'static str,
-    value: &'static str,
-    default: &'static str,
-    doc: &'static str,
-) -> SettingInfo {
-    SettingInfo { name, value, default, doc }
-}
-
 impl Tool for MissTool {
     fn info(&self) -> &'static ToolInfo {
         &INFO
     }
 
     fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
-        let mut settings = caches::settings(args, None)?.fitted(trace);
+        let mut settings = caches::settings(args, None)?.fitted(args, trace)?;
         settings.strides = Some(Limits {
             count: args.number("count", 50_000)?,
             share: share(args, "share", 0.005)?,
@@ -88,14 +77,6 @@ impl Tool for MissTool {
         settings.columns(INFO.name, trace)?;
         Ok(Box::new(Simulation::new(settings, None)?))
     }
-}
-
-fn share(args: &Args, name: &str, default: f64) -> Result<f64> {
-    let Some(text) = args.get(name) else { return Ok(default) };
-    let parsed = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
-    parsed.ok_or_else(|| {
-        Error::usage(format!("option `{name}` wants a number from 0.0 to 1.0, found `{text}`"))
-    })
 }
 
 /// From where on a load is listed.

@@ -2,6 +2,7 @@
 
 use crate::machine::{Counts, Machine};
 use crate::place::{Placement, Placing};
+use crate::resets::Stage;
 use crate::simulate::Settings;
 use crate::spec::{CacheSpec, Inclusion, Role};
 use hashbrown::HashMap;
@@ -16,7 +17,7 @@ use std::any::Any;
 ///
 /// JSON: `line_size`, `instructions`, `accesses`, `coherent`, `cores` (list of [`CoreCounts`]), `caches` (list of
 /// [`CacheCounts`]), `levels` (list of [`LevelCounts`]), `threads` (list of [`ThreadCounts`]), `missing` (list of
-/// [`MissingPc`]), `coherence` ([`Coherence`] or `null`).
+/// [`MissingPc`]), `coherence` ([`Coherence`] or `null`), `stages` (list of [`StageCounts`], empty without reset points).
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Simulated {
     /// Bytes in a line, or in a page for TLBs.
@@ -45,6 +46,19 @@ pub struct Simulated {
     pub more_missing: u64,
     /// What coherence cost; `null` without coherence.
     pub coherence: Option<Coherence>,
+    /// With reset points, what lies between them, the last stage (which all other counts are about) at the end; else empty.
+    pub stages: Vec<StageCounts>,
+}
+
+/// What lies between two points at which statistics begin anew.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct StageCounts {
+    /// Instructions.
+    pub instructions: u64,
+    /// Accesses.
+    pub accesses: u64,
+    /// Hits and misses of each level, as `levels` lists them.
+    pub levels: Vec<WarmupCounts>,
 }
 
 /// One core.
@@ -188,6 +202,7 @@ pub(crate) struct Told {
     pub(crate) accesses: u64,
     pub(crate) pcs: HashMap<u64, [u64; 2], FxBuildHasher>,
     pub(crate) threads: Vec<ThreadCounts>,
+    pub(crate) stages: Vec<Stage>,
 }
 
 /// The result of a simulation.
@@ -225,6 +240,7 @@ pub(crate) fn make(settings: &Settings, machine: &Machine, placement: &Placement
         placing: placement.placing(),
         cores: cores.collect(),
         levels: levels(&spec.caches, &caches, told.instrs),
+        stages: stages(&spec.caches, told.stages),
         caches,
         threads: told.threads,
         missing,
@@ -265,6 +281,27 @@ fn cache_counts(cache: &CacheSpec, counts: Counts, line_bytes: u64) -> CacheCoun
 
 /// Takes caches of one height and type together.
 fn levels(specs: &[CacheSpec], counts: &[CacheCounts], instrs: u64) -> Vec<LevelCounts> {
+    let of = |(height, group): (usize, Vec<usize>)| level(height, &group, counts, instrs);
+    groups(specs).into_iter().map(of).collect()
+}
+
+fn stages(specs: &[CacheSpec], stages: Vec<Stage>) -> Vec<StageCounts> {
+    let groups = groups(specs);
+    let sum = |stage: &Stage, group: &[usize]| {
+        let counts = group.iter().map(|cache| stage.counts[*cache]);
+        let (hits, misses) = counts.fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
+        WarmupCounts { hits, misses }
+    };
+    let of = |stage: Stage| StageCounts {
+        instructions: stage.instrs,
+        accesses: stage.accesses,
+        levels: groups.iter().map(|(_, group)| sum(&stage, group)).collect(),
+    };
+    stages.into_iter().map(of).collect()
+}
+
+/// The caches of one height and type, with the height.
+fn groups(specs: &[CacheSpec]) -> Vec<(usize, Vec<usize>)> {
     let mut groups: Vec<((usize, u8), Vec<usize>)> = Vec::new();
     for (i, spec) in specs.iter().enumerate() {
         let role = match spec.role {
@@ -279,7 +316,7 @@ fn levels(specs: &[CacheSpec], counts: &[CacheCounts], instrs: u64) -> Vec<Level
         }
     }
     groups.sort_by_key(|(key, _)| *key);
-    groups.into_iter().map(|((height, _), group)| level(height, &group, counts, instrs)).collect()
+    groups.into_iter().map(|((height, _), group)| (height, group)).collect()
 }
 
 fn level(height: usize, group: &[usize], counts: &[CacheCounts], instrs: u64) -> LevelCounts {
@@ -346,6 +383,9 @@ impl Report for Simulated {
                 ("written lines sent on".into(), vec![Cell::Count(coherence.writebacks)]),
             ]));
         }
+        if !self.stages.is_empty() {
+            document.blocks.push(Block::Grid(self.stage_grid()));
+        }
         document.blocks.push(Block::Grid(self.cache_grid()));
         if self.threads.len() > 1 {
             document.blocks.push(Block::Grid(self.thread_grid()));
@@ -404,6 +444,22 @@ impl Simulated {
             title: String::new(),
             head: head.into_iter().map(str::to_owned).collect(),
             rows: self.levels.iter().map(row).collect(),
+            more: 0,
+        }
+    }
+
+    fn stage_grid(&self) -> Grid {
+        let head = ["stage", "instructions", "accesses"].map(str::to_owned).into_iter();
+        let rates = self.levels.iter().map(|level| format!("{} miss rate", level.name));
+        let row = |(i, stage): (usize, &StageCounts)| {
+            let first = [i as u64 + 1, stage.instructions, stage.accesses].map(Cell::Count);
+            let rates = stage.levels.iter().map(|of| Cell::Share(rate(of.misses, of.hits + of.misses)));
+            first.into_iter().chain(rates).collect()
+        };
+        Grid {
+            title: "between reset points".to_owned(),
+            head: head.chain(rates).collect(),
+            rows: self.stages.iter().enumerate().map(row).collect(),
             more: 0,
         }
     }

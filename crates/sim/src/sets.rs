@@ -3,10 +3,13 @@
 //! A miss is two steps, because the parent is asked in between and may take lines away: [`Store::choose`] says which
 //! place the new line will have, [`Store::fill`] puts it there. SPEC: 15.2, 15.3.
 //!
-//! LRU keeps each set in the order of use, so that a hit on the line used last costs one comparison and no write.
-//! All others keep lines at fixed ways beside numbers of their own.
+//! Lines stand at fixed ways; what a policy remembers of them is in `rules`. Belady's policy remembers something else
+//! altogether, and has `opt` for itself.
 
-use crate::spec::{Policy, Rrip};
+use crate::opt::Opt;
+use crate::rules::{BitPlru, Fifo, Lfu, Lots, Random, Recent, Rripped, Rule, Set, Stamps, TreePlru};
+use crate::spec::Policy;
+use wide::u16x8;
 
 #[cfg(test)]
 mod tests;
@@ -14,54 +17,71 @@ mod tests;
 /// The value of a place without a line. No line has this number: lines are addresses without their lowest bits.
 pub(crate) const NO_LINE: u64 = u64::MAX;
 
-/// A place chosen for a new line: the line that has it (LRU), or its way.
+/// A place chosen for a new line.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Slot(u64);
+pub(crate) struct Slot(pub(crate) usize);
+
+/// What a machine asks of the lines of a cache, whatever the policy. Loops over many requests are generic over this, so that
+/// the policy is looked at once for all of them.
+pub(crate) trait Lines {
+    /// If the line is there: marks it as used and says where it is.
+    fn touch(&mut self, line: u64) -> Option<Slot>;
+    /// Marks the line at a place, the one used last in its set, as used so many times more.
+    fn again(&mut self, slot: Slot, times: u64);
+    /// Chooses the place for a line that is not there.
+    fn choose(&mut self, line: u64) -> Slot;
+    /// Puts the line into its place and gives back the line that was there. `reused` if the line is known to be used
+    /// again, as a hit is.
+    fn fill(&mut self, line: u64, slot: Slot, reused: bool) -> Option<u64>;
+}
 
 /// The lines of one cache under any policy.
 #[derive(Clone, Debug)]
 pub(crate) enum Store {
-    Lru(Ordered),
+    Lru(Ways<Recent>),
+    /// LRU with more ways than [`Recent`] can order.
+    WideLru(Ways<Stamps>),
     Lfu(Ways<Lfu>),
     Fifo(Ways<Fifo>),
     BitPlru(Ways<BitPlru>),
     TreePlru(Ways<TreePlru>),
     Rrip(Ways<Rripped>),
     Random(Ways<Random>),
+    Opt(Opt),
 }
 
+/// One expression for a store of each type.
 macro_rules! each {
     ($store:expr, $name:ident => $body:expr) => {
         match $store {
-            Store::Lru($name) => $body,
-            Store::Lfu($name) => $body,
-            Store::Fifo($name) => $body,
-            Store::BitPlru($name) => $body,
-            Store::TreePlru($name) => $body,
-            Store::Rrip($name) => $body,
-            Store::Random($name) => $body,
+            $crate::sets::Store::Lru($name) => $body,
+            $crate::sets::Store::WideLru($name) => $body,
+            $crate::sets::Store::Lfu($name) => $body,
+            $crate::sets::Store::Fifo($name) => $body,
+            $crate::sets::Store::BitPlru($name) => $body,
+            $crate::sets::Store::TreePlru($name) => $body,
+            $crate::sets::Store::Rrip($name) => $body,
+            $crate::sets::Store::Random($name) => $body,
+            $crate::sets::Store::Opt($name) => $body,
         }
     };
 }
+pub(crate) use each;
 
 impl Store {
     /// An empty store; `seed` is where lots begin.
     pub(crate) fn new(policy: Policy, sets: usize, ways: usize, seed: u64) -> Store {
         let n = sets * ways;
         match policy {
-            Policy::Lru => Store::Lru(Ordered::new(sets, ways)),
-            Policy::Lfu => Store::Lfu(Ways::new(sets, ways, Lfu(vec![0; n].into()))),
-            Policy::Fifo => {
-                let stamps = (0..n).map(|i| (i % ways) as u64).collect();
-                Store::Fifo(Ways::new(sets, ways, Fifo { stamps, next: ways as u64 }))
-            }
-            Policy::BitPlru => {
-                let rule = BitPlru { bits: vec![false; n].into(), lots: Lots::new(seed) };
-                Store::BitPlru(Ways::new(sets, ways, rule))
-            }
-            Policy::TreePlru => Store::TreePlru(Ways::new(sets, ways, TreePlru(vec![false; n].into()))),
+            Policy::Lru if ways <= Recent::MAX_WAYS => Store::Lru(Ways::new(sets, ways, Recent::new(sets))),
+            Policy::Lru => Store::WideLru(Ways::new(sets, ways, Stamps::new(n))),
+            Policy::Lfu => Store::Lfu(Ways::new(sets, ways, Lfu::new(n))),
+            Policy::Fifo => Store::Fifo(Ways::new(sets, ways, Fifo::new(n, ways))),
+            Policy::BitPlru => Store::BitPlru(Ways::new(sets, ways, BitPlru::new(n, seed))),
+            Policy::TreePlru => Store::TreePlru(Ways::new(sets, ways, TreePlru::new(n))),
             Policy::Rrip(rrip) => Store::Rrip(Ways::new(sets, ways, Rripped::new(rrip, n))),
             Policy::Random => Store::Random(Ways::new(sets, ways, Random(Lots::new(seed)))),
+            Policy::Opt => Store::Opt(Opt::new(sets, ways)),
         }
     }
 
@@ -69,13 +89,13 @@ impl Store {
     #[inline]
     pub(crate) fn touch(&mut self, line: u64) -> bool {
         match self {
-            Store::Lru(store) => store.touch(line),
-            other => other.touch_ways(line),
+            Store::Lru(store) => store.touch(line).is_some(),
+            other => other.touch_other(line),
         }
     }
 
-    fn touch_ways(&mut self, line: u64) -> bool {
-        each!(self, store => store.touch(line))
+    fn touch_other(&mut self, line: u64) -> bool {
+        each!(self, store => store.touch(line).is_some())
     }
 
     /// True if the line is there.
@@ -83,13 +103,12 @@ impl Store {
         each!(self, store => store.contains(line))
     }
 
-    /// Chooses the place for a line that is not there.
+    /// See [`Lines::choose`].
     pub(crate) fn choose(&mut self, line: u64) -> Slot {
         each!(self, store => store.choose(line))
     }
 
-    /// Puts the line into its place and gives back the line that was there. `reused` if the line is known to be used
-    /// again, as a hit is.
+    /// See [`Lines::fill`].
     pub(crate) fn fill(&mut self, line: u64, slot: Slot, reused: bool) -> Option<u64> {
         each!(self, store => store.fill(line, slot, reused))
     }
@@ -101,363 +120,127 @@ impl Store {
 
     /// Every line held.
     pub(crate) fn lines(&self) -> Vec<u64> {
-        let all = each!(self, store => &store.lines);
-        all.iter().copied().filter(|line| *line != NO_LINE).collect()
+        each!(self, store => store.lines())
     }
 }
 
-/// Each set in the order of use, the line used last first, empty places last.
-#[derive(Clone, Debug)]
-pub(crate) struct Ordered {
-    lines: Box<[u64]>,
-    ways: usize,
-    mask: u64,
-}
+/// Tags compared at once.
+const LANES: usize = 8;
 
-impl Ordered {
-    fn new(sets: usize, ways: usize) -> Ordered {
-        Ordered { lines: vec![NO_LINE; sets * ways].into(), ways, mask: sets as u64 - 1 }
-    }
-
-    #[inline]
-    fn set(&mut self, line: u64) -> &mut [u64] {
-        let base = (line & self.mask) as usize * self.ways;
-        &mut self.lines[base..base + self.ways]
-    }
-
-    #[inline]
-    fn touch(&mut self, line: u64) -> bool {
-        let set = self.set(line);
-        if set[0] == line {
-            return true;
-        }
-        match set.iter().position(|held| *held == line) {
-            Some(at) => {
-                set.copy_within(..at, 1);
-                set[0] = line;
-                true
-            }
-            None => false,
-        }
-    }
-
-    fn contains(&self, line: u64) -> bool {
-        let base = (line & self.mask) as usize * self.ways;
-        self.lines[base..base + self.ways].contains(&line)
-    }
-
-    fn choose(&mut self, line: u64) -> Slot {
-        Slot(self.set(line).last().copied().unwrap_or(NO_LINE))
-    }
-
-    fn fill(&mut self, line: u64, slot: Slot, _reused: bool) -> Option<u64> {
-        let set = self.set(line);
-        // The chosen line was the last one, and nobody has used the set since; but it may have been taken away, and
-        // so may others, whose places then stay empty.
-        let held = set.iter().rposition(|held| *held != NO_LINE);
-        let victim = held.filter(|at| slot.0 != NO_LINE && set[*at] == slot.0);
-        let end = victim.unwrap_or_else(|| held.map_or(0, |at| (at + 1).min(set.len() - 1)));
-        set.copy_within(..end, 1);
-        set[0] = line;
-        victim.map(|_| slot.0)
-    }
-
-    fn remove(&mut self, line: u64) -> bool {
-        let set = self.set(line);
-        let Some(at) = set.iter().position(|held| *held == line) else { return false };
-        set.copy_within(at + 1.., at);
-        if let Some(last) = set.last_mut() {
-            *last = NO_LINE;
-        }
-        true
-    }
-}
-
-/// What a policy other than LRU remembers; places are numbered through all sets.
-pub(crate) trait Rule {
-    /// The line at `at`, in the set that begins at `base`, is used; `hit` unless it has just come.
-    fn used(&mut self, base: usize, ways: usize, at: usize, hit: bool);
-    /// The place in a full set that gives way.
-    fn victim(&mut self, base: usize, ways: usize) -> usize;
-    /// The place is about to get a new line.
-    fn evict(&mut self, base: usize, ways: usize, at: usize);
-    /// The line is taken away.
-    fn removed(&mut self, at: usize);
+/// A hash of a line: lines that differ in it differ, most that do not are the same.
+#[inline]
+fn tag(line: u64) -> u16 {
+    (line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as u16 // The upper bits are the good ones.
 }
 
 /// Lines at fixed ways.
 #[derive(Clone, Debug)]
 pub(crate) struct Ways<R> {
     lines: Box<[u64]>,
+    /// The tag of each line, and some more at the end, so that eight can be looked at anywhere.
+    tags: Box<[u16]>,
     ways: usize,
     mask: u64,
+    /// Places without a line, so that nobody looks for one where there is none.
+    n_empty: usize,
     rule: R,
 }
 
 impl<R: Rule> Ways<R> {
     fn new(sets: usize, ways: usize, rule: R) -> Ways<R> {
-        Ways { lines: vec![NO_LINE; sets * ways].into(), ways, mask: sets as u64 - 1, rule }
+        let n = sets * ways;
+        Ways {
+            lines: vec![NO_LINE; n].into(),
+            tags: vec![tag(NO_LINE); n + LANES].into(),
+            ways,
+            mask: sets as u64 - 1,
+            n_empty: n,
+            rule,
+        }
     }
 
     #[inline]
-    fn base(&self, line: u64) -> usize {
-        (line & self.mask) as usize * self.ways
+    fn set(&self, line: u64) -> Set {
+        let index = (line & self.mask) as usize; // Below the number of sets.
+        Set { index, base: index * self.ways, ways: self.ways }
     }
 
-    #[inline]
+    /// Where the line is. PERF: eight tags are one comparison, and mostly one line is looked at; bench `one_level`.
+    #[inline(always)]
     fn find(&self, base: usize, line: u64) -> Option<usize> {
-        self.lines[base..base + self.ways].iter().position(|held| *held == line).map(|way| base + way)
-    }
-
-    #[inline]
-    fn touch(&mut self, line: u64) -> bool {
-        let base = self.base(line);
-        let Some(at) = self.find(base, line) else { return false };
-        self.rule.used(base, self.ways, at, true);
-        true
+        let wanted = u16x8::splat(tag(line));
+        let mut way = 0;
+        loop {
+            let tags: &[u16; LANES] = self.tags[base + way..].first_chunk()?;
+            let mut found = u16x8::new(*tags).simd_eq(wanted).to_bitmask();
+            while found != 0 {
+                let lane = found.trailing_zeros() as usize;
+                // What follows is of the next set.
+                if way + lane >= self.ways {
+                    return None;
+                }
+                let at = base + way + lane;
+                if self.lines[at] == line {
+                    return Some(at);
+                }
+                found &= found - 1;
+            }
+            way += LANES;
+            if way >= self.ways {
+                return None;
+            }
+        }
     }
 
     fn contains(&self, line: u64) -> bool {
-        self.find(self.base(line), line).is_some()
+        self.find(self.set(line).base, line).is_some()
     }
 
-    fn choose(&mut self, line: u64) -> Slot {
-        let base = self.base(line);
-        let at = match self.find(base, NO_LINE) {
-            Some(empty) => empty,
-            None => self.rule.victim(base, self.ways),
-        };
-        self.rule.evict(base, self.ways, at);
-        Slot(at as u64)
-    }
-
-    fn fill(&mut self, line: u64, slot: Slot, reused: bool) -> Option<u64> {
-        let (base, at) = (self.base(line), slot.0 as usize); // Made from a place by `choose`.
-        let victim = std::mem::replace(&mut self.lines[at], line);
-        self.rule.used(base, self.ways, at, reused);
-        (victim != NO_LINE).then_some(victim)
+    fn put(&mut self, at: usize, line: u64) -> u64 {
+        self.tags[at] = tag(line);
+        std::mem::replace(&mut self.lines[at], line)
     }
 
     fn remove(&mut self, line: u64) -> bool {
-        let Some(at) = self.find(self.base(line), line) else { return false };
-        self.lines[at] = NO_LINE;
+        let set = self.set(line);
+        let Some(at) = self.find(set.base, line) else { return false };
+        self.put(at, NO_LINE);
+        self.n_empty += 1;
         self.rule.removed(at);
         true
     }
+
+    fn lines(&self) -> Vec<u64> {
+        self.lines.iter().copied().filter(|line| *line != NO_LINE).collect()
+    }
 }
 
-/// How often each line was used since it came.
-#[derive(Clone, Debug)]
-pub(crate) struct Lfu(Box<[u64]>);
+impl<R: Rule> Lines for Ways<R> {
+    #[inline(always)]
+    fn touch(&mut self, line: u64) -> Option<Slot> {
+        let set = self.set(line);
+        let at = self.find(set.base, line)?;
+        self.rule.used(set, at, true);
+        Some(Slot(at))
+    }
 
-impl Rule for Lfu {
     #[inline]
-    fn used(&mut self, _base: usize, _ways: usize, at: usize, _hit: bool) {
-        self.0[at] += 1;
+    fn again(&mut self, slot: Slot, times: u64) {
+        self.rule.again(slot.0, times);
     }
 
-    fn victim(&mut self, base: usize, ways: usize) -> usize {
-        first_min(&self.0[base..base + ways]) + base
+    fn choose(&mut self, line: u64) -> Slot {
+        let set = self.set(line);
+        let empty = if self.n_empty > 0 { self.find(set.base, NO_LINE) } else { None };
+        let at = empty.unwrap_or_else(|| self.rule.victim(set));
+        self.rule.evict(set, at);
+        Slot(at)
     }
 
-    fn evict(&mut self, _base: usize, _ways: usize, at: usize) {
-        self.0[at] = 0;
-    }
-
-    fn removed(&mut self, at: usize) {
-        self.0[at] = 0;
-    }
-}
-
-fn first_min(values: &[u64]) -> usize {
-    let mut best = 0;
-    for (i, value) in values.iter().enumerate() {
-        if *value < values[best] {
-            best = i;
-        }
-    }
-    best
-}
-
-/// When each place last got a line; places that never did come first, in their order.
-#[derive(Clone, Debug)]
-pub(crate) struct Fifo {
-    stamps: Box<[u64]>,
-    next: u64,
-}
-
-impl Rule for Fifo {
-    #[inline]
-    fn used(&mut self, _base: usize, _ways: usize, _at: usize, _hit: bool) {}
-
-    fn victim(&mut self, base: usize, ways: usize) -> usize {
-        first_min(&self.stamps[base..base + ways]) + base
-    }
-
-    fn evict(&mut self, _base: usize, _ways: usize, at: usize) {
-        self.stamps[at] = self.next;
-        self.next += 1;
-    }
-
-    fn removed(&mut self, _at: usize) {}
-}
-
-/// One bit for each line.
-#[derive(Clone, Debug)]
-pub(crate) struct BitPlru {
-    bits: Box<[bool]>,
-    lots: Lots,
-}
-
-impl Rule for BitPlru {
-    #[inline]
-    fn used(&mut self, base: usize, ways: usize, at: usize, _hit: bool) {
-        self.bits[at] = true;
-        let set = &mut self.bits[base..base + ways];
-        if set.iter().all(|bit| *bit) {
-            set.fill(false);
-            self.bits[at] = true;
-        }
-    }
-
-    fn victim(&mut self, base: usize, ways: usize) -> usize {
-        let set = &self.bits[base..base + ways];
-        let n_clear = set.iter().filter(|bit| !**bit).count();
-        // A set of one way has its only bit set.
-        let nth = self.lots.below(n_clear.max(1));
-        base + set.iter().enumerate().filter(|(_, bit)| !**bit).nth(nth).map_or(0, |(way, _)| way)
-    }
-
-    fn evict(&mut self, _base: usize, _ways: usize, at: usize) {
-        self.bits[at] = false;
-    }
-
-    fn removed(&mut self, at: usize) {
-        self.bits[at] = false;
-    }
-}
-
-/// A binary tree of bits over the ways of each set, node `n` with children `2n` and `2n + 1`, the root at 1. A set bit
-/// points at the upper half.
-#[derive(Clone, Debug)]
-pub(crate) struct TreePlru(Box<[bool]>);
-
-impl Rule for TreePlru {
-    #[inline]
-    fn used(&mut self, base: usize, ways: usize, at: usize, _hit: bool) {
-        let mut node = ways + (at - base);
-        while node > 1 {
-            let is_upper = node & 1 == 1;
-            node >>= 1;
-            self.0[base + node] = !is_upper;
-        }
-    }
-
-    fn victim(&mut self, base: usize, ways: usize) -> usize {
-        let mut node = 1;
-        while node < ways {
-            node = 2 * node + usize::from(self.0[base + node]);
-        }
-        base + node - ways
-    }
-
-    fn evict(&mut self, _base: usize, _ways: usize, _at: usize) {}
-
-    fn removed(&mut self, _at: usize) {}
-}
-
-/// Predicted distance to the next use of each line. SPEC: 15.3.
-#[derive(Clone, Debug)]
-pub(crate) struct Rripped {
-    values: Box<[u32]>,
-    distant: u32,
-    rrip: Rrip,
-    /// Position in the cycle of predictions, and how many of the cycle were *long* so far.
-    position: u32,
-    longs: u32,
-}
-
-impl Rripped {
-    fn new(rrip: Rrip, n: usize) -> Rripped {
-        let distant = (1 << rrip.bits) - 1;
-        Rripped { values: vec![distant; n].into(), distant, rrip, position: 0, longs: 0 }
-    }
-
-    /// The prediction for a line that comes.
-    fn next(&mut self) -> u32 {
-        let Rrip { period, long_per_period, .. } = self.rrip;
-        let due = u64::from(self.position + 1) * u64::from(long_per_period);
-        let is_long = due > u64::from(self.longs) * u64::from(period);
-        self.longs += u32::from(is_long);
-        self.position += 1;
-        if self.position == period {
-            (self.position, self.longs) = (0, 0);
-        }
-        self.distant - u32::from(is_long)
-    }
-}
-
-impl Rule for Rripped {
-    #[inline]
-    fn used(&mut self, _base: usize, _ways: usize, at: usize, hit: bool) {
-        self.values[at] = if hit { 0 } else { self.next() };
-    }
-
-    fn victim(&mut self, base: usize, ways: usize) -> usize {
-        let set = &self.values[base..base + ways];
-        let mut best = 0;
-        for (way, value) in set.iter().enumerate() {
-            if *value > set[best] {
-                best = way;
-            }
-        }
-        base + best
-    }
-
-    fn evict(&mut self, base: usize, ways: usize, at: usize) {
-        let add = self.distant - self.values[at].min(self.distant);
-        for value in &mut self.values[base..base + ways] {
-            *value += add;
-        }
-    }
-
-    fn removed(&mut self, at: usize) {
-        self.values[at] = self.distant;
-    }
-}
-
-/// Any line.
-#[derive(Clone, Debug)]
-pub(crate) struct Random(Lots);
-
-impl Rule for Random {
-    #[inline]
-    fn used(&mut self, _base: usize, _ways: usize, _at: usize, _hit: bool) {}
-
-    fn victim(&mut self, base: usize, ways: usize) -> usize {
-        base + self.0.below(ways)
-    }
-
-    fn evict(&mut self, _base: usize, _ways: usize, _at: usize) {}
-
-    fn removed(&mut self, _at: usize) {}
-}
-
-/// Lots drawn from a seed, so that a run can be repeated (splitmix64).
-#[derive(Clone, Debug)]
-struct Lots(u64);
-
-impl Lots {
-    fn new(seed: u64) -> Lots {
-        Lots(seed)
-    }
-
-    fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut x = self.0;
-        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^= x >> 31;
-        ((u128::from(x) * n as u128) >> 64) as usize // Less than `n`.
+    fn fill(&mut self, line: u64, slot: Slot, reused: bool) -> Option<u64> {
+        let victim = self.put(slot.0, line);
+        self.n_empty -= usize::from(victim == NO_LINE);
+        self.rule.used(self.set(line), slot.0, reused);
+        (victim != NO_LINE).then_some(victim)
     }
 }

@@ -1,15 +1,16 @@
 //! A machine as an analysis: batches go in, in the order of time, and a [`Simulated`] comes out.
 
 use crate::extent::Extent;
-use crate::machine::{Machine, Miss, Purpose, Watch};
+use crate::machine::{Machine, Miss, Purpose, Rows, Watch};
 use crate::misses::{Limits, Strides};
 use crate::physical::Translator;
 use crate::place::{Placement, Placing};
 use crate::report::{self, Simulated, ThreadCounts};
+use crate::resets::{Resets, Stage};
 use crate::spec::MachineSpec;
 use hashbrown::HashMap;
-use quipu_model::lens::{AccessKind, ThreadEvent, instr_flags};
-use quipu_model::{Batch, Columns, Error, ErrorKind, Pass, Report, Result, Shard, ShardKind, Trace};
+use quipu_model::lens::{ThreadEvent, instr_flags};
+use quipu_model::{Args, Batch, Columns, Error, ErrorKind, Pass, Report, Result, Shard, ShardKind, Trace};
 use rustc_hash::FxBuildHasher;
 use std::fmt;
 use std::ops::Range;
@@ -32,6 +33,8 @@ pub struct Settings {
     pub is_tlb: bool,
     /// Which records count.
     pub extent: Extent,
+    /// Where statistics begin anew.
+    pub resets: Resets,
     /// How threads come to cores.
     pub placing: Placing,
     /// Whether misses are divided by cause.
@@ -60,6 +63,12 @@ impl Settings {
                 "puts threads on the processors of the trace",
             ));
         }
+        if !self.resets.is_empty() {
+            needs.push((Columns::INSTRS, "counts instructions up to a reset"));
+        }
+        if self.resets.reads_marks() {
+            needs.push((Columns::MARKS, "resets its statistics at marks"));
+        }
         if self.physical.as_ref().is_some_and(Translator::reads_marks) {
             needs.push((Columns::MARKS, "translates addresses"));
         }
@@ -76,13 +85,18 @@ impl Settings {
         Ok(columns | OPTIONAL.and(trace.columns()))
     }
 
-    /// The settings for `trace`: where its shards are cores, each is a core of the machine.
-    pub fn fitted(mut self, trace: &dyn Trace) -> Settings {
+    /// The settings for `trace`: where its shards are cores, each is a core of the machine; and marks that options name are
+    /// those of the trace.
+    ///
+    /// # Errors
+    /// See [`Resets::new`].
+    pub fn fitted(mut self, args: &Args, trace: &dyn Trace) -> Result<Settings> {
         let of_cores = |shard: &Shard| shard.kind == ShardKind::Core;
         if !trace.shards().is_empty() && trace.shards().iter().all(of_cores) {
             self.placing = Placing::Shards;
         }
-        self
+        self.resets = Resets::new(args, trace)?;
+        Ok(self)
     }
 }
 
@@ -127,6 +141,13 @@ pub struct Simulation {
     refs: Vec<Ref>,
     physical: Option<Translator>,
     strides: Strides,
+    resets: Resets,
+    /// What a reset has ended.
+    stages: Vec<Stage>,
+    /// How often the statistics began anew.
+    epoch: u64,
+    /// Where a batch is divided: for a reset, or for a change of the processor.
+    cuts: Vec<(u32, Option<u64>)>,
 }
 
 impl fmt::Debug for Simulation {
@@ -160,6 +181,10 @@ impl Simulation {
             refs: Vec::new(),
             physical: settings.physical.clone(),
             strides: Strides::default(),
+            resets: settings.resets.clone(),
+            stages: Vec::new(),
+            epoch: 0,
+            cuts: Vec::new(),
             machine,
             settings,
         })
@@ -174,7 +199,8 @@ impl Simulation {
         if batch.span.records == 0 {
             return Ok(());
         }
-        if !self.extent.is_all() && self.leaves_out(batch) {
+        self.resets.begin(batch);
+        if (!self.extent.is_all() || self.resets.is_near()) && self.leaves_out(batch) {
             return Ok(());
         }
         if self.settings.is_tlb {
@@ -186,25 +212,39 @@ impl Simulation {
             }
             return Ok(());
         };
-        if self.extent.is_all() {
+        if self.takes_all() {
             self.instrs += u64::from(batch.span.instrs);
         }
         if let Some(physical) = &mut self.physical {
             physical.translate(batch);
         }
         let thread = self.thread(batch);
+        let mut cuts = std::mem::take(&mut self.cuts);
+        cuts.clear();
+        self.resets.cuts(batch, &mut cuts);
+        cuts.extend(processors(batch).map(|(at, processor)| (at, Some(processor))));
+        cuts.sort_by_key(|(at, _)| *at);
         let (mut at, mut row) = (0, 0);
-        // What stands between two changes of the processor runs on one core.
-        for (change, processor) in processors(batch) {
-            row = self.run(batch, at..change, row, core, thread)?;
-            core = self.placement.runs_on(batch, processor).unwrap_or(core);
-            at = change;
+        // What stands between two changes of the processor runs on one core, and what stands between two resets is one stage.
+        for (cut, processor) in &cuts {
+            row = self.run(batch, at..*cut, row, core, thread)?;
+            match processor {
+                Some(processor) => core = self.placement.runs_on(batch, *processor).unwrap_or(core),
+                None => self.end_stage(),
+            }
+            at = *cut;
         }
+        self.cuts = cuts;
         self.run(batch, at..batch.span.records, row, core, thread)?;
         if batch.threads.what.contains(&ThreadEvent::Stop) {
             self.placement.stopped(batch);
         }
         Ok(())
+    }
+
+    /// True if all of a batch is one stage, of which no record has to be counted.
+    fn takes_all(&self) -> bool {
+        self.extent.is_all() && !self.resets.is_near()
     }
 
     /// Notes which records are no markers; true if the whole batch is among those left out at the start.
@@ -267,9 +307,8 @@ impl Simulation {
         let end = row + batch.accesses.at[row..].partition_point(|at| *at < range.end);
         let firsts = self.machine.first_caches(core);
         let before = firsts.map(|cache| self.machine.hits_and_misses(cache));
-        let was_warm = self.extent.is_warm();
-        let before = |side: usize, is_warm: bool| if was_warm == is_warm { before[side] } else { (0, 0) };
-        if self.extent.is_all() {
+        let epoch = self.epoch;
+        if self.takes_all() {
             self.accesses += (end - row) as u64;
             self.run_rows(batch, row..end, core);
         } else {
@@ -278,7 +317,8 @@ impl Simulation {
         let counts = &mut self.threads[thread];
         let n_sides = if firsts[0] == firsts[1] { 1 } else { 2 };
         for (side, cache) in firsts.into_iter().enumerate().take(n_sides) {
-            let (after, before) = (self.machine.hits_and_misses(cache), before(side, self.extent.is_warm()));
+            let after = self.machine.hits_and_misses(cache);
+            let before = if self.epoch == epoch { before[side] } else { (0, 0) };
             counts.hits += after.0 - before.0;
             counts.misses += after.1 - before.1;
         }
@@ -314,45 +354,63 @@ impl Simulation {
             None => (&accesses.addr[..], &accesses.pc[..]),
         };
         let (addrs, pcs) = (&addrs[rows.clone()], pcs.get(rows).unwrap_or(&[]));
-        let what = kinds.iter().zip(addrs).zip(sizes);
-        if self.settings.is_tlb {
-            for (i, ((kind, addr), size)) in what.enumerate() {
-                if matches!(kind, AccessKind::Fetch | AccessKind::Read | AccessKind::Write) {
-                    self.machine.access(core, *kind, *addr, *size, pcs.get(i).copied().unwrap_or(0));
-                }
-            }
-        } else {
-            for (i, ((kind, addr), size)) in what.enumerate() {
-                self.machine.access(core, *kind, *addr, *size, pcs.get(i).copied().unwrap_or(0));
-            }
-        }
+        let is_demand_only = self.settings.is_tlb;
+        self.machine.run(core, Rows { kind: kinds, addr: addrs, size: sizes, pc: pcs, is_demand_only });
     }
 
-    /// Runs records one by one, as long as records are counted.
+    /// Runs records stretch by stretch, as long as records are counted.
     fn run_counted(&mut self, batch: &Batch, range: Range<u32>, mut row: usize, core: usize) {
-        for at in range {
-            let of = self.refs.get(at as usize).copied().unwrap_or(Ref::No);
-            if of == Ref::No {
-                continue;
+        let mut at = range.start;
+        while at < range.end {
+            let (limit, is_simulated) = self.extent.stretch();
+            let (mut n, mut instrs, start) = (0, 0, row);
+            while at < range.end && n < limit {
+                let of = self.refs.get(at as usize).copied().unwrap_or(Ref::No);
+                n += u64::from(of != Ref::No);
+                instrs += u64::from(of == Ref::Instr);
+                while batch.accesses.at.get(row) == Some(&at) {
+                    row += 1;
+                }
+                at += 1;
             }
-            let end = row + usize::from(batch.accesses.at.get(row) == Some(&at));
-            if self.extent.wants() {
+            if is_simulated {
                 if self.extent.is_warm() {
-                    self.accesses += (end - row) as u64;
-                    self.instrs += u64::from(of == Ref::Instr);
+                    self.accesses += (row - start) as u64;
+                    self.instrs += instrs;
                 }
-                self.run_rows(batch, row..end, core);
-                if self.extent.simulated(|share| self.machine.is_filled(share)) {
-                    self.end_warmup();
-                }
+                self.run_rows(batch, start..row, core);
             }
-            row = end;
+            if self.extent.advance(n, |share| self.machine.is_filled(share)) {
+                self.end_warmup();
+            }
         }
     }
 
     fn end_warmup(&mut self) {
         let n_caches = self.settings.machine.caches.len();
         self.warmup = Some((0..n_caches).map(|cache| self.machine.hits_and_misses(cache)).collect());
+        self.reset();
+    }
+
+    /// Puts the statistics so far aside, as a stage, and begins new ones.
+    fn end_stage(&mut self) {
+        if self.extent.is_warm() {
+            self.stages.push(self.stage());
+            self.reset();
+        }
+    }
+
+    /// The statistics since the last reset.
+    fn stage(&self) -> Stage {
+        let n_caches = self.settings.machine.caches.len();
+        let counts = (0..n_caches).map(|cache| self.machine.hits_and_misses(cache)).collect();
+        Stage { instrs: self.instrs, accesses: self.accesses, counts }
+    }
+
+    /// Begins the statistics anew; lines stay where they are.
+    fn reset(&mut self) {
+        self.epoch += 1;
+        (self.instrs, self.accesses) = (0, 0);
         self.machine.reset_counts();
         self.pcs.clear();
         self.strides = Strides::default();
@@ -363,8 +421,10 @@ impl Simulation {
 
     /// The result so far.
     pub fn report(self) -> Simulated {
+        let last = (!self.settings.resets.is_empty()).then(|| self.stage());
         let Simulation { settings, machine, placement, warmup, instrs, accesses, pcs, threads, .. } = self;
-        let told = report::Told { warmup, instrs, accesses, pcs, threads };
+        let stages = self.stages.into_iter().chain(last).collect();
+        let told = report::Told { warmup, instrs, accesses, pcs, threads, stages };
         report::make(&settings, &machine, &placement, told)
     }
 }
@@ -396,6 +456,10 @@ impl Pass for Simulation {
             refs: Vec::new(),
             physical: self.settings.physical.clone(),
             strides: Strides::default(),
+            resets: self.settings.resets.clone(),
+            stages: Vec::new(),
+            epoch: 0,
+            cuts: Vec::new(),
             settings: self.settings.clone(),
         };
         fork.machine.reset_counts();

@@ -33,11 +33,13 @@ pub enum Policy {
     Rrip(Rrip),
     /// Any.
     Random,
+    /// The one whose next use is farthest away: Belady's, which no other can beat.
+    Opt,
 }
 
 impl Policy {
     /// Policies by name, as configuration and output have them.
-    pub const NAMES: [(&'static str, Policy); 7] = [
+    pub const NAMES: [(&'static str, Policy); 8] = [
         ("LRU", Policy::Lru),
         ("LFU", Policy::Lfu),
         ("FIFO", Policy::Fifo),
@@ -45,6 +47,7 @@ impl Policy {
         ("TREE_PLRU", Policy::TreePlru),
         ("RRIP", Policy::Rrip(Rrip::DEFAULT)),
         ("RANDOM", Policy::Random),
+        ("OPT", Policy::Opt),
     ];
 
     /// The name.
@@ -57,6 +60,7 @@ impl Policy {
             Policy::TreePlru => "TREE_PLRU",
             Policy::Rrip(_) => "RRIP",
             Policy::Random => "RANDOM",
+            Policy::Opt => "OPT",
         }
     }
 
@@ -312,6 +316,13 @@ impl MachineSpec {
         let lines: u64 = self.caches.iter().zip(&sets).map(|(cache, sets)| sets * cache.ways).sum();
         if lines > MAX_LINES {
             return Err(wrong("lines in all caches", lines, &format!("at most {MAX_LINES}")));
+        }
+        let takes = |cache: &CacheSpec| cache.inclusion != Inclusion::Free;
+        if let Some(cache) = self.caches.iter().find(|cache| cache.policy == Policy::Opt)
+            && (self.coherent || self.caches.iter().any(takes))
+        {
+            let rule = "OPT decides later what to lose, so it goes with neither coherence nor inclusive or exclusive caches";
+            return Err(of(cache, rule));
         }
         let parent = self.parents(&by_name)?;
         let mut children = vec![Vec::new(); self.caches.len()];

@@ -11,9 +11,12 @@
 //!   Uses `accesses.fetch`, without which TLBs for instructions see nothing, and `accesses.pc`.
 //! * **JSON** `Simulated`, as `caches` has it, with pages for lines.
 
-use crate::caches::{CPU_SCHEDULING, SIM_REFS, SKIP_REFS, TOP, WARMUP_REFS, extent, policy};
 use crate::config;
-use crate::place::Placing;
+use crate::options::{
+    CAUSES, CORES, CPU_SCHEDULING, POLICY, RESET_AT, SIM_REFS, SKIP_REFS, TOP, WARMUP_REFS, cores, extent,
+    option, placing, policy, top,
+};
+use crate::resets::Resets;
 use crate::simulate::{OPTIONAL, Settings, Simulation};
 use crate::spec::{CacheSpec, MAX_CORES, MachineSpec, Policy, Role};
 use quipu_model::trace::SettingInfo;
@@ -27,10 +30,14 @@ pub struct Tlbs;
 pub static INFO: ToolInfo = ToolInfo {
     name: "tlbs",
     summary: "how a machine's TLBs serve the trace",
-    needs: Needs { format: None, required: Columns::ACCESSES, optional: OPTIONAL.or(Columns::INSTRS) },
+    needs: Needs {
+        format: None,
+        required: Columns::ACCESSES,
+        optional: OPTIONAL.or(Columns::INSTRS).or(Columns::MARKS),
+    },
     order: Order::Time,
     options: &[
-        option("cores", "N", "4", "cores of the machine"),
+        CORES,
         option("page-size", "BYTES", "4K", "bytes in a page, a power of two, such as 4K, 2M or 1G"),
         option("l1i-entries", "N", "32", "entries of each first TLB for instructions"),
         option("l1i-assoc", "N", "32", "its ways"),
@@ -38,25 +45,17 @@ pub static INFO: ToolInfo = ToolInfo {
         option("l1d-assoc", "N", "32", "its ways"),
         option("l2-entries", "N", "1024", "entries of each second TLB"),
         option("l2-assoc", "N", "4", "its ways"),
-        option("policy", "NAME", "LFU", "LRU, LFU, FIFO, BIT_PLRU, TREE_PLRU, RRIP or RANDOM"),
+        SettingInfo { default: "LFU", ..POLICY },
         SKIP_REFS,
         WARMUP_REFS,
         SIM_REFS,
+        RESET_AT,
         CPU_SCHEDULING,
-        option("causes", "", "false", "divide misses: first met, too small, too few ways"),
+        CAUSES,
         TOP,
     ],
     in_report: false,
 };
-
-const fn option(
-    name: &'static str,
-    value: &'static str,
-    default: &'static str,
-    doc: &'static str,
-) -> SettingInfo {
-    SettingInfo { name, value, default, doc }
-}
 
 impl Tool for Tlbs {
     fn info(&self) -> &'static ToolInfo {
@@ -64,7 +63,7 @@ impl Tool for Tlbs {
     }
 
     fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
-        let settings = settings(args)?.fitted(trace);
+        let settings = settings(args)?.fitted(args, trace)?;
         settings.columns(INFO.name, trace)?;
         Ok(Box::new(Simulation::new(settings, None)?))
     }
@@ -80,7 +79,7 @@ pub fn settings(args: &Args) -> Result<Settings> {
     let page_bytes = page_bytes.ok_or_else(|| {
         Error::usage(format!("option `page-size` wants a power of two, 64 or more, found `{page}`"))
     })?;
-    let cores = usize::try_from(args.number("cores", 4)?).unwrap_or(usize::MAX);
+    let cores = cores(args, 4)?;
     let sides = [("L1I", "l1i", Role::Instruction), ("L1D", "l1d", Role::Data), ("LL", "l2", Role::Unified)];
     let policy = policy(args, Policy::Lfu)?;
     let mut tlbs = Vec::new();
@@ -111,9 +110,10 @@ pub fn settings(args: &Args) -> Result<Settings> {
         machine,
         is_tlb: true,
         extent: extent(args)?,
-        placing: if args.flag("cpu-scheduling") { Placing::Processors } else { Placing::Fewest },
+        resets: Resets::default(),
+        placing: placing(args.flag("cpu-scheduling")),
         causes: args.flag("causes"),
-        top: usize::try_from(args.number("top", 10)?).unwrap_or(usize::MAX),
+        top: top(args)?,
         strides: None,
         physical: None,
     })

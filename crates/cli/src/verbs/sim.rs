@@ -160,6 +160,9 @@ struct RunOptions {
     /// Simulate so many records behind the warm-up
     #[arg(long, value_name = "N", help_heading = "Which part")]
     sim_refs: Option<String>,
+    /// Begin the statistics anew, lines stay: behind so many instructions, or at each mark of a name; several with commas
+    #[arg(long, value_name = "POINTS", help_heading = "Which part")]
+    reset_at: Option<String>,
 }
 
 pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
@@ -242,6 +245,7 @@ impl RunOptions {
         set(&mut args, "skip-refs", &self.skip_refs);
         set(&mut args, "warmup-refs", &self.warmup_refs);
         set(&mut args, "sim-refs", &self.sim_refs);
+        set(&mut args, "reset-at", &self.reset_at);
         args.set("causes", self.causes.to_string());
         args.set("cpu-scheduling", self.cpu_scheduling.to_string());
         args

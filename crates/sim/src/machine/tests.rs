@@ -3,6 +3,7 @@
 use super::*;
 use crate::spec::{CacheSpec, MachineSpec, Prefetch, Role, Usual};
 use proptest::prelude::*;
+use std::collections::BTreeSet;
 
 /// Two cores with small first caches, a second cache each, and one for all.
 fn three_levels(inclusion: Inclusion, policy: Policy, prefetch: Prefetch, coherent: bool) -> MachineSpec {
@@ -44,7 +45,8 @@ fn accesses(with_flushes: bool) -> impl Strategy<Value = Vec<Access>> {
 }
 
 fn policies() -> impl Strategy<Value = Policy> {
-    (0..Policy::NAMES.len()).prop_map(|i| Policy::NAMES[i].1)
+    // The last one is Belady's, which cannot be combined with everything.
+    (0..Policy::NAMES.len() - 1).prop_map(|i| Policy::NAMES[i].1)
 }
 
 fn prefetchers() -> impl Strategy<Value = Prefetch> {
@@ -143,6 +145,61 @@ proptest! {
         }
         let of_last = logged.iter().filter(|miss| miss.cache as usize == index(&spec, "LLC")).count() as u64;
         prop_assert_eq!(of_last, counts("LLC").misses + counts("LLC").prefetch_misses);
+    }
+
+    #[test]
+    fn many_accesses_at_once_do_what_they_do_one_by_one(
+        accesses in accesses(true), policy in 0..Policy::NAMES.len(), prefetch in prefetchers(),
+        shape in 0..4usize, causes: bool, is_demand_only: bool
+    ) {
+        let policy = Policy::NAMES[policy].1;
+        let mut spec = three_levels(Inclusion::Free, policy, prefetch, false);
+        match shape {
+            // Caches of one set, and of one way.
+            1 => spec.caches.iter_mut().for_each(|cache| cache.ways = cache.bytes / 64),
+            2 => spec.caches.iter_mut().for_each(|cache| cache.ways = 1),
+            3 => {
+                let unified = |core| {
+                    let name = format!("L1{core}");
+                    let parent = (core == 0).then(|| "L2".to_owned());
+                    CacheSpec { core: Some(core), parent, policy, prefetch, ..CacheSpec::new(name, 512, 2) }
+                };
+                let last = CacheSpec { policy, prefetch, ..CacheSpec::new("L2", 1024, 4) };
+                spec.caches = vec![unified(0), unified(1), last];
+            }
+            _ => {}
+        }
+        let watch = Watch { causes, log: true };
+        let mut single = Machine::new(&spec, watch).unwrap();
+        let mut many = single.clone();
+        let mut runs = accesses.chunk_by(|a, b| a.0 == b.0);
+        prop_assert!(many.streams.is_some());
+        runs.try_for_each(|run| -> Result<(), TestCaseError> {
+            let core = run[0].0;
+            let kind: Vec<AccessKind> = run.iter().map(|access| access.1).collect();
+            let addr: Vec<u64> = run.iter().map(|access| access.2).collect();
+            let size: Vec<u32> = run.iter().map(|access| access.3).collect();
+            let pc: Vec<u64> = addr.iter().map(|addr| addr >> 7).collect();
+            for (i, kind) in kind.iter().enumerate() {
+                if !is_demand_only || matches!(kind, AccessKind::Fetch | AccessKind::Read | AccessKind::Write) {
+                    single.access(core, *kind, addr[i], size[i], pc[i]);
+                }
+            }
+            many.run(core, Rows { kind: &kind, addr: &addr, size: &size, pc: &pc, is_demand_only });
+            for cache in 0..spec.caches.len() {
+                prop_assert_eq!(single.counts(cache), many.counts(cache));
+                prop_assert_eq!(single.caches[cache].ledger.loaded, many.caches[cache].ledger.loaded);
+                let lines = |machine: &Machine| machine.lines(cache).into_iter().collect::<BTreeSet<_>>();
+                prop_assert_eq!(lines(&single), lines(&many));
+            }
+            let by_cache = |misses: std::vec::Drain<'_, Miss>| {
+                let mut misses: Vec<Miss> = misses.collect();
+                misses.sort_by_key(|miss| miss.cache);
+                misses
+            };
+            prop_assert_eq!(by_cache(single.take_misses()), by_cache(many.take_misses()));
+            Ok(())
+        })?;
     }
 
     #[test]

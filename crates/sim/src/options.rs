@@ -1,0 +1,126 @@
+//! Options that several tools of this crate have, and what their values mean.
+
+use crate::config;
+use crate::extent::{Extent, Warmup};
+use crate::place::Placing;
+use crate::spec::{Policy, Prefetch};
+use quipu_model::trace::SettingInfo;
+use quipu_model::{Args, Error, Result};
+
+/// One option.
+pub(crate) const fn option(
+    name: &'static str,
+    value: &'static str,
+    default: &'static str,
+    doc: &'static str,
+) -> SettingInfo {
+    SettingInfo { name, value, default, doc }
+}
+
+pub(crate) const CORES: SettingInfo = option("cores", "N", "4", "cores of the machine");
+pub(crate) const LINE_SIZE: SettingInfo =
+    option("line-size", "BYTES", "64", "bytes in a line, a power of two");
+pub(crate) const L1I_SIZE: SettingInfo =
+    option("l1i-size", "BYTES", "32K", "size of each first instruction cache, with K, M or G");
+pub(crate) const L1I_ASSOC: SettingInfo = option("l1i-assoc", "N", "8", "its ways");
+pub(crate) const L1D_SIZE: SettingInfo = option("l1d-size", "BYTES", "32K", "size of each first data cache");
+pub(crate) const L1D_ASSOC: SettingInfo = option("l1d-assoc", "N", "8", "its ways");
+pub(crate) const LL_SIZE: SettingInfo = option("ll-size", "BYTES", "8M", "size of the shared last cache");
+pub(crate) const LL_ASSOC: SettingInfo = option("ll-assoc", "N", "16", "its ways");
+pub(crate) const POLICY: SettingInfo =
+    option("policy", "NAME", "LRU", "LRU, LFU, FIFO, BIT_PLRU, TREE_PLRU, RRIP, RANDOM or OPT");
+pub(crate) const PREFETCHER: SettingInfo =
+    option("prefetcher", "NAME", "nextline", "of first data caches: none, nextline, stride or stream");
+pub(crate) const COHERENCE: SettingInfo =
+    option("coherence", "", "false", "a write takes the line away from other cores' caches");
+pub(crate) const SKIP_REFS: SettingInfo =
+    option("skip-refs", "N", "0", "leave out so many records first; markers never count");
+pub(crate) const WARMUP_REFS: SettingInfo =
+    option("warmup-refs", "N", "0", "warm up with so many records, then begin the statistics");
+pub(crate) const WARMUP_FRACTION: SettingInfo =
+    option("warmup-fraction", "SHARE", "0", "warm up until the last caches are filled so far, 0.0 to 1.0");
+pub(crate) const SIM_REFS: SettingInfo =
+    option("sim-refs", "N", "all", "simulate so many records behind the warm-up");
+pub(crate) const RESET_AT: SettingInfo = option(
+    "reset-at",
+    "POINTS",
+    "none",
+    "begin the statistics anew, lines stay: behind so many instructions, or at each mark of a name; several with commas",
+);
+pub(crate) const CPU_SCHEDULING: SettingInfo =
+    option("cpu-scheduling", "", "false", "threads run on the processors that the trace names");
+pub(crate) const CAUSES: SettingInfo =
+    option("causes", "", "false", "divide misses: first met, too small, too few ways");
+pub(crate) const TOP: SettingInfo = option("top", "N", "10", "how many instructions to list that miss most");
+
+/// How threads come to cores.
+pub(crate) fn placing(is_by_processor: bool) -> Placing {
+    if is_by_processor { Placing::Processors } else { Placing::Fewest }
+}
+
+/// How many instructions to list.
+pub(crate) fn top(args: &Args) -> Result<usize> {
+    Ok(usize::try_from(args.number("top", 10)?).unwrap_or(usize::MAX))
+}
+
+/// How many cores there are.
+pub(crate) fn cores(args: &Args, default: usize) -> Result<usize> {
+    Ok(usize::try_from(args.number("cores", default as u64)?).unwrap_or(usize::MAX))
+}
+
+/// Which records count.
+pub(crate) fn extent(args: &Args) -> Result<Extent> {
+    Ok(Extent {
+        skip: args.number("skip-refs", 0)?,
+        warmup: warmup(args.number("warmup-refs", 0)?, share(args, "warmup-fraction", 0.0)?)?,
+        take: match args.get("sim-refs") {
+            None | Some("all") => None,
+            Some(_) => Some(args.number("sim-refs", 0)?),
+        },
+    })
+}
+
+/// A warm-up of so many records, or up to this share.
+pub(crate) fn warmup(refs: u64, fraction: f64) -> Result<Warmup> {
+    match (refs, fraction > 0.0) {
+        (0, false) => Ok(Warmup::None),
+        (0, true) => Ok(Warmup::Fraction(fraction)),
+        (refs, false) => Ok(Warmup::Refs(refs)),
+        _ => Err(Error::usage("`warmup-refs` and `warmup-fraction` exclude each other")),
+    }
+}
+
+/// A number from 0 to 1.
+pub(crate) fn share(args: &Args, name: &str, default: f64) -> Result<f64> {
+    let Some(text) = args.get(name) else { return Ok(default) };
+    let parsed = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
+    parsed.ok_or_else(|| {
+        Error::usage(format!("option `{name}` wants a number from 0.0 to 1.0, found `{text}`"))
+    })
+}
+
+/// A number of bytes.
+pub(crate) fn size(args: &Args, name: &str, default: u64) -> Result<u64> {
+    let Some(text) = args.get(name) else { return Ok(default) };
+    config::size(text).ok_or_else(|| {
+        Error::usage(format!("option `{name}` wants a number of bytes such as 32768 or 32K, found `{text}`"))
+    })
+}
+
+/// The replacement policy.
+pub(crate) fn policy(args: &Args, default: Policy) -> Result<Policy> {
+    let Some(text) = args.get("policy") else { return Ok(default) };
+    Policy::named(text).ok_or_else(|| {
+        let known = Policy::NAMES.map(|(name, _)| name).join(", ");
+        Error::usage(format!("option `policy` is `{text}`, allowed: {known}"))
+    })
+}
+
+/// The prefetcher of first data caches.
+pub(crate) fn prefetcher(args: &Args, default: Prefetch) -> Result<Prefetch> {
+    let Some(text) = args.get("prefetcher") else { return Ok(default) };
+    Prefetch::named(text).ok_or_else(|| {
+        let known = Prefetch::NAMES.map(|(name, _)| name).join(", ");
+        Error::usage(format!("option `prefetcher` is `{text}`, allowed: {known}"))
+    })
+}

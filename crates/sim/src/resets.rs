@@ -1,0 +1,115 @@
+//! Where statistics begin anew while the lines stay: behind so many instructions, or at marks of the trace.
+
+use quipu_model::lens::instr_flags;
+use quipu_model::{Args, Batch, Error, Result, Trace};
+
+/// Kinds of marks that are looked at for their names.
+const MAX_KINDS: u32 = 128;
+/// No more stages are kept.
+const MAX_STAGES: u64 = 65_536;
+
+/// The points where statistics begin anew.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Resets {
+    /// Behind so many instructions of the trace, whether simulated or not; ascending.
+    instrs: Vec<u64>,
+    /// At marks of these kinds.
+    kinds: Vec<u32>,
+    /// Instructions before this batch, and with it.
+    n_before: u64,
+    n_behind: u64,
+    /// Points in this batch.
+    has_mark: bool,
+    n_stages: u64,
+}
+
+/// What a reset has ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Stage {
+    pub(crate) instrs: u64,
+    pub(crate) accesses: u64,
+    /// Hits and misses of each cache.
+    pub(crate) counts: Vec<(u64, u64)>,
+}
+
+impl Resets {
+    /// The points that option `reset-at` names: numbers of instructions and names of marks, separated by commas.
+    ///
+    /// # Errors
+    /// `Usage` for a name that no mark of the trace has.
+    pub fn new(args: &Args, trace: &dyn Trace) -> Result<Resets> {
+        let mut resets = Resets::default();
+        for point in args.get("reset-at").unwrap_or_default().split(',').map(str::trim) {
+            if point.is_empty() || point == "none" {
+                continue;
+            }
+            if point.starts_with(|c: char| c.is_ascii_digit()) {
+                let mut one = Args::default();
+                one.set("reset-at", point);
+                resets.instrs.push(one.number("reset-at", 0)?);
+                continue;
+            }
+            let kinds = (0..MAX_KINDS).filter(|kind| trace.mark_name(*kind) == point);
+            let n_before = resets.kinds.len();
+            resets.kinds.extend(kinds);
+            if resets.kinds.len() == n_before {
+                return Err(Error::usage(format!(
+                    "option `reset-at` wants numbers of instructions or names of marks, found `{point}`, which this trace \
+                     has no mark for"
+                )));
+            }
+        }
+        resets.instrs.sort_unstable();
+        resets.instrs.dedup();
+        Ok(resets)
+    }
+
+    /// True without any point.
+    pub fn is_empty(&self) -> bool {
+        self.instrs.is_empty() && self.kinds.is_empty()
+    }
+
+    /// True if marks are looked at.
+    pub(crate) fn reads_marks(&self) -> bool {
+        !self.kinds.is_empty()
+    }
+
+    /// Goes on to this batch.
+    pub(crate) fn begin(&mut self, batch: &Batch) {
+        self.n_before = self.n_behind;
+        self.n_behind += u64::from(batch.span.instrs);
+        self.has_mark =
+            !self.kinds.is_empty() && batch.marks.kind.iter().any(|kind| self.kinds.contains(kind));
+    }
+
+    /// True if there may be a point in this batch.
+    pub(crate) fn is_near(&self) -> bool {
+        self.has_mark || self.near().next().is_some()
+    }
+
+    fn near(&self) -> impl Iterator<Item = u64> {
+        let (before, behind) = (self.n_before, self.n_behind);
+        self.instrs.iter().copied().filter(move |point| (before..behind).contains(point))
+    }
+
+    /// Adds the points of this batch: each stands before a record.
+    pub(crate) fn cuts(&mut self, batch: &Batch, cuts: &mut Vec<(u32, Option<u64>)>) {
+        if !self.is_near() || self.n_stages >= MAX_STAGES {
+            return;
+        }
+        let n_before = cuts.len();
+        let fetched = |flags: &u8| flags & instr_flags::NO_FETCH == 0;
+        let mut instrs = batch.instrs.at.iter().zip(&batch.instrs.flags).filter(|(_, flags)| fetched(flags));
+        let mut n_done = self.n_before;
+        for point in self.near() {
+            // At the record of the instruction that comes next.
+            if let Some((at, _)) = instrs.nth((point - n_done) as usize) {
+                cuts.push((*at, None));
+            }
+            n_done = point + 1;
+        }
+        let marks = batch.marks.at.iter().zip(&batch.marks.kind);
+        cuts.extend(marks.filter(|(_, kind)| self.kinds.contains(kind)).map(|(at, _)| (*at, None)));
+        self.n_stages += (cuts.len() - n_before) as u64;
+    }
+}

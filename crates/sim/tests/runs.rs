@@ -1,0 +1,181 @@
+//! What a simulation does with the records of a trace: which of them count, where statistics begin anew, whose they are.
+
+use quipu_engine::{RunOptions, Watch, plan, run};
+use quipu_model::{Args, ErrorKind, Tool};
+use quipu_sim::{Simulated, caches::Caches, tlbs::Tlbs};
+use quipu_testkit::MemoryTrace;
+
+/// Options as `name=value`, with `~` for a space.
+fn args(text: &str) -> Args {
+    let mut args = Args::default();
+    for word in text.split_whitespace() {
+        let (name, value) = word.split_once('=').unwrap_or((word, "true"));
+        args.set(name, value.replace('~', " "));
+    }
+    args
+}
+
+fn result(tool: &dyn Tool, options: &str, trace: &MemoryTrace) -> Simulated {
+    let watch = Watch::new();
+    let planned = plan(tool, &args(options), trace).expect("the tool fits the trace");
+    let outcome = run(trace, vec![planned], &RunOptions::new(&watch)).expect("a run without faults");
+    outcome.reports[0].as_any().downcast_ref::<Simulated>().expect("a simulation").clone()
+}
+
+/// Eight instructions in a loop over two lines, each of which reads a new line and, sometimes, one that it has read.
+fn program(n: u64) -> MemoryTrace {
+    let mut text = String::from("thread 1 1\n");
+    for i in 0..n {
+        text += &format!("instr {:#x} 16\n", 0x1000 + i % 8 * 16);
+        text += &format!("read {:#x} 8\n", 0x10_0000 + i * 64);
+        if i % 3 == 0 {
+            text += &format!("read {:#x} 8\n", 0x10_0000 + i / 2 * 64);
+        }
+        if i % 50 == 49 {
+            text += "mark 7 1\n";
+        }
+    }
+    MemoryTrace::parse(&text).expect("the test's trace")
+}
+
+const SMALL: &str =
+    "cores=1 l1i-size=1K l1i-assoc=2 l1d-size=1K l1d-assoc=2 ll-size=16K ll-assoc=4 prefetcher=none";
+
+#[test]
+fn stages_between_resets_add_up_to_the_whole_while_lines_stay() {
+    let trace = program(400);
+    let whole = result(&Caches, SMALL, &trace);
+    let staged = result(&Caches, &format!("{SMALL} reset-at=100,250,100000"), &trace);
+    assert_eq!(whole.stages, []);
+    let instrs: Vec<u64> = staged.stages.iter().map(|stage| stage.instructions).collect();
+    assert_eq!(instrs, [100, 150, 150]);
+    assert_eq!(staged.stages.iter().map(|stage| stage.accesses).sum::<u64>(), whole.accesses);
+    for (i, level) in whole.levels.iter().enumerate() {
+        let sum = |of: fn(&quipu_sim::WarmupCounts) -> u64| {
+            staged.stages.iter().map(|stage| of(&stage.levels[i])).sum::<u64>()
+        };
+        assert_eq!((sum(|of| of.hits), sum(|of| of.misses)), (level.hits, level.misses), "{}", level.name);
+        let last = &staged.stages[2].levels[i];
+        assert_eq!((last.hits, last.misses), (staged.levels[i].hits, staged.levels[i].misses));
+    }
+    // Both lines of code came in the first stage.
+    assert_eq!(staged.stages[1].levels[0].misses, 0);
+    assert_eq!(staged.instructions, 150);
+    assert_eq!(staged.threads[0].misses, staged.levels[0].misses + staged.levels[1].misses);
+}
+
+#[test]
+fn statistics_begin_anew_at_each_mark_of_a_name() {
+    let trace = program(120);
+    let name = quipu_model::Trace::mark_name(&trace, 7);
+    let staged = result(&Caches, &format!("{SMALL} reset-at={}", name.replace(' ', "~")), &trace);
+    let instrs: Vec<u64> = staged.stages.iter().map(|stage| stage.instructions).collect();
+    assert_eq!(instrs, [50, 50, 20]);
+    let error = plan(&Caches, &args("reset-at=nobody"), &trace).err().expect("no such mark");
+    assert_eq!(error.kind(), ErrorKind::Usage);
+}
+
+#[test]
+fn a_reset_in_a_warm_up_changes_nothing() {
+    let trace = program(200);
+    let warm = format!("{SMALL} warmup-refs=300");
+    let plain = result(&Caches, &warm, &trace);
+    let reset = result(&Caches, &format!("{warm} reset-at=10"), &trace);
+    assert_eq!(Simulated { stages: Vec::new(), ..reset }, plain);
+}
+
+#[test]
+fn a_run_is_the_same_in_parts_of_any_length() {
+    // Records left out, warming up and simulated change over in the middle of batches.
+    let trace = program(300);
+    let all = result(&Caches, SMALL, &trace);
+    for skip in [0, 1, 77] {
+        for warm in [0, 1, 100] {
+            let options = format!("{SMALL} skip-refs={skip} warmup-refs={warm} sim-refs=50");
+            let part = result(&Caches, &options, &trace);
+            assert_eq!(part.accesses, 50, "{options}");
+            assert!(part.levels[1].misses <= all.levels[1].misses);
+            let warmup = part.caches.iter().filter(|cache| cache.parent.is_some());
+            let before: Option<u64> = warmup.map(|cache| cache.warmup.map(|of| of.hits + of.misses)).sum();
+            assert_eq!(before, (warm > 0).then_some(warm), "{options}");
+        }
+    }
+}
+
+#[test]
+fn a_warm_up_by_share_ends_when_the_last_cache_is_so_full() {
+    let trace = program(400);
+    let half = result(&Caches, &format!("{SMALL} warmup-fraction=0.5"), &trace);
+    let last = half.caches.last().expect("a last cache");
+    // 256 lines; each miss of the last cache fills one.
+    assert_eq!(last.warmup.map(|of| of.misses), Some(128));
+}
+
+#[test]
+fn pages_of_each_size_are_those_that_a_plain_set_counts() {
+    let mut text = String::from("thread 1 1\n");
+    let mut x = 1u64;
+    let mut addrs = Vec::new();
+    for _ in 0..500 {
+        x = x.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        let addr = (x >> 20) & 0x3_ffff_fff8;
+        addrs.push(addr);
+        text += &format!("read {addr:#x} 8\n");
+    }
+    let trace = MemoryTrace::parse(&text).expect("the test's trace");
+    for (name, bits) in [("4K", 12), ("2M", 21), ("1G", 30)] {
+        let options = format!("cores=1 page-size={name} l2-entries=4096");
+        let tlbs = result(&Tlbs, &options, &trace);
+        let pages: std::collections::BTreeSet<u64> = addrs.iter().map(|addr| addr >> bits).collect();
+        assert_eq!(tlbs.line_size, 1 << bits);
+        // The second TLB is large enough for all.
+        assert_eq!(tlbs.caches[2].misses, pages.len() as u64, "{name}");
+        assert_eq!(tlbs.caches[1].hits + tlbs.caches[1].misses, addrs.len() as u64);
+    }
+}
+
+#[test]
+fn what_threads_and_cores_have_adds_up() {
+    let mut text = String::new();
+    for thread in 1..=3u64 {
+        text += &format!("shard t{thread}\nthread {thread} 1\nclock 1\n");
+        for i in 0..100 {
+            text += &format!("instr {:#x} 4\nread {:#x} 8\n", 0x1000 + i * 4, 0x9000 * thread + i * 16);
+        }
+        text += "stop 0\n";
+    }
+    let trace = MemoryTrace::parse(&text).expect("the test's trace");
+    let of = result(&Caches, "cores=2 prefetcher=none", &trace);
+    assert_eq!(of.threads.len(), 3);
+    assert_eq!(of.cores.iter().map(|core| core.threads).sum::<u64>(), 3);
+    let firsts = || of.caches.iter().filter(|cache| cache.parent.is_some());
+    assert_eq!(of.threads.iter().map(|of| of.hits).sum::<u64>(), firsts().map(|of| of.hits).sum::<u64>());
+    assert_eq!(of.threads.iter().map(|of| of.misses).sum::<u64>(), firsts().map(|of| of.misses).sum::<u64>());
+    let last = of.caches.last().expect("a last cache");
+    assert_eq!(of.threads.iter().map(|of| of.last_misses).sum::<u64>(), last.misses);
+}
+
+#[test]
+fn no_policy_misses_less_than_belady() {
+    let trace = program(600);
+    let misses = |policy: &str| {
+        let of = result(&Caches, &format!("{SMALL} policy={policy}"), &trace);
+        of.levels[1].misses
+    };
+    let best = misses("OPT");
+    for policy in ["LRU", "LFU", "FIFO", "BIT_PLRU", "TREE_PLRU", "RRIP", "RANDOM"] {
+        assert!(best <= misses(policy), "{policy}");
+    }
+    assert!(best < misses("LRU"), "the program uses lines again that LRU has lost");
+}
+
+#[test]
+fn beladys_policy_is_refused_where_losses_matter_to_others() {
+    let trace = program(1);
+    let error = plan(&Caches, &args("policy=OPT coherence"), &trace).err().expect("refused");
+    assert!(
+        error.message().starts_with("cache `L1I0`: OPT decides later what to lose"),
+        "{}",
+        error.message()
+    );
+}
