@@ -64,6 +64,7 @@ impl CallReader {
             }
             Window::Clock(_) => return Err(Error::unsupported("traces of format apitrace have no clock")),
         };
+        let wanted = wanted.start..wanted.end.min(wanted.start.saturating_add(scan.most));
         let tables =
             scan.tables.iter().filter_map(|table| TABLES.get(*table)).map(|schema| Rows::new(schema));
         Ok(CallReader {

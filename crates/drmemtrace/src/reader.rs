@@ -52,9 +52,13 @@ pub struct EntryReader {
     lead: usize,
     /// The same, from the end of the block before.
     held: Vec<u8>,
+    /// Where a repeated clock reading and processor stand behind the block, as long as their batch is lent.
+    repeated: Option<Range<usize>>,
     /// Where batches end by instructions.
     intervals: Option<Intervals>,
     limits: Limits,
+    /// How many records to read at most from the start of the window on.
+    most: u64,
     walk: Walk,
     found: Found,
     /// Findings already handed out.
@@ -73,6 +77,8 @@ pub struct EntryReader {
     opened: bool,
     /// Nothing more is to be handed out, by a limit or the end.
     done: bool,
+    /// Whoever reads sets one limit after the other, so that reading goes on behind each.
+    resumes: bool,
     /// The stream is at its end.
     ended: bool,
 }
@@ -135,8 +141,11 @@ impl EntryReader {
             raw_only: scan.columns == Columns::RAW
                 && scan.tables.is_empty()
                 && scan.window == Window::All
+                && scan.most == u64::MAX
                 && scan.cut == Cut::SIZE,
             limits: Limits {
+                // Behind a walk, whoever walked sets the limit.
+                records: if walk == Walk::Done { limits.records.min(scan.most) } else { limits.records },
                 at_clock: scan.cut.clock,
                 batch: u64::from(scan.batch_records.max(1)),
                 ..limits
@@ -144,7 +153,9 @@ impl EntryReader {
             keeps_lead: scan.columns.has(Columns::RAW),
             lead: 0,
             held: Vec::new(),
+            repeated: None,
             intervals: scan.cut.instrs.map(|every| Intervals::new(every, limits.instrs)),
+            most: scan.most,
             walk,
             found: Found::default(),
             n_told: 0,
@@ -156,6 +167,7 @@ impl EntryReader {
             instrs_before: 0,
             opened: false,
             done: false,
+            resumes: false,
             ended: false,
             file,
         })
@@ -163,13 +175,21 @@ impl EntryReader {
 
     /// Walks to right before the instruction with this ordinal, counted from 0, or to the end.
     pub(crate) fn walk_to_instr(&mut self, instr: u64) -> Result<()> {
+        self.most = u64::MAX;
         self.walk = Walk::To { limits: Limits { instrs: instr, ..Limits::NONE }, repeat: false };
         self.walk().map(|_| ())
+    }
+
+    /// Counts records also where nothing but raw entries is asked for.
+    pub(crate) fn counting(mut self) -> EntryReader {
+        self.raw_only = false;
+        self
     }
 
     /// Reads to these ordinals of records and instructions from here on, also if an earlier limit was reached.
     pub(crate) fn limit(&mut self, records: u64, instrs: u64) {
         self.limits = Limits { records, instrs, ..self.limits };
+        self.resumes = true;
         self.done = self.ended;
     }
 
@@ -435,6 +455,10 @@ impl EntryReader {
         if repeat && self.interp.records > 0 {
             self.repeat_clock_and_cpu();
         }
+        // What is repeated under the numbers of real records counts as those.
+        let is_real = self.interp.batch_len() > 1;
+        let before = if is_real { self.interp.batch_start } else { self.interp.records };
+        self.limits.records = self.limits.records.min(before.saturating_add(self.most));
         Ok(true)
     }
 
@@ -454,6 +478,10 @@ impl EntryReader {
         self.interp.records = last;
         crate::decode::Sink::marker(&mut filling, &self.interp, Marker::CPU_ID, cpu);
         drop(filling);
+        if self.keeps_lead {
+            self.repeated =
+                Some(self.append_markers([(Marker::TIMESTAMP, timestamp), (Marker::CPU_ID, cpu)]));
+        }
     }
 
     /// Fills the batch with the next records. False at the end.
@@ -558,7 +586,11 @@ impl EntryReader {
         span.clock = interp.timestamp;
         span.offset = block.offset + (start / ENTRY_BYTES * self.file.entry_bytes) as u64;
         span.member = block.member;
-        self.batch.raw = if self.keeps_lead { self.keep_lead(start) } else { 0..0 };
+        self.batch.raw = match &self.repeated {
+            Some(repeated) => repeated.clone(),
+            None if self.keeps_lead => self.keep_lead(start),
+            None => 0..0,
+        };
         self.hand_out_findings();
     }
 }
@@ -595,6 +627,9 @@ fn window_limits(window: &Window) -> (Limits, Walk) {
 impl Reader for EntryReader {
     fn read(&mut self) -> Result<Option<&mut Batch>> {
         self.batch.clear();
+        if let Some(repeated) = self.repeated.take() {
+            self.batch.block.truncate(repeated.start);
+        }
         let more = if self.raw_only { self.read_raw()? } else { self.read_records()? };
         Ok(more.then_some(&mut self.batch))
     }

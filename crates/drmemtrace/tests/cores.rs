@@ -4,12 +4,16 @@
 #![allow(clippy::unwrap_used)]
 
 use quipu_drmemtrace::DRMEMTRACE;
+use quipu_drmemtrace::record::{Entry, FileType, Marker, Type};
+use quipu_drmemtrace::schedule::Stretch;
 use quipu_drmemtrace::table::MEMREFS_TABLE;
-use quipu_model::{Batch, Columns, Format, OpenOptions, Scan, ShardId, ShardKind, Trace, Window};
+use quipu_drmemtrace::tools::counts::{COUNTS, Counts, CountsReport};
+use quipu_model::{Args, Batch, Columns, Format, OpenOptions, Scan, ShardId, ShardKind, Tool, Trace, Window};
 use quipu_source::Source;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
+use zerocopy::IntoBytes;
 
 fn open(name: &str) -> Box<dyn Trace> {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../traces/drmemtrace").join(name);
@@ -137,4 +141,97 @@ fn lenses_point_into_the_core_s_own_codes() {
 fn files_of_cores_cannot_be_arranged_again() {
     let error = open("thr.core_sharded_kernel").by_core().err().unwrap();
     assert_eq!(error.kind(), quipu_model::ErrorKind::Unsupported);
+}
+
+#[test]
+fn windows_of_time_divide_what_a_core_ran() {
+    let trace = open("threadsig.x64");
+    let by_core = trace.by_core().unwrap();
+    let middle = 13_360_000_000_000_000;
+    for shard in by_core.shards() {
+        let (mut all, instrs) = records(&*by_core, shard.id, Window::All, 1024);
+        let clock = |window| records(&*by_core, shard.id, Window::Clock(window), 1024);
+        let clocks = clocks(&*by_core, shard.id);
+        for at in [clocks[0], clocks[clocks.len() / 2], *clocks.last().unwrap(), middle] {
+            let ((mut before, early), (after, late)) = (clock(0..at), clock(at..u64::MAX));
+            assert_eq!(early + late, instrs, "{} at {at}", shard.name);
+            before.extend(after);
+            before.sort_unstable();
+            all.sort_unstable();
+            assert_eq!(before, all, "{} at {at}", shard.name);
+        }
+    }
+}
+
+/// The distinct readings of the clock on a core.
+fn clocks(trace: &dyn Trace, shard: ShardId) -> Vec<u64> {
+    let cut = quipu_model::Cut { clock: true, ..quipu_model::Cut::SIZE };
+    let mut reader = trace.scan(&Scan { cut, ..Scan::new(shard) }).unwrap();
+    let mut clocks = std::collections::BTreeSet::new();
+    while let Some(batch) = reader.read().unwrap() {
+        clocks.insert(batch.span.clock);
+    }
+    clocks.into_iter().collect()
+}
+
+#[test]
+fn entries_of_cores_are_those_of_threads_with_who_runs_in_front() {
+    for name in ["threadsig.x64", "as_traced", "tiny.gz"] {
+        let trace = open(name);
+        let by_core = trace.by_core().unwrap();
+        let turns = |entry: &&Entry| !matches!(entry.kind(), Type::THREAD | Type::PID);
+        let entries = |trace: &dyn Trace| -> Vec<(u16, u16, u64)> {
+            let mut all = Vec::new();
+            for shard in trace.shards() {
+                let mut reader = trace.scan(&Scan::new(shard.id).columns(Columns::RAW)).unwrap();
+                while let Some(batch) = reader.read().unwrap() {
+                    let kept = Entry::slice(batch.raw()).0.iter().filter(turns).map(|entry| {
+                        let is_type = entry.kind() == Type::MARKER && entry.size.get() == Marker::FILETYPE.0;
+                        let bits = if is_type { FileType::CORE_SHARDED.0 } else { 0 };
+                        (entry.kind.get(), entry.size.get(), entry.addr.get() | bits)
+                    });
+                    all.extend(kept);
+                }
+            }
+            all.sort_unstable();
+            all
+        };
+        assert!(entries(&*trace) == entries(&*by_core), "{name}");
+    }
+}
+
+/// Counts of a whole trace, but for those that are sums over shards in another way.
+fn counts(trace: &dyn Trace) -> Counts {
+    let mut all = COUNTS.build(&Args::default(), trace).unwrap();
+    for shard in trace.shards() {
+        let mut pass = all.fork(shard);
+        let mut reader = trace.scan(&Scan::new(shard.id).columns(Columns::RAW)).unwrap();
+        while let Some(batch) = reader.read().unwrap() {
+            pass.consume(batch).unwrap();
+        }
+        all.merge(pass).unwrap();
+    }
+    all.finish().unwrap().as_any().downcast_ref::<CountsReport>().unwrap().total.clone()
+}
+
+#[test]
+fn counts_by_core_add_up_to_those_by_thread() {
+    for name in ["threadsig.x64", "as_traced", "thr", "tiny.gz", "tiny.func"] {
+        let trace = open(name);
+        assert_eq!(counts(&*trace.by_core().unwrap()), counts(&*trace), "{name}");
+    }
+}
+
+#[test]
+fn threads_that_the_schedule_does_not_know_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("schedule");
+    std::fs::write(&path, Stretch::new(5747, 1, 0, 0).as_bytes()).unwrap();
+    let settings = vec![("cpu-schedule".to_owned(), path.to_str().unwrap().to_owned())];
+    let options = OpenOptions { settings, ..OpenOptions::default() };
+    let thr = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../traces/drmemtrace/thr");
+    let trace = DRMEMTRACE.open(&Source::open(&thr).unwrap(), &options).unwrap();
+    let by_core = trace.by_core().unwrap();
+    let rules: Vec<&str> = by_core.meta().findings.iter().map(|finding| finding.rule).collect();
+    assert_eq!(rules, ["drmemtrace/schedule-thread"; 3]);
 }

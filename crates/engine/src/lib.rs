@@ -49,6 +49,6 @@ mod work;
 pub use merge::{Merge, MergeOrder, Merged};
 pub use parts::{Division, Interval, Intervals, Part};
 pub use plan::{Planned, plan};
-pub use run::{Outcome, RunOptions, run};
+pub use run::{Outcome, RunOptions, WindowOf, run};
 pub use watch::{Progress, Watch};
 pub use window::parts;

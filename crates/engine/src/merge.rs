@@ -9,7 +9,7 @@ use crate::units::is_empty;
 use crate::watch::Watch;
 use crate::window::{self, Part, Position};
 use quipu_model::print::Ordinals;
-use quipu_model::{Batch, Cut, Error, Reader, Result, Scan, Shard, ShardKind, Trace, Window};
+use quipu_model::{Batch, Cut, Error, Reader, Result, Scan, Shard, ShardKind, Span, Trace, Window};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::ops::Range;
@@ -64,6 +64,8 @@ pub struct Merge<'t> {
     over: bool,
     /// What went wrong before the first batch.
     failed: VecDeque<Error>,
+    /// Whether what windows leave out counts.
+    counts_skipped: bool,
 }
 
 /// One shard on its way into the merge.
@@ -117,12 +119,31 @@ impl<'t> Merge<'t> {
         Ok(merge)
     }
 
+    /// Begins to read the same window of each shard: that of `template`. What it leaves out is not counted, so the
+    /// sequence begins with its first record and instruction.
+    ///
+    /// # Errors
+    /// Wrong use only. A shard that cannot be read is reported by [`read`](Merge::read).
+    pub fn of_each_shard(trace: &'t dyn Trace, template: &Scan, order: MergeOrder) -> Result<Merge<'t>> {
+        Merge::begin(trace, template, order, Part::same(trace, &template.window), false)
+    }
+
     /// Begins to read the given part of each shard.
     pub(crate) fn over(
         trace: &'t dyn Trace,
         template: &Scan,
         order: MergeOrder,
         part: Part,
+    ) -> Result<Merge<'t>> {
+        Merge::begin(trace, template, order, part, true)
+    }
+
+    fn begin(
+        trace: &'t dyn Trace,
+        template: &Scan,
+        order: MergeOrder,
+        part: Part,
+        counts_skipped: bool,
     ) -> Result<Merge<'t>> {
         let wanted = part.windows.iter().filter(|window| !is_empty(window)).count();
         let at_once = if order == MergeOrder::Time { wanted } else { 1 };
@@ -144,6 +165,7 @@ impl<'t> Merge<'t> {
             end: Position::MAX,
             over: false,
             failed: part.errors.into(),
+            counts_skipped,
         };
         merge.line_up()?;
         Ok(merge)
@@ -164,11 +186,16 @@ impl<'t> Merge<'t> {
         let Some(shard) = self.next_shard()? else { return Ok(None) };
         let index = shard as usize;
         let span = self.lanes[index].batch().span;
-        self.position = self.position.plus(self.lanes[index].skip_to(Position::before(&span)));
+        self.skip_to(shard, &span);
         let Some(records) = self.wanted(shard)? else { return Ok(None) };
-        let before = self.position;
+        let mut before = self.position;
         self.lanes[index].seen = Position::behind(&span);
-        self.position = before.plus(Position::of(&span));
+        if !self.counts_skipped && is_repeated(self.lanes[index].batch()) {
+            // It stands for a record that was left out, so it goes under the number of the one before.
+            before.records = before.records.wrapping_sub(u64::from(span.records));
+        } else {
+            self.position = before.plus(Position::of(&span));
+        }
         self.current = Some(shard);
         let ordinals = Ordinals {
             records: before.records.wrapping_sub(span.first_record),
@@ -202,10 +229,9 @@ impl<'t> Merge<'t> {
             }
             match self.advance(shard) {
                 Ok(true) => {
-                    let lane = &mut self.lanes[shard as usize];
-                    let span = lane.batch().span;
+                    let span = self.lanes[shard as usize].batch().span;
                     // What the window left out of this shard stands before everything.
-                    self.position = self.position.plus(lane.skip_to(Position::before(&span)));
+                    self.skip_to(shard, &span);
                     // A shard that begins inside a segment goes first.
                     self.waiting.push(Reverse((span.opens.unwrap_or(0), shard)));
                 }
@@ -271,10 +297,23 @@ impl<'t> Merge<'t> {
         Ok((n_records > 0 || span.records == 0).then_some(0..n_records))
     }
 
+    /// Counts what the shard's reader left out up to its batch, if that counts.
+    fn skip_to(&mut self, shard: u32, span: &Span) {
+        let skipped = self.lanes[shard as usize].skip_to(Position::before(span));
+        if self.counts_skipped {
+            self.position = self.position.plus(skipped);
+        }
+    }
+
     /// True if the shard has no more batches.
     pub(crate) fn is_over(&self, shard: u32) -> bool {
         self.lanes[shard as usize].closed
     }
+}
+
+/// True for what a jump repeats: more rows than records.
+fn is_repeated(batch: &Batch) -> bool {
+    batch.tables.first().is_some_and(|rows| rows.len() > batch.span.records as usize)
 }
 
 impl Lane {

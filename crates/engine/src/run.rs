@@ -20,9 +20,12 @@ pub struct RunOptions<'a> {
     pub threads: usize,
     /// Whether the first thing that is wrong with the trace ends the run. Otherwise it is noted, and reading goes on.
     pub strict: bool,
-    /// The part of the trace wanted. Of several shards, records and instructions count along the sequence of
-    /// [`MergeOrder::natural`].
+    /// The part of the trace wanted.
     pub window: Window,
+    /// What that is a part of, if there are several shards.
+    pub window_of: WindowOf,
+    /// How many records of each shard's part to read at most.
+    pub most_records: u64,
     /// Only these threads (all if empty). It leaves out records of other threads in shards that mix them; the window counts
     /// them all the same.
     pub threads_wanted: Vec<u64>,
@@ -39,11 +42,23 @@ impl<'a> RunOptions<'a> {
             threads: 0,
             strict: false,
             window: Window::All,
+            window_of: WindowOf::Sequence,
+            most_records: u64::MAX,
             threads_wanted: Vec::new(),
             division: Division::default(),
             watch,
         }
     }
+}
+
+/// What a window is a part of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WindowOf {
+    /// The sequence of [`MergeOrder::natural`], along which records and instructions of all shards count.
+    #[default]
+    Sequence,
+    /// Each shard for itself.
+    EachShard,
 }
 
 /// What a run brings.
@@ -94,8 +109,11 @@ fn run_here(trace: &dyn Trace, planned: Vec<Planned>, options: &RunOptions<'_>) 
     };
     let order = strictest(planned.iter().map(|planned| planned.info.order));
     let mut losses = Losses::default();
-    let whole = options.window == Window::All;
-    let mut part = resolve(trace, &options.window, MergeOrder::natural(trace), options.watch)?;
+    let whole = options.window == Window::All && options.most_records == u64::MAX;
+    let mut part = match options.window_of {
+        WindowOf::Sequence => resolve(trace, &options.window, MergeOrder::natural(trace), options.watch)?,
+        WindowOf::EachShard => window::Part::same(trace, &options.window),
+    };
     for error in part.errors.drain(..) {
         losses.lose(error, options.strict)?;
     }
@@ -139,7 +157,7 @@ impl Run<'_> {
     fn template(&self) -> Scan {
         let mut cut = self.options.division.cut();
         cut.threads |= !self.options.threads_wanted.is_empty();
-        Scan { cut, ..Scan::new(ShardId(0)).columns(self.columns) }
+        Scan { cut, most: self.options.most_records, ..Scan::new(ShardId(0)).columns(self.columns) }
     }
 
     /// True if the records of a batch are wanted.

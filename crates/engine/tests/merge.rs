@@ -242,3 +242,18 @@ fn thousands_of_shards_merge_in_small_batches() {
     assert_eq!(opened.len(), 4000);
     assert_eq!(trace.shards().len(), 2000);
 }
+
+#[test]
+fn a_window_of_each_shard_is_numbered_from_its_first_record() {
+    let trace = MemoryTrace::parse(THREE_SHARDS).unwrap();
+    let scan = Scan { window: Window::Records(2..4), ..Scan::new(ShardId(0)).columns(Columns::MARKS) };
+    let mut merge = Merge::of_each_shard(&trace, &scan, MergeOrder::Time).unwrap();
+    let mut marks = Vec::new();
+    while let Some(merged) = merge.read().unwrap() {
+        for (at, value) in merged.batch.marks.at.iter().zip(&merged.batch.marks.value) {
+            let ordinal = merged.batch.span.first_record + u64::from(*at);
+            marks.push((ordinal.wrapping_add(merged.ordinals.records), *value));
+        }
+    }
+    assert_eq!(marks, [(1, 2), (3, 5), (5, 7)]);
+}

@@ -4,7 +4,7 @@
 
 mod tools;
 
-use quipu_engine::{Outcome, RunOptions, Watch, plan, run};
+use quipu_engine::{Outcome, RunOptions, Watch, WindowOf, plan, run};
 use quipu_model::{Args, Columns, Error, ErrorKind, Found, Result, Tool, Window};
 use quipu_testkit::{MemoryShard, MemoryTrace};
 use std::fmt::Write as _;
@@ -323,4 +323,20 @@ fn thousands_of_shards_and_pieces_are_read_in_order() {
     assert_eq!(values(&outcome(&PIECES, 4), 0), in_order);
     assert_eq!(values(&outcome(&SHARDS, 4), 0), in_order);
     assert_eq!(values(&outcome(&TIME, 4), 0), in_order.into_iter().rev().collect::<Vec<_>>());
+}
+
+#[test]
+fn a_window_of_each_shard_and_a_limit_hold_for_each() {
+    let trace = MemoryTrace::parse(
+        "shard a\nclock 1\nmark 0 1\nmark 0 2\nmark 0 3\nmark 0 4\nshard b\nclock 2\nmark 0 5\nmark 0 6\nmark 0 7",
+    )
+    .unwrap();
+    for tool in [&PIECES as &dyn Tool, &SHARDS, &TIME] {
+        let outcome = outcome(&trace, &[tool], |options| {
+            options.window = Window::Records(2..u64::MAX);
+            options.window_of = WindowOf::EachShard;
+            options.most_records = 2;
+        });
+        assert_eq!(values(&outcome.unwrap(), 0), [2, 3, 6, 7]);
+    }
 }

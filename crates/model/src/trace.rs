@@ -358,6 +358,8 @@ pub struct Scan {
     pub tables: Vec<usize>,
     /// The part of the shard wanted.
     pub window: Window,
+    /// How many records of the window to read at most. What a jump into the middle repeats on top does not count.
+    pub most: u64,
     /// Where batches end.
     pub cut: Cut,
     /// Most records in a batch.
@@ -377,6 +379,7 @@ impl Scan {
             columns: Columns::NONE,
             tables: Vec::new(),
             window: Window::All,
+            most: u64::MAX,
             cut: Cut::SIZE,
             batch_records: 1024,
             ahead: false,

@@ -7,6 +7,7 @@ use quipu_model::trace::{Family, PrintOptions};
 use quipu_model::{
     Args, Columns, Meta, Order, Reader, Result, Scan, Shard, TableSchema, Tool, Trace, Window,
 };
+use std::any::Any;
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
@@ -26,20 +27,21 @@ pub fn same_outcome(trace: &dyn Trace, tool: &dyn Tool, args: &Args, window: &Wi
     let expected = outcome(trace, tool, args, window, 1);
     for threads in [2, 3, 8] {
         let found = outcome(trace, tool, args, window, threads);
-        assert_same(&expected, &found, &format!("{threads} threads"));
+        assert_same(&expected, &found, tool, &format!("{threads} threads"));
     }
     // A shard's first batch must reach to its first clock reading, or a merge by time cannot place it.
     let smallest = if tool.info().order == Order::Time { 128 } else { 1 };
     for batch_records in [smallest, 129, 1000, 5000] {
         let resized = Resized { trace, batch_records };
         let found = outcome(&resized, tool, args, window, 2);
-        assert_same(&expected, &found, &format!("batches of {batch_records}"));
+        assert_same(&expected, &found, tool, &format!("batches of {batch_records}"));
     }
 }
 
-fn assert_same(expected: &str, found: &str, how: &str) {
+fn assert_same(expected: &str, found: &str, tool: &dyn Tool, how: &str) {
     if let Some(diff) = crate::diff::diff(expected, found) {
-        panic!("the outcome differs with {how}:\n{diff}");
+        let name = tool.info().name;
+        panic!("tool `{name}`: the outcome differs with {how}:\n{diff}");
     }
 }
 
@@ -97,6 +99,10 @@ impl Trace for Resized<'_> {
 
     fn families(&self) -> &'static [Family] {
         self.trace.families()
+    }
+
+    fn as_any(&self) -> Option<&dyn Any> {
+        self.trace.as_any()
     }
 
     fn mark_name(&self, kind: u32) -> Cow<'static, str> {

@@ -3,7 +3,8 @@
 //! Each shard is a core: the stretches of threads that ran on it, one after the other, as `cpu_schedule.bin.zip` or the
 //! trace's own processor markers tell. Nothing is invented: a core that rests between two stretches has no records for it.
 //! Stretches are cut at instructions, as the schedule has them, so what stands between the last instruction of a stretch
-//! and the first of the next belongs to the former. SPEC: docs/formats/drmemtrace.md, *Schedule files*.
+//! and the first of the next belongs to the former. Raw entries are those of the threads, with who runs from here on in front of
+//! each stretch, as files of cores have it. SPEC: docs/formats/drmemtrace.md, *Schedule files*.
 
 mod reader;
 
@@ -89,8 +90,7 @@ impl CoreTrace {
             shards: cores.iter().enumerate().map(shard).collect(),
             cores: cores.into_iter().map(Arc::new).collect(),
             meta,
-            // The bytes of several files are not those of one.
-            columns: columns.minus(Columns::RAW),
+            columns,
         })
     }
 }
@@ -203,8 +203,8 @@ impl Trace for CoreTrace {
             .cores
             .get(scan.shard.0 as usize)
             .ok_or_else(|| Error::usage(format!("the trace has no shard {}", scan.shard.0)))?;
-        if scan.columns.has(Columns::RAW) || scan.tables.contains(&ENTRIES_TABLE) {
-            return Err(Error::unsupported("a trace arranged by core has no entries of its own"));
+        if scan.tables.contains(&ENTRIES_TABLE) {
+            return Err(Error::unsupported("a trace arranged by core has no entries of its own to number"));
         }
         Ok(Box::new(CoreReader::new(Arc::clone(&self.files), Arc::clone(core), scan)?))
     }

@@ -2,13 +2,17 @@
 
 use super::{Core, Segment};
 use crate::reader::EntryReader;
+use crate::record::{ENTRY_BYTES, Entry, FileType, Marker, Type};
 use crate::table::{MEMREFS_TABLE, TABLES};
 use crate::trace::File;
-use quipu_model::{Batch, Code, CodeTable, Column, Cut, Error, Reader, Result, Rows, Scan, Window};
+use quipu_model::{
+    Batch, Code, CodeTable, Column, Columns, Cut, Error, Reader, Result, Rows, Scan, Span, Window,
+};
 use rustc_hash::FxHashMap;
 use std::num::NonZeroU64;
 use std::ops::Range;
 use std::sync::Arc;
+use zerocopy::IntoBytes;
 
 /// The read of one core.
 pub(super) struct CoreReader {
@@ -28,6 +32,12 @@ pub(super) struct CoreReader {
     instrs: u64,
     /// Records and instructions wanted of the core.
     wanted: (Range<u64>, Range<u64>),
+    /// Clock readings behind which records are wanted.
+    clock: Range<u64>,
+    /// The latest reading on the core: what a thread goes on with belongs to it, whatever it read before.
+    now: u64,
+    /// Whether segments open where their clock does.
+    opens: bool,
     batch: Batch,
     /// Indices of the core's own code table.
     codes: FxHashMap<Code, u32>,
@@ -44,14 +54,20 @@ const ALL: Range<u64> = 0..u64::MAX;
 
 impl CoreReader {
     pub(super) fn new(files: Arc<[Arc<File>]>, core: Arc<Core>, scan: &Scan) -> Result<CoreReader> {
-        let wanted = match &scan.window {
-            Window::All => (ALL, ALL),
-            Window::Records(range) => (range.clone(), ALL),
-            Window::Instrs(range) => (ALL, range.clone()),
-            Window::Clock(_) => {
-                return Err(Error::unsupported("a trace arranged by core has no windows of time"));
-            }
+        let (mut wanted, clock) = match &scan.window {
+            Window::All => ((ALL, ALL), ALL),
+            Window::Records(range) => ((range.clone(), ALL), ALL),
+            Window::Instrs(range) => ((ALL, range.clone()), ALL),
+            Window::Clock(range) => ((ALL, ALL), range.clone()),
         };
+        if scan.most < u64::MAX {
+            if scan.window != Window::All && !matches!(scan.window, Window::Records(_)) {
+                return Err(Error::unsupported(
+                    "a trace arranged by core has no limit of records behind a skip of instructions or time",
+                ));
+            }
+            wanted.0.end = wanted.0.end.min(wanted.0.start.saturating_add(scan.most));
+        }
         let rows = scan.tables.iter().filter_map(|table| TABLES.get(*table)).map(|schema| Rows::new(schema));
         Ok(CoreReader {
             batch: Batch { tables: rows.collect(), ..Batch::default() },
@@ -63,7 +79,9 @@ impl CoreReader {
                 window: Window::All,
                 pieces: None,
                 ahead: false,
-                cut: Cut { instrs: None, ..scan.cut },
+                most: u64::MAX,
+                // With windows of time, no batch may reach over a reading.
+                cut: Cut { instrs: None, clock: scan.cut.clock || clock != ALL, ..scan.cut },
                 ..scan.clone()
             },
             lanes: FxHashMap::default(),
@@ -72,6 +90,9 @@ impl CoreReader {
             records: 0,
             instrs: 0,
             wanted,
+            opens: scan.cut.clock,
+            clock,
+            now: 0,
             codes: FxHashMap::default(),
         })
     }
@@ -82,7 +103,7 @@ impl CoreReader {
             let file = &self.files[segment.file];
             let pieces = file.pieces_from(segment.instrs.start);
             let reader = EntryReader::new(Arc::clone(file), &Scan { pieces, ..self.scan.clone() })?;
-            self.lanes.insert(segment.file, Lane { reader, codes: Vec::new() });
+            self.lanes.insert(segment.file, Lane { reader: reader.counting(), codes: Vec::new() });
         }
         if self.turned
             && segment.instrs.start > 0
@@ -114,7 +135,8 @@ impl CoreReader {
     fn is_over(&self) -> bool {
         let (records, instrs) = &self.wanted;
         let instrs_over = self.instrs > instrs.end || (self.turned && self.instrs == instrs.end);
-        self.at >= self.core.segments.len() || self.records >= records.end || instrs_over
+        let clock_over = self.now >= self.clock.end;
+        self.at >= self.core.segments.len() || self.records >= records.end || instrs_over || clock_over
     }
 
     /// Takes the lane's batch over as one of the core. False if nothing of it is wanted.
@@ -126,6 +148,15 @@ impl CoreReader {
         std::mem::swap(&mut self.batch.block, &mut theirs.block);
         std::mem::swap(&mut self.batch.codes, &mut theirs.codes);
         lane.learn(&mut self.batch.codes, &mut self.codes);
+        if self.scan.columns.has(Columns::RAW) {
+            let entries = theirs_raw(lane.reader.batch(), &self.batch.raw);
+            copy_entries(
+                entries,
+                &self.batch.span,
+                self.turned && segment.instrs.start > 0,
+                &mut self.batch.block,
+            );
+        }
         let lane = &*lane;
         let rename = |code: &mut u32| *code = lane.codes.get(*code as usize).copied().unwrap_or(*code);
         let batch = &mut self.batch;
@@ -155,11 +186,15 @@ impl CoreReader {
         span.piece = 0;
         span.first_record = self.records;
         span.first_instr = self.instrs;
-        batch.raw = 0..0;
+        batch.raw = if self.scan.columns.has(Columns::RAW) { 0..batch.block.len() } else { 0..0 };
+        self.now = self.now.max(span.clock);
+        let is_wanted = is_wanted && self.clock.contains(&self.now);
         if span.records > 0 {
-            if self.turned && self.scan.cut.clock {
-                span.opens = span.opens.or(Some(span.clock));
-            }
+            span.opens = match self.opens {
+                true if self.turned => span.opens.or(Some(span.clock)),
+                true => span.opens,
+                false => None,
+            };
             self.turned = false;
         }
         self.records += u64::from(span.records);
@@ -176,6 +211,35 @@ impl Lane {
             let index = *known.entry(*code).or_insert_with(|| table.push(*code));
             self.codes.push(index);
         }
+    }
+}
+
+/// The entries of a batch whose columns were taken, and whose block was not.
+fn theirs_raw<'b>(theirs: &'b Batch, raw: &Range<usize>) -> &'b [Entry] {
+    Entry::slice(theirs.block.get(raw.clone()).unwrap_or(&[])).0
+}
+
+/// Puts entries of a thread into the block of a core: behind who runs, if the core turns to it, and with a file type of
+/// cores. SPEC: *Core-sharded files*.
+fn copy_entries(entries: &[Entry], span: &Span, turns: bool, block: &mut Vec<u8>) {
+    block.clear();
+    if turns {
+        for (kind, value) in [(Type::THREAD, span.thread), (Type::PID, span.process)] {
+            let entry = Entry { kind: kind.0.into(), size: 0.into(), addr: value.into() };
+            block.extend_from_slice(entry.as_bytes());
+        }
+    }
+    let start = block.len();
+    block.extend_from_slice(entries.as_bytes());
+    if span.first_instr > 0 {
+        return;
+    }
+    // Headers stand before the first instruction.
+    let is_filetype = |entry: &&Entry| entry.kind() == Type::MARKER && entry.size.get() == Marker::FILETYPE.0;
+    if let Some(at) = entries.iter().position(|entry| is_filetype(&entry)) {
+        let value = entries[at].addr.get() | FileType::CORE_SHARDED.0;
+        let end = start + (at + 1) * ENTRY_BYTES;
+        block[end - size_of::<u64>()..end].copy_from_slice(&value.to_le_bytes());
     }
 }
 

@@ -8,6 +8,7 @@ use crate::record::{ENTRY_BYTES, Entry, Marker, Type};
 use quipu_source::BlockAt;
 use std::num::NonZeroU64;
 use std::ops::Range;
+use zerocopy::IntoBytes;
 
 /// Batches that end right before every so many instructions.
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +56,8 @@ impl EntryReader {
     pub(super) fn keep_lead(&mut self, start: usize) -> Range<usize> {
         let first = start.saturating_sub(self.lead);
         let block = self.batch.block.get(first..self.used).unwrap_or(&[]);
-        let n = if self.done {
+        let goes_on = self.resumes && !self.ended;
+        let n = if self.done && !goes_on {
             0
         } else {
             Entry::slice(block).0.iter().rev().take_while(|entry| is_ahead(entry)).count()
@@ -68,6 +70,16 @@ impl EntryReader {
             self.lead = 0;
         }
         first.min(end)..end
+    }
+
+    /// Puts markers behind the block, where they stay until the next batch; returns where they stand.
+    pub(super) fn append_markers(&mut self, markers: [(Marker, u64); 2]) -> Range<usize> {
+        let start = self.batch.block.len();
+        for (kind, value) in markers {
+            let entry = Entry { kind: Type::MARKER.0.into(), size: kind.0.into(), addr: value.into() };
+            self.batch.block.extend_from_slice(entry.as_bytes());
+        }
+        start..self.batch.block.len()
     }
 
     /// Puts what was held of the block before in front of the new one.

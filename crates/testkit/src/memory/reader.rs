@@ -2,7 +2,7 @@
 
 use super::shard::{Instr, Item, MemoryShard, Record};
 use super::{RECORDS, print};
-use quipu_model::lens::{AccessKind, CallEdge, NO_CODE, ThreadEvent};
+use quipu_model::lens::{AccessKind, CallEdge, NO_CODE, ThreadEvent, instr_flags};
 use quipu_model::{Batch, Code, Columns, Error, Finding, Place, Reader, Result, Rows, Scan, Span, Window};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -78,6 +78,13 @@ impl MemoryReader {
                 begin = Some(at);
             }
             if at.piece >= pieces.end || is_over(&scan.window, &at, item) {
+                end = at.item;
+                break;
+            }
+            if let Some(begin) = begin
+                && matches!(item, Item::Record(_))
+                && at.record - begin.record >= scan.most
+            {
                 end = at.item;
                 break;
             }
@@ -236,7 +243,9 @@ impl MemoryReader {
         let columns = self.scan.columns;
         if columns.has(Columns::ACCESS_FETCH) {
             self.at.pc = instr.pc;
-            self.add_access(at, AccessKind::Fetch, instr.pc, u32::from(instr.size));
+            if instr.flags & instr_flags::NO_FETCH == 0 {
+                self.add_access(at, AccessKind::Fetch, instr.pc, u32::from(instr.size));
+            }
         }
         if !columns.has(Columns::INSTRS) {
             return;
