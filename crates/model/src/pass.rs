@@ -78,6 +78,13 @@ pub trait Tool: Sync {
     fn wants_whole_traces(&self) -> bool {
         false
     }
+
+    /// True if who asks for the analysis called `tool` of this trace should be told this as well: what a format's own
+    /// companions of a trace have to say to it.
+    fn accompanies(&self, tool: &str, trace: &dyn Trace) -> bool {
+        let _ = (tool, trace);
+        false
+    }
 }
 
 /// What is known of a tool without a trace at hand.

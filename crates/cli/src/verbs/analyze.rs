@@ -66,8 +66,10 @@ Exit codes:
 pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
     options.page.check(options.json)?;
     let trace = options.input.open()?;
-    let tools = find_tools(&options.tools, trace.meta().format)?;
+    let mut tools = find_tools(&options.tools, trace.meta().format)?;
     let division = options.parts.division(&*trace)?;
+    let is_whole = options.check_whole("", division.is_none(), &*trace).is_ok();
+    tools.extend(companions(&tools, &*trace, is_whole));
     let args = distribute(&tools, &options.given())?;
     if let Some(tool) = tools.iter().find(|tool| tool.wants_whole_traces()) {
         options.check_whole(tool.info().name, division.is_none(), &*trace)?;
@@ -112,6 +114,16 @@ fn find_tools(names: &str, format: &str) -> quipu::model::Result<Vec<&'static dy
         }
     }
     Ok(tools)
+}
+
+/// What the format tells as well to who asks for these.
+fn companions(tools: &[&dyn Tool], trace: &dyn Trace, is_whole: bool) -> Vec<&'static dyn Tool> {
+    let names = || tools.iter().map(|tool| tool.info().name);
+    quipu::tools_of(trace.meta().format)
+        .filter(|other| is_whole || !other.wants_whole_traces())
+        .filter(|other| names().all(|name| name != other.info().name))
+        .filter(|other| names().any(|name| other.accompanies(name, trace)))
+        .collect()
 }
 
 impl Options {

@@ -15,22 +15,27 @@ mod calls;
 mod checker;
 mod chunks;
 mod codes;
+mod data;
 mod facts;
 mod flow;
 mod headers;
 mod kernel;
 mod log;
+mod markers;
 mod report;
 mod rules;
 mod schedules;
 mod signals;
+mod telling;
 mod time;
+mod turns;
 
 pub use log::Violation;
 pub use report::CheckReport;
 pub use rules::RULES;
 
 use crate::schedule::Recording;
+use crate::schedule::compare::Files;
 use crate::trace::DrmemTrace;
 use checker::{About, Checker};
 use log::{Log, Wanted};
@@ -41,7 +46,6 @@ use quipu_model::{
     Args, Batch, Columns, DynPass, Error, Order, Pass, Report, Result, Shard, ShardKind, Tool, ToolInfo,
     Trace,
 };
-use schedules::Files;
 use std::sync::Arc;
 
 /// The tool, as lists name it.
@@ -218,7 +222,7 @@ impl Pass for CheckPass {
     fn finish(mut self) -> Result<Box<dyn Report>> {
         self.settle();
         let recordings = std::mem::take(&mut self.recordings);
-        self.files.compare(recordings, self.is_too_long, &mut self.log);
+        schedules::judge(&self.files, recordings, self.is_too_long, &mut self.log);
         Ok(Box::new(CheckReport::new(self.log, self.records, self.instrs)))
     }
 }

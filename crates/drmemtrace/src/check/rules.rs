@@ -520,6 +520,20 @@ rules! {
         ScheduleTooLong "drmemtrace/schedule-too-long" Note
             "The schedule is short enough to be compared."
             "Comparing keeps 32 bytes for each processor marker, four million of them at most." []
+        ScheduleThread "drmemtrace/schedule-thread" Error
+            "The schedule knows every thread of the trace."
+            "Told where threads are arranged by the cores of a schedule (`--order cores`, `convert --sharding cores`): records of a thread that it does not know are left out." []
+    }
+    "raw folders" {
+        RawNoHeader "drmemtrace/raw-no-header" Error
+            "A raw file begins with a header of a known version."
+            "Told by `quipu view --raw`, which shows the words all the same." []
+        RawCut "drmemtrace/raw-cut" Error
+            "A raw file has whole words only."
+            "Told by `quipu view --raw`. Bytes are left over behind the last whole word of eight bytes; what stands before is shown." []
+        RawNoFooter "drmemtrace/raw-no-footer" Error
+            "A raw file ends with a footer."
+            "Told by `quipu view --raw`. Without one the tracer was stopped before it had written everything." []
     }
 }
 

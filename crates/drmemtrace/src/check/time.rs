@@ -4,6 +4,7 @@ use super::checker::{Checker, on};
 use super::rules::Rule;
 use crate::record::{FileType, Marker};
 use crate::schedule::Stretch;
+use crate::schedule::compare::MAX_POINTS;
 use quipu_model::ShardKind;
 
 /// The latest readings.
@@ -21,9 +22,6 @@ pub(super) struct Time {
     /// Further points were not kept.
     pub(super) is_too_long: bool,
 }
-
-/// As many points of the schedule are kept: 128 MiB.
-pub(super) const MAX_POINTS: usize = 4 << 20;
 
 impl Time {
     /// A further trace begins in the same file.

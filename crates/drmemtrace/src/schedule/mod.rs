@@ -6,6 +6,7 @@
 //!
 //! Described in docs/formats/drmemtrace.md, section *Schedule files*.
 
+pub(crate) mod compare;
 mod make;
 
 pub use make::{Recorder, Recording, Schedule};

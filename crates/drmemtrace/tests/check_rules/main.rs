@@ -15,6 +15,10 @@ use std::collections::BTreeSet;
 
 /// Rules that no trace of this file breaks, and why.
 const ELSEWHERE: &[(&str, &str)] = &[
+    ("drmemtrace/raw-no-header", "`view --raw` says it of raw files; tests/raw.rs has them"),
+    ("drmemtrace/raw-cut", "`view --raw` says it of raw files; tests/raw.rs has them"),
+    ("drmemtrace/raw-no-footer", "`view --raw` says it of raw files; tests/raw.rs has them"),
+    ("drmemtrace/schedule-thread", "arranging by cores says it; tests/cores.rs has such a schedule"),
     ("engine/unreadable", "the engine says it of a file that the system refuses to read"),
     (
         "drmemtrace/schedule-too-long",

@@ -1,0 +1,62 @@
+//! Violations and their places.
+
+use super::checker::Checker;
+use super::log::{Log, Violation};
+use super::rules::Rule;
+use quipu_model::{Finding, Place};
+
+impl Checker {
+    /// A violation at the entry being judged.
+    #[cold]
+    pub(super) fn tell(&mut self, rule: Rule, message: impl FnOnce() -> String) {
+        self.tell_as(rule, 0, message);
+    }
+
+    /// A violation that the original words in the `which`th way.
+    #[cold]
+    pub(super) fn tell_as(&mut self, rule: Rule, which: usize, message: impl FnOnce() -> String) {
+        if !self.log.count(rule, 1) {
+            return;
+        }
+        let info = rule.info();
+        let finding = Finding {
+            rule: info.name,
+            severity: info.severity,
+            place: self.place(),
+            message: message(),
+            count: 1,
+        };
+        let violation = Violation {
+            finding,
+            original: info.original.get(which).copied().unwrap_or(""),
+            thread: self.seen_tid,
+            shard: self.about.id,
+            since_clock: self.instrs - self.time.instrs_at_clock.min(self.instrs),
+            clock: self.time.last,
+        };
+        self.log.keep(rule, violation);
+    }
+
+    /// Where the entry being judged stands.
+    fn place(&self) -> Place {
+        let member = self.about.members.get(self.member as usize).filter(|name| !name.is_empty());
+        Place {
+            file: Some(self.about.name.clone()),
+            member: member.cloned(),
+            offset: Some(self.offset + self.at as u64 * self.about.entry_bytes),
+            record: Some(self.records),
+            instr: Some(self.instrs),
+        }
+    }
+
+    /// What was found, in the order of the file: what the reader says of a batch came before all that is in it.
+    pub(super) fn into_log(mut self) -> Log {
+        let members = &self.about.members;
+        self.log.kept.sort_by_key(|violation| {
+            let Place { member, offset, .. } = &violation.finding.place;
+            let position = member.as_ref().and_then(|name| members.iter().position(|known| known == name));
+            (position.unwrap_or(0), offset.unwrap_or(0))
+        });
+        self.log
+    }
+}

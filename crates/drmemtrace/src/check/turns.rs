@@ -1,0 +1,63 @@
+//! Whose records come: threads take turns on cores and in streams of several, and cores rest.
+
+use super::calls::Calls;
+use super::checker::{Checker, on};
+use super::flow::Prev;
+use super::rules::Rule;
+use super::signals::Signals;
+use crate::record::{FileType, IDLE_THREAD};
+use quipu_model::ShardKind;
+
+impl Checker {
+    pub(super) fn set_turn(&mut self) {
+        self.attention &= !on::THREAD;
+        if self.tid != self.seen_tid {
+            self.attention |= on::THREAD;
+        }
+    }
+
+    /// A record of another thread than the one before.
+    pub(super) fn turn(&mut self, by_switch: bool) {
+        self.attention &= !on::THREAD;
+        let (tid, from) = (self.tid, self.seen_tid);
+        self.seen_tid = tid;
+        match self.about.kind {
+            ShardKind::Thread => {
+                if self.about.thread.is_some_and(|own| own != tid) && !self.headers.is_lost {
+                    self.tell(Rule::WrongThread, || {
+                        format!("a record of thread `{tid}` in another thread's file")
+                    });
+                }
+            }
+            ShardKind::Core => {
+                if self.policy.filetype.any(FileType::KERNEL_SYSCALLS) && !by_switch {
+                    self.tell(Rule::SwitchTraceMissing, || match from {
+                        IDLE_THREAD => format!("the core turns to thread `{tid}` without kernel code"),
+                        from => format!("the core turns from thread `{from}` to `{tid}` without kernel code"),
+                    });
+                }
+            }
+            ShardKind::Mixed => self.turn_headers(from, tid),
+        }
+        self.forget();
+    }
+
+    /// The core has nothing to run.
+    pub(super) fn idle(&mut self) {
+        self.records += 1;
+        if self.seen_tid != IDLE_THREAD {
+            self.seen_tid = IDLE_THREAD;
+            self.attention |= on::THREAD;
+        }
+    }
+
+    /// What stood before has nothing to do with what comes: another thread, or a gap.
+    pub(super) fn forget(&mut self) {
+        self.prev = Prev::NONE;
+        self.next_mask = 0;
+        self.signals = Signals::default();
+        self.calls = Calls::default();
+        self.kernel.forget();
+        self.attention &= !(on::RSEQ | on::TRANSFER | on::FUNCTION | on::PHYSICAL | on::SYSCALL);
+    }
+}
