@@ -2,7 +2,7 @@
 
 use crate::Common;
 use crate::screen::{Outcome, Result, Screen};
-use quipu::engine::{self, Division, Planned, RunOptions, Watch};
+use quipu::engine::{self, Division, Planned, RunOptions, Watch, WindowOf};
 use quipu::model::{Error, Finding, Found, Place, Trace, Window};
 use quipu_view::{Progress, bytes_text, count_text, ticks_text};
 use serde_json::{Value, json};
@@ -50,13 +50,29 @@ pub(crate) fn watched<T>(screen: &Screen, work: impl FnOnce(&'static Watch) -> T
 }
 
 /// What of a trace is analysed, and how strictly.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Extent {
     pub(crate) window: Window,
+    pub(crate) window_of: WindowOf,
+    /// How many records of each shard to read at most.
+    pub(crate) most_records: u64,
     pub(crate) strict: bool,
     /// Only these threads, where shards mix them; all if empty.
     pub(crate) threads: Vec<u64>,
     pub(crate) division: Division,
+}
+
+impl Default for Extent {
+    fn default() -> Extent {
+        Extent {
+            window: Window::All,
+            window_of: WindowOf::Sequence,
+            most_records: u64::MAX,
+            strict: false,
+            threads: Vec::new(),
+            division: Division::default(),
+        }
+    }
 }
 
 /// Runs analyses over a trace, all in one read.
@@ -77,6 +93,8 @@ pub(crate) fn analyse(
                 threads,
                 strict: extent.strict,
                 window: extent.window.clone(),
+                window_of: extent.window_of,
+                most_records: extent.most_records,
                 threads_wanted: extent.threads.clone(),
                 division: extent.division,
                 watch,

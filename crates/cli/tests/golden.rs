@@ -316,8 +316,118 @@ fn intervals_of_instructions_are_each_threads() {
     assert_eq!(blocks[0], ("Interval #1 ending at timestamp 13439646279989382:".to_owned(), 20000));
     assert_eq!(blocks.iter().map(|block| block.1).collect::<Vec<_>>(), [20000, 19404, 8283, 8283, 8283]);
     let (whole, _) = text.split_once("Printing ").unwrap();
-    assert_eq!(whole, printed("-indir thr -tool basic_counts"));
+    let separator = format!("\n{}\n", "=".repeat(75));
+    assert_eq!(whole, printed("-indir thr -tool basic_counts") + &separator);
     assert!(!text.contains("interval delta unique"));
+    // One line behind each thread.
+    assert_eq!(text.matches(&separator).count(), 1 + 4);
+    assert!(text.ends_with(&separator));
+}
+
+/// The text that the original's own test `interval-opcode-mix-output` wants, but for numbers of operations.
+#[test]
+fn intervals_of_operations_list_the_most_frequent_three() {
+    let text = printed("-indir tiny.func -tool opcode_mix:reuse_time -interval_instr_count 5K");
+    let (_, intervals) = text.split_once("Printing unmerged per-shard interval results:\n").unwrap();
+    let mut lines = intervals.lines();
+    assert_eq!(lines.next(), Some("There were 2 intervals created."));
+    for end in [5120, 5952] {
+        let head = lines.next().unwrap();
+        assert!(head.contains(&format!(" ending at instruction {end} has ")), "{head}");
+        assert!(head.ends_with(" categories."), "{head}");
+        for what in ["Opcode: ", "Category="] {
+            for rank in 1..=3 {
+                let line = lines.next().unwrap();
+                assert!(line.starts_with(&format!("   [{rank}] {what}")), "{line}");
+                assert!(line.contains(" Count=") && line.contains(" PKI="), "{line}");
+            }
+        }
+    }
+    // Reuse times have no intervals.
+    let separator = format!("\n{}", "=".repeat(75));
+    assert_eq!(lines.collect::<Vec<_>>().join("\n"), [separator.as_str(); 2].join("\n"));
+}
+
+#[test]
+fn tools_without_intervals_leave_their_separators() {
+    let text = printed("-indir tiny.func -tool syscall_mix:basic_counts -interval_microseconds 1000");
+    let separator = format!("\n{}\n", "=".repeat(75));
+    let (_, intervals) = text.split_once("Printing whole-trace interval results:\n").unwrap();
+    assert!(
+        intervals.starts_with(&(separator + "Counts per trace interval for whole trace:\n")),
+        "{intervals}"
+    );
+}
+
+/// The numbers of instructions that views and mixes say at their ends.
+fn n_shown(text: &str) -> Vec<&str> {
+    text.lines()
+        .filter_map(|line| line.split_once(" : total "))
+        .filter(|(_, what)| what.ends_with("instructions"))
+        .map(|(count, _)| count.trim())
+        .collect()
+}
+
+/// The original's own tests `all-early` and `all-early-instrs`.
+#[test]
+fn limits_of_records_and_instructions_end_all_tools() {
+    let args = "-infile allasm/drmemtrace.allasm_x86_64.trace.zip -tool view:opcode_mix -skip_instrs 10";
+    assert_eq!(n_shown(&printed(&format!("{args} -exit_after_records 5"))), ["3", "3"]);
+    assert_eq!(n_shown(&printed(&format!("{args} -exit_after_instrs 5"))), ["5", "5"]);
+    let args = args.replace("view:opcode_mix", "basic_counts");
+    let text = printed(&format!("{args} -exit_after_records 5"));
+    // The two records in front are those that the skip repeats, under numbers of their own.
+    assert!(text.contains("\n           3 total (fetched) instructions\n"), "{text}");
+    assert!(text.contains("\n           2 total timestamp + cpuid markers\n"), "{text}");
+}
+
+#[test]
+fn instructions_are_skipped_and_counted_in_each_thread() {
+    let text = printed("-indir thr -tool basic_counts -skip_instrs 1000 -exit_after_instrs 500");
+    let counts: Vec<&str> = text
+        .lines()
+        .filter(|line| line.ends_with(" (fetched) instructions") && !line.contains("unique"))
+        .collect();
+    let of_thread = "         500 (fetched) instructions";
+    assert_eq!(
+        counts,
+        ["        2000 total (fetched) instructions", of_thread, of_thread, of_thread, of_thread]
+    );
+    // A view shows them interleaved, numbered from the first that it shows.
+    let text = printed("-indir thr -tool view -skip_instrs 1000 -exit_after_instrs 500");
+    assert_eq!(n_shown(&text), ["2000"]);
+    let first = text.lines().find(|line| line.contains("ifetch")).unwrap();
+    assert_eq!(first.split_whitespace().nth(1), Some("1:"), "{first}");
+}
+
+#[test]
+fn records_are_skipped_and_counted_in_each_thread_unless_threads_are_interleaved() {
+    let counts = |jobs: &str| {
+        let text = printed(&format!(
+            "-indir thr -tool basic_counts -skip_records 10 -exit_after_records 300 {jobs}"
+        ));
+        let line = text.lines().find(|line| line.ends_with(" total threads")).unwrap();
+        line.trim().split_once(' ').unwrap().0.to_owned()
+    };
+    assert_eq!((counts("").as_str(), counts("-jobs 0").as_str()), ("4", "1"));
+}
+
+#[test]
+fn a_thread_that_is_shorter_than_the_skip_is_named() {
+    let output = Command::new(env!("CARGO_BIN_EXE_quipu"))
+        .current_dir(traces())
+        .args(["as", "drmemtrace", "-indir", "thr", "-tool", "basic_counts", "-skip_instrs", "10000"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.starts_with("error: thread 5750 has no instruction behind the first `10000`"), "{text}");
+}
+
+#[test]
+fn test_mode_checks_as_well() {
+    let text = printed("-indir allasm -tool histogram -test_mode");
+    assert!(text.ends_with("\nTrace invariant checks passed\n"), "{text}");
 }
 
 #[test]

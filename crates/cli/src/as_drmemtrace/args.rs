@@ -75,8 +75,6 @@ enum Setter {
     Size(fn(&mut Draft, u64)),
     /// A switch, on by its name and off by its name behind `no_` or `no`.
     Flag(fn(&mut Draft, bool)),
-    /// A switch that may only be off, because what it switches on is not available.
-    Off,
 }
 
 /// The options that we have, with all their names.
@@ -135,8 +133,8 @@ const OPTIONS: &[(&[&str], Setter)] = &[
     (&["v2p_file"], Setter::Text(|draft, value| draft.set_pages(value))),
     (&["cpu_schedule_file"], Setter::Text(|draft, value| draft.set_cpu_schedule(value))),
     (&["schedule_stats_print_every"], Setter::Size(|draft, n| draft.request.print_every = n)),
-    (&["interval_microseconds"], Setter::Number(|draft, n| draft.request.interval_us = n)),
-    (&["interval_instr_count"], Setter::Number(|draft, n| draft.request.interval_instrs = n)),
+    (&["interval_microseconds"], Setter::Size(|draft, n| draft.request.interval_us = n)),
+    (&["interval_instr_count"], Setter::Size(|draft, n| draft.request.interval_instrs = n)),
     (&["reuse_distance_threshold"], Setter::Number(|draft, n| draft.tell_tools("threshold", n.to_string()))),
     (&["reuse_distance_limit"], Setter::Number(|draft, n| draft.tell_tools("limit", n.to_string()))),
     (&["reuse_distance_histogram"], Setter::Flag(|draft, on| draft.request.reuse_histogram = on)),
@@ -147,8 +145,9 @@ const OPTIONS: &[(&[&str], Setter)] = &[
     (&["module_file"], Setter::Text(|_, _| Ok(()))),
     (&["alt_module_dir"], Setter::Text(|_, _| Ok(()))),
     (&["funclist_file"], Setter::Text(|_, _| Ok(()))),
-    // Off is how we are.
-    (&["test_mode"], Setter::Off),
+    (&["offline"], Setter::Flag(|_, _| ())),
+    (&["disable_optimizations"], Setter::Flag(|_, _| ())),
+    (&["test_mode"], Setter::Flag(|draft, is_on| draft.is_tested = is_on)),
 ];
 
 /// A request in the making.
@@ -156,12 +155,14 @@ struct Draft {
     request: Request,
     n_paths: u32,
     n_choices: u32,
+    /// Whether `invariant_checker` runs behind all other tools.
+    is_tested: bool,
 }
 
 impl Request {
     /// Reads the launcher's arguments, without the program's name.
     pub(super) fn parse(args: &[String]) -> Result<Request> {
-        let mut draft = Draft { request: Request::new(), n_paths: 0, n_choices: 0 };
+        let mut draft = Draft { request: Request::new(), n_paths: 0, n_choices: 0, is_tested: false };
         let mut rest = args.iter();
         while let Some(arg) = rest.next() {
             let name =
@@ -177,7 +178,6 @@ impl Request {
                 Setter::Number(set) => set(&mut draft, number(arg, value()?)?),
                 Setter::Size(set) => set(&mut draft, size(arg, value()?)?),
                 Setter::Flag(set) => set(&mut draft, is_on),
-                Setter::Off => {}
             }
         }
         draft.finish()
@@ -221,9 +221,18 @@ impl Request {
         self.cache_options.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str())
     }
 
-    /// True if threads are read interleaved even by tools that could read them side by side.
-    pub(super) fn is_serial(&self) -> bool {
-        self.jobs == 0
+    /// True if the launcher reads threads interleaved: it is told to, or a tool cannot read them side by side.
+    pub(super) fn is_interleaved(&self) -> bool {
+        let wants_all = |tool: &Tool| match tool {
+            Tool::FuncView => self.show_calls,
+            tool => tool.is_serial(),
+        };
+        self.jobs == 0 || self.tools.iter().any(wants_all)
+    }
+
+    /// True if records are shown, and nothing else is asked for.
+    pub(super) fn only_views(&self) -> bool {
+        self.tools.iter().all(|tool| *tool == Tool::View)
     }
 
     /// How many threads the launcher would use; `None` for as many as there are.
@@ -336,7 +345,7 @@ impl Draft {
     }
 
     fn finish(self) -> Result<Request> {
-        let Draft { mut request, n_paths, n_choices } = self;
+        let Draft { mut request, n_paths, n_choices, is_tested } = self;
         if n_paths == 0 {
             return Err(
                 Error::usage("-indir or -infile is required").hint("running programs is not available")
@@ -362,6 +371,18 @@ impl Draft {
         if request.tools.is_empty() {
             request.tools.push(Tool::CacheSimulator);
         }
+        if is_tested {
+            request.tools.push(Tool::InvariantChecker);
+        }
+        let counts_refs = ["skip-refs", "sim-refs", "warmup-refs", "warmup-fraction"]
+            .iter()
+            .any(|name| request.cache_option(name).is_some_and(|value| value != "0"));
+        if counts_refs && (request.instrs.is_some() || request.records.is_some()) {
+            return Err(Error::usage(
+                "-exit_after_instrs and -exit_after_records do not go with -sim_refs, -skip_refs, -warmup_refs and \
+                 -warmup_fraction",
+            ));
+        }
         Ok(request)
     }
 }
@@ -376,24 +397,17 @@ fn tell(options: &mut Vec<(&'static str, String)>, name: &'static str, value: St
 fn find(name: &str) -> Option<(Setter, bool)> {
     let has = |name: &str| OPTIONS.iter().find(|(names, _)| names.contains(&name)).map(|(_, setter)| *setter);
     match has(name) {
-        // On is not available.
-        Some(Setter::Off) => None,
         Some(setter) => Some((setter, true)),
         None => {
             let off = name.strip_prefix("no_").or_else(|| name.strip_prefix("no"))?;
-            let setter = has(off).filter(|setter| matches!(setter, Setter::Off | Setter::Flag(_)))?;
+            let setter = has(off).filter(|setter| matches!(setter, Setter::Flag(_)))?;
             Some((setter, false))
         }
     }
 }
 
 fn unknown_option(arg: &str) -> Error {
-    let known: Vec<String> = OPTIONS
-        .iter()
-        .map(|(names, setter)| {
-            if matches!(setter, Setter::Off) { format!("-no_{}", names[0]) } else { format!("-{}", names[0]) }
-        })
-        .collect();
+    let known: Vec<String> = OPTIONS.iter().map(|(names, _)| format!("-{}", names[0])).collect();
     Error::unsupported(format!("option `{arg}` of drmemtrace is not available"))
         .hint(format!("available are {}", known.join(", ")))
 }
@@ -569,20 +583,37 @@ mod tests {
     fn jobs_below_zero_mean_all_cores_and_zero_means_serial() {
         let jobs = |n: i64| Request { jobs: n, ..viewing("d") };
         check("-indir d -tool view -jobs 0", jobs(0));
-        assert!(jobs(0).is_serial() && !jobs(1).is_serial());
+        let counts = |jobs| Request { tools: vec![Tool::BasicCounts], ..jobs };
+        assert!(counts(jobs(0)).is_interleaved() && !counts(jobs(1)).is_interleaved());
+        assert!(jobs(1).is_interleaved());
         assert_eq!(jobs(3).threads_to_use(), NonZeroUsize::new(3));
         assert!(jobs(-1).threads_to_use().is_some());
     }
 
     #[test]
     fn what_is_not_available_is_named() {
-        refused("-indir d -tool view -test_mode", "option `-test_mode` of drmemtrace is not available");
+        refused("-indir d -tool view -ipc_name x", "option `-ipc_name` of drmemtrace is not available");
         refused("-indir d -tool view -indir=d", "option `-indir=d` of drmemtrace is not available");
         refused("-indir d -tool view:TLBs", "option `-tool`: tool `TLBs` of drmemtrace is not available");
         refused("-tool view", "-indir or -infile is required");
         refused("-indir d -tool view app", "expected an option of drmemtrace, found `app`");
         refused("-indir d -tool", "option `-tool` of drmemtrace wants a value");
         refused("-indir d -tool view -line_size x", "option `-line_size` wants a number, found `x`");
+    }
+
+    #[test]
+    fn a_test_checks_behind_all_other_tools() {
+        let request = Request { tools: vec![Tool::View, Tool::InvariantChecker], ..viewing("d") };
+        check("-indir d -tool view -offline -test_mode", request);
+        check("-indir d -tool view -test_mode -no_test_mode", viewing("d"));
+    }
+
+    #[test]
+    fn intervals_may_have_suffixes() {
+        check(
+            "-indir d -tool view -interval_microseconds 1M",
+            Request { interval_us: 1 << 20, ..viewing("d") },
+        );
     }
 
     #[test]

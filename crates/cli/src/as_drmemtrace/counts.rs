@@ -55,23 +55,16 @@ fn windows(report: &CountsReport, out: &mut Vec<u8>) {
     }
 }
 
-/// Intervals of time are the whole trace's, those of instructions each thread's.
-pub(super) fn write_intervals(parts: &[(&Part, &CountsReport)], out: &mut Vec<u8>) {
-    let is_whole = parts.iter().all(|(part, _)| part.shard.is_none());
-    let kind = if is_whole { "whole-trace" } else { "unmerged per-shard" };
-    line(out, format_args!("Printing {kind} interval results:"));
-    let mut shard = None;
-    for (i, (part, report)) in parts.iter().enumerate() {
-        if i == 0 || part.shard != shard {
-            shard = part.shard;
-            match shard {
-                None => line(out, format_args!("Counts per trace interval for whole trace:")),
-                Some(number) => {
-                    let thread = part.thread.unwrap_or(u64::from(number));
-                    line(out, format_args!("Counts per trace interval for TID {thread}:"));
-                }
-            }
+/// The intervals of a thread or core, or of the whole trace.
+pub(super) fn write_intervals(parts: &[&Part], reports: &[&CountsReport], is_whole: bool, out: &mut Vec<u8>) {
+    match parts.first() {
+        Some(Part { shard: Some(shard), thread, .. }) if !is_whole => {
+            let thread = thread.unwrap_or(u64::from(*shard));
+            line(out, format_args!("Counts per trace interval for TID {thread}:"));
         }
+        _ => line(out, format_args!("Counts per trace interval for whole trace:")),
+    }
+    for (part, report) in parts.iter().zip(reports) {
         if let Some(at) = part.interval {
             line(out, format_args!("Interval #{} ending at timestamp {}:", at.number, at.end));
         }

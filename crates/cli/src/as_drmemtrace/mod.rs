@@ -6,9 +6,11 @@
 
 mod args;
 mod counts;
+mod extent;
 mod functions;
 mod hash_order;
 mod histogram;
+mod intervals;
 mod invariants;
 mod mix;
 mod record_filter;
@@ -19,15 +21,15 @@ mod syscalls;
 
 use crate::Common;
 use crate::input;
-use crate::parts;
 use crate::screen::{Outcome, Result, Screen};
 use crate::session::{self, Verdict};
 use crate::simulation::{self, Surroundings};
 use crate::stream::{self, Style};
 use crate::verbs::view;
 use args::Request;
+use extent::Extent;
 use functions::CallLines;
-use quipu::engine::{self, Division, Merge, MergeOrder, Part, plan};
+use quipu::engine::{self, Division, Part, plan};
 use quipu::model::trace::PrintOptions;
 use quipu::model::{
     Args, Columns, Error, ErrorKind, OpenOptions, Paint, Report, Scan, ShardId, ShardKind, Trace, Window,
@@ -89,6 +91,14 @@ impl Tool {
         (Tool::ScheduleStats, "schedule_stats"),
     ];
 
+    /// True if the launcher's tool takes threads interleaved only, as a stream.
+    fn is_serial(self) -> bool {
+        matches!(
+            self,
+            Tool::View | Tool::FuncView | Tool::CacheSimulator | Tool::TlbSimulator | Tool::MissAnalyzer
+        )
+    }
+
     /// Our own tools whose results it prints.
     fn ours(self) -> &'static [&'static str] {
         match self {
@@ -143,13 +153,20 @@ pub(crate) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<O
         .hint("add -no_core_serial, which keeps each thread on a core")
         .into());
     }
-    let extent = extent(&request, &*trace)?;
+    let extent = Extent::of(&request, &*trace)?;
     if request.tools.contains(&Tool::InvariantChecker) && extent.window != Window::All {
         return Err(Error::unsupported("skips and limits do not go with invariant_checker")
             .hint("it checks whole traces")
             .into());
     }
-    let division = division(&request, &*trace)?;
+    if request.tools.contains(&Tool::InvariantChecker) && request.by_core && request.cpu_schedule.is_some() {
+        return Err(Error::unsupported("threads arranged by cores do not go with invariant_checker")
+            .hint(
+                "it checks traces as they were written; `quipu convert --sharding cores` writes one by cores",
+            )
+            .into());
+    }
+    let division = intervals::division(&request, &*trace)?;
     let mut text = Vec::new();
     let mut verdict = Verdict::default();
     let mut view_end = Vec::new();
@@ -175,12 +192,7 @@ pub(crate) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<O
         }
         match tool {
             Tool::View => text.extend_from_slice(&view_end),
-            Tool::BasicCounts => {
-                counts::write(results.get("counts")?, &mut text);
-                if !division.is_none() {
-                    counts::write_intervals(&results.intervals("counts")?, &mut text);
-                }
-            }
+            Tool::BasicCounts => counts::write(results.get("counts")?, &mut text),
             Tool::OpcodeMix => {
                 let opcodes: &PerThread<OpcodeMix> = results.get("opcodes")?;
                 let categories: &PerThread<CategorySets> = results.get("categories")?;
@@ -228,6 +240,10 @@ pub(crate) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<O
             }
         }
     }
+    let is_aborted = is_violated && request.stops_at_violation;
+    if !division.is_none() && !is_aborted {
+        intervals::write(&request, &results, &mut text)?;
+    }
     std::io::stderr().lock().write_all(&text)?;
     Ok(verdict.tell(screen).and(if is_violated { Outcome::Flawed } else { Outcome::Fine }))
 }
@@ -250,65 +266,6 @@ fn needs_cores() -> Error {
         .hint("-core_sharded with -cpu_schedule_file arranges them as they ran when they were traced")
 }
 
-/// The part of the trace to read.
-struct Extent {
-    window: Window,
-    /// How many records to read of it at most.
-    limit: Option<u64>,
-}
-
-/// The part that the skips and limits mean.
-///
-/// # Errors
-/// `Unsupported` where the launcher applies them to each of several threads, which is not what they say it does and
-/// which we do not imitate.
-fn extent(request: &Request, trace: &dyn Trace) -> quipu::model::Result<Extent> {
-    let until = |start: u64, n: Option<u64>| n.map_or(u64::MAX, |n| start.saturating_add(n));
-    let in_stream = request.tools.contains(&Tool::View) || request.is_serial();
-    let (window, limit, is_per_thread) = if request.skip_instrs > 0 || request.instrs.is_some() {
-        let end = until(request.skip_instrs, request.instrs);
-        (Window::Instrs(request.skip_instrs..end), request.records, true)
-    } else if request.skip_to_timestamp > 0 {
-        (
-            Window::Clock(request.skip_to_timestamp..u64::MAX),
-            request.records,
-            request.records.is_some() && !in_stream,
-        )
-    } else if request.skip_records > 0 || request.records.is_some() {
-        let end = until(request.skip_records, request.records);
-        (Window::Records(request.skip_records..end), None, !in_stream)
-    } else {
-        (Window::All, None, false)
-    };
-    if is_per_thread && trace.shards().len() > 1 {
-        return Err(Error::unsupported("drmemtrace applies these skips and limits to each of several threads")
-            .hint("choose one thread with -only_thread, or use `quipu view` or `quipu analyze`, which count through"));
-    }
-    if limit.is_some() && request.tools != [Tool::View] {
-        return Err(Error::unsupported(
-            "`-exit_after_records` after this skip works with the tool view only",
-        ));
-    }
-    Ok(Extent { window, limit })
-}
-
-/// The intervals that the request means.
-///
-/// # Errors
-/// `Unsupported` with tools that have none.
-fn division(request: &Request, trace: &dyn Trace) -> quipu::model::Result<Division> {
-    let intervals = match (request.interval_us, request.interval_instrs) {
-        (0, 0) => return Ok(Division::default()),
-        (0, n) => parts::instr_intervals(n, trace)?,
-        (us, _) => parts::time_intervals(us, trace)?,
-    };
-    if request.tools.iter().any(|tool| *tool != Tool::BasicCounts) {
-        return Err(Error::unsupported("intervals are available with the tool basic_counts only")
-            .hint("`quipu analyze --interval-instrs` and `--interval-us` give those of every analysis"));
-    }
-    Ok(Division { intervals: Some(intervals), per_core: false })
-}
-
 /// Prints records on standard error; what the tool prints at the end goes to `end`.
 fn view(
     trace: &dyn Trace,
@@ -320,11 +277,10 @@ fn view(
     let table = view::derived_table(trace)?;
     let chosen = Chosen::new(&RowFilter::default(), trace.tables()[table], &[])?;
     let mut printer = trace.printer(&PrintOptions { syntax: request.syntax, ..PrintOptions::default() })?;
-    let scan =
-        Scan { tables: vec![table], window: extent.window.clone(), ahead: true, ..Scan::new(ShardId(0)) };
+    let scan = Scan { tables: vec![table], ahead: true, ..Scan::new(ShardId(0)) };
     let style = Style { paint: Paint::PLAIN, strict: false, quiet: true, limit: extent.limit };
     let shown = session::watched(screen, |watch| {
-        let merge = Merge::new(trace, &scan, MergeOrder::natural(trace), watch)?;
+        let merge = extent.merge(trace, scan, watch)?;
         stream::print(merge, &mut *printer, &chosen, &style, watch, std::io::stderr())
     })?;
     printer.end(end);
@@ -334,14 +290,10 @@ fn view(
 /// Prints each call on standard error, in the order of the clock. What is wrong with the trace is for the analysis
 /// behind it to say.
 fn print_calls(trace: &dyn Trace, extent: &Extent, screen: &Screen) -> Result<()> {
-    let scan = Scan {
-        columns: Columns::CALLS | Columns::THREADS,
-        window: extent.window.clone(),
-        ahead: true,
-        ..Scan::new(ShardId(0))
-    };
+    let columns = Columns::CALLS | Columns::THREADS;
+    let scan = Scan { columns, most: extent.most_records(), ahead: true, ..Scan::new(ShardId(0)) };
     session::watched(screen, |watch| {
-        let mut merge = Merge::new(trace, &scan, MergeOrder::natural(trace), watch)?;
+        let mut merge = extent.merge(trace, scan, watch)?;
         let mut lines = CallLines::new(trace.meta());
         let (mut stderr, mut text) = (std::io::stderr().lock(), Vec::new());
         while !watch.is_cancelled() {
@@ -418,7 +370,13 @@ fn analyse(
             _ => plan(tool, &args, trace)?,
         });
     }
-    let extent = session::Extent { window: extent.window.clone(), division, ..session::Extent::default() };
+    let extent = session::Extent {
+        window: extent.window.clone(),
+        window_of: extent.window_of,
+        most_records: extent.most_records(),
+        division,
+        ..session::Extent::default()
+    };
     session::analyse(trace, planned, &extent, common, screen)
 }
 
@@ -446,9 +404,9 @@ impl Results {
         self.among(&self.reports, name)
     }
 
-    /// The same for each interval.
-    fn intervals<R: 'static>(&self, name: &str) -> quipu::model::Result<Vec<(&Part, &R)>> {
-        self.parts.iter().map(|part| Ok((part, self.among(&part.reports, name)?))).collect()
+    /// The same for each of these parts.
+    fn of_parts<'p, R: 'static>(&self, name: &str, parts: &[&'p Part]) -> quipu::model::Result<Vec<&'p R>> {
+        parts.iter().map(|part| self.among(&part.reports, name)).collect()
     }
 
     fn among<'r, R: 'static>(

@@ -1,0 +1,96 @@
+//! Which part of the trace the launcher's skips and limits mean.
+//!
+//! Instructions are skipped and counted in each thread, also where threads are shown interleaved (spec 7.4). Records are
+//! counted along what the launcher reads in one go: all threads if any of the tools wants them interleaved, else each
+//! thread. (The launcher says "each of its workers", so that its answer depends on `-jobs`; with a worker for each thread
+//! both are the same.)
+
+use super::args::Request;
+use quipu::engine::{Merge, MergeOrder, Watch, WindowOf};
+use quipu::model::{Error, Result, Scan, Shard, Trace, Window};
+
+/// The part of the trace to read.
+#[derive(Clone, Debug)]
+pub(super) struct Extent {
+    pub(super) window: Window,
+    pub(super) window_of: WindowOf,
+    /// How many records to read at most, from the start of the window on: of the sequence for records that are shown, of
+    /// each shard for analyses.
+    pub(super) limit: Option<u64>,
+}
+
+impl Extent {
+    /// What the request asks for.
+    ///
+    /// # Errors
+    /// `Unsupported` for options that the launcher does not take together either, or ignores; `Missing` where it does not
+    /// start, since a thread is shorter than what is to be skipped in each.
+    pub(super) fn of(request: &Request, trace: &dyn Trace) -> Result<Extent> {
+        let until = |start: u64, n: Option<u64>| n.map_or(u64::MAX, |n| start.saturating_add(n));
+        let is_lone = trace.shards().len() <= 1;
+        let counts_instrs = request.skip_instrs > 0 || request.instrs.is_some();
+        if counts_instrs && request.skip_records > 0 {
+            return Err(Error::unsupported("`-skip_records` does not go with `-exit_after_instrs`"));
+        }
+        if counts_instrs && request.skip_to_timestamp > 0 {
+            return Err(Error::unsupported(
+                "`-skip_to_timestamp` does not go with `-exit_after_instrs`, for which drmemtrace ignores it",
+            ));
+        }
+        let of_each = if is_lone { WindowOf::Sequence } else { WindowOf::EachShard };
+        let extent = if counts_instrs {
+            let end = until(request.skip_instrs, request.instrs);
+            if !is_lone && request.skip_instrs > 0 {
+                trace.shards().iter().try_for_each(|shard| reaches(trace, shard, request.skip_instrs))?;
+            }
+            let window = Window::Instrs(request.skip_instrs..end);
+            Extent { window, window_of: of_each, limit: request.records }
+        } else if request.skip_to_timestamp > 0 {
+            let window = Window::Clock(request.skip_to_timestamp..u64::MAX);
+            Extent { window, window_of: of_each, limit: request.records }
+        } else if request.skip_records > 0 || request.records.is_some() {
+            let window = Window::Records(request.skip_records..until(request.skip_records, request.records));
+            let window_of = if request.is_interleaved() { WindowOf::Sequence } else { of_each };
+            Extent { window, window_of, limit: None }
+        } else {
+            Extent { window: Window::All, window_of: WindowOf::Sequence, limit: None }
+        };
+        if extent.limit.is_some() && !is_lone && request.is_interleaved() && !request.only_views() {
+            return Err(Error::unsupported(
+                "`-exit_after_records` after this skip, of several threads at once, works with the tool view only",
+            ));
+        }
+        Ok(extent)
+    }
+
+    /// How many records of each shard analyses read at most.
+    pub(super) fn most_records(&self) -> u64 {
+        self.limit.unwrap_or(u64::MAX)
+    }
+
+    /// The records of the part, in the trace's own order.
+    pub(super) fn merge<'t>(&self, trace: &'t dyn Trace, scan: Scan, watch: &Watch) -> Result<Merge<'t>> {
+        let scan = Scan { window: self.window.clone(), ..scan };
+        let order = MergeOrder::natural(trace);
+        match self.window_of {
+            WindowOf::Sequence => Merge::new(trace, &scan, order, watch),
+            WindowOf::EachShard => Merge::of_each_shard(trace, &scan, order),
+        }
+    }
+}
+
+/// Makes sure that a shard has an instruction behind the first `n`.
+fn reaches(trace: &dyn Trace, shard: &Shard, n: u64) -> Result<()> {
+    let window = Window::Instrs(n..n.saturating_add(1));
+    let mut reader = trace.scan(&Scan { window, ..Scan::new(shard.id) })?;
+    while let Some(batch) = reader.read()? {
+        if batch.span.instrs > 0 {
+            return Ok(());
+        }
+    }
+    let name = shard.thread.map_or_else(|| shard.name.clone(), |thread| format!("thread {thread}"));
+    Err(Error::missing(format!("{name} has no instruction behind the first `{n}`, which are to be skipped"))
+        .hint(
+            "drmemtrace skips instructions in each thread; -only_threads chooses those that are long enough",
+        ))
+}
