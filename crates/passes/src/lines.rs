@@ -1,6 +1,19 @@
 //! Cutting an access into the cache lines (or pages) that it touches, and telling instructions from data.
 
 use quipu_model::lens::AccessKind;
+use quipu_model::trace::SettingInfo;
+use quipu_model::{Args, Error, Result};
+
+/// The option for the size of lines.
+pub(crate) const LINE_SIZE: SettingInfo =
+    SettingInfo { name: "line-size", value: "BYTES", default: "64", doc: "bytes in a line, a power of two" };
+/// The option for the size of pages.
+pub(crate) const PAGE_SIZE: SettingInfo = SettingInfo {
+    name: "page-size",
+    value: "BYTES",
+    default: "4096",
+    doc: "bytes in a page, a power of two",
+};
 
 /// Which side of a split cache sees an access, as an index: fetches and prefetches of instructions belong to the first
 /// side, reads, writes and all other prefetches to the second, flushes to none. PERF: looked up rather than matched,
@@ -39,6 +52,24 @@ impl Lines {
     /// Lines of `bytes`, which must be a power of two.
     pub(crate) fn new(bytes: u64) -> Lines {
         Lines { shift: bytes.trailing_zeros() }
+    }
+
+    /// Lines as [`LINE_SIZE`] says.
+    pub(crate) fn of(args: &Args) -> Result<Lines> {
+        Ok(Lines::new(args.power_of_two(LINE_SIZE.name, 64)?))
+    }
+
+    /// Lines, and pages as [`PAGE_SIZE`] says, with the number of lines in a page as a power of two.
+    ///
+    /// # Errors
+    /// `Usage` for pages that are smaller than lines.
+    pub(crate) fn with_pages(args: &Args) -> Result<(Lines, Lines, u32)> {
+        let (lines, pages) = (Lines::of(args)?, Lines::new(args.power_of_two(PAGE_SIZE.name, 4096)?));
+        let lines_in_page = lines.coarser(pages).ok_or_else(|| {
+            let (page, line) = (pages.bytes(), lines.bytes());
+            Error::usage(format!("option `page-size` wants at least `line-size` ({line}), found `{page}`"))
+        })?;
+        Ok((lines, pages, lines_in_page))
     }
 
     /// Bytes in a line.

@@ -13,7 +13,7 @@
 //!   `per-thread`.
 //! * **JSON** [`LineHistogram`], with `threads` as [`PerThread`](crate::PerThread) says.
 
-use crate::lines::{Lines, side_of};
+use crate::lines::{LINE_SIZE, Lines, side_of};
 use crate::number::hex;
 use crate::split::{Answer, PER_THREAD, Part, Split};
 use crate::tally::{self, Tally};
@@ -36,12 +36,7 @@ static INFO: ToolInfo = ToolInfo {
     needs: Needs { format: None, required: Columns::ACCESSES, optional: Columns::ACCESS_FETCH },
     order: Order::Pieces,
     options: &[
-        SettingInfo {
-            name: "line-size",
-            value: "BYTES",
-            default: "64",
-            doc: "bytes in a line, a power of two",
-        },
+        LINE_SIZE,
         SettingInfo { name: "top", value: "N", default: "10", doc: "how many lines to list on each side" },
         PER_THREAD,
     ],
@@ -54,7 +49,7 @@ impl Tool for Histogram {
     }
 
     fn build(&self, args: &Args, _trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
-        let lines = Lines::new(args.power_of_two("line-size", 64)?);
+        let lines = Lines::of(args)?;
         let top = args.number("top", 10)?;
         Ok(Box::new(Split::new(Touches { lines, top, sides: Default::default() }, args)))
     }

@@ -30,7 +30,7 @@
 mod places;
 
 use crate::executed::PerCode;
-use crate::lines::Lines;
+use crate::lines::{LINE_SIZE, Lines, PAGE_SIZE};
 use crate::number::{hex, share, share_cell};
 use crate::split::to_json;
 use crate::tally::{Map, Tally, top_by};
@@ -71,18 +71,8 @@ static INFO: ToolInfo = ToolInfo {
     order: Order::Pieces,
     options: &[
         SettingInfo { name: "top", value: "N", default: "10", doc: "how many rows each list has" },
-        SettingInfo {
-            name: "line-size",
-            value: "BYTES",
-            default: "64",
-            doc: "bytes in a line, a power of two",
-        },
-        SettingInfo {
-            name: "page-size",
-            value: "BYTES",
-            default: "4096",
-            doc: "bytes in a page, a power of two",
-        },
+        LINE_SIZE,
+        PAGE_SIZE,
         SettingInfo {
             name: "syntax",
             value: "NAME",
@@ -110,13 +100,7 @@ impl Tool for Hot {
                 .parse()
                 .map_err(|error| Error::usage(format!("option `syntax`: {error}, found `{name}`")))?,
         };
-        let lines = Lines::new(args.power_of_two("line-size", 64)?);
-        let pages = Lines::new(args.power_of_two("page-size", 4096)?);
-        if lines.coarser(pages).is_none() {
-            let (page, line) = (pages.bytes(), lines.bytes());
-            let message = format!("option `page-size` wants at least `line-size` ({line}), found `{page}`");
-            return Err(Error::usage(message));
-        }
+        let (lines, pages, _) = Lines::with_pages(args)?;
         let options = Options {
             top: usize::try_from(args.number("top", 10)?).unwrap_or(usize::MAX),
             lines,

@@ -21,7 +21,7 @@
 mod stack;
 
 use crate::bins::{self, Bins, Spread};
-use crate::lines::Lines;
+use crate::lines::{LINE_SIZE, Lines};
 use crate::number::{hex, share, share_cell};
 use crate::sharded::{BY_THREAD, Row, Sharded, Shards};
 use crate::split::Answer;
@@ -49,12 +49,7 @@ static INFO: ToolInfo = ToolInfo {
     needs: Needs { format: None, required: Columns::ACCESSES, optional: Columns::ACCESS_FETCH },
     order: Order::Shards,
     options: &[
-        SettingInfo {
-            name: "line-size",
-            value: "BYTES",
-            default: "64",
-            doc: "bytes in a line, a power of two",
-        },
+        LINE_SIZE,
         SettingInfo {
             name: "threshold",
             value: "LINES",
@@ -81,7 +76,7 @@ impl Tool for ReuseDistance {
 
     fn build(&self, args: &Args, _trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
         let options = Options {
-            lines: Lines::new(args.power_of_two("line-size", 64)?),
+            lines: Lines::of(args)?,
             threshold: args.number("threshold", 100)?,
             limit: args.number("limit", 0)?,
             bins: Bins::new(args)?,

@@ -13,7 +13,7 @@
 //! * **JSON** [`Times`], with `shards` as [`PerShard`](crate::PerShard) says.
 
 use crate::bins::{self, Bins};
-use crate::lines::Lines;
+use crate::lines::{LINE_SIZE, Lines};
 use crate::number::share_cell;
 use crate::sharded::{BY_THREAD, Row, Sharded, Shards};
 use crate::split::Answer;
@@ -21,7 +21,6 @@ use crate::tally::Map;
 use quipu_model::doc::{Block, Cell, Document, Grid};
 use quipu_model::lens::AccessKind;
 use quipu_model::pass::Detail;
-use quipu_model::trace::SettingInfo;
 use quipu_model::{Args, Batch, Columns, DynPass, Needs, Order, Result, Tool, ToolInfo, Trace};
 use serde::Serialize;
 
@@ -37,16 +36,7 @@ static INFO: ToolInfo = ToolInfo {
     summary: "how many accesses of data lie between two uses of a cache line",
     needs: Needs { format: None, required: Columns::ACCESSES, optional: Columns::ACCESS_FETCH },
     order: Order::Shards,
-    options: &[
-        SettingInfo {
-            name: "line-size",
-            value: "BYTES",
-            default: "64",
-            doc: "bytes in a line, a power of two",
-        },
-        bins::OPTION,
-        BY_THREAD,
-    ],
+    options: &[LINE_SIZE, bins::OPTION, BY_THREAD],
     in_report: false,
 };
 
@@ -56,7 +46,7 @@ impl Tool for ReuseTime {
     }
 
     fn build(&self, args: &Args, _trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
-        let lines = Lines::new(args.power_of_two("line-size", 64)?);
+        let lines = Lines::of(args)?;
         Ok(Box::new(Shards::new(Options { lines, bins: Bins::new(args)? }, args)))
     }
 }

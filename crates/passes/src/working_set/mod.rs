@@ -22,15 +22,14 @@ mod footprint;
 
 use crate::axis::Positions;
 use crate::keyed::Keyed;
-use crate::lines::{DATA, INSTR, Lines, side_of};
+use crate::lines::{DATA, INSTR, LINE_SIZE, Lines, PAGE_SIZE, side_of};
 use crate::number::grouped;
 use crate::split::{Answer, PER_THREAD, Part, Split};
 use footprint::Footprint;
 use quipu_model::doc::{Block, Cell, Document, Series, SeriesLine};
 use quipu_model::lens::AccessKind;
 use quipu_model::pass::Detail;
-use quipu_model::trace::SettingInfo;
-use quipu_model::{Args, Batch, Columns, DynPass, Error, Needs, Order, Result, Tool, ToolInfo, Trace};
+use quipu_model::{Args, Batch, Columns, DynPass, Needs, Order, Result, Tool, ToolInfo, Trace};
 use serde::Serialize;
 
 #[cfg(test)]
@@ -45,21 +44,7 @@ static INFO: ToolInfo = ToolInfo {
     summary: "distinct cache lines and pages, in all and over time",
     needs: Needs { format: None, required: Columns::ACCESSES, optional: Columns::ACCESS_FETCH },
     order: Order::Pieces,
-    options: &[
-        SettingInfo {
-            name: "line-size",
-            value: "BYTES",
-            default: "64",
-            doc: "bytes in a line, a power of two",
-        },
-        SettingInfo {
-            name: "page-size",
-            value: "BYTES",
-            default: "4096",
-            doc: "bytes in a page, a power of two",
-        },
-        PER_THREAD,
-    ],
+    options: &[LINE_SIZE, PAGE_SIZE, PER_THREAD],
     in_report: true,
 };
 
@@ -69,12 +54,7 @@ impl Tool for WorkingSet {
     }
 
     fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
-        let lines = Lines::new(args.power_of_two("line-size", 64)?);
-        let pages = Lines::new(args.power_of_two("page-size", 4096)?);
-        let lines_in_page = lines.coarser(pages).ok_or_else(|| {
-            let (page, line) = (pages.bytes(), lines.bytes());
-            Error::usage(format!("option `page-size` wants at least `line-size` ({line}), found `{page}`"))
-        })?;
+        let (lines, _, lines_in_page) = Lines::with_pages(args)?;
         let axis = Positions::of(trace.columns());
         let empty = Touched { lines, lines_in_page, axis, shards: Keyed::default() };
         Ok(Box::new(Split::new(empty, args)))
