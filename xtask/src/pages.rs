@@ -7,7 +7,7 @@ mod doc_comments;
 
 use anyhow::{Context, Result, bail};
 use doc_comments::SourceDocs;
-use quipu::model::{Order, ToolInfo};
+use quipu::model::{Order, Tool};
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
@@ -128,14 +128,15 @@ fn tools_page(sources: &SourceDocs) -> Result<String> {
     );
     page.push_str("Numbers are the same however many threads work.\n");
     page.push_str("\n| tool | says |\n|---|---|\n");
-    let mut tools: Vec<&ToolInfo> = Vec::new();
+    let mut tools: Vec<&dyn Tool> = Vec::new();
     for format in quipu::FORMATS {
-        let known = quipu::tools_of(format.info().name).map(|tool| tool.info());
-        tools.extend(
-            known.filter(|tool| !tools.iter().any(|other| other.name == tool.name)).collect::<Vec<_>>(),
-        );
+        for tool in quipu::tools_of(format.info().name) {
+            if tools.iter().all(|other| other.info().name != tool.info().name) {
+                tools.push(tool);
+            }
+        }
     }
-    for tool in &tools {
+    for tool in tools.iter().map(|tool| tool.info()) {
         writeln!(page, "| [`{0}`](#{0}) | {1} |", tool.name, tool.summary)?;
     }
     for tool in tools {
@@ -144,7 +145,13 @@ fn tools_page(sources: &SourceDocs) -> Result<String> {
     Ok(page)
 }
 
-fn put_tool(page: &mut String, tool: &ToolInfo, sources: &SourceDocs) -> Result<()> {
+fn put_tool(page: &mut String, tool: &dyn Tool, sources: &SourceDocs) -> Result<()> {
+    let whole = if tool.wants_whole_traces() {
+        " It judges whole traces, as they were written: not a part of one, no intervals, nothing by core."
+    } else {
+        ""
+    };
+    let tool = tool.info();
     let docs = sources.of(tool.name).with_context(|| {
         format!("no source file begins with the words ``//! `{}`: …``, so the tool has no manual", tool.name)
     })?;
@@ -158,7 +165,7 @@ fn put_tool(page: &mut String, tool: &ToolInfo, sources: &SourceDocs) -> Result<
     let report = if tool.in_report { "part of `quipu report`" } else { "not part of `quipu report`" };
     writeln!(
         page,
-        "\nFor traces{}; {order}; {report}.",
+        "\nFor traces{}; {order}; {report}.{whole}",
         if format.is_empty() { " of any format" } else { &format }
     )?;
     if !tool.options.is_empty() {

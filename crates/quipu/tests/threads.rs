@@ -1,0 +1,69 @@
+//! Every analysis says the same of a trace for any number of threads and any size of batches.
+
+#![expect(clippy::unwrap_used, reason = "clippy spares test functions, not what they share")]
+
+use quipu::engine::plan;
+use quipu::model::{Args, ErrorKind, OpenOptions, Tool, Trace, Window};
+use quipu_testkit::{MemoryTrace, same_outcome};
+use std::path::PathBuf;
+
+fn open(name: &str) -> Box<dyn Trace> {
+    let traces = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../traces");
+    quipu::open_path(&traces.join(name), &OpenOptions::default()).unwrap()
+}
+
+/// Checks all analyses that the trace has the columns for; returns their names.
+fn check(trace: &dyn Trace, windows: &[Window]) -> Vec<&'static str> {
+    let mut checked = Vec::new();
+    for tool in quipu::tools_of(trace.meta().format) {
+        let mut args = Args::default();
+        if tool.info().options.iter().any(|option| option.name == "per-thread") {
+            args.set("per-thread", "true");
+        }
+        match plan(tool, &args, trace) {
+            Ok(_) => {}
+            Err(error) if matches!(error.kind(), ErrorKind::Missing | ErrorKind::Unsupported) => continue,
+            Err(error) => panic!("{}: {error}", tool.info().name),
+        }
+        let windows = if tool.wants_whole_traces() { &[Window::All] } else { windows };
+        windows.iter().for_each(|window| same_outcome(trace, tool, &args, window));
+        checked.push(tool.info().name);
+    }
+    checked
+}
+
+/// The names of all analyses that traces of a format may be given to, but for these.
+fn all_but(format: &str, others: &[&str]) -> Vec<&'static str> {
+    let names = quipu::tools_of(format).map(|tool: &dyn Tool| tool.info().name);
+    names.filter(|name| !others.contains(name)).collect()
+}
+
+#[test]
+fn analyses_of_threads_with_functions_and_kernel_code() {
+    let windows = [Window::All, Window::Records(1500..6000), Window::Instrs(1000..4000)];
+    assert_eq!(check(&*open("drmemtrace/tiny.func"), &windows), all_but("drmemtrace", &[]));
+    check(&*open("drmemtrace/tiny.multiwin"), &[Window::All]);
+}
+
+#[test]
+fn analyses_of_several_threads() {
+    check(&*open("drmemtrace/legacy-for-record-filter"), &[Window::All, Window::Records(2000..5000)]);
+}
+
+#[test]
+fn analyses_of_threads_arranged_by_cores() {
+    check(&*open("drmemtrace/tiny.chunk1000").by_core().unwrap(), &[Window::All]);
+}
+
+#[test]
+fn analyses_of_calls() {
+    let checked = check(&*open("apitrace/threads-3x20.trace"), &[Window::All]);
+    assert!(checked.contains(&"functions"), "{checked:?}");
+}
+
+#[test]
+fn analyses_of_any_records() {
+    for seed in 0..2 {
+        check(&MemoryTrace::random(seed, 3, 700), &[Window::All, Window::Records(300..1500)]);
+    }
+}
