@@ -3,8 +3,9 @@
 use super::checker::{Checker, on};
 use super::facts::{Facts, flag};
 use super::flow::Prev;
+use super::log::Violation;
 use super::rules::Rule;
-use crate::record::{FileType, Marker, VERSION_FREQUENT_TIMESTAMPS};
+use crate::record::{FileType, IDLE_THREAD, Marker, VERSION_FREQUENT_TIMESTAMPS};
 
 /// Which kernel code is open, and what is expected of it.
 #[derive(Clone, Debug)]
@@ -34,7 +35,17 @@ pub(super) struct Kernel {
     has_switch: [bool; 3],
     has_syscalls: bool,
     has_default: bool,
+    /// There was kernel code of a switch.
+    has_any_switch: bool,
+    /// Turns of the core without kernel code, as long as there was none of any switch: their number, and the first.
+    n_bare_turns: u64,
+    /// The latest, until the next instruction.
+    turn: Option<Violation>,
+    bare_turns: Vec<Violation>,
 }
+
+/// As many of them are described.
+const MAX_BARE_TURNS: usize = 64;
 
 impl Default for Kernel {
     fn default() -> Kernel {
@@ -55,6 +66,10 @@ impl Default for Kernel {
             has_switch: [false; 3],
             has_syscalls: false,
             has_default: false,
+            has_any_switch: false,
+            n_bare_turns: 0,
+            turn: None,
+            bare_turns: Vec::new(),
         }
     }
 }
@@ -232,7 +247,57 @@ impl Checker {
         }
     }
 
+    /// The core turns to another thread without kernel code. No bit says whether a trace with kernel code of system calls
+    /// has that of switches, too: it is missed where the core has any.
+    #[cold]
+    pub(super) fn turn_without_code(&mut self, from: u64, to: u64) {
+        let message = || match from {
+            IDLE_THREAD => format!("the core turns to thread `{to}` without kernel code"),
+            from => format!("the core turns from thread `{from}` to `{to}` without kernel code"),
+        };
+        self.settle_turn();
+        self.kernel.turn = Some(self.violation(Rule::SwitchTraceMissing, 0, message()));
+        self.attention |= on::KERNEL;
+    }
+
+    /// Between two windows something was left out, the kernel code of a switch perhaps.
+    pub(super) fn excuse_turn(&mut self) {
+        self.kernel.turn = None;
+    }
+
+    /// The turn without kernel code is one, if there was any.
+    pub(super) fn settle_turn(&mut self) {
+        let Some(violation) = self.kernel.turn.take() else { return };
+        if self.kernel.has_any_switch {
+            if self.log.count(Rule::SwitchTraceMissing, 1) {
+                self.log.keep(Rule::SwitchTraceMissing, violation);
+            }
+            return;
+        }
+        self.kernel.n_bare_turns += 1;
+        if self.kernel.bare_turns.len() < MAX_BARE_TURNS {
+            self.kernel.bare_turns.push(violation);
+        }
+    }
+
+    /// Kernel code of a switch: the turns before should have had it.
+    fn judge_bare_turns(&mut self) {
+        self.kernel.has_any_switch = true;
+        let n_told = self.kernel.bare_turns.len() as u64;
+        for violation in std::mem::take(&mut self.kernel.bare_turns) {
+            if self.log.count(Rule::SwitchTraceMissing, 1) {
+                self.log.keep(Rule::SwitchTraceMissing, violation);
+            }
+        }
+        let rest = std::mem::take(&mut self.kernel.n_bare_turns) - n_told;
+        self.log.count(Rule::SwitchTraceMissing, rest);
+    }
+
     pub(super) fn switch_start(&mut self, kind: u64) {
+        self.settle_turn();
+        if !self.kernel.has_any_switch {
+            self.judge_bare_turns();
+        }
         if self.kernel.switch {
             self.tell(Rule::SwitchTraceNested, || "kernel code of a switch begins inside another".to_owned());
         }
@@ -274,6 +339,7 @@ impl Checker {
     /// What must be settled where the next instruction comes.
     #[cold]
     pub(super) fn settle_kernel(&mut self) {
+        self.settle_turn();
         if self.kernel.is_exit_due {
             self.kernel.is_exit_due = false;
             self.tell(Rule::ExitAfterZero, || "an instruction follows a branch to 0".to_owned());

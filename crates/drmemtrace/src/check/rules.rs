@@ -390,7 +390,7 @@ rules! {
             "" ["Expected thread exit after branch-to-zero in syscall trace"]
         SwitchTraceMissing "drmemtrace/switch-trace-missing" Error
             "In files of cores that promise kernel code, a core turns to another thread by kernel code of a switch."
-            "" ["Missing context switch trace"]
+            "Judged on cores that have such kernel code at all: no bit says whether a trace with kernel code of system calls has it. The original misses it in each." ["Missing context switch trace"]
         SwitchTraceNested "drmemtrace/switch-trace-nested" Error
             "Kernel code of a context switch does not begin inside another."
             "" ["Nested kernel context switch traces are not expected"]

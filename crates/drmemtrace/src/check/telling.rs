@@ -18,23 +18,22 @@ impl Checker {
         if !self.log.count(rule, 1) {
             return;
         }
+        let violation = self.violation(rule, which, message());
+        self.log.keep(rule, violation);
+    }
+
+    /// What is to be said of the entry being judged.
+    pub(super) fn violation(&self, rule: Rule, which: usize, message: String) -> Violation {
         let info = rule.info();
-        let finding = Finding {
-            rule: info.name,
-            severity: info.severity,
-            place: self.place(),
-            message: message(),
-            count: 1,
-        };
-        let violation = Violation {
-            finding,
+        let (rule, severity, place) = (info.name, info.severity, self.place());
+        Violation {
+            finding: Finding { rule, severity, place, message, count: 1 },
             original: info.original.get(which).copied().unwrap_or(""),
             thread: self.seen_tid,
             shard: self.about.id,
             since_clock: self.instrs - self.time.instrs_at_clock.min(self.instrs),
             clock: self.time.last,
-        };
-        self.log.keep(rule, violation);
+        }
     }
 
     /// Where the entry being judged stands.
@@ -51,6 +50,7 @@ impl Checker {
 
     /// What was found, in the order of the file: what the reader says of a batch came before all that is in it.
     pub(super) fn into_log(mut self) -> Log {
+        self.settle_turn();
         let members = &self.about.members;
         self.log.kept.sort_by_key(|violation| {
             let Place { member, offset, .. } = &violation.finding.place;

@@ -72,6 +72,7 @@ impl Checker {
         let last = self.time.window.replace(value);
         if last.unwrap_or(0) != value {
             self.attention |= on::WINDOW;
+            self.excuse_turn();
         }
         if let Some(last) = last.filter(|last| value < *last) {
             self.tell(Rule::WindowBackwards, || format!("window `{value}` after `{last}`"));

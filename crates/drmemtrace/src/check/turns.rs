@@ -31,10 +31,7 @@ impl Checker {
             }
             ShardKind::Core => {
                 if self.policy.filetype.any(FileType::KERNEL_SYSCALLS) && !by_switch {
-                    self.tell(Rule::SwitchTraceMissing, || match from {
-                        IDLE_THREAD => format!("the core turns to thread `{tid}` without kernel code"),
-                        from => format!("the core turns from thread `{from}` to `{tid}` without kernel code"),
-                    });
+                    self.turn_without_code(from, tid);
                 }
             }
             ShardKind::Mixed => self.turn_headers(from, tid),
