@@ -1,18 +1,19 @@
 //! What verbs that write traces share: where to, how packed, and what they say at the end.
 
+use crate::Common;
 use crate::input::Input;
 use crate::number;
 use crate::screen::{Outcome, Result, Screen};
 use crate::session::{self, Verdict};
-use crate::{Common, input};
 use quipu::drmemtrace::trace::{self, DrmemTrace};
-use quipu::drmemtrace::write::{self, Edit, Observer, Replace, Sharding, Summary, WriteOptions};
+use quipu::drmemtrace::write::{self, Edit, Framed, Observer, Replace, Sharding, Summary, WriteOptions};
 use quipu::engine::Watch;
 use quipu::model::doc::{Block, Cell, Document};
-use quipu::model::{Error, Found, Trace};
+use quipu::model::{Error, Found, ShardKind, Trace};
 use quipu::source::{Codec, PackOptions, Packing, Source};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Where a trace is written to, and how.
 #[derive(Clone, Debug, clap::Args)]
@@ -175,7 +176,6 @@ pub(crate) fn open(input: &Input) -> Result<Opened> {
         input.open()?;
     }
     let trace = trace::open(&source, &input.opening.options())?;
-    input::check_threads(&trace, &input.opening.threads)?;
     Ok(Opened { source, trace })
 }
 
@@ -190,6 +190,31 @@ impl Observer for Watched<'_> {
     fn is_cancelled(&self) -> bool {
         self.0.is_cancelled()
     }
+}
+
+impl Opened {
+    /// True if each file holds one thread.
+    pub(crate) fn has_files_of_threads(&self) -> bool {
+        self.trace.shards().iter().all(|shard| shard.kind == ShardKind::Thread)
+    }
+}
+
+/// Rewrites the threads that were chosen, of files that hold one or several, and says what was done. With
+/// `needs_instrs`, threads of which no instruction is left are left out.
+pub(crate) fn rewrite_threads<E: Edit>(
+    input: &Input,
+    output: &Output,
+    opened: &Opened,
+    (edit_of, needs_instrs): (&(dyn Fn(usize) -> Option<E> + Sync), bool),
+    common: &Common,
+    screen: &Screen,
+) -> Result<Outcome> {
+    let threads: write::Threads = Arc::new(input.opening.threads.iter().copied().collect());
+    let framed = |shard: usize| {
+        let header = &opened.trace.files().get(shard)?.header;
+        Some(Framed::new(edit_of(shard)?, header, threads.clone(), needs_instrs))
+    };
+    rewrite(input, output, opened, &framed, common, screen)
 }
 
 /// Rewrites a trace and says what was done.
@@ -221,6 +246,7 @@ pub(crate) fn reshard(
 ) -> Result<Outcome> {
     let Opened { source, trace } = opened;
     let mut options = output.options(source, common, input.opening.strict)?;
+    let threads = &input.opening.threads;
     if sharding != Sharding::Stream {
         output.refuse_misleading_name(source, options.pack.packing)?;
     }
@@ -232,7 +258,7 @@ pub(crate) fn reshard(
     }
     let summary = session::watched(screen, |watch| {
         watch.expect(trace.meta().packed_bytes);
-        write::reshard(trace, source, &output.path, sharding, &options, &Watched(watch))
+        write::reshard(trace, source, &output.path, sharding, threads, &options, &Watched(watch))
     })?;
     tell(trace, summary, output, screen)
 }

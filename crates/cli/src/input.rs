@@ -94,7 +94,7 @@ pub(crate) fn check_threads(trace: &dyn Trace, threads: &[u64]) -> quipu::model:
         return Ok(());
     }
     Err(Error::unsupported("files of this trace hold several threads, which are analysed together only")
-        .hint("leave out the choice of threads; `quipu view --thread` can choose among the records of such files"))
+        .hint("leave out the choice of threads, or write those wanted first: `quipu split --thread`"))
 }
 
 /// What people call the trace at `path`.

@@ -270,51 +270,226 @@ fn broken_rules(trace: &str) -> BTreeSet<String> {
     rules.map(|rule| rule["rule"].as_str().unwrap().to_owned()).collect()
 }
 
-#[test]
-fn an_edit_breaks_no_rule_that_was_kept_before() {
+/// Edits of any trace of threads, with what stands behind the name of the output.
+const EDITS: &[&str] = &[
+    "convert",
+    "convert --container lz4",
+    "convert --chunk-instrs 777",
+    "trim --skip-instrs 1000 --take-instrs 3000",
+    "trim --per-thread --skip-instrs 500 --take-instrs 1500",
+    "trim --per-thread --instrs 100..300,700..900",
+    "trim --instrs 100..300,700..900,2000..2900",
+    "trim --skip 5000 --take 900",
+    "filter --cache 4096",
+    "filter --icache 4096",
+    "filter --icache 8192 --cache 8192",
+    "filter --instr-only",
+    "filter --no-encodings",
+    "filter --drop-marker func_id,func_arg,func_retval,func_retaddr",
+    "filter --regdeps",
+    "filter --drop-kernel",
+    "filter --drop-kernel=all-but-syscalls",
+    "filter --rename-thread",
+    "split",
+    "merge",
+    "convert --thread",
+    "convert --sharding cores",
+    "convert --sharding cores, split",
+    "convert --sharding cores, merge, split",
+    "convert --sharding cores, trim --skip-instrs 1000 --take-instrs 3000, split",
+    "convert --sharding cores, filter --thread",
+    "merge, convert --thread",
+    "merge, trim --instrs 100..900,3000..4000",
+];
+
+/// Does edits one after the other; the last one's exit code if it is not 0, and where the result is.
+fn edited(input: &str, edits: &str, folder: &Path, threads: &[u64]) -> Result<String, String> {
+    let mut input = input.to_owned();
+    for (i, edit) in edits.split(", ").enumerate() {
+        // What is written may be a folder or a file, where the one before was the other.
+        let name = if edit.starts_with("merge") { format!("{i}.gz") } else { format!("{i}") };
+        let out = folder.join(name).display().to_string();
+        let _ = std::fs::remove_dir_all(&out).or_else(|_| std::fs::remove_file(&out));
+        let mut args: Vec<String> = edit.split(' ').map(str::to_owned).collect();
+        match args.last().map(String::as_str) {
+            Some("--thread") => args.push(threads[threads.len() / 2].to_string()),
+            Some("--rename-thread") => args.push(format!("{}=77", threads[0])),
+            _ => {}
+        }
+        args.extend([input, "-o".to_owned(), out.clone(), "--force".to_owned(), "--quiet".to_owned()]);
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        let assert = quipu(&args).assert();
+        let output = assert.get_output();
+        if output.status.code() != Some(0) {
+            let text = String::from_utf8_lossy(&output.stderr);
+            return Err(format!("{edit}: exit code {:?}: {text}", output.status.code()));
+        }
+        input = out;
+    }
+    Ok(input)
+}
+
+/// Some threads of a fixture.
+fn threads_of(name: &str) -> &'static [u64] {
+    match name {
+        "threadsig.x64" => &[872805, 872901, 872906],
+        "threadsig.core_sharded" => &[872884, 872901, 872906],
+        "tiny.chunk1000" => &[5701],
+        "as_traced" => &[1674735],
+        "tiny.func" => &[5726],
+        _ => &[5747, 5751, 5752],
+    }
+}
+
+/// Which rules the result of each of the edits breaks that the source keeps.
+fn assert_breaks_nothing_new(name: &str, edits: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
-    let out = folder.path().join("out").display().to_string();
+    let input = trace(name);
+    let (before, threads) = (broken_rules(&input), threads_of(name));
     let mut wrong = Vec::new();
-    for name in ["threadsig.x64", "thr", "tiny.chunk1000", "as_traced", "tiny.func", "thr.kernel_injected"] {
-        let input = trace(name);
-        let before = broken_rules(&input);
-        for edit in [
-            "convert",
-            "convert --container lz4",
-            "convert --chunk-instrs 777",
-            "trim --skip-instrs 1000 --take-instrs 3000",
-            "trim --per-thread --skip-instrs 500 --take-instrs 1500",
-            "trim --per-thread --instrs 100..300,700..900",
-            "trim --skip 5000 --take 900",
-            "filter --cache 4096",
-            "filter --instr-only",
-            "filter --no-encodings",
-            "filter --drop-marker func_id,func_arg,func_retval,func_retaddr",
-            "filter --regdeps",
-            "split",
-        ] {
-            let mut args: Vec<&str> = edit.split(' ').collect();
-            args.extend([input.as_str(), "-o", &out, "--force", "--quiet"]);
-            let code = quipu(&args).assert().get_output().status.code();
-            if code != Some(0) {
-                wrong.push(format!("{name}: {edit}: exit code {code:?}"));
-                continue;
-            }
-            let after = broken_rules(&out);
-            // Without the markers around it, kernel code stands in the flow of the program.
-            let is_lossy = |rule: &str| {
-                let flow = ["branch-separated", "pc-discontinuity", "target-missing"];
-                edit == "filter --regdeps"
-                    && name == "thr.kernel_injected"
-                    && rule.strip_prefix("drmemtrace/").is_some_and(|rule| flow.contains(&rule))
-            };
-            let new: Vec<&String> = after.difference(&before).filter(|rule| !is_lossy(rule)).collect();
-            if !new.is_empty() {
-                wrong.push(format!("{name}: {edit}: {new:?}"));
+    for edit in edits {
+        match edited(&input, edit, folder.path(), threads) {
+            // A part may have idle time only.
+            Err(what) if what.contains("nothing of the trace is left") => {}
+            Err(what) => wrong.push(format!("{name}: {what}")),
+            Ok(out) => {
+                let after = broken_rules(&out);
+                let new: Vec<&String> = after.difference(&before).collect();
+                if !new.is_empty() {
+                    wrong.push(format!("{name}: {edit}: {new:?}"));
+                }
             }
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn an_edit_breaks_no_rule_that_was_kept_before() {
+    for name in ["threadsig.x64", "thr", "tiny.chunk1000", "as_traced", "tiny.func"] {
+        assert_breaks_nothing_new(name, EDITS);
+    }
+}
+
+#[test]
+fn an_edit_of_kernel_code_breaks_no_rule_that_was_kept_before() {
+    assert_breaks_nothing_new("thr.kernel_injected", EDITS);
+}
+
+#[test]
+fn an_edit_of_files_of_cores_breaks_no_rule_that_was_kept_before() {
+    let of_threads = ["convert --sharding cores", "--per-thread", "--rename-thread"];
+    let edits: Vec<&str> =
+        EDITS.iter().copied().filter(|edit| !of_threads.iter().any(|part| edit.contains(part))).collect();
+    for name in ["thr.core_sharded_kernel", "threadsig.core_sharded"] {
+        assert_breaks_nothing_new(name, &edits);
+        assert_breaks_nothing_new(
+            name,
+            &[
+                "filter --thread",
+                "split --thread",
+                "merge --thread",
+                "split, convert --sharding cores, split",
+                "trim --skip-instrs 20000 --take-instrs 30000, split",
+            ],
+        );
+    }
+}
+
+#[test]
+fn threads_are_chosen_from_files_that_hold_several() {
+    let folder = tempfile::tempdir().unwrap();
+    let counts = |trace: &str| -> Vec<serde_json::Value> {
+        let assert = quipu(&["analyze", "counts", "--json", trace]).assert().code(0);
+        let answer: serde_json::Value = serde_json::from_slice(&assert.get_output().stdout).unwrap();
+        let total = &answer["results"]["counts"]["total"];
+        ["instructions", "loads", "stores", "threads"].iter().map(|key| total[key].clone()).collect()
+    };
+    let chosen =
+        |input: &str, edits: &str, tid: u64| counts(&edited(input, edits, folder.path(), &[tid]).unwrap());
+    for tid in [872805, 872901, 872906] {
+        let input = trace("threadsig.x64");
+        let expected = chosen(&input, "convert --thread", tid);
+        assert_eq!(expected[3], 1);
+        for edits in [
+            "merge, convert --thread",
+            "merge, filter --thread",
+            "merge, split --thread",
+            "convert --sharding cores, convert --thread, split",
+            "convert --sharding cores, split --thread",
+            "merge, trim --skip-instrs 0 --thread",
+        ] {
+            assert_eq!(chosen(&input, edits, tid), expected, "{tid}: {edits}");
+        }
+    }
+    // Kernel code of switches belongs to the thread that they lead to.
+    let input = trace("thr.core_sharded_kernel");
+    assert_eq!(chosen(&input, "filter --thread", 5751), chosen(&input, "split --thread", 5751));
+    let out = folder.path().join("none").display().to_string();
+    quipu(&["filter", "--thread", "1", &input, "-o", &out]).assert().code(2);
+    assert!(!Path::new(&out).exists());
+}
+
+#[test]
+fn splitting_files_of_cores_gives_the_threads_that_were_there() {
+    // Both fixtures are of one recording, but for kernel code of switches.
+    let folder = tempfile::tempdir().unwrap();
+    let out =
+        edited(&trace("thr.core_sharded_kernel"), "split, filter --drop-kernel", folder.path(), &[]).unwrap();
+    let other = tempfile::tempdir().unwrap();
+    let expected = edited(&trace("thr.kernel_injected"), "filter --drop-kernel", other.path(), &[]).unwrap();
+    let of = |folder: &str| -> Vec<(u64, Vec<String>)> {
+        let mut threads = Vec::new();
+        for name in names(Path::new(folder)).iter().filter(|name| name.contains(".trace.")) {
+            let file = Path::new(folder).join(name).display().to_string();
+            let assert = quipu(&["view", "--json", &file]).assert().code(0);
+            let text = String::from_utf8_lossy(&assert.get_output().stdout).into_owned();
+            let records: Vec<serde_json::Value> =
+                text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+            let records: Vec<_> = records.into_iter().filter(|record| record["type"] != "marker").collect();
+            let tid = records[0]["tid"].as_u64().unwrap();
+            let shown = |record: &serde_json::Value| {
+                format!("{} {} {} {}", record["type"], record["addr"], record["size"], record["encoding"])
+            };
+            threads.push((tid, records.iter().map(shown).collect()));
+        }
+        threads.sort();
+        threads
+    };
+    assert!(of(&out) == of(&expected));
+}
+
+#[test]
+fn a_trim_anywhere_breaks_no_rule_that_was_kept_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut rng = quipu_testkit::Rng::new(7);
+    for name in ["thr", "thr.kernel_injected", "thr.core_sharded_kernel", "threadsig.core_sharded"] {
+        let input = trace(name);
+        let (before, threads) = (broken_rules(&input), threads_of(name));
+        for _ in 0..12 {
+            let mut edges: Vec<u64> = (0..4).map(|_| rng.below(64_000)).collect();
+            edges.sort_unstable();
+            let (a, b, c, d) = (edges[0], edges[1] + 1, edges[2] + 2, edges[3] + 3);
+            let one =
+                [format!("trim --instrs {a}..{b},{c}..{d}"), format!("trim --skip {a} --take {}", b - a)];
+            let edit = &one[rng.below(2) as usize];
+            let thread = threads[rng.below(threads.len() as u64) as usize];
+            // Windows of several cores are no windows of one stream: they are not in the order of time.
+            let are_cores_windows = name.contains("core") && edit.contains(',');
+            let stream = if are_cores_windows { "" } else { ", merge" };
+            let more = ["", stream, ", split", ", filter --drop-kernel"][rng.below(4) as usize];
+            let edits = format!("{edit}{more}");
+            let out = match edited(&input, &edits, folder.path(), &[thread]) {
+                Ok(out) => out,
+                // A part may have idle time only.
+                Err(what) if what.contains("nothing of the trace is left") => continue,
+                Err(what) => panic!("{name}: {edits}: {what}"),
+            };
+            let after = broken_rules(&out);
+            let new: Vec<&String> = after.difference(&before).collect();
+            assert!(new.is_empty(), "{name}: {edits}: {new:?}");
+        }
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@
 //! | [`decode`] | entries → the records that tools see: the reading rules |
 //! | [`lens`] | records → columns |
 //! | [`table`] | entries and records as tables; rows → bytes |
+//! | `kernel` | which kernel code is open |
 //! | [`trace`], [`reader`] | opening files, reading batches, jumping to windows |
 //! | [`print`](mod@print) | records as text |
 //! | [`edits`] | what stays of a trace, and as what |
@@ -28,6 +29,7 @@ pub mod decode;
 pub mod edits;
 pub mod funclist;
 pub mod header;
+mod kernel;
 pub mod lens;
 pub mod listing;
 pub mod print;

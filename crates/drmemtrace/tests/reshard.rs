@@ -15,7 +15,7 @@ use rewriting::{assert_same, entries, fixtures, open};
 use std::path::Path;
 
 fn to(source: &Source, trace: &DrmemTrace, path: &Path, sharding: Sharding) -> (Source, DrmemTrace) {
-    reshard(trace, source, path, sharding, &WriteOptions::new(), &Unwatched).unwrap();
+    reshard(trace, source, path, sharding, &[], &WriteOptions::new(), &Unwatched).unwrap();
     let source = Source::open(path).unwrap();
     let trace = trace::open(&source, &OpenOptions::default()).unwrap();
     assert!(trace_findings(&trace).is_empty(), "{:?}", trace_findings(&trace));

@@ -63,7 +63,17 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         };
         return edit::reshard(&options.input, &options.output, &opened, sharding, common, screen);
     }
-    edit::rewrite(&options.input, &options.output, &opened, &|_| Some(NoEdit), common, screen)
+    if options.input.opening.threads.is_empty() || opened.has_files_of_threads() {
+        return edit::rewrite(&options.input, &options.output, &opened, &|_| Some(NoEdit), common, screen);
+    }
+    edit::rewrite_threads(
+        &options.input,
+        &options.output,
+        &opened,
+        (&|_| Some(NoEdit), false),
+        common,
+        screen,
+    )
 }
 
 /// The trace of graphics calls that the input is, if it is one. A pipe is left alone: it can be looked at once.

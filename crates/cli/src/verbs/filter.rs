@@ -60,7 +60,7 @@ pub(crate) struct Options {
     until: Option<u64>,
 
     /// Replace the bytes of instructions by their dependencies, and leave out what published traces of this kind do not
-    /// tell: processors, and markers of system calls, signals and functions but futex; for x86
+    /// tell: processors, kernel code, and markers of system calls, signals and functions but futex; for x86
     #[arg(long, help_heading = "What is changed")]
     regdeps: bool,
     /// Give threads other ids
@@ -95,7 +95,10 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     }
     let edit_of =
         |shard: usize| Filter::new(spec.clone(), opened.trace.files().get(shard)?.header.filetype).ok();
-    edit::rewrite(&options.input, &options.output, &opened, &edit_of, common, screen)
+    if options.input.opening.threads.is_empty() || opened.has_files_of_threads() {
+        return edit::rewrite(&options.input, &options.output, &opened, &edit_of, common, screen);
+    }
+    edit::rewrite_threads(&options.input, &options.output, &opened, (&edit_of, false), common, screen)
 }
 
 impl Options {

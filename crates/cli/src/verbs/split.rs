@@ -10,7 +10,8 @@ use quipu::drmemtrace::write::Sharding;
 ///
 /// Takes apart files in which several threads take turns, and files of cores. Threads come in the order of their clock
 /// readings, so files of cores come apart exactly if threads change there at clock readings, as they do in those that
-/// `quipu convert --sharding cores` writes. Idle time of cores is left out.
+/// `quipu convert --sharding cores` writes. Encodings that a core's file lacks are taken from the others; idle time of cores
+/// is left out.
 #[derive(Debug, clap::Args)]
 #[command(after_help = help())]
 pub(crate) struct Options {

@@ -72,9 +72,14 @@ fn help() -> String {
 pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
     let windows = options.windows()?;
     let opened = edit::open(&options.input)?;
+    if options.per_thread && !opened.has_files_of_threads() {
+        let what =
+            "`--per-thread`: files of this trace hold several threads, which have no beginning of their own";
+        return Err(Error::usage(what).hint("take them apart first: quipu split").into());
+    }
     let (unit, parts) = options.parts(&windows, &opened, screen)?;
     let edit_of = |shard: usize| Some(Trim::new(unit, parts.get(shard).cloned().unwrap_or_default()));
-    edit::rewrite(&options.input, &options.output, &opened, &edit_of, common, screen)
+    edit::rewrite_threads(&options.input, &options.output, &opened, (&edit_of, true), common, screen)
 }
 
 impl Options {

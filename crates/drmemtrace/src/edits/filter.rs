@@ -5,7 +5,7 @@
 
 use super::cache::{DataCache, InstrCache};
 use super::clock_trim::{ClockTrim, ClockTrimming};
-use super::kernel::Regions;
+use crate::kernel::Regions;
 use crate::record::{Entry, FileType, Marker, Type};
 use crate::write::{At, Edit};
 use quipu_isa::regdeps::{self, Encoder};
@@ -68,9 +68,11 @@ const FUTEX: u64 = (1 << 32) + 202;
 
 impl FilterSpec {
     /// Asks for synthetic encodings as they are published (spec 12): processors become unknown, and markers of system
-    /// calls, signals and functions but futex are left out. Values and functions that are asked for already stay so.
+    /// calls, signals and functions but futex are left out, and with the markers around it all kernel code, which would
+    /// stand in the flow of the program. Values and functions that are asked for already stay so.
     pub fn publish_regdeps(&mut self) {
         self.to_regdeps = true;
+        self.kernel = KernelCode::Drop;
         let told = [
             Marker::SYSCALL_IDX,
             Marker::SYSCALL,

@@ -6,14 +6,12 @@
 //! | [`filter`] | kinds of records, in the order in which the original applies its filters |
 //! | [`cache`] | accesses and instructions that miss a small cache |
 //! | [`clock_trim`] | the original's way to trim, at clock readings |
-//! | `kernel` | which regions are open |
 //!
 //! Each is an [`Edit`](crate::write::Edit) of one file, or a part of one. SPEC: docs/formats/drmemtrace.md, section *Editing*.
 
 pub mod cache;
 pub mod clock_trim;
 pub mod filter;
-mod kernel;
 pub mod trim;
 
 pub use filter::{Filter, FilterSpec};

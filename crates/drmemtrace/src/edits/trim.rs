@@ -6,7 +6,7 @@
 //! tells everyone that the flow of control is broken on purpose (spec 18.5). Of several parts none ends with a branch: it
 //! goes on to the next instruction that is none, because a branch is followed by its successor (spec 6.2).
 
-use super::kernel::Regions;
+use crate::kernel::Regions;
 use crate::record::{Entry, Marker, Type};
 use crate::write::{At, Edit};
 use std::ops::Range;

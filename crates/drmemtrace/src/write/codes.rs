@@ -34,8 +34,8 @@ struct Known {
 /// The encodings of one file.
 #[derive(Debug)]
 pub(super) struct Codes {
-    /// Addresses that want nothing in a chunk: the address, and the chunk.
-    front: Vec<(u64, u32)>,
+    /// Instructions that want nothing in a chunk: the address, the chunk, and the size.
+    front: Vec<(u64, u32, u16)>,
     all: FxHashMap<u64, u32>,
     known: Vec<Known>,
     /// Numbers of the present chunks, from 1.
@@ -64,7 +64,7 @@ impl Codes {
 
     fn with_slots(n_slots: usize) -> Codes {
         Codes {
-            front: vec![(0, 0); n_slots],
+            front: vec![(0, 0, 0); n_slots],
             all: FxHashMap::default(),
             known: Vec::new(),
             reading: 1,
@@ -82,10 +82,10 @@ impl Codes {
         self.writing = self.writing.wrapping_add(1).max(1);
     }
 
-    /// True if the instruction at `pc` certainly needs nothing in this chunk.
+    /// True if the instruction of this size at `pc` certainly needs nothing in this chunk.
     #[inline]
-    pub(super) fn is_settled(&self, pc: u64) -> bool {
-        self.front[self.slot(pc)] == (pc, self.writing)
+    pub(super) fn is_settled(&self, pc: u64, size: u16) -> bool {
+        self.front[self.slot(pc)] == (pc, self.writing, size)
     }
 
     /// True if anything was last known of an address.
@@ -109,7 +109,7 @@ impl Codes {
             // One of the right size may still come and want it.
             return None;
         }
-        self.front[slot] = (pc, self.writing);
+        self.front[slot] = (pc, self.writing, size);
         let known = known?;
         if known.written_in == self.writing {
             return None;
@@ -128,7 +128,7 @@ impl Codes {
     pub(super) fn give(&mut self, pc: u64, size: u16, pieces: &[Entry], target_first: bool) -> Given {
         let is_news = self.learn(pc, size, pieces, target_first);
         let slot = self.slot(pc);
-        self.front[slot] = (pc, self.writing);
+        self.front[slot] = (pc, self.writing, size);
         let Some(known) = self.all.get(&pc).and_then(|at| self.known.get_mut(*at as usize)) else {
             return Given::Needed;
         };
@@ -166,7 +166,7 @@ impl Codes {
         let is_news = !is_same || known.read_in == reading;
         if !is_same {
             // The chunk may have had the old bytes; they must not stand for the new.
-            self.front[slot] = (0, 0);
+            self.front[slot] = (0, 0, 0);
             *known = new;
         }
         known.target_first = target_first;
@@ -188,9 +188,9 @@ mod tests {
     fn an_encoding_is_wanted_once_in_each_chunk() {
         let mut codes = Codes::new();
         assert_eq!(codes.give(0x1000, 1, &piece(0x90), false), Given::Needed);
-        assert!(codes.is_settled(0x1000));
+        assert!(codes.is_settled(0x1000, 1));
         codes.next_written_chunk();
-        assert!(!codes.is_settled(0x1000));
+        assert!(!codes.is_settled(0x1000, 1));
         assert_eq!(codes.wanted(0x1000, 2), None, "another instruction");
         assert_eq!(codes.get(0x1000, 2), None);
         assert_eq!(codes.wanted(0x1000, 1), Some((&piece(0x90)[..], false)));
@@ -212,7 +212,7 @@ mod tests {
         let mut codes = Codes::new();
         codes.give(0x1000, 1, &piece(0x90), false);
         codes.learn(0x1000, 1, &piece(0xc3), true);
-        assert!(!codes.is_settled(0x1000));
+        assert!(!codes.is_settled(0x1000, 1));
         assert_eq!(codes.wanted(0x1000, 1), Some((&piece(0xc3)[..], true)));
     }
 }

@@ -65,6 +65,11 @@ pub trait Edit: Send {
         name.to_owned()
     }
 
+    /// Records that were left out when they came and were put before another since; asked for once.
+    fn returned(&mut self) -> u64 {
+        0
+    }
+
     /// What is left to be written before the end of the file; only asked for where the trace has no footer.
     fn end(&mut self, _at: &At, _before: &mut Vec<Entry>) {}
 }

@@ -8,8 +8,10 @@
 //! |---|---|
 //! | [`mod@rewrite`] | one file's entries, taken apart and put together |
 //! | [`edit`] | what an edit decides |
+//! | [`frames`] | who runs, in files in which threads take turns |
 //! | [`mod@reshard`] | files of threads, files of cores, one stream |
 //! | `chunks`, `codes` | chunks, and what each must repeat |
+//! | `known` | encodings that files of cores leave out |
 //! | [`folder`], `fresh` | names, schedules, complete or not at all |
 //!
 //! SPEC: docs/formats/drmemtrace.md, sections *Writing* and *Editing*.
@@ -18,12 +20,15 @@ mod chunks;
 mod codes;
 pub mod edit;
 pub mod folder;
+pub mod frames;
 mod fresh;
+mod known;
 pub mod reshard;
 pub mod rewrite;
 
 pub use chunks::Counts;
 pub use edit::{At, Edit, NoEdit};
+pub use frames::{Framed, Threads};
 pub use fresh::Replace;
 pub use reshard::{Sharding, reshard};
 pub use rewrite::{ChunkRule, Rewriter, Rewritten};
@@ -33,6 +38,7 @@ use crate::record::{Entry, FileType};
 use crate::schedule::Recording;
 use crate::trace::{DrmemTrace, File};
 use fresh::{Fresh, cannot};
+use known::Known;
 use quipu_model::{Columns, Error, ErrorKind, Finding, Result, Scan, Severity, ShardId, Trace};
 use quipu_source::{PackOptions, Packer, Packing, Pool, Source};
 use std::io::{BufWriter, Seek, Write};
@@ -179,10 +185,22 @@ pub fn rewrite_file<W: Write + Seek, E: Edit>(
     options: &WriteOptions,
     observer: &dyn Observer,
 ) -> Result<(Rewritten<W>, Vec<Finding>)> {
+    rewrite_knowing(trace, shard, packer, edit, (options, None), observer)
+}
+
+/// As [`rewrite_file`]; `known` has the encodings that the file may lack.
+fn rewrite_knowing<W: Write + Seek, E: Edit>(
+    trace: &DrmemTrace,
+    shard: usize,
+    packer: Packer<W>,
+    edit: E,
+    (options, known): (&WriteOptions, Option<&Arc<Known>>),
+    observer: &dyn Observer,
+) -> Result<(Rewritten<W>, Vec<Finding>)> {
     let file = trace.files().get(shard).ok_or_else(|| Error::usage("the trace has no such file"))?;
     let rule = options.chunk_rule(&file.header);
     let verbatim_members = has_own_members(file) && options.pack.packing == Packing::Zip;
-    let mut rewriter = Rewriter::new(packer, edit, rule)?;
+    let mut rewriter = Rewriter::new(packer, edit, rule)?.knowing(known.cloned());
     let mut findings = Vec::new();
     let mut feed = Feed::new(trace, shard)?;
     let mut member = None;
@@ -276,11 +294,16 @@ pub fn rewrite<E: Edit>(
         let (fresh, out) = Fresh::file(path, options.replace)?;
         let packer = Packer::new(BufWriter::with_capacity(BUFFER_BYTES, out), &pool, &options.pack);
         let (rewritten, findings) = rewrite_file(trace, 0, packer, edit, options, observer)?;
+        if rewritten.written.records == 0 && rewritten.read.records > 0 {
+            return Err(Error::missing("nothing of the trace is left to write"));
+        }
         let file = summarise(&trace.files()[0], Some(last_part(path)), &rewritten);
         close(rewritten.out, path)?;
         fresh.commit()?;
         return Ok(Summary { files: vec![file], findings });
     }
+    let wants_known = !E::IS_NONE && Known::is_needed(trace.files());
+    let known = if wants_known { Some(Arc::new(Known::collect(trace, &pool, observer)?)) } else { None };
     let (fresh, folder) = Fresh::folder(path, options.replace)?;
     let write_one = |shard: usize| -> Result<Option<One>> {
         let Some(edit) = edit_of(shard) else { return Ok(None) };
@@ -289,7 +312,8 @@ pub fn rewrite<E: Edit>(
         let path = folder.join(&name);
         let out = std::fs::File::create_new(&path).map_err(|cause| cannot("create", &path, cause))?;
         let packer = Packer::new(BufWriter::with_capacity(BUFFER_BYTES, out), &pool, &options.pack);
-        let (rewritten, findings) = rewrite_file(trace, shard, packer, edit, options, observer)?;
+        let (rewritten, findings) =
+            rewrite_knowing(trace, shard, packer, edit, (options, known.as_ref()), observer)?;
         let is_left = E::IS_NONE || rewritten.written.instrs > 0 || rewritten.read.instrs == 0;
         let summary = summarise(source, is_left.then_some(name), &rewritten);
         let schedule = rewritten.schedule;

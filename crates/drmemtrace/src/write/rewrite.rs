@@ -7,11 +7,13 @@
 use super::chunks::{Chunks, Counts, weight};
 use super::codes::{Codes, Given, MAX_PIECES};
 use super::edit::{At, Edit};
+use super::known::Known;
 use crate::record::{Entry, FileType, Marker, Type};
 use crate::schedule::Recording;
 use quipu_model::{Error, Result};
 use quipu_source::{Packed, Packer};
 use std::io::{Seek, Write};
+use std::sync::Arc;
 
 /// More than this before one instruction is no encoding, whatever it is.
 const MAX_GROUP: usize = 64;
@@ -44,6 +46,8 @@ pub struct Rewriter<W: Write + Seek, E: Edit> {
     /// The next clock reading and processor only repeat others.
     repeats: bool,
     is_headed: bool,
+    /// Encodings that the file may lack.
+    known: Option<Arc<Known>>,
 }
 
 /// What came out of a file.
@@ -82,7 +86,14 @@ impl<W: Write + Seek, E: Edit> Rewriter<W, E> {
             before: Vec::new(),
             repeats: false,
             is_headed: false,
+            known: None,
         })
+    }
+
+    /// Gives instructions that the file has no encoding of the one that another file has.
+    pub(super) fn knowing(mut self, known: Option<Arc<Known>>) -> Rewriter<W, E> {
+        self.known = known.filter(|_| !self.edit.has_original_layout());
+        self
     }
 
     /// Needs less memory, and a little more time: for one of many files that are written at once.
@@ -166,7 +177,7 @@ impl<W: Write + Seek, E: Edit> Rewriter<W, E> {
                 let (kept, stays) = self.judge(entry);
                 let is_settled = group.is_none()
                     && stays
-                    && self.codes.is_settled(entry.addr.get())
+                    && self.codes.is_settled(entry.addr.get(), entry.size.get())
                     && !self.out.is_full()
                     && (E::IS_NONE || (self.before.is_empty() && kept == *entry));
                 if is_settled {
@@ -271,6 +282,12 @@ impl<W: Write + Seek, E: Edit> Rewriter<W, E> {
             || prefix.first().is_some_and(|first| first.is_marker(Marker::BRANCH_TARGET));
         self.pieces.clear();
         self.pieces.extend(prefix.iter().filter(|entry| entry.kind() == Type::ENCODING).take(MAX_PIECES + 1));
+        if let Some(known) = self.known.as_ref().filter(|_| self.pieces.is_empty() && stays)
+            && self.codes.get(entry.addr.get(), entry.size.get()).is_none()
+            && let Some((pieces, _)) = known.anywhere(entry.addr.get(), entry.size.get())
+        {
+            self.pieces.extend_from_slice(pieces);
+        }
         if !E::IS_NONE && self.edit.recodes() && !self.pieces.is_empty() {
             self.edit.recode(entry, &mut self.pieces);
         }
@@ -369,6 +386,7 @@ impl<W: Write + Seek, E: Edit> Rewriter<W, E> {
         if self.before.is_empty() {
             return Ok(());
         }
+        self.n_dropped = self.n_dropped.saturating_sub(self.edit.returned());
         let before = std::mem::take(&mut self.before);
         before.iter().try_for_each(|entry| self.out.add(entry))?;
         self.before = before;

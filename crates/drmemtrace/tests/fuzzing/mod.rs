@@ -8,7 +8,7 @@ use quipu_drmemtrace::edits::filter::KernelCode;
 use quipu_drmemtrace::edits::{Filter, FilterSpec, Position, Trim};
 use quipu_drmemtrace::record::{Entry, FileType, Marker, Type};
 use quipu_drmemtrace::trace::{self, DrmemTrace};
-use quipu_drmemtrace::write::{Edit, NoEdit, Unwatched, WriteOptions, rewrite_file};
+use quipu_drmemtrace::write::{Edit, Framed, NoEdit, Unwatched, WriteOptions, rewrite_file};
 use quipu_model::OpenOptions;
 use quipu_source::{PackOptions, Packer, Packing, Pool, Source};
 use std::io::Cursor;
@@ -65,6 +65,11 @@ pub fn rewrite(bytes: &[u8]) {
     let filetype = trace.files()[0].header.filetype;
     for unit in [Position::Records, Position::Instrs, Position::Clock] {
         edited(&trace, Trim::new(unit, vec![2..5, 9..20, 1000..u64::MAX]));
+    }
+    let header = &trace.files()[0].header;
+    for threads in [vec![], vec![header.tid], vec![1, 2, u64::MAX]] {
+        let threads = Arc::new(threads.into_iter().collect());
+        edited(&trace, Framed::new(Trim::new(Position::Instrs, vec![2..5, 9..20]), header, threads, true));
     }
     for spec in specs(filetype) {
         if let Ok(filter) = Filter::new(Arc::new(spec), filetype) {

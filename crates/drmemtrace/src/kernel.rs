@@ -4,7 +4,7 @@ use crate::record::{Entry, Marker, Type};
 
 /// The regions open at an entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Regions {
+pub(crate) struct Regions {
     syscall: bool,
     switch: bool,
     interrupts: u32,
@@ -12,12 +12,12 @@ pub(super) struct Regions {
 
 impl Regions {
     /// True if any is open.
-    pub(super) fn any(self) -> bool {
+    pub(crate) fn any(self) -> bool {
         self.syscall || self.but_syscalls()
     }
 
     /// True if one is open that is no system call's.
-    pub(super) fn but_syscalls(self) -> bool {
+    pub(crate) fn but_syscalls(self) -> bool {
         self.switch || self.interrupts > 0
     }
 
@@ -31,7 +31,7 @@ impl Regions {
     }
 
     /// Goes over an entry, and gives the regions that it lies in.
-    pub(super) fn pass(&mut self, entry: &Entry) -> Regions {
+    pub(crate) fn pass(&mut self, entry: &Entry) -> Regions {
         if entry.kind() != Type::MARKER {
             return *self;
         }

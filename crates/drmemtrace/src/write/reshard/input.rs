@@ -1,0 +1,312 @@
+//! One file that is read, and where each of its entries goes.
+
+use super::output::Outputs;
+use crate::kernel::Regions;
+use crate::record::{Entry, Marker, Type};
+use crate::trace::DrmemTrace;
+use crate::write::codes::Codes;
+use crate::write::frames::is_of_header;
+use crate::write::known::Space;
+use crate::write::{Counts, Feed, Observer, chunks};
+use quipu_model::{Finding, Result};
+
+/// Entries that are looked at to find the processor behind a clock reading.
+const LOOK_AHEAD: usize = 8;
+/// More than these are no kernel code of a switch.
+const MAX_HELD: usize = 1 << 16;
+
+/// How far the kernel code of a switch is that stands before the header of the thread that it leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hold {
+    /// There is none.
+    Nothing,
+    /// It is being read.
+    Switch,
+    /// It is over.
+    Behind,
+    /// The header is being read, up to the first processor.
+    Header,
+}
+
+/// One file that is read.
+pub(super) struct Input {
+    feed: Feed,
+    /// Entries at hand, without what only chunks need; those before `next` are done.
+    entries: Vec<Entry>,
+    next: usize,
+    is_over: bool,
+    repeats: bool,
+    codes: Codes,
+    /// An instruction's encoding and branch target, as long as it has not come.
+    group: Vec<Entry>,
+    pub(super) tid: u64,
+    pub(super) pid: u64,
+    /// What the header says, in its order, up to the first clock reading of each thread.
+    pub(super) header: Vec<Entry>,
+    in_header: bool,
+    pub(super) cpu: Option<u64>,
+    time: u64,
+    pub(super) read: Counts,
+    /// Kernel code that is open.
+    regions: Regions,
+    /// Kernel code that waits for the header that it stands before.
+    held: Vec<Entry>,
+    hold: Hold,
+    /// The thread and the file of the last entry.
+    pub(super) last: Option<(u64, u64)>,
+}
+
+impl Input {
+    pub(super) fn new(trace: &DrmemTrace, shard: usize) -> Result<Input> {
+        Ok(Input {
+            feed: Feed::new(trace, shard)?,
+            entries: Vec::new(),
+            next: 0,
+            is_over: false,
+            repeats: false,
+            codes: Codes::small(),
+            group: Vec::new(),
+            tid: 0,
+            pid: 0,
+            header: Vec::new(),
+            in_header: true,
+            cpu: None,
+            time: 0,
+            read: Counts::default(),
+            regions: Regions::default(),
+            held: Vec::new(),
+            hold: Hold::Nothing,
+            last: None,
+        })
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        self.is_over && self.next >= self.entries.len()
+    }
+
+    /// Makes sure that some entries are at hand, if there are any.
+    pub(super) fn fill(
+        &mut self,
+        strict: bool,
+        observer: &dyn Observer,
+        findings: &mut Vec<Finding>,
+    ) -> Result<()> {
+        while !self.is_over && self.entries.len() - self.next < LOOK_AHEAD {
+            self.entries.drain(..self.next);
+            self.next = 0;
+            match self.feed.next(strict, observer, findings)? {
+                None => self.is_over = true,
+                Some(part) => {
+                    self.read.entries += part.entries.len() as u64;
+                    for entry in part.entries {
+                        let (records, instrs) = chunks::weight(entry);
+                        self.read.records += records;
+                        self.read.instrs += instrs;
+                        if is_of_chunks(entry, &mut self.repeats, &mut self.codes) {
+                            continue;
+                        }
+                        self.entries.push(*entry);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// When the next stretch is: its clock reading, which for the first stands behind the header.
+    pub(super) fn time(&self) -> u64 {
+        let rest = self.entries.get(self.next..).unwrap_or_default();
+        let clock = rest.iter().find(|entry| entry.is_marker(Marker::TIMESTAMP));
+        clock.map_or(self.time, |entry| entry.addr.get())
+    }
+
+    /// The processor that is named behind a clock reading.
+    fn cpu_ahead(&self) -> Option<u64> {
+        let rest = self.entries.get(self.next..).unwrap_or_default();
+        let ahead = rest.iter().take(LOOK_AHEAD).find(|entry| entry.is_marker(Marker::CPU_ID));
+        ahead.map(|entry| entry.addr.get())
+    }
+
+    /// Hands out everything up to the next clock reading behind this one.
+    pub(super) fn run_stretch(
+        &mut self,
+        outputs: &mut Outputs<'_>,
+        strict: bool,
+        observer: &dyn Observer,
+        findings: &mut Vec<Finding>,
+    ) -> Result<()> {
+        let mut has_begun = false;
+        loop {
+            self.fill(strict, observer, findings)?;
+            let Some(entry) = self.entries.get(self.next).copied() else { return Ok(()) };
+            if entry.is_marker(Marker::TIMESTAMP) {
+                if has_begun {
+                    return Ok(());
+                }
+                has_begun = true;
+                self.time = entry.addr.get();
+                self.cpu = self.cpu_ahead().or(self.cpu);
+            }
+            self.next += 1;
+            self.take(&entry, outputs)?;
+        }
+    }
+
+    /// Sends one entry where it belongs.
+    ///
+    /// Where a thread's first turn on a core begins with kernel code of the switch, its header follows that. In files of
+    /// another kind the header comes first, with the first clock reading, and then the kernel code.
+    fn take(&mut self, entry: &Entry, outputs: &mut Outputs<'_>) -> Result<()> {
+        if self.hold == Hold::Nothing {
+            let is_start = entry.is_marker(Marker::CONTEXT_SWITCH_START);
+            if !is_start || !outputs.is_wanted(self.tid) || !outputs.is_new(self.tid) {
+                return self.send(entry, outputs);
+            }
+            self.hold = Hold::Switch;
+        }
+        match self.hold {
+            Hold::Switch if entry.kind() != Type::THREAD && self.held.len() < MAX_HELD => {
+                self.held.push(*entry);
+                if entry.is_marker(Marker::CONTEXT_SWITCH_END) {
+                    self.hold = Hold::Behind;
+                }
+                return Ok(());
+            }
+            Hold::Behind if entry.kind() == Type::HEADER => self.hold = Hold::Header,
+            Hold::Header if is_of_beginning(entry) => {}
+            _ => self.release(outputs)?,
+        }
+        self.send(entry, outputs)
+    }
+
+    /// Sends the kernel code that was held back.
+    fn release(&mut self, outputs: &mut Outputs<'_>) -> Result<()> {
+        self.hold = Hold::Nothing;
+        let mut held = std::mem::take(&mut self.held);
+        held.iter().try_for_each(|entry| self.send(entry, outputs))?;
+        held.clear();
+        self.held = held;
+        Ok(())
+    }
+
+    /// There is no more to come.
+    pub(super) fn end(&mut self, outputs: &mut Outputs<'_>) -> Result<()> {
+        self.release(outputs)
+    }
+
+    fn send(&mut self, entry: &Entry, outputs: &mut Outputs<'_>) -> Result<()> {
+        let kind = entry.kind();
+        let marker = (kind == Type::MARKER).then(|| Marker(entry.size.get()));
+        match (kind, marker) {
+            (Type::HEADER, _) => {
+                self.in_header = true;
+                self.header.clear();
+                return Ok(());
+            }
+            (Type::THREAD, _) => {
+                self.tid = entry.addr.get();
+                return Ok(());
+            }
+            (Type::PID, _) => {
+                self.pid = entry.addr.get();
+                return Ok(());
+            }
+            // Every file gets its own at its end.
+            (Type::FOOTER, _) => return Ok(()),
+            (_, Some(marker)) if is_of_header(marker) => {
+                if self.in_header {
+                    self.header.push(*entry);
+                }
+                return Ok(());
+            }
+            (_, Some(Marker::CORE_IDLE | Marker::CORE_WAIT)) => return Ok(()),
+            (_, Some(Marker::BRANCH_TARGET)) | (Type::ENCODING, _) => {
+                self.group.push(*entry);
+                if self.group.len() > 64 {
+                    self.group.clear();
+                }
+                return Ok(());
+            }
+            _ => self.in_header = false,
+        }
+        let in_kernel = self.regions.pass(entry).any();
+        let is_instr = kind.is_any_instr() && entry.size.get() > 0;
+        let mut group = std::mem::take(&mut self.group);
+        if is_instr {
+            self.learn(entry, &mut group, in_kernel, outputs);
+        }
+        if outputs.is_wanted(self.tid) {
+            let out = outputs.of(self)?;
+            if is_instr {
+                out.rewriter.push(&group)?;
+            }
+            out.push(entry)?;
+        }
+        if is_instr {
+            group.clear();
+        }
+        self.group = group;
+        Ok(())
+    }
+
+    /// Gives an instruction the encoding that the readers of its new file lack, and takes from it what they have.
+    fn learn(&mut self, instr: &Entry, group: &mut Vec<Entry>, in_kernel: bool, outputs: &mut Outputs<'_>) {
+        let (pc, size) = (instr.addr.get(), instr.size.get());
+        let space = if in_kernel { Space::Kernel } else { Space::Process(self.pid) };
+        let has_pieces = group.iter().any(|entry| entry.kind() == Type::ENCODING);
+        if !has_pieces {
+            let known = match &outputs.known {
+                Some(known) => known.get(space, pc, size),
+                None => self.codes.get(pc, size),
+            };
+            if let Some((known, target_first)) = known
+                && !outputs.has_encoding(self, pc, size, known)
+            {
+                let at = if target_first { group.len() } else { 0 };
+                group.splice(at..at, known.iter().copied());
+            }
+            return;
+        }
+        let pieces: Vec<Entry> =
+            group.iter().filter(|entry| entry.kind() == Type::ENCODING).copied().collect();
+        let target_first = group.first().is_some_and(|first| first.kind() != Type::ENCODING);
+        let was_known = self.codes.knows(pc);
+        let is_news = self.codes.learn(pc, size, &pieces, target_first);
+        if let Some(known) = &mut outputs.known {
+            known.learn(space, pc, size, &pieces, target_first);
+        }
+        if !(was_known && is_news) && outputs.has_encoding(self, pc, size, &pieces) {
+            group.retain(|entry| entry.kind() != Type::ENCODING);
+        }
+    }
+}
+
+/// True for what stands between a header and the first processor.
+fn is_of_beginning(entry: &Entry) -> bool {
+    match entry.kind() {
+        Type::THREAD | Type::PID => true,
+        Type::MARKER => {
+            let marker = Marker(entry.size.get());
+            is_of_header(marker) || matches!(marker, Marker::TIMESTAMP | Marker::WINDOW_ID | Marker::CPU_ID)
+        }
+        _ => false,
+    }
+}
+
+/// True for what only the chunks of the source need.
+fn is_of_chunks(entry: &Entry, repeats: &mut bool, codes: &mut Codes) -> bool {
+    if entry.kind() != Type::MARKER {
+        return false;
+    }
+    match Marker(entry.size.get()) {
+        Marker::CHUNK_FOOTER => true,
+        Marker::RECORD_ORDINAL => {
+            codes.next_read_chunk();
+            *repeats = true;
+            true
+        }
+        Marker::TIMESTAMP => *repeats,
+        Marker::CPU_ID => std::mem::take(repeats),
+        _ => false,
+    }
+}

@@ -1,0 +1,239 @@
+//! The files that are written: of threads, of cores, or the only one.
+
+use super::Sharding;
+use super::input::Input;
+use crate::record::{Entry, FileType, IDLE_THREAD, Marker, Type};
+use crate::write::edit::NoEdit;
+use crate::write::fresh::{Fresh, cannot};
+use crate::write::known::Known;
+use crate::write::rewrite::{ChunkRule, Rewriter};
+use crate::write::{BUFFER_BYTES, Counts, FileSummary, Summary, WriteOptions, close, folder};
+use quipu_model::{Error, Result};
+use quipu_source::{Packer, Pool, Source};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Where the files go.
+pub(super) struct Target {
+    pub(super) fresh: Fresh,
+    pub(super) folder: PathBuf,
+    /// The file, if there is only one.
+    pub(super) only: Option<File>,
+}
+
+/// The files that are written, by thread, by processor, or one.
+pub(super) struct Outputs<'o> {
+    pub(super) target: Target,
+    pub(super) sharding: Sharding,
+    pub(super) rule: ChunkRule,
+    pub(super) options: &'o WriteOptions,
+    pub(super) pool: Arc<Pool>,
+    pub(super) stem: String,
+    pub(super) version: u64,
+    /// Files of cores are read.
+    pub(super) is_of_cores: bool,
+    /// The only threads that are written; empty for all.
+    pub(super) threads: FxHashSet<u64>,
+    /// Encodings of files of cores.
+    pub(super) known: Option<Known>,
+    pub(super) open: BTreeMap<u64, Output>,
+    /// The core that each thread ran on last.
+    pub(super) last_core: FxHashMap<u64, u64>,
+}
+
+pub(super) struct Output {
+    pub(super) rewriter: Rewriter<BufWriter<File>, NoEdit>,
+    name: String,
+    path: PathBuf,
+    /// Who runs, and who ever did.
+    thread: Option<u64>,
+    seen: FxHashSet<u64>,
+    /// Threads that exited.
+    exited: FxHashSet<u64>,
+}
+
+impl Outputs<'_> {
+    /// True if the thread has no file yet, or no place in the only one, where its header would come first.
+    pub(super) fn is_new(&self, tid: u64) -> bool {
+        match self.sharding {
+            Sharding::Threads => !self.open.contains_key(&tid),
+            Sharding::Stream => self.open.get(&0).is_none_or(|output| !output.seen.contains(&tid)),
+            Sharding::Cores => false,
+        }
+    }
+
+    /// True if the thread is written at all.
+    pub(super) fn is_wanted(&self, tid: u64) -> bool {
+        self.threads.is_empty() || self.threads.contains(&tid)
+    }
+
+    fn key(&self, input: &Input) -> Option<u64> {
+        match self.sharding {
+            Sharding::Threads => Some(input.tid),
+            Sharding::Stream => Some(0),
+            Sharding::Cores => input.cpu.filter(|cpu| *cpu != u64::MAX),
+        }
+    }
+
+    /// True if readers of the input's present file know these pieces as the encoding at `pc`.
+    pub(super) fn has_encoding(&self, input: &Input, pc: u64, size: u16, pieces: &[Entry]) -> bool {
+        let output = self.key(input).and_then(|key| self.open.get(&key));
+        output.is_some_and(|output| output.rewriter.has_encoding(pc, size, pieces))
+    }
+
+    /// The file that the input's present entries go to, with its thread at work.
+    pub(super) fn of(&mut self, input: &mut Input) -> Result<&mut Output> {
+        let key = self.key(input).ok_or_else(|| {
+            Error::unsupported("the trace does not say on which processors its threads ran")
+        })?;
+        if !self.open.contains_key(&key) {
+            let output = self.begin(key)?;
+            self.open.insert(key, output);
+        }
+        let Some(output) = self.open.get_mut(&key) else {
+            return Err(Error::new(quipu_model::ErrorKind::Internal, "a file that was opened is gone"));
+        };
+        if input.last != Some((input.tid, key)) {
+            input.last = Some((input.tid, key));
+            let last = self.last_core.insert(input.tid, key);
+            let was_away = self.sharding == Sharding::Cores && last.is_some_and(|last| last != key);
+            if was_away && output.thread == Some(input.tid) {
+                // The thread went elsewhere, nobody else came, and it is back: in between the core was idle.
+                output.rewriter.push(&[Entry::marker(Marker::CORE_IDLE, 0)])?;
+                output.thread = None;
+            }
+        }
+        if output.thread != Some(input.tid) {
+            output.switch(input, self.sharding, self.version)?;
+        }
+        Ok(output)
+    }
+
+    fn begin(&mut self, key: u64) -> Result<Output> {
+        let packing = self.options.pack.packing;
+        let name = match self.sharding {
+            Sharding::Threads => format!("{}.{key:05}.0000.trace", self.stem),
+            Sharding::Cores => format!("drmemtrace.core.{key:06}.trace"),
+            Sharding::Stream => String::new(),
+        };
+        let name = folder::renamed(&name, packing);
+        let path = self.target.folder.join(&name);
+        let file = match self.target.only.take() {
+            Some(file) => file,
+            None => File::create_new(&path).map_err(|cause| cannot("create", &path, cause))?,
+        };
+        let (small, buffer_bytes) = (self.sharding != Sharding::Stream, BUFFER_BYTES);
+        let buffer_bytes = if small { buffer_bytes / 16 } else { buffer_bytes };
+        let packer =
+            Packer::new(BufWriter::with_capacity(buffer_bytes, file), &self.pool, &self.options.pack);
+        let packer = if small { packer.in_small_blocks() } else { packer };
+        let rewriter = Rewriter::new(packer, NoEdit, self.rule)?;
+        let rewriter = if small { rewriter.small() } else { rewriter };
+        Ok(Output {
+            rewriter,
+            name,
+            path,
+            thread: None,
+            seen: FxHashSet::default(),
+            exited: FxHashSet::default(),
+        })
+    }
+
+    pub(super) fn finish(self, source: &Source) -> Result<Summary> {
+        let mut summary = Summary::default();
+        let mut schedules = Vec::new();
+        for mut output in self.open.into_values() {
+            if self.sharding != Sharding::Cores && self.is_of_cores {
+                output.end_threads()?;
+            }
+            let rewritten = output.rewriter.finish(true)?;
+            summary.files.push(FileSummary {
+                source: source.name().to_owned(),
+                name: Some(output.name),
+                read: Counts::default(),
+                written: rewritten.written,
+                dropped_records: 0,
+                packed_bytes: rewritten.packed.packed_bytes,
+                members: rewritten.packed.members,
+            });
+            schedules.push(rewritten.schedule);
+            close(rewritten.out, &output.path)?;
+        }
+        if summary.files.is_empty() {
+            return Err(Error::missing("nothing of the trace is left to write"));
+        }
+        if self.sharding != Sharding::Stream {
+            folder::write_schedules(&self.target.folder, schedules, &self.pool)?;
+            if source.is_folder() {
+                folder::copy_beside(source, &self.target.folder)?;
+            }
+        }
+        self.target.fresh.commit()?;
+        Ok(summary)
+    }
+}
+
+impl Output {
+    /// Takes in an entry of the thread at work.
+    pub(super) fn push(&mut self, entry: &Entry) -> Result<()> {
+        if entry.kind() == Type::THREAD_EXIT {
+            self.exited.insert(entry.addr.get());
+        }
+        self.rewriter.push(std::slice::from_ref(entry))
+    }
+
+    /// On a core, threads may end where something was cut off; elsewhere each has an exit.
+    fn end_threads(&mut self) -> Result<()> {
+        let mut left: Vec<u64> = self.seen.difference(&self.exited).copied().collect();
+        left.sort_unstable();
+        for tid in left {
+            if self.thread != Some(tid) {
+                self.rewriter.push(&[Entry::new(Type::THREAD, 4, tid)])?;
+                self.thread = Some(tid);
+            }
+            self.rewriter.push(&[Entry::new(Type::THREAD_EXIT, 4, tid)])?;
+        }
+        Ok(())
+    }
+
+    /// Writes that another thread runs from here on: its whole header the first time, its ids later (spec 10).
+    fn switch(&mut self, input: &Input, sharding: Sharding, version: u64) -> Result<()> {
+        let is_first = self.seen.is_empty();
+        let is_new = self.seen.insert(input.tid);
+        self.thread = Some(input.tid);
+        let mut entries = Vec::new();
+        let wants_header = is_first || (is_new && sharding == Sharding::Cores);
+        let ids = |size| [Entry::new(Type::THREAD, size, input.tid), Entry::new(Type::PID, size, input.pid)];
+        if wants_header {
+            entries.push(Entry::new(Type::HEADER, 0, version));
+            let is_early =
+                |entry: &&Entry| entry.is_marker(Marker::VERSION) || entry.is_marker(Marker::FILETYPE);
+            let of_header = |entry: &Entry| header_entry(entry, sharding);
+            entries.extend(input.header.iter().filter(is_early).filter_map(of_header));
+            entries.extend(ids(4));
+            entries.extend(input.header.iter().filter(|entry| !is_early(entry)).filter_map(of_header));
+        } else if sharding == Sharding::Stream {
+            entries.extend(ids(4));
+        } else if input.tid != IDLE_THREAD {
+            entries.extend(ids(0));
+        }
+        self.rewriter.push(&entries)
+    }
+}
+
+/// A marker of the header, as it has to be in the new file.
+fn header_entry(entry: &Entry, sharding: Sharding) -> Option<Entry> {
+    let mut entry = *entry;
+    if entry.is_marker(Marker::FILETYPE) {
+        let bits = entry.addr.get();
+        entry.addr.set(match sharding {
+            Sharding::Cores => bits | FileType::CORE_SHARDED.0,
+            _ => bits & !FileType::CORE_SHARDED.0,
+        });
+    }
+    (sharding != Sharding::Stream || !entry.is_marker(Marker::CHUNK_INSTR_COUNT)).then_some(entry)
+}
