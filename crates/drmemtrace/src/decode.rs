@@ -4,8 +4,10 @@
 //! wrong goes to [`Sink::finding`] and reading goes on with the next entry, which is always a safe point because
 //! all entries have one width. The rules are described in docs/formats/drmemtrace.md, section *Reading*.
 
+mod markers;
+
 use crate::header::Header;
-use crate::record::{Entry, FileType, IDLE_THREAD, Marker, N_TYPES, NEWEST_VERSION, Type};
+use crate::record::{Entry, FileType, IDLE_THREAD, Marker, N_TYPES, Type};
 use quipu_model::Severity;
 use quipu_model::code::MAX_CODE_BYTES;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -393,131 +395,6 @@ impl Interp {
         let bytes = entry.addr.get().to_le_bytes();
         self.pending[self.pending_len..end].copy_from_slice(&bytes[..n]);
         self.pending_len = end;
-    }
-
-    fn marker<S: Sink>(
-        &mut self,
-        entry: &Entry,
-        index: usize,
-        limits: &Limits,
-        sink: &mut S,
-    ) -> Option<Stop> {
-        let (kind, value) = (Marker(entry.size.get()), entry.addr.get());
-        if self.in_header {
-            self.learn(kind, value, index, sink);
-            self.queue.push_back(Queued::Marker(kind.0, value));
-            if self.queue.len() > MAX_HEADER_MARKERS {
-                self.in_header = false;
-            }
-            return None;
-        }
-        match kind {
-            Marker::BRANCH_TARGET => {
-                self.branch_target = value;
-                return None;
-            }
-            Marker::RECORD_ORDINAL => {
-                self.record_ordinal(value, index, sink);
-                return None;
-            }
-            Marker::TIMESTAMP | Marker::CPU_ID if self.is_repeated(kind, value) => return None,
-            Marker::VERSION | Marker::FILETYPE | Marker::CHUNK_INSTR_COUNT => {
-                self.learn(kind, value, index, sink)
-            }
-            _ => {}
-        }
-        self.show(kind, value, limits, sink)
-    }
-
-    /// Hands out a visible marker, or says why not now.
-    fn show<S: Sink>(&mut self, kind: Marker, value: u64, limits: &Limits, sink: &mut S) -> Option<Stop> {
-        if kind == Marker::TIMESTAMP {
-            if value >= limits.clock {
-                return Some(Stop::ClockLimit);
-            }
-            if limits.at_clock && self.n_timestamps > 0 && self.records != self.batch_start {
-                return Some(Stop::Clock);
-            }
-        }
-        let tid = if kind == Marker::CORE_IDLE { IDLE_THREAD } else { self.tid };
-        if let Some(stop) = self.blocked(tid, limits) {
-            return Some(stop);
-        }
-        self.records += 1;
-        let before = self.kernel.is_open();
-        match kind {
-            Marker::TIMESTAMP => {
-                self.timestamp = value;
-                self.n_timestamps += 1;
-            }
-            Marker::CPU_ID => self.cpu = value,
-            Marker::SYSCALL_TRACE_START => self.kernel.syscall = true,
-            Marker::SYSCALL_TRACE_END => self.kernel.syscall = false,
-            Marker::CONTEXT_SWITCH_START => self.kernel.switch = true,
-            Marker::CONTEXT_SWITCH_END => self.kernel.switch = false,
-            Marker::HARDWARE_EVENT => self.kernel.interrupts = self.kernel.interrupts.saturating_add(1),
-            Marker::HARDWARE_CONTEXT_RETURN => {
-                self.kernel.interrupts = self.kernel.interrupts.saturating_sub(1)
-            }
-            Marker::CHUNK_FOOTER => {
-                self.repeated.insert(self.tid);
-            }
-            _ => {}
-        }
-        self.is_kernel = before || self.kernel.is_open();
-        sink.marker(self, kind, value);
-        None
-    }
-
-    /// Takes in what a header marker says.
-    fn learn<S: Sink>(&mut self, kind: Marker, value: u64, index: usize, sink: &mut S) {
-        match kind {
-            Marker::VERSION => self.version = value,
-            Marker::FILETYPE => self.filetype = FileType(value),
-            Marker::CHUNK_INSTR_COUNT => self.chunk_instrs = value,
-            _ => return,
-        }
-        if kind == Marker::VERSION && value > NEWEST_VERSION {
-            sink.finding(
-                self,
-                index,
-                "drmemtrace/newer-version",
-                Severity::Warning,
-                format!("version `{value}` is newer than the newest known, `{NEWEST_VERSION}`; reading on by its rules"),
-            );
-        }
-    }
-
-    /// The first entry of a chunk repeats how many records were visible before; a clock reading and a processor
-    /// follow that repeat the last ones.
-    fn record_ordinal<S: Sink>(&mut self, value: u64, index: usize, sink: &mut S) {
-        self.repeated.insert(self.tid);
-        if self.resync && self.batch_len() == 0 && value < MAX_ORDINAL {
-            self.records = value;
-            self.batch_start = value;
-            self.resync = false;
-        } else if value != self.records {
-            let message =
-                format!("the chunk counts `{value}` records before it, the entries `{}`", self.records);
-            sink.finding(self, index, "drmemtrace/record-ordinal", Severity::Warning, message);
-        }
-    }
-
-    /// True if a clock reading or processor only repeats the last one behind a chunk's seam.
-    fn is_repeated(&mut self, kind: Marker, value: u64) -> bool {
-        if self.chunk_instrs == 0 || self.repeated.is_empty() {
-            return false;
-        }
-        if !self.repeated.contains(&self.tid) {
-            return false;
-        }
-        if kind == Marker::CPU_ID {
-            self.repeated.remove(&self.tid);
-            self.cpu = value;
-        } else if self.timestamp == 0 {
-            self.timestamp = value;
-        }
-        true
     }
 
     /// Entries that come once in a while.

@@ -68,7 +68,8 @@ impl Fill {
 
     /// Keeps a finding, or counts it if too many wait.
     #[cold]
-    fn keep(&mut self, finding: RawFinding) {
+    fn keep(&mut self, cx: &Interp, index: usize, rule: &'static str, severity: Severity, message: String) {
+        let finding = RawFinding { index, record: cx.records, instr: cx.instrs, rule, severity, message };
         if self.findings.len() < MAX_WAITING {
             self.findings.push(finding);
         } else if let Some((_, _, n)) = self.dropped.iter_mut().find(|(rule, _, _)| *rule == finding.rule) {
@@ -377,7 +378,7 @@ impl Sink for Filling<'_> {
         severity: Severity,
         message: String,
     ) {
-        self.fill.keep(RawFinding { index, record: cx.records, instr: cx.instrs, rule, severity, message });
+        self.fill.keep(cx, index, rule, severity, message);
     }
 }
 
@@ -412,6 +413,6 @@ impl Sink for Walking<'_> {
         severity: Severity,
         message: String,
     ) {
-        self.fill.keep(RawFinding { index, record: cx.records, instr: cx.instrs, rule, severity, message });
+        self.fill.keep(cx, index, rule, severity, message);
     }
 }

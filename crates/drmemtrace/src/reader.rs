@@ -4,22 +4,23 @@
 //! slice of the block and nothing is copied.
 
 mod cut;
+mod findings;
 mod raw;
+mod walk;
 
 use crate::decode::{Interp, Limits, Stop};
-use crate::lens::{Fill, RawFinding, Walking};
+use crate::lens::Fill;
 use crate::record::{ENTRY_BYTES, Entry, FileType, Marker, Type, split_tid};
 use crate::table::{ENTRIES_TABLE, MEMREFS_TABLE, TABLES, push_entries};
-use crate::trace::{File, source_rule};
+use crate::trace::File;
 use crate::{widen, window};
 use cut::Intervals;
 use quipu_model::lens::ThreadEvent;
-use quipu_model::{
-    Batch, Columns, Cut, Error, Finding, Found, Place, Reader, Result, Rows, Scan, Severity, Window,
-};
+use quipu_model::{Batch, Columns, Cut, Found, Reader, Result, Rows, Scan, Severity, Window};
 use quipu_source::{BlockAt, Stream};
 use std::ops::Range;
 use std::sync::Arc;
+use walk::{Walk, window_limits};
 
 /// Entries in a block when memory is plenty: 192 KiB, which stays in level-2 cache.
 const BLOCK_ENTRIES: usize = 16 * 1024;
@@ -81,15 +82,6 @@ pub struct EntryReader {
     resumes: bool,
     /// The stream is at its end.
     ended: bool,
-}
-
-/// What must still happen before records are handed out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Walk {
-    /// Nothing.
-    Done,
-    /// Walk to the start of a window; afterwards repeat clock and processor if `repeat`.
-    To { limits: Limits, repeat: bool },
 }
 
 impl EntryReader {
@@ -203,21 +195,6 @@ impl EntryReader {
         self.ended
     }
 
-    /// Where the entry at byte `at` of the block is.
-    fn place(&self, at: usize) -> Place {
-        let block = self.block.unwrap_or(NOWHERE);
-        let member =
-            self.file.container.members().get(block.member as usize).map(|member| member.name.clone());
-        let narrow_at = (at / ENTRY_BYTES * self.file.entry_bytes) as u64;
-        Place {
-            file: Some(self.file.name.clone()),
-            member: member.filter(|name| !name.is_empty()),
-            offset: Some(block.offset + narrow_at),
-            record: Some(self.interp.records),
-            instr: Some(self.interp.instrs),
-        }
-    }
-
     /// Fetches the next block; false at the end of the stream.
     fn next_block(&mut self) -> Result<bool> {
         self.tell_rest();
@@ -322,39 +299,8 @@ impl EntryReader {
         }
     }
 
-    /// The bytes behind the last whole entry of the block, told when reading gets there.
-    fn tell_rest(&mut self) {
-        let rest = std::mem::take(&mut self.n_rest);
-        if rest != 0 {
-            let place = Place { offset: Some(self.member_end), ..self.place(0) };
-            let message = format!("`{rest}` bytes are left over, an entry has `{}`", self.file.entry_bytes);
-            self.tell("drmemtrace/partial-entry", Severity::Error, place, message);
-        }
-    }
-
     fn starts_with_header(&self) -> bool {
         Entry::slice(&self.batch.block).0.first().is_some_and(|entry| entry.kind() == Type::HEADER)
-    }
-
-    /// The bytes could not be inflated any further; the stream goes on with the next member, if there is one.
-    fn damaged(&mut self, error: &quipu_source::Error) -> Result<()> {
-        if matches!(
-            error.kind(),
-            quipu_source::ErrorKind::Io | quipu_source::ErrorKind::Missing | quipu_source::ErrorKind::Usage
-        ) {
-            return Err(Error::from(error.clone()));
-        }
-        let mut place = Place::from(error);
-        place.record = Some(self.interp.records);
-        place.instr = Some(self.interp.instrs);
-        self.tell(source_rule(error.kind()), Severity::Error, place, error.what().to_owned());
-        // The seam of the next member is judged by this finding, not by a missing footer.
-        self.last_entry = None;
-        if let Some((member, _)) = error.member() {
-            self.interp.resume_after_gap(self.instrs_before(member + 1));
-        }
-        self.block = None;
-        Ok(())
     }
 
     fn end_of_stream(&mut self) {
@@ -376,111 +322,6 @@ impl EntryReader {
                 if whole { "the trace ends without a footer" } else { "the chunk ends without its footer" };
             let rule = if whole { "drmemtrace/no-footer" } else { "drmemtrace/chunk-cut" };
             self.tell(rule, Severity::Error, place, message.to_owned());
-        }
-    }
-
-    fn tell(&mut self, rule: &'static str, severity: Severity, place: Place, message: String) {
-        self.found.add(rule, severity, || (place, message));
-    }
-
-    /// Moves new findings into the batch; at the end, also the counts of those that were not kept.
-    fn hand_out_findings(&mut self) {
-        if self.done {
-            let told = std::mem::take(&mut self.n_told);
-            for (index, mut finding) in std::mem::take(&mut self.found).into_vec().into_iter().enumerate() {
-                if index < told {
-                    // It was told as one; others may have been added to it since.
-                    finding.count -= 1;
-                }
-                if finding.count > 0 {
-                    self.batch.findings.push(finding);
-                }
-            }
-            return;
-        }
-        let kept = self.found.as_slice();
-        // The count of the last one may still grow; the rest is told at the end.
-        self.batch
-            .findings
-            .extend(kept[self.n_told..].iter().map(|finding| Finding { count: 1, ..finding.clone() }));
-        self.n_told = kept.len();
-    }
-
-    /// Gives findings of a run over entries their places.
-    fn place_findings(&mut self, run_start: usize) {
-        if self.fill.findings.is_empty() {
-            return;
-        }
-        for RawFinding { index, record, instr, rule, severity, message } in
-            std::mem::take(&mut self.fill.findings)
-        {
-            let mut place = self.place(run_start + index * ENTRY_BYTES);
-            (place.record, place.instr) = (Some(record), Some(instr));
-            self.tell(rule, severity, place, message);
-        }
-        for (rule, severity, count) in std::mem::take(&mut self.fill.dropped) {
-            let place = self.place(run_start);
-            self.found.push(Finding { rule, severity, place, message: "more of the same".to_owned(), count });
-        }
-    }
-
-    /// Walks to the start of the window. False if the trace ends before.
-    fn walk(&mut self) -> Result<bool> {
-        let Walk::To { limits, repeat } = self.walk else { return Ok(true) };
-        loop {
-            if self.used >= self.batch.block.len() && !self.next_block()? {
-                return Ok(false);
-            }
-            let block = std::mem::take(&mut self.batch.block);
-            let entries = Entry::slice(&block[self.used..]).0;
-            let start = self.used;
-            let mut sink = Walking { fill: &mut self.fill, batch: &mut self.batch };
-            self.interp.begin_batch();
-            let (n, stop) = self.interp.run(entries, &limits, &mut sink);
-            self.batch.block = block;
-            self.used += n * ENTRY_BYTES;
-            if self.keeps_lead {
-                self.keep_lead(start);
-            }
-            self.place_findings(start);
-            match stop {
-                Stop::End | Stop::Thread | Stop::Clock => {}
-                Stop::Records | Stop::Instrs | Stop::ClockLimit => break,
-            }
-        }
-        self.walk = Walk::Done;
-        self.interp.begin_batch();
-        self.instrs_before = self.interp.instrs;
-        self.clocks_before = self.interp.n_timestamps;
-        if repeat && self.interp.records > 0 {
-            self.repeat_clock_and_cpu();
-        }
-        // What is repeated under the numbers of real records counts as those.
-        let is_real = self.interp.batch_len() > 1;
-        let before = if is_real { self.interp.batch_start } else { self.interp.records };
-        self.limits.records = self.limits.records.min(before.saturating_add(self.most));
-        Ok(true)
-    }
-
-    /// After a jump to an instruction, the latest clock reading and processor come first, numbered as the original
-    /// numbers them: the two records before the instruction if a reading was met on the way, else twice the last.
-    fn repeat_clock_and_cpu(&mut self) {
-        let last = self.interp.records;
-        let before =
-            if self.interp.n_timestamps > 0 { last.saturating_sub(2) } else { last.saturating_sub(1) };
-        self.interp.batch_start = before;
-        self.interp.batch_tid = self.interp.tid;
-        self.interp.batch_pid = self.interp.pid;
-        let (timestamp, cpu) = (self.interp.timestamp, self.interp.cpu);
-        let mut filling = self.fill.into_batch(&mut self.batch, self.memrefs_rows);
-        self.interp.records = last.min(before + 1);
-        crate::decode::Sink::marker(&mut filling, &self.interp, Marker::TIMESTAMP, timestamp);
-        self.interp.records = last;
-        crate::decode::Sink::marker(&mut filling, &self.interp, Marker::CPU_ID, cpu);
-        drop(filling);
-        if self.keeps_lead {
-            self.repeated =
-                Some(self.append_markers([(Marker::TIMESTAMP, timestamp), (Marker::CPU_ID, cpu)]));
         }
     }
 
@@ -601,27 +442,6 @@ const NOWHERE: BlockAt = BlockAt { member: 0, offset: 0, last: false };
 fn ends_a_chunk(entry: &Entry) -> bool {
     entry.kind() == Type::FOOTER
         || (entry.kind() == Type::MARKER && entry.size.get() == Marker::CHUNK_FOOTER.0)
-}
-
-fn window_limits(window: &Window) -> (Limits, Walk) {
-    let none = Limits::NONE;
-    match window {
-        Window::All => (none, Walk::Done),
-        Window::Records(range) => {
-            let walk = Limits { records: range.start, ..none };
-            let walk = if range.start == 0 { Walk::Done } else { Walk::To { limits: walk, repeat: false } };
-            (Limits { records: range.end, ..none }, walk)
-        }
-        Window::Instrs(range) => {
-            let walk = Limits { instrs: range.start, ..none };
-            let walk = if range.start == 0 { Walk::Done } else { Walk::To { limits: walk, repeat: true } };
-            (Limits { instrs: range.end, ..none }, walk)
-        }
-        Window::Clock(range) => {
-            let walk = Limits { clock: range.start, ..none };
-            (Limits { clock: range.end, ..none }, Walk::To { limits: walk, repeat: false })
-        }
-    }
 }
 
 impl Reader for EntryReader {

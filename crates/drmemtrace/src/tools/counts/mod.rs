@@ -13,6 +13,7 @@
 mod groups;
 mod pcs;
 mod report;
+mod sums;
 mod tally;
 
 pub use report::{Counts, CountsReport, PartReport};
@@ -22,7 +23,8 @@ use quipu_model::trace::SettingInfo;
 use quipu_model::{
     Args, Batch, Columns, DynPass, Order, Pass, Report, Result, Shard, ShardKind, Tool, ToolInfo, Trace,
 };
-use tally::{Counted, Tally};
+use sums::Counted;
+use tally::Tally;
 
 /// The tool, as lists name it.
 pub static COUNTS: CountsTool = CountsTool;

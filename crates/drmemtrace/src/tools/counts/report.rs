@@ -1,6 +1,6 @@
 //! The result of `counts`.
 
-use super::tally::{Counted, Part, Sum, Sums};
+use super::sums::{Counted, Part, Sum, Sums};
 use crate::record::FileType;
 use quipu_model::doc::{Block, Cell, Document, Grid};
 use quipu_model::pass::Detail;

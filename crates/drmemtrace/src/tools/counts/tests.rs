@@ -1,6 +1,7 @@
 //! The counting loop against the state machine alone, on generated entries.
 
-use super::tally::{Part, Sum, Tally};
+use super::sums::{Part, Sum};
+use super::tally::Tally;
 use crate::decode::{Instr, Interp, Limits, Sink};
 use crate::record::{Entry, Marker, Type};
 use quipu_model::{Severity, ShardKind};

@@ -1,0 +1,143 @@
+//! What counting leaves: sums by window, by thread, by shard, and how those of neighbours join.
+
+use super::pcs::PcSet;
+use crate::record::FileType;
+use rustc_hash::FxHashSet;
+
+/// What one window of one thread amounts to; all but the distinct addresses are plain sums.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sums {
+    /// Addresses of fetched instructions.
+    pub(crate) pcs: PcSet,
+    /// The sums, by [`Sum`].
+    pub(crate) sums: [u64; N_SUMS],
+}
+
+macro_rules! sums {
+    ($($name:ident = $value:literal;)*) => {
+        /// Position of each sum in [`Sums::sums`].
+        #[allow(missing_docs)] // The names are those of the report's fields, documented there.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(usize)]
+        pub(crate) enum Sum { $($name = $value,)* }
+        /// How many sums there are.
+        pub(crate) const N_SUMS: usize = [$(Sum::$name),*].len();
+    };
+}
+
+sums! {
+    Instrs = 0;
+    NoFetch = 1;
+    Loads = 2;
+    Stores = 3;
+    Prefetches = 4;
+    KernelInstrs = 5;
+    KernelNoFetch = 6;
+    InstrFlushes = 7;
+    DataFlushes = 8;
+    Timestamps = 9;
+    Idles = 10;
+    Waits = 11;
+    KernelTransfers = 12;
+    HardwareTransfers = 13;
+    FuncIds = 14;
+    FuncRetaddrs = 15;
+    FuncArgs = 16;
+    FuncRetvals = 17;
+    PhysicalPairs = 18;
+    PhysicalMissing = 19;
+    Syscalls = 20;
+    BlockingSyscalls = 21;
+    Skipped = 22;
+    Others = 23;
+    Encodings = 24;
+}
+
+impl Sums {
+    pub(super) fn add(&mut self, sum: Sum, n: u64) {
+        self.sums[sum as usize] += n;
+    }
+
+    /// Adds another window's counts.
+    pub(crate) fn merge(&mut self, other: &Sums) {
+        for (mine, theirs) in self.sums.iter_mut().zip(other.sums) {
+            *mine += theirs;
+        }
+        self.pcs.merge(&other.pcs);
+    }
+}
+
+/// One tracing window; traces without windows have one without a number.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct WindowSums {
+    /// Its number, once a marker told it.
+    pub(crate) id: Option<u64>,
+    /// Its counts.
+    pub(crate) sums: Sums,
+}
+
+/// One thread of a mixed stream, or all of a shard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Part {
+    /// The thread; of a core's file, the first.
+    pub(crate) tid: u64,
+    /// Its windows, in order.
+    pub(crate) windows: Vec<WindowSums>,
+}
+
+impl Part {
+    pub(super) fn new(tid: u64) -> Part {
+        Part { tid, windows: vec![WindowSums::default()] }
+    }
+
+    pub(super) fn current(&mut self) -> &mut Sums {
+        if self.windows.is_empty() {
+            self.windows.push(WindowSums::default());
+        }
+        let last = self.windows.len() - 1;
+        &mut self.windows[last].sums
+    }
+}
+
+/// The sums of a shard, or of a run of its chunks.
+#[derive(Default)]
+pub(crate) struct Counted {
+    /// Counts by thread; one part unless the stream mixes threads.
+    pub(crate) parts: Vec<Part>,
+    /// Threads that have records, without the idle one.
+    pub(crate) tids: FxHashSet<u64>,
+    /// All file-type bits that a header named.
+    pub(crate) filetype: FileType,
+}
+
+impl Counted {
+    /// Adds the counts of the chunks right behind these.
+    pub(crate) fn append(&mut self, later: Counted) {
+        self.tids.extend(later.tids);
+        self.filetype = self.filetype.or(later.filetype);
+        for part in later.parts {
+            let mine = match self.parts.iter_mut().find(|mine| mine.tid == part.tid) {
+                Some(mine) => mine,
+                None => {
+                    self.parts.push(Part { tid: part.tid, windows: Vec::new() });
+                    continue_with_last(&mut self.parts)
+                }
+            };
+            for window in part.windows {
+                match mine.windows.last_mut() {
+                    // A window without a number goes on with the one before.
+                    Some(last) if window.id.is_none() || window.id == last.id => {
+                        last.sums.merge(&window.sums)
+                    }
+                    _ => mine.windows.push(window),
+                }
+            }
+        }
+    }
+}
+
+/// The part just pushed.
+fn continue_with_last(parts: &mut [Part]) -> &mut Part {
+    let last = parts.len() - 1;
+    &mut parts[last]
+}
