@@ -491,3 +491,18 @@ fn records_come_before_the_results_of_all_tools() {
     let expected = format!("{records}{histogram}\n{}\n{end}", "=".repeat(75));
     assert_eq!(printed("-indir allasm -tool histogram:view"), expected);
 }
+
+/// Three times the same trace, as in the original's own test `multi_indir`.
+#[test]
+fn several_traces_are_workloads_of_one() {
+    let text = printed("-multi_indir thr:thr:thr -tool basic_counts");
+    let total = |what: &str| {
+        let line = text.lines().find(|line| line.ends_with(&format!(" total {what}"))).unwrap();
+        line.trim().split_once(' ').unwrap().0.parse::<u64>().unwrap()
+    };
+    assert_eq!((total("(fetched) instructions"), total("threads")), (3 * 64_253, 12));
+    let of_workload = |workload: u64| format!("Thread {} counts:", workload << 48 | 5747);
+    assert!((0..3).all(|workload| text.contains(&of_workload(workload))), "{text}");
+    let view = printed("-multi_indir tiny.gz:tiny.gz -tool view -exit_after_records 10000");
+    assert!(view.contains(" W0.T5701 ") && view.contains(" W1.T5701 "));
+}

@@ -84,6 +84,12 @@ pub static INFO: FormatInfo = FormatInfo {
             default: "cpu_schedule.bin.zip beside the trace",
             doc: "Which thread ran on which processor, for `--order cores`.",
         },
+        SettingInfo {
+            name: "also",
+            value: "PATH:…",
+            default: "nothing",
+            doc: "Further traces, read with this one: each is a workload, whose number stands in the upper 16 bits of its threads.",
+        },
     ],
     print_settings: &[],
 };

@@ -10,7 +10,7 @@ mod walk;
 
 use crate::decode::{Interp, Limits, Stop};
 use crate::lens::Fill;
-use crate::record::{ENTRY_BYTES, Entry, FileType, Marker, Type, split_tid};
+use crate::record::{ENTRY_BYTES, Entry, FileType, Marker, Type, join_tid, split_tid};
 use crate::table::{ENTRIES_TABLE, MEMREFS_TABLE, TABLES, push_entries};
 use crate::trace::File;
 use crate::{widen, window};
@@ -213,6 +213,9 @@ impl EntryReader {
                         let rest = widen::widen(&self.narrow, &mut self.batch.block);
                         // Keep the length odd, so that a cut entry is seen below as in any other file.
                         self.batch.block.resize(self.batch.block.len() + rest, 0);
+                    }
+                    if self.file.workload > 0 {
+                        name_workload(&mut self.batch.block, self.file.workload);
                     }
                     if before.is_none_or(|before| before.member != at.member) {
                         self.enter_member(before, at);
@@ -433,6 +436,17 @@ impl EntryReader {
             None => 0..0,
         };
         self.hand_out_findings();
+    }
+}
+
+/// Puts the workload into the threads that entries name.
+fn name_workload(block: &mut [u8], workload: u16) {
+    for bytes in block.chunks_exact_mut(ENTRY_BYTES) {
+        let Some(entry) = Entry::slice(bytes).0.first() else { return };
+        if matches!(entry.kind(), Type::THREAD | Type::THREAD_EXIT) {
+            let tid = join_tid(workload, entry.addr.get());
+            bytes[ENTRY_BYTES - size_of::<u64>()..].copy_from_slice(&tid.to_le_bytes());
+        }
     }
 }
 

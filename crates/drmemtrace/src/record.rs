@@ -461,6 +461,14 @@ pub fn split_tid(tid: u64) -> (u16, u64) {
     }
 }
 
+/// A thread of a workload; the idle thread is nobody's. Of a thread that has a workload already, the other one counts.
+pub fn join_tid(workload: u16, tid: u64) -> u64 {
+    match (workload, split_tid(tid)) {
+        (0, _) | (_, (_, IDLE_THREAD)) => tid,
+        (workload, (_, tid)) => u64::from(workload) << 48 | tid,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -493,5 +501,8 @@ mod tests {
     fn a_workload_stands_in_the_top_bits_of_a_thread() {
         assert_eq!(split_tid((3 << 48) | 77), (3, 77));
         assert_eq!(split_tid(u64::MAX), (0, u64::MAX));
+        assert_eq!(split_tid(join_tid(3, 77)), (3, 77));
+        assert_eq!(join_tid(0, (3 << 48) | 77), (3 << 48) | 77);
+        assert_eq!(join_tid(3, u64::MAX), u64::MAX);
     }
 }

@@ -6,7 +6,7 @@ use crate::listing::{self, Listing};
 use crate::print::MemrefPrinter;
 use crate::reader::EntryReader;
 use crate::record::{
-    ENTRY_BYTES, ENTRY_BYTES_32, Entry, FileType, Marker, UNIX_EPOCH_MICROS, VERSION_BRANCH_INFO,
+    ENTRY_BYTES, ENTRY_BYTES_32, Entry, FileType, Marker, UNIX_EPOCH_MICROS, VERSION_BRANCH_INFO, join_tid,
 };
 use crate::table::{FAMILIES, TABLES};
 use crate::{INFO, funclist, schedule, widen};
@@ -44,6 +44,8 @@ pub struct File {
     pub pieces: Vec<Range<usize>>,
     /// True if reading may start at any chunk.
     pub can_jump: bool,
+    /// Which of several traces it belongs to, counted from 0. SPEC: *What a memref contains*.
+    pub workload: u16,
 }
 
 /// An opened drmemtrace trace.
@@ -56,6 +58,7 @@ pub struct DrmemTrace {
     serial_schedule: Option<Source>,
     cpu_schedule: Option<Source>,
     is_whole: bool,
+    n_workloads: usize,
 }
 
 /// Opens the trace at `source`.
@@ -74,7 +77,7 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<DrmemTrace> {
         if !options.shards.is_empty() && !options.shards.iter().any(|shard| *shard as usize == index) {
             continue;
         }
-        let file = open_file(file, entry_bytes)?;
+        let file = open_file(file, entry_bytes, 0)?;
         if options.threads.is_empty()
             || is_core_or_mixed(&file.header)
             || options.threads.contains(&file.header.tid)
@@ -88,6 +91,25 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<DrmemTrace> {
             Error::missing("no file of the trace has the threads or shards asked for").in_file(source.name())
         );
     }
+    let also = options.setting(&INFO, "also")?.unwrap_or_default().split(':').filter(|path| !path.is_empty());
+    let mut n_workloads = 1;
+    for path in also {
+        if !options.threads.is_empty() || !options.shards.is_empty() {
+            return Err(Error::unsupported("threads and files of several traces together cannot be chosen"));
+        }
+        let workload = u16::try_from(n_workloads)
+            .map_err(|_| Error::limit("traces together", n_workloads as u64 + 1, u64::from(u16::MAX) + 1))?;
+        let further = listing::list(&Source::open(path.as_ref())?)?;
+        findings.extend(further.findings);
+        for file in &further.files {
+            let file = open_file(file, entry_bytes, workload)?;
+            findings.extend(file.container.damage().iter().map(container_finding));
+            files.push(Arc::new(file));
+        }
+        n_workloads += 1;
+        // What lies beside one of them says nothing of the others.
+        (listing.serial_schedule, listing.cpu_schedule) = (None, None);
+    }
     let functions = match listing.functions.as_ref().map(funclist::read) {
         Some(Ok(functions)) => functions,
         Some(Err(error)) => {
@@ -100,15 +122,15 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<DrmemTrace> {
     let filetype = FileType(files.iter().fold(0, |bits, file| bits | file.header.filetype.0));
     let columns = columns(filetype, &files);
     let meta = meta(&files, filetype, columns, functions, findings, &listing);
-    let is_whole = files.len() == listing.files.len();
+    let is_whole = n_workloads == 1 && files.len() == listing.files.len();
     let Listing { serial_schedule, mut cpu_schedule, .. } = listing;
     if let Some(path) = options.setting(&INFO, "cpu-schedule")? {
         cpu_schedule = Some(Source::open(path.as_ref())?);
     }
-    Ok(DrmemTrace { files, shards, meta, columns, serial_schedule, cpu_schedule, is_whole })
+    Ok(DrmemTrace { files, shards, meta, columns, serial_schedule, cpu_schedule, is_whole, n_workloads })
 }
 
-fn open_file(source: &Source, entry_bytes: usize) -> Result<File> {
+fn open_file(source: &Source, entry_bytes: usize, workload: u16) -> Result<File> {
     let container = source.container()?;
     let mut head = source.head(HEADER_BYTES)?;
     if entry_bytes == ENTRY_BYTES_32 {
@@ -123,9 +145,11 @@ fn open_file(source: &Source, entry_bytes: usize) -> Result<File> {
         }
         header = header::read(Entry::slice(&head).0);
     }
+    header.tid = join_tid(workload, header.tid);
     let can_jump = can_jump(&container, &header);
     let pieces = pieces(&container, can_jump);
-    Ok(File { container, name: source.name().to_owned(), header, entry_bytes, pieces, can_jump })
+    let name = source.name().to_owned();
+    Ok(File { container, name, header, entry_bytes, pieces, can_jump, workload })
 }
 
 fn is_core_or_mixed(header: &Header) -> bool {
@@ -369,6 +393,17 @@ impl DrmemTrace {
         &self.files
     }
 
+    /// Makes sure that this is one trace, and not several read together.
+    ///
+    /// # Errors
+    /// `Unsupported` for several.
+    pub(crate) fn check_lone(&self) -> Result<()> {
+        match self.n_workloads {
+            1 => Ok(()),
+            n => Err(Error::unsupported(format!("this is for one trace, and `{n}` are read together"))),
+        }
+    }
+
     /// True if no file of the trace was left out.
     pub fn is_whole(&self) -> bool {
         self.is_whole
@@ -426,6 +461,7 @@ impl Trace for DrmemTrace {
     }
 
     fn by_core(&self) -> Result<Box<dyn Trace>> {
+        self.check_lone()?;
         let mut scheduled = Vec::new();
         if let Some(source) = &self.cpu_schedule {
             scheduled = schedule::read(source)?.into_iter().flat_map(|(_, stretches)| stretches).collect();

@@ -17,6 +17,8 @@ const MAX_OWN_JOBS: usize = 16;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Request {
     pub(super) path: PathBuf,
+    /// Further traces, which are workloads of their own.
+    pub(super) also: Vec<String>,
     pub(super) tools: Vec<Tool>,
     /// All if empty.
     pub(super) threads: Vec<u64>,
@@ -80,6 +82,7 @@ enum Setter {
 /// The options that we have, with all their names.
 const OPTIONS: &[(&[&str], Setter)] = &[
     (&["indir"], Setter::Text(|draft, value| draft.set_path(value))),
+    (&["multi_indir"], Setter::Text(|draft, value| draft.set_paths(value))),
     (&["infile"], Setter::Text(|draft, value| draft.set_path(value))),
     (&["tool", "simulator_type"], Setter::Text(|draft, value| draft.set_tools(value))),
     (
@@ -186,6 +189,7 @@ impl Request {
     fn new() -> Request {
         Request {
             path: PathBuf::new(),
+            also: Vec::new(),
             tools: Vec::new(),
             threads: Vec::new(),
             shards: Vec::new(),
@@ -251,6 +255,14 @@ impl Draft {
     fn set_path(&mut self, value: &str) -> Result<()> {
         self.n_paths += 1;
         self.request.path = PathBuf::from(value);
+        Ok(())
+    }
+
+    /// Folders with colons between them. The launcher takes several for scheduling onto cores only.
+    fn set_paths(&mut self, value: &str) -> Result<()> {
+        let mut paths = value.split(':').filter(|path| !path.is_empty());
+        self.set_path(paths.next().unwrap_or_default())?;
+        self.request.also = paths.map(str::to_owned).collect();
         Ok(())
     }
 
@@ -347,12 +359,14 @@ impl Draft {
     fn finish(self) -> Result<Request> {
         let Draft { mut request, n_paths, n_choices, is_tested } = self;
         if n_paths == 0 {
-            return Err(
-                Error::usage("-indir or -infile is required").hint("running programs is not available")
-            );
+            return Err(Error::usage("-indir, -multi_indir or -infile is required")
+                .hint("running programs is not available"));
         }
         if n_paths > 1 {
-            return Err(Error::usage("only one of -indir and -infile can be set"));
+            return Err(Error::usage("only one of -indir, -multi_indir and -infile can be set"));
+        }
+        if !request.also.is_empty() && n_choices > 0 {
+            return Err(Error::usage("threads and shards cannot be chosen with -multi_indir"));
         }
         if n_choices > 1 {
             return Err(Error::usage("only one of -only_thread, -only_threads and -only_shards can be set"));
@@ -595,7 +609,13 @@ mod tests {
         refused("-indir d -tool view -ipc_name x", "option `-ipc_name` of drmemtrace is not available");
         refused("-indir d -tool view -indir=d", "option `-indir=d` of drmemtrace is not available");
         refused("-indir d -tool view:TLBs", "option `-tool`: tool `TLBs` of drmemtrace is not available");
-        refused("-tool view", "-indir or -infile is required");
+        refused("-tool view", "-indir, -multi_indir or -infile is required");
+        let several = Request { also: vec!["e".to_owned(), "f".to_owned()], ..viewing("d") };
+        check("-multi_indir d:e:f -tool view", several);
+        refused(
+            "-multi_indir d:e -tool view -only_thread 7",
+            "threads and shards cannot be chosen with -multi_indir",
+        );
         refused("-indir d -tool view app", "expected an option of drmemtrace, found `app`");
         refused("-indir d -tool", "option `-tool` of drmemtrace wants a value");
         refused("-indir d -tool view -line_size x", "option `-line_size` wants a number, found `x`");

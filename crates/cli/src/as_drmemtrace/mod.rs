@@ -128,7 +128,8 @@ pub(crate) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<O
     let schedule = request
         .cpu_schedule
         .iter()
-        .map(|path| ("cpu-schedule".to_owned(), path.to_string_lossy().into_owned()));
+        .map(|path| ("cpu-schedule".to_owned(), path.to_string_lossy().into_owned()))
+        .chain((!request.also.is_empty()).then(|| ("also".to_owned(), request.also.join(":"))));
     let options = OpenOptions {
         threads: request.threads.clone(),
         shards: request.shards.clone(),

@@ -288,6 +288,7 @@ pub fn rewrite<E: Edit>(
     edit_of: &(dyn Fn(usize) -> Option<E> + Sync),
     observer: &dyn Observer,
 ) -> Result<Summary> {
+    trace.check_lone()?;
     let pool = options.pool()?;
     if !source.is_folder() {
         let edit = edit_of(0).ok_or_else(|| Error::missing("nothing of the trace is left to write"))?;

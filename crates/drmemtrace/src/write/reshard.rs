@@ -52,6 +52,7 @@ pub fn reshard(
     options: &WriteOptions,
     observer: &dyn Observer,
 ) -> Result<Summary> {
+    trace.check_lone()?;
     let files = trace.files();
     let has = |bits: FileType| files.iter().any(|file| file.header.filetype.any(bits));
     if has(FileType::KERNEL_SYSCALL_TRACE_TEMPLATES) {
