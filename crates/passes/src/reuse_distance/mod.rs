@@ -7,6 +7,9 @@
 //! distinct lines. The total adds up what the shards have; it is not about the threads interleaved.
 //! (SPEC: docs/formats/drmemtrace.md, *reuse_distance*.)
 //!
+//! Of intervals, each begins with an empty stack, so that a line's first use in it has no distance. (The original tells no
+//! intervals of this tool.)
+//!
 //! With `limit`, the lowest line is *pruned* from a stack that would become higher: its next use is then a first one.
 //!
 //! Memory grows with the number of distinct lines of each shard, by about 100 bytes each, and not with the length of the trace.

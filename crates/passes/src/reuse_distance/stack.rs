@@ -12,7 +12,7 @@
 use crate::tally::Map;
 use quipu_model::{Error, Result};
 
-/// Lines in the array. PERF: 8 is better than 4 and 16; docs/performance.md.
+/// Lines in the array: their numbers fill one cache line.
 const N_RECENT: usize = 8;
 /// More lines do not fit into 32-bit slots; they would need some hundred gigabytes.
 const MAX_LINES: usize = 1 << 30;
