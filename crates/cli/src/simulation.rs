@@ -53,7 +53,7 @@ fn plan(
 }
 
 /// The text of a small file.
-fn text_of(path: &Path) -> Result<String> {
+pub(crate) fn text_of(path: &Path) -> Result<String> {
     let mut text = String::new();
     let limit = config::MAX_BYTES as u64 + 1;
     File::open(path)

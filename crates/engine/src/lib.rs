@@ -32,6 +32,7 @@
 //! | `work` | threads that work through units, and merge in order |
 //! | `merge` | many shards as one sequence |
 //! | `window` | a part of that sequence as parts of the shards |
+//! | `share` | independent work inside a pass |
 //! | `watch` | progress and cancellation |
 
 #![warn(missing_docs)]
@@ -41,6 +42,7 @@ mod merge;
 mod parts;
 mod plan;
 mod run;
+mod share;
 mod units;
 mod watch;
 mod window;
@@ -50,5 +52,6 @@ pub use merge::{Merge, MergeOrder, Merged};
 pub use parts::{Division, Interval, Intervals, Part};
 pub use plan::{Planned, plan};
 pub use run::{Outcome, RunOptions, WindowOf, run};
+pub use share::share;
 pub use watch::{Progress, Watch};
 pub use window::parts;

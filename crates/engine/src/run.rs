@@ -138,7 +138,7 @@ fn run_here(trace: &dyn Trace, planned: Vec<Planned>, options: &RunOptions<'_>) 
     })
 }
 
-fn n_threads(wanted: usize) -> usize {
+pub(crate) fn n_threads(wanted: usize) -> usize {
     match wanted {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         wanted => wanted,

@@ -206,7 +206,7 @@ pub struct HeatRow {
     pub cells: Vec<u64>,
 }
 
-/// Shares of a whole that lie at or below a value, over a logarithmic axis of values.
+/// Shares of a whole that lie at or below a value, over a logarithmic axis of values; or what is left at it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Curve {
     /// Headline, or empty.
@@ -215,6 +215,9 @@ pub struct Curve {
     pub axis: String,
     /// The curves.
     pub lines: Vec<CurveLine>,
+    /// Whether shares are what is left at a value, such as misses at a size, instead of what lies at or below it. They are then
+    /// drawn up to the largest.
+    pub falls: bool,
 }
 
 /// One curve.
@@ -222,6 +225,6 @@ pub struct Curve {
 pub struct CurveLine {
     /// Name.
     pub name: String,
-    /// Values in ascending order, each with the share (0.0 to 1.0) that lies at or below it.
+    /// Values in ascending order, each with the share (0.0 to 1.0) that lies at or below it, or is left there.
     pub points: Vec<(u64, f64)>,
 }

@@ -31,7 +31,8 @@
 //! | `simulate` | a machine as an analysis: batches in, a report out |
 //! | `report` | the results, for machines and people |
 //! | `options` | options that several tools have |
-//! | `caches`, `tlbs`, `misses` | the tools |
+//! | `sweep` | many caches at once; `machine/feed` makes their requests |
+//! | `caches`, `tlbs`, `misses`, `sweep` | the tools |
 
 #![warn(missing_docs)]
 
@@ -54,6 +55,7 @@ mod spec;
 pub mod caches;
 pub mod config;
 pub mod misses;
+pub mod sweep;
 pub mod tlbs;
 
 pub use extent::{Extent, Warmup};
@@ -75,4 +77,4 @@ pub use spec::{
 use quipu_model::Tool;
 
 /// Every analysis of this crate.
-pub const TOOLS: &[&dyn Tool] = &[&caches::Caches, &tlbs::Tlbs, &misses::MissTool];
+pub const TOOLS: &[&dyn Tool] = &[&caches::Caches, &tlbs::Tlbs, &misses::MissTool, &sweep::SweepTool];

@@ -14,7 +14,9 @@ use crate::snoop::{CoherenceStats, Filter};
 use crate::spec::{Inclusion, Layout, MachineSpec, Policy};
 use quipu_model::Result;
 use quipu_model::lens::AccessKind;
+use std::ops::RangeInclusive;
 
+pub(crate) mod feed;
 mod stream;
 
 #[cfg(test)]
@@ -470,14 +472,8 @@ impl Machine {
         while let Some(at) = next {
             let cache = &mut self.caches[at];
             cache.ledger.rest.flushes += 1;
-            if !is_nothing && last - first < cache.capacity {
-                (first..=last).for_each(|line| _ = cache.store.remove(line | self.space));
-            } else if !is_nothing {
-                // More lines than the cache has: look at what it holds instead.
-                let range = (first | self.space)..=(last | self.space);
-                for line in cache.store.lines().into_iter().filter(|line| range.contains(line)) {
-                    cache.store.remove(line);
-                }
+            if !is_nothing {
+                cache.remove_all((first | self.space)..=(last | self.space));
             }
             next = cache.parent;
         }
@@ -490,14 +486,7 @@ impl Machine {
             let below = self.counts(*child);
             below.hits + below.prefetch_hits + below.child_hits
         });
-        Counts {
-            hits: of.ledger.hits[0],
-            misses: of.ledger.misses[0],
-            prefetch_hits: of.ledger.hits[1],
-            prefetch_misses: of.ledger.misses[1],
-            child_hits: child_hits.sum(),
-            ..of.ledger.rest
-        }
+        Counts { child_hits: child_hits.sum(), ..of.counts() }
     }
 
     /// Demand hits and misses of a cache, cheap enough for each batch.
@@ -517,11 +506,7 @@ impl Machine {
 
     /// Sets all counts to zero; lines stay.
     pub fn reset_counts(&mut self) {
-        for cache in &mut self.caches {
-            cache.ledger.hits = [0; 2];
-            cache.ledger.misses = [0; 2];
-            cache.ledger.rest = Counts::default();
-        }
+        self.caches.iter_mut().for_each(Cache::reset_counts);
         if let Some(filter) = &mut self.filter {
             filter.stats = CoherenceStats::default();
         }
@@ -592,6 +577,34 @@ impl Cache {
             capacity,
             children,
         }
+    }
+
+    /// Takes these lines out, as a flush does.
+    fn remove_all(&mut self, lines: RangeInclusive<u64>) {
+        if lines.end() - lines.start() < self.capacity {
+            return lines.for_each(|line| _ = self.store.remove(line));
+        }
+        // More lines than the cache has: look at what it holds instead.
+        for line in self.store.lines().into_iter().filter(|line| lines.contains(line)) {
+            self.store.remove(line);
+        }
+    }
+
+    /// What this cache has counted, without what its children found.
+    fn counts(&self) -> Counts {
+        Counts {
+            hits: self.ledger.hits[0],
+            misses: self.ledger.misses[0],
+            prefetch_hits: self.ledger.hits[1],
+            prefetch_misses: self.ledger.misses[1],
+            ..self.ledger.rest
+        }
+    }
+
+    fn reset_counts(&mut self) {
+        self.ledger.hits = [0; 2];
+        self.ledger.misses = [0; 2];
+        self.ledger.rest = Counts::default();
     }
 
     fn take_away(&mut self, line: u64, why: Taken) {

@@ -430,7 +430,7 @@ impl Simulation {
 }
 
 /// The changes of the processor in a batch: where, and to which.
-fn processors(batch: &Batch) -> impl Iterator<Item = (u32, u64)> {
+pub(crate) fn processors(batch: &Batch) -> impl Iterator<Item = (u32, u64)> {
     let threads = &batch.threads;
     let events = threads.at.iter().zip(&threads.what).zip(&threads.value);
     events.filter(|((_, what), _)| **what == ThreadEvent::Cpu).map(|((at, _), value)| (*at, *value))

@@ -56,18 +56,20 @@ fn sum(cells: &[f64]) -> f64 {
 
 /// A line for each curve, higher where more lies at or below the value; then the axis.
 pub(crate) fn paint_curve(curve: &Curve, look: &Look, out: &mut String) {
-    let notes: Vec<String> = curve.lines.iter().map(curve_note).collect();
+    let notes: Vec<String> = curve.lines.iter().map(|line| curve_note(curve, line)).collect();
     let names: Vec<&str> = curve.lines.iter().map(|line| line.name.as_str()).collect();
     let frame = Frame::new(&names, &notes.iter().map(String::as_str).collect::<Vec<_>>(), look);
-    let top = octaves(curve);
+    let Scale { first, last, top } = Scale::of(curve);
     for (line, note) in curve.lines.iter().zip(&notes) {
-        let at = |step: usize| 2f64.powf(f64::from(top) * step as f64 / (frame.width - 1).max(1) as f64);
+        let octaves = |step: usize| f64::from(last - first) * step as f64 / (frame.width - 1).max(1) as f64;
+        let at = |step: usize| 2f64.powf(f64::from(first) + octaves(step));
         let text: String =
-            (0..frame.width).map(|step| level(share_at(line, at(step)), 1.0, look.charset)).collect();
+            (0..frame.width).map(|step| level(share_at(line, at(step)), top, look.charset)).collect();
         frame.line(&line.name, &text, note, look.chart(), out);
     }
     if !curve.lines.is_empty() {
-        let ends = ("1".to_owned(), count_text(1u64.checked_shl(top).unwrap_or(u64::MAX)));
+        let end = |octave: u32| count_text(1u64.checked_shl(octave).unwrap_or(u64::MAX));
+        let ends = (end(first), end(last));
         frame.axis(&ends, &curve.axis, frame.width, look, out);
     } else {
         out.push_str(INDENT);
@@ -76,26 +78,56 @@ pub(crate) fn paint_curve(curve: &Curve, look: &Look, out: &mut String) {
     }
 }
 
-/// The axis of a curve goes from 1 to 2 to this power.
-pub(crate) fn octaves(curve: &Curve) -> u32 {
-    let largest = curve.lines.iter().flat_map(|line| &line.points).map(|(value, _)| *value).max();
-    let largest = largest.unwrap_or(0).max(2);
-    u64::BITS - (largest - 1).leading_zeros()
+/// What a curve is drawn on: values from 2 to the power of `first` to 2 to the power of `last`, and shares up to `top`.
+pub(crate) struct Scale {
+    pub(crate) first: u32,
+    pub(crate) last: u32,
+    pub(crate) top: f64,
 }
 
-/// The share at or below `value`.
+impl Scale {
+    pub(crate) fn of(curve: &Curve) -> Scale {
+        let points = || curve.lines.iter().flat_map(|line| &line.points);
+        let largest = points().map(|(value, _)| *value).max().unwrap_or(0).max(2);
+        let last = u64::BITS - (largest - 1).leading_zeros();
+        if !curve.falls {
+            return Scale { first: 0, last, top: 1.0 };
+        }
+        let smallest = points().map(|(value, _)| *value).min().unwrap_or(0).max(1);
+        let top = points().map(|(_, share)| *share).filter(|share| *share > 0.0).fold(0.0, f64::max);
+        Scale { first: smallest.ilog2().min(last - 1), last, top: if top > 0.0 { top.min(1.0) } else { 1.0 } }
+    }
+}
+
+/// The share of the last point at or below `value`.
 fn share_at(line: &CurveLine, value: f64) -> f64 {
     let n_below = line.points.partition_point(|(point, _)| *point as f64 <= value);
     n_below.checked_sub(1).map_or(0.0, |last| line.points[last].1)
 }
 
-/// Where a curve reaches a half and nine tenths.
-pub(crate) fn curve_note(line: &CurveLine) -> String {
+/// Where a curve reaches a half and nine tenths; or where one that falls begins and ends.
+pub(crate) fn curve_note(curve: &Curve, line: &CurveLine) -> String {
+    if curve.falls {
+        let (Some(first), Some(last)) = (line.points.first(), line.points.last()) else {
+            return String::new();
+        };
+        return format!("{} to {}", percent(first.1), percent(last.1));
+    }
     let reaches = |share: f64| line.points.iter().find(|(_, at)| *at >= share).map(|(value, _)| *value);
     let words = [(0.5, "half"), (0.9, "90 %")];
     let words =
         words.iter().filter_map(|(share, word)| Some(format!("{word} ≤ {}", count_text(reaches(*share)?))));
     words.collect::<Vec<_>>().join(", ")
+}
+
+/// A share in words, with as many digits as it takes to tell small ones apart.
+pub(crate) fn percent(share: f64) -> String {
+    match 100.0 * share {
+        percent if percent >= 10.0 || percent == 0.0 => format!("{percent:.0} %"),
+        percent if percent >= 1.0 => format!("{percent:.1} %"),
+        percent if percent >= 0.1 => format!("{percent:.2} %"),
+        percent => format!("{percent:.3} %"),
+    }
 }
 
 #[cfg(test)]
@@ -145,10 +177,25 @@ mod tests {
             title: String::new(),
             axis: "lines".into(),
             lines: vec![CurveLine { name: "all".into(), points }],
+            falls: false,
         };
         let mut out = String::new();
         paint_curve(&curve, &NARROW, &mut out);
         assert_eq!(out, "  all  ▂▂▂▄▄▄▄▄▄▄▄▄▄▄▄█  half ≤ 3, 90 % ≤ 1,000\n       1  lines   1,024\n");
+    }
+
+    #[test]
+    fn a_curve_that_falls_is_drawn_up_to_its_largest_share() {
+        let points = vec![(4096, 0.08), (8192, 0.04), (65_536, 0.001)];
+        let curve = Curve {
+            axis: "bytes".into(),
+            lines: vec![CurveLine { name: "8 ways".into(), points }],
+            falls: true,
+            ..Curve::default()
+        };
+        let mut out = String::new();
+        paint_curve(&curve, &NARROW, &mut out);
+        assert_eq!(out, "  8 ways  ████▄▄▄▄▄▄▄▄▄▄▄▁  8.0 % to 0.10 %\n          4,096     65,536\n");
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod merge;
 mod report;
 mod sim;
 mod split;
+mod sweep;
 mod tools;
 mod trim;
 pub(crate) mod view;

@@ -1,5 +1,6 @@
-//! `quipu sim`: machines that serve the accesses of a trace.
+//! `quipu sim`: machines that serve the accesses of a trace; `sweep` has many at once.
 
+use super::sweep;
 use crate::Common;
 use crate::input::Input;
 use crate::page::{self, PageOptions};
@@ -25,6 +26,7 @@ Examples:
   quipu sim cache trace.zip
   quipu sim cache --config hierarchy.conf --causes trace.dir
   quipu sim tlb --page-size 2M --json trace.dir
+  quipu sim sweep --level ll --sizes 1M..16M --ways 8,16 --policies LRU,RRIP --bound trace.zip
 
 Exit codes:
   0  done
@@ -36,6 +38,7 @@ Exit codes:
 enum Machine {
     Cache(CacheOptions),
     Tlb(TlbOptions),
+    Sweep(Box<sweep::Options>),
 }
 
 /// Simulate a hierarchy of caches
@@ -166,13 +169,23 @@ struct RunOptions {
 }
 
 pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
-    let run = match &options.machine {
-        Machine::Cache(options) => &options.run,
-        Machine::Tlb(options) => &options.run,
-    };
+    match &options.machine {
+        Machine::Cache(options) => simulate(&options.run, &|trace| options.plan(trace), common, screen),
+        Machine::Tlb(options) => simulate(&options.run, &|trace| options.plan(trace), common, screen),
+        Machine::Sweep(options) => sweep::run(options, common, screen),
+    }
+}
+
+/// Runs one machine.
+fn simulate(
+    run: &RunOptions,
+    plan: &dyn Fn(&dyn Trace) -> quipu::model::Result<Planned>,
+    common: &Common,
+    screen: &Screen,
+) -> Result<Outcome> {
     run.page.check(run.json)?;
     let trace = run.input.open()?;
-    let planned = options.machine.plan(&*trace)?;
+    let planned = plan(&*trace)?;
     let name = planned.info.name;
     let extent = run.input.extent(Window::All);
     let outcome = session::analyse(&*trace, vec![planned], &extent, common, screen)?;
@@ -198,42 +211,41 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     Ok(verdict.tell(screen))
 }
 
-impl Machine {
+impl CacheOptions {
     fn plan(&self, trace: &dyn Trace) -> quipu::model::Result<Planned> {
-        match self {
-            Machine::Cache(options) => {
-                let mut args = options.run.args();
-                let CacheOptions { line_size, l1i_size, l1i_assoc, l1d_size, l1d_assoc, .. } = options;
-                let CacheOptions { ll_size, ll_assoc, policy, prefetcher, miss_file, .. } = options;
-                set(&mut args, "line-size", line_size);
-                set(&mut args, "l1i-size", l1i_size);
-                set(&mut args, "l1i-assoc", l1i_assoc);
-                set(&mut args, "l1d-size", l1d_size);
-                set(&mut args, "l1d-assoc", l1d_assoc);
-                set(&mut args, "ll-size", ll_size);
-                set(&mut args, "ll-assoc", ll_assoc);
-                set(&mut args, "policy", policy);
-                set(&mut args, "prefetcher", prefetcher);
-                set(&mut args, "miss-file", miss_file);
-                set(&mut args, "warmup-fraction", &options.warmup_fraction);
-                args.set("coherence", options.coherence.to_string());
-                let around = Surroundings { config: options.config.clone(), ..options.run.around() };
-                simulation::plan_caches(&args, &around, trace)
-            }
-            Machine::Tlb(options) => {
-                let mut args = options.run.args();
-                let TlbOptions { page_size, l1i_entries, l1i_assoc, l1d_entries, l1d_assoc, .. } = options;
-                set(&mut args, "page-size", page_size);
-                set(&mut args, "l1i-entries", l1i_entries);
-                set(&mut args, "l1i-assoc", l1i_assoc);
-                set(&mut args, "l1d-entries", l1d_entries);
-                set(&mut args, "l1d-assoc", l1d_assoc);
-                set(&mut args, "l2-entries", &options.l2_entries);
-                set(&mut args, "l2-assoc", &options.l2_assoc);
-                set(&mut args, "policy", &options.policy);
-                simulation::plan_tlbs(&args, &options.run.around(), trace)
-            }
-        }
+        let mut args = self.run.args();
+        let CacheOptions { line_size, l1i_size, l1i_assoc, l1d_size, l1d_assoc, .. } = self;
+        let CacheOptions { ll_size, ll_assoc, policy, prefetcher, miss_file, .. } = self;
+        set(&mut args, "line-size", line_size);
+        set(&mut args, "l1i-size", l1i_size);
+        set(&mut args, "l1i-assoc", l1i_assoc);
+        set(&mut args, "l1d-size", l1d_size);
+        set(&mut args, "l1d-assoc", l1d_assoc);
+        set(&mut args, "ll-size", ll_size);
+        set(&mut args, "ll-assoc", ll_assoc);
+        set(&mut args, "policy", policy);
+        set(&mut args, "prefetcher", prefetcher);
+        set(&mut args, "miss-file", miss_file);
+        set(&mut args, "warmup-fraction", &self.warmup_fraction);
+        args.set("coherence", self.coherence.to_string());
+        let around = Surroundings { config: self.config.clone(), ..self.run.around() };
+        simulation::plan_caches(&args, &around, trace)
+    }
+}
+
+impl TlbOptions {
+    fn plan(&self, trace: &dyn Trace) -> quipu::model::Result<Planned> {
+        let mut args = self.run.args();
+        let TlbOptions { page_size, l1i_entries, l1i_assoc, l1d_entries, l1d_assoc, .. } = self;
+        set(&mut args, "page-size", page_size);
+        set(&mut args, "l1i-entries", l1i_entries);
+        set(&mut args, "l1i-assoc", l1i_assoc);
+        set(&mut args, "l1d-entries", l1d_entries);
+        set(&mut args, "l1d-assoc", l1d_assoc);
+        set(&mut args, "l2-entries", &self.l2_entries);
+        set(&mut args, "l2-assoc", &self.l2_assoc);
+        set(&mut args, "policy", &self.policy);
+        simulation::plan_tlbs(&args, &self.run.around(), trace)
     }
 }
 

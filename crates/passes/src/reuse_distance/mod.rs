@@ -390,6 +390,7 @@ impl Distances {
             title: "accesses up to a distance".to_owned(),
             axis: format!("distance in lines of {} bytes", self.line_size),
             lines,
+            falls: false,
         }
     }
 

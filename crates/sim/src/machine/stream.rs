@@ -18,10 +18,10 @@ use crate::spec::{CacheSpec, Inclusion, Layout, MachineSpec, Policy, Prefetch};
 use quipu_model::lens::AccessKind;
 
 /// Accesses in a chunk.
-const CHUNK: usize = 2048;
+pub(super) const CHUNK: usize = 2048;
 /// Room for the requests of one side: an access makes two at most (what makes more is not taken in chunks), and one is written
 /// behind the last.
-const SIDE: usize = 2 * CHUNK + 2;
+pub(super) const SIDE: usize = 2 * CHUNK + 2;
 
 /// Accesses as columns of equal length, but for `pc`, which may be empty.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +39,7 @@ pub struct Rows<'a> {
 }
 
 impl Rows<'_> {
-    fn pc(&self, row: usize) -> u64 {
+    pub(super) fn pc(&self, row: usize) -> u64 {
         self.pc.get(row).copied().unwrap_or(0)
     }
 
@@ -51,27 +51,27 @@ impl Rows<'_> {
 
 /// A request for one line.
 #[derive(Clone, Copy, Debug)]
-struct Want {
-    line: u64,
+pub(super) struct Want {
+    pub(super) line: u64,
     /// The access, by its row in the chunk's columns, and perhaps one of the marks.
-    row: u32,
+    pub(super) row: u32,
     /// How many requests its side has had in this chunk, those that are one with another counted.
-    n_before: u32,
+    pub(super) n_before: u32,
 }
 
 /// Mark of a request that a cache makes by itself.
-const OWN: u32 = 1 << 31;
+pub(super) const OWN: u32 = 1 << 31;
 /// Mark of a request that the program makes for a prefetch.
-const PREFETCH: u32 = 1 << 30;
+pub(super) const PREFETCH: u32 = 1 << 30;
 
 impl Want {
-    const NOTHING: Want = Want { line: NO_LINE, row: 0, n_before: 0 };
+    pub(super) const NOTHING: Want = Want { line: NO_LINE, row: 0, n_before: 0 };
 
-    fn is_prefetch(self) -> bool {
+    pub(super) fn is_prefetch(self) -> bool {
         self.row & (OWN | PREFETCH) != 0
     }
 
-    fn row(self) -> usize {
+    pub(super) fn row(self) -> usize {
         (self.row & !(OWN | PREFETCH)) as usize
     }
 
@@ -174,13 +174,23 @@ impl Machine {
         self.streams = Some(streams);
     }
 
+    /// Runs at most [`CHUNK`] accesses, up to the first that is out of the ordinary; how many. What the machine asks of memory is
+    /// added to `asks`. Only where the caches of the two sides have nothing in common.
+    pub(super) fn run_asking(&mut self, core: usize, rows: Rows<'_>, asks: &mut Vec<Want>) -> usize {
+        let Some(mut streams) = self.streams.take() else { return 0 };
+        let taken = self.chunk(core, rows, &mut streams);
+        merge(&streams.lists[0][1], &streams.lists[1][1], asks);
+        self.streams = Some(streams);
+        taken
+    }
+
     /// Runs accesses up to the first that is out of the ordinary; how many.
     fn chunk(&mut self, core: usize, rows: Rows<'_>, streams: &mut Streams) -> usize {
         let [instr, data] = self.first[core];
         let (taken, n_wanted) = if self.caches[instr].joins && self.caches[data].joins {
-            self.sort::<true>(instr == data, rows, &mut streams.first)
+            sort::<true>((self.shift, self.space), instr == data, rows, &mut streams.first)
         } else {
-            self.sort::<false>(instr == data, rows, &mut streams.first)
+            sort::<false>((self.shift, self.space), instr == data, rows, &mut streams.first)
         };
         let Streams { paths, first, lists } = streams;
         let (first_instr, first_data) = first.split_at(SIDE);
@@ -190,6 +200,7 @@ impl Machine {
         let [instr_list, data_list] = lists;
         if let ([], [], [cache, farther @ ..]) = (&instr[..], &data[..], &both[..]) {
             // The first cache serves both sides, whose requests are all on one.
+            instr_list[1].clear();
             self.pass(*cache, first_data, rows, data_list);
             self.follow(farther, rows, data_list);
             return taken;
@@ -225,78 +236,6 @@ impl Machine {
         }
     }
 
-    /// Makes requests of accesses: those for instructions from the beginning of `wanted` on, those for data from [`SIDE`] on,
-    /// each followed by one more. How many accesses were taken, and how many requests each side has.
-    fn sort<const JOINS: bool>(
-        &self,
-        is_unified: bool,
-        rows: Rows<'_>,
-        wanted: &mut [Want],
-    ) -> (usize, [usize; 2]) {
-        let (shift, space) = (self.shift, self.space);
-        let n_rows = rows.addr.len();
-        let (kinds, sizes) = (&rows.kind[..n_rows], &rows.size[..n_rows]);
-        // PERF: whose turn it is, and whether the line is the same as before, is anybody's guess: no branch, and no array
-        // indexed by the side.
-        let (mut n_instr, mut n_data) = (0, 0);
-        let (mut instr_line, mut data_line) = (NO_LINE, NO_LINE);
-        let (mut n_all, mut n_all_data) = (0, 0);
-        let mut taken = n_rows;
-        for row in 0..n_rows {
-            let kind = kinds[row];
-            let (addr, size) = (rows.addr[row], u64::from(sizes[row]));
-            let first = addr >> shift;
-            let last = addr.wrapping_add(size).wrapping_sub(1) >> shift;
-            let line = first | space;
-            let is_data = (kind != AccessKind::Fetch) | is_unified;
-            let at = if is_data { SIDE + n_data } else { n_instr };
-            let n_before = if is_data { n_all_data } else { n_all - n_all_data };
-            let want = Want { line, row: row as u32, n_before }; // A chunk is short.
-            if (first != last) | (ORDINARY & (1 << kind as u32) == 0) {
-                if rows.skips(kind) {
-                    continue;
-                }
-                // Odd are flushes, and what is of many lines, of none, or goes round the end of all addresses.
-                let is_odd = match kind {
-                    AccessKind::FlushData | AccessKind::FlushInstr => true,
-                    _ => first != last && (last != first + 1 || size == 0),
-                };
-                if is_odd {
-                    taken = row;
-                    break;
-                }
-                let is_data = is_data && (kind != AccessKind::PrefetchInstr || is_unified);
-                let at = if is_data { SIDE + n_data } else { n_instr };
-                let n_before = if is_data { n_all_data } else { n_all - n_all_data };
-                let is_prefetch = matches!(kind, AccessKind::Prefetch | AccessKind::PrefetchInstr);
-                let mark = if is_prefetch { PREFETCH } else { 0 };
-                let want = Want { row: want.row | mark, n_before, ..want };
-                wanted[at] = want;
-                wanted[at + 1] = Want { line: last | space, n_before: n_before + 1, ..want };
-                let n = 1 + u32::from(first != last);
-                n_all += n;
-                if is_data {
-                    (n_data, n_all_data, data_line) = (n_data + n as usize, n_all_data + n, last | space);
-                } else {
-                    (n_instr, instr_line) = (n_instr + n as usize, last | space);
-                }
-                continue;
-            }
-            wanted[at] = want;
-            let before = if is_data { data_line } else { instr_line };
-            let is_new = (before != line) | !JOINS;
-            n_data += usize::from(is_new & is_data);
-            n_instr += usize::from(is_new & !is_data);
-            n_all += 1;
-            n_all_data += u32::from(is_data);
-            data_line = if is_data { line } else { data_line };
-            instr_line = if is_data { instr_line } else { line };
-        }
-        wanted[n_instr] = Want { n_before: n_all - n_all_data, ..Want::NOTHING };
-        wanted[SIDE + n_data] = Want { n_before: n_all_data, ..Want::NOTHING };
-        (taken, [n_instr, n_data])
-    }
-
     /// Sends all but the last of `wanted` through a first cache; what it misses, and prefetches, goes into `list[1]`.
     fn pass(&mut self, cache: usize, wanted: &[Want], rows: Rows<'_>, list: &mut [Vec<Want>; 2]) {
         let [_, asks] = list;
@@ -320,20 +259,91 @@ impl Machine {
     }
 }
 
+/// Makes requests of accesses: those for instructions from the beginning of `wanted` on, those for data from [`SIDE`] on,
+/// each followed by one more. With `JOINS`, uses of the line used before are one request with it. How many accesses were taken, and how many requests each side has.
+pub(super) fn sort<const JOINS: bool>(
+    (shift, space): (u32, u64),
+    is_unified: bool,
+    rows: Rows<'_>,
+    wanted: &mut [Want],
+) -> (usize, [usize; 2]) {
+    let n_rows = rows.addr.len();
+    let (kinds, sizes) = (&rows.kind[..n_rows], &rows.size[..n_rows]);
+    // PERF: whose turn it is, and whether the line is the same as before, is anybody's guess: no branch, and no array
+    // indexed by the side.
+    let (mut n_instr, mut n_data) = (0, 0);
+    let (mut instr_line, mut data_line) = (NO_LINE, NO_LINE);
+    let (mut n_all, mut n_all_data) = (0, 0);
+    let mut taken = n_rows;
+    for row in 0..n_rows {
+        let kind = kinds[row];
+        let (addr, size) = (rows.addr[row], u64::from(sizes[row]));
+        let first = addr >> shift;
+        let last = addr.wrapping_add(size).wrapping_sub(1) >> shift;
+        let line = first | space;
+        let is_data = (kind != AccessKind::Fetch) | is_unified;
+        let at = if is_data { SIDE + n_data } else { n_instr };
+        let n_before = if is_data { n_all_data } else { n_all - n_all_data };
+        let want = Want { line, row: row as u32, n_before }; // A chunk is short.
+        if (first != last) | (ORDINARY & (1 << kind as u32) == 0) {
+            if rows.skips(kind) {
+                continue;
+            }
+            // Odd are flushes, and what is of many lines, of none, or goes round the end of all addresses.
+            let is_odd = match kind {
+                AccessKind::FlushData | AccessKind::FlushInstr => true,
+                _ => first != last && (last != first + 1 || size == 0),
+            };
+            if is_odd {
+                taken = row;
+                break;
+            }
+            let is_data = is_data && (kind != AccessKind::PrefetchInstr || is_unified);
+            let at = if is_data { SIDE + n_data } else { n_instr };
+            let n_before = if is_data { n_all_data } else { n_all - n_all_data };
+            let is_prefetch = matches!(kind, AccessKind::Prefetch | AccessKind::PrefetchInstr);
+            let mark = if is_prefetch { PREFETCH } else { 0 };
+            let want = Want { row: want.row | mark, n_before, ..want };
+            wanted[at] = want;
+            wanted[at + 1] = Want { line: last | space, n_before: n_before + 1, ..want };
+            let n = 1 + u32::from(first != last);
+            n_all += n;
+            if is_data {
+                (n_data, n_all_data, data_line) = (n_data + n as usize, n_all_data + n, last | space);
+            } else {
+                (n_instr, instr_line) = (n_instr + n as usize, last | space);
+            }
+            continue;
+        }
+        wanted[at] = want;
+        let before = if is_data { data_line } else { instr_line };
+        let is_new = (before != line) | !JOINS;
+        n_data += usize::from(is_new & is_data);
+        n_instr += usize::from(is_new & !is_data);
+        n_all += 1;
+        n_all_data += u32::from(is_data);
+        data_line = if is_data { line } else { data_line };
+        instr_line = if is_data { instr_line } else { line };
+    }
+    wanted[n_instr] = Want { n_before: n_all - n_all_data, ..Want::NOTHING };
+    wanted[SIDE + n_data] = Want { n_before: n_all_data, ..Want::NOTHING };
+    (taken, [n_instr, n_data])
+}
+
 /// One cache while requests pass it.
-struct Pass<'a> {
-    ledger: &'a mut Ledger,
-    prefetcher: &'a mut Prefetcher,
-    log: &'a mut Vec<Miss>,
-    rows: Rows<'a>,
-    shift: u32,
-    line_mask: u64,
-    space: u64,
+pub(super) struct Pass<'a> {
+    pub(super) ledger: &'a mut Ledger,
+    pub(super) prefetcher: &'a mut Prefetcher,
+    pub(super) log: &'a mut Vec<Miss>,
+    pub(super) rows: Rows<'a>,
+    pub(super) shift: u32,
+    pub(super) line_mask: u64,
+    pub(super) space: u64,
 }
 
 impl Pass<'_> {
-    /// Requests of first caches.
-    fn run<L: Lines>(&mut self, store: &mut L, wanted: &[Want], asks: &mut Vec<Want>) {
+    /// Sends all but the last of `wanted` through.
+    pub(super) fn run<L: Lines>(&mut self, store: &mut L, wanted: &[Want], asks: &mut Vec<Want>) {
         let has_shadow = self.ledger.shadow.is_some();
         let mut hits = [0, 0];
         for pair in wanted.windows(2) {

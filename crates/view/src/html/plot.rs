@@ -6,7 +6,7 @@
 use super::blocks;
 use super::text::{cut, escape, short};
 use crate::chart::resample;
-use crate::map::{curve_note, octaves};
+use crate::map::{Scale, curve_note, percent};
 use crate::value::count_text;
 use quipu_model::doc::{Bars, Curve, CurveLine, Series, SeriesLine};
 use std::fmt::Write as _;
@@ -105,44 +105,56 @@ fn series_line(line: &SeriesLine, out: &mut String) {
 
 /// Curves over a logarithmic axis, all on one drawing.
 pub(super) fn curve(curve: &Curve, out: &mut String) {
-    let top = octaves(curve);
-    let width = f64::from(top);
+    let scale = Scale::of(curve);
+    let n_octaves = scale.last - scale.first;
+    let width = f64::from(n_octaves);
     let words = escape(&cut(&curve.axis, MAX_WORDS));
+    let shares: String = [1.0, 0.75, 0.5, 0.25, 0.0]
+        .iter()
+        .map(|part| format!("<span>{}</span>", percent(part * scale.top)))
+        .collect();
     let _ = writeln!(
         out,
-        "<figure class=\"curve\" data-axis=\"{words}\"><div class=\"row\"><div class=\"shares\"><span>100 %</span>\
-         <span>75 %</span><span>50 %</span><span>25 %</span><span>0 %</span></div>\
-         <svg class=\"plot\" viewBox=\"0 0 {top} 100\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{words}\">"
+        "<figure class=\"curve\" data-axis=\"{words}\"><div class=\"row\"><div class=\"shares\">{shares}</div>\
+         <svg class=\"plot\" viewBox=\"0 0 {n_octaves} 100\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{words}\">"
     );
-    let every = top.div_ceil(12).max(1);
-    let ticks = (0..=top).step_by(every as usize);
+    let every = n_octaves.div_ceil(12).max(1);
+    let ticks = (0..=n_octaves).step_by(every as usize);
     let verticals: String = ticks.clone().map(|tick| format!("M{tick} 0v100")).collect();
-    let _ =
-        write!(out, "<path class=\"grid\" d=\"M0 0h{top}M0 25h{top}M0 50h{top}M0 75h{top}{verticals}\"/>");
+    let _ = write!(
+        out,
+        "<path class=\"grid\" d=\"M0 0h{width}M0 25h{width}M0 50h{width}M0 75h{width}{verticals}\"/>"
+    );
     for (number, line) in curve.lines.iter().take(MAX_LINES).enumerate() {
-        curve_line(number, line, width, out);
+        curve_line(number, line, (&scale, curve.falls), out);
     }
     out.push_str("</svg></div>\n<div class=\"row\"><span></span><svg class=\"ticks\" aria-hidden=\"true\">");
     for tick in ticks {
         let x = short(f64::from(tick) / width * 100.0);
         let anchor = match tick {
             0 => "start",
-            _ if tick + every / 2 >= top => "end",
+            _ if tick + every / 2 >= n_octaves => "end",
             _ => "middle",
         };
-        let _ = write!(out, "<text x=\"{x}%\" y=\"12\" text-anchor=\"{anchor}\">{}</text>", power_text(tick));
+        let _ = write!(
+            out,
+            "<text x=\"{x}%\" y=\"12\" text-anchor=\"{anchor}\">{}</text>",
+            power_text(scale.first + tick)
+        );
     }
     let _ = write!(out, "</svg></div>\n<figcaption>{words}</figcaption><ul class=\"legend\">");
     for (number, line) in curve.lines.iter().take(MAX_LINES).enumerate() {
-        let (name, note) = (escape(&cut(&line.name, MAX_WORDS)), curve_note(line));
+        let (name, note) = (escape(&cut(&line.name, MAX_WORDS)), curve_note(curve, line));
         let _ = write!(out, "<li class=\"k{}\">{name} <span class=\"note\">{note}</span></li>", number % 6);
     }
     out.push_str("</ul></figure>\n");
 }
 
 /// One curve: steps, each at the value where the share is reached.
-fn curve_line(number: usize, line: &CurveLine, width: f64, out: &mut String) {
-    let x = |value: u64| (value.max(1) as f64).log2().min(width);
+fn curve_line(number: usize, line: &CurveLine, (scale, falls): (&Scale, bool), out: &mut String) {
+    let width = f64::from(scale.last - scale.first);
+    let x = |value: u64| ((value.max(1) as f64).log2() - f64::from(scale.first)).clamp(0.0, width);
+    let y = |share: f64| short(100.0 * (1.0 - (share / scale.top).clamp(0.0, 1.0)));
     // Of points that fall on one spot the last says all.
     let bin = |value: u64| (x(value) / width * MAX_POINTS as f64) as usize; // At most `MAX_POINTS`.
     let mut points: Vec<(u64, f64)> = Vec::new();
@@ -152,15 +164,22 @@ fn curve_line(number: usize, line: &CurveLine, width: f64, out: &mut String) {
             _ => points.push((value, share)),
         }
     }
-    let mut path = "M0 100".to_owned();
+    // What lies at or below a value begins with nothing; what is left, with the first value known.
+    let mut path = match points.first().filter(|_| falls) {
+        Some((value, share)) => format!("M{:.4} {}", x(*value), y(*share)),
+        None => "M0 100".to_owned(),
+    };
     for (value, share) in &points {
-        let _ = write!(path, "H{:.4}V{}", x(*value), short(100.0 * (1.0 - share.clamp(0.0, 1.0))));
+        let _ = write!(path, "H{:.4}V{}", x(*value), y(*share));
     }
     let _ = write!(path, "H{width}");
     let at: Vec<String> = points.iter().map(|(value, _)| format!("{:.4}", x(*value) / width)).collect();
     let texts: Vec<String> = points
         .iter()
-        .map(|(value, share)| format!("{} % ≤ {}", short(share * 100.0), count_text(*value)))
+        .map(|(value, share)| {
+            let word = if falls { "at" } else { "≤" };
+            format!("{} % {word} {}", short(share * 100.0), count_text(*value))
+        })
         .collect();
     let _ = writeln!(
         out,

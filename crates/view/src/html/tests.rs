@@ -33,6 +33,7 @@ fn everything(text: &str) -> Document {
             title: text(),
             axis: text(),
             lines: vec![CurveLine { name: text(), points: vec![(0, 0.5), (u64::MAX, 1.0)] }],
+            falls: false,
         }))
         .with(Block::HeatMap(HeatMap {
             title: text(),
@@ -139,6 +140,17 @@ fn labels_of_an_axis_stay_within_its_ends() {
     let page = page_of(Document::new("").with(Block::Curve(curve)), "x");
     assert!(page.contains("<text x=\"0%\" y=\"12\" text-anchor=\"start\">1</text>"));
     assert!(page.contains("<text x=\"100%\" y=\"12\" text-anchor=\"end\">1,024</text>"));
+}
+
+#[test]
+fn a_curve_that_falls_begins_at_its_first_value_and_says_its_scale() {
+    let line = CurveLine { name: "c".into(), points: vec![(4096, 0.08), (65_536, 0.001)] };
+    let curve = Curve { lines: vec![line], falls: true, ..Curve::default() };
+    let page = page_of(Document::new("").with(Block::Curve(curve)), "x");
+    assert!(page.contains("<span>8.0 %</span><span>6.0 %</span><span>4.0 %</span><span>2.0 %</span>"));
+    assert!(page.contains("<text x=\"0%\" y=\"12\" text-anchor=\"start\">4,096</text>"));
+    assert!(page.contains("d=\"M0.0000 0H0.0000V0H4.0000V98.7"), "from the top down");
+    assert!(page.contains("data-t=\"8 % at 4,096|0.1 % at 65,536\""));
 }
 
 #[test]

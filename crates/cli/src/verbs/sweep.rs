@@ -1,0 +1,185 @@
+//! `quipu sim sweep`: many caches at once.
+
+use crate::Common;
+use crate::input::Input;
+use crate::page::{self, PageOptions};
+use crate::screen::{Outcome, Result, Screen};
+use crate::session::{self, Extent, Verdict};
+use crate::simulation::text_of;
+use quipu::engine::Planned;
+use quipu::model::pass::Detail;
+use quipu::model::{Args, Report, Trace, Window};
+use quipu::sim::sweep::{self, Space, Sweep, Swept};
+use serde_json::Map;
+use std::fmt::Write;
+use std::path::PathBuf;
+
+/// Try caches of many sizes, ways, policies, lines and prefetchers at once
+///
+/// Every combination that can be built is tried, in one read of the trace. Lists have commas, and a range such as 16K..1M
+/// doubles from its first number on. Without options: the first data caches of four cores, from 4K to 1M with 1 to 16 ways, under LRU.
+#[derive(Debug, clap::Args)]
+pub(super) struct Options {
+    #[command(flatten)]
+    input: Input,
+    /// Print JSON: one object, with the caches under `sweep` in `results`
+    #[arg(long)]
+    json: bool,
+    /// Print comma-separated values: a line for each cache
+    #[arg(long, conflicts_with = "json")]
+    csv: bool,
+    #[command(flatten)]
+    page: PageOptions,
+    /// A file that says what is tried: on each line the name of an option and its values; options go before it
+    #[arg(long, value_name = "SPACE", help_heading = "What is tried")]
+    config: Option<PathBuf>,
+    /// Which caches: l1i, l1d, l1 (for instructions and data) or ll, behind first caches that stay the same [default: l1d]
+    #[arg(long, value_name = "NAME", help_heading = "What is tried")]
+    level: Option<String>,
+    /// Sizes, such as 32K,48K or 16K..1M [default: 4K..1M]
+    #[arg(long, value_name = "LIST", help_heading = "What is tried")]
+    sizes: Option<String>,
+    /// Numbers of ways [default: 1..16]
+    #[arg(long, value_name = "LIST", help_heading = "What is tried")]
+    ways: Option<String>,
+    /// Policies: LRU, LFU, FIFO, BIT_PLRU, TREE_PLRU, RRIP, RANDOM, OPT [default: LRU]
+    #[arg(long, value_name = "LIST", help_heading = "What is tried")]
+    policies: Option<String>,
+    /// Bytes in a line [default: 64]
+    #[arg(long, value_name = "LIST", help_heading = "What is tried")]
+    line_sizes: Option<String>,
+    /// Prefetchers: none, nextline, stride, stream [default: none]
+    #[arg(long, value_name = "LIST", help_heading = "What is tried")]
+    prefetchers: Option<String>,
+    /// Compare each with Belady's policy, which no other can beat
+    #[arg(long, help_heading = "What is tried")]
+    bound: bool,
+    /// Cores of the machine [default: 4]
+    #[arg(long, value_name = "N", help_heading = "Machine")]
+    cores: Option<String>,
+    /// With --level ll: size of each first instruction cache [default: 32K]
+    #[arg(long, value_name = "BYTES", help_heading = "Machine")]
+    l1i_size: Option<String>,
+    /// Its ways [default: 8]
+    #[arg(long, value_name = "N", help_heading = "Machine")]
+    l1i_assoc: Option<String>,
+    /// With --level ll: size of each first data cache [default: 32K]
+    #[arg(long, value_name = "BYTES", help_heading = "Machine")]
+    l1d_size: Option<String>,
+    /// Its ways [default: 8]
+    #[arg(long, value_name = "N", help_heading = "Machine")]
+    l1d_assoc: Option<String>,
+    /// With --level ll: prefetcher of first data caches [default: nextline]
+    #[arg(long, value_name = "NAME", help_heading = "Machine")]
+    prefetcher: Option<String>,
+    /// Threads run on the processors that the trace names
+    #[arg(long, help_heading = "Machine")]
+    cpu_scheduling: bool,
+    /// Begin the statistics behind so many instructions
+    #[arg(long, value_name = "N", help_heading = "Which part")]
+    warmup_instrs: Option<String>,
+}
+
+pub(super) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
+    options.page.check(options.json || options.csv)?;
+    let trace = options.input.open()?;
+    let planned = options.plan(&*trace, common)?;
+    let extent: Extent = options.input.extent(Window::All);
+    let outcome = session::analyse(&*trace, vec![planned], &extent, common, screen)?;
+    let verdict = Verdict::new(&*trace, outcome.findings, outcome.error, outcome.cancelled);
+    let documents: Vec<_> = outcome.reports.iter().map(|report| report.document(Detail::Full)).collect();
+    if let Some(path) = &options.page.html {
+        let mut all = vec![page::verdict(&verdict)];
+        all.extend(documents.clone());
+        all.retain(|document| !document.blocks.is_empty());
+        page::write(path, &options.input, &*trace, &all, screen)?;
+    }
+    if options.json {
+        let name = sweep::INFO.name.to_owned();
+        let results: Map<_, _> = outcome.reports.iter().map(|report| (name.clone(), report.json())).collect();
+        let mut answer = Map::new();
+        answer.insert("trace".into(), options.input.name().into());
+        answer.insert("results".into(), results.into());
+        verdict.add_to(&mut answer);
+        screen.json(&answer.into())?;
+    } else if options.csv {
+        screen.text(&outcome.reports.iter().map(|report| csv(&**report)).collect::<String>())?;
+    } else if !options.page.is_wanted() {
+        screen.documents(&documents)?;
+    }
+    Ok(verdict.tell(screen))
+}
+
+impl Options {
+    fn plan(&self, trace: &dyn Trace, common: &Common) -> quipu::model::Result<Planned> {
+        let space = match &self.config {
+            Some(path) => Space::parse(&text_of(path)?, &path.display().to_string())?,
+            None => Space::default(),
+        };
+        let threads = common.threads.map_or(0, usize::from);
+        let sweep = Sweep::new(space.with_options(&self.args())?, trace, threads)?;
+        Ok(Planned { info: &sweep::INFO, columns: sweep.columns(trace)?, pass: Box::new(sweep) })
+    }
+
+    fn args(&self) -> Args {
+        let mut args = Args::default();
+        for (name, value) in [
+            ("level", &self.level),
+            ("sizes", &self.sizes),
+            ("ways", &self.ways),
+            ("policies", &self.policies),
+            ("line-sizes", &self.line_sizes),
+            ("prefetchers", &self.prefetchers),
+            ("cores", &self.cores),
+            ("l1i-size", &self.l1i_size),
+            ("l1i-assoc", &self.l1i_assoc),
+            ("l1d-size", &self.l1d_size),
+            ("l1d-assoc", &self.l1d_assoc),
+            ("prefetcher", &self.prefetcher),
+            ("warmup-instrs", &self.warmup_instrs),
+        ] {
+            if let Some(value) = value {
+                args.set(name, value.as_str());
+            }
+        }
+        // What a file switches on stays on.
+        for (name, flag) in [("bound", self.bound), ("cpu-scheduling", self.cpu_scheduling)] {
+            if flag {
+                args.set(name, "true");
+            }
+        }
+        args
+    }
+}
+
+/// A line for each cache, with the names that JSON has.
+fn csv(report: &dyn Report) -> String {
+    let mut out =
+        "level,size,assoc,sets,line_size,policy,prefetcher,hits,misses,miss_rate,mpki,compulsory_misses,\
+                   prefetch_hits,prefetch_misses,bytes_in,bound_misses\n"
+            .to_owned();
+    let Some(swept) = report.as_any().downcast_ref::<Swept>() else { return out };
+    for of in &swept.points {
+        let bound = of.bound_misses.map(|misses| misses.to_string()).unwrap_or_default();
+        let _ = writeln!(
+            out,
+            "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{bound}",
+            swept.level,
+            of.size,
+            of.assoc,
+            of.sets,
+            of.line_size,
+            of.policy,
+            of.prefetcher,
+            of.hits,
+            of.misses,
+            of.miss_rate,
+            of.mpki,
+            of.compulsory_misses,
+            of.prefetch_hits,
+            of.prefetch_misses,
+            of.bytes_in,
+        );
+    }
+    out
+}

@@ -1,0 +1,324 @@
+//! What the caches of one level are asked, for many caches that are tried at once.
+//!
+//! A [`Feed`] makes requests of accesses as a machine does, and collects them in a [`Block`]: those of first caches right away, those
+//! of a last cache behind the first caches that it has. Each cache that is tried takes the whole block, on whatever
+//! thread; a [`Lone`] is such a cache, of any policy and with any prefetcher, once for each core if cores have their own.
+
+use super::stream::{CHUNK, OWN, PREFETCH, Pass, Rows, SIDE, Want, sort};
+use super::{Cache, Counts, Machine, Watch};
+use crate::sets::each;
+use crate::spec::{CacheSpec, MachineSpec};
+use quipu_model::Result;
+use quipu_model::lens::AccessKind;
+use std::ops::Range;
+
+/// Requests in a block, about.
+const BLOCK: usize = 1 << 16;
+
+/// Whose requests a level serves.
+#[derive(Clone, Debug)]
+pub(crate) enum Front {
+    /// Instructions, as the first cache.
+    Instr,
+    /// Data, as the first cache.
+    Data,
+    /// Both, as the first cache.
+    Both,
+    /// What first caches miss and prefetch; one cache for all cores.
+    Behind(Box<Machine>),
+}
+
+/// Makes requests of accesses.
+#[derive(Clone, Debug)]
+pub(crate) struct Feed {
+    front: Front,
+    shift: u32,
+    joins: bool,
+    wanted: Box<[Want]>,
+    asks: Vec<Want>,
+    block: Block,
+}
+
+/// Requests, and what else happens, in order.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Block {
+    wants: Vec<Want>,
+    /// Of each request: its kind and its instruction, and where its line begins.
+    kind: Vec<AccessKind>,
+    addr: Vec<u64>,
+    pc: Vec<u64>,
+    events: Vec<Event>,
+}
+
+#[derive(Clone, Debug)]
+enum Event {
+    /// A core makes these requests, the last of which is there for its count only.
+    Ask { core: usize, wants: Range<usize> },
+    /// A core flushes these lines, the first and the last.
+    Flush { core: usize, first: u64, last: u64 },
+    /// Statistics begin.
+    Begin,
+}
+
+/// What happens to one cache.
+pub(crate) enum Step {
+    /// A line is wanted, and so many times more right behind.
+    Use { line: u64, is_prefetch: bool, again: u64 },
+    /// These lines are flushed, the first and the last.
+    Flush { first: u64, last: u64 },
+    /// Statistics begin.
+    Begin,
+}
+
+impl Block {
+    fn clear(&mut self) {
+        self.wants.clear();
+        self.kind.clear();
+        self.addr.clear();
+        self.pc.clear();
+        self.events.clear();
+    }
+
+    /// Calls `step` for everything in order, with the core.
+    pub(crate) fn each(&self, mut step: impl FnMut(usize, Step)) {
+        for event in &self.events {
+            match event {
+                Event::Ask { core, wants } => {
+                    for pair in self.wants[wants.clone()].windows(2) {
+                        let again =
+                            u64::from(pair[1].n_before.wrapping_sub(pair[0].n_before).wrapping_sub(1));
+                        let is_prefetch = pair[0].is_prefetch();
+                        step(*core, Step::Use { line: pair[0].line, is_prefetch, again });
+                    }
+                }
+                Event::Flush { core, first, last } => {
+                    step(*core, Step::Flush { first: *first, last: *last });
+                }
+                Event::Begin => step(0, Step::Begin),
+            }
+        }
+    }
+
+    fn push(&mut self, want: Want, kind: AccessKind, pc: u64, shift: u32) {
+        let row = self.wants.len() as u32 | want.row & (OWN | PREFETCH); // A block is short.
+        self.wants.push(Want { row, ..want });
+        self.kind.push(kind);
+        self.addr.push(want.line << shift);
+        self.pc.push(pc);
+    }
+}
+
+impl Feed {
+    /// A feed for lines of `line_bytes`. With `joins`, uses of the line used before are one request with it.
+    pub(crate) fn new(front: Front, line_bytes: u64, joins: bool) -> Feed {
+        Feed {
+            front,
+            shift: line_bytes.trailing_zeros(),
+            joins,
+            wanted: vec![Want::NOTHING; 2 * SIDE].into(),
+            asks: Vec::new(),
+            block: Block::default(),
+        }
+    }
+
+    /// Takes in accesses of a core; `full` takes the block whenever it has become long.
+    pub(crate) fn run(&mut self, core: usize, rows: Rows<'_>, full: &mut impl FnMut(&Block)) {
+        let n = rows.addr.len();
+        let mut at = 0;
+        while at < n {
+            let end = n.min(at + CHUNK);
+            let chunk = Rows {
+                kind: &rows.kind[at..end],
+                addr: &rows.addr[at..end],
+                size: &rows.size[at..end],
+                pc: rows.pc.get(at..end).unwrap_or(&[]),
+                ..rows
+            };
+            at += self.chunk(core, chunk);
+            if at < end {
+                self.odd(core, rows.kind[at], (rows.addr[at], rows.size[at]), rows.pc(at), full);
+                at += 1;
+            }
+            if self.block.wants.len() >= BLOCK {
+                self.flush(full);
+            }
+        }
+    }
+
+    /// Statistics begin here.
+    pub(crate) fn begin(&mut self) {
+        self.block.events.push(Event::Begin);
+    }
+
+    /// Hands over what there is.
+    pub(crate) fn flush(&mut self, full: &mut impl FnMut(&Block)) {
+        if !self.block.events.is_empty() {
+            full(&self.block);
+            self.block.clear();
+        }
+    }
+
+    /// Takes in accesses up to the first that is out of the ordinary; how many.
+    fn chunk(&mut self, core: usize, rows: Rows<'_>) -> usize {
+        if let Front::Behind(machine) = &mut self.front {
+            self.asks.clear();
+            let taken = machine.run_asking(core, rows, &mut self.asks);
+            let start = self.block.wants.len();
+            let n_asks = self.asks.len() as u32; // A chunk is short.
+            let end = Want { n_before: n_asks, ..Want::NOTHING };
+            for (want, n_before) in self.asks.iter().chain([&end]).zip(0..) {
+                let (kind, pc) = (rows.kind[want.row()], rows.pc(want.row()));
+                self.block.push(Want { n_before, ..*want }, kind, pc, self.shift);
+            }
+            self.block.events.push(Event::Ask { core: 0, wants: start..self.block.wants.len() });
+            return taken;
+        }
+        let is_unified = matches!(self.front, Front::Both);
+        let lines = (self.shift, 0);
+        let (taken, n_wanted) = if self.joins {
+            sort::<true>(lines, is_unified, rows, &mut self.wanted)
+        } else {
+            sort::<false>(lines, is_unified, rows, &mut self.wanted)
+        };
+        let wanted = match self.front {
+            Front::Instr => &self.wanted[..=n_wanted[0]],
+            _ => &self.wanted[SIDE..=SIDE + n_wanted[1]],
+        };
+        let start = self.block.wants.len();
+        for want in wanted {
+            let row = want.row();
+            self.block.push(*want, rows.kind[row], rows.pc(row), self.shift);
+        }
+        self.block.events.push(Event::Ask { core, wants: start..self.block.wants.len() });
+        taken
+    }
+
+    /// An access of many lines, of none, or a flush.
+    fn odd(
+        &mut self,
+        core: usize,
+        kind: AccessKind,
+        (addr, size): (u64, u32),
+        pc: u64,
+        full: &mut impl FnMut(&Block),
+    ) {
+        let first = addr >> self.shift;
+        let last = addr.wrapping_add(u64::from(size)).wrapping_sub(1) >> self.shift;
+        if matches!(kind, AccessKind::FlushData | AccessKind::FlushInstr) {
+            let is_instr = kind == AccessKind::FlushInstr;
+            let concerns = match &mut self.front {
+                Front::Instr => is_instr,
+                Front::Data => !is_instr,
+                Front::Both => true,
+                Front::Behind(machine) => {
+                    machine.access(core, kind, addr, size, pc);
+                    true
+                }
+            };
+            if concerns && last >= first && (size > 0 || first == last) {
+                let core = if matches!(self.front, Front::Behind(_)) { 0 } else { core };
+                self.block.events.push(Event::Flush { core, first, last });
+            }
+            return;
+        }
+        if last < first || (size == 0 && first != last) {
+            return;
+        }
+        // The first line from the address on, the others from their beginnings.
+        let mut line = first;
+        while line <= last {
+            let end = last.min(line + CHUNK as u64 / 2);
+            let start = |line: u64| if line == first { addr } else { line << self.shift };
+            let addrs: Vec<u64> = (line..=end).map(start).collect();
+            let kinds = vec![kind; addrs.len()];
+            let (sizes, pcs) = (vec![1; addrs.len()], vec![pc; addrs.len()]);
+            let rows = Rows { kind: &kinds, addr: &addrs, size: &sizes, pc: &pcs, is_demand_only: false };
+            self.chunk(core, rows);
+            if self.block.wants.len() >= BLOCK {
+                self.flush(full);
+            }
+            line = end + 1;
+        }
+    }
+}
+
+/// One cache that is tried; if cores have their own, one for each.
+#[derive(Clone, Debug)]
+pub(crate) struct Lone {
+    caches: Vec<Cache>,
+    shift: u32,
+    asks: Vec<Want>,
+}
+
+impl Lone {
+    /// So many caches like this.
+    ///
+    /// # Errors
+    /// `Usage` if there is no such cache.
+    pub(crate) fn new(cache: &CacheSpec, line_bytes: u64, cores: usize) -> Result<Lone> {
+        let caches = (0..cores).map(|core| CacheSpec {
+            name: format!("{}{core}", cache.name),
+            core: Some(core),
+            ..cache.clone()
+        });
+        let spec = MachineSpec { cores, line_bytes, coherent: false, caches: caches.collect(), seed: 0 };
+        let layout = spec.layout()?;
+        let watch = Watch::default();
+        Ok(Lone {
+            caches: (0..cores).map(|at| Cache::new(&spec, &layout, at, watch)).collect(),
+            shift: layout.shift,
+            asks: Vec::new(),
+        })
+    }
+
+    /// Takes in a block.
+    pub(crate) fn take(&mut self, block: &Block) {
+        for event in &block.events {
+            match event {
+                Event::Ask { core, wants } => {
+                    let cache = &mut self.caches[*core];
+                    let rows = Rows {
+                        kind: &block.kind,
+                        addr: &block.addr,
+                        size: &[],
+                        pc: &block.pc,
+                        is_demand_only: false,
+                    };
+                    self.asks.clear();
+                    let mut pass = Pass {
+                        ledger: &mut cache.ledger,
+                        prefetcher: &mut cache.prefetcher,
+                        log: &mut Vec::new(),
+                        rows,
+                        shift: self.shift,
+                        line_mask: u64::MAX >> self.shift,
+                        space: 0,
+                    };
+                    let wants = &block.wants[wants.clone()];
+                    each!(&mut cache.store, store => pass.run(store, wants, &mut self.asks));
+                }
+                Event::Flush { core, first, last } => self.caches[*core].remove_all(*first..=*last),
+                Event::Begin => self.caches.iter_mut().for_each(Cache::reset_counts),
+            }
+        }
+    }
+
+    /// What all of them have counted.
+    pub(crate) fn counts(&self) -> Counts {
+        let mut sum = Counts::default();
+        for cache in &self.caches {
+            let of = cache.counts();
+            sum.hits += of.hits;
+            sum.misses += of.misses;
+            sum.prefetch_hits += of.prefetch_hits;
+            sum.prefetch_misses += of.prefetch_misses;
+            sum.compulsory += of.compulsory;
+        }
+        sum
+    }
+}
+
+/// True if requests may be joined for a cache like this.
+pub(crate) fn joins(cache: &CacheSpec, line_bytes: u64) -> bool {
+    super::stream::joins(cache, cache.bytes / line_bytes / cache.ways.max(1))
+}

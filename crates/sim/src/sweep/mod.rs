@@ -1,0 +1,391 @@
+//! `sweep`: how caches of many sizes, ways, policies, lines and prefetchers would serve the trace, in one read of it.
+//!
+//! What is tried is one level: the first caches of the cores for instructions (`l1i`), for data (`l1d`) or for both (`l1`), or the
+//! last cache (`ll`) behind first caches that stay the same. `sizes`, `ways`, `policies`, `line-sizes` and `prefetchers` are lists,
+//! and every combination that can be built is tried; a range such as `16K..1M` doubles from its first number on. Each has the
+//! numbers that `caches` would give for it. With `bound`, each is compared with Belady's policy, which no other policy can beat
+//! without prefetches: what is lost to it could be won by a better choice, the rest only by more room.
+//!
+//! Caches under LRU without a prefetcher are not run one by one: stack distances tell of all sizes and ways at once. All others
+//! are shared among `threads`; the answer does not depend on how many.
+//!
+//! Threads come to cores as in `caches`. `quipu sim sweep` is the same analysis with flags of its own, and takes files that say
+//! what is tried.
+//!
+//! Memory is that of all caches together, grows with the distinct lines that miss (with `OPT`, all distinct lines) for each cache
+//! that is run by itself, and not with the length of the trace.
+//!
+//! * **Needs** `accesses`; `accesses.fetch` for `l1i`; `instrs` with `warmup-instrs`; `threads.cpu` with `cpu-scheduling`.
+//! * **JSON** [`Swept`].
+
+mod report;
+mod space;
+mod stacks;
+
+pub use report::{PointCounts, Swept};
+pub use space::{KEYS, Level, MAX_POINTS, Point, Space};
+
+use crate::machine::feed::{Block, Feed, Front, Lone, joins};
+use crate::machine::{Counts, Machine, Rows, Watch};
+use crate::options::{CORES, CPU_SCHEDULING, L1D_ASSOC, L1D_SIZE, L1I_ASSOC, L1I_SIZE, option, placing};
+use crate::place::{Placement, Placing};
+use crate::simulate::{OPTIONAL, processors};
+use crate::spec::{MachineSpec, Policy, Prefetch};
+use quipu_model::lens::instr_flags;
+use quipu_model::trace::SettingInfo;
+use quipu_model::{
+    Args, Batch, Columns, DynPass, Error, ErrorKind, Needs, Order, Pass, Report, Result, Shard, ShardKind,
+    Tool, ToolInfo, Trace,
+};
+use stacks::{Shape, Stacks};
+
+#[cfg(test)]
+mod tests;
+
+/// The tool `sweep`.
+#[derive(Debug)]
+pub struct SweepTool;
+
+/// What is known of the tool without a trace.
+pub static INFO: ToolInfo = ToolInfo {
+    name: "sweep",
+    summary: "how caches of many sizes, ways and policies would serve the trace",
+    needs: Needs { format: None, required: Columns::ACCESSES, optional: OPTIONAL.or(Columns::INSTRS) },
+    order: Order::Time,
+    options: &[
+        option("level", "NAME", "l1d", "which caches are tried: l1i, l1d, l1 (for both) or ll"),
+        option("sizes", "LIST", "4K..1M", "sizes in bytes, with K, M or G; a range doubles"),
+        option("ways", "LIST", "1..16", "lines in a set"),
+        option("policies", "LIST", "LRU", "LRU, LFU, FIFO, BIT_PLRU, TREE_PLRU, RRIP, RANDOM, OPT"),
+        option("line-sizes", "LIST", "64", "bytes in a line, powers of two"),
+        option("prefetchers", "LIST", "none", "of the caches tried: none, nextline, stride, stream"),
+        option("bound", "", "false", "compare each with Belady's policy"),
+        CORES,
+        SettingInfo { doc: "with `ll`: size of each first instruction cache", ..L1I_SIZE },
+        L1I_ASSOC,
+        SettingInfo { doc: "with `ll`: size of each first data cache", ..L1D_SIZE },
+        L1D_ASSOC,
+        option("prefetcher", "NAME", "nextline", "with `ll`: of first data caches"),
+        option("warmup-instrs", "N", "0", "begin the statistics behind so many instructions"),
+        CPU_SCHEDULING,
+        option("threads", "N", "all", "how many threads share the work"),
+    ],
+    in_report: false,
+};
+
+impl Tool for SweepTool {
+    fn info(&self) -> &'static ToolInfo {
+        &INFO
+    }
+
+    fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+        let threads = match args.get("threads") {
+            None | Some("all") => 0,
+            Some(_) => usize::try_from(args.number("threads", 0)?).unwrap_or(0),
+        };
+        let sweep = Sweep::new(Space::default().with_options(args)?, trace, threads)?;
+        sweep.columns(trace)?;
+        Ok(Box::new(sweep))
+    }
+}
+
+/// Many caches at work on batches.
+#[derive(Clone, Debug)]
+pub struct Sweep {
+    space: Space,
+    points: Vec<Point>,
+    n_impossible: u64,
+    groups: Vec<Group>,
+    placing: Placing,
+    placement: Placement,
+    threads: usize,
+    /// Whether statistics have begun.
+    is_warm: bool,
+    /// Instructions met, and accesses and instructions that count.
+    met: u64,
+    instrs: u64,
+    accesses: u64,
+}
+
+/// Caches that are asked the same.
+#[derive(Clone, Debug)]
+struct Group {
+    line_size: u64,
+    joins: bool,
+    feed: Feed,
+    tasks: Vec<Task>,
+}
+
+/// What one thread works on.
+#[derive(Clone, Debug)]
+enum Task {
+    /// Every cache that stack distances tell of.
+    Stacks(Stacks),
+    Lone(Point, Lone),
+}
+
+impl Sweep {
+    /// Empty caches, ready to run.
+    ///
+    /// # Errors
+    /// What [`Space::points`] says, and `Usage` for first caches that cannot be built.
+    pub fn new(space: Space, trace: &dyn Trace, threads: usize) -> Result<Sweep> {
+        let of_cores = |shard: &Shard| shard.kind == ShardKind::Core;
+        let is_by_core = !trace.shards().is_empty() && trace.shards().iter().all(of_cores);
+        let placing = if is_by_core { Placing::Shards } else { placing(space.cpu_scheduling) };
+        let (points, n_impossible) = space.points()?;
+        let mut wanted = points.clone();
+        if space.bound {
+            // Each geometry once, whatever the policies.
+            for point in &points {
+                let best = bound_of(*point);
+                if !wanted.contains(&best) {
+                    wanted.push(best);
+                }
+            }
+        }
+        let mut groups: Vec<Group> = Vec::new();
+        for point in &wanted {
+            let joins = joins(&point.cache(), point.line_size);
+            let is_same = |group: &&mut Group| group.line_size == point.line_size && group.joins == joins;
+            let at = match groups.iter_mut().position(|group| is_same(&group)) {
+                Some(at) => at,
+                None => {
+                    let feed = Feed::new(front(&space, point.line_size)?, point.line_size, joins);
+                    groups.push(Group { line_size: point.line_size, joins, feed, tasks: Vec::new() });
+                    groups.len() - 1
+                }
+            };
+            if !in_stacks(point) {
+                let lone = Lone::new(&point.cache(), point.line_size, space.copies())?;
+                groups[at].tasks.push(Task::Lone(*point, lone));
+            }
+        }
+        for group in &mut groups {
+            let mut shapes: Vec<Shape> = Vec::new();
+            for point in points.iter().filter(|point| in_stacks(point) && point.line_size == group.line_size)
+            {
+                let ways = point.ways as usize; // There are not so many lines.
+                match shapes.iter_mut().find(|shape| shape.sets == point.sets()) {
+                    Some(shape) => shape.ways = shape.ways.max(ways),
+                    None => shapes.push(Shape { sets: point.sets(), ways }),
+                }
+            }
+            if group.joins && !shapes.is_empty() {
+                // It takes longest, so it comes first.
+                group.tasks.insert(0, Task::Stacks(Stacks::new(shapes, space.copies())));
+            }
+        }
+        let placement = Placement::new(placing, space.usual.cores);
+        Ok(Sweep {
+            is_warm: space.warmup == 0,
+            points,
+            n_impossible,
+            groups,
+            placing,
+            placement,
+            threads,
+            met: 0,
+            instrs: 0,
+            accesses: 0,
+            space,
+        })
+    }
+
+    /// The columns to ask of `trace`.
+    ///
+    /// # Errors
+    /// `Missing` with what the trace does not carry, and why it is needed.
+    pub fn columns(&self, trace: &dyn Trace) -> Result<Columns> {
+        let mut needs = vec![(Columns::ACCESSES, "simulates memory accesses")];
+        if self.space.level == Level::Instr {
+            needs.push((Columns::ACCESS_FETCH, "tries caches for instructions"));
+        }
+        if self.space.warmup > 0 {
+            needs.push((Columns::INSTRS, "counts the instructions of the warm-up"));
+        }
+        if self.placing == Placing::Processors {
+            needs.push((
+                Columns::THREADS | Columns::THREAD_CPU,
+                "puts threads on the processors of the trace",
+            ));
+        }
+        let mut columns = Columns::NONE;
+        for (column, why) in needs {
+            let missing = column.minus(trace.columns());
+            if !missing.is_empty() {
+                return Err(Error::missing(format!(
+                    "tool `{}` {why}, which needs {missing}; this trace does not carry that",
+                    INFO.name
+                )));
+            }
+            columns |= column;
+        }
+        Ok(columns | OPTIONAL.and(trace.columns()))
+    }
+
+    /// Takes in a batch; batches come in the order in which they happened.
+    ///
+    /// # Errors
+    /// What [`Placement::core_of`] says.
+    pub fn take(&mut self, batch: &Batch) -> Result<()> {
+        if batch.span.records == 0 {
+            return Ok(());
+        }
+        let (before, warmup) = (self.met, self.space.warmup);
+        self.met += u64::from(batch.span.instrs);
+        // The record at which statistics begin: that of the first instruction behind the warm-up.
+        let begins = !self.is_warm && self.met > warmup;
+        let begin = if begins { nth_instr(batch, warmup - before) } else { None };
+        self.instrs = self.met.saturating_sub(warmup);
+        let Some(mut core) = self.placement.core_of(batch)? else {
+            for (_, processor) in processors(batch) {
+                self.placement.runs_on(batch, processor);
+            }
+            return Ok(());
+        };
+        let mut row = 0;
+        for (cut, processor) in
+            processors(batch).map(|(at, processor)| (at, Some(processor))).chain([(batch.span.records, None)])
+        {
+            if let Some(begin) = begin
+                && !self.is_warm
+                && begin <= cut
+            {
+                row = self.run(batch, begin, row, core);
+                self.begin();
+            }
+            row = self.run(batch, cut, row, core);
+            core = processor.and_then(|processor| self.placement.runs_on(batch, processor)).unwrap_or(core);
+        }
+        if batch.threads.what.contains(&quipu_model::lens::ThreadEvent::Stop) {
+            self.placement.stopped(batch);
+        }
+        Ok(())
+    }
+
+    /// Runs the accesses from `row` on, up to the record `end`; the row behind them.
+    fn run(&mut self, batch: &Batch, end: u32, row: usize, core: usize) -> usize {
+        let accesses = &batch.accesses;
+        let end = row + accesses.at[row..].partition_point(|at| *at < end);
+        let rows = Rows {
+            kind: &accesses.kind[row..end],
+            addr: &accesses.addr[row..end],
+            size: &accesses.size[row..end],
+            pc: accesses.pc.get(row..end).unwrap_or(&[]),
+            is_demand_only: false,
+        };
+        self.accesses += if self.is_warm { (end - row) as u64 } else { 0 };
+        let threads = self.threads;
+        for Group { feed, tasks, .. } in &mut self.groups {
+            feed.run(core, rows, &mut |block: &Block| work(threads, tasks, block));
+        }
+        end
+    }
+
+    /// Statistics begin.
+    fn begin(&mut self) {
+        self.is_warm = true;
+        self.groups.iter_mut().for_each(|group| group.feed.begin());
+    }
+
+    /// Hands over what was collected. A warm-up that is not over leaves nothing counted.
+    fn settle(&mut self) {
+        if !self.is_warm {
+            self.begin();
+        }
+        for Group { feed, tasks, .. } in &mut self.groups {
+            feed.flush(&mut |block: &Block| work(self.threads, tasks, block));
+        }
+    }
+
+    /// The result.
+    pub fn report(mut self) -> Swept {
+        self.settle();
+        let counts = |point: &Point| self.counts(point);
+        let bound = |point: &Point| self.space.bound.then(|| counts(&bound_of(*point)).misses);
+        let points =
+            self.points.iter().map(|point| PointCounts::new(point, counts(point), bound(point), self.instrs));
+        Swept {
+            level: self.space.level.name(),
+            cores: self.space.usual.cores as u64,
+            instructions: self.instrs,
+            accesses: self.accesses,
+            impossible: self.n_impossible,
+            points: points.collect(),
+        }
+    }
+
+    fn counts(&self, wanted: &Point) -> Counts {
+        let tasks = self.groups.iter().filter(|group| group.line_size == wanted.line_size);
+        for task in tasks.flat_map(|group| &group.tasks) {
+            match task {
+                Task::Stacks(stacks) if in_stacks(wanted) => {
+                    return stacks.counts(wanted.sets(), wanted.ways as usize);
+                }
+                Task::Lone(point, lone) if point == wanted => return lone.counts(),
+                _ => {}
+            }
+        }
+        Counts::default()
+    }
+}
+
+fn work(threads: usize, tasks: &mut [Task], block: &Block) {
+    quipu_engine::share(threads, tasks, |task| match task {
+        Task::Stacks(stacks) => stacks.take(block),
+        Task::Lone(_, lone) => lone.take(block),
+    });
+}
+
+/// The record of the instruction that comes behind `n` others.
+fn nth_instr(batch: &Batch, n: u64) -> Option<u32> {
+    let mut instrs = batch.instrs.at.iter().zip(&batch.instrs.flags);
+    let n = usize::try_from(n).ok()?;
+    instrs.by_ref().filter(|(_, flags)| **flags & instr_flags::NO_FETCH == 0).nth(n).map(|(at, _)| *at)
+}
+
+/// True for caches that stack distances tell of.
+fn in_stacks(point: &Point) -> bool {
+    point.policy == Policy::Lru && point.prefetch == Prefetch::None
+}
+
+/// What a cache is compared with.
+fn bound_of(point: Point) -> Point {
+    Point { policy: Policy::Opt, prefetch: Prefetch::None, ..point }
+}
+
+/// Who asks the caches that are tried.
+fn front(space: &Space, line_bytes: u64) -> Result<Front> {
+    Ok(match space.level {
+        Level::Instr => Front::Instr,
+        Level::Data => Front::Data,
+        Level::First => Front::Both,
+        Level::Last => {
+            let mut spec = crate::Usual { line_bytes, ..space.usual.clone() }.spec();
+            spec.caches.retain(|cache| cache.core.is_some());
+            spec.caches.iter_mut().for_each(|cache| cache.parent = None);
+            let spec = MachineSpec { coherent: false, ..spec };
+            Front::Behind(Box::new(Machine::new(&spec, Watch::default())?))
+        }
+    })
+}
+
+/// A [`Sweep`] as a pass. It reads one stream, so there is one of it and nothing to merge.
+impl Pass for Sweep {
+    fn fork(&self, _shard: &Shard) -> Sweep {
+        self.clone()
+    }
+
+    fn consume(&mut self, batch: &Batch) -> Result<()> {
+        self.take(batch)
+    }
+
+    fn merge(&mut self, _later: Sweep) -> Result<()> {
+        Err(Error::new(ErrorKind::Internal, "caches that have run cannot take in others"))
+    }
+
+    fn finish(self) -> Result<Box<dyn Report>> {
+        Ok(Box::new(self.report()))
+    }
+}

@@ -1,0 +1,229 @@
+//! What a sweep leaves: counts of each cache that was tried, as a table and as curves over sizes.
+
+use super::space::Point;
+use crate::machine::Counts;
+use crate::spec::Prefetch;
+use quipu_model::Report;
+use quipu_model::doc::{Block, Cell, Curve, CurveLine, Document, Figure, Grid};
+use quipu_model::pass::Detail;
+use serde::Serialize;
+use std::any::Any;
+
+/// Curves are drawn of so many combinations at most; the table has all.
+const MAX_CURVES: usize = 16;
+
+/// How the caches of a sweep served a trace.
+///
+/// JSON: `level`, `cores`, `instructions`, `accesses`, `impossible`, `points` (list of [`PointCounts`]).
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Swept {
+    /// Which caches were tried: `l1i`, `l1d`, `l1` or `ll`.
+    pub level: &'static str,
+    /// Cores of the machine.
+    pub cores: u64,
+    /// Instructions that count.
+    pub instructions: u64,
+    /// Accesses of the trace that count, of all kinds.
+    pub accesses: u64,
+    /// Combinations that no cache can have.
+    pub impossible: u64,
+    /// The caches.
+    pub points: Vec<PointCounts>,
+}
+
+/// One cache that was tried; if cores have their own, those of all cores together.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PointCounts {
+    /// Size in bytes.
+    pub size: u64,
+    /// Lines in a set.
+    pub assoc: u64,
+    /// Sets.
+    pub sets: u64,
+    /// Bytes in a line.
+    pub line_size: u64,
+    /// Which line gives way.
+    pub policy: &'static str,
+    /// What it brings in by itself.
+    pub prefetcher: &'static str,
+    /// Accesses found.
+    pub hits: u64,
+    /// Accesses not found.
+    pub misses: u64,
+    /// Misses as a share of both.
+    pub miss_rate: f64,
+    /// Misses for a thousand instructions.
+    pub mpki: f64,
+    /// Misses, also of prefetches, of lines that never missed here before.
+    pub compulsory_misses: u64,
+    /// Prefetches found.
+    pub prefetch_hits: u64,
+    /// Prefetches not found.
+    pub prefetch_misses: u64,
+    /// Bytes that came from the next level.
+    pub bytes_in: u64,
+    /// Misses under Belady's policy without prefetches; `null` unless asked for with `bound`.
+    pub bound_misses: Option<u64>,
+}
+
+impl PointCounts {
+    pub(super) fn new(point: &Point, counts: Counts, bound_misses: Option<u64>, instrs: u64) -> PointCounts {
+        PointCounts {
+            size: point.size,
+            assoc: point.ways,
+            sets: point.sets(),
+            line_size: point.line_size,
+            policy: point.policy.name(),
+            prefetcher: point.prefetch.name(),
+            hits: counts.hits,
+            misses: counts.misses,
+            miss_rate: rate(counts.misses, counts.hits + counts.misses),
+            mpki: 1000.0 * rate(counts.misses, instrs),
+            compulsory_misses: counts.compulsory,
+            prefetch_hits: counts.prefetch_hits,
+            prefetch_misses: counts.prefetch_misses,
+            bytes_in: (counts.misses + counts.prefetch_misses).saturating_mul(point.line_size),
+            bound_misses,
+        }
+    }
+
+    /// Everything but the size, in words: what one curve is about.
+    fn sort(&self, all: &[PointCounts]) -> String {
+        let mut words = vec![format!("{} way{}", self.assoc, if self.assoc == 1 { "" } else { "s" })];
+        let differs = |of: fn(&PointCounts) -> u64| all.iter().any(|other| of(other) != of(self));
+        if all.iter().any(|other| other.policy != self.policy) {
+            words.push(self.policy.to_owned());
+        }
+        if differs(|point| point.line_size) {
+            words.push(format!("lines of {}", self.line_size));
+        }
+        if all.iter().any(|other| other.prefetcher != self.prefetcher) {
+            words.push(match self.prefetcher {
+                none if none == Prefetch::None.name() => "no prefetcher".to_owned(),
+                name => name.to_owned(),
+            });
+        }
+        words.join(", ")
+    }
+}
+
+/// `part` of `whole`, 0 if there is no whole.
+fn rate(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+impl Report for Swept {
+    fn json(&self) -> serde_json::Value {
+        // A plain structure of numbers, strings and lists always has a JSON form.
+        serde_json::to_value(self).unwrap_or_default()
+    }
+
+    fn document(&self, detail: Detail) -> Document {
+        let mut document = Document::new("Caches tried");
+        if self.accesses == 0 {
+            return document;
+        }
+        document.blocks.push(Block::Figures(self.figures()));
+        if self.impossible > 0 {
+            let n = self.impossible;
+            let text = format!("{n} combinations are no cache: sets must be a power of two, 1 or more");
+            document.blocks.push(Block::Note(text));
+        }
+        if detail == Detail::Full {
+            document.blocks.push(Block::Curve(self.curve()));
+            document.blocks.push(Block::Grid(self.grid()));
+        }
+        document
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl Swept {
+    fn figures(&self) -> Vec<Figure> {
+        let by_rate = |point: &&PointCounts| (point.miss_rate * 1e15) as u64; // Shares are at most 1.
+        let figure = |label: &str, point: &PointCounts| Figure {
+            label: label.to_owned(),
+            value: Cell::Share(point.miss_rate),
+            note: format!("{} KiB, {}", point.size as f64 / 1024.0, point.sort(&self.points)),
+        };
+        let best = self.points.iter().min_by_key(|point| (by_rate(point), point.size));
+        let worst = self.points.iter().max_by_key(|point| (by_rate(point), point.size));
+        // Half as much again as the best is near it.
+        let near = best.and_then(|best| {
+            let near = self.points.iter().filter(|point| point.miss_rate <= 1.5 * best.miss_rate);
+            near.min_by_key(|point| (point.size, by_rate(point)))
+        });
+        let named = [("lowest miss rate", best), ("smallest near it", near), ("highest miss rate", worst)];
+        named.into_iter().filter_map(|(label, point)| Some(figure(label, point?))).collect()
+    }
+
+    /// Miss rates over sizes, a curve for each combination of the rest.
+    fn curve(&self) -> Curve {
+        let mut lines: Vec<CurveLine> = Vec::new();
+        for point in &self.points {
+            let name = point.sort(&self.points);
+            let at = lines.iter().position(|line| line.name == name).unwrap_or(lines.len());
+            if at == MAX_CURVES {
+                continue;
+            }
+            if at == lines.len() {
+                lines.push(CurveLine { name, points: Vec::new() });
+            }
+            lines[at].points.push((point.size, point.miss_rate));
+        }
+        Curve { title: "miss rate by size".to_owned(), axis: "bytes".to_owned(), lines, falls: true }
+    }
+
+    fn grid(&self) -> Grid {
+        let has_bound = self.points.iter().any(|point| point.bound_misses.is_some());
+        let mut head = vec![
+            "size",
+            "ways",
+            "sets",
+            "line",
+            "policy",
+            "prefetcher",
+            "hits",
+            "misses",
+            "miss rate",
+            "MPKI",
+            "first met",
+            "prefetches",
+            "read from next level",
+        ];
+        if has_bound {
+            head.extend(["Belady's misses", "above it"]);
+        }
+        let row = |point: &PointCounts| {
+            let mut row = vec![
+                Cell::Bytes(point.size),
+                Cell::Count(point.assoc),
+                Cell::Count(point.sets),
+                Cell::Bytes(point.line_size),
+                Cell::from(point.policy),
+                Cell::from(point.prefetcher),
+                Cell::Count(point.hits),
+                Cell::Count(point.misses),
+                Cell::Share(point.miss_rate),
+                Cell::Real(point.mpki, 2),
+                Cell::Count(point.compulsory_misses),
+                Cell::Count(point.prefetch_hits + point.prefetch_misses),
+                Cell::Bytes(point.bytes_in),
+            ];
+            if let Some(bound) = point.bound_misses {
+                row.push(Cell::Count(bound));
+                row.push(Cell::Share(rate(point.misses.saturating_sub(bound), bound)));
+            }
+            row
+        };
+        Grid {
+            title: "caches tried".to_owned(),
+            head: head.into_iter().map(str::to_owned).collect(),
+            rows: self.points.iter().map(row).collect(),
+            more: 0,
+        }
+    }
+}

@@ -1,0 +1,410 @@
+//! What a sweep tries: lists of sizes, ways and so on, from options or from a file, and what comes of them together.
+//!
+//! A file has a key and its values on each line, with spaces or commas between values, and `#` or `//` before remarks. The keys
+//! are the names of the options. What is wrong is told with line, key, what was found and what is allowed.
+
+use crate::config::{self, MAX_BYTES};
+use crate::spec::{CacheSpec, MAX_CORES, MAX_LINES, Policy, Prefetch, Usual};
+use quipu_model::{Args, Error, Result};
+use std::fmt;
+
+/// No sweep tries more caches.
+pub const MAX_POINTS: usize = 65_536;
+
+/// Which caches are tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Level {
+    /// The first cache for instructions of each core.
+    Instr,
+    /// The first cache for data of each core.
+    #[default]
+    Data,
+    /// One first cache for both, of each core.
+    First,
+    /// The last cache, for all cores, behind first caches that stay the same.
+    Last,
+}
+
+impl Level {
+    /// Levels by name.
+    pub const NAMES: [(&'static str, Level); 4] =
+        [("l1i", Level::Instr), ("l1d", Level::Data), ("l1", Level::First), ("ll", Level::Last)];
+
+    /// The name.
+    pub fn name(self) -> &'static str {
+        Level::NAMES.iter().find(|(_, level)| *level == self).map_or("", |(name, _)| name)
+    }
+}
+
+/// What is tried.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Space {
+    /// Which caches.
+    pub level: Level,
+    /// Sizes in bytes.
+    pub sizes: Vec<u64>,
+    /// Numbers of ways.
+    pub ways: Vec<u64>,
+    /// Policies.
+    pub policies: Vec<Policy>,
+    /// Bytes in a line.
+    pub line_sizes: Vec<u64>,
+    /// Prefetchers.
+    pub prefetchers: Vec<Prefetch>,
+    /// Whether each is compared with Belady's policy.
+    pub bound: bool,
+    /// The machine around: its cores, and its first caches when the last cache is tried.
+    pub usual: Usual,
+    /// Instructions before the statistics begin.
+    pub warmup: u64,
+    /// Whether threads run on the processors that the trace names.
+    pub cpu_scheduling: bool,
+}
+
+impl Default for Space {
+    fn default() -> Space {
+        Space {
+            level: Level::Data,
+            sizes: (12..=20).map(|bits| 1 << bits).collect(),
+            ways: vec![1, 2, 4, 8, 16],
+            policies: vec![Policy::Lru],
+            line_sizes: vec![64],
+            prefetchers: vec![Prefetch::None],
+            bound: false,
+            usual: Usual::default(),
+            warmup: 0,
+            cpu_scheduling: false,
+        }
+    }
+}
+
+/// Every key, with what is allowed.
+pub const KEYS: [(&str, &str); 15] = [
+    ("level", "l1i, l1d, l1, ll"),
+    ("sizes", SIZES),
+    ("ways", "whole numbers, 1 or more"),
+    ("policies", "LRU, LFU, FIFO, BIT_PLRU, TREE_PLRU, RRIP, RANDOM, OPT"),
+    ("line-sizes", "powers of two, 4 or more, or a range such as 32..128"),
+    ("prefetchers", "none, nextline, stride, stream"),
+    ("bound", "true, false"),
+    ("cores", "1 to 4096"),
+    ("l1i-size", SIZE),
+    ("l1i-assoc", "a whole number, 1 or more"),
+    ("l1d-size", SIZE),
+    ("l1d-assoc", "a whole number, 1 or more"),
+    ("prefetcher", "none, nextline, stride, stream"),
+    ("warmup-instrs", "a whole number"),
+    ("cpu-scheduling", "true, false"),
+];
+
+const SIZE: &str = "a number of bytes, with K, M or G for powers of two";
+const SIZES: &str = "numbers of bytes, with K, M or G for powers of two, or a range such as 16K..1M";
+
+/// Where a value stands.
+#[derive(Clone, Copy)]
+enum Where<'a> {
+    Option,
+    Line { name: &'a str, line: usize },
+}
+
+impl fmt::Display for Where<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Where::Option => f.write_str("option"),
+            Where::Line { name, line } => write!(f, "{name}: line {line}, key"),
+        }
+    }
+}
+
+#[cold]
+fn wrong(place: Where<'_>, key: &str, found: &str) -> Error {
+    let allowed = KEYS.iter().find(|(known, _)| *known == key).map_or("", |(_, allowed)| allowed);
+    Error::usage(format!("{place} {key}: found `{found}`, allowed: {allowed}"))
+}
+
+impl Space {
+    /// Reads a file; `name` is what messages call it.
+    ///
+    /// # Errors
+    /// `Usage`: `space.conf: line 3, key ways: found `x`, allowed: whole numbers, 1 or more`.
+    pub fn parse(text: &str, name: &str) -> Result<Space> {
+        if text.len() > MAX_BYTES {
+            return Err(Error::usage(format!("{name}: it has {} bytes, limit {MAX_BYTES}", text.len())));
+        }
+        let mut space = Space::default();
+        let mut lines: Vec<(&str, usize)> = Vec::new();
+        for (number, line) in text.lines().enumerate() {
+            let line = line.split('#').next().unwrap_or_default().split("//").next().unwrap_or_default();
+            let mut words = line.split([' ', '\t', ',']).filter(|word| !word.is_empty());
+            let Some(key) = words.next() else { continue };
+            let place = Where::Line { name, line: number + 1 };
+            if !KEYS.iter().any(|(known, _)| *known == key) {
+                let keys = KEYS.map(|(key, _)| key).join(", ");
+                let line = number + 1;
+                return Err(Error::usage(format!(
+                    "{name}: line {line}, key: found `{key}`, allowed: {keys}"
+                )));
+            }
+            if let Some((_, before)) = lines.iter().find(|(known, _)| *known == key) {
+                return Err(Error::usage(format!(
+                    "{place} {key}: found `{key}` again, allowed: once, and line {before} has it"
+                )));
+            }
+            lines.push((key, number + 1));
+            space.set(key, &words.collect::<Vec<_>>(), place)?;
+        }
+        Ok(space)
+    }
+
+    /// What options say goes before what is there.
+    ///
+    /// # Errors
+    /// `Usage` for a value that makes no sense.
+    pub fn with_options(mut self, args: &Args) -> Result<Space> {
+        for (key, _) in KEYS {
+            if let Some(text) = args.get(key) {
+                let words: Vec<&str> = text.split([' ', ',']).filter(|word| !word.is_empty()).collect();
+                self.set(key, &words, Where::Option)?;
+            }
+        }
+        Ok(self)
+    }
+
+    fn set(&mut self, key: &str, words: &[&str], place: Where<'_>) -> Result<()> {
+        let Some(first) = words.first() else { return Err(wrong(place, key, "")) };
+        match key {
+            "sizes" => self.sizes = many(key, words, place, config::size, |size| *size > 0)?,
+            "ways" => self.ways = many(key, words, place, whole, |ways| *ways > 0)?,
+            "line-sizes" => {
+                self.line_sizes =
+                    many(key, words, place, config::size, |size| size.is_power_of_two() && *size >= 4)?;
+            }
+            "policies" => self.policies = names(key, words, place, Policy::named)?,
+            "prefetchers" => self.prefetchers = names(key, words, place, Prefetch::named)?,
+            _ => {
+                // All others have one value.
+                if let Some(second) = words.get(1) {
+                    return Err(wrong(place, key, second));
+                }
+                let no = || wrong(place, key, first);
+                let positive = || whole(first).filter(|number| *number > 0).ok_or_else(no);
+                let size = || config::size(first).filter(|size| *size > 0).ok_or_else(no);
+                let flag = || first.parse::<bool>().map_err(|_| no());
+                match key {
+                    "level" => {
+                        let named = Level::NAMES.iter().find(|(name, _)| name.eq_ignore_ascii_case(first));
+                        self.level = named.map(|(_, level)| *level).ok_or_else(no)?;
+                    }
+                    "bound" => self.bound = flag()?,
+                    "cores" => {
+                        let cores = usize::try_from(positive()?).map_err(|_| no())?;
+                        self.usual.cores = Some(cores).filter(|cores| *cores <= MAX_CORES).ok_or_else(no)?;
+                    }
+                    "l1i-size" => self.usual.l1i.0 = size()?,
+                    "l1i-assoc" => self.usual.l1i.1 = positive()?,
+                    "l1d-size" => self.usual.l1d.0 = size()?,
+                    "l1d-assoc" => self.usual.l1d.1 = positive()?,
+                    "prefetcher" => self.usual.data_prefetch = Prefetch::named(first).ok_or_else(no)?,
+                    "warmup-instrs" => self.warmup = whole(first).ok_or_else(no)?,
+                    _ => self.cpu_scheduling = flag()?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// How many caches there are of each sort.
+    pub(crate) fn copies(&self) -> usize {
+        if self.level == Level::Last { 1 } else { self.usual.cores }
+    }
+
+    /// Every cache that the lists give together, and how many of them cannot be built: sets are not a power of two, or ways are
+    /// not with `TREE_PLRU`.
+    ///
+    /// # Errors
+    /// `Usage` if there is none, too many, or too large ones.
+    pub fn points(&self) -> Result<(Vec<Point>, u64)> {
+        let lists = [
+            self.sizes.len(),
+            self.ways.len(),
+            self.policies.len(),
+            self.line_sizes.len(),
+            self.prefetchers.len(),
+        ];
+        let n = lists.iter().try_fold(1usize, |n, list| n.checked_mul(*list)).unwrap_or(usize::MAX);
+        if n > MAX_POINTS {
+            return Err(Error::limit("caches in a sweep", n as u64, MAX_POINTS as u64));
+        }
+        let mut points = Vec::new();
+        let mut n_impossible = 0;
+        for &line_size in &self.line_sizes {
+            for &policy in &self.policies {
+                for &prefetch in &self.prefetchers {
+                    for &ways in &self.ways {
+                        for &size in &self.sizes {
+                            let point = Point { size, ways, policy, line_size, prefetch };
+                            if point.is_possible() { points.push(point) } else { n_impossible += 1 }
+                        }
+                    }
+                }
+            }
+        }
+        if points.is_empty() {
+            return Err(Error::usage(
+                "no cache of the sweep can be built: size / line size / ways must be a power of two, 1 or more",
+            ));
+        }
+        let lines = points.iter().map(|point| point.size / point.line_size);
+        let lines = lines.fold(0u64, u64::saturating_add).saturating_mul(self.copies() as u64);
+        if lines > MAX_LINES {
+            return Err(Error::limit("lines in all caches of a sweep", lines, MAX_LINES));
+        }
+        Ok((points, n_impossible))
+    }
+}
+
+/// One cache that is tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Point {
+    /// Size in bytes.
+    pub size: u64,
+    /// Lines in a set.
+    pub ways: u64,
+    /// Which line gives way.
+    pub policy: Policy,
+    /// Bytes in a line.
+    pub line_size: u64,
+    /// What it brings in by itself.
+    pub prefetch: Prefetch,
+}
+
+impl Point {
+    /// How many sets it has.
+    pub fn sets(&self) -> u64 {
+        self.size / self.line_size / self.ways
+    }
+
+    fn is_possible(&self) -> bool {
+        let is_whole = self.size.is_multiple_of(self.line_size.saturating_mul(self.ways));
+        is_whole
+            && self.sets().is_power_of_two()
+            && (self.policy != Policy::TreePlru || self.ways.is_power_of_two())
+    }
+
+    /// The cache alone.
+    pub(crate) fn cache(&self) -> CacheSpec {
+        CacheSpec {
+            policy: self.policy,
+            prefetch: self.prefetch,
+            ..CacheSpec::new("cache", self.size, self.ways)
+        }
+    }
+}
+
+fn whole(text: &str) -> Option<u64> {
+    text.parse().ok().filter(|_| !text.starts_with('+'))
+}
+
+/// Numbers and ranges of numbers, each twice the one before.
+fn many(
+    key: &str,
+    words: &[&str],
+    place: Where<'_>,
+    parse: impl Fn(&str) -> Option<u64>,
+    is_allowed: impl Fn(&u64) -> bool,
+) -> Result<Vec<u64>> {
+    let mut all = Vec::new();
+    for word in words {
+        let one = |text: &str| parse(text).filter(&is_allowed).ok_or_else(|| wrong(place, key, word));
+        match word.split_once("..") {
+            None => all.push(one(word)?),
+            Some((first, last)) => {
+                let (first, last) = (one(first)?, one(last)?);
+                if first > last {
+                    return Err(wrong(place, key, word));
+                }
+                all.extend(
+                    std::iter::successors(Some(first), |at| at.checked_mul(2)).take_while(|at| *at <= last),
+                );
+            }
+        }
+    }
+    all.sort_unstable();
+    all.dedup();
+    Ok(all)
+}
+
+/// Names of things, each once.
+fn names<T: PartialEq>(
+    key: &str,
+    words: &[&str],
+    place: Where<'_>,
+    named: impl Fn(&str) -> Option<T>,
+) -> Result<Vec<T>> {
+    let mut all = Vec::new();
+    for word in words {
+        let one = named(word).ok_or_else(|| wrong(place, key, word))?;
+        if !all.contains(&one) {
+            all.push(one);
+        }
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_says_what_is_tried() {
+        let text = "# caches of the next machine\nlevel ll\nsizes 1M..4M, 3M // and one odd\nways 8 16\nbound true\n";
+        let space = Space::parse(text, "s").unwrap();
+        assert_eq!(space.level, Level::Last);
+        assert_eq!(space.sizes, [1 << 20, 2 << 20, 3 << 20, 4 << 20]);
+        assert_eq!((&space.ways[..], space.bound), (&[8, 16][..], true));
+        let (points, n_impossible) = space.points().unwrap();
+        assert_eq!((points.len(), n_impossible), (6, 2), "3M has no power of two of sets");
+        let mut args = Args::default();
+        args.set("ways", "12");
+        let (points, _) = space.with_options(&args).unwrap().points().unwrap();
+        assert_eq!(
+            points.iter().map(|point| (point.size, point.sets())).collect::<Vec<_>>(),
+            [(3 << 20, 4096)]
+        );
+    }
+
+    #[test]
+    fn a_mistake_in_any_key_is_told_with_line_key_found_and_allowed() {
+        for (key, allowed) in KEYS {
+            for bad in ["", "-1", "psychic", "0x"] {
+                let text = format!("# first\n\n{key} {bad}\n");
+                let error = Space::parse(&text, "s").unwrap_err();
+                assert_eq!(
+                    error.message(),
+                    format!("s: line 3, key {key}: found `{bad}`, allowed: {allowed}")
+                );
+                let mut args = Args::default();
+                args.set(key, bad);
+                let error = Space::default().with_options(&args).unwrap_err();
+                assert_eq!(error.message(), format!("option {key}: found `{bad}`, allowed: {allowed}"));
+            }
+        }
+        let error = Space::parse("sizes 1K\nsize 1K\n", "s").unwrap_err();
+        assert!(error.message().starts_with("s: line 2, key: found `size`, allowed: level, sizes, ways"));
+        let error = Space::parse("ways 1\n\nways 2\n", "s").unwrap_err();
+        assert_eq!(
+            error.message(),
+            "s: line 3, key ways: found `ways` again, allowed: once, and line 1 has it"
+        );
+        let error = Space::parse("sizes 8K..4K", "s").unwrap_err();
+        assert!(error.message().starts_with("s: line 1, key sizes: found `8K..4K`, allowed: numbers"));
+        assert!(Space::parse("cores 5000", "s").is_err() && Space::parse("level l1 ll", "s").is_err());
+    }
+
+    #[test]
+    fn spaces_without_caches_or_with_too_many_are_refused() {
+        let of = |text: &str| Space::parse(text, "s").unwrap().points().unwrap_err();
+        assert!(of("sizes 96\nways 3").message().starts_with("no cache of the sweep can be built"));
+        assert_eq!(of("sizes 16G..64G").kind(), quipu_model::ErrorKind::Limit);
+    }
+}

@@ -1,0 +1,181 @@
+//! All LRU caches of some numbers of sets and all numbers of ways at once, by stack distances.
+//!
+//! Under LRU, a cache of `w` ways holds in each set the `w` lines used last. So one list of lines in the order of use, for each set,
+//! tells of every number of ways whether an access is a hit: if the line's place in the list is below it. Counting accesses by place
+//! is enough (Mattson and others, 1970).
+//!
+//! Several numbers of sets go through one loop, from the fewest sets to the most: a line that stands first in its list stands
+//! first in its list of more sets, too, since these lists are parts of that one. So the loop ends there, which is where most
+//! accesses end at once.
+//!
+//! A flush leaves a hole, which caches of that many ways or more have as an empty place: the next line that comes from below
+//! fills it.
+
+use crate::machine::Counts;
+use crate::machine::feed::{Block, Step};
+use crate::seen::Seen;
+use crate::sets::NO_LINE;
+
+/// Caches with one number of sets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shape {
+    /// How many sets, a power of two.
+    pub(crate) sets: u64,
+    /// The largest number of ways of interest.
+    pub(crate) ways: usize,
+}
+
+/// Lists of all shapes, once for each core.
+#[derive(Clone, Debug)]
+pub(crate) struct Stacks {
+    /// By ascending numbers of sets.
+    shapes: Vec<Shape>,
+    cores: Vec<Core>,
+    /// For each shape, uses that were found at each place; demands and prefetches.
+    places: Vec<Vec<[u64; 2]>>,
+    /// Uses that were first in the lists of this shape, and so of all behind it.
+    firsts: Vec<[u64; 2]>,
+    /// Uses that were first in all lists, of which nobody asked.
+    again: u64,
+    uses: [u64; 2],
+    compulsory: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Core {
+    /// For each shape, its lists one after the other.
+    lists: Vec<Box<[u64]>>,
+    seen: Seen,
+    /// Whether there may be holes above lines.
+    has_holes: bool,
+}
+
+impl Stacks {
+    /// Empty lists of these shapes.
+    pub(crate) fn new(mut shapes: Vec<Shape>, cores: usize) -> Stacks {
+        shapes.sort_by_key(|shape| shape.sets);
+        let lists = shapes.iter().map(|shape| vec![NO_LINE; shape.sets as usize * shape.ways].into());
+        let core = Core { lists: lists.collect(), seen: Seen::default(), has_holes: false };
+        Stacks {
+            cores: vec![core; cores],
+            places: shapes.iter().map(|shape| vec![[0; 2]; shape.ways]).collect(),
+            firsts: vec![[0; 2]; shapes.len()],
+            again: 0,
+            uses: [0; 2],
+            compulsory: 0,
+            shapes,
+        }
+    }
+
+    /// Takes in a block.
+    pub(crate) fn take(&mut self, block: &Block) {
+        block.each(|core, step| match step {
+            Step::Use { line, is_prefetch, again } => {
+                self.again += again;
+                self.use_line(core, line, usize::from(is_prefetch));
+            }
+            Step::Flush { first, last } => self.remove(core, first, last),
+            Step::Begin => {
+                self.places.iter_mut().flatten().chain(&mut self.firsts).for_each(|count| *count = [0; 2]);
+                (self.again, self.uses, self.compulsory) = (0, [0; 2], 0);
+            }
+        });
+    }
+
+    #[inline]
+    fn use_line(&mut self, core: usize, line: u64, class: usize) {
+        let core = &mut self.cores[core];
+        self.uses[class] += 1;
+        let mut is_known = false;
+        for (i, (shape, lists)) in self.shapes.iter().zip(&mut core.lists).enumerate() {
+            let start = (line & (shape.sets - 1)) as usize * shape.ways;
+            let list = &mut lists[start..start + shape.ways];
+            if list[0] == line {
+                self.firsts[i][class] += 1;
+                return;
+            }
+            let place = find(list, line);
+            if let Some(place) = place {
+                self.places[i][place][class] += 1;
+                is_known = true;
+            }
+            match core.has_holes.then(|| find(list, NO_LINE)).flatten() {
+                // What stood above the hole moves into it, and the line's own place becomes one.
+                Some(hole) if place.is_none_or(|place| hole < place) => {
+                    list.copy_within(..hole, 1);
+                    if let Some(place) = place {
+                        list[place] = NO_LINE;
+                    }
+                }
+                _ => to_front(list, place.unwrap_or(shape.ways - 1)),
+            }
+            list[0] = line;
+        }
+        if !is_known && core.seen.add(line) {
+            self.compulsory += 1;
+        }
+    }
+
+    fn remove(&mut self, core: usize, first: u64, last: u64) {
+        let core = &mut self.cores[core];
+        core.has_holes = true;
+        for (shape, lists) in self.shapes.iter().zip(&mut core.lists) {
+            if last - first >= lists.len() as u64 {
+                let all = lists.iter_mut().filter(|line| **line != NO_LINE && (first..=last).contains(*line));
+                all.for_each(|line| *line = NO_LINE);
+                continue;
+            }
+            for line in first..=last {
+                let start = (line & (shape.sets - 1)) as usize * shape.ways;
+                let list = &mut lists[start..start + shape.ways];
+                if let Some(place) = find(list, line) {
+                    list[place] = NO_LINE;
+                }
+            }
+        }
+    }
+
+    /// What a cache of so many sets and ways has counted. It must be one of those asked for.
+    pub(crate) fn counts(&self, sets: u64, ways: usize) -> Counts {
+        let Some(at) = self.shapes.iter().position(|shape| shape.sets == sets) else {
+            return Counts::default();
+        };
+        let mut hits = [self.again, 0];
+        for found in self.places[at].iter().take(ways).chain(&self.firsts[..=at]) {
+            hits = [hits[0] + found[0], hits[1] + found[1]];
+        }
+        Counts {
+            hits: hits[0],
+            misses: self.uses[0] + self.again - hits[0],
+            prefetch_hits: hits[1],
+            prefetch_misses: self.uses[1] - hits[1],
+            compulsory: self.compulsory,
+            ..Counts::default()
+        }
+    }
+}
+
+/// The place of the line. PERF: eight at once where lists are long; bench `sweep`.
+#[inline]
+fn find(list: &[u64], line: u64) -> Option<usize> {
+    let mut base = 0;
+    for eight in list.chunks(8) {
+        if eight.iter().fold(false, |any, held| any | (*held == line)) {
+            return eight.iter().position(|held| *held == line).map(|at| base + at);
+        }
+        base += 8;
+    }
+    None
+}
+
+/// Moves what stands before `place` down by one. PERF: most places are near, and a call takes longer than the loop.
+#[inline]
+fn to_front(list: &mut [u64], place: usize) {
+    if place < 8 {
+        for at in (0..place).rev() {
+            list[at + 1] = list[at];
+        }
+    } else {
+        list.copy_within(..place, 1);
+    }
+}
