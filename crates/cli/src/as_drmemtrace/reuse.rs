@@ -117,7 +117,9 @@ fn lines(rows: &[LineReuse], out: &mut Vec<u8>) {
 fn times(of: &Times, rows: Rows, out: &mut Vec<u8>) {
     line(out, format_args!("Total accesses: {}", of.accesses));
     line(out, format_args!("Total instructions: {}", of.instructions));
-    line(out, format_args!("Mean reuse time: {:.2}", of.mean.unwrap_or(0.0)));
+    // QUIRK: the original divides by zero.
+    let mean = of.mean.map_or_else(|| "-nan".to_owned(), |mean| format!("{mean:.2}"));
+    line(out, format_args!("Mean reuse time: {mean}"));
     line(out, format_args!("Reuse time histogram:"));
     line(out, format_args!("Distance       Count  Percent  Cumulative"));
     let shown = if rows == Rows::All { usize::MAX } else { FEW_TIMES };

@@ -135,14 +135,12 @@ fn write_counts(cache: &CacheCounts, indent: &str, is_cache: bool, out: &mut Vec
             cache.parent_invalidations + cache.write_invalidations + cache.exclusive_invalidations;
         row("Invalidations:", invalidations);
     }
-    for (name, count) in [
-        ("Flushes:", cache.flushes),
-        ("Prefetch hits:", cache.prefetch_hits),
-        ("Prefetch misses:", cache.prefetch_misses),
-    ] {
-        if count > 0 {
-            row(name, count);
-        }
+    if cache.flushes > 0 {
+        row("Flushes:", cache.flushes);
+    }
+    if cache.prefetch_hits + cache.prefetch_misses > 0 {
+        row("Prefetch hits:", cache.prefetch_hits);
+        row("Prefetch misses:", cache.prefetch_misses);
     }
     let has_children = cache.child_hits > 0;
     let mut rate = |name: &str, all: u64| {
