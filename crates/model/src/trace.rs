@@ -2,6 +2,7 @@
 
 use crate::batch::Batch;
 use crate::columns::Columns;
+use crate::edit::{Comparison, Edit};
 use crate::error::{Error, Result};
 use crate::finding::{Finding, Found, RuleInfo};
 use crate::pass::Tool;
@@ -38,6 +39,16 @@ pub trait Format: Sync {
     fn dump(&self, source: &Source, wanted: Range<u64>, out: &mut dyn FnMut(&[u8]) -> bool) -> Result<Found> {
         let _ = (wanted, out);
         Err(Error::unsupported(format!("format {} has no raw form", self.info().name)).in_file(source.name()))
+    }
+
+    /// What can be made of its traces: trims, edits, texts, by the names of the verbs.
+    fn edits(&self) -> &'static [&'static dyn Edit] {
+        &[]
+    }
+
+    /// How two of its traces are compared, if that is known.
+    fn comparison(&self) -> Option<&'static dyn Comparison> {
+        None
     }
 
     /// The rules that its traces must follow, in the order of the manual: all that findings may name, and all that the
@@ -110,7 +121,7 @@ impl OpenOptions {
 }
 
 /// Makes sure that only settings are given that the format knows.
-fn check_settings(given: &[(String, String)], format: &str, known: &[SettingInfo]) -> Result<()> {
+pub(crate) fn check_settings(given: &[(String, String)], format: &str, known: &[SettingInfo]) -> Result<()> {
     for (name, _) in given {
         if !known.iter().any(|setting| setting.name == name) {
             let known: Vec<&str> = known.iter().map(|setting| setting.name).collect();
