@@ -56,7 +56,7 @@ pub static INFO: FormatInfo = FormatInfo {
     name: "apitrace",
     title: "graphics API calls with their values (stream versions 0 to 6)",
     extensions: &["trace"],
-    abilities: &["read", "view", "write"],
+    abilities: &["read", "view", "write", "edit", "compare"],
     doc: "docs/formats/apitrace.md",
     settings: &[],
     print_settings: &[

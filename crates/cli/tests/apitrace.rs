@@ -40,7 +40,13 @@ fn words(line: &str) -> Vec<String> {
 }
 
 /// Command lines of the original that are not played, each with the reason.
-const NOT_PLAYED: &[(&str, &str)] = &[];
+const NOT_PLAYED: &[(&str, &str)] = &[
+    (
+        "dump-corrupt",
+        "its trace takes a megabyte, and is not in the repository; damage.rs of the format has smaller ones",
+    ),
+    ("leaks-kinds", "`leaks` is not among the verbs that are played"),
+];
 
 /// The variants of `kinds` that comparisons are made with, and how they come about.
 const VARIANTS: &[(&str, &[&str])] = &[
@@ -88,11 +94,14 @@ fn the_command_lines_of_the_original_give_its_output_and_exit_code() {
             let output = quipu_in(place.path(), &args);
             printed = text(&output.stdout);
             // Of a trace that is cut we warn, where the original is silent.
-            complained.extend(
-                text(&output.stderr)
-                    .lines()
-                    .filter_map(|line| (!line.starts_with("warning: ")).then(|| format!("{line}\n"))),
-            );
+            let errors = text(&output.stderr);
+            let errors = errors.lines().filter(|line| !line.starts_with("warning: "));
+            complained.extend(errors.map(|line| {
+                format!(
+                    "{line}
+"
+                )
+            }));
             code = output.status.code();
         }
         let expected = golden(&format!("golden-cli/{case}.out.gz"));
@@ -105,7 +114,7 @@ fn the_command_lines_of_the_original_give_its_output_and_exit_code() {
         }
         n_compared += 1;
     }
-    assert_eq!(n_compared, 32 - NOT_PLAYED.len());
+    assert_eq!(n_compared, 32);
 }
 
 #[test]
@@ -237,10 +246,10 @@ fn a_part_is_trimmed_by_calls_frames_threads_and_positions() {
     let path = path.to_str().unwrap();
     for (args, n_calls) in [
         (&["--calls", "draw", "kinds.trace"][..], 24),
-        (&["--frames", "0-1", "threads-3x20.trace"], 42),
+        (&["--frames", "0-1", "threads-3x20.trace"], 69),
         (&["--thread", "1", "threads-3x20.trace"], 287),
         (&["--skip", "10", "--take", "5", "threads-3x20.trace"], 5),
-        (&["--frames", "2", "--thread", "0,2", "threads-3x20.trace"], 7),
+        (&["--frames", "2", "--thread", "1", "threads-3x20.trace"], 14),
     ] {
         let output = quipu(&[&["trim", "--force", "--json", "-o", path], args].concat());
         assert_eq!(output.status.code(), Some(0), "{args:?}: {}", text(&output.stderr));
@@ -252,7 +261,7 @@ fn a_part_is_trimmed_by_calls_frames_threads_and_positions() {
         assert_eq!(info["facts"]["container"], "Zstandard (seekable)");
     }
     for (args, message) in [
-        (&["trim", "kinds.trace", "-o", path][..], "the file exists"),
+        (&["trim", "--calls", "3", "kinds.trace", "-o", path][..], "the file exists"),
         (&["trim", "--force", "kinds.trace", "-o", path], "no part is named"),
         (&["trim", "--force", "--calls", "x", "kinds.trace", "-o", path], "`x` is no set of calls"),
         (

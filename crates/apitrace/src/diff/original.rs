@@ -165,7 +165,8 @@ fn value(values: &Values, types: &Types, index: u32, out: &mut Vec<u8>) {
             out.push(b'-');
             decimal(node.payload, out);
         }
-        Kind::Unsigned => decimal(node.payload, out),
+        // QUIRK: numbers of 64 bits come to Python with a sign.
+        Kind::Unsigned => signed(node.payload.cast_signed(), out),
         Kind::Float => float(f32::from_bits(node.payload as u32).into(), out), // Its bits.
         Kind::Double => float(f64::from_bits(node.payload), out),
         Kind::Text => string(values.bytes_of(node), out),
@@ -263,7 +264,7 @@ fn flags(types: &Types, ty: u32, number: u64, out: &mut Vec<u8>) {
     }
     if rest != 0 {
         glue(out);
-        decimal(rest, out);
+        signed(rest.cast_signed(), out);
     }
     out.push(b')');
 }

@@ -5,6 +5,7 @@
 
 pub mod convert;
 pub mod sed;
+pub mod setup;
 pub mod substitute;
 pub mod trim;
 

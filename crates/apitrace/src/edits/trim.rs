@@ -2,14 +2,15 @@
 //!
 //! SPEC: docs/formats/apitrace.md, "Trimming".
 
-use super::{CallEdit, Step, begin, rewrite};
+use super::{CallEdit, Step, begin, rewrite, setup};
 use crate::callset::CallSet;
 use crate::record::END_FRAME;
 use crate::setting;
 use quipu_model::edit::{Edit, EditInfo, EditJob, Edited, Progress, Settings};
-use quipu_model::trace::SettingInfo;
+use quipu_model::trace::{Fact, SettingInfo};
 use quipu_model::values::{Call, Types, Values};
 use quipu_model::{Error, Result};
+use serde_json::json;
 use std::ops::Range;
 
 /// The edit.
@@ -21,6 +22,7 @@ static SETTINGS: &[SettingInfo] = &[
     setting("frames", "SET", "", "Frames to keep, counted from 0."),
     setting("skip", "N", "0", "Leave out so many calls at the start."),
     setting("take", "N", "", "Keep so many calls."),
+    setting("setup", "yes|no", "no", "Keep as well what these calls need of those before them."),
 ];
 
 static INFO: EditInfo = EditInfo {
@@ -177,6 +179,13 @@ impl Edit for Trim {
         }
         let (trace, options) = begin(job)?;
         let mut chooser = Chooser::new(selection);
+        if job.settings.flag("setup")? {
+            let mut needed = setup::needed(&trace, chooser, progress)?;
+            let n_setup =
+                Fact { key: "setup_calls", label: "calls that they need", value: json!(needed.n_setup()) };
+            let done = rewrite(&trace, trace.header(), job.output, &options, &mut needed, progress)?;
+            return Ok(done.edited(options.packing, vec![n_setup]));
+        }
         let done = rewrite(&trace, trace.header(), job.output, &options, &mut chooser, progress)?;
         Ok(done.edited(options.packing, Vec::new()))
     }

@@ -1,4 +1,4 @@
-//! The bodies of the fuzz targets `apitrace_write` and `apitrace_text`: what is written can be read and says the same.
+//! The body of the fuzz target `apitrace_text`: what is written, as a stream or as text, can be read and says the same.
 
 // Whoever includes this uses a part of it, and it panics where something does not hold.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
@@ -14,6 +14,8 @@ use quipu_model::values::{Call, Kind, NO_NODE, Type, Types, Values};
 use quipu_model::{Error, OpenOptions, Reader, Result, Scan, ShardId};
 use quipu_source::{Source, StreamOptions};
 use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// No more calls than these are looked at: a small input may inflate to a huge one.
 const MAX_CALLS: usize = 1 << 14;
@@ -122,18 +124,24 @@ pub fn text(bytes: &[u8]) {
     }
 }
 
+/// Both.
+pub fn write_and_text(bytes: &[u8]) {
+    write(bytes);
+    text(bytes);
+}
+
 /// The text of a trace says its stream, byte for byte.
 pub fn same_text(trace: &ApiTrace) {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Folder::new();
     let Ok(stream) = stream_of(trace) else { return };
-    let text = folder.path().join("text");
+    let text = folder.0.join("text");
     match disassemble::disassemble(trace, &text, false, &Silent) {
         Ok(_) => {}
         Err(error) if stream.is_empty() => panic!("{error}"),
         // There is no text without a header.
         Err(_) => return,
     }
-    let path = folder.path().join("again");
+    let path = folder.0.join("again");
     let options = WriteOptions { packing: Packing::Plain, ..WriteOptions::USUAL };
     if let Err(error) = assemble::assemble(&text, &path, &options, &Silent) {
         panic!("{error}\n{}", String::from_utf8_lossy(&std::fs::read(&text).unwrap()));
@@ -143,7 +151,26 @@ pub fn same_text(trace: &ApiTrace) {
         let at = again.iter().zip(&stream).take_while(|(a, b)| a == b).count();
         panic!("the stream differs at {at:#x}\n{}", String::from_utf8_lossy(&std::fs::read(&text).unwrap()));
     }
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2 + usize::from(blobs(&text)));
+    assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 2 + usize::from(blobs(&text)));
+}
+
+/// A folder that goes when it is not used any more; fuzzing has no crate for that.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Folder {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("quipu-fuzzing-{}-{number}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        Folder(folder)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }
 
 fn blobs(text: &std::path::Path) -> bool {

@@ -61,6 +61,9 @@ pub(crate) struct Options {
     /// Keep these frames, counted from 0, written like calls
     #[arg(long, value_name = "SET", help_heading = "Which part of a trace of calls")]
     frames: Vec<String>,
+    /// Keep as well what these calls need of those before them: objects, bindings, values that were set
+    #[arg(long, help_heading = "Which part of a trace of calls")]
+    setup: bool,
 
     #[command(flatten)]
     output: Output,
@@ -70,7 +73,7 @@ const EXAMPLES: &str = "\
 Examples:
   quipu trim --skip-instrs 1M --take-instrs 100k trace.dir -o part.dir
   quipu trim --instrs 0..10k,500k..510k --per-thread trace.dir -o windows.dir
-  quipu trim --frames 100-109 game.trace -o ten-frames.trace
+  quipu trim --frames 100-109 --setup game.trace -o ten-frames.trace
   quipu trim --since 13352268558646120 --until 13352268558646661 trace.zip -o part.zip
 ";
 
@@ -84,8 +87,8 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         let settings = options.settings(recognised.format.info().name)?;
         return rewrite::run(trim, source, opening, &settings, &(&options.output).into(), common, screen);
     }
-    if !options.calls.is_empty() || !options.frames.is_empty() {
-        return Err(Error::usage("`--calls` and `--frames` are for traces of calls").into());
+    if !options.calls.is_empty() || !options.frames.is_empty() || options.setup {
+        return Err(Error::usage("`--calls`, `--frames` and `--setup` are for traces of calls").into());
     }
     let windows = options.windows()?;
     let opened = edit::open(&options.input)?;
@@ -111,6 +114,9 @@ impl Options {
         let mut settings = Settings::default();
         self.calls.iter().for_each(|set| settings.add("calls", set));
         self.frames.iter().for_each(|set| settings.add("frames", set));
+        if self.setup {
+            settings.add("setup", "");
+        }
         for (name, number) in [("skip", self.skip), ("take", self.take)] {
             if let Some(number) = number {
                 settings.add(name, number.to_string());
