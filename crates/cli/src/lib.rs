@@ -22,6 +22,7 @@ mod page;
 mod parts;
 mod relay;
 mod rewrite;
+mod sched;
 mod screen;
 mod session;
 mod simulation;

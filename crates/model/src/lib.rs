@@ -34,7 +34,7 @@ pub use pass::{Args, DynPass, Needs, Order, Pass, Report, Tool, ToolInfo};
 pub use print::{Paint, Printer};
 pub use table::{Column, ColumnSchema, ColumnType, Rows, TableSchema};
 pub use trace::{
-    Confidence, Cut, Family, Format, FormatInfo, Meta, OpenOptions, Reader, Scan, Shard, ShardId, ShardKind,
-    Trace, Window,
+    Confidence, Cut, Dispatched, Family, Format, FormatInfo, Meta, OpenOptions, Reader, Rounds, Scan, Shard,
+    ShardId, ShardKind, Trace, Window,
 };
 pub use values::{Types, Values};
