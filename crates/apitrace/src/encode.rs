@@ -8,23 +8,12 @@ use crate::decode::Header;
 use crate::record::*;
 use quipu_model::values::{Call, Kind, NO_NODE, NamedNumbers, Type, Types, Values};
 
-/// What becomes of calls that never returned.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Incomplete {
-    /// They stay so.
-    #[default]
-    Kept,
-    /// They return without a result: what the original does, which loses the mark.
-    Completed,
-}
-
 /// The state between two calls.
 #[derive(Debug, Default)]
 pub struct Encoder {
     /// Which types were written, by index.
     written: Vec<bool>,
     next_call: u64,
-    incomplete: Incomplete,
 }
 
 /// Writes the header of a stream of the newest version that says what `header` says.
@@ -39,11 +28,6 @@ pub fn header(header: &Header, out: &mut Vec<u8>) {
 }
 
 impl Encoder {
-    /// An encoder that has written nothing.
-    pub fn new(incomplete: Incomplete) -> Encoder {
-        Encoder { incomplete, ..Encoder::default() }
-    }
-
     /// Writes a call. It gets the next number, in the order of writing.
     pub fn call(&mut self, call: &Call, values: &Values, types: &Types, out: &mut Vec<u8>) {
         out.push(EVENT_ENTER);
@@ -67,7 +51,7 @@ impl Encoder {
             self.value(arg.node, values, types, out);
         }
         out.push(DETAIL_END);
-        if call.flags & INCOMPLETE == 0 || self.incomplete == Incomplete::Completed {
+        if call.flags & INCOMPLETE == 0 {
             out.push(EVENT_LEAVE);
             uint(self.next_call, out);
             if call.result != NO_NODE {
@@ -155,7 +139,7 @@ impl Encoder {
 }
 
 /// What stands behind the id of a type at its first use.
-pub(crate) fn body(ty: &Type, out: &mut Vec<u8>) {
+fn body(ty: &Type, out: &mut Vec<u8>) {
     let names = |names: &[Vec<u8>], out: &mut Vec<u8>| {
         uint(names.len() as u64, out);
         names.iter().for_each(|name| string(name, out));
@@ -199,7 +183,7 @@ fn named_numbers(numbers: &NamedNumbers, write: fn(u64, &mut Vec<u8>), out: &mut
     }
 }
 
-pub(crate) fn uint(mut number: u64, out: &mut Vec<u8>) {
+fn uint(mut number: u64, out: &mut Vec<u8>) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80); // The low bits.
         number >>= 7;
@@ -208,13 +192,13 @@ pub(crate) fn uint(mut number: u64, out: &mut Vec<u8>) {
 }
 
 /// Writes a two's complement behind a tag that says whether it is below zero.
-pub(crate) fn sint(number: u64, out: &mut Vec<u8>) {
+fn sint(number: u64, out: &mut Vec<u8>) {
     let is_negative = number.cast_signed() < 0;
     out.push(if is_negative { TAG_NEGATIVE } else { TAG_UNSIGNED });
     uint(if is_negative { number.wrapping_neg() } else { number }, out);
 }
 
-pub(crate) fn string(bytes: &[u8], out: &mut Vec<u8>) {
+fn string(bytes: &[u8], out: &mut Vec<u8>) {
     uint(bytes.len() as u64, out);
     out.extend_from_slice(bytes);
 }

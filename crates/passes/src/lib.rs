@@ -27,6 +27,7 @@ pub mod functions;
 pub mod heatmap;
 pub mod histogram;
 pub mod hot;
+pub mod miss_ratio;
 pub mod mix;
 pub mod opcodes;
 pub mod reuse_distance;
@@ -58,6 +59,7 @@ pub const TOOLS: &[&dyn Tool] = &[
     &heatmap::Heatmap,
     &reuse_distance::ReuseDistance,
     &reuse_time::ReuseTime,
+    &miss_ratio::MissRatio,
 ];
 
 #[cfg(test)]

@@ -54,8 +54,11 @@ pub fn parse(text: &str, name: &str) -> Result<Config> {
         use_physical: false,
     };
     let mut words = Words::new(text, name);
-    let mut lines = Vec::new();
+    // Where each key stands: those at the top, and for each cache its own behind its name.
+    let mut globals: Vec<(&str, usize)> = Vec::new();
+    let mut keys: Vec<Vec<(&str, usize)>> = Vec::new();
     while let Some(key) = words.next() {
+        globals.push((key.text, key.line));
         match key.text {
             "{" | "}" => return Err(words.wrong(key, "name", "the name of a setting or a cache")),
             "num_cores" => {
@@ -82,8 +85,9 @@ pub fn parse(text: &str, name: &str) -> Result<Config> {
             "verbose" => _ = words.number(key)?,
             cache => match words.value(key)? {
                 brace if brace.text == "{" => {
-                    lines.push(key.line);
-                    config.machine.caches.push(words.cache(cache)?);
+                    let mut own = vec![("name", key.line)];
+                    config.machine.caches.push(words.cache(cache, &mut own)?);
+                    keys.push(own);
                 }
                 _ => {
                     let allowed = format!("{GLOBALS}, or a cache as NAME {{ … }}");
@@ -92,20 +96,34 @@ pub fn parse(text: &str, name: &str) -> Result<Config> {
             },
         }
     }
+    let at_top =
+        |key: &str| globals.iter().rev().find(|(known, _)| *known == key).map_or(1, |(_, line)| *line);
     if config.warmup_refs > 0 && config.warmup_fraction > 0.0 {
-        return Err(Error::usage(format!("{name}: warmup_refs and warmup_fraction exclude each other")));
+        let (line, refs) = (at_top("warmup_fraction"), at_top("warmup_refs"));
+        return Err(Error::usage(format!(
+            "{name}: line {line}, key warmup_fraction: found `{}`, allowed: 0.0, since line {refs} has warmup_refs",
+            config.warmup_fraction
+        )));
     }
     if config.machine.caches.is_empty() {
-        return Err(Error::usage(format!("{name}: it has no cache; one is NAME {{ size 32K assoc 8 … }}")));
+        let line = words.line;
+        return Err(Error::usage(format!(
+            "{name}: line {line}, key name: found the end of the file, allowed: a cache as NAME {{ size 32K assoc 8 … }}"
+        )));
     }
     if let Err(error) = config.machine.layout() {
-        // The cache that the message names stands at a line.
-        let culprit = config.machine.caches.iter().zip(&lines);
-        let line = culprit
-            .into_iter()
-            .find(|(cache, _)| error.message().starts_with(&format!("cache `{}`:", cache.name)))
-            .map_or_else(String::new, |(_, line)| format!("line {line}, "));
-        return Err(Error::usage(format!("{name}: {line}{}", error.message())));
+        // The message names the cache and its key.
+        let culprits = config.machine.caches.iter().zip(&keys);
+        let own = culprits.rev().find_map(|(cache, keys)| {
+            let rest = error.message().strip_prefix(&format!("cache `{}`, key ", cache.name))?;
+            let key = rest.split(':').next()?;
+            // Where it says nothing of the key, its name stands for it.
+            let last = keys.iter().rev().find(|(known, _)| *known == key).or(keys.first());
+            last.map(|(_, line)| *line)
+        });
+        let key = error.message().strip_prefix("key ").and_then(|rest| rest.split(':').next());
+        let line = own.or(key.map(at_top)).unwrap_or(1);
+        return Err(Error::usage(format!("{name}: line {line}, {}", error.message())));
     }
     Ok(config)
 }
@@ -163,7 +181,10 @@ impl<'t> Words<'t> {
     fn value(&mut self, key: Word<'_>) -> Result<Word<'t>> {
         self.next().ok_or_else(|| {
             let Word { text, line } = key;
-            Error::usage(format!("{}: line {line}, key {text}: the file ends before its value", self.name))
+            Error::usage(format!(
+                "{}: line {line}, key {text}: found the end of the file, allowed: a value",
+                self.name
+            ))
         })
     }
 
@@ -204,12 +225,13 @@ impl<'t> Words<'t> {
     }
 
     /// What stands between the braces of a cache.
-    fn cache(&mut self, name: &str) -> Result<CacheSpec> {
+    fn cache(&mut self, name: &str, keys: &mut Vec<(&'t str, usize)>) -> Result<CacheSpec> {
         let mut cache = CacheSpec::new(name, 0, 0);
         let (mut inclusive, mut exclusive) = (false, false);
         let here = self.line;
         loop {
             let key = self.next().ok_or_else(|| self.open(here, name))?;
+            keys.push((key.text, key.line));
             match key.text {
                 "}" => break,
                 "type" => {
@@ -290,8 +312,8 @@ impl<'t> Words<'t> {
             _ => {
                 let Word { text, line } = start;
                 Err(Error::usage(format!(
-                    "{}: line {line}, key {text}: allowed in braces: a type, and with type RRIP all of rrpv_bits, \
-                     rrpv_period, rrpv_long_per_period",
+                    "{}: line {line}, key {text}: found braces without these, allowed: a type, and with type RRIP all \
+                     of rrpv_bits, rrpv_period, rrpv_long_per_period",
                     self.name
                 )))
             }
@@ -301,7 +323,7 @@ impl<'t> Words<'t> {
     #[cold]
     fn open(&self, line: usize, what: &str) -> Error {
         Error::usage(format!(
-            "{}: line {line}, key {what}: the file ends before its closing brace",
+            "{}: line {line}, key {what}: found the end of the file, allowed: a closing brace",
             self.name
         ))
     }
@@ -375,28 +397,114 @@ mod tests {
         );
         refused(
             &SMALL.replace("assoc 16", "assoc 3"),
-            "c: line 4, cache `LL`: size 1048576 must be a multiple of assoc 3 times the line size 64",
+            "c: line 4, cache `LL`, key assoc: found `3`, allowed: 1 or more, so that size 1048576 is a multiple of assoc \
+             times the line size 64",
         );
         refused(
             &SMALL.replace("parent LL }\n", "parent L9 }\n"),
-            "c: line 2, cache `L1I`: its parent `L9` is no cache and not `memory`",
+            "c: line 2, cache `L1I`, key parent: found `L9`, allowed: memory, or the name of a cache",
         );
-        refused("num_cores", "c: line 1, key num_cores: the file ends before its value");
-        refused("LL { size 4K", "c: line 1, key LL: the file ends before its closing brace");
+        refused("num_cores", "c: line 1, key num_cores: found the end of the file, allowed: a value");
+        refused("LL { size 4K", "c: line 1, key LL: found the end of the file, allowed: a closing brace");
     }
 
     #[test]
     fn circles_and_missing_caches_are_told() {
         let circle = SMALL.replace("LL { size", "LL { parent L2 size") + "L2 { size 1M assoc 16 parent LL }";
-        refused(&circle, "c: line 2, cache `L1I`: its chain of parents is a circle or longer than 32");
-        refused(&SMALL.replace("num_cores 1", "num_cores 2"), "c: core 1 has no instruction cache");
+        refused(
+            &circle,
+            "c: line 2, cache `L1I`, key parent: found `LL`, allowed: a chain of parents that ends, after 32 at most",
+        );
+        refused(
+            &SMALL.replace("num_cores 1", "num_cores 2"),
+            "c: line 1, key num_cores: found `2`, allowed: so many that each has its caches; core 1 has no instruction \
+             cache",
+        );
+    }
+
+    /// The message must name the file, this line and key, and say what was found and what is allowed.
+    fn told(text: &str, line: usize, key: &str, found: &str) {
+        let error = parse(text, "c").unwrap_err();
+        let message = error.message();
+        let (place, rest) = message.split_once(": found ").unwrap_or_else(|| panic!("{message}"));
+        assert!(place.starts_with(&format!("c: line {line}, ")), "{message}");
+        assert!(place.ends_with(&format!("key {key}")), "{message}");
+        assert!(rest.starts_with(found) && rest.contains(", allowed: "), "{message}");
+    }
+
+    #[test]
+    fn every_key_tells_a_wrong_value() {
+        let globals = [
+            "num_cores",
+            "line_size",
+            "skip_refs",
+            "warmup_refs",
+            "warmup_fraction",
+            "sim_refs",
+            "cpu_scheduling",
+            "verbose",
+            "coherence",
+            "coherent",
+            "use_physical",
+        ];
+        assert_eq!(globals.len(), GLOBALS.split(',').count());
+        for key in globals {
+            for bad in ["-1", "x", "0x1"] {
+                told(&format!("{SMALL}\n{key}\n{bad}\n"), 7, key, &format!("`{bad}`"));
+            }
+            told(&format!("{SMALL}{key}"), 5, key, "the end of the file");
+        }
+        for key in KEYS.split(", ").filter(|key| !["parent", "miss_file"].contains(key)) {
+            let with = |value: &str| format!("{SMALL}L2 {{ size 1M\n{key} {value}\n}}");
+            for bad in ["-1", "x", "}"] {
+                told(&with(bad), 6, key, &format!("`{bad}`"));
+            }
+        }
+        for key in ["rrpv_bits", "rrpv_period", "rrpv_long_per_period", "type"] {
+            let text = SMALL.replace("rrpv_bits 2", &format!("\n{key} x"));
+            told(&text, 5, key, "`x`");
+        }
+        told(&format!("{SMALL}sizes 1"), 5, "name", "`sizes`");
+        told(&format!("{SMALL}}}"), 5, "name", "`}`");
+    }
+
+    #[test]
+    fn what_does_not_fit_together_is_told_at_its_key() {
+        let with = |from: &str, to: &str| SMALL.replace(from, to);
+        told(&with("LL { size", "LL { exclusive true\n inclusive true size"), 5, "inclusive", "`inclusive`");
+        told(&with("size 1M assoc 16", "\nsize 1M\nassoc 3"), 6, "assoc", "`3`");
+        told(&with("LL { size 1M assoc 16", "LL {\nsize 3M\nassoc 16"), 5, "size", "`3145728`");
+        let unified = "num_cores 1\nL1 { core 0 size 4K\nassoc 4 }\nL2 { size 8K assoc 4 parent L1 }";
+        told(unified, 2, "core", "`0`");
+        told(&with("parent LL }\n", "parent LL\ncore 7 }\n"), 3, "core", "`7`");
+        told(&with("LL { size 1M", "LL { type\ndata size 1M"), 2, "parent", "`LL`");
+        told(&with("rrpv_bits 2", "rrpv_bits 40"), 4, "replace_policy", "`RRIP 40 32 2`");
+        told(&with("rrpv_bits 2", ""), 4, "replace_policy", "braces");
+        told(&(SMALL.to_owned() + "L1I { size 4K assoc 4 }"), 5, "name", "`L1I`");
+        told(&(SMALL.to_owned() + "L2 {\nsize 4K assoc 4 }"), 5, "core", "`nothing`");
+        told(
+            "warmup_refs 3\nwarmup_fraction 0.5\nL { core 0 size 4K assoc 4 }",
+            2,
+            "warmup_fraction",
+            "`0.5`",
+        );
+        told("num_cores 1\n\n", 3, "name", "the end of the file");
+        told(
+            &format!(
+                "{}LL {{ size 1M assoc 16 inclusive true\nreplace_policy OPT }}",
+                &SMALL[..SMALL.find("LL { size").unwrap()]
+            ),
+            5,
+            "replace_policy",
+            "`OPT`",
+        );
     }
 
     #[test]
     fn a_comment_mark_inside_a_word_is_none() {
         refused(
             &SMALL.replace("parent LL prefetcher", "parent //LL prefetcher"),
-            "c: line 3, cache `L1D`: its parent `//LL` is no cache and not `memory`",
+            "c: line 3, cache `L1D`, key parent: found `//LL`, allowed: memory, or the name of a cache",
         );
     }
 }

@@ -309,7 +309,7 @@ impl MachineSpec {
         let mut by_name = BTreeMap::new();
         for (i, cache) in self.caches.iter().enumerate() {
             if by_name.insert(cache.name.as_str(), i).is_some() {
-                return Err(of(cache, "there are two caches of this name"));
+                return Err(of(cache, "name", &cache.name, "a name that no other cache has"));
             }
         }
         let sets = self.caches.iter().map(|cache| self.sets(cache)).collect::<Result<Vec<u64>>>()?;
@@ -321,8 +321,9 @@ impl MachineSpec {
         if let Some(cache) = self.caches.iter().find(|cache| cache.policy == Policy::Opt)
             && (self.coherent || self.caches.iter().any(takes))
         {
-            let rule = "OPT decides later what to lose, so it goes with neither coherence nor inclusive or exclusive caches";
-            return Err(of(cache, rule));
+            let rule = "any other policy: OPT decides later what to lose, so it goes with neither coherence nor inclusive or \
+                        exclusive caches";
+            return Err(of(cache, "replace_policy", &"OPT", rule));
         }
         let parent = self.parents(&by_name)?;
         let mut children = vec![Vec::new(); self.caches.len()];
@@ -333,10 +334,12 @@ impl MachineSpec {
         }
         for (cache, children) in self.caches.iter().zip(&children) {
             if cache.core.is_some() && !children.is_empty() {
-                return Err(of(cache, "a core's first cache cannot be the parent of another"));
+                let core = cache.core.unwrap_or_default();
+                let rule = "no core, since a first cache of a core cannot be the parent of another";
+                return Err(of(cache, "core", &core, rule));
             }
             if cache.core.is_none() && children.is_empty() {
-                return Err(of(cache, "no core and no other cache uses it"));
+                return Err(of(cache, "core", &"nothing", "a core, or being the parent of another cache"));
             }
         }
         let first = self.firsts()?;
@@ -362,33 +365,36 @@ impl MachineSpec {
         let lines = cache.bytes / self.line_bytes;
         if cache.ways == 0 || lines == 0 || !lines.is_multiple_of(cache.ways) {
             let rule = format!(
-                "size {} must be a multiple of assoc {} times the line size {}",
-                cache.bytes, cache.ways, self.line_bytes
+                "1 or more, so that size {} is a multiple of assoc times the line size {}",
+                cache.bytes, self.line_bytes
             );
-            return Err(of(cache, &rule));
+            return Err(of(cache, "assoc", &cache.ways, &rule));
         }
         let sets = lines / cache.ways;
         if !sets.is_power_of_two() || !cache.bytes.is_multiple_of(self.line_bytes) {
             let rule = format!(
-                "size {} / line size {} / assoc {} gives {sets} sets, which must be a power of two",
-                cache.bytes, self.line_bytes, cache.ways
+                "what makes a power of two of sets; with line size {} and assoc {} it is {sets}",
+                self.line_bytes, cache.ways
             );
-            return Err(of(cache, &rule));
+            return Err(of(cache, "size", &cache.bytes, &rule));
         }
         if lines > MAX_LINES {
-            return Err(of(cache, &format!("it has {lines} lines; at most {MAX_LINES} are simulated")));
-        }
-        if cache.policy == Policy::TreePlru && !cache.ways.is_power_of_two() {
             return Err(of(
                 cache,
-                &format!("TREE_PLRU wants assoc to be a power of two, found {}", cache.ways),
+                "size",
+                &cache.bytes,
+                &format!("at most {MAX_LINES} lines, it has {lines}"),
             ));
+        }
+        if cache.policy == Policy::TreePlru && !cache.ways.is_power_of_two() {
+            return Err(of(cache, "assoc", &cache.ways, "a power of two, with TREE_PLRU"));
         }
         if let Policy::Rrip(Rrip { bits, period, long_per_period }) = cache.policy
             && (!(1..=16).contains(&bits) || !(1..=65536).contains(&period) || long_per_period > period)
         {
-            let rule = "RRIP wants rrpv_bits 1 to 16, rrpv_period 1 to 65536, rrpv_long_per_period at most the period";
-            return Err(of(cache, rule));
+            let rule = "rrpv_bits 1 to 16, rrpv_period 1 to 65536, rrpv_long_per_period at most the period";
+            let found = format!("RRIP {bits} {period} {long_per_period}");
+            return Err(of(cache, "replace_policy", &found, rule));
         }
         Ok(sets)
     }
@@ -401,11 +407,11 @@ impl MachineSpec {
                 continue;
             };
             let Some(parent) = by_name.get(name.as_str()) else {
-                return Err(of(cache, &format!("its parent `{name}` is no cache and not `memory`")));
+                return Err(of(cache, "parent", name, "memory, or the name of a cache"));
             };
             let role = self.caches[*parent].role;
             if role != Role::Unified && role != cache.role {
-                return Err(of(cache, &format!("its parent `{name}` holds another type")));
+                return Err(of(cache, "parent", name, "a cache that is unified or of the same type"));
             }
             parents.push(Some(*parent));
         }
@@ -415,8 +421,9 @@ impl MachineSpec {
             while let Some(here) = at {
                 depth += 1;
                 if depth > MAX_DEPTH {
-                    let rule = format!("its chain of parents is a circle or longer than {MAX_DEPTH}");
-                    return Err(of(cache, &rule));
+                    let found = cache.parent.as_deref().unwrap_or("memory");
+                    let rule = format!("a chain of parents that ends, after {MAX_DEPTH} at most");
+                    return Err(of(cache, "parent", &found, &rule));
                 }
                 at = parents[here];
             }
@@ -429,7 +436,7 @@ impl MachineSpec {
         for (i, cache) in self.caches.iter().enumerate() {
             let Some(core) = cache.core else { continue };
             let Some(sides) = first.get_mut(core) else {
-                return Err(of(cache, &format!("core {core} does not exist; there are {}", self.cores)));
+                return Err(of(cache, "core", &core, &format!("0 to {}", self.cores - 1)));
             };
             for (side, name) in [(0, "instruction"), (1, "data")] {
                 let fits = match cache.role {
@@ -438,16 +445,23 @@ impl MachineSpec {
                     Role::Data => side == 1,
                 };
                 if fits && sides[side].replace(i).is_some() {
-                    return Err(of(cache, &format!("core {core} has another {name} cache already")));
+                    let rule = format!("a core that has no other {name} cache");
+                    return Err(of(cache, "core", &core, &rule));
                 }
             }
         }
         let both = |(core, sides): (usize, [Option<usize>; 2])| match sides {
             [Some(instr), Some(data)] => Ok([instr, data]),
-            [None, _] => Err(Error::usage(format!("core {core} has no instruction cache"))),
-            [_, None] => Err(Error::usage(format!("core {core} has no data cache"))),
+            [None, _] => Err(self.lacks(core, "instruction")),
+            [_, None] => Err(self.lacks(core, "data")),
         };
         first.into_iter().enumerate().map(both).collect()
+    }
+
+    #[cold]
+    fn lacks(&self, core: usize, what: &str) -> Error {
+        let allowed = format!("so many that each has its caches; core {core} has no {what} cache");
+        wrong("num_cores", self.cores as u64, &allowed)
     }
 
     /// The children of the lowest cache that all cores share, or all last caches if there are several. SPEC: 15.5.
@@ -472,12 +486,13 @@ impl MachineSpec {
     }
 }
 
+/// A cache that cannot be. `config` finds the cache and the key in the message again, to add where they stand.
 #[cold]
-fn of(cache: &CacheSpec, rule: &str) -> Error {
-    Error::usage(format!("cache `{}`: {rule}", cache.name))
+fn of(cache: &CacheSpec, key: &str, found: &dyn std::fmt::Display, allowed: &str) -> Error {
+    Error::usage(format!("cache `{}`, key {key}: found `{found}`, allowed: {allowed}", cache.name))
 }
 
 #[cold]
-fn wrong(what: &str, found: u64, allowed: &str) -> Error {
-    Error::usage(format!("{what} is `{found}`, allowed: {allowed}"))
+fn wrong(key: &str, found: u64, allowed: &str) -> Error {
+    Error::usage(format!("key {key}: found `{found}`, allowed: {allowed}"))
 }

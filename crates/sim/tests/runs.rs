@@ -174,7 +174,9 @@ fn beladys_policy_is_refused_where_losses_matter_to_others() {
     let trace = program(1);
     let error = plan(&Caches, &args("policy=OPT coherence"), &trace).err().expect("refused");
     assert!(
-        error.message().starts_with("cache `L1I0`: OPT decides later what to lose"),
+        error
+            .message()
+            .starts_with("cache `L1I0`, key replace_policy: found `OPT`, allowed: any other policy"),
         "{}",
         error.message()
     );

@@ -21,7 +21,7 @@
 //!   `per-thread`.
 //! * **JSON** [`Distances`], with `shards` as [`PerShard`](crate::PerShard) says.
 
-mod stack;
+pub(crate) mod stack;
 
 use crate::bins::{self, Bins, Spread};
 use crate::lines::{LINE_SIZE, Lines};

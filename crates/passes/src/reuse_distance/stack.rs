@@ -18,26 +18,26 @@ const N_RECENT: usize = 8;
 const MAX_LINES: usize = 1 << 30;
 
 /// The side of an access, as an index.
-pub(super) const INSTR: usize = 0;
+pub(crate) const INSTR: usize = 0;
 /// See [`INSTR`].
-pub(super) const DATA: usize = 1;
+pub(crate) const DATA: usize = 1;
 
 /// One distinct line.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Line {
+pub(crate) struct Line {
     /// Its number.
-    pub(super) line: u64,
+    pub(crate) line: u64,
     /// Uses since it came (back) onto the stack.
-    pub(super) references: u64,
+    pub(crate) references: u64,
     /// Those of them at a distance beyond the threshold.
-    pub(super) distant: u64,
+    pub(crate) distant: u64,
     /// Where it is marked, if it is not in the array; [`PRUNED`] if it is not on the stack.
     slot: u32,
 }
 
 impl Line {
     /// True if the line is on the stack.
-    pub(super) fn is_kept(&self) -> bool {
+    pub(crate) fn is_kept(&self) -> bool {
         self.slot != PRUNED
     }
 }
@@ -46,7 +46,7 @@ const PRUNED: u32 = u32::MAX;
 
 /// The stack, and what was seen of it.
 #[derive(Debug)]
-pub(super) struct Stack {
+pub(crate) struct Stack {
     threshold: u64,
     /// Most lines on the stack; 0 for as many as there are.
     limit: u64,
@@ -60,17 +60,19 @@ pub(super) struct Stack {
     far: Vec<[u64; 2]>,
     places: Map<u64, u32>,
     lines: Vec<Line>,
+    /// Places in `lines` of which the line was forgotten.
+    free: Vec<u32>,
     slots: Slots,
     /// Accesses that were no reuse.
     first: [u64; 2],
     /// Lines that came onto the stack or moved on it.
-    pub(super) moves: u64,
-    pub(super) pruned: u64,
-    pub(super) pruned_hits: u64,
+    pub(crate) moves: u64,
+    pub(crate) pruned: u64,
+    pub(crate) pruned_hits: u64,
 }
 
 impl Stack {
-    pub(super) fn new(threshold: u64, limit: u64) -> Stack {
+    pub(crate) fn new(threshold: u64, limit: u64) -> Stack {
         Stack {
             threshold,
             limit,
@@ -81,6 +83,7 @@ impl Stack {
             far: Vec::new(),
             places: Map::default(),
             lines: Vec::new(),
+            free: Vec::new(),
             slots: Slots::default(),
             first: [0; 2],
             moves: 0,
@@ -89,12 +92,12 @@ impl Stack {
         }
     }
 
-    /// One access.
+    /// One access; its distance, unless it is the first use of the line.
     ///
     /// # Errors
     /// `Limit` for more distinct lines than can be numbered.
     #[inline]
-    pub(super) fn access(&mut self, line: u64, side: usize) -> Result<()> {
+    pub(crate) fn access(&mut self, line: u64, side: usize) -> Result<Option<u64>> {
         // Behind the lines that are there stand some that are not.
         match self.recent.iter().position(|recent| *recent == line).filter(|at| *at < self.n_recent) {
             Some(at) => {
@@ -109,15 +112,15 @@ impl Stack {
                 let known = &mut self.lines[place as usize];
                 known.references += 1;
                 known.distant += u64::from(at as u64 > self.threshold);
-                Ok(())
+                Ok(Some(at as u64))
             }
             None => self.far_access(line, side & 1),
         }
     }
 
     #[inline(never)]
-    fn far_access(&mut self, line: u64, side: usize) -> Result<()> {
-        let mut is_new = true;
+    fn far_access(&mut self, line: u64, side: usize) -> Result<Option<u64>> {
+        let mut found = None;
         let place = match self.places.get(&line) {
             Some(&place) => {
                 let known = &mut self.lines[place as usize];
@@ -131,7 +134,7 @@ impl Stack {
                         self.far.resize(index + 1, [0; 2]);
                     }
                     self.far[index][side] += 1;
-                    is_new = false;
+                    found = Some(distance as u64);
                 } else {
                     self.pruned_hits += 1;
                     (known.references, known.distant, known.slot) = (1, 0, 0);
@@ -146,21 +149,30 @@ impl Stack {
                         MAX_LINES as u64,
                     ));
                 }
-                let place = self.lines.len() as u32;
-                self.lines.push(Line { line, references: 1, distant: 0, slot: 0 });
+                let new = Line { line, references: 1, distant: 0, slot: 0 };
+                let place = match self.free.pop() {
+                    Some(place) => {
+                        self.lines[place as usize] = new;
+                        place
+                    }
+                    None => {
+                        self.lines.push(new);
+                        self.lines.len() as u32 - 1
+                    }
+                };
                 self.places.insert(line, place);
                 place
             }
         };
         self.push(line, place);
-        if is_new {
+        if found.is_none() {
             self.first[side] += 1;
             let n_kept = self.n_recent as u64 + u64::from(self.slots.n_marks);
             if self.limit > 0 && n_kept > self.limit {
                 self.prune();
             }
         }
-        Ok(())
+        Ok(found)
     }
 
     /// Puts a line on top.
@@ -190,8 +202,26 @@ impl Stack {
         self.pruned += 1;
     }
 
+    /// Forgets a line, as if it had never been used. Distances counted so far stay.
+    pub(crate) fn forget(&mut self, line: u64) {
+        let Some(place) = self.places.remove(&line) else { return };
+        match self.recent[..self.n_recent].iter().position(|recent| *recent == line) {
+            Some(at) => {
+                self.recent.copy_within(at + 1..self.n_recent, at);
+                self.recent_lines.copy_within(at + 1..self.n_recent, at);
+                self.n_recent -= 1;
+            }
+            None if self.lines[place as usize].is_kept() => {
+                self.slots.unmark(self.lines[place as usize].slot)
+            }
+            None => {}
+        }
+        self.lines[place as usize].slot = PRUNED;
+        self.free.push(place);
+    }
+
     /// How many accesses there were, of each side.
-    pub(super) fn accesses(&self) -> [u64; 2] {
+    pub(crate) fn accesses(&self) -> [u64; 2] {
         let mut sums = self.first;
         for [instr, data] in self.near.iter().chain(&self.far) {
             sums[INSTR] += instr;
@@ -201,12 +231,12 @@ impl Stack {
     }
 
     /// Reuses by distance, both sides; distances that do not occur may be among them, with zeros.
-    pub(super) fn reuses(&self) -> impl Iterator<Item = (u64, [u64; 2])> {
+    pub(crate) fn reuses(&self) -> impl Iterator<Item = (u64, [u64; 2])> {
         (0..).zip(self.near.iter().chain(&self.far).copied())
     }
 
     /// Every line that was ever used.
-    pub(super) fn lines(&self) -> &[Line] {
+    pub(crate) fn lines(&self) -> &[Line] {
         &self.lines
     }
 }

@@ -376,10 +376,7 @@ impl Pass for Watch {
                 ThreadEvent::Failed
                 | ThreadEvent::KernelEnter
                 | ThreadEvent::KernelLeave
-                | ThreadEvent::SwitchTo
-                | ThreadEvent::Park
-                | ThreadEvent::Wake
-                | ThreadEvent::Timeout => {}
+                | ThreadEvent::SwitchTo => {}
                 ThreadEvent::Clock | ThreadEvent::Cpu => {} // Not known.
             }
         }

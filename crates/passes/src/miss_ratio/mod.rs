@@ -1,0 +1,267 @@
+//! `miss-ratio`: the share of accesses that a cache of each size would miss.
+//!
+//! For each shard (a thread, or a core) there is a cache of its own under LRU, of one set, so that any line may stand anywhere;
+//! the total adds up what the shards have. A cache of `n` lines misses an access if `n` or more other lines were used since the last
+//! use of its line, or if there was none. So one list of distances has the miss ratio of every size. Fetches, reads, writes
+//! and prefetches of all sorts count, as accesses to the line of their first byte; flushes do not. Sizes are powers of two and
+//! one and a half times these.
+//!
+//! With `sample`, only some lines are looked at: those whose hash is below a threshold, all accesses to them, and distances count for
+//! as much more as there are lines for each one sampled (Waldspurger and others, *SHARDS*, 2015). `sample=0.01` takes this share
+//! of the lines; `sample=8192` takes at most so many lines, whatever the trace, by lowering the threshold as lines come, so that memory
+//! stays the same. How far the sampled ratios may be off is estimated from eight parts of the sample, each with a curve of its own:
+//! `error` is the standard error of their mean. It knows nothing of lines that are too few to be in the sample: with
+//! few lines (some thousands in all), or very uneven use of them, be generous.
+//!
+//! Memory grows with the number of distinct lines, by about 100 bytes each, or of those in the sample; not with the length of the trace.
+//!
+//! * **Needs** `accesses`; uses `accesses.fetch`, without which data alone counts.
+//! * **Options** `line-size` (bytes, a power of two, default 64), `sample` (`none`, a share of the lines below 1, or a number of lines;
+//!   default `none`), `side` (`all`, `instr` or `data`, default `all`), `per-thread`.
+//! * **JSON** [`Ratios`], with `shards` as [`PerShard`](crate::PerShard) says.
+
+mod sample;
+
+use crate::lines::{DATA, INSTR, LINE_SIZE, Lines, side_of};
+use crate::sharded::{BY_THREAD, Row, Sharded, Shards};
+use crate::split::Answer;
+use quipu_model::doc::{Block, Cell, Curve, CurveLine, Document, Grid};
+use quipu_model::pass::Detail;
+use quipu_model::trace::SettingInfo;
+use quipu_model::{Args, Batch, Columns, DynPass, Error, Needs, Order, Result, Tool, ToolInfo, Trace};
+use sample::{Sample, Sampler, Sums};
+use serde::Serialize;
+
+#[cfg(test)]
+mod tests;
+
+/// The tool `miss-ratio`.
+#[derive(Debug)]
+pub struct MissRatio;
+
+static INFO: ToolInfo = ToolInfo {
+    name: "miss-ratio",
+    summary: "the share of accesses that a cache of each size would miss",
+    needs: Needs { format: None, required: Columns::ACCESSES, optional: Columns::ACCESS_FETCH },
+    order: Order::Shards,
+    options: &[
+        LINE_SIZE,
+        SettingInfo {
+            name: "sample",
+            value: "SAMPLE",
+            default: "none",
+            doc: "look at this share of the lines (below 1), or at no more lines than this",
+        },
+        SettingInfo {
+            name: "side",
+            value: "SIDE",
+            default: "all",
+            doc: "which accesses: all, instr or data",
+        },
+        BY_THREAD,
+    ],
+    in_report: false,
+};
+
+impl Tool for MissRatio {
+    fn info(&self) -> &'static ToolInfo {
+        &INFO
+    }
+
+    fn build(&self, args: &Args, _trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+        let sides = match args.get("side") {
+            None | Some("all") => [true, true],
+            Some("instr") => [true, false],
+            Some("data") => [false, true],
+            Some(other) => {
+                return Err(Error::usage(format!("option `side` is `{other}`, allowed: all, instr, data")));
+            }
+        };
+        let options = Options { lines: Lines::of(args)?, sample: sample(args)?, sides };
+        Ok(Box::new(Shards::new(options, args)))
+    }
+}
+
+fn sample(args: &Args) -> Result<Sample> {
+    let Some(text) = args.get("sample").filter(|text| *text != "none") else { return Ok(Sample::All) };
+    let wrong = || {
+        Error::usage(format!(
+            "option `sample` wants `none`, a share such as 0.01, or a number of lines such as 8192, found `{text}`"
+        ))
+    };
+    if text.contains('.') {
+        let share = text.parse().ok().filter(|share| (1e-6..1.0).contains(share));
+        return share.map(Sample::Share).ok_or_else(wrong);
+    }
+    let lines = args.number("sample", 0).map_err(|_| wrong())?;
+    usize::try_from(lines).ok().filter(|lines| *lines >= 64).map(Sample::Lines).ok_or_else(|| {
+        Error::usage(format!(
+            "option `sample` wants 64 lines or more, or a share such as 0.01, found `{text}`"
+        ))
+    })
+}
+
+#[derive(Clone)]
+struct Options {
+    lines: Lines,
+    sample: Sample,
+    /// Whether instructions and data count.
+    sides: [bool; 2],
+}
+
+/// Miss ratios of a trace or shard.
+///
+/// JSON: the fields; `sampled`, `mean_error` and `largest_error` are null without a sample.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Ratios {
+    /// Bytes in a line.
+    pub line_size: u64,
+    /// Accesses that count.
+    pub accesses: u64,
+    /// Those that were looked at.
+    pub sampled: Option<u64>,
+    /// Distinct lines; with a sample, about so many.
+    pub lines: u64,
+    /// The mean of the errors of all sizes.
+    pub mean_error: Option<f64>,
+    /// The largest of them.
+    pub largest_error: Option<f64>,
+    /// The ratios, by size.
+    pub points: Vec<Point>,
+}
+
+/// One size.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Point {
+    /// Bytes in the cache.
+    pub size: u64,
+    /// The share of accesses that it misses.
+    pub miss_ratio: f64,
+    /// The standard error of that; null without a sample.
+    pub error: Option<f64>,
+}
+
+impl Sharded for Options {
+    type Open = Sampler;
+    type Total = Sums;
+    type Answer = Ratios;
+
+    fn open(&self) -> Sampler {
+        Sampler::new(self.sample)
+    }
+
+    fn consume(&self, sampler: &mut Sampler, batch: &Batch) -> Result<()> {
+        let accesses = &batch.accesses;
+        for (&addr, &kind) in accesses.addr.iter().zip(&accesses.kind) {
+            if let Some(side @ (INSTR | DATA)) = side_of(kind)
+                && self.sides[side]
+            {
+                sampler.access(self.lines.line(addr))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn close(&self, sampler: Sampler, total: &mut Sums) -> Ratios {
+        let sums = sampler.into_sums();
+        let answer = self.sum_up(&sums);
+        total.add(&sums);
+        answer
+    }
+
+    fn merge(&self, total: &mut Sums, later: Sums) {
+        total.add(&later);
+    }
+
+    fn answer(&self, total: Sums) -> Ratios {
+        self.sum_up(&total)
+    }
+}
+
+impl Options {
+    fn sum_up(&self, sums: &Sums) -> Ratios {
+        let is_sampled = self.sample != Sample::All;
+        let point = |(lines, miss_ratio, error): (u64, f64, f64)| Point {
+            size: lines.saturating_mul(self.lines.bytes()),
+            miss_ratio,
+            error: is_sampled.then_some(error),
+        };
+        let points: Vec<Point> = sums.ratios().into_iter().map(point).collect();
+        let errors = || points.iter().filter_map(|point| point.error);
+        let mean = errors().sum::<f64>() / points.len().max(1) as f64;
+        Ratios {
+            line_size: self.lines.bytes(),
+            accesses: sums.accesses,
+            sampled: is_sampled.then_some(sums.sampled),
+            lines: sums.lines(),
+            mean_error: is_sampled.then_some(mean),
+            largest_error: is_sampled.then(|| errors().fold(0.0, f64::max)),
+            points,
+        }
+    }
+}
+
+impl Answer for Ratios {
+    fn document(&self, detail: Detail) -> Document {
+        let mut facts = vec![
+            ("accesses", vec![Cell::Count(self.accesses)]),
+            ("distinct lines", vec![Cell::Count(self.lines)]),
+        ];
+        if let (Some(sampled), Some(mean), Some(largest)) =
+            (self.sampled, self.mean_error, self.largest_error)
+        {
+            facts.push(("looked at", vec![Cell::Count(sampled)]));
+            facts.push(("standard error, mean", vec![Cell::Share(mean)]));
+            facts.push(("standard error, largest", vec![Cell::Share(largest)]));
+        }
+        let facts = facts.into_iter().map(|(name, cells)| (name.to_owned(), cells));
+        let mut document = Document::new("Miss ratios").with(Block::Facts(facts.collect()));
+        if detail == Detail::Full && !self.points.is_empty() {
+            let points = self.points.iter().map(|point| (point.size, point.miss_ratio)).collect();
+            document.blocks.push(Block::Curve(Curve {
+                title: "misses by size".to_owned(),
+                axis: format!("bytes, in lines of {}", self.line_size),
+                lines: vec![CurveLine { name: "all accesses".to_owned(), points }],
+                falls: true,
+            }));
+            document.blocks.push(Block::Grid(self.grid()));
+        }
+        document
+    }
+}
+
+impl Ratios {
+    fn grid(&self) -> Grid {
+        let mut head = vec!["size", "miss ratio"];
+        if self.sampled.is_some() {
+            head.push("standard error");
+        }
+        let row = |point: &Point| {
+            let mut row = vec![Cell::Bytes(point.size), Cell::Share(point.miss_ratio)];
+            row.extend(point.error.map(Cell::Share));
+            row
+        };
+        Grid {
+            title: "sizes".to_owned(),
+            head: head.into_iter().map(str::to_owned).collect(),
+            rows: self.points.iter().map(row).collect(),
+            more: 0,
+        }
+    }
+}
+
+impl Row for Ratios {
+    fn heads() -> Vec<&'static str> {
+        vec!["accesses", "lines", "smallest cache misses", "largest misses"]
+    }
+
+    fn row(&self) -> Vec<Cell> {
+        let share = |point: Option<&Point>| point.map_or(Cell::Empty, |point| Cell::Share(point.miss_ratio));
+        vec![
+            Cell::Count(self.accesses),
+            Cell::Count(self.lines),
+            share(self.points.first()),
+            share(self.points.last()),
+        ]
+    }
+}

@@ -1,0 +1,255 @@
+//! Distances of all lines or of a sample, added up by the sizes of caches that they make a miss in.
+
+use crate::reuse_distance::stack::{DATA, Stack};
+use quipu_model::Result;
+use std::collections::BinaryHeap;
+
+/// Which lines are looked at.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Sample {
+    /// All.
+    All,
+    /// This share of them.
+    Share(f64),
+    /// No more than so many.
+    Lines(usize),
+}
+
+/// Parts of a sample, to see how much they differ.
+const PARTS: usize = 8;
+/// Hashes are below this.
+const ALL: u32 = 1 << 24;
+/// Distance 0, and two bins for each power of two.
+const BINS: usize = 1 + 2 * 64;
+
+/// The bin of a distance: all that make a miss in the same sizes.
+fn bin(distance: u64) -> usize {
+    match distance.checked_ilog2() {
+        None => 0,
+        Some(octave) => {
+            // From one and a half times the power of two on.
+            let is_upper = octave > 0 && distance >> (octave - 1) & 1 == 1;
+            1 + 2 * octave as usize + usize::from(is_upper)
+        }
+    }
+}
+
+/// The smallest distance of a bin, which is the largest cache, in lines, that its distances miss in; `None` if there is no such bin.
+fn lines_of(bin: usize) -> Option<u64> {
+    let octave = bin.checked_sub(1)? / 2;
+    match (bin - 1) % 2 {
+        0 => Some(1 << octave),
+        _ if octave > 0 => Some(3 << (octave - 1)),
+        _ => None,
+    }
+}
+
+/// Accesses by bin, each for as many as it stands for.
+#[derive(Clone, Debug)]
+struct Weights {
+    bins: Vec<f64>,
+    /// First uses.
+    first: f64,
+}
+
+impl Default for Weights {
+    fn default() -> Weights {
+        Weights { bins: vec![0.0; BINS], first: 0.0 }
+    }
+}
+
+impl Weights {
+    /// Adds an access at a distance among lines of which this share is looked at.
+    fn add(&mut self, distance: Option<u64>, share: f64) {
+        let weight = 1.0 / share;
+        match distance {
+            // Of an estimate of a whole number, the whole number.
+            Some(distance) => self.bins[bin((distance as f64 * weight) as u64)] += weight,
+            None => self.first += weight,
+        }
+    }
+
+    fn merge(&mut self, other: &Weights) {
+        self.bins.iter_mut().zip(&other.bins).for_each(|(sum, other)| *sum += other);
+        self.first += other.first;
+    }
+
+    /// The share of so many accesses that miss in a cache whose largest missing bin this is. What the sample has too many or too
+    /// few of are uses of few lines, which are hits.
+    fn miss_ratio(&self, bin: usize, accesses: u64) -> f64 {
+        let misses = self.first + self.bins[bin..].iter().sum::<f64>();
+        (misses / accesses.max(1) as f64).clamp(0.0, 1.0)
+    }
+}
+
+/// What shards amount to.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sums {
+    pub(super) accesses: u64,
+    pub(super) sampled: u64,
+    all: Weights,
+    /// The parts of the sample; empty without one.
+    parts: Vec<Weights>,
+}
+
+impl Sums {
+    pub(super) fn add(&mut self, other: &Sums) {
+        self.accesses += other.accesses;
+        self.sampled += other.sampled;
+        self.all.merge(&other.all);
+        self.parts.resize(self.parts.len().max(other.parts.len()), Weights::default());
+        self.parts.iter_mut().zip(&other.parts).for_each(|(sum, other)| sum.merge(other));
+    }
+
+    /// Distinct lines.
+    pub(super) fn lines(&self) -> u64 {
+        self.all.first.round() as u64
+    }
+
+    /// Sizes in lines, each with its miss ratio and the error of that, up to the first size that only first uses miss in.
+    pub(super) fn ratios(&self) -> Vec<(u64, f64, f64)> {
+        let Some(last) = self.all.bins.iter().rposition(|weight| *weight > 0.0) else {
+            return if self.accesses > 0 { vec![(1, self.ratio(1), self.error(1))] } else { Vec::new() };
+        };
+        let sizes = (1..BINS).filter_map(|bin| Some((bin, lines_of(bin)?)));
+        let beyond = |bin: usize| bin > last + 1 && (bin > last + 2 || lines_of(last + 1).is_some());
+        sizes
+            .take_while(|(bin, _)| !beyond(*bin))
+            .map(|(bin, lines)| (lines, self.ratio(bin), self.error(bin)))
+            .collect()
+    }
+
+    fn ratio(&self, bin: usize) -> f64 {
+        self.all.miss_ratio(bin, self.accesses)
+    }
+
+    /// The standard error of the mean of the parts.
+    fn error(&self, bin: usize) -> f64 {
+        let ratios: Vec<f64> = self.parts.iter().map(|part| part.miss_ratio(bin, self.accesses)).collect();
+        let n = ratios.len() as f64;
+        if n < 2.0 {
+            return 0.0;
+        }
+        let mean = ratios.iter().sum::<f64>() / n;
+        let variance = ratios.iter().map(|ratio| (ratio - mean).powi(2)).sum::<f64>() / (n - 1.0);
+        (variance / n).sqrt()
+    }
+}
+
+/// The lines of one shard.
+#[derive(Debug)]
+pub(super) struct Sampler {
+    /// Lines whose hash is below this are looked at.
+    threshold: u32,
+    /// Most lines looked at, and those looked at by their hashes, the largest first.
+    max_lines: Option<usize>,
+    held: BinaryHeap<(u32, u64)>,
+    all: Stack,
+    parts: Vec<Stack>,
+    sums: Sums,
+}
+
+impl Sampler {
+    pub(super) fn new(sample: Sample) -> Sampler {
+        let share = |share: f64| (share * f64::from(ALL)).ceil() as u32; // At most `ALL`.
+        let (threshold, max_lines, n_parts) = match sample {
+            Sample::All => (ALL, None, 0),
+            Sample::Share(part) => (share(part).clamp(1, ALL), None, PARTS),
+            Sample::Lines(lines) => (ALL, Some(lines), PARTS),
+        };
+        Sampler {
+            threshold,
+            max_lines,
+            held: BinaryHeap::new(),
+            all: Stack::new(u64::MAX, 0),
+            parts: (0..n_parts).map(|_| Stack::new(u64::MAX, 0)).collect(),
+            sums: Sums { parts: vec![Weights::default(); n_parts], ..Sums::default() },
+        }
+    }
+
+    /// One access.
+    ///
+    /// # Errors
+    /// See [`Stack::access`].
+    #[inline]
+    pub(super) fn access(&mut self, line: u64) -> Result<()> {
+        self.sums.accesses += 1;
+        let (hash, part) = hash(line);
+        if hash < self.threshold { self.look(line, hash, part) } else { Ok(()) }
+    }
+
+    fn look(&mut self, line: u64, hash: u32, part: usize) -> Result<()> {
+        let share = f64::from(self.threshold) / f64::from(ALL);
+        self.sums.sampled += 1;
+        let distance = self.all.access(line, DATA)?;
+        self.sums.all.add(distance, share);
+        if let Some(stack) = self.parts.get_mut(part) {
+            let distance = stack.access(line, DATA)?;
+            self.sums.parts[part].add(distance, share / PARTS as f64);
+        }
+        if let Some(max) = self.max_lines
+            && distance.is_none()
+        {
+            self.held.push((hash, line));
+            if self.held.len() > max {
+                self.lower();
+            }
+        }
+        Ok(())
+    }
+
+    /// Leaves out the lines with the largest hash.
+    fn lower(&mut self) {
+        let Some((largest, _)) = self.held.peek().copied() else { return };
+        self.threshold = largest;
+        while let Some((_, line)) = self.held.peek().copied().filter(|(hash, _)| *hash == largest) {
+            self.held.pop();
+            self.all.forget(line);
+            if let Some(stack) = self.parts.get_mut(hash(line).1) {
+                stack.forget(line);
+            }
+        }
+    }
+
+    pub(super) fn into_sums(self) -> Sums {
+        self.sums
+    }
+}
+
+/// The hash of a line, below [`ALL`], and the part of the sample that it belongs to. The two have nothing to do with each other.
+#[inline]
+fn hash(line: u64) -> (u32, usize) {
+    let mut x = line.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^= x >> 31;
+    ((x >> 40) as u32, x as usize % PARTS) // 24 bits.
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bins_begin_at_sizes_and_leave_no_gap() {
+        let sizes: Vec<u64> = (1..12).filter_map(lines_of).collect();
+        assert_eq!(sizes, [1, 2, 3, 4, 6, 8, 12, 16, 24, 32]);
+        for distance in (0..3000).chain([u64::MAX]) {
+            let at = bin(distance);
+            // A cache of so many lines misses; the next larger one does not.
+            assert!(lines_of(at).is_none_or(|lines| lines <= distance), "{distance}");
+            let next = (at + 1..BINS).find_map(lines_of);
+            assert!(next.is_none_or(|lines| distance < lines), "{distance}");
+        }
+    }
+
+    #[test]
+    fn a_sample_never_holds_more_lines_than_it_may() {
+        let mut sampler = Sampler::new(Sample::Lines(100));
+        for i in 0..50_000u64 {
+            sampler.access(i * 7 % 9973).unwrap();
+            assert!(sampler.held.len() <= 100 && sampler.all.lines().len() <= 101);
+        }
+        assert!(sampler.held.len() > 90);
+    }
+}

@@ -1,0 +1,114 @@
+//! What `miss-ratio` promises: exact ratios are those of a plain LRU cache, and sampled ones are as near as they say.
+
+use super::*;
+use crate::sample::{assert_batches_do_not_show, json};
+use serde_json::Value;
+
+/// A program that uses a few lines all the time, walks through a table, and now and then touches anything at all.
+fn program(n: u64, spread: u64) -> (String, Vec<u64>) {
+    let mut x = 12345u64;
+    let mut random = move |below: u64| {
+        x = x.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (x >> 33) % below
+    };
+    let (mut text, mut lines) = (String::new(), Vec::new());
+    for i in 0..n {
+        let line = match random(10) {
+            0..4 => random(spread / 16),
+            4..8 => spread + i % (spread / 4),
+            // Some lines far more often than others.
+            _ => 4 * spread + random(spread) * random(spread) / spread,
+        };
+        text += &format!("read {:#x} 8\n", line * 64 + random(8) * 8);
+        lines.push(line);
+    }
+    (text, lines)
+}
+
+/// The miss ratio of a plain LRU cache of so many lines.
+fn plain(lines: &[u64], size: usize) -> f64 {
+    let mut held: Vec<u64> = Vec::new();
+    let mut misses = 0;
+    for line in lines {
+        match held.iter().position(|known| known == line) {
+            Some(at) => drop(held.remove(at)),
+            None => misses += 1,
+        }
+        held.insert(0, *line);
+        held.truncate(size);
+    }
+    f64::from(misses) / lines.len() as f64
+}
+
+fn points(found: &Value) -> Vec<(u64, f64, Option<f64>)> {
+    let points = found["points"].as_array().unwrap().iter();
+    points
+        .map(|point| {
+            (point["size"].as_u64().unwrap(), point["miss_ratio"].as_f64().unwrap(), point["error"].as_f64())
+        })
+        .collect()
+}
+
+#[test]
+fn exact_ratios_are_those_of_a_plain_cache() {
+    let (text, lines) = program(3000, 256);
+    let found = json(&MissRatio, "", &text);
+    let points = points(&found);
+    assert!(points.len() > 10 && found["sampled"].is_null());
+    for (size, ratio, error) in &points {
+        let expected = plain(&lines, (size / 64) as usize);
+        assert!((ratio - expected).abs() < 1e-9, "{size}: {ratio}, expected {expected}");
+        assert_eq!(*error, None);
+    }
+    // Behind the last size only first uses are left.
+    let distinct: std::collections::BTreeSet<u64> = lines.iter().copied().collect();
+    assert_eq!(found["lines"], distinct.len() as u64);
+    assert!((points.last().unwrap().1 - distinct.len() as f64 / 3000.0).abs() < 1e-9);
+}
+
+#[test]
+fn sampled_ratios_are_as_near_as_they_say() {
+    let (text, _) = program(60_000, 8192);
+    let exact = points(&json(&MissRatio, "", &text));
+    for sample in ["0.2", "2048"] {
+        let found = json(&MissRatio, &format!("sample={sample}"), &text);
+        let sampled = points(&found);
+        let of = |size: u64| exact.iter().rev().find(|point| point.0 <= size).unwrap().1;
+        let off: Vec<f64> = sampled.iter().map(|point| (point.1 - of(point.0)).abs()).collect();
+        let mean = off.iter().sum::<f64>() / off.len() as f64;
+        let stated = found["mean_error"].as_f64().unwrap();
+        assert!(mean < 0.05 && mean < 2.0 * stated + 0.005, "{sample}: mean {mean}, stated {stated}");
+        // Three standard errors and what the bins cut off hold nearly always.
+        let within = sampled.iter().zip(&off).filter(|(point, off)| **off <= 3.0 * point.2.unwrap() + 0.005);
+        assert!(within.count() * 10 >= sampled.len() * 9, "{sample}: {sampled:?} {off:?}");
+        assert!(found["sampled"].as_u64().unwrap() < 30_000);
+        assert!(found["mean_error"].as_f64().unwrap() <= found["largest_error"].as_f64().unwrap());
+        let lines = json(&MissRatio, "", &text)["lines"].as_f64().unwrap();
+        assert!((found["lines"].as_f64().unwrap() / lines - 1.0).abs() < 0.15);
+    }
+}
+
+#[test]
+fn sides_can_be_looked_at_alone() {
+    let text =
+        "instr 0x1000 4\nread 0x9000 8\ninstr 0x1004 4\nread 0x9000 8\nread 0xa000 8\nflush-data 0x9000 64";
+    let accesses = |side: &str| json(&MissRatio, &format!("side={side}"), text)["accesses"].as_u64();
+    assert_eq!([accesses("all"), accesses("instr"), accesses("data")], [Some(5), Some(2), Some(3)]);
+}
+
+#[test]
+fn batches_do_not_show() {
+    assert_batches_do_not_show(&MissRatio, "", &crate::sample::trace(&program(500, 64).0));
+    assert_batches_do_not_show(&MissRatio, "sample=64", &crate::sample::trace(&program(500, 64).0));
+}
+
+#[test]
+fn an_option_that_makes_no_sense_is_refused() {
+    let trace = crate::sample::trace("");
+    for (name, value) in [("sample", "2.5"), ("sample", "10"), ("sample", "few"), ("side", "left")] {
+        let mut args = Args::default();
+        args.set(name, value);
+        let error = MissRatio.build(&args, &trace).err().expect("refused");
+        assert!(error.message().contains(&format!("`{value}`")), "{}", error.message());
+    }
+}

@@ -1,0 +1,111 @@
+//! Machines on the accesses of a real program: a part of one thread of a trace of the repository, again and again, in batches that
+//! stay in a near cache as those of a reader do. `crates/sim/benches` has a stream with jumps at random.
+//!
+//! `cargo bench -p quipu --bench machines`
+
+use divan::Bencher;
+use divan::counter::ItemsCount;
+use quipu::model::lens::Accesses;
+use quipu::model::{Args, Batch, Columns, OpenOptions, Scan, Trace};
+use quipu::sim::sweep::{Space, Sweep};
+use quipu::sim::{CacheSpec, Machine, MachineSpec, Role, Rows, Settings, Simulation, Watch, caches, tlbs};
+use std::path::Path;
+
+fn main() {
+    divan::main();
+}
+
+/// Batches of a thread, and how often they are run.
+const BATCHES: usize = 48;
+const ROUNDS: usize = 32;
+
+fn trace() -> Box<dyn Trace> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/drmemtrace/threadsig.x64");
+    quipu::open_path(&path, &OpenOptions::default()).expect("a trace of the repository")
+}
+
+fn batches() -> Vec<Batch> {
+    let trace = trace();
+    // The second thread is a long one.
+    let scan = Scan::new(trace.shards()[1].id)
+        .columns(Columns::ACCESSES | Columns::ACCESS_FETCH | Columns::ACCESS_PC);
+    let mut reader = trace.scan(&scan).expect("columns that it has");
+    let mut batches = Vec::new();
+    while batches.len() < BATCHES
+        && let Some(batch) = reader.read().expect("a sound trace")
+    {
+        batches.push(Batch { span: batch.span, accesses: batch.accesses.clone(), ..Batch::default() });
+    }
+    batches
+}
+
+fn n_accesses(batches: &[Batch]) -> ItemsCount {
+    ItemsCount::new(ROUNDS * batches.iter().map(|batch| batch.accesses.len()).sum::<usize>())
+}
+
+fn simulate(bencher: Bencher<'_, '_>, settings: &Settings) {
+    let batches = batches();
+    bencher.counter(n_accesses(&batches)).bench_local(|| {
+        let mut simulation = Simulation::new(settings.clone(), None).expect("a machine that holds together");
+        for batch in (0..ROUNDS).flat_map(|_| &batches) {
+            simulation.take(batch).expect("one process");
+        }
+        simulation.report()
+    });
+}
+
+#[divan::bench]
+fn default_hierarchy(bencher: Bencher<'_, '_>) {
+    simulate(bencher, &caches::settings(&Args::default(), None).expect("defaults"));
+}
+
+#[divan::bench]
+fn coherent_hierarchy(bencher: Bencher<'_, '_>) {
+    let mut args = Args::default();
+    args.set("coherence", "true");
+    simulate(bencher, &caches::settings(&args, None).expect("defaults"));
+}
+
+#[divan::bench]
+fn default_tlbs(bencher: Bencher<'_, '_>) {
+    simulate(bencher, &tlbs::settings(&Args::default()).expect("defaults"));
+}
+
+/// First caches alone: one for instructions and one for data, or one for both.
+#[divan::bench(args = ["split", "unified"])]
+fn one_level_lru_8_ways(bencher: Bencher<'_, '_>, sort: &str) {
+    let cache = |name: &str, role| CacheSpec { core: Some(0), role, ..CacheSpec::new(name, 32 << 10, 8) };
+    let caches = match sort {
+        "split" => vec![cache("L1I", Role::Instruction), cache("L1D", Role::Data)],
+        _ => vec![cache("L1", Role::Unified)],
+    };
+    let spec = MachineSpec { cores: 1, line_bytes: 64, coherent: false, caches, seed: 0 };
+    let batches = batches();
+    bencher.counter(n_accesses(&batches)).bench_local(|| {
+        let mut machine = Machine::new(&spec, Watch::default()).expect("a machine that holds together");
+        for batch in (0..ROUNDS).flat_map(|_| &batches) {
+            let Accesses { kind, addr, size, .. } = &batch.accesses;
+            machine.run(0, Rows { kind, addr, size, pc: &[], is_demand_only: false });
+        }
+        machine.counts(0)
+    });
+}
+
+/// Data caches under LRU, on one thread: one, and 64 of eight sizes with eight numbers of ways.
+#[divan::bench(args = [1, 64])]
+fn sweep(bencher: Bencher<'_, '_>, n: usize) {
+    let text = match n {
+        1 => "sizes 32K\nways 8",
+        _ => "sizes 16K..2M\nways 1..128",
+    };
+    let (trace, batches) = (trace(), batches());
+    let space = Space::parse(&format!("{text}\ncores 1"), "bench").expect("a space");
+    assert_eq!(space.points().expect("caches").0.len(), n);
+    bencher.counter(n_accesses(&batches)).bench_local(|| {
+        let mut sweep = Sweep::new(space.clone(), &*trace, 1).expect("caches that can be built");
+        for batch in (0..ROUNDS).flat_map(|_| &batches) {
+            sweep.take(batch).expect("one thread");
+        }
+        sweep.report()
+    });
+}
