@@ -8,12 +8,23 @@ use crate::decode::Header;
 use crate::record::*;
 use quipu_model::values::{Call, Kind, NO_NODE, NamedNumbers, Type, Types, Values};
 
+/// What becomes of calls that never returned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Incomplete {
+    /// They stay so.
+    #[default]
+    Kept,
+    /// They return without a result: what the original does, which loses the mark.
+    Completed,
+}
+
 /// The state between two calls.
 #[derive(Debug, Default)]
 pub struct Encoder {
     /// Which types were written, by index.
     written: Vec<bool>,
     next_call: u64,
+    incomplete: Incomplete,
 }
 
 /// Writes the header of a stream of the newest version that says what `header` says.
@@ -28,6 +39,11 @@ pub fn header(header: &Header, out: &mut Vec<u8>) {
 }
 
 impl Encoder {
+    /// An encoder that has written nothing.
+    pub fn new(incomplete: Incomplete) -> Encoder {
+        Encoder { incomplete, ..Encoder::default() }
+    }
+
     /// Writes a call. It gets the next number, in the order of writing.
     pub fn call(&mut self, call: &Call, values: &Values, types: &Types, out: &mut Vec<u8>) {
         out.push(EVENT_ENTER);
@@ -51,7 +67,7 @@ impl Encoder {
             self.value(arg.node, values, types, out);
         }
         out.push(DETAIL_END);
-        if call.flags & INCOMPLETE == 0 {
+        if call.flags & INCOMPLETE == 0 || self.incomplete == Incomplete::Completed {
             out.push(EVENT_LEAVE);
             uint(self.next_call, out);
             if call.result != NO_NODE {
@@ -139,7 +155,7 @@ impl Encoder {
 }
 
 /// What stands behind the id of a type at its first use.
-fn body(ty: &Type, out: &mut Vec<u8>) {
+pub(crate) fn body(ty: &Type, out: &mut Vec<u8>) {
     let names = |names: &[Vec<u8>], out: &mut Vec<u8>| {
         uint(names.len() as u64, out);
         names.iter().for_each(|name| string(name, out));
@@ -183,7 +199,7 @@ fn named_numbers(numbers: &NamedNumbers, write: fn(u64, &mut Vec<u8>), out: &mut
     }
 }
 
-fn uint(mut number: u64, out: &mut Vec<u8>) {
+pub(crate) fn uint(mut number: u64, out: &mut Vec<u8>) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80); // The low bits.
         number >>= 7;
@@ -192,13 +208,13 @@ fn uint(mut number: u64, out: &mut Vec<u8>) {
 }
 
 /// Writes a two's complement behind a tag that says whether it is below zero.
-fn sint(number: u64, out: &mut Vec<u8>) {
+pub(crate) fn sint(number: u64, out: &mut Vec<u8>) {
     let is_negative = number.cast_signed() < 0;
     out.push(if is_negative { TAG_NEGATIVE } else { TAG_UNSIGNED });
     uint(if is_negative { number.wrapping_neg() } else { number }, out);
 }
 
-fn string(bytes: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn string(bytes: &[u8], out: &mut Vec<u8>) {
     uint(bytes.len() as u64, out);
     out.extend_from_slice(bytes);
 }

@@ -11,7 +11,11 @@
 //! | [`lens`], [`table`] | calls → columns |
 //! | [`trace`], [`reader`] | opening a trace, reading batches |
 //! | [`print`](mod@print), [`callset`] | calls as text, and which |
-//! | [`encode`], [`pack`], [`write`](mod@write) | calls → bytes, bytes → containers, a trace in another container |
+//! | [`encode`], [`pack`], [`write`](mod@write) | calls → bytes, bytes → containers, files |
+//! | [`edits`] | trimming, replacing values |
+//! | [`diff`] | what differs between two traces |
+//! | [`objects`] | what arguments name |
+//! | [`text`] | the stream as text, and back |
 //! | [`survey`] | what only reading all of it tells: frames, sizes |
 //!
 //! The format itself is described in docs/formats/apitrace.md.
@@ -19,21 +23,25 @@
 pub mod callset;
 pub mod cursor;
 pub mod decode;
+pub mod diff;
+pub mod edits;
 pub mod encode;
 pub mod feed;
 pub mod flags;
 pub mod lens;
+pub mod objects;
 pub mod pack;
 pub mod print;
 pub mod reader;
 pub mod record;
 pub mod survey;
 pub mod table;
+pub mod text;
 pub mod trace;
 pub mod write;
 
 use quipu_model::trace::SettingInfo;
-use quipu_model::{Confidence, Format, FormatInfo, OpenOptions, Result, Trace};
+use quipu_model::{Comparison, Confidence, Edit, Format, FormatInfo, OpenOptions, Result, Trace};
 use quipu_source::Source;
 
 /// The format, as the list of formats names it.
@@ -48,7 +56,7 @@ pub static INFO: FormatInfo = FormatInfo {
     name: "apitrace",
     title: "graphics API calls with their values (stream versions 0 to 6)",
     extensions: &["trace"],
-    abilities: &["read", "view", "write"],
+    abilities: &["read", "view", "write", "edit", "compare"],
     doc: "docs/formats/apitrace.md",
     settings: &[],
     print_settings: &[
@@ -68,7 +76,7 @@ pub static INFO: FormatInfo = FormatInfo {
     ],
 };
 
-const fn setting(
+pub(crate) const fn setting(
     name: &'static str,
     value: &'static str,
     default: &'static str,
@@ -88,5 +96,12 @@ impl Format for Apitrace {
 
     fn open(&self, source: &Source, options: &OpenOptions) -> Result<Box<dyn Trace>> {
         Ok(Box::new(trace::open(source, options)?))
+    }
+    fn edits(&self) -> &'static [&'static dyn Edit] {
+        edits::EDITS
+    }
+
+    fn comparison(&self) -> Option<&'static dyn Comparison> {
+        Some(&diff::Diff)
     }
 }

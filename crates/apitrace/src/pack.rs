@@ -23,7 +23,7 @@ enum Kind<W: Write> {
     Snappy { out: W, buffer: Vec<u8>, encoder: Box<snap::raw::Encoder> },
     Zstd { out: W, buffer: Vec<u8>, level: i32, table: Option<Vec<(u32, u32)>> },
     Gzip(GzEncoder<W>),
-    Brotli(Box<brotli::CompressorWriter<W>>),
+    Brotli(Box<brotli::CompressorWriter<Minding<W>>>),
 }
 
 /// The levels of a packing, the least first, and the usual one; `None` where there is nothing to choose.
@@ -60,7 +60,7 @@ impl<W: Write> StreamWriter<W> {
             },
             Packing::Gzip => Kind::Gzip(GzEncoder::new(out, flate2::Compression::new(level))),
             Packing::Brotli => Kind::Brotli(Box::new(brotli::CompressorWriter::new(
-                out,
+                Minding { out, failure: None },
                 BROTLI_BUFFER_BYTES,
                 level,
                 BROTLI_WINDOW,
@@ -126,8 +126,14 @@ impl<W: Write> StreamWriter<W> {
         match self.0 {
             Kind::Plain(out) | Kind::Snappy { out, .. } => Ok(out),
             Kind::Gzip(out) => out.finish(),
-            // Giving back the inner writer ends the stream.
-            Kind::Brotli(out) => Ok(out.into_inner()),
+            Kind::Brotli(out) => {
+                // Giving back the inner writer ends the stream, and keeps silent about what went wrong with that.
+                let inner = out.into_inner();
+                match inner.failure {
+                    Some(failure) => Err(failure),
+                    None => Ok(inner.out),
+                }
+            }
             Kind::Zstd { mut out, table, .. } => {
                 if let Some(table) = table {
                     out.write_all(&seek_table(&table))?;
@@ -135,6 +141,38 @@ impl<W: Write> StreamWriter<W> {
                 Ok(out)
             }
         }
+    }
+}
+
+/// A writer that keeps in mind what went wrong with it.
+struct Minding<W> {
+    out: W,
+    failure: Option<io::Error>,
+}
+
+impl<W: Write> Minding<W> {
+    fn mind<T>(&mut self, done: io::Result<T>) -> io::Result<T> {
+        if let Err(error) = &done
+            && error.kind() != io::ErrorKind::Interrupted
+        {
+            self.failure.get_or_insert_with(|| match error.raw_os_error() {
+                Some(code) => io::Error::from_raw_os_error(code),
+                None => io::Error::new(error.kind(), error.to_string()),
+            });
+        }
+        done
+    }
+}
+
+impl<W: Write> Write for Minding<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let done = self.out.write(bytes);
+        self.mind(done)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let done = self.out.flush();
+        self.mind(done)
     }
 }
 
@@ -151,4 +189,48 @@ fn seek_table(frames: &[(u32, u32)]) -> Vec<u8> {
     table.push(0);
     table.extend(0x8f92_eab1_u32.to_le_bytes());
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A device with room for so many bytes.
+    struct Full(usize);
+
+    impl Write for Full {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            match self.0 {
+                0 => Err(io::ErrorKind::StorageFull.into()),
+                room => {
+                    let taken = bytes.len().min(room);
+                    self.0 -= taken;
+                    Ok(taken)
+                }
+            }
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_full_device_is_an_error_in_every_container() {
+        let noise: Vec<u8> = (0..100_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+        for packing in [
+            Packing::Snappy,
+            Packing::SeekableZstd,
+            Packing::Zstd,
+            Packing::Gzip,
+            Packing::Brotli,
+            Packing::Plain,
+        ] {
+            let done = StreamWriter::new(Full(3000), packing, Some(1)).and_then(|mut writer| {
+                writer.write(&noise)?;
+                writer.finish().map(drop)
+            });
+            assert!(done.is_err(), "{packing:?}");
+        }
+    }
 }

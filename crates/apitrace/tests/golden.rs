@@ -65,7 +65,7 @@ fn every_command_line_of_the_original_is_obeyed() {
         common::assert_same(&ours, &golden(&format!("golden-cli/{case}.out.gz")), &case);
         n_compared += 1;
     }
-    assert_eq!(n_compared, 16);
+    assert_eq!(n_compared, 17);
 }
 
 /// `info --dump-frames`, as the original writes it.

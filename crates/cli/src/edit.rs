@@ -161,7 +161,7 @@ pub(crate) struct Opened {
 /// # Errors
 /// What opening says; `Unsupported` for a format that cannot be written.
 pub(crate) fn open(input: &Input) -> Result<Opened> {
-    if input.opening.order.is_some() {
+    if input.opening.rearranges() {
         return Err(Error::usage("`--order`: traces are written in the order of their files")
             .hint("to write files of cores: quipu convert --sharding cores")
             .into());

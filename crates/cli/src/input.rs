@@ -1,6 +1,7 @@
 //! Saying which trace is meant, and how to open it.
 
 use crate::number;
+use crate::sched;
 use crate::screen::Result;
 use crate::session::Extent;
 use quipu::model::{Error, OpenOptions, ShardKind, Trace, Window};
@@ -20,31 +21,62 @@ pub(crate) struct Opening {
     /// Stop at the first error in the trace instead of reading on behind it
     #[arg(long, help_heading = "Reading")]
     pub(crate) strict: bool,
-    /// Arrange threads by the cores that they ran on when they were traced
-    #[arg(long, value_name = "ORDER", value_parser = ["cores"], help_heading = "Reading")]
+    /// Arrange threads by the cores that they ran on when they were traced, or schedule them onto cores anew
+    #[arg(long, value_name = "ORDER", value_parser = [THREADS, "cores", SCHEDULED], help_heading = "Reading")]
     pub(crate) order: Option<String>,
+    /// With `--order scheduled`, how; an unknown NAME lists all
+    #[arg(long = "sched", value_name = "NAME=VALUE", value_parser = number::key_value, help_heading = "Reading")]
+    pub(crate) sched: Vec<(String, String)>,
 }
+
+/// The order in which traces are read if nothing is said.
+const THREADS: &str = "threads";
+/// The order that a scheduler of our own makes.
+const SCHEDULED: &str = "scheduled";
 
 impl Opening {
     pub(crate) fn options(&self) -> OpenOptions {
         OpenOptions { settings: self.settings.clone(), threads: self.threads.clone(), shards: Vec::new() }
     }
 
+    /// True if threads are not read as they stand in their files.
+    pub(crate) fn rearranges(&self) -> bool {
+        self.order.as_ref().is_some_and(|order| order != THREADS)
+    }
+
     /// Opens the trace at `path`.
     ///
     /// # Errors
-    /// What the library says; and `Usage` where a person sits at standard input, who cannot type a trace.
+    /// See [`open_onto`](Opening::open_onto).
     pub(crate) fn open(&self, path: &Path) -> Result<Box<dyn Trace>> {
+        self.open_onto(path, None)
+    }
+
+    /// Opens the trace at `path`, its threads scheduled onto so many cores where they are scheduled and nothing else is said
+    /// of how.
+    ///
+    /// # Errors
+    /// What the library says; and `Usage` where a person sits at standard input, who cannot type a trace.
+    pub(crate) fn open_onto(&self, path: &Path, cores: Option<usize>) -> Result<Box<dyn Trace>> {
+        let is_scheduled = self.order.as_deref() == Some(SCHEDULED);
+        if !self.sched.is_empty() && !is_scheduled {
+            return Err(Error::usage("`--sched` says how threads are scheduled onto cores")
+                .hint("add --order scheduled")
+                .into());
+        }
         if path == Path::new("-") && std::io::stdin().is_terminal() {
             return Err(Error::usage("no trace is given, and standard input is a terminal")
                 .hint("name a file or a folder, or send a trace into standard input")
                 .into());
         }
         let trace = quipu::open_path(path, &self.options())?;
-        if self.order.is_none() {
+        if !self.rearranges() {
             return Ok(trace);
         }
         check_threads(&*trace, &self.threads)?;
+        if is_scheduled {
+            return Ok(quipu::engine::dispatch(trace, sched::options(&self.sched, cores)?)?);
+        }
         Ok(trace.by_core()?)
     }
 }
@@ -67,13 +99,15 @@ impl Input {
     /// What to analyse of the trace: this part, of the threads that were chosen.
     pub(crate) fn extent(&self, window: Window) -> Extent {
         let Opening { threads, strict, .. } = &self.opening;
-        Extent { window, strict: *strict, threads: threads.clone(), ..Extent::default() }
+        // Whoever arranges threads anew has only those that were chosen.
+        let threads = if self.opening.rearranges() { Vec::new() } else { threads.clone() };
+        Extent { window, strict: *strict, threads, ..Extent::default() }
     }
 
     /// Opens the trace for verbs that take in all records of it.
     pub(crate) fn open_to_analyse(&self) -> Result<Box<dyn Trace>> {
         let trace = self.open()?;
-        if self.opening.order.is_none() {
+        if !self.opening.rearranges() {
             check_threads(&*trace, &self.opening.threads)?;
         }
         Ok(trace)

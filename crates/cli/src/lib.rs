@@ -4,7 +4,7 @@
 //! file for each subject: how to say which trace (`input`), numbers and ranges (`number`), what goes to the standard
 //! streams (`screen`), errors and findings for people (`complaint`), reading with progress and Ctrl-C (`session`), records
 //! on their way to a stream (`stream`, `relay`), what a trace says of itself (`about`), results for a browser (`page`),
-//! where traces are written to (`edit`).
+//! where traces are written to (`edit`, `rewrite`).
 //!
 //! Only answers go to standard output. The exit code is 0 if all went well, 1 if the answer is that something is wrong
 //! with the trace or not all of it was read, and 2 if there is no answer.
@@ -21,6 +21,8 @@ mod number;
 mod page;
 mod parts;
 mod relay;
+mod rewrite;
+mod sched;
 mod screen;
 mod session;
 mod simulation;

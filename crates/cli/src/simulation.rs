@@ -2,7 +2,9 @@
 
 use quipu::engine::Planned;
 use quipu::model::{Args, Error, ErrorKind, Result, ToolInfo, Trace};
-use quipu::sim::{Miss, MissSink, Pages, Settings, Simulation, Translator, caches, config, tlbs};
+use quipu::sim::{
+    Miss, MissSink, Pages, Settings, Simulation, Translator, caches, config, fit_cores, misses, tlbs,
+};
 use std::fs::File;
 use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
@@ -24,12 +26,26 @@ pub(crate) fn plan_caches(args: &Args, around: &Surroundings, trace: &dyn Trace)
         Some(path) => Some(config::parse(&text_of(path)?, &path.display().to_string())?),
         None => None,
     };
+    let args = &if config.is_some() { args.clone() } else { fit_cores(args, trace) };
     let physical = around.physical || config.as_ref().is_some_and(|config| config.use_physical);
     plan(&caches::INFO, caches::settings(args, config)?.fitted(args, trace)?, physical, around, trace)
 }
 
+/// Plans the search for loads that miss at a steady distance.
+pub(crate) fn plan_misses(args: &Args, around: &Surroundings, trace: &dyn Trace) -> Result<Planned> {
+    if around.config.is_some() {
+        return Err(Error::unsupported(
+            "miss_analyzer has the usual machine only, without a configuration file",
+        ));
+    }
+    let args = &fit_cores(args, trace);
+    let settings = misses::settings(args)?.fitted(args, trace)?;
+    plan(&misses::INFO, settings, around.physical, around, trace)
+}
+
 /// Plans the simulation of TLBs.
 pub(crate) fn plan_tlbs(args: &Args, around: &Surroundings, trace: &dyn Trace) -> Result<Planned> {
+    let args = &fit_cores(args, trace);
     plan(&tlbs::INFO, tlbs::settings(args)?.fitted(args, trace)?, around.physical, around, trace)
 }
 
@@ -50,6 +66,12 @@ fn plan(
     let columns = settings.columns(info.name, trace)?;
     let files = MissFiles::create(&settings)?;
     Ok(Planned { info, columns, pass: Box::new(Simulation::new(settings, files)?) })
+}
+
+/// How many cores a configuration file has.
+pub(crate) fn cores_of(path: &Path) -> Result<usize> {
+    let config = config::parse(&text_of(path)?, &path.display().to_string())?;
+    Ok(config.machine.cores)
 }
 
 /// The text of a small file.

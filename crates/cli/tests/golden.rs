@@ -175,6 +175,114 @@ fn schedule_stats_of_cores_on_disk() {
     check(args, "schedule_stats.core_sharded.txt", without_own_run);
 }
 
+/// The blocks of a text, by the lines that begin them.
+fn rows_of<'t>(text: &'t str, head: &str, names: &[&str]) -> Vec<&'t str> {
+    let block = text.lines().skip_while(|line| *line != head).skip(1);
+    let block = block.take_while(|line| !line.starts_with("Core #"));
+    let words = block.filter_map(|line| {
+        let (count, name) = line.trim().split_once(' ')?;
+        names.contains(&name).then_some(count)
+    });
+    words.collect()
+}
+
+const DECISIONS: &[&str] = &[
+    "total context switches",
+    "voluntary context switches",
+    "switches input-to-input",
+    "switches input-to-idle",
+    "switches idle-to-input",
+    "switches nop-ed",
+    "quantum_preempts",
+    "migrations",
+    "work steals",
+    "rebalances",
+];
+
+/// What the original's own test of its scheduler (schedule_stats_nopreempt.templatex) expects of this trace.
+#[test]
+fn threads_are_scheduled_onto_cores_as_the_original_does_it() {
+    let args = "-indir threadsig.x64 -sched_block_scale 0.01 -sched_quantum 10000000";
+    let text = printed(&format!("{args} -tool schedule_stats -core_sharded"));
+    let expected = ["21", "21", "5", "16", "13", "0", "0", "0", "1", "1"];
+    assert_eq!(rows_of(&text, "Total counts:", DECISIONS), expected);
+    let lengths = ["15", "6"];
+    let histogram = text.lines().skip_while(|line| *line != "  Instructions per context switch histogram:");
+    let found: Vec<&str> =
+        histogram.skip(1).take(2).filter_map(|line| line.split_whitespace().last()).collect();
+    assert_eq!(found, lengths);
+}
+
+/// The same from core_serial.templatex. There the original counts the decisions of the core that ran last four times:
+/// 8, 20 and 20 stand for 2, 5 and 5.
+#[test]
+fn threads_are_scheduled_in_lock_step_as_the_original_does_it() {
+    let text = printed("-indir threadsig.x64 -sched_block_scale 0.01 -tool schedule_stats -core_serial");
+    let head = ["total context switches", "voluntary context switches"];
+    assert_eq!(rows_of(&text, "Total counts:", &head), ["21", "21"]);
+    let last = ["2", "5", "5", "0", "0", "0", "0", "0"];
+    assert_eq!(rows_of(&text, "Core #2 counts:", &DECISIONS[2..]), last);
+    // That core does run last: the others end at rest.
+    let ends_busy = |core: usize| {
+        let head = format!("Core #{core} schedule: ");
+        !text.lines().find_map(|line| line.strip_prefix(&head)).unwrap().ends_with('_')
+    };
+    assert_eq!([0, 1, 2, 3].map(ends_busy), [false, false, true, false]);
+}
+
+/// The same threads, in the same stretches, as on the cores that the original's record_filter wrote.
+#[test]
+fn a_schedule_has_the_stretches_of_the_one_that_the_original_wrote() {
+    let stretches = |args: &str| -> Vec<(String, String, String)> {
+        let text = printed(&format!("{args} -tool schedule_stats"));
+        let mut core = String::new();
+        let mut found = Vec::new();
+        for line in text.lines() {
+            if line.ends_with(" switch-outs:") {
+                core = line.to_owned();
+            } else if let Some((thread, rest)) = line.split_once(" @ ")
+                && let Some((_, rest)) = rest.split_once("instrs=")
+            {
+                let thread = thread.split_whitespace().last().unwrap().to_owned();
+                found.push((core.clone(), thread, rest.split_whitespace().next().unwrap().to_owned()));
+            }
+        }
+        found
+    };
+    let ours = stretches("-indir thr -core_sharded -cores 2");
+    assert_eq!(ours.len(), 6);
+    assert_eq!(ours, stretches("-indir thr.core_sharded_kernel -no_core_sharded"));
+}
+
+/// However threads come to cores, they do what they do.
+#[test]
+fn simulators_see_every_access_of_scheduled_threads() {
+    let sums = |text: &str, head: &str| -> u64 {
+        let mut is_in = false;
+        let mut sum = 0;
+        for line in text.lines() {
+            if line.ends_with(" stats:") || line.starts_with("Core #") {
+                is_in = line.trim_start().starts_with(head);
+            }
+            let counts = ["    Hits:", "    Misses:"].iter().find_map(|label| line.strip_prefix(label));
+            if let Some(count) = counts.filter(|_| is_in) {
+                sum += count.trim().parse::<u64>().unwrap();
+            }
+        }
+        sum
+    };
+    let by_thread = golden("tlb.threadsig.txt");
+    for args in
+        ["", "-core_serial -cores 3", "-sched_quantum 1000 -sched_block_scale 0.001", "-core_serial -cores 1"]
+    {
+        let text = printed(&format!("-indir threadsig.x64 -tool TLB_simulator {args}"));
+        assert!(text.contains("Core #0 (traced CPU(s): #0)"), "{args}: {text}");
+        for head in ["L1I", "L1D"] {
+            assert_eq!(sums(&text, head), sums(&by_thread, head), "{args}: {head}");
+        }
+    }
+}
+
 /// The original says of a thread-sharded trace replayed as traced: the same totals, by core.
 #[test]
 fn schedule_stats_of_threads_replayed_as_they_were_traced() {

@@ -232,6 +232,9 @@ impl Filling<'_> {
             Marker::SYSCALL_TRACE_START => ThreadEvent::KernelEnter,
             Marker::SYSCALL_TRACE_END => ThreadEvent::KernelLeave,
             Marker::DIRECT_THREAD_SWITCH => ThreadEvent::SwitchTo,
+            Marker::SYSCALL_UNSCHEDULE => ThreadEvent::Park,
+            Marker::SYSCALL_SCHEDULE => ThreadEvent::Wake,
+            Marker::SYSCALL_ARG_TIMEOUT => ThreadEvent::Timeout,
             _ => return,
         };
         // On Linux the node stands above the processor's 12 bits.

@@ -6,7 +6,8 @@ use crate::listing::{self, Listing};
 use crate::print::MemrefPrinter;
 use crate::reader::EntryReader;
 use crate::record::{
-    ENTRY_BYTES, ENTRY_BYTES_32, Entry, FileType, Marker, UNIX_EPOCH_MICROS, VERSION_BRANCH_INFO, join_tid,
+    ENTRY_BYTES, ENTRY_BYTES_32, Entry, FileType, Marker, UNIX_EPOCH_MICROS, VERSION_BRANCH_INFO,
+    VERSION_FREQUENT_TIMESTAMPS, join_tid,
 };
 use crate::table::{FAMILIES, TABLES};
 use crate::{INFO, funclist, schedule, widen};
@@ -334,7 +335,11 @@ fn meta(
         title: title(filetype),
         version: Some(versions.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")),
         arch: filetype.arch(),
-        clock: Some(Clock { per_second: 1_000_000, unix_epoch: Some(UNIX_EPOCH_MICROS) }),
+        clock: Some(Clock {
+            per_second: 1_000_000,
+            unix_epoch: Some(UNIX_EPOCH_MICROS),
+            frames_calls: files.iter().all(|file| file.header.version >= VERSION_FREQUENT_TIMESTAMPS),
+        }),
         line_bytes: first(|header| header.line_bytes),
         page_bytes: first(|header| header.page_bytes),
         n_files: files.len() as u64,

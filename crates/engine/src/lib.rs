@@ -33,10 +33,12 @@
 //! | `merge` | many shards as one sequence |
 //! | `window` | a part of that sequence as parts of the shards |
 //! | `share` | independent work inside a pass |
+//! | `dispatch` | threads scheduled onto cores |
 //! | `watch` | progress and cancellation |
 
 #![warn(missing_docs)]
 
+mod dispatch;
 mod feed;
 mod merge;
 mod parts;
@@ -48,6 +50,7 @@ mod watch;
 mod window;
 mod work;
 
+pub use dispatch::{CoreTime, DispatchOptions, MAX_DISPATCH_CORES, Quantum, dispatch};
 pub use merge::{Merge, MergeOrder, Merged};
 pub use parts::{Division, Interval, Intervals, Part};
 pub use plan::{Planned, plan};

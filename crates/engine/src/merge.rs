@@ -339,7 +339,7 @@ impl Lane {
 }
 
 /// The read of each shard, small enough that all of them together stay within bounds.
-fn divided(template: &Scan, order: MergeOrder, at_once: usize) -> Scan {
+pub(crate) fn divided(template: &Scan, order: MergeOrder, at_once: usize) -> Scan {
     let at_once = at_once.max(1);
     let most_records = MERGE_BATCH_RECORDS / u32::try_from(at_once).unwrap_or(u32::MAX);
     Scan {

@@ -9,8 +9,8 @@ use crate::watch::{Tally, Watch};
 use crate::window::{self, resolve};
 use crate::work::{Work, catch};
 use quipu_model::{
-    Batch, Columns, DynPass, Error, Found, Order, Reader, Report, Result, Scan, Severity, Shard, ShardId,
-    Trace, Window,
+    Batch, Columns, Dispatched, DynPass, Error, Found, Order, Reader, Report, Result, Rounds, Scan, Severity,
+    Shard, ShardId, Trace, Window,
 };
 
 /// How to run.
@@ -76,6 +76,8 @@ pub struct Outcome {
     pub instrs: u64,
     /// True if somebody cancelled the run; the results are those of the part that was read.
     pub cancelled: bool,
+    /// What a scheduler did with each core, where one did.
+    pub dispatched: Vec<Dispatched>,
     /// The first part of the trace that could not be read to its end. Further ones are findings of rule
     /// `engine/unreadable`.
     pub error: Option<Error>,
@@ -109,6 +111,9 @@ fn run_here(trace: &dyn Trace, planned: Vec<Planned>, options: &RunOptions<'_>) 
     };
     let order = strictest(planned.iter().map(|planned| planned.info.order));
     let mut losses = Losses::default();
+    if let Some(mut rounds) = run.rounds()? {
+        return run.side_by_side(planned, &mut *rounds);
+    }
     let whole = options.window == Window::All && options.most_records == u64::MAX;
     let mut part = match options.window_of {
         WindowOf::Sequence => resolve(trace, &options.window, MergeOrder::natural(trace), options.watch)?,
@@ -134,6 +139,7 @@ fn run_here(trace: &dyn Trace, planned: Vec<Planned>, options: &RunOptions<'_>) 
         records: harvest.records,
         instrs: harvest.instrs,
         cancelled: options.watch.is_cancelled(),
+        dispatched: Vec::new(),
         error: losses.error,
     })
 }
@@ -272,6 +278,66 @@ impl Run<'_> {
         Ok(Harvest { losses, records, instrs, parts, ..Harvest::new(sinks.into_passes()?) })
     }
 
+    /// Reads cores side by side, as their scheduler has it.
+    fn side_by_side(&self, planned: Vec<Planned>, rounds: &mut dyn Rounds) -> Result<Outcome> {
+        let RunOptions { strict, watch, .. } = *self.options;
+        let shards = self.trace.shards();
+        let mut sinks = Sinks::new(planned, shards.len());
+        let mut losses = Losses::default();
+        let (mut records, mut instrs) = (0, 0);
+        let mut tally = Tally::new(watch);
+        while !watch.is_cancelled() {
+            let batches = match rounds.read() {
+                Ok(Some(batches)) => batches,
+                Ok(None) => break,
+                Err(error) => {
+                    losses.lose(error, strict)?;
+                    continue;
+                }
+            };
+            sinks.feed_in_step(shards, batches)?;
+            let mut is_due = false;
+            for batch in batches {
+                records += u64::from(batch.span.records);
+                instrs += u64::from(batch.span.instrs);
+                losses.take(batch, strict)?;
+                is_due |= tally.batch(batch.span.records);
+            }
+            if is_due {
+                tally.flush(rounds.packed_bytes());
+            }
+        }
+        tally.flush(rounds.packed_bytes());
+        Ok(Outcome {
+            parts: Vec::new(),
+            reports: sinks.into_passes()?.into_iter().map(|pass| pass.finish()).collect::<Result<_>>()?,
+            findings: losses.found,
+            records,
+            instrs,
+            cancelled: watch.is_cancelled(),
+            dispatched: rounds.dispatched(),
+            error: losses.error,
+        })
+    }
+
+    /// The trace as cores side by side, if it is read that way.
+    ///
+    /// # Errors
+    /// `Unsupported` if only a part is wanted, or parts have results of their own.
+    fn rounds(&self) -> Result<Option<Box<dyn Rounds + '_>>> {
+        let template = Scan { ahead: self.threads > 1, ..self.template() };
+        let Some(rounds) = self.trace.rounds(&template)? else { return Ok(None) };
+        let RunOptions { window, most_records, threads_wanted, division, .. } = self.options;
+        let is_whole = *window == Window::All && *most_records == u64::MAX;
+        if !is_whole || !threads_wanted.is_empty() || !division.is_none() {
+            return Err(Error::unsupported(
+                "threads that are scheduled onto cores are analysed as a whole, without windows and intervals",
+            ));
+        }
+        self.expect(self.trace.meta().packed_bytes.into_iter());
+        Ok(Some(rounds))
+    }
+
     /// Tells the watch how much there is to do, if that is known of every part.
     fn expect(&self, packed_bytes: impl Iterator<Item = u64>) {
         let sum = packed_bytes.map(|bytes| (bytes > 0).then_some(bytes)).sum();
@@ -314,6 +380,22 @@ impl Sinks {
                 Sink::Stream(pass) => pass.consume(batch)?,
                 Sink::Shards { seed, forks } => {
                     forks[shard].get_or_insert_with(|| seed.fork(&shards[shard])).consume(batch)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Feeds what cores did side by side; passes that do not need the stream see each core alone.
+    fn feed_in_step(&mut self, shards: &[Shard], batches: &[Batch]) -> Result<()> {
+        for sink in &mut self.0 {
+            match sink {
+                Sink::Stream(pass) => pass.consume_in_step(batches)?,
+                Sink::Shards { seed, forks } => {
+                    for batch in batches {
+                        let shard = batch.span.shard as usize;
+                        forks[shard].get_or_insert_with(|| seed.fork(&shards[shard])).consume(batch)?;
+                    }
                 }
             }
         }

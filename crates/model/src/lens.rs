@@ -271,6 +271,12 @@ named_u8! {
         KernelLeave = 12 "kernel-leave",
         /// The thread asks that the thread in the value run in its place.
         SwitchTo = 13 "switch-to",
+        /// The call puts its thread to rest until another thread wakes it or its timeout is over.
+        Park = 14 "park",
+        /// The call wakes the thread in the value.
+        Wake = 15 "wake",
+        /// The timeout of the call, in the clock's ticks.
+        Timeout = 16 "timeout",
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! This crate knows no format and reads no file. It names things: where a record stands ([`Place`]),
 //! what went wrong ([`Error`]), what a trace did wrong ([`Finding`]), how rows travel ([`Batch`], [`lens`],
-//! [`table`]), what a trace format offers ([`Format`], [`Trace`], [`Reader`], [`Printer`]), what an analysis
+//! [`table`]), what a trace format offers ([`Format`], [`Trace`], [`Reader`], [`Printer`], [`Edit`]), what an analysis
 //! is ([`Pass`], [`Tool`], [`Report`]) and what it leaves for people to read ([`doc`]).
 //!
 //! Start with [`Trace`] to read, with [`Pass`] to analyse.
@@ -13,6 +13,7 @@ pub mod batch;
 pub mod code;
 pub mod columns;
 pub mod doc;
+pub mod edit;
 pub mod error;
 pub mod finding;
 pub mod lens;
@@ -26,13 +27,14 @@ pub mod values;
 pub use batch::{Batch, Span};
 pub use code::{Code, CodeTable};
 pub use columns::Columns;
+pub use edit::{Comparison, Edit, Edited};
 pub use error::{Error, ErrorKind, Place, Result};
 pub use finding::{Finding, Found, RuleInfo, Severity};
 pub use pass::{Args, DynPass, Needs, Order, Pass, Report, Tool, ToolInfo};
 pub use print::{Paint, Printer};
 pub use table::{Column, ColumnSchema, ColumnType, Rows, TableSchema};
 pub use trace::{
-    Confidence, Cut, Family, Format, FormatInfo, Meta, OpenOptions, Reader, Scan, Shard, ShardId, ShardKind,
-    Trace, Window,
+    Confidence, Cut, Dispatched, Family, Format, FormatInfo, Meta, OpenOptions, Reader, Rounds, Scan, Shard,
+    ShardId, ShardKind, Trace, Window,
 };
 pub use values::{Types, Values};

@@ -19,6 +19,12 @@ pub trait Pass: Send + Sized + 'static {
     /// Takes in one batch. One virtual call each; the loop over rows is inside.
     fn consume(&mut self, batch: &Batch) -> Result<()>;
 
+    /// Takes in what several cores did side by side, a batch of each, of as many records: the first record of each came
+    /// before the second of any. By itself, one batch after the other, as suits analyses of each core alone.
+    fn consume_in_step(&mut self, batches: &[Batch]) -> Result<()> {
+        batches.iter().try_for_each(|batch| self.consume(batch))
+    }
+
     /// Adds what a pass saw that read the records right behind this one's.
     fn merge(&mut self, later: Self) -> Result<()>;
 
@@ -32,6 +38,8 @@ pub trait DynPass: Send {
     fn fork(&self, shard: &Shard) -> Box<dyn DynPass>;
     /// See [`Pass::consume`].
     fn consume(&mut self, batch: &Batch) -> Result<()>;
+    /// See [`Pass::consume_in_step`].
+    fn consume_in_step(&mut self, batches: &[Batch]) -> Result<()>;
     /// See [`Pass::merge`]. An internal error if `later` is another sort of pass.
     fn merge(&mut self, later: Box<dyn DynPass>) -> Result<()>;
     /// See [`Pass::finish`].
@@ -47,6 +55,10 @@ impl<P: Pass> DynPass for P {
 
     fn consume(&mut self, batch: &Batch) -> Result<()> {
         Pass::consume(self, batch)
+    }
+
+    fn consume_in_step(&mut self, batches: &[Batch]) -> Result<()> {
+        Pass::consume_in_step(self, batches)
     }
 
     fn merge(&mut self, later: Box<dyn DynPass>) -> Result<()> {

@@ -2,6 +2,7 @@
 
 use crate::batch::Batch;
 use crate::columns::Columns;
+use crate::edit::{Comparison, Edit};
 use crate::error::{Error, Result};
 use crate::finding::{Finding, Found, RuleInfo};
 use crate::pass::Tool;
@@ -38,6 +39,16 @@ pub trait Format: Sync {
     fn dump(&self, source: &Source, wanted: Range<u64>, out: &mut dyn FnMut(&[u8]) -> bool) -> Result<Found> {
         let _ = (wanted, out);
         Err(Error::unsupported(format!("format {} has no raw form", self.info().name)).in_file(source.name()))
+    }
+
+    /// What can be made of its traces: trims, edits, texts, by the names of the verbs.
+    fn edits(&self) -> &'static [&'static dyn Edit] {
+        &[]
+    }
+
+    /// How two of its traces are compared, if that is known.
+    fn comparison(&self) -> Option<&'static dyn Comparison> {
+        None
     }
 
     /// The rules that its traces must follow, in the order of the manual: all that findings may name, and all that the
@@ -110,7 +121,7 @@ impl OpenOptions {
 }
 
 /// Makes sure that only settings are given that the format knows.
-fn check_settings(given: &[(String, String)], format: &str, known: &[SettingInfo]) -> Result<()> {
+pub(crate) fn check_settings(given: &[(String, String)], format: &str, known: &[SettingInfo]) -> Result<()> {
     for (name, _) in given {
         if !known.iter().any(|setting| setting.name == name) {
             let known: Vec<&str> = known.iter().map(|setting| setting.name).collect();
@@ -172,6 +183,16 @@ pub trait Trace: Send + Sync {
     /// `Unsupported` or `Missing` where the trace does not tell which cores its threads ran on.
     fn by_core(&self) -> Result<Box<dyn Trace>> {
         Err(Error::unsupported(format!("traces of format {} cannot be arranged by core", self.meta().format)))
+    }
+
+    /// Reads all shards at once, as cores that run side by side, where only that makes sense: where one scheduler decides
+    /// what each of them runs. `None` where shards are read by themselves.
+    ///
+    /// # Errors
+    /// As for [`scan`](Trace::scan).
+    fn rounds(&self, scan: &Scan) -> Result<Option<Box<dyn Rounds + '_>>> {
+        let _ = scan;
+        Ok(None)
     }
 
     /// The name of a kind of mark.
@@ -271,6 +292,8 @@ pub struct Clock {
     pub per_second: u64,
     /// The clock's value at the start of 1970 UTC, if it tells the time of day.
     pub unix_epoch: Option<u64>,
+    /// Whether readings stand before and behind each system call, so that its latency is known.
+    pub frames_calls: bool,
 }
 
 /// A traced function.
@@ -442,5 +465,67 @@ pub trait Reader: Send {
     /// `None` if nobody knows.
     fn packed_bytes(&self) -> Option<u64> {
         None
+    }
+}
+
+/// Cores that run side by side, one record each at every step.
+pub trait Rounds {
+    /// What all cores did next, or `None` at the end: a batch of each, in the order in which they take turns, all of as
+    /// many records. The first records of all of them come before the second of any. Batches are valid until the next call.
+    ///
+    /// # Errors
+    /// What a reader could not go on after. It ends that thread only: reading may go on.
+    fn read(&mut self) -> Result<Option<&mut [Batch]>>;
+
+    /// What the scheduler has done with each core so far, by core.
+    fn dispatched(&self) -> Vec<Dispatched>;
+
+    /// See [`Reader::packed_bytes`].
+    fn packed_bytes(&self) -> u64;
+}
+
+/// What a scheduler did with one core.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Dispatched {
+    /// Switches from one thread to another.
+    pub thread_to_thread: u64,
+    /// Switches from a thread to idling.
+    pub thread_to_idle: u64,
+    /// Switches from idling to a thread.
+    pub idle_to_thread: u64,
+    /// Decisions to go on with the same thread.
+    pub same_thread: u64,
+    /// Threads that had used up their quantum.
+    pub preemptions: u64,
+    /// Threads that went to another core.
+    pub migrations: u64,
+    /// Threads that a core without work took from another core.
+    pub steals: u64,
+    /// Times when the threads that wait were spread anew.
+    pub rebalances: u64,
+    /// Threads that were not run because enough cores were busy.
+    pub limited: u64,
+    /// Requests to go on with a certain thread.
+    pub direct_requests: u64,
+    /// Those of them that were met.
+    pub direct_switches: u64,
+}
+
+impl Dispatched {
+    /// Both together.
+    pub fn plus(self, other: Dispatched) -> Dispatched {
+        Dispatched {
+            thread_to_thread: self.thread_to_thread + other.thread_to_thread,
+            thread_to_idle: self.thread_to_idle + other.thread_to_idle,
+            idle_to_thread: self.idle_to_thread + other.idle_to_thread,
+            same_thread: self.same_thread + other.same_thread,
+            preemptions: self.preemptions + other.preemptions,
+            migrations: self.migrations + other.migrations,
+            steals: self.steals + other.steals,
+            rebalances: self.rebalances + other.rebalances,
+            limited: self.limited + other.limited,
+            direct_requests: self.direct_requests + other.direct_requests,
+            direct_switches: self.direct_switches + other.direct_switches,
+        }
     }
 }

@@ -10,6 +10,9 @@
 //! trace of cores, each shard is a core. An access that straddles a border counts on each line. Prefetches are counted apart.
 //! `quipu sim cache` is the same analysis with flags of its own, and takes configuration files.
 //!
+//! Where misses come from is told by instruction, by function (what stands behind an address that is called, wherever the
+//! trace has classes of instructions) and by line; with `top` 0 nobody looks, which is faster.
+//!
 //! Memory grows with the distinct lines that miss and the distinct instructions that miss.
 //!
 //! * **Needs** `accesses`; `instrs` if records are left out, warm up or are limited; `threads.cpu` with `cpu-scheduling`.
@@ -21,10 +24,10 @@ use crate::extent::Warmup;
 use crate::options::{
     CAUSES, COHERENCE, CORES, CPU_SCHEDULING, L1D_ASSOC, L1D_SIZE, L1I_ASSOC, L1I_SIZE, LINE_SIZE, LL_ASSOC,
     LL_SIZE, POLICY, PREFETCHER, RESET_AT, SIM_REFS, SKIP_REFS, TOP, WARMUP_FRACTION, WARMUP_REFS, cores,
-    extent, placing, policy, prefetcher, size, top, warmup,
+    extent, fit_cores, placing, policy, prefetcher, size, top, warmup,
 };
 use crate::resets::Resets;
-use crate::simulate::{OPTIONAL, Settings, Simulation};
+use crate::simulate::{FUNCTIONS, OPTIONAL, Settings, Simulation};
 use crate::spec::Usual;
 use quipu_model::{Args, Columns, DynPass, Needs, Order, Result, Tool, ToolInfo, Trace};
 
@@ -39,7 +42,7 @@ pub static INFO: ToolInfo = ToolInfo {
     needs: Needs {
         format: None,
         required: Columns::ACCESSES,
-        optional: OPTIONAL.or(Columns::INSTRS).or(Columns::MARKS),
+        optional: OPTIONAL.or(FUNCTIONS).or(Columns::MARKS),
     },
     order: Order::Time,
     options: &[
@@ -72,6 +75,7 @@ impl Tool for Caches {
     }
 
     fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+        let args = &fit_cores(args, trace);
         let settings = settings(args, None)?.fitted(args, trace)?;
         settings.columns(INFO.name, trace)?;
         Ok(Box::new(Simulation::new(settings, None)?))

@@ -60,11 +60,12 @@ pub mod tlbs;
 
 pub use extent::{Extent, Warmup};
 pub use machine::{Counts, Machine, Miss, Purpose, Rows, Watch};
+pub use options::fit_cores;
 pub use physical::{Pages, Translator};
 pub use place::{CoreLoad, Placement, Placing};
 pub use report::{
-    CacheCounts, Coherence, CoreCounts, LevelCounts, MissingPc, Simulated, StageCounts, ThreadCounts,
-    WarmupCounts,
+    CacheCounts, Coherence, CoreCounts, LevelCounts, MissingAt, MissingPc, Simulated, StageCounts,
+    ThreadCounts, WarmupCounts,
 };
 pub use resets::Resets;
 pub use simulate::{MissSink, Settings, Simulation};

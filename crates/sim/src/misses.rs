@@ -13,9 +13,9 @@
 use crate::caches;
 use crate::options::{
     COHERENCE, CORES, CPU_SCHEDULING, L1D_ASSOC, L1D_SIZE, L1I_ASSOC, L1I_SIZE, LINE_SIZE, LL_ASSOC, LL_SIZE,
-    POLICY, PREFETCHER, SIM_REFS, SKIP_REFS, WARMUP_FRACTION, WARMUP_REFS, option, share,
+    POLICY, PREFETCHER, SIM_REFS, SKIP_REFS, WARMUP_FRACTION, WARMUP_REFS, fit_cores, option, share,
 };
-use crate::simulate::{OPTIONAL, Simulation};
+use crate::simulate::{OPTIONAL, Settings, Simulation};
 use hashbrown::HashMap;
 use quipu_model::doc::{Block, Cell, Document, Grid};
 use quipu_model::pass::Detail;
@@ -68,15 +68,24 @@ impl Tool for MissTool {
     }
 
     fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
-        let mut settings = caches::settings(args, None)?.fitted(args, trace)?;
-        settings.strides = Some(Limits {
-            count: args.number("count", 50_000)?,
-            share: share(args, "share", 0.005)?,
-            confidence: share(args, "confidence", 0.75)?,
-        });
+        let args = &fit_cores(args, trace);
+        let settings = settings(args)?.fitted(args, trace)?;
         settings.columns(INFO.name, trace)?;
         Ok(Box::new(Simulation::new(settings, None)?))
     }
+}
+
+/// The settings that options ask for.
+///
+/// # Errors
+/// `Usage` for a value that makes no sense.
+pub fn settings(args: &Args) -> Result<Settings> {
+    let strides = Limits {
+        count: args.number("count", 50_000)?,
+        share: share(args, "share", 0.005)?,
+        confidence: share(args, "confidence", 0.75)?,
+    };
+    Ok(Settings { strides: Some(strides), ..caches::settings(args, None)? })
 }
 
 /// From where on a load is listed.

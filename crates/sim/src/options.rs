@@ -5,7 +5,7 @@ use crate::extent::{Extent, Warmup};
 use crate::place::Placing;
 use crate::spec::{Policy, Prefetch};
 use quipu_model::trace::SettingInfo;
-use quipu_model::{Args, Error, Result};
+use quipu_model::{Args, Error, Result, ShardKind, Trace};
 
 /// One option.
 pub(crate) const fn option(
@@ -123,4 +123,15 @@ pub(crate) fn prefetcher(args: &Args, default: Prefetch) -> Result<Prefetch> {
         let known = Prefetch::NAMES.map(|(name, _)| name).join(", ");
         Error::usage(format!("option `prefetcher` is `{text}`, allowed: {known}"))
     })
+}
+
+/// The options for a trace: a machine for one that is arranged by core has as many cores, unless they say how many.
+pub fn fit_cores(args: &Args, trace: &dyn Trace) -> Args {
+    let mut args = args.clone();
+    let shards = trace.shards();
+    let is_by_core = !shards.is_empty() && shards.iter().all(|shard| shard.kind == ShardKind::Core);
+    if is_by_core && args.get(CORES.name).is_none() {
+        args.set(CORES.name, shards.len().to_string());
+    }
+    args
 }

@@ -4,12 +4,11 @@ use crate::machine::{Counts, Machine};
 use crate::place::{Placement, Placing};
 use crate::resets::Stage;
 use crate::simulate::Settings;
+use crate::simulate::sources::{Pair, Sources};
 use crate::spec::{CacheSpec, Inclusion, Role};
-use hashbrown::HashMap;
 use quipu_model::Report;
 use quipu_model::doc::{Block, Cell, Document, Figure, Grid};
 use quipu_model::pass::Detail;
-use rustc_hash::FxBuildHasher;
 use serde::{Serialize, Serializer};
 use std::any::Any;
 
@@ -17,7 +16,8 @@ use std::any::Any;
 ///
 /// JSON: `line_size`, `instructions`, `accesses`, `coherent`, `cores` (list of [`CoreCounts`]), `caches` (list of
 /// [`CacheCounts`]), `levels` (list of [`LevelCounts`]), `threads` (list of [`ThreadCounts`]), `missing` (list of
-/// [`MissingPc`]), `coherence` ([`Coherence`] or `null`), `stages` (list of [`StageCounts`], empty without reset points).
+/// [`MissingPc`]), `more_missing`, `missing_functions` (list of [`MissingAt`]), `more_missing_functions`, `outside_functions`,
+/// `missing_lines` (list of [`MissingAt`]), `more_missing_lines`, `coherence` ([`Coherence`] or `null`), `stages` (list of [`StageCounts`], empty without reset points).
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Simulated {
     /// Bytes in a line, or in a page for TLBs.
@@ -44,6 +44,16 @@ pub struct Simulated {
     pub missing: Vec<MissingPc>,
     /// How many further instructions miss.
     pub more_missing: u64,
+    /// The functions that miss most, by the address that is called.
+    pub missing_functions: Vec<MissingAt>,
+    /// How many further functions miss.
+    pub more_missing_functions: u64,
+    /// Misses, in first and last caches, of instructions in no function.
+    pub outside_functions: u64,
+    /// The lines, or pages, that are missed most.
+    pub missing_lines: Vec<MissingAt>,
+    /// How many further ones are missed.
+    pub more_missing_lines: u64,
     /// What coherence cost; `null` without coherence.
     pub coherence: Option<Coherence>,
     /// With reset points, what lies between them, the last stage (which all other counts are about) at the end; else empty.
@@ -180,6 +190,20 @@ pub struct MissingPc {
     pub last_misses: u64,
 }
 
+/// A function or line.
+///
+/// JSON: `addr` (hex string), `first_misses`, `last_misses`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct MissingAt {
+    /// Its first address.
+    #[serde(serialize_with = "hex")]
+    pub addr: u64,
+    /// Accesses not found in a first cache.
+    pub first_misses: u64,
+    /// Accesses that no cache had.
+    pub last_misses: u64,
+}
+
 /// What coherence cost.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Coherence {
@@ -200,7 +224,7 @@ pub(crate) struct Told {
     pub(crate) warmup: Option<Vec<(u64, u64)>>,
     pub(crate) instrs: u64,
     pub(crate) accesses: u64,
-    pub(crate) pcs: HashMap<u64, [u64; 2], FxBuildHasher>,
+    pub(crate) sources: Sources,
     pub(crate) threads: Vec<ThreadCounts>,
     pub(crate) stages: Vec<Stage>,
 }
@@ -224,14 +248,18 @@ pub(crate) fn make(settings: &Settings, machine: &Machine, placement: &Placement
         let processors = load.processors.clone();
         CoreCounts { threads: load.threads, processors, instruction_cache, data_cache }
     });
-    let mut missing: Vec<MissingPc> = told
-        .pcs
-        .into_iter()
-        .map(|(pc, [first_misses, last_misses])| MissingPc { pc, first_misses, last_misses })
-        .collect();
-    missing.sort_unstable_by_key(|of| (u64::MAX - of.last_misses, u64::MAX - of.first_misses, of.pc));
-    let more_missing = missing.len().saturating_sub(settings.top) as u64;
-    missing.truncate(settings.top);
+    let (functions, outside) = told.sources.functions();
+    let (missing, more_missing) = most_missing(told.sources.pcs, settings.top);
+    let missing = missing.into_iter().map(|(pc, first_misses, last_misses)| MissingPc {
+        pc,
+        first_misses,
+        last_misses,
+    });
+    let at = |(addr, first_misses, last_misses)| MissingAt { addr, first_misses, last_misses };
+    let (functions, more_missing_functions) = most_missing(functions, settings.top);
+    let shift = spec.line_bytes.trailing_zeros();
+    let lines = told.sources.lines.into_iter().map(|(line, misses)| (line << shift, misses));
+    let (lines, more_missing_lines) = most_missing(lines, settings.top);
     Simulated {
         line_size: spec.line_bytes,
         is_tlb: settings.is_tlb,
@@ -243,14 +271,30 @@ pub(crate) fn make(settings: &Settings, machine: &Machine, placement: &Placement
         stages: stages(&spec.caches, told.stages),
         caches,
         threads: told.threads,
-        missing,
+        missing: missing.collect(),
         more_missing,
+        missing_functions: functions.into_iter().map(at).collect(),
+        more_missing_functions,
+        outside_functions: outside.iter().sum(),
+        missing_lines: lines.into_iter().map(at).collect(),
+        more_missing_lines,
         coherence: machine.coherence().map(|of| Coherence {
             writes: of.writes,
             invalidations: of.invalidations,
             writebacks: of.writebacks,
         }),
     }
+}
+
+/// Those with the most misses, as address, misses of first and of last caches; those that reach memory first. And how many
+/// there are besides.
+fn most_missing(all: impl IntoIterator<Item = (u64, Pair)>, top: usize) -> (Vec<(u64, u64, u64)>, u64) {
+    let mut all: Vec<(u64, u64, u64)> =
+        all.into_iter().map(|(addr, [first, last])| (addr, first, last)).collect();
+    all.sort_unstable_by_key(|(addr, first, last)| (u64::MAX - last, u64::MAX - first, *addr));
+    let more = all.len().saturating_sub(top) as u64;
+    all.truncate(top);
+    (all, more)
 }
 
 fn cache_counts(cache: &CacheSpec, counts: Counts, line_bytes: u64) -> CacheCounts {
@@ -393,6 +437,19 @@ impl Report for Simulated {
         if !self.missing.is_empty() {
             document.blocks.push(Block::Grid(self.missing_grid()));
         }
+        if !self.missing_functions.is_empty() {
+            let title = "functions that miss most, by the address that is called";
+            let (rows, more) = (&self.missing_functions, self.more_missing_functions);
+            document.blocks.push(Block::Grid(missing_at(title, "function", rows, more)));
+        }
+        if !self.missing_lines.is_empty() {
+            let (title, head) = match self.is_tlb {
+                true => ("pages that are missed most", "page"),
+                false => ("lines that are missed most", "line"),
+            };
+            let (rows, more) = (&self.missing_lines, self.more_missing_lines);
+            document.blocks.push(Block::Grid(missing_at(title, head, rows, more)));
+        }
         document
     }
 
@@ -521,6 +578,18 @@ impl Simulated {
             rows: self.missing.iter().map(row).collect(),
             more: self.more_missing,
         }
+    }
+}
+
+/// Functions or lines that miss.
+fn missing_at(title: &str, head: &str, rows: &[MissingAt], more: u64) -> Grid {
+    let row =
+        |of: &MissingAt| vec![Cell::Addr(of.addr), Cell::Count(of.last_misses), Cell::Count(of.first_misses)];
+    Grid {
+        title: title.into(),
+        head: [head, "not in any cache", "not in a first cache"].map(str::to_owned).into(),
+        rows: rows.iter().map(row).collect(),
+        more,
     }
 }
 

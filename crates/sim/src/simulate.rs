@@ -1,5 +1,8 @@
 //! A machine as an analysis: batches go in, in the order of time, and a [`Simulated`] comes out.
 
+pub(crate) mod sources;
+mod step;
+
 use crate::extent::Extent;
 use crate::machine::{Machine, Miss, Purpose, Rows, Watch};
 use crate::misses::{Limits, Strides};
@@ -12,6 +15,7 @@ use hashbrown::HashMap;
 use quipu_model::lens::{ThreadEvent, instr_flags};
 use quipu_model::{Args, Batch, Columns, Error, ErrorKind, Pass, Report, Result, Shard, ShardKind, Trace};
 use rustc_hash::FxBuildHasher;
+use sources::Sources;
 use std::fmt;
 use std::ops::Range;
 
@@ -39,7 +43,7 @@ pub struct Settings {
     pub placing: Placing,
     /// Whether misses are divided by cause.
     pub causes: bool,
-    /// How many instructions to list that miss most.
+    /// How many instructions, functions and lines to list that miss most; with 0, nobody looks where misses come from.
     pub top: usize,
     /// Whether loads that miss at a steady distance are what is asked for, and from where on they are listed.
     pub strides: Option<Limits>,
@@ -82,7 +86,8 @@ impl Settings {
             }
             columns |= column;
         }
-        Ok(columns | OPTIONAL.and(trace.columns()))
+        let optional = if self.top > 0 { OPTIONAL.or(FUNCTIONS) } else { OPTIONAL };
+        Ok(columns | optional.and(trace.columns()))
     }
 
     /// The settings for `trace`: where its shards are cores, each is a core of the machine; and marks that options name are
@@ -104,6 +109,9 @@ impl Settings {
 pub(crate) const OPTIONAL: Columns =
     Columns::ACCESS_FETCH.or(Columns::ACCESS_PC).or(Columns::THREADS).or(Columns::THREAD_CPU);
 
+/// What tells where functions begin.
+pub(crate) const FUNCTIONS: Columns = Columns::INSTRS.or(Columns::INSTR_CLASS);
+
 /// What a record is, where records are counted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ref {
@@ -114,6 +122,9 @@ enum Ref {
     /// An instruction that was fetched.
     Instr,
 }
+
+/// The pseudo-thread of a core without work.
+const IDLE_THREAD: u64 = u64::MAX;
 
 /// A thread, within its workload.
 type Key = (u16, u64);
@@ -128,8 +139,8 @@ pub struct Simulation {
     warmup: Option<Vec<(u64, u64)>>,
     instrs: u64,
     accesses: u64,
-    /// Misses of each instruction in first and in last caches.
-    pcs: HashMap<u64, [u64; 2], FxBuildHasher>,
+    /// Where misses come from.
+    sources: Sources,
     threads: Vec<ThreadCounts>,
     thread_at: HashMap<Key, usize, FxBuildHasher>,
     processes: HashMap<(u16, u64), u64, FxBuildHasher>,
@@ -148,6 +159,8 @@ pub struct Simulation {
     epoch: u64,
     /// Where a batch is divided: for a reset, or for a change of the processor.
     cuts: Vec<(u32, Option<u64>)>,
+    /// Cores that run side by side.
+    lanes: Vec<step::Lane>,
 }
 
 impl fmt::Debug for Simulation {
@@ -171,7 +184,7 @@ impl Simulation {
             warmup: None,
             instrs: 0,
             accesses: 0,
-            pcs: HashMap::default(),
+            sources: Sources::default(),
             threads: Vec::new(),
             thread_at: HashMap::default(),
             processes: HashMap::default(),
@@ -185,6 +198,7 @@ impl Simulation {
             stages: Vec::new(),
             epoch: 0,
             cuts: Vec::new(),
+            lanes: Vec::new(),
             machine,
             settings,
         })
@@ -218,7 +232,13 @@ impl Simulation {
         if let Some(physical) = &mut self.physical {
             physical.translate(batch);
         }
+        if self.is_rest(batch) {
+            return Ok(());
+        }
         let thread = self.thread(batch);
+        if self.settings.top > 0 {
+            self.sources.follow(batch, thread);
+        }
         let mut cuts = std::mem::take(&mut self.cuts);
         cuts.clear();
         self.resets.cuts(batch, &mut cuts);
@@ -242,6 +262,17 @@ impl Simulation {
         Ok(())
     }
 
+    /// True if a core does nothing in a batch; one that does something runs on the processor that the batch names.
+    fn is_rest(&mut self, batch: &Batch) -> bool {
+        if batch.span.thread == IDLE_THREAD && batch.accesses.is_empty() {
+            return true;
+        }
+        if let Some(processor) = batch.span.cpu.filter(|_| self.placement.placing() == Placing::Shards) {
+            self.placement.runs_on(batch, processor);
+        }
+        false
+    }
+
     /// True if all of a batch is one stage, of which no record has to be counted.
     fn takes_all(&self) -> bool {
         self.extent.is_all() && !self.resets.is_near()
@@ -249,22 +280,7 @@ impl Simulation {
 
     /// Notes which records are no markers; true if the whole batch is among those left out at the start.
     fn leaves_out(&mut self, batch: &Batch) -> bool {
-        self.refs.clear();
-        self.refs.resize(batch.span.records as usize, Ref::No);
-        let stops = batch.threads.at.iter().zip(&batch.threads.what);
-        let stops = stops.filter(|(_, what)| **what == ThreadEvent::Stop).map(|(at, _)| at);
-        for at in batch.accesses.at.iter().chain(&batch.instrs.at).chain(stops) {
-            if let Some(of) = self.refs.get_mut(*at as usize) {
-                *of = Ref::Yes;
-            }
-        }
-        for (at, flags) in batch.instrs.at.iter().zip(&batch.instrs.flags) {
-            if flags & instr_flags::NO_FETCH == 0
-                && let Some(of) = self.refs.get_mut(*at as usize)
-            {
-                *of = Ref::Instr;
-            }
-        }
+        note_refs(batch, &mut self.refs);
         let n_refs = self.refs.iter().filter(|of| **of != Ref::No).count() as u64;
         let leaves_out = n_refs <= self.extent.skip && self.extent.skip > 0;
         if leaves_out {
@@ -275,6 +291,13 @@ impl Simulation {
 
     /// Goes to the address space of the batch.
     fn enter(&mut self, batch: &Batch) -> Result<()> {
+        let space = self.space(batch)?;
+        self.machine.set_space(space);
+        Ok(())
+    }
+
+    /// The number of the batch's address space.
+    fn space(&mut self, batch: &Batch) -> Result<u64> {
         let next = self.processes.len() as u64;
         let space = *self.processes.entry((batch.span.workload, batch.span.process)).or_insert(next);
         // All ones is no space, so that no page has the number that stands for none.
@@ -282,8 +305,7 @@ impl Simulation {
         if space >= limit {
             return Err(Error::limit("processes that share TLBs", space + 1, limit));
         }
-        self.machine.set_space(space);
-        Ok(())
+        Ok(space)
     }
 
     /// Position of the batch's thread among those met.
@@ -314,21 +336,36 @@ impl Simulation {
         } else {
             self.run_counted(batch, range, row, core);
         }
+        let before = if self.epoch == epoch { before } else { [(0, 0); 2] };
+        self.add_hits(core, thread, before);
+        self.take_misses(batch, thread)?;
+        Ok(end)
+    }
+
+    /// Adds to a thread what the first caches of its core have counted since `before`.
+    fn add_hits(&mut self, core: usize, thread: usize, before: [(u64, u64); 2]) {
+        let firsts = self.machine.first_caches(core);
         let counts = &mut self.threads[thread];
         let n_sides = if firsts[0] == firsts[1] { 1 } else { 2 };
-        for (side, cache) in firsts.into_iter().enumerate().take(n_sides) {
+        for (cache, before) in firsts.into_iter().zip(before).take(n_sides) {
             let after = self.machine.hits_and_misses(cache);
-            let before = if self.epoch == epoch { before[side] } else { (0, 0) };
             counts.hits += after.0 - before.0;
             counts.misses += after.1 - before.1;
         }
+    }
+
+    /// Divides the misses logged so far among what they are counted by; they are those of one thread.
+    fn take_misses(&mut self, batch: &Batch, thread: usize) -> Result<()> {
+        let counts = &mut self.threads[thread];
         let shift = self.machine.shift();
         for miss in self.machine.take_misses() {
             if !miss.purpose.is_prefetch() {
                 let is_last = self.is_last[miss.cache as usize];
-                if !batch.accesses.pc.is_empty() {
-                    let of = self.pcs.entry(miss.pc).or_default();
-                    of[usize::from(is_last)] += 1;
+                if self.settings.top > 0 {
+                    if !batch.accesses.pc.is_empty() {
+                        self.sources.pcs.entry(miss.pc).or_default()[usize::from(is_last)] += 1;
+                    }
+                    self.sources.lines.entry(miss.addr >> shift).or_default()[usize::from(is_last)] += 1;
                 }
                 counts.last_misses += u64::from(is_last);
                 if is_last && miss.purpose == Purpose::Read && self.settings.strides.is_some() {
@@ -342,7 +379,7 @@ impl Simulation {
                 sink.miss(batch.span.process, &miss)?;
             }
         }
-        Ok(end)
+        Ok(())
     }
 
     /// Runs accesses as they stand.
@@ -412,7 +449,7 @@ impl Simulation {
         self.epoch += 1;
         (self.instrs, self.accesses) = (0, 0);
         self.machine.reset_counts();
-        self.pcs.clear();
+        self.sources.reset();
         self.strides = Strides::default();
         for of in &mut self.threads {
             *of = ThreadCounts { thread: of.thread, ..ThreadCounts::default() };
@@ -422,10 +459,31 @@ impl Simulation {
     /// The result so far.
     pub fn report(self) -> Simulated {
         let last = (!self.settings.resets.is_empty()).then(|| self.stage());
-        let Simulation { settings, machine, placement, warmup, instrs, accesses, pcs, threads, .. } = self;
+        let Simulation { settings, machine, placement, warmup, instrs, accesses, sources, threads, .. } =
+            self;
         let stages = self.stages.into_iter().chain(last).collect();
-        let told = report::Told { warmup, instrs, accesses, pcs, threads, stages };
+        let told = report::Told { warmup, instrs, accesses, sources, threads, stages };
         report::make(&settings, &machine, &placement, told)
+    }
+}
+
+/// Notes which records of a batch are no markers.
+fn note_refs(batch: &Batch, refs: &mut Vec<Ref>) {
+    refs.clear();
+    refs.resize(batch.span.records as usize, Ref::No);
+    let stops = batch.threads.at.iter().zip(&batch.threads.what);
+    let stops = stops.filter(|(_, what)| **what == ThreadEvent::Stop).map(|(at, _)| at);
+    for at in batch.accesses.at.iter().chain(&batch.instrs.at).chain(stops) {
+        if let Some(of) = refs.get_mut(*at as usize) {
+            *of = Ref::Yes;
+        }
+    }
+    for (at, flags) in batch.instrs.at.iter().zip(&batch.instrs.flags) {
+        if flags & instr_flags::NO_FETCH == 0
+            && let Some(of) = refs.get_mut(*at as usize)
+        {
+            *of = Ref::Instr;
+        }
     }
 }
 
@@ -446,7 +504,7 @@ impl Pass for Simulation {
             warmup: None,
             instrs: 0,
             accesses: 0,
-            pcs: HashMap::default(),
+            sources: Sources::default(),
             threads: Vec::new(),
             thread_at: HashMap::default(),
             processes: HashMap::default(),
@@ -460,6 +518,7 @@ impl Pass for Simulation {
             stages: Vec::new(),
             epoch: 0,
             cuts: Vec::new(),
+            lanes: Vec::new(),
             settings: self.settings.clone(),
         };
         fork.machine.reset_counts();
@@ -468,6 +527,10 @@ impl Pass for Simulation {
 
     fn consume(&mut self, batch: &Batch) -> Result<()> {
         self.take(batch)
+    }
+
+    fn consume_in_step(&mut self, batches: &[Batch]) -> Result<()> {
+        self.take_in_step(batches)
     }
 
     fn merge(&mut self, _later: Simulation) -> Result<()> {

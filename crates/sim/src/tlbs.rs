@@ -14,10 +14,10 @@
 use crate::config;
 use crate::options::{
     CAUSES, CORES, CPU_SCHEDULING, POLICY, RESET_AT, SIM_REFS, SKIP_REFS, TOP, WARMUP_REFS, cores, extent,
-    option, placing, policy, top,
+    fit_cores, option, placing, policy, top,
 };
 use crate::resets::Resets;
-use crate::simulate::{OPTIONAL, Settings, Simulation};
+use crate::simulate::{FUNCTIONS, OPTIONAL, Settings, Simulation};
 use crate::spec::{CacheSpec, MAX_CORES, MachineSpec, Policy, Role};
 use quipu_model::trace::SettingInfo;
 use quipu_model::{Args, Columns, DynPass, Error, Needs, Order, Result, Tool, ToolInfo, Trace};
@@ -33,7 +33,7 @@ pub static INFO: ToolInfo = ToolInfo {
     needs: Needs {
         format: None,
         required: Columns::ACCESSES,
-        optional: OPTIONAL.or(Columns::INSTRS).or(Columns::MARKS),
+        optional: OPTIONAL.or(FUNCTIONS).or(Columns::MARKS),
     },
     order: Order::Time,
     options: &[
@@ -63,6 +63,7 @@ impl Tool for Tlbs {
     }
 
     fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+        let args = &fit_cores(args, trace);
         let settings = settings(args)?.fitted(args, trace)?;
         settings.columns(INFO.name, trace)?;
         Ok(Box::new(Simulation::new(settings, None)?))

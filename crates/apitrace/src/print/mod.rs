@@ -13,7 +13,7 @@ use crate::decode::Header;
 use crate::record::{END_FRAME, FAKE, INCOMPLETE, NO_SIDE_EFFECTS};
 use quipu_model::print::Ordinals;
 use quipu_model::trace::PrintOptions;
-use quipu_model::values::{Call, Frame, FunctionType, Kind, NO_NODE, Type, Types, Values};
+use quipu_model::values::{Call, Frame, FunctionType, Kind, NO_NODE, NO_TYPE, Type, Types, Values};
 use quipu_model::{Batch, Error, ErrorKind, Paint, Printer, Result};
 use settings::{Choice, Settings};
 use std::path::Path;
@@ -358,6 +358,39 @@ impl CallWriter<'_> {
             }
         }
     }
+}
+
+/// Appends one value in one line, with all of its strings, where differences are shown.
+pub(crate) fn one_value(values: &Values, types: &Types, index: u32, out: &mut Vec<u8>) {
+    let settings = Settings {
+        thread_ids: false,
+        call_nos: false,
+        arg_names: true,
+        multiline: false,
+        blobs: None,
+        escapes: text::Escapes::Whole,
+    };
+    let call = Call {
+        number: 0,
+        thread: 0,
+        function: NO_TYPE,
+        flags: 0,
+        stored_flags: 0,
+        args: (0, 0),
+        result: NO_NODE,
+        stack: (0, 0),
+        has_stack: false,
+    };
+    let mut writer = CallWriter {
+        settings: &settings,
+        ink: &Ink::PLAIN,
+        values,
+        types,
+        call: &call,
+        n_blobs: 0,
+        failure: None,
+    };
+    writer.value(index, out);
 }
 
 /// The name of the file for a piece of raw memory of a call, of which there were `n_before`.

@@ -5,6 +5,7 @@
 
 use super::Tool;
 use crate::simulation::Surroundings;
+use quipu::engine::{CoreTime, DispatchOptions, Quantum};
 use quipu::isa::Syntax;
 use quipu::model::{Error, Result};
 use std::num::NonZeroUsize;
@@ -14,7 +15,7 @@ use std::path::PathBuf;
 const MAX_OWN_JOBS: usize = 16;
 
 /// What is asked of the launcher.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Request {
     pub(super) path: PathBuf,
     /// Further traces, which are workloads of their own.
@@ -44,6 +45,11 @@ pub(super) struct Request {
     pub(super) by_core: bool,
     /// Whether it was said at all whether results are asked for by core.
     pub(super) chose_sharding: bool,
+    /// How threads are scheduled onto cores, where that is asked for; its number of cores does not count.
+    pub(super) dispatch: DispatchOptions,
+    /// Whether its quantum is one of time.
+    quantum_is_time: bool,
+    quantum: u64,
     /// Options of the cache simulator.
     pub(super) cache_options: Vec<(&'static str, String)>,
     /// Options of the TLB simulator.
@@ -107,7 +113,34 @@ const OPTIONS: &[(&[&str], Setter)] = &[
     (&["verbose"], Setter::Number(|draft, n| draft.request.verbose = n)),
     (&["abort_on_invariant_error"], Setter::Flag(|draft, is_on| draft.request.stops_at_violation = is_on)),
     (&["show_func_trace"], Setter::Flag(|draft, is_on| draft.request.show_calls = is_on)),
-    (&["core_sharded", "core_serial"], Setter::Flag(|draft, is_on| draft.choose_sharding(is_on))),
+    (&["core_sharded"], Setter::Flag(|draft, is_on| draft.choose_sharding(is_on, CoreTime::Own))),
+    (&["core_serial"], Setter::Flag(|draft, is_on| draft.choose_sharding(is_on, CoreTime::Shared))),
+    (&["sched_quantum"], Setter::Number(|draft, n| draft.request.quantum = n)),
+    (&["sched_time"], Setter::Flag(|draft, is_on| draft.request.quantum_is_time = is_on)),
+    (&["sched_order_time"], Setter::Flag(|draft, is_on| draft.dispatch().by_clock = is_on)),
+    (&["sched_syscall_switch_us"], Setter::Number(|draft, n| draft.dispatch().call_us = n)),
+    (&["sched_blocking_switch_us"], Setter::Number(|draft, n| draft.dispatch().blocking_us = n)),
+    (&["sched_block_scale"], Setter::Text(|draft, value| set_real(value, &mut draft.dispatch().block_scale))),
+    (&["sched_block_max_us"], Setter::Number(|draft, n| draft.dispatch().max_block_us = n)),
+    (&["sched_infinite_timeouts"], Setter::Flag(|draft, is_on| draft.dispatch().waits_forever = is_on)),
+    (
+        &["sched_time_units_per_us"],
+        Setter::Text(|draft, value| set_real(value, &mut draft.dispatch().units_per_us)),
+    ),
+    (&["sched_migration_threshold_us"], Setter::Number(|draft, n| draft.dispatch().migration_us = n)),
+    (&["sched_rebalance_period_us"], Setter::Number(|draft, n| draft.dispatch().rebalance_us = n)),
+    (&["sched_steal_attempt_period"], Setter::Number(|draft, n| draft.dispatch().steal_idles = n)),
+    (
+        &["sched_exit_if_fraction_inputs_left"],
+        Setter::Text(|draft, value| set_real(value, &mut draft.dispatch().end_share)),
+    ),
+    (&["sched_random_initial_layout"], Setter::Text(|draft, value| draft.set_layout(value))),
+    (
+        &["sched_max_cores"],
+        Setter::Number(|draft, n| draft.dispatch().busy_cores = usize::try_from(n).unwrap_or(usize::MAX)),
+    ),
+    (&["sched_randomize"], Setter::Flag(|draft, is_on| draft.dispatch().at_random = is_on)),
+    (&["sched_disable_direct_switches"], Setter::Flag(|draft, is_off| draft.dispatch().direct = !is_off)),
     (&["L1I_size"], Setter::Size(|draft, n| draft.tell_caches("l1i-size", n))),
     (&["L1I_assoc"], Setter::Number(|draft, n| draft.tell_caches("l1i-assoc", n))),
     (&["L1D_size"], Setter::Size(|draft, n| draft.tell_caches("l1d-size", n))),
@@ -115,6 +148,9 @@ const OPTIONS: &[(&[&str], Setter)] = &[
     (&["LL_size"], Setter::Size(|draft, n| draft.tell_caches("ll-size", n))),
     (&["LL_assoc"], Setter::Number(|draft, n| draft.tell_caches("ll-assoc", n))),
     (&["LL_miss_file"], Setter::Text(|draft, value| draft.tell_caches_text("miss-file", value))),
+    (&["miss_count_threshold"], Setter::Number(|draft, n| draft.tell_caches("count", n))),
+    (&["miss_frac_threshold"], Setter::Text(|draft, value| draft.tell_caches_text("share", value))),
+    (&["confidence_threshold"], Setter::Text(|draft, value| draft.tell_caches_text("confidence", value))),
     (&["replace_policy"], Setter::Text(|draft, value| draft.tell_caches_text("policy", value))),
     (&["data_prefetcher"], Setter::Text(|draft, value| draft.tell_caches_text("prefetcher", value))),
     (&["coherence", "coherent"], Setter::Flag(|draft, is_on| draft.tell_caches("coherence", is_on))),
@@ -206,6 +242,9 @@ impl Request {
             stops_at_violation: true,
             by_core: false,
             chose_sharding: false,
+            dispatch: DispatchOptions::default(),
+            quantum_is_time: false,
+            quantum: 20_000_000,
             cache_options: Vec::new(),
             tlb_options: Vec::new(),
             surroundings: Surroundings::default(),
@@ -223,6 +262,27 @@ impl Request {
     /// The value of an option of the cache simulator.
     pub(super) fn cache_option(&self, name: &str) -> Option<&str> {
         self.cache_options.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Whether cores are asked for, or are what all tools prefer, and what their time counts.
+    ///
+    /// # Errors
+    /// `Usage` if nothing was said and tools prefer one thing and another.
+    pub(super) fn cores_wanted(&self) -> Result<Option<CoreTime>> {
+        let follows_processors = self.cache_option("cpu-scheduling") == Some("true");
+        if self.chose_sharding || follows_processors {
+            return Ok(self.by_core.then_some(self.dispatch.time));
+        }
+        match self.tools.iter().filter(|tool| tool.prefers_cores()).count() {
+            0 => Ok(None),
+            n if n < self.tools.len() => {
+                Err(Error::usage("the tools differ in what they prefer, threads or cores")
+                    .hint("say -core_serial or -no_core_serial"))
+            }
+            // What simulators share, one thread has to play.
+            _ if self.tools.iter().any(|tool| *tool != Tool::ScheduleStats) => Ok(Some(CoreTime::Shared)),
+            _ => Ok(Some(CoreTime::Own)),
+        }
     }
 
     /// True if the launcher reads threads interleaved: it is told to, or a tool cannot read them side by side.
@@ -306,9 +366,22 @@ impl Draft {
         Ok(())
     }
 
-    fn choose_sharding(&mut self, by_core: bool) {
+    fn choose_sharding(&mut self, by_core: bool, time: CoreTime) {
+        if by_core {
+            self.request.dispatch.time = time;
+        }
         self.request.by_core = by_core;
         self.request.chose_sharding = true;
+    }
+
+    fn dispatch(&mut self) -> &mut DispatchOptions {
+        &mut self.request.dispatch
+    }
+
+    fn set_layout(&mut self, value: &str) -> Result<()> {
+        self.request.dispatch.layout_seed =
+            value.parse().map_err(|_| Error::usage(format!("expected a number, found `{value}`")))?;
+        Ok(())
     }
 
     fn tell_caches(&mut self, name: &'static str, value: impl ToString) {
@@ -382,6 +455,10 @@ impl Draft {
                 "only one of -interval_microseconds and -interval_instr_count can be set",
             ));
         }
+        request.dispatch.quantum = match request.quantum_is_time {
+            true => Quantum::Micros(request.quantum),
+            false => Quantum::Instrs(request.quantum),
+        };
         if request.tools.is_empty() {
             request.tools.push(Tool::CacheSimulator);
         }
@@ -399,6 +476,12 @@ impl Draft {
         }
         Ok(request)
     }
+}
+
+/// Sets a number that need not be whole.
+fn set_real(value: &str, to: &mut f64) -> Result<()> {
+    *to = value.parse().map_err(|_| Error::usage(format!("expected a number, found `{value}`")))?;
+    Ok(())
 }
 
 /// Sets an option, replacing an earlier one.

@@ -29,7 +29,7 @@ use crate::verbs::view;
 use args::Request;
 use extent::Extent;
 use functions::CallLines;
-use quipu::engine::{self, Division, Part, plan};
+use quipu::engine::{self, CoreTime, DispatchOptions, Division, Part, plan};
 use quipu::model::trace::PrintOptions;
 use quipu::model::{
     Args, Columns, Error, ErrorKind, OpenOptions, Paint, Report, Scan, ShardId, ShardKind, Trace, Window,
@@ -99,6 +99,11 @@ impl Tool {
         )
     }
 
+    /// Whether its results are by core unless something else is said.
+    fn prefers_cores(self) -> bool {
+        matches!(self, Tool::CacheSimulator | Tool::TlbSimulator | Tool::MissAnalyzer | Tool::ScheduleStats)
+    }
+
     /// Our own tools whose results it prints.
     fn ours(self) -> &'static [&'static str] {
         match self {
@@ -138,22 +143,13 @@ pub(crate) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<O
     let trace = quipu::open_path(&request.path, &options)?;
     input::check_threads(&*trace, &request.threads)?;
     let of_threads = trace.shards().iter().any(|shard| shard.kind != ShardKind::Core);
-    let trace = match &request.cpu_schedule {
-        Some(_) if request.by_core && request.skip_to_timestamp == 0 => by_core(&*trace, &request)?,
-        _ if request.by_core && of_threads => return Err(needs_cores().into()),
-        _ => trace,
+    let trace = match of_threads.then(|| request.cores_wanted()).transpose()?.flatten() {
+        Some(_) if request.cpu_schedule.is_some() && request.skip_to_timestamp == 0 => {
+            by_core(&*trace, &request)?
+        }
+        Some(time) => scheduled(trace, time, &request)?,
+        None => trace,
     };
-    let simulates = request
-        .tools
-        .iter()
-        .any(|tool| matches!(tool, Tool::CacheSimulator | Tool::TlbSimulator | Tool::MissAnalyzer));
-    if simulates && !request.chose_sharding && of_threads {
-        return Err(Error::unsupported(
-            "the launcher's default scheduler, which moves threads between cores, is not available",
-        )
-        .hint("add -no_core_serial, which keeps each thread on a core")
-        .into());
-    }
     let extent = Extent::of(&request, &*trace)?;
     if request.tools.contains(&Tool::InvariantChecker) && extent.window != Window::All {
         return Err(Error::unsupported("skips and limits do not go with invariant_checker")
@@ -181,9 +177,11 @@ pub(crate) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<O
     // Tools that print at the end only share one read; records and calls are printed before.
     let names: Vec<&'static str> = request.tools.iter().flat_map(|tool| tool.ours()).copied().collect();
     let mut results = Results::default();
+    let mut dispatched = Vec::new();
     if !names.is_empty() {
         let common = Common { threads: request.threads_to_use().or(common.threads), ..common.clone() };
         let outcome = analyse(&*trace, &names, &extent, division, &request, &common, screen)?;
+        dispatched = outcome.dispatched;
         results = Results { names, reports: outcome.reports, parts: outcome.parts };
         verdict = Verdict::new(&*trace, outcome.findings, outcome.error, outcome.cancelled);
     }
@@ -237,7 +235,7 @@ pub(crate) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<O
             Tool::ScheduleStats => {
                 let schedules: &Schedules = results.get("schedule")?;
                 let switching = schedules.switching.as_ref().ok_or_else(needs_cores)?;
-                schedule::write(switching, request.verbose, &mut text);
+                schedule::write(switching, &dispatched, request.verbose, &mut text);
             }
         }
     }
@@ -261,10 +259,35 @@ fn by_core(trace: &dyn Trace, request: &Request) -> quipu::model::Result<Box<dyn
     }
 }
 
+/// The threads of the trace, scheduled onto cores.
+fn scheduled(
+    trace: Box<dyn Trace>,
+    time: CoreTime,
+    request: &Request,
+) -> quipu::model::Result<Box<dyn Trace>> {
+    let configured = match &request.surroundings.config {
+        Some(path) => Some(simulation::cores_of(path)? as u64),
+        None => None,
+    };
+    let of_threads = request.tools.iter().find(|tool| {
+        matches!(tool, Tool::View | Tool::BasicCounts | Tool::FuncView | Tool::InvariantChecker)
+    });
+    if let Some(tool) = of_threads {
+        let name = Tool::ALL.iter().find(|(known, _)| known == tool).map_or("", |(_, name)| name);
+        return Err(Error::unsupported(format!(
+            "{name} reads threads as they were written, which says nothing of cores that they are scheduled onto"
+        ))
+        .hint("add -no_core_sharded, or choose another tool"));
+    }
+    let cores = request.cores.or(configured).unwrap_or(4);
+    let cores = usize::try_from(cores).unwrap_or(usize::MAX);
+    engine::dispatch(trace, DispatchOptions { cores, time, ..request.dispatch.clone() })
+}
+
 /// What to say where threads stand in files of their own and cores are asked for.
 fn needs_cores() -> Error {
-    Error::unsupported("scheduling threads onto cores is not available")
-        .hint("-core_sharded with -cpu_schedule_file arranges them as they ran when they were traced")
+    Error::unsupported("schedule_stats tells of cores, and this run is by thread")
+        .hint("leave out -no_core_sharded and -no_core_serial, and threads are scheduled onto cores")
 }
 
 /// Prints records on standard error; what the tool prints at the end goes to `end`.
@@ -352,21 +375,11 @@ fn analyse(
                 simulation::plan_tlbs(&args_of(request, &request.tlb_options), &around, trace)?
             }
             "misses" => {
-                if request.surroundings != Surroundings::default() {
-                    return Err(Error::unsupported(
-                        "configuration files and physical addresses do not go with miss_analyzer",
-                    )
-                    .into());
-                }
-                if let Some(cores) = request.cores {
-                    args.set("cores", cores.to_string());
-                }
-                for (key, value) in &request.cache_options {
-                    if tool.info().options.iter().any(|option| option.name == *key) {
-                        args.set(*key, value.as_str());
-                    }
-                }
-                plan(tool, &args, trace)?
+                // The file of misses is for the hints.
+                let options = request.cache_options.iter().filter(|(name, _)| *name != "miss-file");
+                let mut args = args_of(request, &options.cloned().collect::<Vec<_>>());
+                args.set("line-size", request.line_size.to_string());
+                simulation::plan_misses(&args, &request.surroundings, trace)?
             }
             _ => plan(tool, &args, trace)?,
         });
@@ -384,9 +397,10 @@ fn analyse(
 /// Options of a simulator by name.
 fn args_of(request: &Request, options: &[(&'static str, String)]) -> Args {
     let mut args = Args::default();
-    if let Some(cores) = request.cores {
-        args.set("cores", cores.to_string());
-    }
+    // The launcher's machine has four cores, whatever the trace has.
+    args.set("cores", request.cores.unwrap_or(4).to_string());
+    // It does not say where misses come from.
+    args.set("top", "0");
     options.iter().for_each(|(name, value)| args.set(*name, value.as_str()));
     args
 }

@@ -1,23 +1,27 @@
 //! The text of `schedule_stats`.
 //!
 //! The launcher measures its own run for the lines in microseconds; ours tell what the trace's clock says. What it asks its
-//! scheduler for is 0, as it is for cores that were scheduled before. Threads, and calls among latencies, are in
+//! scheduler for is 0 for cores that were scheduled before. With `-core_serial` the launcher tells of each core what the
+//! last one did; ours tells what it did itself. Threads, and calls among latencies, are in
 //! ascending order where the launcher has none.
 
 use super::counts::line;
+use quipu::model::Dispatched;
 use quipu::passes::schedule::{Bin, CallBins, CoreSums, CoreSwitching, SwitchOut, Switching};
 
 /// A thread's number holds the workload in its upper bits.
 const TID_BITS: u32 = 48;
 
-pub(super) fn write(found: &Switching, verbose: u64, out: &mut Vec<u8>) {
+pub(super) fn write(found: &Switching, dispatched: &[Dispatched], verbose: u64, out: &mut Vec<u8>) {
     line(out, format_args!("Schedule stats tool results:"));
     line(out, format_args!("Total counts:"));
     line(out, format_args!("{:12} cores", found.cores.len()));
-    sums(&found.total, &found.cores_per_thread, out);
+    let all = dispatched.iter().fold(Dispatched::default(), |sum, core| sum.plus(*core));
+    sums(&found.total, &all, &found.cores_per_thread, out);
     for core in &found.cores {
+        let told = usize::try_from(core.core).ok().and_then(|core| dispatched.get(core).copied());
         line(out, format_args!("Core #{} counts:", core.core));
-        sums(&core.sums, &[], out);
+        sums(&core.sums, &told.unwrap_or_default(), &[], out);
     }
     for core in &found.cores {
         line(out, format_args!("Core #{} schedule: {}", core.core, core.schedule));
@@ -39,7 +43,7 @@ fn name(tid: u64) -> String {
     format!("W{}.T{}", tid >> TID_BITS, tid & ((1 << TID_BITS) - 1))
 }
 
-fn sums(sums: &CoreSums, cores_per_thread: &[Bin], out: &mut Vec<u8>) {
+fn sums(sums: &CoreSums, told: &Dispatched, cores_per_thread: &[Bin], out: &mut Vec<u8>) {
     let threads: Vec<String> = sums.threads.iter().map(|tid| name(*tid)).collect();
     let colon = if threads.is_empty() { "" } else { ": " };
     line(out, format_args!("{:12} threads{colon}{}", threads.len(), threads.join(", ")));
@@ -65,8 +69,8 @@ fn sums(sums: &CoreSums, cores_per_thread: &[Bin], out: &mut Vec<u8>) {
     count(0, "system call sequence injections", out);
     share(sums.voluntary, sums.switches, "voluntary switches", out);
     share(sums.direct, sums.switches, "direct switches", out);
-    for what in SCHEDULER {
-        count(0, what, out);
+    for (what, n) in by_scheduler(told) {
+        count(n, what, out);
     }
     count(sums.syscalls, "system calls", out);
     count(sums.may_block, "maybe-blocking system calls", out);
@@ -100,18 +104,20 @@ fn sums(sums: &CoreSums, cores_per_thread: &[Bin], out: &mut Vec<u8>) {
     calls(&sums.other_latencies, out);
 }
 
-/// What the launcher's scheduler would have done.
-const SCHEDULER: [&str; 9] = [
-    "switches input-to-input",
-    "switches input-to-idle",
-    "switches idle-to-input",
-    "switches nop-ed",
-    "quantum_preempts",
-    "migrations",
-    "work steals",
-    "rebalances",
-    "output limits hit",
-];
+/// What the scheduler did.
+fn by_scheduler(told: &Dispatched) -> [(&'static str, u64); 9] {
+    [
+        ("switches input-to-input", told.thread_to_thread),
+        ("switches input-to-idle", told.thread_to_idle),
+        ("switches idle-to-input", told.idle_to_thread),
+        ("switches nop-ed", told.same_thread),
+        ("quantum_preempts", told.preemptions),
+        ("migrations", told.migrations),
+        ("work steals", told.steals),
+        ("rebalances", told.rebalances),
+        ("output limits hit", told.limited),
+    ]
+}
 
 fn bins(bins: &[Bin], out: &mut Vec<u8>) {
     for bin in bins {

@@ -62,7 +62,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     if let Some(name) = &options.explain {
         return explain(name, options, screen);
     }
-    if options.input.opening.order.is_some() {
+    if options.input.opening.rearranges() {
         return Err(Error::usage("the rules are about files as they were written, not about threads arranged by cores")
             .hint("leave out --order; `quipu convert --sharding cores` writes a trace by cores, which can be checked")
             .into());

@@ -3,15 +3,11 @@
 use crate::Common;
 use crate::edit::{self, EXIT_CODES, Output};
 use crate::input::Input;
+use crate::rewrite::{self, Recognised};
 use crate::screen::{Outcome, Result, Screen};
-use quipu::apitrace::trace::{self as api, ApiTrace};
-use quipu::apitrace::write::RepackOptions;
 use quipu::drmemtrace::write::{NoEdit, Sharding};
-use quipu::model::Error;
-use quipu::model::doc::{Block, Cell, Document};
-use quipu::source::{Packing, Source};
-use serde_json::json;
-use std::path::Path;
+use quipu::model::edit::Settings;
+use quipu::model::{Edit, Error};
 
 /// Write a trace again: in another container, in other chunks
 ///
@@ -52,8 +48,8 @@ fn help() -> String {
 }
 
 pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
-    if let Some(trace) = api_trace(&options.input)? {
-        return repack(&trace, options, screen);
+    if let Some((recognised, edit)) = rewrite::own(&options.input, "convert")? {
+        return repack(&recognised, edit, options, common, screen);
     }
     let opened = edit::open(&options.input)?;
     if let Some(files) = options.sharding {
@@ -76,56 +72,19 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     )
 }
 
-/// The trace of graphics calls that the input is, if it is one. A pipe is left alone: it can be looked at once.
-fn api_trace(input: &Input) -> Result<Option<ApiTrace>> {
-    if input.path == Path::new("-") {
-        return Ok(None);
+/// Formats that copy their streams as they are have neither files of threads nor chunks.
+fn repack(
+    recognised: &Recognised,
+    edit: &dyn Edit,
+    options: &Options,
+    common: &Common,
+    screen: &Screen,
+) -> Result<Outcome> {
+    let Options { input, output, sharding } = options;
+    if sharding.is_some() || output.chunk_instrs.is_some() {
+        let format = recognised.format.info().name;
+        return Err(Error::usage(format!("traces of format {format} have no such files or chunks")).into());
     }
-    let source = Source::open(&input.path).map_err(Error::from)?;
-    let is_one = quipu::probe(&source).is_some_and(|format| format.info().name == quipu::apitrace::INFO.name);
-    Ok(if is_one { Some(api::open(&source, &input.opening.options())?) } else { None })
-}
-
-/// The containers of such a trace have names that are ours, and Brotli, which a name may ask for.
-fn repack(trace: &ApiTrace, options: &Options, screen: &Screen) -> Result<Outcome> {
-    let output = &options.output;
-    output.refuse_stdout()?;
-    if options.sharding.is_some() || output.chunk_instrs.is_some() {
-        return Err(Error::usage("traces of graphics calls have no such files or chunks").into());
-    }
-    let name = output.path.to_string_lossy();
-    let packing = match output.container.or_else(|| Packing::of_file_name(&name)) {
-        None if name.ends_with(".br") => api::Packing::Brotli,
-        None | Some(Packing::Zstd) => api::Packing::SeekableZstd,
-        Some(Packing::Snappy) => api::Packing::Snappy,
-        Some(Packing::Gzip) => api::Packing::Gzip,
-        Some(Packing::Plain) => api::Packing::Plain,
-        Some(other @ (Packing::Zip | Packing::Lz4)) => {
-            return Err(Error::usage(format!("apitrace cannot read {}", other.name()))
-                .hint("containers of such traces: zstd, snappy, gzip, plain; Brotli for names that end in `.br`")
-                .into());
-        }
-    };
-    let how = RepackOptions { packing, level: output.level.map(u32::from), replace: output.force };
-    let written = quipu::apitrace::write::repack(trace, &output.path, &how)?;
-    if output.json {
-        screen.json(&json!({
-            "output": output.path.display().to_string(),
-            "container": packing.name(),
-            "stream_bytes": written.stream_bytes,
-            "packed_bytes": written.packed_bytes,
-        }))?;
-    } else if !screen.is_quiet() {
-        let sizes = format!(
-            "{} on disk, {} inflated",
-            quipu_view::bytes_text(written.packed_bytes),
-            quipu_view::bytes_text(written.stream_bytes)
-        );
-        let facts = vec![
-            ("container".to_owned(), vec![Cell::Text(packing.name().to_owned())]),
-            ("size".to_owned(), vec![Cell::Text(sizes)]),
-        ];
-        screen.documents([&Document::new(name.into_owned()).with(Block::Facts(facts))])?;
-    }
-    Ok(screen.findings(&written.findings))
+    let target = rewrite::Target::from(output);
+    rewrite::run(edit, &recognised.source, &input.opening, &Settings::default(), &target, common, screen)
 }

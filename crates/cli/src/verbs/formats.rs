@@ -1,7 +1,9 @@
 //! `quipu formats`: which trace formats can be read.
 
 use crate::screen::{Outcome, Result, Screen};
+use quipu::model::Format;
 use quipu::model::doc::{Block, Cell, Document, Grid};
+use quipu::model::edit::EditInfo;
 use quipu::model::trace::SettingInfo;
 use serde_json::{Value, json};
 
@@ -25,10 +27,11 @@ Exit codes:
   0  done";
 
 pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
-    let formats = quipu::FORMATS.iter().map(|format| format.info());
     if options.json {
-        let values: Vec<Value> = formats
-            .map(|info| {
+        let values: Vec<Value> = quipu::FORMATS
+            .iter()
+            .map(|format| {
+                let info = format.info();
                 json!({
                     "name": info.name,
                     "title": info.title,
@@ -36,14 +39,17 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
                     "abilities": info.abilities,
                     "settings": info.settings.iter().map(setting_json).collect::<Vec<_>>(),
                     "print_settings": info.print_settings.iter().map(setting_json).collect::<Vec<_>>(),
+                    "edits": edits(*format).map(edit_json).collect::<Vec<_>>(),
                 })
             })
             .collect();
         screen.json(&values.into())?;
         return Ok(Outcome::Fine);
     }
-    let documents: Vec<Document> = formats
-        .map(|info| {
+    let documents: Vec<Document> = quipu::FORMATS
+        .iter()
+        .map(|format| {
+            let info = format.info();
             let facts = vec![
                 ("can".to_owned(), vec![Cell::Text(info.abilities.join(", "))]),
                 ("files".to_owned(), vec![Cell::Text(info.extensions.join(", "))]),
@@ -51,11 +57,34 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
             ];
             let document = Document::new(format!("{}: {}", info.name, info.title)).with(Block::Facts(facts));
             let document = with_settings(document, "settings (--open KEY=VALUE)", info.settings);
-            with_settings(document, "settings of `quipu view` (--KEY=VALUE)", info.print_settings)
+            let document =
+                with_settings(document, "settings of `quipu view` (--KEY=VALUE)", info.print_settings);
+            with_edits(document, *format)
         })
         .collect();
     screen.documents(&documents)?;
     Ok(Outcome::Fine)
+}
+
+/// What a format makes of its traces itself: edits, and the comparison of two.
+fn edits(format: &dyn Format) -> impl Iterator<Item = &'static EditInfo> {
+    let edits = format.edits().iter().map(|edit| edit.info());
+    edits.chain(format.comparison().map(|comparison| comparison.info()))
+}
+
+fn edit_json(info: &EditInfo) -> Value {
+    let settings: Vec<Value> = info.settings.iter().map(setting_json).collect();
+    json!({ "name": info.name, "title": info.title, "settings": settings })
+}
+
+/// Adds a table of edits, if there are any.
+fn with_edits(document: Document, format: &dyn Format) -> Document {
+    let rows: Vec<Vec<Cell>> = edits(format).map(|info| vec![info.name.into(), info.title.into()]).collect();
+    if rows.is_empty() {
+        return document;
+    }
+    let head = ["verb", "what it makes"].map(str::to_owned).to_vec();
+    document.with(Block::Grid(Grid { title: "edits".to_owned(), head, rows, more: 0 }))
 }
 
 /// Adds a table of settings, if there are any.

@@ -16,7 +16,7 @@ pub(crate) struct Options {
 enum Program {
     /// apitrace, for scripts that were written for it
     ///
-    /// Verbs: dump, info, repack. They take the original's options and print what it prints. Call sets that make no sense are errors,
+    /// Verbs: diff, dump, info, repack, sed, trim. They take the original's options and print what it prints. Call sets that make no sense are errors,
     /// where the original goes on; files that are no traces as well.
     #[command(after_help = APITRACE_HELP)]
     Apitrace {
@@ -55,6 +55,9 @@ Examples:
   quipu as apitrace dump -v --thread-ids --calls=frame game.trace
   quipu as apitrace info --dump-frames game.trace
   quipu as apitrace repack -z game.trace smaller.trace
+  quipu as apitrace diff --tool=python --suppress-common-lines old.trace new.trace
+  quipu as apitrace trim --frames=10-12 -o part.trace game.trace
+  quipu as apitrace sed -e s/GL_TRIANGLES/GL_POINTS/ game.trace
 
 Exit codes:
   0  done

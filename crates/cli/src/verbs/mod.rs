@@ -1,9 +1,13 @@
 //! The verbs: one file each.
 
 mod analyze;
+mod assemble;
 mod check;
 mod completions;
 mod convert;
+mod diff;
+mod disassemble;
+mod edit;
 mod filter;
 mod formats;
 mod impersonate;
@@ -32,6 +36,10 @@ pub(crate) enum Verb {
     Filter(filter::Options),
     Split(split::Options),
     Merge(merge::Options),
+    Edit(edit::Options),
+    Diff(diff::Options),
+    Disassemble(disassemble::Options),
+    Assemble(assemble::Options),
     Sim(sim::Options),
     Info(info::Options),
     Formats(formats::Options),
@@ -52,6 +60,10 @@ impl Verb {
             Verb::Filter(options) => filter::run(options, common, screen),
             Verb::Split(options) => split::run(options, common, screen),
             Verb::Merge(options) => merge::run(options, common, screen),
+            Verb::Edit(options) => edit::run(options, common, screen),
+            Verb::Diff(options) => diff::run(options, screen),
+            Verb::Disassemble(options) => disassemble::run(options, common, screen),
+            Verb::Assemble(options) => assemble::run(options, common, screen),
             Verb::Sim(options) => sim::run(options, common, screen),
             Verb::Info(options) => info::run(options, screen),
             Verb::Formats(options) => formats::run(options, screen),

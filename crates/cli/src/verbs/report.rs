@@ -4,18 +4,22 @@ use crate::Common;
 use crate::about;
 use crate::input::Input;
 use crate::page::{self, PageOptions};
-use crate::screen::{Outcome, Result, Screen};
+use crate::screen::{Outcome, Result, Screen, Stop};
 use crate::session::{self, Verdict};
+use crate::simulation::{self, Surroundings};
 use quipu::engine::{Planned, plan};
 use quipu::model::doc::Document;
 use quipu::model::pass::Detail;
-use quipu::model::{Args, ErrorKind, Report, Tool, Trace, Window};
+use quipu::model::{Args, Error, ErrorKind, Report, Tool, Trace, Window};
+use quipu_view::count_text;
 use serde_json::{Map, Value};
+use std::path::Path;
 
 /// Say what is in a trace, on one screen
 ///
 /// What it is and what it carries, its threads and their schedule, what kinds of instructions it executes, how its
-/// branches go, how much memory it touches over time, and where it is hot. All of it in one read of the trace.
+/// branches go, how much memory it touches over time, and where it is hot. All of it in one read of the trace; then its
+/// first ten million records run on a machine of four cores with the usual caches and TLBs.
 ///
 /// With `--html` the same goes to a page for a browser, in full and with charts: the schedule, memory in use, a heat map
 /// of addresses over time, reuse distances, tables that sort. The page is one file that needs no network.
@@ -29,6 +33,9 @@ pub(crate) struct Options {
     json: bool,
     #[command(flatten)]
     page: PageOptions,
+    /// Leave out how the caches and TLBs of a default machine serve the trace
+    #[arg(long)]
+    no_machine: bool,
 }
 
 const AFTER_HELP: &str = "\
@@ -46,6 +53,9 @@ Exit codes:
 /// Analyses that a page shows and a screen does not: they take longer, or are nothing without a drawing.
 const ONLY_ON_PAGES: &[&str] = &["heatmap", "reuse-distance"];
 
+/// How many records run on the default machine: about a second's work, which does not grow with the trace.
+const MACHINE_RECORDS: u64 = 10_000_000;
+
 /// Rows of lists of the largest, where there is room for them.
 const ROWS_ON_PAGES: &str = "100";
 
@@ -56,38 +66,50 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     let names: Vec<&str> = planned.iter().map(|planned| planned.info.name).collect();
     let extent = options.input.extent(Window::All);
     let outcome = session::analyse(&*trace, planned, &extent, common, screen)?;
+    let machine = match options.no_machine || outcome.cancelled {
+        true => Served::default(),
+        false => serve(options, &*trace, outcome.records, common, screen)?,
+    };
     let verdict = Verdict::new(&*trace, outcome.findings, outcome.error, outcome.cancelled);
     if let Some(path) = &options.page.html {
-        let documents = page_documents(&*trace, &outcome.reports, &verdict);
+        let documents = page_documents(&*trace, &outcome.reports, &machine, &verdict);
         page::write(path, &options.input, &*trace, &documents, screen)?;
     }
     if options.json {
         let results: Map<String, Value> = names
             .iter()
             .zip(&outcome.reports)
+            .chain(machine.names.iter().zip(&machine.reports))
             .map(|(name, report)| ((*name).to_owned(), report.json()))
             .collect();
         let mut answer = Map::new();
         answer.insert("about".into(), about::json(&options.input.name(), &*trace));
         answer.insert("results".into(), results.into());
+        answer.insert("machine_records".into(), machine.records.into());
         verdict.add_to(&mut answer);
         screen.json(&answer.into())?;
     } else if !options.page.is_wanted() {
         let about = about::document(&options.input.name(), &*trace, Detail::Brief);
         let results = outcome.reports.iter().map(|report| report.document(Detail::Brief));
-        let documents: Vec<Document> =
-            std::iter::once(about).chain(results.filter(|document| !document.blocks.is_empty())).collect();
+        let all = std::iter::once(about).chain(results).chain(machine.documents(Detail::Brief));
+        let documents: Vec<Document> = all.filter(|document| !document.blocks.is_empty()).collect();
         screen.documents(&documents)?;
     }
     Ok(verdict.tell(screen))
 }
 
 /// The sections of a page: the numbers that say most, what the trace is, what is wrong with it, and each analysis in full.
-fn page_documents(trace: &dyn Trace, reports: &[Box<dyn Report>], verdict: &Verdict) -> Vec<Document> {
+fn page_documents(
+    trace: &dyn Trace,
+    reports: &[Box<dyn Report>],
+    machine: &Served,
+    verdict: &Verdict,
+) -> Vec<Document> {
     let opening =
         [page::figures(reports), about::document("Trace", trace, Detail::Full), page::verdict(verdict)];
     let told = reports.iter().filter(|report| !report.document(Detail::Brief).blocks.is_empty());
     let documents = opening.into_iter().chain(told.map(|report| report.document(Detail::Full)));
+    let documents = documents.chain(machine.documents(Detail::Full));
     documents.filter(|document| !document.blocks.is_empty()).collect()
 }
 
@@ -112,4 +134,72 @@ fn plan_report(trace: &dyn Trace, for_page: bool, common: &Common, screen: &Scre
         }
     }
     Ok(planned)
+}
+
+/// How a machine served the beginning of a trace.
+#[derive(Default)]
+struct Served {
+    names: Vec<&'static str>,
+    reports: Vec<Box<dyn Report>>,
+    /// How many records ran; none if the trace cannot run.
+    records: Option<u64>,
+    is_all: bool,
+}
+
+impl Served {
+    fn documents(&self, detail: Detail) -> Vec<Document> {
+        let documents = self.reports.iter().map(|report| report.document(detail));
+        let titled = documents.map(|document| {
+            let mut title = format!("{} of a default machine", document.title);
+            if let Some(records) = self.records.filter(|_| !self.is_all) {
+                title.push_str(&format!(", for the first {} records", count_text(records)));
+            }
+            Document { title, ..document }
+        });
+        titled.filter(|document| !document.blocks.is_empty()).collect()
+    }
+}
+
+/// Runs the beginning of a trace of so many records on the caches and TLBs of a default machine.
+fn serve(
+    options: &Options,
+    trace: &dyn Trace,
+    n_records: u64,
+    common: &Common,
+    screen: &Screen,
+) -> Result<Served> {
+    let left_out = |error: Error| {
+        if common.verbose {
+            screen.say(format_args!("left out: {error}"));
+        }
+        Ok(Served::default())
+    };
+    if options.input.path == Path::new("-") {
+        return left_out(Error::unsupported(
+            "what comes from standard input is read once, and runs on no machine",
+        ));
+    }
+    let mut args = Args::default();
+    args.set("top", if options.page.is_wanted() { "10" } else { "0" });
+    let around = Surroundings::default();
+    let caches = simulation::plan_caches(&args, &around, trace);
+    let planned =
+        match caches.and_then(|caches| Ok(vec![caches, simulation::plan_tlbs(&args, &around, trace)?])) {
+            Ok(planned) => planned,
+            Err(error) if matches!(error.kind(), ErrorKind::Missing | ErrorKind::Unsupported) => {
+                return left_out(error);
+            }
+            Err(error) => return Err(error.into()),
+        };
+    let names = planned.iter().map(|planned| planned.info.name).collect();
+    let is_all = n_records <= MACHINE_RECORDS;
+    let window = if is_all { Window::All } else { Window::Records(0..MACHINE_RECORDS) };
+    // What is wrong with the trace has been told; a machine runs what can be read.
+    let extent = session::Extent { strict: false, ..options.input.extent(window) };
+    let quiet = Common { verbose: false, ..common.clone() };
+    match session::analyse(trace, planned, &extent, &quiet, screen) {
+        Ok(outcome) => Ok(Served { names, reports: outcome.reports, records: Some(outcome.records), is_all }),
+        Err(Stop::Fault(error)) if error.kind() == ErrorKind::Unsupported => left_out(error),
+        Err(other) => Err(other),
+    }
 }

@@ -11,7 +11,7 @@ use quipu::engine::Planned;
 use quipu::model::pass::Detail;
 use quipu::model::{Args, Trace, Window};
 use serde_json::Map;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Simulate caches or TLBs
 #[derive(Debug, clap::Args)]
@@ -170,21 +170,24 @@ struct RunOptions {
 
 pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
     match &options.machine {
-        Machine::Cache(options) => simulate(&options.run, &|trace| options.plan(trace), common, screen),
-        Machine::Tlb(options) => simulate(&options.run, &|trace| options.plan(trace), common, screen),
+        Machine::Cache(options) => {
+            simulate(&options.run, options.config.as_deref(), &|trace| options.plan(trace), common, screen)
+        }
+        Machine::Tlb(options) => simulate(&options.run, None, &|trace| options.plan(trace), common, screen),
         Machine::Sweep(options) => sweep::run(options, common, screen),
     }
 }
 
-/// Runs one machine.
+/// Runs one machine, perhaps that of a configuration file.
 fn simulate(
     run: &RunOptions,
+    config: Option<&Path>,
     plan: &dyn Fn(&dyn Trace) -> quipu::model::Result<Planned>,
     common: &Common,
     screen: &Screen,
 ) -> Result<Outcome> {
     run.page.check(run.json)?;
-    let trace = run.input.open()?;
+    let trace = run.input.opening.open_onto(&run.input.path, run.n_cores(config)?)?;
     let planned = plan(&*trace)?;
     let name = planned.info.name;
     let extent = run.input.extent(Window::All);
@@ -250,6 +253,18 @@ impl TlbOptions {
 }
 
 impl RunOptions {
+    /// How many cores the machine has, if that is said.
+    fn n_cores(&self, config: Option<&Path>) -> quipu::model::Result<Option<usize>> {
+        match (&self.cores, config) {
+            (Some(_), _) => {
+                let cores = self.args().number("cores", 0)?;
+                Ok(Some(usize::try_from(cores).unwrap_or(usize::MAX)))
+            }
+            (None, Some(config)) => simulation::cores_of(config).map(Some),
+            (None, None) => Ok(None),
+        }
+    }
+
     fn args(&self) -> Args {
         let mut args = Args::default();
         set(&mut args, "top", &self.top);

@@ -4,10 +4,12 @@ use crate::Common;
 use crate::edit::{self, EXIT_CODES, Opened, Output};
 use crate::input::Input;
 use crate::number;
+use crate::rewrite;
 use crate::screen::{Outcome, Result, Screen};
 use crate::session;
 use quipu::drmemtrace::edits::{Position, Trim};
 use quipu::engine;
+use quipu::model::edit::Settings;
 use quipu::model::{Error, Trace, Window};
 use std::ops::{Range, RangeInclusive};
 
@@ -53,6 +55,15 @@ pub(crate) struct Options {
     /// Count from the beginning of each thread, instead of along the sequence of all
     #[arg(long, help_heading = "Which part")]
     per_thread: bool,
+    /// Keep these calls: numbers, ranges, frame, draw, fbo, @FILE
+    #[arg(long, value_name = "SET", help_heading = "Which part of a trace of calls")]
+    calls: Vec<String>,
+    /// Keep these frames, counted from 0, written like calls
+    #[arg(long, value_name = "SET", help_heading = "Which part of a trace of calls")]
+    frames: Vec<String>,
+    /// Keep as well what these calls need of those before them: objects, bindings, values that were set
+    #[arg(long, help_heading = "Which part of a trace of calls")]
+    setup: bool,
 
     #[command(flatten)]
     output: Output,
@@ -62,6 +73,7 @@ const EXAMPLES: &str = "\
 Examples:
   quipu trim --skip-instrs 1M --take-instrs 100k trace.dir -o part.dir
   quipu trim --instrs 0..10k,500k..510k --per-thread trace.dir -o windows.dir
+  quipu trim --frames 100-109 --setup game.trace -o ten-frames.trace
   quipu trim --since 13352268558646120 --until 13352268558646661 trace.zip -o part.zip
 ";
 
@@ -70,6 +82,14 @@ fn help() -> String {
 }
 
 pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
+    if let Some((recognised, trim)) = rewrite::own(&options.input, "trim")? {
+        let (source, opening) = (&recognised.source, &options.input.opening);
+        let settings = options.settings(recognised.format.info().name)?;
+        return rewrite::run(trim, source, opening, &settings, &(&options.output).into(), common, screen);
+    }
+    if !options.calls.is_empty() || !options.frames.is_empty() || options.setup {
+        return Err(Error::usage("`--calls`, `--frames` and `--setup` are for traces of calls").into());
+    }
     let windows = options.windows()?;
     let opened = edit::open(&options.input)?;
     if options.per_thread && !opened.has_files_of_threads() {
@@ -83,6 +103,28 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
 }
 
 impl Options {
+    /// What is said to a format that trims its traces itself.
+    fn settings(&self, format: &str) -> Result<Settings> {
+        let has_instrs = self.skip_instrs.is_some() || self.take_instrs.is_some() || !self.instrs.is_empty();
+        let has_clock = self.since.is_some() || self.until.is_some();
+        if has_instrs || has_clock || self.per_thread || self.output.chunk_instrs.is_some() {
+            let what = format!("traces of format {format} have neither instructions nor a clock");
+            return Err(Error::usage(what).hint("say --calls, --frames, --thread, --skip or --take").into());
+        }
+        let mut settings = Settings::default();
+        self.calls.iter().for_each(|set| settings.add("calls", set));
+        self.frames.iter().for_each(|set| settings.add("frames", set));
+        if self.setup {
+            settings.add("setup", "");
+        }
+        for (name, number) in [("skip", self.skip), ("take", self.take)] {
+            if let Some(number) = number {
+                settings.add(name, number.to_string());
+            }
+        }
+        Ok(settings)
+    }
+
     fn windows(&self) -> Result<Vec<Window>> {
         let end = |start: u64, n: Option<u64>| n.map_or(u64::MAX, |n| start.saturating_add(n));
         if !self.instrs.is_empty() {

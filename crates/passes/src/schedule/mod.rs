@@ -376,7 +376,10 @@ impl Pass for Watch {
                 ThreadEvent::Failed
                 | ThreadEvent::KernelEnter
                 | ThreadEvent::KernelLeave
-                | ThreadEvent::SwitchTo => {}
+                | ThreadEvent::SwitchTo
+                | ThreadEvent::Park
+                | ThreadEvent::Wake
+                | ThreadEvent::Timeout => {}
                 ThreadEvent::Clock | ThreadEvent::Cpu => {} // Not known.
             }
         }

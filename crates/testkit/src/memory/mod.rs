@@ -90,7 +90,7 @@ impl MemoryTrace {
         let meta = Meta {
             format: "memory",
             title: "rows in memory".into(),
-            clock: Some(Clock { per_second: 1_000_000, unix_epoch: None }),
+            clock: Some(Clock { per_second: 1_000_000, unix_epoch: None, frames_calls: true }),
             line_bytes: Some(64),
             page_bytes: Some(4096),
             n_files: shards.len() as u64,

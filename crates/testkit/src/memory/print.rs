@@ -27,6 +27,13 @@ pub(super) const KIND_NAMES: &[&str] = &[
     "may-block",
     "interrupt",
     "resume",
+    "failed",
+    "kernel-enter",
+    "kernel-leave",
+    "switch-to",
+    "park",
+    "wake",
+    "timeout",
     "mark",
     "enter",
     "leave",
@@ -40,9 +47,9 @@ fn row(record: &Record) -> (u8, u64, u32) {
         }
         Record::Access { kind, addr, size } => (2 + *kind as u8, *addr, *size),
         Record::Thread { what, value } => (9 + *what as u8, *value, 0),
-        Record::Mark { value, .. } => (19, *value, 0),
-        Record::Call { function, edge: CallEdge::Enter, .. } => (20, *function, 0),
-        Record::Call { function, edge: CallEdge::Leave, .. } => (21, *function, 0),
+        Record::Mark { value, .. } => (26, *value, 0),
+        Record::Call { function, edge: CallEdge::Enter, .. } => (27, *function, 0),
+        Record::Call { function, edge: CallEdge::Leave, .. } => (28, *function, 0),
     }
 }
 

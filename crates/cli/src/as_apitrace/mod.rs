@@ -1,21 +1,23 @@
 //! apitrace, played by our own tools.
 //!
-//! Translates its command line into a run, and results into its lines. SPEC: docs/formats/apitrace.md.
+//! Translates its command line into a run, and results into its lines. This file has `dump`, [`info`] its namesake, and
+//! [`edits`] the verbs that write traces, [`diff`] the one that compares them. SPEC: docs/formats/apitrace.md.
+
+mod diff;
+mod edits;
+mod info;
 
 use crate::complaint;
 use crate::screen::{Outcome, Result, Screen};
 use crate::session::{self, Verdict};
 use crate::stream::{self, Style};
-use quipu::apitrace::survey::{Frames, Survey, survey};
 use quipu::apitrace::table::CALLS_TABLE;
-use quipu::apitrace::trace::{self, ApiTrace, Packing};
-use quipu::apitrace::write::{self, RepackOptions};
+use quipu::apitrace::trace::{self, ApiTrace};
 use quipu::engine::{Merge, MergeOrder};
 use quipu::model::trace::PrintOptions;
 use quipu::model::{Error, OpenOptions, Paint, Scan, ShardId, Trace};
 use quipu::source::Source;
 use quipu_view::{Chosen, RowFilter};
-use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 
@@ -40,15 +42,19 @@ const PRINT_OPTIONS: &[(&str, bool)] = &[
 ];
 
 /// What can be asked for.
-const VERBS: &str = "verbs that are available: dump, info, repack";
+const VERBS: &str = "verbs that are available: diff, dump, info, repack, sed, trim";
 
 /// Does what apitrace does with these arguments.
 pub(crate) fn run(args: &[String], screen: &Screen) -> Result<Outcome> {
     let Some((verb, args)) = args.split_first() else {
         return Err(Error::usage("no verb is given").hint(VERBS).into());
     };
-    if verb == "repack" {
-        return repack(args, screen);
+    match verb.as_str() {
+        "repack" => return edits::repack(args, screen),
+        "diff" => return diff::run(args, screen),
+        "trim" => return edits::trim(args, screen),
+        "sed" => return edits::sed(args, screen),
+        _ => {}
     }
     let request = match verb.as_str() {
         "dump" | "info" => parse(verb, args)?,
@@ -66,7 +72,7 @@ pub(crate) fn run(args: &[String], screen: &Screen) -> Result<Outcome> {
         let Some(trace) = open(file) else { return Ok(Outcome::Flawed) };
         outcome = outcome.and(match verb.as_str() {
             "dump" => dump(&trace, &request, screen)?,
-            _ => info(file, &trace, &request)?,
+            _ => info::print(file, &trace, request.dump_frames)?,
         });
         // As the original does, what follows a damaged trace is left.
         if outcome == Outcome::Flawed {
@@ -125,36 +131,7 @@ fn parse(verb: &str, args: &[String]) -> Result<Request> {
     Ok(request)
 }
 
-/// `repack [-s | -b[=Q] | -z[=Q] | --zlib] IN OUT`.
-fn repack(args: &[String], screen: &Screen) -> Result<Outcome> {
-    let (mut packing, mut level, mut files) = (Packing::Snappy, None, Vec::new());
-    for arg in args {
-        let (name, value) =
-            arg.split_once('=').map_or((arg.as_str(), None), |(name, value)| (name, Some(value)));
-        packing = match name {
-            "-s" | "--snappy" => Packing::Snappy,
-            "-b" | "--brotli" => Packing::Brotli,
-            "-z" | "--zstd" => Packing::SeekableZstd,
-            "-g" | "--zlib" => Packing::Gzip,
-            _ if arg.starts_with('-') => return Err(unknown("repack", arg)),
-            _ => {
-                files.push(arg.as_str());
-                continue;
-            }
-        };
-        if let Some(value) = value {
-            let wrong = || Error::usage(format!("`{arg}` has a level that is no number"));
-            level = Some(value.parse().map_err(|_| wrong())?);
-        }
-    }
-    let [from, to] = files[..] else {
-        return Err(Error::usage("two files are wanted: the trace, and what to write").into());
-    };
-    let Some(trace) = open(from) else { return Ok(Outcome::Flawed) };
-    let done = write::repack(&trace, Path::new(to), &RepackOptions { packing, level, replace: true })?;
-    Ok(screen.findings(&done.findings))
-}
-
+/// The error of an option that there is not.
 fn unknown(verb: &str, option: &str) -> crate::screen::Stop {
     Error::usage(format!("apitrace {verb} has no option `{option}`, or it is not available")).into()
 }
@@ -202,52 +179,4 @@ fn dump(trace: &ApiTrace, request: &Request, screen: &Screen) -> Result<Outcome>
     printer.end(&mut end);
     stdout.lock().write_all(&end)?;
     Ok(Verdict::new(trace, shown.found, shown.error, shown.cancelled).tell(screen))
-}
-
-fn info(file: &str, trace: &ApiTrace, request: &Request) -> Result<Outcome> {
-    let frames = if request.dump_frames { Frames::Listed } else { Frames::Counted };
-    let (survey, done) = survey(trace.container(), frames);
-    if let Err(error) = done {
-        eprint!("{}", complaint::error(&error, false));
-        return Ok(Outcome::Flawed);
-    }
-    let text = info_text(file, trace, &survey, request.dump_frames)?;
-    std::io::stdout().lock().write_all(text.as_bytes())?;
-    Ok(Outcome::Fine)
-}
-
-/// The original's JSON, in its own layout.
-fn info_text(file: &str, trace: &ApiTrace, survey: &Survey, has_frames: bool) -> Result<String> {
-    let mut text = String::from("{\n");
-    let name = serde_json::Value::from(file);
-    let packed_bytes = trace.packed_bytes()?.unwrap_or(0);
-    // Writing to a string cannot fail.
-    let _ = write!(
-        text,
-        "  \"FileName\": {name},\n  \"ContainerVersion\": {},\n  \"ContainerType\": \"{}\",\n  \"API\": \"{}\",\n  \
-         \"FramesCount\": {},\n  \"ActualDataSize\": {},\n  \"ContainerSize\": {packed_bytes}",
-        survey.semantic_version,
-        trace.packing().name(),
-        survey.api.name(),
-        survey.n_frames,
-        survey.stream_bytes,
-    );
-    if has_frames {
-        text.push_str(",\n  \"Frames\": [{");
-        for (i, frame) in survey.frames.iter().enumerate() {
-            let _ = write!(
-                text,
-                "{}\n    \"FirstCallId\": {},\n    \"LastCallId\": {},\n    \"TotalCalls\": {},\n    \"SizeInBytes\": {}\n  }}",
-                if i > 0 { ", {" } else { "" },
-                frame.first_call,
-                frame.last_call,
-                frame.calls,
-                frame.bytes,
-            );
-        }
-        // QUIRK: without frames the original prints one that is empty.
-        text.push_str(if survey.frames.is_empty() { "\n  }]" } else { "]" });
-    }
-    text.push_str("\n}\n");
-    Ok(text)
 }

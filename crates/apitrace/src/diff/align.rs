@@ -1,0 +1,280 @@
+//! Aligning two sequences of numbers: what is equal, what was taken out, what was put in.
+//!
+//! Myers' algorithm in its linear-space form: from both ends, the furthest-reaching paths of ever more differences, until
+//! they meet; then each half by itself. Where sequences are so different that this would take long, the search ends after
+//! a number of differences and goes on from the path that came furthest, so the time is bounded by the length times that
+//! number. The result is then still right, if not the shortest.
+
+use std::ops::Range;
+
+/// A run of one kind, in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Run {
+    /// So many of both are equal.
+    Equal(u64),
+    /// So many of the old are missing in the new.
+    Delete(u64),
+    /// So many of the new were not in the old.
+    Insert(u64),
+}
+
+/// Steps that a search may take in all, about, before it is content with less than the best.
+const MAX_STEPS: u64 = 1 << 27;
+/// The least and most differences that are tried for one half.
+const COST_RANGE: (u64, u64) = (64, 8192);
+
+/// The runs that lead from `old` to `new`: those next to each other are of different kinds, and what was deleted comes
+/// before what was inserted in its place.
+pub fn align<T: Eq>(old: &[T], new: &[T]) -> Vec<Run> {
+    let n = (old.len() + new.len()) as u64;
+    let most = (MAX_STEPS / n.max(1)).clamp(COST_RANGE.0, COST_RANGE.1);
+    let mut aligner = Aligner { old, new, most: most as usize, forward: Vec::new(), backward: Vec::new() };
+    let mut script = Script::default();
+    // A stack of its own, because halves may be many.
+    let mut todo = vec![(0..old.len(), 0..new.len())];
+    while let Some((mut a, mut b)) = todo.pop() {
+        let n_same = common(&old[a.clone()], &new[b.clone()]);
+        script.push(Run::Equal(n_same as u64));
+        a.start += n_same;
+        b.start += n_same;
+        if a.is_empty() || b.is_empty() {
+            script.push(Run::Delete(a.len() as u64));
+            script.push(Run::Insert(b.len() as u64));
+            continue;
+        }
+        let n_same = common_back(&old[a.clone()], &new[b.clone()]);
+        if n_same > 0 {
+            todo.push((a.end - n_same..a.end, b.end - n_same..b.end));
+            a.end -= n_same;
+            b.end -= n_same;
+            todo.push((a, b));
+            continue;
+        }
+        let (x, y) = aligner.middle(&a, &b);
+        if (x, y) == (a.start, b.start) || (x, y) == (a.end, b.end) {
+            script.push(Run::Delete(a.len() as u64));
+            script.push(Run::Insert(b.len() as u64));
+            continue;
+        }
+        todo.push((x..a.end, y..b.end));
+        todo.push((a.start..x, b.start..y));
+    }
+    script.finish()
+}
+
+fn common<T: Eq>(a: &[T], b: &[T]) -> usize {
+    a.iter().zip(b).take_while(|(a, b)| a == b).count()
+}
+
+fn common_back<T: Eq>(a: &[T], b: &[T]) -> usize {
+    a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| a == b).count()
+}
+
+struct Aligner<'s, T> {
+    old: &'s [T],
+    new: &'s [T],
+    most: usize,
+    /// For each diagonal, how far into the old a path comes, from the front and from the back.
+    forward: Vec<isize>,
+    backward: Vec<isize>,
+}
+
+impl<T: Eq> Aligner<'_, T> {
+    /// A point that a short path goes through. Neither part is empty, and neither their first nor their last are equal.
+    fn middle(&mut self, a: &Range<usize>, b: &Range<usize>) -> (usize, usize) {
+        let (old, new) = (&self.old[a.clone()], &self.new[b.clone()]);
+        let (n, m) = (old.len().cast_signed(), new.len().cast_signed());
+        let delta = n - m;
+        let most = self.most.min((old.len() + new.len()).div_ceil(2) + 1).cast_signed();
+        // Diagonals run from -most-1 to most+1 around that of each end.
+        let width = (2 * most + 3).cast_unsigned();
+        for paths in [&mut self.forward, &mut self.backward] {
+            paths.clear();
+            paths.resize(width, NOWHERE);
+        }
+        let at = |diagonal: isize| (diagonal + most + 1).cast_unsigned();
+        let mut best = (0, 0, 0);
+        for d in 0..most {
+            // Diagonals beyond the edges have no points.
+            let diagonals = (-d..=d).step_by(2).filter(|k| (-m..=n).contains(k));
+            for k in diagonals.clone() {
+                let Some((x, y)) = step(&self.forward, at(k), d, k, n, m) else { continue };
+                let n_same = common(&old[x..], &new[y..]);
+                let (x, y) = (x + n_same, y + n_same);
+                self.forward[at(k)] = x.cast_signed();
+                if x + y > best.0 {
+                    best = (x + y, x, y);
+                }
+                // The same diagonal, seen from the back, where paths have one difference less.
+                let back = delta - k;
+                if delta % 2 != 0
+                    && back.abs() < d
+                    && self.backward[at(back)] >= 0
+                    && x.cast_signed() + self.backward[at(back)] >= n
+                {
+                    return (a.start + x, b.start + y);
+                }
+            }
+            for k in diagonals {
+                let Some((x, y)) = step(&self.backward, at(k), d, k, n, m) else { continue };
+                let n_same = common_back(&old[..old.len() - x], &new[..new.len() - y]);
+                let (x, y) = (x + n_same, y + n_same);
+                self.backward[at(k)] = x.cast_signed();
+                let front = delta - k;
+                if delta % 2 == 0
+                    && front.abs() <= d
+                    && self.forward[at(front)] >= 0
+                    && x.cast_signed() + self.forward[at(front)] >= n
+                {
+                    return (a.start + old.len() - x, b.start + new.len() - y);
+                }
+            }
+        }
+        // Too different: on from where most is behind us.
+        (a.start + best.1, b.start + best.2)
+    }
+}
+
+/// How far a path comes that comes nowhere.
+const NOWHERE: isize = -1;
+
+/// Where a path of `d` differences begins on diagonal `k`, which stands at `at`: one step behind the furthest path with one
+/// less, on either side.
+fn step(paths: &[isize], at: usize, d: isize, k: isize, n: isize, m: isize) -> Option<(usize, usize)> {
+    if d == 0 {
+        return Some((0, 0));
+    }
+    // A deletion leads here from the diagonal below, an insertion from the one above.
+    let deleted = Some(paths[at - 1]).filter(|x| *x >= 0 && *x < n).map(|x| x + 1);
+    let inserted = Some(paths[at + 1]).filter(|x| *x >= 0 && *x - k <= m);
+    let x = deleted.max(inserted)?;
+    Some((x.cast_unsigned(), (x - k).cast_unsigned()))
+}
+
+/// Runs, joined where they are of one kind.
+#[derive(Default)]
+struct Script {
+    runs: Vec<Run>,
+    deleted: u64,
+    inserted: u64,
+}
+
+impl Script {
+    fn push(&mut self, run: Run) {
+        match run {
+            Run::Equal(0) => {}
+            Run::Delete(n) => self.deleted += n,
+            Run::Insert(n) => self.inserted += n,
+            Run::Equal(n) => {
+                self.flush();
+                match self.runs.last_mut() {
+                    Some(Run::Equal(before)) => *before += n,
+                    _ => self.runs.push(run),
+                }
+            }
+        }
+    }
+
+    fn flush(&mut self) {
+        for (n, run) in
+            [(&mut self.deleted, Run::Delete as fn(u64) -> Run), (&mut self.inserted, Run::Insert)]
+        {
+            if *n > 0 {
+                self.runs.push(run(std::mem::take(n)));
+            }
+        }
+    }
+
+    fn finish(mut self) -> Vec<Run> {
+        self.flush();
+        self.runs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The fewest deletions and insertions, by the slow table.
+    fn fewest(old: &[u8], new: &[u8]) -> u64 {
+        let mut row: Vec<u64> = (0..=new.len() as u64).collect();
+        for (i, a) in old.iter().enumerate() {
+            let mut diagonal = row[0];
+            row[0] = i as u64 + 1;
+            for (j, b) in new.iter().enumerate() {
+                let straight = if a == b { diagonal } else { u64::MAX - 1 };
+                diagonal = row[j + 1];
+                row[j + 1] = straight.min(1 + row[j + 1]).min(1 + row[j]);
+            }
+        }
+        row[new.len()]
+    }
+
+    /// Follows the runs from the old to the new; how many differences they have.
+    fn follow(old: &[u8], new: &[u8], runs: &[Run]) -> u64 {
+        let (mut a, mut b, mut cost) = (0, 0, 0);
+        for (i, run) in runs.iter().enumerate() {
+            let kind = std::mem::discriminant(run);
+            assert!(i == 0 || kind != std::mem::discriminant(&runs[i - 1]), "{runs:?}");
+            match *run {
+                Run::Equal(n) => {
+                    let n = n as usize;
+                    assert_eq!(old[a..a + n], new[b..b + n]);
+                    a += n;
+                    b += n;
+                }
+                Run::Delete(n) => {
+                    a += n as usize;
+                    cost += n;
+                }
+                Run::Insert(n) => {
+                    assert!(i + 1 == runs.len() || !matches!(runs[i + 1], Run::Delete(_)), "{runs:?}");
+                    b += n as usize;
+                    cost += n;
+                }
+            }
+        }
+        assert_eq!((a, b), (old.len(), new.len()));
+        cost
+    }
+
+    proptest! {
+        #[test]
+        fn runs_lead_from_old_to_new_in_the_fewest_steps(
+            old in proptest::collection::vec(0u8..4, 0..40),
+            new in proptest::collection::vec(0u8..4, 0..40),
+        ) {
+            let runs = align(&old, &new);
+            prop_assert_eq!(follow(&old, &new, &runs), fewest(&old, &new), "{:?}", runs);
+        }
+    }
+
+    #[test]
+    fn very_different_sequences_take_bounded_time() {
+        let old: Vec<u32> = (0..100_000).map(|i: u32| i.wrapping_mul(2_654_435_761) >> 22).collect();
+        let new: Vec<u32> = (0..100_000).map(|i: u32| i.wrapping_mul(2_246_822_519) >> 22).collect();
+        let runs = align(&old, &new);
+        let (mut a, mut b) = (0, 0);
+        for run in runs {
+            match run {
+                Run::Equal(n) => {
+                    assert_eq!(old[a..a + n as usize], new[b..b + n as usize]);
+                    a += n as usize;
+                    b += n as usize;
+                }
+                Run::Delete(n) => a += n as usize,
+                Run::Insert(n) => b += n as usize,
+            }
+        }
+        assert_eq!((a, b), (old.len(), new.len()));
+    }
+
+    #[test]
+    fn a_stretch_that_was_taken_out_is_found_as_one() {
+        let old: Vec<u32> = (0..1000).collect();
+        let new: Vec<u32> = (0..400).chain(450..1000).collect();
+        assert_eq!(align(&old, &new), [Run::Equal(400), Run::Delete(50), Run::Equal(550)]);
+        assert_eq!(align(&new, &old), [Run::Equal(400), Run::Insert(50), Run::Equal(550)]);
+    }
+}

@@ -1,0 +1,121 @@
+//! Dumps compared line by line, as the original does with the help of `diff`.
+//!
+//! The dumps have neither numbers of calls nor names of arguments, so that they differ in what calls do only. Lines become
+//! numbers, numbers are aligned, and both dumps are made again to show what differs.
+
+use super::align::{Run, align};
+use crate::print::CallPrinter;
+use crate::reader::CallReader;
+use crate::table::CALLS_TABLE;
+use crate::trace::ApiTrace;
+use quipu_model::print::Ordinals;
+use quipu_model::trace::PrintOptions;
+use quipu_model::{Error, ErrorKind, Paint, Printer, Reader, Result, Scan, ShardId};
+use rustc_hash::FxHasher;
+use std::hash::{Hash, Hasher};
+use std::io::Write;
+
+/// Writes the lines of two dumps: `- ` before those of the old one only, `+ ` before those of the new one only, two blanks before
+/// the others, unless those are left out.
+///
+/// # Errors
+/// What reading and writing say; `Usage` if a set of calls is wrong.
+pub fn diff_lines(
+    traces: [&ApiTrace; 2],
+    calls: [&str; 2],
+    suppress_common_lines: bool,
+    out: &mut dyn Write,
+) -> Result<()> {
+    let hashes = |trace, calls| -> Result<Vec<u64>> {
+        let mut lines = Lines::new(trace, calls)?;
+        let mut hashes = Vec::new();
+        while let Some(line) = lines.next()? {
+            let mut hasher = FxHasher::default();
+            line.hash(&mut hasher);
+            hashes.push(hasher.finish());
+        }
+        Ok(hashes)
+    };
+    let runs = align(&hashes(traces[0], calls[0])?, &hashes(traces[1], calls[1])?);
+    let (mut old, mut new) = (Lines::new(traces[0], calls[0])?, Lines::new(traces[1], calls[1])?);
+    let mut put = |sign: &[u8], line: Option<&[u8]>| -> Result<()> {
+        let line = line.ok_or_else(|| Error::truncated("the trace changed while it was read"))?;
+        let write =
+            out.write_all(sign).and_then(|()| out.write_all(line)).and_then(|()| out.write_all(b"\n"));
+        write.map_err(|cause| Error::new(ErrorKind::Io, "cannot write the differences").because(cause))
+    };
+    for run in runs {
+        match run {
+            Run::Equal(n) => {
+                for _ in 0..n {
+                    new.next()?;
+                    let line = old.next()?;
+                    if !suppress_common_lines {
+                        put(b"  ", line)?;
+                    }
+                }
+            }
+            Run::Delete(n) => {
+                for _ in 0..n {
+                    put(b"- ", old.next()?)?;
+                }
+            }
+            Run::Insert(n) => {
+                for _ in 0..n {
+                    put(b"+ ", new.next()?)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The lines of a dump, one by one.
+struct Lines {
+    reader: CallReader,
+    printer: CallPrinter,
+    text: Vec<u8>,
+    at: usize,
+    is_over: bool,
+}
+
+impl Lines {
+    fn new(trace: &ApiTrace, calls: &str) -> Result<Lines> {
+        let setting = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let settings = vec![setting("arg-names", "no"), setting("call-nos", "no"), setting("calls", calls)];
+        let options = PrintOptions { settings, ..PrintOptions::default() };
+        let scan = Scan { tables: vec![CALLS_TABLE], ..Scan::new(ShardId(0)) };
+        Ok(Lines {
+            reader: CallReader::new(trace.container(), &scan)?,
+            printer: CallPrinter::new(trace.header(), &options)?,
+            text: Vec::new(),
+            at: 0,
+            is_over: false,
+        })
+    }
+
+    fn next(&mut self) -> Result<Option<&[u8]>> {
+        while self.at >= self.text.len() && !self.is_over {
+            self.text.clear();
+            self.at = 0;
+            let batch = if self.printer.is_done() { None } else { self.reader.read()? };
+            match batch {
+                Some(batch) => {
+                    let rows: Vec<u32> = (0..batch.span.records).collect();
+                    self.printer.print(batch, &rows, Ordinals::default(), &Paint::PLAIN, &mut self.text);
+                }
+                None => {
+                    self.printer.end(&mut self.text);
+                    self.is_over = true;
+                }
+            }
+        }
+        let rest = &self.text[self.at..];
+        if rest.is_empty() {
+            return Ok(None);
+        }
+        let end = rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
+        self.at += end + 1;
+        Ok(Some(&rest[..end]))
+    }
+}

@@ -1,0 +1,428 @@
+//! `diff`: what differs between two traces.
+//!
+//! Three passes: the calls of each trace become numbers ([`keys`], 8 bytes a call); the numbers are aligned ([`align`],
+//! linear space); then both traces are read again side by side along the alignment, calls are compared value by value
+//! ([`compare`]), with addresses and names of objects taken for each other as they appear ([`rename`]), and a [`Show`]
+//! says what differs. So memory is 8 bytes a call of both traces, some for each difference and each name, whatever the calls
+//! hold, and no accident of numbers can hide a difference between calls that stand side by side.
+//!
+//! [`print`](mod@print) shows differences in our text and in JSON, [`original`] as the original does, and [`lines`] compares dumps line by
+//! line, as the original does with the help of `diff`. SPEC: docs/formats/apitrace.md, "Comparing".
+
+pub mod align;
+mod compare;
+mod keys;
+pub mod lines;
+pub mod original;
+pub mod print;
+mod rename;
+
+use crate::callset::CallSet;
+use crate::reader::CallReader;
+use crate::setting;
+use crate::trace::{self, ApiTrace};
+use align::{Run, align};
+pub use compare::Difference;
+use compare::{Side as CallSide, compare};
+use keys::{Functions, function_of, key};
+use quipu_model::edit::{CompareJob, Compared, Comparison, EditInfo, Progress};
+use quipu_model::trace::SettingInfo;
+use quipu_model::values::Call;
+use quipu_model::{Batch, Columns, Error, Finding, Reader, Result, Scan, ShardId};
+use regex_lite::Regex;
+use rename::Renamer;
+use std::io::Write;
+
+/// The comparison, as the format lists it.
+#[derive(Debug)]
+pub struct Diff;
+
+static SETTINGS: &[SettingInfo] = &[
+    setting("calls", "SET", "*", "Only these calls of both traces."),
+    setting("old-calls", "SET", "", "Only these calls of the old trace."),
+    setting("new-calls", "SET", "", "Only these calls of the new trace."),
+    setting("ignore", "REGEX", "", "Not functions whose names have this in them."),
+    setting("names", "renamed|exact|ignored", "renamed", "How addresses and names of objects are compared."),
+    setting("context", "N", "3", "How many equal calls to show around differences."),
+];
+
+static INFO: EditInfo =
+    EditInfo { name: "diff", title: "what differs between two traces, call by call", settings: SETTINGS };
+
+/// How addresses and names of objects are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Names {
+    /// Those that appear in the same place first are one thing, and must stay so.
+    Renamed,
+    /// They must be equal.
+    Exact,
+    /// All are equal.
+    Ignored,
+}
+
+/// What counts as equal.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    /// How addresses and names of objects are compared.
+    pub names: Names,
+    /// Whether what is no number is equal to another such.
+    pub nan_is_equal: bool,
+    /// Calls of the old and of the new trace that count; all if `None`.
+    pub calls: [Option<CallSet>; 2],
+    /// Threads whose calls count; all if empty.
+    pub threads: Vec<u64>,
+    /// Functions that do not count.
+    pub ignored: &'static [&'static str],
+    /// Functions that do not count, by a pattern.
+    pub ignore: Option<Regex>,
+}
+
+impl Rules {
+    /// Ours: all calls, with names renamed.
+    pub fn ours() -> Rules {
+        Rules {
+            names: Names::Renamed,
+            nan_is_equal: true,
+            calls: [None, None],
+            threads: Vec::new(),
+            ignored: &[],
+            ignore: None,
+        }
+    }
+
+    /// Whether a call counts, whatever its function is.
+    fn counts(&self, side: Side, call: &Call) -> bool {
+        self.calls[side as usize].as_ref().is_none_or(|calls| calls.has(call.number, call.flags))
+            && (self.threads.is_empty() || self.threads.contains(&call.thread))
+    }
+}
+
+/// Which of the two traces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Side {
+    Old,
+    New,
+}
+
+/// One call where it stands.
+#[derive(Clone, Copy, Debug)]
+pub struct At<'a> {
+    /// The calls that it is one of.
+    pub batch: &'a Batch,
+    /// Which.
+    pub row: u32,
+}
+
+impl<'a> At<'a> {
+    fn side(&self) -> Option<CallSide<'a>> {
+        let call = self.batch.values.calls.get(self.row as usize)?;
+        Some(CallSide { call, values: &self.batch.values, types: &self.batch.types })
+    }
+
+    fn name(&self) -> &'a [u8] {
+        let function = self.side().and_then(|side| side.types.function(side.call.function));
+        function.map_or(&[], |function| &function.name)
+    }
+}
+
+/// Shows how two traces go along.
+pub trait Show {
+    /// Two calls are equal.
+    ///
+    /// # Errors
+    /// If it cannot be shown.
+    fn same(&mut self, old: At<'_>, new: At<'_>) -> Result<()>;
+
+    /// Two calls of one function differ.
+    ///
+    /// # Errors
+    /// If it cannot be shown.
+    fn changed(&mut self, old: At<'_>, new: At<'_>, difference: &Difference) -> Result<()>;
+
+    /// A call of the old trace is missing in the new one.
+    ///
+    /// # Errors
+    /// If it cannot be shown.
+    fn deleted(&mut self, old: At<'_>) -> Result<()>;
+
+    /// A call of the new trace was not in the old one.
+    ///
+    /// # Errors
+    /// If it cannot be shown.
+    fn inserted(&mut self, new: At<'_>) -> Result<()>;
+
+    /// There is nothing more.
+    ///
+    /// # Errors
+    /// If it cannot be shown.
+    fn end(&mut self, summary: &Summary) -> Result<()>;
+}
+
+/// How much is equal and how much is not.
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    /// Calls that are in both.
+    pub same: u64,
+    /// Calls of one function that differ.
+    pub changed: u64,
+    /// Calls that are in the old trace only.
+    pub deleted: u64,
+    /// Calls that are in the new trace only.
+    pub inserted: u64,
+    /// What was odd in either.
+    pub findings: Vec<Finding>,
+}
+
+impl Summary {
+    /// True if nothing differs.
+    pub fn is_same(&self) -> bool {
+        self.changed == 0 && self.deleted == 0 && self.inserted == 0
+    }
+}
+
+/// Compares two traces.
+///
+/// # Errors
+/// What reading and showing say.
+pub fn diff(
+    old: &ApiTrace,
+    new: &ApiTrace,
+    rules: &Rules,
+    show: &mut dyn Show,
+    progress: &dyn Progress,
+) -> Result<Summary> {
+    let olds = keys_of(old, rules, Side::Old, progress)?;
+    let news = keys_of(new, rules, Side::New, progress)?;
+    let runs = align(&olds, &news);
+    let mut walk = Walk {
+        old: Calls::new(old, rules, Side::Old)?,
+        new: Calls::new(new, rules, Side::New)?,
+        rules,
+        renamer: Renamer::default(),
+        found: Difference::default(),
+        summary: Summary::default(),
+        show,
+    };
+    let (mut a, mut b) = (0usize, 0usize);
+    let mut runs = runs.into_iter().peekable();
+    while let Some(run) = runs.next() {
+        progress.go_on()?;
+        match run {
+            Run::Equal(n) => {
+                walk.both(n)?;
+                (a, b) = (a + n as usize, b + n as usize); // Lengths of slices.
+            }
+            Run::Insert(n) => {
+                walk.inserted(n)?;
+                b += n as usize;
+            }
+            Run::Delete(n) => {
+                let n_new = match runs.peek() {
+                    Some(Run::Insert(n)) => *n,
+                    _ => 0,
+                };
+                if n_new == 0 {
+                    walk.deleted(n)?;
+                } else {
+                    runs.next();
+                    let functions =
+                        |keys: &[u64]| keys.iter().map(|key| function_of(*key)).collect::<Vec<_>>();
+                    let olds = functions(&olds[a..a + n as usize]);
+                    let news = functions(&news[b..b + n_new as usize]);
+                    walk.replaced(&align(&olds, &news))?;
+                }
+                (a, b) = (a + n as usize, b + n_new as usize);
+            }
+        }
+    }
+    let Walk { mut summary, mut old, mut new, show, .. } = walk;
+    summary.findings.append(&mut old.findings);
+    summary.findings.append(&mut new.findings);
+    show.end(&summary)?;
+    Ok(summary)
+}
+
+/// The numbers of all calls that count.
+fn keys_of(trace: &ApiTrace, rules: &Rules, side: Side, progress: &dyn Progress) -> Result<Vec<u64>> {
+    let mut functions = Functions::default();
+    let mut keys = Vec::new();
+    let mut reader = reader(trace)?;
+    while let Some(batch) = reader.read()? {
+        progress.go_on()?;
+        progress.advance(batch.values.calls.len() as u64, 0);
+        for call in &batch.values.calls {
+            if rules.counts(side, call) {
+                keys.extend(key(call, &batch.values, &batch.types, &mut functions, rules, side));
+            }
+        }
+    }
+    Ok(keys)
+}
+
+fn reader(trace: &ApiTrace) -> Result<CallReader> {
+    let scan = Scan { ahead: true, ..Scan::new(ShardId(0)).columns(Columns::CALL_VALUES) };
+    CallReader::new(trace.container(), &scan)
+}
+
+/// The calls of a trace that count, one by one.
+struct Calls<'r> {
+    reader: CallReader,
+    rules: &'r Rules,
+    side: Side,
+    functions: Functions,
+    /// The next row of the batch at hand.
+    row: usize,
+    findings: Vec<Finding>,
+}
+
+impl<'r> Calls<'r> {
+    fn new(trace: &ApiTrace, rules: &'r Rules, side: Side) -> Result<Calls<'r>> {
+        Ok(Calls {
+            reader: reader(trace)?,
+            rules,
+            side,
+            functions: Functions::default(),
+            row: 0,
+            findings: Vec::new(),
+        })
+    }
+
+    /// Goes to the next call; its row.
+    fn next(&mut self) -> Result<u32> {
+        loop {
+            let batch = self.reader.batch();
+            while let Some(call) = batch.values.calls.get(self.row) {
+                self.row += 1;
+                let is_wanted = self.rules.counts(self.side, call);
+                let function = self.functions.get(call.function, &batch.types, self.rules);
+                if is_wanted && function.is_some_and(|function| !function.is_ignored) {
+                    return Ok(self.row as u32 - 1); // A batch has few.
+                }
+            }
+            self.row = 0;
+            match self.reader.read()? {
+                Some(batch) => self.findings.append(&mut batch.findings),
+                None => return Err(Error::truncated("the trace changed while it was read")),
+            }
+        }
+    }
+
+    fn at(&mut self, row: u32) -> At<'_> {
+        At { batch: self.reader.batch(), row }
+    }
+}
+
+/// Both traces on their way.
+struct Walk<'r> {
+    old: Calls<'r>,
+    new: Calls<'r>,
+    rules: &'r Rules,
+    renamer: Renamer,
+    found: Difference,
+    summary: Summary,
+    show: &'r mut dyn Show,
+}
+
+impl Walk<'_> {
+    /// So many pairs of calls, equal or at least of one function.
+    fn both(&mut self, n: u64) -> Result<()> {
+        for _ in 0..n {
+            let (old_row, new_row) = (self.old.next()?, self.new.next()?);
+            let old = At { batch: self.old.reader.batch(), row: old_row };
+            let new = At { batch: self.new.reader.batch(), row: new_row };
+            // Two functions may have the same number; that is rare.
+            if old.name() != new.name() {
+                self.summary.deleted += 1;
+                self.summary.inserted += 1;
+                self.show.deleted(old)?;
+                self.show.inserted(new)?;
+                continue;
+            }
+            let (Some(a), Some(b)) = (old.side(), new.side()) else { continue };
+            if let Some(function) = self.old.functions.get(a.call.function, a.types, self.rules) {
+                compare(a, b, function, self.rules, &mut self.renamer, &mut self.found);
+            }
+            if self.found.is_none() {
+                self.summary.same += 1;
+                self.show.same(old, new)?;
+            } else {
+                self.summary.changed += 1;
+                self.show.changed(old, new, &self.found)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn deleted(&mut self, n: u64) -> Result<()> {
+        for _ in 0..n {
+            let row = self.old.next()?;
+            self.summary.deleted += 1;
+            self.show.deleted(self.old.at(row))?;
+        }
+        Ok(())
+    }
+
+    fn inserted(&mut self, n: u64) -> Result<()> {
+        for _ in 0..n {
+            let row = self.new.next()?;
+            self.summary.inserted += 1;
+            self.show.inserted(self.new.at(row))?;
+        }
+        Ok(())
+    }
+
+    /// Calls in place of others, aligned by their functions.
+    fn replaced(&mut self, runs: &[Run]) -> Result<()> {
+        for run in runs {
+            match *run {
+                Run::Equal(n) => self.both(n)?,
+                Run::Delete(n) => self.deleted(n)?,
+                Run::Insert(n) => self.inserted(n)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Comparison for Diff {
+    fn info(&self) -> &'static EditInfo {
+        &INFO
+    }
+
+    fn run(&self, job: &CompareJob<'_>, progress: &dyn Progress, out: &mut dyn Write) -> Result<Compared> {
+        let settings = job.settings;
+        settings.check(crate::INFO.name, INFO.settings)?;
+        let mut rules = Rules::ours();
+        for (names, sides) in [("calls", &[0, 1][..]), ("old-calls", &[0]), ("new-calls", &[1])] {
+            for text in settings.all(names) {
+                for side in sides {
+                    rules.calls[*side].get_or_insert_default().add(text)?;
+                }
+            }
+        }
+        if let Some(text) = settings.last("ignore") {
+            rules.ignore = Some(Regex::new(text).map_err(|cause| {
+                Error::usage(format!("`{text}` is no regular expression")).because(cause)
+            })?);
+        }
+        rules.names = match settings.last("names") {
+            None | Some("renamed") => Names::Renamed,
+            Some("exact") => Names::Exact,
+            Some("ignored") => Names::Ignored,
+            Some(other) => {
+                let what = format!("`names` is `renamed`, `exact` or `ignored`, found `{other}`");
+                return Err(Error::usage(what));
+            }
+        };
+        rules.threads.clone_from(&job.opening.threads);
+        let (old, new) = (trace::open(job.old, job.opening)?, trace::open(job.new, job.opening)?);
+        let context = settings.number("context")?.unwrap_or(3);
+        let summary = if job.json {
+            diff(&old, &new, &rules, &mut print::Json::new(out)?, progress)?
+        } else {
+            let mut show = print::Text::new(out, &job.paint, context, [job.old.name(), job.new.name()])?;
+            diff(&old, &new, &rules, &mut show, progress)?
+        };
+        Ok(Compared { is_same: summary.is_same(), findings: summary.findings })
+    }
+}

@@ -1,0 +1,139 @@
+//! Edits: what can be made of a trace, each under the name of its verb.
+//!
+//! Those that choose or change calls ([`trim`], [`sed`]) share one loop, [`rewrite`]: calls come in the order of completion
+//! and are written anew, numbered from 0. What a choice of calls needs of what came before is found in [`setup`].
+
+pub mod convert;
+pub mod sed;
+pub mod setup;
+pub mod substitute;
+pub mod trim;
+
+use crate::decode::Header;
+use crate::reader::CallReader;
+use crate::text::assemble::Assemble;
+use crate::text::disassemble::Disassemble;
+use crate::trace::{self, ApiTrace};
+use crate::write::{TraceWriter, WriteOptions, Written, packing_for};
+use quipu_model::edit::{Edit, EditJob, Edited, Progress};
+use quipu_model::trace::Fact;
+use quipu_model::values::{Types, Values};
+use quipu_model::{Columns, Finding, Reader, Result, Scan, ShardId};
+use serde_json::json;
+use std::path::Path;
+
+/// All edits, as the format lists them.
+pub static EDITS: &[&dyn Edit] = &[&convert::Convert, &trim::Trim, &sed::Sed, &Disassemble, &Assemble];
+
+/// What happens to a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// It is written.
+    Keep,
+    /// It is left out.
+    Drop,
+    /// It is left out, and so are all behind it.
+    End,
+}
+
+/// Chooses calls, and may change their values.
+pub trait CallEdit {
+    /// Judges the call at position `at` of a batch.
+    ///
+    /// # Errors
+    /// If what was asked for cannot be done to this call.
+    fn step(&mut self, at: usize, values: &mut Values, types: &Types) -> Result<Step>;
+}
+
+/// What became of the calls.
+#[derive(Clone, Debug, Default)]
+pub struct Rewritten {
+    /// Calls that were read.
+    pub read: u64,
+    /// What was written of them.
+    pub written: Written,
+}
+
+impl Rewritten {
+    /// What to say of it.
+    fn edited(self, packing: trace::Packing, more: Vec<Fact>) -> Edited {
+        let fact = |key, label, value| Fact { key, label, value };
+        let mut facts = vec![
+            fact("calls", "calls", json!(self.written.calls)),
+            fact("calls_read", "calls that were read", json!(self.read)),
+        ];
+        facts.extend(more);
+        facts.extend(self.written.facts(packing));
+        Edited { facts, findings: self.written.findings }
+    }
+}
+
+/// Writes the calls of a trace that an edit keeps, as it leaves them.
+///
+/// # Errors
+/// What reading, writing and the edit say; then nothing is written.
+pub fn rewrite(
+    trace: &ApiTrace,
+    header: &Header,
+    path: &Path,
+    options: &WriteOptions,
+    edit: &mut dyn CallEdit,
+    progress: &dyn Progress,
+) -> Result<Rewritten> {
+    let mut writer = TraceWriter::create(path, header, options)?;
+    let (mut read, mut findings) = (0, Vec::new());
+    each_call(trace, progress, &mut findings, &mut |at, values, types| {
+        read += 1;
+        let step = edit.step(at, values, types)?;
+        if step == Step::Keep {
+            writer.call(&values.calls[at], values, types)?;
+        }
+        Ok(step != Step::End)
+    })?;
+    let mut written = writer.finish()?;
+    written.findings = findings;
+    Ok(Rewritten { read, written })
+}
+
+/// Takes one call of a batch, by its position; says whether more are wanted.
+pub(crate) type Visit<'v> = dyn FnMut(usize, &mut Values, &Types) -> Result<bool> + 'v;
+
+/// Shows all calls of a trace, in the order of completion, until no more are wanted.
+///
+/// # Errors
+/// What reading and the visitor say.
+pub(crate) fn each_call(
+    trace: &ApiTrace,
+    progress: &dyn Progress,
+    findings: &mut Vec<Finding>,
+    visit: &mut Visit<'_>,
+) -> Result<()> {
+    let scan = Scan { ahead: true, ..Scan::new(ShardId(0)).columns(Columns::CALL_VALUES) };
+    let mut reader = CallReader::new(trace.container(), &scan)?;
+    while let Some(batch) = reader.read()? {
+        progress.go_on()?;
+        findings.append(&mut batch.findings);
+        let (values, types) = (&mut batch.values, &batch.types);
+        for at in 0..values.calls.len() {
+            if !visit(at, values, types)? {
+                return Ok(());
+            }
+        }
+        progress.advance(values.calls.len() as u64, 0);
+    }
+    Ok(())
+}
+
+/// Opens what a job is about, and how it is to be written.
+fn begin(job: &EditJob<'_>) -> Result<(ApiTrace, WriteOptions)> {
+    // The threads that were chosen are the edit's to sort out.
+    let opening = quipu_model::OpenOptions { threads: Vec::new(), ..job.opening.clone() };
+    let trace = trace::open(job.source, &opening)?;
+    let options = WriteOptions {
+        packing: packing_for(job.container, job.output)?,
+        level: job.level,
+        replace: job.replace,
+        ..WriteOptions::USUAL
+    };
+    Ok((trace, options))
+}

@@ -1,0 +1,237 @@
+//! `edit`: values replaced, in all calls or in some.
+//!
+//! Rules are in [`substitute`](super::substitute); this file says where they apply.
+//! SPEC: docs/formats/apitrace.md, "Editing".
+
+use super::substitute::{Reach, Rule};
+use super::{CallEdit, Step, begin, rewrite};
+use crate::callset::CallSet;
+use crate::decode::Header;
+use crate::setting;
+use quipu_model::edit::{Edit, EditInfo, EditJob, Edited, Progress, Settings};
+use quipu_model::trace::{Fact, SettingInfo};
+use quipu_model::values::{Call, Kind, NO_NODE, Type, Types, Values};
+use quipu_model::{Error, Result};
+use regex_lite::Regex;
+use serde_json::json;
+
+/// The edit.
+#[derive(Debug)]
+pub struct Sed;
+
+static SETTINGS: &[SettingInfo] = &[
+    setting(
+        "replace",
+        "s/A/B/",
+        "",
+        "Strings, names of numbers and flags, and addresses equal to A become B.",
+    ),
+    setting("regex", "yes|no", "no", "Whether A is a regular expression, and B may have `$1`."),
+    setting("set", "ARG=VALUE", "", "Arguments or members of this name get this value."),
+    setting("arg", "NAME", "", "Only in arguments or members of this name; `return` for the result."),
+    setting("function", "REGEX", "", "Only in calls of functions whose names have this in them."),
+    setting("calls", "SET", "*", "Only in these calls: numbers, ranges, `frame`, `draw`, `fbo`, `@FILE`."),
+    setting("property", "NAME=VALUE", "", "A property of the trace."),
+];
+
+static INFO: EditInfo =
+    EditInfo { name: "edit", title: "the same calls with some values replaced", settings: SETTINGS };
+
+/// The name of the result, where arguments are named.
+const RESULT: &[u8] = b"return";
+
+/// A rule and the arguments that it is for; all if empty.
+#[derive(Clone, Debug)]
+pub struct Placed {
+    /// What is replaced.
+    pub rule: Rule,
+    /// Names of arguments or members.
+    pub args: Vec<Vec<u8>>,
+    /// How far it reaches.
+    pub reach: Reach,
+}
+
+/// Replaces values.
+#[derive(Debug, Default)]
+pub struct Replacer {
+    /// What is done, in this order.
+    pub rules: Vec<Placed>,
+    /// Only in these calls.
+    pub calls: Option<CallSet>,
+    /// Only in calls of these threads; of all if empty.
+    pub threads: Vec<u64>,
+    /// Only in calls of such functions.
+    pub function: Option<Regex>,
+    /// How many values were replaced.
+    pub n_values: u64,
+    /// In how many calls.
+    pub n_calls: u64,
+    /// Whether functions are chosen, by type.
+    chosen: Vec<Option<bool>>,
+}
+
+impl Replacer {
+    fn of(settings: &Settings, threads: &[u64]) -> Result<Replacer> {
+        let args: Vec<Vec<u8>> = settings.all("arg").map(|name| name.as_bytes().to_vec()).collect();
+        let reach = if args.is_empty() { Reach::Texts } else { Reach::Numbers };
+        let is_pattern = settings.flag("regex")?;
+        let mut replacer = Replacer { threads: threads.to_vec(), ..Replacer::default() };
+        // In the order in which they were given, because one may undo another.
+        for (name, value) in &settings.0 {
+            match name.as_str() {
+                "replace" => {
+                    let rule = Rule::parse(value, is_pattern)?;
+                    replacer.rules.push(Placed { rule, args: args.clone(), reach });
+                }
+                "set" => {
+                    let (arg, value) = pair("set", value)?;
+                    let rule = Rule::Set { value: value.to_owned() };
+                    let args = vec![arg.as_bytes().to_vec()];
+                    replacer.rules.push(Placed { rule, args, reach: Reach::Numbers });
+                }
+                "calls" => replacer.calls.get_or_insert_default().add(value)?,
+                "function" => {
+                    replacer.function = Some(Regex::new(value).map_err(|cause| {
+                        Error::usage(format!("`{value}` is no regular expression")).because(cause)
+                    })?);
+                }
+                _ => {}
+            }
+        }
+        Ok(replacer)
+    }
+
+    fn is_chosen(&mut self, call: &Call, types: &Types) -> bool {
+        if self.calls.as_ref().is_some_and(|calls| !calls.has(call.number, call.flags))
+            || (!self.threads.is_empty() && !self.threads.contains(&call.thread))
+        {
+            return false;
+        }
+        let Some(pattern) = &self.function else { return true };
+        let position = call.function as usize;
+        if self.chosen.len() <= position {
+            self.chosen.resize(position + 1, None);
+        }
+        *self.chosen[position].get_or_insert_with(|| {
+            types
+                .function(call.function)
+                .is_some_and(|function| pattern.is_match(&String::from_utf8_lossy(&function.name)))
+        })
+    }
+}
+
+/// Does one rule to values with their names; counts.
+struct Visitor<'a> {
+    placed: &'a Placed,
+    values: &'a mut Values,
+    types: &'a Types,
+    n_changed: u64,
+}
+
+impl Visitor<'_> {
+    /// The value at `index`, called `name`. `is_inside` says that what it is part of was asked for.
+    fn value(&mut self, index: u32, name: &[u8], is_inside: bool) -> Result<()> {
+        let Placed { rule, args, reach } = self.placed;
+        let is_inside = is_inside || args.is_empty() || args.iter().any(|arg| arg == name);
+        let node = self.values.node(index);
+        match node.kind {
+            // QUIRK: of one thing shown twice, the original changes what is for people only.
+            Kind::Pair => self.value(index + 1, name, is_inside),
+            Kind::Array => {
+                let mut part = index + 1;
+                for _ in 0..node.halves().0 {
+                    self.value(part, name, is_inside)?;
+                    part = self.values.behind(part);
+                }
+                Ok(())
+            }
+            Kind::Struct => {
+                let types = self.types;
+                let Some(Type::Struct(structure)) = types.get(node.ty) else { return Ok(()) };
+                let mut part = index + 1;
+                for member in &structure.members {
+                    self.value(part, member, is_inside)?;
+                    part = self.values.behind(part);
+                }
+                Ok(())
+            }
+            _ if is_inside => {
+                let is_changed = rule.apply(index, *reach, self.values, self.types)?;
+                self.n_changed += u64::from(is_changed);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl CallEdit for Replacer {
+    fn step(&mut self, at: usize, values: &mut Values, types: &Types) -> Result<Step> {
+        let call = values.calls[at];
+        if !self.is_chosen(&call, types) {
+            return Ok(Step::Keep);
+        }
+        let mut n_changed = 0;
+        for placed in &self.rules {
+            let mut visitor = Visitor { placed, values: &mut *values, types, n_changed: 0 };
+            let names = types.function(call.function).map_or(&[][..], |function| &function.args);
+            let mut visit = || {
+                for arg in call.args.0..call.args.1 {
+                    let Some(arg) = visitor.values.args.get(arg as usize).copied() else { break };
+                    let name = names.get(arg.index as usize).map_or(&b""[..], |name| name);
+                    visitor.value(arg.node, name, false)?;
+                }
+                if call.result != NO_NODE {
+                    visitor.value(call.result, RESULT, false)?;
+                }
+                Ok(())
+            };
+            visit().map_err(|error: Error| error.hint(format!("this is about call {}", call.number)))?;
+            n_changed += visitor.n_changed;
+        }
+        self.n_values += n_changed;
+        self.n_calls += u64::from(n_changed > 0);
+        Ok(Step::Keep)
+    }
+}
+
+/// A header with properties added; of equal names the last counts.
+///
+/// # Errors
+/// `Usage` if one is not written `NAME=VALUE`.
+pub fn with_properties<'p>(header: &Header, properties: impl Iterator<Item = &'p str>) -> Result<Header> {
+    let mut header = header.clone();
+    for property in properties {
+        let (name, value) = pair("property", property)?;
+        header.properties.push((name.as_bytes().to_vec(), value.as_bytes().to_vec()));
+    }
+    Ok(header)
+}
+
+fn pair<'t>(option: &str, text: &'t str) -> Result<(&'t str, &'t str)> {
+    text.split_once('=')
+        .filter(|(name, _)| !name.is_empty())
+        .ok_or_else(|| Error::usage(format!("`{option}` wants NAME=VALUE, found `{text}`")))
+}
+
+impl Edit for Sed {
+    fn info(&self) -> &'static EditInfo {
+        &INFO
+    }
+
+    fn run(&self, job: &EditJob<'_>, progress: &dyn Progress) -> Result<Edited> {
+        job.settings.check(crate::INFO.name, INFO.settings)?;
+        let mut replacer = Replacer::of(job.settings, &job.opening.threads)?;
+        if replacer.rules.is_empty() && job.settings.last("property").is_none() {
+            return Err(Error::usage("nothing is to be replaced").hint("say --replace, --set or --property"));
+        }
+        let (trace, options) = begin(job)?;
+        let header = with_properties(trace.header(), job.settings.all("property"))?;
+        let done = rewrite(&trace, &header, job.output, &options, &mut replacer, progress)?;
+        let more = vec![
+            Fact { key: "values_replaced", label: "values replaced", value: json!(replacer.n_values) },
+            Fact { key: "calls_changed", label: "calls changed", value: json!(replacer.n_calls) },
+        ];
+        Ok(done.edited(options.packing, more))
+    }
+}

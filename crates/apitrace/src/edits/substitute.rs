@@ -1,0 +1,344 @@
+//! Rules that replace values: which values, what for, and how they are written on a command line.
+//!
+//! A rule is data; [`Rule::apply`] does it to one value and its parts. The original's rule `s/SEARCH/REPLACE/` is one of
+//! them: it takes whole strings, names of numbers, flags and addresses, and leaves plain numbers alone.
+//! SPEC: docs/formats/apitrace.md, "Editing".
+
+use quipu_model::values::{Kind, NO_TYPE, NamedNumbers, Node, Type, Types, Values};
+use quipu_model::{Error, ErrorKind, Result};
+use regex_lite::Regex;
+
+/// What is replaced by what.
+#[derive(Clone, Debug)]
+pub enum Rule {
+    /// What is equal to the first becomes the second.
+    Equal {
+        /// What is looked for.
+        search: Vec<u8>,
+        /// What replaces it.
+        replace: Vec<u8>,
+    },
+    /// What the pattern matches within strings and names becomes the replacement, in which `$1` stands for groups.
+    Matches {
+        /// What is looked for.
+        pattern: Regex,
+        /// What replaces it.
+        replace: String,
+    },
+    /// Any value becomes this one, as far as its kind allows.
+    Set {
+        /// The new value, as it is printed.
+        value: String,
+    },
+}
+
+/// How far a rule reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Strings, names and addresses, as in the original.
+    Original,
+    /// Wide strings as well.
+    Texts,
+    /// Plain numbers as well, because arguments are named.
+    Numbers,
+}
+
+impl Rule {
+    /// Reads `s/SEARCH/REPLACE/`, with any separator; `@file(PATH)` stands for what a file holds.
+    ///
+    /// # Errors
+    /// `Usage` if it is not written like that; what reading the file says.
+    pub fn parse(text: &str, is_pattern: bool) -> Result<Rule> {
+        let wrong = || {
+            Error::usage(format!("`{text}` is no replacement"))
+                .hint("write `s/SEARCH/REPLACE/`, with any separator")
+        };
+        let mut rest = text.strip_prefix('s').ok_or_else(wrong)?.chars();
+        let separator = rest.next().filter(|separator| *separator != '\\').ok_or_else(wrong)?;
+        let parts: Vec<&str> = rest.as_str().split(separator).collect();
+        let [search, replace, ""] = parts[..] else { return Err(wrong()) };
+        let (search, replace) = (content(search)?, content(replace)?);
+        if !is_pattern {
+            return Ok(Rule::Equal { search, replace });
+        }
+        let utf8 = |bytes: Vec<u8>| {
+            String::from_utf8(bytes).map_err(|_| Error::usage("a pattern and its replacement are UTF-8"))
+        };
+        let search = utf8(search)?;
+        let pattern = Regex::new(&search)
+            .map_err(|cause| Error::usage(format!("`{search}` is no regular expression")).because(cause))?;
+        Ok(Rule::Matches { pattern, replace: utf8(replace)? })
+    }
+
+    /// Does the rule to the value at `index`, not to its parts. True if that changed it.
+    ///
+    /// # Errors
+    /// `Usage` if a value is to be set that this one cannot have.
+    pub fn apply(&self, index: u32, reach: Reach, values: &mut Values, types: &Types) -> Result<bool> {
+        let node = values.node(index);
+        let new = match node.kind {
+            Kind::Text => self.text(node, values)?,
+            Kind::Wide if reach != Reach::Original => self.wide(node, values)?,
+            Kind::Enum => match types.get(node.ty) {
+                Some(Type::Enum(names)) => self.name(names, node)?,
+                _ => None,
+            },
+            Kind::Flags => match types.get(node.ty) {
+                Some(Type::Flags(names)) => self.flags(names, node)?,
+                _ => None,
+            },
+            Kind::Pointer => self.pointer(node)?,
+            Kind::Null if matches!(self, Rule::Set { .. }) => self.pointer(node)?,
+            Kind::Negative | Kind::Unsigned | Kind::Float | Kind::Double | Kind::True | Kind::False
+                if reach == Reach::Numbers =>
+            {
+                self.number(node)?
+            }
+            _ => None,
+        };
+        match new {
+            Some(new) if new != node => {
+                values.nodes[index as usize] = new;
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// What a string becomes.
+    fn string(&self, old: &[u8]) -> Result<Option<Vec<u8>>> {
+        Ok(match self {
+            Rule::Equal { search, replace } => (old == search).then(|| replace.clone()),
+            Rule::Matches { pattern, replace } => match std::str::from_utf8(old) {
+                Ok(old) if pattern.is_match(old) => {
+                    Some(pattern.replace_all(old, replace.as_str()).into_owned().into_bytes())
+                }
+                _ => None,
+            },
+            Rule::Set { value } => Some(value.clone().into_bytes()),
+        })
+    }
+
+    fn text(&self, node: Node, values: &mut Values) -> Result<Option<Node>> {
+        let Some(new) = self.string(values.bytes_of(node))? else { return Ok(None) };
+        if new == values.bytes_of(node) {
+            return Ok(None);
+        }
+        store(Kind::Text, &new, values).map(Some)
+    }
+
+    fn wide(&self, node: Node, values: &mut Values) -> Result<Option<Node>> {
+        let units = values.bytes_of(node).as_chunks::<4>().0;
+        let chars: Option<String> =
+            units.iter().map(|unit| char::from_u32(u32::from_le_bytes(*unit))).collect();
+        let Some(old) = chars else { return Ok(None) };
+        let Some(new) = self.string(old.as_bytes())? else { return Ok(None) };
+        let Ok(new) = String::from_utf8(new) else { return Ok(None) };
+        if new == old {
+            return Ok(None);
+        }
+        let bytes: Vec<u8> = new.chars().flat_map(|unit| u32::from(unit).to_le_bytes()).collect();
+        store(Kind::Wide, &bytes, values).map(Some)
+    }
+
+    /// The new name of what is called `old`, if it gets one.
+    fn new_name(&self, old: &[u8]) -> Option<Vec<u8>> {
+        match self {
+            Rule::Set { .. } => None,
+            _ => self.string(old).ok().flatten(),
+        }
+    }
+
+    fn name(&self, names: &NamedNumbers, node: Node) -> Result<Option<Node>> {
+        let number = match self {
+            Rule::Set { value } => match number_of(names, value.as_bytes()) {
+                Some(number) => Some(number),
+                None => {
+                    Some(parse_number(value).ok_or_else(|| misfit(value, "a name or number of its kind"))?)
+                }
+            },
+            _ => names
+                .name(node.payload)
+                .and_then(|old| self.new_name(old))
+                .and_then(|new| number_of(names, &new)),
+        };
+        Ok(number.map(|payload| Node { payload, ..node }))
+    }
+
+    fn flags(&self, names: &NamedNumbers, node: Node) -> Result<Option<Node>> {
+        let mut number = node.payload;
+        match self {
+            Rule::Set { value } => {
+                number = 0;
+                for word in value.split('|').map(str::trim) {
+                    number |= number_of(names, word.as_bytes())
+                        .or_else(|| parse_number(word))
+                        .ok_or_else(|| misfit(value, "flags of its kind, joined by `|`"))?;
+                }
+            }
+            _ => {
+                for (old, bits) in &names.names {
+                    let Some(new) = self.new_name(old) else { continue };
+                    if *bits == 0 || node.payload & bits != *bits {
+                        continue;
+                    }
+                    let set = number_of(names, &new)
+                        .or_else(|| std::str::from_utf8(&new).ok().and_then(|new| new.parse().ok()));
+                    if let Some(set) = set {
+                        number = number & !bits | set;
+                    }
+                }
+            }
+        }
+        Ok(Some(Node { payload: number, ..node }))
+    }
+
+    fn pointer(&self, node: Node) -> Result<Option<Node>> {
+        let address = |text: &[u8]| {
+            let digits = std::str::from_utf8(text).ok()?.strip_prefix("0x")?;
+            u64::from_str_radix(digits, 16).ok()
+        };
+        Ok(match self {
+            Rule::Equal { search, replace } => match (address(search), address(replace)) {
+                (Some(from), Some(to)) if from == node.payload => Some(Node { payload: to, ..node }),
+                _ => None,
+            },
+            Rule::Matches { .. } => None,
+            Rule::Set { value } if value == "NULL" => Some(Node::scalar(Kind::Null, 0)),
+            Rule::Set { value } => match address(value.as_bytes()) {
+                Some(to) => Some(Node::scalar(Kind::Pointer, to)),
+                None => return Err(misfit(value, "an address such as `0x10`, or `NULL`")),
+            },
+        })
+    }
+
+    fn number(&self, node: Node) -> Result<Option<Node>> {
+        let new = match self {
+            Rule::Equal { search, replace } => {
+                let same = std::str::from_utf8(search).ok().and_then(|text| literal(text, node.kind));
+                if same != Some(node) {
+                    return Ok(None);
+                }
+                let text = String::from_utf8_lossy(replace).into_owned();
+                literal(&text, node.kind).ok_or_else(|| misfit(&text, "a number"))?
+            }
+            Rule::Matches { .. } => return Ok(None),
+            Rule::Set { value } => literal(value, node.kind).ok_or_else(|| misfit(value, "a number"))?,
+        };
+        Ok(Some(new))
+    }
+}
+
+#[cold]
+fn misfit(value: &str, wanted: &str) -> Error {
+    Error::usage(format!("`{value}` cannot replace a value that is to be {wanted}"))
+}
+
+/// What stands on one side of a rule.
+fn content(side: &str) -> Result<Vec<u8>> {
+    match side.strip_prefix("@file(").and_then(|rest| rest.strip_suffix(')')) {
+        None => Ok(side.as_bytes().to_vec()),
+        Some(path) => std::fs::read(path).map_err(|cause| {
+            let kind = match cause.kind() {
+                std::io::ErrorKind::NotFound => ErrorKind::Missing,
+                _ => ErrorKind::Io,
+            };
+            Error::new(kind, "cannot read what a replacement names").in_file(path).because(cause)
+        }),
+    }
+}
+
+/// Adds bytes to the values and makes a node of them.
+fn store(kind: Kind, bytes: &[u8], values: &mut Values) -> Result<Node> {
+    let (start, len) = (u32::try_from(values.bytes.len()), u32::try_from(bytes.len()));
+    let (Ok(start), Ok(len)) = (start, len) else {
+        return Err(Error::limit("bytes in one batch", values.bytes.len() as u64, u32::MAX.into()));
+    };
+    values.bytes.extend_from_slice(bytes);
+    Ok(Node { kind, ty: NO_TYPE, payload: Node::join(start, len) })
+}
+
+fn number_of(names: &NamedNumbers, name: &[u8]) -> Option<u64> {
+    names.names.iter().find(|(known, _)| known == name).map(|(_, number)| *number)
+}
+
+/// A number as a two's complement.
+fn parse_number(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.parse::<u64>().ok().or_else(|| text.parse::<i64>().ok().map(i64::cast_unsigned)),
+    }
+}
+
+/// A number, of the kind that the old one has.
+fn literal(text: &str, kind: Kind) -> Option<Node> {
+    Some(match kind {
+        Kind::Float => Node::scalar(Kind::Float, text.parse::<f32>().ok()?.to_bits().into()),
+        Kind::Double => Node::scalar(Kind::Double, text.parse::<f64>().ok()?.to_bits()),
+        Kind::True | Kind::False => match text {
+            "true" => Node::scalar(Kind::True, 0),
+            "false" => Node::scalar(Kind::False, 0),
+            _ => return None,
+        },
+        _ => match text.strip_prefix('-') {
+            Some(digits) => Node::scalar(Kind::Negative, digits.parse().ok()?),
+            None => Node::scalar(Kind::Unsigned, parse_number(text)?),
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn equal(search: &str, replace: &str) -> Rule {
+        Rule::parse(&format!("s/{search}/{replace}/"), false).unwrap()
+    }
+
+    #[test]
+    fn a_rule_is_written_with_any_separator() {
+        for text in ["s/a/b/", "s;a;b;", "s a b "] {
+            match Rule::parse(text, false).unwrap() {
+                Rule::Equal { search, replace } => {
+                    assert_eq!((&search[..], &replace[..]), (&b"a"[..], &b"b"[..]))
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        for text in ["", "s", "s/a/b", "s/a/", "x/a/b/", "s/a/b/g"] {
+            assert!(Rule::parse(text, false).is_err(), "{text}");
+        }
+        assert!(Rule::parse("s/(/b/", true).is_err());
+    }
+
+    #[test]
+    fn flags_change_as_in_the_original() {
+        let names = [("A", 1), ("B", 2), ("AB", 3)].map(|(name, bits)| (name.as_bytes().to_vec(), bits));
+        let names = NamedNumbers::new(0, names.to_vec());
+        let node = Node { kind: Kind::Flags, ty: 0, payload: 5 };
+        let payload = |rule: &Rule| rule.flags(&names, node).unwrap().unwrap().payload;
+        assert_eq!(payload(&equal("A", "B")), 6);
+        assert_eq!(payload(&equal("A", "16")), 20);
+        assert_eq!(payload(&equal("B", "A")), 5);
+        assert_eq!(payload(&equal("A", "C")), 5);
+        assert_eq!(payload(&Rule::Set { value: "A | B".to_owned() }), 3);
+        assert!(Rule::Set { value: "C".to_owned() }.flags(&names, node).is_err());
+    }
+
+    #[test]
+    fn numbers_change_only_where_arguments_are_named() {
+        let mut values = Values { nodes: vec![Node::scalar(Kind::Unsigned, 7)], ..Values::default() };
+        let types = Types::default();
+        let rule = equal("7", "-8");
+        assert!(!rule.apply(0, Reach::Texts, &mut values, &types).unwrap());
+        assert!(rule.apply(0, Reach::Numbers, &mut values, &types).unwrap());
+        assert_eq!(values.node(0), Node::scalar(Kind::Negative, 8));
+    }
+
+    #[test]
+    fn patterns_replace_within_strings() {
+        let rule = Rule::parse("s/v([0-9]+)/V$1/", true).unwrap();
+        assert_eq!(rule.string(b"v1 v22").unwrap(), Some(b"V1 V22".to_vec()));
+        assert_eq!(rule.string(b"none").unwrap(), None);
+    }
+}

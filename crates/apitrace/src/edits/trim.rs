@@ -1,0 +1,192 @@
+//! `trim`: some calls of a trace as a trace of its own.
+//!
+//! SPEC: docs/formats/apitrace.md, "Trimming".
+
+use super::{CallEdit, Step, begin, rewrite, setup};
+use crate::callset::CallSet;
+use crate::record::END_FRAME;
+use crate::setting;
+use quipu_model::edit::{Edit, EditInfo, EditJob, Edited, Progress, Settings};
+use quipu_model::trace::{Fact, SettingInfo};
+use quipu_model::values::{Call, Types, Values};
+use quipu_model::{Error, Result};
+use serde_json::json;
+use std::ops::Range;
+
+/// The edit.
+#[derive(Debug)]
+pub struct Trim;
+
+static SETTINGS: &[SettingInfo] = &[
+    setting("calls", "SET", "", "Calls to keep: numbers, ranges, `frame`, `draw`, `fbo`, `@FILE`."),
+    setting("frames", "SET", "", "Frames to keep, counted from 0."),
+    setting("skip", "N", "0", "Leave out so many calls at the start."),
+    setting("take", "N", "", "Keep so many calls."),
+    setting("setup", "yes|no", "no", "Keep as well what these calls need of those before them."),
+];
+
+static INFO: EditInfo = EditInfo {
+    name: "trim",
+    title: "some calls, frames or threads as a trace of their own",
+    settings: SETTINGS,
+};
+
+/// Which calls are wanted.
+#[derive(Clone, Debug)]
+pub struct Selection {
+    /// Those of these numbers; as `frames` says if `None`.
+    pub calls: Option<CallSet>,
+    /// Those of these frames. Without either set, all.
+    pub frames: Option<CallSet>,
+    /// Of them, those of these threads; of all if empty.
+    pub threads: Vec<u64>,
+    /// Of them, those at these positions in the order of completion.
+    pub records: Range<u64>,
+    /// Where the calls end that are looked at.
+    pub until: Until,
+}
+
+/// Where to stop looking for calls that were chosen by their numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Until {
+    /// When all calls up to the last chosen number were seen, however late.
+    AllSeen,
+    /// At the first call behind the last chosen number, as the original does: calls of other threads that complete later
+    /// are lost.
+    FirstBehind,
+}
+
+impl Selection {
+    /// Everything.
+    pub fn all() -> Selection {
+        Selection {
+            calls: None,
+            frames: None,
+            threads: Vec::new(),
+            records: 0..u64::MAX,
+            until: Until::AllSeen,
+        }
+    }
+
+    /// What settings and threads say.
+    fn of(settings: &Settings, threads: &[u64]) -> Result<Selection> {
+        let set = |name| -> Result<Option<CallSet>> {
+            let mut set: Option<CallSet> = None;
+            for text in settings.all(name) {
+                set.get_or_insert_default().add(text)?;
+            }
+            Ok(set)
+        };
+        let start = settings.number("skip")?.unwrap_or(0);
+        let end = settings.number("take")?.map_or(u64::MAX, |n| start.saturating_add(n));
+        Ok(Selection {
+            calls: set("calls")?,
+            frames: set("frames")?,
+            threads: threads.to_vec(),
+            records: start..end,
+            until: Until::AllSeen,
+        })
+    }
+
+    /// True if nothing is left out.
+    fn is_all(&self) -> bool {
+        self.calls.is_none()
+            && self.frames.is_none()
+            && self.threads.is_empty()
+            && self.records == (0..u64::MAX)
+    }
+}
+
+/// Goes through calls in the order of completion and says which are wanted.
+#[derive(Clone, Debug)]
+pub struct Chooser {
+    selection: Selection,
+    frame: u64,
+    n_seen: u64,
+    /// How many calls up to the last chosen number were seen.
+    n_low: u64,
+}
+
+impl Chooser {
+    /// Begins in front of the first call.
+    pub fn new(selection: Selection) -> Chooser {
+        Chooser { selection, frame: 0, n_seen: 0, n_low: 0 }
+    }
+
+    /// Judges the next call.
+    pub fn next(&mut self, call: &Call) -> Step {
+        let Selection { calls, frames, threads, records, .. } = &self.selection;
+        let record = self.n_seen;
+        if record >= records.end || self.is_over(call) {
+            return Step::End;
+        }
+        self.n_seen += 1;
+        let last = calls.as_ref().and_then(CallSet::last);
+        self.n_low += u64::from(last.is_some_and(|last| call.number <= last));
+        let is_chosen = match (calls, frames) {
+            (None, None) => true,
+            (calls, frames) => {
+                calls.as_ref().is_some_and(|set| set.has(call.number, call.flags))
+                    || frames.as_ref().is_some_and(|set| set.has(self.frame, call.flags))
+            }
+        };
+        if call.flags & END_FRAME != 0 {
+            self.frame += 1;
+        }
+        let is_wanted =
+            is_chosen && record >= records.start && (threads.is_empty() || threads.contains(&call.thread));
+        if is_wanted { Step::Keep } else { Step::Drop }
+    }
+
+    /// True if neither this call nor one behind it can be chosen.
+    fn is_over(&self, call: &Call) -> bool {
+        let Selection { calls, frames, until, .. } = &self.selection;
+        let calls_over = match (calls, calls.as_ref().and_then(CallSet::last)) {
+            (None, _) => frames.is_some(),
+            (_, None) => true,
+            (_, Some(last)) => match until {
+                Until::FirstBehind => call.number > last,
+                Until::AllSeen => self.n_low > last,
+            },
+        };
+        let frames_over = match (frames, frames.as_ref().and_then(CallSet::last)) {
+            (None, _) => calls.is_some(),
+            (_, None) => true,
+            (_, Some(last)) => self.frame > last,
+        };
+        calls_over && frames_over
+    }
+}
+
+impl CallEdit for Chooser {
+    fn step(&mut self, at: usize, values: &mut Values, _: &Types) -> Result<Step> {
+        Ok(self.next(&values.calls[at]))
+    }
+}
+
+impl Edit for Trim {
+    fn info(&self) -> &'static EditInfo {
+        &INFO
+    }
+
+    fn run(&self, job: &EditJob<'_>, progress: &dyn Progress) -> Result<Edited> {
+        job.settings.check(crate::INFO.name, INFO.settings)?;
+        let selection = Selection::of(job.settings, &job.opening.threads)?;
+        if selection.is_all() {
+            return Err(
+                Error::usage("no part is named").hint("say --calls, --frames, --thread, --skip or --take")
+            );
+        }
+        let (trace, options) = begin(job)?;
+        let mut chooser = Chooser::new(selection);
+        if job.settings.flag("setup")? {
+            let mut needed = setup::needed(&trace, chooser, progress)?;
+            let n_setup =
+                Fact { key: "setup_calls", label: "calls that they need", value: json!(needed.n_setup()) };
+            let done = rewrite(&trace, trace.header(), job.output, &options, &mut needed, progress)?;
+            return Ok(done.edited(options.packing, vec![n_setup]));
+        }
+        let done = rewrite(&trace, trace.header(), job.output, &options, &mut chooser, progress)?;
+        Ok(done.edited(options.packing, Vec::new()))
+    }
+}

@@ -1,0 +1,111 @@
+//! A text → the stream that it says, in a container.
+
+use super::disassemble::blob_folder;
+use super::parse::Parser;
+use crate::write::{NewFile, WriteOptions, Written, packing_for};
+use quipu_model::edit::{Edit, EditInfo, EditJob, Edited, Progress};
+use quipu_model::trace::Fact;
+use quipu_model::{Error, ErrorKind, Result};
+use serde_json::json;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Component, Path};
+
+/// The edit.
+#[derive(Debug)]
+pub struct Assemble;
+
+static INFO: EditInfo = EditInfo {
+    name: "assemble",
+    title: "the trace that a text says, which `disassemble` wrote and people may have changed",
+    settings: &[],
+};
+
+/// Bytes of the stream are handed on when there are so many.
+const BUFFER_BYTES: usize = 64 << 10;
+
+impl Edit for Assemble {
+    fn info(&self) -> &'static EditInfo {
+        &INFO
+    }
+
+    fn run(&self, job: &EditJob<'_>, progress: &dyn Progress) -> Result<Edited> {
+        job.settings.check(crate::INFO.name, INFO.settings)?;
+        if !job.opening.threads.is_empty() {
+            return Err(Error::usage("a text is assembled as a whole"));
+        }
+        let packing = packing_for(job.container, job.output)?;
+        let options = WriteOptions { packing, level: job.level, replace: job.replace, ..WriteOptions::USUAL };
+        let written = assemble(Path::new(job.source.name()), job.output, &options, progress)?;
+        let mut facts = vec![Fact { key: "calls", label: "calls", value: json!(written.calls) }];
+        facts.extend(written.facts(packing));
+        Ok(Edited { facts, findings: Vec::new() })
+    }
+}
+
+/// Writes the stream that the text at `text` says to a file at `path`, which appears when it is complete.
+///
+/// # Errors
+/// `Malformed`, with line and column, for mistakes in the text; `Usage` if there is such a file and it may not be
+/// replaced; what reading and writing say.
+pub fn assemble(
+    text: &Path,
+    path: &Path,
+    options: &WriteOptions,
+    progress: &dyn Progress,
+) -> Result<Written> {
+    let name = text.display().to_string();
+    let file = File::open(text).map_err(|cause| {
+        let kind = match cause.kind() {
+            std::io::ErrorKind::NotFound => ErrorKind::Missing,
+            _ => ErrorKind::Io,
+        };
+        Error::new(kind, "cannot open the text").in_file(name.clone()).because(cause)
+    })?;
+    let folder = blob_folder(text);
+    let mut file_of = |name: &str| blob(&folder, name);
+    let mut new = NewFile::create(path, options)?;
+    let calls = stream(BufReader::with_capacity(64 << 10, file), &name, &mut file_of, &mut |bytes| {
+        progress.go_on()?;
+        new.write(bytes)
+    })?;
+    Ok(Written { calls, ..new.finish()? })
+}
+
+/// Hands over the stream that a text says, in parts; how many calls it has.
+///
+/// # Errors
+/// `Malformed`, with line and column, for mistakes in the text; what getting raw memory and taking the stream say.
+pub fn stream(
+    text: impl BufRead,
+    name: &str,
+    blobs: &mut dyn FnMut(&str) -> Result<Vec<u8>>,
+    take: &mut dyn FnMut(&[u8]) -> Result<()>,
+) -> Result<u64> {
+    let mut out = Vec::new();
+    let mut parser = Parser::new(text, name, blobs, &mut out)?;
+    while parser.statement(&mut out)? {
+        if out.len() >= BUFFER_BYTES {
+            take(&out)?;
+            out.clear();
+        }
+    }
+    take(&out)?;
+    Ok(parser.n_calls)
+}
+
+/// What a file of raw memory holds. Names cannot lead out of the folder.
+fn blob(folder: &Path, name: &str) -> Result<Vec<u8>> {
+    let is_plain = matches!(Path::new(name).components().collect::<Vec<_>>()[..], [Component::Normal(_)]);
+    if !is_plain {
+        return Err(Error::usage(format!("`{name}` is no name of a file in the folder of raw memory")));
+    }
+    let path = folder.join(name);
+    std::fs::read(&path).map_err(|cause| {
+        let kind = match cause.kind() {
+            std::io::ErrorKind::NotFound => ErrorKind::Missing,
+            _ => ErrorKind::Io,
+        };
+        Error::new(kind, "cannot read raw memory").in_file(path.display().to_string()).because(cause)
+    })
+}

@@ -1,0 +1,417 @@
+//! A trace → its text, with a folder for raw memory.
+//!
+//! The stream is read once, in blocks; what is in memory is one event, the types, and the calls that are open.
+
+use super::walk::{Walked, Walker, put_hex, put_string, put_type};
+use super::{MAGIC, MAX_INLINE_BYTES};
+use crate::cursor::Stop;
+use crate::decode;
+use crate::record::{MAX_EVENT_BYTES, VERSION_PROPERTIES};
+use crate::trace::{self, ApiTrace};
+use crate::write::{self, Unfinished, make_room};
+use quipu_model::edit::{Edit, EditInfo, EditJob, Edited, Progress};
+use quipu_model::trace::Fact;
+use quipu_model::{Error, ErrorKind, Finding, Place, Result, Severity};
+use serde_json::json;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// The edit.
+#[derive(Debug)]
+pub struct Disassemble;
+
+static INFO: EditInfo = EditInfo {
+    name: "disassemble",
+    title: "the stream as text that can be edited, with a folder for raw memory",
+    settings: &[],
+};
+
+impl Edit for Disassemble {
+    fn info(&self) -> &'static EditInfo {
+        &INFO
+    }
+
+    fn run(&self, job: &EditJob<'_>, progress: &dyn Progress) -> Result<Edited> {
+        job.settings.check(crate::INFO.name, INFO.settings)?;
+        if !job.opening.threads.is_empty() || job.container.is_some() || job.level.is_some() {
+            return Err(Error::usage("a text holds the whole stream, and is not packed"));
+        }
+        let trace = trace::open(job.source, job.opening)?;
+        let done = disassemble(&trace, job.output, job.replace, progress)?;
+        let fact = |key, label, value| Fact { key, label, value };
+        let facts = vec![
+            fact("calls", "calls", json!(done.calls)),
+            fact("stream_bytes", "bytes of the stream", json!(done.stream_bytes)),
+            fact("raw_events", "events kept as raw bytes", json!(done.raw_events)),
+            fact("files", "files of raw memory", json!(done.files)),
+        ];
+        Ok(Edited { facts, findings: done.findings })
+    }
+}
+
+/// What was written.
+#[derive(Clone, Debug, Default)]
+pub struct Disassembled {
+    /// Calls.
+    pub calls: u64,
+    /// Bytes of the stream.
+    pub stream_bytes: u64,
+    /// Events that text cannot say.
+    pub raw_events: u64,
+    /// Files of raw memory.
+    pub files: u64,
+    /// What was odd.
+    pub findings: Vec<Finding>,
+}
+
+/// The folder for raw memory that belongs to a text.
+pub fn blob_folder(text: &Path) -> PathBuf {
+    let mut name = text.file_name().unwrap_or_default().to_os_string();
+    name.push(".blobs");
+    text.with_file_name(name)
+}
+
+/// Writes the text of a trace to a file at `path`, and raw memory to files in the folder [`blob_folder`], which is there
+/// only if there are any. Both appear when they are complete.
+///
+/// # Errors
+/// `Usage` if there is such a file or folder and it may not be replaced, or the folder holds other things than raw memory;
+/// what reading and writing say.
+pub fn disassemble(
+    trace: &ApiTrace,
+    path: &Path,
+    replace: bool,
+    progress: &dyn Progress,
+) -> Result<Disassembled> {
+    make_room(path, replace)?;
+    let folder = blob_folder(path);
+    if folder.exists() {
+        if !replace {
+            let name = folder.display().to_string();
+            return Err(Error::usage("the folder exists").in_file(name).hint("`--force` replaces it"));
+        }
+        only_blobs(&folder)?;
+    }
+    let unfinished = Unfinished::beside(path);
+    let blobs = UnfinishedFolder(unfinished.0.with_extension("blobs.part"));
+    let file = File::create_new(&unfinished.0).map_err(failed(path, "cannot create the file"))?;
+    let mut writer = Disassembler {
+        path,
+        out: BufWriter::with_capacity(256 << 10, file),
+        walker: None,
+        held: None,
+        folder: &blobs.0,
+        buffer: Vec::new(),
+        at: 0,
+        tail: None,
+        done: Disassembled::default(),
+        text: Vec::new(),
+    };
+    let mut findings = Vec::new();
+    writer.put(format!("{MAGIC}\n").as_bytes())?;
+    write::copy(trace, &mut findings, &mut |block| {
+        progress.go_on()?;
+        writer.block(block, trace.container().name())
+    })?;
+    let done = writer.end()?;
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder).map_err(failed(&folder, "cannot replace the folder"))?;
+    }
+    if done.files > 0 {
+        std::fs::rename(&blobs.0, &folder).map_err(failed(&folder, "cannot give the folder its name"))?;
+    }
+    std::fs::rename(&unfinished.0, path).map_err(failed(path, "cannot give the file its name"))?;
+    findings.extend(done.findings);
+    Ok(Disassembled { findings, ..done })
+}
+
+/// Makes sure that a folder that is about to be replaced holds nothing but raw memory.
+fn only_blobs(folder: &Path) -> Result<()> {
+    let entries = std::fs::read_dir(folder).map_err(failed(folder, "cannot look into the folder"))?;
+    for entry in entries {
+        let name = entry.map_err(failed(folder, "cannot look into the folder"))?.file_name();
+        if !name.to_string_lossy().ends_with(".bin") {
+            let what = format!("the folder holds `{}`, which is no raw memory", name.to_string_lossy());
+            return Err(Error::usage(what).in_file(folder.display().to_string()).hint("name another output"));
+        }
+    }
+    Ok(())
+}
+
+fn failed(path: &Path, what: &'static str) -> impl FnOnce(io::Error) -> Error {
+    let name = path.display().to_string();
+    move |cause| Error::new(ErrorKind::Io, what).in_file(name).because(cause)
+}
+
+/// A folder that is removed unless it was given another name.
+struct UnfinishedFolder(PathBuf);
+
+impl Drop for UnfinishedFolder {
+    fn drop(&mut self) {
+        // It is not there if all went well, or there was nothing to put into it.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A call whose leaving may stand in the same line.
+struct Held {
+    number: u64,
+    label: Vec<u8>,
+    body: Vec<u8>,
+}
+
+struct Disassembler<'p> {
+    path: &'p Path,
+    out: BufWriter<File>,
+    /// Nothing before the header was read.
+    walker: Option<Walker>,
+    held: Option<Held>,
+    folder: &'p Path,
+    /// Bytes of the stream; those before `at` are done.
+    buffer: Vec<u8>,
+    at: usize,
+    /// Where bytes go behind which nothing can be told.
+    tail: Option<BufWriter<File>>,
+    done: Disassembled,
+    /// The text of the event at hand.
+    text: Vec<u8>,
+}
+
+impl Disassembler<'_> {
+    fn put(&mut self, text: &[u8]) -> Result<()> {
+        self.out.write_all(text).map_err(failed(self.path, "cannot write"))
+    }
+
+    /// Takes a block of the stream.
+    fn block(&mut self, block: &[u8], name: &str) -> Result<()> {
+        self.done.stream_bytes += block.len() as u64;
+        if let Some(tail) = &mut self.tail {
+            return tail.write_all(block).map_err(failed(self.path, "cannot write"));
+        }
+        self.buffer.drain(..self.at);
+        self.at = 0;
+        self.buffer.extend_from_slice(block);
+        if self.buffer.len() > MAX_EVENT_BYTES {
+            return Err(Error::limit("bytes in one event", self.buffer.len() as u64, MAX_EVENT_BYTES as u64));
+        }
+        match self.events() {
+            Ok(()) => Ok(()),
+            Err(Trouble::Error(error)) => Err(error),
+            Err(Trouble::Bad(message)) => {
+                let offset = self.done.stream_bytes - (self.buffer.len() - self.at) as u64;
+                self.done.findings.push(Finding {
+                    rule: "apitrace/not-understood",
+                    severity: Severity::Error,
+                    place: Place { file: Some(name.to_owned()), offset: Some(offset), ..Place::default() },
+                    message: format!("{message}; what follows is kept as raw bytes"),
+                    count: 1,
+                });
+                self.begin_tail()
+            }
+        }
+    }
+
+    /// Takes the events that are there in full.
+    fn events(&mut self) -> Result<(), Trouble> {
+        if self.walker.is_none() {
+            match decode::header(&self.buffer) {
+                Ok((header, end)) => {
+                    self.header(&header)?;
+                    self.walker = Some(Walker::new(header.version));
+                    self.at = end;
+                }
+                Err(Stop::More(_)) => return Ok(()),
+                Err(Stop::Bad(fault)) => return Err(Trouble::Error(Error::new(fault.kind, fault.message))),
+            }
+        }
+        while self.at < self.buffer.len() {
+            let Some(mut walker) = self.walker.take() else { break };
+            let n_types = walker.table.len();
+            let read = walker.event(&self.buffer, self.at);
+            let done = match read {
+                Ok((walked, end)) => self.event(&walker, walked, n_types, end).map(|()| {
+                    self.at = end;
+                    true
+                }),
+                Err(Stop::More(_)) => Ok(false),
+                Err(Stop::Bad(fault)) => Err(Trouble::Bad(fault.message)),
+            };
+            self.walker = Some(walker);
+            if !done? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn header(&mut self, header: &decode::Header) -> Result<()> {
+        let mut text = format!("version {}\n", header.version).into_bytes();
+        if header.version >= VERSION_PROPERTIES {
+            text.extend_from_slice(format!("semantic {}\n", header.semantic_version).as_bytes());
+        }
+        for (name, value) in &header.properties {
+            text.extend_from_slice(b"property ");
+            put_string(name, &mut text);
+            text.extend_from_slice(b" = ");
+            put_string(value, &mut text);
+            text.push(b'\n');
+        }
+        text.push(b'\n');
+        self.put(&text)
+    }
+
+    /// Writes an event that ends at `end`.
+    fn event(&mut self, walker: &Walker, walked: Walked, n_types: usize, end: usize) -> Result<(), Trouble> {
+        let mut text = std::mem::take(&mut self.text);
+        text.clear();
+        if walker.is_faithful {
+            for position in n_types..walker.table.len() {
+                if let Some(ty) = walker.table.get(position as u32) {
+                    put_type(ty, &mut text);
+                }
+            }
+            self.blobs(walker)?;
+        }
+        match walked {
+            Walked::Enter { number, .. } => {
+                self.done.calls += 1;
+                self.release(&mut text);
+                if walker.is_faithful {
+                    let (label, body) = (walker.label.clone(), walker.body.clone());
+                    self.held = Some(Held { number, label, body });
+                } else {
+                    text.extend_from_slice(format!("{number}: ").as_bytes());
+                    self.raw(end, &mut text)?;
+                }
+            }
+            Walked::Leave { number, is_plain } => match self.held.take() {
+                Some(held) if held.number == number && is_plain => {
+                    text.extend_from_slice(&held.label);
+                    text.extend_from_slice(&held.body);
+                    match walker.body.strip_prefix(b"()") {
+                        Some(rest) => text.extend_from_slice(rest),
+                        None => {
+                            text.extend_from_slice(b" -> ");
+                            text.extend_from_slice(&walker.body);
+                        }
+                    }
+                    text.push(b'\n');
+                }
+                held => {
+                    self.held = held;
+                    self.release(&mut text);
+                    if walker.is_faithful {
+                        text.extend_from_slice(&walker.label);
+                        text.extend_from_slice(&walker.body);
+                        text.push(b'\n');
+                    } else {
+                        self.raw(end, &mut text)?;
+                    }
+                }
+            },
+        }
+        self.put(&text)?;
+        self.text = text;
+        Ok(())
+    }
+
+    /// Writes a call that is not left right after it was entered.
+    fn release(&mut self, text: &mut Vec<u8>) {
+        if let Some(held) = self.held.take() {
+            text.extend_from_slice(&held.label);
+            text.extend_from_slice(b"enter ");
+            text.extend_from_slice(&held.body);
+            text.push(b'\n');
+        }
+    }
+
+    /// Writes an event as it is.
+    fn raw(&mut self, end: usize, text: &mut Vec<u8>) -> Result<()> {
+        self.done.raw_events += 1;
+        text.extend_from_slice(b"raw ");
+        let bytes = &self.buffer[self.at..end];
+        if bytes.len() <= MAX_INLINE_BYTES {
+            put_hex(bytes, text);
+        } else {
+            let name = format!("raw-{}.bin", self.done.raw_events);
+            text.extend_from_slice(b"blob ");
+            put_string(name.as_bytes(), text);
+            let bytes = bytes.to_vec();
+            self.file(&name, &bytes)?;
+        }
+        text.push(b'\n');
+        Ok(())
+    }
+
+    fn blobs(&mut self, walker: &Walker) -> Result<()> {
+        for (name, range) in &walker.blobs {
+            let Some(bytes) = self.buffer.get(range.clone()) else { continue };
+            write_file(self.folder, name, bytes, self.done.files == 0)?;
+            self.done.files += 1;
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
+        write_file(self.folder, name, bytes, self.done.files == 0)?;
+        self.done.files += 1;
+        Ok(())
+    }
+
+    /// From here on, bytes go to a file as they are.
+    fn begin_tail(&mut self) -> Result<()> {
+        let rest = self.buffer.split_off(self.at);
+        self.buffer.clear();
+        self.at = 0;
+        self.file("tail.bin", &rest)?;
+        let path = self.folder.join("tail.bin");
+        let file = File::options().append(true).open(&path).map_err(failed(&path, "cannot write"))?;
+        self.tail = Some(BufWriter::new(file));
+        Ok(())
+    }
+
+    fn end(mut self) -> Result<Disassembled> {
+        let mut text = Vec::new();
+        self.release(&mut text);
+        let rest = self.buffer.split_off(self.at);
+        if let Some(tail) = &mut self.tail {
+            tail.flush().map_err(failed(self.path, "cannot write"))?;
+            text.extend_from_slice(b"tail blob \"tail.bin\"\n");
+        } else if !rest.is_empty() && self.walker.is_none() {
+            return Err(Error::truncated("the trace ends within its header"));
+        } else if rest.len() > MAX_INLINE_BYTES {
+            self.file("tail.bin", &rest)?;
+            text.extend_from_slice(b"tail blob \"tail.bin\"\n");
+        } else if !rest.is_empty() {
+            text.extend_from_slice(b"tail ");
+            put_hex(&rest, &mut text);
+            text.push(b'\n');
+        }
+        self.put(&text)?;
+        self.out.flush().map_err(failed(self.path, "cannot write"))?;
+        Ok(self.done)
+    }
+}
+
+fn write_file(folder: &Path, name: &str, bytes: &[u8], is_first: bool) -> Result<()> {
+    if is_first {
+        std::fs::create_dir(folder).map_err(failed(folder, "cannot create the folder"))?;
+    }
+    let path = folder.join(name);
+    std::fs::write(&path, bytes).map_err(failed(&path, "cannot write raw memory"))
+}
+
+/// Why events end.
+enum Trouble {
+    /// It cannot go on.
+    Error(Error),
+    /// The stream makes no sense.
+    Bad(String),
+}
+
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Trouble {
+        Trouble::Error(error)
+    }
+}

@@ -1,0 +1,765 @@
+//! Statements of a text → events of a stream.
+//!
+//! Values are written as they are read: there is no tree. What types there are, and which of them the stream has said, is
+//! kept in the same [`Walker`] that goes the other way.
+
+use super::lexer::{Lexer, Spot};
+use super::names::Space;
+use super::walk::{Walked, Walker};
+use crate::encode::{self, string, uint};
+use crate::record::*;
+use quipu_model::values::{Frame, FunctionType, Kind, NamedNumbers, StructType, Type};
+use quipu_model::{Error, Result};
+use rustc_hash::FxHashMap;
+use std::io::BufRead;
+
+/// Gets what a file of raw memory holds.
+pub(super) type Blobs<'b> = dyn FnMut(&str) -> Result<Vec<u8>> + 'b;
+
+/// A text on its way to a stream.
+pub(super) struct Parser<'b, R> {
+    lexer: Lexer<R>,
+    walker: Walker,
+    blobs: &'b mut Blobs<'b>,
+    /// Calls that were entered and not left, by what the text calls them: their numbers and functions.
+    open: FxHashMap<u64, (u64, u32)>,
+    /// How many calls were entered.
+    pub(super) n_calls: u64,
+}
+
+impl<'b, R: BufRead> Parser<'b, R> {
+    /// Reads what a text says in front of its statements; writes the header of the stream, if there is to be one.
+    pub(super) fn new(
+        input: R,
+        name: &str,
+        blobs: &'b mut Blobs<'b>,
+        out: &mut Vec<u8>,
+    ) -> Result<Parser<'b, R>> {
+        let mut lexer = Lexer::new(input, name)?;
+        let spot = lexer.spot();
+        let mut is_text = lexer.word()?.as_deref() == Some("quipu") && lexer.digits()? == "-text";
+        is_text = is_text && lexer.word()?.as_deref() == Some("apitrace");
+        is_text = is_text && lexer.number("the version of the grammar")? == 1;
+        if !is_text {
+            return Err(lexer.error(spot, format_args!("a text begins with `{}`", super::MAGIC)));
+        }
+        let mut parser =
+            Parser { lexer, walker: Walker::new(0), blobs, open: FxHashMap::default(), n_calls: 0 };
+        parser.header(out)?;
+        Ok(parser)
+    }
+
+    fn header(&mut self, out: &mut Vec<u8>) -> Result<()> {
+        if self.lexer.peek()?.is_none() {
+            return Ok(());
+        }
+        let spot = self.lexer.spot();
+        if self.lexer.word()?.as_deref() != Some("version") {
+            return Err(self.lexer.error(spot, "expected `version` and the version of the stream"));
+        }
+        let spot = self.lexer.spot();
+        let version = self.lexer.number("the version of the stream")?;
+        if version > NEWEST_VERSION {
+            let message =
+                format!("there is no version `{version}` of the stream, the newest is `{NEWEST_VERSION}`");
+            return Err(self.lexer.error(spot, message));
+        }
+        self.walker = Walker::new(version);
+        uint(version, out);
+        if version < VERSION_PROPERTIES {
+            return Ok(());
+        }
+        let spot = self.lexer.spot();
+        if self.lexer.word()?.as_deref() != Some("semantic") {
+            return Err(self
+                .lexer
+                .error(spot, "expected `semantic` and the version by which calls are replayed"));
+        }
+        uint(self.lexer.number("the semantic version")?, out);
+        // Properties are statements as far as reading goes: one that is late is a mistake there.
+        while self.lexer.peek()? == Some(b'p') {
+            let spot = self.lexer.spot();
+            match self.lexer.word()?.as_deref() {
+                Some("property") => {}
+                Some(word) => {
+                    let word = word.to_owned();
+                    uint(0, out);
+                    return self.named_call(spot, None, 0, &word, out);
+                }
+                None => break,
+            }
+            let spot = self.lexer.spot();
+            let name = self.lexer.string()?;
+            if name.is_empty() {
+                return Err(self.lexer.error(spot, "a property has a name"));
+            }
+            self.lexer.expect(b'=')?;
+            let value = self.lexer.string()?;
+            string(&name, out);
+            string(&value, out);
+        }
+        uint(0, out);
+        Ok(())
+    }
+
+    /// Adds the events of the next statement; false at the end of the text.
+    pub(super) fn statement(&mut self, out: &mut Vec<u8>) -> Result<bool> {
+        let (mut label, mut thread) = (None, 0);
+        match self.lexer.peek()? {
+            None => return Ok(false),
+            Some(byte) if byte.is_ascii_digit() => {
+                label = Some(self.lexer.number("the number of a call")?);
+                self.lexer.expect(b':')?;
+            }
+            Some(_) => {}
+        }
+        if self.lexer.takes(b'@')? {
+            let spot = self.lexer.spot();
+            thread = self.lexer.number("a thread")?;
+            if self.walker.version() < VERSION_THREADS {
+                return Err(self.lexer.error(spot, "streams of this version have no threads"));
+            }
+        }
+        let spot = self.lexer.spot();
+        let Some(word) = self.lexer.word()? else {
+            if self.lexer.peek()? != Some(b'"') {
+                return Err(self.lexer.unexpected("a statement"));
+            }
+            let name = self.lexer.string()?;
+            self.call(spot, label, thread, false, &name, out)?;
+            return Ok(true);
+        };
+        let is_call = label.is_some() || thread != 0;
+        match word.as_str() {
+            "raw" => self.raw(label, out)?,
+            "function" | "struct" | "enum" | "flags" | "frame" | "leave" | "tail" | "version"
+            | "semantic" | "property"
+                if is_call =>
+            {
+                return Err(self.lexer.error(spot, format_args!("expected a call, found `{word}`")));
+            }
+            "function" | "struct" | "enum" | "flags" | "frame" => self.declare(spot, &word)?,
+            "leave" => self.leave(out)?,
+            "tail" => {
+                let bytes = self.raw_bytes()?;
+                out.extend_from_slice(&bytes);
+                if self.lexer.peek()?.is_some() {
+                    return Err(self.lexer.unexpected("nothing behind `tail`"));
+                }
+            }
+            "version" | "semantic" | "property" => {
+                let message = format!("`{word}` stands at the front, before all types and calls");
+                return Err(self.lexer.error(spot, message));
+            }
+            _ => self.named_call(spot, label, thread, &word, out)?,
+        }
+        Ok(true)
+    }
+
+    /// A call that begins with this word: `enter`, or its function.
+    fn named_call(
+        &mut self,
+        spot: Spot,
+        label: Option<u64>,
+        thread: u64,
+        word: &str,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        if word != "enter" {
+            return self.call(spot, label, thread, false, word.as_bytes(), out);
+        }
+        let spot = self.lexer.spot();
+        let name = self.name("a function")?;
+        self.call(spot, label, thread, true, &name, out)
+    }
+
+    fn raw_bytes(&mut self) -> Result<Vec<u8>> {
+        let spot = self.lexer.spot();
+        match self.lexer.word()?.as_deref() {
+            Some("hex") => self.hex(),
+            Some("blob") => self.blob(spot),
+            _ => Err(self.lexer.error(spot, "expected `hex` or `blob`")),
+        }
+    }
+
+    fn hex(&mut self) -> Result<Vec<u8>> {
+        let spot = self.lexer.spot();
+        let digits = self.lexer.string()?;
+        let digit = |byte: u8| char::from(byte).to_digit(16);
+        let (pairs, rest) = digits.as_chunks::<2>();
+        let bytes: Option<Vec<u8>> =
+            pairs.iter().map(|[high, low]| Some((digit(*high)? * 16 + digit(*low)?) as u8)).collect();
+        match bytes.filter(|_| rest.is_empty()) {
+            Some(bytes) => Ok(bytes),
+            None => Err(self.lexer.error(spot, "expected pairs of hex digits")),
+        }
+    }
+
+    fn blob(&mut self, spot: Spot) -> Result<Vec<u8>> {
+        let name = self.lexer.string()?;
+        let name = String::from_utf8(name).map_err(|_| self.lexer.error(spot, "names of files are UTF-8"))?;
+        (self.blobs)(&name).map_err(|error| self.lexer.error(spot, "raw memory is missing").because(error))
+    }
+
+    /// An event that text cannot say: its types and its call count all the same.
+    fn raw(&mut self, label: Option<u64>, out: &mut Vec<u8>) -> Result<()> {
+        let spot = self.lexer.spot();
+        let bytes = self.raw_bytes()?;
+        match self.walker.event(&bytes, 0) {
+            Ok((walked, end)) if end == bytes.len() => match walked {
+                Walked::Enter { number, function } => {
+                    self.open.insert(label.unwrap_or(number), (number, function));
+                    self.n_calls += 1;
+                }
+                Walked::Leave { number, .. } => self.open.retain(|_, (open, _)| *open != number),
+            },
+            _ => return Err(self.lexer.error(spot, "these bytes are not one event")),
+        }
+        out.extend_from_slice(&bytes);
+        Ok(())
+    }
+
+    /// A name, in quotes or not.
+    fn name(&mut self, what: &str) -> Result<Vec<u8>> {
+        if let Some(word) = self.lexer.word()? {
+            return Ok(word.into_bytes());
+        }
+        if self.lexer.peek()? == Some(b'"') { self.lexer.string() } else { Err(self.lexer.unexpected(what)) }
+    }
+
+    fn declare(&mut self, spot: Spot, word: &str) -> Result<()> {
+        let id = self.lexer.number("the number of a type")?;
+        let ty = match word {
+            "function" => {
+                let name = self.name("the name of a function")?;
+                Type::Function(FunctionType { id, name, args: self.names(b'(', b')')?, flags: 0 })
+            }
+            "struct" => {
+                let name = self.name("the name of a structure")?;
+                Type::Struct(StructType { id, name, members: self.names(b'{', b'}')? })
+            }
+            "enum" => {
+                let names = self.numbers()?;
+                if self.walker.version() < VERSION_WHOLE_ENUMS && names.len() != 1 {
+                    let message = "in streams of this version, an enumeration has one name";
+                    return Err(self.lexer.error(spot, message));
+                }
+                Type::Enum(NamedNumbers::new(id, names))
+            }
+            "flags" => Type::Flags(NamedNumbers::new(id, self.numbers()?)),
+            _ => Type::Frame(self.frame(id)?),
+        };
+        match self.walker.table.add(ty) {
+            Some(_) => Ok(()),
+            None => Err(self.lexer.error(spot, format_args!("there is a {word} `{id}` already"))),
+        }
+    }
+
+    fn names(&mut self, open: u8, close: u8) -> Result<Vec<Vec<u8>>> {
+        let mut names = Vec::new();
+        self.lexer.expect(open)?;
+        if self.lexer.takes(close)? {
+            return Ok(names);
+        }
+        loop {
+            names.push(self.name("a name")?);
+            if self.lexer.takes(close)? {
+                return Ok(names);
+            }
+            self.lexer.expect(b',')?;
+        }
+    }
+
+    fn numbers(&mut self) -> Result<Vec<(Vec<u8>, u64)>> {
+        let mut names = Vec::new();
+        self.lexer.expect(b'{')?;
+        while !self.lexer.takes(b'}')? {
+            let name = self.name("a name")?;
+            self.lexer.expect(b'=')?;
+            names.push((name, self.integer()?));
+            self.lexer.takes(b',')?;
+        }
+        Ok(names)
+    }
+
+    /// A number with a sign, as a two's complement.
+    fn integer(&mut self) -> Result<u64> {
+        let is_negative = self.lexer.takes(b'-')?;
+        let spot = self.lexer.spot();
+        let number = self.lexer.number("a number")?;
+        if is_negative && number > 1 << 63 {
+            return Err(self.lexer.error(spot, format_args!("`-{number}` has more than 64 bits")));
+        }
+        Ok(if is_negative { number.wrapping_neg() } else { number })
+    }
+
+    fn frame(&mut self, id: u64) -> Result<Frame> {
+        let mut frame = Frame { id, ..Frame::default() };
+        self.lexer.expect(b'{')?;
+        while !self.lexer.takes(b'}')? {
+            let spot = self.lexer.spot();
+            match self.lexer.word()?.as_deref() {
+                Some("module") => frame.module = Some(self.lexer.string()?),
+                Some("function") => frame.function = Some(self.lexer.string()?),
+                Some("file") => frame.file = Some(self.lexer.string()?),
+                Some("line") => frame.line = Some(self.lexer.number("a line")?),
+                Some("offset") => frame.offset = Some(self.lexer.number("an offset")?),
+                _ => {
+                    let message = "expected `module`, `function`, `file`, `line` or `offset`";
+                    return Err(self.lexer.error(spot, message));
+                }
+            }
+        }
+        Ok(frame)
+    }
+
+    fn call(
+        &mut self,
+        spot: Spot,
+        label: Option<u64>,
+        thread: u64,
+        stays_open: bool,
+        name: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let function = if self.lexer.takes(b'#')? {
+            let id = self.lexer.number("the number of a function")?;
+            self.walker.table.by_id(Space::Function, id)
+        } else {
+            self.walker.table.function(name)
+        };
+        let Some(function) = function else {
+            let shown = String::from_utf8_lossy(name);
+            let error = self.lexer.error(spot, format_args!("there is no function `{shown}`"));
+            return Err(error.hint("say `function NUMBER NAME(ARGUMENTS)` before its first call"));
+        };
+        out.push(EVENT_ENTER);
+        if self.walker.version() >= VERSION_THREADS {
+            uint(thread, out);
+        }
+        self.signature(function, out);
+        // The text has marks behind the arguments, the stream has them in front.
+        let (mut args, mut marks) = (Vec::new(), Vec::new());
+        self.args(Some(function), &mut args)?;
+        self.marks(&mut marks)?;
+        out.append(&mut marks);
+        out.append(&mut args);
+        out.push(DETAIL_END);
+        let number = self.walker.note_enter();
+        self.n_calls += 1;
+        let label = label.unwrap_or(number);
+        if stays_open {
+            if self.open.insert(label, (number, function)).is_some() {
+                return Err(self.lexer.error(spot, format_args!("call `{label}` is open already")));
+            }
+            return Ok(());
+        }
+        out.push(EVENT_LEAVE);
+        uint(number, out);
+        if self.lexer.takes_arrow()? {
+            self.args(Some(function), out)?;
+        }
+        self.result(out)?;
+        out.push(DETAIL_END);
+        Ok(())
+    }
+
+    fn leave(&mut self, out: &mut Vec<u8>) -> Result<()> {
+        let is_number = self.lexer.takes(b'#')?;
+        let spot = self.lexer.spot();
+        let label = self.lexer.number("the number of a call")?;
+        let (number, function) = match self.open.remove(&label) {
+            Some((number, function)) if !is_number => (number, Some(function)),
+            // A number that nobody entered is said as it is.
+            _ if is_number => (label, None),
+            _ => return Err(self.lexer.error(spot, format_args!("call `{label}` is not open"))),
+        };
+        out.push(EVENT_LEAVE);
+        uint(number, out);
+        let (mut args, mut marks) = (Vec::new(), Vec::new());
+        self.args(function, &mut args)?;
+        self.marks(&mut marks)?;
+        out.append(&mut marks);
+        out.append(&mut args);
+        self.result(out)?;
+        out.push(DETAIL_END);
+        Ok(())
+    }
+
+    fn result(&mut self, out: &mut Vec<u8>) -> Result<()> {
+        if self.lexer.takes(b'=')? {
+            out.push(DETAIL_RESULT);
+            self.value(out, 0)?;
+        }
+        Ok(())
+    }
+
+    fn args(&mut self, function: Option<u32>, out: &mut Vec<u8>) -> Result<()> {
+        self.lexer.expect(b'(')?;
+        if self.lexer.takes(b')')? {
+            return Ok(());
+        }
+        loop {
+            let spot = self.lexer.spot();
+            let index = if self.lexer.takes(b'#')? {
+                self.lexer.number("the position of an argument")?
+            } else {
+                let name = self.name("an argument")?;
+                let names = match function.and_then(|function| self.walker.table.get(function)) {
+                    Some(Type::Function(function)) => &function.args[..],
+                    _ => &[],
+                };
+                match names.iter().position(|known| *known == name) {
+                    Some(index) => index as u64,
+                    None => {
+                        let name = String::from_utf8_lossy(&name);
+                        let error = self.lexer.error(spot, format_args!("there is no argument `{name}`"));
+                        let names: Vec<_> = names.iter().map(|name| String::from_utf8_lossy(name)).collect();
+                        return Err(error.hint(match names[..] {
+                            [] => "arguments without a name are written `#0 = …`".to_owned(),
+                            _ => format!("arguments of the function: {}", names.join(", ")),
+                        }));
+                    }
+                }
+            };
+            self.lexer.expect(b'=')?;
+            out.push(DETAIL_ARG);
+            uint(index, out);
+            self.value(out, 0)?;
+            if self.lexer.takes(b')')? {
+                return Ok(());
+            }
+            self.lexer.expect(b',')?;
+        }
+    }
+
+    fn marks(&mut self, out: &mut Vec<u8>) -> Result<()> {
+        while self.lexer.takes(b'!')? {
+            let spot = self.lexer.spot();
+            match self.lexer.word()?.as_deref() {
+                Some("fake") => {
+                    out.push(DETAIL_FLAGS);
+                    uint(1, out);
+                }
+                Some("flags") => {
+                    out.push(DETAIL_FLAGS);
+                    uint(self.lexer.number("the flags of a call")?, out);
+                }
+                Some("stack") => self.stack(out)?,
+                _ => return Err(self.lexer.error(spot, "expected `fake`, `flags` or `stack`")),
+            }
+        }
+        Ok(())
+    }
+
+    fn stack(&mut self, out: &mut Vec<u8>) -> Result<()> {
+        let mut frames = Vec::new();
+        self.lexer.expect(b'[')?;
+        if !self.lexer.takes(b']')? {
+            loop {
+                let spot = self.lexer.spot();
+                let id = self.lexer.number("the number of a frame")?;
+                match self.walker.table.by_id(Space::Frame, id) {
+                    Some(frame) => frames.push(frame),
+                    None => return Err(self.lexer.error(spot, format_args!("there is no frame `{id}`"))),
+                }
+                if self.lexer.takes(b']')? {
+                    break;
+                }
+                self.lexer.expect(b',')?;
+            }
+        }
+        out.push(DETAIL_STACK);
+        uint(frames.len() as u64, out);
+        frames.into_iter().for_each(|frame| self.signature(frame, out));
+        Ok(())
+    }
+
+    /// The id of a type, and at its first use what it is.
+    fn signature(&mut self, position: u32, out: &mut Vec<u8>) {
+        let is_new = self.walker.table.say(position);
+        let whole_enums = self.walker.version() >= VERSION_WHOLE_ENUMS;
+        let Some(ty) = self.walker.table.get(position) else { return };
+        uint(super::names::key_of(ty).1, out);
+        match ty {
+            _ if !is_new => {}
+            Type::Enum(names) if !whole_enums => {
+                if let Some((name, number)) = names.names.first() {
+                    string(name, out);
+                    encode::sint(*number, out);
+                }
+            }
+            ty => encode::body(ty, out),
+        }
+    }
+
+    fn value(&mut self, out: &mut Vec<u8>, depth: u32) -> Result<()> {
+        let first = self.lexer.peek()?;
+        let spot = self.lexer.spot();
+        if depth > MAX_DEPTH {
+            let message = format!("values are nested deeper than `{MAX_DEPTH}`");
+            return Err(self.lexer.error(spot, message));
+        }
+        match first {
+            Some(b'"') => {
+                out.push(TAG_STRING);
+                string(&self.lexer.string()?, out);
+                Ok(())
+            }
+            Some(b'[') => {
+                self.lexer.expect(b'[')?;
+                out.push(TAG_ARRAY);
+                self.list(b']', out, |parser, out| parser.value(out, depth + 1))
+            }
+            Some(byte) if byte == b'-' || byte.is_ascii_digit() => self.literal(spot, out),
+            _ => match self.lexer.word()? {
+                Some(word) => self.worded(spot, &word, out, depth),
+                None => Err(self.lexer.unexpected("a value")),
+            },
+        }
+    }
+
+    /// Things with commas between them up to a sign; their count comes first in the stream.
+    fn list(
+        &mut self,
+        close: u8,
+        out: &mut Vec<u8>,
+        mut part: impl FnMut(&mut Self, &mut Vec<u8>) -> Result<()>,
+    ) -> Result<()> {
+        let (mut parts, mut n_parts) = (Vec::new(), 0);
+        if !self.lexer.takes(close)? {
+            loop {
+                part(self, &mut parts)?;
+                n_parts += 1;
+                if self.lexer.takes(close)? {
+                    break;
+                }
+                self.lexer.expect(b',')?;
+            }
+        }
+        uint(n_parts, out);
+        out.append(&mut parts);
+        Ok(())
+    }
+
+    /// A number: an address, an integer, or of floating point.
+    fn literal(&mut self, spot: Spot, out: &mut Vec<u8>) -> Result<()> {
+        let text = self.lexer.digits()?;
+        let tagged = |tag: u8, number: Option<u64>, out: &mut Vec<u8>| {
+            number.map(|number| {
+                out.push(tag);
+                uint(number, out);
+            })
+        };
+        let done = if let Some(digits) = text.strip_prefix("0x") {
+            tagged(TAG_POINTER, u64::from_str_radix(digits, 16).ok(), out)
+        } else if let Some(digits) = text.strip_suffix('f') {
+            digits.parse::<f32>().ok().map(|number| {
+                out.push(TAG_FLOAT);
+                out.extend_from_slice(&number.to_le_bytes());
+            })
+        } else if text.contains(['.', 'e']) {
+            text.parse::<f64>().ok().map(|number| {
+                out.push(TAG_DOUBLE);
+                out.extend_from_slice(&number.to_le_bytes());
+            })
+        } else if let Some(digits) = text.strip_prefix('-') {
+            tagged(TAG_NEGATIVE, digits.parse().ok(), out)
+        } else {
+            tagged(TAG_UNSIGNED, text.parse().ok(), out)
+        };
+        done.ok_or_else(|| self.lexer.error(spot, format_args!("`{text}` is no number")))
+    }
+
+    /// A value that begins with a word.
+    fn worded(&mut self, spot: Spot, word: &str, out: &mut Vec<u8>, depth: u32) -> Result<()> {
+        match word {
+            "null" => out.push(TAG_NULL),
+            "false" => out.push(TAG_FALSE),
+            "true" => out.push(TAG_TRUE),
+            "hex" | "blob" => {
+                let bytes = if word == "hex" { self.hex()? } else { self.blob(spot)? };
+                out.push(TAG_BLOB);
+                string(&bytes, out);
+            }
+            "L" => {
+                let units = self.lexer.wide()?;
+                out.push(TAG_WIDE);
+                uint(units.len() as u64, out);
+                units.iter().for_each(|unit| uint(*unit, out));
+            }
+            "pair" => {
+                out.push(TAG_REPR);
+                self.lexer.expect(b'(')?;
+                self.value(out, depth + 1)?;
+                self.lexer.expect(b',')?;
+                self.value(out, depth + 1)?;
+                self.lexer.expect(b')')?;
+            }
+            "float" | "double" => self.bits(word, out)?,
+            "struct" => {
+                let position = self.numbered(Space::Struct)?;
+                self.structure(position, out, depth)?;
+            }
+            "enum" => {
+                let position = self.numbered(Space::Enum)?;
+                self.lexer.expect(b'(')?;
+                let number = self.number_of(position)?;
+                self.lexer.expect(b')')?;
+                self.enumeration(spot, position, number, out)?;
+            }
+            "flags" => {
+                let position = self.numbered(Space::Flags)?;
+                self.lexer.expect(b'(')?;
+                let mut number = self.number_of(position)?;
+                while self.lexer.takes(b'|')? {
+                    number |= self.number_of(position)?;
+                }
+                self.lexer.expect(b')')?;
+                self.flags(position, number, out);
+            }
+            name if self.lexer.peek()? == Some(b'{') => match self.walker.table.structure(name.as_bytes()) {
+                Some(position) => self.structure(position, out, depth)?,
+                None => return Err(self.lexer.error(spot, format_args!("there is no structure `{name}`"))),
+            },
+            name => self.constant(spot, name, out)?,
+        }
+        Ok(())
+    }
+
+    /// The bits of a number of floating point that no digits say.
+    fn bits(&mut self, word: &str, out: &mut Vec<u8>) -> Result<()> {
+        self.lexer.expect(b'(')?;
+        let spot = self.lexer.spot();
+        let bits = self.lexer.number("the bits of a number")?;
+        self.lexer.expect(b')')?;
+        if word == "double" {
+            out.push(TAG_DOUBLE);
+            out.extend_from_slice(&bits.to_le_bytes());
+            return Ok(());
+        }
+        match u32::try_from(bits) {
+            Ok(bits) => {
+                out.push(TAG_FLOAT);
+                out.extend_from_slice(&bits.to_le_bytes());
+                Ok(())
+            }
+            Err(_) => Err(self.lexer.error(spot, "a `float` has 32 bits")),
+        }
+    }
+
+    /// The type of a number that comes next.
+    fn numbered(&mut self, space: Space) -> Result<u32> {
+        let spot = self.lexer.spot();
+        let id = self.lexer.number("the number of a type")?;
+        self.walker
+            .table
+            .by_id(space, id)
+            .ok_or_else(|| self.lexer.error(spot, format_args!("there is no type `{id}` of this kind")))
+    }
+
+    /// A number, or a name for one of a type.
+    fn number_of(&mut self, position: u32) -> Result<u64> {
+        let first = self.lexer.peek()?;
+        let spot = self.lexer.spot();
+        if first.is_some_and(|byte| byte == b'-' || byte.is_ascii_digit()) {
+            return self.integer();
+        }
+        let name = self.name("a name or a number")?;
+        let names = match self.walker.table.get(position) {
+            Some(Type::Enum(names) | Type::Flags(names)) => &names.names[..],
+            _ => &[],
+        };
+        let found = names.iter().find(|(known, _)| *known == name).map(|(_, number)| *number);
+        found.ok_or_else(|| {
+            let name = String::from_utf8_lossy(&name);
+            self.lexer.error(spot, format_args!("the type has no name `{name}`"))
+        })
+    }
+
+    fn structure(&mut self, position: u32, out: &mut Vec<u8>, depth: u32) -> Result<()> {
+        out.push(TAG_STRUCT);
+        self.signature(position, out);
+        self.lexer.expect(b'{')?;
+        let n_members = match self.walker.table.get(position) {
+            Some(Type::Struct(structure)) => structure.members.len(),
+            _ => 0,
+        };
+        for i in 0..n_members {
+            if i > 0 {
+                self.lexer.expect(b',')?;
+            }
+            self.member(position, i, out, depth)?;
+        }
+        if self.lexer.takes(b'}')? {
+            return Ok(());
+        }
+        Err(self.lexer.unexpected(&format!("`}}` behind `{n_members}` members")))
+    }
+
+    /// A member: its value, behind its name if that can be written.
+    fn member(&mut self, position: u32, i: usize, out: &mut Vec<u8>, depth: u32) -> Result<()> {
+        let spot = self.lexer.spot();
+        let name = match self.walker.table.get(position) {
+            Some(Type::Struct(structure)) => structure.members.get(i).cloned().unwrap_or_default(),
+            _ => Vec::new(),
+        };
+        if !super::is_bare(&name) {
+            return self.value(out, depth + 1);
+        }
+        let found = self.lexer.word()?;
+        if found.as_deref().map(str::as_bytes) != Some(&name) {
+            let name = String::from_utf8_lossy(&name);
+            return Err(self.lexer.error(spot, format_args!("expected member `{name}`")));
+        }
+        self.lexer.expect(b'=')?;
+        self.value(out, depth + 1)
+    }
+
+    fn enumeration(&mut self, spot: Spot, position: u32, number: u64, out: &mut Vec<u8>) -> Result<()> {
+        out.push(TAG_ENUM);
+        self.signature(position, out);
+        if self.walker.version() >= VERSION_WHOLE_ENUMS {
+            encode::sint(number, out);
+            return Ok(());
+        }
+        match self.walker.table.get(position) {
+            Some(Type::Enum(names)) if names.names.first().is_some_and(|(_, only)| *only == number) => Ok(()),
+            _ => Err(self.lexer.error(spot, "in streams of this version, an enumeration has one number")),
+        }
+    }
+
+    fn flags(&mut self, position: u32, number: u64, out: &mut Vec<u8>) {
+        out.push(TAG_BITMASK);
+        self.signature(position, out);
+        uint(number, out);
+    }
+
+    /// What a bare name stands for: a number of an enumeration, or flags joined by bars.
+    fn constant(&mut self, spot: Spot, name: &str, out: &mut Vec<u8>) -> Result<()> {
+        let missing = |lexer: &Lexer<R>, spot, name: &str| -> Error {
+            lexer.error(spot, format_args!("there is no name `{name}` among the types so far"))
+        };
+        let Some(constant) = self.walker.table.constant(name.as_bytes()) else {
+            return Err(missing(&self.lexer, spot, name));
+        };
+        if constant.kind == Kind::Enum {
+            return self.enumeration(spot, constant.ty, constant.number, out);
+        }
+        let mut number = constant.number;
+        while self.lexer.takes(b'|')? {
+            let spot = self.lexer.spot();
+            let Some(name) = self.lexer.word()? else { return Err(self.lexer.unexpected("a name")) };
+            match self.walker.table.constant(name.as_bytes()) {
+                Some(next) if next.ty == constant.ty => number |= next.number,
+                Some(_) => {
+                    let error = self.lexer.error(spot, format_args!("`{name}` is not of the same type"));
+                    return Err(error.hint("`flags NUMBER(A | B)` says which type is meant"));
+                }
+                None => return Err(missing(&self.lexer, spot, &name)),
+            }
+        }
+        self.flags(constant.ty, number, out);
+        Ok(())
+    }
+}

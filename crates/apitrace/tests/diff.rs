@@ -1,0 +1,165 @@
+//! What differs between two traces: two runs of one program are equal, and what was changed is found.
+
+// The helpers of a test may panic as the test may.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use quipu_apitrace::diff::{At, Difference, Names, Rules, Show, Summary, diff};
+use quipu_apitrace::text::{assemble, disassemble};
+use quipu_apitrace::trace::{self, ApiTrace};
+use quipu_model::edit::Silent;
+use quipu_model::{Error, OpenOptions, Result};
+use quipu_source::Source;
+
+/// Notes what is shown.
+#[derive(Default)]
+struct Notes(Vec<String>);
+
+fn note(at: At<'_>) -> String {
+    let call = at.batch.values.calls[at.row as usize];
+    let name = &at.batch.types.function(call.function).unwrap().name;
+    format!("{} {}", call.number, String::from_utf8_lossy(name))
+}
+
+impl Show for Notes {
+    fn same(&mut self, _: At<'_>, _: At<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    fn changed(&mut self, old: At<'_>, new: At<'_>, difference: &Difference) -> Result<()> {
+        self.0.push(format!("{} | {} {:?} {}", note(old), note(new), difference.args, difference.result));
+        Ok(())
+    }
+
+    fn deleted(&mut self, old: At<'_>) -> Result<()> {
+        self.0.push(format!("- {}", note(old)));
+        Ok(())
+    }
+
+    fn inserted(&mut self, new: At<'_>) -> Result<()> {
+        self.0.push(format!("+ {}", note(new)));
+        Ok(())
+    }
+
+    fn end(&mut self, _: &Summary) -> Result<()> {
+        Ok(())
+    }
+}
+
+fn compared(old: &ApiTrace, new: &ApiTrace, rules: &Rules) -> (Vec<String>, Summary) {
+    let mut notes = Notes::default();
+    let summary = diff(old, new, rules, &mut notes, &Silent).unwrap();
+    (notes.0, summary)
+}
+
+fn open(name: &str) -> ApiTrace {
+    trace::open(&common::source(name), &OpenOptions::default()).unwrap()
+}
+
+/// A trace whose text was changed.
+fn changed(name: &str, change: impl FnOnce(String) -> String) -> ApiTrace {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("text");
+    disassemble::disassemble(&open(name), &path, false, &Silent).unwrap();
+    let text = change(std::fs::read_to_string(&path).unwrap());
+    let blobs = disassemble::blob_folder(&path);
+    let mut blob = |name: &str| {
+        std::fs::read(blobs.join(name)).map_err(|cause| Error::usage("no such file").because(cause))
+    };
+    let mut stream = Vec::new();
+    assemble::stream(text.as_bytes(), "text", &mut blob, &mut |part| {
+        stream.extend_from_slice(part);
+        Ok(())
+    })
+    .unwrap();
+    trace::open(&Source::from_bytes("changed", stream), &OpenOptions::default()).unwrap()
+}
+
+/// All addresses moved, as in another run of the program.
+fn moved(text: String) -> String {
+    let mut out = String::new();
+    let mut rest = text.as_str();
+    while let Some(at) = rest.find("0x") {
+        let (before, number) = rest.split_at(at + 2);
+        out.push_str(before);
+        let n_digits = number.bytes().take_while(u8::is_ascii_hexdigit).count();
+        let address = u64::from_str_radix(&number[..n_digits], 16).unwrap();
+        // Bits of floats and flags have parentheses or bars in front of them.
+        let is_address = !before.ends_with("(0x") && !before.ends_with("| 0x") && address >= 1 << 16;
+        let address = if is_address { address ^ 0x5a50_0000 } else { address };
+        out.push_str(&format!("{address:x}"));
+        rest = &number[n_digits..];
+    }
+    out + rest
+}
+
+#[test]
+fn every_trace_is_equal_to_itself() {
+    for name in common::traces() {
+        let (notes, summary) = compared(&open(&name), &open(&name), &Rules::ours());
+        assert!(summary.is_same(), "{name}: {notes:?}");
+    }
+}
+
+#[test]
+fn versions_and_containers_make_no_difference() {
+    for (old, new) in [("kinds", "kinds.brotli"), ("kinds", "synth-v6-tinychunks"), ("kinds", "synth-v3")] {
+        let (notes, summary) = compared(&open(old), &open(new), &Rules::ours());
+        assert!(summary.is_same(), "{old}, {new}: {notes:?}");
+        assert_eq!(summary.same, 257);
+    }
+}
+
+#[test]
+fn two_runs_of_one_program_are_equal() {
+    for name in ["kinds", "glxgears-300", "threads-3x20", "tri_glsl"] {
+        let again = changed(name, moved);
+        let (notes, summary) = compared(&open(name), &again, &Rules::ours());
+        assert!(summary.is_same(), "{name}: {notes:?}");
+        let exact = Rules { names: Names::Exact, ..Rules::ours() };
+        let (_, summary) = compared(&open(name), &again, &exact);
+        assert!(summary.changed > 0, "{name}");
+    }
+}
+
+#[test]
+fn names_of_objects_may_differ_but_not_be_mixed_up() {
+    let renamed = |text: String| {
+        text.replace("textures = [1, 2, 3]", "textures = [7, 8, 9]")
+            .replace("texture = 1)", "texture = 7)")
+            .replace("texture = 2)", "texture = 8)")
+            .replace("texture = 3", "texture = 9")
+    };
+    let (notes, summary) = compared(&open("kinds"), &changed("kinds", renamed), &Rules::ours());
+    // A label names its object by a number whose kind another argument tells.
+    assert_eq!((summary.changed, summary.deleted), (0, 0), "{notes:?}");
+    let mixed = |text: String| renamed(text).replacen("texture = 8)", "texture = 9)", 1);
+    let (notes, summary) = compared(&open("kinds"), &changed("kinds", mixed), &Rules::ours());
+    assert_eq!(summary.changed, 1, "{notes:?}");
+    assert_eq!(notes, ["17 glBindTexture | 17 glBindTexture [1] false"]);
+}
+
+#[test]
+fn what_was_changed_inserted_and_deleted_is_found() {
+    let edit = |text: String| {
+        let lines = text.lines().flat_map(|line| match line.split_once(": ") {
+            Some(("41", _)) => vec![],
+            Some(("60", call)) => vec![line.to_owned(), call.to_owned()],
+            Some(("100", _)) => vec![line.replace("GL_ONE_MINUS_SRC_ALPHA", "GL_ONE")],
+            _ => vec![line.to_owned()],
+        });
+        lines.map(|line| line + "\n").collect()
+    };
+    let (notes, summary) = compared(&open("tri_glsl"), &changed("tri_glsl", edit), &Rules::ours());
+    assert!(summary.deleted >= 1 && summary.inserted >= 1, "{notes:?}");
+    assert_eq!(summary.deleted, 1, "{notes:?}");
+    assert_eq!(summary.inserted, 1, "{notes:?}");
+}
+
+#[test]
+fn traces_that_have_nothing_in_common_are_compared_as_well() {
+    let (_, summary) = compared(&open("glxgears-300"), &open("tri_glsl"), &Rules::ours());
+    assert_eq!(summary.same + summary.changed + summary.deleted, 7949);
+    assert_eq!(summary.same + summary.changed + summary.inserted, 6939);
+}

@@ -1,0 +1,57 @@
+//! `info`: what a trace is, as the original's JSON.
+
+use crate::complaint;
+use crate::screen::{Outcome, Result};
+use quipu::apitrace::survey::{Frames, Survey, survey};
+use quipu::apitrace::trace::ApiTrace;
+use std::fmt::Write as _;
+use std::io::Write;
+
+/// Prints what the original prints of a trace.
+pub(super) fn print(file: &str, trace: &ApiTrace, has_frames: bool) -> Result<Outcome> {
+    let frames = if has_frames { Frames::Listed } else { Frames::Counted };
+    let (survey, done) = survey(trace.container(), frames);
+    if let Err(error) = done {
+        eprint!("{}", complaint::error(&error, false));
+        return Ok(Outcome::Flawed);
+    }
+    let text = text(file, trace, &survey, has_frames)?;
+    std::io::stdout().lock().write_all(text.as_bytes())?;
+    Ok(Outcome::Fine)
+}
+
+/// The original's JSON, in its own layout.
+fn text(file: &str, trace: &ApiTrace, survey: &Survey, has_frames: bool) -> Result<String> {
+    let mut text = String::from("{\n");
+    let name = serde_json::Value::from(file);
+    let packed_bytes = trace.packed_bytes()?.unwrap_or(0);
+    // Writing to a string cannot fail.
+    let _ = write!(
+        text,
+        "  \"FileName\": {name},\n  \"ContainerVersion\": {},\n  \"ContainerType\": \"{}\",\n  \"API\": \"{}\",\n  \
+         \"FramesCount\": {},\n  \"ActualDataSize\": {},\n  \"ContainerSize\": {packed_bytes}",
+        survey.semantic_version,
+        trace.packing().name(),
+        survey.api.name(),
+        survey.n_frames,
+        survey.stream_bytes,
+    );
+    if has_frames {
+        text.push_str(",\n  \"Frames\": [{");
+        for (i, frame) in survey.frames.iter().enumerate() {
+            let _ = write!(
+                text,
+                "{}\n    \"FirstCallId\": {},\n    \"LastCallId\": {},\n    \"TotalCalls\": {},\n    \"SizeInBytes\": {}\n  }}",
+                if i > 0 { ", {" } else { "" },
+                frame.first_call,
+                frame.last_call,
+                frame.calls,
+                frame.bytes,
+            );
+        }
+        // QUIRK: without frames the original prints one that is empty.
+        text.push_str(if survey.frames.is_empty() { "\n  }]" } else { "]" });
+    }
+    text.push_str("\n}\n");
+    Ok(text)
+}

@@ -1,0 +1,222 @@
+//! Edits that formats bring themselves: which, where to, and what they say at the end.
+//!
+//! A verb gathers what was said as settings; the format that recognises the trace knows what they mean.
+
+use crate::Common;
+use crate::input::{Input, Opening};
+use crate::screen::{Outcome, Result, Screen, Stop};
+use crate::session::{self, finding_json};
+use quipu::engine::Watch;
+use quipu::model::doc::{Block, Cell, Document};
+use quipu::model::edit::{EditJob, Edited, Progress, Settings};
+use quipu::model::{Edit, Error, Format};
+use quipu::source::Source;
+use serde_json::{Map, Value, json};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// Where the result goes, and how it is packed.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Target {
+    /// What to write
+    #[arg(id = "output", short = 'o', long = "output", value_name = "PATH", help_heading = "Writing")]
+    pub(crate) path: PathBuf,
+    /// Replace what is there under that name
+    #[arg(long, help_heading = "Writing")]
+    pub(crate) force: bool,
+    /// How to pack: zstd, zstd-noseek, snappy, gzip, brotli or plain; if not said, as the name ends, else zstd
+    #[arg(long, value_name = "CONTAINER", help_heading = "Writing")]
+    pub(crate) container: Option<String>,
+    /// How hard to pack: 1 (fast) to 9 (gzip), 11 (brotli), 22 (zstd)
+    #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u32).range(0..=22), help_heading = "Writing")]
+    pub(crate) level: Option<u32>,
+    /// Print what was done as JSON
+    #[arg(long, help_heading = "Writing")]
+    pub(crate) json: bool,
+}
+
+impl From<&crate::edit::Output> for Target {
+    fn from(output: &crate::edit::Output) -> Target {
+        Target {
+            path: output.path.clone(),
+            force: output.force,
+            container: output.container.map(|packing| packing.name().to_owned()),
+            level: output.level.map(u32::from),
+            json: output.json,
+        }
+    }
+}
+
+/// What is read, recognised.
+pub(crate) struct Recognised {
+    pub(crate) source: Source,
+    pub(crate) format: &'static dyn Format,
+}
+
+/// Opens what a verb is about and finds its format.
+///
+/// # Errors
+/// `Usage` for standard input, which can be read once only; what opening says.
+pub(crate) fn recognise(path: &Path, opening: &Opening) -> Result<Recognised> {
+    if path == Path::new("-") {
+        return Err(Error::usage("this reads a trace more than once, which a pipe cannot do")
+            .hint("name a file or a folder")
+            .into());
+    }
+    let source = Source::open(path).map_err(Error::from)?;
+    match quipu::probe(&source) {
+        Some(format) => Ok(Recognised { source, format }),
+        None => {
+            // It says what was found instead.
+            opening.open(path)?;
+            Err(Error::unsupported("no format recognises this").in_file(source.name()).into())
+        }
+    }
+}
+
+impl Recognised {
+    /// The edit of this name that the format brings.
+    pub(crate) fn edit(&self, name: &str) -> Option<&'static dyn Edit> {
+        self.format.edits().iter().copied().find(|edit| edit.info().name == name)
+    }
+
+    /// The same, where there is no other way to do it.
+    ///
+    /// # Errors
+    /// `Unsupported` if the format has no such edit.
+    pub(crate) fn must_edit(&self, name: &str) -> Result<&'static dyn Edit> {
+        match self.edit(name) {
+            Some(edit) => Ok(edit),
+            None => Err(without(self.format, name, |format| {
+                format.edits().iter().any(|edit| edit.info().name == name)
+            })
+            .into()),
+        }
+    }
+}
+
+/// The sentence about a format that lacks what others have.
+pub(crate) fn without(format: &dyn Format, name: &str, has: impl Fn(&dyn Format) -> bool) -> Error {
+    let others = quipu::FORMATS.iter().filter(|format| has(**format)).map(|format| format.info().name);
+    Error::unsupported(format!("`{name}` is not for traces of format {}", format.info().name))
+        .hint(format!("it is for traces of format {}", others.collect::<Vec<_>>().join(", ")))
+}
+
+/// The recognised trace of an input, if its format brings this edit itself; for verbs that have another way as well.
+pub(crate) fn own(input: &Input, name: &str) -> Result<Option<(Recognised, &'static dyn Edit)>> {
+    if input.path == Path::new("-") {
+        return Ok(None);
+    }
+    let source = Source::open(&input.path).map_err(Error::from)?;
+    let Some(format) = quipu::probe(&source) else { return Ok(None) };
+    let recognised = Recognised { source, format };
+    Ok(recognised.edit(name).map(|edit| (recognised, edit)))
+}
+
+/// Does an edit and says what was done.
+///
+/// # Errors
+/// What the edit says; `Usage` if it is to write to standard output.
+pub(crate) fn run(
+    edit: &dyn Edit,
+    source: &Source,
+    opening: &Opening,
+    settings: &Settings,
+    target: &Target,
+    _: &Common,
+    screen: &Screen,
+) -> Result<Outcome> {
+    if target.path == Path::new("-") {
+        return Err(Error::usage(
+            "`--output -`: nothing is given a name before it is complete, and a pipe has none",
+        )
+        .hint("name a file; `./-` for one that is called `-`")
+        .into());
+    }
+    let opening = opening.options();
+    let job = EditJob {
+        source,
+        opening: &opening,
+        settings,
+        output: &target.path,
+        replace: target.force,
+        container: target.container.as_deref(),
+        level: target.level,
+    };
+    let edited = session::watched(screen, |watch| edit.run(&job, &Watched(watch)))?;
+    tell(&edited, &target.path, target.json, screen)
+}
+
+/// Says what was written, and what was odd in what was read.
+fn tell(edited: &Edited, path: &Path, is_json: bool, screen: &Screen) -> Result<Outcome> {
+    if is_json {
+        let mut answer = Map::new();
+        answer.insert("output".into(), json!(path.display().to_string()));
+        answer.extend(edited.facts.iter().map(|fact| (fact.key.to_owned(), fact.value.clone())));
+        answer.insert("findings".into(), edited.findings.iter().map(finding_json).collect());
+        screen.json(&answer.into())?;
+    } else if !screen.is_quiet() {
+        let facts = edited.facts.iter().map(|fact| {
+            let cell = match &fact.value {
+                Value::String(text) => Cell::Text(text.clone()),
+                Value::Number(number) if number.is_u64() => {
+                    let number = number.as_u64().unwrap_or(0);
+                    if fact.key.ends_with("_bytes") { Cell::Bytes(number) } else { Cell::Count(number) }
+                }
+                other => Cell::Text(other.to_string()),
+            };
+            (fact.label.to_owned(), vec![cell])
+        });
+        let document = Document::new(path.display().to_string()).with(Block::Facts(facts.collect()));
+        screen.documents([&document])?;
+    }
+    Ok(screen.findings(&edited.findings))
+}
+
+/// Tells a watch what an edit tells.
+pub(crate) struct Watched<'w>(pub(crate) &'w Watch);
+
+impl Progress for Watched<'_> {
+    fn advance(&self, records: u64, packed_bytes: u64) {
+        self.0.advance(records, packed_bytes);
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.0.is_cancelled()
+    }
+}
+
+/// A stream for answers that remembers whether somebody still reads it.
+pub(crate) struct Answer<W> {
+    out: W,
+    is_closed: bool,
+}
+
+impl<W: Write> Answer<W> {
+    pub(crate) fn new(out: W) -> Answer<W> {
+        Answer { out, is_closed: false }
+    }
+
+    /// What came of writing to it: a closed pipe is no error.
+    pub(crate) fn judge<T>(&mut self, done: quipu::model::Result<T>) -> Result<T> {
+        match (done, self.flush()) {
+            (_, Err(error)) if error.kind() == io::ErrorKind::BrokenPipe => Err(Stop::ClosedPipe),
+            (Err(_), _) if self.is_closed => Err(Stop::ClosedPipe),
+            (Err(error), _) => Err(error.into()),
+            (Ok(_), Err(error)) => Err(error.into()),
+            (Ok(value), Ok(())) => Ok(value),
+        }
+    }
+}
+
+impl<W: Write> Write for Answer<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let done = self.out.write(bytes);
+        self.is_closed |= done.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
+        done
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}

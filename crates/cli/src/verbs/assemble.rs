@@ -1,0 +1,60 @@
+//! `quipu assemble`: a trace from text.
+
+use crate::Common;
+use crate::input::Opening;
+use crate::rewrite::{self, Target};
+use crate::screen::{Outcome, Result, Screen};
+use quipu::model::Error;
+use quipu::model::edit::Settings;
+use quipu::source::Source;
+use std::path::PathBuf;
+
+/// Write the trace that a text says, which `quipu disassemble` wrote and somebody may have changed
+///
+/// Calls may be added, changed, moved and deleted: they are counted anew. Mistakes are told with line and column. Raw memory
+/// is read from the folder `TEXT.blobs`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Options {
+    /// The text
+    #[arg(value_name = "TEXT")]
+    text: PathBuf,
+    #[command(flatten)]
+    target: Target,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  quipu assemble game.txt -o edited.trace
+  quipu assemble game.txt -o edited.trace --container snappy
+
+Nothing appears under the name given before all of it is written.
+
+Exit codes:
+  0  done
+  2  could not do it; nothing was written";
+
+/// What a text begins with, whatever its format; the format's name follows.
+const MAGIC: &[u8] = b"quipu-text ";
+/// The name of a format is no longer.
+const MAX_NAME_BYTES: usize = 64;
+
+pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
+    let source = Source::open(&options.text).map_err(Error::from)?;
+    let head = source.head(MAGIC.len() + MAX_NAME_BYTES).map_err(Error::from)?;
+    let Some(rest) = head.strip_prefix(MAGIC) else {
+        return Err(Error::unsupported("this is no text of a trace")
+            .in_file(source.name())
+            .hint("`quipu disassemble` writes texts")
+            .into());
+    };
+    let name = rest.split(u8::is_ascii_whitespace).next().unwrap_or_default();
+    let format = quipu::FORMATS.iter().find(|format| format.info().name.as_bytes() == name);
+    let edit = format.and_then(|format| format.edits().iter().find(|edit| edit.info().name == "assemble"));
+    let Some(edit) = edit else {
+        let what = format!("no format `{}` has texts", String::from_utf8_lossy(name));
+        return Err(Error::unsupported(what).in_file(source.name()).into());
+    };
+    let (opening, settings) = (Opening::default(), Settings::default());
+    rewrite::run(*edit, &source, &opening, &settings, &options.target, common, screen)
+}

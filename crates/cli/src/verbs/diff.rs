@@ -1,0 +1,110 @@
+//! `quipu diff`: what differs between two traces.
+
+use crate::input::Opening;
+use crate::number;
+use crate::rewrite::{self, Answer, Watched};
+use crate::screen::{Outcome, Result, Screen};
+use crate::session;
+use quipu::model::Error;
+use quipu::model::edit::{CompareJob, Settings};
+use std::io::BufWriter;
+use std::path::PathBuf;
+
+/// Compare two traces and print what differs
+///
+/// Calls are aligned over the whole of both traces and compared value by value. Addresses and names of objects that appear in
+/// the same place first are taken for one thing, so two runs of one program are equal unless they did different things;
+/// what is no number is equal to itself. `-` is a call of the old trace only, `+` one of the new trace only, `|` one that changed.
+/// Memory: 8 bytes for each call of both traces, and some for each difference and each address.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Options {
+    /// The old trace
+    #[arg(value_name = "OLD")]
+    old: PathBuf,
+    /// The new trace
+    #[arg(value_name = "NEW")]
+    new: PathBuf,
+    #[command(flatten)]
+    opening: Opening,
+    /// Print JSON: an object for each difference, a line each, and a summary
+    #[arg(long)]
+    json: bool,
+    /// Show so many equal calls around differences
+    #[arg(short = 'U', long, value_name = "N", value_parser = number::number)]
+    context: Option<u64>,
+    /// Compare these calls of both traces only
+    #[arg(long, value_name = "SET", help_heading = "What to compare")]
+    calls: Vec<String>,
+    /// Compare these calls of the old trace only
+    #[arg(long, value_name = "SET", help_heading = "What to compare")]
+    old_calls: Vec<String>,
+    /// Compare these calls of the new trace only
+    #[arg(long, value_name = "SET", help_heading = "What to compare")]
+    new_calls: Vec<String>,
+    /// Leave out functions whose names have this in them
+    #[arg(long, value_name = "REGEX", help_heading = "What to compare")]
+    ignore: Option<String>,
+    /// How to compare addresses and names of objects
+    #[arg(long, value_name = "HOW", value_parser = ["renamed", "exact", "ignored"], help_heading = "What to compare")]
+    names: Option<String>,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  quipu diff before.trace after.trace
+  quipu diff --json --calls 0-5000 before.trace after.trace
+  quipu diff --ignore '^glGet' --names exact before.trace after.trace
+
+Exit codes:
+  0  nothing differs
+  1  something differs
+  2  could not do it";
+
+pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
+    let old = rewrite::recognise(&options.old, &options.opening)?;
+    let new = rewrite::recognise(&options.new, &options.opening)?;
+    let Some(comparison) = old.format.comparison() else {
+        return Err(rewrite::without(old.format, "diff", |format| format.comparison().is_some()).into());
+    };
+    let names = [old.format, new.format].map(|format| format.info().name);
+    if names[0] != names[1] {
+        let what = format!("the old trace is of format {}, the new one of format {}", names[0], names[1]);
+        return Err(Error::usage(what).hint("traces of one format can be compared").into());
+    }
+    let opening = options.opening.options();
+    let job = CompareJob {
+        old: &old.source,
+        new: &new.source,
+        opening: &opening,
+        settings: &options.settings(),
+        paint: screen.paint(),
+        json: options.json,
+    };
+    let mut answer = Answer::new(BufWriter::new(std::io::stdout().lock()));
+    let compared = session::watched(screen, |watch| comparison.run(&job, &Watched(watch), &mut answer));
+    let compared = answer.judge(compared)?;
+    // Whether the traces are sound is another question than whether they differ.
+    screen.findings(&compared.findings);
+    Ok(if compared.is_same { Outcome::Fine } else { Outcome::Flawed })
+}
+
+impl Options {
+    fn settings(&self) -> Settings {
+        let mut settings = Settings::default();
+        for (name, sets) in
+            [("calls", &self.calls), ("old-calls", &self.old_calls), ("new-calls", &self.new_calls)]
+        {
+            sets.iter().for_each(|set| settings.add(name, set));
+        }
+        for (name, value) in [("ignore", &self.ignore), ("names", &self.names)] {
+            if let Some(value) = value {
+                settings.add(name, value);
+            }
+        }
+        if let Some(context) = self.context {
+            settings.add("context", context.to_string());
+        }
+        settings
+    }
+}

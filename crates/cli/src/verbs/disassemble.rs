@@ -1,0 +1,55 @@
+//! `quipu disassemble`: a trace as text that can be edited.
+
+use crate::Common;
+use crate::input::Input;
+use crate::rewrite::{self, Target};
+use crate::screen::{Outcome, Result, Screen};
+use quipu::model::edit::Settings;
+use std::path::PathBuf;
+
+/// Write a trace as text that can be edited, and turned into a trace again by `quipu assemble`
+///
+/// The text says every byte of the inflated trace, event by event, with the types that its values have. Raw memory of more than
+/// a few bytes goes to files in a folder beside it, `PATH.blobs`. Assembled unchanged, the stream is the same. The grammar is
+/// in docs/formats/apitrace.md, "Text and back".
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    input: Input,
+    /// The text to write
+    #[arg(short, long, value_name = "PATH", help_heading = "Writing")]
+    output: PathBuf,
+    /// Replace a text, and its folder of raw memory
+    #[arg(long, help_heading = "Writing")]
+    force: bool,
+    /// Print what was done as JSON
+    #[arg(long, help_heading = "Writing")]
+    json: bool,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  quipu disassemble game.trace -o game.txt
+  quipu assemble game.txt -o edited.trace
+
+Nothing appears under the names given before all of it is written.
+
+Exit codes:
+  0  done
+  1  done, and something is wrong with the trace that was read
+  2  could not do it; nothing was written";
+
+pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
+    let Input { path, opening } = &options.input;
+    let recognised = rewrite::recognise(path, opening)?;
+    let edit = recognised.must_edit("disassemble")?;
+    let target = Target {
+        path: options.output.clone(),
+        force: options.force,
+        container: None,
+        level: None,
+        json: options.json,
+    };
+    rewrite::run(edit, &recognised.source, opening, &Settings::default(), &target, common, screen)
+}

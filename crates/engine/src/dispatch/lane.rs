@@ -1,0 +1,257 @@
+//! Threads, each read at its own place.
+
+use super::copy::Cursor;
+use super::state::{Head, Heads, Known};
+use quipu_model::lens::{ThreadEvent, instr_flags};
+use quipu_model::trace::Clock;
+use quipu_model::{Error, Finding, Reader};
+use std::collections::VecDeque;
+
+/// A thread on its way.
+struct Lane {
+    /// `None` behind its end.
+    reader: Option<Box<dyn Reader>>,
+    at: Cursor,
+    /// The last clock reading, in microseconds.
+    clock: u64,
+}
+
+/// All threads, and what went wrong with them.
+pub(super) struct Lanes {
+    lanes: Vec<Lane>,
+    /// Ticks of the clock in a second.
+    per_second: u64,
+    pub(super) findings: Vec<Finding>,
+    pub(super) errors: VecDeque<Error>,
+    /// What threads that have ended used up on disk.
+    packed_bytes: u64,
+}
+
+/// What a thread can deliver without a decision of the scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Plain {
+    /// No more instructions than this.
+    pub(super) instrs: u64,
+    /// No instruction at all.
+    pub(super) until_instr: bool,
+}
+
+/// What some records hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Load {
+    /// Instructions, without the last record.
+    pub(super) instrs: u64,
+    /// Whether the last record is one.
+    pub(super) ends_in_instr: bool,
+}
+
+/// What a record of these may make the scheduler do.
+fn decides(what: ThreadEvent) -> bool {
+    matches!(
+        what,
+        ThreadEvent::Clock
+            | ThreadEvent::Syscall
+            | ThreadEvent::MayBlock
+            | ThreadEvent::KernelEnter
+            | ThreadEvent::KernelLeave
+            | ThreadEvent::SwitchTo
+            | ThreadEvent::Park
+            | ThreadEvent::Wake
+            | ThreadEvent::Timeout
+    )
+}
+
+fn is_fetched(flags: u8) -> bool {
+    flags & instr_flags::NO_FETCH == 0
+}
+
+impl Lanes {
+    pub(super) fn new(readers: Vec<Box<dyn Reader>>, clock: Option<Clock>) -> Lanes {
+        let lanes =
+            readers.into_iter().map(|reader| Lane { reader: Some(reader), at: Cursor::default(), clock: 0 });
+        Lanes {
+            lanes: lanes.collect(),
+            per_second: clock.map_or(1_000_000, |clock| clock.per_second.max(1)),
+            findings: Vec::new(),
+            errors: VecDeque::new(),
+            packed_bytes: 0,
+        }
+    }
+
+    /// Ticks of the clock as microseconds.
+    fn micros(&self, ticks: u64) -> u64 {
+        if self.per_second == 1_000_000 {
+            return ticks;
+        }
+        let micros = u128::from(ticks) * 1_000_000 / u128::from(self.per_second);
+        u64::try_from(micros).unwrap_or(u64::MAX)
+    }
+
+    /// Microseconds as ticks of the clock.
+    pub(super) fn ticks(&self, micros: u64) -> u64 {
+        if self.per_second == 1_000_000 {
+            return micros;
+        }
+        let ticks = u128::from(micros) * u128::from(self.per_second) / 1_000_000;
+        u64::try_from(ticks).unwrap_or(u64::MAX)
+    }
+
+    /// Looks at the first records of all threads, up to the first instruction or access.
+    pub(super) fn begin(&mut self) -> Vec<Known> {
+        (0..self.lanes.len()).map(|thread| self.known(thread)).collect()
+    }
+
+    fn known(&mut self, thread: usize) -> Known {
+        let mut known = Known { first_clock: u64::MAX, ..Known::default() };
+        if !self.fill(thread) {
+            return known;
+        }
+        let Some(reader) = &mut self.lanes[thread].reader else { return known };
+        let batch = reader.batch();
+        known.workload = batch.span.workload;
+        known.thread = batch.span.thread;
+        let firsts = [batch.instrs.at.first(), batch.accesses.at.first()];
+        let end = firsts.into_iter().flatten().min().copied().unwrap_or(u32::MAX);
+        let events = batch.threads.at.iter().zip(&batch.threads.what).zip(&batch.threads.value);
+        let mut readings = Vec::new();
+        for ((_, what), value) in events.take_while(|((at, _), _)| **at < end) {
+            match what {
+                ThreadEvent::Clock if is_known(*value) => readings.push(*value),
+                ThreadEvent::Park => known.begins_parked = true,
+                ThreadEvent::Stop => break,
+                _ => {}
+            }
+            // QUIRK: a second reading ends this look, but is what the thread's turn is judged by.
+            if known.begins_parked || readings.len() == 2 {
+                break;
+            }
+        }
+        if let (Some(first), Some(last)) = (readings.first(), readings.last()) {
+            known.first_clock = self.micros(*first);
+            known.clock = self.micros(*last);
+        }
+        self.lanes[thread].clock = known.clock;
+        known
+    }
+
+    /// Makes sure that the thread's batch holds its next record; false at its end.
+    fn fill(&mut self, thread: usize) -> bool {
+        let lane = &mut self.lanes[thread];
+        let Some(reader) = &mut lane.reader else { return false };
+        if lane.at.record < reader.batch().span.records {
+            return true;
+        }
+        loop {
+            match reader.read() {
+                Ok(Some(batch)) => {
+                    self.findings.append(&mut batch.findings);
+                    lane.at = Cursor::default();
+                    if batch.span.records > 0 {
+                        return true;
+                    }
+                }
+                Ok(None) => break,
+                Err(error) => {
+                    self.errors.push_back(error);
+                    break;
+                }
+            }
+        }
+        self.packed_bytes += reader.packed_bytes().unwrap_or(0);
+        lane.reader = None;
+        false
+    }
+
+    /// How many records of the batch at hand the thread can deliver without a decision, at most `most`.
+    pub(super) fn plain(&mut self, thread: usize, plain: Plain, most: u32) -> u32 {
+        let lane = &mut self.lanes[thread];
+        let Some(reader) = &mut lane.reader else { return 0 };
+        let (batch, at) = (reader.batch(), lane.at);
+        let mut end = batch.span.records.min(at.record.saturating_add(most));
+        let events = batch.threads.at[at.threads..].iter().zip(&batch.threads.what[at.threads..]);
+        for (event, what) in events {
+            if *event >= end {
+                break;
+            }
+            if decides(*what) {
+                end = *event;
+                break;
+            }
+        }
+        let allowed = if plain.until_instr { 0 } else { plain.instrs };
+        let rows = &batch.instrs.at[at.instrs..];
+        if allowed < rows.len() as u64 {
+            let fetched =
+                rows.iter().zip(&batch.instrs.flags[at.instrs..]).filter(|(_, flags)| is_fetched(**flags));
+            // Below the number of rows.
+            if let Some((instr, _)) = fetched.take_while(|(row, _)| **row < end).nth(allowed as usize) {
+                end = *instr;
+            }
+        }
+        end.saturating_sub(at.record)
+    }
+
+    /// What the next `n` records hold.
+    pub(super) fn load(&mut self, thread: usize, n: u32) -> Load {
+        let lane = &mut self.lanes[thread];
+        let Some(reader) = &mut lane.reader else { return Load::default() };
+        let (batch, at) = (reader.batch(), lane.at);
+        let last = (at.record + n).saturating_sub(1);
+        let rows = &batch.instrs.at[at.instrs..];
+        let flags = &batch.instrs.flags[at.instrs..];
+        let before = rows.partition_point(|row| *row < last);
+        Load {
+            instrs: flags[..before].iter().filter(|flags| is_fetched(**flags)).count() as u64,
+            ends_in_instr: rows.get(before) == Some(&last) && is_fetched(flags[before]),
+        }
+    }
+
+    /// The batch that holds the thread's next record, and where it stands there.
+    pub(super) fn batch(&mut self, thread: usize) -> Option<(&mut quipu_model::Batch, &mut Cursor)> {
+        let lane = &mut self.lanes[thread];
+        let reader = lane.reader.as_mut()?;
+        Some((reader.batch(), &mut lane.at))
+    }
+
+    /// The thread's clock has been read.
+    pub(super) fn set_clock(&mut self, thread: usize, micros: u64) {
+        self.lanes[thread].clock = micros;
+    }
+
+    pub(super) fn packed_bytes(&self) -> u64 {
+        let open = self.lanes.iter().filter_map(|lane| lane.reader.as_ref()?.packed_bytes());
+        open.fold(self.packed_bytes, u64::saturating_add)
+    }
+}
+
+impl Heads for Lanes {
+    fn head(&mut self, thread: usize) -> Option<Head> {
+        if !self.fill(thread) {
+            return None;
+        }
+        let clock = self.lanes[thread].clock;
+        let (batch, at) = self.batch(thread)?;
+        let record = at.record;
+        let is_instr = batch.instrs.at.get(at.instrs) == Some(&record)
+            && batch.instrs.flags.get(at.instrs).is_some_and(|flags| is_fetched(*flags));
+        let threads = &batch.threads;
+        let here = threads.at[at.threads..].iter().take_while(|row| **row == record).count();
+        let event = (at.threads..at.threads + here)
+            .map(|row| (threads.what[row], threads.value[row]))
+            .find(|(what, _)| decides(*what));
+        let clock = match event {
+            Some((ThreadEvent::Clock, ticks)) if is_known(ticks) => self.micros(ticks),
+            _ => clock,
+        };
+        let event = match event {
+            Some((ThreadEvent::Timeout, ticks)) => Some((ThreadEvent::Timeout, self.micros(ticks))),
+            event => event,
+        };
+        Some(Head { is_instr, event, clock })
+    }
+}
+
+/// True if a reading is one: formats have none as 0 or as all ones.
+fn is_known(ticks: u64) -> bool {
+    ticks != 0 && ticks != u64::MAX
+}

@@ -1,0 +1,385 @@
+//! Batches of all cores, step by step, from batches of all threads.
+//!
+//! Between two decisions of the scheduler nothing changes but positions and counts. So where all cores are certain for some
+//! steps (each runs plain records, or rests for certain), these are copied at once; only steps at which some core has
+//! something to decide are taken one by one.
+
+use super::copy::move_last;
+use super::lane::{Lanes, Load};
+use super::options::CoreTime;
+use super::state::{Dispatcher, Heads, Step};
+use quipu_model::lens::ThreadEvent;
+use quipu_model::trace::{Dispatched, Rounds};
+use quipu_model::{Batch, Code, CodeTable, Columns, Result, Span};
+use std::collections::HashMap;
+
+/// Steps in a round, at most.
+const MAX_STEPS: u32 = 1024;
+/// The pseudo-thread of a core that rests.
+const IDLE_THREAD: u64 = u64::MAX;
+/// How many units of time a tick of the made-up clock is, in microseconds; options do not change it.
+const UNITS_PER_MICRO: u64 = 1000;
+
+/// Instructions as one core knows them.
+#[derive(Default)]
+struct Codes {
+    known: HashMap<Code, u32>,
+    /// For each thread, the core's name of each of its codes.
+    names: Vec<Vec<u32>>,
+    /// The table, when it is not in a batch.
+    table: CodeTable,
+}
+
+impl Codes {
+    fn learn(&mut self, thread: usize, batch: &Batch) {
+        if self.names.len() <= thread {
+            self.names.resize_with(thread + 1, Vec::new);
+        }
+        let names = &mut self.names[thread];
+        for code in batch.codes.as_slice().get(names.len()..).unwrap_or(&[]) {
+            names.push(*self.known.entry(*code).or_insert_with(|| self.table.push(*code)));
+        }
+    }
+}
+
+/// What a core has delivered.
+#[derive(Clone, Copy, Debug, Default)]
+struct Delivered {
+    records: u64,
+    instrs: u64,
+    /// The clock that its own one goes on from.
+    base_clock: Option<u64>,
+    clock: u64,
+    /// Whether the last record was an instruction.
+    last_is_instr: bool,
+}
+
+/// All cores at work.
+pub(super) struct CoreRounds {
+    dispatcher: Dispatcher,
+    lanes: Lanes,
+    /// What is wanted of each record.
+    wanted: Columns,
+    delivered: Vec<Delivered>,
+    codes: Vec<Codes>,
+    /// What each core has done since the last round, by core.
+    now: Vec<Batch>,
+    /// What belongs to the round behind that.
+    next: Vec<Batch>,
+    /// The round that is lent, in the order of turns.
+    round: Vec<Batch>,
+    /// Steps in `now`.
+    steps: u32,
+    /// What each core's next records hold.
+    loads: Vec<Load>,
+    is_over: bool,
+    #[cfg(test)]
+    way: Way,
+}
+
+/// How tests want steps to be taken.
+#[cfg(test)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    Together,
+    OneByOne,
+}
+
+impl CoreRounds {
+    #[cfg(test)]
+    pub(super) fn set_way(&mut self, way: Way) {
+        self.way = way;
+    }
+
+    pub(super) fn new(dispatcher: Dispatcher, lanes: Lanes, wanted: Columns) -> CoreRounds {
+        let n_cores = dispatcher.cores.len();
+        let batches = || (0..n_cores).map(|_| Batch::default()).collect();
+        CoreRounds {
+            delivered: vec![Delivered::default(); n_cores],
+            codes: (0..n_cores).map(|_| Codes::default()).collect(),
+            now: batches(),
+            next: batches(),
+            round: batches(),
+            steps: 0,
+            loads: vec![Load::default(); n_cores],
+            is_over: false,
+            #[cfg(test)]
+            way: Way::Together,
+            dispatcher,
+            lanes,
+            wanted,
+        }
+    }
+
+    /// The cores in the order of their turns. QUIRK: the original begins with the second.
+    fn turns(&self) -> impl Iterator<Item = usize> + use<> {
+        let n_cores = self.now.len();
+        (1..=n_cores).map(move |turn| turn % n_cores)
+    }
+
+    /// How many steps are certain for all cores.
+    fn certain_steps(&mut self) -> u32 {
+        #[cfg(test)]
+        if self.way == Way::OneByOne {
+            return 0;
+        }
+        let pace = self.dispatcher.pace();
+        let mut steps = MAX_STEPS.saturating_sub(self.steps);
+        for core in 0..self.now.len() {
+            let certain = match self.dispatcher.cores[core].thread {
+                Some(thread) => match self.dispatcher.certain_run(core, thread, pace) {
+                    Some((plain, turns)) if self.goes_on(core, thread) => {
+                        let most = steps.min(u32::try_from(turns).unwrap_or(u32::MAX));
+                        self.lanes.plain(thread, plain, most)
+                    }
+                    _ => 0,
+                },
+                None if self.rests_on(core) => {
+                    u32::try_from(self.dispatcher.certain_rests(core, pace)).unwrap_or(u32::MAX)
+                }
+                None => 0,
+            };
+            steps = steps.min(certain);
+            if steps == 0 {
+                break;
+            }
+        }
+        steps
+    }
+
+    /// True if the next record of a thread belongs to the batch that the core has begun.
+    fn goes_on(&mut self, core: usize, thread: usize) -> bool {
+        let span = self.now[core].span;
+        if span.records == 0 {
+            return true;
+        }
+        let Some((batch, _)) = self.lanes.batch(thread) else { return false };
+        let theirs = batch.span;
+        (span.workload, span.thread, span.process) == (theirs.workload, theirs.thread, theirs.process)
+    }
+
+    fn rests_on(&self, core: usize) -> bool {
+        let span = self.now[core].span;
+        span.records == 0 || span.thread == IDLE_THREAD
+    }
+
+    /// Takes steps in which nobody has anything to decide.
+    fn go_on(&mut self, steps: u32) {
+        for (core, load) in self.loads.iter_mut().enumerate() {
+            let thread = self.dispatcher.cores[core].thread;
+            *load = thread.map_or(Load::default(), |thread| self.lanes.load(thread, steps));
+        }
+        // Instructions before the last step, then those before a core's own turn in it.
+        let mut instrs = self.loads.iter().map(|load| load.instrs).sum::<u64>();
+        for core in self.turns() {
+            let load = self.loads[core];
+            let time = match self.dispatcher.options.time {
+                CoreTime::Shared => self.dispatcher.time_at(core, instrs),
+                CoreTime::Own => self.dispatcher.time_at(core, load.instrs),
+            };
+            let last = u64::from(load.ends_in_instr);
+            match self.dispatcher.cores[core].thread {
+                Some(thread) => {
+                    self.dispatcher.ran(core, thread, load.instrs + last, time);
+                    self.deliver(core, thread, steps, load.instrs + last, Side::Now);
+                }
+                None => {
+                    let turns = u64::from(steps);
+                    self.dispatcher.rested(core, turns, time + turns - 1);
+                    self.rest(core, steps, Side::Now);
+                }
+            }
+            instrs += last;
+        }
+        self.dispatcher.instrs += instrs;
+        self.steps += steps;
+    }
+
+    /// Takes one step; true if a round ends before it, or all with it.
+    fn step(&mut self) -> bool {
+        let mut splits = false;
+        for core in self.turns() {
+            match self.dispatcher.step(core, &mut self.lanes) {
+                Step::Run(thread) => {
+                    let is_new = !self.goes_on(core, thread);
+                    splits |= is_new;
+                    self.take_record(core, thread, if is_new { Side::Next } else { Side::Now });
+                }
+                Step::Rest => {
+                    let is_new = !self.rests_on(core);
+                    splits |= is_new;
+                    self.rest(core, 1, if is_new { Side::Next } else { Side::Now });
+                    self.delivered[core].last_is_instr = false;
+                }
+                Step::Over => {
+                    self.is_over = true;
+                    break;
+                }
+            }
+        }
+        if splits {
+            for core in 0..self.now.len() {
+                let (now, next) = (&mut self.now[core], &mut self.next[core]);
+                if now.span.records > self.steps {
+                    let instrs = u32::from(self.delivered[core].last_is_instr);
+                    next.span = Span { records: 0, instrs, ..now.span };
+                    now.span.instrs -= instrs;
+                    move_last(now, next, self.wanted);
+                }
+            }
+        }
+        self.steps += 1;
+        splits || self.is_over
+    }
+
+    /// Takes one record, which may be a clock reading.
+    fn take_record(&mut self, core: usize, thread: usize, side: Side) {
+        let Some(head) = self.lanes.head(thread) else { return };
+        self.delivered[core].last_is_instr = head.is_instr;
+        self.deliver(core, thread, 1, u64::from(head.is_instr), side);
+        let Some((ThreadEvent::Clock, ticks)) = head.event else { return };
+        self.lanes.set_clock(thread, head.clock);
+        // The recorded time means nothing on a core that others share.
+        let units = self.dispatcher.time_at(core, 0) - 1;
+        let base = *self.delivered[core].base_clock.get_or_insert(ticks);
+        let now = base.saturating_add(self.lanes.ticks(units / UNITS_PER_MICRO));
+        self.delivered[core].clock = now;
+        let batch = match side {
+            Side::Now => &mut self.now[core],
+            Side::Next => &mut self.next[core],
+        };
+        batch.span.clock = now;
+        let last = batch.span.records.saturating_sub(1);
+        let threads = &mut batch.threads;
+        for row in (0..threads.at.len()).rev().take_while(|row| threads.at[*row] == last) {
+            if threads.what[row] == ThreadEvent::Clock {
+                threads.value[row] = now;
+            }
+        }
+    }
+
+    /// Copies records of a thread to the batch of its core.
+    fn deliver(&mut self, core: usize, thread: usize, n: u32, instrs: u64, side: Side) {
+        let Some((batch, at)) = self.lanes.batch(thread) else { return };
+        let to = match side {
+            Side::Now => &mut self.now[core],
+            Side::Next => &mut self.next[core],
+        };
+        if to.span.records == 0 {
+            to.span = batch.span;
+            (to.span.records, to.span.instrs) = (0, 0);
+            to.span.clock = self.delivered[core].clock;
+        }
+        let codes = &mut self.codes[core];
+        if self.wanted.has(Columns::INSTR_CODE) {
+            codes.learn(thread, batch);
+        }
+        let first_event = to.threads.len();
+        let names = codes.names.get(thread).map_or(&[][..], Vec::as_slice);
+        at.copy(batch, n, to, self.wanted, |code| names.get(code as usize).copied().unwrap_or(code));
+        to.span.instrs += instrs as u32; // No more than records.
+        let events = to.threads.what[first_event..].iter().zip(&mut to.threads.value[first_event..]);
+        for (_, value) in events.filter(|(what, _)| **what == ThreadEvent::Cpu) {
+            *value = core as u64;
+        }
+    }
+
+    /// A core rests for some steps.
+    fn rest(&mut self, core: usize, n: u32, side: Side) {
+        let to = match side {
+            Side::Now => &mut self.now[core],
+            Side::Next => &mut self.next[core],
+        };
+        if to.span.records == 0 {
+            to.span = Span {
+                thread: IDLE_THREAD,
+                process: IDLE_THREAD,
+                clock: self.delivered[core].clock,
+                ..Span::default()
+            };
+        }
+        if self.wanted.has(Columns::THREADS) {
+            let start = to.span.records;
+            let events = &mut to.threads;
+            events.at.extend(start..start + n);
+            events.what.resize(events.what.len() + n as usize, ThreadEvent::Idle);
+            events.value.resize(events.value.len() + n as usize, 0);
+        }
+        to.span.records += n;
+    }
+
+    /// Takes back what was lent with the last round.
+    fn take_back(&mut self) {
+        for (place, core) in self.turns().enumerate() {
+            let table = std::mem::take(&mut self.round[place].codes);
+            if !table.is_empty() {
+                self.codes[core].table = table;
+            }
+        }
+    }
+
+    /// Makes the round that is to be lent of what was done.
+    fn lend(&mut self) -> &mut [Batch] {
+        let turns = self.turns();
+        for (place, core) in turns.enumerate() {
+            let batch = &mut self.round[place];
+            batch.clear();
+            batch.span = Span::default();
+            std::mem::swap(batch, &mut self.now[core]);
+            std::mem::swap(&mut self.now[core], &mut self.next[core]);
+            batch.codes = std::mem::take(&mut self.codes[core].table);
+            let (span, delivered) = (&mut batch.span, &mut self.delivered[core]);
+            span.shard = core as u32; // At most `MAX_DISPATCH_CORES`.
+            span.piece = 0;
+            span.first_record = delivered.records;
+            span.first_instr = delivered.instrs;
+            span.cpu = Some(core as u64);
+            span.opens = None;
+            delivered.records += u64::from(span.records);
+            delivered.instrs += u64::from(span.instrs);
+        }
+        self.steps = self.now.iter().map(|batch| batch.span.records).max().unwrap_or(0);
+        if let Some(batch) = self.round.first_mut() {
+            batch.findings.append(&mut self.lanes.findings);
+        }
+        &mut self.round
+    }
+}
+
+/// Which round a record belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Now,
+    Next,
+}
+
+impl Rounds for CoreRounds {
+    fn read(&mut self) -> Result<Option<&mut [Batch]>> {
+        self.take_back();
+        if let Some(error) = self.lanes.errors.pop_front() {
+            return Err(error);
+        }
+        // What a round has left over is one of its own.
+        while !self.is_over && self.steps < MAX_STEPS {
+            let steps = self.certain_steps();
+            if steps > 0 {
+                self.go_on(steps);
+            } else if self.step() {
+                break;
+            }
+        }
+        let is_empty = |batches: &[Batch]| batches.iter().all(|batch| batch.span.records == 0);
+        if self.is_over && is_empty(&self.now) && is_empty(&self.next) && self.lanes.findings.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(self.lend()))
+    }
+
+    fn dispatched(&self) -> Vec<Dispatched> {
+        self.dispatcher.cores.iter().map(|core| core.told).collect()
+    }
+
+    fn packed_bytes(&self) -> u64 {
+        self.lanes.packed_bytes()
+    }
+}

@@ -1,0 +1,746 @@
+//! The scheduler as a state machine: which thread each core runs next. It reads nothing and knows no batches.
+//!
+//! Cores take turns. At each turn a core delivers one record of its thread, or rests. What a core decides depends on the
+//! record that its thread would deliver next: it is looked at, and looked at again when the thread comes back. Decisions
+//! are made where threads enter blocking calls (`calls`), where a quantum is over, and where a thread ends; what runs next
+//! is chosen in `choose`. SPEC: docs/formats/drmemtrace.md, *Scheduling threads onto cores*.
+
+use super::lane::Plain;
+use super::options::{CoreTime, DispatchOptions, Quantum};
+use super::queue::{Dice, Queue, Rank, Waiting};
+use quipu_model::lens::ThreadEvent;
+use quipu_model::trace::Dispatched;
+use std::collections::HashMap;
+
+/// The record that a thread delivers next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Head {
+    /// Whether it is an instruction.
+    pub(super) is_instr: bool,
+    /// What it says of threads and calls, if that matters here.
+    pub(super) event: Option<(ThreadEvent, u64)>,
+    /// The thread's last clock reading, this record's included, in microseconds.
+    pub(super) clock: u64,
+}
+
+/// The threads, each at its place.
+pub(super) trait Heads {
+    /// The record that thread `thread` delivers next; `None` at its end.
+    fn head(&mut self, thread: usize) -> Option<Head>;
+}
+
+/// What a core does at its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// It delivers the next record of a thread.
+    Run(usize),
+    /// It rests.
+    Rest,
+    /// All is over.
+    Over,
+}
+
+/// What is known of a thread before it runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Known {
+    pub(super) workload: u16,
+    pub(super) thread: u64,
+    /// Its first clock reading.
+    pub(super) first_clock: u64,
+    /// The last one before its first instruction.
+    pub(super) clock: u64,
+    /// Whether it begins at rest, because it was in such a call when tracing began.
+    pub(super) begins_parked: bool,
+}
+
+/// What one thread is up to.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ThreadState {
+    pub(super) workload: u16,
+    priority: i32,
+    base_clock: u64,
+    pub(super) clock: u64,
+    pub(super) is_over: bool,
+    /// Instructions in the quantum.
+    pub(super) instrs: u64,
+    /// Time in the quantum, up to `since`.
+    pub(super) ran: u64,
+    pub(super) since: u64,
+    /// How long it blocks, from when on.
+    pub(super) blocked: u64,
+    pub(super) blocked_at: u64,
+    /// At rest until another thread wakes it; also with a timeout, which `blocked` measures.
+    pub(super) is_parked: bool,
+    /// Somebody woke it before it went to rest.
+    pub(super) skips_park: bool,
+    /// Whom it asked to go on.
+    pub(super) switch_to: Option<usize>,
+    pub(super) timeout: u64,
+    pub(super) in_call: bool,
+    pub(super) in_blocking_call: bool,
+    pub(super) clock_before_call: u64,
+    last_run: u64,
+    /// The core that it runs on or waits for.
+    pub(super) home: Option<usize>,
+    /// The one before.
+    pub(super) last_home: Option<usize>,
+}
+
+/// What one core is up to.
+#[derive(Clone, Debug, Default)]
+pub(super) struct CoreState {
+    pub(super) thread: Option<usize>,
+    pub(super) queue: Queue,
+    turns: u64,
+    /// Whether it looks for work at each turn.
+    pub(super) looks: bool,
+    pub(super) time: u64,
+    first_time: u64,
+    pub(super) instrs: u64,
+    pub(super) idles: u64,
+    pub(super) idles_in_a_row: u64,
+    pub(super) in_kernel: bool,
+    /// Kernel code ends behind this record.
+    pub(super) kernel_ends: bool,
+    /// Whether somebody came into the queue since the core last looked.
+    pub(super) is_fresh: bool,
+    pub(super) told: Dispatched,
+}
+
+/// What choosing brings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pick {
+    Thread(usize),
+    Rest,
+    Over,
+}
+
+/// The scheduler.
+#[derive(Debug)]
+pub(super) struct Dispatcher {
+    pub(super) options: DispatchOptions,
+    pub(super) threads: Vec<ThreadState>,
+    pub(super) cores: Vec<CoreState>,
+    /// Threads at rest without a timeout.
+    parked: Queue,
+    parked_turns: u64,
+    /// Instructions of all cores.
+    pub(super) instrs: u64,
+    live: usize,
+    /// How many cores run a thread.
+    busy: usize,
+    last_rebalance: u64,
+    pub(super) by_number: HashMap<(u16, u64), usize>,
+    dice: Dice,
+    /// Whether clock readings frame calls, so that latencies are known.
+    pub(super) frames_calls: bool,
+}
+
+impl Dispatcher {
+    /// Lays the threads out on cores.
+    pub(super) fn new(options: DispatchOptions, known: &[Known], frames_calls: bool) -> Dispatcher {
+        let mut bases: HashMap<u16, u64> = HashMap::new();
+        for thread in known {
+            let base = bases.entry(thread.workload).or_insert(u64::MAX);
+            *base = thread.first_clock.min(*base);
+        }
+        let priorities: HashMap<u64, i32> = options.priorities.iter().copied().collect();
+        let threads = known.iter().map(|thread| ThreadState {
+            workload: thread.workload,
+            priority: priorities.get(&thread.thread).copied().unwrap_or(0),
+            base_clock: bases.get(&thread.workload).copied().unwrap_or(0),
+            clock: thread.clock,
+            ..ThreadState::default()
+        });
+        let threads: Vec<ThreadState> = threads.collect();
+        let by_number = known.iter().enumerate().map(|(i, thread)| ((thread.workload, thread.thread), i));
+        let mut dispatcher = Dispatcher {
+            live: threads.len(),
+            threads,
+            cores: vec![CoreState::default(); options.cores],
+            parked: Queue::default(),
+            parked_turns: 0,
+            instrs: 0,
+            busy: 0,
+            last_rebalance: 0,
+            by_number: by_number.collect(),
+            dice: Dice::new(options.layout_seed.unsigned_abs()),
+            options,
+            frames_calls,
+        };
+        for (i, thread) in known.iter().enumerate() {
+            if thread.begins_parked && dispatcher.options.direct {
+                dispatcher.begin_parked(i);
+            }
+        }
+        dispatcher.lay_out();
+        dispatcher
+    }
+
+    fn lay_out(&mut self) {
+        let mut order = Queue::default();
+        for thread in 0..self.threads.len() {
+            order.push(Waiting { thread, rank: self.rank(thread, thread as u64) });
+        }
+        let n_cores = self.cores.len();
+        let mut next = 0;
+        while let Some(first) = order.pop_first() {
+            let core = if self.options.layout_seed < 0 {
+                next += 1;
+                (next - 1) % n_cores
+            } else {
+                (self.dice.roll() % n_cores as u64) as usize // Below the number of cores.
+            };
+            self.line_up(core, first.thread);
+        }
+        self.rebalance(0);
+        for core in 0..n_cores {
+            match self.take(core, Some(core), End::First) {
+                (Some(thread), _) => self.set_thread(core, Some(thread)),
+                (None, _) => {
+                    self.steal(core);
+                }
+            }
+        }
+    }
+
+    fn rank(&self, thread: usize, turn: u64) -> Rank {
+        let state = &self.threads[thread];
+        let progress = if self.options.by_clock { state.clock.saturating_sub(state.base_clock) } else { 0 };
+        Rank { priority: state.priority, progress, turn }
+    }
+
+    /// What `core` does at its turn.
+    pub(super) fn step(&mut self, core: usize, heads: &mut impl Heads) -> Step {
+        let time = self.time_at(core, 0);
+        let state = &mut self.cores[core];
+        state.time = time;
+        if state.first_time == 0 {
+            state.first_time = time;
+        }
+        if state.looks {
+            match self.next_thread(core, 0, heads) {
+                Pick::Thread(_) => self.cores[core].looks = false,
+                Pick::Rest => return Step::Rest,
+                Pick::Over => return Step::Over,
+            }
+        }
+        if self.cores[core].thread.is_none() {
+            match self.rest_or_steal(core, None) {
+                Pick::Thread(_) => {}
+                Pick::Rest => return Step::Rest,
+                Pick::Over => return Step::Over,
+            }
+        }
+        while let Some(thread) = self.cores[core].thread {
+            if self.threads[thread].since == 0 {
+                self.threads[thread].since = time;
+            }
+            let Some(head) = self.head(thread, heads) else {
+                if self.ends(thread) {
+                    return Step::Over;
+                }
+                match self.next_thread(core, 0, heads) {
+                    Pick::Thread(_) => continue,
+                    Pick::Rest => return Step::Rest,
+                    Pick::Over => return Step::Over,
+                }
+            };
+            let ran_since = self.threads[thread].since;
+            self.track_kernel(core, head.event);
+            let (mut switches, blocked) = self.leaves_call(core, thread, &head);
+            self.event(core, thread, head.event);
+            let is_preempted = self.ends_quantum(core, thread, head.is_instr, time);
+            switches |= is_preempted;
+            if switches {
+                match self.next_thread(core, blocked, heads) {
+                    Pick::Thread(_) => {}
+                    Pick::Rest => return Step::Rest,
+                    Pick::Over => return Step::Over,
+                }
+                if self.cores[core].thread != Some(thread) {
+                    if !is_preempted {
+                        // The record is looked at, and counted, once more when the thread comes back.
+                        let state = &mut self.threads[thread];
+                        match self.options.quantum {
+                            Quantum::Instrs(_) => {
+                                state.instrs = state.instrs.saturating_sub(u64::from(head.is_instr));
+                            }
+                            Quantum::Micros(_) => state.ran = state.ran.saturating_sub(time - ran_since),
+                        }
+                    }
+                    continue;
+                }
+            }
+            self.instrs += u64::from(head.is_instr);
+            self.cores[core].instrs += u64::from(head.is_instr);
+            return Step::Run(thread);
+        }
+        Step::Rest
+    }
+
+    /// The time of a core's next turn, if it comes `later` units from now.
+    pub(super) fn time_at(&self, core: usize, later: u64) -> u64 {
+        let core = &self.cores[core];
+        let instrs = match self.options.time {
+            CoreTime::Shared => self.instrs,
+            CoreTime::Own => core.instrs,
+        };
+        1 + instrs + core.idles + later
+    }
+
+    /// By how much a core's time may go on between two of its turns.
+    pub(super) fn pace(&self) -> u64 {
+        match self.options.time {
+            CoreTime::Shared => 1 + self.cores.iter().filter(|core| core.thread.is_some()).count() as u64,
+            CoreTime::Own => 1,
+        }
+    }
+
+    /// Looks at a thread's next record.
+    fn head(&mut self, thread: usize, heads: &mut impl Heads) -> Option<Head> {
+        if self.threads[thread].is_over {
+            return None;
+        }
+        let head = heads.head(thread)?;
+        self.threads[thread].clock = head.clock;
+        Some(head)
+    }
+
+    fn track_kernel(&mut self, core: usize, event: Option<(ThreadEvent, u64)>) {
+        let core = &mut self.cores[core];
+        if core.kernel_ends {
+            core.in_kernel = false;
+            core.kernel_ends = false;
+        }
+        match event {
+            Some((ThreadEvent::KernelEnter, _)) => core.in_kernel = true,
+            Some((ThreadEvent::KernelLeave, _)) => core.kernel_ends = true,
+            _ => {}
+        }
+    }
+
+    /// Counts a record towards the quantum; true if that is over, and the record is for the next one.
+    fn ends_quantum(&mut self, core: usize, thread: usize, is_instr: bool, time: u64) -> bool {
+        let state = &mut self.threads[thread];
+        match self.options.quantum {
+            Quantum::Instrs(quantum) => {
+                state.instrs += u64::from(is_instr);
+                if !is_instr || state.instrs <= quantum || self.cores[core].in_kernel {
+                    return false;
+                }
+                state.instrs = 0;
+            }
+            Quantum::Micros(quantum) => {
+                state.ran += time.saturating_sub(state.since);
+                state.since = time;
+                let is_up = state.ran as f64 / self.options.units_per_us >= quantum as f64;
+                if !is_up || !is_instr || self.cores[core].in_kernel {
+                    return false;
+                }
+                state.ran = 0;
+            }
+        }
+        self.cores[core].told.preemptions += 1;
+        true
+    }
+
+    /// Gives `core` its next thread, which blocks for `blocked` if it is the one that ran.
+    fn next_thread(&mut self, core: usize, blocked: u64, heads: &mut impl Heads) -> Pick {
+        let before = self.cores[core].thread;
+        loop {
+            let thread = match self.choose(core, blocked, before) {
+                Pick::Thread(thread) => thread,
+                none => return none,
+            };
+            if self.head(thread, heads).is_some() {
+                let told = &mut self.cores[core].told;
+                match before {
+                    Some(before) if before == thread => told.same_thread += 1,
+                    Some(_) => told.thread_to_thread += 1,
+                    None => {
+                        told.idle_to_thread += 1;
+                        self.cores[core].idles_in_a_row = 0;
+                    }
+                }
+                self.set_thread(core, Some(thread));
+                return Pick::Thread(thread);
+            }
+            if self.ends(thread) {
+                return Pick::Over;
+            }
+        }
+    }
+
+    /// A thread has no more records; true if all is over with that.
+    fn ends(&mut self, thread: usize) -> bool {
+        if self.threads[thread].is_over {
+            return false;
+        }
+        self.threads[thread].is_over = true;
+        self.live -= 1;
+        self.is_over()
+    }
+
+    fn is_over(&self) -> bool {
+        self.live <= (self.threads.len() as f64 * self.options.end_share) as usize
+    }
+
+    /// What `core` runs next, which ran `before`.
+    fn choose(&mut self, core: usize, blocked: u64, before: Option<usize>) -> Pick {
+        let time = self.cores[core].time;
+        if self.last_rebalance == 0 {
+            self.last_rebalance = time;
+        } else if time.saturating_sub(self.last_rebalance)
+            >= self.options.units(self.options.rebalance_us).max(1)
+        {
+            self.rebalance(core);
+        }
+        if let Some(before) = before
+            && blocked > 0
+            && self.threads[before].blocked == 0
+        {
+            self.threads[before].blocked = blocked;
+            self.threads[before].blocked_at = time;
+        }
+        if let Some(before) = before
+            && let Some(target) = self.threads[before].switch_to.take()
+        {
+            if self.takes_over(core, target) {
+                self.cores[core].told.direct_switches += 1;
+                return Pick::Thread(target);
+            }
+            // It runs elsewhere; it shall not wait for what it has missed.
+            self.threads[target].skips_park = true;
+        }
+        if self.cores[core].queue.is_empty() && blocked == 0 {
+            return match before {
+                Some(before) if !self.threads[before].is_over && !self.threads[before].is_parked => {
+                    Pick::Thread(before)
+                }
+                before => self.rest_or_steal(core, before),
+            };
+        }
+        self.set_thread(core, None);
+        match self.take(core, Some(core), End::First) {
+            (Some(thread), _) => Pick::Thread(thread),
+            (None, Why::Blocked) => {
+                self.cores[core].looks = true;
+                self.cores[core].told.thread_to_idle += u64::from(before.is_some());
+                Pick::Rest
+            }
+            (None, Why::Nobody) => self.rest_or_steal(core, before),
+        }
+    }
+
+    /// Takes a thread out of wherever it waits, if it does.
+    fn takes_over(&mut self, core: usize, target: usize) -> bool {
+        let mut came_from = None;
+        if let Some(home) = self.threads[target].home
+            && self.cores[home].queue.remove(target)
+        {
+            let state = &mut self.threads[target];
+            if state.blocked > 0 {
+                state.blocked = 0;
+                state.is_parked = false;
+            }
+            came_from = Some(Some(home));
+        }
+        if came_from.is_none() && self.parked.remove(target) {
+            self.threads[target].is_parked = false;
+            came_from = Some(self.threads[target].last_home);
+        }
+        let Some(home) = came_from else { return false };
+        self.cores[core].told.migrations += u64::from(home.is_some_and(|home| home != core));
+        true
+    }
+
+    /// Nothing waits for `core`: it rests, or takes a thread from another core.
+    fn rest_or_steal(&mut self, core: usize, before: Option<usize>) -> Pick {
+        if self.live == 0 || self.is_over() {
+            return Pick::Over;
+        }
+        if let Some(thread) = self.steal(core) {
+            return Pick::Thread(thread);
+        }
+        self.cores[core].looks = true;
+        self.cores[core].told.thread_to_idle += u64::from(before.is_some());
+        self.set_thread(core, None);
+        self.cores[core].idles += 1;
+        Pick::Rest
+    }
+
+    /// Every so many rests, takes a thread from another core, and makes it the one that `core` runs.
+    fn steal(&mut self, core: usize) -> Option<usize> {
+        let every = self.options.steal_idles;
+        if every == 0 {
+            return None;
+        }
+        let tries = self.cores[core].idles_in_a_row.is_multiple_of(every);
+        self.cores[core].idles_in_a_row += 1;
+        let n_cores = self.cores.len();
+        for other in (1..n_cores).filter(|_| tries).map(|i| (core + i) % n_cores) {
+            if let (Some(thread), _) = self.take(other, Some(core), End::First) {
+                self.set_thread(core, Some(thread));
+                self.cores[core].told.steals += 1;
+                return Some(thread);
+            }
+        }
+        None
+    }
+
+    /// Takes the first thread that may run out of the queue of `from`, for a core or for nobody in particular.
+    fn take(&mut self, from: usize, to: Option<usize>, end: End) -> (Option<usize>, Why) {
+        let time = self.cores[from].time;
+        let (mut skipped, mut blocked) = (Vec::new(), Vec::new());
+        let mut found = None;
+        loop {
+            let queue = &mut self.cores[from].queue;
+            let next = match end {
+                End::Last => queue.pop_last(),
+                End::First if self.options.at_random => queue.pop_any(self.dice.roll()),
+                End::First => queue.pop_first(),
+            };
+            let Some(next) = next else { break };
+            let state = &mut self.threads[next.thread];
+            if state.blocked > 0 && !self.options.waits_forever && state.blocked_at == 0 {
+                // It began at rest, when there was no time yet.
+                state.blocked_at = time;
+            }
+            let elapsed = time.checked_sub(state.blocked_at).filter(|_| time > 0);
+            if state.blocked > 0 && elapsed.is_none_or(|elapsed| elapsed < state.blocked) {
+                blocked.push(next.thread);
+                continue;
+            }
+            state.blocked = 0;
+            state.is_parked = false;
+            if self.may_go(next.thread, from, to, time) {
+                found = Some(next.thread);
+                break;
+            }
+            skipped.push(next);
+        }
+        let why = if found.is_none() && !blocked.is_empty() { Why::Blocked } else { Why::Nobody };
+        if why == Why::Blocked
+            && let Some(to) = to
+        {
+            // QUIRK: a core that looks in vain for work at another one, where all block, rests twice as long.
+            self.cores[to].idles += 1;
+        }
+        // Both in the order of threads: who was looked at and still blocks has the others of his kind before him.
+        skipped.sort_unstable_by_key(|waiting: &Waiting| waiting.thread);
+        skipped.into_iter().for_each(|waiting| self.cores[from].queue.push(waiting));
+        blocked.sort_unstable();
+        blocked.into_iter().for_each(|thread| self.line_up(from, thread));
+        if to == Some(from) {
+            self.cores[from].is_fresh = false;
+        }
+        if let Some(thread) = found {
+            let state = &mut self.threads[thread];
+            state.is_parked = false;
+            state.last_home = state.home;
+            state.home = to;
+        }
+        (found, why)
+    }
+
+    /// True if a thread that does not block may run, there.
+    fn may_go(&mut self, thread: usize, from: usize, to: Option<usize>, time: u64) -> bool {
+        if self.options.busy_cores > 0 && self.busy >= self.options.busy_cores {
+            self.cores[from].told.limited += 1;
+            return false;
+        }
+        if to == Some(from) {
+            return true;
+        }
+        let state = &mut self.threads[thread];
+        if state.last_run == 0 {
+            // It has never run: as if it had at the very beginning.
+            state.last_run = self.cores[from].first_time;
+        }
+        let threshold = self.options.units(self.options.migration_us);
+        let has_cooled = time > state.last_run && time - state.last_run >= threshold;
+        if self.options.migration_us > 0 && time > 0 && !has_cooled {
+            return false;
+        }
+        self.cores[from].told.migrations += u64::from(time > 0);
+        true
+    }
+
+    /// Puts a thread into a queue: that of a core, or that of threads at rest.
+    pub(super) fn line_up(&mut self, core: usize, thread: usize) {
+        if self.threads[thread].is_parked && self.threads[thread].blocked == 0 {
+            self.parked_turns += 1;
+            let rank = self.rank(thread, self.parked_turns);
+            self.parked.push(Waiting { thread, rank });
+            self.threads[thread].last_home = Some(core);
+            self.threads[thread].home = None;
+            return;
+        }
+        self.cores[core].turns += 1;
+        let rank = self.rank(thread, self.cores[core].turns);
+        let state = &mut self.cores[core];
+        state.queue.push(Waiting { thread, rank });
+        state.is_fresh = true;
+        self.threads[thread].home = Some(core);
+    }
+
+    /// Takes a thread out of those at rest; false if it is not there.
+    pub(super) fn unpark(&mut self, thread: usize) -> bool {
+        self.parked.remove(thread)
+    }
+
+    /// Makes a thread the one that `core` runs; what ran before waits.
+    fn set_thread(&mut self, core: usize, thread: Option<usize>) {
+        let time = self.cores[core].time;
+        let before = self.cores[core].thread;
+        if before == thread {
+            return;
+        }
+        if let Some(before) = before {
+            self.threads[before].last_run = time;
+            if !self.threads[before].is_over {
+                self.line_up(core, before);
+            }
+            self.busy -= 1;
+        }
+        self.cores[core].thread = thread;
+        if let Some(thread) = thread {
+            self.threads[thread].home = Some(core);
+            self.threads[thread].since = time;
+            self.busy += 1;
+        }
+    }
+
+    /// Spreads threads that wait evenly.
+    fn rebalance(&mut self, core: usize) {
+        self.last_rebalance = self.cores[core].time;
+        self.cores[core].told.rebalances += 1;
+        let mut moving = Vec::new();
+        if self.live == self.parked.len() {
+            // Whoever should wake them has missed it, and nobody else is left.
+            while let Some(waiting) = self.parked.pop_first() {
+                self.threads[waiting.thread].is_parked = false;
+                moving.push(waiting.thread);
+            }
+        }
+        let most = self.live.div_ceil(self.cores.len());
+        for round in 0.. {
+            for i in 0..self.cores.len() {
+                while round == 0 && self.cores[i].queue.len() > most {
+                    let (Some(thread), _) = self.take(i, None, End::Last) else { break };
+                    moving.push(thread);
+                }
+                while self.cores[i].queue.len() < most
+                    && let Some(thread) = moving.pop()
+                {
+                    self.line_up(i, thread);
+                }
+            }
+            if moving.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// What the thread that `core` runs can deliver without anything to decide, and in how many turns at most, if time goes
+    /// on by at most `pace` with each; `None` if it must be asked.
+    pub(super) fn certain_run(&self, core: usize, thread: usize, pace: u64) -> Option<(Plain, u64)> {
+        let (state, thread) = (&self.cores[core], &self.threads[thread]);
+        if state.first_time == 0 || state.looks || state.kernel_ends {
+            return None;
+        }
+        let until_instr = (thread.in_call || thread.in_blocking_call) && !state.in_kernel;
+        match self.options.quantum {
+            Quantum::Instrs(quantum) => {
+                let instrs = quantum.saturating_sub(thread.instrs);
+                Some((Plain { instrs, until_instr }, u64::MAX))
+            }
+            Quantum::Micros(quantum) => {
+                let time = self.time_at(core, pace);
+                let ran = thread.ran.saturating_add(time.saturating_sub(thread.since));
+                let turns = self.options.units(quantum).saturating_sub(ran) / pace.max(1);
+                Some((Plain { instrs: u64::MAX, until_instr }, turns))
+            }
+        }
+    }
+
+    /// `core` has delivered records of a thread with so many instructions, the last of them at `time`.
+    pub(super) fn ran(&mut self, core: usize, thread: usize, instrs: u64, time: u64) {
+        self.cores[core].time = time;
+        self.cores[core].instrs += instrs;
+        let state = &mut self.threads[thread];
+        match self.options.quantum {
+            Quantum::Instrs(_) => state.instrs += instrs,
+            Quantum::Micros(_) => {
+                state.ran += time.saturating_sub(state.since);
+                state.since = time;
+            }
+        }
+    }
+
+    /// How many rests in a row are certain for a core that has found nothing to run, if time goes on by at most `pace` with
+    /// each; 0 if it must look.
+    pub(super) fn certain_rests(&self, core: usize, pace: u64) -> u64 {
+        let state = &self.cores[core];
+        if !state.looks
+            || state.thread.is_some()
+            || state.is_fresh
+            || state.time == 0
+            || self.last_rebalance == 0
+        {
+            return 0;
+        }
+        // The time at the turn that comes next.
+        let time = self.time_at(core, pace);
+        let turns_until = |moment: u64| moment.saturating_sub(time) / pace.max(1);
+        let rebalance =
+            self.last_rebalance.saturating_add(self.options.units(self.options.rebalance_us).max(1));
+        let mut turns = turns_until(rebalance);
+        if !state.queue.is_empty() && self.options.at_random {
+            // Each look rolls the dice.
+            return 0;
+        }
+        if state.queue.is_empty() {
+            let every = self.options.steal_idles;
+            if every > 0 {
+                let behind = state.idles_in_a_row % every;
+                turns = turns.min(if behind == 0 { 0 } else { every - behind });
+            }
+        }
+        for waiting in state.queue.iter() {
+            let thread = &self.threads[waiting.thread];
+            if thread.blocked == 0 || thread.blocked_at == 0 {
+                return 0;
+            }
+            turns = turns.min(turns_until(thread.blocked_at.saturating_add(thread.blocked)));
+        }
+        turns
+    }
+
+    /// `core` has rested so many turns, the last of them at `time`.
+    pub(super) fn rested(&mut self, core: usize, turns: u64, time: u64) {
+        let state = &mut self.cores[core];
+        state.idles += turns;
+        if state.queue.is_empty() && self.options.steal_idles > 0 {
+            state.idles_in_a_row += turns;
+        }
+        state.time = time;
+    }
+}
+
+/// Which end of a queue to take from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    First,
+    Last,
+}
+
+/// Why nobody was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Why {
+    /// All block.
+    Blocked,
+    /// Nobody may come.
+    Nobody,
+}

@@ -1,0 +1,205 @@
+//! Edits and comparisons: what a format makes of its traces beside reading them.
+//!
+//! A verb that edits or compares finds what a format offers by name, hands over what the user said as settings, and shows
+//! the facts that come back; it knows no format.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::finding::Finding;
+use crate::print::Paint;
+use crate::trace::{Fact, OpenOptions, SettingInfo, check_settings};
+use quipu_source::Source;
+use std::io::Write;
+use std::path::Path;
+
+/// What is known of an edit or a comparison without a trace at hand.
+#[derive(Debug)]
+pub struct EditInfo {
+    /// The verb: `trim`, `edit`, `disassemble`, …
+    pub name: &'static str,
+    /// One line for people.
+    pub title: &'static str,
+    /// Settings that may be given.
+    pub settings: &'static [SettingInfo],
+}
+
+/// One thing that can be made of a trace: another trace, or its text.
+pub trait Edit: Sync {
+    /// Name, title and settings.
+    fn info(&self) -> &'static EditInfo;
+
+    /// Does it. The output appears under its name when all of it is written, and not at all after an error.
+    ///
+    /// # Errors
+    /// `Usage` if a setting is unknown or wrong, or the output exists and may not be replaced; what reading and writing
+    /// say; `Io` if the progress wants an end.
+    fn run(&self, job: &EditJob<'_>, progress: &dyn Progress) -> Result<Edited>;
+}
+
+/// What is to be edited, and what is to come of it.
+#[derive(Clone, Copy, Debug)]
+pub struct EditJob<'a> {
+    /// What is read.
+    pub source: &'a Source,
+    /// How it is opened.
+    pub opening: &'a OpenOptions,
+    /// What the user said, by name, in order; see [`EditInfo::settings`].
+    pub settings: &'a Settings,
+    /// What is written.
+    pub output: &'a Path,
+    /// Whether a file of that name may be replaced.
+    pub replace: bool,
+    /// The container that was asked for, by its name; the format's usual one, or what the name of the output tells, if
+    /// none was.
+    pub container: Option<&'a str>,
+    /// How hard to pack; the usual if `None`.
+    pub level: Option<u32>,
+}
+
+/// Settings by name, in the order in which they were given; a name may come several times.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings(pub Vec<(String, String)>);
+
+impl Settings {
+    /// Adds a setting.
+    pub fn add(&mut self, name: &str, value: impl Into<String>) {
+        self.0.push((name.to_owned(), value.into()));
+    }
+
+    /// Makes sure that only known settings are given.
+    ///
+    /// # Errors
+    /// `Usage` if there is another.
+    pub fn check(&self, format: &str, known: &[SettingInfo]) -> Result<()> {
+        check_settings(&self.0, format, known)
+    }
+
+    /// All values of a setting.
+    pub fn all<'s>(&'s self, name: &'s str) -> impl Iterator<Item = &'s str> {
+        self.0.iter().filter(move |(given, _)| given == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The last value of a setting.
+    pub fn last(&self, name: &str) -> Option<&str> {
+        self.0.iter().rev().find(|(given, _)| given == name).map(|(_, value)| value.as_str())
+    }
+
+    /// True if the setting was given, as `yes` or without a value.
+    ///
+    /// # Errors
+    /// `Usage` if its value is neither that nor `no`.
+    pub fn flag(&self, name: &str) -> Result<bool> {
+        match self.last(name) {
+            None | Some("no" | "false" | "0") => Ok(false),
+            Some("" | "yes" | "true" | "1") => Ok(true),
+            Some(other) => Err(Error::usage(format!("`{name}` is `yes` or `no`, found `{other}`"))),
+        }
+    }
+
+    /// The last value of a setting as a number, decimal or hex with `0x`.
+    ///
+    /// # Errors
+    /// `Usage` if it is no number.
+    pub fn number(&self, name: &str) -> Result<Option<u64>> {
+        let Some(text) = self.last(name) else { return Ok(None) };
+        let parsed = match text.strip_prefix("0x") {
+            Some(hex) => u64::from_str_radix(hex, 16),
+            None => text.parse(),
+        };
+        parsed.map(Some).map_err(|_| Error::usage(format!("`{name}` wants a number, found `{text}`")))
+    }
+}
+
+/// What came of an edit.
+#[derive(Clone, Debug, Default)]
+pub struct Edited {
+    /// What was done, in the format's own words.
+    pub facts: Vec<Fact>,
+    /// What was odd in what was read.
+    pub findings: Vec<Finding>,
+}
+
+/// Compares two traces of one format.
+pub trait Comparison: Sync {
+    /// Name, title and settings.
+    fn info(&self) -> &'static EditInfo;
+
+    /// Writes what differs.
+    ///
+    /// # Errors
+    /// `Usage` if a setting is unknown or wrong; what reading and writing say.
+    fn run(&self, job: &CompareJob<'_>, progress: &dyn Progress, out: &mut dyn Write) -> Result<Compared>;
+}
+
+/// What is to be compared, and how the answer looks.
+#[derive(Clone, Copy, Debug)]
+pub struct CompareJob<'a> {
+    /// The old trace.
+    pub old: &'a Source,
+    /// The new one.
+    pub new: &'a Source,
+    /// How both are opened.
+    pub opening: &'a OpenOptions,
+    /// What the user said; see [`EditInfo::settings`].
+    pub settings: &'a Settings,
+    /// Colours of the text.
+    pub paint: Paint,
+    /// Whether the answer is for programs: a JSON object a line.
+    pub json: bool,
+}
+
+/// What came of a comparison.
+#[derive(Clone, Debug, Default)]
+pub struct Compared {
+    /// True if nothing differs.
+    pub is_same: bool,
+    /// What was odd in either trace.
+    pub findings: Vec<Finding>,
+}
+
+/// Hears how far work is, and may end it.
+pub trait Progress: Sync {
+    /// So many more records and packed bytes of the source are done.
+    fn advance(&self, records: u64, packed_bytes: u64);
+
+    /// True if somebody wants the work to end.
+    fn is_cancelled(&self) -> bool;
+
+    /// Nothing, or the error of work that was ended.
+    ///
+    /// # Errors
+    /// `Io` if somebody wants the work to end.
+    fn go_on(&self) -> Result<()> {
+        if self.is_cancelled() { Err(Error::new(ErrorKind::Io, "interrupted")) } else { Ok(()) }
+    }
+}
+
+/// Nobody listens.
+#[derive(Clone, Copy, Debug)]
+pub struct Silent;
+
+impl Progress for Silent {
+    fn advance(&self, _: u64, _: u64) {}
+
+    fn is_cancelled(&self) -> bool {
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_keep_their_order_and_the_last_counts() {
+        let mut settings = Settings::default();
+        settings.add("calls", "1");
+        settings.add("setup", "");
+        settings.add("calls", "0x10");
+        assert_eq!(settings.all("calls").collect::<Vec<_>>(), ["1", "0x10"]);
+        assert_eq!(settings.number("calls").unwrap(), Some(16));
+        assert!(settings.flag("setup").unwrap());
+        assert!(!settings.flag("absent").unwrap());
+        assert!(settings.flag("calls").is_err());
+        assert!(settings.check("test", &[]).is_err());
+    }
+}
