@@ -108,13 +108,13 @@ impl NewFile {
     /// # Errors
     /// `Usage` if there is such a file and it may not be replaced, or it is a folder; `Io` if it cannot be made.
     pub fn create(path: &Path, options: &WriteOptions) -> Result<NewFile> {
-        make_room(path, options.replace)?;
-        let unfinished = Unfinished::beside(path);
-        let file =
-            File::create_new(&unfinished.0).map_err(|cause| failed(path, "cannot create the file", cause))?;
+        let path = make_room(path, options.replace)?;
+        let unfinished = Unfinished::beside(&path);
+        let file = File::create_new(&unfinished.0)
+            .map_err(|cause| failed(&path, "cannot create the file", cause))?;
         let out = StreamWriter::new(BufWriter::new(file), options.packing, options.level)
-            .map_err(|cause| failed(path, "cannot write", cause))?;
-        Ok(NewFile { path: path.to_owned(), unfinished, out, stream_bytes: 0 })
+            .map_err(|cause| failed(&path, "cannot write", cause))?;
+        Ok(NewFile { path, unfinished, out, stream_bytes: 0 })
     }
 
     /// Adds bytes of the stream.
@@ -144,19 +144,27 @@ impl NewFile {
     }
 }
 
-/// Makes sure that a file may be written under this name.
+/// Makes sure that a file may be written under this name; where it is to lie: a symbolic link stays, and what it leads to is
+/// replaced.
 ///
 /// # Errors
-/// `Usage` if there is one that may not be replaced, or a folder.
-pub fn make_room(path: &Path, replace: bool) -> Result<()> {
+/// `Usage` if there is one that may not be replaced, or a folder; `Io` for a link that leads nowhere.
+pub fn make_room(path: &Path, replace: bool) -> Result<PathBuf> {
     let name = || path.display().to_string();
     if path.is_dir() {
         return Err(Error::usage("this is a folder, and a file is to be written").in_file(name()));
     }
-    if !replace && path.exists() {
+    let Ok(meta) = path.symlink_metadata() else { return Ok(path.to_owned()) };
+    if !replace {
         return Err(Error::usage("the file exists").in_file(name()).hint("`--force` replaces it"));
     }
-    Ok(())
+    if !meta.is_symlink() {
+        return Ok(path.to_owned());
+    }
+    path.canonicalize().map_err(|cause| {
+        failed(path, "the link leads nowhere", cause)
+            .hint("the name is that of a link; name another, or remove it")
+    })
 }
 
 #[cold]

@@ -313,3 +313,25 @@ fn an_unreturned_call_returns_only_if_asked_for() {
         assert_eq!((survey.calls, survey.incomplete), (8, n_incomplete), "{incomplete:?}");
     }
 }
+
+#[cfg(unix)]
+#[test]
+fn a_link_stays_and_what_it_leads_to_is_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let (real, link, lost) =
+        (folder.path().join("real"), folder.path().join("link"), folder.path().join("lost"));
+    std::fs::write(&real, "old").unwrap();
+    std::os::unix::fs::symlink("real", &link).unwrap();
+    std::os::unix::fs::symlink("nothing", &lost).unwrap();
+    let trace = trace::open(&common::source("tri"), &OpenOptions::default()).unwrap();
+    let write = |path, replace| {
+        repack(&trace, path, &WriteOptions { replace, ..WriteOptions::USUAL }, &Silent).map(drop)
+    };
+    assert!(write(&link, false).is_err());
+    write(&link, true).unwrap();
+    assert!(link.symlink_metadata().unwrap().is_symlink());
+    assert_ne!(std::fs::read(&real).unwrap(), b"old");
+    assert!(write(&lost, false).is_err());
+    assert!(write(&lost, true).unwrap_err().to_string().contains("the link leads nowhere"));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 3);
+}

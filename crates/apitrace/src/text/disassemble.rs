@@ -2,7 +2,8 @@
 //!
 //! The stream is read once, in blocks; what is in memory is one event, the types, and the calls that are open.
 
-use super::walk::{Walked, Walker, put_hex, put_string, put_type};
+use super::put::{put_hex, put_string, put_type};
+use super::walk::{Walked, Walker};
 use super::{MAGIC, MAX_INLINE_BYTES};
 use crate::cursor::Stop;
 use crate::decode;
@@ -84,7 +85,7 @@ pub fn disassemble(
     replace: bool,
     progress: &dyn Progress,
 ) -> Result<Disassembled> {
-    make_room(path, replace)?;
+    let path = &*make_room(path, replace)?;
     let folder = blob_folder(path);
     if folder.exists() {
         if !replace {

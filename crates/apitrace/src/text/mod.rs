@@ -25,7 +25,8 @@
 //! | [`disassemble`] | the whole way from a trace to a text with its files of raw memory |
 //! | [`assemble`] | the whole way back |
 //! | `walk` | one event of the stream → text |
-//! | `parse` | statements → events |
+//! | `put` | types, names, strings and numbers as text |
+//! | `parse`, `values` | statements → events, values |
 //! | `lexer` | bytes of the text → words, with lines and columns |
 //! | `names` | what types there are so far, and what a bare name stands for; the same in both directions |
 //!
@@ -36,6 +37,8 @@ pub mod disassemble;
 mod lexer;
 mod names;
 mod parse;
+mod put;
+mod values;
 mod walk;
 
 /// The first words of a text: what it is, of which format, and the version of its grammar.

@@ -1,6 +1,6 @@
 //! Statements of a text → events of a stream.
 //!
-//! Values are written as they are read: there is no tree. What types there are, and which of them the stream has said, is
+//! Values, which are in [`values`](super::values), are written as they are read: there is no tree. What types there are, and which of them the stream has said, is
 //! kept in the same [`Walker`] that goes the other way.
 
 use super::lexer::{Lexer, Spot};
@@ -8,8 +8,8 @@ use super::names::Space;
 use super::walk::{Walked, Walker};
 use crate::encode::{self, string, uint};
 use crate::record::*;
-use quipu_model::values::{Frame, FunctionType, Kind, NamedNumbers, StructType, Type};
-use quipu_model::{Error, Result};
+use quipu_model::Result;
+use quipu_model::values::{Frame, FunctionType, NamedNumbers, StructType, Type};
 use rustc_hash::FxHashMap;
 use std::io::BufRead;
 
@@ -18,11 +18,11 @@ pub(super) type Blobs<'b> = dyn FnMut(&str) -> Result<Vec<u8>> + 'b;
 
 /// A text on its way to a stream.
 pub(super) struct Parser<'b, R> {
-    lexer: Lexer<R>,
-    walker: Walker,
-    blobs: &'b mut Blobs<'b>,
+    pub(super) lexer: Lexer<R>,
+    pub(super) walker: Walker,
+    pub(super) blobs: &'b mut Blobs<'b>,
     /// Calls that were entered and not left, by what the text calls them: their numbers and functions.
-    open: FxHashMap<u64, (u64, u32)>,
+    pub(super) open: FxHashMap<u64, (u64, u32)>,
     /// How many calls were entered.
     pub(super) n_calls: u64,
 }
@@ -49,7 +49,7 @@ impl<'b, R: BufRead> Parser<'b, R> {
         Ok(parser)
     }
 
-    fn header(&mut self, out: &mut Vec<u8>) -> Result<()> {
+    pub(super) fn header(&mut self, out: &mut Vec<u8>) -> Result<()> {
         if self.lexer.peek()?.is_none() {
             return Ok(());
         }
@@ -157,7 +157,7 @@ impl<'b, R: BufRead> Parser<'b, R> {
     }
 
     /// A call that begins with this word: `enter`, or its function.
-    fn named_call(
+    pub(super) fn named_call(
         &mut self,
         spot: Spot,
         label: Option<u64>,
@@ -173,7 +173,7 @@ impl<'b, R: BufRead> Parser<'b, R> {
         self.call(spot, label, thread, true, &name, out)
     }
 
-    fn raw_bytes(&mut self) -> Result<Vec<u8>> {
+    pub(super) fn raw_bytes(&mut self) -> Result<Vec<u8>> {
         let spot = self.lexer.spot();
         match self.lexer.word()?.as_deref() {
             Some("hex") => self.hex(),
@@ -182,7 +182,7 @@ impl<'b, R: BufRead> Parser<'b, R> {
         }
     }
 
-    fn hex(&mut self) -> Result<Vec<u8>> {
+    pub(super) fn hex(&mut self) -> Result<Vec<u8>> {
         let spot = self.lexer.spot();
         let digits = self.lexer.string()?;
         let digit = |byte: u8| char::from(byte).to_digit(16);
@@ -195,14 +195,14 @@ impl<'b, R: BufRead> Parser<'b, R> {
         }
     }
 
-    fn blob(&mut self, spot: Spot) -> Result<Vec<u8>> {
+    pub(super) fn blob(&mut self, spot: Spot) -> Result<Vec<u8>> {
         let name = self.lexer.string()?;
         let name = String::from_utf8(name).map_err(|_| self.lexer.error(spot, "names of files are UTF-8"))?;
         (self.blobs)(&name).map_err(|error| self.lexer.error(spot, "raw memory is missing").because(error))
     }
 
     /// An event that text cannot say: its types and its call count all the same.
-    fn raw(&mut self, label: Option<u64>, out: &mut Vec<u8>) -> Result<()> {
+    pub(super) fn raw(&mut self, label: Option<u64>, out: &mut Vec<u8>) -> Result<()> {
         let spot = self.lexer.spot();
         let bytes = self.raw_bytes()?;
         match self.walker.event(&bytes, 0) {
@@ -220,14 +220,14 @@ impl<'b, R: BufRead> Parser<'b, R> {
     }
 
     /// A name, in quotes or not.
-    fn name(&mut self, what: &str) -> Result<Vec<u8>> {
+    pub(super) fn name(&mut self, what: &str) -> Result<Vec<u8>> {
         if let Some(word) = self.lexer.word()? {
             return Ok(word.into_bytes());
         }
         if self.lexer.peek()? == Some(b'"') { self.lexer.string() } else { Err(self.lexer.unexpected(what)) }
     }
 
-    fn declare(&mut self, spot: Spot, word: &str) -> Result<()> {
+    pub(super) fn declare(&mut self, spot: Spot, word: &str) -> Result<()> {
         let id = self.lexer.number("the number of a type")?;
         let ty = match word {
             "function" => {
@@ -255,7 +255,7 @@ impl<'b, R: BufRead> Parser<'b, R> {
         }
     }
 
-    fn names(&mut self, open: u8, close: u8) -> Result<Vec<Vec<u8>>> {
+    pub(super) fn names(&mut self, open: u8, close: u8) -> Result<Vec<Vec<u8>>> {
         let mut names = Vec::new();
         self.lexer.expect(open)?;
         if self.lexer.takes(close)? {
@@ -270,7 +270,7 @@ impl<'b, R: BufRead> Parser<'b, R> {
         }
     }
 
-    fn numbers(&mut self) -> Result<Vec<(Vec<u8>, u64)>> {
+    pub(super) fn numbers(&mut self) -> Result<Vec<(Vec<u8>, u64)>> {
         let mut names = Vec::new();
         self.lexer.expect(b'{')?;
         while !self.lexer.takes(b'}')? {
@@ -283,7 +283,7 @@ impl<'b, R: BufRead> Parser<'b, R> {
     }
 
     /// A number with a sign, as a two's complement.
-    fn integer(&mut self) -> Result<u64> {
+    pub(super) fn integer(&mut self) -> Result<u64> {
         let is_negative = self.lexer.takes(b'-')?;
         let spot = self.lexer.spot();
         let number = self.lexer.number("a number")?;
@@ -293,7 +293,7 @@ impl<'b, R: BufRead> Parser<'b, R> {
         Ok(if is_negative { number.wrapping_neg() } else { number })
     }
 
-    fn frame(&mut self, id: u64) -> Result<Frame> {
+    pub(super) fn frame(&mut self, id: u64) -> Result<Frame> {
         let mut frame = Frame { id, ..Frame::default() };
         self.lexer.expect(b'{')?;
         while !self.lexer.takes(b'}')? {
@@ -313,7 +313,7 @@ impl<'b, R: BufRead> Parser<'b, R> {
         Ok(frame)
     }
 
-    fn call(
+    pub(super) fn call(
         &mut self,
         spot: Spot,
         label: Option<u64>,
@@ -364,7 +364,7 @@ impl<'b, R: BufRead> Parser<'b, R> {
         Ok(())
     }
 
-    fn leave(&mut self, out: &mut Vec<u8>) -> Result<()> {
+    pub(super) fn leave(&mut self, out: &mut Vec<u8>) -> Result<()> {
         let is_number = self.lexer.takes(b'#')?;
         let spot = self.lexer.spot();
         let label = self.lexer.number("the number of a call")?;
@@ -386,7 +386,7 @@ impl<'b, R: BufRead> Parser<'b, R> {
         Ok(())
     }
 
-    fn result(&mut self, out: &mut Vec<u8>) -> Result<()> {
+    pub(super) fn result(&mut self, out: &mut Vec<u8>) -> Result<()> {
         if self.lexer.takes(b'=')? {
             out.push(DETAIL_RESULT);
             self.value(out, 0)?;
@@ -394,7 +394,7 @@ impl<'b, R: BufRead> Parser<'b, R> {
         Ok(())
     }
 
-    fn args(&mut self, function: Option<u32>, out: &mut Vec<u8>) -> Result<()> {
+    pub(super) fn args(&mut self, function: Option<u32>, out: &mut Vec<u8>) -> Result<()> {
         self.lexer.expect(b'(')?;
         if self.lexer.takes(b')')? {
             return Ok(());
@@ -433,7 +433,7 @@ impl<'b, R: BufRead> Parser<'b, R> {
         }
     }
 
-    fn marks(&mut self, out: &mut Vec<u8>) -> Result<()> {
+    pub(super) fn marks(&mut self, out: &mut Vec<u8>) -> Result<()> {
         while self.lexer.takes(b'!')? {
             let spot = self.lexer.spot();
             match self.lexer.word()?.as_deref() {
@@ -452,7 +452,7 @@ impl<'b, R: BufRead> Parser<'b, R> {
         Ok(())
     }
 
-    fn stack(&mut self, out: &mut Vec<u8>) -> Result<()> {
+    pub(super) fn stack(&mut self, out: &mut Vec<u8>) -> Result<()> {
         let mut frames = Vec::new();
         self.lexer.expect(b'[')?;
         if !self.lexer.takes(b']')? {
@@ -476,7 +476,7 @@ impl<'b, R: BufRead> Parser<'b, R> {
     }
 
     /// The id of a type, and at its first use what it is.
-    fn signature(&mut self, position: u32, out: &mut Vec<u8>) {
+    pub(super) fn signature(&mut self, position: u32, out: &mut Vec<u8>) {
         let is_new = self.walker.table.say(position);
         let whole_enums = self.walker.version() >= VERSION_WHOLE_ENUMS;
         let Some(ty) = self.walker.table.get(position) else { return };
@@ -491,275 +491,5 @@ impl<'b, R: BufRead> Parser<'b, R> {
             }
             ty => encode::body(ty, out),
         }
-    }
-
-    fn value(&mut self, out: &mut Vec<u8>, depth: u32) -> Result<()> {
-        let first = self.lexer.peek()?;
-        let spot = self.lexer.spot();
-        if depth > MAX_DEPTH {
-            let message = format!("values are nested deeper than `{MAX_DEPTH}`");
-            return Err(self.lexer.error(spot, message));
-        }
-        match first {
-            Some(b'"') => {
-                out.push(TAG_STRING);
-                string(&self.lexer.string()?, out);
-                Ok(())
-            }
-            Some(b'[') => {
-                self.lexer.expect(b'[')?;
-                out.push(TAG_ARRAY);
-                self.list(b']', out, |parser, out| parser.value(out, depth + 1))
-            }
-            Some(byte) if byte == b'-' || byte.is_ascii_digit() => self.literal(spot, out),
-            _ => match self.lexer.word()? {
-                Some(word) => self.worded(spot, &word, out, depth),
-                None => Err(self.lexer.unexpected("a value")),
-            },
-        }
-    }
-
-    /// Things with commas between them up to a sign; their count comes first in the stream.
-    fn list(
-        &mut self,
-        close: u8,
-        out: &mut Vec<u8>,
-        mut part: impl FnMut(&mut Self, &mut Vec<u8>) -> Result<()>,
-    ) -> Result<()> {
-        let (mut parts, mut n_parts) = (Vec::new(), 0);
-        if !self.lexer.takes(close)? {
-            loop {
-                part(self, &mut parts)?;
-                n_parts += 1;
-                if self.lexer.takes(close)? {
-                    break;
-                }
-                self.lexer.expect(b',')?;
-            }
-        }
-        uint(n_parts, out);
-        out.append(&mut parts);
-        Ok(())
-    }
-
-    /// A number: an address, an integer, or of floating point.
-    fn literal(&mut self, spot: Spot, out: &mut Vec<u8>) -> Result<()> {
-        let text = self.lexer.digits()?;
-        let tagged = |tag: u8, number: Option<u64>, out: &mut Vec<u8>| {
-            number.map(|number| {
-                out.push(tag);
-                uint(number, out);
-            })
-        };
-        let done = if let Some(digits) = text.strip_prefix("0x") {
-            tagged(TAG_POINTER, u64::from_str_radix(digits, 16).ok(), out)
-        } else if let Some(digits) = text.strip_suffix('f') {
-            digits.parse::<f32>().ok().map(|number| {
-                out.push(TAG_FLOAT);
-                out.extend_from_slice(&number.to_le_bytes());
-            })
-        } else if text.contains(['.', 'e']) {
-            text.parse::<f64>().ok().map(|number| {
-                out.push(TAG_DOUBLE);
-                out.extend_from_slice(&number.to_le_bytes());
-            })
-        } else if let Some(digits) = text.strip_prefix('-') {
-            tagged(TAG_NEGATIVE, digits.parse().ok(), out)
-        } else {
-            tagged(TAG_UNSIGNED, text.parse().ok(), out)
-        };
-        done.ok_or_else(|| self.lexer.error(spot, format_args!("`{text}` is no number")))
-    }
-
-    /// A value that begins with a word.
-    fn worded(&mut self, spot: Spot, word: &str, out: &mut Vec<u8>, depth: u32) -> Result<()> {
-        match word {
-            "null" => out.push(TAG_NULL),
-            "false" => out.push(TAG_FALSE),
-            "true" => out.push(TAG_TRUE),
-            "hex" | "blob" => {
-                let bytes = if word == "hex" { self.hex()? } else { self.blob(spot)? };
-                out.push(TAG_BLOB);
-                string(&bytes, out);
-            }
-            "L" => {
-                let units = self.lexer.wide()?;
-                out.push(TAG_WIDE);
-                uint(units.len() as u64, out);
-                units.iter().for_each(|unit| uint(*unit, out));
-            }
-            "pair" => {
-                out.push(TAG_REPR);
-                self.lexer.expect(b'(')?;
-                self.value(out, depth + 1)?;
-                self.lexer.expect(b',')?;
-                self.value(out, depth + 1)?;
-                self.lexer.expect(b')')?;
-            }
-            "float" | "double" => self.bits(word, out)?,
-            "struct" => {
-                let position = self.numbered(Space::Struct)?;
-                self.structure(position, out, depth)?;
-            }
-            "enum" => {
-                let position = self.numbered(Space::Enum)?;
-                self.lexer.expect(b'(')?;
-                let number = self.number_of(position)?;
-                self.lexer.expect(b')')?;
-                self.enumeration(spot, position, number, out)?;
-            }
-            "flags" => {
-                let position = self.numbered(Space::Flags)?;
-                self.lexer.expect(b'(')?;
-                let mut number = self.number_of(position)?;
-                while self.lexer.takes(b'|')? {
-                    number |= self.number_of(position)?;
-                }
-                self.lexer.expect(b')')?;
-                self.flags(position, number, out);
-            }
-            name if self.lexer.peek()? == Some(b'{') => match self.walker.table.structure(name.as_bytes()) {
-                Some(position) => self.structure(position, out, depth)?,
-                None => return Err(self.lexer.error(spot, format_args!("there is no structure `{name}`"))),
-            },
-            name => self.constant(spot, name, out)?,
-        }
-        Ok(())
-    }
-
-    /// The bits of a number of floating point that no digits say.
-    fn bits(&mut self, word: &str, out: &mut Vec<u8>) -> Result<()> {
-        self.lexer.expect(b'(')?;
-        let spot = self.lexer.spot();
-        let bits = self.lexer.number("the bits of a number")?;
-        self.lexer.expect(b')')?;
-        if word == "double" {
-            out.push(TAG_DOUBLE);
-            out.extend_from_slice(&bits.to_le_bytes());
-            return Ok(());
-        }
-        match u32::try_from(bits) {
-            Ok(bits) => {
-                out.push(TAG_FLOAT);
-                out.extend_from_slice(&bits.to_le_bytes());
-                Ok(())
-            }
-            Err(_) => Err(self.lexer.error(spot, "a `float` has 32 bits")),
-        }
-    }
-
-    /// The type of a number that comes next.
-    fn numbered(&mut self, space: Space) -> Result<u32> {
-        let spot = self.lexer.spot();
-        let id = self.lexer.number("the number of a type")?;
-        self.walker
-            .table
-            .by_id(space, id)
-            .ok_or_else(|| self.lexer.error(spot, format_args!("there is no type `{id}` of this kind")))
-    }
-
-    /// A number, or a name for one of a type.
-    fn number_of(&mut self, position: u32) -> Result<u64> {
-        let first = self.lexer.peek()?;
-        let spot = self.lexer.spot();
-        if first.is_some_and(|byte| byte == b'-' || byte.is_ascii_digit()) {
-            return self.integer();
-        }
-        let name = self.name("a name or a number")?;
-        let names = match self.walker.table.get(position) {
-            Some(Type::Enum(names) | Type::Flags(names)) => &names.names[..],
-            _ => &[],
-        };
-        let found = names.iter().find(|(known, _)| *known == name).map(|(_, number)| *number);
-        found.ok_or_else(|| {
-            let name = String::from_utf8_lossy(&name);
-            self.lexer.error(spot, format_args!("the type has no name `{name}`"))
-        })
-    }
-
-    fn structure(&mut self, position: u32, out: &mut Vec<u8>, depth: u32) -> Result<()> {
-        out.push(TAG_STRUCT);
-        self.signature(position, out);
-        self.lexer.expect(b'{')?;
-        let n_members = match self.walker.table.get(position) {
-            Some(Type::Struct(structure)) => structure.members.len(),
-            _ => 0,
-        };
-        for i in 0..n_members {
-            if i > 0 {
-                self.lexer.expect(b',')?;
-            }
-            self.member(position, i, out, depth)?;
-        }
-        if self.lexer.takes(b'}')? {
-            return Ok(());
-        }
-        Err(self.lexer.unexpected(&format!("`}}` behind `{n_members}` members")))
-    }
-
-    /// A member: its value, behind its name if that can be written.
-    fn member(&mut self, position: u32, i: usize, out: &mut Vec<u8>, depth: u32) -> Result<()> {
-        let spot = self.lexer.spot();
-        let name = match self.walker.table.get(position) {
-            Some(Type::Struct(structure)) => structure.members.get(i).cloned().unwrap_or_default(),
-            _ => Vec::new(),
-        };
-        if !super::is_bare(&name) {
-            return self.value(out, depth + 1);
-        }
-        let found = self.lexer.word()?;
-        if found.as_deref().map(str::as_bytes) != Some(&name) {
-            let name = String::from_utf8_lossy(&name);
-            return Err(self.lexer.error(spot, format_args!("expected member `{name}`")));
-        }
-        self.lexer.expect(b'=')?;
-        self.value(out, depth + 1)
-    }
-
-    fn enumeration(&mut self, spot: Spot, position: u32, number: u64, out: &mut Vec<u8>) -> Result<()> {
-        out.push(TAG_ENUM);
-        self.signature(position, out);
-        if self.walker.version() >= VERSION_WHOLE_ENUMS {
-            encode::sint(number, out);
-            return Ok(());
-        }
-        match self.walker.table.get(position) {
-            Some(Type::Enum(names)) if names.names.first().is_some_and(|(_, only)| *only == number) => Ok(()),
-            _ => Err(self.lexer.error(spot, "in streams of this version, an enumeration has one number")),
-        }
-    }
-
-    fn flags(&mut self, position: u32, number: u64, out: &mut Vec<u8>) {
-        out.push(TAG_BITMASK);
-        self.signature(position, out);
-        uint(number, out);
-    }
-
-    /// What a bare name stands for: a number of an enumeration, or flags joined by bars.
-    fn constant(&mut self, spot: Spot, name: &str, out: &mut Vec<u8>) -> Result<()> {
-        let missing = |lexer: &Lexer<R>, spot, name: &str| -> Error {
-            lexer.error(spot, format_args!("there is no name `{name}` among the types so far"))
-        };
-        let Some(constant) = self.walker.table.constant(name.as_bytes()) else {
-            return Err(missing(&self.lexer, spot, name));
-        };
-        if constant.kind == Kind::Enum {
-            return self.enumeration(spot, constant.ty, constant.number, out);
-        }
-        let mut number = constant.number;
-        while self.lexer.takes(b'|')? {
-            let spot = self.lexer.spot();
-            let Some(name) = self.lexer.word()? else { return Err(self.lexer.unexpected("a name")) };
-            match self.walker.table.constant(name.as_bytes()) {
-                Some(next) if next.ty == constant.ty => number |= next.number,
-                Some(_) => {
-                    let error = self.lexer.error(spot, format_args!("`{name}` is not of the same type"));
-                    return Err(error.hint("`flags NUMBER(A | B)` says which type is meant"));
-                }
-                None => return Err(missing(&self.lexer, spot, &name)),
-            }
-        }
-        self.flags(constant.ty, number, out);
-        Ok(())
     }
 }

@@ -10,8 +10,11 @@
 //!
 //! What is not followed: what shaders write into images and buffers, unless capturing is on; what the program reads back and acts on.
 
+mod args;
 mod live;
 mod rules;
+mod state;
+mod things;
 mod track;
 
 use super::trim::Chooser;
