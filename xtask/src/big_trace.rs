@@ -4,6 +4,7 @@
 //! each chunk has the encodings of its own instructions, and time goes up. What a repetition cannot give is variety:
 //! the working set stays that of the template, and the archive packs better than that of a long run would.
 
+mod calls;
 mod template;
 mod zip;
 
@@ -29,8 +30,15 @@ pub(crate) struct Options {
     #[arg(long)]
     out: PathBuf,
     /// Entries in all, at least; each file ends at the next instruction where it may.
-    #[arg(long)]
+    #[arg(long, required_unless_present = "apitrace", default_value_t = 0, hide_default_value = true)]
     entries: u64,
+    /// Repeat the calls of this trace of graphics calls instead, of any container; the name of the file says which container
+    /// is written: `.zst`, `.gz`, `.br`, `.plain`, and snappy for the rest.
+    #[arg(long, value_name = "TRACE", requires = "calls")]
+    apitrace: Option<PathBuf>,
+    /// Calls in all, at least; the last repetition is a whole one.
+    #[arg(long)]
+    calls: Option<u64>,
     /// Instructions in each chunk of the archive.
     #[arg(long, default_value_t = CHUNK_INSTRS, value_parser = clap::value_parser!(u64).range(1..))]
     chunk_instrs: u64,
@@ -44,6 +52,9 @@ pub(crate) struct Options {
 
 /// Writes the trace and says what is in it.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
+    if let (Some(template), Some(n_calls)) = (&options.apitrace, options.calls) {
+        return calls::run(template, &options.out, n_calls);
+    }
     let path = root.join(TEMPLATE);
     let packed = fs::read(&path).with_context(|| path.display().to_string())?;
     let template = Template::read(&packed).context(TEMPLATE)?;

@@ -72,6 +72,11 @@ impl CallSet {
         })
     }
 
+    /// The smallest number that may be in the set; `None` if nothing is.
+    pub fn first(&self) -> Option<u64> {
+        self.ranges.iter().map(|range| range.first).min()
+    }
+
     /// The largest number that may be in the set; `None` if nothing is.
     pub fn last(&self) -> Option<u64> {
         self.ranges.iter().map(|range| range.last).max()

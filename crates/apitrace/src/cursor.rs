@@ -58,6 +58,17 @@ impl<'a> Cursor<'a> {
         Ok(byte)
     }
 
+    /// The next byte, which stays the next.
+    #[inline]
+    pub fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
+    /// All bytes, those before the position included.
+    pub fn all(&self) -> &'a [u8] {
+        self.bytes
+    }
+
     /// The next number.
     #[inline]
     pub fn uint(&mut self) -> Decoded<u64> {

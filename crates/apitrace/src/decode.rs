@@ -5,7 +5,8 @@
 //! those never left at the end of the data, in the order of entering. SPEC: docs/formats/apitrace.md, "Events".
 
 mod pending;
-mod signatures;
+pub(crate) mod signatures;
+pub mod skim;
 
 use crate::cursor::Cursor;
 pub use crate::cursor::{Decoded, Fault, Stop};
@@ -80,6 +81,9 @@ pub enum Event {
     Unmatched,
 }
 
+/// So many events in a row are no accident.
+const RUN_EVENTS: u32 = 12;
+
 /// The state between two events.
 #[derive(Debug)]
 pub struct Decoder {
@@ -98,6 +102,26 @@ struct Marks {
     types: usize,
 }
 
+impl Marks {
+    fn of(out: &Values, types: &Types) -> Marks {
+        Marks {
+            args: out.args.len(),
+            nodes: out.nodes.len(),
+            bytes: out.bytes.len(),
+            frames: out.frames.len(),
+            types: types.len(),
+        }
+    }
+
+    fn restore(&self, out: &mut Values, types: &mut Types) {
+        out.args.truncate(self.args);
+        out.nodes.truncate(self.nodes);
+        out.bytes.truncate(self.bytes);
+        out.frames.truncate(self.frames);
+        types.truncate(self.types);
+    }
+}
+
 impl Decoder {
     /// A decoder of the events behind this header.
     pub fn new(header: &Header) -> Decoder {
@@ -109,9 +133,90 @@ impl Decoder {
         }
     }
 
+    /// A decoder that goes on where a skimmer is, with the types that it knows.
+    ///
+    /// # Errors
+    /// `Limit`, with the number of bytes, if calls that are open take too much memory.
+    pub fn take_over(skimmer: skim::Skimmer) -> Result<(Decoder, Types), u64> {
+        let (state, open) = skimmer.into_state();
+        let skim::State { version, signatures, mut types, next_call } = state;
+        let mut decoder = Decoder { version, signatures, pending: Pending::default(), next_call };
+        let mut values = Values::default();
+        for (number, enter) in open {
+            decoder.next_call = number;
+            // It was read before, so it can be read again.
+            let _ = decoder.event(&enter, 0, &mut values, &mut types);
+        }
+        decoder.next_call = next_call;
+        decoder.park(&values)?;
+        Ok((decoder, types))
+    }
+
     /// How many calls were entered so far.
     pub fn n_entered(&self) -> u64 {
         self.next_call
+    }
+
+    /// From here on a part of the stream is missing: signatures may be lost, and so may be the numbers of calls.
+    pub(crate) fn expect_gaps(&mut self) {
+        self.signatures.expect_gaps();
+    }
+
+    /// How many signatures had to be made up.
+    pub(crate) fn n_lost_signatures(&self) -> u64 {
+        self.signatures.n_lost()
+    }
+
+    /// Goes on with another number of the next call.
+    pub(crate) fn set_next_call(&mut self, number: u64) {
+        self.next_call = number;
+    }
+
+    /// Whether a run of events stands at `at`, as far as one can tell: some in a row can be read, and the numbers of those that
+    /// leave calls agree with each other and lie behind all that is known. Returns the number of the first call that they
+    /// enter. Nothing is changed.
+    pub(crate) fn trial(&mut self, input: &[u8], at: usize, types: &mut Types, is_all: bool) -> Option<u64> {
+        let (next_call, n_lost) = (self.next_call, self.signatures.n_lost());
+        let n_types = types.len();
+        let mut out = Values::default();
+        let mut cursor = Cursor::new(input, at);
+        let (mut n_events, mut n_enters, mut n_leaves) = (0, 0, 0);
+        let mut first: Option<u64> = None;
+        let mut was_enter = false;
+        let is_run = loop {
+            let read = match cursor.byte() {
+                Ok(EVENT_ENTER) => self.enter(&mut cursor, &mut out, types).map(|call| {
+                    (n_enters, was_enter) = (n_enters + 1, true);
+                    call.number
+                }),
+                Ok(EVENT_LEAVE) => cursor.uint().and_then(|number| {
+                    let mut call = nobody(number);
+                    self.details(&mut cursor, &mut call, &mut out, types)?;
+                    if std::mem::take(&mut was_enter) && first.is_none() {
+                        first = number.checked_sub(n_enters - 1);
+                    }
+                    let can_be = first.is_none_or(|first| first >= next_call && number < first + n_enters);
+                    n_leaves += 1;
+                    if can_be { Ok(number) } else { Err(cursor.bad_at(at, String::new())) }
+                }),
+                Ok(_) => break false,
+                Err(stop) => Err(stop),
+            };
+            match read {
+                Ok(_) => n_events += 1,
+                // The last events of a stream may be few.
+                Err(Stop::More(_)) if is_all => break n_leaves > 0,
+                Err(_) => break false,
+            }
+            if n_events >= RUN_EVENTS {
+                break n_leaves >= RUN_EVENTS / 4;
+            }
+        };
+        self.next_call = next_call;
+        types.truncate(n_types);
+        self.signatures.forget();
+        self.signatures.set_lost(n_lost);
+        first.filter(|_| is_run)
     }
 
     /// True if a call was entered and not left.
@@ -130,16 +235,16 @@ impl Decoder {
         out: &mut Values,
         types: &mut Types,
     ) -> Decoded<(Event, usize)> {
-        let marks = Marks {
-            args: out.args.len(),
-            nodes: out.nodes.len(),
-            bytes: out.bytes.len(),
-            frames: out.frames.len(),
-            types: types.len(),
-        };
+        let marks = Marks::of(out, types);
         let mut cursor = Cursor::new(input, at);
         let read = match cursor.byte() {
-            Ok(EVENT_ENTER) => self.enter(&mut cursor, out, types),
+            Ok(EVENT_ENTER) => match self.enter(&mut cursor, out, types) {
+                Ok(call) => {
+                    self.signatures.keep();
+                    return Ok(self.leave_at_once(call, cursor, out, types));
+                }
+                Err(stop) => Err(stop),
+            },
             Ok(EVENT_LEAVE) => self.leave(&mut cursor, out, types),
             Ok(other) => Err(cursor.bad_at(at, format!("unknown event `{other}`"))),
             Err(stop) => Err(stop),
@@ -150,18 +255,44 @@ impl Decoder {
                 Ok((event, cursor.at()))
             }
             Err(stop) => {
-                out.args.truncate(marks.args);
-                out.nodes.truncate(marks.nodes);
-                out.bytes.truncate(marks.bytes);
-                out.frames.truncate(marks.frames);
-                types.truncate(marks.types);
+                marks.restore(out, types);
                 self.signatures.forget();
                 Err(stop)
             }
         }
     }
 
-    fn enter(&mut self, cursor: &mut Cursor<'_>, out: &mut Values, types: &mut Types) -> Decoded<Event> {
+    /// Behind the event that entered a call mostly comes the one that leaves it: then it need not be kept among the open
+    /// ones. If that event is cut or bad, it is met again by itself. PERF: `decode`.
+    #[inline]
+    fn leave_at_once(
+        &mut self,
+        mut call: Call,
+        entered: Cursor<'_>,
+        out: &mut Values,
+        types: &mut Types,
+    ) -> (Event, usize) {
+        let mut cursor = entered;
+        if let (Ok(EVENT_LEAVE), Ok(number)) = (cursor.byte(), cursor.uint())
+            && number == call.number
+        {
+            let marks = Marks::of(out, types);
+            let before = call;
+            if self.details(&mut cursor, &mut call, out, types).is_ok() {
+                self.signatures.keep();
+                deliver(call, 0, out);
+                return (Event::Left, cursor.at());
+            }
+            marks.restore(out, types);
+            self.signatures.forget();
+            call = before;
+        }
+        self.pending.enter(call);
+        (Event::Entered, entered.at())
+    }
+
+    /// Reads the event of entering a call, which is then for the caller to keep.
+    fn enter(&mut self, cursor: &mut Cursor<'_>, out: &mut Values, types: &mut Types) -> Decoded<Call> {
         let thread = if self.version >= VERSION_THREADS { cursor.uint()? } else { 0 };
         let function = self.signatures.function(cursor, types)?;
         let (n_args, n_frames) = (out.args.len() as u32, out.frames.len() as u32); // Less than 2^32 bytes of each.
@@ -169,7 +300,7 @@ impl Decoder {
             number: self.next_call,
             thread,
             function,
-            flags: types.function(function).map_or(0, |function| function.flags),
+            flags: self.signatures.facts(function).flags,
             stored_flags: 0,
             args: (n_args, n_args),
             result: NO_NODE,
@@ -178,27 +309,14 @@ impl Decoder {
         };
         self.details(cursor, &mut call, out, types)?;
         self.next_call += 1;
-        self.pending.enter(call);
-        Ok(Event::Entered)
+        Ok(call)
     }
 
     fn leave(&mut self, cursor: &mut Cursor<'_>, out: &mut Values, types: &mut Types) -> Decoded<Event> {
         let number = cursor.uint()?;
         let Some(mut call) = self.pending.look(number, out) else {
             // It is read for the signatures in it, and nobody keeps its values.
-            let mut nobody = Values::default();
-            let mut call = Call {
-                number,
-                thread: 0,
-                function: NO_TYPE,
-                flags: 0,
-                stored_flags: 0,
-                args: (0, 0),
-                result: NO_NODE,
-                stack: (0, 0),
-                has_stack: false,
-            };
-            self.details(cursor, &mut call, &mut nobody, types)?;
+            self.details(cursor, &mut nobody(number), &mut Values::default(), types)?;
             return Ok(Event::Unmatched);
         };
         if call.args.1 as usize != out.args.len() {
@@ -236,10 +354,10 @@ impl Decoder {
         out: &mut Values,
         types: &mut Types,
     ) -> Decoded<()> {
-        let n_named = types.function(call.function).map_or(0, |function| function.args.len() as u64);
-        let mut next_index = match out.args.get(call.args.0 as usize..).and_then(<[Arg]>::last) {
-            Some(last) => u64::from(last.index) + 1,
-            None => 0,
+        let n_named = u64::from(self.signatures.facts(call.function).n_parts);
+        let mut next_index = match out.args.last() {
+            Some(last) if out.args.len() > call.args.0 as usize => u64::from(last.index) + 1,
+            _ => 0,
         };
         let mut is_sorted = true;
         loop {
@@ -285,6 +403,7 @@ impl Decoder {
         Ok(())
     }
 
+    #[inline]
     fn value(
         &mut self,
         cursor: &mut Cursor<'_>,
@@ -334,6 +453,7 @@ impl Decoder {
         Ok(())
     }
 
+    #[inline(never)]
     fn composite(
         &mut self,
         tag: u8,
@@ -358,6 +478,21 @@ impl Decoder {
         // Each part took a byte at least, so the count has no more bits than the length of an event.
         out.nodes[head].payload = Node::join(n_parts as u32, out.nodes.len() as u32);
         Ok(())
+    }
+}
+
+/// A call of which only the number is known.
+fn nobody(number: u64) -> Call {
+    Call {
+        number,
+        thread: 0,
+        function: NO_TYPE,
+        flags: 0,
+        stored_flags: 0,
+        args: (0, 0),
+        result: NO_NODE,
+        stack: (0, 0),
+        has_stack: false,
     }
 }
 

@@ -199,6 +199,7 @@ fn named_numbers(numbers: &NamedNumbers, write: fn(u64, &mut Vec<u8>), out: &mut
     }
 }
 
+/// Writes a number, seven bits a byte.
 pub(crate) fn uint(mut number: u64, out: &mut Vec<u8>) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80); // The low bits.

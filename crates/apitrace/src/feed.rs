@@ -1,15 +1,82 @@
 //! Blocks of a stream → events: keeps the bytes of an event together that lies across blocks.
 
-use crate::decode::{Decoder, Event, Fault, Header, Stop, header};
+use crate::check::rules;
+use crate::decode::skim::{Skimmed, Skimmer};
+use crate::decode::{Decoded, Decoder, Event, Fault, Header, Stop, header};
 use crate::record::MAX_EVENT_BYTES;
 use quipu_model::values::{Types, Values};
 use quipu_model::{Error, ErrorKind, Finding, Place, Result, Severity};
-use quipu_source::{Container, Stream, StreamOptions};
+use quipu_source::{Container, Landmark, Stream, StreamOptions};
 
-/// A stream on its way through the decoder.
+/// What takes events out of bytes.
+pub trait Machine {
+    /// What it makes of an event.
+    type Out;
+
+    /// Takes the event at `at`; returns where the next begins. After an error nothing has changed.
+    ///
+    /// # Errors
+    /// If the event is cut or bad.
+    fn event(&mut self, input: &[u8], at: usize) -> Decoded<(Self::Out, usize)>;
+
+    /// The bytes are about to go.
+    ///
+    /// # Errors
+    /// The number of bytes, if what it has to keep of them is too much.
+    fn leave_block(&mut self, _input: &[u8]) -> Result<(), u64> {
+        Ok(())
+    }
+
+    /// How many calls were entered so far, for messages.
+    fn n_entered(&self) -> u64;
+}
+
+/// A decoder with the place where its calls go.
+#[derive(Debug)]
+pub struct Storing<'a> {
+    /// The decoder.
+    pub decoder: &'a mut Decoder,
+    /// Where calls and values go.
+    pub out: &'a mut Values,
+    /// Where types go.
+    pub types: &'a mut Types,
+}
+
+impl Machine for Storing<'_> {
+    type Out = Event;
+
+    #[inline]
+    fn event(&mut self, input: &[u8], at: usize) -> Decoded<(Event, usize)> {
+        self.decoder.event(input, at, self.out, self.types)
+    }
+
+    fn n_entered(&self) -> u64 {
+        self.decoder.n_entered()
+    }
+}
+
+impl Machine for Skimmer {
+    type Out = Option<Skimmed>;
+
+    #[inline]
+    fn event(&mut self, input: &[u8], at: usize) -> Decoded<(Option<Skimmed>, usize)> {
+        Skimmer::event(self, input, at)
+    }
+
+    fn leave_block(&mut self, input: &[u8]) -> Result<(), u64> {
+        Skimmer::leave_block(self, input)
+    }
+
+    fn n_entered(&self) -> u64 {
+        Skimmer::n_entered(self)
+    }
+}
+
+/// A stream on its way through a decoder or another machine.
 #[derive(Debug)]
 pub struct Feed {
     file: String,
+    container: Container,
     stream: Stream,
     /// The bytes at hand; those before `at` are used up.
     bytes: Vec<u8>,
@@ -21,62 +88,168 @@ pub struct Feed {
     is_over: bool,
     /// What the stream failed with.
     failure: Option<Error>,
-    decoder: Option<Decoder>,
-    header: Header,
+    /// True once that was told.
+    has_failed: bool,
+    header: Option<Header>,
     findings: Vec<Finding>,
 }
 
 impl Feed {
     /// Begins to read a container.
     pub fn new(container: &Container, options: &StreamOptions) -> Result<Feed> {
+        let stream = container.stream(container.all_members(), options)?;
         Ok(Feed {
             file: container.name().to_owned(),
-            stream: container.stream(container.all_members(), options)?,
+            container: container.clone(),
+            stream,
             bytes: Vec::new(),
             at: 0,
             base: 0,
             block: Vec::new(),
             is_over: false,
             failure: None,
-            decoder: None,
-            header: Header::default(),
+            has_failed: false,
+            header: None,
             findings: Vec::new(),
         })
     }
 
-    /// Takes the next event; `None` at the end of the data.
+    /// Begins to read in the middle: at an offset of the stream that lies at or behind a landmark.
+    ///
+    /// # Errors
+    /// If that cannot be.
+    pub fn from_landmark(
+        container: &Container,
+        options: &StreamOptions,
+        header: &Header,
+        landmark: &Landmark,
+        offset: u64,
+    ) -> Result<Feed> {
+        let mut feed = Feed {
+            stream: container.stream_at(landmark.packed_at, options)?,
+            base: landmark.at,
+            header: Some(header.clone()),
+            ..Feed::new(container, &StreamOptions { ahead: quipu_source::Ahead::Inline, ..options.clone() })?
+        };
+        let mut nobody = Skimmer::new(header);
+        while feed.n_bytes() < offset {
+            feed.at = feed.bytes.len();
+            if !feed.more(1, &mut nobody)? {
+                break;
+            }
+        }
+        feed.at =
+            usize::try_from(offset.saturating_sub(feed.base)).unwrap_or(usize::MAX).min(feed.bytes.len());
+        Ok(feed)
+    }
+
+    /// Reads the header, unless that was done; false if there is none.
+    ///
+    /// # Errors
+    /// If it is damaged.
+    pub fn begin(&mut self) -> Result<bool> {
+        let mut nobody = Skimmer::new(&Header::default());
+        while self.header.is_none() {
+            match header(&self.bytes[self.at..]) {
+                Ok((header, end)) => {
+                    self.at += end;
+                    self.header = Some(header);
+                }
+                Err(Stop::More(n_bytes)) => {
+                    if !self.more(n_bytes, &mut nobody)? {
+                        self.end(0)?;
+                        return Ok(false);
+                    }
+                }
+                Err(Stop::Bad(fault)) => return Err(self.place(&fault, 0)),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Takes the next event; `None` at the end of the data. The header must have been read.
     ///
     /// # Errors
     /// If the stream or the event is damaged: nothing behind that place can be told.
-    pub fn event(&mut self, out: &mut Values, types: &mut Types) -> Result<Option<Event>> {
-        if self.decoder.is_none() && !self.read_header()? {
-            return Ok(None);
-        }
+    #[inline]
+    pub fn next<M: Machine>(&mut self, machine: &mut M) -> Result<Option<M::Out>> {
         loop {
-            let Some(decoder) = &mut self.decoder else { return Ok(None) };
-            match decoder.event(&self.bytes, self.at, out, types) {
-                Ok((event, next)) => {
+            match machine.event(&self.bytes, self.at) {
+                Ok((out, next)) => {
                     self.at = next;
-                    return Ok(Some(event));
+                    return Ok(Some(out));
                 }
-                Err(Stop::More(n_bytes)) => {
-                    if !self.more(n_bytes)? {
-                        return self.end().map(|()| None);
+                Err(stop) => {
+                    if !self.go_on(stop, machine)? {
+                        return Ok(None);
                     }
                 }
-                Err(Stop::Bad(fault)) => return Err(self.place(&fault)),
             }
         }
     }
 
-    /// What the stream says of itself; empty before the first event was asked for.
-    pub fn header(&self) -> &Header {
-        &self.header
+    /// Gets more bytes where there are too few; false at the end of the data.
+    #[cold]
+    fn go_on<M: Machine>(&mut self, stop: Stop, machine: &mut M) -> Result<bool> {
+        match stop {
+            Stop::More(n_bytes) if self.more(n_bytes, machine)? => Ok(true),
+            Stop::More(_) => self.end(machine.n_entered()).map(|()| false),
+            Stop::Bad(fault) => Err(self.place(&fault, machine.n_entered())),
+        }
     }
 
-    /// The state of the decoder, once there was a header.
-    pub fn decoder(&mut self) -> Option<&mut Decoder> {
-        self.decoder.as_mut()
+    /// The bytes at hand that were not used.
+    pub(crate) fn unused(&self) -> &[u8] {
+        &self.bytes[self.at..]
+    }
+
+    /// Gives up bytes that were not used.
+    pub(crate) fn give_up(&mut self, n_bytes: usize) {
+        self.at = (self.at + n_bytes).min(self.bytes.len());
+    }
+
+    /// Gets more bytes, until there are so many that were not used or no more are to be had.
+    pub(crate) fn fetch<M: Machine>(&mut self, n_bytes: usize, machine: &mut M) -> Result<()> {
+        while self.unused().len() < n_bytes {
+            let missing = (n_bytes - self.unused().len()) as u64;
+            if !self.more(missing, machine)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// True if the container, not an event, is what failed.
+    pub(crate) fn is_failed(&self) -> bool {
+        self.has_failed
+    }
+
+    /// What the stream failed with, once.
+    pub(crate) fn take_failure(&mut self) -> Option<Error> {
+        self.failure.take()
+    }
+
+    /// Reads another header here, in the middle of the stream.
+    pub(crate) fn begin_again(&mut self) -> Result<bool> {
+        self.header = None;
+        self.begin()
+    }
+
+    /// The bytes of the stream that were used since `offset`, as far as they are still at hand.
+    pub fn used_since(&self, offset: u64) -> &[u8] {
+        let start = usize::try_from(offset.saturating_sub(self.base)).unwrap_or(usize::MAX).min(self.at);
+        &self.bytes[start..self.at]
+    }
+
+    /// All bytes at hand.
+    pub(crate) fn at_hand(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// What the stream says of itself; empty before the first event was asked for.
+    pub fn header(&self) -> &Header {
+        static NONE: Header = Header { version: 0, semantic_version: 0, properties: Vec::new() };
+        self.header.as_ref().unwrap_or(&NONE)
     }
 
     /// How many bytes of the stream are used up.
@@ -101,29 +274,12 @@ impl Feed {
             .at(&self.here(self.offset()))
     }
 
-    fn read_header(&mut self) -> Result<bool> {
-        loop {
-            match header(&self.bytes[self.at..]) {
-                Ok((header, end)) => {
-                    self.at += end;
-                    self.decoder = Some(Decoder::new(&header));
-                    self.header = header;
-                    return Ok(true);
-                }
-                Err(Stop::More(n_bytes)) => {
-                    if !self.more(n_bytes)? {
-                        self.end()?;
-                        return Ok(false);
-                    }
-                }
-                Err(Stop::Bad(fault)) => return Err(self.place(&fault)),
-            }
-        }
-    }
-
     /// Gets more bytes: `n_bytes`, and as many as are at hand, so that a long event is not tried too often. False if there
     /// are none.
-    fn more(&mut self, n_bytes: u64) -> Result<bool> {
+    fn more<M: Machine>(&mut self, n_bytes: u64, machine: &mut M) -> Result<bool> {
+        if let Err(n_bytes) = machine.leave_block(&self.bytes) {
+            return Err(self.too_much_pending(n_bytes));
+        }
         self.bytes.drain(..self.at);
         self.base += self.at as u64;
         self.at = 0;
@@ -148,26 +304,33 @@ impl Feed {
     }
 
     /// Judges how the data ends: cut data is good as far as it goes.
-    fn end(&mut self) -> Result<()> {
-        let mut found = |rule, place: Place, message: String| {
-            self.findings.push(Finding { rule, severity: Severity::Warning, place, message, count: 1 });
-        };
+    fn end(&mut self, n_entered: u64) -> Result<()> {
         if let Some(error) = self.failure.take() {
             if error.kind() != ErrorKind::Truncated {
+                self.has_failed = true;
                 return Err(error.at(&self.here(self.n_bytes())));
             }
-            found("source/truncated", error.place().clone(), error.message().to_owned());
+            self.findings.push(Finding {
+                rule: "source/truncated",
+                severity: Severity::Warning,
+                place: error.place().clone(),
+                message: error.message().to_owned(),
+                count: 1,
+            });
         }
         let place = Place { file: Some(self.file.clone()), offset: Some(self.base), ..Place::default() };
-        match &self.decoder {
+        match &self.header {
             None if self.bytes.is_empty() => {
                 let what = "there is nothing in the trace: it ends before its first call was stored";
-                found("apitrace/empty", place, what.to_owned());
+                self.findings.push(rules::violation(&rules::EMPTY, place, what.to_owned()));
             }
-            None => found("apitrace/cut", place, "the trace ends within its header".to_owned()),
-            Some(decoder) if !self.bytes.is_empty() => {
-                let what = format!("the trace ends within an event, behind `{}` calls", decoder.n_entered());
-                found("apitrace/cut", place, what);
+            None => {
+                let what = "the trace ends within its header".to_owned();
+                self.findings.push(rules::violation(&rules::CUT, place, what));
+            }
+            Some(_) if !self.bytes.is_empty() => {
+                let what = format!("the trace ends within an event, behind `{n_entered}` calls");
+                self.findings.push(rules::violation(&rules::CUT, place, what));
             }
             Some(_) => {}
         }
@@ -175,18 +338,28 @@ impl Feed {
     }
 
     #[cold]
-    fn place(&self, fault: &Fault) -> Error {
-        let n_entered = self.decoder.as_ref().map_or(0, Decoder::n_entered);
-        let message = match n_entered.checked_sub(1) {
+    fn place(&self, fault: &Fault, n_entered: u64) -> Error {
+        let mut message = match n_entered.checked_sub(1) {
             Some(call) => format!("{}, behind the entry of call `{call}`", fault.message),
             None => fault.message.clone(),
         };
         // A header is read from where it begins, events from where the bytes do.
         let offset = self.base + fault.at as u64;
+        if let Some(chunk) = chunk_of(&self.container, offset) {
+            message.push_str(&format!(", in chunk `{chunk}`"));
+        }
         Error::new(fault.kind, message).at(&self.here(offset))
     }
 
     fn here(&self, offset: u64) -> Place {
         Place { file: Some(self.file.clone()), offset: Some(offset), ..Place::default() }
     }
+}
+
+/// The number of the chunk or frame of the container that holds an offset of the stream, if there are several.
+pub(crate) fn chunk_of(container: &Container, offset: u64) -> Option<usize> {
+    let landmarks = container.landmarks().ok().filter(|landmarks| landmarks.len() > 1)?;
+    // Behind a gap nobody knows offsets.
+    let known = landmarks.iter().take_while(|landmark| !landmark.is_behind_gap);
+    known.take_while(|landmark| landmark.at <= offset).count().checked_sub(1)
 }

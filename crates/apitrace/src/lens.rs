@@ -21,7 +21,7 @@ impl Lenses {
     /// A call is entered and left at the same record, since it is one; one that never returned is only entered. Arguments
     /// and results are what fits into 64 bits: numbers, floats as their bits, addresses, and 0 for all else.
     pub fn fill(&mut self, columns: Columns, first_frame: u64, batch: &mut Batch) {
-        let Batch { values, calls, threads, marks, .. } = batch;
+        let Batch { values, types, calls, threads, marks, .. } = batch;
         let mut frame = first_frame;
         for (at, call) in (0u32..).zip(&values.calls) {
             if columns.has(Columns::CALLS) {
@@ -31,7 +31,7 @@ impl Lenses {
                     if returns { &[CallEdge::Enter, CallEdge::Leave] } else { &[CallEdge::Enter] };
                 for edge in edges {
                     calls.at.push(at);
-                    calls.function.push(call.function.into());
+                    calls.function.push(types.function(call.function).map_or(0, |function| function.id));
                     calls.edge.push(*edge);
                     calls.return_to.push(0);
                     let result = match edge {

@@ -1,7 +1,9 @@
 //! One sequential read: events in, batches of calls out.
 
-use crate::decode::Event;
-use crate::feed::Feed;
+use crate::decode::skim::Skimmer;
+use crate::decode::{Decoder, Event};
+use crate::feed::{Feed, Storing};
+use crate::index::Start;
 use crate::lens::Lenses;
 use crate::record::END_FRAME;
 use crate::table::{self, TABLES};
@@ -24,6 +26,9 @@ pub(crate) fn stream_options(scan: &Scan) -> StreamOptions {
 #[derive(Debug)]
 pub struct CallReader {
     feed: Feed,
+    decoder: Option<Decoder>,
+    /// Where to begin, before the first read.
+    start: Option<Start>,
     batch: Batch,
     columns: Columns,
     batch_records: usize,
@@ -43,6 +48,8 @@ pub struct CallReader {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
+    /// Nothing was read.
+    Fresh,
     /// There may be more events.
     Reading,
     /// The data is over; open calls remain.
@@ -56,6 +63,14 @@ impl CallReader {
     /// # Errors
     /// `Unsupported` for windows of what the format does not have.
     pub fn new(container: &Container, scan: &Scan) -> Result<CallReader> {
+        CallReader::from(container, scan, None)
+    }
+
+    /// The same, with a place to begin at, which lies at or before the first record that is wanted.
+    ///
+    /// # Errors
+    /// As for [`CallReader::new`].
+    pub fn from(container: &Container, scan: &Scan, start: Option<Start>) -> Result<CallReader> {
         let wanted = match &scan.window {
             Window::All => 0..u64::MAX,
             Window::Records(range) => range.clone(),
@@ -68,11 +83,16 @@ impl CallReader {
         let tables =
             scan.tables.iter().filter_map(|table| TABLES.get(*table)).map(|schema| Rows::new(schema));
         Ok(CallReader {
-            feed: Feed::new(container, &stream_options(scan))?,
+            feed: match &start {
+                Some(start) => start.feed(container, &stream_options(scan))?,
+                None => Feed::new(container, &stream_options(scan))?,
+            },
+            decoder: None,
+            start,
             batch: Batch { tables: tables.collect(), ..Batch::default() },
             columns: scan.columns,
             batch_records: scan.batch_records.max(1) as usize,
-            state: if wanted.is_empty() { State::Over } else { State::Reading },
+            state: if wanted.is_empty() { State::Over } else { State::Fresh },
             wanted,
             lenses: Lenses::default(),
             n_records: 0,
@@ -80,6 +100,41 @@ impl CallReader {
             held: None,
             fault: None,
         })
+    }
+
+    /// Reads the header, and passes over what is not wanted without keeping it.
+    ///
+    /// # Errors
+    /// If what stands before the first record that is wanted is damaged.
+    fn begin(&mut self) -> Result<()> {
+        self.state = State::Over;
+        if !self.feed.begin()? {
+            return Ok(());
+        }
+        let mut skimmer = match self.start.take() {
+            Some(start) => {
+                (self.n_records, self.n_frames) = (start.n_records, start.n_frames);
+                start.skimmer
+            }
+            None => Skimmer::new(self.feed.header()).keeping(),
+        };
+        while self.n_records < self.wanted.start {
+            match self.feed.next(&mut skimmer)? {
+                Some(Some(call)) => {
+                    self.n_records += 1;
+                    self.n_frames += u64::from(call.flags & END_FRAME != 0);
+                }
+                Some(None) => {}
+                None => break,
+            }
+        }
+        // The bytes at hand stay, but not the places in them.
+        let kept = skimmer.leave_block(self.feed.at_hand()).and_then(|()| Decoder::take_over(skimmer));
+        let (decoder, types) = kept.map_err(|n_bytes| self.feed.too_much_pending(n_bytes))?;
+        self.decoder = Some(decoder);
+        self.batch.types = types;
+        self.state = State::Reading;
+        Ok(())
     }
 
     /// Collects calls of one thread until the batch is full or the data ends.
@@ -94,19 +149,29 @@ impl CallReader {
         }
         while self.has_room() && self.held.is_none() {
             match self.state {
-                State::Reading => match self.feed.event(&mut self.batch.values, &mut self.batch.types) {
-                    Ok(Some(Event::Left)) => self.hold(),
-                    Ok(Some(_)) => {}
-                    Ok(None) => self.state = State::Ending,
-                    Err(error) => {
+                State::Fresh => {
+                    if let Err(error) = self.begin() {
                         self.fault = Some(error);
                         break;
                     }
-                },
+                }
+                State::Reading => {
+                    let Some(decoder) = &mut self.decoder else { break };
+                    let Batch { values, types, .. } = &mut self.batch;
+                    match self.feed.next(&mut Storing { decoder, out: values, types }) {
+                        Ok(Some(Event::Left)) => self.hold(),
+                        Ok(Some(_)) => {}
+                        Ok(None) => self.state = State::Ending,
+                        Err(error) => {
+                            self.fault = Some(error);
+                            break;
+                        }
+                    }
+                }
                 State::Ending => {
                     let values = &mut self.batch.values;
                     let n_calls = values.calls.len();
-                    if let Some(decoder) = self.feed.decoder() {
+                    if let Some(decoder) = &mut self.decoder {
                         decoder.deliver_pending(values, n_calls + 1);
                     }
                     if values.calls.len() == n_calls {
@@ -119,7 +184,7 @@ impl CallReader {
             }
         }
         // Whoever reads the batch may take the values with it.
-        let parked = self.feed.decoder().map_or(Ok(()), |decoder| decoder.park(&self.batch.values));
+        let parked = self.decoder.as_mut().map_or(Ok(()), |decoder| decoder.park(&self.batch.values));
         if let Err(n_bytes) = parked {
             let error = self.feed.too_much_pending(n_bytes);
             self.fault.get_or_insert(error);
@@ -173,13 +238,7 @@ impl CallReader {
             self.lenses.fill(self.columns, first_frame, &mut self.batch);
         }
         for rows in &mut self.batch.tables {
-            let mut frame = first_frame;
-            let frame_of = |call: &quipu_model::values::Call| {
-                let this = frame;
-                frame += ends_frame(call);
-                this
-            };
-            table::fill(&self.batch.values, first_record, frame_of, rows);
+            table::fill(&self.batch.values, first_record, first_frame, rows);
         }
         n_calls > 0 || !self.batch.findings.is_empty()
     }

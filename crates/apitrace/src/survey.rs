@@ -1,16 +1,12 @@
 //! What only reading the whole stream tells: the library, frames, functions, sizes.
 
-use crate::decode::Event;
+use crate::decode::skim::{Bulk, Skimmed, Skimmer};
 use crate::feed::Feed;
 use crate::flags::Api;
-use crate::record::{END_FRAME, FAKE, INCOMPLETE};
-use quipu_model::values::{Call, Kind, Types, Values};
+use crate::record::{END_FRAME, FAKE, INCOMPLETE, RENDER};
+use quipu_model::values::Types;
 use quipu_model::{Finding, Result};
 use quipu_source::{Ahead, Container, StreamOptions};
-
-/// Calls are forgotten when there are so many, or so many values.
-const CALLS_AT_ONCE: usize = 1024;
-const NODES_AT_ONCE: usize = 64 << 10;
 
 /// What a trace holds.
 #[derive(Clone, Debug, Default)]
@@ -29,10 +25,10 @@ pub struct Survey {
     pub fake: u64,
     /// Those with a stack.
     pub with_stack: u64,
-    /// Raw memory: how many pieces.
-    pub blobs: u64,
-    /// Raw memory: how many bytes.
-    pub blob_bytes: u64,
+    /// Those that draw.
+    pub draws: u64,
+    /// Raw memory, strings and signatures.
+    pub bulk: Bulk,
     /// Threads, in the order of their first call that is over, with their calls.
     pub threads: Vec<(u64, u64)>,
     /// Functions, in the order of appearance, with their calls.
@@ -84,39 +80,16 @@ fn read(container: &Container, frames: Frames, survey: &mut Survey) -> Result<()
         ..StreamOptions::default()
     };
     let mut feed = Feed::new(container, &options)?;
-    let (mut values, mut types) = (Values::default(), Types::default());
-    let mut tally = Tally { survey, frames, calls_of: Vec::new(), open: None, frame_at: 0, n_types: 0 };
-    let done = loop {
-        match feed.event(&mut values, &mut types) {
-            Ok(Some(Event::Left)) => {
-                tally.add(&values, &types, feed.offset());
-                if values.calls.len() >= CALLS_AT_ONCE || values.nodes.len() >= NODES_AT_ONCE {
-                    tally.flush(&values);
-                    let parked = feed.decoder().map_or(Ok(()), |decoder| decoder.park(&values));
-                    if let Err(n_bytes) = parked {
-                        break Err(feed.too_much_pending(n_bytes));
-                    }
-                    values.clear();
-                }
-            }
-            Ok(Some(_)) => {}
-            Ok(None) => break Ok(()),
-            Err(error) => break Err(error),
+    let done = feed.begin().and_then(|has_header| {
+        if !has_header {
+            return Ok(());
         }
-    };
-    if done.is_ok() {
-        let mut n_calls = values.calls.len();
-        while let Some(decoder) = feed.decoder() {
-            decoder.deliver_pending(&mut values, n_calls + 1);
-            if values.calls.len() == n_calls {
-                break;
-            }
-            n_calls += 1;
-            tally.add(&values, &types, feed.offset());
-        }
-    }
-    tally.flush(&values);
-    tally.finish(&types);
+        let mut skimmer = Skimmer::new(feed.header());
+        let mut tally = Tally { survey, frames, calls_of: Vec::new(), open: None, frame_at: 0, n_types: 0 };
+        let done = tally.read(&mut feed, &mut skimmer);
+        tally.finish(&skimmer);
+        done
+    });
     survey.semantic_version = feed.header().semantic_version;
     survey.stream_bytes = feed.n_bytes();
     survey.findings = feed.take_findings();
@@ -137,13 +110,25 @@ struct Tally<'s> {
 }
 
 impl Tally<'_> {
-    /// Counts the last call; the stream is read up to `offset`.
-    fn add(&mut self, values: &Values, types: &Types, offset: u64) {
-        let Some(call) = values.calls.last() else { return };
-        self.count(call);
-        if self.survey.api == Api::Unknown && self.n_types < types.len() {
-            self.look_for_library(types);
+    fn read(&mut self, feed: &mut Feed, skimmer: &mut Skimmer) -> Result<()> {
+        while let Some(event) = feed.next(skimmer)? {
+            if let Some(call) = event {
+                self.add(&call, feed.offset());
+                if self.survey.api == Api::Unknown && self.n_types < skimmer.types().len() {
+                    self.look_for_library(skimmer.types());
+                }
+            }
         }
+        while let Some(call) = skimmer.take_oldest() {
+            self.add(&call, feed.offset());
+        }
+        Ok(())
+    }
+
+    /// Counts a call; the stream is read up to `offset`.
+    #[inline]
+    fn add(&mut self, call: &Skimmed, offset: u64) {
+        self.count(call);
         let (first_call, calls) = self.open.map_or((call.number, 1), |(first, n)| (first, n + 1));
         self.open = Some((first_call, calls));
         if call.flags & END_FRAME != 0 {
@@ -157,11 +142,13 @@ impl Tally<'_> {
         }
     }
 
-    fn count(&mut self, call: &Call) {
+    #[inline]
+    fn count(&mut self, call: &Skimmed) {
         let survey = &mut *self.survey;
         survey.calls += 1;
         survey.incomplete += u64::from(call.flags & INCOMPLETE != 0);
         survey.fake += u64::from(call.flags & FAKE != 0);
+        survey.draws += u64::from(call.flags & RENDER != 0);
         survey.with_stack += u64::from(call.has_stack);
         let function = call.function as usize;
         if self.calls_of.len() <= function {
@@ -189,15 +176,9 @@ impl Tally<'_> {
         self.n_types = types.len();
     }
 
-    /// Counts raw memory, before the values are forgotten.
-    fn flush(&mut self, values: &Values) {
-        for node in values.nodes.iter().filter(|node| node.kind == Kind::Blob) {
-            self.survey.blobs += 1;
-            self.survey.blob_bytes += u64::from(node.halves().1);
-        }
-    }
-
-    fn finish(&mut self, types: &Types) {
+    fn finish(&mut self, skimmer: &Skimmer) {
+        let types = skimmer.types();
+        self.survey.bulk = *skimmer.bulk();
         if self.survey.api == Api::Unknown {
             self.look_for_library(types);
         }

@@ -4,7 +4,7 @@ use quipu_model::table::Width;
 use quipu_model::values::{Call, Values};
 use quipu_model::{Column, ColumnSchema, ColumnType, Rows, TableSchema};
 
-use crate::record::{FAKE, INCOMPLETE};
+use crate::record::{END_FRAME, FAKE, INCOMPLETE};
 
 /// The tables of a trace, as [`Trace::tables`](quipu_model::Trace::tables) lists them.
 pub static TABLES: &[&TableSchema] = &[&CALLS];
@@ -33,25 +33,32 @@ const fn column(name: &'static str, width: Width, kind: ColumnType, doc: &'stati
     ColumnSchema { name, width, kind, doc }
 }
 
-/// Adds a row for each call. `frame_of` says which frame each belongs to.
-pub fn fill(values: &Values, first_record: u64, mut frame_of: impl FnMut(&Call) -> u64, rows: &mut Rows) {
-    let [records, calls, tids, frames, functions, args, fakes, incompletes] = &mut rows.columns[..] else {
-        return;
-    };
-    let put = |column: &mut Column, value: u64| match column {
-        Column::U8(values) => values.push(value as u8),   // Flags.
-        Column::U32(values) => values.push(value as u32), // Indexes and lengths in 32 bits.
-        Column::U64(values) => values.push(value),
-        Column::U16(values) => values.push(value as u16), // There is none.
-    };
-    for (record, call) in (first_record + 1..).zip(&values.calls) {
-        put(records, record);
-        put(calls, call.number);
-        put(tids, call.thread);
-        put(frames, frame_of(call));
-        put(functions, call.function.into());
-        put(args, u64::from(call.args.1.saturating_sub(call.args.0)));
-        put(fakes, u64::from(call.flags & FAKE != 0));
-        put(incompletes, u64::from(call.flags & INCOMPLETE != 0));
+/// Position of the frame among the columns of [`CALLS`].
+pub const FRAME_COLUMN: usize = 3;
+
+/// Adds a row for each call, the first of which belongs to a frame. PERF: a column at a time (`view`).
+pub fn fill(values: &Values, first_record: u64, first_frame: u64, rows: &mut Rows) {
+    let calls = &values.calls;
+    let n_args = |call: &Call| call.args.1.saturating_sub(call.args.0);
+    let has = |call: &Call, flag: u32| u8::from(call.flags & flag != 0);
+    for (i, column) in rows.columns.iter_mut().enumerate() {
+        match (i, column) {
+            (0, Column::U64(records)) => records.extend((first_record + 1..).take(calls.len())),
+            (1, Column::U64(numbers)) => numbers.extend(calls.iter().map(|call| call.number)),
+            (2, Column::U64(threads)) => threads.extend(calls.iter().map(|call| call.thread)),
+            (FRAME_COLUMN, Column::U64(frames)) => {
+                let mut frame = first_frame;
+                frames.extend(calls.iter().map(|call| {
+                    let this = frame;
+                    frame += u64::from(call.flags & END_FRAME != 0);
+                    this
+                }));
+            }
+            (4, Column::U32(functions)) => functions.extend(calls.iter().map(|call| call.function)),
+            (5, Column::U32(args)) => args.extend(calls.iter().map(n_args)),
+            (6, Column::U8(fakes)) => fakes.extend(calls.iter().map(|call| has(call, FAKE))),
+            (7, Column::U8(open)) => open.extend(calls.iter().map(|call| has(call, INCOMPLETE))),
+            _ => {}
+        }
     }
 }

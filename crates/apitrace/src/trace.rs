@@ -1,25 +1,34 @@
 //! Recognising and opening a trace.
 
 use crate::INFO;
+use crate::check::rules;
 use crate::decode::{Header, Stop, header};
+use crate::index::store::{self, Keep};
+use crate::index::{self, Index, Wanted};
 use crate::lens::MARK_FRAME;
 use crate::print::CallPrinter;
 use crate::reader::CallReader;
 use crate::record::{EVENT_ENTER, VERSION_PROPERTIES, VERSION_THREADS};
 use crate::survey::{self, Frames, Survey};
 use crate::table::TABLES;
-use crate::{cursor::Cursor, print::json::JsonPrinter};
+use crate::{cursor::Cursor, print::json::JsonPrinter, print::settings};
 use quipu_model::trace::{Carries, Fact, PrintOptions, Surveyed};
 use quipu_model::{
-    Columns, Confidence, Error, Finding, Meta, OpenOptions, Place, Printer, Reader, Result, Scan, Severity,
-    Shard, ShardId, ShardKind, TableSchema, Trace,
+    Columns, Confidence, Error, Finding, Meta, OpenOptions, Place, Printer, Reader, Result, Scan, Shard,
+    ShardId, ShardKind, TableSchema, Trace, Window,
 };
 use quipu_source::{Codec, Container, Source};
 use serde_json::{Value, json};
+use std::any::Any;
 use std::borrow::Cow;
+use std::sync::OnceLock;
 
 /// How much of a stream is looked at to recognise it.
 const PROBE_BYTES: usize = 4 << 10;
+/// Fewer records than this are passed over faster than an index is looked for.
+const RECORDS_WORTH_AN_INDEX: u64 = 100_000;
+/// Without being asked, an index is made of traces that take as much, packed: reading those takes a second.
+const BYTES_WORTH_AN_INDEX: u64 = 64 << 20;
 /// How much of a stream its header may take.
 const HEADER_BYTES: usize = 1 << 20;
 /// No function has a longer name, where one is looked for to recognise a stream.
@@ -100,7 +109,7 @@ fn packing(source: &Source) -> Result<Option<(Packing, Confidence)>> {
 }
 
 /// How sure it is that a stream begins like this.
-fn plausible(head: &[u8]) -> Confidence {
+pub(crate) fn plausible(head: &[u8]) -> Confidence {
     let (header, end) = match header(head) {
         Ok(read) => read,
         Err(Stop::More(_)) if head.starts_with(&[6]) && head.len() == PROBE_BYTES => {
@@ -144,6 +153,9 @@ pub struct ApiTrace {
     header: Header,
     meta: Meta,
     shards: Vec<Shard>,
+    keep: Keep,
+    /// Looked for when it is first needed.
+    index: OnceLock<Option<Index>>,
 }
 
 /// Opens the trace at `source`.
@@ -151,7 +163,12 @@ pub struct ApiTrace {
 /// # Errors
 /// `Unsupported` if it is none; what the source has to say.
 pub fn open(source: &Source, options: &OpenOptions) -> Result<ApiTrace> {
-    options.setting(&INFO, "")?;
+    let keep = match options.setting(&INFO, "index")? {
+        None => Keep::Auto,
+        Some(word) => Keep::parse(word).ok_or_else(|| {
+            Error::usage(format!("`index` is `auto`, `cache`, `beside` or `no`, found `{word}`"))
+        })?,
+    };
     let Some((packing, _)) = packing(source)? else {
         return Err(Error::unsupported("this is not a trace of format apitrace").in_file(source.name()));
     };
@@ -172,13 +189,9 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<ApiTrace> {
         }
     };
     if packing == Packing::Plain {
-        findings.push(Finding {
-            rule: "apitrace/bare",
-            severity: Severity::Note,
-            place: Place { file: Some(source.name().to_owned()), ..Place::default() },
-            message: "the stream is not packed; apitrace itself cannot read it".to_owned(),
-            count: 1,
-        });
+        let place = Place { file: Some(source.name().to_owned()), ..Place::default() };
+        let what = "the stream is not packed; apitrace itself cannot read it".to_owned();
+        findings.push(rules::violation(&rules::BARE, place, what));
     }
     let container = source.container_as(packing.codec())?;
     let shards = vec![Shard {
@@ -192,7 +205,7 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<ApiTrace> {
         packed_bytes: container.size_bytes(),
     }];
     let meta = meta(&header, packing, &container, findings);
-    Ok(ApiTrace { container, packing, header, meta, shards })
+    Ok(ApiTrace { container, packing, header, meta, shards, keep, index: OnceLock::new() })
 }
 
 fn fact(key: &'static str, label: &'static str, value: Value) -> Fact {
@@ -260,6 +273,28 @@ impl ApiTrace {
         Ok(Some(size.saturating_sub(SKIPPABLE_BYTES + entry_bytes * n_frames + FOOTER_BYTES)))
     }
 
+    /// The index of the trace: the one that was kept, or else one that is made now if the trace is large enough to be worth
+    /// it or the `index` setting asks for it; then it is kept. `None` where there is none.
+    pub fn index(&self) -> Option<&Index> {
+        let find = || {
+            if self.keep == Keep::No || !index::can_have(&self.container) {
+                return None;
+            }
+            if let Some(index) = store::load(&self.container, self.keep) {
+                return Some(index);
+            }
+            let size = self.container.size_bytes().unwrap_or(0);
+            if self.keep == Keep::Auto && size < BYTES_WORTH_AN_INDEX {
+                return None;
+            }
+            let index = index::build(&self.container).ok()?;
+            // Without it, the next run makes it again.
+            let _ = store::save(&index, &self.container, self.keep);
+            Some(index)
+        };
+        self.index.get_or_init(find).as_ref()
+    }
+
     /// What the stream says of itself.
     pub fn header(&self) -> &Header {
         &self.header
@@ -287,7 +322,14 @@ impl Trace for ApiTrace {
         if scan.shard != ShardId(0) {
             return Err(Error::usage(format!("the trace has no shard {}", scan.shard.0)));
         }
-        Ok(Box::new(CallReader::new(&self.container, scan)?))
+        let start = match &scan.window {
+            Window::Records(range) if range.start >= RECORDS_WORTH_AN_INDEX => {
+                let start = |index: &Index| index.start(&self.header, Wanted::Record(range.start));
+                self.index().and_then(start)
+            }
+            _ => None,
+        };
+        Ok(Box::new(CallReader::from(&self.container, scan, start)?))
     }
 
     fn printer(&self, options: &PrintOptions) -> Result<Box<dyn Printer>> {
@@ -301,6 +343,24 @@ impl Trace for ApiTrace {
     fn survey(&self) -> Surveyed {
         let (survey, done) = survey::survey(&self.container, Frames::Counted);
         Surveyed { facts: survey_facts(&survey), findings: survey.findings, error: done.err() }
+    }
+
+    fn as_any(&self) -> Option<&dyn Any> {
+        Some(self)
+    }
+
+    fn narrow(&self, options: &PrintOptions) -> Result<Window> {
+        let first = |name: &str| -> Result<Option<u64>> {
+            Ok(settings::set(options, name)?.and_then(|set| set.first()))
+        };
+        // A set that reaches back to the beginning is worth no index.
+        let wanted = match (first("calls")?, first("frames")?) {
+            (Some(number), _) if number >= RECORDS_WORTH_AN_INDEX => Wanted::Number(number),
+            (_, Some(frame)) if frame > 0 => Wanted::Frame(frame),
+            _ => return Ok(Window::All),
+        };
+        let n_before = self.index().map_or(0, |index| index.records_before(wanted));
+        Ok(if n_before == 0 { Window::All } else { Window::Records(n_before..u64::MAX) })
     }
 
     fn mark_name(&self, kind: u32) -> Cow<'static, str> {
@@ -328,8 +388,12 @@ fn survey_facts(survey: &Survey) -> Vec<Fact> {
         fact("fake_calls", "calls made up by the tracer", json!(survey.fake)),
         fact("calls_with_stack", "calls with a stack", json!(survey.with_stack)),
         fact("threads", "threads", json!(survey.threads.len())),
-        fact("blobs", "pieces of raw memory", json!(survey.blobs)),
-        fact("blob_bytes", "bytes of raw memory", json!(survey.blob_bytes)),
+        fact("draw_calls", "calls that draw", json!(survey.draws)),
+        fact("blobs", "pieces of raw memory", json!(survey.bulk.blobs)),
+        fact("blob_bytes", "bytes of raw memory", json!(survey.bulk.blob_bytes)),
+        fact("strings", "strings", json!(survey.bulk.strings)),
+        fact("string_bytes", "bytes of strings", json!(survey.bulk.string_bytes)),
+        fact("signature_bytes", "bytes of signatures", json!(survey.bulk.signature_bytes)),
         fact("distinct_functions", "distinct functions", json!(survey.functions.len())),
         fact("top_functions", "most frequent functions", json!(top)),
     ]

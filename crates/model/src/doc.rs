@@ -46,6 +46,10 @@ pub enum Block {
     HeatMap(HeatMap),
     /// Shares of a whole that lie at or below a value.
     Curve(Curve),
+    /// Small pictures, where pictures can be shown; their names otherwise.
+    Pictures(Pictures),
+    /// A text of several lines that a program reads, such as the source of a shader.
+    Listing(Listing),
 }
 
 /// One value, with its unit, so that a viewer can choose how to write it.
@@ -117,6 +121,39 @@ pub struct Bars {
     pub total: u64,
     /// Name and part.
     pub bars: Vec<(String, u64)>,
+}
+
+/// Small pictures.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Pictures {
+    /// Headline, or empty.
+    pub title: String,
+    /// The pictures.
+    pub pictures: Vec<Picture>,
+}
+
+/// One small picture.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Picture {
+    /// Name.
+    pub name: String,
+    /// A word below it, or empty.
+    pub note: String,
+    /// Pixels in a row.
+    pub width: u32,
+    /// Rows.
+    pub height: u32,
+    /// The picture as a file in the format PNG.
+    pub png: Vec<u8>,
+}
+
+/// A text of several lines.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Listing {
+    /// Headline, or empty.
+    pub title: String,
+    /// The lines, apart by line ends.
+    pub text: String,
 }
 
 /// Several series over one axis.

@@ -155,6 +155,15 @@ pub trait Trace: Send + Sync {
     /// Prints records as people read them; prints rows of the first *derived* table.
     fn printer(&self, options: &PrintOptions) -> Result<Box<dyn Printer>>;
 
+    /// The part of the trace outside of which nothing is printed with these options, where the trace knows a quick way to
+    /// it.
+    ///
+    /// # Errors
+    /// `Usage` if a setting is wrong.
+    fn narrow(&self, _options: &PrintOptions) -> Result<Window> {
+        Ok(Window::All)
+    }
+
     /// Prints records as JSON objects, one a line, where a record has more to it than the columns of a table.
     fn json_printer(&self, _options: &PrintOptions) -> Result<Option<Box<dyn Printer>>> {
         Ok(None)

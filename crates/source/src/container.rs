@@ -175,6 +175,18 @@ impl Container {
         Stream::new(self.clone(), members, options)
     }
 
+    /// The same from a place on where inflating may begin, see [`Container::landmarks`]: offsets count from there.
+    ///
+    /// # Errors
+    /// `Unsupported` if the source is a pipe or an archive.
+    pub fn stream_at(&self, packed_at: u64, options: &StreamOptions) -> Result<Stream> {
+        if !self.0.source.can_seek() || self.0.codec == Codec::Zip {
+            let error = Error::new(ErrorKind::Unsupported, "reading cannot begin in the middle of this");
+            return Err(error.in_file(self.shared_name()));
+        }
+        Stream::from_place(self.clone(), packed_at, options)
+    }
+
     pub(crate) fn shared_name(&self) -> &Arc<str> {
         self.0.source.shared_name()
     }

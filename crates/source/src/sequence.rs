@@ -41,6 +41,8 @@ pub(crate) struct Sequence {
     over: bool,
     inflater: Inflater,
     whole: Whole,
+    /// Where the only member's bytes are to begin, if not with the first.
+    begin_at: Option<u64>,
 }
 
 /// The member being read.
@@ -102,7 +104,14 @@ impl Sequence {
             over: false,
             inflater: Inflater::default(),
             whole: Whole::default(),
+            begin_at: None,
         }
+    }
+
+    /// The same of a file, from a landmark on.
+    pub(crate) fn begin_at(mut self, packed_at: u64) -> Sequence {
+        self.begin_at = Some(packed_at);
+        self
     }
 
     /// See [`crate::Stream::next`].
@@ -228,7 +237,13 @@ impl Sequence {
 
     fn open_file(&mut self, codec: Codec) -> Result<Current> {
         self.inflater = Inflater::of(codec)?;
-        Ok(Current::new(0, &self.container.members()[0], 0))
+        let mut current = Current::new(0, &self.container.members()[0], 0);
+        if let Some(packed_at) = self.begin_at {
+            self.packed.seek(packed_at).map_err(unreadable)?;
+            self.inflater.skip_head();
+            current.expected = Expected::default();
+        }
+        Ok(current)
     }
 
     /// Whoever asks for small blocks reads many files at once and has no megabytes for each.

@@ -91,9 +91,32 @@ impl Stream {
         members: Range<usize>,
         options: &StreamOptions,
     ) -> Result<Stream> {
+        Stream::of(container, members, None, options)
+    }
+
+    /// A stream over the only member of a file, from a place in the middle on.
+    pub(crate) fn from_place(
+        container: Container,
+        packed_at: u64,
+        options: &StreamOptions,
+    ) -> Result<Stream> {
+        Stream::of(container, 0..1, Some(packed_at), options)
+    }
+
+    fn of(
+        container: Container,
+        members: Range<usize>,
+        place: Option<u64>,
+        options: &StreamOptions,
+    ) -> Result<Stream> {
         let sequence = |first_skipped: usize, step: usize| {
             let members = members.start.saturating_add(first_skipped)..members.end;
-            Ok(Sequence::new(container.clone(), container.origin()?, members, step, options.block_bytes))
+            let origin = container.origin()?;
+            let sequence = Sequence::new(container.clone(), origin, members, step, options.block_bytes);
+            Ok(match place {
+                Some(packed_at) => sequence.begin_at(packed_at),
+                None => sequence,
+            })
         };
         let Ahead::Thread { blocks } = options.ahead else {
             return Ok(Stream(Reading::Inline(Box::new(sequence(0, 1)?))));

@@ -29,6 +29,8 @@ fn title(block: &Block) -> &str {
         Block::Lanes(lanes) => &lanes.title,
         Block::HeatMap(map) => &map.title,
         Block::Curve(curve) => &curve.title,
+        Block::Pictures(pictures) => &pictures.title,
+        Block::Listing(listing) => &listing.title,
     }
 }
 
@@ -43,6 +45,16 @@ impl Lines<'_> {
         match block {
             // Sentences are for people.
             Block::Note(_) => {}
+            Block::Pictures(pictures) => {
+                for picture in &pictures.pictures {
+                    self.cell(&picture.name, "note", &Cell::Text(picture.note.clone()));
+                }
+            }
+            Block::Listing(listing) => {
+                for (n, line) in (1u64..).zip(listing.text.lines()) {
+                    self.cell(&n.to_string(), "text", &Cell::Text(line.to_owned()));
+                }
+            }
             Block::Figures(figures) => {
                 figures.iter().for_each(|figure| self.cell(&figure.label, "value", &figure.value));
             }

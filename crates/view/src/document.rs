@@ -5,7 +5,7 @@ use crate::grid::{self, Slot};
 use crate::look::Look;
 use crate::map;
 use crate::value::{cell_text, columns, harmless, is_number};
-use quipu_model::doc::{Block, Cell, Document, Figure};
+use quipu_model::doc::{Block, Cell, Document, Figure, Listing, Picture, Pictures};
 
 /// What every line of a block begins with.
 pub(crate) const INDENT: &str = "  ";
@@ -49,6 +49,8 @@ pub(crate) fn title_of(block: &Block) -> &str {
         Block::Lanes(lanes) => &lanes.title,
         Block::HeatMap(map) => &map.title,
         Block::Curve(curve) => &curve.title,
+        Block::Pictures(pictures) => &pictures.title,
+        Block::Listing(listing) => &listing.title,
     }
 }
 
@@ -69,6 +71,8 @@ fn paint_block(block: &Block, look: &Look, out: &mut String) {
         Block::Lanes(lanes) => chart::paint_lanes(lanes, look, out),
         Block::HeatMap(heat) => map::paint_heat(heat, look, out),
         Block::Curve(curve) => map::paint_curve(curve, look, out),
+        Block::Pictures(pictures) => paint_facts(&picture_facts(pictures), look, out),
+        Block::Listing(listing) => paint_listing(listing, out),
     }
 }
 
@@ -99,6 +103,22 @@ fn figure_facts(figures: &[Figure]) -> Vec<(String, Vec<Cell>)> {
         |figure: &Figure| if figure.note.is_empty() { Cell::Empty } else { figure.note.clone().into() };
     let fact = |figure: &Figure| (figure.label.clone(), vec![figure.value.clone(), note(figure)]);
     figures.iter().map(fact).collect()
+}
+
+/// Pictures cannot be shown: their names are.
+fn picture_facts(pictures: &Pictures) -> Vec<(String, Vec<Cell>)> {
+    let fact = |picture: &Picture| (picture.name.clone(), vec![Cell::Text(picture.note.clone())]);
+    pictures.pictures.iter().map(fact).collect()
+}
+
+/// The lines as they are, indented.
+fn paint_listing(listing: &Listing, out: &mut String) {
+    for line in listing.text.lines() {
+        out.push_str(INDENT);
+        out.push_str(INDENT);
+        out.push_str(&harmless(&line.replace('\t', "    ")));
+        out.push('\n');
+    }
 }
 
 /// Labels with values. A long list of mere numbers is folded into two or three lists side by side.

@@ -3,11 +3,12 @@
 //! Each stands in the stream once, where its id comes first; each kind has ids of its own. What an event taught can be
 //! forgotten, because an event that is cut is read again.
 
-use crate::cursor::{Cursor, Decoded};
+use crate::cursor::{Cursor, Decoded, Stop};
 use crate::flags;
 use crate::record::*;
 use quipu_model::values::{Frame, FunctionType, NO_TYPE, NamedNumbers, StructType, Type, Types};
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A flag of a function whose calls are of little interest if they return 0. Never seen outside of this crate.
@@ -17,14 +18,28 @@ pub(crate) const GET_ERROR: u32 = 1 << 31;
 const MAX_LISTED_ID: u64 = 1 << 14;
 
 /// The kinds of ids.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
-enum Space {
+pub(crate) enum Space {
     Function,
     Struct,
     Enum,
     Bitmask,
     Frame,
+}
+
+impl Space {
+    /// All of them, in the order of their numbers.
+    pub(crate) const ALL: [Space; 5] =
+        [Space::Function, Space::Struct, Space::Enum, Space::Bitmask, Space::Frame];
+}
+
+/// What an event taught: the body of a signature, as a range of the bytes that the event was read from.
+#[derive(Clone, Debug)]
+pub(crate) struct Learned {
+    pub(crate) space: Space,
+    pub(crate) id: u64,
+    pub(crate) body: Range<usize>,
 }
 
 /// Ids of one kind → indexes of types.
@@ -64,13 +79,28 @@ impl Ids {
     }
 }
 
+/// What is asked of a type for each call and value.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Facts {
+    /// Flags of a function.
+    pub(crate) flags: u32,
+    /// How many arguments or members it names.
+    pub(crate) n_parts: u32,
+}
+
 /// All that is known so far.
 #[derive(Debug)]
 pub(crate) struct Signatures {
     has_whole_enums: bool,
     spaces: [Ids; 5],
+    /// For each type. PERF: the types themselves lie elsewhere, each alone (`decode`).
+    facts: Vec<Facts>,
     /// What the present event taught.
-    learned: Vec<(Space, u64)>,
+    learned: Vec<Learned>,
+    /// True if a part of the stream is missing, so that a signature may stand nowhere.
+    has_gaps: bool,
+    /// How many signatures were made up because of that.
+    n_lost: u64,
 }
 
 impl Signatures {
@@ -78,7 +108,38 @@ impl Signatures {
         Signatures {
             has_whole_enums: version >= VERSION_WHOLE_ENUMS,
             spaces: Default::default(),
+            facts: Vec::new(),
             learned: Vec::new(),
+            has_gaps: false,
+            n_lost: 0,
+        }
+    }
+
+    /// From here on, an id whose signature does not follow is taken for one whose signature was lost.
+    pub(crate) fn expect_gaps(&mut self) {
+        self.has_gaps = true;
+    }
+
+    /// How many signatures were made up.
+    pub(crate) fn n_lost(&self) -> u64 {
+        self.n_lost
+    }
+
+    /// Takes back what a trial has made up.
+    pub(crate) fn set_lost(&mut self, n_lost: u64) {
+        self.n_lost = n_lost;
+    }
+
+    /// True if a signature was lost: what follows is none.
+    #[inline]
+    fn is_lost(&self, cursor: &Cursor<'_>, looks_right: fn(Cursor<'_>) -> Decoded<bool>) -> Decoded<bool> {
+        if !self.has_gaps {
+            return Ok(false);
+        }
+        match looks_right(*cursor) {
+            Ok(looks_right) => Ok(!looks_right),
+            Err(stop @ Stop::More(_)) => Err(stop),
+            Err(Stop::Bad(_)) => Ok(true),
         }
     }
 
@@ -90,15 +151,43 @@ impl Signatures {
 
     /// Forgets what the event taught.
     pub(crate) fn forget(&mut self) {
-        for (space, id) in self.learned.drain(..) {
-            self.spaces[space as usize].unset(id);
+        self.facts.truncate(self.facts.len() - self.learned.len());
+        for learned in self.learned.drain(..) {
+            self.spaces[learned.space as usize].unset(learned.id);
         }
+    }
+
+    /// What the event taught that is not kept yet.
+    #[inline]
+    pub(crate) fn learned(&self) -> &[Learned] {
+        &self.learned
+    }
+
+    /// Learns a signature from its body alone.
+    pub(crate) fn define(&mut self, space: Space, id: u64, body: &[u8], types: &mut Types) -> Decoded<()> {
+        let mut cursor = Cursor::new(body, 0);
+        match space {
+            Space::Function => self.new_function(id, &mut cursor, types)?,
+            Space::Struct => self.new_structure(id, &mut cursor, types)?,
+            Space::Enum => self.new_enumeration(id, &mut cursor, types)?,
+            Space::Bitmask => self.new_bitmask(id, &mut cursor, types)?,
+            Space::Frame => self.new_frame(id, &mut cursor, types)?,
+        };
+        self.keep();
+        Ok(())
+    }
+
+    /// What is known of a type.
+    #[inline]
+    pub(crate) fn facts(&self, ty: u32) -> Facts {
+        self.facts.get(ty as usize).copied().unwrap_or_default()
     }
 
     fn learn(
         &mut self,
         space: Space,
         id: u64,
+        start: usize,
         ty: Type,
         types: &mut Types,
         cursor: &Cursor<'_>,
@@ -106,9 +195,15 @@ impl Signatures {
         if types.len() >= MAX_TYPES {
             return Err(cursor.limit_at(cursor.at(), "signatures", types.len() as u64, MAX_TYPES as u64));
         }
+        let facts = match &ty {
+            Type::Function(function) => Facts { flags: function.flags, n_parts: function.args.len() as u32 },
+            Type::Struct(structure) => Facts { flags: 0, n_parts: structure.members.len() as u32 },
+            _ => Facts::default(), // A signature has less than 2^32 bytes.
+        };
+        self.facts.push(facts);
         let index = types.push(Arc::new(ty));
         self.spaces[space as usize].set(id, index);
-        self.learned.push((space, id));
+        self.learned.push(Learned { space, id, body: start..cursor.at() });
         Ok(index)
     }
 
@@ -122,13 +217,21 @@ impl Signatures {
     }
 
     fn new_function(&mut self, id: u64, cursor: &mut Cursor<'_>, types: &mut Types) -> Decoded<u32> {
+        let start = cursor.at();
+        if self.is_lost(cursor, looks_like_names)? {
+            self.n_lost += 1;
+            let name = format!("lost_function_{id}").into_bytes();
+            let function = FunctionType { id, name, args: Vec::new(), flags: 0 };
+            return self.learn(Space::Function, id, start, Type::Function(function), types, cursor);
+        }
         let name = cursor.name(MAX_NAME_BYTES)?;
         let args = names(cursor)?;
         let mut flags = flags::of_function(&name);
         if name == b"glGetError" && args.is_empty() {
             flags |= GET_ERROR;
         }
-        self.learn(Space::Function, id, Type::Function(FunctionType { id, name, args, flags }), types, cursor)
+        let function = FunctionType { id, name, args, flags };
+        self.learn(Space::Function, id, start, Type::Function(function), types, cursor)
     }
 
     /// The type of a structure and how many members it has.
@@ -136,17 +239,20 @@ impl Signatures {
         let id = cursor.uint()?;
         let index = match self.spaces[Space::Struct as usize].get(id) {
             Some(index) => index,
-            None => {
-                let name = cursor.name(MAX_NAME_BYTES)?;
-                let members = names(cursor)?;
-                self.learn(Space::Struct, id, Type::Struct(StructType { id, name, members }), types, cursor)?
-            }
+            None => self.new_structure(id, cursor, types)?,
         };
-        let n_members = match types.get(index) {
-            Some(Type::Struct(structure)) => structure.members.len() as u64,
-            _ => 0,
-        };
-        Ok((index, n_members))
+        Ok((index, self.facts(index).n_parts.into()))
+    }
+
+    fn new_structure(&mut self, id: u64, cursor: &mut Cursor<'_>, types: &mut Types) -> Decoded<u32> {
+        let start = cursor.at();
+        if self.is_lost(cursor, looks_like_names)? {
+            // Without it nobody knows how many members follow.
+            return Err(cursor.bad_at(start, format!("the signature of structure `{id}` is lost")));
+        }
+        let name = cursor.name(MAX_NAME_BYTES)?;
+        let members = names(cursor)?;
+        self.learn(Space::Struct, id, start, Type::Struct(StructType { id, name, members }), types, cursor)
     }
 
     /// The type of an enumeration, and its only number where it has just one and values do not repeat it.
@@ -158,29 +264,48 @@ impl Signatures {
         let id = cursor.uint()?;
         let index = match self.spaces[Space::Enum as usize].get(id) {
             Some(index) => index,
-            None => {
-                let n_names = if self.has_whole_enums { cursor.uint()? } else { 1 };
-                let mut names = Vec::new();
-                for _ in 0..n_names {
-                    let name = cursor.name(MAX_NAME_BYTES)?;
-                    names.push((name, sint(cursor)?));
-                }
-                self.learn(Space::Enum, id, Type::Enum(NamedNumbers::new(id, names)), types, cursor)?
-            }
+            None => self.new_enumeration(id, cursor, types)?,
         };
+        if self.has_whole_enums {
+            return Ok((index, None));
+        }
         let only = match types.get(index) {
-            Some(Type::Enum(numbers)) if !self.has_whole_enums => {
-                numbers.names.first().map(|(_, number)| *number)
-            }
+            Some(Type::Enum(numbers)) => numbers.names.first().map(|(_, number)| *number),
             _ => None,
         };
         Ok((index, only))
     }
 
+    fn new_enumeration(&mut self, id: u64, cursor: &mut Cursor<'_>, types: &mut Types) -> Decoded<u32> {
+        let start = cursor.at();
+        if self.has_whole_enums && self.is_lost(cursor, looks_like_numbers::<true>)? {
+            self.n_lost += 1;
+            let names = NamedNumbers::new(id, Vec::new());
+            return self.learn(Space::Enum, id, start, Type::Enum(names), types, cursor);
+        }
+        let n_names = if self.has_whole_enums { cursor.uint()? } else { 1 };
+        let mut names = Vec::new();
+        for _ in 0..n_names {
+            let name = cursor.name(MAX_NAME_BYTES)?;
+            names.push((name, sint(cursor)?));
+        }
+        self.learn(Space::Enum, id, start, Type::Enum(NamedNumbers::new(id, names)), types, cursor)
+    }
+
     pub(crate) fn bitmask(&mut self, cursor: &mut Cursor<'_>, types: &mut Types) -> Decoded<u32> {
         let id = cursor.uint()?;
-        if let Some(index) = self.spaces[Space::Bitmask as usize].get(id) {
-            return Ok(index);
+        match self.spaces[Space::Bitmask as usize].get(id) {
+            Some(index) => Ok(index),
+            None => self.new_bitmask(id, cursor, types),
+        }
+    }
+
+    fn new_bitmask(&mut self, id: u64, cursor: &mut Cursor<'_>, types: &mut Types) -> Decoded<u32> {
+        let start = cursor.at();
+        if self.is_lost(cursor, looks_like_numbers::<false>)? {
+            self.n_lost += 1;
+            let names = NamedNumbers::new(id, Vec::new());
+            return self.learn(Space::Bitmask, id, start, Type::Flags(names), types, cursor);
         }
         let n_names = cursor.uint()?;
         let mut names = Vec::new();
@@ -188,13 +313,23 @@ impl Signatures {
             let name = cursor.name(MAX_NAME_BYTES)?;
             names.push((name, cursor.uint()?));
         }
-        self.learn(Space::Bitmask, id, Type::Flags(NamedNumbers::new(id, names)), types, cursor)
+        self.learn(Space::Bitmask, id, start, Type::Flags(NamedNumbers::new(id, names)), types, cursor)
     }
 
     pub(crate) fn frame(&mut self, cursor: &mut Cursor<'_>, types: &mut Types) -> Decoded<u32> {
         let id = cursor.uint()?;
-        if let Some(index) = self.spaces[Space::Frame as usize].get(id) {
-            return Ok(index);
+        match self.spaces[Space::Frame as usize].get(id) {
+            Some(index) => Ok(index),
+            None => self.new_frame(id, cursor, types),
+        }
+    }
+
+    fn new_frame(&mut self, id: u64, cursor: &mut Cursor<'_>, types: &mut Types) -> Decoded<u32> {
+        let start = cursor.at();
+        if self.is_lost(cursor, looks_like_frame)? {
+            self.n_lost += 1;
+            let frame = Frame { id, ..Frame::default() };
+            return self.learn(Space::Frame, id, start, Type::Frame(frame), types, cursor);
         }
         let mut frame = Frame { id, ..Frame::default() };
         loop {
@@ -209,7 +344,80 @@ impl Signatures {
                 other => return Err(cursor.bad_at(at, format!("unknown member `{other}` of a stack frame"))),
             }
         }
-        self.learn(Space::Frame, id, Type::Frame(frame), types, cursor)
+        self.learn(Space::Frame, id, start, Type::Frame(frame), types, cursor)
+    }
+}
+
+/// No signature has more names than this where it is a question whether it is one.
+const MAX_LIKELY_NAMES: u64 = 1 << 16;
+
+/// True if this is a name as programs have them. Names of arguments may be empty, or have brackets.
+fn is_word(name: &[u8]) -> bool {
+    let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"_:~()[]<>*&., ".contains(byte);
+    name.first().is_some_and(|first| first.is_ascii_alphabetic() || *first == b'_')
+        && name.iter().all(is_part)
+}
+
+/// A name, then names: the signature of a function or structure.
+fn looks_like_names(mut cursor: Cursor<'_>) -> Decoded<bool> {
+    let name = cursor.name(MAX_NAME_BYTES)?;
+    if name.len() < 2 || !is_word(&name) {
+        return Ok(false);
+    }
+    let n_names = cursor.uint()?;
+    if n_names > MAX_EXTRA_ARGS {
+        return Ok(false);
+    }
+    for _ in 0..n_names {
+        let name = cursor.name(MAX_NAME_BYTES)?;
+        if !name.is_empty() && !is_word(&name) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Names with numbers: the signature of an enumeration or of a set of flags.
+fn looks_like_numbers<const SIGNED: bool>(mut cursor: Cursor<'_>) -> Decoded<bool> {
+    let n_names = cursor.uint()?;
+    if !(1..=MAX_LIKELY_NAMES).contains(&n_names) {
+        return Ok(false);
+    }
+    for _ in 0..n_names {
+        let name = cursor.name(MAX_NAME_BYTES)?;
+        if name.len() < 2 || !is_word(&name) {
+            return Ok(false);
+        }
+        if SIGNED {
+            sint(&mut cursor)?
+        } else {
+            cursor.uint()?
+        };
+    }
+    Ok(true)
+}
+
+/// Members, then an end: the signature of a frame of a stack.
+fn looks_like_frame(mut cursor: Cursor<'_>) -> Decoded<bool> {
+    let mut n_members = 0;
+    loop {
+        match cursor.byte()? {
+            FRAME_END => return Ok(n_members > 0),
+            FRAME_MODULE | FRAME_FUNCTION | FRAME_FILE => {
+                let name = cursor.name(MAX_NAME_BYTES)?;
+                if name.is_empty() || !name.iter().all(|byte| (0x20..0x7f).contains(byte)) {
+                    return Ok(false);
+                }
+            }
+            FRAME_LINE | FRAME_OFFSET => {
+                cursor.uint()?;
+            }
+            _ => return Ok(false),
+        }
+        n_members += 1;
+        if n_members > 5 {
+            return Ok(false);
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Floating-point numbers as C's `%.7g` and `%.16g` write them.
 
+use super::text::{ASCII, decimal, eight_digits, push_short};
 use std::io::Write as _;
 
 /// Powers of ten that are exact in 64 bits of floating point.
@@ -8,74 +9,122 @@ const POWERS: [f64; 23] = [
     1e19, 1e20, 1e21, 1e22,
 ];
 
+/// Room for any text that [`Digits::layout`] makes: sign, `0.000`, seven digits; or a point and an exponent.
+const TEXT_BYTES: usize = 16;
+
 /// Appends a 32-bit number with 7 digits.
 pub fn float(number: f32, out: &mut Vec<u8>) {
     let wide = f64::from(number);
-    if wide.abs() < 1e7 && wide.trunc() == wide && (wide != 0.0 || wide.is_sign_positive()) {
-        out.extend_from_slice(itoa::Buffer::new().format(wide as i32).as_bytes());
-        return;
-    }
-    match seven_digits(wide.abs()) {
-        Some((digits, exponent)) => {
-            if wide < 0.0 {
-                out.push(b'-');
-            }
-            let mut text = [b'0'; 7];
-            let mut rest = digits;
-            for place in text.iter_mut().rev() {
-                *place = b'0' + (rest % 10) as u8; // A digit.
-                rest /= 10;
-            }
-            layout(&text, exponent, out);
+    let size = wide.abs();
+    // A cast is exact where it can be turned back; unlike rounding, it is one instruction everywhere.
+    if size < 1e7 && f64::from(size as u32) == size && (wide != 0.0 || wide.is_sign_positive()) {
+        if wide < 0.0 {
+            out.push(b'-');
         }
+        return decimal((size as u32).into(), out);
+    }
+    match seven_digits(size) {
+        Some(digits) => digits.layout(wide < 0.0, out),
         None => general(wide, 7, out),
     }
 }
 
 /// Appends a 64-bit number with 16 digits.
 pub fn double(number: f64, out: &mut Vec<u8>) {
-    if number.abs() < 1e15 && number.trunc() == number && (number != 0.0 || number.is_sign_positive()) {
+    if number.abs() < 1e15 && (number as i64) as f64 == number && (number != 0.0 || number.is_sign_positive())
+    {
         out.extend_from_slice(itoa::Buffer::new().format(number as i64).as_bytes());
         return;
     }
     general(number, 16, out);
 }
 
-/// The seven first digits of a positive number that came from 32 bits, rounded, and the exponent of the first. `None` where
-/// that is not sure: far from 1, or too near to the middle between two results.
-fn seven_digits(number: f64) -> Option<(u32, i32)> {
+/// Seven digits and the power of ten of the first.
+struct Digits {
+    digits: u32,
+    exponent: i32,
+}
+
+/// The seven first digits of a positive number that came from 32 bits, rounded. `None` where that is not sure: far from 1,
+/// or too near to the middle between two results.
+#[inline]
+fn seven_digits(number: f64) -> Option<Digits> {
     if !(1e-10..1e20).contains(&number) {
         return None;
     }
-    let mut exponent = match POWERS.iter().position(|power| number < *power) {
-        Some(0) => {
-            let mut exponent = -1;
-            while number * POWERS[(-exponent) as usize] < 1.0 {
-                exponent -= 1;
-            }
-            exponent
-        }
-        Some(above) => above as i32 - 1, // At most 22.
-        None => return None,
-    };
+    // From the exponent of two, which lies above -35: log10(2) is 1233/4096, a little less. The guess may be one too low.
+    let binary = (number.to_bits() >> 52) as i32 - 1023; // Eleven bits.
+    let mut exponent = (binary * 1233) >> 12;
+    if exponent >= -1 && number >= POWERS[(exponent + 1) as usize] {
+        exponent += 1; // At most 19 before.
+    }
     // Multiplying or dividing by an exact power rounds once, by a billionth at this size.
-    let shift = 6 - exponent;
-    let scaled = if shift >= 0 {
-        number * POWERS.get(shift as usize)?
-    } else {
-        number / POWERS.get((-shift) as usize)?
+    let scale = |exponent: i32| -> Option<f64> {
+        let shift = 6 - exponent;
+        let size = *POWERS.get(shift.unsigned_abs() as usize)?;
+        Some(if shift >= 0 { number * size } else { number / size })
     };
-    let whole = scaled.floor();
-    let fraction = scaled - whole;
+    let mut scaled = scale(exponent)?;
+    // Below 1, powers are no exact numbers to compare with: the number of digits tells.
+    if scaled >= 1e7 {
+        exponent += 1;
+        scaled = scale(exponent)?;
+    } else if scaled < 1e6 {
+        exponent -= 1;
+        scaled = scale(exponent)?;
+    }
+    let whole = scaled as u32; // Below 1e7 and a little.
+    let fraction = scaled - f64::from(whole);
     if (fraction - 0.5).abs() < 1e-6 {
         return None;
     }
-    let mut digits = whole as u32 + u32::from(fraction > 0.5); // Below 1e7 and a little.
+    let mut digits = whole + u32::from(fraction > 0.5);
     if digits >= 10_000_000 {
         digits /= 10;
         exponent += 1;
     }
-    (digits >= 1_000_000).then_some((digits, exponent))
+    (digits >= 1_000_000).then_some(Digits { digits, exponent })
+}
+
+impl Digits {
+    /// Writes the digits without zeros at the end.
+    #[inline]
+    fn layout(&self, is_negative: bool, out: &mut Vec<u8>) {
+        let (digits, exponent) = (eight_digits(self.digits) >> 8, self.exponent);
+        // The first is not 0, so at least one is kept.
+        let kept = 8 - digits.leading_zeros() as usize / 8;
+        let ascii = (digits | ASCII).to_le_bytes();
+        if !(-4..7).contains(&exponent) {
+            if is_negative {
+                out.push(b'-');
+            }
+            return layout(&ascii[..7], exponent, out);
+        }
+        let mut text = [b'0'; TEXT_BYTES];
+        text[0] = b'-';
+        let start = usize::from(is_negative);
+        let n_bytes = if exponent < 0 {
+            let n_before = 1 + exponent.unsigned_abs() as usize; // Zeros and the point, 2 to 5.
+            text[start..start + n_before].copy_from_slice(&b"0.000"[..n_before]);
+            text[start + n_before..start + n_before + 8].copy_from_slice(&ascii);
+            n_before + kept
+        } else {
+            let n_whole = exponent as usize + 1; // 1 to 7.
+            text[start..start + 8].copy_from_slice(&ascii);
+            if kept > n_whole {
+                // All behind the point stand one further.
+                let behind = (digits | ASCII) >> (8 * n_whole);
+                text[start + n_whole] = b'.';
+                let at = start + n_whole + 1;
+                let n_behind = (TEXT_BYTES - at).min(8);
+                text[at..at + n_behind].copy_from_slice(&behind.to_le_bytes()[..n_behind]);
+                kept + 1
+            } else {
+                n_whole
+            }
+        };
+        push_short(text, start + n_bytes, out);
+    }
 }
 
 /// Any number with so many digits, exactly.

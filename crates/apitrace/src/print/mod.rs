@@ -6,11 +6,14 @@
 pub mod float;
 pub mod guid;
 pub mod json;
+mod pieces;
 pub mod settings;
 pub mod text;
 
 use crate::decode::Header;
-use crate::record::{END_FRAME, FAKE, INCOMPLETE, NO_SIDE_EFFECTS};
+use crate::record::{END_FRAME, FAKE, INCOMPLETE};
+use crate::table::FRAME_COLUMN;
+use pieces::Pieces;
 use quipu_model::print::Ordinals;
 use quipu_model::trace::PrintOptions;
 use quipu_model::values::{Call, Frame, FunctionType, Kind, NO_NODE, NO_TYPE, Type, Types, Values};
@@ -27,6 +30,7 @@ pub struct CallPrinter {
     properties: Vec<(Vec<u8>, Vec<u8>)>,
     /// Whether the properties are still to be printed: what paint to use is known with the first call only.
     is_fresh: bool,
+    pieces: Pieces,
     failure: Option<Error>,
 }
 
@@ -44,8 +48,40 @@ impl CallPrinter {
             choice,
             properties: properties.into_iter().map(|(name, value)| (name.to_vec(), value.to_vec())).collect(),
             is_fresh: true,
+            pieces: Pieces::default(),
             failure: None,
         })
+    }
+
+    /// Prints the chosen of some calls, with or without colour.
+    fn calls<const COLOUR: bool>(&mut self, batch: &Batch, rows: &[u32], out: &mut Vec<u8>) {
+        let ink = if COLOUR { &Ink::COLOUR } else { &Ink::PLAIN };
+        if self.is_fresh {
+            self.properties(ink, out);
+        }
+        let (values, types) = (&batch.values, &batch.types);
+        let frames = batch.tables.first().and_then(|rows| rows.columns.get(FRAME_COLUMN));
+        for row in rows {
+            let Some(call) = values.calls.get(*row as usize) else { continue };
+            let Some(function) = types.function(call.function) else { continue };
+            let frame = || frames.map_or(0, |frames| frames.get(*row as usize));
+            if !self.choice.has(call, function, frame) {
+                continue;
+            }
+            self.pieces.learn(call.function, function, &self.settings, ink);
+            let mut writer = CallWriter::<COLOUR> {
+                settings: &self.settings,
+                ink,
+                pieces: &self.pieces,
+                values,
+                types,
+                call,
+                n_blobs: 0,
+                failure: None,
+            };
+            writer.call(function, out);
+            self.failure = self.failure.take().or(writer.failure);
+        }
     }
 
     fn properties(&mut self, ink: &Ink, out: &mut Vec<u8>) {
@@ -64,27 +100,10 @@ impl Printer for CallPrinter {
     fn begin(&mut self, _: &mut Vec<u8>) {}
 
     fn print(&mut self, batch: &Batch, rows: &[u32], _: Ordinals, paint: &Paint, out: &mut Vec<u8>) {
-        let ink = if *paint == Paint::PLAIN { Ink::PLAIN } else { Ink::COLOUR };
-        if self.is_fresh {
-            self.properties(&ink, out);
-        }
-        let (values, types) = (&batch.values, &batch.types);
-        for call in rows.iter().filter_map(|row| values.calls.get(*row as usize)) {
-            let Some(function) = types.function(call.function) else { continue };
-            if !self.choice.has(call, function) {
-                continue;
-            }
-            let mut writer = CallWriter {
-                settings: &self.settings,
-                ink: &ink,
-                values,
-                types,
-                call,
-                n_blobs: 0,
-                failure: None,
-            };
-            writer.call(function, out);
-            self.failure = self.failure.take().or(writer.failure);
+        if *paint == Paint::PLAIN {
+            self.calls::<false>(batch, rows, out);
+        } else {
+            self.calls::<true>(batch, rows, out);
         }
     }
 
@@ -104,10 +123,11 @@ impl Printer for CallPrinter {
     }
 }
 
-/// Writes one call.
-struct CallWriter<'a> {
+/// Writes one call. PERF: without colour, nothing is done for it, not even appending nothing (`view`).
+struct CallWriter<'a, const COLOUR: bool> {
     settings: &'a Settings,
     ink: &'a Ink,
+    pieces: &'a Pieces,
     values: &'a Values,
     types: &'a Types,
     call: &'a Call,
@@ -116,9 +136,9 @@ struct CallWriter<'a> {
     failure: Option<Error>,
 }
 
-impl CallWriter<'_> {
+impl<const COLOUR: bool> CallWriter<'_, COLOUR> {
     fn call(&mut self, function: &FunctionType, out: &mut Vec<u8>) {
-        let (ink, call) = (self.ink, self.call);
+        let call = self.call;
         if self.settings.call_nos {
             text::decimal(call.number, out);
             out.push(b' ');
@@ -128,13 +148,12 @@ impl CallWriter<'_> {
             text::hex(call.thread, out);
             out.push(b' ');
         }
-        out.extend_from_slice(if call.flags & NO_SIDE_EFFECTS != 0 { ink.normal } else { ink.bold });
-        out.extend_from_slice(&function.name);
-        out.extend_from_slice(ink.normal);
         self.args(function, out);
         if call.result != NO_NODE {
-            out.extend_from_slice(b" = ");
+            out.extend_from_slice(b") = ");
             self.value(call.result, out);
+        } else {
+            out.push(b')');
         }
         if call.flags & (FAKE | INCOMPLETE) != 0 {
             out.extend_from_slice(b" //");
@@ -143,7 +162,7 @@ impl CallWriter<'_> {
             }
             if call.flags & INCOMPLETE != 0 {
                 out.push(b' ');
-                self.inked(ink.red, b"incomplete", out);
+                self.inked(self.ink.red, b"incomplete", out);
             }
         }
         out.push(b'\n');
@@ -158,42 +177,55 @@ impl CallWriter<'_> {
         }
     }
 
+    /// Name and arguments, without the closing bracket.
     fn args(&mut self, function: &FunctionType, out: &mut Vec<u8>) {
-        out.push(b'(');
-        let mut recorded = self.values.args_of(self.call).iter().peekable();
-        let mut index = 0;
-        loop {
-            let arg = recorded.next_if(|arg| arg.index == index);
-            let name = function.args.get(index as usize);
-            if arg.is_none() && name.is_none() && recorded.peek().is_none() {
-                break;
+        let n_named = function.args.len() as u32; // A signature has less than 2^32 bytes.
+        let mut next = 0;
+        self.pieces.push(self.call.function, 0, out);
+        for arg in self.values.args_of(self.call) {
+            while next < arg.index {
+                self.between(next, n_named, out);
+                out.push(b'?');
+                next += 1;
             }
-            if index > 0 {
-                out.extend_from_slice(b", ");
-            }
-            if let Some(name) = name.filter(|_| self.settings.arg_names) {
-                self.name(name, out);
-            }
-            match arg {
-                Some(arg) => self.value(arg.node, out),
-                None => out.push(b'?'),
-            }
-            index += 1;
+            self.between(next, n_named, out);
+            self.value(arg.node, out);
+            next += 1;
         }
-        out.push(b')');
+        for missing in next..n_named {
+            self.between(missing, n_named, out);
+            out.push(b'?');
+        }
     }
 
-    /// The name of an argument or member, and what stands between it and its value.
+    /// What stands before the argument at `index`; of the first, the name of the function has it.
+    fn between(&self, index: u32, n_named: u32, out: &mut Vec<u8>) {
+        if index == 0 {
+        } else if index < n_named {
+            self.pieces.push(self.call.function, index, out);
+        } else {
+            out.extend_from_slice(b", ");
+        }
+    }
+
+    /// The name of a member, and what stands between it and its value.
     fn name(&self, name: &[u8], out: &mut Vec<u8>) {
         out.extend_from_slice(name);
-        out.extend_from_slice(self.ink.normal);
+        self.ink(self.ink.normal, out);
         out.extend_from_slice(b" = ");
     }
 
+    #[inline]
+    fn ink(&self, ink: &[u8], out: &mut Vec<u8>) {
+        if COLOUR {
+            out.extend_from_slice(ink);
+        }
+    }
+
     fn inked(&self, ink: &[u8], text: &[u8], out: &mut Vec<u8>) {
-        out.extend_from_slice(ink);
+        self.ink(ink, out);
         out.extend_from_slice(text);
-        out.extend_from_slice(self.ink.normal);
+        self.ink(self.ink.normal, out);
     }
 
     fn value(&mut self, index: u32, out: &mut Vec<u8>) {
@@ -208,21 +240,21 @@ impl CallWriter<'_> {
                 self.value(if self.settings.blobs.is_some() { machines } else { people }, out);
             }
             Kind::Pointer => {
-                out.extend_from_slice(ink.green);
+                self.ink(ink.green, out);
                 out.extend_from_slice(b"0x");
                 text::hex(node.payload, out);
-                out.extend_from_slice(ink.normal);
+                self.ink(ink.normal, out);
             }
             Kind::Blob => {
-                out.extend_from_slice(ink.green);
+                self.ink(ink.green, out);
                 self.blob(self.values.bytes_of(node), out);
-                out.extend_from_slice(ink.normal);
+                self.ink(ink.normal, out);
             }
             Kind::Text => text::string(self.values.bytes_of(node), self.settings.escapes, ink, out),
             Kind::Wide => text::wide(self.values.bytes_of(node), self.settings.escapes, ink, out),
             Kind::Flags => self.flags(node.ty, node.payload, out),
             _ => {
-                out.extend_from_slice(ink.blue);
+                self.ink(ink.blue, out);
                 match node.kind {
                     Kind::Null => out.extend_from_slice(b"NULL"),
                     Kind::False => out.extend_from_slice(b"false"),
@@ -239,7 +271,7 @@ impl CallWriter<'_> {
                     },
                     _ => text::decimal(node.payload, out),
                 }
-                out.extend_from_slice(ink.normal);
+                self.ink(ink.normal, out);
             }
         }
     }
@@ -321,10 +353,10 @@ impl CallWriter<'_> {
         }
         if rest != 0 || !is_named {
             glue(out);
-            out.extend_from_slice(self.ink.blue);
+            self.ink(self.ink.blue, out);
             out.extend_from_slice(b"0x");
             text::hex(rest, out);
-            out.extend_from_slice(self.ink.normal);
+            self.ink(self.ink.normal, out);
         }
     }
 
@@ -347,10 +379,8 @@ impl CallWriter<'_> {
     }
 
     fn stack(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(self.ink.bold);
-        out.extend_from_slice(self.ink.red);
-        out.extend_from_slice(b"Backtrace:\n");
-        out.extend_from_slice(self.ink.normal);
+        self.ink(self.ink.bold, out);
+        self.inked(self.ink.red, b"Backtrace:\n", out);
         for index in self.values.stack_of(self.call) {
             if let Some(Type::Frame(frame)) = self.types.get(*index) {
                 stack_frame(frame, out);

@@ -36,6 +36,7 @@ pub struct Choice {
     verbose: bool,
     pattern: Option<Regex>,
     calls: Option<CallSet>,
+    frames: Option<CallSet>,
     /// Whether each function met so far has the pattern in its name, by type.
     matches: Vec<Option<bool>>,
     is_done: bool,
@@ -60,10 +61,8 @@ pub fn parse(options: &PrintOptions) -> Result<(Settings, Choice)> {
             Some(other) => return Err(wrong("strings", other, "`dump` or `whole`")),
         },
     };
-    let mut calls: Option<CallSet> = None;
-    for text in options.all("calls") {
-        calls.get_or_insert_default().add(text)?;
-    }
+    let calls = set(options, "calls")?;
+    let frames = set(options, "frames")?;
     let pattern = match options.last("grep") {
         Some(text) => Some(
             Regex::new(text)
@@ -71,9 +70,22 @@ pub fn parse(options: &PrintOptions) -> Result<(Settings, Choice)> {
         ),
         None => None,
     };
-    let is_done = calls.as_ref().is_some_and(|calls| calls.last().is_none());
-    let choice = Choice { verbose: options.verbose, pattern, calls, matches: Vec::new(), is_done };
+    let is_empty = |set: &Option<CallSet>| set.as_ref().is_some_and(|set| set.last().is_none());
+    let is_done = is_empty(&calls) || is_empty(&frames);
+    let choice = Choice { verbose: options.verbose, pattern, calls, frames, matches: Vec::new(), is_done };
     Ok((settings, choice))
+}
+
+/// The union of all sets of that name; `None` if none is given.
+///
+/// # Errors
+/// `Usage` if one is not written as it should be.
+pub fn set(options: &PrintOptions, name: &str) -> Result<Option<CallSet>> {
+    let mut all: Option<CallSet> = None;
+    for text in options.all(name) {
+        all.get_or_insert_default().add(text)?;
+    }
+    Ok(all)
 }
 
 fn truth(options: &PrintOptions, name: &str, default: bool) -> Result<bool> {
@@ -95,8 +107,15 @@ impl Choice {
         self.pattern.is_some()
     }
 
-    /// Whether a call is printed.
-    pub fn has(&mut self, call: &Call, function: &FunctionType) -> bool {
+    /// Whether a call is printed, which belongs to a frame.
+    pub fn has(&mut self, call: &Call, function: &FunctionType, frame: impl FnOnce() -> u64) -> bool {
+        if let Some(frames) = &self.frames {
+            let frame = frame();
+            self.is_done |= frames.last().is_none_or(|last| frame > last);
+            if !frames.has(frame, call.flags) {
+                return false;
+            }
+        }
         if let Some(calls) = &self.calls {
             self.is_done |= calls.last().is_none_or(|last| call.number > last.saturating_add(MAX_LATE));
             if !calls.has(call.number, call.flags) {

@@ -36,21 +36,55 @@ pub enum Escapes {
 }
 
 /// Appends a number in decimal.
+#[inline]
 pub fn decimal(number: u64, out: &mut Vec<u8>) {
+    if number < 100_000_000 {
+        let digits = eight_digits(number as u32); // Below 2^27.
+        let n_zeros = (digits.trailing_zeros() / 8).min(7);
+        let text = ((digits | ASCII) >> (8 * n_zeros)).to_le_bytes();
+        return push_short(text, 8 - n_zeros as usize, out); // At most 7.
+    }
     out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
 /// Appends a number that may be negative in decimal.
 pub fn signed(number: i64, out: &mut Vec<u8>) {
-    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+    if number < 0 {
+        out.push(b'-');
+    }
+    decimal(number.unsigned_abs(), out);
 }
 
 /// Appends the hex digits of a number, without `0x`.
 pub fn hex(number: u64, out: &mut Vec<u8>) {
     let n_digits = (67 - (number | 1).leading_zeros() as usize) / 4;
-    for i in (0..n_digits).rev() {
-        out.push(b"0123456789abcdef"[(number >> (4 * i) & 15) as usize]);
+    let first = number << (64 - 4 * n_digits); // At least one digit.
+    let mut text = [0; 16];
+    for (i, digit) in text.iter_mut().enumerate() {
+        *digit = b"0123456789abcdef"[(first >> (60 - 4 * i) & 15) as usize];
     }
+    push_short(text, n_digits, out);
+}
+
+/// Added to digits, makes them ASCII.
+pub(super) const ASCII: u64 = 0x3030_3030_3030_3030;
+
+/// The eight last digits of a number, the first in the lowest byte: all at once, two halves, four pairs, eight digits.
+#[inline]
+pub(super) fn eight_digits(number: u32) -> u64 {
+    let halves = u64::from(number / 10_000 % 10_000) | u64::from(number % 10_000) << 32;
+    let hundreds = (halves * 10_486) >> 20 & 0x0000_007f_0000_007f;
+    let pairs = hundreds | (halves - hundreds * 100) << 16;
+    let tens = (pairs * 103) >> 10 & 0x000f_000f_000f_000f;
+    tens | (pairs - tens * 10) << 8
+}
+
+/// Appends the first bytes of an array. PERF: copying all and cutting is faster than copying some (`view`).
+#[inline]
+pub(super) fn push_short<const N: usize>(text: [u8; N], n_bytes: usize, out: &mut Vec<u8>) {
+    let before = out.len();
+    out.extend_from_slice(&text);
+    out.truncate(before + n_bytes);
 }
 
 /// Appends a string in quotes.

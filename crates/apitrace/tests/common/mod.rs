@@ -129,3 +129,23 @@ pub fn assert_same(ours: &[u8], theirs: &[u8], what: &str) {
         }
     }
 }
+
+/// The calls of a trace, written several times over as one stream of version 6.
+pub fn repeated(name: &str, times: usize) -> Vec<u8> {
+    use quipu_apitrace::encode::{self, Encoder};
+    use quipu_apitrace::reader::CallReader;
+    use quipu_model::{Columns, Reader};
+    let trace = quipu_apitrace::trace::open(&source(name), &OpenOptions::default()).unwrap();
+    let (mut encoder, mut out) = (Encoder::default(), Vec::new());
+    encode::header(trace.header(), &mut out);
+    for _ in 0..times {
+        let scan = Scan::new(ShardId(0)).columns(Columns::CALL_VALUES);
+        let mut reader = CallReader::new(trace.container(), &scan).unwrap();
+        while let Some(batch) = reader.read().unwrap() {
+            for call in &batch.values.calls {
+                encoder.call(call, &batch.values, &batch.types, &mut out);
+            }
+        }
+    }
+    out
+}

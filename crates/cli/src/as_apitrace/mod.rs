@@ -12,10 +12,11 @@ use crate::screen::{Outcome, Result, Screen};
 use crate::session::{self, Verdict};
 use crate::stream::{self, Style};
 use quipu::apitrace::table::CALLS_TABLE;
+use quipu::apitrace::tools::leaks::OriginalLeaks;
 use quipu::apitrace::trace::{self, ApiTrace};
 use quipu::engine::{Merge, MergeOrder};
 use quipu::model::trace::PrintOptions;
-use quipu::model::{Error, OpenOptions, Paint, Scan, ShardId, Trace};
+use quipu::model::{Columns, Error, OpenOptions, Paint, Scan, ShardId, Trace};
 use quipu::source::Source;
 use quipu_view::{Chosen, RowFilter};
 use std::io::{IsTerminal, Write};
@@ -42,7 +43,7 @@ const PRINT_OPTIONS: &[(&str, bool)] = &[
 ];
 
 /// What can be asked for.
-const VERBS: &str = "verbs that are available: diff, dump, info, repack, sed, trim";
+const VERBS: &str = "verbs that are available: diff, dump, info, leaks, repack, sed, trim";
 
 /// Does what apitrace does with these arguments.
 pub(crate) fn run(args: &[String], screen: &Screen) -> Result<Outcome> {
@@ -57,7 +58,7 @@ pub(crate) fn run(args: &[String], screen: &Screen) -> Result<Outcome> {
         _ => {}
     }
     let request = match verb.as_str() {
-        "dump" | "info" => parse(verb, args)?,
+        "dump" | "info" | "leaks" => parse(verb, args)?,
         other => {
             return Err(Error::unsupported(format!("apitrace's verb `{other}` is not available"))
                 .hint(VERBS)
@@ -72,6 +73,7 @@ pub(crate) fn run(args: &[String], screen: &Screen) -> Result<Outcome> {
         let Some(trace) = open(file) else { return Ok(Outcome::Flawed) };
         outcome = outcome.and(match verb.as_str() {
             "dump" => dump(&trace, &request, screen)?,
+            "leaks" => leaks(&trace)?,
             _ => info::print(file, &trace, request.dump_frames)?,
         });
         // As the original does, what follows a damaged trace is left.
@@ -169,7 +171,8 @@ fn dump(trace: &ApiTrace, request: &Request, screen: &Screen) -> Result<Outcome>
     };
     let mut printer = trace.printer(&options)?;
     let chosen = Chosen::new(&RowFilter::default(), trace.tables()[CALLS_TABLE], &[])?;
-    let scan = Scan { tables: vec![CALLS_TABLE], ahead: true, ..Scan::new(ShardId(0)) };
+    let window = trace.narrow(&options)?;
+    let scan = Scan { tables: vec![CALLS_TABLE], window, ahead: true, ..Scan::new(ShardId(0)) };
     let style = Style { paint, strict: false, quiet: true, limit: None };
     let shown = session::watched(screen, |watch| {
         let merge = Merge::new(trace, &scan, MergeOrder::natural(trace), watch)?;
@@ -179,4 +182,23 @@ fn dump(trace: &ApiTrace, request: &Request, screen: &Screen) -> Result<Outcome>
     printer.end(&mut end);
     stdout.lock().write_all(&end)?;
     Ok(Verdict::new(trace, shown.found, shown.error, shown.cancelled).tell(screen))
+}
+
+/// What the original's script tells, on standard error.
+fn leaks(trace: &ApiTrace) -> Result<Outcome> {
+    let mut reader = trace.scan(&Scan::new(ShardId(0)).columns(Columns::CALL_VALUES))?;
+    let (mut leaks, mut lines) = (OriginalLeaks::default(), Vec::new());
+    let outcome = loop {
+        match reader.read() {
+            Ok(Some(batch)) => leaks.consume(batch, &mut lines),
+            Ok(None) => break Outcome::Fine,
+            Err(error) => {
+                eprint!("{}", complaint::error(&error, false));
+                break Outcome::Flawed;
+            }
+        }
+    };
+    leaks.tell("<EOF>", &mut lines);
+    std::io::stderr().lock().write_all(&lines)?;
+    Ok(outcome)
 }

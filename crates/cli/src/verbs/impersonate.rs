@@ -16,7 +16,7 @@ pub(crate) struct Options {
 enum Program {
     /// apitrace, for scripts that were written for it
     ///
-    /// Verbs: diff, dump, info, repack, sed, trim. They take the original's options and print what it prints. Call sets that make no sense are errors,
+    /// Verbs: diff, dump, info, leaks, repack, sed, trim. They take the original's options and print what it prints. Call sets that make no sense are errors,
     /// where the original goes on; files that are no traces as well.
     #[command(after_help = APITRACE_HELP)]
     Apitrace {

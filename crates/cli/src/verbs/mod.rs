@@ -13,6 +13,7 @@ mod formats;
 mod impersonate;
 mod info;
 mod merge;
+mod recover;
 mod report;
 mod sim;
 mod split;
@@ -40,6 +41,7 @@ pub(crate) enum Verb {
     Diff(diff::Options),
     Disassemble(disassemble::Options),
     Assemble(assemble::Options),
+    Recover(recover::Options),
     Sim(sim::Options),
     Info(info::Options),
     Formats(formats::Options),
@@ -64,6 +66,7 @@ impl Verb {
             Verb::Diff(options) => diff::run(options, screen),
             Verb::Disassemble(options) => disassemble::run(options, common, screen),
             Verb::Assemble(options) => assemble::run(options, common, screen),
+            Verb::Recover(options) => recover::run(options, screen),
             Verb::Sim(options) => sim::run(options, common, screen),
             Verb::Info(options) => info::run(options, screen),
             Verb::Formats(options) => formats::run(options, screen),

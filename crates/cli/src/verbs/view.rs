@@ -105,6 +105,9 @@ struct Calls {
     /// Only these calls: `7`, `7-9`, `7-`, `0-100/2`, `0-100/draw`, `frame`, `@FILE`; may be repeated
     #[arg(long, value_name = "SET")]
     calls: Vec<String>,
+    /// Only calls of these frames, counted from 0: `7`, `7-9`, `7-`; may be repeated
+    #[arg(long, value_name = "SET")]
+    frames: Vec<String>,
 }
 
 impl Calls {
@@ -121,7 +124,8 @@ impl Calls {
         ];
         let single = single.into_iter().filter_map(|(name, value)| Some((name, value.clone()?)));
         let calls = self.calls.iter().map(|set| ("calls", set.clone()));
-        single.chain(calls).map(|(name, value)| (name.to_owned(), value)).collect()
+        let frames = self.frames.iter().map(|set| ("frames", set.clone()));
+        single.chain(calls).chain(frames).map(|(name, value)| (name.to_owned(), value)).collect()
     }
 }
 
@@ -135,6 +139,7 @@ Examples:
   quipu view --raw --take 40 drmemtrace.app.1234.5678.dir/raw
   quipu view --json --kind timestamp trace.zip | jq -r .value
   quipu view --grep '^glUniform' --calls 0-1000 --thread-ids game.trace
+  quipu view --frames 7000-7001 game.trace
 
 Exit codes:
   0  done
@@ -150,7 +155,11 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     let schema = trace.tables()[table];
     let chosen = Chosen::new(&options.filter(), schema, trace.families())?;
     let mut printer = options.printer(&*trace, schema, common)?;
-    let scan = Scan { tables: vec![table], window: options.window(), ahead: true, ..Scan::new(ShardId(0)) };
+    let window = match options.window() {
+        Window::All => trace.narrow(&options.print_options(common))?,
+        window => window,
+    };
+    let scan = Scan { tables: vec![table], window, ahead: true, ..Scan::new(ShardId(0)) };
     let style = Style {
         paint: screen.paint(),
         strict: options.input.opening.strict,
@@ -242,12 +251,7 @@ impl Options {
         schema: &'static TableSchema,
         common: &Common,
     ) -> Result<Box<dyn Printer>> {
-        let syntax = match self.syntax.as_deref() {
-            Some("intel") => Some(Syntax::Intel),
-            Some(_) => Some(Syntax::Att),
-            None => None,
-        };
-        let print = PrintOptions { syntax, verbose: common.verbose, settings: self.form.settings() };
+        let print = self.print_options(common);
         let form = match (self.json, self.csv) {
             (true, _) => LineForm::Json,
             (_, true) => LineForm::Csv,
@@ -256,6 +260,15 @@ impl Options {
         if let (true, Some(printer)) = (self.json, trace.json_printer(&print)?) {
             return Ok(printer);
         }
-        Ok(Box::new(RowLines::new(schema, form, trace.meta().arch, syntax.unwrap_or_default())))
+        Ok(Box::new(RowLines::new(schema, form, trace.meta().arch, print.syntax.unwrap_or_default())))
+    }
+
+    fn print_options(&self, common: &Common) -> PrintOptions {
+        let syntax = match self.syntax.as_deref() {
+            Some("intel") => Some(Syntax::Intel),
+            Some(_) => Some(Syntax::Att),
+            None => None,
+        };
+        PrintOptions { syntax, verbose: common.verbose, settings: self.form.settings() }
     }
 }

@@ -1,7 +1,7 @@
 //! `functions`: the traced functions and system calls: how often each is entered and left, and who calls whom with what.
 //!
 //! *Counts*: counts the rows of the calls lens by the trace's id of the function: *calls* are entries, *returns* are leaves. Names
-//! come from the trace; functions that the trace names but never calls are listed with 0. A system call that is traced with
+//! come from the trace, from its head or from where it defines a function; functions that its head names but that are never called are listed with 0. A system call that is traced with
 //! its values has an id of its own, a base plus its number (base 0x1_0000_0000 where pointers have 8 bytes, else 0x1_0000);
 //! it is listed as a system call with that number. A function that does not return, and one that the trace ends in,
 //! has fewer returns than calls. (SPEC: docs/formats/drmemtrace.md, *Grammar of a file*.)
@@ -27,6 +27,7 @@ use crate::tally::Map;
 use quipu_isa::Arch;
 use quipu_model::lens::CallEdge;
 use quipu_model::trace::SettingInfo;
+use quipu_model::values::{Type, Types};
 use quipu_model::{
     Args, Batch, Columns, DynPass, Meta, Needs, Order, Pass, Report, Result, Shard, Tool, ToolInfo, Trace,
 };
@@ -67,7 +68,7 @@ impl Tool for Functions {
     fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
         let names = Arc::new(Names::new(trace.meta()));
         let tree = Tree::new(Arc::clone(&names), args.number(TREE.name, 100)?);
-        Ok(Box::new(Edges { names, counts: Map::default(), tree }))
+        Ok(Box::new(Edges { names, counts: Map::default(), tree, defined: Map::default(), n_types: 0 }))
     }
 }
 
@@ -211,14 +212,40 @@ struct Edges {
     /// Calls and returns by id.
     counts: Map<u64, (u64, u64)>,
     tree: Tree,
+    /// Names that stand in the trace itself, by id.
+    defined: Map<u64, String>,
+    /// How many types of the read at hand were looked at for them.
+    n_types: usize,
+}
+
+impl Edges {
+    /// Learns the names of functions that the batch is the first to know.
+    fn learn(&mut self, types: &Types) {
+        for ty in types.as_slice().get(self.n_types..).unwrap_or(&[]) {
+            if let Type::Function(function) = &**ty {
+                let name = String::from_utf8_lossy(&function.name).into_owned();
+                self.defined.entry(function.id).or_insert(name);
+            }
+        }
+        self.n_types = types.len();
+    }
 }
 
 impl Pass for Edges {
     fn fork(&self, _shard: &Shard) -> Edges {
-        Edges { names: Arc::clone(&self.names), counts: Map::default(), tree: self.tree.fork() }
+        Edges {
+            names: Arc::clone(&self.names),
+            counts: Map::default(),
+            tree: self.tree.fork(),
+            defined: Map::default(),
+            n_types: 0,
+        }
     }
 
     fn consume(&mut self, batch: &Batch) -> Result<()> {
+        if batch.types.len() > self.n_types {
+            self.learn(&batch.types);
+        }
         for (&function, &edge) in batch.calls.function.iter().zip(&batch.calls.edge) {
             let (calls, returns) = self.counts.entry(function).or_insert((0, 0));
             match edge {
@@ -238,6 +265,9 @@ impl Pass for Edges {
             *returns += later.1;
         }
         self.tree.merge(later.tree);
+        for (id, name) in later.defined {
+            self.defined.entry(id).or_insert(name);
+        }
         Ok(())
     }
 
@@ -250,12 +280,14 @@ impl Pass for Edges {
             .into_iter()
             .map(|(id, (calls, returns))| {
                 let number = self.names.syscall(id);
+                let defined = self.defined.get(&id);
+                let known = self.names.names.get(&id).cloned();
                 FunctionCount {
                     id,
-                    label: self.names.label(id),
+                    label: defined.cloned().unwrap_or_else(|| self.names.label(id)),
                     kind: if number.is_some() { CalleeKind::Syscall } else { CalleeKind::Function },
                     number,
-                    names: self.names.names.get(&id).cloned().unwrap_or_default(),
+                    names: known.or_else(|| defined.map(|name| vec![name.clone()])).unwrap_or_default(),
                     calls,
                     returns,
                 }
@@ -264,6 +296,12 @@ impl Pass for Edges {
         functions.sort_unstable_by_key(|function| {
             (Reverse(function.calls), Reverse(function.returns), function.id)
         });
-        Ok(Box::new(FunctionCounts { functions, tree: self.tree.finish() }))
+        let mut tree = self.tree.finish();
+        for call in tree.iter_mut().flat_map(|thread| &mut thread.calls) {
+            if let Some(name) = self.defined.get(&call.function) {
+                call.name.clone_from(name);
+            }
+        }
+        Ok(Box::new(FunctionCounts { functions, tree }))
     }
 }

@@ -28,9 +28,16 @@ pub(crate) struct Chunks {
     begun: bool,
     decoder: snap::raw::Decoder,
     n_chunks: u64,
+    /// True if reading began in the middle, so that nobody knows the numbers of chunks.
+    is_midway: bool,
 }
 
 impl Chunks {
+    /// Begins with a chunk rather than with the magic number.
+    pub(super) fn skip_head(&mut self) {
+        (self.begun, self.is_midway) = (true, true);
+    }
+
     pub(super) fn inflate(&mut self, packed: &mut Packed, out: &mut [u8]) -> (usize, End) {
         let mut n_out = 0;
         loop {
@@ -71,12 +78,13 @@ impl Chunks {
         }
         if len_bytes > MAX_PACKED_CHUNK_BYTES {
             let what = format!(
-                "snappy chunk `{}` has `{len_bytes}` bytes, the limit is `{MAX_PACKED_CHUNK_BYTES}`",
-                self.n_chunks
+                "{} has `{len_bytes}` bytes, the limit is `{MAX_PACKED_CHUNK_BYTES}`",
+                self.chunk_name()
             );
             return Err(Error::new(ErrorKind::Limit, what).at_packed(at));
         }
         let left = packed.left().map_or(usize::MAX, |left| usize::try_from(left).unwrap_or(usize::MAX));
+        let name = self.chunk_name();
         let shown = packed.fill(len_bytes.min(left)).map_err(unreadable)?;
         let Some(body) = shown.get(..len_bytes) else {
             // What is there of the chunk is good as far as it goes.
@@ -86,9 +94,7 @@ impl Chunks {
             self.fault = Some(cut(packed, CUT));
             return Ok(true);
         };
-        let bad = |why: &str| {
-            Error::malformed(format!("bad snappy block in chunk `{}`: {why}", self.n_chunks)).at_packed(at)
-        };
+        let bad = |why: &str| Error::malformed(format!("bad snappy block in {name}: {why}")).at_packed(at);
         let len = snap::raw::decompress_len(body).map_err(|why| bad(&why.to_string()))?;
         if len > body.len().saturating_mul(MAX_EXPANSION) {
             return Err(bad("its length is more than its bytes can make"));
@@ -101,6 +107,12 @@ impl Chunks {
         packed.consume(len_bytes);
         self.n_chunks += 1;
         Ok(true)
+    }
+}
+
+impl Chunks {
+    fn chunk_name(&self) -> String {
+        if self.is_midway { "a chunk".to_owned() } else { format!("chunk `{}`", self.n_chunks) }
     }
 }
 

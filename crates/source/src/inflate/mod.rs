@@ -69,6 +69,13 @@ impl Inflater {
         })
     }
 
+    /// Takes it that what stands at the beginning of a file only has been read.
+    pub(crate) fn skip_head(&mut self) {
+        if let Inflater::Chunks(chunks) = self {
+            chunks.skip_head();
+        }
+    }
+
     /// Starts a deflated member of an archive.
     pub(crate) fn start_deflate(&mut self, expected: Expected) {
         match self {

@@ -2,7 +2,7 @@
 
 use super::text::{cut, escape, short};
 use crate::value::{cell_text, count_text, is_number};
-use quipu_model::doc::{Cell, Figure, Grid};
+use quipu_model::doc::{Cell, Figure, Grid, Listing, Pictures};
 use std::fmt::Write as _;
 
 /// No table shows more rows than this, nor grows beyond so many bytes.
@@ -25,6 +25,59 @@ const PACK_FROM: usize = 5;
 
 pub(super) fn note(note: &str, out: &mut String) {
     let _ = writeln!(out, "<p>{}</p>", escape(&cut(note, MAX_NOTE)));
+}
+
+/// No page has more pictures in one place, nor shows more of a text.
+const MAX_PICTURES: usize = 100;
+const MAX_PICTURE_BYTES: usize = 64 << 10;
+const MAX_LISTING: usize = 64 << 10;
+
+/// Small pictures side by side, each with its name, as parts of the page itself.
+pub(super) fn pictures(pictures: &Pictures, out: &mut String) {
+    out.push_str("<div class=\"pictures\">");
+    let shown = pictures.pictures.iter().filter(|picture| picture.png.len() <= MAX_PICTURE_BYTES);
+    for picture in shown.take(MAX_PICTURES) {
+        let name = escape(&cut(&picture.name, MAX_CELL));
+        let _ = write!(
+            out,
+            "<figure><img alt=\"{name}\" width=\"{}\" height=\"{}\" src=\"data:image/png;base64,{}\">\
+             <figcaption>{name}<br>{}</figcaption></figure>",
+            picture.width,
+            picture.height,
+            base64(&picture.png),
+            escape(&cut(&picture.note, MAX_CELL))
+        );
+    }
+    out.push_str("</div>\n");
+}
+
+/// A text with its lines as they are.
+pub(super) fn listing(listing: &Listing, out: &mut String) {
+    let mut text = String::new();
+    for line in listing.text.lines() {
+        text.push_str(&escape(&line.replace('\t', "    ")));
+        text.push('\n');
+        if text.len() > MAX_LISTING {
+            text.push_str("…\n");
+            break;
+        }
+    }
+    let _ = writeln!(out, "<pre class=\"listing\">{text}</pre>");
+}
+
+/// Bytes as letters, for parts of a page.
+fn base64(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for group in bytes.chunks(3) {
+        let part = |i: usize| u32::from(group.get(i).copied().unwrap_or(0));
+        let bits = part(0) << 16 | part(1) << 8 | part(2);
+        for i in 0..4 {
+            let letter = LETTERS[(bits >> (18 - 6 * i) & 63) as usize];
+            text.push(if i <= group.len() { char::from(letter) } else { '=' });
+        }
+    }
+    text
 }
 
 /// A word on what is not shown.
@@ -152,4 +205,17 @@ fn table_cell(value: &Cell, out: &mut String) {
 
 fn cell(cell: &Cell) -> String {
     escape(&cut(&cell_text(cell), MAX_CELL))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::base64;
+
+    #[test]
+    fn bytes_become_letters_as_everywhere() {
+        let pairs = [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")];
+        for (bytes, letters) in pairs {
+            assert_eq!(base64(bytes.as_bytes()), letters);
+        }
+    }
 }

@@ -61,7 +61,7 @@ pub fn html_page(documents: &[Document], frame: &PageFrame<'_>) -> String {
     let _ = write!(
         out,
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src '{}'; script-src '{}'; \
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; style-src '{}'; script-src '{}'; \
          base-uri 'none'; form-action 'none'\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n<title>{title} – Quipu</title>\n<style>{STYLE}</style>\n\
@@ -118,7 +118,8 @@ fn section(number: usize, document: &Document, out: &mut String) {
         n_shown += 1;
         let title = title_of(block);
         // The whole comes first; its parts, such as each thread, open on demand.
-        let is_part = !title.is_empty() && drawings.contains(&std::mem::discriminant(block));
+        let is_text = matches!(block, Block::Listing(_));
+        let is_part = is_text || !title.is_empty() && drawings.contains(&std::mem::discriminant(block));
         if is_part {
             let _ = writeln!(out, "<details><summary>{}</summary>", escape(title));
         } else if !title.is_empty() {
@@ -153,6 +154,8 @@ fn paint_block(block: &Block, out: &mut String) {
         Block::Curve(curve) => plot::curve(curve, out),
         Block::Lanes(lanes) => raster::lanes(lanes, out),
         Block::HeatMap(map) => raster::heat_map(map, out),
+        Block::Pictures(pictures) => blocks::pictures(pictures, out),
+        Block::Listing(listing) => blocks::listing(listing, out),
     }
 }
 

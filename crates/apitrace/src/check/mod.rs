@@ -1,0 +1,368 @@
+//! `check`: every rule that a trace must follow, and where it does not.
+//!
+//! Reads the trace as `quipu recover` does: behind damage it goes on, so that all of it is found. A violation has a rule with a
+//! stable name and severity (docs/checks.md lists them) and a place: the offset in the stream, and in words the chunk and the call.
+//! The first few of each rule are kept one by one, the rest are counted.
+//!
+//! The file is read twice, so it must be one, not a pipe. Memory does not grow with the length of the trace.
+//!
+//! JSON: [`CheckReport`].
+
+pub(crate) mod rules;
+
+pub use rules::RULES;
+
+use crate::decode::Header;
+use crate::record::INCOMPLETE;
+use crate::salvage::{Salvaged, Sink, salvage};
+use crate::trace::ApiTrace;
+use quipu_model::doc::{Block, Cell, Document, Grid};
+use quipu_model::finding::KEPT_PER_RULE;
+use quipu_model::pass::{Detail, Needs};
+use quipu_model::trace::SettingInfo;
+use quipu_model::values::{Call, Type, Types, Values};
+use quipu_model::{
+    Args, Batch, Columns, DynPass, Error, Finding, Order, Pass, Place, Report, Result, RuleInfo, Severity,
+    Shard, Tool, ToolInfo, Trace,
+};
+use quipu_source::Container;
+use serde_json::{Value, json};
+use std::any::Any;
+use std::collections::BTreeMap;
+
+/// The tool `check`.
+#[derive(Debug)]
+pub struct Check;
+
+static INFO: ToolInfo = ToolInfo {
+    name: "check",
+    summary: "whether a trace follows the rules of its format, and where not",
+    needs: Needs { format: Some("apitrace"), required: Columns::NONE, optional: Columns::NONE },
+    order: Order::Shards,
+    options: &[
+        SettingInfo {
+            name: "max-per-rule",
+            value: "N",
+            default: "8",
+            doc: "how many violations of each rule are kept one by one; the rest are counted",
+        },
+        SettingInfo { name: "rules", value: "RULE,…", default: "", doc: "only these rules" },
+        SettingInfo { name: "skip-rules", value: "RULE,…", default: "", doc: "all rules but these" },
+        SettingInfo {
+            name: "decode",
+            value: "",
+            default: "true",
+            doc: "look at the calls themselves; without, only at how they are stored",
+        },
+    ],
+    in_report: false,
+};
+
+impl Tool for Check {
+    fn info(&self) -> &'static ToolInfo {
+        &INFO
+    }
+
+    /// A part has no beginning, and calls without their ends.
+    fn wants_whole_traces(&self) -> bool {
+        true
+    }
+
+    fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+        let container = trace.as_any().and_then(|trace| trace.downcast_ref::<ApiTrace>());
+        let Some(container) = container.map(|trace| trace.container().clone()) else {
+            return Err(Error::missing("this is no trace of format apitrace"));
+        };
+        if !container.source().can_seek() {
+            return Err(Error::unsupported("a pipe cannot be checked, since it can be read only once")
+                .hint("write it to a file first"));
+        }
+        let names = |option: &str| -> Result<Vec<&'static RuleInfo>> {
+            let names = args.get(option).unwrap_or("").split(',').filter(|name| !name.is_empty());
+            let find = |name: &str| RULES.iter().find(|rule| rule.is_called(name));
+            // Rules of containers are listed with another format.
+            Ok(names.filter_map(find).collect())
+        };
+        let (only, without) = (names("rules")?, names("skip-rules")?);
+        let has_only = args.get("rules").is_some_and(|rules| !rules.is_empty());
+        let log = Log {
+            only: has_only.then(|| only.iter().map(|rule| rule.name).collect()),
+            without: without.iter().map(|rule| rule.name).collect(),
+            max_per_rule: args.number("max-per-rule", KEPT_PER_RULE)?,
+            ..Log::default()
+        };
+        let mut pass =
+            CheckPass { container, log, decodes: args.get("decode").is_none() || args.flag("decode") };
+        for finding in &trace.meta().findings {
+            pass.log.take(finding.clone());
+        }
+        Ok(Box::new(pass))
+    }
+}
+
+/// What was found, with a bound for each rule.
+#[derive(Clone, Debug, Default)]
+struct Log {
+    only: Option<Vec<&'static str>>,
+    without: Vec<&'static str>,
+    max_per_rule: u64,
+    kept: Vec<Finding>,
+    counts: BTreeMap<&'static str, (Severity, u64)>,
+}
+
+impl Log {
+    fn wants(&self, rule: &str) -> bool {
+        self.only.as_ref().is_none_or(|only| only.contains(&rule)) && !self.without.contains(&rule)
+    }
+
+    fn take(&mut self, finding: Finding) {
+        if !self.wants(finding.rule) {
+            return;
+        }
+        let (_, count) = self.counts.entry(finding.rule).or_insert((finding.severity, 0));
+        let before = *count;
+        *count += finding.count;
+        if before < self.max_per_rule {
+            self.kept.push(finding);
+        }
+    }
+
+    fn add(&mut self, rule: &'static RuleInfo, place: impl FnOnce() -> (Place, String)) {
+        if !self.wants(rule.name) {
+            return;
+        }
+        let (_, count) = self.counts.entry(rule.name).or_insert((rule.severity, 0));
+        *count += 1;
+        if *count <= self.max_per_rule {
+            let (place, message) = place();
+            self.kept.push(rules::violation(rule, place, message));
+        }
+    }
+}
+
+/// Checks to be done when the engine is through.
+struct CheckPass {
+    container: Container,
+    log: Log,
+    decodes: bool,
+}
+
+impl Pass for CheckPass {
+    fn fork(&self, _shard: &Shard) -> CheckPass {
+        CheckPass { container: self.container.clone(), log: Log::default(), decodes: self.decodes }
+    }
+
+    /// What the reader found is found again, and more, when the trace is read past its damage.
+    fn consume(&mut self, _batch: &Batch) -> Result<()> {
+        Ok(())
+    }
+
+    fn merge(&mut self, _later: CheckPass) -> Result<()> {
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Box<dyn Report>> {
+        let mut checker = Checker {
+            file: self.container.name().to_owned(),
+            log: self.log,
+            decodes: self.decodes,
+            calls: 0,
+            n_threads: 0,
+            n_types: 0,
+        };
+        let salvaged = salvage(&self.container, &mut checker)?;
+        let Checker { mut log, calls, .. } = checker;
+        salvaged.found.as_slice().iter().cloned().for_each(|finding| log.take(finding));
+        log.kept.sort_by_key(|finding| finding.place.offset);
+        Ok(Box::new(CheckReport { kept: log.kept, counts: log.counts, calls, salvaged }))
+    }
+}
+
+/// Looks at each call.
+struct Checker {
+    file: String,
+    log: Log,
+    decodes: bool,
+    calls: u64,
+    /// Threads met so far in the stream at hand: they are numbered by their first call.
+    n_threads: u64,
+    n_types: usize,
+}
+
+impl Checker {
+    fn place(&self) -> Place {
+        Place { file: Some(self.file.clone()), record: Some(self.calls), ..Place::default() }
+    }
+
+    fn header(&mut self, header: &Header) {
+        let names: Vec<&[u8]> = header.properties.iter().map(|(name, _)| &name[..]).collect();
+        let place = Place { file: Some(self.file.clone()), offset: Some(0), ..Place::default() };
+        for pair in names.windows(2) {
+            let name = String::from_utf8_lossy(pair[1]).into_owned();
+            if pair[0] == pair[1] {
+                self.log.add(&rules::REPEATED_PROPERTY, || {
+                    (place.clone(), format!("property `{name}` stands there twice"))
+                });
+            } else if pair[0] > pair[1] {
+                self.log.add(&rules::PROPERTY_ORDER, || {
+                    (place.clone(), format!("property `{name}` stands behind a later name"))
+                });
+            }
+        }
+    }
+
+    fn types(&mut self, types: &Types) {
+        for ty in types.as_slice().get(self.n_types..).unwrap_or(&[]) {
+            if let Type::Flags(names) = &**ty
+                && names.names.iter().skip(1).any(|(_, number)| *number == 0)
+            {
+                let place = self.place();
+                self.log.add(&rules::ZERO_FLAG, || {
+                    (place, format!("the set of flags `{}` has the name of 0 behind others", names.id))
+                });
+            }
+        }
+        self.n_types = types.len();
+    }
+
+    fn call(&mut self, call: &Call, values: &Values, types: &Types) {
+        let Some(function) = types.function(call.function) else { return };
+        let name = || String::from_utf8_lossy(&function.name).into_owned();
+        let at = self.place();
+        let number = call.number;
+        if call.flags & INCOMPLETE != 0 {
+            let at = at.clone();
+            self.log.add(&rules::INCOMPLETE_CALL, || {
+                (at, format!("call `{number}` of `{}` never returned", name()))
+            });
+        }
+        let (args, n_named) = (values.args_of(call), function.args.len());
+        if let Some(extra) = args.last().filter(|arg| arg.index as usize >= n_named) {
+            let at = at.clone();
+            let index = extra.index;
+            self.log.add(&rules::EXTRA_ARGUMENT, || {
+                (
+                    at,
+                    format!(
+                        "call `{number}` of `{}` has argument `{index}`, its signature has `{n_named}`",
+                        name()
+                    ),
+                )
+            });
+        } else if args.len() < n_named && call.flags & INCOMPLETE == 0 {
+            let at = at.clone();
+            let n_args = args.len();
+            self.log.add(&rules::MISSING_ARGUMENT, || {
+                (at, format!("call `{number}` of `{}` has `{n_args}` of `{n_named}` arguments", name()))
+            });
+        }
+        if call.thread >= self.n_threads {
+            if call.thread > self.n_threads + 64 {
+                let thread = call.thread;
+                self.log.add(&rules::THREAD_NUMBER, || {
+                    (
+                        at,
+                        format!(
+                            "call `{number}` is made by thread `{thread}`, of which there are not so many"
+                        ),
+                    )
+                });
+            }
+            self.n_threads = call.thread.saturating_add(1);
+        }
+    }
+}
+
+impl Sink for Checker {
+    fn stream(&mut self, header: &Header, _offset: u64) -> Result<()> {
+        (self.n_threads, self.n_types) = (0, 0);
+        self.header(header);
+        Ok(())
+    }
+
+    fn calls(&mut self, values: &Values, types: &Types) -> Result<()> {
+        if self.decodes {
+            self.types(types);
+        }
+        for call in &values.calls {
+            self.calls += 1;
+            if self.decodes {
+                self.call(call, values, types);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What was found.
+///
+/// JSON: `calls` (how many were read), `lost_bytes`, `lost_chunks`, `streams` (list of `offset`, `end`, `calls`, `incomplete`,
+/// `lost_calls`, `lost_signatures`), `rules` (list of `rule`, `severity`, `count`), `findings` (list of `rule`, `severity`,
+/// `message`, `count`, `place`).
+#[derive(Debug)]
+pub struct CheckReport {
+    kept: Vec<Finding>,
+    counts: BTreeMap<&'static str, (Severity, u64)>,
+    calls: u64,
+    salvaged: Salvaged,
+}
+
+impl Report for CheckReport {
+    fn json(&self) -> Value {
+        let rules: Vec<Value> = self
+            .counts
+            .iter()
+            .map(|(rule, (severity, count))| json!({ "rule": rule, "severity": severity.name(), "count": count }))
+            .collect();
+        let findings: Vec<Value> = self
+            .kept
+            .iter()
+            .map(|finding| {
+                json!({
+                    "rule": finding.rule,
+                    "severity": finding.severity.name(),
+                    "message": finding.message,
+                    "count": finding.count,
+                    "place": {
+                        "file": finding.place.file,
+                        "offset": finding.place.offset,
+                        "record": finding.place.record,
+                    },
+                })
+            })
+            .collect();
+        json!({
+            "calls": self.calls,
+            "lost_bytes": self.salvaged.lost_bytes,
+            "lost_chunks": self.salvaged.lost_chunks,
+            "streams": self.salvaged.streams.iter().map(crate::recover::stream_json).collect::<Vec<_>>(),
+            "rules": rules,
+            "findings": findings,
+        })
+    }
+
+    fn document(&self, _detail: Detail) -> Document {
+        let calls = ("checked".to_owned(), vec![Cell::Count(self.calls), "calls".into()]);
+        let document = Document::new("Check").with(Block::Facts(vec![calls]));
+        if self.counts.is_empty() {
+            return document.with(Block::Note("The trace follows all rules.".into()));
+        }
+        let rows = self.counts.iter().map(|(rule, (severity, count))| {
+            vec![severity.name().into(), Cell::from(*rule), Cell::Count(*count)]
+        });
+        let head = ["severity", "rule", "violations"].map(str::to_owned).into();
+        document.with(Block::Grid(Grid { title: String::new(), head, rows: rows.collect(), more: 0 }))
+    }
+
+    fn findings(&self) -> Vec<Finding> {
+        self.kept.clone()
+    }
+
+    fn is_flawed(&self) -> bool {
+        self.counts.values().any(|(severity, _)| *severity == Severity::Error)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

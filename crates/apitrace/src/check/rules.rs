@@ -1,0 +1,88 @@
+//! The rules, each with its name, its severity and its entry in the manual.
+//!
+//! Those of containers (`source/…`) and of reading (`engine/…`) stand with the first format that has them.
+
+use quipu_model::{Finding, Place, RuleInfo, Severity};
+
+/// A violation of a rule.
+pub(crate) fn violation(rule: &'static RuleInfo, place: Place, message: String) -> Finding {
+    Finding { rule: rule.name, severity: rule.severity, place, message, count: 1 }
+}
+
+macro_rules! rules {
+    ($($group:literal { $($name:ident $text:literal $severity:ident $summary:literal $doc:literal [$($original:literal),*])* })*) => {
+        $($(
+            #[doc = $summary]
+            pub(crate) static $name: RuleInfo = RuleInfo {
+                name: $text,
+                group: $group,
+                severity: Severity::$severity,
+                summary: $summary,
+                doc: $doc,
+                original: &[$($original),*],
+            };
+        )*)*
+
+        /// Every rule, in the order of the manual.
+        pub static RULES: &[RuleInfo] = &[$($(RuleInfo {
+            name: $text,
+            group: $group,
+            severity: Severity::$severity,
+            summary: $summary,
+            doc: $doc,
+            original: &[$($original),*],
+        }),*),*];
+    };
+}
+
+rules! {
+    "streams of graphics calls" {
+        BARE "apitrace/bare" Note
+            "A stream is packed in a container that apitrace knows."
+            "Quipu reads one that is not packed; apitrace takes it for Brotli and sees an empty trace." []
+        EMPTY "apitrace/empty" Warning
+            "A trace has a stream."
+            "A file of two bytes is what a program leaves that died before the tracer stored its first call." []
+        CUT "apitrace/cut" Warning
+            "A trace ends behind an event."
+            "It ends within one if the program or the machine died. All calls before it can be read; those that were open are incomplete. apitrace loses the call whose end is cut." []
+        BAD_CHUNK "apitrace/bad-chunk" Error
+            "Every chunk of snappy, and every frame of Zstandard, can be inflated."
+            "The calls in it are lost. `quipu recover` goes on behind it." ["error: unknown event", "error: unknown type"]
+        DAMAGED "apitrace/damaged" Error
+            "Where an event is expected, one stands."
+            "The bytes were changed, or some are missing. Nothing tells how long an event was, so reading stops; `quipu check` and `quipu recover` look for the next run of events whose functions are known and whose numbers agree." ["error: unknown event", "error: unknown call detail", "error: unknown type"]
+        RESUMED "apitrace/resumed" Note
+            "Nothing is missing before an event."
+            "Tells where reading goes on behind damage, and how many calls lie between, as the numbers of calls tell." []
+        SECOND_STREAM "apitrace/second-stream" Error
+            "A file has one stream."
+            "A program that forks while it is traced may have both processes write into one file. `quipu recover` reads each stream by itself." ["error: unknown event 6"]
+        LOST_SIGNATURE "apitrace/lost-signature" Error
+            "The signature of a function, enumeration, set of flags or stack frame stands where its id comes first."
+            "It stood in a part that is lost. Numbers stand for its names." []
+    }
+    "graphics calls" {
+        INCOMPLETE_CALL "apitrace/incomplete-call" Note
+            "A call that was entered is left."
+            "The program ended within it, or crashed there: the last such call of a thread is where to look first." []
+        EXTRA_ARGUMENT "apitrace/extra-argument" Warning
+            "A call has no more arguments than its function's signature names."
+            "They are kept, and have no names." []
+        MISSING_ARGUMENT "apitrace/missing-argument" Note
+            "A call that returned has all its arguments."
+            "Tracers leave out what a function did not write, such as the output of a call that failed." []
+        THREAD_NUMBER "apitrace/thread-number" Warning
+            "Threads are numbered in the order of their first calls."
+            "A much larger number is damage, or another tracer." []
+        ZERO_FLAG "apitrace/zero-flag" Note
+            "The name of no flag at all is the first of a set of flags."
+            "Behind others it is printed only if it is met before anything else fits." ["warning: bitmask has zero flag"]
+        REPEATED_PROPERTY "apitrace/repeated-property" Warning
+            "The header names each property once."
+            "Of several the last counts." []
+        PROPERTY_ORDER "apitrace/property-order" Note
+            "The header names properties in the order of their bytes."
+            "They are shown in that order all the same." []
+    }
+}

@@ -1,0 +1,433 @@
+//! Bytes of the stream → what calls there are, without their values.
+//!
+//! Reads the same grammar as [`Decoder`](super::Decoder) and stops at the same faults, but keeps nothing of a value: what
+//! counts calls, or looks for one, need not know them. PERF: `info`.
+
+use super::signatures::{Facts, Learned, Signatures, Space, sint};
+use super::{Decoded, Header, Stop};
+use crate::cursor::Cursor;
+use crate::record::*;
+use quipu_model::values::{NO_TYPE, Types};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// A call without its values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Skimmed {
+    /// Its number, in the order of entering.
+    pub number: u64,
+    /// The thread that made it.
+    pub thread: u64,
+    /// Its function, as an index into the types.
+    pub function: u32,
+    /// Its flags. What only its result tells is not among them.
+    pub flags: u32,
+    /// True if a stack was recorded.
+    pub has_stack: bool,
+}
+
+/// How much there was of what takes most room.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bulk {
+    /// Pieces of raw memory.
+    pub blobs: u64,
+    /// Bytes in them.
+    pub blob_bytes: u64,
+    /// Strings.
+    pub strings: u64,
+    /// Bytes in them.
+    pub string_bytes: u64,
+    /// Bytes of signatures.
+    pub signature_bytes: u64,
+}
+
+/// The body of a signature.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Definition {
+    pub(crate) space: Space,
+    pub(crate) id: u64,
+    pub(crate) body: Box<[u8]>,
+}
+
+/// What a skimmer and a decoder have in common.
+pub(crate) struct State {
+    pub(crate) version: u64,
+    pub(crate) signatures: Signatures,
+    pub(crate) types: Types,
+    pub(crate) next_call: u64,
+}
+
+/// The numbers of open calls, each with the event that entered it, less the bodies of signatures.
+pub(crate) type OpenCalls = Vec<(u64, Box<[u8]>)>;
+
+/// The state between two events.
+#[derive(Debug)]
+pub struct Skimmer {
+    version: u64,
+    signatures: Signatures,
+    types: Types,
+    next_call: u64,
+    /// The call that was entered last, if it is open.
+    last: Option<Open>,
+    others: BTreeMap<u64, Open>,
+    bulk: Bulk,
+    /// Whether what is needed to go on from here is kept.
+    keeps: bool,
+    kept_bytes: usize,
+    definitions: Vec<Definition>,
+    definition_bytes: usize,
+}
+
+#[derive(Debug)]
+struct Open {
+    call: Skimmed,
+    enter: Enter,
+}
+
+/// The event that entered a call.
+#[derive(Debug)]
+enum Enter {
+    /// In the bytes at hand.
+    Here(Range<usize>),
+    Kept(Box<[u8]>),
+}
+
+impl Skimmer {
+    /// A skimmer of the events behind this header.
+    pub fn new(header: &Header) -> Skimmer {
+        Skimmer {
+            version: header.version,
+            signatures: Signatures::new(header.version),
+            types: Types::default(),
+            next_call: 0,
+            last: None,
+            others: BTreeMap::new(),
+            bulk: Bulk::default(),
+            keeps: false,
+            kept_bytes: 0,
+            definitions: Vec::new(),
+            definition_bytes: 0,
+        }
+    }
+
+    /// The same, but keeping what a reader needs that is to go on from where this one is.
+    pub(crate) fn keeping(mut self) -> Skimmer {
+        self.keeps = true;
+        self
+    }
+
+    /// A skimmer that goes on where these signatures were known and these calls open.
+    ///
+    /// # Errors
+    /// If they are not what they should be.
+    pub(crate) fn resume(
+        version: u64,
+        definitions: &[Definition],
+        open: &[(u64, Box<[u8]>)],
+        next_call: u64,
+    ) -> Decoded<Skimmer> {
+        let header = Header { version, ..Header::default() };
+        let mut skimmer = Skimmer::new(&header).keeping();
+        for definition in definitions {
+            let (space, id) = (definition.space, definition.id);
+            skimmer.signatures.define(space, id, &definition.body, &mut skimmer.types)?;
+        }
+        for (number, enter) in open {
+            skimmer.next_call = *number;
+            skimmer.event(enter, 0)?;
+            skimmer.leave_block(enter).map_err(|_| Stop::More(0))?;
+        }
+        skimmer.next_call = next_call;
+        Ok(skimmer)
+    }
+
+    /// How many calls were entered so far.
+    pub fn n_entered(&self) -> u64 {
+        self.next_call
+    }
+
+    /// The types met so far.
+    pub fn types(&self) -> &Types {
+        &self.types
+    }
+
+    /// How much there was of what takes most room.
+    pub fn bulk(&self) -> &Bulk {
+        &self.bulk
+    }
+
+    /// The signatures met so far, if they are kept, and how many bytes their bodies have.
+    pub(crate) fn definitions(&self) -> (&[Definition], usize) {
+        (&self.definitions, self.definition_bytes)
+    }
+
+    /// Takes the event at `at` out of `input`, and the one behind it if that leaves what the first entered; returns the
+    /// call that is over, if one is, and where the next event begins.
+    ///
+    /// # Errors
+    /// If the event is cut or bad. Then nothing has changed.
+    pub fn event(&mut self, input: &[u8], at: usize) -> Decoded<(Option<Skimmed>, usize)> {
+        let bulk = self.bulk;
+        let mut cursor = Cursor::new(input, at);
+        let read = match cursor.byte() {
+            Ok(EVENT_ENTER) => self.enter(&mut cursor),
+            Ok(EVENT_LEAVE) => {
+                let left = self.leave(&mut cursor);
+                return self.settle(left, bulk).map(|call| (call, cursor.at()));
+            }
+            Ok(other) => Err(cursor.bad_at(at, format!("unknown event `{other}`"))),
+            Err(stop) => Err(stop),
+        };
+        let mut enter = None;
+        if self.keeps && read.is_ok() && !self.signatures.learned().is_empty() {
+            let bytes = without(input, at..cursor.at(), self.signatures.learned());
+            enter = Some(Enter::Kept(bytes));
+            self.keep_definitions(input);
+        }
+        let mut call = self.settle(read, bulk)?;
+        let entered = cursor.at();
+        // Mostly the event that leaves the call follows.
+        if let (Ok(EVENT_LEAVE), Ok(number)) = (cursor.byte(), cursor.uint())
+            && number == call.number
+        {
+            let before = (call, self.bulk);
+            let left = self.details(&mut cursor, &mut call);
+            if self.keeps && left.is_ok() {
+                self.keep_definitions(input);
+            }
+            if self.settle(left, before.1).is_ok() {
+                return Ok((Some(call), cursor.at()));
+            }
+            call = before.0;
+        }
+        let enter = enter.unwrap_or(Enter::Here(at..entered));
+        if let Enter::Kept(bytes) = &enter {
+            self.kept_bytes += bytes.len();
+        }
+        if let Some(before) = self.last.replace(Open { call, enter }) {
+            self.others.insert(before.call.number, before);
+        }
+        Ok((None, entered))
+    }
+
+    /// Keeps or forgets what an event taught.
+    #[inline]
+    fn settle<T>(&mut self, read: Decoded<T>, bulk: Bulk) -> Decoded<T> {
+        match read {
+            Ok(_) if self.signatures.learned().is_empty() => {}
+            Ok(_) => {
+                let learned = self.signatures.learned().iter();
+                self.bulk.signature_bytes += learned.map(|learned| learned.body.len() as u64).sum::<u64>();
+                self.signatures.keep();
+            }
+            Err(_) => {
+                let n_learned = self.signatures.learned().len();
+                self.types.truncate(self.types.len() - n_learned);
+                self.signatures.forget();
+                self.bulk = bulk;
+            }
+        }
+        read
+    }
+
+    #[cold]
+    fn keep_definitions(&mut self, input: &[u8]) {
+        for Learned { space, id, body } in self.signatures.learned() {
+            let body: Box<[u8]> = input.get(body.clone()).unwrap_or(&[]).into();
+            self.definition_bytes += body.len();
+            self.definitions.push(Definition { space: *space, id: *id, body });
+        }
+    }
+
+    #[inline]
+    fn enter(&mut self, cursor: &mut Cursor<'_>) -> Decoded<Skimmed> {
+        let thread = if self.version >= VERSION_THREADS { cursor.uint()? } else { 0 };
+        let function = self.signatures.function(cursor, &mut self.types)?;
+        let flags = self.signatures.facts(function).flags & !super::signatures::GET_ERROR;
+        let mut call = Skimmed { number: self.next_call, thread, function, flags, has_stack: false };
+        self.details(cursor, &mut call)?;
+        self.next_call += 1;
+        Ok(call)
+    }
+
+    fn leave(&mut self, cursor: &mut Cursor<'_>) -> Decoded<Option<Skimmed>> {
+        let number = cursor.uint()?;
+        let call = match &self.last {
+            Some(open) if open.call.number == number => Some(open.call),
+            _ => self.others.get(&number).map(|open| open.call),
+        };
+        let nobody = Skimmed { number, thread: 0, function: NO_TYPE, flags: 0, has_stack: false };
+        let mut left = call.unwrap_or(nobody);
+        self.details(cursor, &mut left)?;
+        if self.keeps && !self.signatures.learned().is_empty() {
+            self.keep_definitions(cursor.all());
+        }
+        if call.is_none() {
+            return Ok(None);
+        }
+        let open = match &self.last {
+            Some(open) if open.call.number == number => self.last.take(),
+            _ => self.others.remove(&number),
+        };
+        if let Some(Open { enter: Enter::Kept(bytes), .. }) = open {
+            self.kept_bytes = self.kept_bytes.saturating_sub(bytes.len());
+        }
+        Ok(Some(left))
+    }
+
+    #[inline]
+    fn details(&mut self, cursor: &mut Cursor<'_>, call: &mut Skimmed) -> Decoded<()> {
+        let Facts { n_parts, .. } = self.signatures.facts(call.function);
+        let limit = u64::from(n_parts) + MAX_EXTRA_ARGS;
+        loop {
+            let at = cursor.at();
+            match cursor.byte()? {
+                DETAIL_END => return Ok(()),
+                DETAIL_ARG => {
+                    let index = cursor.uint()?;
+                    if index >= limit {
+                        return Err(cursor.limit_at(at, "arguments", index, limit));
+                    }
+                    self.value(cursor)?;
+                }
+                DETAIL_RESULT => self.value(cursor)?,
+                DETAIL_THREAD => call.thread = cursor.uint()?,
+                DETAIL_STACK => {
+                    for _ in 0..cursor.uint()? {
+                        self.signatures.frame(cursor, &mut self.types)?;
+                    }
+                    call.has_stack = true;
+                }
+                DETAIL_FLAGS => call.flags = call.flags & !FAKE | cursor.uint()? as u32 & FAKE,
+                other => return Err(cursor.bad_at(at, format!("unknown call detail `{other}`"))),
+            }
+        }
+    }
+
+    /// Passes over a value.
+    #[inline]
+    fn value(&mut self, cursor: &mut Cursor<'_>) -> Decoded<()> {
+        let at = cursor.at();
+        match cursor.byte()? {
+            TAG_NULL | TAG_FALSE | TAG_TRUE => Ok(()),
+            TAG_NEGATIVE | TAG_UNSIGNED | TAG_POINTER => cursor.uint().map(|_| ()),
+            TAG_FLOAT => cursor.array::<4>().map(|_| ()),
+            TAG_DOUBLE => cursor.array::<8>().map(|_| ()),
+            TAG_ENUM => {
+                let (_, only) = self.signatures.enumeration(cursor, &mut self.types)?;
+                if only.is_none() {
+                    sint(cursor)?;
+                }
+                Ok(())
+            }
+            TAG_BITMASK => {
+                self.signatures.bitmask(cursor, &mut self.types)?;
+                cursor.uint().map(|_| ())
+            }
+            tag => self.other_value(tag, at, cursor, 0),
+        }
+    }
+
+    #[inline(never)]
+    fn other_value(&mut self, tag: u8, at: usize, cursor: &mut Cursor<'_>, depth: u32) -> Decoded<()> {
+        let n_parts = match tag {
+            TAG_STRING | TAG_BLOB => {
+                let bytes = cursor.string()?.len() as u64;
+                let bulk = &mut self.bulk;
+                let (count, sum) = match tag {
+                    TAG_STRING => (&mut bulk.strings, &mut bulk.string_bytes),
+                    _ => (&mut bulk.blobs, &mut bulk.blob_bytes),
+                };
+                *count += 1;
+                *sum += bytes;
+                return Ok(());
+            }
+            TAG_WIDE => {
+                for _ in 0..cursor.uint()? {
+                    let at = cursor.at();
+                    if u32::try_from(cursor.uint()?).is_err() {
+                        return Err(cursor.bad_at(at, "a wide character has more than 32 bits".to_owned()));
+                    }
+                }
+                return Ok(());
+            }
+            TAG_ARRAY | TAG_STRUCT | TAG_REPR if depth >= MAX_DEPTH => {
+                return Err(cursor.limit_at(at, "values inside each other", depth.into(), MAX_DEPTH.into()));
+            }
+            TAG_ARRAY => cursor.uint()?,
+            TAG_STRUCT => self.signatures.structure(cursor, &mut self.types)?.1,
+            TAG_REPR => 2,
+            other => return Err(cursor.bad_at(at, format!("unknown value type `{other}`"))),
+        };
+        for _ in 0..n_parts {
+            match cursor.peek() {
+                Some(tag @ (TAG_STRING | TAG_BLOB | TAG_WIDE | TAG_ARRAY | TAG_STRUCT | TAG_REPR)) => {
+                    let at = cursor.at();
+                    cursor.byte()?;
+                    self.other_value(tag, at, cursor, depth + 1)?;
+                }
+                _ => self.value(cursor)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps the events of open calls that lie in bytes which are about to go.
+    ///
+    /// # Errors
+    /// The number of bytes, if that would be too much.
+    pub(crate) fn leave_block(&mut self, input: &[u8]) -> Result<(), u64> {
+        if !self.keeps {
+            return Ok(());
+        }
+        for open in self.last.iter_mut().chain(self.others.values_mut()) {
+            if let Enter::Here(range) = &open.enter {
+                let bytes: Box<[u8]> = input.get(range.clone()).unwrap_or(&[]).into();
+                self.kept_bytes += bytes.len();
+                open.enter = Enter::Kept(bytes);
+            }
+        }
+        if self.kept_bytes > MAX_PENDING_BYTES { Err(self.kept_bytes as u64) } else { Ok(()) }
+    }
+
+    /// The open calls, by number. What lies in the bytes at hand is copied.
+    pub(crate) fn open_calls(&self, input: &[u8]) -> OpenCalls {
+        let open = self.others.values().chain(&self.last);
+        open.map(|open| {
+            let enter = match &open.enter {
+                Enter::Here(range) => input.get(range.clone()).unwrap_or(&[]).into(),
+                Enter::Kept(bytes) => bytes.clone(),
+            };
+            (open.call.number, enter)
+        })
+        .collect()
+    }
+
+    /// Takes out the call that was entered first, of those that are open at the end of the data.
+    pub fn take_oldest(&mut self) -> Option<Skimmed> {
+        let open = match self.others.pop_first() {
+            Some((_, open)) => open,
+            None => self.last.take()?,
+        };
+        Some(Skimmed { flags: open.call.flags | INCOMPLETE, ..open.call })
+    }
+
+    /// What a decoder goes on with. The events of open calls must have been kept.
+    pub(crate) fn into_state(self) -> (State, OpenCalls) {
+        let open = self.open_calls(&[]);
+        let Skimmer { version, signatures, types, next_call, .. } = self;
+        (State { version, signatures, types, next_call }, open)
+    }
+}
+
+/// A range of bytes without the bodies of signatures in it.
+fn without(input: &[u8], range: Range<usize>, learned: &[Learned]) -> Box<[u8]> {
+    let mut kept = Vec::new();
+    let mut at = range.start;
+    for Learned { body, .. } in learned {
+        kept.extend_from_slice(input.get(at..body.start).unwrap_or(&[]));
+        at = body.end;
+    }
+    kept.extend_from_slice(input.get(at..range.end).unwrap_or(&[]));
+    kept.into()
+}

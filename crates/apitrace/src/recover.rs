@@ -1,0 +1,169 @@
+//! Writing what can be saved of a damaged trace.
+//!
+//! A stream that is whole in itself, but for its end or for what another process wrote into the file, is copied event by
+//! event as it is. One with gaps is written anew: calls are numbered on, and signatures stand where they are first needed.
+
+use crate::decode::Header;
+use crate::encode::{self, Encoder};
+use crate::salvage::{Salvaged, Sink, StreamFacts, salvage};
+use crate::trace::{ApiTrace, Packing};
+use crate::write::{NewFile, WriteOptions, Written, make_room};
+use quipu_model::values::{Types, Values};
+use quipu_model::{Error, Result};
+use quipu_source::{Container, StreamOptions};
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// How a trace is recovered.
+#[derive(Clone, Copy, Debug)]
+pub struct RecoverOptions {
+    /// The container to write.
+    pub packing: Packing,
+    /// How hard to pack; the usual if `None`.
+    pub level: Option<u32>,
+    /// Whether a file may be replaced.
+    pub replace: bool,
+    /// Which stream of a file that has several, counted from 0; the one with most calls if `None`.
+    pub stream: Option<usize>,
+}
+
+/// What was recovered.
+#[derive(Clone, Debug)]
+pub struct Recovered {
+    /// What the trace is like.
+    pub salvaged: Salvaged,
+    /// Which of its streams was written.
+    pub stream: usize,
+    /// True if the stream was copied as it is.
+    pub is_copy: bool,
+    /// Bytes of the stream that was written.
+    pub stream_bytes: u64,
+    /// Bytes of the file that was written.
+    pub packed_bytes: u64,
+}
+
+/// Counts, the first time.
+struct Nobody;
+
+impl Sink for Nobody {
+    fn stream(&mut self, _: &Header, _: u64) -> Result<()> {
+        Ok(())
+    }
+
+    fn calls(&mut self, _: &Values, _: &Types) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Writes the calls of one stream.
+struct Rewriter<'w> {
+    wanted: usize,
+    n_streams: usize,
+    encoder: Encoder,
+    out: Vec<u8>,
+    file: &'w mut NewFile,
+}
+
+impl Rewriter<'_> {
+    fn flush(&mut self) -> Result<()> {
+        self.file.write(&self.out)?;
+        self.out.clear();
+        Ok(())
+    }
+}
+
+impl Sink for Rewriter<'_> {
+    fn stream(&mut self, header: &Header, _: u64) -> Result<()> {
+        self.n_streams += 1;
+        if self.n_streams == self.wanted + 1 {
+            encode::header(header, &mut self.out);
+        }
+        Ok(())
+    }
+
+    fn calls(&mut self, values: &Values, types: &Types) -> Result<()> {
+        if self.n_streams != self.wanted + 1 {
+            return Ok(());
+        }
+        for call in &values.calls {
+            self.encoder.call(call, values, types, &mut self.out);
+        }
+        self.flush()
+    }
+}
+
+/// Writes what can be saved of a trace to a file at `path`, which appears when it is complete.
+///
+/// # Errors
+/// `Usage` if there is such a file and it may not be replaced, or no such stream; `Malformed` if nothing can be saved; `Unsupported` for a
+/// pipe, which can be read only once.
+pub fn recover(trace: &ApiTrace, path: &Path, options: &RecoverOptions) -> Result<Recovered> {
+    make_room(path, options.replace)?;
+    let container = trace.container();
+    if !container.source().can_seek() {
+        return Err(Error::unsupported("a pipe cannot be recovered, since it can be read only once")
+            .hint("write it to a file first"));
+    }
+    let salvaged = salvage(container, &mut Nobody)?;
+    let most = salvaged.streams.iter().enumerate().max_by_key(|(i, stream)| (stream.calls, usize::MAX - i));
+    let Some((best, _)) = most else {
+        return Err(Error::malformed("nothing of this trace can be saved").in_file(container.name()));
+    };
+    let wanted = options.stream.unwrap_or(best);
+    let Some(stream) = salvaged.streams.get(wanted) else {
+        let n_streams = salvaged.streams.len();
+        return Err(Error::usage(format!("there is no stream `{wanted}`: the file has `{n_streams}`")));
+    };
+    let RecoverOptions { packing, level, replace, .. } = *options;
+    let mut file = NewFile::create(path, &WriteOptions { packing, level, replace, ..WriteOptions::USUAL })?;
+    // Numbers of calls in a copy are those of the original; where some are lost, they must be made anew.
+    let is_copy = stream.is_whole && stream.lost_calls == 0;
+    if is_copy {
+        copy(container, stream, &mut file)?;
+    } else {
+        let (encoder, out) = (Encoder::default(), Vec::new());
+        let mut rewriter = Rewriter { wanted, n_streams: 0, encoder, out, file: &mut file };
+        salvage(container, &mut rewriter)?;
+        rewriter.flush()?;
+    }
+    let Written { stream_bytes, packed_bytes, .. } = file.finish()?;
+    Ok(Recovered { salvaged, stream: wanted, is_copy, stream_bytes, packed_bytes })
+}
+
+/// Copies the bytes of a stream.
+fn copy(container: &Container, stream: &StreamFacts, file: &mut NewFile) -> Result<()> {
+    let landmarks = container.landmarks()?;
+    let before = landmarks.partition_point(|landmark| landmark.at <= stream.offset);
+    let first = landmarks[..before].last().filter(|_| stream.offset > 0);
+    let options = StreamOptions::default();
+    let (mut blocks, mut at) = match first {
+        Some(landmark) => (container.stream_at(landmark.packed_at, &options)?, landmark.at),
+        None => (container.stream(container.all_members(), &options)?, 0),
+    };
+    let mut block = Vec::new();
+    while at < stream.end {
+        match blocks.next(&mut block) {
+            Ok(Some(_)) => {}
+            // What is behind the last whole event does not matter.
+            Ok(None) | Err(_) => break,
+        }
+        let inside =
+            |offset: u64| usize::try_from(offset.saturating_sub(at)).unwrap_or(usize::MAX).min(block.len());
+        let part = &block[inside(stream.offset)..inside(stream.end)];
+        file.write(part)?;
+        at += block.len() as u64;
+    }
+    Ok(())
+}
+
+/// What is known of a stream, for machines.
+pub fn stream_json(stream: &StreamFacts) -> Value {
+    json!({
+        "offset": stream.offset,
+        "end": stream.end,
+        "calls": stream.calls,
+        "incomplete": stream.incomplete,
+        "lost_calls": stream.lost_calls,
+        "lost_signatures": stream.lost_signatures,
+    })
+}

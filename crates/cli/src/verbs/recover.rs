@@ -1,0 +1,123 @@
+//! `quipu recover`: what can be saved of a damaged trace.
+
+use crate::edit::Output;
+use crate::input::Input;
+use crate::screen::{Outcome, Result, Screen};
+use crate::session::finding_json;
+use quipu::apitrace::recover::{RecoverOptions, Recovered, recover, stream_json};
+use quipu::apitrace::trace;
+use quipu::apitrace::write::packing_for;
+use quipu::model::doc::{Block, Cell, Document, Grid};
+use quipu::model::{Error, FormatInfo};
+use quipu::source::{Packing, Source};
+use serde_json::json;
+
+/// Write what can be saved of a damaged trace
+///
+/// For traces of graphics calls that were cut, have chunks that cannot be read, or were written by two processes at once,
+/// as when a traced program forks. Reading goes on behind damage where functions are known again and the numbers of calls agree;
+/// what is lost is said. A stream that is whole in itself is copied as it is, byte for byte; one with gaps is written
+/// anew, with calls numbered on.
+///
+/// A file with several streams gives the one with most calls, unless `--stream` says which.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    input: Input,
+    /// Write this stream of a file that has several, counted from 0
+    #[arg(long, value_name = "N")]
+    stream: Option<usize>,
+    #[command(flatten)]
+    output: Output,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  quipu recover broken.trace -o saved.trace
+  quipu recover --stream 0 forked.trace -o child.trace
+
+Nothing appears under the name given before all of it is written.
+
+Exit codes:
+  0  done, and nothing was wrong with the trace
+  1  done, and something is lost
+  2  could not do it; nothing was written";
+
+pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
+    let output = &options.output;
+    output.refuse_stdout()?;
+    let source = Source::open(&options.input.path).map_err(Error::from)?;
+    let is_known = |info: &FormatInfo| info.name == quipu::apitrace::INFO.name;
+    if !quipu::probe(&source).is_some_and(|format| is_known(format.info())) {
+        return Err(Error::unsupported("only traces of graphics calls can be recovered")
+            .in_file(source.name())
+            .hint("other traces are read as far as they are whole; `quipu convert` writes that")
+            .into());
+    }
+    if output.chunk_instrs.is_some() {
+        return Err(Error::usage("traces of graphics calls have no chunks of instructions").into());
+    }
+    let trace = trace::open(&source, &options.input.opening.options())?;
+    let how = RecoverOptions {
+        packing: packing_for(output.container.map(Packing::name), &output.path)?,
+        level: output.level.map(u32::from),
+        replace: output.force,
+        stream: options.stream,
+    };
+    let recovered = recover(&trace, &output.path, &how)?;
+    let findings = recovered.salvaged.found.as_slice();
+    if output.json {
+        screen.json(&json!({
+            "output": output.path.display().to_string(),
+            "container": how.packing.name(),
+            "stream": recovered.stream,
+            "copied": recovered.is_copy,
+            "streams": recovered.salvaged.streams.iter().map(stream_json).collect::<Vec<_>>(),
+            "lost_bytes": recovered.salvaged.lost_bytes,
+            "lost_chunks": recovered.salvaged.lost_chunks,
+            "stream_bytes": recovered.stream_bytes,
+            "packed_bytes": recovered.packed_bytes,
+            "findings": findings.iter().map(finding_json).collect::<Vec<_>>(),
+        }))?;
+    } else if !screen.is_quiet() {
+        screen.documents([&document(&recovered, output)])?;
+    }
+    let told = screen.findings(findings);
+    // A cut is a warning to whoever reads, and a loss to whoever recovers.
+    Ok(if findings.is_empty() { told } else { Outcome::Flawed })
+}
+
+fn document(recovered: &Recovered, output: &Output) -> Document {
+    let Recovered { salvaged, stream, .. } = recovered;
+    let fact = |label: &str, cells: Vec<Cell>| (label.to_owned(), cells);
+    let mut facts = Vec::new();
+    if let Some(saved) = salvaged.streams.get(*stream) {
+        let how = if recovered.is_copy { "copied as they are" } else { "written anew" };
+        facts.push(fact("saved", vec![Cell::Count(saved.calls), "calls,".into(), how.into()]));
+        if saved.lost_calls > 0 {
+            facts.push(fact("lost", vec![Cell::Count(saved.lost_calls), "calls at least".into()]));
+        }
+        if saved.lost_signatures > 0 {
+            facts.push(fact("made up", vec![Cell::Count(saved.lost_signatures), "signatures".into()]));
+        }
+    }
+    if salvaged.lost_bytes > 0 {
+        facts.push(fact("passed over", vec![Cell::Bytes(salvaged.lost_bytes)]));
+    }
+    if salvaged.lost_chunks > 0 {
+        facts.push(fact("unreadable", vec![Cell::Count(salvaged.lost_chunks), "chunks".into()]));
+    }
+    facts.push(fact("size", vec![Cell::Bytes(recovered.packed_bytes)]));
+    let document = Document::new(output.path.display().to_string()).with(Block::Facts(facts));
+    if salvaged.streams.len() < 2 {
+        return document;
+    }
+    let rows = salvaged.streams.iter().enumerate().map(|(i, other)| {
+        let (number, saved) = (Cell::Text(i.to_string()), if i == *stream { "this one" } else { "" });
+        vec![number, Cell::Count(other.calls), Cell::Addr(other.offset), saved.into()]
+    });
+    let head = ["stream", "calls", "begins at", "saved"].map(str::to_owned).into();
+    let title = "streams in the file".to_owned();
+    document.with(Block::Grid(Grid { title, head, rows: rows.collect(), more: 0 }))
+}

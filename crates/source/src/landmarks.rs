@@ -1,0 +1,347 @@
+//! Places in a packed file where inflating may begin: chunks of snappy, frames of Zstandard.
+//!
+//! They are found by walking over the file's own lengths, without inflating anything and without trusting a table that may
+//! lie. Where the lengths of snappy chunks make no sense, the walk looks for the next place where they do, so that what
+//! stands behind damage is found as well.
+
+use crate::codec::Codec;
+use crate::container::Container;
+use crate::error::{Error, Result};
+use crate::packed::Packed;
+use std::io;
+
+/// A place where inflating may begin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Landmark {
+    /// Offset in the file.
+    pub packed_at: u64,
+    /// Offset in the inflated stream.
+    pub at: u64,
+    /// Inflated bytes up to the next landmark, as the file states them.
+    pub len: u64,
+    /// True if bytes before it belong to nothing: how many inflated bytes are missing there, nobody knows.
+    pub is_behind_gap: bool,
+}
+
+/// No more landmarks than this are kept; of files with more, nothing is known.
+const MAX_LANDMARKS: usize = 1 << 22;
+/// What a snappy chunk may take, packed: more than any tracer writes.
+const MAX_PACKED_CHUNK_BYTES: u64 = 64 << 20;
+/// The most that snappy makes of one byte.
+const MAX_EXPANSION: u64 = 22;
+/// How many bytes of a file are looked at together.
+const LOOK_BYTES: usize = 4 << 10;
+/// How far behind damage a chunk is looked for.
+const MAX_SEARCH_BYTES: u64 = 256 << 20;
+
+const ZSTD_MAGIC: u32 = 0xfd2f_b528;
+
+impl Container {
+    /// The places where inflating may begin, in the order of the file; none for pipes and for packings that have no such
+    /// places, and one for files that are not packed.
+    ///
+    /// # Errors
+    /// `Io` if the file cannot be read.
+    pub fn landmarks(&self) -> Result<Vec<Landmark>> {
+        if !self.source().can_seek() {
+            return Ok(Vec::new());
+        }
+        let mut packed = Packed::with_request(self.origin()?, LOOK_BYTES);
+        let found = match self.codec() {
+            Codec::Plain => {
+                let len = packed.size().unwrap_or(0);
+                return Ok(vec![Landmark { len, ..Landmark::default() }]);
+            }
+            Codec::SnappyChunks => snappy(&mut packed),
+            Codec::Zstd => zstd(&mut packed),
+            _ => return Ok(Vec::new()),
+        };
+        found.map_err(|cause| Error::io("cannot read", cause).in_file(self.shared_name()))
+    }
+}
+
+/// What the head of a chunk says: packed and inflated length; `None` if that cannot be.
+fn chunk_head(packed: &mut Packed, at: u64) -> io::Result<Option<(u64, u64)>> {
+    let size = packed.size().unwrap_or(0);
+    packed.seek(at)?;
+    let shown = packed.fill(9)?;
+    let Some((len, rest)) = shown.split_first_chunk::<4>() else { return Ok(None) };
+    let packed_len = u64::from(u32::from_le_bytes(*len));
+    if packed_len == 0 || packed_len > MAX_PACKED_CHUNK_BYTES || at + 4 + packed_len > size {
+        return Ok(None);
+    }
+    let mut len = 0u64;
+    for (i, byte) in rest.iter().take(5).enumerate() {
+        len |= u64::from(byte & 0x7f) << (7 * i);
+        if byte & 0x80 == 0 {
+            let can_be = len > 0 && len <= packed_len * MAX_EXPANSION && packed_len <= 32 + len + len / 6;
+            return Ok(can_be.then_some((packed_len, len)));
+        }
+    }
+    Ok(None)
+}
+
+fn snappy(packed: &mut Packed) -> io::Result<Vec<Landmark>> {
+    let size = packed.size().unwrap_or(0);
+    let mut landmarks = Vec::new();
+    let (mut at, mut inflated, mut is_behind_gap) = (2, 0, false);
+    // Where the chunk before begins: if no chunk follows it, its own length may be what is wrong.
+    let mut before = 1;
+    while at < size && landmarks.len() < MAX_LANDMARKS {
+        match chunk_head(packed, at)? {
+            Some((packed_len, len)) => {
+                landmarks.push(Landmark { packed_at: at, at: inflated, len, is_behind_gap });
+                is_behind_gap = false;
+                before = at;
+                at += 4 + packed_len;
+                inflated += len;
+            }
+            None => match next_chunk(packed, before + 1)? {
+                Some(next) => (before, at, is_behind_gap) = (next, next, true),
+                None => {
+                    // The last chunk may be cut, and is read as far as it goes.
+                    if may_be_cut(packed, at)? {
+                        landmarks.push(Landmark { packed_at: at, at: inflated, len: 0, is_behind_gap });
+                    }
+                    break;
+                }
+            },
+        }
+    }
+    if landmarks.len() == MAX_LANDMARKS {
+        landmarks.clear();
+    }
+    Ok(landmarks)
+}
+
+/// True if a chunk seems to begin here that the end of the file cuts.
+fn may_be_cut(packed: &mut Packed, at: u64) -> io::Result<bool> {
+    let left = packed.size().unwrap_or(0) - at;
+    packed.seek(at)?;
+    let Some(len) = packed.fill(4)?.first_chunk::<4>().copied() else { return Ok(false) };
+    let packed_len = u64::from(u32::from_le_bytes(len));
+    // What is much longer than any chunk is no length.
+    Ok(packed_len > left - 4 && packed_len <= 2 << 20)
+}
+
+/// The next place from `at` on where two chunks seem to follow each other, or one that ends the file.
+fn next_chunk(packed: &mut Packed, at: u64) -> io::Result<Option<u64>> {
+    let size = packed.size().unwrap_or(0);
+    let end = size.min(at.saturating_add(MAX_SEARCH_BYTES));
+    let mut window = vec![0; 64 << 10];
+    let mut start = at;
+    while start < end {
+        packed.seek(start)?;
+        let n = packed.read(&mut window)?;
+        for (i, head) in window[..n].windows(9).enumerate() {
+            // Nearly all chunks inflate to a mebibyte and take less; this keeps the search quick.
+            let [_, _, _, high, ..] = head else { continue };
+            if *high != 0 {
+                continue;
+            }
+            let here = start + i as u64;
+            if let Some((packed_len, len)) = chunk_head(packed, here)? {
+                let behind = here + 4 + packed_len;
+                let is_likely = packed_len > 16 && (len == 1 << 20 || behind == size);
+                if is_likely && (behind == size || chunk_head(packed, behind)?.is_some()) {
+                    return Ok(Some(here));
+                }
+            }
+        }
+        if n < 9 {
+            break;
+        }
+        start += n as u64 - 8;
+    }
+    Ok(None)
+}
+
+fn zstd(packed: &mut Packed) -> io::Result<Vec<Landmark>> {
+    let mut landmarks = Vec::new();
+    let (mut at, mut inflated, mut is_behind_gap) = (0, 0, false);
+    while landmarks.len() < MAX_LANDMARKS {
+        match frame(packed, at)? {
+            Some(Frame { packed_len, len: Some(len) }) => {
+                if len > 0 {
+                    landmarks.push(Landmark { packed_at: at, at: inflated, len, is_behind_gap });
+                    is_behind_gap = false;
+                }
+                at += packed_len;
+                inflated += len;
+            }
+            // A frame that does not say how long it is hides where the next lies in the stream.
+            Some(Frame { len: None, .. }) => {
+                landmarks.push(Landmark { packed_at: at, at: inflated, len: 0, is_behind_gap });
+                return Ok(landmarks);
+            }
+            None => match next_frame(packed, at + 1)? {
+                Some(next) => (at, is_behind_gap) = (next, true),
+                None => return Ok(landmarks),
+            },
+        }
+    }
+    Ok(Vec::new())
+}
+
+/// A frame of Zstandard: its packed length, and its inflated one if it says so; 0 for one to be skipped.
+struct Frame {
+    packed_len: u64,
+    len: Option<u64>,
+}
+
+/// Walks over a frame; `None` if there is none, or if it is cut.
+fn frame(packed: &mut Packed, at: u64) -> io::Result<Option<Frame>> {
+    packed.seek(at)?;
+    let shown = packed.fill(18)?;
+    let Some((magic, rest)) = shown.split_first_chunk::<4>() else { return Ok(None) };
+    let magic = u32::from_le_bytes(*magic);
+    if magic & 0xffff_fff0 == 0x184d_2a50 {
+        let Some(len) = rest.first_chunk::<4>() else { return Ok(None) };
+        let packed_len = 8 + u64::from(u32::from_le_bytes(*len));
+        return Ok(Some(Frame { packed_len, len: Some(0) }));
+    }
+    let Some((&descriptor, rest)) = rest.split_first() else { return Ok(None) };
+    if magic != ZSTD_MAGIC || descriptor & 0x08 != 0 {
+        return Ok(None);
+    }
+    let is_single = descriptor & 0x20 != 0;
+    let n_dictionary = [0, 1, 2, 4][usize::from(descriptor & 3)];
+    let n_len = match descriptor >> 6 {
+        0 => usize::from(is_single),
+        1 => 2,
+        2 => 4,
+        _ => 8,
+    };
+    let n_before = usize::from(!is_single) + n_dictionary;
+    let Some(len_bytes) = rest.get(n_before..n_before + n_len) else { return Ok(None) };
+    let number = len_bytes.iter().rev().fold(0u64, |n, byte| n << 8 | u64::from(*byte));
+    let len = match n_len {
+        0 => None,
+        2 => Some(number + 256),
+        _ => Some(number),
+    };
+    let mut end = at + 5 + (n_before + n_len) as u64;
+    loop {
+        packed.seek(end)?;
+        let Some([a, b, c]) = packed.fill(3)?.first_chunk::<3>().copied() else { return Ok(None) };
+        let head = u32::from_le_bytes([a, b, c, 0]);
+        let block_len = match head >> 1 & 3 {
+            1 => 1,
+            3 => return Ok(None),
+            _ => u64::from(head >> 3),
+        };
+        end += 3 + block_len;
+        if head & 1 != 0 {
+            break;
+        }
+    }
+    end += if descriptor & 4 != 0 { 4 } else { 0 };
+    // A stated length beyond what the bytes can make is a lie: a block of two bytes may stand for 128 KiB.
+    let can_be = len.is_none_or(|len| len <= (end - at).saturating_mul(128 << 10));
+    Ok((can_be && end <= packed.size().unwrap_or(0)).then_some(Frame { packed_len: end - at, len }))
+}
+
+/// The next place from `at` on where a frame begins and can be walked over.
+fn next_frame(packed: &mut Packed, at: u64) -> io::Result<Option<u64>> {
+    let end = packed.size().unwrap_or(0).min(at.saturating_add(MAX_SEARCH_BYTES));
+    let mut window = vec![0; 64 << 10];
+    let mut start = at;
+    while start < end {
+        packed.seek(start)?;
+        let n = packed.read(&mut window)?;
+        for (i, bytes) in window[..n].windows(4).enumerate() {
+            let here = start + i as u64;
+            if bytes == ZSTD_MAGIC.to_le_bytes() && frame(packed, here)?.is_some() {
+                return Ok(Some(here));
+            }
+        }
+        if n < 4 {
+            break;
+        }
+        start += n as u64 - 3;
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::Source;
+    use crate::stream::{Ahead, StreamOptions};
+
+    fn parts() -> Vec<Vec<u8>> {
+        (1..6u32).map(|i| (0..(1u32 << 20)).map(|n| (n / (7 * i)) as u8).collect()).collect()
+    }
+
+    fn snappy_file(parts: &[Vec<u8>]) -> Vec<u8> {
+        let mut file = b"at".to_vec();
+        for part in parts {
+            let block = snap::raw::Encoder::new().compress_vec(part).unwrap();
+            file.extend((block.len() as u32).to_le_bytes());
+            file.extend(block);
+        }
+        file
+    }
+
+    fn zstd_file(parts: &[Vec<u8>]) -> Vec<u8> {
+        parts.iter().flat_map(|part| zstd::bulk::compress(part, 1).unwrap()).collect()
+    }
+
+    fn rest(container: &Container, landmark: &Landmark) -> Vec<u8> {
+        let options = StreamOptions { block_bytes: 100_000, ahead: Ahead::Inline, workers: 1 };
+        let mut stream = container.stream_at(landmark.packed_at, &options).unwrap();
+        let (mut block, mut bytes) = (Vec::new(), Vec::new());
+        while stream.next(&mut block).unwrap().is_some() {
+            bytes.extend_from_slice(&block);
+        }
+        bytes
+    }
+
+    #[test]
+    fn from_each_landmark_on_the_rest_can_be_read() {
+        let parts = parts();
+        let all = parts.concat();
+        for file in [snappy_file(&parts), zstd_file(&parts), all.clone()] {
+            let container = Source::from_bytes("memory", file).container().unwrap();
+            let landmarks = container.landmarks().unwrap();
+            assert!(landmarks.len() == parts.len() || container.codec() == Codec::Plain);
+            for landmark in &landmarks {
+                assert!(rest(&container, landmark) == all[landmark.at as usize..]);
+            }
+        }
+    }
+
+    #[test]
+    fn a_length_that_cannot_be_is_passed_over() {
+        let parts = parts();
+        let mut file = snappy_file(&parts);
+        let container = |file: &[u8]| Source::from_bytes("memory", file).container().unwrap();
+        let whole = container(&file).landmarks().unwrap();
+        let third = whole[2].packed_at as usize;
+        file[third..third + 4].copy_from_slice(&0x7fff_ffffu32.to_le_bytes());
+        let found = container(&file).landmarks().unwrap();
+        let places = |landmarks: &[Landmark]| landmarks.iter().map(|l| l.packed_at).collect::<Vec<_>>();
+        let mut expected = places(&whole);
+        expected.remove(2);
+        assert_eq!(places(&found), expected);
+        assert_eq!(found.iter().filter(|l| l.is_behind_gap).count(), 1);
+    }
+
+    #[test]
+    fn any_damage_leaves_landmarks_inside_the_file() {
+        let parts: Vec<Vec<u8>> = (0..4u8).map(|i| vec![i; 3000]).collect();
+        for file in [snappy_file(&parts), zstd_file(&parts)] {
+            for at in 0..file.len() {
+                for flip in [1, 0x80, 0xff] {
+                    let mut file = file.clone();
+                    file[at] ^= flip;
+                    let size = file.len() as u64;
+                    let source = Source::from_bytes("memory", file);
+                    let Ok(container) = source.container() else { continue };
+                    let landmarks = container.landmarks().unwrap();
+                    assert!(landmarks.iter().all(|l| l.packed_at <= size), "{at}");
+                }
+            }
+        }
+    }
+}
