@@ -411,9 +411,10 @@ pub(crate) fn one_value(values: &Values, types: &Types, index: u32, out: &mut Ve
         stack: (0, 0),
         has_stack: false,
     };
-    let mut writer = CallWriter {
+    let mut writer = CallWriter::<false> {
         settings: &settings,
         ink: &Ink::PLAIN,
+        pieces: &Pieces::default(),
         values,
         types,
         call: &call,
