@@ -1,5 +1,6 @@
 //! What a trace says of itself, for people and for machines.
 
+use quipu::model::batch::split_thread;
 use quipu::model::doc::{Block, Cell, Document};
 use quipu::model::pass::Detail;
 use quipu::model::trace::Fact;
@@ -120,7 +121,8 @@ fn plain(value: &Value) -> String {
 /// The header of a trace for machines. Keys: `trace`, `format`, `title`, `version`, `arch`, `clock` (`per_second`,
 /// `unix_epoch`), `line_bytes`, `page_bytes`, `files`, `packed_bytes`, `inflated_bytes`, `carries` (a list of `what`,
 /// `has`, `note`), `columns`, `tables`, `facts` (the format's own), `functions` (`id`, `names`, `args`, `noret`), `shards`
-/// (`name`, `kind`, `thread`, `process`, `pieces`, `packed_bytes`). What is not known is `null`.
+/// (`name`, `kind`, `thread`, `process`, `pieces`, `packed_bytes`). What is not known is `null`. Functions and shards of
+/// further traces read with the first have their number in `workload`.
 pub(crate) fn json(name: &str, trace: &dyn Trace) -> Value {
     json_with(name, trace, &[])
 }
@@ -134,7 +136,9 @@ pub(crate) fn json_with(name: &str, trace: &dyn Trace, more: &[Fact]) -> Value {
         .functions
         .iter()
         .map(|function| {
-            json!({ "id": function.id, "names": function.names, "args": function.n_args, "noret": function.noret })
+            let (names, args) = (&function.names, function.n_args);
+            let told = json!({ "id": function.id, "names": names, "args": args, "noret": function.noret });
+            with_workload(told, function.workload)
         })
         .collect();
     let carries: Vec<Value> = meta
@@ -146,14 +150,15 @@ pub(crate) fn json_with(name: &str, trace: &dyn Trace, more: &[Fact]) -> Value {
         .shards()
         .iter()
         .map(|shard| {
-            json!({
+            let told = json!({
                 "name": shard.name,
                 "kind": kind(shard.kind),
                 "thread": shard.thread,
                 "process": shard.process,
                 "pieces": shard.pieces,
                 "packed_bytes": shard.packed_bytes,
-            })
+            });
+            with_workload(told, shard.thread.map_or(0, |thread| split_thread(thread).0))
         })
         .collect();
     json!({
@@ -175,6 +180,14 @@ pub(crate) fn json_with(name: &str, trace: &dyn Trace, more: &[Fact]) -> Value {
         "functions": functions,
         "shards": shards,
     })
+}
+
+/// An object with the workload as well, if that is not the first.
+fn with_workload(mut told: Value, workload: u16) -> Value {
+    if let Some(told) = told.as_object_mut().filter(|_| workload > 0) {
+        told.insert("workload".to_owned(), workload.into());
+    }
+    told
 }
 
 fn kind(kind: ShardKind) -> &'static str {

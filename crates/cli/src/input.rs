@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 /// How to open a trace, whatever verb it is for.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct Opening {
-    /// Only these threads
-    #[arg(id = "thread", long, value_name = "TID", value_delimiter = ',', value_parser = number::number,
+    /// Only these threads; `1:TID` is one of the first further trace
+    #[arg(id = "thread", long, value_name = "TID", value_delimiter = ',', value_parser = number::thread,
           help_heading = "Reading")]
     pub(crate) threads: Vec<u64>,
     /// A setting of the trace's format; `quipu formats` lists them

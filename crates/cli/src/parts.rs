@@ -2,6 +2,7 @@
 
 use crate::number;
 use quipu::engine::{Division, Intervals, Part};
+use quipu::model::batch::thread_name;
 use quipu::model::doc::Document;
 use quipu::model::pass::Detail;
 use quipu::model::{Columns, Error, Report, Trace};
@@ -102,7 +103,7 @@ pub(crate) fn documents(reports: &[Box<dyn Report>], parts: &[Part]) -> Vec<Docu
 
 fn name(part: &Part) -> String {
     let core = part.core.map(|core| format!("core {core}"));
-    let thread = part.thread.map(|thread| format!("thread {thread}"));
+    let thread = part.thread.map(|thread| format!("thread {}", thread_name(thread)));
     let shard = part.shard.filter(|_| part.thread.is_none()).map(|shard| format!("file {shard}"));
     let interval = part.interval.map(|at| format!("interval {} up to {}", at.number, at.end));
     let words: Vec<String> = [core, thread, shard, interval].into_iter().flatten().collect();

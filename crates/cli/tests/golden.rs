@@ -615,6 +615,22 @@ fn several_traces_are_workloads_of_one() {
     assert!(view.contains(" W0.T5701 ") && view.contains(" W1.T5701 "));
 }
 
+#[test]
+fn functions_of_several_traces_have_their_own_names() {
+    let text = printed("-multi_indir func-trace:tiny.func -tool func_view");
+    let summary = |of: &str| printed(of).split_once("Function view tool results:\n").unwrap().1.to_owned();
+    let (first, second) =
+        (summary("-indir func-trace -tool func_view"), summary("-indir tiny.func -tool func_view"));
+    let text = text.split_once("Function view tool results:\n").unwrap().1;
+    let mut found: Vec<&str> = text.split_inclusive("returns\n").collect();
+    let second = second.replace("Function id=", "Function id=W1.");
+    let mut expected: Vec<&str> =
+        first.split_inclusive("returns\n").chain(second.split_inclusive("returns\n")).collect();
+    found.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(found, expected);
+}
+
 /// What each line says behind its numbers and thread. The original loses these, or prints them twice, around the markers of
 /// windows, where it also draws its line too late, or twice.
 fn details(text: &str) -> Vec<String> {

@@ -42,7 +42,7 @@ pub fn parse(text: &str) -> Result<Vec<Function>> {
             }
             None => {
                 positions.insert(id, functions.len());
-                functions.push(Function { id, names: vec![name.to_owned()], n_args, noret });
+                functions.push(Function { id, workload: 0, names: vec![name.to_owned()], n_args, noret });
             }
         }
     }

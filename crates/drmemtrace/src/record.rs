@@ -3,6 +3,7 @@
 //! This file knows bytes and nothing else: no files, no state. The layout is described in
 //! docs/formats/drmemtrace.md, sections *The entry*, *Markers* and *File-type bits*.
 
+pub use quipu_model::batch::{join_thread as join_tid, split_thread as split_tid};
 use zerocopy::byteorder::little_endian::{U16, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -451,23 +452,6 @@ pub const SYSCALL_FUNC_BASE: u64 = 0x1_0000_0000;
 pub const SYSCALL_FUNC_BASE_32: u64 = 0x1_0000;
 /// The thread of a core that has nothing to run.
 pub const IDLE_THREAD: u64 = u64::MAX;
-
-/// Splits a thread id into workload and thread. The idle thread has no workload.
-pub fn split_tid(tid: u64) -> (u16, u64) {
-    if tid == IDLE_THREAD {
-        (0, tid)
-    } else {
-        ((tid >> 48) as u16, tid & 0xffff_ffff_ffff) // The shift leaves 16 bits.
-    }
-}
-
-/// A thread of a workload; the idle thread is nobody's. Of a thread that has a workload already, the other one counts.
-pub fn join_tid(workload: u16, tid: u64) -> u64 {
-    match (workload, split_tid(tid)) {
-        (0, _) | (_, (_, IDLE_THREAD)) => tid,
-        (workload, (_, tid)) => u64::from(workload) << 48 | tid,
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -11,6 +11,7 @@ use crate::record::{
 };
 use crate::table::{FAMILIES, TABLES};
 use crate::{INFO, funclist, schedule, widen};
+use quipu_isa::Arch;
 use quipu_model::trace::{Carries, Clock, Fact, Family, Function, PrintOptions};
 use quipu_model::{
     Columns, Error, Finding, Meta, OpenOptions, Place, Printer, Reader, Result, Scan, Severity, Shard,
@@ -58,6 +59,8 @@ pub struct DrmemTrace {
     columns: Columns,
     serial_schedule: Option<Source>,
     cpu_schedule: Option<Source>,
+    /// True if `cpu_schedule` was named, not found beside the trace.
+    is_schedule_named: bool,
     is_whole: bool,
     n_workloads: usize,
 }
@@ -73,62 +76,120 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<DrmemTrace> {
     };
     let mut listing = listing::list(source)?;
     let mut findings = std::mem::take(&mut listing.findings);
+    let is_wanted = |header: &Header| {
+        options.threads.is_empty() || is_core_or_mixed(header) || options.threads.contains(&header.tid)
+    };
     let mut files = Vec::new();
+    let mut first_type = FileType::default();
     for (index, file) in listing.files.iter().enumerate() {
         if !options.shards.is_empty() && !options.shards.iter().any(|shard| *shard as usize == index) {
             continue;
         }
         let file = open_file(file, entry_bytes, 0)?;
-        if options.threads.is_empty()
-            || is_core_or_mixed(&file.header)
-            || options.threads.contains(&file.header.tid)
-        {
+        first_type = first_type.or(file.header.filetype);
+        if is_wanted(&file.header) {
             findings.extend(file.container.damage().iter().map(container_finding));
             files.push(Arc::new(file));
         }
+    }
+    let mut functions = functions_of(&listing, 0, &mut findings);
+    let also = options.setting(&INFO, "also")?.unwrap_or_default().split(':').filter(|path| !path.is_empty());
+    let mut n_workloads = 1;
+    for path in also {
+        if !options.shards.is_empty() {
+            return Err(Error::unsupported("files of several traces together cannot be chosen"));
+        }
+        let workload = u16::try_from(n_workloads)
+            .map_err(|_| Error::limit("traces together", n_workloads as u64 + 1, u64::from(u16::MAX) + 1))?;
+        let mut further = listing::list(&Source::open(path.as_ref())?)?;
+        findings.append(&mut further.findings);
+        let mut further_type = FileType::default();
+        for file in &further.files {
+            let file = open_file(file, entry_bytes, workload)?;
+            further_type = further_type.or(file.header.filetype);
+            if is_wanted(&file.header) {
+                findings.extend(file.container.damage().iter().map(container_finding));
+                files.push(Arc::new(file));
+            }
+        }
+        check_alike((source.name(), first_type), (path, further_type))?;
+        functions.append(&mut functions_of(&further, workload, &mut findings));
+        n_workloads += 1;
+        // What lies beside one of them says nothing of the others.
+        (listing.serial_schedule, listing.cpu_schedule) = (None, None);
     }
     if files.is_empty() {
         return Err(
             Error::missing("no file of the trace has the threads or shards asked for").in_file(source.name())
         );
     }
-    let also = options.setting(&INFO, "also")?.unwrap_or_default().split(':').filter(|path| !path.is_empty());
-    let mut n_workloads = 1;
-    for path in also {
-        if !options.threads.is_empty() || !options.shards.is_empty() {
-            return Err(Error::unsupported("threads and files of several traces together cannot be chosen"));
-        }
-        let workload = u16::try_from(n_workloads)
-            .map_err(|_| Error::limit("traces together", n_workloads as u64 + 1, u64::from(u16::MAX) + 1))?;
-        let further = listing::list(&Source::open(path.as_ref())?)?;
-        findings.extend(further.findings);
-        for file in &further.files {
-            let file = open_file(file, entry_bytes, workload)?;
-            findings.extend(file.container.damage().iter().map(container_finding));
-            files.push(Arc::new(file));
-        }
-        n_workloads += 1;
-        // What lies beside one of them says nothing of the others.
-        (listing.serial_schedule, listing.cpu_schedule) = (None, None);
-    }
-    let functions = match listing.functions.as_ref().map(funclist::read) {
-        Some(Ok(functions)) => functions,
-        Some(Err(error)) => {
-            findings.push(beside(&error, "drmemtrace/function-list"));
-            Vec::new()
-        }
-        None => Vec::new(),
-    };
     let shards = files.iter().enumerate().map(|(index, file)| shard(index, file)).collect();
     let filetype = FileType(files.iter().fold(0, |bits, file| bits | file.header.filetype.0));
     let columns = columns(filetype, &files);
     let meta = meta(&files, filetype, columns, functions, findings, &listing);
     let is_whole = n_workloads == 1 && files.len() == listing.files.len();
     let Listing { serial_schedule, mut cpu_schedule, .. } = listing;
-    if let Some(path) = options.setting(&INFO, "cpu-schedule")? {
+    let named = options.setting(&INFO, "cpu-schedule")?;
+    if let Some(path) = named {
         cpu_schedule = Some(Source::open(path.as_ref())?);
     }
-    Ok(DrmemTrace { files, shards, meta, columns, serial_schedule, cpu_schedule, is_whole, n_workloads })
+    Ok(DrmemTrace {
+        files,
+        shards,
+        meta,
+        columns,
+        serial_schedule,
+        cpu_schedule,
+        is_schedule_named: named.is_some(),
+        is_whole,
+        n_workloads,
+    })
+}
+
+/// The functions that the list beside a trace names; a list that cannot be read is told.
+fn functions_of(listing: &Listing, workload: u16, findings: &mut Vec<Finding>) -> Vec<Function> {
+    match listing.functions.as_ref().map(funclist::read) {
+        Some(Ok(mut functions)) => {
+            functions.iter_mut().for_each(|function| function.workload = workload);
+            functions
+        }
+        Some(Err(error)) => {
+            findings.push(beside(&error, "drmemtrace/function-list"));
+            Vec::new()
+        }
+        None => Vec::new(),
+    }
+}
+
+/// Makes sure that a further trace can be read with the first one, each given by name: code of one trace must
+/// not be decoded as the other's, nor threads be taken for cores.
+///
+/// # Errors
+/// `Unsupported` for traces of several architectures, or of threads and of cores.
+fn check_alike(first: (&str, FileType), further: (&str, FileType)) -> Result<()> {
+    let arch = |filetype: FileType| filetype.arch().map_or("no known architecture", Arch::name);
+    let sort = |filetype: FileType| match filetype.any(FileType::CORE_SHARDED) {
+        true => "cores",
+        false => "threads",
+    };
+    let ((name, filetype), (other_name, other)) = (first, further);
+    // The first versions do not say, and have no code to decode.
+    let is_without = |filetype: FileType| filetype.arch().is_none() && !filetype.any(FileType::ENCODINGS);
+    if filetype.arch() != other.arch() && !is_without(filetype) && !is_without(other) {
+        return Err(Error::unsupported(format!(
+            "`{other_name}` is of {}, and `{name}` of {}: they cannot be read together",
+            arch(other),
+            arch(filetype)
+        )));
+    }
+    if sort(filetype) != sort(other) {
+        return Err(Error::unsupported(format!(
+            "`{other_name}` has files of {}, and `{name}` of {}: they cannot be read together",
+            sort(other),
+            sort(filetype)
+        )));
+    }
+    Ok(())
 }
 
 fn open_file(source: &Source, entry_bytes: usize, workload: u16) -> Result<File> {
@@ -370,13 +431,28 @@ fn title(filetype: FileType) -> String {
     title
 }
 
+/// The rule of schedule files that cannot be read.
+const SCHEDULE_FILE: &str = "drmemtrace/schedule-file";
+
+/// What to say where a schedule file tells nothing to arrange threads by.
+fn by_markers(source: &Source) -> Finding {
+    Finding {
+        rule: "drmemtrace/schedule-source",
+        severity: Severity::Note,
+        place: Place { file: Some(source.name().to_owned()), ..Place::default() },
+        message: "the file tells nothing; threads are arranged by the trace's own processor markers"
+            .to_owned(),
+        count: 1,
+    }
+}
+
 /// What the schedule files beside the trace say; a broken one is a finding, not a failure.
 fn schedule_facts(listing: &Listing, findings: &mut Vec<Finding>) -> Vec<Fact> {
     let mut facts = Vec::new();
     let mut read = |source: &Option<Source>| match source.as_ref().map(schedule::read) {
         Some(Ok(members)) => Some(members),
         Some(Err(error)) => {
-            findings.push(beside(&error, "drmemtrace/schedule-file"));
+            findings.push(beside(&error, SCHEDULE_FILE));
             None
         }
         None => None,
@@ -467,11 +543,26 @@ impl Trace for DrmemTrace {
 
     fn by_core(&self) -> Result<Box<dyn Trace>> {
         self.check_lone()?;
+        let mut meta = self.meta.clone();
+        // What is only beside the trace otherwise is what the arrangement comes from.
+        for finding in meta.findings.iter_mut().filter(|finding| finding.rule == SCHEDULE_FILE) {
+            finding.severity = Severity::Error;
+        }
         let mut scheduled = Vec::new();
         if let Some(source) = &self.cpu_schedule {
-            scheduled = schedule::read(source)?.into_iter().flat_map(|(_, stretches)| stretches).collect();
+            match schedule::read(source) {
+                Ok(members) => scheduled = members.into_iter().flat_map(|(_, stretches)| stretches).collect(),
+                Err(error) if self.is_schedule_named => return Err(error),
+                Err(_) => {} // Told when the trace was opened.
+            }
+            if scheduled.is_empty() {
+                if self.is_schedule_named {
+                    return Err(Error::missing("the schedule names no stretch").in_file(source.name()));
+                }
+                meta.findings.push(by_markers(source));
+            }
         }
-        Ok(Box::new(CoreTrace::new(&self.files, &self.meta, self.columns, scheduled)?))
+        Ok(Box::new(CoreTrace::new(&self.files, meta, self.columns, scheduled)?))
     }
 
     fn mark_name(&self, kind: u32) -> Cow<'static, str> {

@@ -5,10 +5,12 @@
 
 use quipu_drmemtrace::DRMEMTRACE;
 use quipu_drmemtrace::record::{Entry, FileType, Marker, Type};
-use quipu_drmemtrace::schedule::Stretch;
+use quipu_drmemtrace::schedule::{self, Stretch};
 use quipu_drmemtrace::table::MEMREFS_TABLE;
 use quipu_drmemtrace::tools::counts::{COUNTS, Counts, CountsReport};
-use quipu_model::{Args, Batch, Columns, Format, OpenOptions, Scan, ShardId, ShardKind, Tool, Trace, Window};
+use quipu_model::{
+    Args, Batch, Columns, Format, OpenOptions, Scan, Severity, ShardId, ShardKind, Tool, Trace, Window,
+};
 use quipu_source::Source;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -234,4 +236,97 @@ fn threads_that_the_schedule_does_not_know_are_told() {
     let by_core = trace.by_core().unwrap();
     let rules: Vec<&str> = by_core.meta().findings.iter().map(|finding| finding.rule).collect();
     assert_eq!(rules, ["drmemtrace/schedule-thread"; 3]);
+}
+
+/// The processors' schedule of a fixture, changed, arranging the fixture's threads.
+fn arranged_by(name: &str, change: impl FnOnce(&mut Vec<Stretch>)) -> Box<dyn Trace> {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../traces/drmemtrace").join(name);
+    let members = schedule::read(&Source::open(&trace.join("cpu_schedule.bin.zip")).unwrap()).unwrap();
+    let mut stretches: Vec<Stretch> = members.into_iter().flat_map(|(_, stretches)| stretches).collect();
+    change(&mut stretches);
+    let path = folder.path().join("schedule");
+    std::fs::write(&path, stretches.as_bytes()).unwrap();
+    let settings = vec![("cpu-schedule".to_owned(), path.to_str().unwrap().to_owned())];
+    let options = OpenOptions { settings, ..OpenOptions::default() };
+    DRMEMTRACE.open(&Source::open(&trace).unwrap(), &options).unwrap().by_core().unwrap()
+}
+
+/// The rules that a read of all cores finds broken, and how many instructions it meets.
+fn findings_of(trace: &dyn Trace) -> (Vec<&'static str>, u64) {
+    let mut rules: Vec<&str> = trace.meta().findings.iter().map(|finding| finding.rule).collect();
+    let mut instrs = 0;
+    for shard in trace.shards() {
+        let mut reader = trace.scan(&Scan::new(shard.id)).unwrap();
+        while let Some(batch) = reader.read().unwrap() {
+            instrs += u64::from(batch.span.instrs);
+            rules.extend(batch.findings.iter().map(|finding| finding.rule));
+        }
+    }
+    (rules, instrs)
+}
+
+#[test]
+fn a_wrong_schedule_is_told_and_loses_nothing() {
+    let (backwards, unreached) = ("drmemtrace/schedule-backwards", "drmemtrace/schedule-unreached");
+    let found = findings_of(&*arranged_by("thr", |_| {}));
+    assert_eq!(found, (vec![], 64_253));
+    // In the middle of a thread that goes on from an earlier instruction.
+    let found = findings_of(&*arranged_by("thr", |stretches| {
+        let middle = (0..stretches.len())
+            .find(|&at| {
+                let thread = stretches[at].thread;
+                stretches[..at].iter().any(|stretch| stretch.thread == thread)
+                    && stretches[at + 1..].iter().any(|stretch| stretch.thread == thread)
+            })
+            .unwrap();
+        stretches[middle].start_instr = (1 << 63).into();
+    }));
+    assert_eq!(found, (vec![backwards, unreached], 64_253));
+    // As the last stretch of its thread.
+    let found = findings_of(&*arranged_by("thr", |stretches| {
+        stretches.last_mut().unwrap().start_instr = (1 << 63).into();
+    }));
+    assert_eq!(found, (vec![unreached], 64_253));
+    // Somewhere within the thread, but before what came earlier.
+    let found = findings_of(&*arranged_by("as_traced", |stretches| {
+        let last = stretches.iter_mut().max_by_key(|stretch| stretch.timestamp.get()).unwrap();
+        last.start_instr = 5.into();
+    }));
+    assert_eq!(found, (vec![backwards], 57_812));
+}
+
+/// A copy of a fixture whose processors' schedule is given.
+fn with_cpu_schedule(name: &str, cpus: &[u8]) -> (tempfile::TempDir, Box<dyn Trace>) {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../traces/drmemtrace").join(name);
+    for entry in std::fs::read_dir(trace).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), folder.path().join(entry.file_name())).unwrap();
+    }
+    std::fs::write(folder.path().join("cpu_schedule.bin.zip"), cpus).unwrap();
+    let trace = DRMEMTRACE.open(&Source::open(folder.path()).unwrap(), &OpenOptions::default()).unwrap();
+    (folder, trace)
+}
+
+#[test]
+fn where_the_schedule_beside_the_trace_says_nothing_the_source_is_named() {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("../../traces/drmemtrace/as_traced/cpu_schedule.bin.zip");
+    let whole = std::fs::read(path).unwrap();
+    for n_bytes in [whole.len() - 1, whole.len() / 2, 60, 10] {
+        let (_folder, trace) = with_cpu_schedule("as_traced", &whole[..n_bytes]);
+        let by_core = trace.by_core().unwrap();
+        let findings = &by_core.meta().findings;
+        let told: Vec<(&str, Severity)> = findings.iter().map(|found| (found.rule, found.severity)).collect();
+        assert_eq!(
+            told,
+            [("drmemtrace/schedule-file", Severity::Error), ("drmemtrace/schedule-source", Severity::Note)],
+            "{n_bytes}: {findings:?}"
+        );
+        assert_eq!(counted(&shards(&*by_core)), counted(&shards(&*open("as_traced"))), "{n_bytes}");
+    }
+    let (_folder, trace) = with_cpu_schedule("as_traced", &[]);
+    let (rules, instrs) = findings_of(&*trace.by_core().unwrap());
+    assert_eq!((rules, instrs), (vec!["drmemtrace/schedule-source"], 57_812));
 }

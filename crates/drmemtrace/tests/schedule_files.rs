@@ -4,7 +4,7 @@
 
 use quipu_drmemtrace::DRMEMTRACE;
 use quipu_drmemtrace::schedule::{self, Stretch};
-use quipu_drmemtrace::tools::schedule_files::{SCHEDULE_FILES, ScheduleFiles};
+use quipu_drmemtrace::tools::schedule_files::{Missing, SCHEDULE_FILES, ScheduleFiles};
 use quipu_model::{Args, Columns, Format, OpenOptions, Report, Scan, Tool, Trace};
 use quipu_source::Source;
 use std::path::{Path, PathBuf};
@@ -79,4 +79,78 @@ fn each_stretch_that_differs_is_counted_and_the_first_are_told() {
     let report = compare(&*open(folder.path()));
     assert_eq!((report.members[0].form, report.differing), (None, 1));
     assert_eq!(report.differences[0].rule, "drmemtrace/serial-schedule-count");
+}
+
+/// A copy of the files of a fixture.
+fn copied(name: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for entry in std::fs::read_dir(traces().join(name)).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), folder.path().join(entry.file_name())).unwrap();
+    }
+    folder
+}
+
+#[test]
+fn a_processor_without_member_is_nobody_elses_difference() {
+    let folder = copied("as_traced");
+    let path = folder.path().join("cpu_schedule.bin.zip");
+    let members = schedule::read(&Source::open(&path).unwrap()).unwrap();
+    let mut zip = zip::ZipWriter::new(std::fs::File::create(&path).unwrap());
+    for (name, stretches) in members.iter().filter(|(name, _)| name != "7") {
+        zip.start_file(name.as_str(), zip::write::SimpleFileOptions::default()).unwrap();
+        std::io::Write::write_all(&mut zip, stretches.as_bytes()).unwrap();
+    }
+    zip.finish().unwrap();
+    let report = compare(&*open(folder.path()));
+    assert!(report.members.iter().all(|member| member.differing == 0), "{:?}", report.members);
+    assert_eq!((report.differing, report.differences[0].rule), (1, "drmemtrace/cpu-schedule-count"));
+}
+
+#[test]
+fn what_is_not_compared_says_why() {
+    let why = |trace: &dyn Trace| {
+        let report = compare(trace);
+        assert_eq!(report.json()["not_compared"], serde_json::to_value(report.missing).unwrap());
+        (report.missing, report.is_flawed())
+    };
+    assert_eq!(why(&*open(&traces().join("thr"))), (None, false));
+    assert_eq!(why(&*open(&traces().join("tiny.gz"))), (Some(Missing::None), false));
+    assert_eq!(why(&*open(&traces().join("thr.core_sharded_kernel"))), (Some(Missing::Cores), false));
+    let thr = Source::open(&traces().join("thr")).unwrap();
+    let some = OpenOptions { threads: vec![5750], ..OpenOptions::default() };
+    assert_eq!(why(&*DRMEMTRACE.open(&thr, &some).unwrap()), (Some(Missing::SomeThreads), false));
+    let also = ("also".to_owned(), traces().join("thr").to_str().unwrap().to_owned());
+    let several = OpenOptions { settings: vec![also], ..OpenOptions::default() };
+    assert_eq!(why(&*DRMEMTRACE.open(&thr, &several).unwrap()), (Some(Missing::SeveralTraces), false));
+
+    let folder = copied("as_traced");
+    let cut = |name: &str, n_bytes: usize| {
+        let path = folder.path().join(name);
+        let bytes = std::fs::read(&path).unwrap();
+        std::fs::write(path, &bytes[..n_bytes]).unwrap();
+    };
+    cut("serial_schedule.bin.gz", 30);
+    let trace = open(folder.path());
+    assert!(SCHEDULE_FILES.accompanies("schedule", &*trace));
+    let report = compare(&*trace);
+    assert_eq!((report.missing, report.unreadable.len(), report.is_flawed()), (None, 1, true));
+    assert_eq!(report.members.len(), 4);
+    cut("cpu_schedule.bin.zip", 100);
+    assert_eq!(why(&*open(folder.path())), (Some(Missing::Unreadable), true));
+    cut("serial_schedule.bin.gz", 0);
+    cut("cpu_schedule.bin.zip", 0);
+    assert_eq!(why(&*open(folder.path())), (Some(Missing::Empty), false));
+}
+
+#[test]
+fn a_cut_schedule_file_is_placed_without_an_empty_member() {
+    let folder = copied("thr");
+    let path = folder.path().join("serial_schedule.bin.gz");
+    std::fs::remove_file(&path).unwrap();
+    std::fs::write(folder.path().join("serial_schedule.bin"), [0; 40]).unwrap();
+    let trace = open(folder.path());
+    let findings = &trace.meta().findings;
+    assert_eq!((findings[0].rule, findings[0].place.offset), ("drmemtrace/schedule-file", Some(32)));
+    assert_eq!(findings[0].place.member, None);
 }

@@ -310,6 +310,8 @@ pub struct Clock {
 pub struct Function {
     /// The trace's id.
     pub id: u64,
+    /// Which of several traces names it, counted from 0: each has ids of its own.
+    pub workload: u16,
     /// Its names; several if they are aliases, sorted.
     pub names: Vec<String>,
     /// How many arguments are recorded.

@@ -1,6 +1,7 @@
 //! Keeping threads apart: the same analysis once for the whole trace, or once for each thread as well.
 
 use crate::keyed::Keyed;
+use quipu_model::batch::{is_first_workload, split_thread, thread_name};
 use quipu_model::doc::{Block, Document};
 use quipu_model::pass::Detail;
 use quipu_model::{Args, Batch, Pass, Report, Result, Shard, trace};
@@ -32,8 +33,8 @@ pub trait Answer: Serialize + Send + 'static {
 
 /// A result for the whole trace and, if asked for with `per-thread`, for each thread.
 ///
-/// JSON: the keys of the result itself; with `per-thread` also `threads`, a list in which each item has `thread` and the
-/// same keys.
+/// JSON: the keys of the result itself; with `per-thread` also `threads`, a list in which each item has `thread`, `workload` (of
+/// further traces read with the first) and the same keys.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PerThread<T> {
     /// The whole trace.
@@ -49,6 +50,9 @@ pub struct PerThread<T> {
 pub struct OfThread<T> {
     /// The thread.
     pub thread: u64,
+    /// Which of several traces it belongs to; left out for the first.
+    #[serde(skip_serializing_if = "is_first_workload")]
+    pub workload: u16,
     /// Its result.
     #[serde(flatten)]
     pub result: T,
@@ -63,7 +67,7 @@ impl<T: Answer> Report for PerThread<T> {
         let mut document = self.total.document(detail);
         for of in &self.threads {
             let part = of.result.document(detail);
-            document.blocks.push(Block::Note(format!("thread {}:", of.thread)));
+            document.blocks.push(Block::Note(format!("thread {}:", thread_name(of.thread))));
             document.blocks.extend(part.blocks);
         }
         document
@@ -122,7 +126,7 @@ impl<P: Part> Pass for Split<P> {
         let mut threads = Vec::new();
         for (thread, part) in self.threads.map_or(Vec::new(), Keyed::into_items) {
             whole.merge(part.clone());
-            threads.push(OfThread { thread, result: part.answer() });
+            threads.push(OfThread { thread, workload: split_thread(thread).0, result: part.answer() });
         }
         Ok(Box::new(PerThread { total: whole.answer(), threads }))
     }

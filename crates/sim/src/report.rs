@@ -7,6 +7,7 @@ use crate::simulate::Settings;
 use crate::simulate::sources::{Pair, Sources};
 use crate::spec::{CacheSpec, Inclusion, Role};
 use quipu_model::Report;
+use quipu_model::batch::{is_first_workload, thread_name};
 use quipu_model::doc::{Block, Cell, Document, Figure, Grid};
 use quipu_model::pass::Detail;
 use serde::{Serialize, Serializer};
@@ -170,6 +171,9 @@ pub struct LevelCounts {
 pub struct ThreadCounts {
     /// The thread.
     pub thread: u64,
+    /// Which of several traces it belongs to; left out for the first.
+    #[serde(skip_serializing_if = "is_first_workload")]
+    pub workload: u16,
     /// Accesses found in the first caches.
     pub hits: u64,
     /// Accesses not found there.
@@ -552,7 +556,7 @@ impl Simulated {
     fn thread_grid(&self) -> Grid {
         let row = |of: &ThreadCounts| {
             vec![
-                Cell::from(of.thread.to_string()),
+                Cell::from(thread_name(of.thread)),
                 Cell::Count(of.hits),
                 Cell::Count(of.misses),
                 Cell::Share(rate(of.misses, of.hits + of.misses)),

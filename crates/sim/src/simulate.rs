@@ -312,7 +312,11 @@ impl Simulation {
     fn thread(&mut self, batch: &Batch) -> usize {
         let span = &batch.span;
         *self.thread_at.entry((span.workload, span.thread)).or_insert_with(|| {
-            self.threads.push(ThreadCounts { thread: span.thread, ..ThreadCounts::default() });
+            self.threads.push(ThreadCounts {
+                thread: span.thread,
+                workload: span.workload,
+                ..ThreadCounts::default()
+            });
             self.threads.len() - 1
         })
     }
@@ -452,7 +456,7 @@ impl Simulation {
         self.sources.reset();
         self.strides = Strides::default();
         for of in &mut self.threads {
-            *of = ThreadCounts { thread: of.thread, ..ThreadCounts::default() };
+            *of = ThreadCounts { thread: of.thread, workload: of.workload, ..ThreadCounts::default() };
         }
     }
 

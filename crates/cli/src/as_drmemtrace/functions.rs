@@ -4,6 +4,7 @@
 //! ends in is said not to return once, without a bracket of its own.
 
 use super::counts::line;
+use quipu::model::batch::split_thread;
 use quipu::model::lens::{CallEdge, ThreadEvent};
 use quipu::model::{Batch, Meta};
 use quipu::passes::functions::{CalleeKind, FunctionCounts};
@@ -15,8 +16,8 @@ const SYSCALL_BASE: u64 = 0x1_0000_0000;
 
 /// Writes the lines of calls, from batches in the order of the clock.
 pub(super) struct CallLines {
-    /// Name, and whether it never returns, by id.
-    functions: HashMap<u64, (String, bool)>,
+    /// Name, and whether it never returns, by workload and id.
+    functions: HashMap<(u16, u64), (String, bool)>,
     threads: HashMap<u64, Nesting>,
     /// The thread whose line is not ended yet.
     open: Option<u64>,
@@ -35,10 +36,10 @@ const MAX_DEPTH: usize = 1000;
 
 impl CallLines {
     pub(super) fn new(meta: &Meta) -> CallLines {
-        let functions = meta
-            .functions
-            .iter()
-            .filter_map(|function| Some((function.id, (function.names.first()?.clone(), function.noret))));
+        let functions = meta.functions.iter().filter_map(|function| {
+            let named = (function.names.first()?.clone(), function.noret);
+            Some(((function.workload, function.id), named))
+        });
         CallLines { functions: functions.collect(), threads: HashMap::new(), open: None }
     }
 
@@ -68,7 +69,7 @@ impl CallLines {
         }
         let depth = nesting.depth;
         nesting.depth += 1;
-        let (name, noret) = match self.functions.get(&function) {
+        let (name, noret) = match self.functions.get(&(split_thread(tid).0, function)) {
             Some((name, noret)) => (name.clone(), *noret),
             None => (format!("function {function}"), false),
         };
@@ -129,7 +130,11 @@ pub(super) fn write(found: &FunctionCounts, out: &mut Vec<u8>) {
         line(out, format_args!("No functions founds.  Did you enable function tracing?:"));
     }
     for function in functions() {
-        line(out, format_args!("Function id={}: {}", function.id, function.names.join(", ")));
+        let workload = match function.workload {
+            0 => String::new(),
+            workload => format!("W{workload}."),
+        };
+        line(out, format_args!("Function id={workload}{}: {}", function.id, function.names.join(", ")));
         line(out, format_args!("{:9} calls", function.calls));
         line(out, format_args!("{:9} returns", function.returns));
     }

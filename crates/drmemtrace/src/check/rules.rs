@@ -523,6 +523,15 @@ rules! {
         ScheduleThread "drmemtrace/schedule-thread" Error
             "The schedule knows every thread of the trace."
             "Told where threads are arranged by the cores of a schedule (`--order cores`, `convert --sharding cores`): records of a thread that it does not know are left out." []
+        ScheduleBackwards "drmemtrace/schedule-backwards" Error
+            "The stretches of a thread go on from each other as time does."
+            "Told where threads are arranged by the cores of a schedule, as `schedule-thread`; in files of version 5 or later. All records are there, on cores and in an order that may be wrong." []
+        ScheduleUnreached "drmemtrace/schedule-unreached" Error
+            "Each stretch of the schedule begins within its thread."
+            "Told where threads are arranged by the cores of a schedule, as `schedule-thread`, once a core is read to its end. All records are there." []
+        ScheduleSource "drmemtrace/schedule-source" Note
+            "The schedule file that lies beside the trace tells which thread ran where."
+            "Told where threads are arranged by cores. If the file is empty or cannot be read, the trace's own processor markers are used instead. That it cannot be read is an error there, not a warning." []
     }
     "raw folders" {
         RawNoHeader "drmemtrace/raw-no-header" Error

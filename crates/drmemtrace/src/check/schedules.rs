@@ -2,8 +2,8 @@
 
 use super::log::Log;
 use super::rules::Rule;
-use crate::schedule::Recording;
-use crate::schedule::compare::{Files, MAX_POINTS, Met};
+use crate::schedule::compare::{Files, Met};
+use crate::schedule::{MAX_POINTS, Recording};
 use quipu_model::Place;
 
 /// Compares schedule files with what the files of the trace say, and tells of every difference.

@@ -3,8 +3,7 @@
 use super::checker::{Checker, on};
 use super::rules::Rule;
 use crate::record::{FileType, Marker};
-use crate::schedule::Stretch;
-use crate::schedule::compare::MAX_POINTS;
+use crate::schedule::{MAX_POINTS, Stretch};
 use quipu_model::ShardKind;
 
 /// The latest readings.

@@ -10,9 +10,10 @@ mod reader;
 
 use crate::print::MemrefPrinter;
 use crate::record::{Entry, VERSION_BRANCH_INFO};
-use crate::schedule::{Recorder, Schedule, Stretch};
+use crate::schedule::{MAX_POINTS, Recorder, Schedule, Stretch};
 use crate::table::{ENTRIES_TABLE, TABLES};
 use crate::trace::File;
+use quipu_model::batch::thread_name;
 use quipu_model::trace::{Family, PrintOptions};
 use quipu_model::{
     Columns, Error, Finding, Meta, Place, Printer, Reader, Result, Scan, Severity, Shard, ShardId, ShardKind,
@@ -31,6 +32,8 @@ use std::sync::Arc;
 struct Segment {
     file: usize,
     instrs: Range<u64>,
+    /// Where the last of the stretches begins that it joins.
+    last_start: u64,
 }
 
 /// One core and what ran on it, in order.
@@ -58,7 +61,7 @@ impl CoreTrace {
     /// `Unsupported` if a file holds several threads; what reading the files gives where their markers are needed.
     pub(crate) fn new(
         files: &[Arc<File>],
-        meta: &Meta,
+        mut meta: Meta,
         columns: Columns,
         scheduled: Vec<Stretch>,
     ) -> Result<CoreTrace> {
@@ -67,7 +70,6 @@ impl CoreTrace {
                 "files of this trace hold several threads or a core each already",
             ));
         }
-        let mut meta = meta.clone();
         let mut stretches = scheduled;
         if stretches.is_empty() {
             stretches = recorded(files)?.cpus.into_values().flatten().collect();
@@ -96,18 +98,32 @@ impl CoreTrace {
 }
 
 /// What the processor markers of the files say.
+///
+/// # Errors
+/// `Limit` for more of them than are kept; what opening the files says.
 fn recorded(files: &[Arc<File>]) -> Result<Schedule> {
     let mut recordings = Vec::new();
+    let mut room = MAX_POINTS;
     for file in files {
-        let mut recorder = Recorder::default();
+        let mut recorder = Recorder::up_to(room);
         let options = StreamOptions { ahead: Ahead::Inline, ..StreamOptions::default() };
         let mut stream = file.container.stream(file.container.all_members(), &options)?;
         let (mut block, mut wide) = (Vec::new(), Vec::new());
         // Damage ends what is known of a file; the read itself will tell of it.
         while let Ok(Some(_)) = stream.next(&mut block) {
             recorder.take(Entry::slice(file.entries(&block, &mut wide)).0);
+            if recorder.is_full() {
+                return Err(Error::limit(
+                    "processor markers to arrange by core",
+                    MAX_POINTS as u64 + 1,
+                    MAX_POINTS as u64,
+                )
+                .in_file(&file.name));
+            }
         }
-        recordings.push(recorder.finish());
+        let recording = recorder.finish();
+        room -= recording.len();
+        recordings.push(recording);
     }
     Ok(Schedule::full(recordings))
 }
@@ -120,16 +136,19 @@ fn plan(files: &[Arc<File>], mut stretches: Vec<Stretch>, findings: &mut Vec<Fin
     // Where each file's stretches begin: clock and processor.
     let mut starts: Vec<BTreeMap<u64, (u64, u64)>> = vec![BTreeMap::new(); files.len()];
     let mut counted = vec![(0, 0); files.len()];
+    let mut falls: Vec<Fall> = vec![Fall::default(); files.len()];
     for stretch in &stretches {
         let Some(&index) = by_thread.get(&stretch.thread.get()) else { continue };
         let file = &files[index];
         let mut start = stretch.start_instr.get();
+        let (last, chunks): &mut (u64, u64) = &mut counted[index];
+        let before = std::mem::replace(last, start);
         if file.header.version < VERSION_BRANCH_INFO {
             // Old files count within chunks: a count that falls has passed a border.
-            let (last, chunks): &mut (u64, u64) = &mut counted[index];
-            *chunks += u64::from(start < *last);
-            *last = start;
+            *chunks += u64::from(start < before);
             start = start.saturating_add(chunks.saturating_mul(file.header.chunk_instrs));
+        } else if start < before {
+            falls[index].add(before, start);
         }
         // Of two at one instruction the later one goes with it.
         starts[index].insert(start, (stretch.timestamp.get(), stretch.cpu.get()));
@@ -139,12 +158,18 @@ fn plan(files: &[Arc<File>], mut stretches: Vec<Stretch>, findings: &mut Vec<Fin
         if starts.is_empty() {
             findings.push(unscheduled(&files[file]));
         }
+        findings.extend(falls[file].finding(&files[file]));
+        // The instructions of a thread follow each other, whatever the clock of a broken schedule says: each file is read
+        // forwards, so what would stand before would be lost.
+        let mut now = 0;
         let starts: Vec<(u64, (u64, u64))> = starts.into_iter().collect();
         for (i, &(start, (clock, cpu))) in starts.iter().enumerate() {
             // What stands before the first stretch that is known belongs to it.
-            let start = if i == 0 { 0 } else { start };
+            let first = if i == 0 { 0 } else { start };
             let end = starts.get(i + 1).map_or(u64::MAX, |(next, _)| *next);
-            cores.entry(cpu).or_default().push((clock, Segment { file, instrs: start..end }));
+            now = clock.max(now);
+            let segment = Segment { file, instrs: first..end, last_start: start };
+            cores.entry(cpu).or_default().push((now, segment));
         }
     }
     cores
@@ -164,6 +189,7 @@ fn joined(segments: impl Iterator<Item = Segment>) -> Vec<Segment> {
         match joined.last_mut() {
             Some(last) if last.file == segment.file && last.instrs.end == segment.instrs.start => {
                 last.instrs.end = segment.instrs.end;
+                last.last_start = segment.last_start;
             }
             _ => joined.push(segment),
         }
@@ -171,12 +197,60 @@ fn joined(segments: impl Iterator<Item = Segment>) -> Vec<Segment> {
     joined
 }
 
+/// How often the stretches of a thread go back while time goes on.
+#[derive(Clone, Copy, Debug, Default)]
+struct Fall {
+    count: u64,
+    /// The first: from which instruction to which.
+    first: (u64, u64),
+}
+
+impl Fall {
+    fn add(&mut self, from: u64, to: u64) {
+        if self.count == 0 {
+            self.first = (from, to);
+        }
+        self.count += 1;
+    }
+
+    fn finding(&self, file: &File) -> Option<Finding> {
+        let (from, to) = self.first;
+        (self.count > 0).then(|| Finding {
+            rule: "drmemtrace/schedule-backwards",
+            severity: Severity::Error,
+            place: Place { file: Some(file.name.clone()), ..Place::default() },
+            message: format!(
+                "the schedule has thread {} go back from instruction `{from}` to `{to}` while time goes on",
+                thread_name(file.header.tid)
+            ),
+            count: self.count,
+        })
+    }
+}
+
+/// What to say of stretches of a file that begin behind its last instruction.
+fn unreached(file: &File, first_start: u64, instrs: u64, count: u64) -> Finding {
+    Finding {
+        rule: "drmemtrace/schedule-unreached",
+        severity: Severity::Error,
+        place: Place { file: Some(file.name.clone()), ..Place::default() },
+        message: format!(
+            "the schedule has a stretch of thread {} begin behind instruction `{first_start}`, the thread has `{instrs}`",
+            thread_name(file.header.tid)
+        ),
+        count,
+    }
+}
+
 fn unscheduled(file: &File) -> Finding {
     Finding {
         rule: "drmemtrace/schedule-thread",
         severity: Severity::Error,
         place: Place { file: Some(file.name.clone()), ..Place::default() },
-        message: format!("the schedule does not know thread {}; its records are left out", file.header.tid),
+        message: format!(
+            "the schedule does not know thread {}; its records are left out",
+            thread_name(file.header.tid)
+        ),
         count: 1,
     }
 }

@@ -1,6 +1,6 @@
 //! Reading one core: a reader for each thread that ran there, each at its own place, taking turns.
 
-use super::{Core, Segment};
+use super::{Core, Segment, unreached};
 use crate::reader::EntryReader;
 use crate::record::{ENTRY_BYTES, Entry, FileType, Marker, Type};
 use crate::table::{MEMREFS_TABLE, TABLES};
@@ -9,6 +9,7 @@ use quipu_model::{
     Batch, Code, CodeTable, Column, Columns, Cut, Error, Reader, Result, Rows, Scan, Span, Window,
 };
 use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::ops::Range;
 use std::sync::Arc;
@@ -41,6 +42,8 @@ pub(super) struct CoreReader {
     batch: Batch,
     /// Indices of the core's own code table.
     codes: FxHashMap<Code, u32>,
+    /// Of each file, the first stretch that begins behind its end, and how many segments do.
+    unreached: BTreeMap<usize, (u64, u64)>,
 }
 
 /// A thread's reader, and what its codes are called on the core.
@@ -94,6 +97,7 @@ impl CoreReader {
             clock,
             now: 0,
             codes: FxHashMap::default(),
+            unreached: BTreeMap::new(),
         })
     }
 
@@ -137,6 +141,25 @@ impl CoreReader {
         let instrs_over = self.instrs > instrs.end || (self.turned && self.instrs == instrs.end);
         let clock_over = self.now >= self.clock.end;
         self.at >= self.core.segments.len() || self.records >= records.end || instrs_over || clock_over
+    }
+
+    /// A batch of nothing but what the schedule says and the threads do not have, once, behind all others.
+    fn tell_unreached(&mut self) -> bool {
+        if self.at < self.core.segments.len() || self.unreached.is_empty() {
+            return false;
+        }
+        self.batch.clear();
+        self.batch.block.clear();
+        self.batch.raw = 0..0;
+        let span = &mut self.batch.span;
+        (span.first_record, span.records) = (self.records, 0);
+        (span.first_instr, span.instrs) = (self.instrs, 0);
+        span.opens = None;
+        for (file, (start, count)) in std::mem::take(&mut self.unreached) {
+            let instrs = self.lanes.get(&file).map_or(0, |lane| lane.reader.position().1);
+            self.batch.findings.push(unreached(&self.files[file], start, instrs, count));
+        }
+        true
     }
 
     /// Takes the lane's batch over as one of the core. False if nothing of it is wanted.
@@ -268,6 +291,9 @@ impl Reader for CoreReader {
             } else {
                 let (_, instr) = lane.reader.position();
                 let at_end = lane.reader.is_at_end();
+                if at_end && instr < segment.last_start {
+                    self.unreached.entry(segment.file).or_insert((segment.last_start, 0)).1 += 1;
+                }
                 if at_end || instr >= segment.instrs.end {
                     self.at += 1;
                     self.turned = true;
@@ -277,7 +303,7 @@ impl Reader for CoreReader {
                 }
             }
         }
-        Ok(None)
+        Ok(if self.tell_unreached() { Some(&mut self.batch) } else { None })
     }
 
     fn batch(&mut self) -> &mut Batch {

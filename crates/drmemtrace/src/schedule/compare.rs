@@ -18,6 +18,8 @@ struct Read {
 pub(crate) struct Files {
     serial: Option<Read>,
     cpus: Option<Read>,
+    /// Those that cannot be read, by name.
+    unreadable: Vec<String>,
     /// Instructions in a chunk, if the files count instructions modulo it.
     chunk_instrs: u64,
 }
@@ -86,9 +88,6 @@ impl Met<'_> {
     }
 }
 
-/// More processor markers than this are not compared: 128 MiB of stretches.
-pub(crate) const MAX_POINTS: usize = 4 << 20;
-
 impl Files {
     /// Reads the files beside a trace whose shards are threads.
     pub(crate) fn beside(trace: &DrmemTrace) -> Files {
@@ -99,11 +98,26 @@ impl Files {
         }
         let is_old = headers().any(|header| header.version < VERSION_BRANCH_INFO);
         let chunk_instrs = headers().map(|header| header.chunk_instrs).max().unwrap_or(0);
-        Files {
-            serial: trace.serial_schedule().and_then(read_all),
-            cpus: trace.cpu_schedule().and_then(read_all),
-            chunk_instrs: if is_old { chunk_instrs } else { 0 },
-        }
+        let mut unreadable = Vec::new();
+        let mut read_all = |source: Option<&Source>| match source.map(|source| (source, read(source))) {
+            Some((source, Ok(members))) => {
+                let is_empty = members.iter().all(|(_, stretches)| stretches.is_empty());
+                (!is_empty).then(|| Read { name: source.name().to_owned(), members })
+            }
+            // Why it cannot be read was told when the trace was opened.
+            Some((source, Err(_))) => {
+                unreadable.push(source.name().to_owned());
+                None
+            }
+            None => None,
+        };
+        let (serial, cpus) = (read_all(trace.serial_schedule()), read_all(trace.cpu_schedule()));
+        Files { serial, cpus, unreadable, chunk_instrs: if is_old { chunk_instrs } else { 0 } }
+    }
+
+    /// Those that lie there and cannot be read, by name.
+    pub(crate) fn unreadable(&self) -> &[String] {
+        &self.unreadable
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -168,13 +182,6 @@ impl Files {
 fn describe(stretch: &Stretch) -> String {
     let Stretch { thread, timestamp, cpu, start_instr } = stretch;
     format!("thread `{thread}` on processor `{cpu}` at `{timestamp}` from instruction `{start_instr}`")
-}
-
-/// A file that can be read and is not empty. What cannot be read was told when the trace was opened.
-fn read_all(source: &Source) -> Option<Read> {
-    let members = read(source).ok()?;
-    let is_empty = members.iter().all(|(_, stretches)| stretches.is_empty());
-    (!is_empty).then(|| Read { name: source.name().to_owned(), members })
 }
 
 #[cfg(test)]

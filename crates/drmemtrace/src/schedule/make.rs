@@ -11,10 +11,14 @@ use zerocopy::IntoBytes;
 
 /// Finds the points of one file: give it all its entries, in order, in parts of any size.
 ///
-/// Memory grows with the number of processor markers, 32 bytes each, but for those that repeat the one before.
-#[derive(Clone, Debug, Default)]
+/// Memory grows with the number of processor markers, 32 bytes each, but for those that repeat the one before; up to
+/// [`MAX_POINTS`] are kept.
+#[derive(Clone, Debug)]
 pub struct Recorder {
     points: Vec<Stretch>,
+    /// How many points are kept.
+    most: usize,
+    is_full: bool,
     /// Instructions of each thread that was left, in this file.
     left: FxHashMap<u64, u64>,
     thread: u64,
@@ -34,9 +38,40 @@ pub struct Recorder {
 pub struct Recording {
     points: Vec<Stretch>,
     instrs: FxHashMap<u64, u64>,
+    is_full: bool,
+}
+
+/// No more points than this are kept: 128 MiB of stretches.
+pub const MAX_POINTS: usize = 4 << 20;
+
+impl Default for Recorder {
+    fn default() -> Recorder {
+        Recorder::up_to(MAX_POINTS)
+    }
 }
 
 impl Recorder {
+    /// A recorder that keeps so many points.
+    pub fn up_to(most: usize) -> Recorder {
+        Recorder {
+            points: Vec::new(),
+            most,
+            is_full: false,
+            left: FxHashMap::default(),
+            thread: 0,
+            instrs: 0,
+            timestamp: 0,
+            cpu: None,
+            repeated: false,
+            switched: false,
+        }
+    }
+
+    /// True if there were more points than are kept: what is known is of no use then.
+    pub fn is_full(&self) -> bool {
+        self.is_full
+    }
+
     /// Takes in the next entries.
     pub fn take(&mut self, entries: &[Entry]) {
         for entry in entries {
@@ -86,15 +121,20 @@ impl Recorder {
     fn point(&mut self, cpu: u64) {
         self.switched = false;
         let point = Stretch::new(self.thread, self.timestamp, cpu, self.instrs);
-        if self.points.last() != Some(&point) {
+        if self.points.last() == Some(&point) {
+            return;
+        }
+        if self.points.len() < self.most {
             self.points.push(point);
+        } else {
+            self.is_full = true;
         }
     }
 
     /// What the file says.
     pub fn finish(mut self) -> Recording {
         self.left.insert(self.thread, self.instrs);
-        Recording { points: self.points, instrs: self.left }
+        Recording { points: self.points, instrs: self.left, is_full: self.is_full }
     }
 }
 
@@ -104,6 +144,11 @@ impl Recording {
         self.points.len()
     }
 
+    /// True if the file has more points than these.
+    pub fn is_full(&self) -> bool {
+        self.is_full
+    }
+
     /// True without points.
     pub fn is_empty(&self) -> bool {
         self.points.is_empty()
@@ -111,7 +156,7 @@ impl Recording {
 
     /// The points of a file of one thread, found elsewhere, and how many instructions the thread has.
     pub fn of_thread(thread: u64, points: Vec<Stretch>, instrs: u64) -> Recording {
-        Recording { points, instrs: [(thread, instrs)].into_iter().collect() }
+        Recording { points, instrs: [(thread, instrs)].into_iter().collect(), is_full: false }
     }
 }
 
@@ -180,7 +225,7 @@ impl Schedule {
 fn counted_through(files: Vec<Recording>) -> Vec<Stretch> {
     // Each point with the instructions up to the thread's next one in the same file.
     let mut pieces: Vec<(Stretch, u64)> = Vec::new();
-    for Recording { points, instrs } in files {
+    for Recording { points, instrs, .. } in files {
         let mut next = instrs;
         for point in points.into_iter().rev() {
             let end = next.entry(point.thread.get()).or_insert(0);
@@ -275,6 +320,20 @@ mod tests {
             ]
         );
         assert_eq!(schedule.cpus[&1], [Stretch::new(1, 30, 1, 5)]);
+    }
+
+    #[test]
+    fn no_more_points_are_kept_than_asked_for() {
+        let mut recorder = Recorder::up_to(2);
+        recorder.take(&[thread(7)]);
+        for cpu in [1, 2, 2] {
+            recorder.take(&on(10, cpu));
+        }
+        assert!(!recorder.is_full(), "one that repeats the one before takes no room");
+        (3..1000).for_each(|cpu| recorder.take(&on(10, cpu)));
+        assert!(recorder.is_full());
+        let recording = recorder.finish();
+        assert_eq!((recording.len(), recording.is_full()), (2, true));
     }
 
     #[test]

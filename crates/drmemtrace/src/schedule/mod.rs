@@ -9,7 +9,7 @@
 pub(crate) mod compare;
 mod make;
 
-pub use make::{Recorder, Recording, Schedule};
+pub use make::{MAX_POINTS, Recorder, Recording, Schedule};
 
 use quipu_model::{Error, Place, Result};
 use quipu_source::{Source, StreamOptions};
@@ -66,8 +66,15 @@ const MAX_BYTES: usize = 32 << 20;
 
 /// Reads a schedule file, member by member: the serial one has one member, the other has one for each processor,
 /// named by its number. An empty member is a file that the writer left empty.
+///
+/// # Errors
+/// What reading the file says, for a damaged archive as well: stretches that are missing would be taken for others; `Limit`
+/// for more than a million stretches, `Truncated` if the last one is not whole.
 pub fn read(source: &Source) -> Result<Vec<(String, Vec<Stretch>)>> {
     let container = source.container()?;
+    if let Some(damage) = container.damage().first() {
+        return Err(damage.clone().into());
+    }
     let mut members = Vec::new();
     let mut total = 0;
     for (index, member) in container.members().iter().enumerate() {
@@ -83,7 +90,8 @@ pub fn read(source: &Source) -> Result<Vec<(String, Vec<Stretch>)>> {
         }
         let stretches = <[Stretch]>::ref_from_bytes(&bytes).map_err(|_| {
             let offset = (bytes.len() / size_of::<Stretch>() * size_of::<Stretch>()) as u64;
-            let place = Place { offset: Some(offset), member: Some(member.name.clone()), ..Place::default() };
+            let name = (!member.name.is_empty()).then(|| member.name.clone());
+            let place = Place { offset: Some(offset), member: name, ..Place::default() };
             Error::truncated("the schedule ends inside a stretch of 32 bytes")
                 .at(&place)
                 .in_file(source.name())

@@ -4,7 +4,9 @@
 //! processor from which instruction on. This tells of each file, and of each processor's member, how many *stretches* it
 //! has, whether it is *full* or *collapsed* (neighbours of one thread taken together), and where it says otherwise than the
 //! trace's own processor markers. Differences are those of the rules `serial-schedule-…` and `cpu-schedule-…` of
-//! `quipu check`, and are errors. Files of cores have no such companions, and empty files are as good as none.
+//! `quipu check`, and are errors; so is a file that cannot be read. Where nothing is compared, it says why: *no file lies
+//! there*, it is *empty* (which means the same), it is *unreadable*, the trace has *files of cores* (whose schedule is a
+//! scheduler's), or not all of one trace is read.
 //!
 //! `quipu analyze schedule` runs this as well where whole threads are read and such a file is there. Memory grows with the number of
 //! processor markers, 32 bytes each; with more than four million of them nothing is compared.
@@ -13,13 +15,14 @@
 //! * **JSON** [`ScheduleFiles`].
 
 use crate::record::Entry;
-use crate::schedule::compare::{Files, MAX_POINTS, Met};
-use crate::schedule::{Recorder, Recording};
+use crate::schedule::compare::{Files, Met};
+use crate::schedule::{MAX_POINTS, Recorder, Recording};
 use crate::trace::DrmemTrace;
 use quipu_model::doc::{Block, Cell, Document, Grid};
 use quipu_model::pass::{Detail, Needs};
 use quipu_model::{
-    Args, Batch, Columns, DynPass, Finding, Order, Pass, Report, Result, Shard, Tool, ToolInfo, Trace,
+    Args, Batch, Columns, DynPass, Finding, Order, Pass, Report, Result, Shard, ShardKind, Tool, ToolInfo,
+    Trace,
 };
 use serde::Serialize;
 use std::any::Any;
@@ -55,38 +58,100 @@ impl Tool for ScheduleFilesTool {
     }
 
     fn accompanies(&self, tool: &str, trace: &dyn Trace) -> bool {
-        tool == "schedule" && native(trace).is_some_and(|trace| !Files::beside(trace).is_empty())
+        let is_there = |files: Files| !files.is_empty() || !files.unreadable().is_empty();
+        tool == "schedule" && native(trace).is_some_and(|trace| is_there(Files::beside(trace)))
     }
 
     fn build(&self, _: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
-        // A trace of some of its threads cannot be compared with the schedule of all.
         let files = native(trace).map(Files::beside).unwrap_or_default();
-        Ok(Box::new(Recorded { files: Arc::new(files), done: Vec::new(), at_work: None, n_points: 0 }))
+        let missing = if files.is_empty() { Some(Missing::of(trace, &files)) } else { None };
+        Ok(Box::new(Recorded::new(Arc::new(files), missing)))
     }
 }
 
+/// A trace that can be compared: one of some of its threads cannot, with the schedule of all.
 fn native(trace: &dyn Trace) -> Option<&DrmemTrace> {
     let trace = trace.as_any()?.downcast_ref::<DrmemTrace>()?;
     trace.is_whole().then_some(trace)
 }
 
+/// Why nothing is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Missing {
+    /// No file lies beside the trace.
+    None,
+    /// What lies there is empty.
+    Empty,
+    /// What lies there cannot be read.
+    Unreadable,
+    /// The trace has files of cores, or files that mix threads.
+    Cores,
+    /// Some threads or files are left out.
+    SomeThreads,
+    /// Several traces are read together.
+    SeveralTraces,
+}
+
+impl Missing {
+    /// Why there is nothing to compare a trace with.
+    fn of(trace: &dyn Trace, files: &Files) -> Missing {
+        let Some(trace) = trace.as_any().and_then(|trace| trace.downcast_ref::<DrmemTrace>()) else {
+            return Missing::None;
+        };
+        if trace.check_lone().is_err() {
+            Missing::SeveralTraces
+        } else if trace.serial_schedule().is_none() && trace.cpu_schedule().is_none() {
+            Missing::None
+        } else if !trace.is_whole() {
+            Missing::SomeThreads
+        } else if trace.shards().iter().any(|shard| shard.kind != ShardKind::Thread) {
+            Missing::Cores
+        } else if files.unreadable().is_empty() {
+            Missing::Empty
+        } else {
+            Missing::Unreadable
+        }
+    }
+
+    fn sentence(self) -> &'static str {
+        match self {
+            Missing::None => "no schedule file lies beside the trace",
+            Missing::Empty => "the schedule files beside the trace are empty, which is as good as none",
+            Missing::Unreadable => "not compared: the schedule files beside the trace cannot be read",
+            Missing::Cores => "not compared: the schedule files are those of files of cores",
+            Missing::SomeThreads => "not compared: only some threads are read, the schedule files are of all",
+            Missing::SeveralTraces => "not compared: several traces are read together",
+        }
+    }
+}
+
 /// What the threads read so far say.
 struct Recorded {
     files: Arc<Files>,
+    missing: Option<Missing>,
     done: Vec<Recording>,
     at_work: Option<Recorder>,
-    /// Points of all that is done; recordings are dropped once there are too many.
+    /// Points of all that is done.
     n_points: usize,
+    /// There are too many points; recordings are dropped.
+    is_too_long: bool,
 }
 
 impl Recorded {
+    fn new(files: Arc<Files>, missing: Option<Missing>) -> Recorded {
+        Recorded { files, missing, done: Vec::new(), at_work: None, n_points: 0, is_too_long: false }
+    }
+
     fn settle(&mut self) {
         if let Some(recorder) = self.at_work.take() {
             let recording = recorder.finish();
             self.n_points += recording.len();
+            self.is_too_long |= recording.is_full();
             self.done.push(recording);
         }
-        if self.n_points > MAX_POINTS {
+        self.is_too_long |= self.n_points > MAX_POINTS;
+        if self.is_too_long {
             self.done.clear();
         }
     }
@@ -95,7 +160,7 @@ impl Recorded {
 impl Pass for Recorded {
     fn fork(&self, _: &Shard) -> Recorded {
         let at_work = (!self.files.is_empty()).then(Recorder::default);
-        Recorded { files: self.files.clone(), done: Vec::new(), at_work, n_points: 0 }
+        Recorded { at_work, ..Recorded::new(self.files.clone(), self.missing) }
     }
 
     fn consume(&mut self, batch: &Batch) -> Result<()> {
@@ -109,6 +174,7 @@ impl Pass for Recorded {
         self.settle();
         later.settle();
         self.n_points += later.n_points;
+        self.is_too_long |= later.is_too_long;
         self.done.append(&mut later.done);
         self.settle();
         Ok(())
@@ -116,10 +182,15 @@ impl Pass for Recorded {
 
     fn finish(mut self) -> Result<Box<dyn Report>> {
         self.settle();
-        let is_too_long = self.n_points > MAX_POINTS;
-        let mut report =
-            ScheduleFiles { members: Vec::new(), differing: 0, differences: Vec::new(), is_too_long };
-        if !is_too_long {
+        let mut report = ScheduleFiles {
+            missing: self.missing,
+            unreadable: self.files.unreadable().to_vec(),
+            members: Vec::new(),
+            differing: 0,
+            differences: Vec::new(),
+            is_too_long: self.is_too_long,
+        };
+        if !self.is_too_long {
             self.files.compare(self.done, |which, place, met| {
                 let finding = met.finding(which, place);
                 if let Met::Member { in_file, full, collapsed, form } = met {
@@ -132,7 +203,9 @@ impl Pass for Recorded {
                         form: form.map(|form| form.name()),
                         differing: 0,
                     });
-                } else if let Some(last) = report.members.last_mut() {
+                } else if let Met::Stretch { .. } = met
+                    && let Some(last) = report.members.last_mut()
+                {
                     last.differing += 1;
                 }
                 report.differing += u64::from(finding.is_some());
@@ -146,10 +219,15 @@ impl Pass for Recorded {
 
 /// What the schedule files say, and whether the trace says the same.
 ///
-/// JSON: `members` (list of [`ScheduleMember`]), `differing`, `differences` (the first eight; each with `rule`, `file`, `member`,
+/// JSON: `not_compared` (null, or why: `none` if no file lies there, `empty`, `unreadable`, `cores`, `some-threads`,
+/// `several-traces`), `unreadable` (list of names), `members` (list of [`ScheduleMember`]), `differing`, `differences` (the first eight; each with `rule`, `file`, `member`,
 /// `offset` and `message`), `is_too_long`.
 #[derive(Clone, Debug)]
 pub struct ScheduleFiles {
+    /// Why nothing was compared, if nothing was.
+    pub missing: Option<Missing>,
+    /// Files that cannot be read.
+    pub unreadable: Vec<String>,
     /// The serial file, and each member of the other one.
     pub members: Vec<ScheduleMember>,
     /// How many differences there are.
@@ -194,6 +272,8 @@ impl Report for ScheduleFiles {
             })
         };
         serde_json::json!({
+            "not_compared": self.missing,
+            "unreadable": self.unreadable,
             "members": self.members,
             "differing": self.differing,
             "differences": self.differences.iter().map(difference).collect::<Vec<_>>(),
@@ -206,8 +286,8 @@ impl Report for ScheduleFiles {
         if self.is_too_long {
             return document.with(Block::Note("too many processor markers to compare".to_owned()));
         }
-        if self.members.is_empty() {
-            return document.with(Block::Note("no schedule file lies beside the trace".to_owned()));
+        if let Some(missing) = self.missing {
+            return document.with(Block::Note(missing.sentence().to_owned()));
         }
         let row = |member: &ScheduleMember| {
             let verdict = match (member.form, member.differing) {
@@ -228,8 +308,11 @@ impl Report for ScheduleFiles {
             Block::Grid(Grid { title: title.to_owned(), head, rows, more })
         };
         let rows = self.members.iter().map(row).collect();
-        let document =
+        let mut document =
             document.with(grid("", &["file", "processor", "stretches", "form", "compared"], rows, 0));
+        for name in &self.unreadable {
+            document = document.with(Block::Note(format!("not compared: `{name}` cannot be read")));
+        }
         if self.differences.is_empty() {
             return document;
         }
@@ -247,6 +330,10 @@ impl Report for ScheduleFiles {
 
     fn findings(&self) -> Vec<Finding> {
         self.differences.clone()
+    }
+
+    fn is_flawed(&self) -> bool {
+        self.differing > 0 || !self.unreadable.is_empty()
     }
 
     fn as_any(&self) -> &dyn Any {

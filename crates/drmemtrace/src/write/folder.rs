@@ -2,8 +2,8 @@
 
 use super::fresh::cannot;
 use crate::listing;
-use crate::schedule::{Recording, Schedule};
-use quipu_model::Result;
+use crate::schedule::{MAX_POINTS, Recording, Schedule};
+use quipu_model::{Finding, Place, Result, Severity};
 use quipu_source::{PackOptions, Packer, Packing, Pool, Source};
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -33,29 +33,40 @@ pub(super) fn is_part_of_a_trace(path: &Path) -> bool {
         && (listing::is_auxiliary(&source) || listing::named_like_a_trace(listing::file_name(&source)))
 }
 
-/// Writes both schedule files, collapsed as the original writes them.
-pub(super) fn write_schedules(folder: &Path, recordings: Vec<Recording>, pool: &Arc<Pool>) -> Result<u64> {
+/// Writes both schedule files, collapsed as the original writes them. If a file has more processor markers than are kept,
+/// none are written, and the finding says so: a schedule of a part would be taken for one of all.
+pub(super) fn write_schedules(
+    folder: &Path,
+    recordings: Vec<Recording>,
+    pool: &Arc<Pool>,
+) -> Result<Option<Finding>> {
+    if recordings.iter().any(Recording::is_full) {
+        let message =
+            format!("a file has more than `{MAX_POINTS}` processor markers: no schedule files are written");
+        return Ok(Some(Finding {
+            rule: "drmemtrace/schedule-too-long",
+            severity: Severity::Note,
+            place: Place::default(),
+            message,
+            count: 1,
+        }));
+    }
     let schedule = Schedule::full(recordings).collapsed();
     let serial = [(String::new(), schedule.serial_bytes())];
-    let bytes = write_small(&folder.join(SERIAL), Packing::Gzip, &serial, pool)?;
-    Ok(bytes + write_small(&folder.join(CPUS), Packing::Zip, &schedule.cpu_members(), pool)?)
+    write_small(&folder.join(SERIAL), Packing::Gzip, &serial, pool)?;
+    write_small(&folder.join(CPUS), Packing::Zip, &schedule.cpu_members(), pool)?;
+    Ok(None)
 }
 
-fn write_small(
-    path: &Path,
-    packing: Packing,
-    members: &[(String, Vec<u8>)],
-    pool: &Arc<Pool>,
-) -> Result<u64> {
+fn write_small(path: &Path, packing: Packing, members: &[(String, Vec<u8>)], pool: &Arc<Pool>) -> Result<()> {
     let file = File::create_new(path).map_err(|cause| cannot("create", path, cause))?;
     let mut packer = Packer::new(BufWriter::new(file), pool, &PackOptions::new(packing));
     for (name, bytes) in members {
         packer.member(name)?;
         packer.write(bytes)?;
     }
-    let (mut file, packed) = packer.finish()?;
-    file.flush().map_err(|cause| cannot("write", path, cause))?;
-    Ok(packed.packed_bytes)
+    let (mut file, _) = packer.finish()?;
+    file.flush().map_err(|cause| cannot("write", path, cause))
 }
 
 /// Copies what lies beside the traces and is about them: lists of functions and modules, page tables.

@@ -336,7 +336,7 @@ pub fn rewrite<E: Edit>(
     if schedules.is_empty() {
         return Err(Error::missing("nothing of the trace is left to write"));
     }
-    folder::write_schedules(&folder, schedules, &pool)?;
+    summary.findings.extend(folder::write_schedules(&folder, schedules, &pool)?);
     folder::copy_beside(source, &folder)?;
     fresh.commit()?;
     Ok(summary)

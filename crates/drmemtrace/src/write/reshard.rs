@@ -118,7 +118,7 @@ pub fn reshard(
     if let Some(first) = summary.files.first_mut() {
         first.read = read;
     }
-    summary.findings = findings;
+    summary.findings.append(&mut findings);
     Ok(summary)
 }
 

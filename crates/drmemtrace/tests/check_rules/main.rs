@@ -19,6 +19,9 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("drmemtrace/raw-cut", "`view --raw` says it of raw files; tests/raw.rs has them"),
     ("drmemtrace/raw-no-footer", "`view --raw` says it of raw files; tests/raw.rs has them"),
     ("drmemtrace/schedule-thread", "arranging by cores says it; tests/cores.rs has such a schedule"),
+    ("drmemtrace/schedule-backwards", "arranging by cores says it; tests/cores.rs has such a schedule"),
+    ("drmemtrace/schedule-unreached", "arranging by cores says it; tests/cores.rs has such a schedule"),
+    ("drmemtrace/schedule-source", "arranging by cores says it; tests/cores.rs has such schedules"),
     ("engine/unreadable", "the engine says it of a file that the system refuses to read"),
     (
         "drmemtrace/schedule-too-long",

@@ -1,6 +1,7 @@
 //! `functions`: the traced functions and system calls: how often each is entered and left, and who calls whom with what.
 //!
-//! *Counts*: counts the rows of the calls lens by the trace's id of the function: *calls* are entries, *returns* are leaves. Names
+//! *Counts*: counts the rows of the calls lens by the trace's id of the function (of several traces read together, each has
+//! ids and names of its own): *calls* are entries, *returns* are leaves. Names
 //! come from the trace, from its head or from where it defines a function; functions that its head names but that are never called are listed with 0. A system call that is traced with
 //! its values has an id of its own, a base plus its number (base 0x1_0000_0000 where pointers have 8 bytes, else 0x1_0000);
 //! it is listed as a system call with that number. A function that does not return, and one that the trace ends in,
@@ -25,8 +26,9 @@ use crate::number::{hex, hex_list, hex_or_null};
 use crate::syscalls::syscall_name;
 use crate::tally::Map;
 use quipu_isa::Arch;
+use quipu_model::batch::{is_first_workload, split_thread};
 use quipu_model::lens::CallEdge;
-use quipu_model::trace::SettingInfo;
+use quipu_model::trace::{Function, SettingInfo};
 use quipu_model::values::{Type, Types};
 use quipu_model::{
     Args, Batch, Columns, DynPass, Meta, Needs, Order, Pass, Report, Result, Shard, Tool, ToolInfo, Trace,
@@ -90,13 +92,16 @@ pub struct FunctionCounts {
 
 /// The first calls of one thread.
 ///
-/// JSON: `shard`, `thread`, `calls` (list of [`Listed`]), `more`.
+/// JSON: `shard`, `thread`, `workload` (of further traces read with the first), `calls` (list of [`Listed`]), `more`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ListedThread {
     /// The shard that they stand in.
     pub shard: u32,
     /// The thread.
     pub thread: u64,
+    /// Which of several traces it belongs to; left out for the first.
+    #[serde(skip_serializing_if = "is_first_workload")]
+    pub workload: u16,
     /// Its calls, in order.
     pub calls: Vec<Listed>,
     /// How many further calls there are.
@@ -129,12 +134,15 @@ pub struct Listed {
 
 /// One function or system call.
 ///
-/// JSON: `id`, `kind` (`function` or `syscall`), `number` (of a system call, else null), `names` (several if they are
+/// JSON: `id`, `workload` (of further traces read with the first), `kind` (`function` or `syscall`), `number` (of a system call, else null), `names` (several if they are
 /// aliases, sorted; none if the trace does not say), `calls`, `returns`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FunctionCount {
     /// The trace's id.
     pub id: u64,
+    /// Which of several traces it belongs to; left out for the first.
+    #[serde(skip_serializing_if = "is_first_workload")]
+    pub workload: u16,
     /// What it is.
     pub kind: CalleeKind,
     /// Number of the system call.
@@ -164,26 +172,28 @@ pub enum CalleeKind {
 struct Names {
     arch: Option<Arch>,
     syscall_base: u64,
-    names: Map<u64, Vec<String>>,
-    noret: Vec<u64>,
+    /// By workload and id.
+    names: Map<(u16, u64), Vec<String>>,
+    noret: Vec<(u16, u64)>,
 }
 
 impl Names {
     fn new(meta: &Meta) -> Names {
         let pointer_bytes = meta.arch.and_then(|arch| arch.pointer_bytes());
+        let key = |function: &Function| (function.workload, function.id);
         Names {
             arch: meta.arch,
-            noret: meta.functions.iter().filter(|function| function.noret).map(|f| f.id).collect(),
+            noret: meta.functions.iter().filter(|function| function.noret).map(key).collect(),
             syscall_base: if pointer_bytes == Some(4) { SYSCALL_BASE_32 } else { SYSCALL_BASE_64 },
-            names: meta.functions.iter().map(|function| (function.id, function.names.clone())).collect(),
+            names: meta.functions.iter().map(|function| (key(function), function.names.clone())).collect(),
         }
     }
 }
 
 impl Names {
     /// True if the function never returns.
-    fn is_noret(&self, id: u64) -> bool {
-        self.noret.contains(&id)
+    fn is_noret(&self, function: (u16, u64)) -> bool {
+        self.noret.contains(&function)
     }
 
     /// The number, if this is a system call.
@@ -191,11 +201,20 @@ impl Names {
         id.checked_sub(self.syscall_base)
     }
 
-    /// The name to show: the first of the aliases, or what is known of it.
-    fn label(&self, id: u64) -> String {
-        if let Some(name) = self.names.get(&id).and_then(|names| names.first()) {
+    /// The name to show: the first of the aliases, or what is known of it, behind the workload if it is not of the first.
+    fn label(&self, function: (u16, u64)) -> String {
+        match function {
+            (0, _) => self.bare_label(function),
+            (workload, _) => format!("W{workload}.{}", self.bare_label(function)),
+        }
+    }
+
+    /// The same without the workload.
+    fn bare_label(&self, function: (u16, u64)) -> String {
+        if let Some(name) = self.names.get(&function).and_then(|names| names.first()) {
             return name.clone();
         }
+        let (_, id) = function;
         match self.syscall(id) {
             Some(number) => match syscall_name(self.arch, number) {
                 Some(name) => format!("system call {number} ({name})"),
@@ -209,8 +228,8 @@ impl Names {
 /// The pass.
 struct Edges {
     names: Arc<Names>,
-    /// Calls and returns by id.
-    counts: Map<u64, (u64, u64)>,
+    /// Calls and returns by workload and id.
+    counts: Map<(u16, u64), (u64, u64)>,
     tree: Tree,
     /// Names that stand in the trace itself, by id.
     defined: Map<u64, String>,
@@ -246,8 +265,9 @@ impl Pass for Edges {
         if batch.types.len() > self.n_types {
             self.learn(&batch.types);
         }
+        let workload = split_thread(batch.span.thread).0;
         for (&function, &edge) in batch.calls.function.iter().zip(&batch.calls.edge) {
-            let (calls, returns) = self.counts.entry(function).or_insert((0, 0));
+            let (calls, returns) = self.counts.entry((workload, function)).or_insert((0, 0));
             match edge {
                 CallEdge::Enter => *calls += 1,
                 CallEdge::Leave => *returns += 1,
@@ -259,8 +279,8 @@ impl Pass for Edges {
     }
 
     fn merge(&mut self, later: Edges) -> Result<()> {
-        for (id, later) in later.counts {
-            let (calls, returns) = self.counts.entry(id).or_insert((0, 0));
+        for (function, later) in later.counts {
+            let (calls, returns) = self.counts.entry(function).or_insert((0, 0));
             *calls += later.0;
             *returns += later.1;
         }
@@ -273,18 +293,19 @@ impl Pass for Edges {
 
     fn finish(self) -> Result<Box<dyn Report>> {
         let mut counts = self.counts;
-        for &id in self.names.names.keys() {
-            counts.entry(id).or_insert((0, 0));
+        for &function in self.names.names.keys() {
+            counts.entry(function).or_insert((0, 0));
         }
         let mut functions: Vec<FunctionCount> = counts
             .into_iter()
-            .map(|(id, (calls, returns))| {
+            .map(|((workload, id), (calls, returns))| {
                 let number = self.names.syscall(id);
                 let defined = self.defined.get(&id);
-                let known = self.names.names.get(&id).cloned();
+                let known = self.names.names.get(&(workload, id)).cloned();
                 FunctionCount {
                     id,
-                    label: defined.cloned().unwrap_or_else(|| self.names.label(id)),
+                    workload,
+                    label: defined.cloned().unwrap_or_else(|| self.names.label((workload, id))),
                     kind: if number.is_some() { CalleeKind::Syscall } else { CalleeKind::Function },
                     number,
                     names: known.or_else(|| defined.map(|name| vec![name.clone()])).unwrap_or_default(),
@@ -294,7 +315,7 @@ impl Pass for Edges {
             })
             .collect();
         functions.sort_unstable_by_key(|function| {
-            (Reverse(function.calls), Reverse(function.returns), function.id)
+            (Reverse(function.calls), Reverse(function.returns), function.workload, function.id)
         });
         let mut tree = self.tree.finish();
         for call in tree.iter_mut().flat_map(|thread| &mut thread.calls) {

@@ -3,6 +3,7 @@
 use super::{FunctionCount, FunctionCounts, ListedThread};
 use crate::split::to_json;
 use quipu_model::Report;
+use quipu_model::batch::thread_name;
 use quipu_model::doc::{Block, Cell, Document, Grid};
 use quipu_model::pass::Detail;
 use std::any::Any;
@@ -67,7 +68,7 @@ fn grid(thread: &ListedThread) -> Grid {
         ]
     });
     Grid {
-        title: format!("calls of thread {}", thread.thread),
+        title: format!("calls of thread {}", thread_name(thread.thread)),
         head: ["record", "call", "result"].map(str::to_owned).into(),
         rows: rows.collect(),
         more: thread.more,

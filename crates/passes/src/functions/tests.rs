@@ -18,7 +18,8 @@ const TEXT: &str = "
     leave 1 0";
 
 fn named(id: u64, names: &[&str]) -> Function {
-    Function { id, names: names.iter().map(|name| name.to_string()).collect(), n_args: 1, noret: false }
+    let names = names.iter().map(|name| name.to_string()).collect();
+    Function { id, workload: 0, names, n_args: 1, noret: false }
 }
 
 #[test]
@@ -42,6 +43,25 @@ fn system_calls_of_32_bit_programs_have_smaller_ids() {
     let counts = report.as_any().downcast_ref::<FunctionCounts>().unwrap();
     assert_eq!((counts.functions[0].kind, counts.functions[0].number), (CalleeKind::Syscall, Some(3)));
     assert_eq!(counts.functions[0].label, "system call 3 (read)");
+}
+
+#[test]
+fn functions_of_several_traces_are_told_apart() {
+    let text = "thread 7 1\nenter 1\nleave 1 0\nthread 281474976710663 1\nenter 1\nenter 2\nleave 1 0";
+    let exit = Function { workload: 1, noret: true, ..named(1, &["exit"]) };
+    let trace = trace(text).with_meta(|meta| meta.functions = vec![named(1, &["fib"]), exit]);
+    let report = report_of(&Functions, "", &trace);
+    let counts = report.as_any().downcast_ref::<FunctionCounts>().unwrap();
+    let found: Vec<_> =
+        counts.functions.iter().map(|f| (f.workload, f.id, f.label.as_str(), f.calls)).collect();
+    assert_eq!(found, [(0, 1, "fib", 1), (1, 1, "W1.exit", 1), (1, 2, "W1.function 2", 1)]);
+    assert_eq!(counts.tree[1].calls.iter().map(|call| call.depth).collect::<Vec<_>>(), [0, 0]);
+    let json = report.json();
+    assert_eq!(
+        (&json["functions"][0]["workload"], &json["functions"][1]["workload"]),
+        (&json!(null), &json!(1))
+    );
+    assert_eq!((&json["tree"][0]["workload"], &json["tree"][1]["workload"]), (&json!(null), &json!(1)));
 }
 
 #[test]

@@ -6,6 +6,7 @@
 
 use super::{Listed, ListedThread, Names};
 use crate::keyed::Keyed;
+use quipu_model::batch::split_thread;
 use quipu_model::lens::CallEdge;
 use quipu_model::lens::Calls;
 use std::sync::Arc;
@@ -25,6 +26,8 @@ struct Edge {
 /// The edges of one thread in one shard.
 #[derive(Clone, Debug, Default)]
 struct Thread {
+    /// Whose functions it calls.
+    workload: u16,
     edges: Vec<Edge>,
     /// How many of them are entries.
     listed: u64,
@@ -59,10 +62,11 @@ impl Tree {
         if self.most == 0 || calls.is_empty() {
             return;
         }
-        let part = self.threads.entry((shard, thread), Thread::default);
+        let workload = split_thread(thread).0;
+        let part = self.threads.entry((shard, thread), || Thread { workload, ..Thread::default() });
         for row in 0..calls.len() {
             let (function, edge) = (calls.function[row], calls.edge[row]);
-            if !part.wants(edge, self.most, self.names.is_noret(function)) {
+            if !part.wants(edge, self.most, self.names.is_noret((workload, function))) {
                 continue;
             }
             part.edges.push(Edge {
@@ -82,7 +86,8 @@ impl Tree {
         let (most, names) = (self.most, Arc::clone(&self.names));
         self.threads.merge(later.threads, |thread, later| {
             for edge in later.edges {
-                if thread.wants(edge.edge, most, names.is_noret(edge.function)) {
+                let is_noret = names.is_noret((thread.workload, edge.function));
+                if thread.wants(edge.edge, most, is_noret) {
                     thread.edges.push(edge);
                 }
             }
@@ -99,8 +104,9 @@ impl Tree {
             .map(|((shard, thread), part)| ListedThread {
                 shard,
                 thread,
+                workload: part.workload,
                 more: part.more,
-                calls: listed(part.edges, &names),
+                calls: listed(part.edges, part.workload, &names),
             })
             .collect()
     }
@@ -131,19 +137,19 @@ impl Thread {
 }
 
 /// Gives entries their depths, and their results where they return.
-fn listed(edges: Vec<Edge>, names: &Names) -> Vec<Listed> {
+fn listed(edges: Vec<Edge>, workload: u16, names: &Names) -> Vec<Listed> {
     let mut calls: Vec<Listed> = Vec::new();
     let mut open: Vec<usize> = Vec::new();
     for edge in edges {
         match edge.edge {
             CallEdge::Enter => {
                 let depth = open.len() as u64;
-                if !names.is_noret(edge.function) {
+                if !names.is_noret((workload, edge.function)) {
                     open.push(calls.len());
                 }
                 calls.push(Listed {
                     function: edge.function,
-                    name: names.label(edge.function),
+                    name: names.label((workload, edge.function)),
                     depth,
                     record: edge.record,
                     return_to: edge.return_to,

@@ -42,6 +42,7 @@ use crate::axis::Axis;
 use crate::keyed::Keyed;
 use cores::CoreWatch;
 use lane::{Lane, LaneOf, Ticks};
+use quipu_model::batch::{is_first_workload, split_thread};
 use quipu_model::lens::ThreadEvent;
 use quipu_model::trace::SettingInfo;
 use quipu_model::{
@@ -134,7 +135,7 @@ pub struct Steps {
 
 /// One thread.
 ///
-/// JSON: `thread`, `process`, `records`, `instructions`, `first_clock`, `last_clock` (null without readings), `cpus` (sorted list),
+/// JSON: `thread`, `workload` (of further traces read with the first), `process`, `records`, `instructions`, `first_clock`, `last_clock` (null without readings), `cpus` (sorted list),
 /// `stretches`, `migrations`, `syscalls`, `may_block`, `interrupts`, `idles`, `waits`, `busy_ticks`, `idle_ticks`,
 /// `unclear_ticks` (part of `busy_ticks`), `busy` (busy ticks of each step). In traces with a file for each core, the
 /// three sums of ticks are 0 and `busy` is empty: see `cores`.
@@ -142,6 +143,9 @@ pub struct Steps {
 pub struct ThreadTimes {
     /// The thread.
     pub thread: u64,
+    /// Which of several traces it belongs to; left out for the first.
+    #[serde(skip_serializing_if = "is_first_workload")]
+    pub workload: u16,
     /// Its process.
     pub process: u64,
     /// Records.
@@ -472,6 +476,7 @@ impl ThreadTimes {
     fn new(thread: u64, doings: Doings, ticks: Ticks, busy: Vec<u64>) -> ThreadTimes {
         ThreadTimes {
             thread,
+            workload: split_thread(thread).0,
             process: doings.process,
             records: doings.records,
             instructions: doings.instrs,

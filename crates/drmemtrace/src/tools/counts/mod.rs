@@ -7,8 +7,8 @@
 //!
 //! The pass reads raw entries, so that counting keeps up with inflating.
 //!
-//! JSON: `total`, and in `shards` one object for each thread or core with `name`, `thread` or `core`, `counts`, and
-//! `windows` where the trace has tracing windows. Each set of counts has the fields of [`Counts`].
+//! JSON: `total`, and in `shards` one object for each thread or core with `name`, `thread` or `core`, `workload` (of
+//! further traces read with the first), `counts`, and `windows` where the trace has tracing windows. Each set of counts has the fields of [`Counts`].
 
 mod groups;
 mod pcs;

@@ -2,6 +2,7 @@
 
 use super::sums::{Counted, Part, Sum, Sums};
 use crate::record::FileType;
+use quipu_model::batch::{is_first_workload, split_thread, thread_name};
 use quipu_model::doc::{Block, Cell, Document, Grid};
 use quipu_model::pass::Detail;
 use quipu_model::{Report, ShardKind};
@@ -116,6 +117,9 @@ pub struct PartReport {
     /// The thread, unless the file is a core's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thread: Option<u64>,
+    /// Which of several traces it belongs to; left out for the first.
+    #[serde(skip_serializing_if = "is_first_workload")]
+    pub workload: u16,
     /// The core, if the file is a core's: its position among the files.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub core: Option<u32>,
@@ -166,6 +170,7 @@ impl CountsReport {
                     name: name.clone(),
                     shard,
                     thread: (kind != ShardKind::Core).then_some(part.tid),
+                    workload: if kind == ShardKind::Core { 0 } else { split_thread(part.tid).0 },
                     core: (kind == ShardKind::Core).then_some(shard),
                     counts: Counts::new(&sums, threads),
                     windows: windows(part),
@@ -258,7 +263,8 @@ impl Report for CountsReport {
             cells
         };
         for part in self.by_instructions().into_iter().take(n_rows) {
-            let name = part.thread.or(part.core.map(u64::from)).unwrap_or_default().to_string();
+            let core = || part.core.unwrap_or_default().to_string();
+            let name = part.thread.map_or_else(core, thread_name);
             grid.rows.push(row(name, &part.counts));
         }
         grid.more = self.shards.len().saturating_sub(n_rows) as u64;

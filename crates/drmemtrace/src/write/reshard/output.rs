@@ -167,7 +167,7 @@ impl Outputs<'_> {
             return Err(Error::missing("nothing of the trace is left to write"));
         }
         if self.sharding != Sharding::Stream {
-            folder::write_schedules(&self.target.folder, schedules, &self.pool)?;
+            summary.findings.extend(folder::write_schedules(&self.target.folder, schedules, &self.pool)?);
             if source.is_folder() {
                 folder::copy_beside(source, &self.target.folder)?;
             }
