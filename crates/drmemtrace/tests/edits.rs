@@ -130,6 +130,33 @@ fn filters_end_at_a_clock_reading() {
 }
 
 #[test]
+fn filters_that_no_clock_reading_ends_end_with_the_thread() {
+    let (_, trace) = open("allasm");
+    let spec = |original_layout| FilterSpec {
+        drop_markers: [Marker::SYSCALL.0].into_iter().collect(),
+        stop_timestamp: Some(u64::MAX),
+        original_layout,
+        ..FilterSpec::default()
+    };
+    let found = entries(&filtered(&trace, 0, spec(false)));
+    let end = found.iter().position(|entry| entry.is_marker(Marker::FILTER_ENDPOINT)).unwrap();
+    let behind: Vec<Type> = found[end + 1..].iter().map(|entry| entry.kind()).collect();
+    assert_eq!(behind, [Type::THREAD_EXIT, Type::FOOTER]);
+    assert!(found.iter().all(|entry| !entry.is_marker(Marker::SYSCALL)));
+    // The original sets the bit all the same.
+    let found = entries(&filtered(&trace, 0, spec(true)));
+    assert!(found.iter().all(|entry| !entry.is_marker(Marker::FILTER_ENDPOINT)));
+    // Where threads take turns, others go on behind the end of one.
+    let (_, trace) = open("threadsig.core_sharded");
+    for shard in 0..trace.files().len() {
+        let found = entries(&filtered(&trace, shard, spec(false)));
+        let end = found.iter().position(|entry| entry.is_marker(Marker::FILTER_ENDPOINT)).unwrap();
+        assert_eq!(end, found.len() - 2, "file {shard}");
+        assert_eq!(found[end + 1].kind(), Type::FOOTER);
+    }
+}
+
+#[test]
 fn an_instruction_cache_leaves_a_trace_that_counts_what_was_executed() {
     let (_, trace) = open("tiny.chunk1000");
     let spec =

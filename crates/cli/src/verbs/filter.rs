@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// Several options together leave out what any of them leaves out. The encoding of an instruction that is left out comes
 /// back before the next one at its address, and the file type says what is missing.
 #[derive(Debug, clap::Args)]
-#[command(after_help = help())]
+#[command(after_help = help(), mut_arg("order", |arg| arg.hide(true)))]
 pub(crate) struct Options {
     #[command(flatten)]
     input: Input,
@@ -55,7 +55,7 @@ pub(crate) struct Options {
     /// Leave out the bytes of instructions
     #[arg(long, conflicts_with = "regdeps", help_heading = "What is left out")]
     no_encodings: bool,
-    /// End filtering at this reading of the clock; everything later stays
+    /// End filtering at this reading of the clock, or with the file if that comes first; everything later stays
     #[arg(long, value_name = "CLOCK", value_parser = number::number, help_heading = "What is left out")]
     until: Option<u64>,
 
@@ -93,8 +93,15 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     for file in opened.trace.files() {
         Filter::new(spec.clone(), file.header.filetype)?;
     }
-    let edit_of =
-        |shard: usize| Filter::new(spec.clone(), opened.trace.files().get(shard)?.header.filetype).ok();
+    let threads = &options.input.opening.threads;
+    let edit_of = |shard: usize| {
+        let header = &opened.trace.files().get(shard)?.header;
+        Some(
+            Filter::new(spec.clone(), header.filetype)
+                .ok()?
+                .with_turns(header.is_mixed && threads.len() != 1),
+        )
+    };
     if options.input.opening.threads.is_empty() || opened.has_files_of_threads() {
         return edit::rewrite(&options.input, &options.output, &opened, &edit_of, common, screen);
     }

@@ -137,7 +137,8 @@ pub(super) struct Checker {
     /// Where a long flush began.
     flush: Option<u64>,
     pub(super) target: u64,
-    /// Ordinal of the latest marker, and its kind; the one before.
+    /// Ordinal of the latest marker that is no footer of a chunk, and its kind; the one before. Footers behind them
+    /// count as if they stood before.
     pub(super) last_marker: (u64, Marker),
     pub(super) last_marker_but_one: (u64, Marker),
     pub(super) physical: u64,
@@ -230,7 +231,7 @@ impl Checker {
             self.attention &= on::FIRST | on::NO_DATA | on::THREAD;
             self.data = Data::FREE;
             self.encoding_len = 0;
-            self.kernel = Kernel::default();
+            self.kernel.lose();
             self.in_kernel = false;
         }
     }

@@ -22,6 +22,8 @@ pub(super) struct Headers {
     pub(super) is_lost: bool,
     has_line: bool,
     has_page: bool,
+    /// Filtering stopped, for all threads that take turns.
+    has_endpoint: bool,
     /// Of the thread at hand.
     pub(super) own: OfThread,
     /// Of the other threads so far, where a shard mixes them.
@@ -34,7 +36,6 @@ pub(super) struct Headers {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct OfThread {
     has_exit: bool,
-    has_endpoint: bool,
     has_instr_count: bool,
     instr_count: u64,
     pub(super) n_syscalls: u64,
@@ -245,7 +246,7 @@ impl Checker {
     }
 
     pub(super) fn endpoint(&mut self) {
-        self.headers.own.has_endpoint = true;
+        self.headers.has_endpoint = true;
         if !self.policy.filetype.any(FileType::BIMODAL_FILTERED_WARMUP) {
             self.tell(Rule::EndpointBit, || "the file type has no bit 0x2000".to_owned());
         }
@@ -289,8 +290,8 @@ impl Checker {
                 "calls that may block are marked, says no file-type bit".to_owned()
             });
         }
-        if filetype.any(FileType::BIMODAL_FILTERED_WARMUP) && !self.headers.own.has_endpoint {
-            self.tell(Rule::EndpointMissing, || "filtering stops nowhere".to_owned());
+        if self.about.kind == ShardKind::Thread {
+            self.judge_endpoint();
         }
         let has_none = self.prev.is_none() && (self.policy.core || self.instrs == self.headers.instrs_before);
         if has_none && !filetype.is_ifiltered() && !self.policy.template {
@@ -302,6 +303,13 @@ impl Checker {
         // On a core, kernel code may still run for a thread that has ended.
         if !self.policy.core {
             self.attention |= on::EXITED;
+        }
+    }
+
+    fn judge_endpoint(&mut self) {
+        let is_due = self.policy.filetype.any(FileType::BIMODAL_FILTERED_WARMUP) && !self.headers.is_lost;
+        if is_due && !self.headers.has_endpoint {
+            self.tell(Rule::EndpointMissing, || "filtering stops nowhere".to_owned());
         }
     }
 
@@ -339,6 +347,10 @@ impl Checker {
         }
         if self.policy.template {
             self.end_templates();
+        }
+        if self.about.kind != ShardKind::Thread {
+            // One thread may end before filtering does, which stops for all.
+            self.judge_endpoint();
         }
         if !self.policy.core {
             let own = [(self.seen_tid, self.headers.own)];

@@ -25,6 +25,8 @@ pub(super) struct Kernel {
     has_trace: bool,
     /// The program's instruction before the kernel code of a call.
     before_syscall: Prev,
+    /// The instruction before is not known, because another thread's stands there, or nothing could be read.
+    is_resumed: bool,
     /// How many interruptions were open where kernel code began.
     syscall_events: Option<usize>,
     switch_events: Option<usize>,
@@ -59,6 +61,7 @@ impl Default for Kernel {
             is_trace_due: false,
             has_trace: false,
             before_syscall: Prev::NONE,
+            is_resumed: false,
             syscall_events: None,
             switch_events: None,
             end_target: 0,
@@ -82,6 +85,12 @@ impl Kernel {
         self.is_trace_due = false;
         self.has_trace = false;
         self.end_target = 0;
+        self.is_resumed = true;
+    }
+
+    /// Nothing is known of what a gap swallowed, nor of the kernel code that was open before it.
+    pub(super) fn lose(&mut self) {
+        *self = Kernel { is_resumed: true, ..Kernel::default() };
     }
 }
 
@@ -184,7 +193,9 @@ impl Checker {
             self.tell(Rule::SyscallTraceAlone, || "no system call's number stands right before".to_owned());
         }
         self.judge_number(number, 0);
-        if self.policy.codes && self.prev.flags & flag::SYSCALL == 0 && self.knows_prev() {
+        // Between a system call and its kernel code others may have had their turn on the core.
+        let is_unknown = self.prev.is_none() && self.kernel.is_resumed;
+        if self.policy.codes && !is_unknown && self.prev.flags & flag::SYSCALL == 0 && self.knows_prev() {
             let pc = self.prev.pc;
             self.tell(Rule::SyscallTraceInstr, || format!("the instruction at {pc:#x} is no system call"));
         }

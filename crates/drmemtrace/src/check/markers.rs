@@ -38,8 +38,10 @@ impl Checker {
             self.attend_frame(Some(kind));
         }
         self.attention &= !on::FUNCTION;
-        self.rseq_marker(kind, value);
-        self.syscall_interval(kind);
+        if kind != Marker::CHUNK_FOOTER {
+            self.rseq_marker(kind, value);
+            self.syscall_interval(kind);
+        }
         match kind {
             Marker::TIMESTAMP => self.timestamp(value),
             Marker::CPU_ID => self.cpu(value),
@@ -78,6 +80,12 @@ impl Checker {
         if self.policy.regdeps {
             self.regdeps_marker(kind, value);
         }
+        if kind == Marker::CHUNK_FOOTER {
+            // The border of a chunk may fall between any two records, which still follow each other.
+            self.last_marker.0 += 1;
+            self.last_marker_but_one.0 += 1;
+            return;
+        }
         self.last_marker_but_one = self.last_marker;
         self.last_marker = (self.records, kind);
     }
@@ -88,12 +96,12 @@ impl Checker {
         self.tell(Rule::PhysicalAlone, || "no virtual address follows the physical one".to_owned());
     }
 
-    /// True if the record before the one being judged is a marker of this kind.
+    /// True if the record before the one being judged, but for footers of chunks, is a marker of this kind.
     pub(super) fn follows(&self, kind: Marker) -> bool {
         self.last_marker == (self.records - 1, kind)
     }
 
-    /// True if the two records before the one being judged are markers of these kinds.
+    /// True if the two records before the one being judged, but for footers of chunks, are markers of these kinds.
     pub(super) fn follows_both(&self, first: Marker, second: Marker) -> bool {
         self.follows(second) && self.records >= 2 && self.last_marker_but_one == (self.records - 2, first)
     }

@@ -167,7 +167,7 @@ rules! {
             ["Kernel scheduling marker presence does not match filetype"]
         EndpointMissing "drmemtrace/endpoint-missing" Error
             "With the file-type bit 0x2000 there is a marker where filtering stops."
-            "The original's converter sets the bit and leaves the marker out where only data is filtered; its checker rightly complains."
+            "Judged at a thread's end; where threads take turns, at the end of the file, because filtering stops for all of them at once. The original's converter sets the bit and leaves the marker out where only data is filtered; its checker rightly complains."
             ["Expected to find TRACE_MARKER_TYPE_FILTER_ENDPOINT for the given file type"]
         EndpointBit "drmemtrace/endpoint-bit" Error
             "A marker where filtering stops comes with the file-type bit 0x2000."

@@ -29,7 +29,8 @@ pub enum KernelCode {
 /// What a filter leaves out, and what it changes. The default does nothing.
 #[derive(Clone, Debug, Default)]
 pub struct FilterSpec {
-    /// Filters end, and everything stays, from the first clock reading that is not below this.
+    /// Filters end, and everything stays, from the first clock reading that is not below this; where there is none, with
+    /// the file.
     pub stop_timestamp: Option<u64>,
     /// Bytes of a data cache: loads, stores and prefetches that hit it are left out.
     pub data_cache_bytes: Option<u64>,
@@ -105,6 +106,8 @@ pub struct Filter {
     in_dropped_function: bool,
     /// The first processor was met, and the instruction count that follows it is due.
     count_is_due: bool,
+    /// Threads take turns in the file, so that it goes on behind the end of one.
+    has_turns: bool,
     fault: Option<Error>,
 }
 
@@ -143,9 +146,28 @@ impl Filter {
             regions: Regions::default(),
             in_dropped_function: false,
             count_is_due: false,
+            has_turns: filetype.any(FileType::CORE_SHARDED),
             fault: None,
             spec,
         })
+    }
+
+    /// Takes it that threads take turns in the file, as they do in those of cores anyway.
+    pub fn with_turns(mut self, has_turns: bool) -> Filter {
+        self.has_turns |= has_turns;
+        self
+    }
+
+    /// True if filters have to end with the file, because none of its clock readings has ended them. The original does
+    /// not tell of that end.
+    fn must_end(&self) -> bool {
+        self.is_active && self.spec.stop_timestamp.is_some() && !self.spec.original_layout
+    }
+
+    /// Ends all filters.
+    fn stop(&mut self, before: &mut Vec<Entry>) {
+        self.is_active = false;
+        before.push(Entry::marker(Marker::FILTER_ENDPOINT, 0));
     }
 
     /// True if the markers or types leave the entry.
@@ -236,8 +258,7 @@ impl Edit for Filter {
             && entry.is_marker(Marker::TIMESTAMP)
             && entry.addr.get() >= stop
         {
-            self.is_active = false;
-            before.push(Entry::marker(Marker::FILTER_ENDPOINT, 0));
+            self.stop(before);
         }
         if !self.spec.rename_threads.is_empty() {
             self.rename(entry);
@@ -254,7 +275,16 @@ impl Edit for Filter {
             stays &= cache.keeps(entry, stays, before);
             self.count_is_due |= entry.is_marker(Marker::CPU_ID);
         }
+        if entry.kind() == Type::THREAD_EXIT && !self.has_turns && self.must_end() {
+            self.stop(before);
+        }
         stays
+    }
+
+    fn end(&mut self, _: &At, before: &mut Vec<Entry>) {
+        if self.must_end() {
+            self.stop(before);
+        }
     }
 
     fn recodes(&self) -> bool {

@@ -70,7 +70,7 @@ pub trait Edit: Send {
         0
     }
 
-    /// What is left to be written before the end of the file; only asked for where the trace has no footer.
+    /// What is left to be written before the end of the file, in front of its last footer.
     fn end(&mut self, _at: &At, _before: &mut Vec<Entry>) {}
 }
 

@@ -317,7 +317,10 @@ impl<E: Edit> Edit for Framed<E> {
     }
 
     fn end(&mut self, at: &At, before: &mut Vec<Entry>) {
-        self.edit.end(at, before);
+        // Of a file of which nothing is left there is no end to be told.
+        if self.frames.as_ref().is_none_or(|frames| frames.running.is_some()) {
+            self.edit.end(at, before);
+        }
     }
 }
 
