@@ -296,7 +296,7 @@ fn document(summary: &Summary, path: &Path) -> Document {
     let mut facts = vec![line("written", counts(written.records, written.instrs))];
     let what = if n_files == 1 { "file," } else { "files," };
     facts.push(line("", vec![Cell::Count(n_files), what.into(), Cell::Bytes(summary.packed_bytes())]));
-    let (records, instrs) = dropped(summary);
+    let (records, instrs) = (summary.taken.dropped_records, summary.taken.dropped_instrs);
     if records > 0 || instrs > 0 {
         facts.push(line("dropped", counts(records, instrs)));
     }
@@ -311,18 +311,9 @@ fn document(summary: &Summary, path: &Path) -> Document {
     Document::new(path.display().to_string()).with(Block::Facts(facts))
 }
 
-/// Records and instructions that were read and not written.
-fn dropped(summary: &Summary) -> (u64, u64) {
-    let files = summary.files.iter();
-    files.fold((0, 0), |(records, instrs), file| {
-        let kept = if file.name.is_some() { file.written } else { Default::default() };
-        (records + file.dropped_records, instrs + file.read.instrs.saturating_sub(kept.instrs))
-    })
-}
-
 /// Keys: `output`, `files` (a list of `source`, `name` or `null` if nothing was left, `read` and `written` with `entries`,
-/// `records` and `instrs`, `dropped_records`, `bytes`, `members`), `read`, `written`, `dropped` (`records`, `instrs`),
-/// `bytes`.
+/// `records` and `instrs`, `dropped_records`, `bytes`, `members`; `read` and `dropped_records` are `null` for what was
+/// written from several files), `read`, `written`, `dropped` (`records`, `instrs`), `bytes`.
 fn summary_json(summary: &Summary, path: &Path) -> Value {
     let counts = |counts: write::Counts| json!({ "entries": counts.entries, "records": counts.records, "instrs": counts.instrs });
     let files: Vec<Value> = summary
@@ -332,21 +323,21 @@ fn summary_json(summary: &Summary, path: &Path) -> Value {
             json!({
                 "source": file.source,
                 "name": file.name,
-                "read": counts(file.read),
+                "read": file.taken.map(|taken| counts(taken.read)),
                 "written": counts(file.written),
-                "dropped_records": file.dropped_records,
+                "dropped_records": file.taken.map(|taken| taken.dropped_records),
                 "bytes": file.packed_bytes,
                 "members": file.members,
             })
         })
         .collect();
-    let (records, instrs) = dropped(summary);
+    let taken = &summary.taken;
     json!({
         "output": path.display().to_string(),
         "files": files,
-        "read": counts(summary.read()),
+        "read": counts(taken.read),
         "written": counts(summary.written()),
-        "dropped": { "records": records, "instrs": instrs },
+        "dropped": { "records": taken.dropped_records, "instrs": taken.dropped_instrs },
         "bytes": summary.packed_bytes(),
     })
 }

@@ -21,6 +21,11 @@ impl Regions {
         self.switch || self.interrupts > 0
     }
 
+    /// True in kernel code of a context switch.
+    pub(crate) fn in_switch(self) -> bool {
+        self.switch
+    }
+
     /// Both together.
     fn or(self, other: Regions) -> Regions {
         Regions {

@@ -13,6 +13,7 @@ use quipu_model::OpenOptions;
 use quipu_source::Source;
 use rewriting::{assert_same, entries, fixtures, open};
 use std::path::Path;
+use zerocopy::IntoBytes;
 
 fn to(source: &Source, trace: &DrmemTrace, path: &Path, sharding: Sharding) -> (Source, DrmemTrace) {
     reshard(trace, source, path, sharding, &[], &WriteOptions::new(), &Unwatched).unwrap();
@@ -122,4 +123,22 @@ fn schedules_of_cores_are_those_of_their_threads() {
         members
     };
     assert_eq!(read(&folder.path().join("cores")), read(&fixtures().join("thr")));
+}
+
+#[test]
+fn encodings_of_no_instruction_stay_where_they_stand() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, trace) = open("tiny.plain");
+    let mut all = entries(trace.files()[0].container.source());
+    let stray: Vec<Entry> = (0..70).map(|i| Entry::new(Type::ENCODING, 8, i)).collect();
+    assert_eq!(all.pop().unwrap().kind(), Type::FOOTER);
+    all.extend_from_slice(&stray);
+    all.push(Entry::new(Type::FOOTER, 0, 0));
+    let path = folder.path().join("drmemtrace.tiny.00001.0000.trace");
+    std::fs::write(&path, all.as_bytes()).unwrap();
+    let source = Source::open(&path).unwrap();
+    let trace = trace::open(&source, &OpenOptions::default()).unwrap();
+    let (_, written) = to(&source, &trace, &folder.path().join("threads"), Sharding::Threads);
+    let found = entries(written.files()[0].container.source());
+    assert_same(&found[found.len() - 71..found.len() - 1], &stray, "the end");
 }

@@ -77,7 +77,7 @@ pub(super) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<O
         watch.expect(trace.meta().packed_bytes);
         write::rewrite(&trace, &source, &out, &options, &edit_of, &Watched(watch))
     })?;
-    let (written, read) = (summary.written().entries, summary.read().entries);
+    let (written, read) = (summary.written().entries, summary.taken.read.entries);
     writeln!(std::io::stderr().lock(), "Output {written} entries from {read} entries.")?;
     let mut found = Found::default();
     summary.findings.into_iter().for_each(|finding| found.push(finding));

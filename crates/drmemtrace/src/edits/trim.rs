@@ -48,7 +48,7 @@ pub struct Trim {
 
 impl Trim {
     /// Keeps these parts. If there are several, each is a window numbered by its place in the list, though nothing may
-    /// be left of some in this file; parts that touch are one window.
+    /// be left of some in this file; parts that overlap or touch are one window, with the lowest of their numbers.
     pub fn new(unit: Position, parts: Vec<Range<u64>>) -> Trim {
         let has_windows = parts.len() > 1;
         let mut parts: Vec<(Range<u64>, u64)> = parts.into_iter().zip(0..).collect();
@@ -57,7 +57,10 @@ impl Trim {
         let mut joined: Vec<(Range<u64>, u64)> = Vec::new();
         for (part, window) in parts {
             match joined.last_mut().filter(|(last, _)| part.start <= last.end) {
-                Some((last, _)) => last.end = last.end.max(part.end),
+                Some((last, first)) => {
+                    last.end = last.end.max(part.end);
+                    *first = window.min(*first);
+                }
                 None => joined.push((part, window)),
             }
         }

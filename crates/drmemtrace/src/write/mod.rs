@@ -134,31 +134,54 @@ pub struct FileSummary {
     pub source: String,
     /// Name of what was written of it; `None` if nothing was left.
     pub name: Option<String>,
-    /// What was read.
-    pub read: Counts,
+    /// What was read, and what of that was not written; `None` for what was written from several files.
+    pub taken: Option<Taken>,
     /// What was written.
     pub written: Counts,
-    /// Records that were read and not written, but for footers of chunks.
-    pub dropped_records: u64,
     /// Bytes that were written.
     pub packed_bytes: u64,
     /// Members of the archive, else 1.
     pub members: u64,
 }
 
+/// What was taken from a source.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// What was read.
+    pub read: Counts,
+    /// Records that were read and not written, but for footers of chunks and for headers, which are written anew.
+    pub dropped_records: u64,
+    /// Instructions that were read and not written.
+    pub dropped_instrs: u64,
+}
+
+impl Taken {
+    /// Both together.
+    pub fn plus(self, other: Taken) -> Taken {
+        Taken {
+            read: self.read.plus(other.read),
+            dropped_records: self.dropped_records + other.dropped_records,
+            dropped_instrs: self.dropped_instrs + other.dropped_instrs,
+        }
+    }
+}
+
 /// What an edit did.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
-    /// File by file, in the order of the source.
+    /// File by file: in the order of the source, or of threads or cores if those are what files are made of.
     pub files: Vec<FileSummary>,
+    /// What was taken from all of the source.
+    pub taken: Taken,
     /// What the source did wrong.
     pub findings: Vec<Finding>,
 }
 
 impl Summary {
-    /// What was read.
-    pub fn read(&self) -> Counts {
-        self.files.iter().fold(Counts::default(), |sum, file| sum.plus(file.read))
+    /// What became of these files, each of one of the source.
+    fn of(files: Vec<FileSummary>, findings: Vec<Finding>) -> Summary {
+        let taken = files.iter().filter_map(|file| file.taken).fold(Taken::default(), Taken::plus);
+        Summary { files, taken, findings }
     }
 
     /// What was written.
@@ -301,7 +324,7 @@ pub fn rewrite<E: Edit>(
         let file = summarise(&trace.files()[0], Some(last_part(path)), &rewritten);
         close(rewritten.out, path)?;
         fresh.commit()?;
-        return Ok(Summary { files: vec![file], findings });
+        return Ok(Summary::of(vec![file], findings));
     }
     let wants_known = !E::IS_NONE && Known::is_needed(trace.files());
     let known = if wants_known { Some(Arc::new(Known::collect(trace, &pool, observer)?)) } else { None };
@@ -326,20 +349,19 @@ pub fn rewrite<E: Edit>(
     };
     let n_files = trace.files().len();
     let ones = side_by_side(n_files, pool.n_threads().min(MAX_FILES_AT_ONCE), &write_one)?;
-    let mut summary = Summary::default();
-    let mut schedules = Vec::new();
+    let (mut files, mut findings, mut schedules) = (Vec::new(), Vec::new(), Vec::new());
     for one in ones.into_iter().flatten() {
-        summary.files.push(one.summary);
-        summary.findings.extend(one.findings);
+        files.push(one.summary);
+        findings.extend(one.findings);
         schedules.extend(one.schedule);
     }
     if schedules.is_empty() {
         return Err(Error::missing("nothing of the trace is left to write"));
     }
-    summary.findings.extend(folder::write_schedules(&folder, schedules, &pool)?);
+    findings.extend(folder::write_schedules(&folder, schedules, &pool)?);
     folder::copy_beside(source, &folder)?;
     fresh.commit()?;
-    Ok(summary)
+    Ok(Summary::of(files, findings))
 }
 
 /// One file of a folder.
@@ -358,12 +380,17 @@ fn last_part(path: &Path) -> String {
 }
 
 fn summarise<W>(source: &File, name: Option<String>, rewritten: &Rewritten<W>) -> FileSummary {
+    let kept = if name.is_some() { rewritten.written.instrs } else { 0 };
+    let taken = Taken {
+        read: rewritten.read,
+        dropped_records: rewritten.dropped_records,
+        dropped_instrs: rewritten.read.instrs.saturating_sub(kept),
+    };
     FileSummary {
         source: source.name.clone(),
         name,
-        read: rewritten.read,
+        taken: Some(taken),
         written: rewritten.written,
-        dropped_records: rewritten.dropped_records,
         packed_bytes: rewritten.packed.packed_bytes,
         members: rewritten.packed.members,
     }

@@ -5,6 +5,10 @@
 //! that of the readings, so files of cores come apart exactly if threads changed there at clock readings, as they do in
 //! those written here.
 //!
+//! Files of threads may hold kernel code of context switches, which stood where a core turned to the thread. Threads turn
+//! elsewhere on the cores made of them: at each clock reading and where the thread moves. There such code would tell of
+//! switches that are none, and so it is left out (spec 6.10).
+//!
 //! | file | what |
 //! |---|---|
 //! | `input` | one file that is read |
@@ -16,7 +20,7 @@ mod output;
 use super::fresh::Fresh;
 use super::known::Known;
 use super::rewrite::ChunkRule;
-use super::{Counts, Observer, Summary, WriteOptions};
+use super::{Observer, Summary, Taken, WriteOptions};
 use crate::record::FileType;
 use crate::trace::DrmemTrace;
 use input::Input;
@@ -113,11 +117,9 @@ pub fn reshard(
     for input in &mut inputs {
         input.end(&mut outputs)?;
     }
-    let read = inputs.iter().fold(Counts::default(), |sum, input| sum.plus(input.read));
+    let taken = inputs.iter().fold(Taken::default(), |sum, input| sum.plus(input.taken));
     let mut summary = outputs.finish(source)?;
-    if let Some(first) = summary.files.first_mut() {
-        first.read = read;
-    }
+    summary.taken = taken;
     summary.findings.append(&mut findings);
     Ok(summary)
 }

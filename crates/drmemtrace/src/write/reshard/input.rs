@@ -1,5 +1,6 @@
 //! One file that is read, and where each of its entries goes.
 
+use super::Sharding;
 use super::output::Outputs;
 use crate::kernel::Regions;
 use crate::record::{Entry, Marker, Type};
@@ -7,13 +8,15 @@ use crate::trace::DrmemTrace;
 use crate::write::codes::Codes;
 use crate::write::frames::is_of_header;
 use crate::write::known::Space;
-use crate::write::{Counts, Feed, Observer, chunks};
+use crate::write::{Feed, Observer, Taken, chunks};
 use quipu_model::{Finding, Result};
 
 /// Entries that are looked at to find the processor behind a clock reading.
 const LOOK_AHEAD: usize = 8;
 /// More than these are no kernel code of a switch.
 const MAX_HELD: usize = 1 << 16;
+/// More than these before one instruction are no encoding and branch target of it.
+const MAX_GROUP: usize = 64;
 
 /// How far the kernel code of a switch is that stands before the header of the thread that it leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,9 +47,11 @@ pub(super) struct Input {
     /// What the header says, in its order, up to the first clock reading of each thread.
     pub(super) header: Vec<Entry>,
     in_header: bool,
+    /// The header is that of all threads.
+    shares_header: bool,
     pub(super) cpu: Option<u64>,
     time: u64,
-    pub(super) read: Counts,
+    pub(super) taken: Taken,
     /// Kernel code that is open.
     regions: Regions,
     /// Kernel code that waits for the header that it stands before.
@@ -70,9 +75,10 @@ impl Input {
             pid: 0,
             header: Vec::new(),
             in_header: true,
+            shares_header: trace.files().get(shard).is_some_and(|file| file.header.is_mixed),
             cpu: None,
             time: 0,
-            read: Counts::default(),
+            taken: Taken::default(),
             regions: Regions::default(),
             held: Vec::new(),
             hold: Hold::Nothing,
@@ -97,14 +103,17 @@ impl Input {
             match self.feed.next(strict, observer, findings)? {
                 None => self.is_over = true,
                 Some(part) => {
-                    self.read.entries += part.entries.len() as u64;
+                    let read = &mut self.taken.read;
+                    read.entries += part.entries.len() as u64;
                     for entry in part.entries {
-                        let (records, instrs) = chunks::weight(entry);
-                        self.read.records += records;
-                        self.read.instrs += instrs;
                         if is_of_chunks(entry, &mut self.repeats, &mut self.codes) {
+                            // Who reads sees the footer, and no copies.
+                            read.records += u64::from(entry.is_marker(Marker::CHUNK_FOOTER));
                             continue;
                         }
+                        let (records, instrs) = chunks::weight(entry);
+                        read.records += records;
+                        read.instrs += instrs;
                         self.entries.push(*entry);
                     }
                 }
@@ -191,7 +200,33 @@ impl Input {
 
     /// There is no more to come.
     pub(super) fn end(&mut self, outputs: &mut Outputs<'_>) -> Result<()> {
-        self.release(outputs)
+        self.release(outputs)?;
+        self.send_group(outputs)
+    }
+
+    /// Counts what is not written.
+    fn drop_entry(&mut self, entry: &Entry) {
+        let (records, instrs) = chunks::weight(entry);
+        self.taken.dropped_records += records;
+        self.taken.dropped_instrs += instrs;
+    }
+
+    /// The header is over: if it is of a thread that is not written, neither is it.
+    fn end_header(&mut self, outputs: &Outputs<'_>) {
+        if std::mem::take(&mut self.in_header) && !self.shares_header && !outputs.is_wanted(self.tid) {
+            self.taken.dropped_records += self.header.len() as u64;
+        }
+    }
+
+    /// Sends encodings and branch targets that belong to no instruction as they stand.
+    fn send_group(&mut self, outputs: &mut Outputs<'_>) -> Result<()> {
+        let mut group = std::mem::take(&mut self.group);
+        if !group.is_empty() && outputs.is_wanted(self.tid) {
+            outputs.of(self)?.rewriter.push(&group)?;
+        }
+        group.clear();
+        self.group = group;
+        Ok(())
     }
 
     fn send(&mut self, entry: &Entry, outputs: &mut Outputs<'_>) -> Result<()> {
@@ -216,31 +251,41 @@ impl Input {
             (_, Some(marker)) if is_of_header(marker) => {
                 if self.in_header {
                     self.header.push(*entry);
+                } else {
+                    self.drop_entry(entry);
                 }
                 return Ok(());
             }
-            (_, Some(Marker::CORE_IDLE | Marker::CORE_WAIT)) => return Ok(()),
+            (_, Some(Marker::CORE_IDLE | Marker::CORE_WAIT)) => {
+                self.drop_entry(entry);
+                return Ok(());
+            }
             (_, Some(Marker::BRANCH_TARGET)) | (Type::ENCODING, _) => {
-                self.group.push(*entry);
-                if self.group.len() > 64 {
-                    self.group.clear();
+                if self.group.len() >= MAX_GROUP {
+                    self.send_group(outputs)?;
                 }
+                self.group.push(*entry);
                 return Ok(());
             }
-            _ => self.in_header = false,
+            _ => self.end_header(outputs),
         }
-        let in_kernel = self.regions.pass(entry).any();
+        let regions = self.regions.pass(entry);
+        let in_kernel = regions.any();
+        let is_wanted = outputs.is_wanted(self.tid)
+            && !(outputs.sharding == Sharding::Cores && regions.in_switch() && !is_clock(entry));
         let is_instr = kind.is_any_instr() && entry.size.get() > 0;
         let mut group = std::mem::take(&mut self.group);
         if is_instr {
             self.learn(entry, &mut group, in_kernel, outputs);
         }
-        if outputs.is_wanted(self.tid) {
+        if is_wanted {
             let out = outputs.of(self)?;
             if is_instr {
                 out.rewriter.push(&group)?;
             }
             out.push(entry)?;
+        } else {
+            self.drop_entry(entry);
         }
         if is_instr {
             group.clear();
@@ -279,6 +324,11 @@ impl Input {
             group.retain(|entry| entry.kind() != Type::ENCODING);
         }
     }
+}
+
+/// True for when and where.
+fn is_clock(entry: &Entry) -> bool {
+    entry.is_marker(Marker::TIMESTAMP) || entry.is_marker(Marker::CPU_ID)
 }
 
 /// True for what stands between a header and the first processor.

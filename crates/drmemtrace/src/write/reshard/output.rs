@@ -7,7 +7,7 @@ use crate::write::edit::NoEdit;
 use crate::write::fresh::{Fresh, cannot};
 use crate::write::known::Known;
 use crate::write::rewrite::{ChunkRule, Rewriter};
-use crate::write::{BUFFER_BYTES, Counts, FileSummary, Summary, WriteOptions, close, folder};
+use crate::write::{BUFFER_BYTES, FileSummary, Summary, WriteOptions, close, folder};
 use quipu_model::{Error, Result};
 use quipu_source::{Packer, Pool, Source};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -154,9 +154,8 @@ impl Outputs<'_> {
             summary.files.push(FileSummary {
                 source: source.name().to_owned(),
                 name: Some(output.name),
-                read: Counts::default(),
+                taken: None,
                 written: rewritten.written,
-                dropped_records: 0,
                 packed_bytes: rewritten.packed.packed_bytes,
                 members: rewritten.packed.members,
             });
