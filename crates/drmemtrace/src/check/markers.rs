@@ -16,7 +16,8 @@ impl Checker {
         }
         self.records += 1;
         let before = self.attention;
-        if before & on::THREAD != 0 {
+        // The end of filtering is one for all threads: it is nobody's turn.
+        if before & on::THREAD != 0 && kind != Marker::FILTER_ENDPOINT {
             self.turn(kind == Marker::CONTEXT_SWITCH_START);
         }
         if before & on::PHYSICAL != 0 && kind == Marker::VIRTUAL_ADDRESS {
