@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// How to open a trace, whatever verb it is for.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct Opening {
-    /// Only these threads; `1:TID` is one of the first further trace
+    /// Only these threads; `1:TID` is one of the first further trace. Parts of a trace whose files hold several threads count the records of all of them
     #[arg(id = "thread", long, value_name = "TID", value_delimiter = ',', value_parser = number::thread,
           help_heading = "Reading")]
     pub(crate) threads: Vec<u64>,
@@ -117,6 +117,35 @@ impl Input {
     pub(crate) fn name(&self) -> String {
         name(&self.path)
     }
+}
+
+/// Said where a part of a trace has nothing of the threads that were chosen.
+pub(crate) const PARTS_COUNT_ALL: &str =
+    "where a file holds several threads, parts count the records of all; take it apart first: quipu split";
+
+/// Makes sure that something was read of each of the chosen threads, or of any, if only a part was.
+///
+/// # Errors
+/// `Missing` if threads are `absent` from a trace whose files hold several. A thread with a file of its own is there,
+/// whatever was read of that.
+pub(crate) fn check_present(
+    trace: &dyn Trace,
+    chosen: &[u64],
+    absent: &[u64],
+    is_part: bool,
+) -> quipu::model::Result<()> {
+    if is_part && absent.len() < chosen.len() {
+        return Ok(());
+    }
+    let has_file = |tid: u64| {
+        trace.shards().iter().any(|shard| shard.kind == ShardKind::Thread && shard.thread == Some(tid))
+    };
+    let Some(tid) = absent.iter().find(|tid| !has_file(**tid)) else { return Ok(()) };
+    Err(match is_part {
+        true => Error::missing(format!("this part of the trace has nothing of thread `{tid}`"))
+            .hint(PARTS_COUNT_ALL),
+        false => Error::missing(format!("the trace has no thread `{tid}`")),
+    })
 }
 
 /// Makes sure that choosing threads when opening left no others in the trace.

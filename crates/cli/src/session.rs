@@ -1,7 +1,7 @@
 //! Reading a trace while people watch: progress, Ctrl-C, and a clear word at the end on what was not read.
 
-use crate::Common;
 use crate::screen::{Outcome, Result, Screen};
+use crate::{Common, input};
 use quipu::engine::{self, Division, Planned, RunOptions, Watch, WindowOf};
 use quipu::model::{Error, Finding, Found, Place, Trace, Window};
 use quipu_view::{Progress, bytes_text, count_text, ticks_text};
@@ -101,6 +101,10 @@ pub(crate) fn analyse(
             },
         )
     })?;
+    if outcome.error.is_none() && !outcome.cancelled {
+        let is_part = extent.window != Window::All || extent.most_records != u64::MAX;
+        input::check_present(trace, &extent.threads, &outcome.absent_threads, is_part)?;
+    }
     if common.verbose {
         say_speed(outcome.records, trace.meta().inflated_bytes, started.elapsed(), screen);
     }

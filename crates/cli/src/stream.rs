@@ -19,7 +19,7 @@ const MAX_WAITING: usize = 2;
 
 /// How records are printed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Style {
+pub(crate) struct Style<'s> {
     pub(crate) paint: Paint,
     /// Whether the first error in the trace ends it.
     pub(crate) strict: bool,
@@ -27,6 +27,8 @@ pub(crate) struct Style {
     pub(crate) quiet: bool,
     /// How many records to read at most. Those that a skip invents come on top.
     pub(crate) limit: Option<u64>,
+    /// Threads that were chosen, of which something should come.
+    pub(crate) awaited: &'s [u64],
 }
 
 /// What came of printing.
@@ -37,6 +39,8 @@ pub(crate) struct Shown {
     /// The first part that could not be read to its end.
     pub(crate) error: Option<Error>,
     pub(crate) cancelled: bool,
+    /// Threads that were awaited in vain; empty if nobody wanted to read on.
+    pub(crate) absent: Vec<u64>,
 }
 
 /// Prints the chosen rows of a merge to `out`, without the printer's last words.
@@ -44,7 +48,7 @@ pub(crate) fn print(
     merge: Merge<'_>,
     printer: &mut dyn Printer,
     chosen: &Chosen,
-    style: &Style,
+    style: &Style<'_>,
     watch: &Watch,
     out: impl Write + IsTerminal + Send,
 ) -> Result<Shown> {
@@ -111,12 +115,13 @@ fn fill(
     mut arrivals: Arrivals,
     printer: &mut dyn Printer,
     chosen: &Chosen,
-    style: &Style,
+    style: &Style<'_>,
     watch: &Watch,
     buffers: &mut Buffers,
     mut progress: Progress,
 ) -> quipu::model::Result<Shown> {
     let mut shown = Shown::default();
+    let mut absent = style.awaited.to_vec();
     let mut rows = Vec::new();
     let mut left = style.limit.unwrap_or(u64::MAX);
     printer.begin(&mut buffers.current);
@@ -131,6 +136,9 @@ fn fill(
             }
         };
         let (batch, records, share) = (&parcel.batch, parcel.records.clone(), parcel.share);
+        if batch.span.records > 0 {
+            absent.retain(|thread| *thread != batch.span.thread);
+        }
         if let Some(table) = batch.tables.first() {
             chosen.choose(table, &mut rows);
             // A skip invents rows: more of them than the batch has records, and none of them counts.
@@ -161,5 +169,8 @@ fn fill(
         }
     }
     shown.cancelled = watch.is_cancelled();
+    if !shown.cancelled && shown.error.is_none() && !printer.is_done() {
+        shown.absent = absent;
+    }
     Ok(shown)
 }

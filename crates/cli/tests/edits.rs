@@ -262,6 +262,121 @@ fn threads_go_to_cores_and_into_one_file_and_come_back() {
     assert_eq!(names(&folder.path().join("again")).len(), 6);
 }
 
+/// What an edit that writes to `out` says of itself.
+fn told(args: &[&str], out: &str) -> serde_json::Value {
+    let args: Vec<&str> = args.iter().copied().chain(["-o", out, "--force", "--json"]).collect();
+    serde_json::from_slice(&quipu(&args).assert().code(0).get_output().stdout).unwrap()
+}
+
+#[test]
+fn what_comes_in_other_files_is_not_dropped() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (cores, threads, again) = (path("cores"), path("threads"), path("again"));
+    let nothing = serde_json::json!({ "records": 0, "instrs": 0 });
+    for name in ["threadsig.x64", "thr", "tiny.chunk1000"] {
+        let input = trace(name);
+        let to_cores = told(&["convert", "--sharding", "cores", &input], &cores);
+        assert_eq!(to_cores["dropped"], nothing, "{name}");
+        assert_eq!(to_cores["read"]["instrs"], to_cores["written"]["instrs"], "{name}");
+        assert!(to_cores["files"][0]["read"].is_null(), "a core's file comes from several");
+        // Copies at the heads of chunks are no records.
+        let same = told(&["convert", &input], &again);
+        assert_eq!(same["read"]["records"], to_cores["read"]["records"], "{name}");
+        let to_threads = told(&["split", &input], &threads);
+        assert_eq!(to_threads["dropped"], nothing, "{name}");
+        assert_eq!(to_threads["written"]["records"], same["written"]["records"], "{name}");
+        let back = told(&["split", &cores], &threads);
+        assert_eq!(back["dropped"]["instrs"], 0, "{name}");
+        assert_eq!(back["written"]["instrs"], same["written"]["instrs"], "{name}");
+    }
+}
+
+#[test]
+fn what_is_left_out_of_other_files_is_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (all, one, cores) = (path("all.gz"), path("one"), path("cores"));
+    told(&["merge", &trace("thr")], &all);
+    let part = told(&["split", "--thread", "5750", &all], &one);
+    let number = |value: &serde_json::Value| value.as_u64().unwrap();
+    let (read, written, dropped) = (&part["read"], &part["written"], &part["dropped"]);
+    assert_eq!(number(&dropped["instrs"]), number(&read["instrs"]) - number(&written["instrs"]));
+    assert!(number(&dropped["instrs"]) > 0);
+    // The one header of the stream is that of the thread.
+    assert_eq!(number(&dropped["records"]), number(&read["records"]) - number(&written["records"]));
+    // Kernel code of switches goes where others switch.
+    told(&["split", &trace("thr.core_sharded_kernel")], &one);
+    let moved = told(&["convert", "--sharding", "cores", &one], &cores);
+    let (read, written, dropped) = (&moved["read"], &moved["written"], &moved["dropped"]);
+    assert_eq!(number(&dropped["instrs"]), number(&read["instrs"]) - number(&written["instrs"]));
+    assert!(number(&dropped["instrs"]) > 0);
+    let left =
+        quipu(&["view", "--json", "--kind", "context_switch_start,context_switch_end", &cores]).assert();
+    assert!(left.code(0).get_output().stdout.is_empty());
+}
+
+#[test]
+fn windows_are_numbered_in_the_order_of_the_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out").display().to_string();
+    let windows = |parts: &str| -> (u64, Vec<String>) {
+        let written = told(&["trim", "--instrs", parts, &trace("tiny.chunk1000")], &out);
+        let shown = quipu(&["view", "--json", "--kind", "window_id", &out]).assert().code(0);
+        let text = String::from_utf8_lossy(&shown.get_output().stdout).into_owned();
+        let ids = text.lines().map(|line| {
+            serde_json::from_str::<serde_json::Value>(line).unwrap()["value"].as_str().unwrap().to_owned()
+        });
+        (written["written"]["instrs"].as_u64().unwrap(), ids.collect())
+    };
+    let apart = windows("100..300,700..900");
+    assert_eq!(apart.1, ["0x0", "0x1"]);
+    assert_eq!(windows("700..900,100..300"), apart);
+    assert_eq!(windows("700..800,100..200,750..900,200..300"), apart);
+    assert_eq!(windows("5..10,3..7"), windows("3..10"));
+    assert!(windows("5..10,3..7").1.is_empty());
+}
+
+#[test]
+fn a_thread_that_is_not_there_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (all, out) = (path("all.gz"), path("out"));
+    told(&["merge", &trace("thr")], &all);
+    for input in [all.clone(), trace("thr"), trace("threadsig.core_sharded")] {
+        for args in [&["analyze", "counts"][..], &["report"], &["view"], &["view", "--kind", "read"]] {
+            let args: Vec<&str> = args.iter().copied().chain(["--thread", "1", &input]).collect();
+            quipu(&args).assert().code(2);
+        }
+    }
+    let text = |args: &[&str]| {
+        let assert = quipu(args).assert().code(2);
+        String::from_utf8_lossy(&assert.get_output().stderr).into_owned()
+    };
+    assert!(text(&["analyze", "counts", "--thread", "5750,77", &all]).contains("no thread `77`"));
+    // A part of a file of several threads counts all of them, and may have nothing of the one that was chosen.
+    let part = ["--skip-instrs", "100", "--take-instrs", "3", "--thread", "5750", &all];
+    let hint = "parts count the records of all";
+    assert!(text(&[&["view"][..], &part].concat()).contains(hint));
+    assert!(text(&[&["trim", "-o", &out][..], &part].concat()).contains(hint));
+    assert!(
+        text(&["analyze", "counts", "--skip", "100", "--take", "50", "--thread", "5750", &all])
+            .contains(hint)
+    );
+    quipu(&["view", "--thread", "5750", "--take", "0", &trace("thr")]).assert().code(0);
+}
+
+#[test]
+fn help_offers_no_order_to_those_who_refuse_it() {
+    for verb in ["convert", "trim", "filter", "split", "merge", "check"] {
+        let assert = quipu(&[verb, "--help"]).assert().code(0);
+        assert!(!String::from_utf8_lossy(&assert.get_output().stdout).contains("--order"), "{verb}");
+        let out = "/nonexistent/quipu";
+        let args = [verb, "--order", "cores", &trace("thr"), "-o", out];
+        quipu(if verb == "check" { &args[..4] } else { &args }).assert().code(2);
+    }
+}
+
 /// The rules that a trace breaks, but for notes.
 fn broken_rules(trace: &str) -> BTreeSet<String> {
     let assert = quipu(&["check", "--json", trace]).assert();
@@ -290,6 +405,8 @@ const EDITS: &[&str] = &[
     "filter --drop-kernel",
     "filter --drop-kernel=all-but-syscalls",
     "filter --rename-thread",
+    "filter --cache 4096 --until 99999999999999999",
+    "filter --icache 4096 --until 99999999999999999",
     "split",
     "merge",
     "convert --thread",
@@ -299,6 +416,8 @@ const EDITS: &[&str] = &[
     "convert --sharding cores, trim --skip-instrs 1000 --take-instrs 3000, split",
     "convert --sharding cores, filter --thread",
     "merge, convert --thread",
+    "merge, filter --cache 4096 --until 99999999999999999",
+    "merge, filter --cache 4096 --until 99999999999999999 --thread",
     "merge, trim --instrs 100..900,3000..4000",
 ];
 
@@ -377,6 +496,21 @@ fn an_edit_of_kernel_code_breaks_no_rule_that_was_kept_before() {
 }
 
 #[test]
+fn chunks_may_end_anywhere_in_kernel_code() {
+    for name in ["thr.kernel_injected", "thr.core_sharded_kernel"] {
+        assert_breaks_nothing_new(
+            name,
+            &[
+                "convert --chunk-instrs 100",
+                "convert --chunk-instrs 7",
+                "trim --skip-instrs 20000 --take-instrs 2000, convert --chunk-instrs 1",
+                "trim --skip-instrs 40000 --take-instrs 2000, convert --chunk-instrs 2",
+            ],
+        );
+    }
+}
+
+#[test]
 fn an_edit_of_files_of_cores_breaks_no_rule_that_was_kept_before() {
     let of_threads = ["convert --sharding cores", "--per-thread", "--rename-thread"];
     let edits: Vec<&str> =
@@ -389,7 +523,10 @@ fn an_edit_of_files_of_cores_breaks_no_rule_that_was_kept_before() {
                 "filter --thread",
                 "split --thread",
                 "merge --thread",
+                "split, convert --sharding cores",
                 "split, convert --sharding cores, split",
+                "filter --cache 4096 --until 13439646279985000",
+                "filter --cache 4096 --until 99999999999999999 --thread",
                 "trim --skip-instrs 20000 --take-instrs 30000, split",
             ],
         );

@@ -12,6 +12,7 @@ use quipu_model::{
     Batch, Columns, Dispatched, DynPass, Error, Found, Order, Reader, Report, Result, Rounds, Scan, Severity,
     Shard, ShardId, Trace, Window,
 };
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How to run.
 #[derive(Clone, Debug)]
@@ -74,6 +75,8 @@ pub struct Outcome {
     pub records: u64,
     /// How many instructions were read.
     pub instrs: u64,
+    /// Threads that were wanted, and of which no records came.
+    pub absent_threads: Vec<u64>,
     /// True if somebody cancelled the run; the results are those of the part that was read.
     pub cancelled: bool,
     /// What a scheduler did with each core, where one did.
@@ -107,6 +110,7 @@ fn run_here(trace: &dyn Trace, planned: Vec<Planned>, options: &RunOptions<'_>) 
         trace,
         columns: planned.iter().fold(Columns::NONE, |all, planned| all | planned.columns),
         threads: n_threads(options.threads),
+        met: options.threads_wanted.iter().map(|_| AtomicBool::new(false)).collect(),
         options,
     };
     let order = strictest(planned.iter().map(|planned| planned.info.order));
@@ -138,6 +142,7 @@ fn run_here(trace: &dyn Trace, planned: Vec<Planned>, options: &RunOptions<'_>) 
         findings: losses.found,
         records: harvest.records,
         instrs: harvest.instrs,
+        absent_threads: run.absent_threads(),
         cancelled: options.watch.is_cancelled(),
         dispatched: Vec::new(),
         error: losses.error,
@@ -156,6 +161,8 @@ struct Run<'r> {
     trace: &'r dyn Trace,
     columns: Columns,
     threads: usize,
+    /// Whether records came of each of the threads wanted.
+    met: Vec<AtomicBool>,
     options: &'r RunOptions<'r>,
 }
 
@@ -169,7 +176,19 @@ impl Run<'_> {
     /// True if the records of a batch are wanted.
     fn wants(&self, batch: &Batch) -> bool {
         let wanted = &self.options.threads_wanted;
-        wanted.is_empty() || wanted.contains(&batch.span.thread)
+        if wanted.is_empty() {
+            return true;
+        }
+        let Some(at) = wanted.iter().position(|thread| *thread == batch.span.thread) else { return false };
+        if batch.span.records > 0 {
+            self.met[at].store(true, Ordering::Relaxed);
+        }
+        true
+    }
+
+    fn absent_threads(&self) -> Vec<u64> {
+        let all = self.options.threads_wanted.iter().zip(&self.met);
+        all.filter(|(_, met)| !met.load(Ordering::Relaxed)).map(|(thread, _)| *thread).collect()
     }
 
     fn parts(&self) -> Option<Parts> {
@@ -314,6 +333,7 @@ impl Run<'_> {
             findings: losses.found,
             records,
             instrs,
+            absent_threads: Vec::new(),
             cancelled: watch.is_cancelled(),
             dispatched: rounds.dispatched(),
             error: losses.error,

@@ -173,7 +173,7 @@ fn dump(trace: &ApiTrace, request: &Request, screen: &Screen) -> Result<Outcome>
     let chosen = Chosen::new(&RowFilter::default(), trace.tables()[CALLS_TABLE], &[])?;
     let window = trace.narrow(&options)?;
     let scan = Scan { tables: vec![CALLS_TABLE], window, ahead: true, ..Scan::new(ShardId(0)) };
-    let style = Style { paint, strict: false, quiet: true, limit: None };
+    let style = Style { paint, strict: false, quiet: true, limit: None, awaited: &[] };
     let shown = session::watched(screen, |watch| {
         let merge = Merge::new(trace, &scan, MergeOrder::natural(trace), watch)?;
         stream::print(merge, &mut *printer, &chosen, &style, watch, std::io::stdout())

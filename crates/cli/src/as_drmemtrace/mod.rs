@@ -302,7 +302,7 @@ fn view(
     let chosen = Chosen::new(&RowFilter::default(), trace.tables()[table], &[])?;
     let mut printer = trace.printer(&PrintOptions { syntax: request.syntax, ..PrintOptions::default() })?;
     let scan = Scan { tables: vec![table], ahead: true, ..Scan::new(ShardId(0)) };
-    let style = Style { paint: Paint::PLAIN, strict: false, quiet: true, limit: extent.limit };
+    let style = Style { paint: Paint::PLAIN, strict: false, quiet: true, limit: extent.limit, awaited: &[] };
     let shown = session::watched(screen, |watch| {
         let merge = extent.merge(trace, scan, watch)?;
         stream::print(merge, &mut *printer, &chosen, &style, watch, std::io::stderr())

@@ -13,8 +13,12 @@ use quipu::model::{Edit, Error};
 ///
 /// The entries stay as they are, but for those that only the chunks of an archive need: footers, ordinals, and what
 /// each chunk repeats. The stream of a trace of graphics calls stays as it is, byte for byte. A folder gets both schedule files, made from the entries, and a copy of what lay beside the traces.
+///
+/// Files of cores hold the turns of threads as they were recorded. Kernel code of other context switches, which files of
+/// threads may have, is left out of them.
 #[derive(Debug, clap::Args)]
-#[command(after_help = help())]
+#[command(after_help = help(), mut_arg("order", |arg| arg.hide(true)),
+          mut_arg("sched", |arg| arg.hide(true)))]
 pub(crate) struct Options {
     #[command(flatten)]
     input: Input,

@@ -19,7 +19,8 @@ use std::sync::Arc;
 /// Several options together leave out what any of them leaves out. The encoding of an instruction that is left out comes
 /// back before the next one at its address, and the file type says what is missing.
 #[derive(Debug, clap::Args)]
-#[command(after_help = help(), mut_arg("order", |arg| arg.hide(true)))]
+#[command(after_help = help(), mut_arg("order", |arg| arg.hide(true)),
+          mut_arg("sched", |arg| arg.hide(true)))]
 pub(crate) struct Options {
     #[command(flatten)]
     input: Input,

@@ -11,7 +11,8 @@ use quipu::drmemtrace::write::Sharding;
 /// Threads come in the order of their clock readings. Such a file has no chunks, because who runs is not repeated in
 /// them: it can be read from its beginning only, but also through a pipe.
 #[derive(Debug, clap::Args)]
-#[command(after_help = help())]
+#[command(after_help = help(), mut_arg("order", |arg| arg.hide(true)),
+          mut_arg("sched", |arg| arg.hide(true)))]
 pub(crate) struct Options {
     #[command(flatten)]
     input: Input,

@@ -13,7 +13,8 @@ use quipu::drmemtrace::write::Sharding;
 /// `quipu convert --sharding cores` writes. Encodings that a core's file lacks are taken from the others; idle time of cores
 /// is left out.
 #[derive(Debug, clap::Args)]
-#[command(after_help = help())]
+#[command(after_help = help(), mut_arg("order", |arg| arg.hide(true)),
+          mut_arg("sched", |arg| arg.hide(true)))]
 pub(crate) struct Options {
     #[command(flatten)]
     input: Input,

@@ -2,15 +2,15 @@
 
 use crate::Common;
 use crate::edit::{self, EXIT_CODES, Opened, Output};
-use crate::input::Input;
+use crate::input::{Input, PARTS_COUNT_ALL};
 use crate::number;
 use crate::rewrite;
-use crate::screen::{Outcome, Result, Screen};
+use crate::screen::{Outcome, Result, Screen, Stop};
 use crate::session;
 use quipu::drmemtrace::edits::{Position, Trim};
 use quipu::engine;
 use quipu::model::edit::Settings;
-use quipu::model::{Error, Trace, Window};
+use quipu::model::{Error, ErrorKind, Trace, Window};
 use std::ops::{Range, RangeInclusive};
 
 /// Write a part of a trace as a trace of its own, or several parts as windows
@@ -20,7 +20,8 @@ use std::ops::{Range, RangeInclusive};
 /// and system calls their markers and kernel code; of several parts, none ends with a branch, whose successor follows it.
 /// Threads of which nothing is left are left out.
 #[derive(Debug, clap::Args)]
-#[command(after_help = help())]
+#[command(after_help = help(), mut_arg("order", |arg| arg.hide(true)),
+          mut_arg("sched", |arg| arg.hide(true)))]
 pub(crate) struct Options {
     #[command(flatten)]
     input: Input,
@@ -49,7 +50,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "CLOCK", value_parser = number::number, help_heading = "Which part",
           conflicts_with = "instrs")]
     until: Option<u64>,
-    /// Keep these instructions, counted from 0: `A..B` without B; several are numbered windows of the new trace
+    /// Keep these instructions, counted from 0: `A..B` without B; several are windows of the new trace, numbered from 0 in its order; those that overlap or touch are one
     #[arg(long, value_name = "A..B", value_delimiter = ',', value_parser = number::range, help_heading = "Which part")]
     instrs: Vec<RangeInclusive<u64>>,
     /// Count from the beginning of each thread, instead of along the sequence of all
@@ -99,10 +100,26 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     }
     let (unit, parts) = options.parts(&windows, &opened, screen)?;
     let edit_of = |shard: usize| Some(Trim::new(unit, parts.get(shard).cloned().unwrap_or_default()));
-    edit::rewrite_threads(&options.input, &options.output, &opened, (&edit_of, true), common, screen)
+    edit::rewrite_threads(&options.input, &options.output, &opened, (&edit_of, true), common, screen).map_err(
+        |stop| match stop {
+            Stop::Fault(error) if is_missing(&error) && options.counts_others(&opened) => {
+                Stop::Fault(error.hint(PARTS_COUNT_ALL))
+            }
+            stop => stop,
+        },
+    )
+}
+
+fn is_missing(error: &Error) -> bool {
+    error.kind() == ErrorKind::Missing
 }
 
 impl Options {
+    /// True if records of threads that were not chosen count, too.
+    fn counts_others(&self, opened: &Opened) -> bool {
+        !self.input.opening.threads.is_empty() && !opened.has_files_of_threads()
+    }
+
     /// What is said to a format that trims its traces itself.
     fn settings(&self, format: &str) -> Result<Settings> {
         let has_instrs = self.skip_instrs.is_some() || self.take_instrs.is_some() || !self.instrs.is_empty();
@@ -128,8 +145,7 @@ impl Options {
     fn windows(&self) -> Result<Vec<Window>> {
         let end = |start: u64, n: Option<u64>| n.map_or(u64::MAX, |n| start.saturating_add(n));
         if !self.instrs.is_empty() {
-            let window = |range: &RangeInclusive<u64>| Window::Instrs(half_open(range));
-            return Ok(self.instrs.iter().map(window).collect());
+            return Ok(joined(&self.instrs).into_iter().map(Window::Instrs).collect());
         }
         if self.skip_instrs.is_some() || self.take_instrs.is_some() {
             let start = self.skip_instrs.unwrap_or(0);
@@ -178,6 +194,17 @@ impl Options {
     }
 }
 
-fn half_open(range: &RangeInclusive<u64>) -> Range<u64> {
-    *range.start()..range.end().saturating_add(1)
+/// Ranges in their order, those that overlap or touch as one.
+fn joined(ranges: &[RangeInclusive<u64>]) -> Vec<Range<u64>> {
+    let mut sorted: Vec<Range<u64>> =
+        ranges.iter().map(|range| *range.start()..range.end().saturating_add(1)).collect();
+    sorted.sort_by_key(|range| range.start);
+    let mut joined: Vec<Range<u64>> = Vec::new();
+    for range in sorted {
+        match joined.last_mut().filter(|last| range.start <= last.end) {
+            Some(last) => last.end = last.end.max(range.end),
+            None => joined.push(range),
+        }
+    }
+    joined
 }

@@ -1,7 +1,7 @@
 //! `quipu view`: records as lines.
 
 use crate::Common;
-use crate::input::Input;
+use crate::input::{Input, check_present};
 use crate::number;
 use crate::screen::{Outcome, Result, Screen};
 use crate::session::{self, Verdict};
@@ -160,11 +160,15 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         window => window,
     };
     let scan = Scan { tables: vec![table], window, ahead: true, ..Scan::new(ShardId(0)) };
+    // Whoever arranges threads anew has those that were chosen.
+    let opening = &options.input.opening;
+    let awaited: &[u64] = if opening.rearranges() { &[] } else { &opening.threads };
     let style = Style {
         paint: screen.paint(),
         strict: options.input.opening.strict,
         quiet: screen.is_quiet(),
         limit: options.limit(),
+        awaited,
     };
     let started = Instant::now();
     let shown = session::watched(screen, |watch| {
@@ -174,6 +178,8 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     let mut end = Vec::new();
     printer.end(&mut end);
     std::io::stdout().lock().write_all(&end)?;
+    let is_part = options.window() != Window::All || options.limit().is_some();
+    check_present(&*trace, awaited, &shown.absent, is_part)?;
     if common.verbose {
         session::say_speed(shown.records, None, started.elapsed(), screen);
     }
