@@ -21,7 +21,7 @@ pub(crate) struct Output {
     /// What to write: a folder if the trace is a folder, else a file
     #[arg(id = "output", short = 'o', long = "output", value_name = "PATH", help_heading = "Writing")]
     pub(crate) path: PathBuf,
-    /// Replace a file, or a folder that holds nothing but a trace
+    /// Replace a file, or a folder that holds nothing but a trace; of a symbolic link, what it leads to
     #[arg(long, help_heading = "Writing")]
     pub(crate) force: bool,
     /// How to pack: zip, gzip, lz4, snappy, zstd or plain; if not said, as the name of a single file ends, else as the source is packed

@@ -168,6 +168,48 @@ fn nothing_is_written_where_something_is_or_where_the_request_makes_no_sense() {
     assert!(!Path::new("-").exists());
 }
 
+#[cfg(unix)]
+#[test]
+fn a_link_stays_and_what_it_leads_to_is_replaced() {
+    use std::os::unix::fs::symlink;
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let convert = |input: &str, out: &str, more: &[&str]| {
+        let (input, out) = (trace(input), at(out).display().to_string());
+        quipu(&[&["convert", &input, "-o", &out, "--quiet"], more].concat())
+            .assert()
+            .get_output()
+            .status
+            .code()
+    };
+    let (file, link) = ("small/drmemtrace.small.x64.trace", "link.trace");
+    std::fs::write(at("real.trace"), "old").unwrap();
+    symlink("real.trace", at(link)).unwrap();
+    assert_eq!(convert(file, link, &[]), Some(2));
+    assert_eq!(std::fs::read(at("real.trace")).unwrap(), b"old");
+    assert_eq!(convert(file, link, &["--force"]), Some(0));
+    assert!(at(link).symlink_metadata().unwrap().is_symlink());
+    let original = Path::new(&trace("small")).join("drmemtrace.small.x64.trace");
+    assert!(members(&at("real.trace")) == members(&original));
+    // A folder, too, and whatever has to step aside.
+    assert_eq!(convert("thr", "real", &[]), Some(0));
+    symlink(at("real"), at("link")).unwrap();
+    assert_eq!(convert("tiny.gz", "link", &["--force"]), Some(0));
+    assert!(at("link").symlink_metadata().unwrap().is_symlink());
+    assert!(names(&at("real")).iter().any(|name| name.contains("tiny")));
+    // A link to nowhere, and one to a thing of the other kind.
+    symlink("nothing", at("dangling")).unwrap();
+    symlink("real.trace", at("a-file")).unwrap();
+    assert_eq!(convert(file, "dangling", &["--force"]), Some(2));
+    assert_eq!(convert("thr", "dangling", &["--force"]), Some(2));
+    assert_eq!(convert("thr", "a-file", &["--force"]), Some(2));
+    assert_eq!(
+        names(folder.path()),
+        ["a-file", "dangling", "link", "link.trace", "real", "real.trace"],
+        "nothing is left over"
+    );
+}
+
 #[test]
 fn an_instruction_gets_no_bytes_of_another_length() {
     let folder = tempfile::tempdir().unwrap();

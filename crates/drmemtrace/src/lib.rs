@@ -44,7 +44,7 @@ mod widen;
 mod window;
 pub mod write;
 
-use quipu_model::trace::SettingInfo;
+use quipu_model::trace::{DumpForm, SettingInfo};
 use quipu_model::{Confidence, Format, FormatInfo, Found, OpenOptions, Result, RuleInfo, Tool, Trace};
 use quipu_source::Source;
 use std::ops::Range;
@@ -119,8 +119,14 @@ impl Format for Drmemtrace {
         Ok(Box::new(trace::open(source, options)?))
     }
 
-    fn dump(&self, source: &Source, wanted: Range<u64>, out: &mut dyn FnMut(&[u8]) -> bool) -> Result<Found> {
-        raw::dump(&raw::list(source)?, wanted, out)
+    fn dump(
+        &self,
+        source: &Source,
+        wanted: Range<u64>,
+        form: DumpForm,
+        out: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Result<Found> {
+        raw::dump(&raw::list(source)?, wanted, form, out)
     }
 
     fn tools(&self) -> &'static [&'static dyn Tool] {

@@ -3,9 +3,13 @@
 // A test that cannot set its scene has failed.
 #![allow(clippy::unwrap_used)]
 
+#[path = "fuzzing/raw.rs"]
+mod fuzzing;
+
 use quipu_drmemtrace::DRMEMTRACE;
 use quipu_drmemtrace::raw::{self, RawFolder};
 use quipu_model::Format;
+use quipu_model::trace::DumpForm;
 use quipu_source::Source;
 use std::path::PathBuf;
 
@@ -15,8 +19,16 @@ fn folder() -> PathBuf {
 
 /// The lines, and the rules broken.
 fn dumped(folder: &RawFolder, wanted: std::ops::Range<u64>) -> (Vec<String>, Vec<&'static str>) {
+    dumped_as(DumpForm::Text, folder, wanted)
+}
+
+fn dumped_as(
+    form: DumpForm,
+    folder: &RawFolder,
+    wanted: std::ops::Range<u64>,
+) -> (Vec<String>, Vec<&'static str>) {
     let mut text = Vec::new();
-    let found = raw::dump(folder, wanted, &mut |part| {
+    let found = raw::dump(folder, wanted, form, &mut |part| {
         text.extend_from_slice(part);
         true
     });
@@ -54,6 +66,52 @@ fn only_the_words_asked_for_are_shown() {
     let (some, _) = dumped(&list, 3..5);
     let first = all.iter().position(|line| line.starts_with("file ")).unwrap() + 1;
     assert_eq!(some[first..], all[first + 3..first + 5]);
+}
+
+#[test]
+fn words_are_rows_for_programs() {
+    let list = raw::list(&Source::open(&folder()).unwrap()).unwrap();
+    let n_words = bytes_of_words().len() / 8;
+    let (lines, _) = dumped_as(DumpForm::Json, &list, 0..u64::MAX);
+    let rows: Vec<serde_json::Value> = lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(rows.len(), n_words);
+    assert_eq!(rows[0]["sort"], "header");
+    assert!(rows[0]["version"].is_u64());
+    let block = rows.iter().find(|row| row["sort"] == "block").unwrap();
+    assert!(block["path"].as_str().unwrap().starts_with('/') && block["instrs"].as_u64() > Some(0));
+    let (csv, _) = dumped_as(DumpForm::Csv, &list, 0..u64::MAX);
+    assert_eq!(csv.len(), n_words + 1);
+    let keys: Vec<&String> = rows[0].as_object().unwrap().keys().collect();
+    let names: Vec<&str> = csv[0].split(',').collect();
+    assert_eq!(names.len(), keys.len());
+    assert!(names.iter().all(|name| rows[0].get(name).is_some()), "{names:?}");
+    for (row, line) in rows.iter().zip(&csv[1..]) {
+        let cells: Vec<&str> = line.split(',').collect();
+        for (name, cell) in names.iter().zip(cells) {
+            let expected = match &row[*name] {
+                serde_json::Value::Null => String::new(),
+                serde_json::Value::String(text) => text.clone(),
+                other => other.to_string(),
+            };
+            assert_eq!(cell, expected, "{name}: {line}");
+        }
+    }
+}
+
+#[test]
+fn any_damage_to_words_leaves_rows_that_can_be_read() {
+    let bytes = bytes_of_words();
+    let bytes = &bytes[..bytes.len().min(8 * 600)];
+    let mut rng = quipu_testkit::Rng::new(3);
+    for round in 0..200u64 {
+        let mut damaged = bytes.to_vec();
+        for _ in 0..=rng.below(4) {
+            let at = rng.below(damaged.len() as u64) as usize;
+            damaged[at] = rng.below(256) as u8;
+        }
+        damaged.truncate(bytes.len() - (round as usize % 40) * 11);
+        fuzzing::raw(&damaged);
+    }
 }
 
 #[test]

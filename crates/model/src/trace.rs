@@ -31,13 +31,20 @@ pub trait Format: Sync {
         &[]
     }
 
-    /// Writes what `source` holds where it is no trace yet but what a tracer left to be made one: as lines, those with
-    /// positions in `wanted`, counted from 0, in parts to `out`, which says whether more is wanted. What was wrong is found.
+    /// Writes what `source` holds where it is no trace yet but what a tracer left to be made one: as lines in
+    /// this form, those with positions in `wanted`, counted from 0, in parts to `out`, which says whether more is wanted.
+    /// What was wrong is found.
     ///
     /// # Errors
     /// `Unsupported` if the format has no such form.
-    fn dump(&self, source: &Source, wanted: Range<u64>, out: &mut dyn FnMut(&[u8]) -> bool) -> Result<Found> {
-        let _ = (wanted, out);
+    fn dump(
+        &self,
+        source: &Source,
+        wanted: Range<u64>,
+        form: DumpForm,
+        out: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Result<Found> {
+        let _ = (wanted, form, out);
         Err(Error::unsupported(format!("format {} has no raw form", self.info().name)).in_file(source.name()))
     }
 
@@ -56,6 +63,18 @@ pub trait Format: Sync {
     fn rules(&self) -> &'static [RuleInfo] {
         &[]
     }
+}
+
+/// Whom the lines of [`Format::dump`] are for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DumpForm {
+    /// People.
+    #[default]
+    Text,
+    /// Programs: an object a line.
+    Json,
+    /// Programs: a line of names, then a row a line.
+    Csv,
 }
 
 /// What is known of a format without a trace at hand.

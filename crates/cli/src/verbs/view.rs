@@ -8,7 +8,7 @@ use crate::session::{self, Verdict};
 use crate::stream::{self, Style};
 use quipu::engine::{Merge, MergeOrder};
 use quipu::isa::Syntax;
-use quipu::model::trace::PrintOptions;
+use quipu::model::trace::{DumpForm, PrintOptions};
 use quipu::model::{Error, Printer, Scan, Severity, ShardId, TableSchema, Trace, Window};
 use quipu::source::Source;
 use quipu_view::{Chosen, LineForm, RowFilter, RowLines};
@@ -33,7 +33,7 @@ pub(crate) struct Options {
     #[arg(long)]
     csv: bool,
     /// Show the words that a tracer left to be converted, from a raw folder or file; `--skip` and `--take` count words
-    #[arg(long, conflicts_with_all = ["json", "csv", "syntax", "skip_instrs", "take_instrs", "since", "until",
+    #[arg(long, conflicts_with_all = ["syntax", "skip_instrs", "take_instrs", "since", "until",
           "kinds", "pc", "addr", "thread", "order", "settings"])]
     raw: bool,
     /// How to write x86 instructions
@@ -193,9 +193,14 @@ fn dump(options: &Options, screen: &Screen) -> Result<Outcome> {
         .ok_or_else(|| Error::unsupported("no known format leaves such files").in_file(source.name()))?;
     let start = options.skip.unwrap_or(0);
     let wanted = start..options.take.map_or(u64::MAX, |take| start.saturating_add(take));
+    let form = match (options.json, options.csv) {
+        (true, _) => DumpForm::Json,
+        (_, true) => DumpForm::Csv,
+        _ => DumpForm::Text,
+    };
     let mut stdout = std::io::stdout().lock();
     let mut written = Ok(());
-    let found = format.dump(&source, wanted, &mut |part| {
+    let found = format.dump(&source, wanted, form, &mut |part| {
         written = stdout.write_all(part);
         written.is_ok()
     })?;

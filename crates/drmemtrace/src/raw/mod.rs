@@ -4,13 +4,16 @@
 //! can make a trace of it. What can be shown are the words, the modules that they point into, and the traced functions.
 //! SPEC: docs/formats/drmemtrace.md, *Raw folders*.
 
+mod rows;
 pub mod word;
 
 use crate::listing::{file_name, is_raw};
 use crate::record::Marker;
 use crate::{funclist, trace::source_rule};
+use quipu_model::trace::DumpForm;
 use quipu_model::{Error, Found, Place, Result, Severity};
 use quipu_source::{Ahead, Source, StreamOptions};
+use rows::Quoted;
 use std::io::Write;
 use std::ops::Range;
 use word::{GENERATED, Word};
@@ -59,26 +62,67 @@ pub fn list(source: &Source) -> Result<RawFolder> {
 }
 
 /// Writes the modules, the functions and the words with these positions (counted over all files) as lines; words of one
-/// file follow a line with its name. What is wrong is found, and reading goes on with the next file.
+/// file follow a line with its name. For programs there are rows of words only, each with its file's name and, of code, the
+/// path of its module. What is wrong is found, and reading goes on with the next file.
 ///
 /// # Errors
 /// What reading the list of modules or opening a file gives.
-pub fn dump(folder: &RawFolder, wanted: Range<u64>, out: &mut dyn FnMut(&[u8]) -> bool) -> Result<Found> {
+pub fn dump(
+    folder: &RawFolder,
+    wanted: Range<u64>,
+    form: DumpForm,
+    out: &mut dyn FnMut(&[u8]) -> bool,
+) -> Result<Found> {
     let mut found = Found::default();
     let modules = match &folder.modules {
         Some(source) => modules(source)?,
         None => Vec::new(),
     };
     let mut text = Vec::new();
+    match form {
+        DumpForm::Text => preface(folder, &modules, &mut found, &mut text),
+        DumpForm::Csv => text.extend_from_slice(rows::CSV_HEAD),
+        DumpForm::Json => {}
+    }
+    let quoted = modules.iter().map(|path| Quoted::new(path, form)).collect();
+    let shown = Shown { wanted, form, modules, quoted };
+    let mut position = 0;
+    for source in &folder.threads {
+        if position >= shown.wanted.end {
+            break;
+        }
+        if form == DumpForm::Text {
+            line(&mut text, format_args!("file {}", file_name(source)));
+        }
+        let mut lines = Lines { text: &mut text, out: &mut *out };
+        if !dump_file(source, &shown, &mut position, &mut lines, &mut found)? {
+            return Ok(found);
+        }
+    }
+    out(&text);
+    Ok(found)
+}
+
+/// What of the words is shown, and how.
+struct Shown {
+    wanted: Range<u64>,
+    form: DumpForm,
+    modules: Vec<String>,
+    /// The same, ready to stand in rows.
+    quoted: Vec<Quoted>,
+}
+
+/// The modules and functions, for people.
+fn preface(folder: &RawFolder, modules: &[String], found: &mut Found, text: &mut Vec<u8>) {
     for (number, path) in modules.iter().enumerate() {
-        line(&mut text, format_args!("module {number:5}  {path}"));
+        line(text, format_args!("module {number:5}  {path}"));
     }
     match folder.functions.as_ref().map(funclist::read) {
         Some(Ok(functions)) => {
             for function in functions {
                 let names = function.names.join(", ");
                 let id = function.id;
-                line(&mut text, format_args!("function {id:3}  {names} ({} arguments)", function.n_args));
+                line(text, format_args!("function {id:3}  {names} ({} arguments)", function.n_args));
             }
         }
         Some(Err(error)) => found.add("drmemtrace/function-list", Severity::Warning, || {
@@ -86,19 +130,6 @@ pub fn dump(folder: &RawFolder, wanted: Range<u64>, out: &mut dyn FnMut(&[u8]) -
         }),
         None => {}
     }
-    let mut position = 0;
-    for source in &folder.threads {
-        if position >= wanted.end {
-            break;
-        }
-        line(&mut text, format_args!("file {}", file_name(source)));
-        let mut lines = Lines { text: &mut text, out: &mut *out };
-        if !dump_file(source, &modules, &wanted, &mut position, &mut lines, &mut found)? {
-            return Ok(found);
-        }
-    }
-    out(&text);
-    Ok(found)
 }
 
 /// Writing to memory cannot fail.
@@ -171,8 +202,7 @@ fn custom_end(row: &[u8], at: usize) -> Option<usize> {
 /// False if nobody wants more.
 fn dump_file(
     source: &Source,
-    modules: &[String],
-    wanted: &Range<u64>,
+    shown: &Shown,
     position: &mut u64,
     lines: &mut Lines<'_>,
     found: &mut Found,
@@ -181,6 +211,8 @@ fn dump_file(
     let options = StreamOptions { ahead: Ahead::Inline, ..StreamOptions::default() };
     let mut stream = container.stream(container.all_members(), &options)?;
     let (mut block, mut offset, mut last) = (Vec::new(), 0u64, None);
+    let Shown { wanted, form, modules, quoted } = shown;
+    let name = Quoted::new(file_name(source), *form);
     let mut high = None;
     let place = |offset: u64| Place {
         file: Some(source.name().to_owned()),
@@ -214,8 +246,12 @@ fn dump_file(
             }
             if wanted.contains(position) {
                 // Writing to memory cannot fail.
-                let _ = write!(lines.text, "{offset:12}  {raw:016x}  {:<10} ", word.name());
-                let _ = describe(word, high, modules, lines.text);
+                if *form == DumpForm::Text {
+                    let _ = write!(lines.text, "{offset:12}  {raw:016x}  {:<10} ", word.name());
+                    let _ = describe(word, high, modules, lines.text);
+                } else {
+                    let _ = rows::row((&name, offset, raw), (word, high), quoted, *form, lines.text);
+                }
             }
             high = match word {
                 Word::Marker { kind: Marker::SPLIT_VALUE, value } => Some(value),

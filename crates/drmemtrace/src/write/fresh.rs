@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 pub enum Replace {
     /// It is an error if there is something.
     Never,
-    /// A file is replaced by a file, a folder that holds nothing but a trace by a folder.
+    /// A file is replaced by a file, a folder that holds nothing but a trace by a folder. A symbolic link stays, and what
+    /// it leads to is replaced.
     Allowed,
 }
 
@@ -48,6 +49,9 @@ impl Fresh {
             .file_name()
             .ok_or_else(|| Error::usage(format!("`{}` is no name for something to write", path.display())))?;
         check_place(path, replace, is_folder)?;
+        let target = behind_link(path)?;
+        let path = target.as_deref().unwrap_or(path);
+        let name = path.file_name().unwrap_or(name);
         let mut temporary = std::ffi::OsString::from(".");
         temporary.push(name);
         temporary.push(format!(".{}.part", std::process::id()));
@@ -93,6 +97,17 @@ impl Drop for Fresh {
     }
 }
 
+/// What a symbolic link leads to; nothing if there is no link.
+fn behind_link(path: &Path) -> Result<Option<PathBuf>> {
+    if !path.symlink_metadata().is_ok_and(|meta| meta.is_symlink()) {
+        return Ok(None);
+    }
+    fs::canonicalize(path).map(Some).map_err(|cause| {
+        cannot("follow", path, cause)
+            .hint("the name is that of a link; name another, or remove it".to_owned())
+    })
+}
+
 /// Refuses to write over what must stay.
 fn check_place(path: &Path, replace: Replace, is_folder: bool) -> Result<()> {
     let Ok(meta) = path.symlink_metadata() else { return Ok(()) };
@@ -105,13 +120,19 @@ fn check_place(path: &Path, replace: Replace, is_folder: bool) -> Result<()> {
             "name another, or say --force to replace it",
         );
     }
-    if meta.is_dir() != is_folder {
+    // Of a link, what it leads to counts; where that is nothing, following it says so.
+    let is_dir = if meta.is_symlink() {
+        fs::metadata(path).map_or(is_folder, |meta| meta.is_dir())
+    } else {
+        meta.is_dir()
+    };
+    if is_dir != is_folder {
         return refuse(
             if is_folder { "a folder cannot replace a file" } else { "a file cannot replace a folder" },
             "name another, or remove it",
         );
     }
-    if is_folder {
+    if is_folder && path.exists() {
         let entries = fs::read_dir(path).map_err(|cause| cannot("list", path, cause))?;
         for entry in entries {
             let entry = entry.map_err(|cause| cannot("list", path, cause))?;
