@@ -238,6 +238,28 @@ fn synthetic_encodings_are_written_as_they_are_published() {
 }
 
 #[test]
+fn synthetic_encodings_of_aarch64_check_and_read_as_dependencies() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (once, twice) = (path("once"), path("twice"));
+    let window = ["--thread", "2444839", "--take-instrs", "20k"];
+    let input = path("input");
+    quipu(&["trim", &trace("aarch64"), "-o", &input]).args(window).assert().code(0);
+    quipu(&["filter", "--regdeps", &input, "-o", &once]).assert().code(0);
+    quipu(&["check", &once]).assert().code(0);
+    let view = quipu(&["view", &once, "--take", "200"]).assert().code(0);
+    let text = String::from_utf8_lossy(&view.get_output().stdout).into_owned();
+    assert!(text.contains("%rv") && text.contains("load"), "{text}");
+    assert!(!text.contains("undecodable"), "{text}");
+    // What is synthetic already stays as it is.
+    quipu(&["filter", "--regdeps", &once, "-o", &twice]).assert().code(0);
+    for name in names(Path::new(&once)) {
+        let members_of = |folder: &str| members(&Path::new(folder).join(&name));
+        assert!(members_of(&once) == members_of(&twice), "{name}");
+    }
+}
+
+#[test]
 fn threads_get_names_of_their_own() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out").display().to_string();

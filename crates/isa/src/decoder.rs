@@ -53,11 +53,17 @@ impl Decoder {
         }
     }
 
-    /// The decoder of x86, if this is one.
-    pub(crate) fn as_x86(&mut self) -> Option<&mut x86::X86> {
+    /// The registers and sizes of the operands of an instruction, which was decoded to `instr`, in the terms of REGDEPS.
+    pub(crate) fn operands(
+        &mut self,
+        instr: &Instr,
+        pc: u64,
+        bytes: &[u8],
+    ) -> Result<regdeps::Operands, DecodeError> {
         match &mut self.kind {
-            Kind::X86(x86) => Some(x86),
-            _ => None,
+            Kind::X86(x86) => x86.operands(pc, bytes),
+            Kind::Aarch64 => aarch64::operands(instr, bytes),
+            Kind::Regdeps => Err(DecodeError::Invalid),
         }
     }
 

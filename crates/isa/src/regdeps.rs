@@ -165,19 +165,18 @@ impl Operands {
 pub struct Encoder(Decoder);
 
 impl Encoder {
-    /// An encoder for the instructions of `arch`; `None` where there is none: it is for x86.
+    /// An encoder for the instructions of `arch`; `None` where there is none: no decoder, or synthetic ones already.
     pub fn new(arch: Arch) -> Option<Encoder> {
-        let mut decoder = Decoder::new(arch, Syntax::Att).ok()?;
-        decoder.as_x86().is_some().then_some(Encoder(decoder))
+        let decoder = Decoder::new(arch, Syntax::Att).ok()?;
+        (arch != Arch::Regdeps).then_some(Encoder(decoder))
     }
 
     /// Writes the synthetic encoding of the instruction at `pc` to the front of `out`, and gives its length. What cannot
     /// be decoded has no registers and no category.
     pub fn encode(&mut self, pc: u64, bytes: &[u8], out: &mut [u8; MAX_BYTES]) -> usize {
         *out = [0; MAX_BYTES];
-        let instr = self.0.decode(pc, bytes);
-        let operands = self.0.as_x86().map(|x86| x86.operands(pc, bytes));
-        let (Ok(instr), Some(Ok(operands))) = (instr, operands) else { return HEADER_BYTES };
+        let Ok(instr) = self.0.decode(pc, bytes) else { return HEADER_BYTES };
+        let Ok(operands) = self.0.operands(&instr, pc, bytes) else { return HEADER_BYTES };
         // Four bits count the registers of each kind; no instruction has so many operands.
         let n_writes = operands.writes.len().min(15);
         let n_reads = operands.reads.len().min(15);

@@ -3,8 +3,8 @@
 // A test may stop where it stands; the lint excuses test functions, not their helpers.
 #![allow(clippy::unwrap_used)]
 
-use quipu_isa::Arch;
 use quipu_isa::regdeps::{Encoder, MAX_BYTES};
+use quipu_isa::{Arch, Decoder, Syntax};
 
 const DATA: &str = include_str!("data/x86-64.regdeps.txt");
 
@@ -41,4 +41,92 @@ fn what_cannot_be_decoded_has_no_registers() {
     assert_eq!(encoder.encode(0x1000, &[0x06], &mut out), 4);
     assert_eq!(out, [0; MAX_BYTES]);
     assert!(Encoder::new(Arch::Regdeps).is_none());
+}
+
+/// The encoding of one instruction, in hex.
+fn encoded(arch: Arch, code: &str) -> String {
+    let mut out = [0; MAX_BYTES];
+    let n = Encoder::new(arch).unwrap().encode(0x40_1000, &bytes(code), &mut out);
+    out[..n].iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[test]
+fn instructions_of_aarch64_are_encoded_as_worked_out_by_hand() {
+    for (code, expected, text) in [
+        ("ff8300d1", "1100040006212100", "sub sp, sp, #0x20"),
+        ("fd7bbfa9", "3110000006211f2021000000", "stp x29, x30, [sp, #-0x10]!"),
+        ("fd7bc1a8", "13080000081f202121000000", "ldp x29, x30, [sp], #0x10"),
+        ("3f0400f1", "1001040006030000", "cmp x1, #0x1: the zero register is none"),
+        ("01ffff54", "00220000", "b.ne"),
+        ("c0035fd6", "1020000006200000", "ret"),
+        ("00040094", "0120000001200000", "bl"),
+        ("600c80d2", "0100040003020000", "mov x0, #0x63"),
+        ("820e40f9", "1108000006041600", "ldr x2, [x20, #0x18]"),
+        ("82024039", "1108000002041600", "ldrb w2, [x20]"),
+        ("82020039", "2010000004041600", "strb w2, [x20]"),
+        ("820208f8", "2010000006041600", "stur x2, [x20, #0x80]"),
+        ("40d03bd5", "112000000602b300", "mrs x0, tpidr_el0"),
+        ("201ca14e", "1140000008232400", "mov v0.16b, v1.16b"),
+        ("0004c1ac", "134c00002102232402000000", "ldp q0, q1, [x0], #0x20"),
+        ("2028611e", "1104040006232400", "fadd d0, d1, d1"),
+        ("010000d4", "00200000", "svc #0x0"),
+    ] {
+        assert_eq!(encoded(Arch::Aarch64, code), expected, "{text}");
+    }
+}
+
+#[test]
+fn old_registers_of_x86_are_named_too() {
+    let decoded = |code: &str| {
+        let hex = encoded(Arch::X86_64, code);
+        let mut decoder = Decoder::new(Arch::Regdeps, Syntax::Att).unwrap();
+        let instr = decoder.decode(0, &bytes(&hex)).unwrap();
+        let ids = |set: quipu_isa::RegSet| set.iter().map(|reg| reg.0).collect::<Vec<_>>();
+        (ids(instr.writes), ids(instr.reads), instr.operation_bytes)
+    };
+    for (code, writes, reads, bytes, text) in [
+        ("dd45f8", &[26][..], &[7][..], 8, "fldl -0x8(%rbp)"),
+        ("d8c1", &[26], &[26, 27], 10, "fadd %st(1),%st"),
+        ("dec1", &[27], &[26, 27], 10, "faddp %st,%st(1)"),
+        ("d945f8", &[26], &[7], 4, "flds -0x8(%rbp)"),
+        ("d845f8", &[26], &[7, 26], 10, "fadds -0x8(%rbp)"),
+        ("d91c24", &[], &[6, 26], 10, "fstps (%rsp)"),
+        ("d9c9", &[26, 27], &[26, 27], 10, "fxch %st(1)"),
+        ("d9fb", &[26, 27], &[26], 10, "fsincos"),
+        ("dae9", &[], &[26, 27], 10, "fucompp"),
+        ("0ffcc1", &[18], &[18, 19], 8, "paddb %mm1,%mm0"),
+        ("0f6f00", &[18], &[2], 8, "movq (%rax),%mm0"),
+        ("f3a4", &[3, 8, 9], &[3, 8, 9, 34, 37], 8, "rep movsb"),
+    ] {
+        assert_eq!(decoded(code), (writes.to_vec(), reads.to_vec(), Some(bytes)), "{text}");
+    }
+}
+
+#[test]
+fn every_instruction_of_a_trace_of_aarch64_has_an_encoding_that_says_the_same() {
+    let mut encoder = Encoder::new(Arch::Aarch64).unwrap();
+    let mut real = Decoder::new(Arch::Aarch64, Syntax::Att).unwrap();
+    let mut synthetic = Decoder::new(Arch::Regdeps, Syntax::Att).unwrap();
+    let lines = include_str!("data/aarch64.records.txt").lines().filter(|line| !line.starts_with('#'));
+    let mut n_cases = 0;
+    for line in lines {
+        let mut columns = line.split(' ');
+        let pc = u64::from_str_radix(columns.next().unwrap(), 16).unwrap();
+        let code = bytes(columns.next().unwrap());
+        let instr = real.decode(pc, &code).unwrap();
+        let mut out = [0; MAX_BYTES];
+        let n = encoder.encode(pc, &code, &mut out);
+        let made = synthetic.decode(pc, &out[..n]).unwrap();
+        assert_eq!(usize::from(made.len), n, "{line}");
+        assert_eq!(made.categories, instr.categories, "{line}");
+        assert_eq!((made.reads_flags, made.writes_flags), (instr.reads_flags, instr.writes_flags), "{line}");
+        // System registers have numbers there and none here.
+        assert!(made.writes.len() >= instr.writes.len() && made.reads.len() >= instr.reads.len(), "{line}");
+        let most = instr.mems().iter().filter(|mem| mem.access.is_read()).map(|mem| mem.bytes).max();
+        if n > 4 {
+            assert!(made.operation_bytes >= most, "{line}: {:?}", made.operation_bytes);
+        }
+        n_cases += 1;
+    }
+    assert_eq!(n_cases, 1410);
 }

@@ -61,7 +61,7 @@ pub(crate) struct Options {
     until: Option<u64>,
 
     /// Replace the bytes of instructions by their dependencies, and leave out what published traces of this kind do not
-    /// tell: processors, kernel code, and markers of system calls, signals and functions but futex; for x86
+    /// tell: processors, kernel code, and markers of system calls, signals and functions but futex; for x86 and AArch64
     #[arg(long, help_heading = "What is changed")]
     regdeps: bool,
     /// Give threads other ids

@@ -130,7 +130,9 @@ impl Filter {
     /// # Errors
     /// `Usage` for impossible sizes of caches, `Unsupported` if encodings cannot be made into synthetic ones.
     pub fn new(spec: Arc<FilterSpec>, filetype: FileType) -> Result<Filter> {
-        let encoder = if spec.to_regdeps { Some(encoder(filetype)?) } else { None };
+        // Synthetic encodings stay what they are.
+        let is_wanted = spec.to_regdeps && !filetype.any(FileType::ARCH_REGDEPS);
+        let encoder = if is_wanted { Some(encoder(filetype)?) } else { None };
         Ok(Filter {
             is_active: true,
             drop_types: spec

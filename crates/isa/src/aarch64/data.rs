@@ -69,7 +69,7 @@ pub(super) fn fill_flags(word: Word, instr: &mut Instr) {
 }
 
 /// Whether the first operand is written.
-fn has_destination(name: &str, group: Group) -> bool {
+pub(super) fn has_destination(name: &str, group: Group) -> bool {
     match group {
         Group::Branch => matches!(name, "mrs" | "sysl"),
         _ => !matches!(
@@ -80,7 +80,7 @@ fn has_destination(name: &str, group: Group) -> bool {
 }
 
 /// Whether part of the destination's old value goes into the new one. `immediate`: the first source is a constant.
-fn keeps_destination(name: &str, immediate: bool) -> bool {
+pub(super) fn keeps_destination(name: &str, immediate: bool) -> bool {
     let any = |parts: &[&str]| parts.iter().any(|part| name.contains(part));
     match name {
         "movk" | "bfm" | "sli" | "sri" | "bsl" | "bit" | "bif" | "tbx" | "suqadd" | "usqadd" | "aese"

@@ -2,7 +2,7 @@
 //!
 //! Two sources, chosen for what each does well. The word's own fields say, by the architecture's top-level
 //! encoding groups, where an instruction branches and what memory it touches (`memory`), and its categories
-//! (`categories`). yaxpeax-arm names the operation and its register operands (`data`) and prints it (`text`).
+//! (`categories`). `dependencies` puts it in the terms of REGDEPS. yaxpeax-arm names the operation and its register operands (`data`) and prints it (`text`).
 //!
 //! yaxpeax-arm knows Armv8 with Advanced SIMD, but not the latest extensions and no scalable vectors. What it does
 //! not know reads `.inst 0x…`, and its operation `unknown`, `sve` or `sme`. Such an instruction still has its
@@ -11,6 +11,7 @@
 
 mod categories;
 mod data;
+mod dependencies;
 mod memory;
 mod text;
 
@@ -20,6 +21,7 @@ use yaxpeax_arm::armv8::a64::{self, InstDecoder, Instruction};
 use crate::registers::A64_LR;
 use crate::{Class, DecodeError, Instr, Opcode, Reg};
 
+pub(crate) use dependencies::operands;
 pub(crate) use text::text;
 
 /// Bytes of an instruction.

@@ -11,10 +11,14 @@ use crate::regdeps::Operands;
 
 /// Where the groups of registers begin.
 const GENERAL: u8 = 2;
+const MMX: u8 = 18;
+const STACK: u8 = 26;
+const SEGMENT: u8 = 34;
+const DEBUG: u8 = 40;
+const CONTROL: u8 = 56;
 const VECTOR: u8 = 72;
 const MASK: u8 = 104;
-const FS: u8 = 38;
-const GS: u8 = 39;
+const BOUND: u8 = 112;
 
 /// What the operands name.
 pub(super) fn operands(code: &Instruction, info: &InstructionInfo) -> Operands {
@@ -78,12 +82,31 @@ pub(super) fn operands(code: &Instruction, info: &InstructionInfo) -> Operands {
         // The stack pointer is taken from the frame pointer; the operands name it all the same.
         operands.read(number(Register::RSP), 8);
     }
-    if mnemonic == Mnemonic::Vzeroupper {
+    if matches!(mnemonic, Mnemonic::Vzeroupper | Mnemonic::Vzeroall) {
         return operands;
     }
+    if code.is_string_instruction() {
+        // The memory operands name their segments, whatever these mean.
+        for i in 0..n_operands {
+            match code.op_kind(i) {
+                OpKind::MemoryESDI | OpKind::MemoryESEDI | OpKind::MemoryESRDI => {
+                    operands.read(number(Register::ES), 0);
+                }
+                OpKind::MemorySegSI | OpKind::MemorySegESI | OpKind::MemorySegRSI => {
+                    operands.read(number(code.memory_segment()), 0);
+                }
+                _ => {}
+            }
+        }
+    }
+    floating_stack(code, &mut operands);
     for used in info.used_registers() {
         let register = used.register();
         let full = register.full_register();
+        if register.is_segment_register() && !matches!(register, Register::FS | Register::GS) {
+            // In 32-bit code every access has one, which its operand does not name.
+            continue;
+        }
         if explicit.iter().any(|named| *named != Register::None && named.full_register() == full)
             && !is_stack(full)
         {
@@ -106,6 +129,33 @@ pub(super) fn operands(code: &Instruction, info: &InstructionInfo) -> Operands {
         }
     }
     operands
+}
+
+/// The registers of the x87 stack that an operation uses without naming them. Names count from the top, so that equal
+/// ones are the same place only until something is pushed or popped; DynamoRIO leaves it at that.
+fn floating_stack(code: &Instruction, operands: &mut Operands) {
+    use Mnemonic::*;
+    const NONE: &[u8] = &[];
+    let (top, both): (&[u8], &[u8]) = (&[0], &[0, 1]);
+    let (reads, writes) = match code.mnemonic() {
+        Fld | Fild | Fbld | Fld1 | Fldl2t | Fldl2e | Fldpi | Fldlg2 | Fldln2 | Fldz => (NONE, top),
+        Fst | Fstp | Fist | Fistp | Fisttp | Fbstp | Ftst | Fxam => (top, NONE),
+        // With registers they name all they use.
+        Fcom | Fcomp | Ficom | Ficomp if code.op0_kind() == OpKind::Memory => (top, NONE),
+        Fadd | Fmul | Fsub | Fsubr | Fdiv | Fdivr | Fiadd | Fimul | Fisub | Fisubr | Fidiv | Fidivr
+            if code.op0_kind() == OpKind::Memory =>
+        {
+            (top, top)
+        }
+        Fcompp | Fucompp => (both, NONE),
+        Fchs | Fabs | Fsqrt | Frndint | Fsin | Fcos | F2xm1 => (top, top),
+        Fprem | Fprem1 | Fscale => (both, top),
+        Fpatan | Fyl2x | Fyl2xp1 => (both, both),
+        Fptan | Fsincos | Fxtract => (top, both),
+        _ => return,
+    };
+    reads.iter().for_each(|n| operands.read(Some(STACK + n), 10));
+    writes.iter().for_each(|n| operands.write(Some(STACK + n)));
 }
 
 fn is_stack(register: Register) -> bool {
@@ -182,9 +232,13 @@ fn number(register: Register) -> Option<u8> {
         Register::None => None,
         r if r.is_gpr() => Some(GENERAL + r.full_register().number() as u8),
         r if r.is_vector_register() => Some(VECTOR + number),
-        Register::FS => Some(FS),
-        Register::GS => Some(GS),
+        r if r.is_mm() => Some(MMX + number),
+        r if r.is_st() => Some(STACK + number),
+        r if r.is_segment_register() => Some(SEGMENT + number),
         r if r.is_k() => Some(MASK + number),
+        r if r.is_dr() => Some(DEBUG + number),
+        r if r.is_cr() => Some(CONTROL + number),
+        r if r.is_bnd() => Some(BOUND + number),
         _ => None,
     }
 }
