@@ -36,6 +36,9 @@ pub(crate) struct Output {
     /// Print what was done as JSON
     #[arg(long, help_heading = "Writing")]
     pub(crate) json: bool,
+    /// Version of the format to raise the trace to, where a verb lets it be chosen.
+    #[arg(skip)]
+    pub(crate) version: Option<u64>,
 }
 
 /// The end of the help of every verb that writes.
@@ -124,6 +127,7 @@ impl Output {
             threads: common.threads.map_or(0, usize::from),
             strict,
             replace: if self.force { Replace::Allowed } else { Replace::Never },
+            version: self.version,
         })
     }
 }

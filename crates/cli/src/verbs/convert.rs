@@ -12,7 +12,7 @@ use quipu::model::{Edit, Error};
 /// Write a trace again: in another container, in other chunks
 ///
 /// The entries stay as they are, but for those that only the chunks of an archive need: footers, ordinals, and what
-/// each chunk repeats. The stream of a trace of graphics calls stays as it is, byte for byte. A folder gets both schedule files, made from the entries, and a copy of what lay beside the traces.
+/// each chunk repeats, and where a later version of the format is asked for. A version is raised only where nothing has to be made up: traces of version 1 do not name their architecture, and those before version 6 do not tell when system calls began and ended. The stream of a trace of graphics calls stays as it is, byte for byte. A folder gets both schedule files, made from the entries, and a copy of what lay beside the traces.
 ///
 /// Files of cores hold the turns of threads as they were recorded. Kernel code of other context switches, which files of
 /// threads may have, is left out of them.
@@ -25,8 +25,28 @@ pub(crate) struct Options {
     /// What each file is to be about; as in the source if not said
     #[arg(long, value_name = "WHAT", help_heading = "Writing")]
     sharding: Option<Files>,
+    /// Version of the format: a later one than the source's, at most 7, as far as the trace tells what that needs
+    #[arg(long, value_name = "N|source", value_parser = version, default_value = "source", help_heading = "Writing")]
+    format_version: Version,
     #[command(flatten)]
     output: Output,
+}
+
+/// Version of the format to write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Version {
+    /// As it is.
+    Source,
+    /// Raised to this.
+    Number(u64),
+}
+
+fn version(text: &str) -> std::result::Result<Version, String> {
+    match text.parse() {
+        Ok(number @ 2..=7) => Ok(Version::Number(number)),
+        _ if text == "source" => Ok(Version::Source),
+        _ => Err("expected 2 to 7, or source".to_owned()),
+    }
 }
 
 /// What a file is about.
@@ -43,6 +63,7 @@ Examples:
   quipu convert trace.gz -o trace.zip
   quipu convert trace.dir -o faster.dir --container lz4
   quipu convert trace.dir -o cores.dir --sharding cores
+  quipu convert old.dir -o new.dir --format-version 7
   quipu convert game.trace -o smaller.trace.br
   quipu convert trace.dir -o finer.dir --chunk-instrs 1M --level 9
 ";
@@ -56,24 +77,26 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         return repack(&recognised, edit, options, common, screen);
     }
     let opened = edit::open(&options.input)?;
+    let mut output = options.output.clone();
+    if let Version::Number(number) = options.format_version {
+        output.version = Some(number);
+    }
     if let Some(files) = options.sharding {
+        if output.version.is_some() {
+            return Err(Error::usage("`--format-version` and `--sharding`: one at a time")
+                .hint("raise the version first, then split what was written")
+                .into());
+        }
         let sharding = match files {
             Files::Threads => Sharding::Threads,
             Files::Cores => Sharding::Cores,
         };
-        return edit::reshard(&options.input, &options.output, &opened, sharding, common, screen);
+        return edit::reshard(&options.input, &output, &opened, sharding, common, screen);
     }
     if options.input.opening.threads.is_empty() || opened.has_files_of_threads() {
-        return edit::rewrite(&options.input, &options.output, &opened, &|_| Some(NoEdit), common, screen);
+        return edit::rewrite(&options.input, &output, &opened, &|_| Some(NoEdit), common, screen);
     }
-    edit::rewrite_threads(
-        &options.input,
-        &options.output,
-        &opened,
-        (&|_| Some(NoEdit), false),
-        common,
-        screen,
-    )
+    edit::rewrite_threads(&options.input, &output, &opened, (&|_| Some(NoEdit), false), common, screen)
 }
 
 /// Formats that copy their streams as they are have neither files of threads nor chunks.
@@ -84,10 +107,13 @@ fn repack(
     common: &Common,
     screen: &Screen,
 ) -> Result<Outcome> {
-    let Options { input, output, sharding } = options;
-    if sharding.is_some() || output.chunk_instrs.is_some() {
+    let Options { input, output, sharding, format_version } = options;
+    if sharding.is_some() || output.chunk_instrs.is_some() || *format_version != Version::Source {
         let format = recognised.format.info().name;
-        return Err(Error::usage(format!("traces of format {format} have no such files or chunks")).into());
+        return Err(Error::usage(format!(
+            "traces of format {format} have no such files, chunks or versions"
+        ))
+        .into());
     }
     let target = rewrite::Target::from(output);
     rewrite::run(edit, &recognised.source, &input.opening, &Settings::default(), &target, common, screen)

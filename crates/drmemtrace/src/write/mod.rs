@@ -11,6 +11,7 @@
 //! | [`frames`] | who runs, in files in which threads take turns |
 //! | [`mod@reshard`] | files of threads, files of cores, one stream |
 //! | `chunks`, `codes` | chunks, and what each must repeat |
+//! | `raise` | later versions of the format |
 //! | `known` | encodings that files of cores leave out |
 //! | [`folder`], `fresh` | names, schedules, complete or not at all |
 //!
@@ -23,6 +24,7 @@ pub mod folder;
 pub mod frames;
 mod fresh;
 mod known;
+mod raise;
 pub mod reshard;
 pub mod rewrite;
 
@@ -41,6 +43,7 @@ use fresh::{Fresh, cannot};
 use known::Known;
 use quipu_model::{Columns, Error, ErrorKind, Finding, Result, Scan, Severity, ShardId, Trace};
 use quipu_source::{PackOptions, Packer, Packing, Pool, Source};
+use raise::Raiser;
 use std::io::{BufWriter, Seek, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -64,6 +67,8 @@ pub struct WriteOptions {
     pub strict: bool,
     /// Whether to write over something.
     pub replace: Replace,
+    /// Version to raise files to; `None` for that of the source. Not for [`mod@reshard`].
+    pub version: Option<u64>,
 }
 
 impl WriteOptions {
@@ -75,6 +80,7 @@ impl WriteOptions {
             threads: 0,
             strict: false,
             replace: Replace::Never,
+            version: None,
         }
     }
 
@@ -227,18 +233,42 @@ fn rewrite_knowing<W: Write + Seek, E: Edit>(
     let mut findings = Vec::new();
     let mut feed = Feed::new(trace, shard)?;
     let mut member = None;
+    let raiser = options.version.map(|version| Raiser::new(&file.header, version)).transpose();
+    let mut raiser = raiser.map_err(|cause| cause.in_file(&file.name))?.flatten();
+    let mut raised = Vec::new();
     while let Some(part) = feed.next(options.strict, observer, &mut findings)? {
         if verbatim_members && member != Some(part.member) {
             member = Some(part.member);
+            if let Some(raiser) = &mut raiser {
+                raised.clear();
+                raiser.finish(&mut raised).map_err(|cause| cause.in_file(&file.name))?;
+                rewriter.push(&raised)?;
+            }
             let names = file.container.members();
             rewriter.member(names.get(part.member as usize).map_or("", |member| &member.name))?;
         }
-        rewriter.push(part.entries)?;
+        if let Some(raiser) = &mut raiser {
+            raised.clear();
+            raiser.push(part.entries, &mut raised).map_err(|cause| cause.in_file(&file.name))?;
+            rewriter.push(&raised)?;
+        } else {
+            rewriter.push(part.entries)?;
+        }
         if let Some(fault) = rewriter.fault() {
             return Err(fault.in_file(&file.name));
         }
     }
-    Ok((rewriter.finish(!verbatim_members)?, findings))
+    let Some(mut raiser) = raiser else { return Ok((rewriter.finish(!verbatim_members)?, findings)) };
+    raised.clear();
+    raiser.finish(&mut raised).map_err(|cause| cause.in_file(&file.name))?;
+    rewriter.push(&raised)?;
+    let mut rewritten = rewriter.finish(!verbatim_members)?;
+    // The rewriter saw what was made of the file.
+    rewritten.read.entries = raiser.n_read;
+    rewritten.read.records += raiser.n_dropped;
+    rewritten.read.instrs += raiser.n_dropped_instrs;
+    rewritten.dropped_records += raiser.n_dropped;
+    Ok((rewritten, findings))
 }
 
 /// True if the members of a file are sequences of their own instead of chunks of one.
