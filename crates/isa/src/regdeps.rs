@@ -142,6 +142,8 @@ pub(crate) struct Operands {
     reads: RegSet,
     /// Bytes of the largest source.
     source_bytes: usize,
+    /// Categories besides those of the instruction.
+    categories: Categories,
 }
 
 impl Operands {
@@ -154,6 +156,10 @@ impl Operands {
             self.reads.insert(Reg(id));
             self.source(bytes);
         }
+    }
+
+    pub(crate) fn category(&mut self, categories: Categories) {
+        self.categories |= categories;
     }
 
     pub(crate) fn source(&mut self, bytes: usize) {
@@ -184,7 +190,7 @@ impl Encoder {
             | (n_reads as u32) << 4
             | u32::from(instr.writes_flags) << 8
             | u32::from(instr.reads_flags) << 9
-            | u32::from(instr.categories.bits()) << 10;
+            | u32::from((instr.categories | operands.categories).bits()) << 10;
         out[..HEADER_BYTES].copy_from_slice(&header.to_le_bytes());
         if n_writes + n_reads == 0 {
             return HEADER_BYTES;

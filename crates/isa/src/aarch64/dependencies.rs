@@ -13,7 +13,7 @@ use super::data::{has_destination, keeps_destination};
 use super::{Group, Word, ZERO, name};
 use crate::regdeps::Operands;
 use crate::registers::{A64_PRED, A64_VEC};
-use crate::{Access, DecodeError, Instr, Reg};
+use crate::{Access, Categories, DecodeError, Instr, Reg};
 
 /// Where the groups of registers begin. The stack pointer follows the general ones, as in our own numbers.
 const GENERAL: u8 = 2;
@@ -45,10 +45,20 @@ pub(crate) fn operands(instr: &Instr, bytes: &[u8]) -> Result<Operands, DecodeEr
     let mut operands = Operands::default();
     instr.writes.iter().for_each(|reg| operands.write(number(reg)));
     instr.reads.iter().for_each(|reg| operands.read(number(reg), 0));
+    // Groups of encodings call clearing a block a branch, and an atomic update a load or a store only. Here nothing but
+    // the category tells that memory is touched.
+    if instr.reads_memory() {
+        operands.category(Categories::LOAD);
+    }
+    if instr.writes_memory() {
+        operands.category(Categories::STORE);
+    }
     let group = word.group();
     match (group, name(word)) {
         (Group::Memory, _) => operands.source(memory_bytes(word, instr)),
         (Group::Scalable | Group::Matrix, _) | (_, None) => {}
+        // Cache maintenance names its register as an address.
+        (Group::Branch, _) if !instr.mems().is_empty() => {}
         (_, Some(named)) => operands.source(named_bytes(&named, group, instr)),
     }
     if word.is(0xffd0_0000, 0xd510_0000) {
