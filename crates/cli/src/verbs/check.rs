@@ -16,7 +16,8 @@ use serde_json::{Map, Value, json};
 /// All of it is read, whatever is found. Each violation has a rule, a severity and a place; the first few of each rule
 /// are listed, all are counted. docs/checks.md is the manual of the rules.
 #[derive(Debug, clap::Args)]
-#[command(after_help = AFTER_HELP, mut_arg("order", |arg| arg.hide(true)))]
+#[command(after_help = AFTER_HELP, mut_arg("order", |arg| arg.hide(true)),
+          mut_arg("sched", |arg| arg.hide(true)))]
 pub(crate) struct Options {
     #[command(flatten)]
     input: Input,

@@ -62,6 +62,8 @@ pub(super) struct Chunks<W: Write + Seek> {
     timestamp: Option<u64>,
     cpu: Option<u64>,
     is_closed: bool,
+    /// A footer that is written when something follows.
+    held: Option<Entry>,
     schedule: Recorder,
 }
 
@@ -78,6 +80,7 @@ impl<W: Write + Seek> Chunks<W> {
             timestamp: None,
             cpu: None,
             is_closed: false,
+            held: None,
             schedule: Recorder::default(),
         })
     }
@@ -85,12 +88,32 @@ impl<W: Write + Seek> Chunks<W> {
     /// Writes entries that are counted already.
     #[inline]
     pub(super) fn put(&mut self, entries: &[Entry]) -> Result<()> {
+        if self.held.is_some() && !entries.is_empty() {
+            self.put_held()?;
+        }
         self.counts.entries += entries.len() as u64;
         self.schedule.take(entries);
         if let Some(last) = entries.last() {
             self.is_closed = last.kind() == Type::FOOTER;
         }
         Ok(self.packer.write(entries.as_bytes())?)
+    }
+
+    /// Holds a footer back until something follows it, or somebody takes it.
+    pub(super) fn hold(&mut self, footer: Entry) -> Result<()> {
+        self.put_held()?;
+        self.held = Some(footer);
+        Ok(())
+    }
+
+    /// The footer that is held back.
+    pub(super) fn take_held(&mut self) -> Option<Entry> {
+        self.held.take()
+    }
+
+    #[cold]
+    fn put_held(&mut self) -> Result<()> {
+        self.held.take().map_or(Ok(()), |footer| self.put(&[footer]))
     }
 
     /// Counts an entry that is about to be written.
@@ -146,6 +169,7 @@ impl<W: Write + Seek> Chunks<W> {
 
     /// Begins a member of this name, for files whose members are no chunks.
     pub(super) fn member(&mut self, name: &str) -> Result<()> {
+        self.put_held()?;
         Ok(self.packer.member(name)?)
     }
 

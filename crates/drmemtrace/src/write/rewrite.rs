@@ -43,8 +43,6 @@ pub struct Rewriter<W: Write + Seek, E: Edit> {
     held: Vec<Entry>,
     pieces: Vec<Entry>,
     before: Vec<Entry>,
-    /// The latest footer, as long as nothing came behind it: an edit may have something to say before the last one.
-    footer: Option<Entry>,
     /// The next clock reading and processor only repeat others.
     repeats: bool,
     is_headed: bool,
@@ -86,7 +84,6 @@ impl<W: Write + Seek, E: Edit> Rewriter<W, E> {
             held: Vec::new(),
             pieces: Vec::new(),
             before: Vec::new(),
-            footer: None,
             repeats: false,
             is_headed: false,
             known: None,
@@ -115,7 +112,6 @@ impl<W: Write + Seek, E: Edit> Rewriter<W, E> {
     /// # Errors
     /// As [`Packer::member`].
     pub fn member(&mut self, name: &str) -> Result<()> {
-        self.put_footer()?;
         self.release_held()?;
         self.codes.next_read_chunk();
         self.codes.next_written_chunk();
@@ -127,10 +123,6 @@ impl<W: Write + Seek, E: Edit> Rewriter<W, E> {
     /// # Errors
     /// As [`Packer::write`].
     pub fn push(&mut self, entries: &[Entry]) -> Result<()> {
-        if entries.is_empty() {
-            return Ok(());
-        }
-        self.put_footer()?;
         self.n_read += entries.len() as u64;
         let mut next = 0;
         if !self.held.is_empty() {
@@ -216,9 +208,6 @@ impl<W: Write + Seek, E: Edit> Rewriter<W, E> {
             self.out.put(&entries[from..i])?;
             self.other(entry)?;
             from = i + 1;
-            if from < entries.len() {
-                self.put_footer()?;
-            }
         }
         let end = group.unwrap_or(entries.len());
         self.out.put(&entries[from..end])?;
@@ -383,15 +372,10 @@ impl<W: Write + Seek, E: Edit> Rewriter<W, E> {
             self.split_if_full()?;
         }
         if kind == Type::FOOTER && !E::IS_NONE {
-            self.footer = Some(kept);
-            return Ok(());
+            // Before the last one the edit may have something to say.
+            return self.out.hold(kept);
         }
         self.out.add(&kept)
-    }
-
-    /// Writes the footer that is held back.
-    fn put_footer(&mut self) -> Result<()> {
-        self.footer.take().map_or(Ok(()), |footer| self.out.add(&footer))
     }
 
     fn split_if_full(&mut self) -> Result<()> {
@@ -430,12 +414,13 @@ impl<W: Write + Seek, E: Edit> Rewriter<W, E> {
     /// As [`Packer::finish`].
     pub fn finish(mut self, wants_footer: bool) -> Result<Rewritten<W>> {
         self.release_held()?;
-        if wants_footer && (self.footer.is_some() || !self.out.is_closed()) {
+        let mut footer = self.out.take_held();
+        if wants_footer && (footer.is_some() || !self.out.is_closed()) {
             self.edit.end(&self.at, &mut self.before);
             self.put_before()?;
-            self.footer.get_or_insert(Entry::new(Type::FOOTER, 0, 0));
+            footer.get_or_insert(Entry::new(Type::FOOTER, 0, 0));
         }
-        self.put_footer()?;
+        footer.map_or(Ok(()), |footer| self.out.add(&footer))?;
         let read = Counts { entries: self.n_read, records: self.at.records, instrs: self.at.instrs };
         let (out, packed, written, schedule) = self.out.finish()?;
         Ok(Rewritten { out, packed, read, written, dropped_records: self.n_dropped, schedule })
