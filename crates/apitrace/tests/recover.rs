@@ -109,8 +109,10 @@ fn nearly_all_calls_behind_a_damaged_chunk_are_saved() {
                 let (done, text) = recovered(damaged, &OPTIONS).unwrap();
                 let saved = calls(&text);
                 let n_chunks = chunks.len();
-                let n_behind = whole.len() * (n_chunks - 1 - i) / n_chunks;
-                let n_before = whole.len() * i / n_chunks;
+                // A chunk holds 1 MiB of the stream, the last one what is left; calls are spread evenly over it.
+                let share = |n_bytes: usize| whole.len() * n_bytes / stream.len();
+                let n_before = share(i << 20);
+                let n_behind = share(stream.len() - ((i + 1) << 20));
                 let n_expected = n_before + n_behind * 9 / 10 - 100;
                 assert!(
                     saved.len() >= n_expected,

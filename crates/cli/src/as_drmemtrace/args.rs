@@ -639,7 +639,9 @@ mod tests {
     #[test]
     fn switches_are_on_by_their_name_and_off_behind_no() {
         let chosen = Request { chose_sharding: true, ..viewing("d") };
-        check("-indir d -tool view -core_sharded", Request { by_core: true, ..chosen.clone() });
+        let dispatch = DispatchOptions { time: CoreTime::Own, ..DispatchOptions::default() };
+        let by_core = Request { by_core: true, dispatch, ..chosen.clone() };
+        check("-indir d -tool view -core_sharded", by_core);
         check("-indir d -tool view -core_serial -no_core_serial", chosen);
         check("-indir d -tool view -no_show_func_trace", Request { show_calls: false, ..viewing("d") });
     }
