@@ -1,8 +1,8 @@
 //! `diff`: what differs between two traces.
 //!
-//! Three passes: the calls of each trace become numbers ([`keys`], 8 bytes a call); the numbers are aligned ([`align`],
+//! Three passes: the calls of each trace become numbers (`keys`, 8 bytes a call); the numbers are aligned (`align`,
 //! linear space); then both traces are read again side by side along the alignment, calls are compared value by value
-//! ([`compare`]), with addresses and names of objects taken for each other as they appear ([`rename`]), and a [`Show`]
+//! (`compare`), with addresses and names of objects taken for each other as they appear (`rename`), and a [`Show`]
 //! says what differs. So memory is 8 bytes a call of both traces, some for each difference and each name, whatever the calls
 //! hold, and no accident of numbers can hide a difference between calls that stand side by side.
 //!

@@ -1,7 +1,7 @@
 //! What chosen calls need of those before them: `trim --setup`.
 //!
-//! Nothing is run. A first read notes what each call writes and reads of the library's state ([`track`], by the rules as data in
-//! [`rules`]); a walk back from the last call that was chosen finds what is needed ([`live`]). What no rule knows is kept, with all that it
+//! Nothing is run. A first read notes what each call writes and reads of the library's state (`track`, by the rules as data in
+//! `rules`); a walk back from the last call that was chosen finds what is needed (`live`). What no rule knows is kept, with all that it
 //! might need; so are all calls of Direct3D that do not draw, show or ask.
 //!
 //! Left out are draws whose pixels nothing chosen depends on, what ends a frame, questions, values that are set again before they
