@@ -4,7 +4,7 @@
 
 mod tools;
 
-use quipu_engine::{Outcome, RunOptions, Watch, WindowOf, plan, run};
+use quipu_engine::{DispatchOptions, Outcome, RunOptions, Watch, WindowOf, dispatch, plan, run};
 use quipu_model::{Args, Columns, Error, ErrorKind, Found, Result, Tool, Window};
 use quipu_testkit::{MemoryShard, MemoryTrace};
 use std::fmt::Write as _;
@@ -339,4 +339,25 @@ fn a_window_of_each_shard_and_a_limit_hold_for_each() {
         });
         assert_eq!(values(&outcome.unwrap(), 0), [2, 3, 6, 7]);
     }
+}
+
+#[test]
+fn cores_side_by_side_are_for_those_who_know_them_and_for_each_core_alone() {
+    let threads = MemoryTrace::parse(
+        "shard a\nthread 1 1\nclock 1\ninstr 0x10 4\nmark 1 1\nshard b\nthread 2 1\nclock 1\ninstr 0x10 4\nmark 1 2",
+    );
+    let options = DispatchOptions { cores: 2, end_share: 0.0, ..DispatchOptions::default() };
+    let cores = dispatch(Box::new(threads.unwrap()), options).unwrap();
+    let watch = Watch::new();
+    let of = |tool: &dyn Tool| {
+        let planned = plan(tool, &Args::default(), &*cores).unwrap();
+        run(&*cores, vec![planned], &RunOptions::new(&watch))
+    };
+    for tool in [&PIECES, &SHARDS] {
+        let mut marks = values(&of(tool).unwrap(), 0);
+        marks.sort_unstable();
+        assert_eq!(marks, [1, 2]);
+    }
+    let error = of(&TIME).err().unwrap();
+    assert_eq!(error.to_string(), "this analysis takes threads one after the other, not cores side by side");
 }

@@ -20,9 +20,14 @@ pub trait Pass: Send + Sized + 'static {
     fn consume(&mut self, batch: &Batch) -> Result<()>;
 
     /// Takes in what several cores did side by side, a batch of each, of as many records: the first record of each came
-    /// before the second of any. By itself, one batch after the other, as suits analyses of each core alone.
+    /// before the second of any. Only passes of order [`Time`](Order::Time) are given that, all others each core alone.
+    ///
+    /// # Errors
+    /// `Unsupported` unless a pass says otherwise: whoever wants the order of time must know what to make of cores side by side.
     fn consume_in_step(&mut self, batches: &[Batch]) -> Result<()> {
-        batches.iter().try_for_each(|batch| self.consume(batch))
+        let _ = batches;
+        Err(Error::unsupported("this analysis takes threads one after the other, not cores side by side")
+            .hint("leave out the scheduler"))
     }
 
     /// Adds what a pass saw that read the records right behind this one's.
