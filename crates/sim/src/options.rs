@@ -128,10 +128,14 @@ pub(crate) fn prefetcher(args: &Args, default: Prefetch) -> Result<Prefetch> {
 /// The options for a trace: a machine for one that is arranged by core has as many cores, unless they say how many.
 pub fn fit_cores(args: &Args, trace: &dyn Trace) -> Args {
     let mut args = args.clone();
-    let shards = trace.shards();
-    let is_by_core = !shards.is_empty() && shards.iter().all(|shard| shard.kind == ShardKind::Core);
-    if is_by_core && args.get(CORES.name).is_none() {
-        args.set(CORES.name, shards.len().to_string());
+    if is_by_core(trace) && args.get(CORES.name).is_none() {
+        args.set(CORES.name, trace.shards().len().to_string());
     }
     args
+}
+
+/// True if each shard of a trace is a core.
+pub(crate) fn is_by_core(trace: &dyn Trace) -> bool {
+    let shards = trace.shards();
+    !shards.is_empty() && shards.iter().all(|shard| shard.kind == ShardKind::Core)
 }

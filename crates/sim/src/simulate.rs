@@ -1,11 +1,12 @@
 //! A machine as an analysis: batches go in, in the order of time, and a [`Simulated`] comes out.
 
 pub(crate) mod sources;
-mod step;
+pub(crate) mod step;
 
 use crate::extent::Extent;
 use crate::machine::{Machine, Miss, Purpose, Rows, Watch};
 use crate::misses::{Limits, Strides};
+use crate::options::is_by_core;
 use crate::physical::Translator;
 use crate::place::{Placement, Placing};
 use crate::report::{self, Simulated, ThreadCounts};
@@ -13,7 +14,7 @@ use crate::resets::{Resets, Stage};
 use crate::spec::MachineSpec;
 use hashbrown::HashMap;
 use quipu_model::lens::{ThreadEvent, instr_flags};
-use quipu_model::{Args, Batch, Columns, Error, ErrorKind, Pass, Report, Result, Shard, ShardKind, Trace};
+use quipu_model::{Args, Batch, Columns, Error, ErrorKind, Pass, Report, Result, Shard, Trace};
 use rustc_hash::FxBuildHasher;
 use sources::Sources;
 use std::fmt;
@@ -96,8 +97,7 @@ impl Settings {
     /// # Errors
     /// See [`Resets::new`].
     pub fn fitted(mut self, args: &Args, trace: &dyn Trace) -> Result<Settings> {
-        let of_cores = |shard: &Shard| shard.kind == ShardKind::Core;
-        if !trace.shards().is_empty() && trace.shards().iter().all(of_cores) {
+        if is_by_core(trace) {
             self.placing = Placing::Shards;
         }
         self.resets = Resets::new(args, trace)?;

@@ -8,7 +8,7 @@ use crate::session::{self, Extent, Verdict};
 use crate::simulation::text_of;
 use quipu::engine::Planned;
 use quipu::model::pass::Detail;
-use quipu::model::{Args, Report, Trace, Window};
+use quipu::model::{Args, Report, Window};
 use quipu::sim::sweep::{self, Space, Sweep, Swept};
 use serde_json::Map;
 use std::fmt::Write;
@@ -82,8 +82,11 @@ pub(super) struct Options {
 
 pub(super) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
     options.page.check(options.json || options.csv)?;
-    let trace = options.input.open()?;
-    let planned = options.plan(&*trace, common)?;
+    let space = options.space()?;
+    let cores = space.has_cores.then_some(space.usual.cores);
+    let trace = options.input.opening.open_onto(&options.input.path, cores)?;
+    let sweep = Sweep::new(space, &*trace, common.threads.map_or(0, usize::from))?;
+    let planned = Planned { info: &sweep::INFO, columns: sweep.columns(&*trace)?, pass: Box::new(sweep) };
     let extent: Extent = options.input.extent(Window::All);
     let outcome = session::analyse(&*trace, vec![planned], &extent, common, screen)?;
     let verdict = Verdict::new(&*trace, outcome.findings, outcome.error, outcome.cancelled);
@@ -111,14 +114,13 @@ pub(super) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
 }
 
 impl Options {
-    fn plan(&self, trace: &dyn Trace, common: &Common) -> quipu::model::Result<Planned> {
+    /// What is tried.
+    fn space(&self) -> quipu::model::Result<Space> {
         let space = match &self.config {
             Some(path) => Space::parse(&text_of(path)?, &path.display().to_string())?,
             None => Space::default(),
         };
-        let threads = common.threads.map_or(0, usize::from);
-        let sweep = Sweep::new(space.with_options(&self.args())?, trace, threads)?;
-        Ok(Planned { info: &sweep::INFO, columns: sweep.columns(trace)?, pass: Box::new(sweep) })
+        space.with_options(&self.args())
     }
 
     fn args(&self) -> Args {

@@ -26,6 +26,22 @@ pub(super) struct Lane {
     before: [(u64, u64); 2],
 }
 
+/// Calls `run` for every record of batches that ran side by side, each with its lane: the first record of each batch, then the
+/// second of each, and so on.
+pub(crate) fn in_step<L>(
+    batches: &[&Batch],
+    lanes: &mut [L],
+    mut run: impl FnMut(&Batch, &mut L, u32) -> Result<()>,
+) -> Result<()> {
+    let steps = batches.iter().map(|batch| batch.span.records).max().unwrap_or(0);
+    for at in 0..steps {
+        for (batch, lane) in batches.iter().zip(&mut *lanes).filter(|(batch, _)| at < batch.span.records) {
+            run(batch, lane, at)?;
+        }
+    }
+    Ok(())
+}
+
 impl Simulation {
     /// Takes in what cores did side by side.
     ///
@@ -67,12 +83,7 @@ impl Simulation {
         let epoch = self.epoch;
         // What is counted at the beginning of a round is counted up to its end.
         let counts = !self.extent.is_all();
-        let steps = busy.iter().map(|batch| batch.span.records).max().unwrap_or(0);
-        for at in 0..steps {
-            for (lane, batch) in lanes.iter_mut().zip(&busy) {
-                self.run_record(batch, lane, at, counts)?;
-            }
-        }
+        in_step(&busy, lanes, |batch, lane, at| self.run_record(batch, lane, at, counts))?;
         // What the warm-up counted is gone with its end.
         let is_same = epoch == self.epoch;
         for (lane, batch) in lanes.iter().zip(&busy) {
@@ -112,7 +123,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// Runs the record at `at` of a core, if it has one.
+    /// Runs the record at `at` of a core.
     fn run_record(&mut self, batch: &Batch, lane: &mut Lane, at: u32, counts: bool) -> Result<()> {
         let has_access = batch.accesses.at.get(lane.row) == Some(&at);
         if !counts {

@@ -9,8 +9,9 @@
 //! Caches under LRU without a prefetcher are not run one by one: stack distances tell of all sizes and ways at once. All others
 //! are shared among `threads`; the answer does not depend on how many.
 //!
-//! Threads come to cores as in `caches`. `quipu sim sweep` is the same analysis with flags of its own, and takes files that say
-//! what is tried.
+//! Threads come to cores as in `caches`; cores that a scheduler runs side by side take turns, record by record, at a last
+//! cache that they share. `quipu sim sweep` is the same analysis with flags of its own, and takes files that say what is
+//! tried.
 //!
 //! Memory is that of all caches together, grows with the distinct lines that miss (with `OPT`, all distinct lines) for each cache
 //! that is run by itself, and not with the length of the trace.
@@ -27,15 +28,18 @@ pub use space::{KEYS, Level, MAX_POINTS, Point, Space};
 
 use crate::machine::feed::{Block, Feed, Front, Lone, joins};
 use crate::machine::{Counts, Machine, Rows, Watch};
-use crate::options::{CORES, CPU_SCHEDULING, L1D_ASSOC, L1D_SIZE, L1I_ASSOC, L1I_SIZE, option, placing};
+use crate::options::{
+    CORES, CPU_SCHEDULING, L1D_ASSOC, L1D_SIZE, L1I_ASSOC, L1I_SIZE, is_by_core, option, placing,
+};
 use crate::place::{Placement, Placing};
+use crate::simulate::step::in_step;
 use crate::simulate::{OPTIONAL, processors};
 use crate::spec::{MachineSpec, Policy, Prefetch};
 use quipu_model::lens::instr_flags;
 use quipu_model::trace::SettingInfo;
 use quipu_model::{
-    Args, Batch, Columns, DynPass, Error, ErrorKind, Needs, Order, Pass, Report, Result, Shard, ShardKind,
-    Tool, ToolInfo, Trace,
+    Args, Batch, Columns, DynPass, Error, ErrorKind, Needs, Order, Pass, Report, Result, Shard, Tool,
+    ToolInfo, Trace,
 };
 use stacks::{Shape, Stacks};
 
@@ -124,15 +128,34 @@ enum Task {
     Lone(Point, Lone),
 }
 
+/// One core among others: the next of its accesses and of its instructions.
+struct Lane {
+    core: usize,
+    row: usize,
+    instr: usize,
+}
+
+impl Lane {
+    /// True if the record at `at`, which comes next, is an instruction that was fetched.
+    fn is_instr(&mut self, batch: &Batch, at: u32) -> bool {
+        let is_next = batch.instrs.at.get(self.instr) == Some(&at);
+        let flags = batch.instrs.flags.get(self.instr).copied().unwrap_or_default();
+        self.instr += usize::from(is_next);
+        is_next && flags & instr_flags::NO_FETCH == 0
+    }
+}
+
 impl Sweep {
     /// Empty caches, ready to run.
     ///
     /// # Errors
     /// What [`Space::points`] says, and `Usage` for first caches that cannot be built.
-    pub fn new(space: Space, trace: &dyn Trace, threads: usize) -> Result<Sweep> {
-        let of_cores = |shard: &Shard| shard.kind == ShardKind::Core;
-        let is_by_core = !trace.shards().is_empty() && trace.shards().iter().all(of_cores);
+    pub fn new(mut space: Space, trace: &dyn Trace, threads: usize) -> Result<Sweep> {
+        let is_by_core = is_by_core(trace);
         let placing = if is_by_core { Placing::Shards } else { placing(space.cpu_scheduling) };
+        if is_by_core && !space.has_cores {
+            space.usual.cores = trace.shards().len();
+        }
         let (points, n_impossible) = space.points()?;
         let mut wanted = points.clone();
         if space.bound {
@@ -264,6 +287,45 @@ impl Sweep {
         Ok(())
     }
 
+    /// Takes in what cores did side by side, a batch of each.
+    ///
+    /// # Errors
+    /// As for [`take`](Sweep::take).
+    pub fn take_in_step(&mut self, batches: &[Batch]) -> Result<()> {
+        // Caches of one core do not know what other cores do meanwhile, nor does the last cache if they do nothing.
+        let n_busy = || batches.iter().filter(|batch| !batch.accesses.is_empty()).count();
+        if self.is_warm && (self.space.level != Level::Last || n_busy() < 2) {
+            return batches.iter().try_for_each(|batch| self.take(batch));
+        }
+        let (mut busy, mut lanes) = (Vec::with_capacity(batches.len()), Vec::with_capacity(batches.len()));
+        let mut met = self.met;
+        for batch in batches.iter().filter(|batch| batch.span.records > 0) {
+            self.met += u64::from(batch.span.instrs);
+            let core = self.placement.core_of(batch)?;
+            for (_, processor) in processors(batch) {
+                self.placement.runs_on(batch, processor);
+            }
+            if let Some(core) = core {
+                busy.push(batch);
+                lanes.push(Lane { core, row: 0, instr: 0 });
+            }
+        }
+        in_step(&busy, &mut lanes, |batch, lane, at| {
+            if !self.is_warm && lane.is_instr(batch, at) {
+                if met == self.space.warmup {
+                    self.begin();
+                }
+                met += 1;
+            }
+            if batch.accesses.at.get(lane.row) == Some(&at) {
+                lane.row = self.run(batch, at + 1, lane.row, lane.core);
+            }
+            Ok(())
+        })?;
+        self.instrs = self.met.saturating_sub(self.space.warmup);
+        Ok(())
+    }
+
     /// Runs the accesses from `row` on, up to the record `end`; the row behind them.
     fn run(&mut self, batch: &Batch, end: u32, row: usize, core: usize) -> usize {
         let accesses = &batch.accesses;
@@ -379,6 +441,10 @@ impl Pass for Sweep {
 
     fn consume(&mut self, batch: &Batch) -> Result<()> {
         self.take(batch)
+    }
+
+    fn consume_in_step(&mut self, batches: &[Batch]) -> Result<()> {
+        self.take_in_step(batches)
     }
 
     fn merge(&mut self, _later: Sweep) -> Result<()> {

@@ -55,6 +55,8 @@ pub struct Space {
     pub bound: bool,
     /// The machine around: its cores, and its first caches when the last cache is tried.
     pub usual: Usual,
+    /// Whether it is said how many cores there are. Unless it is, there are as many as in a trace that is arranged by core.
+    pub has_cores: bool,
     /// Instructions before the statistics begin.
     pub warmup: u64,
     /// Whether threads run on the processors that the trace names.
@@ -72,6 +74,7 @@ impl Default for Space {
             prefetchers: vec![Prefetch::None],
             bound: false,
             usual: Usual::default(),
+            has_cores: false,
             warmup: 0,
             cpu_scheduling: false,
         }
@@ -199,6 +202,7 @@ impl Space {
                     "cores" => {
                         let cores = usize::try_from(positive()?).map_err(|_| no())?;
                         self.usual.cores = Some(cores).filter(|cores| *cores <= MAX_CORES).ok_or_else(no)?;
+                        self.has_cores = true;
                     }
                     "l1i-size" => self.usual.l1i.0 = size()?,
                     "l1i-assoc" => self.usual.l1i.1 = positive()?,

@@ -4,7 +4,7 @@ use super::*;
 use crate::{CacheSpec, Usual};
 use proptest::prelude::*;
 use quipu_model::lens::AccessKind;
-use quipu_testkit::MemoryTrace;
+use quipu_testkit::{MemoryTrace, Rng};
 
 /// Thread, kind, address, size.
 type Access = (u64, AccessKind, u64, u32);
@@ -161,4 +161,84 @@ fn a_trace_without_fetches_has_no_caches_for_instructions() {
     let space = Space { level: Level::Instr, ..Space::default() };
     let error = Sweep::new(space, &trace, 1).unwrap().columns(&trace).unwrap_err();
     assert!(error.message().starts_with("tool `sweep` tries caches for instructions, which needs"));
+}
+
+/// What some cores did side by side: some records of each, of which a few are neither accesses nor instructions.
+fn round(rng: &mut Rng, cores: u32) -> Vec<Batch> {
+    let records = 1 + rng.below(40) as u32;
+    let of_core = |core| {
+        let mut batch = Batch::default();
+        (batch.span.shard, batch.span.thread, batch.span.records) = (core, 10 + u64::from(core), records);
+        for at in 0..records {
+            let kind = match rng.below(6) {
+                0 | 1 => AccessKind::Fetch,
+                2 | 3 => AccessKind::Read,
+                4 => AccessKind::Write,
+                _ => continue,
+            };
+            if kind == AccessKind::Fetch {
+                batch.instrs.at.push(at);
+                batch.instrs.flags.push(0);
+                batch.span.instrs += 1;
+            }
+            let rows = &mut batch.accesses;
+            rows.at.push(at);
+            rows.kind.push(kind);
+            rows.addr.push(64 * rng.below(60));
+            rows.size.push(4);
+            rows.pc.push(rng.below(9));
+        }
+        batch
+    };
+    (0..cores).map(of_core).collect()
+}
+
+/// The record of a batch at `at`, as a batch of its own.
+fn record(batch: &Batch, at: u32) -> Batch {
+    let mut one = Batch { span: batch.span, ..Batch::default() };
+    (one.span.records, one.span.instrs) = (1, 0);
+    if let Ok(row) = batch.accesses.at.binary_search(&at) {
+        one.accesses.at.push(0);
+        one.accesses.kind.push(batch.accesses.kind[row]);
+        one.accesses.addr.push(batch.accesses.addr[row]);
+        one.accesses.size.push(batch.accesses.size[row]);
+        one.accesses.pc.push(batch.accesses.pc[row]);
+    }
+    if batch.instrs.at.contains(&at) {
+        one.instrs.at.push(0);
+        one.instrs.flags.push(0);
+        one.span.instrs = 1;
+    }
+    one
+}
+
+#[test]
+fn cores_side_by_side_are_their_records_one_by_one() {
+    let mut rng = Rng::new(5);
+    let trace = MemoryTrace::parse("shard a core\nshard b core\nshard c core\n").unwrap();
+    for (_, level) in Level::NAMES {
+        for warmup in [0, 100] {
+            let text = format!(
+                "sizes 256 512\nways 1 4\npolicies LRU RRIP\nprefetchers none nextline\nl1i-size 256\nl1i-assoc 2\n\
+                 l1d-size 256\nl1d-assoc 2\nwarmup-instrs {warmup}"
+            );
+            let space = Space { level, ..Space::parse(&text, "s").unwrap() };
+            let mut together = Sweep::new(space.clone(), &trace, 1).unwrap();
+            let mut one_by_one = together.clone();
+            let mut in_turns = together.clone();
+            for _ in 0..20 {
+                let batches = round(&mut rng, 3);
+                together.take_in_step(&batches).unwrap();
+                for at in 0..batches[0].span.records {
+                    batches.iter().for_each(|batch| one_by_one.take(&record(batch, at)).unwrap());
+                }
+                batches.iter().for_each(|batch| in_turns.take(batch).unwrap());
+            }
+            let expected = one_by_one.report();
+            assert_eq!(together.report(), expected, "{level:?} {warmup}");
+            if level == Level::Last {
+                assert_ne!(in_turns.report(), expected, "the test sees the order");
+            }
+        }
+    }
 }
