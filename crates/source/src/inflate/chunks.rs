@@ -6,7 +6,8 @@
 //!
 //! A length of 0 ends the data. SPEC: docs/formats/apitrace.md, "Containers".
 
-use super::{End, cut, take, unreadable};
+use super::blocks::{Block, Blocks};
+use super::{cut, take, unreadable};
 use crate::error::{Error, ErrorKind};
 use crate::packed::Packed;
 
@@ -20,11 +21,8 @@ const CUT: &str = "the snappy data is cut short";
 /// The state between two chunks, or within one.
 #[derive(Default)]
 pub(crate) struct Chunks {
-    /// Inflated bytes of the present chunk; those before `taken` were delivered.
-    chunk: Vec<u8>,
-    taken: usize,
-    /// What ends the data behind the present chunk.
-    fault: Option<Error>,
+    /// The present chunk.
+    chunk: Block,
     begun: bool,
     decoder: snap::raw::Decoder,
     n_chunks: u64,
@@ -37,33 +35,16 @@ impl Chunks {
     pub(super) fn skip_head(&mut self) {
         (self.begun, self.is_midway) = (true, true);
     }
+}
 
-    pub(super) fn inflate(&mut self, packed: &mut Packed, out: &mut [u8]) -> (usize, End) {
-        let mut n_out = 0;
-        loop {
-            let ready = &self.chunk[self.taken..];
-            let n_bytes = ready.len().min(out.len() - n_out);
-            out[n_out..n_out + n_bytes].copy_from_slice(&ready[..n_bytes]);
-            self.taken += n_bytes;
-            n_out += n_bytes;
-            if n_out == out.len() {
-                return (n_out, End::More);
-            }
-            if let Some(error) = self.fault.take() {
-                return (n_out, End::Fault(error));
-            }
-            match self.next_chunk(packed) {
-                Ok(true) => {}
-                Ok(false) => return (n_out, End::Done),
-                Err(error) => return (n_out, End::Fault(error)),
-            }
-        }
+impl Blocks for Chunks {
+    fn block(&mut self) -> &mut Block {
+        &mut self.chunk
     }
 
-    /// Reads one chunk; false at the end of the data.
-    fn next_chunk(&mut self, packed: &mut Packed) -> Result<bool, Error> {
+    /// Reads one chunk.
+    fn advance(&mut self, packed: &mut Packed) -> Result<bool, Error> {
         self.chunk.clear();
-        self.taken = 0;
         if !self.begun {
             take::<2>(packed, CUT)?;
             self.begun = true;
@@ -76,31 +57,34 @@ impl Chunks {
         if len_bytes == 0 {
             return Ok(false);
         }
+        // Nobody knows it if reading began in the middle.
+        let number = (!self.is_midway).then_some(self.n_chunks);
         if len_bytes > MAX_PACKED_CHUNK_BYTES {
             let what = format!(
                 "{} has `{len_bytes}` bytes, the limit is `{MAX_PACKED_CHUNK_BYTES}`",
-                self.chunk_name()
+                chunk_name(number)
             );
             return Err(Error::new(ErrorKind::Limit, what).at_packed(at));
         }
         let left = packed.left().map_or(usize::MAX, |left| usize::try_from(left).unwrap_or(usize::MAX));
-        let name = self.chunk_name();
         let shown = packed.fill(len_bytes.min(left)).map_err(unreadable)?;
         let Some(body) = shown.get(..len_bytes) else {
             // What is there of the chunk is good as far as it goes.
-            inflate_prefix(shown, &mut self.chunk);
+            inflate_prefix(shown, &mut self.chunk.bytes);
             let n_shown = shown.len();
             packed.consume(n_shown);
-            self.fault = Some(cut(packed, CUT));
+            self.chunk.fault = Some(cut(packed, CUT));
             return Ok(true);
         };
-        let bad = |why: &str| Error::malformed(format!("bad snappy block in {name}: {why}")).at_packed(at);
+        let bad = |why: &str| {
+            Error::malformed(format!("bad snappy block in {}: {why}", chunk_name(number))).at_packed(at)
+        };
         let len = snap::raw::decompress_len(body).map_err(|why| bad(&why.to_string()))?;
         if len > body.len().saturating_mul(MAX_EXPANSION) {
             return Err(bad("its length is more than its bytes can make"));
         }
-        self.chunk.resize(len, 0);
-        if let Err(why) = self.decoder.decompress(body, &mut self.chunk) {
+        self.chunk.bytes.resize(len, 0);
+        if let Err(why) = self.decoder.decompress(body, &mut self.chunk.bytes) {
             self.chunk.clear();
             return Err(bad(&why.to_string()));
         }
@@ -110,10 +94,8 @@ impl Chunks {
     }
 }
 
-impl Chunks {
-    fn chunk_name(&self) -> String {
-        if self.is_midway { "a chunk".to_owned() } else { format!("chunk `{}`", self.n_chunks) }
-    }
+fn chunk_name(number: Option<u64>) -> String {
+    number.map_or("a chunk".to_owned(), |number| format!("chunk `{number}`"))
 }
 
 /// Inflates the beginning of a block that lacks its end, as far as it goes.

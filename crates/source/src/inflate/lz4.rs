@@ -11,7 +11,8 @@
 
 use xxhash_rust::xxh32::{Xxh32, xxh32};
 
-use super::{End, cut, skip, take, unreadable};
+use super::blocks::{Block, Blocks};
+use super::{cut, skip, take, unreadable};
 use crate::error::Error;
 use crate::packed::Packed;
 
@@ -23,9 +24,8 @@ const WINDOW_BYTES: usize = 64 << 10;
 #[derive(Default)]
 pub(crate) struct Lz4 {
     frame: Option<Frame>,
-    /// The present block, inflated; bytes before `taken` were delivered.
-    block: Vec<u8>,
-    taken: usize,
+    /// The present block.
+    block: Block,
     /// What linked blocks may refer to: the bytes before the present block.
     history: Vec<u8>,
     n_frames: u64,
@@ -41,27 +41,12 @@ struct Frame {
     len: u64,
 }
 
-impl Lz4 {
-    pub(super) fn inflate(&mut self, packed: &mut Packed, out: &mut [u8]) -> (usize, End) {
-        let mut n_out = 0;
-        loop {
-            let ready = &self.block[self.taken..];
-            let n_bytes = ready.len().min(out.len() - n_out);
-            out[n_out..n_out + n_bytes].copy_from_slice(&ready[..n_bytes]);
-            self.taken += n_bytes;
-            n_out += n_bytes;
-            if n_out == out.len() {
-                return (n_out, End::More);
-            }
-            match self.advance(packed) {
-                Ok(true) => {}
-                Ok(false) => return (n_out, End::Done),
-                Err(error) => return (n_out, End::Fault(error)),
-            }
-        }
+impl Blocks for Lz4 {
+    fn block(&mut self) -> &mut Block {
+        &mut self.block
     }
 
-    /// Takes one step: a frame header, a block, or the end of a frame; false at the end of the file.
+    /// Takes one step: a frame header, a block, or the end of a frame.
     fn advance(&mut self, packed: &mut Packed) -> Result<bool, Error> {
         match self.frame.take() {
             None => {
@@ -80,11 +65,12 @@ impl Lz4 {
         }
         Ok(true)
     }
+}
 
+impl Lz4 {
     fn remember_nothing(&mut self) {
         self.block.clear();
         self.history.clear();
-        self.taken = 0;
     }
 
     /// Inflates the next block; false at the end of the frame, whose checksum then fits.
@@ -121,15 +107,17 @@ impl Lz4 {
             }
         }
         if size & STORED != 0 {
-            self.block.extend_from_slice(body);
+            self.block.bytes.extend_from_slice(body);
         } else {
-            self.block.resize(frame.max_block_bytes, 0);
+            self.block.bytes.resize(frame.max_block_bytes, 0);
             let unpacked = match self.history.is_empty() {
-                true => lz4_flex::block::decompress_into(body, &mut self.block),
-                false => lz4_flex::block::decompress_into_with_dict(body, &mut self.block, &self.history),
+                true => lz4_flex::block::decompress_into(body, &mut self.block.bytes),
+                false => {
+                    lz4_flex::block::decompress_into_with_dict(body, &mut self.block.bytes, &self.history)
+                }
             };
             match unpacked {
-                Ok(len) => self.block.truncate(len),
+                Ok(len) => self.block.bytes.truncate(len),
                 Err(why) => {
                     self.block.clear();
                     return Err(Error::malformed(format!("bad LZ4 block: {why}")).at_packed(at));
@@ -137,25 +125,24 @@ impl Lz4 {
             }
         }
         packed.consume(body_bytes + checksum_bytes);
-        frame.len += self.block.len() as u64;
+        frame.len += self.block.bytes.len() as u64;
         if let Some(hash) = &mut frame.content_checksum {
-            hash.update(&self.block);
+            hash.update(&self.block.bytes);
         }
         Ok(true)
     }
 
     /// Empties `block`, and makes `history` the last bytes before it where blocks are linked.
     fn keep_history(&mut self, frame: &Frame) {
-        self.taken = 0;
-        if frame.linked && self.block.len() >= WINDOW_BYTES {
+        if frame.linked && self.block.bytes.len() >= WINDOW_BYTES {
             // The usual case: the block fills the window, so the two buffers change places, and the surplus goes.
-            std::mem::swap(&mut self.block, &mut self.history);
+            std::mem::swap(&mut self.block.bytes, &mut self.history);
             let surplus = self.history.len() - WINDOW_BYTES;
             self.history.drain(..surplus);
         } else if frame.linked {
-            let surplus = (self.history.len() + self.block.len()).saturating_sub(WINDOW_BYTES);
+            let surplus = (self.history.len() + self.block.bytes.len()).saturating_sub(WINDOW_BYTES);
             self.history.drain(..surplus);
-            self.history.extend_from_slice(&self.block);
+            self.history.extend_from_slice(&self.block.bytes);
         }
         self.block.clear();
     }

@@ -3,6 +3,7 @@
 //! All of them share one contract ([`Inflater::inflate`]). They hold no more than their window or one block of
 //! their format, verify every checksum that the format has, and never deliver a byte behind a fault.
 
+mod blocks;
 mod brotli;
 mod chunks;
 mod deflate;
@@ -16,6 +17,7 @@ use crate::codec::Codec;
 use crate::error::{Error, ErrorKind};
 use crate::packed::Packed;
 
+use blocks::Blocks;
 use brotli::Brotli;
 use chunks::Chunks;
 use deflate::{Deflate, Gzip, Zlib};

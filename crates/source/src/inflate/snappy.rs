@@ -10,7 +10,8 @@
 //!
 //! SPEC: docs/formats/drmemtrace.md, "Containers".
 
-use super::{End, cut, skip, take, unreadable};
+use super::blocks::{Block, Blocks};
+use super::{cut, skip, take, unreadable};
 use crate::error::{Error, ErrorKind};
 use crate::packed::Packed;
 
@@ -24,41 +25,19 @@ const CUT: &str = "the snappy data is cut short";
 /// The state between two chunks, or within one.
 #[derive(Default)]
 pub(crate) struct Snappy {
-    /// Inflated bytes of the present chunk; those before `taken` were delivered.
-    chunk: Vec<u8>,
-    taken: usize,
-    /// A checksum that did not fit; reported behind the bytes of its chunk.
-    fault: Option<Error>,
+    /// The present chunk; a checksum that did not fit is reported behind its bytes.
+    chunk: Block,
     identified: bool,
 }
 
-impl Snappy {
-    pub(super) fn inflate(&mut self, packed: &mut Packed, out: &mut [u8]) -> (usize, End) {
-        let mut n_out = 0;
-        loop {
-            let ready = &self.chunk[self.taken..];
-            let n_bytes = ready.len().min(out.len() - n_out);
-            out[n_out..n_out + n_bytes].copy_from_slice(&ready[..n_bytes]);
-            self.taken += n_bytes;
-            n_out += n_bytes;
-            if n_out == out.len() {
-                return (n_out, End::More);
-            }
-            if let Some(error) = self.fault.take() {
-                return (n_out, End::Fault(error));
-            }
-            match self.next_chunk(packed) {
-                Ok(true) => {}
-                Ok(false) => return (n_out, End::Done),
-                Err(error) => return (n_out, End::Fault(error)),
-            }
-        }
+impl Blocks for Snappy {
+    fn block(&mut self) -> &mut Block {
+        &mut self.chunk
     }
 
-    /// Reads one chunk; false at the end of the file.
-    fn next_chunk(&mut self, packed: &mut Packed) -> Result<bool, Error> {
+    /// Reads one chunk.
+    fn advance(&mut self, packed: &mut Packed) -> Result<bool, Error> {
         self.chunk.clear();
-        self.taken = 0;
         let at = packed.at();
         if packed.fill(1).map_err(unreadable)?.is_empty() {
             return Ok(false);
@@ -82,7 +61,9 @@ impl Snappy {
         }
         Ok(true)
     }
+}
 
+impl Snappy {
     fn data_chunk(&mut self, packed: &mut Packed, kind: u8, len_bytes: usize) -> Result<(), Error> {
         let (is_packed, has_crc) = (kind & 1 == 0, kind < 2);
         let at = packed.at();
@@ -106,18 +87,18 @@ impl Snappy {
         if is_packed {
             let len = snap::raw::decompress_len(body).ok().filter(|len| *len <= MAX_CHUNK_BYTES);
             let len = len.ok_or_else(|| Error::malformed("bad length of a snappy block").at_packed(at))?;
-            self.chunk.resize(len, 0);
-            let unpacked = snap::raw::Decoder::new().decompress(body, &mut self.chunk);
+            self.chunk.bytes.resize(len, 0);
+            let unpacked = snap::raw::Decoder::new().decompress(body, &mut self.chunk.bytes);
             if let Err(why) = unpacked {
                 self.chunk.clear();
                 return Err(Error::malformed(format!("bad snappy block: {why}")).at_packed(at));
             }
         } else {
-            self.chunk.extend_from_slice(body);
+            self.chunk.bytes.extend_from_slice(body);
         }
         packed.consume(body_bytes);
-        let found = masked_crc32c(&self.chunk);
-        self.fault = crc
+        let found = masked_crc32c(&self.chunk.bytes);
+        self.chunk.fault = crc
             .filter(|crc| *crc != found)
             .map(|crc| Error::checksum("masked CRC-32C", crc, found).at_packed(at));
         Ok(())

@@ -1,0 +1,61 @@
+//! Formats whose data is inflated block by block: what is common to them is how bytes of a block are handed out.
+
+use super::End;
+use crate::error::Error;
+use crate::packed::Packed;
+
+/// The present block.
+#[derive(Default)]
+pub(super) struct Block {
+    /// Its bytes, inflated.
+    pub(super) bytes: Vec<u8>,
+    /// What ends the data behind these bytes.
+    pub(super) fault: Option<Error>,
+    /// Bytes before this one were handed out.
+    taken: usize,
+}
+
+impl Block {
+    /// Empties the block for the next one.
+    pub(super) fn clear(&mut self) {
+        self.bytes.clear();
+        self.taken = 0;
+    }
+
+    /// Copies what is left of the bytes, or as many as there is room for; says how many.
+    fn hand_out(&mut self, out: &mut [u8]) -> usize {
+        let ready = &self.bytes[self.taken..];
+        let n_bytes = ready.len().min(out.len());
+        out[..n_bytes].copy_from_slice(&ready[..n_bytes]);
+        self.taken += n_bytes;
+        n_bytes
+    }
+}
+
+/// The decompressor of such a format.
+pub(super) trait Blocks {
+    /// The present block.
+    fn block(&mut self) -> &mut Block;
+
+    /// Takes one step when the present block is used up, towards the next; false at the end of the data.
+    fn advance(&mut self, packed: &mut Packed) -> Result<bool, Error>;
+
+    /// See [`super::Inflater::inflate`].
+    fn inflate(&mut self, packed: &mut Packed, out: &mut [u8]) -> (usize, End) {
+        let mut n_out = 0;
+        loop {
+            n_out += self.block().hand_out(&mut out[n_out..]);
+            if n_out == out.len() {
+                return (n_out, End::More);
+            }
+            if let Some(error) = self.block().fault.take() {
+                return (n_out, End::Fault(error));
+            }
+            match self.advance(packed) {
+                Ok(true) => {}
+                Ok(false) => return (n_out, End::Done),
+                Err(error) => return (n_out, End::Fault(error)),
+            }
+        }
+    }
+}
