@@ -8,11 +8,11 @@
 // A test that cannot set its scene has failed.
 #![allow(clippy::unwrap_used)]
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 fn traces() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/drmemtrace")
+    quipu_testkit::fixtures("drmemtrace")
 }
 
 /// What the launcher's command line prints, on standard error; nothing may go to standard output.

@@ -12,8 +12,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 fn trace(name: &str) -> PathBuf {
-    let traces = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/drmemtrace");
-    traces.canonicalize().unwrap().join(name)
+    quipu_testkit::fixtures("drmemtrace").canonicalize().unwrap().join(name)
 }
 
 fn quipu<I: AsRef<std::ffi::OsStr>>(args: impl IntoIterator<Item = I>) -> Command {

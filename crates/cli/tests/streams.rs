@@ -5,12 +5,12 @@
 
 use assert_cmd::Command;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
 fn trace(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/drmemtrace").join(name)
+    quipu_testkit::fixtures("drmemtrace").join(name)
 }
 
 fn quipu(args: &[&str]) -> Command {

@@ -9,17 +9,21 @@ use quipu_drmemtrace::schedule::{self, Stretch};
 use quipu_drmemtrace::table::MEMREFS_TABLE;
 use quipu_drmemtrace::tools::counts::{COUNTS, Counts, CountsReport};
 use quipu_model::{
-    Args, Batch, Columns, Format, OpenOptions, Scan, Severity, ShardId, ShardKind, Tool, Trace, Window,
+    Args, Batch, Columns, Format, OpenOptions, Scan, Severity, ShardId, ShardKind, Trace, Window,
 };
 use quipu_source::Source;
+use quipu_testkit::{copy_files, fixtures, report_of};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 use zerocopy::IntoBytes;
 
+fn traces() -> PathBuf {
+    fixtures("drmemtrace")
+}
+
 fn open(name: &str) -> Box<dyn Trace> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../traces/drmemtrace").join(name);
-    DRMEMTRACE.open(&Source::open(&path).unwrap(), &OpenOptions::default()).unwrap()
+    DRMEMTRACE.open(&Source::open(&traces().join(name)).unwrap(), &OpenOptions::default()).unwrap()
 }
 
 /// A number for what each record of a batch says, whatever its ordinals and whatever its code is called.
@@ -204,16 +208,7 @@ fn entries_of_cores_are_those_of_threads_with_who_runs_in_front() {
 
 /// Counts of a whole trace, but for those that are sums over shards in another way.
 fn counts(trace: &dyn Trace) -> Counts {
-    let mut all = COUNTS.build(&Args::default(), trace).unwrap();
-    for shard in trace.shards() {
-        let mut pass = all.fork(shard);
-        let mut reader = trace.scan(&Scan::new(shard.id).columns(Columns::RAW)).unwrap();
-        while let Some(batch) = reader.read().unwrap() {
-            pass.consume(batch).unwrap();
-        }
-        all.merge(pass).unwrap();
-    }
-    all.finish().unwrap().as_any().downcast_ref::<CountsReport>().unwrap().total.clone()
+    report_of::<CountsReport>(&COUNTS, &Args::default(), trace).total
 }
 
 #[test]
@@ -231,8 +226,7 @@ fn threads_that_the_schedule_does_not_know_are_told() {
     std::fs::write(&path, Stretch::new(5747, 1, 0, 0).as_bytes()).unwrap();
     let settings = vec![("cpu-schedule".to_owned(), path.to_str().unwrap().to_owned())];
     let options = OpenOptions { settings, ..OpenOptions::default() };
-    let thr = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../traces/drmemtrace/thr");
-    let trace = DRMEMTRACE.open(&Source::open(&thr).unwrap(), &options).unwrap();
+    let trace = DRMEMTRACE.open(&Source::open(&traces().join("thr")).unwrap(), &options).unwrap();
     let by_core = trace.by_core().unwrap();
     let rules: Vec<&str> = by_core.meta().findings.iter().map(|finding| finding.rule).collect();
     assert_eq!(rules, ["drmemtrace/schedule-thread"; 3]);
@@ -241,7 +235,7 @@ fn threads_that_the_schedule_does_not_know_are_told() {
 /// The processors' schedule of a fixture, changed, arranging the fixture's threads.
 fn arranged_by(name: &str, change: impl FnOnce(&mut Vec<Stretch>)) -> Box<dyn Trace> {
     let folder = tempfile::tempdir().unwrap();
-    let trace = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../traces/drmemtrace").join(name);
+    let trace = traces().join(name);
     let members = schedule::read(&Source::open(&trace.join("cpu_schedule.bin.zip")).unwrap()).unwrap();
     let mut stretches: Vec<Stretch> = members.into_iter().flat_map(|(_, stretches)| stretches).collect();
     change(&mut stretches);
@@ -299,11 +293,7 @@ fn a_wrong_schedule_is_told_and_loses_nothing() {
 /// A copy of a fixture whose processors' schedule is given.
 fn with_cpu_schedule(name: &str, cpus: &[u8]) -> (tempfile::TempDir, Box<dyn Trace>) {
     let folder = tempfile::tempdir().unwrap();
-    let trace = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../traces/drmemtrace").join(name);
-    for entry in std::fs::read_dir(trace).unwrap() {
-        let entry = entry.unwrap();
-        std::fs::copy(entry.path(), folder.path().join(entry.file_name())).unwrap();
-    }
+    copy_files(&traces().join(name), folder.path());
     std::fs::write(folder.path().join("cpu_schedule.bin.zip"), cpus).unwrap();
     let trace = DRMEMTRACE.open(&Source::open(folder.path()).unwrap(), &OpenOptions::default()).unwrap();
     (folder, trace)
@@ -311,9 +301,7 @@ fn with_cpu_schedule(name: &str, cpus: &[u8]) -> (tempfile::TempDir, Box<dyn Tra
 
 #[test]
 fn where_the_schedule_beside_the_trace_says_nothing_the_source_is_named() {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("../../traces/drmemtrace/as_traced/cpu_schedule.bin.zip");
-    let whole = std::fs::read(path).unwrap();
+    let whole = std::fs::read(traces().join("as_traced/cpu_schedule.bin.zip")).unwrap();
     for n_bytes in [whole.len() - 1, whole.len() / 2, 60, 10] {
         let (_folder, trace) = with_cpu_schedule("as_traced", &whole[..n_bytes]);
         let by_core = trace.by_core().unwrap();

@@ -11,13 +11,14 @@ use quipu_drmemtrace::DRMEMTRACE;
 use quipu_drmemtrace::listing::{named_like_a_trace, starts_like_a_trace};
 use quipu_source::Source;
 use quipu_testkit::damage::{self, Damage};
+use quipu_testkit::fixtures;
 use std::path::{Path, PathBuf};
 
 /// Fixtures whose records are at most so many bytes when inflated take the full treatment in each run.
 const SMALL_BYTES: usize = 110_000;
 
 fn traces() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../traces/drmemtrace")
+    fixtures("drmemtrace")
 }
 
 /// All trace files under `folder`.

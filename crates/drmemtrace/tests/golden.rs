@@ -12,10 +12,11 @@ use quipu_model::print::Ordinals;
 use quipu_model::trace::PrintOptions;
 use quipu_model::{Args, Columns, DynPass, Format, OpenOptions, Paint, Scan, ShardId, Tool, Trace, Window};
 use quipu_source::{Source, StreamOptions};
+use quipu_testkit::fixtures;
 use std::path::PathBuf;
 
 fn traces() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../traces/drmemtrace")
+    fixtures("drmemtrace")
 }
 
 fn facts() -> serde_json::Map<String, serde_json::Value> {

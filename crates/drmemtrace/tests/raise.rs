@@ -10,8 +10,9 @@ use quipu_drmemtrace::check::{CHECK, CheckReport};
 use quipu_drmemtrace::record::{Entry, FileType, Marker, Type};
 use quipu_drmemtrace::trace::DrmemTrace;
 use quipu_drmemtrace::write::{NoEdit, Unwatched, WriteOptions, rewrite_file};
-use quipu_model::{Args, Columns, Format, OpenOptions, Scan, Tool};
+use quipu_model::{Args, Format, OpenOptions};
 use quipu_source::{PackOptions, Packer, Packing, Pool, Source};
+use quipu_testkit::report_of;
 use rewriting::{assert_same, entries, open, open_bytes, rewritten};
 use std::io::Cursor;
 use zerocopy::IntoBytes;
@@ -29,17 +30,7 @@ fn refusal(trace: &DrmemTrace, version: u64) -> String {
 
 fn broken(source: &Source) -> Vec<&'static str> {
     let trace = DRMEMTRACE.open(source, &OpenOptions::default()).unwrap();
-    let mut all = CHECK.build(&Args::default(), &*trace).unwrap();
-    for shard in trace.shards() {
-        let mut pass = all.fork(shard);
-        let mut reader = trace.scan(&Scan::new(shard.id).columns(Columns::RAW)).unwrap();
-        while let Some(batch) = reader.read().unwrap() {
-            pass.consume(batch).unwrap();
-        }
-        all.merge(pass).unwrap();
-    }
-    let report = all.finish().unwrap();
-    let report: &CheckReport = report.as_any().downcast_ref().unwrap();
+    let report: CheckReport = report_of(&CHECK, &Args::default(), &*trace);
     report.broken().map(|(rule, _)| rule.name).collect()
 }
 

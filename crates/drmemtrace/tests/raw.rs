@@ -14,7 +14,7 @@ use quipu_source::Source;
 use std::path::PathBuf;
 
 fn folder() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../traces/drmemtrace/threadsig.aarch64.raw")
+    quipu_testkit::fixtures("drmemtrace").join("threadsig.aarch64.raw")
 }
 
 /// The lines, and the rules broken.

@@ -7,12 +7,11 @@ use quipu_drmemtrace::DRMEMTRACE;
 use quipu_drmemtrace::record::{Entry, FileType, Marker, Type};
 use quipu_model::{Columns, ErrorKind, Format, OpenOptions, Scan, ShardId, ShardKind, Trace, Window};
 use quipu_source::Source;
-use quipu_testkit::fuzz;
-use std::path::PathBuf;
+use quipu_testkit::{fixtures, fuzz};
 use zerocopy::IntoBytes;
 
 fn open(name: &str) -> Box<dyn Trace> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../traces/drmemtrace").join(name);
+    let path = fixtures("drmemtrace").join(name);
     DRMEMTRACE.open(&Source::open(&path).unwrap(), &OpenOptions::default()).unwrap()
 }
 
@@ -100,10 +99,7 @@ fn calls_have_their_arguments_and_results() {
         }
     }
     // The original counts 288 markers that name a function, and as many arguments and results as asserted here.
-    let facts = std::fs::read_to_string(
-        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../traces/drmemtrace/facts.json"),
-    )
-    .unwrap();
+    let facts = std::fs::read_to_string(fixtures("drmemtrace").join("facts.json")).unwrap();
     let facts: serde_json::Value = serde_json::from_str(&facts).unwrap();
     let of = |what: &str| facts["tiny.func"]["basic_counts_total"][what].as_u64().unwrap();
     assert_eq!(enters + leaves, of("function id markers"));
@@ -187,8 +183,7 @@ fn unknown_types_and_kinds_are_kept_and_named() {
 
 #[test]
 fn a_raw_folder_is_refused_with_advice() {
-    let path =
-        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../traces/drmemtrace/threadsig.aarch64.raw");
+    let path = fixtures("drmemtrace").join("threadsig.aarch64.raw");
     let error = DRMEMTRACE.open(&Source::open(&path).unwrap(), &OpenOptions::default()).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(error.advice().unwrap().contains("drraw2trace"));

@@ -11,7 +11,7 @@ use quipu_source::Source;
 use std::path::PathBuf;
 
 fn folder(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../traces/drmemtrace").join(name)
+    quipu_testkit::fixtures("drmemtrace").join(name)
 }
 
 /// What the entries of the trace's files say.

@@ -5,13 +5,14 @@
 use quipu_drmemtrace::DRMEMTRACE;
 use quipu_drmemtrace::schedule::{self, Stretch};
 use quipu_drmemtrace::tools::schedule_files::{Missing, SCHEDULE_FILES, ScheduleFiles};
-use quipu_model::{Args, Columns, Format, OpenOptions, Report, Scan, Tool, Trace};
+use quipu_model::{Args, Format, OpenOptions, Report, Tool, Trace};
 use quipu_source::Source;
+use quipu_testkit::{copy_files, fixtures, report_of};
 use std::path::{Path, PathBuf};
 use zerocopy::IntoBytes;
 
 fn traces() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../traces/drmemtrace")
+    fixtures("drmemtrace")
 }
 
 fn open(path: &Path) -> Box<dyn Trace> {
@@ -19,16 +20,7 @@ fn open(path: &Path) -> Box<dyn Trace> {
 }
 
 fn compare(trace: &dyn Trace) -> ScheduleFiles {
-    let mut all = SCHEDULE_FILES.build(&Args::default(), trace).unwrap();
-    for shard in trace.shards() {
-        let mut pass = all.fork(shard);
-        let mut reader = trace.scan(&Scan::new(shard.id).columns(Columns::RAW)).unwrap();
-        while let Some(batch) = reader.read().unwrap() {
-            pass.consume(batch).unwrap();
-        }
-        all.merge(pass).unwrap();
-    }
-    all.finish().unwrap().as_any().downcast_ref::<ScheduleFiles>().unwrap().clone()
+    report_of(&SCHEDULE_FILES, &Args::default(), trace)
 }
 
 #[test]
@@ -55,13 +47,8 @@ fn a_trace_without_such_files_is_not_accompanied() {
 
 #[test]
 fn each_stretch_that_differs_is_counted_and_the_first_are_told() {
-    let folder = tempfile::tempdir().unwrap();
-    for entry in std::fs::read_dir(traces().join("thr")).unwrap() {
-        let entry = entry.unwrap();
-        if entry.file_name() != "serial_schedule.bin.gz" {
-            std::fs::copy(entry.path(), folder.path().join(entry.file_name())).unwrap();
-        }
-    }
+    let folder = copied("thr");
+    std::fs::remove_file(folder.path().join("serial_schedule.bin.gz")).unwrap();
     let serial = Source::open(&traces().join("thr/serial_schedule.bin.gz")).unwrap();
     let mut stretches: Vec<Stretch> = schedule::read(&serial).unwrap().remove(0).1;
     let n_stretches = stretches.len() as u64;
@@ -84,10 +71,7 @@ fn each_stretch_that_differs_is_counted_and_the_first_are_told() {
 /// A copy of the files of a fixture.
 fn copied(name: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
-    for entry in std::fs::read_dir(traces().join(name)).unwrap() {
-        let entry = entry.unwrap();
-        std::fs::copy(entry.path(), folder.path().join(entry.file_name())).unwrap();
-    }
+    copy_files(&traces().join(name), folder.path());
     folder
 }
 

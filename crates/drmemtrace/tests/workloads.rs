@@ -9,7 +9,7 @@ use quipu_source::Source;
 use std::path::PathBuf;
 
 fn path(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../traces/drmemtrace").join(name)
+    quipu_testkit::fixtures("drmemtrace").join(name)
 }
 
 fn open(first: &str, further: &[&str], threads: &[u64]) -> Result<Box<dyn Trace>> {

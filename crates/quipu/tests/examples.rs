@@ -13,11 +13,9 @@ mod page_accesses;
 mod walk;
 
 use quipu::model::{OpenOptions, Trace};
-use std::path::Path;
 
 fn open(name: &str) -> Box<dyn Trace> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/drmemtrace").join(name);
-    quipu::open_path(&path, &OpenOptions::default()).unwrap()
+    quipu::open_path(&quipu_testkit::fixtures("drmemtrace").join(name), &OpenOptions::default()).unwrap()
 }
 
 #[test]

@@ -5,10 +5,10 @@
 
 use quipu::engine::{Division, Intervals, Outcome, RunOptions, Watch, plan, run};
 use quipu::model::{Args, OpenOptions, Trace, Window};
+use quipu_testkit::fixtures;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
-use std::path::PathBuf;
 
 const TRACES: &[&str] = &[
     "tiny.chunk1000",
@@ -22,8 +22,7 @@ const TRACES: &[&str] = &[
 ];
 
 fn open(name: &str) -> Box<dyn Trace> {
-    let traces = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../traces/drmemtrace");
-    quipu::open_path(&traces.join(name), &OpenOptions::default()).unwrap()
+    quipu::open_path(&fixtures("drmemtrace").join(name), &OpenOptions::default()).unwrap()
 }
 
 /// Runs tools; `change` sets what is special about the run.

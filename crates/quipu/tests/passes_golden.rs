@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 fn traces() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../traces/drmemtrace")
+    quipu_testkit::fixtures("drmemtrace")
 }
 
 fn open(name: &str) -> Box<dyn Trace> {

@@ -4,12 +4,10 @@
 
 use quipu::engine::plan;
 use quipu::model::{Args, ErrorKind, OpenOptions, Tool, Trace, Window};
-use quipu_testkit::{MemoryTrace, same_outcome};
-use std::path::PathBuf;
+use quipu_testkit::{MemoryTrace, fixtures, same_outcome};
 
 fn open(name: &str) -> Box<dyn Trace> {
-    let traces = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../traces");
-    quipu::open_path(&traces.join(name), &OpenOptions::default()).unwrap()
+    quipu::open_path(&fixtures("").join(name), &OpenOptions::default()).unwrap()
 }
 
 /// Checks all analyses that the trace has the columns for; returns their names.

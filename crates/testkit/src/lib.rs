@@ -5,6 +5,8 @@
 //!
 //! - [`MemoryTrace`]: a trace in memory, built from rows.
 //! - [`assert_golden`]: a text and the file that it must equal.
+//! - [`fixtures`], [`copy_files`]: the traces of the repository, and copies of them.
+//! - [`report_of`]: what a tool leaves of a trace.
 //! - [`same_report_for_any_threads`]: a tool's outcome depends on nothing but the trace.
 //! - [`damage`]: a good input cut and changed in thousands of ways.
 //! - [`fuzz`]: the bodies of fuzz targets.
@@ -14,17 +16,21 @@
 
 pub mod damage;
 mod diff;
+mod fixtures;
 pub mod fuzz;
 mod golden;
 mod memory;
 mod memory_use;
 mod property;
 mod reading;
+mod report;
 mod rng;
 
+pub use fixtures::{copy_files, fixtures};
 pub use golden::assert_golden;
 pub use memory::{ALL_COLUMNS, Instr, MemoryShard, MemoryTrace, Record};
 pub use memory_use::PeakMemory;
 pub use property::{same_outcome, same_report_for_any_threads};
 pub use reading::{Depth, Reading, ReadingOptions};
+pub use report::report_of;
 pub use rng::Rng;

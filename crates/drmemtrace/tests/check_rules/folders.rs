@@ -96,7 +96,7 @@ pub(crate) fn archives() -> Vec<Packed> {
 
 /// Half of a gzip file.
 fn bytes_of_gzip() -> Vec<u8> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/drmemtrace/tiny.gz");
+    let path = quipu_testkit::fixtures("drmemtrace").join("tiny.gz");
     let file = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).next().unwrap();
     let bytes = fs::read(file).unwrap();
     bytes[..bytes.len() / 2].to_vec()

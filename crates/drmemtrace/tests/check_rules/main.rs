@@ -9,8 +9,9 @@ mod trace;
 
 use quipu_drmemtrace::DRMEMTRACE;
 use quipu_drmemtrace::check::{CHECK, CheckReport, RULES};
-use quipu_model::{Args, Columns, Format, OpenOptions, Report, Scan, Tool, Trace};
+use quipu_model::{Args, Format, OpenOptions, Report};
 use quipu_source::Source;
+use quipu_testkit::report_of;
 use std::collections::BTreeSet;
 
 /// Rules that no trace of this file breaks, and why.
@@ -29,21 +30,9 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ),
 ];
 
-fn check(trace: &dyn Trace) -> CheckReport {
-    let mut all = CHECK.build(&Args::default(), trace).unwrap();
-    for shard in trace.shards() {
-        let mut pass = all.fork(shard);
-        let mut reader = trace.scan(&Scan::new(shard.id).columns(Columns::RAW)).unwrap();
-        while let Some(batch) = reader.read().unwrap() {
-            pass.consume(batch).unwrap();
-        }
-        all.merge(pass).unwrap();
-    }
-    all.finish().unwrap().as_any().downcast_ref::<CheckReport>().unwrap().clone()
-}
-
 fn check_source(source: &Source) -> CheckReport {
-    check(&*DRMEMTRACE.open(source, &OpenOptions::default()).unwrap())
+    let trace = DRMEMTRACE.open(source, &OpenOptions::default()).unwrap();
+    report_of(&CHECK, &Args::default(), &*trace)
 }
 
 /// What is wrong, unless exactly these rules are broken.

@@ -9,11 +9,11 @@ use quipu_drmemtrace::write::{Edit, Unwatched, WriteOptions, rewrite_file};
 use quipu_model::OpenOptions;
 use quipu_source::{Codec, Packer, Packing, Pool, Source, StreamOptions};
 use std::io::Cursor;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use zerocopy::FromBytes;
 
 pub fn fixtures() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/drmemtrace")
+    quipu_testkit::fixtures("drmemtrace")
 }
 
 /// Every folder of the fixtures that holds traces.
