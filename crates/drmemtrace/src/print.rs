@@ -3,6 +3,7 @@
 
 mod numbers;
 
+use crate::INFO;
 use crate::asm::AsmCache;
 use crate::record::{
     Marker, NEWEST_VERSION, SYSCALL_FUNC_BASE, SYSCALL_FUNC_BASE_32, Type, VERSION_BRANCH_INFO,
@@ -11,7 +12,8 @@ use crate::record::{
 use numbers::{Prefix, decimal, hex, hex16, push_paint, right};
 use quipu_isa::{Arch, Syntax};
 use quipu_model::print::Ordinals;
-use quipu_model::{Batch, Column, Paint, Printer, Rows};
+use quipu_model::trace::PrintOptions;
+use quipu_model::{Batch, Column, Paint, Printer, Result, Rows};
 use std::io::Write as _;
 
 /// Blanks between the thread and the bytes of an instruction that need a second line.
@@ -88,25 +90,25 @@ impl<'a> Cols<'a> {
 }
 
 impl MemrefPrinter {
-    /// A printer for traces of `arch` whose shards have these format versions.
-    pub fn new(
-        arch: Option<Arch>,
-        syntax: Option<Syntax>,
-        versions: Vec<u64>,
-        pointer_bytes: Option<u8>,
-    ) -> MemrefPrinter {
-        MemrefPrinter {
-            asm: AsmCache::new(arch, syntax.unwrap_or(Syntax::Att)),
+    /// A printer for a trace whose shards have these format versions.
+    ///
+    /// # Errors
+    /// `Usage` for a setting that the format has not.
+    pub fn new(arch: Option<Arch>, versions: Vec<u64>, options: &PrintOptions) -> Result<MemrefPrinter> {
+        options.check(&INFO)?;
+        let is_32_bit = arch.and_then(Arch::pointer_bytes) == Some(4);
+        Ok(MemrefPrinter {
+            asm: AsmCache::new(arch, options.syntax.unwrap_or(Syntax::Att)),
             versions,
             version: NEWEST_VERSION,
-            syscall_base: if pointer_bytes == Some(4) { SYSCALL_FUNC_BASE_32 } else { SYSCALL_FUNC_BASE },
+            syscall_base: if is_32_bit { SYSCALL_FUNC_BASE_32 } else { SYSCALL_FUNC_BASE },
             n_instrs: 0,
             previous: None,
             last_window: None,
             held: None,
             columns: Prefix::new(),
             names: (0..64).map(|kind| padded_name(Type(kind))).collect(),
-        }
+        })
     }
 
     /// The ordinals and the thread, preceded by a line of dashes where the thread changes or records are left out.

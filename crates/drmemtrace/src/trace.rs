@@ -527,10 +527,8 @@ impl Trace for DrmemTrace {
     }
 
     fn printer(&self, options: &PrintOptions) -> Result<Box<dyn Printer>> {
-        options.check(&INFO)?;
         let versions = self.files.iter().map(|file| file.header.version).collect();
-        let pointer_bytes = self.meta.arch.and_then(|arch| arch.pointer_bytes());
-        Ok(Box::new(MemrefPrinter::new(self.meta.arch, options.syntax, versions, pointer_bytes)))
+        Ok(Box::new(MemrefPrinter::new(self.meta.arch, versions, options)?))
     }
 
     fn families(&self) -> &'static [Family] {

@@ -8,6 +8,7 @@ use quipu_drmemtrace::record::{Entry, FileType, Marker, Type};
 use quipu_drmemtrace::schedule::{self, Stretch};
 use quipu_drmemtrace::table::MEMREFS_TABLE;
 use quipu_drmemtrace::tools::counts::{COUNTS, Counts, CountsReport};
+use quipu_model::trace::PrintOptions;
 use quipu_model::{
     Args, Batch, Columns, Format, OpenOptions, Scan, Severity, ShardId, ShardKind, Trace, Window,
 };
@@ -217,6 +218,15 @@ fn counts_by_core_add_up_to_those_by_thread() {
         let trace = open(name);
         assert_eq!(counts(&*trace.by_core().unwrap()), counts(&*trace), "{name}");
     }
+}
+
+#[test]
+fn settings_that_printing_has_not_are_refused_by_core_too() {
+    let trace = open("thr");
+    let options =
+        PrintOptions { settings: vec![("grep".to_owned(), "x".to_owned())], ..PrintOptions::default() };
+    let refusal = |trace: &dyn Trace| trace.printer(&options).err().unwrap().to_string();
+    assert_eq!(refusal(&*trace.by_core().unwrap()), refusal(&*trace));
 }
 
 #[test]

@@ -286,9 +286,8 @@ impl Trace for CoreTrace {
     fn printer(&self, options: &PrintOptions) -> Result<Box<dyn Printer>> {
         // Threads of one process are traced by one tracer.
         let version = self.files.iter().map(|file| file.header.version).max().unwrap_or(0);
-        let pointer_bytes = self.meta.arch.and_then(|arch| arch.pointer_bytes());
         let versions = vec![version; self.shards.len()];
-        Ok(Box::new(MemrefPrinter::new(self.meta.arch, options.syntax, versions, pointer_bytes)))
+        Ok(Box::new(MemrefPrinter::new(self.meta.arch, versions, options)?))
     }
 
     fn families(&self) -> &'static [Family] {
