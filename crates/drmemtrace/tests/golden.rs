@@ -8,11 +8,13 @@
 use quipu_drmemtrace::DRMEMTRACE;
 use quipu_drmemtrace::table::{ENTRIES_TABLE, MEMREFS_TABLE, to_bytes};
 use quipu_drmemtrace::tools::counts::{COUNTS, Counts, CountsReport};
+use quipu_drmemtrace::trace::DrmemTrace;
 use quipu_model::print::Ordinals;
 use quipu_model::trace::PrintOptions;
 use quipu_model::{Args, Columns, DynPass, Format, OpenOptions, Paint, Scan, ShardId, Tool, Trace, Window};
 use quipu_source::{Source, StreamOptions};
 use quipu_testkit::fixtures;
+use serde_json::json;
 use std::path::PathBuf;
 
 fn traces() -> PathBuf {
@@ -141,6 +143,26 @@ fn entries_and_visible_records_of_every_fixture_equal_the_facts() {
         assert_eq!(Some(entries), facts["entries"].as_u64(), "{name}: entries");
         assert_eq!(Some(records), facts["visible_records"].as_u64(), "{name}: visible records");
         assert_eq!(Some(instrs), facts["instrs"].as_u64(), "{name}: instructions");
+    }
+}
+
+#[test]
+fn files_of_every_fixture_are_what_the_facts_say() {
+    for (name, facts) in facts() {
+        let trace = open(&name, &OpenOptions::default());
+        let files = trace.as_any().unwrap().downcast_ref::<DrmemTrace>().unwrap().files();
+        assert_eq!(json!(files.len()), facts["files"], "{name}: files");
+        assert_eq!(json!(trace.meta().packed_bytes), facts["bytes"], "{name}: bytes");
+        let chunks: usize = files.iter().map(|file| file.container.members().len()).sum();
+        assert_eq!(json!(chunks), facts["chunks"], "{name}: chunks");
+        let mut versions: Vec<_> = files.iter().map(|file| json!(file.header.version)).collect();
+        versions.dedup();
+        assert_eq!(json!(versions), facts["versions"], "{name}: versions");
+        let mut filetypes: Vec<_> =
+            files.iter().map(|file| json!(format!("{:#x}", file.header.filetype.0))).collect();
+        filetypes.dedup();
+        filetypes.retain(|filetype| filetype != "0x0");
+        assert_eq!(json!(filetypes), facts["filetypes"], "{name}: file types");
     }
 }
 
