@@ -1,7 +1,7 @@
 //! What verbs that write traces share: where to, how packed, and what they say at the end.
 
 use crate::Common;
-use crate::input::Input;
+use crate::input::Stored;
 use crate::number;
 use crate::screen::{Outcome, Result, Screen};
 use crate::session::{self, Verdict};
@@ -164,12 +164,7 @@ pub(crate) struct Opened {
 ///
 /// # Errors
 /// What opening says; `Unsupported` for a format that cannot be written.
-pub(crate) fn open(input: &Input) -> Result<Opened> {
-    if input.opening.rearranges() {
-        return Err(Error::usage("`--order`: traces are written in the order of their files")
-            .hint("to write files of cores: quipu convert --sharding cores")
-            .into());
-    }
+pub(crate) fn open(input: &Stored) -> Result<Opened> {
     let source = Source::open(&input.path).map_err(Error::from)?;
     let format = quipu::probe(&source).map(|format| format.info());
     if let Some(other) = format.filter(|info| info.name != quipu::drmemtrace::INFO.name) {
@@ -206,7 +201,7 @@ impl Opened {
 /// Rewrites the threads that were chosen, of files that hold one or several, and says what was done. With
 /// `needs_instrs`, threads of which no instruction is left are left out.
 pub(crate) fn rewrite_threads<E: Edit>(
-    input: &Input,
+    input: &Stored,
     output: &Output,
     opened: &Opened,
     (edit_of, needs_instrs): (&(dyn Fn(usize) -> Option<E> + Sync), bool),
@@ -223,7 +218,7 @@ pub(crate) fn rewrite_threads<E: Edit>(
 
 /// Rewrites a trace and says what was done.
 pub(crate) fn rewrite<E: Edit>(
-    input: &Input,
+    input: &Stored,
     output: &Output,
     opened: &Opened,
     edit_of: &(dyn Fn(usize) -> Option<E> + Sync),
@@ -241,7 +236,7 @@ pub(crate) fn rewrite<E: Edit>(
 
 /// Writes a trace again, split in another way, and says what was done.
 pub(crate) fn reshard(
-    input: &Input,
+    input: &Stored,
     output: &Output,
     opened: &Opened,
     sharding: Sharding,

@@ -21,12 +21,36 @@ pub(crate) struct Opening {
     /// Stop at the first error in the trace instead of reading on behind it
     #[arg(long, help_heading = "Reading")]
     pub(crate) strict: bool,
+}
+
+impl Opening {
+    pub(crate) fn options(&self) -> OpenOptions {
+        OpenOptions { settings: self.settings.clone(), threads: self.threads.clone(), shards: Vec::new() }
+    }
+
+    /// Opens the trace at `path`.
+    ///
+    /// # Errors
+    /// What the library says; and `Usage` where a person sits at standard input, who cannot type a trace.
+    pub(crate) fn open(&self, path: &Path) -> Result<Box<dyn Trace>> {
+        if path == Path::new("-") && std::io::stdin().is_terminal() {
+            return Err(Error::usage("no trace is given, and standard input is a terminal")
+                .hint("name a file or a folder, or send a trace into standard input")
+                .into());
+        }
+        Ok(quipu::open_path(path, &self.options())?)
+    }
+}
+
+/// How threads are arranged, for verbs that look at records and not at files.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct Arranging {
     /// Arrange threads by the cores that they ran on when they were traced, or schedule them onto cores anew
     #[arg(long, value_name = "ORDER", value_parser = [THREADS, "cores", SCHEDULED], help_heading = "Reading")]
-    pub(crate) order: Option<String>,
+    order: Option<String>,
     /// With `--order scheduled`, how; an unknown NAME lists all
     #[arg(long = "sched", value_name = "NAME=VALUE", value_parser = number::key_value, help_heading = "Reading")]
-    pub(crate) sched: Vec<(String, String)>,
+    sched: Vec<(String, String)>,
 }
 
 /// The order in which traces are read if nothing is said.
@@ -34,46 +58,34 @@ const THREADS: &str = "threads";
 /// The order that a scheduler of our own makes.
 const SCHEDULED: &str = "scheduled";
 
-impl Opening {
-    pub(crate) fn options(&self) -> OpenOptions {
-        OpenOptions { settings: self.settings.clone(), threads: self.threads.clone(), shards: Vec::new() }
-    }
-
+impl Arranging {
     /// True if threads are not read as they stand in their files.
     pub(crate) fn rearranges(&self) -> bool {
         self.order.as_ref().is_some_and(|order| order != THREADS)
-    }
-
-    /// Opens the trace at `path`.
-    ///
-    /// # Errors
-    /// See [`open_onto`](Opening::open_onto).
-    pub(crate) fn open(&self, path: &Path) -> Result<Box<dyn Trace>> {
-        self.open_onto(path, None)
     }
 
     /// Opens the trace at `path`, its threads scheduled onto so many cores where they are scheduled and nothing else is said
     /// of how.
     ///
     /// # Errors
-    /// What the library says; and `Usage` where a person sits at standard input, who cannot type a trace.
-    pub(crate) fn open_onto(&self, path: &Path, cores: Option<usize>) -> Result<Box<dyn Trace>> {
+    /// As [`Opening::open`]; `Usage` for options of a schedule where there is none; what arranging says.
+    pub(crate) fn open(
+        &self,
+        path: &Path,
+        opening: &Opening,
+        cores: Option<usize>,
+    ) -> Result<Box<dyn Trace>> {
         let is_scheduled = self.order.as_deref() == Some(SCHEDULED);
         if !self.sched.is_empty() && !is_scheduled {
             return Err(Error::usage("`--sched` says how threads are scheduled onto cores")
                 .hint("add --order scheduled")
                 .into());
         }
-        if path == Path::new("-") && std::io::stdin().is_terminal() {
-            return Err(Error::usage("no trace is given, and standard input is a terminal")
-                .hint("name a file or a folder, or send a trace into standard input")
-                .into());
-        }
-        let trace = quipu::open_path(path, &self.options())?;
+        let trace = opening.open(path)?;
         if !self.rearranges() {
             return Ok(trace);
         }
-        check_threads(&*trace, &self.threads)?;
+        check_threads(&*trace, &opening.threads)?;
         if is_scheduled {
             return Ok(quipu::engine::dispatch(trace, sched::options(&self.sched, cores)?)?);
         }
@@ -81,9 +93,45 @@ impl Opening {
     }
 }
 
-/// One trace and how to open it.
+/// One trace, how to open it, and how its threads are arranged.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Input {
+    #[command(flatten)]
+    pub(crate) stored: Stored,
+    #[command(flatten)]
+    pub(crate) arranging: Arranging,
+}
+
+impl Input {
+    pub(crate) fn open(&self) -> Result<Box<dyn Trace>> {
+        self.open_onto(None)
+    }
+
+    /// Opens the trace, its threads scheduled onto so many cores.
+    ///
+    /// # Errors
+    /// As [`Arranging::open`].
+    pub(crate) fn open_onto(&self, cores: Option<usize>) -> Result<Box<dyn Trace>> {
+        self.arranging.open(&self.stored.path, &self.stored.opening, cores)
+    }
+
+    /// What to analyse of the trace: this part, of the threads that were chosen.
+    pub(crate) fn extent(&self, window: Window) -> Extent {
+        let Opening { threads, strict, .. } = &self.stored.opening;
+        // Whoever arranges threads anew has only those that were chosen.
+        let threads = if self.arranging.rearranges() { Vec::new() } else { threads.clone() };
+        Extent { window, strict: *strict, threads, ..Extent::default() }
+    }
+
+    /// What people call the trace.
+    pub(crate) fn name(&self) -> String {
+        self.stored.name()
+    }
+}
+
+/// One trace as it stands in its files, and how to open it.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Stored {
     /// A file, a folder, or `-` for standard input
     #[arg(value_name = "TRACE", default_value = "-", hide_default_value = true)]
     pub(crate) path: PathBuf,
@@ -91,26 +139,9 @@ pub(crate) struct Input {
     pub(crate) opening: Opening,
 }
 
-impl Input {
+impl Stored {
     pub(crate) fn open(&self) -> Result<Box<dyn Trace>> {
         self.opening.open(&self.path)
-    }
-
-    /// What to analyse of the trace: this part, of the threads that were chosen.
-    pub(crate) fn extent(&self, window: Window) -> Extent {
-        let Opening { threads, strict, .. } = &self.opening;
-        // Whoever arranges threads anew has only those that were chosen.
-        let threads = if self.opening.rearranges() { Vec::new() } else { threads.clone() };
-        Extent { window, strict: *strict, threads, ..Extent::default() }
-    }
-
-    /// Opens the trace for verbs that take in all records of it.
-    pub(crate) fn open_to_analyse(&self) -> Result<Box<dyn Trace>> {
-        let trace = self.open()?;
-        if !self.opening.rearranges() {
-            check_threads(&*trace, &self.opening.threads)?;
-        }
-        Ok(trace)
     }
 
     /// What people call the trace.

@@ -49,7 +49,7 @@ pub(crate) fn write(
 ) -> Result<()> {
     let (name, kind) = (input.name(), &trace.meta().title);
     // The last part of a path names the trace; all of it stands below.
-    let title = input.path.file_name().map(|last| last.to_string_lossy().into_owned());
+    let title = input.stored.path.file_name().map(|last| last.to_string_lossy().into_owned());
     match title.filter(|title| *title != name && *title != "-") {
         Some(title) => write_titled(path, &title, &format!("{name}: {kind}"), documents, screen),
         None => write_titled(path, &name, kind, documents, screen),

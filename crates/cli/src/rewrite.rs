@@ -3,7 +3,7 @@
 //! A verb gathers what was said as settings; the format that recognises the trace knows what they mean.
 
 use crate::Common;
-use crate::input::{Input, Opening};
+use crate::input::{Opening, Stored};
 use crate::screen::{Outcome, Result, Screen, Stop};
 use crate::session::{self, finding_json};
 use quipu::engine::Watch;
@@ -103,7 +103,7 @@ pub(crate) fn without(format: &dyn Format, name: &str, has: impl Fn(&dyn Format)
 }
 
 /// The recognised trace of an input, if its format brings this edit itself; for verbs that have another way as well.
-pub(crate) fn own(input: &Input, name: &str) -> Result<Option<(Recognised, &'static dyn Edit)>> {
+pub(crate) fn own(input: &Stored, name: &str) -> Result<Option<(Recognised, &'static dyn Edit)>> {
     if input.path == Path::new("-") {
         return Ok(None);
     }

@@ -11,7 +11,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 fn trace(name: &str) -> String {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/drmemtrace").join(name).display().to_string()
+    quipu_testkit::fixtures("drmemtrace").join(name).display().to_string()
 }
 
 fn quipu(args: &[&str]) -> Command {
@@ -431,13 +431,17 @@ fn a_thread_that_is_not_there_is_told() {
 }
 
 #[test]
-fn help_offers_no_order_to_those_who_refuse_it() {
-    for verb in ["convert", "trim", "filter", "split", "merge", "check"] {
+fn no_order_is_offered_or_taken_where_files_are_read_as_they_stand() {
+    for verb in
+        ["check", "convert", "diff", "disassemble", "edit", "filter", "merge", "recover", "split", "trim"]
+    {
         let assert = quipu(&[verb, "--help"]).assert().code(0);
         assert!(!String::from_utf8_lossy(&assert.get_output().stdout).contains("--order"), "{verb}");
-        let out = "/nonexistent/quipu";
-        let args = [verb, "--order", "cores", &trace("thr"), "-o", out];
-        quipu(if verb == "check" { &args[..4] } else { &args }).assert().code(2);
+        for option in [["--order", "cores"], ["--sched", "seed=1"]] {
+            let assert = quipu(&[verb, option[0], option[1], &trace("thr")]).assert().code(2);
+            let text = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+            assert!(text.contains(&format!("unexpected argument '{}'", option[0])), "{verb}: {text}");
+        }
     }
 }
 

@@ -148,8 +148,8 @@ impl Options {
     /// # Errors
     /// `Usage` if a part, divisions or an arrangement by cores is asked for; `Unsupported` for some of the threads of a file.
     fn check_whole(&self, tool: &str, is_undivided: bool, trace: &dyn Trace) -> quipu::model::Result<()> {
-        let opening = &self.input.opening;
-        if self.window() != Window::All || !is_undivided || opening.rearranges() {
+        let opening = &self.input.stored.opening;
+        if self.window() != Window::All || !is_undivided || self.input.arranging.rearranges() {
             return Err(Error::usage(format!(
                 "analysis `{tool}` judges whole traces only, as they were written"
             ))

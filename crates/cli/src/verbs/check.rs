@@ -1,7 +1,7 @@
 //! `quipu check`: whether a trace follows the rules of its format.
 
 use crate::Common;
-use crate::input::Input;
+use crate::input::{Stored, check_threads};
 use crate::number;
 use crate::screen::{Outcome, Result, Screen};
 use crate::session::{self, Extent, Verdict, finding_json};
@@ -16,11 +16,10 @@ use serde_json::{Map, Value, json};
 /// All of it is read, whatever is found. Each violation has a rule, a severity and a place; the first few of each rule
 /// are listed, all are counted. docs/checks.md is the manual of the rules.
 #[derive(Debug, clap::Args)]
-#[command(after_help = AFTER_HELP, mut_arg("order", |arg| arg.hide(true)),
-          mut_arg("sched", |arg| arg.hide(true)))]
+#[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {
     #[command(flatten)]
-    input: Input,
+    input: Stored,
     /// Print JSON: one object with the findings and the counts
     #[arg(long)]
     json: bool,
@@ -63,12 +62,8 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     if let Some(name) = &options.explain {
         return explain(name, options, screen);
     }
-    if options.input.opening.rearranges() {
-        return Err(Error::usage("the rules are about files as they were written, not about threads arranged by cores")
-            .hint("leave out --order; `quipu convert --sharding cores` writes a trace by cores, which can be checked")
-            .into());
-    }
-    let trace = options.input.open_to_analyse()?;
+    let trace = options.input.open()?;
+    check_threads(&*trace, &options.input.opening.threads)?;
     let tool = quipu::tool("check", trace.meta().format)?;
     let planned = vec![plan(tool, &options.args(), &*trace)?];
     let extent = Extent { strict: options.input.opening.strict, ..Extent::default() };

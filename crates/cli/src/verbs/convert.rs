@@ -2,7 +2,7 @@
 
 use crate::Common;
 use crate::edit::{self, EXIT_CODES, Output};
-use crate::input::Input;
+use crate::input::Stored;
 use crate::rewrite::{self, Recognised};
 use crate::screen::{Outcome, Result, Screen};
 use quipu::drmemtrace::write::{NoEdit, Sharding};
@@ -17,11 +17,10 @@ use quipu::model::{Edit, Error};
 /// Files of cores hold the turns of threads as they were recorded. Kernel code of other context switches, which files of
 /// threads may have, is left out of them.
 #[derive(Debug, clap::Args)]
-#[command(after_help = help(), mut_arg("order", |arg| arg.hide(true)),
-          mut_arg("sched", |arg| arg.hide(true)))]
+#[command(after_help = help())]
 pub(crate) struct Options {
     #[command(flatten)]
-    input: Input,
+    input: Stored,
     /// What each file is to be about; as in the source if not said
     #[arg(long, value_name = "WHAT", help_heading = "Writing")]
     sharding: Option<Files>,

@@ -1,7 +1,7 @@
 //! `quipu disassemble`: a trace as text that can be edited.
 
 use crate::Common;
-use crate::input::Input;
+use crate::input::Stored;
 use crate::rewrite::{self, Target};
 use crate::screen::{Outcome, Result, Screen};
 use quipu::model::edit::Settings;
@@ -16,7 +16,7 @@ use std::path::PathBuf;
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {
     #[command(flatten)]
-    input: Input,
+    input: Stored,
     /// The text to write
     #[arg(short, long, value_name = "PATH", help_heading = "Writing")]
     output: PathBuf,
@@ -41,7 +41,7 @@ Exit codes:
   2  could not do it; nothing was written";
 
 pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
-    let Input { path, opening } = &options.input;
+    let Stored { path, opening } = &options.input;
     let recognised = rewrite::recognise(path, opening)?;
     let edit = recognised.must_edit("disassemble")?;
     let target = Target {

@@ -1,7 +1,7 @@
 //! `quipu edit`: a trace with some values replaced.
 
 use crate::Common;
-use crate::input::Input;
+use crate::input::Stored;
 use crate::rewrite::{self, Target};
 use crate::screen::{Outcome, Result, Screen};
 use quipu::model::edit::Settings;
@@ -16,7 +16,7 @@ use quipu::model::edit::Settings;
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {
     #[command(flatten)]
-    input: Input,
+    input: Stored,
     /// Replace what is equal to A by B
     #[arg(short = 'e', long, value_name = "s/A/B/", help_heading = "What to replace")]
     replace: Vec<String>,

@@ -2,7 +2,7 @@
 
 use crate::Common;
 use crate::edit::{self, EXIT_CODES, Output};
-use crate::input::Input;
+use crate::input::Stored;
 use crate::number;
 use crate::screen::{Outcome, Result, Screen};
 use quipu::drmemtrace::edits::filter::KernelCode;
@@ -19,11 +19,10 @@ use std::sync::Arc;
 /// Several options together leave out what any of them leaves out. The encoding of an instruction that is left out comes
 /// back before the next one at its address, and the file type says what is missing.
 #[derive(Debug, clap::Args)]
-#[command(after_help = help(), mut_arg("order", |arg| arg.hide(true)),
-          mut_arg("sched", |arg| arg.hide(true)))]
+#[command(after_help = help())]
 pub(crate) struct Options {
     #[command(flatten)]
-    input: Input,
+    input: Stored,
 
     /// Leave out records of these kinds, such as read, prefetch, data, flush
     #[arg(long, value_name = "KIND", value_delimiter = ',', help_heading = "What is left out")]

@@ -1,7 +1,7 @@
 //! `quipu info`: what traces say of themselves, and what a quick read of all of it tells where their headers say little.
 
 use crate::about;
-use crate::input::{self, Opening};
+use crate::input::{self, Arranging, Opening};
 use crate::screen::{Outcome, Result, Screen, Stop};
 use quipu::model::pass::Detail;
 use quipu::model::trace::Surveyed;
@@ -24,6 +24,8 @@ pub(crate) struct Options {
     quick: bool,
     #[command(flatten)]
     opening: Opening,
+    #[command(flatten)]
+    arranging: Arranging,
 }
 
 const AFTER_HELP: &str = "\
@@ -42,7 +44,7 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
     let mut fault = None;
     let (mut documents, mut values, mut findings) = (Vec::new(), Vec::new(), Vec::new());
     for path in &options.paths {
-        match options.opening.open(path) {
+        match options.arranging.open(path, &options.opening, None) {
             Ok(trace) => {
                 let name = input::name(path);
                 let surveyed = if options.quick { Surveyed::default() } else { trace.survey() };

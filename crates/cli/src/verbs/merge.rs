@@ -2,7 +2,7 @@
 
 use crate::Common;
 use crate::edit::{self, EXIT_CODES, Output};
-use crate::input::Input;
+use crate::input::Stored;
 use crate::screen::{Outcome, Result, Screen};
 use quipu::drmemtrace::write::Sharding;
 
@@ -11,11 +11,10 @@ use quipu::drmemtrace::write::Sharding;
 /// Threads come in the order of their clock readings. Such a file has no chunks, because who runs is not repeated in
 /// them: it can be read from its beginning only, but also through a pipe.
 #[derive(Debug, clap::Args)]
-#[command(after_help = help(), mut_arg("order", |arg| arg.hide(true)),
-          mut_arg("sched", |arg| arg.hide(true)))]
+#[command(after_help = help())]
 pub(crate) struct Options {
     #[command(flatten)]
-    input: Input,
+    input: Stored,
     #[command(flatten)]
     output: Output,
 }

@@ -1,7 +1,7 @@
 //! `quipu recover`: what can be saved of a damaged trace.
 
 use crate::edit::Output;
-use crate::input::Input;
+use crate::input::Stored;
 use crate::screen::{Outcome, Result, Screen};
 use crate::session::finding_json;
 use quipu::apitrace::recover::{RecoverOptions, Recovered, recover, stream_json};
@@ -24,7 +24,7 @@ use serde_json::json;
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {
     #[command(flatten)]
-    input: Input,
+    input: Stored,
     /// Write this stream of a file that has several, counted from 0
     #[arg(long, value_name = "N")]
     stream: Option<usize>,

@@ -174,7 +174,7 @@ fn serve(
         }
         Ok(Served::default())
     };
-    if options.input.path == Path::new("-") {
+    if options.input.stored.path == Path::new("-") {
         return left_out(Error::unsupported(
             "what comes from standard input is read once, and runs on no machine",
         ));

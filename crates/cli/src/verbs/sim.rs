@@ -187,7 +187,7 @@ fn simulate(
     screen: &Screen,
 ) -> Result<Outcome> {
     run.page.check(run.json)?;
-    let trace = run.input.opening.open_onto(&run.input.path, run.n_cores(config)?)?;
+    let trace = run.input.open_onto(run.n_cores(config)?)?;
     let planned = plan(&*trace)?;
     let name = planned.info.name;
     let extent = run.input.extent(Window::All);

@@ -2,7 +2,7 @@
 
 use crate::Common;
 use crate::edit::{self, EXIT_CODES, Output};
-use crate::input::Input;
+use crate::input::Stored;
 use crate::screen::{Outcome, Result, Screen};
 use quipu::drmemtrace::write::Sharding;
 
@@ -13,11 +13,10 @@ use quipu::drmemtrace::write::Sharding;
 /// `quipu convert --sharding cores` writes. Encodings that a core's file lacks are taken from the others; idle time of cores
 /// is left out.
 #[derive(Debug, clap::Args)]
-#[command(after_help = help(), mut_arg("order", |arg| arg.hide(true)),
-          mut_arg("sched", |arg| arg.hide(true)))]
+#[command(after_help = help())]
 pub(crate) struct Options {
     #[command(flatten)]
-    input: Input,
+    input: Stored,
     #[command(flatten)]
     output: Output,
 }

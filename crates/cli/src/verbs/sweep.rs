@@ -84,7 +84,7 @@ pub(super) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     options.page.check(options.json || options.csv)?;
     let space = options.space()?;
     let cores = space.has_cores.then_some(space.usual.cores);
-    let trace = options.input.opening.open_onto(&options.input.path, cores)?;
+    let trace = options.input.open_onto(cores)?;
     let sweep = Sweep::new(space, &*trace, common.threads.map_or(0, usize::from))?;
     let planned = Planned { info: &sweep::INFO, columns: sweep.columns(&*trace)?, pass: Box::new(sweep) };
     let extent: Extent = options.input.extent(Window::All);

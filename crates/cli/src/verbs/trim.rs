@@ -2,7 +2,7 @@
 
 use crate::Common;
 use crate::edit::{self, EXIT_CODES, Opened, Output};
-use crate::input::{Input, PARTS_COUNT_ALL};
+use crate::input::{PARTS_COUNT_ALL, Stored};
 use crate::number;
 use crate::rewrite;
 use crate::screen::{Outcome, Result, Screen, Stop};
@@ -20,11 +20,10 @@ use std::ops::{Range, RangeInclusive};
 /// and system calls their markers and kernel code; of several parts, none ends with a branch, whose successor follows it.
 /// Threads of which nothing is left are left out.
 #[derive(Debug, clap::Args)]
-#[command(after_help = help(), mut_arg("order", |arg| arg.hide(true)),
-          mut_arg("sched", |arg| arg.hide(true)))]
+#[command(after_help = help())]
 pub(crate) struct Options {
     #[command(flatten)]
-    input: Input,
+    input: Stored,
 
     /// Leave out this many records at the start
     #[arg(long, value_name = "N", value_parser = number::number, help_heading = "Which part",

@@ -161,11 +161,11 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     };
     let scan = Scan { tables: vec![table], window, ahead: true, ..Scan::new(ShardId(0)) };
     // Whoever arranges threads anew has those that were chosen.
-    let opening = &options.input.opening;
-    let awaited: &[u64] = if opening.rearranges() { &[] } else { &opening.threads };
+    let opening = &options.input.stored.opening;
+    let awaited: &[u64] = if options.input.arranging.rearranges() { &[] } else { &opening.threads };
     let style = Style {
         paint: screen.paint(),
-        strict: options.input.opening.strict,
+        strict: options.input.stored.opening.strict,
         quiet: screen.is_quiet(),
         limit: options.limit(),
         awaited,
@@ -188,7 +188,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
 
 /// Shows what is no trace yet, word by word.
 fn dump(options: &Options, screen: &Screen) -> Result<Outcome> {
-    let source = Source::open(&options.input.path).map_err(Error::from)?;
+    let source = Source::open(&options.input.stored.path).map_err(Error::from)?;
     let format = quipu::probe(&source)
         .ok_or_else(|| Error::unsupported("no known format leaves such files").in_file(source.name()))?;
     let start = options.skip.unwrap_or(0);
@@ -206,7 +206,7 @@ fn dump(options: &Options, screen: &Screen) -> Result<Outcome> {
     })?;
     written?;
     let verdict = Verdict { findings: found.into_vec(), ..Verdict::default() };
-    if options.input.opening.strict
+    if options.input.stored.opening.strict
         && let Some(finding) = verdict.findings.iter().find(|finding| finding.severity == Severity::Error)
     {
         return Err(finding.to_error().into());
@@ -225,7 +225,7 @@ impl Options {
     fn filter(&self) -> RowFilter {
         RowFilter {
             // Opening leaves out files of other threads; files that hold several threads are sieved here.
-            threads: self.input.opening.threads.clone(),
+            threads: self.input.stored.opening.threads.clone(),
             kinds: self.kinds.clone(),
             pc: self.pc.clone(),
             addr: self.addr.clone(),
