@@ -7,6 +7,7 @@
 mod pending;
 pub(crate) mod signatures;
 pub mod skim;
+mod trial;
 
 use crate::cursor::Cursor;
 pub use crate::cursor::{Decoded, Fault, Stop};
@@ -80,9 +81,6 @@ pub enum Event {
     /// A call ended that never began: it is dropped.
     Unmatched,
 }
-
-/// So many events in a row are no accident.
-const RUN_EVENTS: u32 = 12;
 
 /// The state between two events.
 #[derive(Debug)]
@@ -170,53 +168,6 @@ impl Decoder {
     /// Goes on with another number of the next call.
     pub(crate) fn set_next_call(&mut self, number: u64) {
         self.next_call = number;
-    }
-
-    /// Whether a run of events stands at `at`, as far as one can tell: some in a row can be read, and the numbers of those that
-    /// leave calls agree with each other and lie behind all that is known. Returns the number of the first call that they
-    /// enter. Nothing is changed.
-    pub(crate) fn trial(&mut self, input: &[u8], at: usize, types: &mut Types, is_all: bool) -> Option<u64> {
-        let (next_call, n_lost) = (self.next_call, self.signatures.n_lost());
-        let n_types = types.len();
-        let mut out = Values::default();
-        let mut cursor = Cursor::new(input, at);
-        let (mut n_events, mut n_enters, mut n_leaves) = (0, 0, 0);
-        let mut first: Option<u64> = None;
-        let mut was_enter = false;
-        let is_run = loop {
-            let read = match cursor.byte() {
-                Ok(EVENT_ENTER) => self.enter(&mut cursor, &mut out, types).map(|call| {
-                    (n_enters, was_enter) = (n_enters + 1, true);
-                    call.number
-                }),
-                Ok(EVENT_LEAVE) => cursor.uint().and_then(|number| {
-                    let mut call = nobody(number);
-                    self.details(&mut cursor, &mut call, &mut out, types)?;
-                    if std::mem::take(&mut was_enter) && first.is_none() {
-                        first = number.checked_sub(n_enters - 1);
-                    }
-                    let can_be = first.is_none_or(|first| first >= next_call && number < first + n_enters);
-                    n_leaves += 1;
-                    if can_be { Ok(number) } else { Err(cursor.bad_at(at, String::new())) }
-                }),
-                Ok(_) => break false,
-                Err(stop) => Err(stop),
-            };
-            match read {
-                Ok(_) => n_events += 1,
-                // The last events of a stream may be few.
-                Err(Stop::More(_)) if is_all => break n_leaves > 0,
-                Err(_) => break false,
-            }
-            if n_events >= RUN_EVENTS {
-                break n_leaves >= RUN_EVENTS / 4;
-            }
-        };
-        self.next_call = next_call;
-        types.truncate(n_types);
-        self.signatures.forget();
-        self.signatures.set_lost(n_lost);
-        first.filter(|_| is_run)
     }
 
     /// True if a call was entered and not left.

@@ -149,3 +149,49 @@ pub fn repeated(name: &str, times: usize) -> Vec<u8> {
     }
     out
 }
+
+/// The calls of a trace of several threads, several times over, without results: each thread leaves its calls at once or only
+/// when it enters the next, while others enter theirs.
+pub fn interleaved(name: &str, times: usize) -> Vec<u8> {
+    use quipu_apitrace::encode::{self, Encoder};
+    use quipu_apitrace::reader::CallReader;
+    use quipu_apitrace::record::{EVENT_LEAVE, INCOMPLETE};
+    use quipu_model::values::NO_NODE;
+    use quipu_model::{Columns, Reader};
+    let trace = quipu_apitrace::trace::open(&source(name), &OpenOptions::default()).unwrap();
+    let (mut encoder, mut out) = (Encoder::default(), Vec::new());
+    encode::header(trace.header(), &mut out);
+    let leave = |mut number: u64, out: &mut Vec<u8>| {
+        out.push(EVENT_LEAVE);
+        while number > 127 {
+            out.push(number as u8 | 128);
+            number >>= 7;
+        }
+        out.extend([number as u8, 0]);
+    };
+    let (mut open, mut next) = (std::collections::BTreeMap::new(), 0);
+    let mut rng = quipu_testkit::Rng::new(5);
+    for _ in 0..times {
+        let scan = Scan::new(ShardId(0)).columns(Columns::CALL_VALUES);
+        let mut reader = CallReader::new(trace.container(), &scan).unwrap();
+        while let Some(batch) = reader.read().unwrap() {
+            for call in &batch.values.calls {
+                if let Some(number) = open.insert(call.thread, next) {
+                    leave(number, &mut out);
+                }
+                let mut call = *call;
+                (call.flags, call.result) = (call.flags | INCOMPLETE, NO_NODE);
+                encoder.call(&call, &batch.values, &batch.types, &mut out);
+                if rng.below(3) == 0 {
+                    open.remove(&call.thread);
+                    leave(next, &mut out);
+                }
+                next += 1;
+            }
+        }
+    }
+    for number in open.into_values() {
+        leave(number, &mut out);
+    }
+    out
+}
