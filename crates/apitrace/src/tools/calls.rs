@@ -10,13 +10,14 @@
 //! * **Options** `top` (rows listed of functions and of frames, default 30; JSON has all).
 //! * **JSON** [`CallCounts`].
 
-use super::{Seen, VALUES, seen};
+use super::{Seen, VALUES, grid, rows_option, seen};
 use crate::record::{END_FRAME, FAKE, INCOMPLETE, RENDER};
-use quipu_model::doc::{Block, Cell, Document, Grid};
+use quipu_model::doc::{Cell, Document};
 use quipu_model::pass::Detail;
 use quipu_model::trace::SettingInfo;
 use quipu_model::{Args, Batch, DynPass, Order, Pass, Report, Result, Shard, Tool, ToolInfo, Trace};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 use std::any::Any;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -45,13 +46,12 @@ impl Tool for Calls {
     }
 
     fn build(&self, args: &Args, _trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
-        let top = usize::try_from(args.number("top", 30)?).unwrap_or(usize::MAX);
-        Ok(Box::new(CallCounts { top, ..CallCounts::default() }))
+        Ok(Box::new(Counting { top: rows_option(args, "top", 30)?, ..Counting::default() }))
     }
 }
 
 /// How often something happened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
     /// Calls.
     pub calls: u64,
@@ -92,18 +92,6 @@ impl Counts {
         self.blob_bytes += other.blob_bytes;
     }
 
-    fn json(&self, key: &str, name: Value) -> Value {
-        json!({
-            key: name,
-            "calls": self.calls,
-            "draws": self.draws,
-            "incomplete": self.incomplete,
-            "fake": self.fake,
-            "blobs": self.blobs,
-            "blob_bytes": self.blob_bytes,
-        })
-    }
-
     fn cells(&self) -> Vec<Cell> {
         vec![
             Cell::Count(self.calls),
@@ -115,11 +103,51 @@ impl Counts {
 }
 
 /// Calls by function, thread and frame.
-///
-/// JSON: `functions` (most calls first), `threads` (by number), `frames` (by number; the last may not have ended). Each has
-/// `function`, `thread` or `frame`, and `calls`, `draws`, `incomplete`, `fake`, `blobs`, `blob_bytes`.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CallCounts {
+    #[serde(skip)]
+    top: usize,
+    /// Functions, most calls first.
+    pub functions: Vec<OfFunction>,
+    /// Threads, by number.
+    pub threads: Vec<OfThread>,
+    /// Frames, by number; the last may not have ended.
+    pub frames: Vec<OfFrame>,
+}
+
+/// Calls of a function.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct OfFunction {
+    /// Its name.
+    pub function: String,
+    /// Its counts.
+    #[serde(flatten)]
+    pub counts: Counts,
+}
+
+/// Calls of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct OfThread {
+    /// Its number.
+    pub thread: u64,
+    /// Its counts.
+    #[serde(flatten)]
+    pub counts: Counts,
+}
+
+/// Calls in a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct OfFrame {
+    /// Its number, from 0.
+    pub frame: u64,
+    /// Its counts.
+    #[serde(flatten)]
+    pub counts: Counts,
+}
+
+/// Counting at work.
+#[derive(Clone, Debug, Default)]
+struct Counting {
     top: usize,
     functions: BTreeMap<String, Counts>,
     /// Counts by type, of the read at hand.
@@ -130,7 +158,7 @@ pub struct CallCounts {
     is_open: bool,
 }
 
-impl CallCounts {
+impl Counting {
     /// Brings counts by type under the functions' names.
     fn settle(&mut self) {
         for (name, counts) in std::mem::take(&mut self.of_type) {
@@ -141,9 +169,9 @@ impl CallCounts {
     }
 }
 
-impl Pass for CallCounts {
-    fn fork(&self, _shard: &Shard) -> CallCounts {
-        CallCounts { top: self.top, ..CallCounts::default() }
+impl Pass for Counting {
+    fn fork(&self, _shard: &Shard) -> Counting {
+        Counting { top: self.top, ..Counting::default() }
     }
 
     fn consume(&mut self, batch: &Batch) -> Result<()> {
@@ -175,7 +203,7 @@ impl Pass for CallCounts {
         Ok(())
     }
 
-    fn merge(&mut self, mut later: CallCounts) -> Result<()> {
+    fn merge(&mut self, mut later: Counting) -> Result<()> {
         self.settle();
         later.settle();
         for (name, counts) in &later.functions {
@@ -200,22 +228,19 @@ impl Pass for CallCounts {
 
     fn finish(mut self) -> Result<Box<dyn Report>> {
         self.settle();
-        Ok(Box::new(self))
+        let functions = self.functions.into_iter();
+        let mut functions: Vec<_> =
+            functions.map(|(function, counts)| OfFunction { function, counts }).collect();
+        functions.sort_by_key(|of| Reverse(of.counts.calls));
+        let threads = self.threads.into_iter().map(|(thread, counts)| OfThread { thread, counts }).collect();
+        let frames = (0..).zip(self.frames).map(|(frame, counts)| OfFrame { frame, counts }).collect();
+        Ok(Box::new(CallCounts { top: self.top, functions, threads, frames }))
     }
 }
 
-impl CallCounts {
-    /// Functions, most calls first.
-    fn by_calls(&self) -> Vec<(&String, &Counts)> {
-        let mut functions: Vec<_> = self.functions.iter().collect();
-        functions.sort_by_key(|(name, counts)| (Reverse(counts.calls), *name));
-        functions
-    }
-}
-
-fn grid(title: &str, head: &str, rows: Vec<Vec<Cell>>, more: usize) -> Block {
-    let head = [head, "calls", "draws", "blobs", "bytes"].map(str::to_owned).into();
-    Block::Grid(Grid { title: title.to_owned(), head, rows, more: more as u64 })
+/// The heads of columns behind the first.
+fn heads(first: &str) -> [&str; 5] {
+    [first, "calls", "draws", "blobs", "bytes"]
 }
 
 /// A name, then counts.
@@ -227,39 +252,31 @@ fn row(name: Cell, counts: &Counts) -> Vec<Cell> {
 
 impl Report for CallCounts {
     fn json(&self) -> Value {
-        let functions: Vec<Value> = self
-            .by_calls()
-            .into_iter()
-            .map(|(name, counts)| counts.json("function", name.as_str().into()))
-            .collect();
-        let threads: Vec<Value> =
-            self.threads.iter().map(|(thread, counts)| counts.json("thread", (*thread).into())).collect();
-        let frames: Vec<Value> =
-            self.frames.iter().enumerate().map(|(i, counts)| counts.json("frame", i.into())).collect();
-        json!({ "functions": functions, "threads": threads, "frames": frames })
+        // Plain structs of numbers and strings always serialize.
+        serde_json::to_value(self).unwrap_or_default()
     }
 
     fn document(&self, detail: Detail) -> Document {
         let document = Document::new("Calls");
-        let functions = self.by_calls();
-        if functions.is_empty() && detail == Detail::Brief {
+        if self.functions.is_empty() && detail == Detail::Brief {
             return document;
         }
         let n_shown = if detail == Detail::Brief { 6 } else { self.top };
-        let rows = functions.iter().take(n_shown);
-        let rows = rows.map(|(name, counts)| row(Cell::Code((*name).clone()), counts)).collect();
-        let document = document.with(grid("", "function", rows, functions.len().saturating_sub(n_shown)));
+        let document = document.with(grid("", &heads("function"), self.functions.iter(), n_shown, |of| {
+            row(Cell::Code(of.function.clone()), &of.counts)
+        }));
         if detail == Detail::Brief {
             return document;
         }
-        let threads =
-            self.threads.iter().map(|(thread, counts)| row(Cell::Text(thread.to_string()), counts)).collect();
-        let document = document.with(grid("by thread", "thread", threads, 0));
-        let mut frames: Vec<(usize, &Counts)> = self.frames.iter().enumerate().collect();
-        frames.sort_by_key(|(frame, counts)| (Reverse(counts.calls), *frame));
-        let rows = frames.iter().take(self.top);
-        let rows = rows.map(|(frame, counts)| row(Cell::Text(frame.to_string()), counts)).collect();
-        document.with(grid("largest frames", "frame", rows, frames.len().saturating_sub(self.top)))
+        let document =
+            document.with(grid("by thread", &heads("thread"), self.threads.iter(), usize::MAX, |of| {
+                row(Cell::Text(of.thread.to_string()), &of.counts)
+            }));
+        let mut frames: Vec<&OfFrame> = self.frames.iter().collect();
+        frames.sort_by_key(|of| Reverse(of.counts.calls));
+        document.with(grid("largest frames", &heads("frame"), frames.into_iter(), self.top, |of| {
+            row(Cell::Text(of.frame.to_string()), &of.counts)
+        }))
     }
 
     fn as_any(&self) -> &dyn Any {

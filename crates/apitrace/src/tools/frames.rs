@@ -10,13 +10,14 @@
 //! * **JSON** [`FrameCounts`].
 
 use super::calls::Counts;
-use super::{VALUES, seen};
+use super::{VALUES, grid, rows_option, seen};
 use crate::record::END_FRAME;
-use quipu_model::doc::{Block, Cell, Document, Figure, Grid, Series, SeriesLine};
+use quipu_model::doc::{Block, Cell, Document, Figure, Series, SeriesLine};
 use quipu_model::pass::Detail;
 use quipu_model::trace::SettingInfo;
 use quipu_model::{Args, Batch, DynPass, Order, Pass, Report, Result, Shard, Tool, ToolInfo, Trace};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 use std::any::Any;
 use std::cmp::Reverse;
 
@@ -42,14 +43,13 @@ impl Tool for Frames {
     }
 
     fn build(&self, args: &Args, _trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
-        let top = usize::try_from(args.number("top", 20)?).unwrap_or(usize::MAX);
-        Ok(Box::new(FrameCounts { top, ..FrameCounts::default() }))
+        Ok(Box::new(Framing { top: rows_option(args, "top", 20)?, ..Framing::default() }))
     }
 }
 
-/// One frame.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct OneFrame {
+/// What is done in a frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct InFrame {
     /// Number of the call that was over first.
     pub first_call: u64,
     /// Number of the call that was over last; if the frame has ended, it ended it.
@@ -63,43 +63,61 @@ pub struct OneFrame {
 }
 
 /// The frames of a trace.
-///
-/// JSON: `frames` (list of `frame`, `first_call`, `last_call`, `calls`, `draws`, `blob_bytes`), `behind` (the same of the
-/// calls behind the last frame, without `frame`, or `null`), `calls_per_frame` (`least`, `median`, `mean`, `most`; `null`
-/// without frames).
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FrameCounts {
+    #[serde(skip)]
     top: usize,
-    frames: Vec<OneFrame>,
-    open: Option<OneFrame>,
+    /// The frames that have ended.
+    pub frames: Vec<OneFrame>,
+    /// The calls behind the last frame.
+    pub behind: Option<InFrame>,
+    /// How many calls a frame has; absent without frames.
+    pub calls_per_frame: Option<CallsPerFrame>,
 }
 
-impl OneFrame {
-    fn plus(&mut self, later: &OneFrame) {
+/// One frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct OneFrame {
+    /// Its number, from 0.
+    pub frame: u64,
+    /// What is done in it.
+    #[serde(flatten)]
+    pub calls: InFrame,
+}
+
+/// How many calls a frame has.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct CallsPerFrame {
+    /// Those of the smallest.
+    pub least: u64,
+    /// Half of the frames have fewer.
+    pub median: u64,
+    /// All calls of frames, by frames.
+    pub mean: f64,
+    /// Those of the largest.
+    pub most: u64,
+}
+
+/// Frames at work.
+#[derive(Clone, Debug, Default)]
+struct Framing {
+    top: usize,
+    frames: Vec<InFrame>,
+    open: Option<InFrame>,
+}
+
+impl InFrame {
+    fn plus(&mut self, later: &InFrame) {
         self.last_call = later.last_call;
         self.calls += later.calls;
         self.draws += later.draws;
         self.blob_bytes += later.blob_bytes;
     }
-
-    fn json(&self) -> serde_json::Map<String, Value> {
-        let mut object = serde_json::Map::new();
-        for (key, value) in [
-            ("first_call", self.first_call),
-            ("last_call", self.last_call),
-            ("calls", self.calls),
-            ("draws", self.draws),
-            ("blob_bytes", self.blob_bytes),
-        ] {
-            object.insert(key.to_owned(), value.into());
-        }
-        object
-    }
 }
 
-impl Pass for FrameCounts {
-    fn fork(&self, _shard: &Shard) -> FrameCounts {
-        FrameCounts { top: self.top, ..FrameCounts::default() }
+impl Pass for Framing {
+    fn fork(&self, _shard: &Shard) -> Framing {
+        Framing { top: self.top, ..Framing::default() }
     }
 
     fn consume(&mut self, batch: &Batch) -> Result<()> {
@@ -107,7 +125,7 @@ impl Pass for FrameCounts {
             let mut counts = Counts::default();
             counts.add(&seen);
             let number = seen.call.number;
-            let this = OneFrame {
+            let this = InFrame {
                 first_call: number,
                 last_call: number,
                 calls: 1,
@@ -125,7 +143,7 @@ impl Pass for FrameCounts {
         Ok(())
     }
 
-    fn merge(&mut self, mut later: FrameCounts) -> Result<()> {
+    fn merge(&mut self, mut later: Framing) -> Result<()> {
         if let Some(mut open) = self.open.take() {
             match (later.frames.first_mut(), &mut later.open) {
                 (Some(first), _) | (None, Some(first)) => {
@@ -141,63 +159,52 @@ impl Pass for FrameCounts {
     }
 
     fn finish(self) -> Result<Box<dyn Report>> {
-        Ok(Box::new(self))
+        let Framing { top, frames, open } = self;
+        let calls_per_frame = spread(&frames);
+        let frames = (0..).zip(frames).map(|(frame, calls)| OneFrame { frame, calls }).collect();
+        Ok(Box::new(FrameCounts { top, frames, behind: open, calls_per_frame }))
     }
 }
 
-impl FrameCounts {
-    /// Least, median, mean and most calls of a frame.
-    fn spread(&self) -> Option<(u64, u64, f64, u64)> {
-        let mut calls: Vec<u64> = self.frames.iter().map(|frame| frame.calls).collect();
-        calls.sort_unstable();
-        let sum: u64 = calls.iter().sum();
-        let mean = sum as f64 / calls.len().max(1) as f64;
-        Some((*calls.first()?, calls[calls.len() / 2], mean, *calls.last()?))
-    }
+/// How many calls these frames have.
+fn spread(frames: &[InFrame]) -> Option<CallsPerFrame> {
+    let mut calls: Vec<u64> = frames.iter().map(|frame| frame.calls).collect();
+    calls.sort_unstable();
+    let mean = calls.iter().sum::<u64>() as f64 / calls.len().max(1) as f64;
+    Some(CallsPerFrame { least: *calls.first()?, median: calls[calls.len() / 2], mean, most: *calls.last()? })
+}
 
+impl FrameCounts {
     /// Means of neighbouring frames, as a line of a chart.
-    fn line(&self, name: &str, unit: &str, value: impl Fn(&OneFrame) -> u64) -> SeriesLine {
+    fn line(&self, name: &str, unit: &str, value: impl Fn(&InFrame) -> u64) -> SeriesLine {
         let n_points = self.frames.len().clamp(1, POINTS);
         let values = (0..n_points).map(|i| {
             let (start, end) = (i * self.frames.len() / n_points, (i + 1) * self.frames.len() / n_points);
             let part = &self.frames[start..end];
-            part.iter().map(|frame| value(frame) as f64).sum::<f64>() / part.len().max(1) as f64
+            part.iter().map(|frame| value(&frame.calls) as f64).sum::<f64>() / part.len().max(1) as f64
         });
-        let most = self.frames.iter().map(&value).max().unwrap_or(0);
+        let most = self.frames.iter().map(|frame| value(&frame.calls)).max().unwrap_or(0);
         SeriesLine { name: name.to_owned(), values: values.collect(), note: format!("max {most} {unit}") }
     }
 }
 
 impl Report for FrameCounts {
     fn json(&self) -> Value {
-        let frames: Vec<Value> = self
-            .frames
-            .iter()
-            .enumerate()
-            .map(|(i, frame)| {
-                let mut object = serde_json::Map::new();
-                object.insert("frame".to_owned(), i.into());
-                object.extend(frame.json());
-                object.into()
-            })
-            .collect();
-        let spread = self.spread().map(|(least, median, mean, most)| {
-            json!({ "least": least, "median": median, "mean": mean, "most": most })
-        });
-        let behind = self.open.as_ref().map(|open| Value::from(open.json()));
-        json!({ "frames": frames, "behind": behind, "calls_per_frame": spread })
+        // Plain structs of numbers and strings always serialize.
+        serde_json::to_value(self).unwrap_or_default()
     }
 
     fn document(&self, detail: Detail) -> Document {
         let mut document = Document::new("Frames");
-        let Some((least, median, mean, most)) = self.spread() else {
+        let Some(CallsPerFrame { least, median, mean, most }) = self.calls_per_frame else {
             if detail == Detail::Full {
                 document.blocks.push(Block::Note("No call ends a frame.".into()));
             }
             return document;
         };
         let figure = |label: &str, value: Cell, note: String| Figure { label: label.to_owned(), value, note };
-        let sum = |value: fn(&OneFrame) -> u64| self.frames.iter().map(value).sum::<u64>();
+        let sum =
+            |value: fn(&InFrame) -> u64| self.frames.iter().map(|frame| value(&frame.calls)).sum::<u64>();
         let n_frames = self.frames.len() as u64;
         let draws = sum(|frame| frame.draws);
         let draws_per_frame = draws as f64 / n_frames as f64;
@@ -221,32 +228,26 @@ impl Report for FrameCounts {
             ends: ("0".to_owned(), (n_frames - 1).to_string()),
             lines,
         }));
-        if let Some(open) = &self.open {
+        if let Some(open) = &self.behind {
             let text = format!("{} calls stand behind the last frame.", open.calls);
             document.blocks.push(Block::Note(text));
         }
         if detail == Detail::Brief {
             return document;
         }
-        let mut largest: Vec<(usize, &OneFrame)> = self.frames.iter().enumerate().collect();
-        largest.sort_by_key(|(i, frame)| (Reverse(frame.calls), *i));
-        let rows = largest.iter().take(self.top).map(|(i, frame)| {
+        let mut largest: Vec<&OneFrame> = self.frames.iter().collect();
+        largest.sort_by_key(|frame| Reverse(frame.calls.calls));
+        let head = ["frame", "first call", "last call", "calls", "draws", "raw memory"];
+        document.with(grid("largest frames", &head, largest.into_iter(), self.top, |frame| {
+            let calls = &frame.calls;
             vec![
-                Cell::Text(i.to_string()),
-                Cell::Text(frame.first_call.to_string()),
-                Cell::Text(frame.last_call.to_string()),
-                Cell::Count(frame.calls),
-                Cell::Count(frame.draws),
-                Cell::Bytes(frame.blob_bytes),
+                Cell::Text(frame.frame.to_string()),
+                Cell::Text(calls.first_call.to_string()),
+                Cell::Text(calls.last_call.to_string()),
+                Cell::Count(calls.calls),
+                Cell::Count(calls.draws),
+                Cell::Bytes(calls.blob_bytes),
             ]
-        });
-        document.with(Block::Grid(Grid {
-            title: "largest frames".to_owned(),
-            head: ["frame", "first call", "last call", "calls", "draws", "raw memory"]
-                .map(str::to_owned)
-                .into(),
-            rows: rows.collect(),
-            more: largest.len().saturating_sub(self.top) as u64,
         }))
     }
 

@@ -12,15 +12,16 @@
 //! * **JSON** [`Contents`].
 
 use super::picture::Pixels;
-use super::{Seen, VALUES, seen};
+use super::{Seen, VALUES, grid, rows_option, seen};
 use crate::flags::Api;
 use crate::record::{INCOMPLETE, RENDER};
-use quipu_model::doc::{Block, Cell, Document, Figure, Grid, Listing, Picture, Pictures};
+use quipu_model::doc::{Block, Cell, Document, Figure, Listing, Picture, Pictures};
 use quipu_model::pass::Detail;
 use quipu_model::trace::SettingInfo;
 use quipu_model::values::Kind;
 use quipu_model::{Args, Batch, DynPass, Order, Pass, Report, Result, Shard, Tool, ToolInfo, Trace};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 use std::any::Any;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -53,14 +54,11 @@ impl Tool for Graphics {
     }
 
     fn build(&self, args: &Args, _trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
-        let number = |name: &str, default: u64| -> Result<usize> {
-            Ok(usize::try_from(args.number(name, default)?).unwrap_or(usize::MAX))
-        };
-        Ok(Box::new(Contents {
-            top: number("top", 20)?,
-            n_pictures: number("pictures", 24)?,
-            n_shaders: number("shaders", 24)?,
-            ..Contents::default()
+        Ok(Box::new(Looking {
+            top: rows_option(args, "top", 20)?,
+            n_pictures: rows_option(args, "pictures", 24)?,
+            n_shaders: rows_option(args, "shaders", 24)?,
+            ..Looking::default()
         }))
     }
 }
@@ -70,17 +68,53 @@ const MAX_SOURCE_BYTES: usize = 256 << 10;
 /// How many calls that never returned are kept.
 const MAX_INCOMPLETE: usize = 100;
 
-/// Calls of one sort, and bytes that they bring.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sum {
-    /// Calls.
+/// What is in a trace of graphics calls.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Contents {
+    #[serde(skip)]
+    top: usize,
+    /// The API, as the name of the first function tells.
+    pub api: &'static str,
+    /// Calls that draw, those that are most often made first.
+    pub draws: Vec<Draws>,
+    /// What goes to textures.
+    pub textures: Uploads,
+    /// What goes to buffers.
+    pub buffers: Uploads,
+    /// Shaders.
+    pub shaders: Shaders,
+    /// Results that say that something went wrong, by function.
+    pub errors: Vec<Trouble>,
+    /// Calls that never returned.
+    pub incomplete: Unreturned,
+    #[serde(skip)]
+    pictures: Vec<Picture>,
+}
+
+/// Calls of a function that draw with one mode.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Draws {
+    /// The function.
+    pub function: String,
+    /// The mode, such as `GL_TRIANGLES`; empty without one.
+    pub mode: String,
+    /// How often.
+    pub calls: u64,
+}
+
+/// Uploads of one sort.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Uploads {
+    /// How many.
     pub calls: u64,
     /// Bytes of raw memory.
     pub bytes: u64,
+    /// The largest.
+    pub largest: Vec<Upload>,
 }
 
 /// One upload to a texture or buffer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Upload {
     /// Number of the call.
     pub call: u64,
@@ -96,48 +130,85 @@ pub struct Upload {
     pub bytes: u64,
 }
 
+/// Shaders.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Shaders {
+    /// Calls that give a source.
+    pub sources: u64,
+    /// The first distinct ones.
+    pub listed: Vec<Source>,
+}
+
+/// The source of a shader.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Source {
+    /// Number of the call.
+    pub call: u64,
+    /// The shader's name.
+    pub shader: u64,
+    /// The source.
+    pub text: String,
+}
+
 /// A result that says that something went wrong.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Trouble {
+    /// The function.
+    pub function: String,
+    /// What it returned.
+    pub result: String,
+    /// When.
+    #[serde(flatten)]
+    pub times: Times,
+}
+
+/// When something happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Times {
     /// How often.
     pub times: u64,
     /// Number of the first such call.
     pub first_call: u64,
 }
 
-/// What is in a trace of graphics calls.
-///
-/// JSON: `api`, `draws` (list of `function`, `mode`, `calls`), `textures` and `buffers` (each `calls`, `bytes`, `largest`: list of
-/// `call`, `function`, `target`, `size`, `format`, `bytes`), `shaders` (`sources`, `distinct`, `listed`: list of `call`, `shader`, `text`), `errors` (list of
-/// `function`, `result`, `times`, `first_call`), `incomplete` (`calls`, `listed`: list of `call`, `function`, `thread`).
+/// Calls that never returned.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Unreturned {
+    /// How many.
+    pub calls: u64,
+    /// The first.
+    pub listed: Vec<Open>,
+}
+
+/// A call that never returned.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Open {
+    /// Its number.
+    pub call: u64,
+    /// The function.
+    pub function: String,
+    /// The thread that made it.
+    pub thread: u64,
+}
+
+/// Looking at work.
 #[derive(Clone, Debug, Default)]
-pub struct Contents {
+struct Looking {
     top: usize,
     n_pictures: usize,
     n_shaders: usize,
     api: Api,
     duties: Vec<Option<Duty>>,
     draws: BTreeMap<(String, String), u64>,
-    textures: Sum,
-    largest_textures: Vec<Upload>,
-    buffers: Sum,
-    largest_buffers: Vec<Upload>,
+    textures: Uploads,
+    buffers: Uploads,
     pictures: Vec<Picture>,
     /// Hashes of what has a picture, so that each has one only.
     pictured: Vec<u64>,
-    sources: u64,
-    listed: Vec<Source>,
+    shaders: Shaders,
     source_bytes: usize,
-    errors: BTreeMap<(String, String), Trouble>,
-    incomplete: u64,
-    open: Vec<(u64, String, u64)>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Source {
-    call: u64,
-    shader: u64,
-    text: String,
+    errors: BTreeMap<(String, String), Times>,
+    incomplete: Unreturned,
 }
 
 /// What is to be done about calls of a function.
@@ -181,7 +252,7 @@ fn duty(name: &[u8]) -> Duty {
     }
 }
 
-impl Contents {
+impl Looking {
     fn take(&mut self, seen: &Seen<'_>) {
         let (call, name) = (seen.call, || String::from_utf8_lossy(seen.name()).into_owned());
         let ty = call.function as usize;
@@ -198,9 +269,13 @@ impl Contents {
             }
         };
         if call.flags & INCOMPLETE != 0 {
-            self.incomplete += 1;
-            if self.open.len() < MAX_INCOMPLETE {
-                self.open.push((call.number, name(), call.thread));
+            self.incomplete.calls += 1;
+            if self.incomplete.listed.len() < MAX_INCOMPLETE {
+                self.incomplete.listed.push(Open {
+                    call: call.number,
+                    function: name(),
+                    thread: call.thread,
+                });
             }
         }
         if call.flags & RENDER != 0 {
@@ -231,14 +306,12 @@ impl Contents {
     }
 
     fn trouble(&mut self, function: String, result: String, call: u64) {
-        let trouble = self.errors.entry((function, result)).or_insert(Trouble { times: 0, first_call: call });
+        let trouble = self.errors.entry((function, result)).or_insert(Times { times: 0, first_call: call });
         trouble.times += 1;
     }
 
     fn texture(&mut self, seen: &Seen<'_>) {
-        self.textures.calls += 1;
         let Some(blob) = seen.blob() else { return };
-        self.textures.bytes += blob.len() as u64;
         let (width, height) = (seen.number("width"), seen.number("height"));
         let (format, kind) = (seen.word("format"), seen.word("type"));
         let depth = seen.number("depth").filter(|depth| *depth > 1);
@@ -270,16 +343,11 @@ impl Contents {
                 self.pictures.push(Picture { name, note, width, height, png });
             }
         }
-        keep_largest(&mut self.largest_textures, upload, self.top);
+        self.textures.add(upload, self.top);
     }
 
     fn buffer(&mut self, seen: &Seen<'_>) {
-        let Some(blob) = seen.blob() else {
-            self.buffers.calls += 1;
-            return;
-        };
-        self.buffers.calls += 1;
-        self.buffers.bytes += blob.len() as u64;
+        let Some(blob) = seen.blob() else { return };
         let upload = Upload {
             call: seen.call.number,
             function: String::from_utf8_lossy(seen.name()).into_owned(),
@@ -288,12 +356,12 @@ impl Contents {
             format: seen.word("usage"),
             bytes: blob.len() as u64,
         };
-        keep_largest(&mut self.largest_buffers, upload, self.top);
+        self.buffers.add(upload, self.top);
     }
 
     fn shader(&mut self, seen: &Seen<'_>) {
-        self.sources += 1;
-        if self.listed.len() >= self.n_shaders || self.source_bytes >= MAX_SOURCE_BYTES {
+        self.shaders.sources += 1;
+        if self.shaders.listed.len() >= self.n_shaders || self.source_bytes >= MAX_SOURCE_BYTES {
             return;
         }
         let Some(strings) = seen.arg("string").or_else(|| seen.nth(2)) else { return };
@@ -306,29 +374,73 @@ impl Contents {
                 text.push_str(&String::from_utf8_lossy(&bytes[..bytes.len().min(left)]));
             }
         }
-        if self.listed.iter().any(|other| other.text == text) {
-            return;
-        }
-        self.source_bytes += text.len();
         let shader = seen.nth(0).and_then(|index| seen.number_at(index)).unwrap_or(0);
-        self.listed.push(Source { call: seen.call.number, shader, text });
+        self.list_source(Source { call: seen.call.number, shader, text });
+    }
+
+    /// Lists a source if it is another than those that are listed.
+    fn list_source(&mut self, source: Source) {
+        if self.shaders.listed.len() < self.n_shaders
+            && !self.shaders.listed.iter().any(|other| other.text == source.text)
+        {
+            self.source_bytes += source.text.len();
+            self.shaders.listed.push(source);
+        }
     }
 }
 
-/// Adds an upload to a short list of the largest.
-fn keep_largest(largest: &mut Vec<Upload>, upload: Upload, top: usize) {
-    let key = |upload: &Upload| (Reverse(upload.bytes), upload.call);
-    let at = largest.partition_point(|other| key(other) < key(&upload));
-    if at < top {
-        largest.insert(at, upload);
-        largest.truncate(top);
+impl Uploads {
+    /// Counts an upload.
+    fn add(&mut self, upload: Upload, top: usize) {
+        self.calls += 1;
+        self.bytes += upload.bytes;
+        self.list(upload, top);
+    }
+
+    fn plus(&mut self, later: Uploads, top: usize) {
+        self.calls += later.calls;
+        self.bytes += later.bytes;
+        later.largest.into_iter().for_each(|upload| self.list(upload, top));
+    }
+
+    /// Lists an upload if it is one of the largest.
+    fn list(&mut self, upload: Upload, top: usize) {
+        let key = |upload: &Upload| (Reverse(upload.bytes), upload.call);
+        let at = self.largest.partition_point(|other| key(other) < key(&upload));
+        if at < top {
+            self.largest.insert(at, upload);
+            self.largest.truncate(top);
+        }
+    }
+
+    /// The largest as a table.
+    fn grid(&self, title: &str) -> Option<Block> {
+        let has_size = self.largest.iter().any(|upload| !upload.size.is_empty());
+        let head = match has_size {
+            true => &["call", "function", "target", "pixels", "format", "bytes"][..],
+            false => &["call", "function", "target", "usage", "bytes"],
+        };
+        let mut block = grid(title, head, self.largest.iter(), usize::MAX, |upload| {
+            let mut row = vec![
+                Cell::Text(upload.call.to_string()),
+                Cell::Code(upload.function.clone()),
+                Cell::Text(upload.target.clone()),
+            ];
+            row.extend(has_size.then(|| Cell::Text(upload.size.clone())));
+            row.extend([Cell::Text(upload.format.clone()), Cell::Bytes(upload.bytes)]);
+            row
+        });
+        if let Block::Grid(grid) = &mut block {
+            grid.more = self.calls - self.largest.len() as u64;
+        }
+        (!self.largest.is_empty()).then_some(block)
     }
 }
 
-impl Pass for Contents {
-    fn fork(&self, _shard: &Shard) -> Contents {
-        let Contents { top, n_pictures, n_shaders, .. } = *self;
-        Contents { top, n_pictures, n_shaders, ..Contents::default() }
+impl Pass for Looking {
+    fn fork(&self, _shard: &Shard) -> Looking {
+        let Looking { top, n_pictures, n_shaders, .. } = *self;
+        Looking { top, n_pictures, n_shaders, ..Looking::default() }
     }
 
     fn consume(&mut self, batch: &Batch) -> Result<()> {
@@ -336,151 +448,66 @@ impl Pass for Contents {
         Ok(())
     }
 
-    fn merge(&mut self, later: Contents) -> Result<()> {
+    fn merge(&mut self, later: Looking) -> Result<()> {
         if self.api == Api::Unknown {
             self.api = later.api;
         }
         for (key, n) in later.draws {
             *self.draws.entry(key).or_default() += n;
         }
-        for (sum, later) in [(&mut self.textures, later.textures), (&mut self.buffers, later.buffers)] {
-            sum.calls += later.calls;
-            sum.bytes += later.bytes;
-        }
-        for upload in later.largest_textures {
-            keep_largest(&mut self.largest_textures, upload, self.top);
-        }
-        for upload in later.largest_buffers {
-            keep_largest(&mut self.largest_buffers, upload, self.top);
-        }
+        self.textures.plus(later.textures, self.top);
+        self.buffers.plus(later.buffers, self.top);
         for (picture, hash) in later.pictures.into_iter().zip(later.pictured) {
             if self.pictures.len() < self.n_pictures && !self.pictured.contains(&hash) {
                 self.pictures.push(picture);
                 self.pictured.push(hash);
             }
         }
-        self.sources += later.sources;
-        for source in later.listed {
-            if self.listed.len() < self.n_shaders
-                && !self.listed.iter().any(|other| other.text == source.text)
-            {
-                self.source_bytes += source.text.len();
-                self.listed.push(source);
-            }
+        self.shaders.sources += later.shaders.sources;
+        later.shaders.listed.into_iter().for_each(|source| self.list_source(source));
+        for (key, times) in later.errors {
+            self.errors.entry(key).or_insert(Times { times: 0, ..times }).times += times.times;
         }
-        for (key, trouble) in later.errors {
-            self.errors.entry(key).or_insert(Trouble { times: 0, ..trouble }).times += trouble.times;
-        }
-        self.incomplete += later.incomplete;
-        self.open.extend(later.open);
-        self.open.truncate(MAX_INCOMPLETE);
+        self.incomplete.calls += later.incomplete.calls;
+        self.incomplete.listed.extend(later.incomplete.listed);
+        self.incomplete.listed.truncate(MAX_INCOMPLETE);
         Ok(())
     }
 
     fn finish(self) -> Result<Box<dyn Report>> {
-        Ok(Box::new(self))
+        let draws = self.draws.into_iter();
+        let mut draws: Vec<_> =
+            draws.map(|((function, mode), calls)| Draws { function, mode, calls }).collect();
+        draws.sort_by_key(|draws| Reverse(draws.calls));
+        let errors = self.errors.into_iter();
+        let errors = errors.map(|((function, result), times)| Trouble { function, result, times });
+        Ok(Box::new(Contents {
+            top: self.top,
+            api: self.api.name(),
+            draws,
+            textures: self.textures,
+            buffers: self.buffers,
+            shaders: self.shaders,
+            errors: errors.collect(),
+            incomplete: self.incomplete,
+            pictures: self.pictures,
+        }))
     }
-}
-
-fn upload_json(upload: &Upload) -> Value {
-    json!({
-        "call": upload.call,
-        "function": upload.function,
-        "target": upload.target,
-        "size": upload.size,
-        "format": upload.format,
-        "bytes": upload.bytes,
-    })
-}
-
-fn grid(title: &str, head: &[&str], rows: Vec<Vec<Cell>>, more: usize) -> Block {
-    let head = head.iter().map(|name| (*name).to_owned()).collect();
-    Block::Grid(Grid { title: title.to_owned(), head, rows, more: more as u64 })
 }
 
 impl Contents {
-    fn draws(&self) -> Vec<(&(String, String), &u64)> {
-        let mut draws: Vec<_> = self.draws.iter().collect();
-        draws.sort_by_key(|(key, n)| (Reverse(**n), *key));
-        draws
-    }
-
-    fn uploads(&self, title: &str, sum: &Sum, largest: &[Upload], document: &mut Document) {
-        if largest.is_empty() {
-            return;
-        }
-        let has_size = largest.iter().any(|upload| !upload.size.is_empty());
-        let rows = largest.iter().map(|upload| {
-            let mut row = vec![
-                Cell::Text(upload.call.to_string()),
-                Cell::Code(upload.function.clone()),
-                Cell::Text(upload.target.clone()),
-            ];
-            if has_size {
-                row.push(Cell::Text(upload.size.clone()));
-            }
-            row.extend([Cell::Text(upload.format.clone()), Cell::Bytes(upload.bytes)]);
-            row
-        });
-        let mut head = vec!["call", "function", "target"];
-        if has_size {
-            head.push("pixels");
-        }
-        head.extend([if has_size { "format" } else { "usage" }, "bytes"]);
-        let rows = rows.collect::<Vec<_>>();
-        let more = usize::try_from(sum.calls).unwrap_or(usize::MAX).saturating_sub(rows.len());
-        document.blocks.push(grid(title, &head, rows, more));
-    }
-
     fn is_empty(&self) -> bool {
+        let n_uploads = self.textures.calls + self.buffers.calls;
         self.draws.is_empty()
-            && self.textures.calls + self.buffers.calls + self.sources + self.incomplete == 0
+            && n_uploads + self.shaders.sources + self.incomplete.calls == 0
             && self.errors.is_empty()
     }
 }
 
 impl Report for Contents {
     fn json(&self) -> Value {
-        let draws: Vec<Value> = self
-            .draws()
-            .into_iter()
-            .map(|((function, mode), n)| json!({ "function": function, "mode": mode, "calls": n }))
-            .collect();
-        let uploads = |sum: &Sum, largest: &[Upload]| {
-            let largest: Vec<Value> = largest.iter().map(upload_json).collect();
-            json!({ "calls": sum.calls, "bytes": sum.bytes, "largest": largest })
-        };
-        let shaders: Vec<Value> = self
-            .listed
-            .iter()
-            .map(|source| json!({ "call": source.call, "shader": source.shader, "text": source.text }))
-            .collect();
-        let errors: Vec<Value> = self
-            .errors
-            .iter()
-            .map(|((function, result), trouble)| {
-                json!({
-                    "function": function,
-                    "result": result,
-                    "times": trouble.times,
-                    "first_call": trouble.first_call,
-                })
-            })
-            .collect();
-        let open: Vec<Value> = self
-            .open
-            .iter()
-            .map(|(call, function, thread)| json!({ "call": call, "function": function, "thread": thread }))
-            .collect();
-        json!({
-            "api": self.api.name(),
-            "draws": draws,
-            "textures": uploads(&self.textures, &self.largest_textures),
-            "buffers": uploads(&self.buffers, &self.largest_buffers),
-            "shaders": { "sources": self.sources, "listed": shaders },
-            "errors": errors,
-            "incomplete": { "calls": self.incomplete, "listed": open },
-        })
+        // Plain structs of numbers and strings always serialize.
+        serde_json::to_value(self).unwrap_or_default()
     }
 
     fn document(&self, detail: Detail) -> Document {
@@ -492,71 +519,64 @@ impl Report for Contents {
             return document;
         }
         let figure = |label: &str, value: Cell, note: String| Figure { label: label.to_owned(), value, note };
-        let n_draws: u64 = self.draws.values().sum();
-        let n_errors: u64 = self.errors.values().map(|trouble| trouble.times).sum();
-        let uploads = |sum: &Sum| format!("{} uploads", sum.calls);
+        let n_draws: u64 = self.draws.iter().map(|draws| draws.calls).sum();
+        let n_errors: u64 = self.errors.iter().map(|trouble| trouble.times.times).sum();
+        let uploads = |uploads: &Uploads| format!("{} uploads", uploads.calls);
         document.blocks.push(Block::Figures(vec![
-            figure("API", Cell::from(self.api.name()), String::new()),
+            figure("API", Cell::from(self.api), String::new()),
             figure("draws", Cell::Count(n_draws), String::new()),
             figure("textures", Cell::Bytes(self.textures.bytes), uploads(&self.textures)),
             figure("buffers", Cell::Bytes(self.buffers.bytes), uploads(&self.buffers)),
-            figure("shader sources", Cell::Count(self.sources), String::new()),
+            figure("shader sources", Cell::Count(self.shaders.sources), String::new()),
             figure("errors returned", Cell::Count(n_errors), String::new()),
-            figure("incomplete calls", Cell::Count(self.incomplete), String::new()),
+            figure("incomplete calls", Cell::Count(self.incomplete.calls), String::new()),
         ]));
         if !self.errors.is_empty() {
-            let rows = self.errors.iter().take(self.top).map(|((function, result), trouble)| {
+            let head = ["function", "result", "times", "first call"];
+            document.blocks.push(grid("errors returned", &head, self.errors.iter(), self.top, |trouble| {
                 vec![
-                    Cell::Code(function.clone()),
-                    Cell::Text(result.clone()),
-                    Cell::Count(trouble.times),
-                    Cell::Text(trouble.first_call.to_string()),
+                    Cell::Code(trouble.function.clone()),
+                    Cell::Text(trouble.result.clone()),
+                    Cell::Count(trouble.times.times),
+                    Cell::Text(trouble.times.first_call.to_string()),
                 ]
-            });
-            let (rows, n_errors) = (rows.collect(), self.errors.len());
-            let more = n_errors.saturating_sub(self.top);
-            document.blocks.push(grid(
-                "errors returned",
-                &["function", "result", "times", "first call"],
-                rows,
-                more,
-            ));
+            }));
         }
-        if !self.open.is_empty() {
-            let rows = self.open.iter().take(self.top).map(|(call, function, thread)| {
+        let Unreturned { calls, listed } = &self.incomplete;
+        if !listed.is_empty() {
+            let head = ["call", "function", "thread"];
+            let mut block = grid("calls that never returned", &head, listed.iter(), self.top, |open| {
                 vec![
-                    Cell::Text(call.to_string()),
-                    Cell::Code(function.clone()),
-                    Cell::Text(thread.to_string()),
+                    Cell::Text(open.call.to_string()),
+                    Cell::Code(open.function.clone()),
+                    Cell::Text(open.thread.to_string()),
                 ]
             });
-            let n_open = usize::try_from(self.incomplete).unwrap_or(usize::MAX);
-            let (rows, more) = (rows.collect(), n_open.saturating_sub(self.top));
-            document.blocks.push(grid(
-                "calls that never returned",
-                &["call", "function", "thread"],
-                rows,
-                more,
-            ));
+            if let Block::Grid(grid) = &mut block {
+                grid.more = calls - grid.rows.len() as u64;
+            }
+            document.blocks.push(block);
         }
         if detail == Detail::Brief {
             return document;
         }
-        let draws = self.draws();
-        let rows = draws.iter().take(self.top).map(|((function, mode), n)| {
-            vec![Cell::Code(function.clone()), Cell::Text(mode.clone()), Cell::Count(**n)]
-        });
-        if !draws.is_empty() {
-            let more = draws.len().saturating_sub(self.top);
-            document.blocks.push(grid("draws", &["function", "mode", "calls"], rows.collect(), more));
+        if !self.draws.is_empty() {
+            let head = ["function", "mode", "calls"];
+            document.blocks.push(grid("draws", &head, self.draws.iter(), self.top, |draws| {
+                vec![
+                    Cell::Code(draws.function.clone()),
+                    Cell::Text(draws.mode.clone()),
+                    Cell::Count(draws.calls),
+                ]
+            }));
         }
         if !self.pictures.is_empty() {
             let (title, pictures) = ("textures".to_owned(), self.pictures.clone());
             document.blocks.push(Block::Pictures(Pictures { title, pictures }));
         }
-        self.uploads("largest uploads to textures", &self.textures, &self.largest_textures, &mut document);
-        self.uploads("largest uploads to buffers", &self.buffers, &self.largest_buffers, &mut document);
-        for source in &self.listed {
+        document.blocks.extend(self.textures.grid("largest uploads to textures"));
+        document.blocks.extend(self.buffers.grid("largest uploads to buffers"));
+        for source in &self.shaders.listed {
             let title = format!("shader {}, call {}", source.shader, source.call);
             document.blocks.push(Block::Listing(Listing { title, text: source.text.clone() }));
         }

@@ -14,12 +14,13 @@
 //! * **Options** `top` (leaked objects listed, default 100; JSON has all).
 //! * **JSON** [`Leaked`].
 
-use super::{Seen, VALUES, seen};
-use quipu_model::doc::{Block, Cell, Document, Grid};
+use super::{Seen, VALUES, grid, rows_option, seen};
+use quipu_model::doc::{Block, Cell, Document};
 use quipu_model::pass::Detail;
 use quipu_model::trace::SettingInfo;
 use quipu_model::{Args, Batch, DynPass, Order, Pass, Report, Result, Shard, Tool, ToolInfo, Trace};
-use serde_json::{Value, json};
+use serde::{Serialize, Serializer};
+use serde_json::Value;
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
 
@@ -47,8 +48,7 @@ impl Tool for Leaks {
     }
 
     fn build(&self, args: &Args, _trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
-        let top = usize::try_from(args.number("top", 100)?).unwrap_or(usize::MAX);
-        Ok(Box::new(Following { top, ..Following::default() }))
+        Ok(Box::new(Following { top: rows_option(args, "top", 100)?, ..Following::default() }))
     }
 }
 
@@ -133,7 +133,6 @@ fn deed(name: &[u8]) -> Deed {
             | "eglMakeCurrent"
             | "wglMakeCurrent"
             | "CGLSetCurrentContext" => Deed::MakeCurrent,
-            _ if name.starts_with("glX") => Deed::Nothing,
             _ => Deed::Nothing,
         };
     };
@@ -159,22 +158,23 @@ fn deed(name: &[u8]) -> Deed {
 }
 
 /// One object that was never destroyed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Leak {
     /// What it is.
     pub kind: &'static str,
     /// Its name; of contexts and syncs the handle.
     pub name: u64,
     /// The context that it was made in; 0 if the trace does not say.
+    #[serde(serialize_with = "hex")]
     pub context: u64,
     /// Number of the call that made it.
     pub made_by: u64,
-    /// Number of the call that destroyed the last context that it belonged to; `None` for the end of the trace.
+    /// Number of the call that destroyed the last context that it belonged to; nothing for the end of the trace.
     pub until: Option<u64>,
 }
 
 /// How many objects of a kind there were.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Census {
     /// Made.
     pub made: u64,
@@ -184,7 +184,18 @@ pub struct Census {
     pub most: u64,
     /// Never destroyed.
     pub leaked: u64,
+    #[serde(skip)]
     alive: u64,
+}
+
+/// Objects of a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct OfKind {
+    /// What they are.
+    pub kind: &'static str,
+    /// How many.
+    #[serde(flatten)]
+    pub census: Census,
 }
 
 /// Objects at work.
@@ -377,78 +388,44 @@ impl Pass for Following {
             self.leaks.push(Leak { kind: "context", name, context: name, made_by, until: None });
         }
         self.leaks.sort_by_key(|leak| (leak.made_by, leak.name));
-        Ok(Box::new(Leaked { top: self.top, census: self.census, leaks: self.leaks }))
+        let known = LISTED.iter().chain(SINGLE).map(|kind| kind.name);
+        let kinds = known.filter_map(|kind| Some(OfKind { kind, census: *self.census.get(kind)? }));
+        Ok(Box::new(Leaked { top: self.top, kinds: kinds.collect(), leaks: self.leaks }))
     }
 }
 
 /// Objects that were never destroyed.
-///
-/// JSON: `kinds` (list of `kind`, `made`, `destroyed`, `most` at a time, `leaked`), `leaks` (list of `kind`, `name`, `context`,
-/// `made_by`, `until`: numbers of calls, `null` for the end of the trace), in the order of making.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Leaked {
+    #[serde(skip)]
     top: usize,
-    census: BTreeMap<&'static str, Census>,
+    /// The kinds that occur, in the order of the manual.
+    pub kinds: Vec<OfKind>,
     /// The objects, in the order of making.
     pub leaks: Vec<Leak>,
 }
 
-impl Leaked {
-    /// Kinds in the order of the manual, those that occur.
-    fn kinds(&self) -> impl Iterator<Item = (&'static str, &Census)> {
-        let known = LISTED.iter().chain(SINGLE).map(|kind| kind.name);
-        known.filter_map(|name| Some((name, self.census.get(name)?)))
-    }
+fn hex<S: Serializer>(number: &u64, out: S) -> std::result::Result<S::Ok, S::Error> {
+    out.collect_str(&format_args!("{number:#x}"))
 }
 
 impl Report for Leaked {
     fn json(&self) -> Value {
-        let kinds: Vec<Value> = self
-            .kinds()
-            .map(|(kind, census)| {
-                json!({
-                    "kind": kind,
-                    "made": census.made,
-                    "destroyed": census.destroyed,
-                    "most": census.most,
-                    "leaked": census.leaked,
-                })
-            })
-            .collect();
-        let leaks: Vec<Value> = self
-            .leaks
-            .iter()
-            .map(|leak| {
-                json!({
-                    "kind": leak.kind,
-                    "name": leak.name,
-                    "context": format!("{:#x}", leak.context),
-                    "made_by": leak.made_by,
-                    "until": leak.until,
-                })
-            })
-            .collect();
-        json!({ "kinds": kinds, "leaks": leaks })
+        // Plain structs of numbers and strings always serialize.
+        serde_json::to_value(self).unwrap_or_default()
     }
 
     fn document(&self, _detail: Detail) -> Document {
         let document = Document::new("Leaks");
-        let rows: Vec<_> = self
-            .kinds()
-            .map(|(kind, census)| {
-                let counts = [census.made, census.destroyed, census.most, census.leaked].map(Cell::Count);
-                std::iter::once(Cell::from(kind)).chain(counts).collect()
-            })
-            .collect();
-        if rows.is_empty() {
+        if self.kinds.is_empty() {
             return document.with(Block::Note("No call makes an object.".into()));
         }
-        let grid = |title: &str, head: [&str; 5], rows, more: usize| {
-            let head = head.map(str::to_owned).into();
-            Block::Grid(Grid { title: title.to_owned(), head, rows, more: more as u64 })
-        };
+        let head = ["kind", "made", "destroyed", "most at a time", "leaked"];
         let document =
-            document.with(grid("", ["kind", "made", "destroyed", "most at a time", "leaked"], rows, 0));
+            document.with(grid("", &head, self.kinds.iter(), usize::MAX, |OfKind { kind, census }| {
+                let counts = [census.made, census.destroyed, census.most, census.leaked].map(Cell::Count);
+                std::iter::once(Cell::from(*kind)).chain(counts).collect()
+            }));
         if self.leaks.is_empty() {
             return document;
         }
@@ -456,21 +433,15 @@ impl Report for Leaked {
             Some(call) => Cell::Text(format!("call {call}")),
             None => Cell::from("the end"),
         };
-        let rows = self.leaks.iter().take(self.top).map(|leak| {
+        let head = ["kind", "name", "context", "made by call", "not destroyed until"];
+        document.with(grid("never destroyed", &head, self.leaks.iter(), self.top, |leak| {
             let name = match leak.kind {
                 "context" | "sync" => Cell::Addr(leak.name),
                 _ => Cell::Text(leak.name.to_string()),
             };
             let (context, made_by) = (Cell::Addr(leak.context), Cell::Text(leak.made_by.to_string()));
             vec![Cell::from(leak.kind), name, context, made_by, until(leak)]
-        });
-        let head = ["kind", "name", "context", "made by call", "not destroyed until"];
-        document.with(grid(
-            "never destroyed",
-            head,
-            rows.collect(),
-            self.leaks.len().saturating_sub(self.top),
-        ))
+        }))
     }
 
     fn as_any(&self) -> &dyn Any {

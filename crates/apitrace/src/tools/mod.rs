@@ -7,7 +7,7 @@
 //! | [`calls`] | the same of each function and thread |
 //! | [`leaks`] | objects that are never destroyed |
 //!
-//! What they share is here: how to look at the values of a call by the names of its arguments.
+//! What they share is here: how to look at the values of a call by the names of its arguments, and how to list what was found.
 
 pub mod calls;
 pub mod frames;
@@ -15,8 +15,9 @@ pub mod graphics;
 pub mod leaks;
 pub(crate) mod picture;
 
+use quipu_model::doc::{Block, Cell, Grid};
 use quipu_model::values::{Call, FunctionType, Kind, NO_NODE, Node, Type, Types, Values};
-use quipu_model::{Batch, Columns, Needs, Tool};
+use quipu_model::{Args, Batch, Columns, Needs, Result, Tool};
 
 /// Every analysis of this format, in the order of a report.
 pub static TOOLS: &[&dyn Tool] =
@@ -25,6 +26,24 @@ pub static TOOLS: &[&dyn Tool] =
 /// What tools need that look at values.
 pub(crate) const VALUES: Needs =
     Needs { format: Some("apitrace"), required: Columns::CALL_VALUES, optional: Columns::NONE };
+
+/// How many rows an option asks for.
+pub(crate) fn rows_option(args: &Args, name: &str, default: u64) -> Result<usize> {
+    Ok(usize::try_from(args.number(name, default)?).unwrap_or(usize::MAX))
+}
+
+/// The first `top` of some things as rows, and how many more there are.
+pub(crate) fn grid<T>(
+    title: &str,
+    head: &[&str],
+    items: impl ExactSizeIterator<Item = T>,
+    top: usize,
+    row: impl FnMut(T) -> Vec<Cell>,
+) -> Block {
+    let more = items.len().saturating_sub(top) as u64;
+    let head = head.iter().map(|name| (*name).to_owned()).collect();
+    Block::Grid(Grid { title: title.to_owned(), head, rows: items.take(top).map(row).collect(), more })
+}
 
 /// A call with what is needed to look at it.
 #[derive(Clone, Copy)]
