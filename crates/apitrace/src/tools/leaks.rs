@@ -87,6 +87,11 @@ static SINGLE: &[KindInfo] = &[
     kind("context", "Context", false),
 ];
 
+/// Whether contexts that share have objects of this kind in common.
+fn is_shared(name: &str) -> bool {
+    LISTED.iter().chain(SINGLE).any(|kind| kind.name == name && kind.is_shared)
+}
+
 /// What a call does to objects, as its function's name tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Deed {
@@ -103,6 +108,8 @@ enum Deed {
     DeleteLists,
     CreateContext,
     DestroyContext,
+    /// Lets the second context have what the first has.
+    ShareLists,
     MakeCurrent,
 }
 
@@ -124,7 +131,9 @@ fn deed(name: &[u8]) -> Deed {
             | "eglCreateContext"
             | "wglCreateContext"
             | "wglCreateContextAttribsARB"
-            | "glXCreateContextWithConfigSGIX" => Deed::CreateContext,
+            | "glXCreateContextWithConfigSGIX"
+            | "CGLCreateContext" => Deed::CreateContext,
+            "wglShareLists" => Deed::ShareLists,
             "glXDestroyContext" | "eglDestroyContext" | "wglDeleteContext" | "CGLDestroyContext" => {
                 Deed::DestroyContext
             }
@@ -293,6 +302,14 @@ impl Following {
             }
             Deed::CreateContext => self.create_context(seen),
             Deed::DestroyContext => self.destroy_context(seen),
+            Deed::ShareLists => {
+                let context = |n| seen.nth(n).and_then(|index| seen.number_at(index));
+                if let (Some(first), Some(second), false) = (context(0), context(1), seen.result() == Some(0))
+                {
+                    let group = self.groups.get(&first).copied().unwrap_or(first);
+                    self.groups.insert(second, group);
+                }
+            }
             Deed::MakeCurrent => {
                 let n_args = seen.function.args.len() as u32; // Few.
                 let context = ["ctx", "hglrc"].iter().find_map(|name| seen.number(name));
@@ -306,8 +323,10 @@ impl Following {
     }
 
     fn create_context(&mut self, seen: &Seen<'_>) {
-        let Some(context) = seen.result().filter(|context| *context != 0) else { return };
-        let shared = ["shareList", "share_list", "share_context", "hShareContext"];
+        // On the Mac the result says whether it worked.
+        let context = if seen.name().starts_with(b"CGL") { seen.number("ctx") } else { seen.result() };
+        let Some(context) = context.filter(|context| *context != 0) else { return };
+        let shared = ["shareList", "share_list", "share_context", "hShareContext", "share"];
         let shared = shared.iter().find_map(|name| seen.number(name)).filter(|other| *other != 0);
         let group = shared.map_or(context, |other| self.groups.get(&other).copied().unwrap_or(other));
         self.groups.insert(context, group);
@@ -328,18 +347,19 @@ impl Following {
             census.alive -= 1;
         }
         let group = self.groups.remove(&context).unwrap_or(context);
-        self.leak(Some(seen.call.number), |owner| owner == context && owner != group);
+        let until = Some(seen.call.number);
+        self.leak(until, |kind, owner| owner == context && !is_shared(kind));
         if !self.groups.values().any(|other| *other == group) {
-            self.leak(Some(seen.call.number), |owner| owner == context || owner == group);
+            self.leak(until, |kind, owner| owner == group && is_shared(kind));
         }
     }
 
     /// Tells what is alive of these owners as leaked.
-    fn leak(&mut self, until: Option<u64>, is_gone: impl Fn(u64) -> bool) {
+    fn leak(&mut self, until: Option<u64>, is_gone: impl Fn(&str, u64) -> bool) {
         let gone: Vec<_> = self
             .alive
             .keys()
-            .filter(|(kind, owner, _)| *kind != "context" && is_gone(*owner))
+            .filter(|(kind, owner, _)| *kind != "context" && is_gone(kind, *owner))
             .copied()
             .collect();
         for key in gone {
@@ -381,7 +401,7 @@ impl Pass for Following {
     }
 
     fn finish(mut self) -> Result<Box<dyn Report>> {
-        self.leak(None, |_| true);
+        self.leak(None, |_, _| true);
         let contexts: Vec<_> = self.alive.iter().map(|((_, _, name), made)| (*name, made.0)).collect();
         for (name, made_by) in contexts {
             self.census.entry("context").or_default().leaked += 1;

@@ -115,6 +115,26 @@ pub fn words(args: &str) -> Vec<String> {
     words
 }
 
+/// The stream that a text says, of version 6.
+pub fn assembled(statements: &str) -> Vec<u8> {
+    use quipu_apitrace::text::{MAGIC, assemble};
+    let mut stream = Vec::new();
+    let text = format!("{MAGIC}\nversion 6 semantic 6\n{statements}");
+    let mut no_blobs = |_: &str| Err(quipu_model::Error::usage("there are no files"));
+    let done = assemble::stream(text.as_bytes(), "text", &mut no_blobs, &mut |part| {
+        stream.extend_from_slice(part);
+        Ok(())
+    });
+    done.unwrap_or_else(|error| panic!("{error}"));
+    stream
+}
+
+/// A trace that is written as a text.
+pub fn written(statements: &str) -> quipu_apitrace::trace::ApiTrace {
+    let source = Source::from_bytes("written", assembled(statements));
+    quipu_apitrace::trace::open(&source, &OpenOptions::default()).unwrap()
+}
+
 /// Panics with the first line that differs.
 pub fn assert_same(ours: &[u8], theirs: &[u8], what: &str) {
     if ours == theirs {
