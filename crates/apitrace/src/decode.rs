@@ -7,7 +7,7 @@
 mod pending;
 pub(crate) mod signatures;
 pub mod skim;
-mod trial;
+pub(crate) mod trial;
 
 use crate::cursor::Cursor;
 pub use crate::cursor::{Decoded, Fault, Stop};

@@ -11,6 +11,7 @@
 //! calls with them are lost as well. All that was found goes to a [`Sink`], with what it cost.
 
 use crate::check::rules;
+use crate::decode::trial::Run;
 use crate::decode::{Decoder, Header};
 use crate::feed::{Feed, Storing, chunk_of};
 use crate::trace::plausible;
@@ -316,10 +317,8 @@ impl Work<'_> {
             let is_all = unused.len() < RUN_BYTES;
             let Some((_, decoder)) = &mut self.at_work else { return Ok(()) };
             let n_looked = if is_all { unused.len() } else { unused.len() / 2 };
-            let found = (0..n_looked)
-                .filter(|at| unused[*at] <= 1)
-                .find_map(|at| Some((at, decoder.trial(unused, at, &mut self.types, is_all)?)));
-            let Some((at, number)) = found else {
+            let found = decoder.find_run(unused, n_looked, &mut self.types, is_all);
+            let Some((at, Run { number, .. })) = found else {
                 feed.give_up(n_looked);
                 if is_all {
                     self.lose_bytes(feed.offset() - before);

@@ -101,6 +101,8 @@ pub(crate) struct Signatures {
     has_gaps: bool,
     /// How many signatures were made up because of that.
     n_lost: u64,
+    /// How many more of them for the present event.
+    n_lost_now: u64,
 }
 
 impl Signatures {
@@ -112,6 +114,7 @@ impl Signatures {
             learned: Vec::new(),
             has_gaps: false,
             n_lost: 0,
+            n_lost_now: 0,
         }
     }
 
@@ -122,12 +125,7 @@ impl Signatures {
 
     /// How many signatures were made up.
     pub(crate) fn n_lost(&self) -> u64 {
-        self.n_lost
-    }
-
-    /// Takes back what a trial has made up.
-    pub(crate) fn set_lost(&mut self, n_lost: u64) {
-        self.n_lost = n_lost;
+        self.n_lost + self.n_lost_now
     }
 
     /// True if a signature was lost: what follows is none.
@@ -147,11 +145,13 @@ impl Signatures {
     #[inline]
     pub(crate) fn keep(&mut self) {
         self.learned.clear();
+        self.n_lost += std::mem::take(&mut self.n_lost_now);
     }
 
     /// Forgets what the event taught.
     pub(crate) fn forget(&mut self) {
         self.facts.truncate(self.facts.len() - self.learned.len());
+        self.n_lost_now = 0;
         for learned in self.learned.drain(..) {
             self.spaces[learned.space as usize].unset(learned.id);
         }
@@ -219,8 +219,8 @@ impl Signatures {
     fn new_function(&mut self, id: u64, cursor: &mut Cursor<'_>, types: &mut Types) -> Decoded<u32> {
         let start = cursor.at();
         if self.is_lost(cursor, looks_like_names)? {
-            self.n_lost += 1;
-            let name = format!("lost_function_{id}").into_bytes();
+            self.n_lost_now += 1;
+            let name = format!("{LOST_FUNCTION}{id}").into_bytes();
             let function = FunctionType { id, name, args: Vec::new(), flags: 0 };
             return self.learn(Space::Function, id, start, Type::Function(function), types, cursor);
         }
@@ -279,7 +279,7 @@ impl Signatures {
     fn new_enumeration(&mut self, id: u64, cursor: &mut Cursor<'_>, types: &mut Types) -> Decoded<u32> {
         let start = cursor.at();
         if self.has_whole_enums && self.is_lost(cursor, looks_like_numbers::<true>)? {
-            self.n_lost += 1;
+            self.n_lost_now += 1;
             let names = NamedNumbers::new(id, Vec::new());
             return self.learn(Space::Enum, id, start, Type::Enum(names), types, cursor);
         }
@@ -303,7 +303,7 @@ impl Signatures {
     fn new_bitmask(&mut self, id: u64, cursor: &mut Cursor<'_>, types: &mut Types) -> Decoded<u32> {
         let start = cursor.at();
         if self.is_lost(cursor, looks_like_numbers::<false>)? {
-            self.n_lost += 1;
+            self.n_lost_now += 1;
             let names = NamedNumbers::new(id, Vec::new());
             return self.learn(Space::Bitmask, id, start, Type::Flags(names), types, cursor);
         }
@@ -327,7 +327,7 @@ impl Signatures {
     fn new_frame(&mut self, id: u64, cursor: &mut Cursor<'_>, types: &mut Types) -> Decoded<u32> {
         let start = cursor.at();
         if self.is_lost(cursor, looks_like_frame)? {
-            self.n_lost += 1;
+            self.n_lost_now += 1;
             let frame = Frame { id, ..Frame::default() };
             return self.learn(Space::Frame, id, start, Type::Frame(frame), types, cursor);
         }
@@ -347,6 +347,9 @@ impl Signatures {
         self.learn(Space::Frame, id, start, Type::Frame(frame), types, cursor)
     }
 }
+
+/// What a function is called whose signature is lost, before its number; nothing is known of its arguments.
+pub(crate) const LOST_FUNCTION: &str = "lost_function_";
 
 /// No signature has more names than this where it is a question whether it is one.
 const MAX_LIKELY_NAMES: u64 = 1 << 16;
