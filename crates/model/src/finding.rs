@@ -53,8 +53,13 @@ impl RuleInfo {
 
     /// True if a person means this rule by `name`, with or without the crate.
     pub fn is_called(&self, name: &str) -> bool {
-        self.name == name || self.short_name() == name
+        is_called(self.name, name)
     }
+}
+
+/// True if a person means the rule with this full name by `name`, with or without the crate.
+pub(crate) fn is_called(rule: &str, name: &str) -> bool {
+    rule == name || rule.rsplit('/').next() == Some(name)
 }
 
 /// One violation of one rule, or the sum of several at the same rule.

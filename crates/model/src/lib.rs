@@ -10,6 +10,7 @@
 #![warn(missing_docs)]
 
 pub mod batch;
+pub mod check;
 pub mod code;
 pub mod columns;
 pub mod doc;

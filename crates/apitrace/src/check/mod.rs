@@ -13,13 +13,14 @@ pub(crate) mod rules;
 pub use rules::RULES;
 
 use crate::decode::Header;
+use crate::decode::signatures::LOST_FUNCTION;
 use crate::record::INCOMPLETE;
 use crate::salvage::{Salvaged, Sink, salvage};
 use crate::trace::ApiTrace;
+use quipu_model::check::{self, WantedRules};
 use quipu_model::doc::{Block, Cell, Document, Grid};
 use quipu_model::finding::KEPT_PER_RULE;
 use quipu_model::pass::{Detail, Needs};
-use quipu_model::trace::SettingInfo;
 use quipu_model::values::{Call, Type, Types, Values};
 use quipu_model::{
     Args, Batch, Columns, DynPass, Error, Finding, Order, Pass, Place, Report, Result, RuleInfo, Severity,
@@ -39,22 +40,7 @@ static INFO: ToolInfo = ToolInfo {
     summary: "whether a trace follows the rules of its format, and where not",
     needs: Needs { format: Some("apitrace"), required: Columns::NONE, optional: Columns::NONE },
     order: Order::Shards,
-    options: &[
-        SettingInfo {
-            name: "max-per-rule",
-            value: "N",
-            default: "8",
-            doc: "how many violations of each rule are kept one by one; the rest are counted",
-        },
-        SettingInfo { name: "rules", value: "RULE,…", default: "", doc: "only these rules" },
-        SettingInfo { name: "skip-rules", value: "RULE,…", default: "", doc: "all rules but these" },
-        SettingInfo {
-            name: "decode",
-            value: "",
-            default: "true",
-            doc: "look at the calls themselves; without, only at how they are stored",
-        },
-    ],
+    options: &check::options("look at the calls themselves; without, only at how they are stored"),
     in_report: false,
 };
 
@@ -77,22 +63,12 @@ impl Tool for Check {
             return Err(Error::unsupported("a pipe cannot be checked, since it can be read only once")
                 .hint("write it to a file first"));
         }
-        let names = |option: &str| -> Result<Vec<&'static RuleInfo>> {
-            let names = args.get(option).unwrap_or("").split(',').filter(|name| !name.is_empty());
-            let find = |name: &str| RULES.iter().find(|rule| rule.is_called(name));
-            // Rules of containers are listed with another format.
-            Ok(names.filter_map(find).collect())
-        };
-        let (only, without) = (names("rules")?, names("skip-rules")?);
-        let has_only = args.get("rules").is_some_and(|rules| !rules.is_empty());
         let log = Log {
-            only: has_only.then(|| only.iter().map(|rule| rule.name).collect()),
-            without: without.iter().map(|rule| rule.name).collect(),
+            wanted: WantedRules::of(args, RULES)?,
             max_per_rule: args.number("max-per-rule", KEPT_PER_RULE)?,
             ..Log::default()
         };
-        let mut pass =
-            CheckPass { container, log, decodes: args.get("decode").is_none() || args.flag("decode") };
+        let mut pass = CheckPass { container, log, decodes: check::decodes(args) };
         for finding in &trace.meta().findings {
             pass.log.take(finding.clone());
         }
@@ -103,20 +79,15 @@ impl Tool for Check {
 /// What was found, with a bound for each rule.
 #[derive(Clone, Debug, Default)]
 struct Log {
-    only: Option<Vec<&'static str>>,
-    without: Vec<&'static str>,
+    wanted: WantedRules,
     max_per_rule: u64,
     kept: Vec<Finding>,
     counts: BTreeMap<&'static str, (Severity, u64)>,
 }
 
 impl Log {
-    fn wants(&self, rule: &str) -> bool {
-        self.only.as_ref().is_none_or(|only| only.contains(&rule)) && !self.without.contains(&rule)
-    }
-
     fn take(&mut self, finding: Finding) {
-        if !self.wants(finding.rule) {
+        if !self.wanted.wants(finding.rule) {
             return;
         }
         let (_, count) = self.counts.entry(finding.rule).or_insert((finding.severity, 0));
@@ -128,7 +99,7 @@ impl Log {
     }
 
     fn add(&mut self, rule: &'static RuleInfo, place: impl FnOnce() -> (Place, String)) {
-        if !self.wants(rule.name) {
+        if !self.wanted.wants(rule.name) {
             return;
         }
         let (_, count) = self.counts.entry(rule.name).or_insert((rule.severity, 0));
@@ -237,7 +208,8 @@ impl Checker {
             });
         }
         let (args, n_named) = (values.args_of(call), function.args.len());
-        if let Some(extra) = args.last().filter(|arg| arg.index as usize >= n_named) {
+        let is_lost = function.name.starts_with(LOST_FUNCTION.as_bytes());
+        if let Some(extra) = args.last().filter(|arg| arg.index as usize >= n_named && !is_lost) {
             let at = at.clone();
             let index = extra.index;
             self.log.add(&rules::EXTRA_ARGUMENT, || {

@@ -1,6 +1,7 @@
 //! The rules, each with its name, its severity and its entry in the manual.
 //!
-//! Those of containers (`source/…`) and of reading (`engine/…`) stand with the first format that has them.
+//! Those of containers (`source/…`) and of reading (`engine/…`) stand with the first format that has them; see
+//! `quipu_model::check::SHARED_RULES`.
 
 use quipu_model::{Finding, Place, RuleInfo, Severity};
 

@@ -39,12 +39,11 @@ use crate::schedule::compare::Files;
 use crate::trace::DrmemTrace;
 use checker::{About, Checker};
 use log::{Log, Wanted};
+use quipu_model::check::{self, WantedRules};
 use quipu_model::finding::KEPT_PER_RULE;
 use quipu_model::pass::Needs;
-use quipu_model::trace::SettingInfo;
 use quipu_model::{
-    Args, Batch, Columns, DynPass, Error, Order, Pass, Report, Result, Shard, ShardKind, Tool, ToolInfo,
-    Trace,
+    Args, Batch, Columns, DynPass, Order, Pass, Report, Result, Shard, ShardKind, Tool, ToolInfo, Trace,
 };
 use std::sync::Arc;
 
@@ -60,22 +59,9 @@ static CHECK_INFO: ToolInfo = ToolInfo {
     summary: "whether a trace follows the rules of its format, and where not",
     needs: Needs { format: Some("drmemtrace"), required: Columns::RAW, optional: Columns::NONE },
     order: Order::Shards,
-    options: &[
-        SettingInfo {
-            name: "max-per-rule",
-            value: "N",
-            default: "8",
-            doc: "how many violations of each rule are kept one by one; the rest are counted",
-        },
-        SettingInfo { name: "rules", value: "RULE,…", default: "", doc: "only these rules" },
-        SettingInfo { name: "skip-rules", value: "RULE,…", default: "", doc: "all rules but these" },
-        SettingInfo {
-            name: "decode",
-            value: "",
-            default: "true",
-            doc: "look at encodings; without, rules that need them are left out, and checking is faster",
-        },
-    ],
+    options: &check::options(
+        "look at encodings; without, rules that need them are left out, and checking is faster",
+    ),
     in_report: false,
 };
 
@@ -90,13 +76,16 @@ impl Tool for CheckTool {
     }
 
     fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
-        let wanted =
-            Wanted { rules: wanted_rules(args)?, max_per_rule: args.number("max-per-rule", KEPT_PER_RULE)? };
+        let wanted = WantedRules::of(args, RULES)?;
+        let wanted = Wanted {
+            rules: RULES.iter().map(|rule| wanted.wants(rule.name)).collect(),
+            max_per_rule: args.number("max-per-rule", KEPT_PER_RULE)?,
+        };
         let mut log = Log::new(wanted);
         for finding in &trace.meta().findings {
             log.take(finding, 0, 0);
         }
-        let decode = args.get("decode").is_none() || args.flag("decode");
+        let decode = check::decodes(args);
         let native = trace.as_any().and_then(|trace| trace.downcast_ref::<DrmemTrace>());
         // A trace of some of its threads cannot be compared with the schedule of all.
         let files = native.filter(|trace| trace.is_whole()).map(Files::beside).unwrap_or_default();
@@ -132,24 +121,6 @@ impl Tool for CheckTool {
             files: Arc::new(files),
         }))
     }
-}
-
-/// Which rules the options leave.
-fn wanted_rules(args: &Args) -> Result<Vec<bool>> {
-    let find = |option: &str| -> Result<Vec<usize>> {
-        let names = args.get(option).unwrap_or("").split(',').filter(|name| !name.is_empty());
-        names
-            .map(|name| {
-                RULES.iter().position(|rule| rule.is_called(name)).ok_or_else(|| {
-                    Error::usage(format!("there is no rule `{name}`"))
-                        .hint("`quipu check --list` has all rules")
-                })
-            })
-            .collect()
-    };
-    let (only, without) = (find("rules")?, find("skip-rules")?);
-    let is_wanted = |at: usize| (only.is_empty() || only.contains(&at)) && !without.contains(&at);
-    Ok((0..RULES.len()).map(is_wanted).collect())
 }
 
 /// Checks at work.

@@ -1,0 +1,251 @@
+//! Each rule is broken by a trace that is made for it, and no other is; the fixtures break those that they are known for.
+
+// The helpers of a test may panic as the test may.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use quipu_apitrace::check::{Check, RULES};
+use quipu_apitrace::pack::StreamWriter;
+use quipu_apitrace::trace::{self, Packing};
+use quipu_model::{Args, Finding, OpenOptions, Report, Result, Tool, Trace};
+use quipu_source::Source;
+use std::collections::BTreeSet;
+
+/// Checks the bytes of a file.
+fn checked(bytes: &[u8], options: &[(&str, &str)]) -> Result<Box<dyn Report>> {
+    let trace = trace::open(&Source::from_bytes("made", bytes.to_vec()), &OpenOptions::default())?;
+    let mut args = Args::default();
+    for (name, value) in options {
+        args.set(*name, *value);
+    }
+    let mut all = Check.build(&args, &trace)?;
+    let pass = all.fork(&trace.shards()[0]);
+    all.merge(pass)?;
+    all.finish()
+}
+
+/// The rules that are broken, and how often.
+fn broken(bytes: &[u8]) -> Vec<(String, u64)> {
+    counts(&*checked(bytes, &[]).unwrap())
+}
+
+fn counts(report: &dyn Report) -> Vec<(String, u64)> {
+    let json = report.json();
+    let rules = json["rules"].as_array().unwrap().iter();
+    rules.map(|rule| (rule["rule"].as_str().unwrap().to_owned(), rule["count"].as_u64().unwrap())).collect()
+}
+
+fn is_broken(bytes: &[u8], expected: &[(&str, u64)]) -> Vec<Finding> {
+    let report = checked(bytes, &[]).unwrap();
+    let expected: Vec<_> = expected.iter().map(|(rule, count)| ((*rule).to_owned(), *count)).collect();
+    assert_eq!(counts(&*report), expected, "{:#?}", report.findings());
+    report.findings()
+}
+
+fn snappy(stream: &[u8]) -> Vec<u8> {
+    let mut writer = StreamWriter::new(Vec::new(), Packing::Snappy, None).unwrap();
+    writer.write(stream).unwrap();
+    writer.finish().unwrap()
+}
+
+const FOO: &str = "function 0 glFoo(a, b)\n";
+
+/// Statements behind a signature, as a stream.
+fn stream(calls: &str) -> Vec<u8> {
+    common::assembled(&format!("property \"process.name\" = \"made\"\n{FOO}{calls}"))
+}
+
+/// Calls that follow all rules.
+fn good_calls(n: u64) -> String {
+    (0..n).map(|i| format!("glFoo(a = {i}, b = 2) = {i}\n")).collect()
+}
+
+#[test]
+fn a_good_trace_breaks_no_rule() {
+    is_broken(&snappy(&stream(&good_calls(40))), &[]);
+}
+
+#[test]
+fn rules_of_calls_are_broken_one_by_one() {
+    let good = good_calls(3);
+    for (calls, rule, message) in [
+        ("enter glFoo(a = 1)\n", "incomplete-call", "call `3` of `glFoo` never returned"),
+        (
+            "glFoo(a = 1, b = 2, #2 = 3)\n",
+            "extra-argument",
+            "call `3` of `glFoo` has argument `2`, its signature has `2`",
+        ),
+        ("glFoo(a = 1)\n", "missing-argument", "call `3` of `glFoo` has `1` of `2` arguments"),
+        (
+            "@100 glFoo(a = 1, b = 2)\n",
+            "thread-number",
+            "call `3` is made by thread `100`, of which there are not so many",
+        ),
+        (
+            "flags 7 { ONE = 1 NONE = 0 }\nglFoo(a = ONE, b = 2)\n",
+            "zero-flag",
+            "the set of flags `7` has the name of 0 behind others",
+        ),
+    ] {
+        let bytes = snappy(&stream(&format!("{good}{calls}")));
+        let found = is_broken(&bytes, &[(&format!("apitrace/{rule}"), 1)]);
+        assert_eq!(found[0].message, message);
+        // Types are looked at before the calls that came with them.
+        let record = if rule == "zero-flag" { 0 } else { 4 };
+        assert_eq!(found[0].place.record, Some(record), "{rule}");
+    }
+}
+
+#[test]
+fn rules_of_the_header_are_broken_one_by_one() {
+    for (names, rule, message) in [
+        (["a", "a"], "repeated-property", "property `a` stands there twice"),
+        (["b", "a"], "property-order", "property `a` stands behind a later name"),
+    ] {
+        let [first, second] = names;
+        let stream = common::assembled(&format!(
+            "property \"{first}\" = \"1\" property \"{second}\" = \"2\"\n{FOO}{}",
+            good_calls(3)
+        ));
+        let found = is_broken(&snappy(&stream), &[(&format!("apitrace/{rule}"), 1)]);
+        assert_eq!((found[0].message.as_str(), found[0].place.offset), (message, Some(0)));
+    }
+}
+
+#[test]
+fn what_is_missing_at_the_end_is_told() {
+    let whole = stream(&good_calls(3));
+    // The last event leaves a call, which is open now.
+    let found = is_broken(
+        &snappy(&whole[..whole.len() - 1]),
+        &[("apitrace/cut", 1), ("apitrace/incomplete-call", 1)],
+    );
+    let cut = found.iter().find(|finding| finding.rule == "apitrace/cut").unwrap();
+    assert_eq!(cut.message, "the trace ends within an event, behind `3` calls");
+    let header = common::assembled("property \"process.name\" = \"made\"\n");
+    is_broken(&snappy(&header[..header.len() - 2]), &[("apitrace/cut", 1)]);
+    let packed = snappy(&whole);
+    is_broken(
+        &packed[..packed.len() - 3],
+        &[("apitrace/cut", 1), ("apitrace/incomplete-call", 1), ("source/truncated", 1)],
+    );
+    is_broken(&common::bytes("header-only-2-bytes"), &[("apitrace/empty", 1)]);
+    is_broken(&whole, &[("apitrace/bare", 1)]);
+}
+
+/// How long a stream with these calls is.
+fn length_of(calls: &str) -> usize {
+    stream(calls).len()
+}
+
+#[test]
+fn reading_goes_on_behind_an_event_that_cannot_be() {
+    let (before, whole) = (length_of(&good_calls(40)), stream(&good_calls(80)));
+    let mut bad = whole.clone();
+    bad[before] = 9;
+    let found = is_broken(&snappy(&bad), &[("apitrace/damaged", 1), ("apitrace/resumed", 1)]);
+    assert_eq!(found[0].place.offset, Some(before as u64));
+    assert_eq!(found[0].message, "unknown event `9`, behind the entry of call `39`");
+    // Next is what leaves the call that nothing has entered now.
+    let next = length_of(&format!("{}enter glFoo(a = 40, b = 2)\n", good_calls(40)));
+    assert_eq!(found[1].place.offset, Some(next as u64));
+    assert_eq!(found[1].message, "reading goes on here, with call `41`: `1` calls are lost");
+}
+
+#[test]
+fn names_that_stood_in_a_lost_part_are_told() {
+    let bar = "function 5 glBar(c)\nglBar(c = 1)\n";
+    let calls =
+        |n: u64| -> String { (0..n).map(|i| format!("glFoo(a = {i}, b = 2)\nglBar(c = 3)\n")).collect() };
+    let (before, behind) = (length_of(&good_calls(20)), length_of(&format!("{}{bar}", good_calls(20))));
+    let whole = stream(&format!("{}{bar}{}", good_calls(20), calls(40)));
+    let lost = [&whole[..before], &[9], &whole[behind..]].concat();
+    let found = is_broken(
+        &snappy(&lost),
+        &[("apitrace/damaged", 1), ("apitrace/lost-signature", 1), ("apitrace/resumed", 1)],
+    );
+    let lost = found.iter().find(|finding| finding.rule == "apitrace/lost-signature").unwrap();
+    assert_eq!(lost.message, "`1` signatures are lost: numbers stand for the names in them");
+}
+
+#[test]
+fn two_streams_in_one_file_are_told() {
+    let (one, other) = (snappy(&stream(&good_calls(20))), snappy(&stream(&good_calls(30))));
+    let found = is_broken(&[&one[..], &other[2..]].concat(), &[("apitrace/second-stream", 1)]);
+    assert_eq!(found[0].message, "another stream begins here at chunk `1`: two processes wrote this file");
+    assert_eq!(found[0].place.offset, Some(length_of(&good_calls(20)) as u64));
+}
+
+#[test]
+fn a_chunk_that_cannot_be_inflated_is_told() {
+    let mut bytes = common::bytes("synth-v6-tinychunks");
+    let first = 2;
+    let second = first + 4 + u32::from_le_bytes(bytes[first..first + 4].try_into().unwrap()) as usize;
+    bytes[second + 4..second + 12].fill(0xff);
+    let report = checked(&bytes, &[]).unwrap();
+    let bad = report.findings().into_iter().find(|finding| finding.rule == "apitrace/bad-chunk").unwrap();
+    assert!(bad.message.starts_with("chunk `1`: "), "{}", bad.message);
+    assert!(report.is_flawed());
+    assert_eq!(report.json()["lost_chunks"], 1);
+}
+
+#[test]
+fn every_rule_stands_in_a_test() {
+    let source = include_str!("check.rs");
+    let missing: Vec<_> =
+        RULES.iter().filter(|rule| !source.contains(&format!("{}\"", rule.short_name()))).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
+fn fixtures_break_what_they_are_known_for() {
+    for name in common::traces() {
+        let expected: &[(&str, u64)] = match name.as_str() {
+            "header-only-2-bytes" => &[("apitrace/empty", 1)],
+            "incomplete-call" | "kinds-segv-in-driver" => &[("apitrace/incomplete-call", 1)],
+            "synth-d3d-kinds" => &[
+                ("apitrace/incomplete-call", 2),
+                ("apitrace/missing-argument", 5),
+                ("apitrace/thread-number", 1),
+            ],
+            "zlib-no-eof" => &[("source/truncated", 1)],
+            _ => &[],
+        };
+        is_broken(&common::bytes(&name), expected);
+    }
+    let forked = common::bytes("damaged/xs-antspotlight-fork-corrupt");
+    is_broken(&forked, &[("apitrace/second-stream", 1)]);
+}
+
+#[test]
+fn rules_are_chosen_by_name_those_of_containers_too() {
+    let (cut, odd) = (common::bytes("zlib-no-eof"), common::bytes("synth-d3d-kinds"));
+    let rules = |bytes: &[u8], option: &str, names: &str| -> BTreeSet<String> {
+        let report = checked(bytes, &[(option, names)]).unwrap();
+        counts(&*report).into_iter().map(|(rule, _)| rule).collect()
+    };
+    let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+    assert_eq!(rules(&odd, "rules", "thread-number"), set(&["apitrace/thread-number"]));
+    assert_eq!(
+        rules(&odd, "skip-rules", "apitrace/thread-number,incomplete-call"),
+        set(&["apitrace/missing-argument"])
+    );
+    assert_eq!(rules(&cut, "rules", "source/truncated"), set(&["source/truncated"]));
+    assert_eq!(rules(&cut, "skip-rules", "truncated"), set(&[]));
+    for option in ["rules", "skip-rules"] {
+        let error = checked(&cut, &[(option, "no-such-rule")]).err().unwrap();
+        assert_eq!(error.message(), "there is no rule `no-such-rule`");
+    }
+}
+
+#[test]
+fn violations_are_counted_beyond_those_that_are_kept_and_calls_need_not_be_looked_at() {
+    let odd = common::bytes("synth-d3d-kinds");
+    let report = checked(&odd, &[("rules", "missing-argument"), ("max-per-rule", "2")]).unwrap();
+    assert_eq!(counts(&*report), [("apitrace/missing-argument".to_owned(), 5)]);
+    assert_eq!(report.findings().len(), 2);
+    assert_eq!(counts(&*checked(&odd, &[("decode", "false")]).unwrap()), []);
+    assert!(!report.is_flawed());
+    assert!(broken(&odd).len() == 3);
+}
