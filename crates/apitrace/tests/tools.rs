@@ -6,29 +6,19 @@
 mod common;
 
 use quipu_apitrace::tools::TOOLS;
-use quipu_model::{Args, Columns, Report, Scan, ShardId, Tool, Trace};
+use quipu_apitrace::tools::calls::{CallCounts, Calls};
+use quipu_apitrace::tools::frames::{FrameCounts, Frames};
+use quipu_apitrace::tools::graphics::{Contents, Graphics};
+use quipu_apitrace::tools::leaks::{Leaked, Leaks};
+use quipu_model::{Args, Report, Tool};
+use quipu_testkit::report_of;
 use regex_lite::Regex;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-fn tool(name: &str) -> &'static dyn Tool {
-    *TOOLS.iter().find(|tool| tool.info().name == name).unwrap()
-}
-
-/// What a tool says of a trace.
-fn report(name: &str, trace: &dyn Trace) -> Box<dyn Report> {
-    let mut all = tool(name).build(&Args::default(), trace).unwrap();
-    let mut pass = all.fork(&trace.shards()[0]);
-    let mut reader = trace.scan(&Scan::new(ShardId(0)).columns(Columns::CALL_VALUES)).unwrap();
-    while let Some(batch) = reader.read().unwrap() {
-        pass.consume(batch).unwrap();
-    }
-    all.merge(pass).unwrap();
-    all.finish().unwrap()
-}
-
-fn analyzed(name: &str, trace: &str) -> Value {
-    report(name, &*common::open(trace)).json()
+/// What a tool says of a fixture.
+fn analyzed<R: Report + Clone>(tool: &dyn Tool, trace: &str) -> Value {
+    report_of::<R>(tool, &Args::default(), &*common::open(trace)).json()
 }
 
 /// One call of a dump.
@@ -75,7 +65,7 @@ const DUMPED: &[&str] =
 #[test]
 fn calls_are_counted_as_the_dump_shows_them() {
     for name in DUMPED {
-        let ours = analyzed("calls", name);
+        let ours = analyzed::<CallCounts>(&Calls, name);
         let mut expected: BTreeMap<String, [u64; 5]> = BTreeMap::new();
         for call in dumped(&common::golden(&format!("golden/{name}.dump-v.txt.gz"))) {
             let sums = expected.entry(call.function).or_default();
@@ -107,7 +97,7 @@ fn calls_are_counted_as_the_dump_shows_them() {
 fn calls_of_threads_are_those_that_the_dump_gives_them() {
     let text = common::golden("golden-cli/dump-threads2.out.gz");
     let text = String::from_utf8(text).unwrap();
-    let ours = analyzed("calls", "threads-3x20");
+    let ours = analyzed::<CallCounts>(&Calls, "threads-3x20");
     let threads: Vec<u64> =
         ours["threads"].as_array().unwrap().iter().map(|of| of["thread"].as_u64().unwrap()).collect();
     let whole: Vec<u64> =
@@ -126,17 +116,17 @@ fn calls_of_threads_are_those_that_the_dump_gives_them() {
 #[test]
 fn draws_are_those_that_the_original_selects() {
     let expected = dumped(&common::golden("golden-cli/dump-draw.out.gz"));
-    let ours = analyzed("calls", "kinds");
+    let ours = analyzed::<CallCounts>(&Calls, "kinds");
     let functions = ours["functions"].as_array().unwrap();
     for of in functions {
         let function = of["function"].as_str().unwrap();
         let n_draws = expected.iter().filter(|call| call.function == function).count();
         assert_eq!(of["draws"], n_draws, "{function}");
     }
-    let contents = analyzed("graphics", "kinds");
+    let contents = analyzed::<Contents>(&Graphics, "kinds");
     let draws = contents["draws"].as_array().unwrap();
     assert_eq!(draws.iter().map(|draw| draw["calls"].as_u64().unwrap()).sum::<u64>(), expected.len() as u64);
-    let frames = analyzed("frames", "kinds");
+    let frames = analyzed::<FrameCounts>(&Frames, "kinds");
     let frames = frames["frames"].as_array().unwrap();
     assert_eq!(
         frames.iter().map(|frame| frame["draws"].as_u64().unwrap()).sum::<u64>(),
@@ -148,7 +138,7 @@ fn draws_are_those_that_the_original_selects() {
 fn frames_end_where_the_dump_has_an_empty_line() {
     for name in DUMPED {
         let calls = dumped(&common::golden(&format!("golden/{name}.dump-v.txt.gz")));
-        let ours = analyzed("frames", name);
+        let ours = analyzed::<FrameCounts>(&Frames, name);
         let mut expected = Vec::new();
         let mut open: Option<(u64, u64, u64, u64)> = None;
         for call in &calls {
@@ -184,7 +174,7 @@ fn frames_end_where_the_dump_has_an_empty_line() {
 /// Read off the dump of `kinds` by eye.
 #[test]
 fn contents_of_a_trace_are_what_its_calls_say() {
-    let ours = analyzed("graphics", "kinds");
+    let ours = analyzed::<Contents>(&Graphics, "kinds");
     assert_eq!(ours["api"], "OpenGL + GLX/WGL/CGL");
     let upload = |call: u64, function: &str, target: &str, size: &str, format: &str, bytes: u64| {
         json!({
@@ -221,7 +211,7 @@ fn contents_of_a_trace_are_what_its_calls_say() {
 
 #[test]
 fn calls_that_never_returned_are_listed_and_shaders_that_do_not_compile_are_errors() {
-    let ours = analyzed("graphics", "incomplete-call");
+    let ours = analyzed::<Contents>(&Graphics, "incomplete-call");
     let open = json!({ "call": 7, "function": "glGetIntegerv", "thread": 0 });
     assert_eq!(ours["incomplete"], json!({ "calls": 1, "listed": [open] }));
     let trace = common::written(
@@ -237,7 +227,7 @@ fn calls_that_never_returned_are_listed_and_shaders_that_do_not_compile_are_erro
          3: glGetProgramiv(program = 4, pname = GL_LINK_STATUS) -> (params = [0])\n\
          4: glCheckFramebufferStatus(target = 36160) = GL_FRAMEBUFFER_UNSUPPORTED\n",
     );
-    let ours = report("graphics", &trace).json();
+    let ours = report_of::<Contents>(&Graphics, &Args::default(), &trace).json();
     let trouble = |function: &str, result: &str, times: u64, first_call: u64| {
         json!({
             "function": function, "result": result, "times": times, "first_call": first_call,
@@ -255,7 +245,7 @@ fn calls_that_never_returned_are_listed_and_shaders_that_do_not_compile_are_erro
 
 #[test]
 fn leaks_are_those_of_the_original_and_of_the_kinds_that_it_does_not_know() {
-    let ours = analyzed("leaks", "kinds");
+    let ours = analyzed::<Leaked>(&Leaks, "kinds");
     let leaks = ours["leaks"].as_array().unwrap();
     let mut known = String::new();
     for leak in leaks.iter().filter(|leak| leak["kind"] == "texture" || leak["kind"] == "buffer") {
@@ -320,7 +310,7 @@ const CONTEXTS: &str = "\
     11: @1 glGenFramebuffers(n = 1) -> (framebuffers = [1])\n";
 
 fn leaks(text: &str) -> Vec<(String, u64, String, u64, Option<u64>)> {
-    let ours = report("leaks", &common::written(text)).json();
+    let ours = report_of::<Leaked>(&Leaks, &Args::default(), &common::written(text)).json();
     let leak = |leak: &Value| {
         let text = |key: &str| leak[key].as_str().unwrap().to_owned();
         let number = |key: &str| leak[key].as_u64();
@@ -397,8 +387,8 @@ fn lists_can_be_shared_after_contexts_were_made() {
 fn reports_do_not_depend_on_threads_or_batches() {
     for name in ["kinds", "threads-3x20", "incomplete-call"] {
         let trace = common::open(name);
-        for tool in ["calls", "frames", "graphics", "leaks"] {
-            quipu_testkit::same_report_for_any_threads(&*trace, self::tool(tool));
+        for tool in TOOLS {
+            quipu_testkit::same_report_for_any_threads(&*trace, *tool);
         }
     }
 }
