@@ -431,6 +431,84 @@ fn a_thread_that_is_not_there_is_told() {
 }
 
 #[test]
+fn a_version_is_raised_or_refused_with_nothing_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let raised = |input: &str, out: &str, more: &[&str]| -> Option<i32> {
+        let args = [&["convert", input, "-o", out, "--quiet", "--format-version"], more].concat();
+        quipu(&args).assert().get_output().status.code()
+    };
+    let version = |trace: &str| -> serde_json::Value {
+        let assert = quipu(&["info", "--json", trace]).assert().code(0);
+        let info: serde_json::Value = serde_json::from_slice(&assert.get_output().stdout).unwrap();
+        info["version"].clone()
+    };
+    let (allasm, newest, legacy) = (trace("allasm"), trace("tiny.gz"), trace("small"));
+    assert_eq!(version(&allasm), "6");
+    assert_eq!((raised(&allasm, &at("7"), &["7"]), version(&at("7"))), (Some(0), "7".into()));
+    assert_eq!((raised(&allasm, &at("6"), &["source"]), version(&at("6"))), (Some(0), "6".into()));
+    quipu(&["check", &at("7")]).assert().code(0);
+    let graphics = quipu_testkit::fixtures("apitrace").join("tri.trace").display().to_string();
+    for (input, more) in [
+        // The architecture is not told.
+        (&legacy, &["7"][..]),
+        // It would be a step back, or there is no such version.
+        (&newest, &["6"]),
+        (&allasm, &["8"]),
+        (&allasm, &["1"]),
+        // One thing at a time.
+        (&allasm, &["7", "--sharding", "cores"]),
+        // Of another format.
+        (&graphics, &["7"]),
+    ] {
+        assert_eq!(raised(input, &at("no.trace"), more), Some(2), "{input}: {more:?}");
+        assert_eq!(names(folder.path()), ["6", "7"], "{input}: {more:?}");
+    }
+}
+
+/// What of a trace a view with these options shows, a line each, without the header.
+fn shown(trace: &str, options: &[&str]) -> Vec<String> {
+    let assert = quipu(&[&["view", trace, "--csv"], options].concat()).assert().code(0);
+    let text = String::from_utf8(assert.get_output().stdout.clone()).unwrap();
+    text.lines().skip(1).map(str::to_owned).collect()
+}
+
+#[test]
+fn filters_keep_what_they_are_told_to_and_the_rest() {
+    let folder = tempfile::tempdir().unwrap();
+    let (input, out) = (trace("tiny.func"), folder.path().join("out").display().to_string());
+    let filter = |options: &[&str]| {
+        quipu(&[&["filter", &input, "-o", &out, "--force", "--quiet"], options].concat()).assert().code(0);
+    };
+    let n = |options: &[&str]| (shown(&input, options).len(), shown(&out, options).len());
+    let (functions, args) = (&["--kind", "func_id"], &["--kind", "func_arg"]);
+    let (calls, clocks) = (&["--kind", "syscall"], &["--kind", "timestamp"]);
+
+    filter(&["--function", "0"]);
+    let of_fib = shown(&input, functions).iter().filter(|line| line.contains(",0x0,,,")).count();
+    assert!(of_fib > 0 && n(functions) == (422, of_fib));
+    assert_eq!(n(calls), (4, 4));
+
+    filter(&["--keep-marker", "func_id,func_arg"]);
+    assert_eq!((n(functions), n(args), n(calls)), ((422, 422), (313, 313), (4, 0)));
+    assert_eq!(n(clocks).0, n(clocks).1);
+
+    filter(&["--drop-marker", "func_id"]);
+    assert_eq!((n(functions), n(args), n(calls)), ((422, 0), (313, 313), (4, 4)));
+
+    filter(&["--set-marker", "cpu_id=5"]);
+    let cpus = shown(&out, &["--kind", "cpu_id"]);
+    assert!(cpus.iter().all(|line| line.contains(",0x5,,,")) && !cpus.is_empty(), "{cpus:?}");
+
+    let part = ["--addr", "0x403290..0x4032a0"];
+    filter(&part);
+    let (wanted, others) = (["--kind", "read,write", part[0], part[1]], ["--kind", "read,write"]);
+    assert_eq!(n(&wanted), (n(&wanted).0, n(&wanted).0));
+    assert_eq!(n(&others).1, n(&wanted).0);
+    assert!(n(&wanted).0 > 0 && n(&others).0 > n(&others).1);
+}
+
+#[test]
 fn no_order_is_offered_or_taken_where_files_are_read_as_they_stand() {
     for verb in
         ["check", "convert", "diff", "disassemble", "edit", "filter", "merge", "recover", "split", "trim"]
@@ -463,6 +541,13 @@ const EDITS: &[&str] = &[
     "trim --per-thread --instrs 100..300,700..900",
     "trim --instrs 100..300,700..900,2000..2900",
     "trim --skip 5000 --take 900",
+    "trim --since",
+    "trim --per-thread --until",
+    "filter --drop data",
+    "filter --addr 0x7f0000000000..0xffffffffffff",
+    "filter --function 0",
+    "filter --keep-marker func_id,func_arg",
+    "filter --set-marker cpu_id=3",
     "filter --cache 4096",
     "filter --icache 4096",
     "filter --icache 8192 --cache 8192",
@@ -501,6 +586,7 @@ fn edited(input: &str, edits: &str, folder: &Path, threads: &[u64]) -> Result<St
         match args.last().map(String::as_str) {
             Some("--thread") => args.push(threads[threads.len() / 2].to_string()),
             Some("--rename-thread") => args.push(format!("{}=77", threads[0])),
+            Some("--since" | "--until") => args.push(clock_amid(&input)),
             _ => {}
         }
         args.extend([input, "-o".to_owned(), out.clone(), "--force".to_owned(), "--quiet".to_owned()]);
@@ -514,6 +600,16 @@ fn edited(input: &str, edits: &str, folder: &Path, threads: &[u64]) -> Result<St
         input = out;
     }
     Ok(input)
+}
+
+/// A clock reading in the middle of a trace.
+fn clock_amid(trace: &str) -> String {
+    let assert = quipu(&["view", trace, "--kind", "timestamp", "--csv"]).assert().code(0);
+    let text = String::from_utf8(assert.get_output().stdout.clone()).unwrap();
+    let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let column = lines.next().unwrap().iter().position(|name| *name == "value").unwrap();
+    let clocks: Vec<_> = lines.map(|line| line[column].to_owned()).collect();
+    clocks[clocks.len() / 2].clone()
 }
 
 /// Some threads of a fixture.
@@ -555,6 +651,8 @@ fn assert_breaks_nothing_new(name: &str, edits: &[&str]) {
 fn an_edit_breaks_no_rule_that_was_kept_before() {
     for name in ["threadsig.x64", "thr", "tiny.chunk1000", "as_traced", "tiny.func"] {
         assert_breaks_nothing_new(name, EDITS);
+        // Kernel code would stand behind nothing.
+        assert_breaks_nothing_new(name, &["filter --drop-marker syscall,maybe_blocking_syscall"]);
     }
 }
 
@@ -584,7 +682,12 @@ fn an_edit_of_files_of_cores_breaks_no_rule_that_was_kept_before() {
     let edits: Vec<&str> =
         EDITS.iter().copied().filter(|edit| !of_threads.iter().any(|part| edit.contains(part))).collect();
     for name in ["thr.core_sharded_kernel", "threadsig.core_sharded"] {
-        assert_breaks_nothing_new(name, &edits);
+        // What looks at single records only, the smaller one shows as well.
+        let of_records = ["--addr", "--function", "--set-marker", "--keep-marker", "--drop data"];
+        let is_small = name != "threadsig.core_sharded";
+        let edits =
+            edits.iter().filter(|edit| is_small || !of_records.iter().any(|part| edit.contains(part)));
+        assert_breaks_nothing_new(name, &edits.copied().collect::<Vec<_>>());
         assert_breaks_nothing_new(
             name,
             &[

@@ -30,7 +30,7 @@ pub(crate) struct Options {
     /// Leave out markers of these kinds, by name or number
     #[arg(long, value_name = "MARKER", value_delimiter = ',', value_parser = marker, help_heading = "What is left out")]
     drop_marker: Vec<u16>,
-    /// Keep markers of these kinds only, besides those that a trace cannot do without
+    /// Keep markers of these kinds only, besides those that a trace, or the flow of its instructions, cannot do without
     #[arg(long, value_name = "MARKER", value_delimiter = ',', value_parser = marker, help_heading = "What is left out")]
     keep_marker: Vec<u16>,
     /// Keep only those accesses that touch one of these addresses

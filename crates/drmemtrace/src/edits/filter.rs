@@ -111,8 +111,9 @@ pub struct Filter {
     fault: Option<Error>,
 }
 
-/// Markers without which a trace is none; choosing markers to keep does not leave them out.
-const NEEDED_MARKERS: [Marker; 9] = [
+/// Markers without which a trace is none, or nobody can tell how its instructions follow each other; choosing markers to
+/// keep does not leave them out.
+const NEEDED_MARKERS: [Marker; 22] = [
     Marker::TIMESTAMP,
     Marker::CPU_ID,
     Marker::FILETYPE,
@@ -122,6 +123,19 @@ const NEEDED_MARKERS: [Marker; 9] = [
     Marker::CHUNK_INSTR_COUNT,
     Marker::BRANCH_TARGET,
     Marker::VECTOR_LENGTH,
+    Marker::KERNEL_EVENT,
+    Marker::KERNEL_XFER,
+    Marker::HARDWARE_EVENT,
+    Marker::HARDWARE_CONTEXT_RETURN,
+    Marker::RSEQ_ABORT,
+    Marker::RSEQ_ENTRY,
+    Marker::WINDOW_ID,
+    Marker::INSTRUCTION_COUNT,
+    Marker::FILTER_ENDPOINT,
+    Marker::SYSCALL_TRACE_START,
+    Marker::SYSCALL_TRACE_END,
+    Marker::CONTEXT_SWITCH_START,
+    Marker::CONTEXT_SWITCH_END,
 ];
 
 impl Filter {
@@ -182,10 +196,19 @@ impl Filter {
         if kind != Type::MARKER {
             return true;
         }
-        let marker = entry.size.get();
-        let is_needed = || NEEDED_MARKERS.iter().any(|needed| needed.0 == marker);
-        !self.spec.drop_markers.contains(&marker)
-            && self.spec.keep_markers.as_ref().is_none_or(|keep| keep.contains(&marker) || is_needed())
+        self.keeps_marker(Marker(entry.size.get()))
+    }
+
+    fn keeps_marker(&self, marker: Marker) -> bool {
+        // Kernel code of a system call stands behind the call's number.
+        let is_behind_it = || {
+            marker == Marker::SYSCALL
+                && self.spec.kernel != KernelCode::Drop
+                && self.filetype.any(FileType::KERNEL_SYSCALLS)
+        };
+        let is_needed = || NEEDED_MARKERS.contains(&marker) || is_behind_it();
+        !self.spec.drop_markers.contains(&marker.0)
+            && self.spec.keep_markers.as_ref().is_none_or(|keep| keep.contains(&marker.0) || is_needed())
     }
 
     fn keeps_addr(&self, entry: &Entry) -> bool {
@@ -328,6 +351,15 @@ impl Edit for Filter {
         }
         if self.drops_encodings() && spec.stop_timestamp.is_none() {
             bits &= !FileType::ENCODINGS.0;
+        }
+        // The original leaves these bits, and so do traces that are published.
+        if !spec.original_layout && !spec.to_regdeps && spec.stop_timestamp.is_none() {
+            for (marker, bit) in [
+                (Marker::SYSCALL, FileType::SYSCALL_NUMBERS),
+                (Marker::MAYBE_BLOCKING_SYSCALL, FileType::BLOCKING_SYSCALLS),
+            ] {
+                bits &= if self.keeps_marker(marker) { u64::MAX } else { !bit.0 };
+            }
         }
         if spec.to_regdeps {
             bits = bits & !ARCHS.0 | FileType::ARCH_REGDEPS.0;
