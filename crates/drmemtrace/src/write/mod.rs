@@ -233,15 +233,16 @@ fn rewrite_knowing<W: Write + Seek, E: Edit>(
     let mut findings = Vec::new();
     let mut feed = Feed::new(trace, shard)?;
     let mut member = None;
+    let in_file = |cause: Error| cause.in_file(&file.name);
     let raiser = options.version.map(|version| Raiser::new(&file.header, version)).transpose();
-    let mut raiser = raiser.map_err(|cause| cause.in_file(&file.name))?.flatten();
+    let mut raiser = raiser.map_err(in_file)?.flatten();
     let mut raised = Vec::new();
     while let Some(part) = feed.next(options.strict, observer, &mut findings)? {
         if verbatim_members && member != Some(part.member) {
             member = Some(part.member);
             if let Some(raiser) = &mut raiser {
                 raised.clear();
-                raiser.finish(&mut raised).map_err(|cause| cause.in_file(&file.name))?;
+                raiser.finish(&mut raised).map_err(in_file)?;
                 rewriter.push(&raised)?;
             }
             let names = file.container.members();
@@ -249,7 +250,7 @@ fn rewrite_knowing<W: Write + Seek, E: Edit>(
         }
         if let Some(raiser) = &mut raiser {
             raised.clear();
-            raiser.push(part.entries, &mut raised).map_err(|cause| cause.in_file(&file.name))?;
+            raiser.push(part.entries, &mut raised).map_err(in_file)?;
             rewriter.push(&raised)?;
         } else {
             rewriter.push(part.entries)?;
@@ -260,7 +261,7 @@ fn rewrite_knowing<W: Write + Seek, E: Edit>(
     }
     let Some(mut raiser) = raiser else { return Ok((rewriter.finish(!verbatim_members)?, findings)) };
     raised.clear();
-    raiser.finish(&mut raised).map_err(|cause| cause.in_file(&file.name))?;
+    raiser.finish(&mut raised).map_err(in_file)?;
     rewriter.push(&raised)?;
     let mut rewritten = rewriter.finish(!verbatim_members)?;
     // The rewriter saw what was made of the file.
