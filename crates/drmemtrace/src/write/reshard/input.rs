@@ -222,7 +222,7 @@ impl Input {
     fn send_group(&mut self, outputs: &mut Outputs<'_>) -> Result<()> {
         let mut group = std::mem::take(&mut self.group);
         if !group.is_empty() && outputs.is_wanted(self.tid) {
-            outputs.of(self)?.rewriter.push(&group)?;
+            outputs.of(self)?.write(&group)?;
         }
         group.clear();
         self.group = group;
@@ -279,11 +279,7 @@ impl Input {
             self.learn(entry, &mut group, in_kernel, outputs);
         }
         if is_wanted {
-            let out = outputs.of(self)?;
-            if is_instr {
-                out.rewriter.push(&group)?;
-            }
-            out.push(entry)?;
+            outputs.of(self)?.push(if is_instr { &group } else { &[] }, entry)?;
         } else {
             self.drop_entry(entry);
         }

@@ -17,6 +17,9 @@ use std::io::BufWriter;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+/// Entries are given to the writer when there are so many of them.
+const MAX_PENDING: usize = 1 << 10;
+
 /// Where the files go.
 pub(super) struct Target {
     pub(super) fresh: Fresh,
@@ -46,7 +49,9 @@ pub(super) struct Outputs<'o> {
 }
 
 pub(super) struct Output {
-    pub(super) rewriter: Rewriter<BufWriter<File>, NoEdit>,
+    rewriter: Rewriter<BufWriter<File>, NoEdit>,
+    /// Entries that the writer has not been given yet. None is an encoding: what its readers know of those is asked for.
+    pending: Vec<Entry>,
     name: String,
     path: PathBuf,
     /// Who runs, and who ever did.
@@ -103,7 +108,7 @@ impl Outputs<'_> {
             let was_away = self.sharding == Sharding::Cores && last.is_some_and(|last| last != key);
             if was_away && output.thread == Some(input.tid) {
                 // The thread went elsewhere, nobody else came, and it is back: in between the core was idle.
-                output.rewriter.push(&[Entry::marker(Marker::CORE_IDLE, 0)])?;
+                output.write(&[Entry::marker(Marker::CORE_IDLE, 0)])?;
                 output.thread = None;
             }
         }
@@ -135,6 +140,7 @@ impl Outputs<'_> {
         let rewriter = if small { rewriter.small() } else { rewriter };
         Ok(Output {
             rewriter,
+            pending: Vec::new(),
             name,
             path,
             thread: None,
@@ -150,6 +156,7 @@ impl Outputs<'_> {
             if self.sharding != Sharding::Cores && self.is_of_cores {
                 output.end_threads()?;
             }
+            output.write(&[])?;
             let rewritten = output.rewriter.finish(true)?;
             summary.files.push(FileSummary {
                 source: source.name().to_owned(),
@@ -177,12 +184,22 @@ impl Outputs<'_> {
 }
 
 impl Output {
-    /// Takes in an entry of the thread at work.
-    pub(super) fn push(&mut self, entry: &Entry) -> Result<()> {
+    /// Takes in an entry of the thread at work, with the encoding and the branch target in front of it.
+    pub(super) fn push(&mut self, group: &[Entry], entry: &Entry) -> Result<()> {
         if entry.kind() == Type::THREAD_EXIT {
             self.exited.insert(entry.addr.get());
         }
-        self.rewriter.push(std::slice::from_ref(entry))
+        self.pending.extend_from_slice(group);
+        self.pending.push(*entry);
+        let has_encoding = group.iter().any(|entry| entry.kind() == Type::ENCODING);
+        if has_encoding || self.pending.len() >= MAX_PENDING { self.write(&[]) } else { Ok(()) }
+    }
+
+    /// Gives the writer what is pending, and these.
+    pub(super) fn write(&mut self, entries: &[Entry]) -> Result<()> {
+        self.rewriter.push(&self.pending)?;
+        self.pending.clear();
+        self.rewriter.push(entries)
     }
 
     /// On a core, threads may end where something was cut off; elsewhere each has an exit.
@@ -191,10 +208,10 @@ impl Output {
         left.sort_unstable();
         for tid in left {
             if self.thread != Some(tid) {
-                self.rewriter.push(&[Entry::new(Type::THREAD, 4, tid)])?;
+                self.write(&[Entry::new(Type::THREAD, 4, tid)])?;
                 self.thread = Some(tid);
             }
-            self.rewriter.push(&[Entry::new(Type::THREAD_EXIT, 4, tid)])?;
+            self.write(&[Entry::new(Type::THREAD_EXIT, 4, tid)])?;
         }
         Ok(())
     }
@@ -220,7 +237,7 @@ impl Output {
         } else if input.tid != IDLE_THREAD {
             entries.extend(ids(0));
         }
-        self.rewriter.push(&entries)
+        self.write(&entries)
     }
 }
 
