@@ -8,7 +8,9 @@
 
 use quipu::engine::{RunOptions, Watch, plan, run};
 use quipu::model::{Args, OpenOptions, Report, Tool, Trace};
-use quipu::passes::{PerThread, categories, functions, histogram, mix, opcodes, schedule, working_set};
+use quipu::passes::{
+    PerThread, categories, functions, histogram, miss_ratio, mix, opcodes, schedule, working_set,
+};
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -168,4 +170,74 @@ fn function_counts_are_those_of_the_original_func_view() {
         .collect();
     // The end of the original's output, `func_view.tiny.txt`.
     assert_eq!(functions, [(0, "tiny!fib".to_owned(), 109, 109), (1, "tiny!leaf_add".to_owned(), 100, 100)]);
+}
+
+/// What `miss-ratio` says of a trace: accesses, and for each size in lines the ratio and its error.
+fn ratios(trace: &dyn Trace, sample: &str) -> (u64, Vec<(u64, f64, f64)>) {
+    let mut args = Args::default();
+    args.set("sample", sample);
+    let watch = Watch::new();
+    let planned = plan(&miss_ratio::MissRatio, &args, trace).unwrap();
+    let found = run(trace, vec![planned], &RunOptions::new(&watch)).unwrap().reports[0].json();
+    let point = |point: &Value| {
+        let of = |key: &str| point[key].as_f64().unwrap_or(0.0);
+        (point["size"].as_u64().unwrap() / 64, of("miss_ratio"), of("error"))
+    };
+    (found["accesses"].as_u64().unwrap(), found["points"].as_array().unwrap().iter().map(point).collect())
+}
+
+/// A cache misses what comes again behind at least as many other lines as it has, and what comes for the first time.
+#[test]
+fn miss_ratios_are_those_of_the_originals_reuse_distances() {
+    for (name, golden_name) in [
+        ("small/drmemtrace.small.x64.trace", "reuse_distance.small.txt"),
+        ("thr", "reuse_distance.thr.bins.txt"),
+    ] {
+        let text = golden(golden_name);
+        // Rows `distance [- largest] count percent …`, up to the empty line.
+        let rows = text.lines().skip_while(|line| !line.contains("Percent")).skip(1);
+        let bins: Vec<(u64, u64)> = rows
+            .take_while(|line| !line.is_empty())
+            .map(|line| {
+                let numbers: Vec<&str> = line.split_whitespace().filter(|word| *word != "-").collect();
+                let count = numbers.iter().position(|word| word.ends_with('%')).unwrap() - 1;
+                (numbers[0].parse().unwrap(), numbers[count].parse().unwrap())
+            })
+            .collect();
+        let (accesses, points) = ratios(&*open(name), "none");
+        let mut n_checked = 0;
+        for (lines, ratio, _) in points {
+            if bins.iter().any(|(from, _)| *from == lines) {
+                let hits: u64 = bins.iter().filter(|(from, _)| *from < lines).map(|(_, count)| count).sum();
+                assert!(
+                    (ratio - (accesses - hits) as f64 / accesses as f64).abs() < 1e-12,
+                    "{name}: {lines}"
+                );
+                n_checked += 1;
+            }
+        }
+        assert!(n_checked >= 4, "{name}: {n_checked}");
+    }
+}
+
+#[test]
+fn sampled_miss_ratios_of_real_programs_are_as_near_as_they_say() {
+    for name in ["threadsig.x64", "thr", "as_traced"] {
+        let trace = open(name);
+        let (_, exact) = ratios(&*trace, "none");
+        for sample in ["0.1", "0.3", "0.7", "256"] {
+            let (_, points) = ratios(&*trace, sample);
+            assert!(points.len() >= 5, "{name}, {sample}");
+            for (lines, ratio, error) in points {
+                let (.., expected) =
+                    exact.iter().rev().map(|of| (of.0, of.1)).find(|of| of.0 <= lines).unwrap();
+                // What is left is that of lines which are too few to be in a sample.
+                let off = (ratio - expected).abs();
+                assert!(
+                    off <= 3.0 * error + 0.005,
+                    "{name}, {sample}, {lines} lines: {ratio} {expected} {error}"
+                );
+            }
+        }
+    }
 }

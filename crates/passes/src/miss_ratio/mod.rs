@@ -11,7 +11,8 @@
 //! of the lines; `sample=8192` takes at most so many lines, whatever the trace, by lowering the threshold as lines come, so that memory
 //! stays the same. How far the sampled ratios may be off is estimated from eight parts of the sample, each with a curve of its own:
 //! `error` is the standard error of their mean. It knows nothing of lines that are too few to be in the sample: with
-//! few lines (some thousands in all), or very uneven use of them, be generous.
+//! few lines (some thousands in all), or very uneven use of them, be generous. Sizes that the parts cannot tell apart are left
+//! out: those of fewer lines than eight times as many as there are for each one sampled (with `sample=0.1`, fewer than 80).
 //!
 //! Memory grows with the number of distinct lines, by about 100 bytes each, or of those in the sample; not with the length of the trace.
 //!
@@ -111,7 +112,7 @@ struct Options {
 
 /// Miss ratios of a trace or shard.
 ///
-/// JSON: the fields; `sampled`, `mean_error` and `largest_error` are null without a sample.
+/// JSON: the fields; `sampled`, `mean_error` and `largest_error` are null without a sample, the errors also without points.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Ratios {
     /// Bytes in a line.
@@ -188,14 +189,15 @@ impl Options {
         };
         let points: Vec<Point> = sums.ratios().into_iter().map(point).collect();
         let errors = || points.iter().filter_map(|point| point.error);
-        let mean = errors().sum::<f64>() / points.len().max(1) as f64;
+        let has_errors = is_sampled && !points.is_empty();
+        let mean = errors().sum::<f64>() / points.len() as f64;
         Ratios {
             line_size: self.lines.bytes(),
             accesses: sums.accesses,
             sampled: is_sampled.then_some(sums.sampled),
             lines: sums.lines(),
-            mean_error: is_sampled.then_some(mean),
-            largest_error: is_sampled.then(|| errors().fold(0.0, f64::max)),
+            mean_error: has_errors.then_some(mean),
+            largest_error: has_errors.then(|| errors().fold(0.0, f64::max)),
             points,
         }
     }
@@ -207,10 +209,10 @@ impl Answer for Ratios {
             ("accesses", vec![Cell::Count(self.accesses)]),
             ("distinct lines", vec![Cell::Count(self.lines)]),
         ];
-        if let (Some(sampled), Some(mean), Some(largest)) =
-            (self.sampled, self.mean_error, self.largest_error)
-        {
+        if let Some(sampled) = self.sampled {
             facts.push(("looked at", vec![Cell::Count(sampled)]));
+        }
+        if let (Some(mean), Some(largest)) = (self.mean_error, self.largest_error) {
             facts.push(("standard error, mean", vec![Cell::Share(mean)]));
             facts.push(("standard error, largest", vec![Cell::Share(largest)]));
         }

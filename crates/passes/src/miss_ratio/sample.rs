@@ -90,6 +90,8 @@ pub(super) struct Sums {
     all: Weights,
     /// The parts of the sample; empty without one.
     parts: Vec<Weights>,
+    /// The smallest cache, in lines, that every part of the sample can tell from smaller ones.
+    finest: u64,
 }
 
 impl Sums {
@@ -97,6 +99,7 @@ impl Sums {
         self.accesses += other.accesses;
         self.sampled += other.sampled;
         self.all.merge(&other.all);
+        self.finest = self.finest.max(other.finest);
         self.parts.resize(self.parts.len().max(other.parts.len()), Weights::default());
         self.parts.iter_mut().zip(&other.parts).for_each(|(sum, other)| sum.merge(other));
     }
@@ -106,15 +109,17 @@ impl Sums {
         self.all.first.round() as u64
     }
 
-    /// Sizes in lines, each with its miss ratio and the error of that, up to the first size that only first uses miss in.
+    /// Sizes in lines, each with its miss ratio and the error of that, up to the first size that only first uses miss in; those
+    /// that the sample says nothing of are left out.
     pub(super) fn ratios(&self) -> Vec<(u64, f64, f64)> {
-        let Some(last) = self.all.bins.iter().rposition(|weight| *weight > 0.0) else {
-            return if self.accesses > 0 { vec![(1, self.ratio(1), self.error(1))] } else { Vec::new() };
-        };
+        let last = self.all.bins.iter().rposition(|weight| *weight > 0.0);
+        // Without any distances, a cache of one line has all hits that there are.
+        let last = if self.accesses > 0 { last.unwrap_or(0) } else { return Vec::new() };
         let sizes = (1..BINS).filter_map(|bin| Some((bin, lines_of(bin)?)));
         let beyond = |bin: usize| bin > last + 1 && (bin > last + 2 || lines_of(last + 1).is_some());
         sizes
             .take_while(|(bin, _)| !beyond(*bin))
+            .filter(|(_, lines)| *lines >= self.finest)
             .map(|(bin, lines)| (lines, self.ratio(bin), self.error(bin)))
             .collect()
     }
@@ -211,7 +216,12 @@ impl Sampler {
         }
     }
 
-    pub(super) fn into_sums(self) -> Sums {
+    pub(super) fn into_sums(mut self) -> Sums {
+        // A distance in a part is a multiple of the lines that each of its lines stands for; what is finer is not in it.
+        if self.threshold < ALL {
+            let lines = PARTS as f64 * f64::from(ALL) / f64::from(self.threshold);
+            self.sums.finest = lines.ceil() as u64; // At most 2^27.
+        }
         self.sums
     }
 }
