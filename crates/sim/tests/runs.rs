@@ -1,7 +1,9 @@
 //! What a simulation does with the records of a trace: which of them count, where statistics begin anew, whose they are.
 
 use quipu_engine::{RunOptions, Watch, plan, run};
-use quipu_model::{Args, ErrorKind, Tool};
+use quipu_model::{Args, Columns, ErrorKind, Report, Tool};
+use quipu_sim::misses::{MissTool, Misses};
+use quipu_sim::sweep::{SweepTool, Swept};
 use quipu_sim::{Simulated, caches::Caches, tlbs::Tlbs};
 use quipu_testkit::MemoryTrace;
 
@@ -15,11 +17,15 @@ fn args(text: &str) -> Args {
     args
 }
 
-fn result(tool: &dyn Tool, options: &str, trace: &MemoryTrace) -> Simulated {
+fn report<R: Report + Clone + 'static>(tool: &dyn Tool, options: &str, trace: &MemoryTrace) -> R {
     let watch = Watch::new();
     let planned = plan(tool, &args(options), trace).expect("the tool fits the trace");
     let outcome = run(trace, vec![planned], &RunOptions::new(&watch)).expect("a run without faults");
-    outcome.reports[0].as_any().downcast_ref::<Simulated>().expect("a simulation").clone()
+    outcome.reports[0].as_any().downcast_ref::<R>().expect("the tool's own report").clone()
+}
+
+fn result(tool: &dyn Tool, options: &str, trace: &MemoryTrace) -> Simulated {
+    report(tool, options, trace)
 }
 
 /// Eight instructions in a loop over two lines, each of which reads a new line and, sometimes, one that it has read.
@@ -180,4 +186,93 @@ fn beladys_policy_is_refused_where_losses_matter_to_others() {
         "{}",
         error.message()
     );
+}
+
+#[test]
+fn accesses_alone_are_enough() {
+    let whole = program(400);
+    let bare = program(400).with_columns(Columns::ACCESSES);
+    // Nothing of a first data cache or TLB depends on instructions.
+    for (tool, options) in [(&Caches as &dyn Tool, SMALL), (&Tlbs, "cores=1 l1d-entries=4 l1d-assoc=4")] {
+        let (whole, bare) = (result(tool, options, &whole), result(tool, options, &bare));
+        let counts = |of: &Simulated, level: usize| (of.levels[level].hits, of.levels[level].misses);
+        assert!(bare.levels[1].misses > 0);
+        assert_eq!(counts(&bare, 1), counts(&whole, 1));
+        assert_eq!(counts(&bare, 0), (0, 0));
+        assert!(bare.missing.is_empty() && !whole.missing.is_empty());
+        assert!(!bare.missing_lines.is_empty());
+    }
+    let options = "cores=1 sizes=1K,2K ways=2 policies=LRU,FIFO";
+    let (whole, bare): (Swept, Swept) =
+        (report(&SweepTool, options, &whole), report(&SweepTool, options, &bare));
+    let counts = |of: &Swept| of.points.iter().map(|of| (of.hits, of.misses)).collect::<Vec<_>>();
+    assert_eq!(counts(&bare), counts(&whole));
+}
+
+#[test]
+fn a_missing_column_is_told_with_what_it_is_for() {
+    let told = |tool: &dyn Tool, options: &str, columns: Columns| {
+        let trace = program(1).with_columns(columns);
+        let error = plan(tool, &args(options), &trace).err().expect("refused");
+        assert_eq!(error.kind(), ErrorKind::Missing);
+        error.message().to_owned()
+    };
+    let tools: [&dyn Tool; 4] = [&Caches, &Tlbs, &MissTool, &SweepTool];
+    for tool in tools {
+        let name = tool.info().name;
+        let what = if name == "misses" { "accesses, accesses.pc" } else { "accesses" };
+        assert_eq!(
+            told(tool, "", Columns::MARKS),
+            format!("tool `{name}` needs {what}, which this trace does not carry")
+        );
+    }
+    assert_eq!(
+        told(&MissTool, "", Columns::ACCESSES),
+        "tool `misses` needs accesses.pc, which this trace does not carry"
+    );
+    assert_eq!(
+        told(&Caches, "warmup-refs=5", Columns::ACCESSES),
+        "tool `caches` counts records that are left out, warm up or are simulated, which needs instrs; \
+         this trace does not carry that"
+    );
+    assert_eq!(
+        told(&Tlbs, "cpu-scheduling", Columns::ACCESSES.or(Columns::THREADS)),
+        "tool `tlbs` puts threads on the processors of the trace, which needs threads.cpu; \
+         this trace does not carry that"
+    );
+    assert_eq!(
+        told(&SweepTool, "level=l1i", Columns::ACCESSES),
+        "tool `sweep` tries caches for instructions, which needs accesses.fetch; this trace does not carry that"
+    );
+}
+
+/// Reads of some loads, `(instruction, lines to its next read)` over and over.
+fn strides(first: &[(u64, u64)], rounds: usize, odd_bytes: u64) -> MemoryTrace {
+    let mut text = String::from("thread 1 1\n");
+    let mut addrs = std::collections::BTreeMap::new();
+    for _ in 0..rounds {
+        for (i, (pc, lines)) in first.iter().enumerate() {
+            let addr = addrs.entry(pc).or_insert(pc << 32);
+            text += &format!("instr {pc:#x} 4\nread {:#x} 8\n", *addr);
+            *addr += if i + 1 == first.len() && odd_bytes > 0 { odd_bytes } else { lines * 64 };
+        }
+    }
+    MemoryTrace::parse(&text).expect("the test's trace")
+}
+
+/// The cases of the original's own test of its analyzer (cache_miss_analyzer_test), and what it expects of them.
+#[test]
+fn steady_distances_are_those_that_the_original_expects() {
+    let limits = "cores=1 ll-size=1M prefetcher=none count=1000 share=0.01";
+    let hints = |trace: &MemoryTrace| {
+        let found: Misses = report(&MissTool, limits, trace);
+        assert_eq!(found.threshold, 1000.min(found.read_misses / 100));
+        found.hints.iter().map(|hint| (hint.pc, hint.stride)).collect::<Vec<_>>()
+    };
+    let one = |lines: [u64; 5]| lines.map(|lines| (0xaaaa, lines));
+    assert_eq!(hints(&strides(&one([1, 3, 5, 7, 5]), 2000, 0)), []);
+    assert_eq!(hints(&strides(&one([7; 5]), 2000, 1000)), [(0xaaaa, 7 * 64)]);
+    let (a, b) = ((0xaaaa, 3), (0xbbbb, 11));
+    let both = strides(&[a, a, b, a, b, b], 2000, 0);
+    assert_eq!(hints(&both), [(0xaaaa, 3 * 64), (0xbbbb, 11 * 64)]);
 }
