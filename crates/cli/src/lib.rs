@@ -28,6 +28,7 @@ mod session;
 mod simulation;
 mod stream;
 mod verbs;
+mod whole;
 
 use clap::{CommandFactory, FromArgMatches, Parser};
 use screen::{Screen, Stop};

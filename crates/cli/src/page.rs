@@ -3,11 +3,11 @@
 use crate::input::Input;
 use crate::screen::{Result, Screen};
 use crate::session::Verdict;
+use crate::whole;
 use quipu::model::doc::{Block, Cell, Document, Figure, Grid};
 use quipu::model::{Error, ErrorKind, Report, Trace};
 use quipu::passes::{PerThread, branches, mix, schedule, working_set};
 use quipu_view::{PageFrame, bytes_text, count_text, html_page, ticks_text};
-use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -69,44 +69,12 @@ fn write_titled(
     if path == Path::new("-") {
         return Ok(io::stdout().lock().write_all(page.as_bytes())?);
     }
-    put(path, page.as_bytes()).map_err(|error| {
+    whole::put(path, page.as_bytes()).map_err(|error| {
         Error::new(ErrorKind::Io, format!("cannot write the page `{}`: {error}", path.display()))
     })?;
     let size = bytes_text(page.len() as u64);
     screen.say(format_args!("page: {} ({size}); a browser opens it from there", path.display()));
     Ok(())
-}
-
-fn put(path: &Path, page: &[u8]) -> io::Result<()> {
-    // A pipe or device is written to as it is; renaming would take its place.
-    if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
-        return File::options().write(true).open(path)?.write_all(page);
-    }
-    // What a link points to is replaced, not the link.
-    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
-    let (temporary, mut file) = create_beside(&path)?;
-    let written = file.write_all(page).and_then(|()| fs::rename(&temporary, &path));
-    if written.is_err() {
-        // The first error is the one to tell.
-        let _ = fs::remove_file(&temporary);
-    }
-    written
-}
-
-/// A new file in the folder of `path`, with a name that nobody has.
-fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
-    let name = path.file_name().ok_or_else(|| io::Error::other("this is no name of a file"))?;
-    for attempt in 0..100 {
-        let mut temporary = std::ffi::OsString::from(".");
-        temporary.push(name);
-        temporary.push(format!(".{}-{attempt}.part", std::process::id()));
-        let temporary = path.with_file_name(temporary);
-        match File::create_new(&temporary) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            created => return created.map(|file| (temporary, file)),
-        }
-    }
-    Err(io::Error::other("too many unfinished pages lie there"))
 }
 
 /// The numbers that say most of a trace, of those that its reports have.

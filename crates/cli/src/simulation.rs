@@ -1,5 +1,6 @@
 //! Simulations asked for on a command line: configuration files, lists of pages and miss files around `quipu::sim`.
 
+use crate::whole::Whole;
 use quipu::engine::Planned;
 use quipu::model::{Args, Error, ErrorKind, Result, ToolInfo, Trace};
 use quipu::sim::{
@@ -89,9 +90,9 @@ fn io(path: &Path, error: &std::io::Error) -> Error {
 }
 
 /// One file of misses, packed with gzip.
-type Packed = flate2::write::GzEncoder<BufWriter<File>>;
+type Packed = flate2::write::GzEncoder<BufWriter<Whole>>;
 
-/// Writes each miss as a line `process,0xpc,0xaddress` into the file of its cache.
+/// Writes each miss as a line `process,0xpc,0xaddress` into the file of its cache, which has its name when it has all of them.
 struct MissFiles {
     /// For each cache, its file.
     files: Vec<Option<(PathBuf, Packed)>>,
@@ -106,7 +107,7 @@ impl MissFiles {
                 None => None,
                 Some(path) => {
                     let path = PathBuf::from(path);
-                    let file = File::create(&path).map_err(|error| io(&path, &error))?;
+                    let file = Whole::create(&path).map_err(|error| io(&path, &error))?;
                     let level = flate2::Compression::fast();
                     Some((path, flate2::write::GzEncoder::new(BufWriter::new(file), level)))
                 }
@@ -125,7 +126,12 @@ impl MissSink for MissFiles {
 
     fn end(&mut self) -> Result<()> {
         for (path, file) in self.files.iter_mut().flatten() {
-            file.try_finish().and_then(|()| file.get_mut().flush()).map_err(|error| io(path, &error))?;
+            let finish = |file: &mut Packed| {
+                file.try_finish()?;
+                file.get_mut().flush()?;
+                file.get_mut().get_mut().finish()
+            };
+            finish(file).map_err(|error| io(path, &error))?;
         }
         Ok(())
     }

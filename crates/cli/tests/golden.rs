@@ -583,6 +583,44 @@ fn tlbs_with_each_thread_on_a_core() {
     check("-indir threadsig.x64 -tool TLB_simulator -no_core_serial", "tlb.threadsig.txt", exact);
 }
 
+/// As many lines as the golden has misses of the last cache that no prefetcher made.
+#[test]
+fn the_miss_file_has_each_miss_of_the_last_cache() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("misses.gz");
+    let args = format!("-indir threadsig.x64 -no_core_serial -LL_miss_file {}", path.display());
+    check(&args, "cache.threadsig.thread_sharded.txt", exact);
+    let mut text = String::new();
+    let mut file = flate2::read::GzDecoder::new(std::fs::File::open(&path).unwrap());
+    std::io::Read::read_to_string(&mut file, &mut text).unwrap();
+    let is_whole = |line: &str| {
+        let words: Vec<&str> = line.split(',').collect();
+        let is_hex =
+            |word: &&str| word.strip_prefix("0x").is_some_and(|hex| u64::from_str_radix(hex, 16).is_ok());
+        words.len() == 3 && words[0].parse::<u64>().is_ok() && words[1..].iter().all(is_hex)
+    };
+    assert!(text.lines().all(is_whole), "{text}");
+    assert_eq!(text.lines().count(), 1546);
+    let left = std::fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(left, 1, "nothing unfinished is left");
+}
+
+#[test]
+fn loads_at_a_steady_distance_are_hints_in_text_and_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("hints.csv");
+    let text = printed(&format!("-indir as_traced -tool miss_analyzer -LL_miss_file {}", path.display()));
+    let (head, hints) = text.split_once('\n').unwrap();
+    assert_eq!(head, "Cache miss analyzer results:");
+    let as_text = |row: &str| {
+        let [pc, stride, locality] = row.split(',').collect::<Vec<_>>()[..] else { panic!("{row}") };
+        format!("pc={pc}, stride={stride}, locality={locality}\n")
+    };
+    let file = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(file.lines().map(as_text).collect::<String>(), hints);
+    assert!(!hints.is_empty());
+}
+
 #[test]
 fn results_of_several_tools_are_kept_apart() {
     let separator = format!("\n{}\n", "=".repeat(75));

@@ -2,6 +2,7 @@
 
 use super::counts::line;
 use super::hash_order;
+use crate::whole;
 use quipu::sim::misses::{Hint, Misses};
 use quipu::sim::{CacheCounts, CoreCounts, Placing, Simulated};
 use std::collections::{BTreeSet, HashMap};
@@ -77,7 +78,7 @@ pub(super) fn write_misses(result: &Misses, file: Option<&str>, out: &mut Vec<u8
         line(out, format_args!("pc={pc:#x}, stride={stride}, locality=nta"));
         line(&mut rows, format_args!("{pc:#x},{stride},nta"));
     }
-    file.map_or(Ok(()), |file| std::fs::write(file, rows))
+    file.map_or(Ok(()), |file| whole::put(file.as_ref(), &rows))
 }
 
 fn write_core(i: usize, core: &CoreCounts, placing: Placing, out: &mut Vec<u8>) {
