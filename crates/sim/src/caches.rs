@@ -27,7 +27,7 @@ use crate::options::{
     extent, fit_cores, placing, policy, prefetcher, size, top, warmup,
 };
 use crate::resets::Resets;
-use crate::simulate::{FUNCTIONS, OPTIONAL, Settings, Simulation};
+use crate::simulate::{FUNCTIONS, OPTIONAL, Settings};
 use crate::spec::Usual;
 use quipu_model::{Args, Columns, DynPass, Needs, Order, Result, Tool, ToolInfo, Trace};
 
@@ -76,9 +76,7 @@ impl Tool for Caches {
 
     fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
         let args = &fit_cores(args, trace);
-        let settings = settings(args, None)?.fitted(args, trace)?;
-        settings.columns(INFO.name, trace)?;
-        Ok(Box::new(Simulation::new(settings, None)?))
+        settings(args, None)?.pass(args, INFO.name, trace)
     }
 }
 

@@ -15,7 +15,7 @@ use crate::options::{
     COHERENCE, CORES, CPU_SCHEDULING, L1D_ASSOC, L1D_SIZE, L1I_ASSOC, L1I_SIZE, LINE_SIZE, LL_ASSOC, LL_SIZE,
     POLICY, PREFETCHER, SIM_REFS, SKIP_REFS, WARMUP_FRACTION, WARMUP_REFS, fit_cores, option, share,
 };
-use crate::simulate::{OPTIONAL, Settings, Simulation};
+use crate::simulate::{OPTIONAL, Settings};
 use hashbrown::HashMap;
 use quipu_model::doc::{Block, Cell, Document, Grid};
 use quipu_model::pass::Detail;
@@ -69,9 +69,7 @@ impl Tool for MissTool {
 
     fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
         let args = &fit_cores(args, trace);
-        let settings = settings(args)?.fitted(args, trace)?;
-        settings.columns(INFO.name, trace)?;
-        Ok(Box::new(Simulation::new(settings, None)?))
+        settings(args)?.pass(args, INFO.name, trace)
     }
 }
 

@@ -14,7 +14,7 @@ use crate::resets::{Resets, Stage};
 use crate::spec::MachineSpec;
 use hashbrown::HashMap;
 use quipu_model::lens::{ThreadEvent, instr_flags};
-use quipu_model::{Args, Batch, Columns, Error, ErrorKind, Pass, Report, Result, Shard, Trace};
+use quipu_model::{Args, Batch, Columns, DynPass, Error, ErrorKind, Pass, Report, Result, Shard, Trace};
 use rustc_hash::FxBuildHasher;
 use sources::Sources;
 use std::fmt;
@@ -77,18 +77,8 @@ impl Settings {
         if self.physical.as_ref().is_some_and(Translator::reads_marks) {
             needs.push((Columns::MARKS, "translates addresses"));
         }
-        let mut columns = Columns::NONE;
-        for (column, why) in needs {
-            let missing = column.minus(trace.columns());
-            if !missing.is_empty() {
-                return Err(Error::missing(format!(
-                    "tool `{tool}` {why}, which needs {missing}; this trace does not carry that"
-                )));
-            }
-            columns |= column;
-        }
         let optional = if self.top > 0 { OPTIONAL.or(FUNCTIONS) } else { OPTIONAL };
-        Ok(columns | optional.and(trace.columns()))
+        columns(tool, &needs, optional, trace)
     }
 
     /// The settings for `trace`: where its shards are cores, each is a core of the machine; and marks that options name are
@@ -103,6 +93,39 @@ impl Settings {
         self.resets = Resets::new(args, trace)?;
         Ok(self)
     }
+
+    /// An empty machine as the pass of the tool called `tool`.
+    ///
+    /// # Errors
+    /// See [`Settings::fitted`], [`Settings::columns`] and [`Simulation::new`].
+    pub(crate) fn pass(self, args: &Args, tool: &str, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+        let settings = self.fitted(args, trace)?;
+        settings.columns(tool, trace)?;
+        Ok(Box::new(Simulation::new(settings, None)?))
+    }
+}
+
+/// The columns to ask of `trace` for the tool called `tool`: what it needs, each with what for, and what it uses if it is there.
+///
+/// # Errors
+/// `Missing` with what the trace does not carry, and why it is needed.
+pub(crate) fn columns(
+    tool: &str,
+    needs: &[(Columns, &str)],
+    optional: Columns,
+    trace: &dyn Trace,
+) -> Result<Columns> {
+    let mut columns = optional.and(trace.columns());
+    for (column, why) in needs {
+        let missing = column.minus(trace.columns());
+        if !missing.is_empty() {
+            return Err(Error::missing(format!(
+                "tool `{tool}` {why}, which needs {missing}; this trace does not carry that"
+            )));
+        }
+        columns |= *column;
+    }
+    Ok(columns)
 }
 
 /// What is used where a trace has it.
@@ -177,8 +200,13 @@ impl Simulation {
     pub fn new(settings: Settings, sink: Option<Box<dyn MissSink>>) -> Result<Simulation> {
         let watch = Watch { causes: settings.causes, log: true };
         let machine = Machine::new(&settings.machine, watch)?;
+        Ok(Simulation::with(settings, machine, sink))
+    }
+
+    /// This machine, ready to run.
+    fn with(settings: Settings, machine: Machine, sink: Option<Box<dyn MissSink>>) -> Simulation {
         let caches = &settings.machine.caches;
-        Ok(Simulation {
+        Simulation {
             extent: settings.extent,
             placement: Placement::new(settings.placing, settings.machine.cores),
             warmup: None,
@@ -201,7 +229,7 @@ impl Simulation {
             lanes: Vec::new(),
             machine,
             settings,
-        })
+        }
     }
 
     /// Takes in a batch; batches come in the order in which they happened.
@@ -501,32 +529,9 @@ pub(crate) fn processors(batch: &Batch) -> impl Iterator<Item = (u32, u64)> {
 /// A [`Simulation`] as a pass. It reads one stream, so there is one of it and nothing to merge.
 impl Pass for Simulation {
     fn fork(&self, _shard: &Shard) -> Simulation {
-        let mut fork = Simulation {
-            extent: self.settings.extent,
-            machine: self.machine.clone(),
-            placement: Placement::new(self.settings.placing, self.settings.machine.cores),
-            warmup: None,
-            instrs: 0,
-            accesses: 0,
-            sources: Sources::default(),
-            threads: Vec::new(),
-            thread_at: HashMap::default(),
-            processes: HashMap::default(),
-            is_last: self.is_last.clone(),
-            has_file: self.has_file.clone(),
-            sink: None,
-            refs: Vec::new(),
-            physical: self.settings.physical.clone(),
-            strides: Strides::default(),
-            resets: self.settings.resets.clone(),
-            stages: Vec::new(),
-            epoch: 0,
-            cuts: Vec::new(),
-            lanes: Vec::new(),
-            settings: self.settings.clone(),
-        };
-        fork.machine.reset_counts();
-        fork
+        let mut machine = self.machine.clone();
+        machine.reset_counts();
+        Simulation::with(self.settings.clone(), machine, None)
     }
 
     fn consume(&mut self, batch: &Batch) -> Result<()> {

@@ -17,7 +17,7 @@ use crate::options::{
     fit_cores, option, placing, policy, top,
 };
 use crate::resets::Resets;
-use crate::simulate::{FUNCTIONS, OPTIONAL, Settings, Simulation};
+use crate::simulate::{FUNCTIONS, OPTIONAL, Settings};
 use crate::spec::{CacheSpec, MAX_CORES, MachineSpec, Policy, Role};
 use quipu_model::trace::SettingInfo;
 use quipu_model::{Args, Columns, DynPass, Error, Needs, Order, Result, Tool, ToolInfo, Trace};
@@ -64,9 +64,7 @@ impl Tool for Tlbs {
 
     fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
         let args = &fit_cores(args, trace);
-        let settings = settings(args)?.fitted(args, trace)?;
-        settings.columns(INFO.name, trace)?;
-        Ok(Box::new(Simulation::new(settings, None)?))
+        settings(args)?.pass(args, INFO.name, trace)
     }
 }
 

@@ -33,7 +33,7 @@ use crate::options::{
 };
 use crate::place::{Placement, Placing};
 use crate::simulate::step::in_step;
-use crate::simulate::{OPTIONAL, processors};
+use crate::simulate::{OPTIONAL, columns, processors};
 use crate::spec::{MachineSpec, Policy, Prefetch};
 use quipu_model::lens::instr_flags;
 use quipu_model::trace::SettingInfo;
@@ -233,18 +233,7 @@ impl Sweep {
                 "puts threads on the processors of the trace",
             ));
         }
-        let mut columns = Columns::NONE;
-        for (column, why) in needs {
-            let missing = column.minus(trace.columns());
-            if !missing.is_empty() {
-                return Err(Error::missing(format!(
-                    "tool `{}` {why}, which needs {missing}; this trace does not carry that",
-                    INFO.name
-                )));
-            }
-            columns |= column;
-        }
-        Ok(columns | OPTIONAL.and(trace.columns()))
+        columns(INFO.name, &needs, OPTIONAL, trace)
     }
 
     /// Takes in a batch; batches come in the order in which they happened.
