@@ -9,7 +9,7 @@ use crate::session::{self, Verdict};
 use crate::simulation::{self, Surroundings};
 use quipu::engine::Planned;
 use quipu::model::pass::Detail;
-use quipu::model::{Args, Trace, Window};
+use quipu::model::{Args, Report, Trace, Window};
 use serde_json::Map;
 use std::path::{Path, PathBuf};
 
@@ -192,26 +192,50 @@ fn simulate(
     let name = planned.info.name;
     let extent = run.input.extent(Window::All);
     let outcome = session::analyse(&*trace, vec![planned], &extent, common, screen)?;
-    let verdict = Verdict::new(&*trace, outcome.findings, outcome.error, outcome.cancelled);
-    let documents: Vec<_> = outcome.reports.iter().map(|report| report.document(Detail::Full)).collect();
-    if let Some(path) = &run.page.html {
-        let mut all = vec![page::verdict(&verdict)];
-        all.extend(documents.clone());
-        all.retain(|document| !document.blocks.is_empty());
-        page::write(path, &run.input, &*trace, &all, screen)?;
+    let printing = Printing { input: &run.input, page: &run.page, json: run.json };
+    printing.print(name, &*trace, outcome, None, screen)
+}
+
+/// Where results go.
+pub(super) struct Printing<'a> {
+    pub(super) input: &'a Input,
+    pub(super) page: &'a PageOptions,
+    pub(super) json: bool,
+}
+
+impl Printing<'_> {
+    /// Prints what the tool called `name` has found: as a page, as JSON, through `csv`, or as tables.
+    pub(super) fn print(
+        &self,
+        name: &str,
+        trace: &dyn Trace,
+        found: quipu::engine::Outcome,
+        csv: Option<fn(&dyn Report) -> String>,
+        screen: &Screen,
+    ) -> Result<Outcome> {
+        let verdict = Verdict::new(trace, found.findings, found.error, found.cancelled);
+        let documents: Vec<_> = found.reports.iter().map(|report| report.document(Detail::Full)).collect();
+        if let Some(path) = &self.page.html {
+            let mut all = vec![page::verdict(&verdict)];
+            all.extend(documents.clone());
+            all.retain(|document| !document.blocks.is_empty());
+            page::write(path, self.input, trace, &all, screen)?;
+        }
+        if self.json {
+            let results: Map<_, _> =
+                found.reports.iter().map(|report| (name.to_owned(), report.json())).collect();
+            let mut answer = Map::new();
+            answer.insert("trace".into(), self.input.name().into());
+            answer.insert("results".into(), results.into());
+            verdict.add_to(&mut answer);
+            screen.json(&answer.into())?;
+        } else if let Some(csv) = csv {
+            screen.text(&found.reports.iter().map(|report| csv(&**report)).collect::<String>())?;
+        } else if !self.page.is_wanted() {
+            screen.documents(&documents)?;
+        }
+        Ok(verdict.tell(screen))
     }
-    if run.json {
-        let results: Map<_, _> =
-            outcome.reports.iter().map(|report| (name.to_owned(), report.json())).collect();
-        let mut answer = Map::new();
-        answer.insert("trace".into(), run.input.name().into());
-        answer.insert("results".into(), results.into());
-        verdict.add_to(&mut answer);
-        screen.json(&answer.into())?;
-    } else if !run.page.is_wanted() {
-        screen.documents(&documents)?;
-    }
-    Ok(verdict.tell(screen))
 }
 
 impl CacheOptions {

@@ -1,16 +1,15 @@
 //! `quipu sim sweep`: many caches at once.
 
+use super::sim::Printing;
 use crate::Common;
 use crate::input::Input;
-use crate::page::{self, PageOptions};
+use crate::page::PageOptions;
 use crate::screen::{Outcome, Result, Screen};
-use crate::session::{self, Extent, Verdict};
+use crate::session::{self, Extent};
 use crate::simulation::text_of;
 use quipu::engine::Planned;
-use quipu::model::pass::Detail;
 use quipu::model::{Args, Report, Window};
 use quipu::sim::sweep::{self, Space, Sweep, Swept};
-use serde_json::Map;
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -89,28 +88,14 @@ pub(super) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     let planned = Planned { info: &sweep::INFO, columns: sweep.columns(&*trace)?, pass: Box::new(sweep) };
     let extent: Extent = options.input.extent(Window::All);
     let outcome = session::analyse(&*trace, vec![planned], &extent, common, screen)?;
-    let verdict = Verdict::new(&*trace, outcome.findings, outcome.error, outcome.cancelled);
-    let documents: Vec<_> = outcome.reports.iter().map(|report| report.document(Detail::Full)).collect();
-    if let Some(path) = &options.page.html {
-        let mut all = vec![page::verdict(&verdict)];
-        all.extend(documents.clone());
-        all.retain(|document| !document.blocks.is_empty());
-        page::write(path, &options.input, &*trace, &all, screen)?;
-    }
-    if options.json {
-        let name = sweep::INFO.name.to_owned();
-        let results: Map<_, _> = outcome.reports.iter().map(|report| (name.clone(), report.json())).collect();
-        let mut answer = Map::new();
-        answer.insert("trace".into(), options.input.name().into());
-        answer.insert("results".into(), results.into());
-        verdict.add_to(&mut answer);
-        screen.json(&answer.into())?;
-    } else if options.csv {
-        screen.text(&outcome.reports.iter().map(|report| csv(&**report)).collect::<String>())?;
-    } else if !options.page.is_wanted() {
-        screen.documents(&documents)?;
-    }
-    Ok(verdict.tell(screen))
+    let printing = Printing { input: &options.input, page: &options.page, json: options.json };
+    printing.print(
+        sweep::INFO.name,
+        &*trace,
+        outcome,
+        options.csv.then_some(csv as fn(&dyn Report) -> String),
+        screen,
+    )
 }
 
 impl Options {
