@@ -105,6 +105,24 @@ fn analyses_by_name_make_a_page_too() {
     assert!(page.contains(">Addresses over time</h2>") && page.contains("<figure class=\"heat\""));
 }
 
+/// The numbers are those of the transcript of `quipu sim sweep`.
+#[test]
+fn a_sweep_is_drawn_with_a_line_for_each_number_of_ways() {
+    let trace = trace("tiny.plain");
+    let args = ["sim", "sweep", "--sizes", "1K..4K", "--ways", "1,4", "--html", "-"];
+    let drawn = quipu(args.map(AsRef::as_ref).into_iter().chain([trace.as_os_str()])).assert();
+    let page = text(&drawn.code(0).get_output().stdout);
+    let lines: Vec<&str> =
+        page.split("data-t=\"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
+    assert_eq!(
+        lines,
+        [
+            "10.76 % at 1,024|8.55 % at 2,048|8.55 % at 4,096",
+            "5.52 % at 1,024|4.74 % at 2,048|4.74 % at 4,096"
+        ]
+    );
+}
+
 // ---- the page in a browser ---------------------------------------------------------------------------------------
 
 #[test]
