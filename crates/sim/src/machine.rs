@@ -11,7 +11,7 @@ use crate::prefetch::{MAX_WANTED, Prefetcher};
 use crate::seen::{Seen, Shadow};
 use crate::sets::Store;
 use crate::snoop::{CoherenceStats, Filter};
-use crate::spec::{Inclusion, Layout, MachineSpec, Policy};
+use crate::spec::{Inclusion, Layout, MachineSpec, Policy, Prefetch};
 use quipu_model::Result;
 use quipu_model::lens::AccessKind;
 use std::ops::RangeInclusive;
@@ -137,6 +137,9 @@ struct Cache {
     prefetcher: Prefetcher,
     /// Whether accesses to the line used last may be counted without looking, whatever the prefetcher has done.
     joins: bool,
+    /// Bits in which lines of different sets differ, if nothing that happens in one set matters to another, and a further use of the
+    /// line that a set has used last changes nothing; else none.
+    set_mask: u64,
     /// Lines that went down to a child from here; kept for policies that mind.
     served: Option<Seen>,
     capacity: u64,
@@ -545,6 +548,9 @@ impl Cache {
         let capacity = sets * of.ways;
         let is_victims = of.inclusion == Inclusion::Exclusive && !children.is_empty();
         let is_coherent = layout.coherent[at];
+        // A prefetch goes to another set, and some policies count uses; so does a cache without sets, for causes.
+        let is_indifferent =
+            of.prefetch == Prefetch::None && !matches!(of.policy, Policy::Lfu | Policy::Rrip(_));
         let mut quick = 0b11111;
         if is_victims || watch.causes {
             quick = 0;
@@ -573,6 +579,7 @@ impl Cache {
             is_victims,
             prefetcher: Prefetcher::new(of.prefetch),
             joins: joins(of, sets),
+            set_mask: if is_indifferent && !watch.causes { sets - 1 } else { 0 },
             served: (is_victims && matches!(of.policy, Policy::Rrip(_))).then(Seen::default),
             capacity,
             children,

@@ -4,7 +4,7 @@
 //! of a last cache behind the first caches that it has. Each cache that is tried takes the whole block, on whatever
 //! thread; a [`Lone`] is such a cache, of any policy and with any prefetcher, once for each core if cores have their own.
 
-use super::stream::{CHUNK, OWN, PREFETCH, Pass, Rows, SIDE, Want, sort};
+use super::stream::{CHUNK, OWN, PREFETCH, Pass, Rows, SIDE, Sides, Want, sort};
 use super::{Cache, Counts, Machine, Watch};
 use crate::sets::each;
 use crate::spec::{CacheSpec, MachineSpec};
@@ -52,7 +52,7 @@ pub(crate) struct Block {
 
 #[derive(Clone, Debug)]
 enum Event {
-    /// A core makes these requests, the last of which is there for its count only.
+    /// A core makes these requests.
     Ask { core: usize, wants: Range<usize> },
     /// A core flushes these lines, the first and the last.
     Flush { core: usize, first: u64, last: u64 },
@@ -84,11 +84,9 @@ impl Block {
         for event in &self.events {
             match event {
                 Event::Ask { core, wants } => {
-                    for pair in self.wants[wants.clone()].windows(2) {
-                        let again =
-                            u64::from(pair[1].n_before.wrapping_sub(pair[0].n_before).wrapping_sub(1));
-                        let is_prefetch = pair[0].is_prefetch();
-                        step(*core, Step::Use { line: pair[0].line, is_prefetch, again });
+                    for want in &self.wants[wants.clone()] {
+                        let (is_prefetch, again) = (want.is_prefetch(), u64::from(want.again));
+                        step(*core, Step::Use { line: want.line, is_prefetch, again });
                     }
                 }
                 Event::Flush { core, first, last } => {
@@ -127,14 +125,7 @@ impl Feed {
         let mut at = 0;
         while at < n {
             let end = n.min(at + CHUNK);
-            let chunk = Rows {
-                kind: &rows.kind[at..end],
-                addr: &rows.addr[at..end],
-                size: &rows.size[at..end],
-                pc: rows.pc.get(at..end).unwrap_or(&[]),
-                ..rows
-            };
-            at += self.chunk(core, chunk);
+            at += self.chunk(core, rows.part(at..end));
             if at < end {
                 self.odd(core, rows.kind[at], (rows.addr[at], rows.size[at]), rows.pc(at), full);
                 at += 1;
@@ -164,25 +155,21 @@ impl Feed {
             self.asks.clear();
             let taken = machine.run_asking(core, rows, &mut self.asks);
             let start = self.block.wants.len();
-            let n_asks = self.asks.len() as u32; // A chunk is short.
-            let end = Want { n_before: n_asks, ..Want::NOTHING };
-            for (want, n_before) in self.asks.iter().chain([&end]).zip(0..) {
+            for want in &self.asks {
                 let (kind, pc) = (rows.kind[want.row()], rows.pc(want.row()));
-                self.block.push(Want { n_before, ..*want }, kind, pc, self.shift);
+                // What the first cache has joined was one miss of it.
+                self.block.push(Want { again: 0, ..*want }, kind, pc, self.shift);
             }
             self.block.events.push(Event::Ask { core: 0, wants: start..self.block.wants.len() });
             return taken;
         }
+        // The caches that are tried have sets of many sizes.
         let is_unified = matches!(self.front, Front::Both);
-        let lines = (self.shift, 0);
-        let (taken, n_wanted) = if self.joins {
-            sort::<true>(lines, is_unified, rows, &mut self.wanted)
-        } else {
-            sort::<false>(lines, is_unified, rows, &mut self.wanted)
-        };
+        let sides = Sides { joins: self.joins, is_unified, set_mask: 0 };
+        let (taken, n_wanted) = sort((self.shift, 0), sides, rows, &mut self.wanted);
         let wanted = match self.front {
-            Front::Instr => &self.wanted[..=n_wanted[0]],
-            _ => &self.wanted[SIDE..=SIDE + n_wanted[1]],
+            Front::Instr => &self.wanted[..n_wanted[0]],
+            _ => &self.wanted[SIDE..SIDE + n_wanted[1]],
         };
         let start = self.block.wants.len();
         for want in wanted {

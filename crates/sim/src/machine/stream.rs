@@ -7,7 +7,8 @@
 //! cache, compiled for its policy.
 //!
 //! Most accesses are to the line that the same side has used just before. They become one request that counts for several. That
-//! is right as long as nothing happens in the set between; [`joins`] says when that is certain.
+//! is right as long as nothing happens in the set between; [`joins`] says when that is certain. Where one cache serves both sides,
+//! the other side may have been in other sets meanwhile.
 //!
 //! PERF: three to four times as fast as one access after the other; bench `default_hierarchy`.
 
@@ -16,6 +17,7 @@ use crate::prefetch::{MAX_WANTED, Prefetcher};
 use crate::sets::{Lines, NO_LINE, Slot, Store, each};
 use crate::spec::{CacheSpec, Inclusion, Layout, MachineSpec, Policy, Prefetch};
 use quipu_model::lens::AccessKind;
+use std::ops::{Range, RangeInclusive};
 
 /// Accesses in a chunk.
 pub(super) const CHUNK: usize = 2048;
@@ -38,14 +40,25 @@ pub struct Rows<'a> {
     pub is_demand_only: bool,
 }
 
-impl Rows<'_> {
+impl<'a> Rows<'a> {
+    /// Some of the rows.
+    pub(super) fn part(self, range: Range<usize>) -> Rows<'a> {
+        Rows {
+            kind: &self.kind[range.clone()],
+            addr: &self.addr[range.clone()],
+            size: &self.size[range.clone()],
+            pc: self.pc.get(range).unwrap_or(&[]),
+            ..self
+        }
+    }
+
     pub(super) fn pc(&self, row: usize) -> u64 {
         self.pc.get(row).copied().unwrap_or(0)
     }
 
     /// Whether a row is left out.
     fn skips(&self, kind: AccessKind) -> bool {
-        self.is_demand_only && ORDINARY & (1 << kind as u32) == 0
+        self.is_demand_only && !is_ordinary(kind)
     }
 }
 
@@ -55,8 +68,8 @@ pub(super) struct Want {
     pub(super) line: u64,
     /// The access, by its row in the chunk's columns, and perhaps one of the marks.
     pub(super) row: u32,
-    /// How many requests its side has had in this chunk, those that are one with another counted.
-    pub(super) n_before: u32,
+    /// How many more uses are counted with it: of its line or, where nothing else than their number matters, of lines used before.
+    pub(super) again: u32,
 }
 
 /// Mark of a request that a cache makes by itself.
@@ -65,7 +78,7 @@ pub(super) const OWN: u32 = 1 << 31;
 pub(super) const PREFETCH: u32 = 1 << 30;
 
 impl Want {
-    pub(super) const NOTHING: Want = Want { line: NO_LINE, row: 0, n_before: 0 };
+    pub(super) const NOTHING: Want = Want { line: NO_LINE, row: 0, again: 0 };
 
     pub(super) fn is_prefetch(self) -> bool {
         self.row & (OWN | PREFETCH) != 0
@@ -92,9 +105,12 @@ impl Want {
     }
 }
 
-/// A bit for each kind of access that is sorted without ado.
-const ORDINARY: u32 =
-    1 << AccessKind::Read as u32 | 1 << AccessKind::Write as u32 | 1 << AccessKind::Fetch as u32;
+/// True for the kinds of access that are sorted without ado.
+fn is_ordinary(kind: AccessKind) -> bool {
+    const ORDINARY: u32 =
+        1 << AccessKind::Read as u32 | 1 << AccessKind::Write as u32 | 1 << AccessKind::Fetch as u32;
+    ORDINARY >> kind as u32 & 1 == 1
+}
 
 /// The ways of requests through a machine, and the arrays in which they wait.
 #[derive(Clone, Debug)]
@@ -155,14 +171,7 @@ impl Machine {
         };
         let mut at = 0;
         while at < n {
-            let end = n.min(at + CHUNK);
-            let chunk = Rows {
-                kind: &rows.kind[at..end],
-                addr: &rows.addr[at..end],
-                size: &rows.size[at..end],
-                pc: rows.pc.get(at..end).unwrap_or(&[]),
-                ..rows
-            };
+            let chunk = rows.part(at..n.min(at + CHUNK));
             let taken = self.chunk(core, chunk, &mut streams);
             at += taken;
             if taken < chunk.addr.len() {
@@ -187,15 +196,15 @@ impl Machine {
     /// Runs accesses up to the first that is out of the ordinary; how many.
     fn chunk(&mut self, core: usize, rows: Rows<'_>, streams: &mut Streams) -> usize {
         let [instr, data] = self.first[core];
-        let (taken, n_wanted) = if self.caches[instr].joins && self.caches[data].joins {
-            sort::<true>((self.shift, self.space), instr == data, rows, &mut streams.first)
-        } else {
-            sort::<false>((self.shift, self.space), instr == data, rows, &mut streams.first)
+        let sides = Sides {
+            joins: self.caches[instr].joins && self.caches[data].joins,
+            is_unified: instr == data,
+            set_mask: self.caches[data].set_mask,
         };
+        let (taken, n_wanted) = sort((self.shift, self.space), sides, rows, &mut streams.first);
         let Streams { paths, first, lists } = streams;
         let (first_instr, first_data) = first.split_at(SIDE);
-        // Each list ends with a request that is there for what it says of those before.
-        let (first_instr, first_data) = (&first_instr[..=n_wanted[0]], &first_data[..=n_wanted[1]]);
+        let (first_instr, first_data) = (&first_instr[..n_wanted[0]], &first_data[..n_wanted[1]]);
         let [instr, data, both] = &paths[core];
         let [instr_list, data_list] = lists;
         if let ([], [], [cache, farther @ ..]) = (&instr[..], &data[..], &both[..]) {
@@ -236,7 +245,7 @@ impl Machine {
         }
     }
 
-    /// Sends all but the last of `wanted` through a first cache; what it misses, and prefetches, goes into `list[1]`.
+    /// Sends `wanted` through a first cache; what it misses, and prefetches, goes into `list[1]`.
     fn pass(&mut self, cache: usize, wanted: &[Want], rows: Rows<'_>, list: &mut [Vec<Want>; 2]) {
         let [_, asks] = list;
         asks.clear();
@@ -259,21 +268,49 @@ impl Machine {
     }
 }
 
-/// Makes requests of accesses: those for instructions from the beginning of `wanted` on, those for data from [`SIDE`] on,
-/// each followed by one more. With `JOINS`, uses of the line used before are one request with it. How many accesses were taken, and how many requests each side has.
-pub(super) fn sort<const JOINS: bool>(
+/// Which uses of a line are one request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sides {
+    /// Whether those are of the line that the same side has used just before.
+    pub(super) joins: bool,
+    /// Whether one cache serves both sides.
+    pub(super) is_unified: bool,
+    /// If it does: the other side may have used lines in between that differ in one of these bits, and uses are only counted.
+    pub(super) set_mask: u64,
+}
+
+/// Makes requests of accesses: those for instructions from the beginning of `wanted` on, those for data (or all, if one cache
+/// serves both sides) from [`SIDE`] on. How many accesses were taken, and how many requests each side has.
+pub(super) fn sort(
     (shift, space): (u32, u64),
-    is_unified: bool,
+    sides: Sides,
+    rows: Rows<'_>,
+    wanted: &mut [Want],
+) -> (usize, [usize; 2]) {
+    match (sides.is_unified, sides.joins) {
+        (false, false) => sort_as::<false, false>((shift, space), 0, rows, wanted),
+        (false, true) => sort_as::<false, true>((shift, space), 0, rows, wanted),
+        (true, false) => sort_as::<true, false>((shift, space), 0, rows, wanted),
+        (true, true) => sort_as::<true, true>((shift, space), sides.set_mask, rows, wanted),
+    }
+}
+
+fn sort_as<const UNIFIED: bool, const JOINS: bool>(
+    (shift, space): (u32, u64),
+    set_mask: u64,
     rows: Rows<'_>,
     wanted: &mut [Want],
 ) -> (usize, [usize; 2]) {
     let n_rows = rows.addr.len();
     let (kinds, sizes) = (&rows.kind[..n_rows], &rows.size[..n_rows]);
     // PERF: whose turn it is, and whether the line is the same as before, is anybody's guess: no branch, and no array
-    // indexed by the side.
-    let (mut n_instr, mut n_data) = (0, 0);
-    let (mut instr_line, mut data_line) = (NO_LINE, NO_LINE);
-    let (mut n_all, mut n_all_data) = (0, 0);
+    // indexed by the side. The line that a side has used last, and its place in `wanted`, are first those of the side whose turn
+    // it is, then those of the other; they change by masks, since the compiler may make a branch of anything else.
+    let mut side = INSTR;
+    let mut lines = [NO_LINE; 2];
+    // Where each side writes next; if there is one list for both, the second alone counts.
+    let mut places = [0, SIDE as u64];
+    let mut end = SIDE as u64;
     let mut taken = n_rows;
     for row in 0..n_rows {
         let kind = kinds[row];
@@ -281,53 +318,76 @@ pub(super) fn sort<const JOINS: bool>(
         let first = addr >> shift;
         let last = addr.wrapping_add(size).wrapping_sub(1) >> shift;
         let line = first | space;
-        let is_data = (kind != AccessKind::Fetch) | is_unified;
-        let at = if is_data { SIDE + n_data } else { n_instr };
-        let n_before = if is_data { n_all_data } else { n_all - n_all_data };
-        let want = Want { line, row: row as u32, n_before }; // A chunk is short.
-        if (first != last) | (ORDINARY & (1 << kind as u32) == 0) {
+        let want = Want { line, row: row as u32, again: 0 }; // A chunk is short.
+        if (first != last) | !is_ordinary(kind) {
             if rows.skips(kind) {
                 continue;
             }
-            // Odd are flushes, and what is of many lines, of none, or goes round the end of all addresses.
-            let is_odd = match kind {
-                AccessKind::FlushData | AccessKind::FlushInstr => true,
-                _ => first != last && (last != first + 1 || size == 0),
-            };
-            if is_odd {
+            let Some((of, mark)) = unusual(kind, first..=last, size) else {
                 taken = row;
                 break;
-            }
-            let is_data = is_data && (kind != AccessKind::PrefetchInstr || is_unified);
-            let at = if is_data { SIDE + n_data } else { n_instr };
-            let n_before = if is_data { n_all_data } else { n_all - n_all_data };
-            let is_prefetch = matches!(kind, AccessKind::Prefetch | AccessKind::PrefetchInstr);
-            let mark = if is_prefetch { PREFETCH } else { 0 };
-            let want = Want { row: want.row | mark, n_before, ..want };
-            wanted[at] = want;
-            wanted[at + 1] = Want { line: last | space, n_before: n_before + 1, ..want };
-            let n = 1 + u32::from(first != last);
-            n_all += n;
-            if is_data {
-                (n_data, n_all_data, data_line) = (n_data + n as usize, n_all_data + n, last | space);
-            } else {
-                (n_instr, instr_line) = (n_instr + n as usize, last | space);
-            }
+            };
+            turn(&mut side, of, &mut lines, &mut places);
+            let want = Want { row: want.row | mark, ..want };
+            let place = if UNIFIED { &mut end } else { &mut places[0] };
+            wanted[*place as usize] = want;
+            wanted[*place as usize + 1] = Want { line: last | space, ..want };
+            *place += 1 + u64::from(first != last);
+            // In one list the other side begins anew, wherever it was.
+            lines = [last | space, if UNIFIED { NO_LINE } else { lines[1] }];
             continue;
         }
-        wanted[at] = want;
-        let before = if is_data { data_line } else { instr_line };
-        let is_new = (before != line) | !JOINS;
-        n_data += usize::from(is_new & is_data);
-        n_instr += usize::from(is_new & !is_data);
-        n_all += 1;
-        n_all_data += u32::from(is_data);
-        data_line = if is_data { line } else { data_line };
-        instr_line = if is_data { instr_line } else { line };
+        turn(&mut side, u64::from(kind != AccessKind::Fetch).wrapping_neg(), &mut lines, &mut places);
+        let is_new = (lines[0] != line) | !JOINS;
+        // It is written behind the last, whether it stays there or not.
+        let place = if UNIFIED { &mut end } else { &mut places[0] };
+        wanted[*place as usize] = want;
+        *place += u64::from(is_new);
+        if JOINS {
+            wanted[*place as usize - 1].again += u32::from(!is_new);
+        }
+        if UNIFIED {
+            // A request in the same set ends what the other side may join; no line has all bits.
+            let is_near = is_new & ((line ^ lines[1]) & set_mask == 0);
+            lines[1] |= u64::from(is_near).wrapping_neg();
+        }
+        lines[0] = line;
     }
-    wanted[n_instr] = Want { n_before: n_all - n_all_data, ..Want::NOTHING };
-    wanted[SIDE + n_data] = Want { n_before: n_all_data, ..Want::NOTHING };
-    (taken, [n_instr, n_data])
+    turn(&mut side, INSTR, &mut lines, &mut places);
+    let [n_instr, end_data] = if UNIFIED { [0, end] } else { places };
+    (taken, [n_instr as usize, end_data as usize - SIDE])
+}
+
+/// The sides, as masks.
+const INSTR: u64 = 0;
+const DATA: u64 = u64::MAX;
+
+/// It is the turn of this side.
+#[inline(always)]
+fn turn(side: &mut u64, of: u64, lines: &mut [u64; 2], places: &mut [u64; 2]) {
+    let change = *side ^ of;
+    *side = of;
+    for pair in [lines, places] {
+        let bits = (pair[0] ^ pair[1]) & change;
+        *pair = [pair[0] ^ bits, pair[1] ^ bits];
+    }
+}
+
+/// The side of an access that is of two lines or no ordinary one, and its mark; `None` for what is odd: flushes, and what is of
+/// more lines, of none, or goes round the end of all addresses.
+#[inline(never)]
+fn unusual(kind: AccessKind, lines: RangeInclusive<u64>, size: u64) -> Option<(u64, u32)> {
+    let (first, last) = lines.into_inner();
+    if first != last && (last != first + 1 || size == 0) {
+        return None;
+    }
+    match kind {
+        AccessKind::FlushData | AccessKind::FlushInstr => None,
+        AccessKind::Fetch => Some((INSTR, 0)),
+        AccessKind::PrefetchInstr => Some((INSTR, PREFETCH)),
+        AccessKind::Prefetch => Some((DATA, PREFETCH)),
+        AccessKind::Read | AccessKind::Write => Some((DATA, 0)),
+    }
 }
 
 /// One cache while requests pass it.
@@ -342,13 +402,12 @@ pub(super) struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    /// Sends all but the last of `wanted` through.
+    /// Sends `wanted` through.
     pub(super) fn run<L: Lines>(&mut self, store: &mut L, wanted: &[Want], asks: &mut Vec<Want>) {
         let has_shadow = self.ledger.shadow.is_some();
         let mut hits = [0, 0];
-        for pair in wanted.windows(2) {
-            let [want, next] = pair else { return };
-            let again = u64::from(next.n_before.wrapping_sub(want.n_before).wrapping_sub(1));
+        for want in wanted {
+            let again = u64::from(want.again);
             if !has_shadow && let Some(slot) = store.touch(want.line) {
                 store.again(slot, again);
                 hits[usize::from(want.is_prefetch())] += 1;
