@@ -165,14 +165,21 @@ pub(crate) struct Opened {
 /// # Errors
 /// What opening says; `Unsupported` for a format that cannot be written.
 pub(crate) fn open(input: &Stored) -> Result<Opened> {
-    let source = Source::open(&input.path).map_err(Error::from)?;
+    open_source(input.source()?, input)
+}
+
+/// The same, with the source at hand: what was read of a pipe to recognise it is not to be had again.
+///
+/// # Errors
+/// As for [`open`].
+pub(crate) fn open_source(source: Source, input: &Stored) -> Result<Opened> {
     let format = quipu::probe(&source).map(|format| format.info());
     if let Some(other) = format.filter(|info| info.name != quipu::drmemtrace::INFO.name) {
         return Err(Error::unsupported(format!("traces of format {} cannot be written", other.name)).into());
     }
     if format.is_none() {
         // It says what was found instead.
-        input.open()?;
+        quipu::open(&source, &input.opening.options())?;
     }
     let trace = trace::open(&source, &input.opening.options())?;
     Ok(Opened { source, trace })

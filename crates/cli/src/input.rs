@@ -5,6 +5,7 @@ use crate::sched;
 use crate::screen::Result;
 use crate::session::Extent;
 use quipu::model::{Error, OpenOptions, ShardKind, Trace, Window};
+use quipu::source::Source;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
@@ -31,14 +32,9 @@ impl Opening {
     /// Opens the trace at `path`.
     ///
     /// # Errors
-    /// What the library says; and `Usage` where a person sits at standard input, who cannot type a trace.
+    /// What the library says; and `Usage` where a person sits at standard input.
     pub(crate) fn open(&self, path: &Path) -> Result<Box<dyn Trace>> {
-        if path == Path::new("-") && std::io::stdin().is_terminal() {
-            return Err(Error::usage("no trace is given, and standard input is a terminal")
-                .hint("name a file or a folder, or send a trace into standard input")
-                .into());
-        }
-        Ok(quipu::open_path(path, &self.options())?)
+        Ok(quipu::open(&source(path)?, &self.options())?)
     }
 }
 
@@ -139,7 +135,28 @@ pub(crate) struct Stored {
     pub(crate) opening: Opening,
 }
 
+/// The source at `path`.
+///
+/// # Errors
+/// What the library says; and `Usage` where a person sits at standard input, who cannot type a trace.
+fn source(path: &Path) -> Result<Source> {
+    if path == Path::new("-") && std::io::stdin().is_terminal() {
+        return Err(Error::usage("no trace is given, and standard input is a terminal")
+            .hint("name a file or a folder, or send a trace into standard input")
+            .into());
+    }
+    Ok(Source::open(path).map_err(Error::from)?)
+}
+
 impl Stored {
+    /// What is read.
+    ///
+    /// # Errors
+    /// As for [`source`].
+    pub(crate) fn source(&self) -> Result<Source> {
+        source(&self.path)
+    }
+
     pub(crate) fn open(&self) -> Result<Box<dyn Trace>> {
         self.opening.open(&self.path)
     }

@@ -3,7 +3,7 @@
 //! A verb gathers what was said as settings; the format that recognises the trace knows what they mean.
 
 use crate::Common;
-use crate::input::{Opening, Stored};
+use crate::input::Opening;
 use crate::screen::{Outcome, Result, Screen, Stop};
 use crate::session::{self, finding_json};
 use quipu::engine::Watch;
@@ -102,15 +102,10 @@ pub(crate) fn without(format: &dyn Format, name: &str, has: impl Fn(&dyn Format)
         .hint(format!("it is for traces of format {}", others.collect::<Vec<_>>().join(", ")))
 }
 
-/// The recognised trace of an input, if its format brings this edit itself; for verbs that have another way as well.
-pub(crate) fn own(input: &Stored, name: &str) -> Result<Option<(Recognised, &'static dyn Edit)>> {
-    if input.path == Path::new("-") {
-        return Ok(None);
-    }
-    let source = Source::open(&input.path).map_err(Error::from)?;
-    let Some(format) = quipu::probe(&source) else { return Ok(None) };
-    let recognised = Recognised { source, format };
-    Ok(recognised.edit(name).map(|edit| (recognised, edit)))
+/// The recognised trace of a source, if its format brings this edit itself; for verbs that have another way as well.
+pub(crate) fn own(source: &Source, name: &str) -> Option<(Recognised, &'static dyn Edit)> {
+    let recognised = Recognised { source: source.clone(), format: quipu::probe(source)? };
+    recognised.edit(name).map(|edit| (recognised, edit))
 }
 
 /// Does an edit and says what was done.

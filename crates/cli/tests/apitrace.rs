@@ -215,6 +215,32 @@ fn the_stream_is_copied_between_containers() {
 }
 
 #[test]
+fn a_trace_from_a_pipe_is_converted_and_trimmed() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("piped.trace");
+    let path = path.to_str().unwrap();
+    for (trace, args, n_calls) in [
+        ("kinds.trace", &["convert", "-", "-o", path][..], 257),
+        ("kinds.gzip.trace", &["convert", "-o", path, "--container", "snappy"], 257),
+        ("kinds.brotli.trace", &["trim", "--calls", "draw", "-", "-o", path], 24),
+    ] {
+        let bytes = std::fs::read(folder().join(trace)).unwrap();
+        let mut command = Command::cargo_bin("quipu").unwrap();
+        let output = command.args(args).arg("--force").write_stdin(bytes).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{args:?}: {}", text(&output.stderr));
+        let info: serde_json::Value =
+            serde_json::from_slice(&quipu(&["info", "--json", path]).stdout).unwrap();
+        assert_eq!(info["facts"]["calls"], n_calls, "{args:?}");
+    }
+    let bytes = std::fs::read(folder().join("kinds.trace")).unwrap();
+    let mut command = Command::cargo_bin("quipu").unwrap();
+    let args = ["trim", "--frames", "2", "--setup", "-o", path, "--force"];
+    let twice = command.args(args).write_stdin(bytes).output().unwrap();
+    assert_eq!(twice.status.code(), Some(2));
+    assert!(text(&twice.stderr).contains("standard input"), "{}", text(&twice.stderr));
+}
+
+#[test]
 fn a_wrong_set_of_calls_is_an_error() {
     for args in
         [&["view", "--calls", "x", "tri.trace"][..], &["as", "apitrace", "dump", "--calls=1-x", "tri.trace"]]

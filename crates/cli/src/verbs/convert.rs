@@ -72,10 +72,11 @@ fn help() -> String {
 }
 
 pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
-    if let Some((recognised, edit)) = rewrite::own(&options.input, "convert")? {
+    let source = options.input.source()?;
+    if let Some((recognised, edit)) = rewrite::own(&source, "convert") {
         return repack(&recognised, edit, options, common, screen);
     }
-    let opened = edit::open(&options.input)?;
+    let opened = edit::open_source(source, &options.input)?;
     let mut output = options.output.clone();
     if let Version::Number(number) = options.format_version {
         output.version = Some(number);

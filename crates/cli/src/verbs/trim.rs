@@ -82,7 +82,8 @@ fn help() -> String {
 }
 
 pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
-    if let Some((recognised, trim)) = rewrite::own(&options.input, "trim")? {
+    let source = options.input.source()?;
+    if let Some((recognised, trim)) = rewrite::own(&source, "trim") {
         let (source, opening) = (&recognised.source, &options.input.opening);
         let settings = options.settings(recognised.format.info().name)?;
         return rewrite::run(trim, source, opening, &settings, &(&options.output).into(), common, screen);
@@ -91,7 +92,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         return Err(Error::usage("`--calls`, `--frames` and `--setup` are for traces of calls").into());
     }
     let windows = options.windows()?;
-    let opened = edit::open(&options.input)?;
+    let opened = edit::open_source(source, &options.input)?;
     if options.per_thread && !opened.has_files_of_threads() {
         let what =
             "`--per-thread`: files of this trace hold several threads, which have no beginning of their own";
