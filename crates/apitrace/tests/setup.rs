@@ -201,6 +201,12 @@ function 60 glDispatchCompute(x)
 function 61 glGetError()
 function 62 glFooUnknown(bar)
 function 63 glXDestroyContext(dpy, ctx)
+function 64 glXCreateContextAttribsARB(dpy, config, share_context, direct)
+function 65 eglCreateContext(dpy, config, share_context)
+function 66 eglMakeCurrent(dpy, draw, read, ctx)
+function 67 wglCreateContext(hdc)
+function 68 wglShareLists(hglrc1, hglrc2)
+function 69 wglMakeCurrent(hdc, hglrc)
 glXCreateContext(dpy = 0x10000, shareList = null) = 0x20000
 glXMakeCurrent(dpy = 0x10000, drawable = 1, ctx = 0x20000)
 {calls}"
@@ -393,6 +399,46 @@ fn a_name_that_is_used_again_is_another_object() {
          * glTexImage2D(target = 3553, level = 0, pixels = hex \"02\")",
         DRAW,
     );
+}
+
+/// Another context, by each way to make one, and how it becomes current; without, then with sharing.
+const OTHERS: &[(&str, &str, &str)] = &[
+    (
+        "glXCreateContext(dpy = 0x10000, shareList = null) = 0x30000",
+        "glXCreateContext(dpy = 0x10000, shareList = 0x20000) = 0x30000",
+        "glXMakeCurrent(dpy = 0x10000, drawable = 1, ctx = 0x30000)",
+    ),
+    (
+        "glXCreateContextAttribsARB(dpy = 0x10000, config = 0x5, share_context = null, direct = 1) = 0x30000",
+        "glXCreateContextAttribsARB(dpy = 0x10000, config = 0x5, share_context = 0x20000, direct = 1) = 0x30000",
+        "glXMakeCurrent(dpy = 0x10000, drawable = 1, ctx = 0x30000)",
+    ),
+    (
+        "eglCreateContext(dpy = 0x10000, config = 0x5, share_context = null) = 0x30000",
+        "eglCreateContext(dpy = 0x10000, config = 0x5, share_context = 0x20000) = 0x30000",
+        "eglMakeCurrent(dpy = 0x10000, draw = 0x7, read = 0x7, ctx = 0x30000)",
+    ),
+    (
+        "wglCreateContext(hdc = 0x8) = 0x30000",
+        "wglCreateContext(hdc = 0x8) = 0x30000\n* wglShareLists(hglrc1 = 0x20000, hglrc2 = 0x30000) = 1",
+        "wglMakeCurrent(hdc = 0x8, hglrc = 0x30000)",
+    ),
+];
+
+#[test]
+fn contexts_that_share_have_each_others_objects() {
+    let texture = "glGenTextures(n = 1, textures = [1])
+        * glBindTexture(target = 3553, texture = 1)
+        * glTexImage2D(target = 3553, level = 0, pixels = hex \"01\")";
+    for (alone, sharing, switch) in OTHERS {
+        let use_it = format!("{switch}\nglBindTexture(target = 3553, texture = 1)\n{DRAW}");
+        check(&format!("* {sharing}\n* {texture}"), &use_it);
+        // Alone, it has a texture of its own by that name.
+        let texture = texture.replace("* ", "");
+        let kept =
+            dumped(&trimmed(&written(&format!("{alone}\n{texture}\n{SWAP}{use_it}{SWAP}")), frames("1")));
+        assert!(!kept.iter().any(|line| line.starts_with("glTexImage2D")), "{alone}: {kept:?}");
+    }
 }
 
 #[test]

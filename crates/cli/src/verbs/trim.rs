@@ -61,7 +61,9 @@ pub(crate) struct Options {
     /// Keep these frames, counted from 0, written like calls
     #[arg(long, value_name = "SET", help_heading = "Which part of a trace of calls")]
     frames: Vec<String>,
-    /// Keep as well what these calls need of those before them: objects, bindings, values that were set
+    /// Keep as well what these calls need of those before them: contexts and what they share, objects with their content,
+    /// bindings, values that were set, matrices, lists, draws into textures. Not followed is what shaders of draws write into
+    /// buffers and images, and what the program read back; of Direct3D all is kept but draws, swaps and questions
     #[arg(long, help_heading = "Which part of a trace of calls")]
     setup: bool,
 
