@@ -6,10 +6,11 @@ use crate::feed::{Feed, Storing};
 use crate::index::Start;
 use crate::lens::Lenses;
 use crate::record::END_FRAME;
-use crate::table::{self, TABLES};
+use crate::table::learned::FunctionTable;
+use crate::table::{Fill, Firsts};
 use quipu_model::batch::Span;
 use quipu_model::values::Values;
-use quipu_model::{Batch, Columns, Error, Reader, Result, Rows, Scan, Window};
+use quipu_model::{Batch, Columns, Error, Reader, Result, Scan, Window};
 use quipu_source::{Ahead, Container, StreamOptions};
 
 /// A batch ends when its values take so many bytes, however few calls they belong to.
@@ -35,6 +36,7 @@ pub struct CallReader {
     /// The first record that is wanted, and the first behind those.
     wanted: std::ops::Range<u64>,
     lenses: Lenses,
+    fill: Fill,
     /// How many records were delivered or skipped.
     n_records: u64,
     /// How many frames have ended.
@@ -80,8 +82,7 @@ impl CallReader {
             Window::Clock(_) => return Err(Error::unsupported("traces of format apitrace have no clock")),
         };
         let wanted = wanted.start..wanted.end.min(wanted.start.saturating_add(scan.most));
-        let tables =
-            scan.tables.iter().filter_map(|table| TABLES.get(*table)).map(|schema| Rows::new(schema));
+        let (fill, tables) = Fill::new(&scan.tables, &[]);
         Ok(CallReader {
             feed: match &start {
                 Some(start) => start.feed(container, &stream_options(scan))?,
@@ -89,17 +90,24 @@ impl CallReader {
             },
             decoder: None,
             start,
-            batch: Batch { tables: tables.collect(), ..Batch::default() },
+            batch: Batch { tables, ..Batch::default() },
             columns: scan.columns,
             batch_records: scan.batch_records.max(1) as usize,
             state: if wanted.is_empty() { State::Over } else { State::Fresh },
             wanted,
             lenses: Lenses::default(),
+            fill,
             n_records: 0,
             n_frames: 0,
             held: None,
             fault: None,
         })
+    }
+
+    /// The same, before the first read, with tables among those of the scan that were learned.
+    pub fn filling(mut self, tables: &[usize], learned: &[FunctionTable]) -> CallReader {
+        (self.fill, self.batch.tables) = Fill::new(tables, learned);
+        self
     }
 
     /// Reads the header, and passes over what is not wanted without keeping it.
@@ -237,9 +245,8 @@ impl CallReader {
         if self.columns.any(Columns::CALLS | Columns::THREADS | Columns::MARKS) {
             self.lenses.fill(self.columns, first_frame, &mut self.batch);
         }
-        for rows in &mut self.batch.tables {
-            table::fill(&self.batch.values, first_record, first_frame, rows);
-        }
+        let Batch { values, types, tables, .. } = &mut self.batch;
+        self.fill.fill(values, types, Firsts { record: first_record, frame: first_frame }, tables);
         n_calls > 0 || !self.batch.findings.is_empty()
     }
 }

@@ -11,7 +11,10 @@ use crate::reader::CallReader;
 use crate::record::{EVENT_ENTER, VERSION_PROPERTIES, VERSION_THREADS};
 use crate::survey::{self, Frames, Survey};
 use crate::table::TABLES;
+use crate::table::form::CallRows;
+use crate::table::learned::{self, FunctionTable};
 use crate::{cursor::Cursor, print::json::JsonPrinter, print::settings};
+use quipu_model::print::RowForm;
 use quipu_model::trace::{Carries, Fact, PrintOptions, Surveyed};
 use quipu_model::{
     Columns, Confidence, Error, Finding, Meta, OpenOptions, Place, Printer, Reader, Result, Scan, Shard,
@@ -21,7 +24,7 @@ use quipu_source::{Codec, Container, Source};
 use serde_json::{Value, json};
 use std::any::Any;
 use std::borrow::Cow;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// How much of a stream is looked at to recognise it.
 const PROBE_BYTES: usize = 4 << 10;
@@ -156,6 +159,8 @@ pub struct ApiTrace {
     keep: Keep,
     /// Looked for when it is first needed.
     index: OnceLock<Option<Index>>,
+    /// The tables of functions, learned when they are first needed.
+    learned: OnceLock<Vec<FunctionTable>>,
 }
 
 /// Opens the trace at `source`.
@@ -205,7 +210,16 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<ApiTrace> {
         packed_bytes: container.size_bytes(),
     }];
     let meta = meta(&header, packing, &container, findings);
-    Ok(ApiTrace { container, packing, header, meta, shards, keep, index: OnceLock::new() })
+    Ok(ApiTrace {
+        container,
+        packing,
+        header,
+        meta,
+        shards,
+        keep,
+        index: OnceLock::new(),
+        learned: OnceLock::new(),
+    })
 }
 
 fn fact(key: &'static str, label: &'static str, value: Value) -> Fact {
@@ -295,6 +309,18 @@ impl ApiTrace {
         self.index.get_or_init(find).as_ref()
     }
 
+    /// A table for each function that is called, learned from all of the trace when first asked for.
+    ///
+    /// # Errors
+    /// See [`learned::learn`].
+    pub fn function_tables(&self) -> Result<&[FunctionTable]> {
+        if let Some(tables) = self.learned.get() {
+            return Ok(tables);
+        }
+        let tables = learned::learn(&self.container)?;
+        Ok(self.learned.get_or_init(|| tables))
+    }
+
     /// What the stream says of itself.
     pub fn header(&self) -> &Header {
         &self.header
@@ -318,6 +344,10 @@ impl Trace for ApiTrace {
         TABLES
     }
 
+    fn learned_tables(&self) -> Result<Vec<Arc<TableSchema>>> {
+        Ok(self.function_tables()?.iter().map(|table| table.schema.clone()).collect())
+    }
+
     fn scan(&self, scan: &Scan) -> Result<Box<dyn Reader>> {
         if scan.shard != ShardId(0) {
             return Err(Error::usage(format!("the trace has no shard {}", scan.shard.0)));
@@ -329,7 +359,11 @@ impl Trace for ApiTrace {
             }
             _ => None,
         };
-        Ok(Box::new(CallReader::from(&self.container, scan, start)?))
+        let reader = CallReader::from(&self.container, scan, start)?;
+        if scan.tables.iter().all(|table| *table < TABLES.len()) {
+            return Ok(Box::new(reader));
+        }
+        Ok(Box::new(reader.filling(&scan.tables, self.function_tables()?)))
     }
 
     fn printer(&self, options: &PrintOptions) -> Result<Box<dyn Printer>> {
@@ -338,6 +372,10 @@ impl Trace for ApiTrace {
 
     fn json_printer(&self, options: &PrintOptions) -> Result<Option<Box<dyn Printer>>> {
         Ok(Some(Box::new(JsonPrinter::new(options)?)))
+    }
+
+    fn row_form(&self, options: &PrintOptions) -> Result<Option<Box<dyn RowForm>>> {
+        Ok(Some(Box::new(CallRows::new(options)?)))
     }
 
     fn survey(&self) -> Surveyed {

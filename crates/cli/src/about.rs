@@ -175,7 +175,7 @@ pub(crate) fn json_with(name: &str, trace: &dyn Trace, more: &[Fact]) -> Value {
         "inflated_bytes": meta.inflated_bytes,
         "carries": carries,
         "columns": trace.columns().names().collect::<Vec<_>>(),
-        "tables": trace.tables().iter().map(|table| table.name).collect::<Vec<_>>(),
+        "tables": trace.tables().iter().map(|table| &*table.name).collect::<Vec<_>>(),
         "facts": facts,
         "functions": functions,
         "shards": shards,

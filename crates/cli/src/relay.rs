@@ -77,7 +77,7 @@ impl Departures {
 
     fn pack(&self, merged: Merged<'_>, n_known: &mut HashMap<u32, (usize, usize)>) -> Parcel {
         let Merged { batch, ordinals, records } = merged;
-        let fresh = || batch.tables.iter().map(|rows| Rows::new(rows.schema)).collect();
+        let fresh = || batch.tables.iter().map(|rows| Rows::of(rows.schema.clone())).collect();
         let (mut tables, mut values) = self.used.try_recv().unwrap_or_else(|_| (fresh(), Values::default()));
         std::mem::swap(&mut batch.tables, &mut tables);
         // What a reader still needs of the values it hands out, it keeps elsewhere.

@@ -141,8 +141,9 @@ fn fill(
         }
         if let Some(table) = batch.tables.first() {
             chosen.choose(table, &mut rows);
+            let is_part = records != (0..batch.span.records) || style.limit.is_some();
             // A skip invents rows: more of them than the batch has records, and none of them counts.
-            if table.len() <= batch.span.records as usize {
+            if is_part && table.len() <= batch.span.records as usize {
                 let end = u64::from(records.end).min(u64::from(records.start).saturating_add(left));
                 rows.retain(|&row| row >= records.start && u64::from(row) < end);
                 left -= end - u64::from(records.start);

@@ -215,6 +215,81 @@ fn the_stream_is_copied_between_containers() {
 }
 
 #[test]
+fn tables_are_printed_as_csv_and_json_of_the_calls_that_are_chosen() {
+    let golden = text(&golden("golden/tri.dump-v.txt.gz"));
+    let line = golden.lines().find(|line| line.contains(" glViewport(")).unwrap();
+    let number = line.split(' ').next().unwrap();
+    assert!(line.ends_with("glViewport(x = 0, y = 0, width = 250, height = 250)"), "{line}");
+    let record = number.parse::<u64>().unwrap() + 1;
+    let run = |args: &[&str]| text(&quipu(&[&["view", "tri.trace"], args].concat()).stdout);
+    assert_eq!(
+        run(&["--table", "call.glViewport", "--calls", number]),
+        format!(
+            "record,call,tid,frame,fake,incomplete,x,y,width,height,result\n{record},{number},0,0,0,0,0,0,250,250,\n"
+        )
+    );
+    assert_eq!(
+        run(&["--table", "call.glViewport", "--calls", number, "--json"]),
+        format!(
+            "{{\"record\":{record},\"call\":{number},\"tid\":0,\"frame\":0,\"fake\":false,\"incomplete\":false,\
+             \"x\":0,\"y\":0,\"width\":250,\"height\":250,\"result\":null}}\n"
+        )
+    );
+    let head = "record,call,tid,frame,function,index,name,kind,bits,value\n";
+    let start = format!("{record},{number},0,0,glViewport");
+    assert_eq!(
+        run(&["--table", "args", "--grep", "glViewport", "--calls", number, "--csv"]),
+        format!(
+            "{head}{start},0,x,unsigned,0x0,0\n{start},1,y,unsigned,0x0,0\n\
+             {start},2,width,unsigned,0xfa,250\n{start},3,height,unsigned,0xfa,250\n"
+        )
+    );
+    // Of a batch in which few calls are of the function, all rows come.
+    let n_draws = golden.lines().filter(|line| line.contains(" glVertex3f(")).count();
+    let rows = run(&["--table", "call.glVertex3f"]);
+    assert_eq!(rows.lines().count(), 1 + n_draws, "{rows}");
+    assert_eq!(
+        run(&["--csv", "--calls", number]),
+        format!(
+            "record,call,tid,frame,function,args,fake,incomplete\n{record},{number},0,0,glViewport,4,0,0\n"
+        )
+    );
+    let kinds = text(&quipu(&["view", "kinds.trace", "--table", "args", "--kind", "double"]).stdout);
+    assert!(kinds.lines().skip(1).all(|line| line.contains(",double,")), "{kinds}");
+    assert!(kinds.lines().count() > 1);
+    let unknown = quipu(&["view", "tri.trace", "--table", "viewport"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    let message = text(&unknown.stderr);
+    assert!(message.contains("the trace has no table `viewport`"), "{message}");
+    assert!(message.contains("tables: call.glViewport"), "{message}");
+    let entries = quipu(&["view", "../drmemtrace/allasm", "--table", "entries", "--take", "3"]);
+    assert_eq!(entries.status.code(), Some(2), "{}", text(&entries.stderr));
+    let entries = text(&quipu(&["view", "../drmemtrace/allasm", "--table", "entries"]).stdout);
+    assert!(entries.starts_with("type,size,addr\nheader,0,0x6\n"), "{entries:.80}");
+}
+
+/// Raw memory goes to the same files from a table as from `view`.
+#[test]
+fn raw_memory_in_tables_is_written_to_files() {
+    let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let into = |place: &tempfile::TempDir, more: &[&str]| {
+        let blobs = format!("--blobs={}", place.path().display());
+        let output = quipu(&[&["view", "kinds.trace", &blobs, "--json"], more].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let mut files: Vec<(String, Vec<u8>)> = std::fs::read_dir(place.path())
+            .unwrap()
+            .map(|entry| entry.unwrap())
+            .map(|entry| (entry.file_name().into_string().unwrap(), std::fs::read(entry.path()).unwrap()))
+            .collect();
+        files.sort();
+        files
+    };
+    let files = into(&one, &[]);
+    assert!(files.len() > 3);
+    assert!(files == into(&other, &["--table", "args"]));
+}
+
+#[test]
 fn a_trace_from_a_pipe_is_converted_and_trimmed() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("piped.trace");

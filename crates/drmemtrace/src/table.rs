@@ -4,17 +4,18 @@ use crate::record::{Entry, MARKER_NAMES, TYPE_NAMES, Type};
 use quipu_model::table::{ColumnSchema, ColumnType, Width};
 use quipu_model::trace::Family;
 use quipu_model::{Column, Error, Result, Rows, TableSchema};
+use std::borrow::Cow;
 use zerocopy::IntoBytes;
 
 const fn column(name: &'static str, width: Width, kind: ColumnType, doc: &'static str) -> ColumnSchema {
-    ColumnSchema { name, width, kind, doc }
+    ColumnSchema::new(name, width, kind, doc)
 }
 
 /// The entries as stored; bytes → rows → bytes is the identity.
 pub static ENTRIES: TableSchema = TableSchema {
-    name: "entries",
+    name: Cow::Borrowed("entries"),
     derived: false,
-    columns: &[
+    columns: Cow::Borrowed(&[
         column("type", Width::U16, ColumnType::Name(TYPE_NAMES), "Type of the entry."),
         column(
             "size",
@@ -23,15 +24,15 @@ pub static ENTRIES: TableSchema = TableSchema {
             "Bytes, or the marker kind, or the number of encoding bytes.",
         ),
         column("addr", Width::U64, ColumnType::Hex, "Address, value, or encoding bytes (little-endian)."),
-    ],
-    doc: "The entries as stored.",
+    ]),
+    doc: Cow::Borrowed("The entries as stored."),
 };
 
 /// The records as tools see them: hidden entries are folded into the records they belong to.
 pub static MEMREFS: TableSchema = TableSchema {
-    name: "memrefs",
+    name: Cow::Borrowed("memrefs"),
     derived: true,
-    columns: &[
+    columns: Cow::Borrowed(&[
         column("record", Width::U64, ColumnType::Count, "Record ordinal in the shard, from 1."),
         column("instr", Width::U64, ColumnType::Count, "Instructions up to and including this record."),
         column("pid", Width::U64, ColumnType::Count, "Process."),
@@ -57,8 +58,8 @@ pub static MEMREFS: TableSchema = TableSchema {
             ColumnType::Count,
             "Latest clock reading of the thread: microseconds since 1601.",
         ),
-    ],
-    doc: "The records as tools see them.",
+    ]),
+    doc: Cow::Borrowed("The records as tools see them."),
 };
 
 /// All tables, in the order that scans number them.

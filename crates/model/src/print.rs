@@ -26,6 +26,27 @@ pub trait Printer: Send {
     fn end(&mut self, out: &mut Vec<u8>);
 }
 
+/// What a format adds to the printing of rows of its tables.
+///
+/// Tables say by their columns which record a row belongs to; what of a trace is to be printed may be said in the format's
+/// own words, and values of any shape ([`ColumnType::Value`](crate::ColumnType::Value)) are written in its own way.
+pub trait RowForm: Send {
+    /// Takes out those of the rows of `batch.tables[0]` that are not to be printed.
+    fn choose(&mut self, batch: &Batch, rows: &mut Vec<u32>);
+
+    /// True if no row to come will be printed.
+    fn is_done(&self) -> bool;
+
+    /// Appends a value of a row, as JSON: its first node is given.
+    fn json(&mut self, batch: &Batch, row: u32, node: u32, out: &mut Vec<u8>);
+
+    /// Appends a value of a row as people read it: its first node is given.
+    fn text(&mut self, batch: &Batch, row: u32, node: u32, out: &mut Vec<u8>);
+
+    /// What kept a value from being written in full, once.
+    fn failure(&mut self) -> Option<Error>;
+}
+
 /// What to add to the ordinals of a batch: 0 for a shard read alone; in a merged stream, the difference between the
 /// position in the stream and the position in the shard (wrapping).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 pub fn print(rows: &Rows) -> String {
     let mut out = String::new();
     for row in 0..rows.len() {
-        out.push_str(rows.schema.name);
+        out.push_str(&rows.schema.name);
         for (column, values) in rows.schema.columns.iter().zip(&rows.columns) {
             let value = values.get(row);
             let name = match column.kind {
@@ -36,7 +36,7 @@ pub fn print(rows: &Rows) -> String {
 
 /// Parses text that [`print()`] made, or a person wrote, into rows of one of `schemas` each, grouped by table in
 /// the order of `schemas`. Errors name the line.
-pub fn parse(text: &str, schemas: &[&'static TableSchema]) -> Result<Vec<Rows>> {
+pub fn parse(text: &str, schemas: &[&TableSchema]) -> Result<Vec<Rows>> {
     let mut tables: Vec<Rows> = schemas.iter().map(|schema| Rows::new(schema)).collect();
     for (number, line) in text.lines().enumerate() {
         let line = line.trim();
@@ -90,21 +90,17 @@ fn parse_value(text: &str, kind: ColumnType) -> Result<u64> {
 mod tests {
     use super::*;
     use crate::table::{ColumnSchema, Width};
+    use std::borrow::Cow;
 
     static DEMO: TableSchema = TableSchema {
-        name: "demo",
+        name: Cow::Borrowed("demo"),
         derived: false,
-        columns: &[
-            ColumnSchema {
-                name: "type",
-                width: Width::U16,
-                kind: ColumnType::Name(&["read", "write"]),
-                doc: "",
-            },
-            ColumnSchema { name: "size", width: Width::U16, kind: ColumnType::Count, doc: "" },
-            ColumnSchema { name: "addr", width: Width::U64, kind: ColumnType::Hex, doc: "" },
-        ],
-        doc: "",
+        columns: Cow::Borrowed(&[
+            ColumnSchema::new("type", Width::U16, ColumnType::Name(&["read", "write"]), ""),
+            ColumnSchema::new("size", Width::U16, ColumnType::Count, ""),
+            ColumnSchema::new("addr", Width::U64, ColumnType::Hex, ""),
+        ]),
+        doc: Cow::Borrowed(""),
     };
 
     #[test]

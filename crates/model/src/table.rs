@@ -1,9 +1,12 @@
 //! Native tables: a format's own records as typed columns.
 //!
 //! A table is lossless unless its schema says *derived*: bytes → rows → bytes is the identity. The schema alone is
-//! enough to print rows as text, JSON or CSV, so no viewer knows a format.
+//! enough to print rows as JSON or CSV, so no viewer knows a format; only values of any shape are written by the format
+//! that they come from ([`RowForm`](crate::print::RowForm)). Schemas are constants, or learned while reading a trace.
 
 use crate::error::{Error, Result};
+use std::borrow::Cow;
+use std::sync::Arc;
 
 /// How wide the values of a column are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,32 +37,47 @@ pub enum ColumnType {
     Code,
     /// An index into [`Batch::types`](crate::Batch::types): a function.
     Function,
+    /// A position among others, printed in decimal. All bits set means that the row has none.
+    Position,
+    /// An argument of a function by its name: the function's index into [`Batch::types`](crate::Batch::types) in the upper
+    /// half, the argument's position in the lower. All bits set means that it has no name.
+    Argument,
+    /// An index into the nodes of [`Batch::values`](crate::Batch::values), or
+    /// [`NO_NODE`](crate::values::NO_NODE): a value of any shape.
+    Value,
 }
 
 /// One column of a table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ColumnSchema {
     /// Name, as in SQL and JSON.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// Storage.
     pub width: Width,
     /// Meaning.
     pub kind: ColumnType,
     /// One sentence for people.
-    pub doc: &'static str,
+    pub doc: Cow<'static, str>,
+}
+
+impl ColumnSchema {
+    /// A column that is known without a trace.
+    pub const fn new(name: &'static str, width: Width, kind: ColumnType, doc: &'static str) -> ColumnSchema {
+        ColumnSchema { name: Cow::Borrowed(name), width, kind, doc: Cow::Borrowed(doc) }
+    }
 }
 
 /// One table of a format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableSchema {
     /// Name, as in SQL and in `.rows` text.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// True if the rows are an interpretation: they cannot be turned back into the same bytes.
     pub derived: bool,
     /// The columns, in order.
-    pub columns: &'static [ColumnSchema],
+    pub columns: Cow<'static, [ColumnSchema]>,
     /// One sentence for people.
-    pub doc: &'static str,
+    pub doc: Cow<'static, str>,
 }
 
 impl TableSchema {
@@ -145,15 +163,21 @@ impl Column {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rows {
     /// What the columns mean.
-    pub schema: &'static TableSchema,
+    pub schema: Arc<TableSchema>,
     /// The columns, as the schema lists them; all of one length.
     pub columns: Vec<Column>,
 }
 
 impl Rows {
     /// No rows of `schema`.
-    pub fn new(schema: &'static TableSchema) -> Rows {
-        Rows { schema, columns: schema.columns.iter().map(|column| Column::new(column.width)).collect() }
+    pub fn new(schema: &TableSchema) -> Rows {
+        Rows::of(Arc::new(schema.clone()))
+    }
+
+    /// No rows of a schema that others share.
+    pub fn of(schema: Arc<TableSchema>) -> Rows {
+        let columns = schema.columns.iter().map(|column| Column::new(column.width)).collect();
+        Rows { schema, columns }
     }
 
     /// How many rows there are.

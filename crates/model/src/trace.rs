@@ -6,7 +6,7 @@ use crate::edit::{Comparison, Edit};
 use crate::error::{Error, Result};
 use crate::finding::{Finding, Found, RuleInfo};
 use crate::pass::Tool;
-use crate::print::Printer;
+use crate::print::{Printer, RowForm};
 use crate::table::TableSchema;
 use quipu_isa::Arch;
 use quipu_source::Source;
@@ -14,6 +14,7 @@ use std::any::Any;
 use std::borrow::Cow;
 use std::num::NonZeroU64;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// One trace format, as one static value. The program knows formats only through this.
 pub trait Format: Sync {
@@ -168,6 +169,15 @@ pub trait Trace: Send + Sync {
     /// The native tables.
     fn tables(&self) -> &'static [&'static TableSchema];
 
+    /// Tables with columns that only the trace itself teaches. They are numbered behind [`tables`](Trace::tables), for
+    /// scans. What it takes to learn them is done when they are first asked for.
+    ///
+    /// # Errors
+    /// `Unsupported` for what can be read only once; what reading says.
+    fn learned_tables(&self) -> Result<Vec<Arc<TableSchema>>> {
+        Ok(Vec::new())
+    }
+
     /// Starts one sequential read.
     fn scan(&self, scan: &Scan) -> Result<Box<dyn Reader>>;
 
@@ -185,6 +195,14 @@ pub trait Trace: Send + Sync {
 
     /// Prints records as JSON objects, one a line, where a record has more to it than the columns of a table.
     fn json_printer(&self, _options: &PrintOptions) -> Result<Option<Box<dyn Printer>>> {
+        Ok(None)
+    }
+
+    /// How rows of tables are chosen, and values in them written, where the schema does not say all of it.
+    ///
+    /// # Errors
+    /// `Usage` if a setting is wrong.
+    fn row_form(&self, _options: &PrintOptions) -> Result<Option<Box<dyn RowForm>>> {
         Ok(None)
     }
 
@@ -407,7 +425,7 @@ pub struct Scan {
     pub pieces: Option<Range<u32>>,
     /// Lens columns to fill, and whether raw bytes are wanted.
     pub columns: Columns,
-    /// Tables to fill, as positions in [`Trace::tables`].
+    /// Tables to fill, as positions in [`Trace::tables`], with [`Trace::learned_tables`] behind them.
     pub tables: Vec<usize>,
     /// The part of the shard wanted.
     pub window: Window,

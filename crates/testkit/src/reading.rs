@@ -3,6 +3,7 @@
 
 use quipu_model::print::{Ordinals, Paint, Printer};
 use quipu_model::trace::PrintOptions;
+use quipu_model::values::{Kind, NO_NODE, Values};
 use quipu_model::{Batch, Column, ColumnType, Columns, Error, Result, Rows, Scan, Trace};
 
 /// What one read over one shard delivered.
@@ -202,7 +203,7 @@ fn fold_lenses(batch: &Batch, records: &mut [u64]) {
     }
 }
 
-/// Folds the rows of a table, instructions by what they are instead of where they stand in the code table.
+/// Folds the rows of a table, instructions and values by what they are instead of where they stand.
 fn fold_table<'h>(rows: &Rows, batch: &Batch, hashes: &mut impl Iterator<Item = &'h mut u64>) {
     for ((schema, column), hash) in rows.schema.columns.iter().zip(&rows.columns).zip(hashes) {
         for row in 0..rows.len() {
@@ -210,10 +211,26 @@ fn fold_table<'h>(rows: &Rows, batch: &Batch, hashes: &mut impl Iterator<Item = 
             let code = u32::try_from(value).ok().and_then(|code| batch.codes.get(code));
             *hash = match (schema.kind, code) {
                 (ColumnType::Code, Some(code)) => fold_bytes(mix(*hash ^ code.pc), code.bytes()),
+                (ColumnType::Value, _) => fold_value(*hash, &batch.values, value as u32), // An index of 32 bits.
                 _ => mix(*hash ^ value),
             };
         }
     }
+}
+
+/// Folds a value by what it is instead of where it stands.
+fn fold_value(hash: u64, values: &Values, node: u32) -> u64 {
+    let end = if node == NO_NODE { node } else { values.behind(node) };
+    (node..end).fold(mix(hash), |hash, at| {
+        let node = values.node(at);
+        let hash = mix(hash ^ (node.kind as u64) << 32 ^ u64::from(node.ty));
+        let text = if matches!(node.kind, Kind::Text | Kind::Blob | Kind::Wide) {
+            values.bytes_of(node)
+        } else {
+            &[]
+        };
+        fold_bytes(mix(hash ^ node.bits()), text)
+    })
 }
 
 /// Folds many bytes, eight at a time, to the same number however they are cut.

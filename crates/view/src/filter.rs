@@ -155,23 +155,24 @@ mod tests {
     use super::*;
     use quipu_model::ColumnSchema;
     use quipu_model::table::Width;
+    use std::borrow::Cow;
 
     static DEMO: TableSchema = TableSchema {
-        name: "demo",
+        name: Cow::Borrowed("demo"),
         derived: true,
-        columns: &[
+        columns: Cow::Borrowed(&[
             column("tid", ColumnType::Count),
             column("type", ColumnType::Name(&["read", "write", "instr", "jump", "marker"])),
             column("size", ColumnType::Count),
             column("addr", ColumnType::Hex),
             column("pc", ColumnType::Hex),
             column("marker", ColumnType::Name(&["timestamp", "cpu-id"])),
-        ],
-        doc: "",
+        ]),
+        doc: Cow::Borrowed(""),
     };
 
     const fn column(name: &'static str, kind: ColumnType) -> ColumnSchema {
-        ColumnSchema { name, width: Width::U64, kind, doc: "" }
+        ColumnSchema::new(name, Width::U64, kind, "")
     }
 
     const NONE: u64 = u64::MAX;

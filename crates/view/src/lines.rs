@@ -5,10 +5,10 @@
 
 use crate::codes::CodeTexts;
 use quipu_isa::{Arch, Decoder, Syntax};
-use quipu_model::Types;
-use quipu_model::print::Ordinals;
+use quipu_model::print::{Ordinals, RowForm};
 use quipu_model::table::Width;
-use quipu_model::{Batch, ColumnSchema, ColumnType, Paint, Printer, TableSchema};
+use quipu_model::values::{NO_NODE, Types};
+use quipu_model::{Batch, ColumnSchema, ColumnType, Error, Paint, Printer, TableSchema};
 
 /// Which lines are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,12 +25,18 @@ pub enum LineForm {
 /// Prints rows of one table as lines of one form.
 ///
 /// A name column's all-ones value means that the row has no such name. Columns called `record` and `instr` are
-/// ordinals: they are shifted as [`Ordinals`] says.
-#[derive(Debug)]
+/// ordinals: they are shifted as [`Ordinals`] says. Values of any shape are written as the trace's
+/// [`RowForm`] does it.
 pub struct RowLines {
     form: LineForm,
     fields: Vec<Field>,
     texts: CodeTexts,
+    /// What the trace's format adds.
+    own: Option<Box<dyn RowForm>>,
+    /// The rows that the format lets through.
+    rows: Vec<u32>,
+    /// A value on its way into a cell.
+    cell: Vec<u8>,
 }
 
 /// How one column is written.
@@ -53,6 +59,9 @@ enum Style {
     Name(Vec<Vec<u8>>, u64),
     Code,
     Function,
+    Position,
+    Argument,
+    Value,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -68,7 +77,19 @@ impl RowLines {
     pub fn new(schema: &TableSchema, form: LineForm, arch: Option<Arch>, syntax: Syntax) -> RowLines {
         let decoder = arch.and_then(|arch| Decoder::new(arch, syntax).ok());
         let fields = schema.columns.iter().enumerate().map(|(i, column)| Field::new(i == 0, column, form));
-        RowLines { form, fields: fields.collect(), texts: CodeTexts::new(decoder) }
+        RowLines {
+            form,
+            fields: fields.collect(),
+            texts: CodeTexts::new(decoder),
+            own: None,
+            rows: Vec::new(),
+            cell: Vec::new(),
+        }
+    }
+
+    /// The same, with what the trace's format adds.
+    pub fn with(self, own: Option<Box<dyn RowForm>>) -> RowLines {
+        RowLines { own, ..self }
     }
 }
 
@@ -83,16 +104,20 @@ impl Field {
             (_, false) => key.push(b','),
         }
         if form == LineForm::Json && !is_code {
-            json_string(column.name, &mut key);
+            json_string(&column.name, &mut key);
             key.push(b':');
         }
-        let head = if is_code { "encoding,text" } else { column.name };
-        let shift = match column.name {
+        let head = match (is_code, form) {
+            (true, _) => b"encoding,text".to_vec(),
+            (false, LineForm::Csv) => csv_cell(&column.name),
+            (false, LineForm::Json) => Vec::new(),
+        };
+        let shift = match &*column.name {
             "record" => Shift::Records,
             "instr" => Shift::Instrs,
             _ => Shift::None,
         };
-        Field { key, head: head.as_bytes().to_vec(), style: Style::new(column, form), shift }
+        Field { key, head, style: Style::new(column, form), shift }
     }
 }
 
@@ -104,6 +129,9 @@ impl Style {
             ColumnType::Flag => Style::Flag,
             ColumnType::Code => Style::Code,
             ColumnType::Function => Style::Function,
+            ColumnType::Position => Style::Position,
+            ColumnType::Argument => Style::Argument,
+            ColumnType::Value => Style::Value,
             ColumnType::Name(names) => {
                 let none = match column.width {
                     Width::U8 => u8::MAX.into(),
@@ -149,6 +177,16 @@ impl Printer for RowLines {
                 b"\n"
             }
         };
+        let mut chosen = std::mem::take(&mut self.rows);
+        let rows = match &mut self.own {
+            Some(own) => {
+                chosen.clear();
+                chosen.extend_from_slice(rows);
+                own.choose(batch, &mut chosen);
+                &chosen[..]
+            }
+            None => rows,
+        };
         for &row in rows {
             for (field, column) in self.fields.iter().zip(&table.columns) {
                 let value = column.get(row as usize).wrapping_add(match field.shift {
@@ -158,57 +196,99 @@ impl Printer for RowLines {
                 });
                 out.extend_from_slice(&field.key);
                 match field.style {
-                    Style::Function => self.function(value, &batch.types, out),
-                    _ => self.write(&field.style, value, shard, out),
+                    Style::Function => function(self.form, value, &batch.types, out),
+                    Style::Argument => argument(self.form, value, &batch.types, out),
+                    Style::Value => match &mut self.own {
+                        // An index of 32 bits.
+                        Some(own) if value != u64::from(NO_NODE) => {
+                            let node = value as u32;
+                            match self.form {
+                                LineForm::Json => own.json(batch, row, node, out),
+                                LineForm::Csv => {
+                                    self.cell.clear();
+                                    own.text(batch, row, node, &mut self.cell);
+                                    cell(&self.cell, out);
+                                }
+                            }
+                        }
+                        _ => nothing(self.form, out),
+                    },
+                    _ => write(self.form, &self.texts, &field.style, value, shard, out),
                 }
             }
             out.extend_from_slice(end);
         }
+        self.rows = chosen;
+    }
+
+    fn is_done(&self) -> bool {
+        self.own.as_ref().is_some_and(|own| own.is_done())
+    }
+
+    fn failure(&mut self) -> Option<Error> {
+        self.own.as_mut().and_then(|own| own.failure())
     }
 
     fn end(&mut self, _: &mut Vec<u8>) {}
 }
 
-impl RowLines {
-    /// The name of a function; its number if it has none.
-    fn function(&self, value: u64, types: &Types, out: &mut Vec<u8>) {
-        let function = u32::try_from(value).ok().and_then(|index| types.function(index));
-        match (function, self.form) {
-            (None, _) => decimal(value, out),
-            (Some(function), LineForm::Json) => json_string(&String::from_utf8_lossy(&function.name), out),
-            // C++ names may hold commas.
-            (Some(function), LineForm::Csv) if function.name.iter().any(|byte| b",\"\r\n".contains(byte)) => {
-                csv_string(&String::from_utf8_lossy(&function.name), out);
-            }
-            (Some(function), LineForm::Csv) => out.extend_from_slice(&function.name),
-        }
+/// The name of a function; its number if it has none.
+fn function(form: LineForm, value: u64, types: &Types, out: &mut Vec<u8>) {
+    match u32::try_from(value).ok().and_then(|index| types.function(index)) {
+        Some(function) => name(form, &function.name, out),
+        None => decimal(value, out),
     }
+}
 
-    fn write(&self, style: &Style, value: u64, shard: u32, out: &mut Vec<u8>) {
-        match (style, self.form) {
-            (Style::Count | Style::Function, _) | (Style::Flag, LineForm::Csv) => decimal(value, out),
-            (Style::Hex, LineForm::Csv) => hex(value, out),
-            (Style::Hex, LineForm::Json) => {
-                out.push(b'"');
-                hex(value, out);
-                out.push(b'"');
-            }
-            (Style::Flag, LineForm::Json) => {
-                out.extend_from_slice(if value == 0 { b"false" } else { b"true" });
-            }
-            (Style::Name(names, none), form) => match names.get(value as usize) {
-                Some(name) => out.extend_from_slice(name),
-                None if value != *none => decimal(value, out),
-                None if form == LineForm::Json => out.extend_from_slice(b"null"),
-                None => {}
-            },
-            (Style::Code, form) => {
-                let known = u32::try_from(value).ok().and_then(|index| self.texts.get(shard, index));
-                out.extend_from_slice(known.unwrap_or(match form {
-                    LineForm::Json => b"\"encoding\":null,\"text\":null",
-                    LineForm::Csv => b",",
-                }));
-            }
+/// The name of an argument, if it has one.
+fn argument(form: LineForm, value: u64, types: &Types, out: &mut Vec<u8>) {
+    let function = types.function((value >> 32) as u32).filter(|_| value != u64::MAX); // Both halves, on purpose.
+    match function.and_then(|function| function.args.get(value as u32 as usize)) {
+        Some(argument) => name(form, argument, out),
+        None => nothing(form, out),
+    }
+}
+
+fn name(form: LineForm, name: &[u8], out: &mut Vec<u8>) {
+    match form {
+        LineForm::Json => json_string(&String::from_utf8_lossy(name), out),
+        // C++ names may hold commas.
+        LineForm::Csv => cell(name, out),
+    }
+}
+
+/// What a row does not have.
+fn nothing(form: LineForm, out: &mut Vec<u8>) {
+    if form == LineForm::Json {
+        out.extend_from_slice(b"null");
+    }
+}
+
+fn write(form: LineForm, texts: &CodeTexts, style: &Style, value: u64, shard: u32, out: &mut Vec<u8>) {
+    match (style, form) {
+        (Style::Position, form) if value == u64::MAX => nothing(form, out),
+        (Style::Count | Style::Function | Style::Position | Style::Argument | Style::Value, _)
+        | (Style::Flag, LineForm::Csv) => decimal(value, out),
+        (Style::Hex, LineForm::Csv) => hex(value, out),
+        (Style::Hex, LineForm::Json) => {
+            out.push(b'"');
+            hex(value, out);
+            out.push(b'"');
+        }
+        (Style::Flag, LineForm::Json) => {
+            out.extend_from_slice(if value == 0 { b"false" } else { b"true" });
+        }
+        (Style::Name(names, none), form) => match names.get(value as usize) {
+            Some(name) => out.extend_from_slice(name),
+            None if value != *none => decimal(value, out),
+            None => nothing(form, out),
+        },
+        (Style::Code, form) => {
+            let known = u32::try_from(value).ok().and_then(|index| texts.get(shard, index));
+            out.extend_from_slice(known.unwrap_or(match form {
+                LineForm::Json => b"\"encoding\":null,\"text\":null",
+                LineForm::Csv => b",",
+            }));
         }
     }
 }
@@ -230,6 +310,22 @@ fn csv_code(bytes: &[u8], text: Option<&str>, out: &mut Vec<u8>) {
         // Operands are separated by commas.
         csv_string(text, out);
     }
+}
+
+/// Appends a cell of CSV: in quotes if it needs them.
+fn cell(text: &[u8], out: &mut Vec<u8>) {
+    if text.iter().any(|byte| b",\"\r\n".contains(byte)) {
+        csv_string(&String::from_utf8_lossy(text), out);
+    } else {
+        out.extend_from_slice(text);
+    }
+}
+
+/// The cell of CSV for a text.
+fn csv_cell(text: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    cell(text.as_bytes(), &mut out);
+    out
 }
 
 /// Appends `text` in quotes, as CSV has them.
@@ -282,22 +378,23 @@ fn hex_bytes(bytes: &[u8], out: &mut Vec<u8>) {
 mod tests {
     use super::*;
     use quipu_model::{Code, Rows};
+    use std::borrow::Cow;
 
     static DEMO: TableSchema = TableSchema {
-        name: "demo",
+        name: Cow::Borrowed("demo"),
         derived: true,
-        columns: &[
+        columns: Cow::Borrowed(&[
             column("record", Width::U64, ColumnType::Count),
             column("type", Width::U16, ColumnType::Name(&["read", "a \"b\""])),
             column("addr", Width::U64, ColumnType::Hex),
             column("code", Width::U32, ColumnType::Code),
             column("kernel", Width::U8, ColumnType::Flag),
-        ],
-        doc: "",
+        ]),
+        doc: Cow::Borrowed(""),
     };
 
     const fn column(name: &'static str, width: Width, kind: ColumnType) -> ColumnSchema {
-        ColumnSchema { name, width, kind, doc: "" }
+        ColumnSchema::new(name, width, kind, "")
     }
 
     fn demo() -> Batch {

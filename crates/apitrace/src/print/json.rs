@@ -80,13 +80,15 @@ impl Printer for JsonPrinter {
     fn end(&mut self, _: &mut Vec<u8>) {}
 }
 
-struct Shown<'a> {
-    settings: &'a Settings,
-    values: &'a Values,
-    types: &'a Types,
-    call: &'a Call,
-    n_blobs: u32,
-    failure: Option<Error>,
+/// A call, or values of it, as JSON.
+pub(crate) struct Shown<'a> {
+    pub(crate) settings: &'a Settings,
+    pub(crate) values: &'a Values,
+    pub(crate) types: &'a Types,
+    pub(crate) call: &'a Call,
+    /// How many pieces of raw memory of this call were written to files.
+    pub(crate) n_blobs: u32,
+    pub(crate) failure: Option<Error>,
 }
 
 fn words(bytes: &[u8]) -> String {
@@ -134,7 +136,7 @@ impl Shown<'_> {
         })
     }
 
-    fn value(&mut self, index: u32) -> Value {
+    pub(crate) fn value(&mut self, index: u32) -> Value {
         let node = self.values.node(index);
         match node.kind {
             Kind::Null => Value::Null,

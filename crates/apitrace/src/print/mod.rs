@@ -124,7 +124,7 @@ impl Printer for CallPrinter {
 }
 
 /// Writes one call. PERF: without colour, nothing is done for it, not even appending nothing (`view`).
-struct CallWriter<'a, const COLOUR: bool> {
+pub(crate) struct CallWriter<'a, const COLOUR: bool> {
     settings: &'a Settings,
     ink: &'a Ink,
     pieces: &'a Pieces,
@@ -132,8 +132,29 @@ struct CallWriter<'a, const COLOUR: bool> {
     types: &'a Types,
     call: &'a Call,
     /// How many pieces of raw memory of this call were written to files.
-    n_blobs: u32,
-    failure: Option<Error>,
+    pub(crate) n_blobs: u32,
+    pub(crate) failure: Option<Error>,
+}
+
+impl<'a> CallWriter<'a, false> {
+    /// A writer of single values of a call.
+    pub(crate) fn of_values(
+        settings: &'a Settings,
+        values: &'a Values,
+        types: &'a Types,
+        call: &'a Call,
+    ) -> CallWriter<'a, false> {
+        CallWriter {
+            settings,
+            ink: &Ink::PLAIN,
+            pieces: &pieces::NONE,
+            values,
+            types,
+            call,
+            n_blobs: 0,
+            failure: None,
+        }
+    }
 }
 
 impl<const COLOUR: bool> CallWriter<'_, COLOUR> {
@@ -228,7 +249,7 @@ impl<const COLOUR: bool> CallWriter<'_, COLOUR> {
         self.ink(self.ink.normal, out);
     }
 
-    fn value(&mut self, index: u32, out: &mut Vec<u8>) {
+    pub(crate) fn value(&mut self, index: u32, out: &mut Vec<u8>) {
         let node = self.values.node(index);
         let ink = self.ink;
         match node.kind {
@@ -411,17 +432,7 @@ pub(crate) fn one_value(values: &Values, types: &Types, index: u32, out: &mut Ve
         stack: (0, 0),
         has_stack: false,
     };
-    let mut writer = CallWriter::<false> {
-        settings: &settings,
-        ink: &Ink::PLAIN,
-        pieces: &Pieces::default(),
-        values,
-        types,
-        call: &call,
-        n_blobs: 0,
-        failure: None,
-    };
-    writer.value(index, out);
+    CallWriter::of_values(&settings, values, types, &call).value(index, out);
 }
 
 /// The name of the file for a piece of raw memory of a call, of which there were `n_before`.

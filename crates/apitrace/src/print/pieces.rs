@@ -22,6 +22,9 @@ pub(super) struct Pieces {
     text: Vec<u8>,
 }
 
+/// Those of no function.
+pub(super) static NONE: Pieces = Pieces { first: Vec::new(), ends: Vec::new(), text: Vec::new() };
+
 impl Pieces {
     /// Makes the pieces of a function: piece 0 up to the first value, piece `n` between two values.
     #[inline]

@@ -14,6 +14,7 @@ use quipu::source::Source;
 use quipu_view::{Chosen, LineForm, RowFilter, RowLines};
 use std::io::Write;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Print records, one a line
@@ -32,6 +33,10 @@ pub(crate) struct Options {
     /// Print CSV
     #[arg(long)]
     csv: bool,
+    /// Print rows of this table, as CSV unless JSON is asked for: a native table of the format, or one that is learned from the
+    /// trace, as `call.FUNCTION` with the arguments of a function as columns; an unknown name lists them
+    #[arg(long, value_name = "NAME", conflicts_with = "raw")]
+    table: Option<String>,
     /// Show the words that a tracer left to be converted, from a raw folder or file; `--skip` and `--take` count words
     #[arg(long, conflicts_with_all = ["syntax", "skip_instrs", "take_instrs", "since", "until",
           "kinds", "pc", "addr", "thread", "order", "settings"])]
@@ -140,6 +145,8 @@ Examples:
   quipu view --json --kind timestamp trace.zip | jq -r .value
   quipu view --grep '^glUniform' --calls 0-1000 --thread-ids game.trace
   quipu view --frames 7000-7001 game.trace
+  quipu view --table args --kind text game.trace
+  quipu view --table call.glDrawElements --json --frames 0-99 game.trace
 
 Exit codes:
   0  done
@@ -151,10 +158,9 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         return dump(options, screen);
     }
     let trace = options.input.open()?;
-    let table = derived_table(&*trace)?;
-    let schema = trace.tables()[table];
-    let chosen = Chosen::new(&options.filter(), schema, trace.families())?;
-    let mut printer = options.printer(&*trace, schema, common)?;
+    let (table, schema) = options.table(&*trace)?;
+    let chosen = Chosen::new(&options.filter(), &schema, trace.families())?;
+    let mut printer = options.printer(&*trace, &schema, common)?;
     let window = match options.window() {
         Window::All => trace.narrow(&options.print_options(common))?,
         window => window,
@@ -221,7 +227,50 @@ pub(crate) fn derived_table(trace: &dyn Trace) -> quipu::model::Result<usize> {
     })
 }
 
+/// How many tables an error names.
+const MAX_NAMED: usize = 12;
+
+/// The error for a table that is not there; proposes those with the name in theirs, or else the first.
+fn unknown_table(name: &str, known: &[&TableSchema]) -> Error {
+    let word = name.to_lowercase();
+    let near: Vec<&str> =
+        known.iter().map(|table| &*table.name).filter(|table| table.to_lowercase().contains(&word)).collect();
+    let all = || known.iter().map(|table| &*table.name).collect();
+    let named: Vec<&str> = if near.is_empty() { all() } else { near };
+    let more = match named.len().saturating_sub(MAX_NAMED) {
+        0 => String::new(),
+        n => format!(", and {n} more"),
+    };
+    let named = named[..named.len().min(MAX_NAMED)].join(", ");
+    Error::usage(format!("the trace has no table `{name}`")).hint(format!("tables: {named}{more}"))
+}
+
 impl Options {
+    /// The table to print: the one that was named, or the one that people look at. Those that the trace teaches are
+    /// learned only if no other has the name.
+    fn table(&self, trace: &dyn Trace) -> quipu::model::Result<(usize, Arc<TableSchema>)> {
+        let fixed = trace.tables();
+        let Some(name) = &self.table else {
+            let table = derived_table(trace)?;
+            return Ok((table, Arc::new(fixed[table].clone())));
+        };
+        if let Some(table) = fixed.iter().position(|schema| schema.name == *name) {
+            if !fixed[table].derived && self.window() != Window::All {
+                let what =
+                    format!("rows of table `{name}` are no records, which parts of a trace are counted in");
+                return Err(Error::usage(what).hint("choose a part of a table that is derived from it"));
+            }
+            return Ok((table, Arc::new(fixed[table].clone())));
+        }
+        let learned = trace.learned_tables()?;
+        if let Some(table) = learned.iter().position(|schema| schema.name == *name) {
+            return Ok((fixed.len() + table, learned[table].clone()));
+        }
+        let known: Vec<&TableSchema> =
+            fixed.iter().copied().chain(learned.iter().map(|schema| &**schema)).collect();
+        Err(unknown_table(name, &known))
+    }
+
     fn filter(&self) -> RowFilter {
         RowFilter {
             // Opening leaves out files of other threads; files that hold several threads are sieved here.
@@ -256,22 +305,19 @@ impl Options {
         }
     }
 
-    fn printer(
-        &self,
-        trace: &dyn Trace,
-        schema: &'static TableSchema,
-        common: &Common,
-    ) -> Result<Box<dyn Printer>> {
+    fn printer(&self, trace: &dyn Trace, schema: &TableSchema, common: &Common) -> Result<Box<dyn Printer>> {
         let print = self.print_options(common);
         let form = match (self.json, self.csv) {
             (true, _) => LineForm::Json,
             (_, true) => LineForm::Csv,
+            _ if self.table.is_some() => LineForm::Csv,
             _ => return Ok(trace.printer(&print)?),
         };
-        if let (true, Some(printer)) = (self.json, trace.json_printer(&print)?) {
+        if let (true, None, Some(printer)) = (self.json, &self.table, trace.json_printer(&print)?) {
             return Ok(printer);
         }
-        Ok(Box::new(RowLines::new(schema, form, trace.meta().arch, print.syntax.unwrap_or_default())))
+        let lines = RowLines::new(schema, form, trace.meta().arch, print.syntax.unwrap_or_default());
+        Ok(Box::new(lines.with(trace.row_form(&print)?)))
     }
 
     fn print_options(&self, common: &Common) -> PrintOptions {

@@ -20,6 +20,7 @@ use quipu_model::{
     ColumnSchema, ColumnType, Columns, Error, Meta, Reader, Result, Scan, Shard, ShardId, TableSchema, Trace,
 };
 use reader::MemoryReader;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Every column that the rows of a [`MemoryShard`] can fill.
@@ -39,25 +40,15 @@ pub const ALL_COLUMNS: Columns = Columns::ACCESSES
 
 /// The only table: one row for each record. The kind's names are those of the text form; see [`MemoryTrace::parse`].
 static RECORDS: TableSchema = TableSchema {
-    name: "records",
+    name: Cow::Borrowed("records"),
     derived: true,
-    columns: &[
-        ColumnSchema {
-            name: "kind",
-            width: Width::U8,
-            kind: ColumnType::Name(print::KIND_NAMES),
-            doc: "What the record is.",
-        },
-        ColumnSchema {
-            name: "value",
-            width: Width::U64,
-            kind: ColumnType::Hex,
-            doc: "Address or value of the record.",
-        },
-        ColumnSchema { name: "size", width: Width::U32, kind: ColumnType::Count, doc: "Bytes touched." },
-        ColumnSchema { name: "code", width: Width::U32, kind: ColumnType::Code, doc: "The instruction." },
-    ],
-    doc: "The rows that the trace was built from.",
+    columns: Cow::Borrowed(&[
+        ColumnSchema::new("kind", Width::U8, ColumnType::Name(print::KIND_NAMES), "What the record is."),
+        ColumnSchema::new("value", Width::U64, ColumnType::Hex, "Address or value of the record."),
+        ColumnSchema::new("size", Width::U32, ColumnType::Count, "Bytes touched."),
+        ColumnSchema::new("code", Width::U32, ColumnType::Code, "The instruction."),
+    ]),
+    doc: Cow::Borrowed("The rows that the trace was built from."),
 };
 
 static TABLES: &[&TableSchema] = &[&RECORDS];

@@ -1,0 +1,96 @@
+//! What rows of tables show: which calls, and their values.
+//!
+//! Values are written as calls show them, in JSON as objects with types and as text the way people read them, but for a
+//! string that is all of a value: as text it has no quotes.
+
+use super::{FRAME_COLUMN, RECORD_COLUMN};
+use crate::print::CallWriter;
+use crate::print::json::Shown;
+use crate::print::settings::{self, Choice, Settings};
+use crate::print::text::Escapes;
+use quipu_model::print::RowForm;
+use quipu_model::trace::PrintOptions;
+use quipu_model::values::{Call, Kind, Values};
+use quipu_model::{Batch, Error, Result};
+
+/// The form of rows of calls.
+#[derive(Debug)]
+pub struct CallRows {
+    settings: Settings,
+    choice: Choice,
+    failure: Option<Error>,
+}
+
+impl CallRows {
+    /// Rows of the calls that the options choose; as with JSON, what is of interest is for others to decide.
+    ///
+    /// # Errors
+    /// `Usage` if a setting is wrong.
+    pub fn new(options: &PrintOptions) -> Result<CallRows> {
+        let (settings, choice) = settings::parse(&PrintOptions { verbose: true, ..options.clone() })?;
+        let settings = Settings { escapes: Escapes::Whole, ..settings };
+        Ok(CallRows { settings, choice, failure: None })
+    }
+
+    /// How many files of raw memory the values of a call have before this one.
+    fn blobs_before(&self, values: &Values, call: &Call, node: u32) -> u32 {
+        if self.settings.blobs.is_none() {
+            return 0;
+        }
+        let before = values.args_of(call).iter().take_while(|arg| arg.node != node);
+        let nodes = before.flat_map(|arg| arg.node..values.behind(arg.node));
+        nodes.filter(|at| values.node(*at).kind == Kind::Blob).count() as u32 // Fewer than nodes.
+    }
+}
+
+/// The call that a row of the first table belongs to.
+fn call_of(batch: &Batch, row: u32) -> Option<&Call> {
+    let record = batch.tables.first()?.columns.get(RECORD_COLUMN)?.get(row as usize);
+    let at = record.checked_sub(batch.span.first_record + 1)?;
+    batch.values.calls.get(usize::try_from(at).ok()?)
+}
+
+impl RowForm for CallRows {
+    fn choose(&mut self, batch: &Batch, rows: &mut Vec<u32>) {
+        let frames = batch.tables.first().and_then(|rows| rows.columns.get(FRAME_COLUMN));
+        rows.retain(|row| {
+            let Some(call) = call_of(batch, *row) else { return false };
+            let Some(function) = batch.types.function(call.function) else { return false };
+            self.choice.has(call, function, || frames.map_or(0, |frames| frames.get(*row as usize)))
+        });
+    }
+
+    fn is_done(&self) -> bool {
+        self.choice.is_done()
+    }
+
+    fn json(&mut self, batch: &Batch, row: u32, node: u32, out: &mut Vec<u8>) {
+        let Some(call) = call_of(batch, row) else { return };
+        let n_blobs = self.blobs_before(&batch.values, call, node);
+        let (values, types) = (&batch.values, &batch.types);
+        let mut shown = Shown { settings: &self.settings, values, types, call, n_blobs, failure: None };
+        // Writing to a vector cannot fail.
+        let _ = serde_json::to_writer(&mut *out, &shown.value(node));
+        self.failure = self.failure.take().or(shown.failure);
+    }
+
+    fn text(&mut self, batch: &Batch, row: u32, node: u32, out: &mut Vec<u8>) {
+        let Some(call) = call_of(batch, row) else { return };
+        let (values, types) = (&batch.values, &batch.types);
+        let value = values.node(node);
+        if value.kind == Kind::Text
+            && let Ok(text) = std::str::from_utf8(values.bytes_of(value))
+        {
+            return out.extend_from_slice(text.as_bytes());
+        }
+        let n_blobs = self.blobs_before(values, call, node);
+        let mut writer = CallWriter::of_values(&self.settings, values, types, call);
+        writer.n_blobs = n_blobs;
+        writer.value(node, out);
+        self.failure = self.failure.take().or(writer.failure);
+    }
+
+    fn failure(&mut self) -> Option<Error> {
+        self.failure.take()
+    }
+}

@@ -1,0 +1,186 @@
+//! A table for each function that a trace calls: `call.glVertex3f`, with the arguments as columns.
+//!
+//! What functions there are, and what their arguments are called, is known when all of the stream was read, which
+//! passing over its values does quickly. So the columns are known before the first row, and stay the same, for a head line or
+//! another program's plan; a pipe, which cannot be read twice, has no such tables. Signatures of one name make one table, with
+//! the arguments of all of them.
+
+use super::{FAKE_FLAG, Firsts, HEAD, INCOMPLETE_FLAG, N_HEAD, has, numbered};
+use crate::decode::skim::Skimmer;
+use crate::feed::Feed;
+use crate::record::{FAKE, INCOMPLETE};
+use quipu_model::table::Width;
+use quipu_model::values::{FunctionType, NO_NODE, Type, Types, Values};
+use quipu_model::{Column, ColumnSchema, ColumnType, Error, Result, Rows, TableSchema};
+use quipu_source::{Ahead, Container, StreamOptions};
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// What stands before the name of the function in the name of its table.
+pub const PREFIX: &str = "call.";
+
+/// The table of a function.
+#[derive(Clone, Debug)]
+pub struct FunctionTable {
+    /// Its columns.
+    pub schema: Arc<TableSchema>,
+    /// The function.
+    pub function: Vec<u8>,
+    /// What the columns of arguments are, in their order.
+    args: Vec<ArgKey>,
+}
+
+/// An argument among all that a function's signatures name: its name, and how many of that name stand before it.
+type ArgKey = (Vec<u8>, usize);
+
+/// How many columns stand before those of the arguments.
+const N_BEFORE: usize = N_HEAD + 2;
+
+/// The tables of all functions of a trace, in the order of appearance. Of a damaged trace, those before the damage.
+///
+/// # Errors
+/// `Unsupported` for a pipe; what opening the stream says.
+pub fn learn(container: &Container) -> Result<Vec<FunctionTable>> {
+    if !container.source().can_seek() {
+        return Err(Error::unsupported("what functions there are is known when all was read, and a pipe can be read once")
+            .in_file(container.name())
+            .hint("write the trace to a file first, or view the table `args`, which has the arguments of all functions"));
+    }
+    let options = StreamOptions {
+        block_bytes: 256 << 10,
+        ahead: Ahead::Thread { blocks: 4 },
+        ..StreamOptions::default()
+    };
+    let mut feed = Feed::new(container, &options)?;
+    // Damage is told by whoever reads the rows.
+    if !feed.begin().unwrap_or(false) {
+        return Ok(Vec::new());
+    }
+    let mut skimmer = Skimmer::new(feed.header());
+    while let Ok(Some(_)) = feed.next(&mut skimmer) {}
+    Ok(tables(skimmer.types()))
+}
+
+fn tables(types: &Types) -> Vec<FunctionTable> {
+    let mut found: Vec<(&[u8], Vec<ArgKey>)> = Vec::new();
+    let mut by_name = HashMap::new();
+    for ty in types.as_slice() {
+        let Type::Function(function) = &**ty else { continue };
+        let position = *by_name.entry(&function.name[..]).or_insert_with(|| {
+            found.push((&function.name, Vec::new()));
+            found.len() - 1
+        });
+        let known = &mut found[position].1;
+        for key in keys(function) {
+            if !known.contains(&key) {
+                known.push(key);
+            }
+        }
+    }
+    found.into_iter().map(|(name, args)| table(name, args)).collect()
+}
+
+/// The arguments of a signature.
+fn keys(function: &FunctionType) -> impl Iterator<Item = ArgKey> {
+    function.args.iter().enumerate().map(|(i, name)| {
+        let n_before = function.args[..i].iter().filter(|other| *other == name).count();
+        (name.clone(), n_before)
+    })
+}
+
+fn table(function: &[u8], args: Vec<ArgKey>) -> FunctionTable {
+    let name = String::from_utf8_lossy(function);
+    let mut columns = HEAD.to_vec();
+    columns.extend([FAKE_FLAG, INCOMPLETE_FLAG]);
+    let result = ColumnSchema::new("result", Width::U32, ColumnType::Value, "what the call returned");
+    for (i, (arg, n_before)) in args.iter().enumerate() {
+        let mut name = match (arg.is_empty(), n_before) {
+            (true, _) => format!("arg{i}"),
+            (false, 0) => String::from_utf8_lossy(arg).into_owned(),
+            (false, n) => format!("{}_{}", String::from_utf8_lossy(arg), n + 1),
+        };
+        while name == result.name || columns.iter().any(|column| column.name == name) {
+            name.push('_');
+        }
+        let doc = Cow::Borrowed("an argument; none if it was not recorded");
+        columns.push(ColumnSchema {
+            name: Cow::Owned(name),
+            width: Width::U32,
+            kind: ColumnType::Value,
+            doc,
+        });
+    }
+    columns.push(result);
+    let schema = TableSchema {
+        name: Cow::Owned(format!("{PREFIX}{name}")),
+        derived: true,
+        columns: Cow::Owned(columns),
+        doc: Cow::Owned(format!("calls of {name} with their arguments")),
+    };
+    FunctionTable { schema: Arc::new(schema), function: function.to_vec(), args }
+}
+
+/// Fills the table of a function.
+#[derive(Debug)]
+pub(super) struct Filler {
+    function: Vec<u8>,
+    args: Vec<ArgKey>,
+    /// For each type that was met: where the arguments of a call go, if it is of this function.
+    places: Vec<Option<Vec<usize>>>,
+}
+
+impl Filler {
+    pub(super) fn new(table: &FunctionTable) -> Filler {
+        Filler { function: table.function.clone(), args: table.args.clone(), places: Vec::new() }
+    }
+
+    pub(super) fn fill(&mut self, values: &Values, types: &Types, firsts: Firsts, rows: &mut Rows) {
+        let more = types.as_slice().get(self.places.len()..).unwrap_or(&[]);
+        let (name, args) = (&self.function, &self.args);
+        self.places.extend(more.iter().map(|ty| match &**ty {
+            Type::Function(function) if function.name == *name => {
+                // What is not among them has come behind damage, and has no column.
+                let place = |key: ArgKey| args.iter().position(|arg| *arg == key).unwrap_or(usize::MAX);
+                Some(keys(function).map(place).collect())
+            }
+            _ => None,
+        }));
+        let Some((head, cells)) = rows.columns.split_at_mut_checked(N_BEFORE) else { return };
+        let Some((Column::U32(results), args)) = cells.split_last_mut() else { return };
+        let [
+            Column::U64(records),
+            Column::U64(numbers),
+            Column::U64(threads),
+            Column::U64(frames),
+            Column::U8(fakes),
+            Column::U8(open),
+        ] = head
+        else {
+            return;
+        };
+        for (record, frame, call) in numbered(values, firsts) {
+            let Some(Some(places)) = self.places.get(call.function as usize) else { continue };
+            records.push(record);
+            numbers.push(call.number);
+            threads.push(call.thread);
+            frames.push(frame);
+            fakes.push(has(call, FAKE));
+            open.push(has(call, INCOMPLETE));
+            results.push(call.result);
+            for cells in &mut *args {
+                if let Column::U32(cells) = cells {
+                    cells.push(NO_NODE);
+                }
+            }
+            for arg in values.args_of(call) {
+                let place = places.get(arg.index as usize);
+                if let Some(Column::U32(cells)) = place.and_then(|place| args.get_mut(*place))
+                    && let Some(cell) = cells.last_mut()
+                {
+                    *cell = arg.node;
+                }
+            }
+        }
+    }
+}
