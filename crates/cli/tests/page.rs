@@ -15,6 +15,10 @@ fn trace(name: &str) -> PathBuf {
     quipu_testkit::fixtures("drmemtrace").canonicalize().unwrap().join(name)
 }
 
+fn calls(name: &str) -> PathBuf {
+    quipu_testkit::fixtures("apitrace").canonicalize().unwrap().join(name)
+}
+
 fn quipu<I: AsRef<std::ffi::OsStr>>(args: impl IntoIterator<Item = I>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_quipu"));
     command.args(args).env("NO_COLOR", "1");
@@ -330,6 +334,65 @@ fn charts_have_the_marks_that_json_has_numbers_for() {
              .filter(svg => svg.getBoundingClientRect().width < 100 || svg.getBoundingClientRect().height < 2).length",
         );
         assert_eq!(hidden, 0, "{name}");
+    }
+}
+
+#[test]
+fn a_page_on_graphics_calls_shows_frames_textures_and_shaders() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut browser = Browser::start();
+    for name in ["kinds.trace", "glxgears-300.trace", "tri_glsl.trace", "header-only-2-bytes.trace"] {
+        let (page, json) = report(&calls(name), &folder);
+        let results = &json["results"];
+        browser.open(&page);
+        assert_eq!(browser.complaints(), Vec::<String>::new(), "{name}");
+        assert_eq!(browser.eval("document.querySelector('h1').textContent"), name);
+        for width in [1440, 380] {
+            browser.resize(width, 900);
+            assert_eq!(browser.eval("document.documentElement.scrollWidth <= innerWidth"), true, "{name}");
+            browser.picture(&format!("{name}-{width}"));
+        }
+        browser.resize(1440, 900);
+
+        // A line of calls per frame: a value for each frame, or the means of neighbours.
+        let frames = results["frames"]["frames"].as_array().unwrap();
+        let line = "[...document.querySelectorAll('.series g')].find(g => g.dataset.l === 'calls')";
+        let values =
+            browser.eval(&format!("({line}?.dataset.v ?? '').split(',').filter(Boolean).map(Number)"));
+        let values: Vec<f64> =
+            values.as_array().unwrap().iter().map(|value| value.as_f64().unwrap()).collect();
+        let calls: Vec<f64> = frames.iter().map(|frame| frame["calls"].as_f64().unwrap()).collect();
+        assert_eq!(values.len(), calls.len().min(160), "{name}");
+        if calls.len() <= 160 {
+            assert_eq!(values, calls, "{name}");
+        }
+
+        // Pictures are pixels of this page, sources stand behind their summaries.
+        let images = browser.eval(
+            "[...document.images].map(i => [i.complete && i.naturalWidth === Number(i.getAttribute('width')), i.src.slice(0, 22)])",
+        );
+        let images = images.as_array().unwrap();
+        assert!(
+            images.iter().all(|image| image[0] == true && image[1] == "data:image/png;base64,"),
+            "{images:?}"
+        );
+        let sources = results["graphics"]["shaders"]["listed"].as_array().unwrap();
+        let listed =
+            browser.eval("[...document.querySelectorAll('details .listing')].map(e => e.textContent)");
+        let listed = listed.as_array().unwrap();
+        assert_eq!(listed.len(), sources.len(), "{name}");
+        for (shown, source) in listed.iter().zip(sources) {
+            let source = source["text"].as_str().unwrap().replace('\t', "    ");
+            let lines: Vec<&str> = source.lines().collect();
+            assert_eq!(shown.as_str().unwrap().lines().collect::<Vec<_>>(), lines, "{name}");
+        }
+        if name == "kinds.trace" {
+            assert_eq!((images.len(), sources.len()), (2, 3));
+            let text = browser.eval("document.body.textContent");
+            for word in ["OpenGL + GLX/WGL/CGL", "GL_INVALID_VALUE", "glBufferData", "glVertex2f"] {
+                assert!(text.as_str().unwrap().contains(word), "{word}");
+            }
+        }
     }
 }
 
