@@ -433,7 +433,7 @@ impl Decoder {
 }
 
 /// A call of which only the number is known.
-fn nobody(number: u64) -> Call {
+pub(crate) fn nobody(number: u64) -> Call {
     Call {
         number,
         thread: 0,

@@ -19,7 +19,6 @@
 use super::settings::{self, Choice, Settings};
 use super::text;
 use crate::record::{FAKE, INCOMPLETE};
-use crate::table::FRAME_COLUMN;
 use quipu_model::print::Ordinals;
 use quipu_model::trace::PrintOptions;
 use quipu_model::values::{Call, FunctionType, Kind, NO_NODE, NO_TYPE, Node, Type, Types, Values};
@@ -52,14 +51,7 @@ impl Printer for JsonPrinter {
 
     fn print(&mut self, batch: &Batch, rows: &[u32], _: Ordinals, _: &Paint, out: &mut Vec<u8>) {
         let (values, types) = (&batch.values, &batch.types);
-        let frames = batch.tables.first().and_then(|rows| rows.columns.get(FRAME_COLUMN));
-        for row in rows {
-            let Some(call) = values.calls.get(*row as usize) else { continue };
-            let Some(function) = types.function(call.function) else { continue };
-            let frame = || frames.map_or(0, |frames| frames.get(*row as usize));
-            if !self.choice.has(call, function, frame) {
-                continue;
-            }
+        for (call, function) in self.choice.of(batch, rows) {
             let mut shown =
                 Shown { settings: &self.settings, values, types, call, n_blobs: 0, failure: None };
             // Writing to a vector cannot fail.

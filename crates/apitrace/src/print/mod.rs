@@ -10,13 +10,12 @@ mod pieces;
 pub mod settings;
 pub mod text;
 
-use crate::decode::Header;
+use crate::decode::{Header, nobody};
 use crate::record::{END_FRAME, FAKE, INCOMPLETE};
-use crate::table::FRAME_COLUMN;
 use pieces::Pieces;
 use quipu_model::print::Ordinals;
 use quipu_model::trace::PrintOptions;
-use quipu_model::values::{Call, Frame, FunctionType, Kind, NO_NODE, NO_TYPE, Type, Types, Values};
+use quipu_model::values::{Call, Frame, FunctionType, Kind, NO_NODE, Type, Types, Values};
 use quipu_model::{Batch, Error, ErrorKind, Paint, Printer, Result};
 use settings::{Choice, Settings};
 use std::path::Path;
@@ -60,14 +59,7 @@ impl CallPrinter {
             self.properties(ink, out);
         }
         let (values, types) = (&batch.values, &batch.types);
-        let frames = batch.tables.first().and_then(|rows| rows.columns.get(FRAME_COLUMN));
-        for row in rows {
-            let Some(call) = values.calls.get(*row as usize) else { continue };
-            let Some(function) = types.function(call.function) else { continue };
-            let frame = || frames.map_or(0, |frames| frames.get(*row as usize));
-            if !self.choice.has(call, function, frame) {
-                continue;
-            }
+        for (call, function) in self.choice.of(batch, rows) {
             self.pieces.learn(call.function, function, &self.settings, ink);
             let mut writer = CallWriter::<COLOUR> {
                 settings: &self.settings,
@@ -421,17 +413,7 @@ pub(crate) fn one_value(values: &Values, types: &Types, index: u32, out: &mut Ve
         blobs: None,
         escapes: text::Escapes::Whole,
     };
-    let call = Call {
-        number: 0,
-        thread: 0,
-        function: NO_TYPE,
-        flags: 0,
-        stored_flags: 0,
-        args: (0, 0),
-        result: NO_NODE,
-        stack: (0, 0),
-        has_stack: false,
-    };
+    let call = nobody(0);
     CallWriter::of_values(&settings, values, types, &call).value(index, out);
 }
 

@@ -4,9 +4,10 @@ use super::text::Escapes;
 use crate::INFO;
 use crate::callset::CallSet;
 use crate::record::VERBOSE;
+use crate::table::FRAME_COLUMN;
 use quipu_model::trace::PrintOptions;
 use quipu_model::values::{Call, FunctionType};
-use quipu_model::{Error, Result};
+use quipu_model::{Batch, Error, Result};
 use regex_lite::Regex;
 use std::path::PathBuf;
 
@@ -105,6 +106,21 @@ impl Choice {
     /// True if only functions with a pattern in their names are printed.
     pub fn has_pattern(&self) -> bool {
         self.pattern.is_some()
+    }
+
+    /// The calls in some rows of a batch that are printed.
+    pub fn of<'a>(
+        &'a mut self,
+        batch: &'a Batch,
+        rows: &'a [u32],
+    ) -> impl Iterator<Item = (&'a Call, &'a FunctionType)> {
+        let frames = batch.tables.first().and_then(|rows| rows.columns.get(FRAME_COLUMN));
+        rows.iter().filter_map(move |row| {
+            let call = batch.values.calls.get(*row as usize)?;
+            let function = batch.types.function(call.function)?;
+            let frame = || frames.map_or(0, |frames| frames.get(*row as usize));
+            self.has(call, function, frame).then_some((call, function))
+        })
     }
 
     /// Whether a call is printed, which belongs to a frame.

@@ -185,7 +185,8 @@ fn dump_unit(unit: u32, in_one_line: bool, ink: &Ink, out: &mut Vec<u8>) {
     }
 }
 
-fn whole_unit(unit: char, out: &mut Vec<u8>) {
+/// A character of a string, escaped if it is none that can stand there.
+pub(crate) fn whole_unit(unit: char, out: &mut Vec<u8>) {
     match unit {
         '"' => out.extend_from_slice(b"\\\""),
         '\\' => out.extend_from_slice(b"\\\\"),

@@ -2,7 +2,7 @@
 
 use super::is_bare;
 use super::names::{Space, key_of};
-use crate::print::text::{decimal, hex, hex_byte, signed};
+use crate::print::text::{decimal, hex, hex_byte, signed, whole_unit};
 use quipu_model::values::{NamedNumbers, Type};
 
 /// Writes what a type is, as a statement.
@@ -95,7 +95,7 @@ pub(super) fn put_string(bytes: &[u8], out: &mut Vec<u8>) {
             left -= unit.len_utf8();
             match unit {
                 '\n' if left > 0 => out.extend_from_slice(b"\\n\"\n    \""),
-                _ => put_char(unit, out),
+                _ => whole_unit(unit, out),
             }
         }
         for byte in chunk.invalid() {
@@ -107,25 +107,10 @@ pub(super) fn put_string(bytes: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-pub(super) fn put_char(unit: char, out: &mut Vec<u8>) {
-    match unit {
-        '"' => out.extend_from_slice(b"\\\""),
-        '\\' => out.extend_from_slice(b"\\\\"),
-        '\n' => out.extend_from_slice(b"\\n"),
-        '\r' => out.extend_from_slice(b"\\r"),
-        '\t' => out.extend_from_slice(b"\\t"),
-        '\0'..' ' | '\x7f' => {
-            out.extend_from_slice(b"\\x");
-            hex_byte(unit as u8, out); // ASCII.
-        }
-        _ => out.extend_from_slice(unit.encode_utf8(&mut [0; 4]).as_bytes()),
-    }
-}
-
 /// A unit of a wide string: a character, or its number where it is none.
 pub(super) fn put_unit(unit: u64, out: &mut Vec<u8>) {
     match u32::try_from(unit).ok().and_then(char::from_u32) {
-        Some(unit) => put_char(unit, out),
+        Some(unit) => whole_unit(unit, out),
         None => {
             out.extend_from_slice(b"\\u{");
             hex(unit, out);
