@@ -158,6 +158,22 @@ fn what_was_changed_inserted_and_deleted_is_found() {
 }
 
 #[test]
+fn what_is_no_number_equals_itself_whatever_its_bits() {
+    let trace = |value: &str| {
+        let calls = format!("0: glFoo(a = 1, b = {value})\n1: glFoo(a = 2, b = [{value}, 1.0])\n");
+        common::written(&format!("function 0 glFoo(a, b)\n{calls}"))
+    };
+    let [nan, other, number] = ["float(0x7fc00000)", "float(0xffc00001)", "1.0f"].map(trace);
+    let strict = Rules { nan_is_equal: false, ..Rules::ours() };
+    assert_eq!(compared(&nan, &other, &Rules::ours()).0, [""; 0]);
+    for (old, new, rules) in [(&nan, &number, &Rules::ours()), (&nan, &other, &strict), (&nan, &nan, &strict)]
+    {
+        let (_, summary) = compared(old, new, rules);
+        assert_eq!((summary.same, summary.changed + summary.inserted), (0, 2));
+    }
+}
+
+#[test]
 fn traces_that_have_nothing_in_common_are_compared_as_well() {
     let (_, summary) = compared(&open("glxgears-300"), &open("tri_glsl"), &Rules::ours());
     assert_eq!(summary.same + summary.changed + summary.deleted, 7949);

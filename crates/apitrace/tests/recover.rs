@@ -85,6 +85,62 @@ fn chunks(bytes: &[u8]) -> Vec<std::ops::Range<usize>> {
     chunks
 }
 
+/// Recovers a file of which a part of the inflated bytes is damaged: calls before it are saved, and nine in ten behind.
+fn nearly_all_are_saved(
+    damaged: &[u8],
+    whole: &[String],
+    lost: std::ops::Range<usize>,
+    stream_bytes: usize,
+    n_threads: usize,
+    what: &str,
+) -> Recovered {
+    let (done, text) = recovered(damaged, &OPTIONS).unwrap();
+    let saved = calls(&text);
+    // Calls are spread evenly over the stream.
+    let share = |n_bytes: usize| whole.len() * n_bytes / stream_bytes;
+    let n_behind = share(stream_bytes - lost.end);
+    let n_expected = share(lost.start) + n_behind * 9 / 10 - 100;
+    assert!(saved.len() >= n_expected, "{what}: {} of {n_expected} calls, {:?}", saved.len(), done.salvaged);
+    // What is saved behind the damage is what stood there, but for a call of each thread that the damage cut; what is left
+    // of such calls comes last.
+    let saved: Vec<_> = saved.iter().filter(|call| !call.ends_with("incomplete")).collect();
+    let mut rest = whole.iter().rev();
+    let mut n_missing = 0;
+    for call in saved.iter().rev().take(n_behind * 9 / 10) {
+        let skipped = rest.position(|other| other == *call);
+        n_missing += skipped.unwrap_or_else(|| panic!("{what}: {call}"));
+    }
+    assert!(n_missing <= n_threads, "{what}: {n_missing} calls are missing");
+    done
+}
+
+#[test]
+fn nearly_all_calls_behind_a_damaged_frame_of_zstandard_are_saved() {
+    let stream = common::repeated("glxgears-300", 36);
+    let mut writer = StreamWriter::new(Vec::new(), Packing::SeekableZstd, None).unwrap();
+    writer.write(&stream).unwrap();
+    let packed = writer.finish().unwrap();
+    let trace = trace::open(&Source::from_bytes("whole", packed.clone()), &OpenOptions::default()).unwrap();
+    let frames = trace.container().landmarks().unwrap();
+    assert!(frames.len() >= 3, "{frames:?}");
+    let (_, whole) = recovered(&packed, &OPTIONS).unwrap();
+    let whole = calls(&whole);
+    let frame = frames[1];
+    let lost = frame.at as usize..frames[2].at as usize;
+    let middle = (frame.packed_at + frames[2].packed_at) as usize / 2;
+    // The mark of a frame, its body, all of it.
+    for range in [0..1, middle..middle + 8, 0..(frames[2].packed_at - frame.packed_at) as usize] {
+        let start = if range.start == 0 { frame.packed_at as usize } else { 0 };
+        let mut damaged = packed.clone();
+        damaged[start + range.start..start + range.end].fill(0xa5);
+        let what = format!("bytes {range:?} of frame 1 of {}", frames.len());
+        let done = nearly_all_are_saved(&damaged, &whole, lost.clone(), stream.len(), 1, &what);
+        // What can be inflated may still be no events.
+        let told = ["apitrace/bad-chunk", "apitrace/damaged"];
+        assert!(told.iter().any(|rule| rules(&done).contains(rule)), "{what}: {:?}", rules(&done));
+    }
+}
+
 #[test]
 fn nearly_all_calls_behind_a_damaged_chunk_are_saved() {
     for (name, stream, n_threads) in [
@@ -108,32 +164,12 @@ fn nearly_all_calls_behind_a_damaged_chunk_are_saved() {
             zeros[chunk.clone()].fill(0);
             damages.push(zeros);
             for (n, damaged) in damages.iter().enumerate() {
-                let (done, text) = recovered(damaged, &OPTIONS).unwrap();
-                let saved = calls(&text);
-                let n_chunks = chunks.len();
-                // A chunk holds 1 MiB of the stream, the last one what is left; calls are spread evenly over it.
-                let share = |n_bytes: usize| whole.len() * n_bytes / stream.len();
-                let n_before = share(i << 20);
-                let n_behind = share(stream.len() - ((i + 1) << 20));
-                let n_expected = n_before + n_behind * 9 / 10 - 100;
-                assert!(
-                    saved.len() >= n_expected,
-                    "{name}, chunk {i} of {n_chunks}, damage {n}: {} of {n_expected} calls, {:?}",
-                    saved.len(),
-                    done.salvaged
-                );
-                // What is saved behind the damage is what stood there, but for a call of each thread that the damage
-                // cut; what is left of such calls comes last.
-                let saved: Vec<_> = saved.iter().filter(|call| !call.ends_with("incomplete")).collect();
-                let mut rest = whole.iter().rev();
-                let mut n_missing = 0;
-                for call in saved.iter().rev().take(n_behind * 9 / 10) {
-                    let skipped = rest.position(|other| other == *call);
-                    n_missing += skipped.unwrap_or_else(|| panic!("{name} {i} {n}: {call}"));
-                }
-                assert!(n_missing <= n_threads, "{name} {i} {n}: {n_missing} calls are missing");
+                let what = format!("{name}, chunk {i} of {}, damage {n}", chunks.len());
+                // A chunk holds 1 MiB of the stream, the last one what is left.
+                let lost = i << 20..(i + 1) << 20;
+                let done = nearly_all_are_saved(damaged, &whole, lost, stream.len(), n_threads, &what);
                 // A byte of a value may be any other, and where it stands only the packer knows.
-                assert!(n < 2 || done.salvaged.found.total() > 0, "{name} {i} {n}");
+                assert!(n < 2 || done.salvaged.found.total() > 0, "{what}");
             }
         }
     }
@@ -141,16 +177,10 @@ fn nearly_all_calls_behind_a_damaged_chunk_are_saved() {
 
 #[test]
 fn signatures_that_are_lost_are_told_and_their_calls_are_kept() {
-    let packed = snappy(&common::repeated("glxgears-300", 20));
-    let first = chunks(&packed)[0].clone();
-    let mut damaged = packed.clone();
-    // The header stays, most of what comes behind it in the chunk is gone.
     let stream = common::repeated("glxgears-300", 20);
-    let mut without = stream[..200].to_vec();
-    without.extend_from_slice(&stream[1 << 20..]);
-    drop(std::mem::replace(&mut damaged, snappy(&without)));
-    assert!(!first.is_empty());
-    let (done, text) = recovered(&damaged, &OPTIONS).unwrap();
+    // The header stays, most of what comes behind it in the chunk is gone.
+    let without = [&stream[..200], &stream[1 << 20..]].concat();
+    let (done, text) = recovered(&snappy(&without), &OPTIONS).unwrap();
     let saved = calls(&text);
     assert!(saved.len() > 90_000, "{} {:?}", saved.len(), done.salvaged);
     assert!(rules(&done).contains(&"apitrace/lost-signature"), "{:?}", rules(&done));
