@@ -154,6 +154,10 @@ fn nothing_is_written_where_something_is_or_where_the_request_makes_no_sense() {
         &["filter", &input, "-o", out, "--force", "--cache", "1000"],
         &["filter", &input, "-o", out, "--force", "--drop", "nonsense"],
         &["filter", &input, "-o", out, "--force", "--regdeps"],
+        &["filter", &input, "-o", out, "--force", "--icache", "4096"],
+        &["filter", &input, "-o", out, "--force", "--cache", "4096", "--until", "99999999999999999"],
+        &["filter", &folder_of_threads, "-o", out, "--force", "--no-encodings", "--until", "1"],
+        &["filter", &folder_of_threads, "-o", out, "--force", "--regdeps", "--until", "1"],
         &["convert", &input],
         &["convert", &input, "-o", "-"],
         &["convert", &folder_of_threads, "-o", &folder_like_a_file],
@@ -544,6 +548,8 @@ const EDITS: &[&str] = &[
     "trim --since",
     "trim --per-thread --until",
     "filter --drop data",
+    "filter --drop prefetch",
+    "filter --drop flush",
     "filter --addr 0x7f0000000000..0xffffffffffff",
     "filter --function 0",
     "filter --keep-marker func_id,func_arg",
@@ -560,6 +566,10 @@ const EDITS: &[&str] = &[
     "filter --rename-thread",
     "filter --cache 4096 --until 99999999999999999",
     "filter --icache 4096 --until 99999999999999999",
+    "filter --cache 4096 --until",
+    "filter --icache 4096 --until",
+    "filter --drop data --until",
+    "filter --keep-marker func_id --until",
     "split",
     "merge",
     "convert --thread",
@@ -683,7 +693,7 @@ fn an_edit_of_files_of_cores_breaks_no_rule_that_was_kept_before() {
         EDITS.iter().copied().filter(|edit| !of_threads.iter().any(|part| edit.contains(part))).collect();
     for name in ["thr.core_sharded_kernel", "threadsig.core_sharded"] {
         // What looks at single records only, the smaller one shows as well.
-        let of_records = ["--addr", "--function", "--set-marker", "--keep-marker", "--drop data"];
+        let of_records = ["--addr", "--function", "--set-marker", "--keep-marker", "--drop "];
         let is_small = name != "threadsig.core_sharded";
         let edits =
             edits.iter().filter(|edit| is_small || !of_records.iter().any(|part| edit.contains(part)));

@@ -53,7 +53,7 @@ pub(crate) struct Options {
           default_missing_value = "all", require_equals = true, help_heading = "What is left out")]
     drop_kernel: Option<String>,
     /// Leave out the bytes of instructions
-    #[arg(long, conflicts_with = "regdeps", help_heading = "What is left out")]
+    #[arg(long, conflicts_with_all = ["regdeps", "until"], help_heading = "What is left out")]
     no_encodings: bool,
     /// End filtering at this reading of the clock, or with the file if that comes first; everything later stays
     #[arg(long, value_name = "CLOCK", value_parser = number::number, help_heading = "What is left out")]
@@ -61,7 +61,7 @@ pub(crate) struct Options {
 
     /// Replace the bytes of instructions by their dependencies, and leave out what published traces of this kind do not
     /// tell: processors, kernel code, and markers of system calls, signals and functions but futex; for x86 and AArch64
-    #[arg(long, help_heading = "What is changed")]
+    #[arg(long, conflicts_with = "until", help_heading = "What is changed")]
     regdeps: bool,
     /// Give threads other ids
     #[arg(long, value_name = "OLD=NEW", value_delimiter = ',', value_parser = pair, help_heading = "What is changed")]

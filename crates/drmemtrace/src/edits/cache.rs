@@ -144,6 +144,15 @@ impl InstrCache {
         true
     }
 
+    /// Counts on behind the end of filtering: the file type asks for a count in each thread, also in those that were not
+    /// filtered any more, where it stands before the exit.
+    pub(super) fn last_count(&mut self, entry: &Entry) -> Option<Entry> {
+        let kind = entry.kind();
+        let is_executed = kind.is_any_instr() && entry.size.get() > 0 && kind != Type::INSTR_NO_FETCH;
+        self.n_executed += u64::from(is_executed);
+        (kind == Type::THREAD_EXIT).then(|| Entry::marker(Marker::INSTRUCTION_COUNT, self.n_executed))
+    }
+
     /// The count that follows the first processor, once that is written.
     pub(super) fn first_count(&mut self) -> Option<Entry> {
         let is_first = !std::mem::replace(&mut self.has_begun, true);

@@ -87,6 +87,10 @@ impl FilterSpec {
         self.marker_values.entry(Marker::CPU_ID.0).or_insert(u64::MAX);
         self.keep_functions.get_or_insert_with(|| std::iter::once(FUTEX).collect());
     }
+
+    fn drops_instrs(&self) -> bool {
+        self.instr_cache_bytes.is_some() || self.drop_types.iter().any(|kind| Type(*kind).is_any_instr())
+    }
 }
 
 /// A filter at work on one file.
@@ -142,8 +146,16 @@ impl Filter {
     /// Makes a filter for one file, whose header says `filetype`.
     ///
     /// # Errors
-    /// `Usage` for impossible sizes of caches, `Unsupported` if encodings cannot be made into synthetic ones.
+    /// `Usage` for impossible sizes of caches, `Unsupported` if encodings cannot be made into synthetic ones, or if nothing
+    /// would tell that instructions are left out, or that filtering ends.
     pub fn new(spec: Arc<FilterSpec>, filetype: FileType) -> Result<Filter> {
+        let is_told_there = spec.drops_instrs() || spec.stop_timestamp.is_some();
+        if is_told_there && filetype == FileType::default() && !spec.original_layout {
+            return Err(Error::unsupported(
+                "the trace has no file type, which would have to say that instructions are left out or that filtering \
+                 ends; those of version 1 have none",
+            ));
+        }
         // Synthetic encodings stay what they are.
         let is_wanted = spec.to_regdeps && !filetype.any(FileType::ARCH_REGDEPS);
         let encoder = if is_wanted { Some(encoder(filetype)?) } else { None };
@@ -200,13 +212,14 @@ impl Filter {
     }
 
     fn keeps_marker(&self, marker: Marker) -> bool {
-        // Kernel code of a system call stands behind the call's number.
-        let is_behind_it = || {
-            marker == Marker::SYSCALL
-                && self.spec.kernel != KernelCode::Drop
-                && self.filetype.any(FileType::KERNEL_SYSCALLS)
+        // Kernel code of a system call stands behind the call's number, and where filtering ends, numbers have to be
+        // everywhere if they are anywhere.
+        let is_counted_on = || {
+            let has_code =
+                self.filetype.any(FileType::KERNEL_SYSCALLS) && self.spec.kernel != KernelCode::Drop;
+            marker == Marker::SYSCALL && (has_code || self.spec.stop_timestamp.is_some())
         };
-        let is_needed = || NEEDED_MARKERS.contains(&marker) || is_behind_it();
+        let is_needed = || NEEDED_MARKERS.contains(&marker) || is_counted_on();
         !self.spec.drop_markers.contains(&marker.0)
             && self.spec.keep_markers.as_ref().is_none_or(|keep| keep.contains(&marker.0) || is_needed())
     }
@@ -289,6 +302,9 @@ impl Edit for Filter {
             self.rename(entry);
         }
         if !self.is_active {
+            // A source that was filtered itself goes on with counts of its own.
+            let cache = self.instr_cache.as_mut().filter(|_| !self.filetype.is_ifiltered());
+            before.extend(cache.and_then(|cache| cache.last_count(entry)));
             return true;
         }
         if self.count_is_due {
@@ -334,15 +350,17 @@ impl Edit for Filter {
 
     fn filetype(&self, filetype: FileType) -> FileType {
         let spec = &self.spec;
-        let drops = |wanted: fn(Type) -> bool| spec.drop_types.iter().any(|kind| wanted(Type(*kind)));
         let mut bits = filetype.0;
         if spec.stop_timestamp.is_some() {
             bits |= FileType::BIMODAL_FILTERED_WARMUP.0;
         }
-        if drops(Type::is_any_instr) || spec.instr_cache_bytes.is_some() {
+        if spec.drops_instrs() {
             bits |= FileType::IFILTERED.0;
         }
-        let drops_data = drops(|kind| kind == Type::READ || kind == Type::WRITE);
+        // Prefetches and flushes are data of their instructions, too; the original does not say that they are missing.
+        let is_told =
+            |kind| kind == Type::READ || kind == Type::WRITE || !spec.original_layout && is_data(kind);
+        let drops_data = spec.drop_types.iter().any(|kind| is_told(Type(*kind)));
         if drops_data || spec.data_cache_bytes.is_some() || !spec.addrs.is_empty() {
             bits |= FileType::DFILTERED.0;
         }
