@@ -44,6 +44,7 @@ mod widen;
 mod window;
 pub mod write;
 
+use quipu_model::convert::Importer;
 use quipu_model::trace::{DumpForm, SettingInfo};
 use quipu_model::{Confidence, Format, FormatInfo, Found, OpenOptions, Result, RuleInfo, Tool, Trace};
 use quipu_source::Source;
@@ -69,7 +70,8 @@ pub static INFO: FormatInfo = FormatInfo {
         "memtrace.sz",
         "trace",
     ],
-    abilities: &["read", "view", "analyze", "check", "write", "edit"],
+    abilities: &["read", "view", "analyze", "check", "write", "edit", "import"],
+    beyond_lenses: &["markers and entries that no lens shows"],
     doc: "docs/formats/drmemtrace.md",
     settings: &[
         SettingInfo {
@@ -131,6 +133,10 @@ impl Format for Drmemtrace {
 
     fn tools(&self) -> &'static [&'static dyn Tool] {
         tools::TOOLS
+    }
+
+    fn importer(&self) -> Option<&'static dyn Importer> {
+        Some(&write::import::FromOthers)
     }
 
     fn rules(&self) -> &'static [RuleInfo] {

@@ -33,11 +33,13 @@
 //! | `merge` | many shards as one sequence |
 //! | `window` | a part of that sequence as parts of the shards |
 //! | `share` | independent work inside a pass |
+//! | `convert` | records of one format for another |
 //! | `dispatch` | threads scheduled onto cores |
 //! | `watch` | progress and cancellation |
 
 #![warn(missing_docs)]
 
+mod convert;
 mod dispatch;
 mod feed;
 mod merge;
@@ -50,6 +52,7 @@ mod watch;
 mod window;
 mod work;
 
+pub use convert::{ConversionPlan, Converted, convert, plan_conversion};
 pub use dispatch::{CoreTime, DispatchOptions, MAX_DISPATCH_CORES, Quantum, dispatch};
 pub use merge::{Merge, MergeOrder, Merged};
 pub use parts::{Division, Interval, Intervals, Part};

@@ -2,7 +2,7 @@
 
 use crate::code::CodeTable;
 use crate::finding::Finding;
-use crate::lens::{Accesses, Calls, Instrs, Marks, Threads};
+use crate::lens::{Accesses, Calls, Instrs, Marks, Regions, Threads};
 use crate::table::Rows;
 use crate::values::{Types, Values};
 use std::ops::Range;
@@ -100,6 +100,8 @@ pub struct Batch {
     pub threads: Threads,
     /// Named moments.
     pub marks: Marks,
+    /// Regions of memory with types.
+    pub regions: Regions,
     /// Native tables, in the order of [`Scan::tables`](crate::Scan::tables).
     pub tables: Vec<Rows>,
     /// What the trace did wrong in or before this batch.
@@ -122,6 +124,7 @@ impl Batch {
         self.values.clear();
         self.threads.clear();
         self.marks.clear();
+        self.regions.clear();
         for rows in &mut self.tables {
             rows.clear();
         }

@@ -1,11 +1,15 @@
-//! What the tools called `check` share: their options, and which rules a person asks for.
+//! What the tools called `check` share: their options, which rules a person asks for, and what was found.
 //!
-//! What they look at, and how they count it, is each format's own.
+//! What they look at is each format's own.
 
-use crate::finding::{RuleInfo, is_called};
+use crate::doc::{Block, Cell, Document, Grid};
+use crate::error::Place;
+use crate::finding::{Finding, KEPT_PER_RULE, RuleInfo, Severity, is_called};
 use crate::pass::Args;
 use crate::trace::SettingInfo;
 use crate::{Error, Result};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// Rules that a trace of any format may break, because they are about containers and reading; their entries stand in the
 /// list of the first format that has them.
@@ -63,5 +67,124 @@ impl WantedRules {
     /// Whether a rule, by its full name, is one of them.
     pub fn wants(&self, rule: &str) -> bool {
         (self.only.is_empty() || self.only.contains(&rule)) && !self.without.contains(&rule)
+    }
+}
+
+/// Violations of the rules that are asked for, with a bound for each rule.
+#[derive(Clone, Debug, Default)]
+pub struct CheckLog {
+    wanted: WantedRules,
+    max_per_rule: u64,
+    kept: Vec<Finding>,
+    counts: BTreeMap<&'static str, (Severity, u64)>,
+}
+
+impl CheckLog {
+    /// A log for what the options ask for, of a format's rules.
+    ///
+    /// # Errors
+    /// `Usage` if an option is wrong.
+    pub fn new(args: &Args, rules: &'static [RuleInfo]) -> Result<CheckLog> {
+        Ok(CheckLog {
+            wanted: WantedRules::of(args, rules)?,
+            max_per_rule: args.number("max-per-rule", KEPT_PER_RULE)?,
+            ..CheckLog::default()
+        })
+    }
+
+    /// An empty log for what this one is for.
+    pub fn fork(&self) -> CheckLog {
+        CheckLog { wanted: self.wanted.clone(), max_per_rule: self.max_per_rule, ..CheckLog::default() }
+    }
+
+    /// Adds a finding made elsewhere.
+    pub fn take(&mut self, finding: Finding) {
+        if !self.wanted.wants(finding.rule) {
+            return;
+        }
+        let (_, count) = self.counts.entry(finding.rule).or_insert((finding.severity, 0));
+        let before = *count;
+        *count += finding.count;
+        if before < self.max_per_rule {
+            self.kept.push(finding);
+        }
+    }
+
+    /// Adds a violation; `describe` runs only if it is kept.
+    #[cold]
+    pub fn add(&mut self, rule: &'static RuleInfo, describe: impl FnOnce() -> (Place, String)) {
+        if !self.wanted.wants(rule.name) {
+            return;
+        }
+        let (_, count) = self.counts.entry(rule.name).or_insert((rule.severity, 0));
+        *count += 1;
+        if *count <= self.max_per_rule {
+            let (place, message) = describe();
+            let RuleInfo { name, severity, .. } = *rule;
+            self.kept.push(Finding { rule: name, severity, place, message, count: 1 });
+        }
+    }
+
+    /// Adds what was found behind.
+    pub fn merge(&mut self, later: CheckLog) {
+        for (rule, (severity, count)) in later.counts {
+            self.counts.entry(rule).or_insert((severity, 0)).1 += count;
+        }
+        for finding in later.kept {
+            let n_kept = self.kept.iter().filter(|kept| kept.rule == finding.rule).count() as u64;
+            if n_kept < self.max_per_rule {
+                self.kept.push(finding);
+            }
+        }
+    }
+
+    /// Violations that are kept one by one, in the order of their offsets.
+    pub fn findings(&self) -> Vec<Finding> {
+        let mut kept = self.kept.clone();
+        kept.sort_by_key(|finding| finding.place.offset);
+        kept
+    }
+
+    /// True if a rule was broken that makes a trace wrong.
+    pub fn is_flawed(&self) -> bool {
+        self.counts.values().any(|(severity, _)| *severity == Severity::Error)
+    }
+
+    /// For machines: `rules`, a list of `rule`, `severity`, `count`.
+    pub fn rules_json(&self) -> Value {
+        let rule = |(rule, (severity, count)): (&&str, &(Severity, u64))| json!({ "rule": rule, "severity": severity.name(), "count": count });
+        self.counts.iter().map(rule).collect()
+    }
+
+    /// For machines: `findings`, a list of `rule`, `severity`, `message`, `count`, `place`.
+    pub fn findings_json(&self) -> Value {
+        let finding = |finding: &Finding| {
+            json!({
+                "rule": finding.rule,
+                "severity": finding.severity.name(),
+                "message": finding.message,
+                "count": finding.count,
+                "place": {
+                    "file": finding.place.file,
+                    "offset": finding.place.offset,
+                    "record": finding.place.record,
+                },
+            })
+        };
+        self.findings().iter().map(finding).collect()
+    }
+
+    /// For people: how much was checked, and which rules were broken how often.
+    pub fn document(&self, checked: u64, unit: &'static str) -> Document {
+        let checked = ("checked".to_owned(), vec![Cell::Count(checked), unit.into()]);
+        let document = Document::new("Check").with(Block::Facts(vec![checked]));
+        if self.counts.is_empty() {
+            return document.with(Block::Note("The trace follows all rules.".into()));
+        }
+        let rows = self.counts.iter().map(|(rule, (severity, count))| {
+            vec![severity.name().into(), Cell::from(*rule), Cell::Count(*count)]
+        });
+        let head = ["severity", "rule", "violations"].map(str::to_owned).into();
+        document.with(Block::Grid(Grid { title: String::new(), head, rows: rows.collect(), more: 0 }))
     }
 }

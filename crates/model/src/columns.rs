@@ -52,6 +52,8 @@ columns! {
     THREAD_CPU = 26 "threads.cpu";
     /// Rows of the marks lens: named moments with a value.
     MARKS = 32 "marks";
+    /// Rows of the regions lens: memory whose type is known.
+    REGIONS = 40 "regions";
     /// The native records' own bytes.
     RAW = 63 "raw";
 }

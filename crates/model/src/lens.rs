@@ -339,3 +339,54 @@ impl Marks {
         self.value.clear();
     }
 }
+
+named_u8! {
+    /// What happens to a region of memory.
+    RegionEvent {
+        /// From here on it holds elements of a type.
+        Add = 0 "add",
+        /// From here on nothing is known of what begins there.
+        Remove = 1 "remove",
+    }
+}
+
+/// Regions of memory whose type is known from here on, or no more. Where regions lie over each other, an address belongs to the
+/// one that was added last; a removal ends the one that was added last of those that begin at its address.
+#[derive(Clone, Debug, Default)]
+pub struct Regions {
+    /// Record index inside the batch.
+    pub at: Vec<u32>,
+    /// What happens.
+    pub what: Vec<RegionEvent>,
+    /// First byte of the region.
+    pub addr: Vec<u64>,
+    /// Bytes of an element, as the trace has it; 0 for a removal.
+    pub element_bytes: Vec<u64>,
+    /// Number of elements; 0 for a removal.
+    pub n_elements: Vec<u64>,
+    /// Name of the elements' type: a text among the nodes of [`Batch::values`](crate::Batch::values), or
+    /// [`NO_NODE`](crate::values::NO_NODE) for a removal.
+    pub type_name: Vec<u32>,
+}
+
+impl Regions {
+    /// How many rows there are.
+    pub fn len(&self) -> usize {
+        self.what.len()
+    }
+
+    /// True without rows.
+    pub fn is_empty(&self) -> bool {
+        self.what.is_empty()
+    }
+
+    /// Removes all rows, keeping the buffers.
+    pub fn clear(&mut self) {
+        self.at.clear();
+        self.what.clear();
+        self.addr.clear();
+        self.element_bytes.clear();
+        self.n_elements.clear();
+        self.type_name.clear();
+    }
+}

@@ -45,6 +45,9 @@ pub enum ColumnType {
     /// An index into the nodes of [`Batch::values`](crate::Batch::values), or
     /// [`NO_NODE`](crate::values::NO_NODE): a value of any shape.
     Value,
+    /// A text among the nodes of [`Batch::values`](crate::Batch::values), or
+    /// [`NO_NODE`](crate::values::NO_NODE) for none.
+    Text,
 }
 
 /// One column of a table.

@@ -2,6 +2,7 @@
 
 use crate::batch::Batch;
 use crate::columns::Columns;
+use crate::convert::Importer;
 use crate::edit::{Comparison, Edit};
 use crate::error::{Error, Result};
 use crate::finding::{Finding, Found, RuleInfo};
@@ -59,6 +60,11 @@ pub trait Format: Sync {
         None
     }
 
+    /// How it takes records of other formats, if it can.
+    fn importer(&self) -> Option<&'static dyn Importer> {
+        None
+    }
+
     /// The rules that its traces must follow, in the order of the manual: all that findings may name, and all that the
     /// tool `check` looks at.
     fn rules(&self) -> &'static [RuleInfo] {
@@ -89,6 +95,8 @@ pub struct FormatInfo {
     pub extensions: &'static [&'static str],
     /// What Quipu can do with it: `read`, `view`, …
     pub abilities: &'static [&'static str],
+    /// What its traces may hold that no lens shows, so that no other format gets it: for the ledger of conversions.
+    pub beyond_lenses: &'static [&'static str],
     /// The page that describes the format, relative to the repository's root.
     pub doc: &'static str,
     /// Settings that [`OpenOptions::settings`] may hold.
@@ -117,6 +125,8 @@ pub enum Confidence {
     No,
     /// Nothing speaks against it; a name or a lone header field speaks for it.
     Maybe,
+    /// It has no mark, but its values make sense, one after the other.
+    Likely,
     /// The content says so.
     Sure,
 }

@@ -182,6 +182,14 @@ impl Values {
         self.bytes.get(start..start.saturating_add(len as usize)).unwrap_or(&[])
     }
 
+    /// Adds a text, and returns the index of its node.
+    pub fn push_text(&mut self, text: &[u8]) -> u32 {
+        let index = self.nodes.len() as u32; // A batch has far less than 2^32 nodes, and bytes.
+        self.nodes.push(Node::scalar(Kind::Text, Node::join(self.bytes.len() as u32, text.len() as u32)));
+        self.bytes.extend_from_slice(text);
+        index
+    }
+
     /// Copies a call's arguments, result and stack to the end of other values, and returns the call as it is there. The
     /// call itself is not added to the list of calls.
     pub fn copy_call(&self, call: &Call, to: &mut Values) -> Call {

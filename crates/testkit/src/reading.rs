@@ -201,6 +201,21 @@ fn fold_lenses(batch: &Batch, records: &mut [u64]) {
     for ((at, kind), value) in batch.marks.at.iter().zip(&batch.marks.kind).zip(&batch.marks.value) {
         add(*at, 12, mix(*value) ^ u64::from(*kind));
     }
+    let rows = &batch.regions;
+    for (i, at) in rows.at.iter().enumerate() {
+        let name = fold_bytes(1, text(batch, rows.type_name[i].into()));
+        add(
+            *at,
+            13,
+            mix(rows.addr[i] ^ name) ^ mix(rows.element_bytes[i]) ^ rows.n_elements[i] ^ rows.what[i] as u64,
+        );
+    }
+}
+
+/// The bytes of a text; none if there is none.
+fn text(batch: &Batch, node: u64) -> &[u8] {
+    let node = u32::try_from(node).ok().filter(|node| *node != NO_NODE);
+    node.map_or(&[], |node| batch.values.bytes_of(batch.values.node(node)))
 }
 
 /// Folds the rows of a table, instructions and values by what they are instead of where they stand.
@@ -212,6 +227,7 @@ fn fold_table<'h>(rows: &Rows, batch: &Batch, hashes: &mut impl Iterator<Item = 
             *hash = match (schema.kind, code) {
                 (ColumnType::Code, Some(code)) => fold_bytes(mix(*hash ^ code.pc), code.bytes()),
                 (ColumnType::Value, _) => fold_value(*hash, &batch.values, value as u32), // An index of 32 bits.
+                (ColumnType::Text, _) => fold_bytes(mix(*hash ^ 1), text(batch, value)),
                 _ => mix(*hash ^ value),
             };
         }

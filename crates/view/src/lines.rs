@@ -7,7 +7,7 @@ use crate::codes::CodeTexts;
 use quipu_isa::{Arch, Decoder, Syntax};
 use quipu_model::print::{Ordinals, RowForm};
 use quipu_model::table::Width;
-use quipu_model::values::{NO_NODE, Types};
+use quipu_model::values::{NO_NODE, Types, Values};
 use quipu_model::{Batch, ColumnSchema, ColumnType, Error, Paint, Printer, TableSchema};
 
 /// Which lines are written.
@@ -62,6 +62,7 @@ enum Style {
     Position,
     Argument,
     Value,
+    Text,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -132,6 +133,7 @@ impl Style {
             ColumnType::Position => Style::Position,
             ColumnType::Argument => Style::Argument,
             ColumnType::Value => Style::Value,
+            ColumnType::Text => Style::Text,
             ColumnType::Name(names) => {
                 let none = match column.width {
                     Width::U8 => u8::MAX.into(),
@@ -198,6 +200,7 @@ impl Printer for RowLines {
                 match field.style {
                     Style::Function => function(self.form, value, &batch.types, out),
                     Style::Argument => argument(self.form, value, &batch.types, out),
+                    Style::Text => text(self.form, value, &batch.values, out),
                     Style::Value => match &mut self.own {
                         // An index of 32 bits.
                         Some(own) if value != u64::from(NO_NODE) => {
@@ -240,6 +243,14 @@ fn function(form: LineForm, value: u64, types: &Types, out: &mut Vec<u8>) {
     }
 }
 
+/// A text; what is no UTF-8 in it is replaced.
+fn text(form: LineForm, value: u64, values: &Values, out: &mut Vec<u8>) {
+    match u32::try_from(value).ok().filter(|node| *node != NO_NODE) {
+        Some(node) => name(form, values.bytes_of(values.node(node)), out),
+        None => nothing(form, out),
+    }
+}
+
 /// The name of an argument, if it has one.
 fn argument(form: LineForm, value: u64, types: &Types, out: &mut Vec<u8>) {
     let function = types.function((value >> 32) as u32).filter(|_| value != u64::MAX); // Both halves, on purpose.
@@ -267,7 +278,10 @@ fn nothing(form: LineForm, out: &mut Vec<u8>) {
 fn write(form: LineForm, texts: &CodeTexts, style: &Style, value: u64, shard: u32, out: &mut Vec<u8>) {
     match (style, form) {
         (Style::Position, form) if value == u64::MAX => nothing(form, out),
-        (Style::Count | Style::Function | Style::Position | Style::Argument | Style::Value, _)
+        (
+            Style::Count | Style::Function | Style::Position | Style::Argument | Style::Text | Style::Value,
+            _,
+        )
         | (Style::Flag, LineForm::Csv) => decimal(value, out),
         (Style::Hex, LineForm::Csv) => hex(value, out),
         (Style::Hex, LineForm::Json) => {

@@ -1,8 +1,8 @@
 //! What a written trace looks like from outside: names of files, both schedule files, and what lies beside them.
 
-use super::fresh::cannot;
 use crate::listing;
 use crate::schedule::{MAX_POINTS, Recording, Schedule};
+use quipu_model::fresh::cannot;
 use quipu_model::{Finding, Place, Result, Severity};
 use quipu_source::{PackOptions, Packer, Packing, Pool, Source};
 use std::fs::{self, File};

@@ -9,11 +9,12 @@
 //! | [`mod@rewrite`] | one file's entries, taken apart and put together |
 //! | [`edit`] | what an edit decides |
 //! | [`frames`] | who runs, in files in which threads take turns |
+//! | [`import`] | records of other formats |
 //! | [`mod@reshard`] | files of threads, files of cores, one stream |
 //! | `chunks`, `codes` | chunks, and what each must repeat |
 //! | `raise` | later versions of the format |
 //! | `known` | encodings that files of cores leave out |
-//! | [`folder`], `fresh` | names, schedules, complete or not at all |
+//! | [`folder`] | names, schedules |
 //!
 //! SPEC: docs/formats/drmemtrace.md, sections *Writing* and *Editing*.
 
@@ -22,7 +23,7 @@ mod codes;
 pub mod edit;
 pub mod folder;
 pub mod frames;
-mod fresh;
+pub mod import;
 mod known;
 mod raise;
 pub mod reshard;
@@ -31,7 +32,7 @@ pub mod rewrite;
 pub use chunks::Counts;
 pub use edit::{At, Edit, NoEdit};
 pub use frames::{Framed, Threads};
-pub use fresh::Replace;
+pub use quipu_model::fresh::Replace;
 pub use reshard::{Sharding, reshard};
 pub use rewrite::{ChunkRule, Rewriter, Rewritten};
 
@@ -39,8 +40,8 @@ use crate::header::Header;
 use crate::record::{Entry, FileType};
 use crate::schedule::Recording;
 use crate::trace::{DrmemTrace, File};
-use fresh::{Fresh, cannot};
 use known::Known;
+use quipu_model::fresh::{Fresh, cannot};
 use quipu_model::{Columns, Error, ErrorKind, Finding, Result, Scan, Severity, ShardId, Trace};
 use quipu_source::{PackOptions, Packer, Packing, Pool, Source};
 use raise::Raiser;
@@ -359,7 +360,7 @@ pub fn rewrite<E: Edit>(
     }
     let wants_known = !E::IS_NONE && Known::is_needed(trace.files());
     let known = if wants_known { Some(Arc::new(Known::collect(trace, &pool, observer)?)) } else { None };
-    let (fresh, folder) = Fresh::folder(path, options.replace)?;
+    let (fresh, folder) = Fresh::folder(path, options.replace, &folder::is_part_of_a_trace)?;
     let write_one = |shard: usize| -> Result<Option<One>> {
         let Some(edit) = edit_of(shard) else { return Ok(None) };
         let source = &trace.files()[shard];

@@ -17,7 +17,6 @@
 mod input;
 mod output;
 
-use super::fresh::Fresh;
 use super::known::Known;
 use super::rewrite::ChunkRule;
 use super::{Observer, Summary, Taken, WriteOptions};
@@ -25,6 +24,7 @@ use crate::record::FileType;
 use crate::trace::DrmemTrace;
 use input::Input;
 use output::{Outputs, Target};
+use quipu_model::fresh::Fresh;
 use quipu_model::{Error, Result};
 use quipu_source::Source;
 use rustc_hash::FxHashSet;
@@ -79,7 +79,7 @@ pub fn reshard(
             Target { fresh, folder: PathBuf::new(), only: Some(file) }
         }
         _ => {
-            let (fresh, folder) = Fresh::folder(path, options.replace)?;
+            let (fresh, folder) = Fresh::folder(path, options.replace, &super::folder::is_part_of_a_trace)?;
             Target { fresh, folder, only: None }
         }
     };

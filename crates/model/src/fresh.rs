@@ -3,8 +3,7 @@
 //! What is written goes to a hidden name beside the final one, on the same file system, and is renamed at the end. If it
 //! does not come to that (an error, an interrupt, a panic) the hidden one is removed.
 
-use super::folder::is_part_of_a_trace;
-use quipu_model::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,7 +20,7 @@ pub enum Replace {
 
 /// A file or folder in the making.
 #[derive(Debug)]
-pub(super) struct Fresh {
+pub struct Fresh {
     temporary: PathBuf,
     path: PathBuf,
     is_folder: bool,
@@ -30,25 +29,32 @@ pub(super) struct Fresh {
 
 impl Fresh {
     /// Begins a file that will be called `path`.
-    pub(super) fn file(path: &Path, replace: Replace) -> Result<(Fresh, File)> {
-        let fresh = Fresh::begin(path, replace, false)?;
+    ///
+    /// # Errors
+    /// `Usage` if there is something that must stay, or no name; `Io` if it cannot be made.
+    pub fn file(path: &Path, replace: Replace) -> Result<(Fresh, File)> {
+        let fresh = Fresh::begin(path, replace, None)?;
         let file = File::create_new(&fresh.temporary).map_err(|cause| cannot("create", path, cause))?;
         Ok((fresh, file))
     }
 
-    /// Begins a folder that will be called `path`; files go into the folder returned.
-    pub(super) fn folder(path: &Path, replace: Replace) -> Result<(Fresh, PathBuf)> {
-        let fresh = Fresh::begin(path, replace, true)?;
+    /// Begins a folder that will be called `path`; files go into the folder returned. A folder in its place may be replaced
+    /// if all that it holds is what `may_go` says is part of a trace.
+    ///
+    /// # Errors
+    /// As for [`Fresh::file`].
+    pub fn folder(path: &Path, replace: Replace, may_go: &dyn Fn(&Path) -> bool) -> Result<(Fresh, PathBuf)> {
+        let fresh = Fresh::begin(path, replace, Some(may_go))?;
         fs::create_dir(&fresh.temporary).map_err(|cause| cannot("create", path, cause))?;
         let folder = fresh.temporary.clone();
         Ok((fresh, folder))
     }
 
-    fn begin(path: &Path, replace: Replace, is_folder: bool) -> Result<Fresh> {
+    fn begin(path: &Path, replace: Replace, may_go: Option<&dyn Fn(&Path) -> bool>) -> Result<Fresh> {
         let name = path
             .file_name()
             .ok_or_else(|| Error::usage(format!("`{}` is no name for something to write", path.display())))?;
-        check_place(path, replace, is_folder)?;
+        check_place(path, replace, may_go)?;
         let target = behind_link(path)?;
         let path = target.as_deref().unwrap_or(path);
         let name = path.file_name().unwrap_or(name);
@@ -58,13 +64,16 @@ impl Fresh {
         Ok(Fresh {
             temporary: path.with_file_name(temporary),
             path: path.to_owned(),
-            is_folder,
+            is_folder: may_go.is_some(),
             is_done: false,
         })
     }
 
     /// Gives it its name.
-    pub(super) fn commit(mut self) -> Result<()> {
+    ///
+    /// # Errors
+    /// `Io` if that fails; then it is removed.
+    pub fn commit(mut self) -> Result<()> {
         let failed = |cause| cannot("write", &self.path, cause);
         if self.is_folder && self.path.symlink_metadata().is_ok() {
             // A folder cannot be renamed over another: the old one steps aside, and comes back if that fails.
@@ -109,7 +118,8 @@ fn behind_link(path: &Path) -> Result<Option<PathBuf>> {
 }
 
 /// Refuses to write over what must stay.
-fn check_place(path: &Path, replace: Replace, is_folder: bool) -> Result<()> {
+fn check_place(path: &Path, replace: Replace, may_go: Option<&dyn Fn(&Path) -> bool>) -> Result<()> {
+    let is_folder = may_go.is_some();
     let Ok(meta) = path.symlink_metadata() else { return Ok(()) };
     let refuse = |what: &str, hint: &str| {
         Err(Error::usage(what).in_file(path.display().to_string()).hint(hint.to_owned()))
@@ -132,11 +142,13 @@ fn check_place(path: &Path, replace: Replace, is_folder: bool) -> Result<()> {
             "name another, or remove it",
         );
     }
-    if is_folder && path.exists() {
+    if let Some(may_go) = may_go
+        && path.exists()
+    {
         let entries = fs::read_dir(path).map_err(|cause| cannot("list", path, cause))?;
         for entry in entries {
             let entry = entry.map_err(|cause| cannot("list", path, cause))?;
-            if !is_part_of_a_trace(&entry.path()) {
+            if !may_go(&entry.path()) {
                 return refuse(
                     &format!("the folder holds more than a trace: `{}`", entry.file_name().display()),
                     "name another, or remove it",
@@ -147,7 +159,8 @@ fn check_place(path: &Path, replace: Replace, is_folder: bool) -> Result<()> {
     Ok(())
 }
 
+/// The error of a file that cannot be written, listed, …
 #[cold]
-pub(super) fn cannot(what: &str, path: &Path, cause: io::Error) -> Error {
+pub fn cannot(what: &str, path: &Path, cause: io::Error) -> Error {
     Error::new(ErrorKind::Io, format!("cannot {what} it")).in_file(path.display().to_string()).because(cause)
 }

@@ -1,0 +1,223 @@
+//! Records of other formats as entries: one file, in which threads take turns.
+//!
+//! Addresses and sizes are those of the source. What has no instructions gets none: its accesses stand alone, as `quipu check`
+//! tells; simulators of caches do not mind.
+
+use super::{BUFFER_BYTES, ChunkRule, NoEdit, Replace, Rewriter, close};
+use crate::record::{Entry, FileType, Marker, NEWEST_VERSION, Type};
+use quipu_isa::Arch;
+use quipu_model::convert::{Fate, Import, ImportInfo, ImportJob, Importer, Ledger};
+use quipu_model::fresh::Fresh;
+use quipu_model::lens::{AccessKind, InstrClass, Taken, ThreadEvent, instr_flags};
+use quipu_model::trace::Fact;
+use quipu_model::{Batch, Columns, Error, Meta, Result};
+use quipu_source::{PackOptions, Packer, Packing, Pool};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::PathBuf;
+
+/// The format as a target.
+#[derive(Debug)]
+pub struct FromOthers;
+
+static INFO: ImportInfo = ImportInfo {
+    required: Columns::ACCESSES,
+    taken: Columns::ACCESSES
+        .or(Columns::INSTRS)
+        .or(Columns::INSTR_CLASS)
+        .or(Columns::INSTR_TAKEN)
+        .or(Columns::THREADS),
+    made_up: &[],
+    settings: &[],
+};
+
+impl Importer for FromOthers {
+    fn info(&self) -> &'static ImportInfo {
+        &INFO
+    }
+
+    fn begin(&self, job: &ImportJob<'_>) -> Result<Box<dyn Import>> {
+        job.settings.check(crate::INFO.name, INFO.settings)?;
+        let pack = PackOptions { packing: packing(job)?, level: job.level.map(|level| level.min(255) as u8) };
+        let replace = if job.replace { Replace::Allowed } else { Replace::Never };
+        let pool = Pool::new(std::thread::available_parallelism().map_or(1, usize::from))?;
+        let (fresh, file) = Fresh::file(job.output, replace)?;
+        let packer = Packer::new(BufWriter::with_capacity(BUFFER_BYTES, file), &pool, &pack);
+        // Such files have no chunks, since each would have to say who runs.
+        let rule = ChunkRule { instrs: 0, marker: None, insert: false };
+        let mut entries = vec![Entry::new(Type::HEADER, 0, NEWEST_VERSION)];
+        entries.extend(beginning(job.trace.meta()));
+        Ok(Box::new(Entries {
+            rewriter: Rewriter::new(packer, NoEdit, rule)?,
+            fresh,
+            path: job.output.to_owned(),
+            begins: Some(entries),
+            buffer: Vec::new(),
+            current: None,
+            threads: BTreeMap::new(),
+        }))
+    }
+}
+
+/// The container that is asked for, or else that of the name of the output, or else an archive.
+fn packing(job: &ImportJob<'_>) -> Result<Packing> {
+    match job.container {
+        Some(name) => Packing::ALL
+            .into_iter()
+            .find(|packing| packing.name() == name)
+            .ok_or_else(|| Error::usage(format!("no container is called `{name}`"))),
+        None => {
+            let name = job.output.file_name().map(|name| name.to_string_lossy().into_owned());
+            Ok(name.and_then(|name| Packing::of_file_name(&name)).unwrap_or(Packing::Plain))
+        }
+    }
+}
+
+/// What a file says of itself behind its header and its first thread.
+fn beginning(meta: &Meta) -> Vec<Entry> {
+    let arch = match meta.arch {
+        Some(Arch::X86_64) => FileType::ARCH_X86_64,
+        Some(Arch::X86_32) => FileType::ARCH_X86_32,
+        Some(Arch::Aarch64) => FileType::ARCH_AARCH64,
+        _ => FileType(0),
+    };
+    let marker = |kind, value| Entry::marker(kind, value);
+    let mut entries = vec![marker(Marker::VERSION, NEWEST_VERSION), marker(Marker::FILETYPE, arch.0)];
+    entries.extend(meta.line_bytes.map(|bytes| marker(Marker::CACHE_LINE_SIZE, bytes)));
+    entries.extend(meta.page_bytes.map(|bytes| marker(Marker::PAGE_SIZE, bytes)));
+    entries
+}
+
+struct Entries {
+    rewriter: Rewriter<BufWriter<File>, NoEdit>,
+    fresh: Fresh,
+    path: PathBuf,
+    /// The first entries, until the first thread is known.
+    begins: Option<Vec<Entry>>,
+    buffer: Vec<Entry>,
+    current: Option<(u64, u64)>,
+    /// Threads with their processes, and whether they have ended.
+    threads: BTreeMap<u64, (u64, bool)>,
+}
+
+impl Entries {
+    fn switch_to(&mut self, thread: u64, process: u64) {
+        if self.current == Some((thread, process)) {
+            return;
+        }
+        self.current = Some((thread, process));
+        self.threads.entry(thread).or_insert((process, false));
+        let mut begins = self.begins.take().unwrap_or_default().into_iter();
+        // The header stands before all, what the file says of itself behind the first thread.
+        self.buffer.extend(begins.next());
+        self.buffer.extend([Entry::new(Type::THREAD, 4, thread), Entry::new(Type::PID, 4, process)]);
+        self.buffer.extend(begins);
+    }
+
+    fn instr(&mut self, batch: &Batch, row: usize) {
+        let instrs = &batch.instrs;
+        let flags = instrs.flags.get(row).copied().unwrap_or(0);
+        let taken = instrs.taken.get(row).copied().unwrap_or(Taken::Unknown);
+        let kind = match instrs.class.get(row) {
+            _ if flags & instr_flags::NO_FETCH != 0 => Type::INSTR_NO_FETCH,
+            Some(InstrClass::DirectJump) => Type::INSTR_DIRECT_JUMP,
+            Some(InstrClass::IndirectJump) => Type::INSTR_INDIRECT_JUMP,
+            Some(InstrClass::ConditionalJump) => match taken {
+                Taken::Yes => Type::INSTR_TAKEN_JUMP,
+                Taken::No => Type::INSTR_UNTAKEN_JUMP,
+                Taken::Unknown => Type::INSTR_CONDITIONAL_JUMP,
+            },
+            Some(InstrClass::DirectCall) => Type::INSTR_DIRECT_CALL,
+            Some(InstrClass::IndirectCall) => Type::INSTR_INDIRECT_CALL,
+            Some(InstrClass::Return) => Type::INSTR_RETURN,
+            Some(InstrClass::Sysenter) => Type::INSTR_SYSENTER,
+            Some(InstrClass::Other) | None => Type::INSTR,
+        };
+        self.buffer.push(Entry::new(kind, instrs.size[row], instrs.pc[row]));
+    }
+
+    fn access(&mut self, batch: &Batch, row: usize, ledger: &mut Ledger) {
+        let accesses = &batch.accesses;
+        let kind = match accesses.kind[row] {
+            AccessKind::Read => Type::READ,
+            AccessKind::Write => Type::WRITE,
+            AccessKind::Prefetch => Type::PREFETCH,
+            AccessKind::PrefetchInstr => Type::PREFETCH_INSTR,
+            AccessKind::FlushData => Type::DATA_FLUSH,
+            AccessKind::FlushInstr => Type::INSTR_FLUSH,
+            AccessKind::Fetch => return ledger.add("fetches", Fate::Dropped, 1),
+        };
+        let (what, fate, size) = match u16::try_from(accesses.size[row]) {
+            Ok(size) => ("accesses", Fate::Kept, size),
+            Err(_) => ("accesses of 64 KiB and more, cut off there", Fate::Changed, u16::MAX),
+        };
+        ledger.add(what, fate, 1);
+        self.buffer.push(Entry::new(kind, size, accesses.addr[row]));
+    }
+}
+
+impl Import for Entries {
+    fn take(&mut self, batch: &Batch, ledger: &mut Ledger) -> Result<()> {
+        if batch.span.records > 0 {
+            self.switch_to(batch.span.thread, batch.span.process);
+        }
+        let (accesses, instrs) = (&batch.accesses, &batch.instrs);
+        let mut next = 0;
+        for row in 0..=instrs.len() {
+            // Accesses of a record stand behind its instruction.
+            let until = instrs.at.get(row).copied().unwrap_or(u32::MAX);
+            while accesses.at.get(next).is_some_and(|at| *at < until) {
+                self.access(batch, next, ledger);
+                next += 1;
+            }
+            if row < instrs.len() {
+                self.instr(batch, row);
+            }
+        }
+        ledger.add("instructions", Fate::Kept, instrs.len() as u64);
+        for what in &batch.threads.what {
+            match what {
+                // A thread begins with its first record.
+                ThreadEvent::Start => ledger.add("beginnings of threads", Fate::Kept, 1),
+                ThreadEvent::Stop => {
+                    ledger.add("ends of threads", Fate::Kept, 1);
+                    self.threads.insert(batch.span.thread, (batch.span.process, true));
+                    self.buffer.push(Entry::new(Type::THREAD_EXIT, 4, batch.span.thread));
+                }
+                _ => ledger.add("events of threads", Fate::Dropped, 1),
+            }
+        }
+        self.rewriter.push(&self.buffer)?;
+        self.buffer.clear();
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>, ledger: &mut Ledger) -> Result<Vec<Fact>> {
+        if self.current.is_none() {
+            self.switch_to(0, 0);
+        }
+        let open: Vec<(u64, u64)> = self
+            .threads
+            .iter()
+            .filter(|(_, (_, ends))| !ends)
+            .map(|(thread, (process, _))| (*thread, *process))
+            .collect();
+        ledger.add("ends of threads", Fate::MadeUp, open.len() as u64);
+        for (thread, process) in open {
+            self.switch_to(thread, process);
+            self.buffer.push(Entry::new(Type::THREAD_EXIT, 4, thread));
+        }
+        self.rewriter.push(&self.buffer)?;
+        let rewritten = self.rewriter.finish(true)?;
+        close(rewritten.out, &self.path)?;
+        self.fresh.commit()?;
+        let fact = |key, label, value| Fact { key, label, value };
+        Ok(vec![
+            fact("entries", "entries", json!(rewritten.written.entries)),
+            fact("threads", "threads", json!(self.threads.len())),
+            fact("packed_bytes", "bytes of the file", json!(rewritten.packed.packed_bytes)),
+        ])
+    }
+}

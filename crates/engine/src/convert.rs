@@ -1,0 +1,140 @@
+//! Conversion between formats: a plan before anything is read, records through lenses, a ledger at the end.
+
+use crate::merge::{Merge, MergeOrder};
+use crate::watch::Watch;
+use quipu_model::convert::{Fate, ImportJob, Importer, Ledger};
+use quipu_model::trace::Fact;
+use quipu_model::{Batch, Columns, Error, Found, Result, Scan, ShardId, Trace};
+
+/// Columns of which each row is something of its own, with their names.
+const ROWS: &[(Columns, &str)] = &[
+    (Columns::ACCESSES, "accesses"),
+    (Columns::INSTRS, "instructions"),
+    (Columns::CALLS, "calls"),
+    (Columns::THREADS, "events of threads"),
+    (Columns::MARKS, "marks"),
+    (Columns::REGIONS, "regions of types"),
+];
+
+/// Columns that say more of the rows of another.
+const DETAILS: &[(Columns, Columns, &str)] = &[
+    (Columns::ACCESS_PC, Columns::ACCESSES, "PCs of accesses"),
+    (Columns::INSTR_CLASS, Columns::INSTRS, "classes of instructions"),
+    (Columns::INSTR_TAKEN, Columns::INSTRS, "outcomes of branches"),
+    (Columns::INSTR_TARGET, Columns::INSTRS, "targets of branches"),
+    (Columns::INSTR_CODE, Columns::INSTRS, "bytes of instructions"),
+];
+
+/// What a conversion will do, as far as the formats alone tell it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConversionPlan {
+    /// Columns that are carried over.
+    pub carried: Columns,
+    /// What the source has and the target has no room for.
+    pub dropped: Vec<String>,
+    /// What the target must write and the source does not say.
+    pub made_up: Vec<&'static str>,
+    /// All columns that are read: those that are dropped are counted.
+    columns: Columns,
+}
+
+/// Plans a conversion.
+///
+/// # Errors
+/// `Missing` if the source lacks what the target cannot do without.
+pub fn plan_conversion(
+    trace: &dyn Trace,
+    target: &str,
+    importer: &dyn Importer,
+    beyond_lenses: &[&str],
+) -> Result<ConversionPlan> {
+    let (has, info) = (trace.columns(), importer.info());
+    let missing = info.required.minus(has);
+    if !missing.is_empty() {
+        return Err(Error::missing(format!(
+            "format {target} needs {missing}, which this trace does not carry"
+        )));
+    }
+    let carried = has.and(info.taken);
+    let lost = has.minus(carried);
+    let rows = ROWS.iter().filter(|(column, _)| lost.has(*column)).map(|(_, name)| *name);
+    let details = DETAILS.iter().filter(|(column, ..)| lost.has(*column)).map(|(.., name)| *name);
+    let dropped = rows.chain(details).chain(beyond_lenses.iter().copied()).map(str::to_owned).collect();
+    let made_up = info.made_up.iter().filter(|(_, says)| !has.any(*says)).map(|(what, _)| *what).collect();
+    let mut columns = carried;
+    for (column, _) in ROWS {
+        columns = columns | has.and(*column);
+    }
+    Ok(ConversionPlan { carried, dropped, made_up, columns })
+}
+
+/// What came of a conversion.
+#[derive(Debug)]
+pub struct Converted {
+    /// What became of everything.
+    pub ledger: Ledger,
+    /// What was written, in the target's words.
+    pub facts: Vec<Fact>,
+    /// What was odd in what was read.
+    pub found: Found,
+}
+
+/// Converts a trace as planned. Threads come in the order of time.
+///
+/// # Errors
+/// What reading and writing say; then nothing is written.
+pub fn convert(
+    plan: &ConversionPlan,
+    importer: &dyn Importer,
+    job: &ImportJob<'_>,
+    beyond_lenses: &[&str],
+    watch: &Watch,
+) -> Result<Converted> {
+    let scan = Scan { ahead: true, ..Scan::new(ShardId(0)).columns(plan.columns) };
+    let mut import = importer.begin(&ImportJob { columns: plan.carried, ..*job })?;
+    let mut converted = Converted { ledger: Ledger::default(), facts: Vec::new(), found: Found::default() };
+    let mut merge = Merge::new(job.trace, &scan, MergeOrder::natural(job.trace), watch)?;
+    while let Some(merged) = merge.read()? {
+        let batch = merged.batch;
+        batch.findings.drain(..).for_each(|finding| converted.found.push(finding));
+        count_lost(plan, batch, &mut converted.ledger);
+        import.take(batch, &mut converted.ledger)?;
+        if watch.is_cancelled() {
+            return Err(Error::new(quipu_model::ErrorKind::Io, "interrupted"));
+        }
+    }
+    for what in beyond_lenses {
+        converted.ledger.add(what, Fate::Dropped, 1);
+    }
+    for what in &plan.made_up {
+        converted.ledger.add(what, Fate::MadeUp, 1);
+    }
+    converted.facts = import.finish(&mut converted.ledger)?;
+    Ok(converted)
+}
+
+/// Writes rows that have no room into the ledger.
+fn count_lost(plan: &ConversionPlan, batch: &Batch, ledger: &mut Ledger) {
+    let count = |column: Columns| -> u64 {
+        match column {
+            Columns::ACCESSES => batch.accesses.len() as u64,
+            Columns::INSTRS => batch.instrs.len() as u64,
+            Columns::CALLS => batch.calls.len() as u64,
+            Columns::THREADS => batch.threads.len() as u64,
+            Columns::MARKS => batch.marks.len() as u64,
+            Columns::REGIONS => batch.regions.len() as u64,
+            _ => 0,
+        }
+    };
+    for (column, name) in ROWS {
+        if plan.columns.has(*column) && !plan.carried.has(*column) {
+            ledger.add(name, Fate::Dropped, count(*column));
+        }
+    }
+    for (_, rows, name) in DETAILS {
+        // Details of rows that are left out went with them.
+        if plan.carried.has(*rows) && plan.dropped.iter().any(|dropped| dropped == name) {
+            ledger.add(name, Fate::Dropped, count(*rows));
+        }
+    }
+}

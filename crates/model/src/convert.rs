@@ -1,0 +1,155 @@
+//! Taking records of another format: what can be carried over, what is lost, and the book that is kept of it.
+//!
+//! An [`Importer`] says which columns of the lenses its format has room for. Whoever converts makes a plan of that before
+//! anything is read, hands over the batches, and shows the [`Ledger`] at the end: nothing is left out or made up without
+//! being written there.
+
+use crate::batch::Batch;
+use crate::columns::Columns;
+use crate::edit::Settings;
+use crate::error::Result;
+use crate::trace::{Fact, SettingInfo, Trace};
+use std::path::Path;
+
+/// How a format takes records of others.
+pub trait Importer: Sync {
+    /// What it takes.
+    fn info(&self) -> &'static ImportInfo;
+
+    /// Begins a trace with what `job` says; records come to what is returned.
+    ///
+    /// # Errors
+    /// `Usage` if a setting is unknown or wrong, or the output exists and may not be replaced; `Io` if it cannot be made.
+    fn begin(&self, job: &ImportJob<'_>) -> Result<Box<dyn Import>>;
+}
+
+/// What a format has room for.
+#[derive(Debug)]
+pub struct ImportInfo {
+    /// Columns without which there is nothing to write.
+    pub required: Columns,
+    /// Columns that it has room for.
+    pub taken: Columns,
+    /// What it must write although a source may not say it: words, and the columns that would say it.
+    pub made_up: &'static [(&'static str, Columns)],
+    /// Settings that [`ImportJob::settings`] may hold.
+    pub settings: &'static [SettingInfo],
+}
+
+/// What is written, and where.
+#[derive(Clone, Copy)]
+pub struct ImportJob<'a> {
+    /// The trace that records come from.
+    pub trace: &'a dyn Trace,
+    /// The columns that come.
+    pub columns: Columns,
+    /// What the user said; see [`ImportInfo::settings`].
+    pub settings: &'a Settings,
+    /// What is written.
+    pub output: &'a Path,
+    /// Whether a file of that name may be replaced.
+    pub replace: bool,
+    /// The container that was asked for, by its name.
+    pub container: Option<&'a str>,
+    /// How hard to pack; the usual if `None`.
+    pub level: Option<u32>,
+}
+
+/// A trace in the making.
+pub trait Import {
+    /// Takes a batch, in the order of time; what it has no room for goes into the ledger.
+    ///
+    /// # Errors
+    /// What writing says.
+    fn take(&mut self, batch: &Batch, ledger: &mut Ledger) -> Result<()>;
+
+    /// Ends the trace and gives it its name.
+    ///
+    /// # Errors
+    /// What writing says; then there is no trace.
+    fn finish(self: Box<Self>, ledger: &mut Ledger) -> Result<Vec<Fact>>;
+}
+
+/// What became of something in a conversion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fate {
+    /// It was carried over as it is.
+    Kept,
+    /// It was written in another way, from which it cannot be told exactly what it was.
+    Changed,
+    /// It was left out.
+    Dropped,
+    /// The source does not say it, and the target must.
+    MadeUp,
+}
+
+impl Fate {
+    /// Stable name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Fate::Kept => "kept",
+            Fate::Changed => "changed",
+            Fate::Dropped => "dropped",
+            Fate::MadeUp => "made up",
+        }
+    }
+}
+
+/// One line of the ledger.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LedgerLine {
+    /// What it is about.
+    pub what: String,
+    /// What became of it.
+    pub fate: Fate,
+    /// How often.
+    pub count: u64,
+}
+
+/// The book of a conversion: what became of everything, in the order in which it came up.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ledger {
+    lines: Vec<LedgerLine>,
+}
+
+impl Ledger {
+    /// Adds to a line; nothing if the count is 0.
+    pub fn add(&mut self, what: &str, fate: Fate, count: u64) {
+        if count == 0 {
+            return;
+        }
+        match self.lines.iter_mut().find(|line| line.fate == fate && line.what == what) {
+            Some(line) => line.count += count,
+            None => self.lines.push(LedgerLine { what: what.to_owned(), fate, count }),
+        }
+    }
+
+    /// The lines: what was kept first, then what was changed, dropped, made up.
+    pub fn lines(&self) -> Vec<LedgerLine> {
+        let mut lines = self.lines.clone();
+        lines.sort_by_key(|line| line.fate);
+        lines
+    }
+
+    /// True if nothing was changed, dropped or made up.
+    pub fn is_lossless(&self) -> bool {
+        self.lines.iter().all(|line| line.fate == Fate::Kept)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_summed_and_sorted_by_fate() {
+        let mut ledger = Ledger::default();
+        ledger.add("prefetches", Fate::Dropped, 2);
+        ledger.add("reads", Fate::Kept, 1);
+        ledger.add("nothing", Fate::Dropped, 0);
+        assert!(!ledger.is_lossless());
+        ledger.add("prefetches", Fate::Dropped, 3);
+        let lines: Vec<_> = ledger.lines().into_iter().map(|line| (line.what, line.count)).collect();
+        assert_eq!(lines, [("reads".to_owned(), 1), ("prefetches".to_owned(), 5)]);
+    }
+}
