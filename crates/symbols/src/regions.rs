@@ -1,0 +1,405 @@
+//! Live regions of memory: which one an address lies in.
+//!
+//! Regions may lie over each other. An address belongs to the one that was added last of those that hold it, and whoever
+//! removes by an address removes the one that was added last of those that begin there. SPEC: docs/formats/cacheray.md,
+//! "Regions".
+
+use std::collections::BTreeMap;
+
+/// Regions that lie over each other at one address; of more, the oldest is forgotten there.
+pub const MAX_DEPTH: usize = 64;
+/// Regions that are kept; an attack, not a program, has more at once.
+pub const MAX_REGIONS: usize = 1 << 26;
+/// Places whose region is remembered; a power of two.
+const N_REMEMBERED: usize = 1 << 14;
+/// Bytes of such a place, as a power of two.
+const PLACE_SHIFT: u32 = 6;
+
+/// Number of a region, given when it is added and never again.
+pub type RegionId = u64;
+
+/// A region as it was added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Region<T> {
+    /// Its number.
+    pub id: RegionId,
+    /// First byte.
+    pub start: u64,
+    /// The byte behind its last; at most 2^64 - 1.
+    pub end: u64,
+    /// What it is.
+    pub what: T,
+}
+
+/// A stretch of addresses over which the same regions lie, the newest last.
+#[derive(Clone, Debug)]
+struct Segment {
+    end: u64,
+    over: Vec<RegionId>,
+}
+
+/// What was looked up last of a place: a stretch of it, and the region there.
+#[derive(Clone, Copy, Debug)]
+struct Remembered<T> {
+    start: u64,
+    end: u64,
+    age: u32,
+    region: Option<Region<T>>,
+}
+
+/// What lies over another thing when a region is added.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Over {
+    /// A live region begins at the same address.
+    pub same_start: bool,
+    /// A live region holds it, or is held by it.
+    pub nested: bool,
+    /// A live region holds some of it, and more.
+    pub overlap: bool,
+}
+
+/// The live regions. Adding and removing takes time in the logarithm of their number and in how many lie there; looking
+/// up what was looked up nearby takes a load and two comparisons.
+#[derive(Clone, Debug)]
+pub struct RegionMap<T> {
+    segments: BTreeMap<u64, Segment>,
+    live: std::collections::HashMap<RegionId, Region<T>>,
+    starts: BTreeMap<u64, Vec<RegionId>>,
+    remembered: Vec<Remembered<T>>,
+    /// What is remembered with another age is out of date.
+    age: u32,
+    next: RegionId,
+}
+
+impl<T: Copy> Default for RegionMap<T> {
+    fn default() -> RegionMap<T> {
+        RegionMap {
+            segments: BTreeMap::new(),
+            live: std::collections::HashMap::new(),
+            starts: BTreeMap::new(),
+            remembered: vec![Remembered { start: 0, end: 0, age: 0, region: None }; N_REMEMBERED],
+            age: 1,
+            next: 0,
+        }
+    }
+}
+
+impl<T: Copy> RegionMap<T> {
+    /// How many regions are live.
+    pub fn len(&self) -> usize {
+        self.live.len()
+    }
+
+    /// True if no region is live.
+    pub fn is_empty(&self) -> bool {
+        self.live.is_empty()
+    }
+
+    /// The live regions, in no particular order.
+    pub fn iter(&self) -> impl Iterator<Item = &Region<T>> {
+        self.live.values()
+    }
+
+    /// Adds a region of `n_bytes` from `start` on, cut off at the last address. One without bytes lies nowhere, but can be
+    /// removed.
+    ///
+    /// Returns its number; `None` if there are too many.
+    pub fn add(&mut self, start: u64, n_bytes: u64, what: T) -> Option<RegionId> {
+        if self.live.len() >= MAX_REGIONS {
+            return None;
+        }
+        let id = self.next;
+        self.next += 1;
+        let end = start.saturating_add(n_bytes);
+        self.live.insert(id, Region { id, start, end, what });
+        self.starts.entry(start).or_default().push(id);
+        if start < end {
+            self.cover(start, end, id);
+            self.forget(start, end);
+        }
+        Some(id)
+    }
+
+    /// How a region that is to be added lies to the live ones.
+    pub fn over(&self, start: u64, n_bytes: u64) -> Over {
+        let end = start.saturating_add(n_bytes);
+        let mut over = Over { same_start: self.starts.contains_key(&start), ..Over::default() };
+        for (_, segment) in self.between(start, end) {
+            for id in &segment.over {
+                let Some(region) = self.live.get(id) else { continue };
+                let holds = region.start <= start && end <= region.end;
+                let is_held = start <= region.start && region.end <= end;
+                over.nested |= holds || is_held;
+                over.overlap |= !holds && !is_held;
+            }
+        }
+        over
+    }
+
+    /// Removes the region that was added last of those that begin at `start`.
+    pub fn remove(&mut self, start: u64) -> Option<Region<T>> {
+        let ids = self.starts.get_mut(&start)?;
+        let id = ids.pop()?;
+        if ids.is_empty() {
+            self.starts.remove(&start);
+        }
+        let region = self.live.remove(&id)?;
+        self.uncover(region.start, region.end, id);
+        self.forget(region.start, region.end);
+        Some(region)
+    }
+
+    /// Removes whatever lies between two addresses, in part or in whole.
+    pub fn clear(&mut self, start: u64, n_bytes: u64) {
+        let end = start.saturating_add(n_bytes);
+        let mut ids: Vec<RegionId> =
+            self.between(start, end).flat_map(|(_, segment)| segment.over.iter().copied()).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        for id in ids {
+            let Some(region) = self.live.remove(&id) else { continue };
+            if let Some(others) = self.starts.get_mut(&region.start) {
+                others.retain(|other| *other != id);
+                if others.is_empty() {
+                    self.starts.remove(&region.start);
+                }
+            }
+            self.uncover(region.start, region.end, id);
+            self.forget(region.start, region.end);
+        }
+    }
+
+    /// The region that an address belongs to.
+    #[inline]
+    pub fn at(&mut self, addr: u64) -> Option<Region<T>> {
+        let slot = (addr >> PLACE_SHIFT) as usize & (N_REMEMBERED - 1); // A place by its lower bits.
+        if let Some(found) = self.remembered.get(slot)
+            && found.age == self.age
+            && found.start <= addr
+            && addr < found.end
+        {
+            return found.region;
+        }
+        self.look_up(addr, slot)
+    }
+
+    #[cold]
+    fn look_up(&mut self, addr: u64, slot: usize) -> Option<Region<T>> {
+        let place = addr >> PLACE_SHIFT << PLACE_SHIFT;
+        let place_end = place.saturating_add(1 << PLACE_SHIFT);
+        let before = self.segments.range(..=addr).next_back().filter(|(_, segment)| addr < segment.end);
+        let (start, end, region) = match before {
+            Some((start, segment)) => {
+                let region = segment.over.last().and_then(|id| self.live.get(id)).copied();
+                (*start, segment.end, region)
+            }
+            None => {
+                let start = self.segments.range(..=addr).next_back().map_or(0, |(_, segment)| segment.end);
+                let end = self.segments.range(addr..).next().map_or(u64::MAX, |(start, _)| *start);
+                (start, end, None)
+            }
+        };
+        // What lies beyond the place is forgotten with other places.
+        let remembered =
+            Remembered { start: start.max(place), end: end.min(place_end), age: self.age, region };
+        if let Some(slot) = self.remembered.get_mut(slot) {
+            *slot = remembered;
+        }
+        region
+    }
+
+    /// Forgets what is remembered of the places between two addresses.
+    fn forget(&mut self, start: u64, end: u64) {
+        let (first, last) = (start >> PLACE_SHIFT, end.saturating_sub(1) >> PLACE_SHIFT);
+        if last.saturating_sub(first) >= N_REMEMBERED as u64 {
+            match self.age.checked_add(1) {
+                Some(age) => self.age = age,
+                None => {
+                    self.age = 1;
+                    self.remembered.iter_mut().for_each(|remembered| remembered.age = 0);
+                }
+            }
+            return;
+        }
+        for place in first..=last {
+            if let Some(slot) = self.remembered.get_mut(place as usize & (N_REMEMBERED - 1)) {
+                slot.age = 0;
+            }
+        }
+    }
+
+    /// The segments that lie between two addresses, in part or in whole.
+    fn between(&self, start: u64, end: u64) -> impl Iterator<Item = (&u64, &Segment)> {
+        // Nothing lies within no bytes.
+        let first =
+            self.segments.range(..=start).next_back().filter(|(_, segment)| start < segment.end.min(end));
+        let first_start = first.map_or(start, |(start, _)| *start);
+        self.segments.range(first_start..end.max(first_start))
+    }
+
+    /// Makes segments begin at an address, where one lies over it.
+    fn split(&mut self, at: u64) {
+        let Some((start, segment)) = self.segments.range_mut(..at).next_back() else { return };
+        if segment.end <= at || *start == at {
+            return;
+        }
+        let behind = Segment { end: segment.end, over: segment.over.clone() };
+        segment.end = at;
+        self.segments.insert(at, behind);
+    }
+
+    fn cover(&mut self, start: u64, end: u64, id: RegionId) {
+        self.split(start);
+        self.split(end);
+        let mut free = Vec::new();
+        let mut at = start;
+        for (segment_start, segment) in self.segments.range_mut(start..end) {
+            if at < *segment_start {
+                free.push((at, *segment_start));
+            }
+            if segment.over.len() >= MAX_DEPTH {
+                segment.over.remove(0);
+            }
+            segment.over.push(id);
+            at = segment.end;
+        }
+        if at < end {
+            free.push((at, end));
+        }
+        for (start, end) in free {
+            self.segments.insert(start, Segment { end, over: vec![id] });
+        }
+    }
+
+    fn uncover(&mut self, start: u64, end: u64, id: RegionId) {
+        if start >= end {
+            return;
+        }
+        let mut empty = Vec::new();
+        for (segment_start, segment) in self.segments.range_mut(start..end) {
+            segment.over.retain(|other| *other != id);
+            if segment.over.is_empty() {
+                empty.push(*segment_start);
+            }
+        }
+        for start in empty {
+            self.segments.remove(&start);
+        }
+        // Segments that a region had split are one again, so that their number follows that of the regions.
+        self.join(start);
+        self.join(end);
+    }
+
+    /// Joins the segments on both sides of an address if the same regions lie over them.
+    fn join(&mut self, at: u64) {
+        let Some(behind) = self.segments.get(&at) else { return };
+        let (end, over) = (behind.end, behind.over.clone());
+        if let Some((_, before)) = self.segments.range_mut(..at).next_back()
+            && before.end == at
+            && before.over == over
+        {
+            before.end = end;
+            self.segments.remove(&at);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The rule, word by word.
+    #[derive(Default)]
+    struct Obvious(Vec<Region<u8>>);
+
+    impl Obvious {
+        fn at(&self, addr: u64) -> Option<RegionId> {
+            let holds = |region: &&Region<u8>| region.start <= addr && addr < region.end;
+            self.0.iter().filter(holds).map(|region| region.id).max()
+        }
+        fn remove(&mut self, start: u64) -> Option<RegionId> {
+            let begins = |(_, region): &(usize, &Region<u8>)| region.start == start;
+            let (i, id) =
+                self.0.iter().enumerate().filter(begins).map(|(i, r)| (i, r.id)).max_by_key(|r| r.1)?;
+            self.0.remove(i);
+            Some(id)
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_address_belongs_to_the_newest_region_that_holds_it(
+            steps in prop::collection::vec((0u8..6, 0u64..400, 0u64..90), 1..120)
+        ) {
+            let (mut map, mut obvious) = (RegionMap::default(), Obvious::default());
+            for (what, start, n_bytes) in steps {
+                match what {
+                    0..=2 => {
+                        let id = map.add(start, n_bytes, 0u8).unwrap();
+                        obvious.0.push(Region { id, start, end: start + n_bytes, what: 0 });
+                    }
+                    3 => prop_assert_eq!(map.remove(start).map(|region| region.id), obvious.remove(start)),
+                    4 => {
+                        map.clear(start, n_bytes);
+                        let end = start + n_bytes;
+                        obvious.0.retain(|r| r.end <= start || end <= r.start || r.start == r.end || start == end);
+                    }
+                    _ => {
+                        let mut over = Over::default();
+                        let end = start + n_bytes;
+                        for region in &obvious.0 {
+                            over.same_start |= region.start == start;
+                            if region.start.max(start) < region.end.min(end) {
+                                let holds = region.start <= start && end <= region.end;
+                                let is_held = start <= region.start && region.end <= end;
+                                over.nested |= holds || is_held;
+                                over.overlap |= !holds && !is_held;
+                            }
+                        }
+                        prop_assert_eq!(map.over(start, n_bytes), over);
+                    }
+                }
+                for addr in (0..500).step_by(7) {
+                    prop_assert_eq!(map.at(addr).map(|region| region.id), obvious.at(addr), "{}", addr);
+                }
+                prop_assert_eq!(map.len(), obvious.0.len());
+            }
+        }
+    }
+
+    #[test]
+    fn regions_may_end_at_the_last_address() {
+        let mut map = RegionMap::default();
+        let id = map.add(u64::MAX - 7, 100, ()).unwrap();
+        assert_eq!(map.at(u64::MAX - 1).unwrap().id, id);
+        assert_eq!(map.at(0), None);
+        assert_eq!(map.remove(u64::MAX - 7).unwrap().end, u64::MAX);
+        assert!(map.is_empty() && map.at(u64::MAX - 1).is_none());
+    }
+
+    #[test]
+    fn what_lies_too_deep_is_forgotten_and_nothing_breaks() {
+        let mut map = RegionMap::default();
+        for _ in 0..200 {
+            map.add(64, 64, ());
+        }
+        assert_eq!(map.at(64).unwrap().id, 199);
+        for left in (0..200).rev() {
+            assert!(map.remove(64).is_some());
+            assert_eq!(map.len(), left);
+        }
+        assert!(map.remove(64).is_none() && map.at(64).is_none());
+    }
+
+    #[test]
+    fn segments_are_joined_again() {
+        let mut map = RegionMap::default();
+        map.add(0, 1000, ());
+        for start in 0..100 {
+            map.add(start * 10, 5, ());
+            map.remove(start * 10);
+        }
+        assert_eq!(map.segments.len(), 1);
+    }
+}
