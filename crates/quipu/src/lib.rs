@@ -56,7 +56,9 @@
 //! | [`sim`] | machines: caches and TLBs |
 //! | [`drmemtrace`] | the first format: DynamoRIO's memory and instruction traces |
 //! | [`apitrace`] | the second format: calls of graphics APIs with their values |
+//! | [`cacheray`] | the third format: memory accesses with the types of what they touch |
 //! | [`isa`] | instructions: what bytes do, and how they read |
+//! | [`symbols`] | what addresses mean: regions of memory, types |
 //! | [`source`] | bytes from files, archives, folders and pipes, inflated on the way |
 
 #![warn(missing_docs)]
@@ -65,6 +67,7 @@ mod lookup;
 mod recognise;
 
 pub use quipu_apitrace as apitrace;
+pub use quipu_cacheray as cacheray;
 pub use quipu_drmemtrace as drmemtrace;
 pub use quipu_engine as engine;
 pub use quipu_isa as isa;
@@ -72,9 +75,11 @@ pub use quipu_model as model;
 pub use quipu_passes as passes;
 pub use quipu_sim as sim;
 pub use quipu_source as source;
+pub use quipu_symbols as symbols;
 
 pub use lookup::{tool, tools_of};
 pub use recognise::{open, open_path, probe};
 
 /// Every format that Quipu knows.
-pub const FORMATS: &[&dyn model::Format] = &[&quipu_drmemtrace::DRMEMTRACE, &quipu_apitrace::APITRACE];
+pub const FORMATS: &[&dyn model::Format] =
+    &[&quipu_drmemtrace::DRMEMTRACE, &quipu_apitrace::APITRACE, &quipu_cacheray::CACHERAY];

@@ -1,0 +1,151 @@
+//! Records of other formats as typed accesses.
+
+use crate::record::{Dialect, Record};
+use crate::write::{TraceWriter, access, dialect, packing_for, region, usual_pool};
+use quipu_model::convert::{Fate, Import, ImportInfo, ImportJob, Importer, Ledger};
+use quipu_model::fresh::Replace;
+use quipu_model::lens::{AccessKind, ThreadEvent};
+use quipu_model::trace::{Fact, SettingInfo};
+use quipu_model::{Batch, Columns, Result};
+use serde_json::json;
+
+/// The largest size that a record holds.
+const MAX_SIZE: u32 = u8::MAX as u32;
+/// Larger accesses become several of so many bytes, the largest that compilers report.
+const SPLIT_BYTES: u32 = 16;
+
+/// The format as a target.
+#[derive(Debug)]
+pub struct FromOthers;
+
+static INFO: ImportInfo = ImportInfo {
+    required: Columns::ACCESSES,
+    taken: Columns::ACCESSES.or(Columns::REGIONS).or(Columns::THREADS),
+    made_up: &[],
+    settings: &[SettingInfo {
+        name: "dialect",
+        value: "le64|be64|ilp32",
+        default: "le64",
+        doc: "Byte order and width of addresses.",
+    }],
+};
+
+impl Importer for FromOthers {
+    fn info(&self) -> &'static ImportInfo {
+        &INFO
+    }
+
+    fn begin(&self, job: &ImportJob<'_>) -> Result<Box<dyn Import>> {
+        job.settings.check(crate::INFO.name, INFO.settings)?;
+        let dialect = dialect(job.settings)?.unwrap_or(Dialect::Le64);
+        let packing = packing_for(job.container, job.level, job.output)?;
+        let replace = if job.replace { Replace::Allowed } else { Replace::Never };
+        let writer = TraceWriter::create(job.output, dialect, &packing, replace, &usual_pool()?)?;
+        Ok(Box::new(Typed { writer, dialect }))
+    }
+}
+
+struct Typed {
+    writer: TraceWriter,
+    dialect: Dialect,
+}
+
+impl Typed {
+    fn access(&mut self, batch: &Batch, row: usize, ledger: &mut Ledger) -> Result<()> {
+        let accesses = &batch.accesses;
+        let (kind, addr, size) = (accesses.kind[row], accesses.addr[row], accesses.size[row]);
+        let thread = batch.span.thread;
+        let what = match kind {
+            AccessKind::Read => "reads",
+            AccessKind::Write => "writes",
+            AccessKind::Prefetch | AccessKind::PrefetchInstr => {
+                ledger.add("prefetches", Fate::Dropped, 1);
+                return Ok(());
+            }
+            AccessKind::FlushData | AccessKind::FlushInstr => {
+                ledger.add("flushes", Fate::Dropped, 1);
+                return Ok(());
+            }
+            AccessKind::Fetch => {
+                ledger.add("fetches", Fate::Dropped, 1);
+                return Ok(());
+            }
+        };
+        let mut put = |addr: u64, size: u32| match access(kind, addr, size.min(MAX_SIZE) as u8, thread) {
+            Some(record) => self.writer.record(&record), // At most 255 bytes.
+            None => Ok(()),
+        };
+        match size {
+            0 => {
+                ledger.add("accesses of unknown size, written as of 1 byte", Fate::Changed, 1);
+                put(addr, 1)
+            }
+            1..=MAX_SIZE => {
+                ledger.add(what, Fate::Kept, 1);
+                put(addr, size)
+            }
+            _ => {
+                ledger.add("accesses of more than 255 bytes, written as several of 16", Fate::Changed, 1);
+                let mut done = 0;
+                while done < size {
+                    let now = SPLIT_BYTES.min(size - done);
+                    put(addr.wrapping_add(done.into()), now)?;
+                    done += now;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn region(&mut self, batch: &Batch, row: usize, ledger: &mut Ledger) -> Result<()> {
+        let regions = &batch.regions;
+        let (element_bytes, n_elements) = (regions.element_bytes[row], regions.n_elements[row]);
+        let fits = u32::try_from(element_bytes).is_ok() && u32::try_from(n_elements).is_ok();
+        let (what, fate) = match fits {
+            true => ("annotations", Fate::Kept),
+            false => ("annotations of more than 4 GiB, or 2^32 elements, cut off there", Fate::Changed),
+        };
+        ledger.add(what, fate, 1);
+        let name = batch.values.bytes_of(batch.values.node(regions.type_name[row]));
+        let addr = regions.addr[row];
+        let record: Record<'_> =
+            region(regions.what[row], (addr, batch.span.thread), (element_bytes, n_elements), name);
+        self.writer.record(&record)
+    }
+}
+
+impl Import for Typed {
+    fn take(&mut self, batch: &Batch, ledger: &mut Ledger) -> Result<()> {
+        let (accesses, regions) = (&batch.accesses, &batch.regions);
+        let mut next = 0;
+        for row in 0..=regions.len() {
+            let until = regions.at.get(row).copied().unwrap_or(u32::MAX);
+            while accesses.at.get(next).is_some_and(|at| *at < until) {
+                self.access(batch, next, ledger)?;
+                next += 1;
+            }
+            if row < regions.len() {
+                self.region(batch, row, ledger)?;
+            }
+        }
+        for what in &batch.threads.what {
+            match what {
+                // A thread begins with its first record.
+                ThreadEvent::Start => ledger.add("beginnings of threads", Fate::Kept, 1),
+                _ => ledger.add("events of threads", Fate::Dropped, 1),
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>, _: &mut Ledger) -> Result<Vec<Fact>> {
+        let written = self.writer.finish()?;
+        let fact = |key, label, value| Fact { key, label, value };
+        Ok(vec![
+            fact("dialect", "dialect", json!(self.dialect.name())),
+            fact("records", "records", json!(written.records)),
+            fact("bytes", "bytes of the records", json!(written.bytes)),
+            fact("packed_bytes", "bytes of the file", json!(written.packed_bytes)),
+        ])
+    }
+}

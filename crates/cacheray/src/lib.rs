@@ -1,0 +1,91 @@
+//! The Cacheray format: memory accesses, and which type the memory has that they go to.
+//!
+//! [`CACHERAY`] is the format as the rest of Quipu sees it. Inside, each file knows one thing:
+//!
+//! | file | what |
+//! |---|---|
+//! | [`record`] | tags, layouts, dialects, limits |
+//! | [`decode`] | bytes ⇄ records |
+//! | [`plausible`] | what real records look like: telling dialects, finding records behind damage |
+//! | `feed` | blocks of a file → records in place |
+//! | [`reader`], [`table`] | records → batches, rows |
+//! | [`trace`], [`survey`] | opening a trace, what only reading all of it tells |
+//! | [`print`](mod@print) | records as people read them |
+//! | [`check`], [`rules`] | the rules that a trace must follow |
+//! | [`write`](mod@write) | batches → files |
+//! | [`import`] | records of other formats |
+//!
+//! The format itself is described in docs/formats/cacheray.md.
+
+pub mod check;
+pub mod decode;
+mod feed;
+pub mod import;
+pub mod plausible;
+pub mod print;
+pub mod reader;
+pub mod record;
+pub mod rules;
+pub mod survey;
+pub mod table;
+pub mod trace;
+pub mod write;
+
+use quipu_model::convert::Importer;
+use quipu_model::trace::SettingInfo;
+use quipu_model::{Confidence, Edit, Format, FormatInfo, OpenOptions, Result, RuleInfo, Tool, Trace};
+use quipu_source::Source;
+
+/// The format, as the list of formats names it.
+pub static CACHERAY: Cacheray = Cacheray;
+
+/// The type of [`CACHERAY`].
+#[derive(Debug)]
+pub struct Cacheray;
+
+/// What is known of the format without a trace at hand.
+pub static INFO: FormatInfo = FormatInfo {
+    name: "cacheray",
+    title: "memory accesses with the types of what they touch",
+    extensions: &["trace", "cacheray"],
+    abilities: &["read", "view", "analyze", "check", "write", "import"],
+    beyond_lenses: &["flags of atomic and unaligned accesses"],
+    doc: "docs/formats/cacheray.md",
+    settings: &[SettingInfo {
+        name: "dialect",
+        value: "auto|le64|be64|ilp32",
+        default: "auto",
+        doc: "Byte order and width of addresses, which nothing in the file says.",
+    }],
+    print_settings: &[],
+};
+
+impl Format for Cacheray {
+    fn info(&self) -> &'static FormatInfo {
+        &INFO
+    }
+
+    fn probe(&self, source: &Source) -> Confidence {
+        trace::probe(source)
+    }
+
+    fn open(&self, source: &Source, options: &OpenOptions) -> Result<Box<dyn Trace>> {
+        Ok(Box::new(trace::open(source, options)?))
+    }
+
+    fn edits(&self) -> &'static [&'static dyn Edit] {
+        &[&write::Convert]
+    }
+
+    fn tools(&self) -> &'static [&'static dyn Tool] {
+        &[&check::Check]
+    }
+
+    fn importer(&self) -> Option<&'static dyn Importer> {
+        Some(&import::FromOthers)
+    }
+
+    fn rules(&self) -> &'static [RuleInfo] {
+        rules::RULES
+    }
+}

@@ -1,0 +1,274 @@
+//! One sequential read: records in, batches out.
+
+use crate::decode::{Layout, access_thread, address, record, size, with_layout};
+use crate::feed::Feed;
+use crate::record::{Access, Dialect, KIND_MASK, Record, WRITE};
+use crate::table::{self, Row, TABLES};
+use quipu_model::batch::Span;
+use quipu_model::lens::{AccessKind, RegionEvent, ThreadEvent};
+use quipu_model::values::NO_NODE;
+use quipu_model::{Batch, Columns, Error, Place, Reader, Result, Rows, Scan, Window};
+use quipu_source::{Ahead, Container, StreamOptions};
+use rustc_hash::FxHashSet;
+use std::ops::Range;
+
+/// A batch ends when names of types take so many bytes, however few records they belong to.
+const MAX_NAMES_BYTES: usize = 1 << 20;
+/// Threads whose beginning is remembered; of more, a beginning may be told twice.
+const MAX_THREADS: usize = 1 << 20;
+
+/// The size of a block and how many may wait, within the buffers that a scan grants.
+fn stream_options(scan: &Scan) -> StreamOptions {
+    let block_bytes = (scan.buffer_bytes / 8).clamp(16 << 10, 256 << 10);
+    let ahead = if scan.ahead { Ahead::Thread { blocks: 4 } } else { Ahead::Inline };
+    StreamOptions { block_bytes, ahead, workers: 1 }
+}
+
+/// A read of records.
+#[derive(Debug)]
+pub struct RecordReader {
+    dialect: Dialect,
+    feed: Feed,
+    batch: Batch,
+    columns: Columns,
+    batch_records: usize,
+    /// The records that are wanted, counted from 0.
+    wanted: Range<u64>,
+    /// Records delivered or passed over.
+    n_records: u64,
+    threads: FxHashSet<u64>,
+    /// What the next read fails with.
+    fault: Option<Error>,
+    is_over: bool,
+}
+
+impl RecordReader {
+    /// Begins to read.
+    ///
+    /// # Errors
+    /// `Unsupported` for windows of what the format does not have; what the source says.
+    pub fn new(container: &Container, dialect: Dialect, scan: &Scan) -> Result<RecordReader> {
+        let wanted = match &scan.window {
+            Window::All => 0..u64::MAX,
+            Window::Records(range) => range.clone(),
+            Window::Instrs(_) => {
+                return Err(Error::unsupported("traces of format cacheray have no instructions to count"));
+            }
+            Window::Clock(_) => return Err(Error::unsupported("traces of format cacheray have no clock")),
+        };
+        let wanted = wanted.start..wanted.end.min(wanted.start.saturating_add(scan.most));
+        let tables =
+            scan.tables.iter().filter_map(|table| TABLES.get(*table)).map(|schema| Rows::new(schema));
+        Ok(RecordReader {
+            dialect,
+            feed: Feed::new(container, &stream_options(scan))?,
+            batch: Batch { tables: tables.collect(), ..Batch::default() },
+            columns: scan.columns,
+            batch_records: scan.batch_records.max(1) as usize,
+            is_over: wanted.is_empty(),
+            wanted,
+            n_records: 0,
+            threads: FxHashSet::default(),
+            fault: None,
+        })
+    }
+
+    /// Passes over records that are not wanted.
+    fn skip<L: Layout>(&mut self) -> Result<()> {
+        while self.n_records < self.wanted.start && self.feed.ready::<L>(self.n_records)? {
+            let bytes = self.feed.unused();
+            let Ok((_, length)) = record::<L>(bytes) else { break };
+            self.feed.use_up(length);
+            self.n_records += 1;
+        }
+        Ok(())
+    }
+
+    /// Collects records of one thread until the batch is full or the data ends.
+    fn collect<L: Layout>(&mut self) -> Result<()> {
+        self.batch.clear();
+        self.batch.span = Span { first_record: self.n_records, ..Span::default() };
+        self.skip::<L>()?;
+        let first_record = self.n_records;
+        let n_wanted =
+            usize::try_from(self.wanted.end - first_record.min(self.wanted.end)).unwrap_or(usize::MAX);
+        let room = self.batch_records.min(n_wanted);
+        let (mut n, mut thread) = (0, 0);
+        let mut offset = None;
+        while n < room && self.batch.values.bytes.len() < MAX_NAMES_BYTES {
+            if n > 0 {
+                let n_run = self.accesses::<L>(thread, n, room - n, first_record);
+                n += n_run;
+                if n == room {
+                    break;
+                }
+            }
+            if !self.feed.ready::<L>(first_record + n as u64)? {
+                self.is_over = true;
+                break;
+            }
+            let Ok((first, length)) = record::<L>(self.feed.unused()) else { break };
+            let is_access = matches!(first, Record::Access(_));
+            // What is behind damage begins a batch, so that offsets can be counted from the first record.
+            if n > 0 && (first.thread() != thread || self.feed.has_findings()) {
+                break;
+            }
+            if n == 0 {
+                thread = first.thread();
+                offset = Some(self.feed.offset());
+            }
+            if is_access {
+                let n_run = self.accesses::<L>(thread, n, room - n, first_record);
+                n += n_run;
+                if n_run > 0 {
+                    continue;
+                }
+                // One with values that no program has, among others that make sense.
+                self.push_accesses::<L>(1, thread, n, first_record);
+                n += 1;
+                continue;
+            }
+            annotation(&mut self.batch, self.columns, &first, n as u32, first_record); // At most a batch.
+            self.feed.use_up(length);
+            n += 1;
+        }
+        if n > 0 {
+            self.begin_thread(thread);
+        }
+        self.n_records = first_record + n as u64;
+        self.batch.span = Span {
+            first_record,
+            records: n as u32, // At most as many as a batch may have.
+            thread,
+            offset: offset.unwrap_or_else(|| self.feed.offset()),
+            ..Span::default()
+        };
+        Ok(())
+    }
+
+    /// Notes that a thread has records, the first time.
+    fn begin_thread(&mut self, thread: u64) {
+        if self.columns.has(Columns::THREADS) && self.threads.insert(thread) {
+            if self.threads.len() > MAX_THREADS {
+                self.threads.clear();
+            }
+            self.batch.threads.at.push(0);
+            self.batch.threads.what.push(ThreadEvent::Start);
+            self.batch.threads.value.push(0);
+        }
+    }
+
+    /// Takes the accesses of a thread that come next, as many as are whole and there is room for. PERF: a pass over the
+    /// bytes for each column; the bytes are few enough to stay at hand.
+    #[inline]
+    fn accesses<L: Layout>(&mut self, thread: u64, at: usize, room: usize, first_record: u64) -> usize {
+        let n_bytes = L::DIALECT.access_bytes();
+        let bytes = self.feed.unused();
+        let is_wanted = |bytes: &[u8]| {
+            let addr = address::<L>(bytes);
+            // Others are looked at one by one. PERF: one comparison for each field, no branches between them.
+            bytes.first().is_some_and(|tag| tag & KIND_MASK <= WRITE)
+                & (access_thread::<L>(bytes) == thread)
+                & (size::<L>(bytes) > 0)
+                & (addr >> 48 == 0 || addr >> 48 == 0xffff)
+        };
+        let n = bytes
+            .chunks_exact(n_bytes)
+            .take(room)
+            .position(|bytes| !is_wanted(bytes))
+            .unwrap_or((bytes.len() / n_bytes).min(room));
+        self.push_accesses::<L>(n, thread, at, first_record);
+        n
+    }
+
+    /// Adds so many accesses of a thread, which are at hand, to the batch.
+    #[inline]
+    fn push_accesses<L: Layout>(&mut self, n: usize, thread: u64, at: usize, first_record: u64) {
+        let n_bytes = L::DIALECT.access_bytes();
+        let bytes = self.feed.unused();
+        let records = bytes.get(..n * n_bytes).unwrap_or(&[]).chunks_exact(n_bytes);
+        let Batch { accesses, tables, .. } = &mut self.batch;
+        if self.columns.has(Columns::ACCESSES) {
+            accesses.at.extend((at as u32..).take(n)); // At most a batch.
+            accesses.addr.extend(records.clone().map(address::<L>));
+            accesses.size.extend(records.clone().map(|bytes| u32::from(size::<L>(bytes))));
+            accesses.kind.extend(records.clone().map(|bytes| {
+                if bytes.first().is_some_and(|tag| tag & WRITE != 0) {
+                    AccessKind::Write
+                } else {
+                    AccessKind::Read
+                }
+            }));
+        }
+        for rows in tables {
+            let fields =
+                |bytes: &[u8]| (bytes.first().copied().unwrap_or(0), address::<L>(bytes), size::<L>(bytes));
+            table::push_accesses(first_record + at as u64 + 1, thread, records.clone().map(fields), rows);
+        }
+        self.feed.use_up(n * n_bytes);
+    }
+}
+
+/// Adds an annotation to a batch.
+fn annotation(batch: &mut Batch, columns: Columns, record: &Record<'_>, at: u32, first_record: u64) {
+    let Batch { values, regions, tables, .. } = batch;
+    let mut row = Row {
+        record: first_record + u64::from(at) + 1,
+        thread: record.thread(),
+        tag: record.tag(),
+        addr: record.addr(),
+        size: 0,
+        element_bytes: 0,
+        n_elements: 0,
+        type_name: NO_NODE,
+    };
+    let what = match record {
+        Record::Add(add) => {
+            (row.element_bytes, row.n_elements) = (add.element_bytes, add.n_elements);
+            if columns.has(Columns::REGIONS) || !tables.is_empty() {
+                row.type_name = values.push_text(add.name);
+            }
+            RegionEvent::Add
+        }
+        Record::Remove(_) | Record::Access(Access { .. }) => RegionEvent::Remove,
+    };
+    if columns.has(Columns::REGIONS) {
+        regions.at.push(at);
+        regions.what.push(what);
+        regions.addr.push(row.addr);
+        regions.element_bytes.push(row.element_bytes.into());
+        regions.n_elements.push(row.n_elements.into());
+        regions.type_name.push(row.type_name);
+    }
+    for rows in tables {
+        table::push(&row, rows);
+    }
+}
+
+impl Reader for RecordReader {
+    fn read(&mut self) -> Result<Option<&mut Batch>> {
+        loop {
+            if let Some(error) = self.fault.take() {
+                self.is_over = true;
+                self.batch.clear();
+                let place = Place { record: Some(self.n_records), ..Place::default() };
+                return Err(error.at(&place));
+            }
+            if self.is_over || self.n_records >= self.wanted.end {
+                self.batch.clear();
+                self.batch.span.records = 0;
+                return Ok(None);
+            }
+            let collected = with_layout!(self.dialect, L => self.collect::<L>());
+            self.fault = collected.err();
+            self.batch.findings = self.feed.take_findings();
+            if self.batch.span.records > 0 || !self.batch.findings.is_empty() {
+                return Ok(Some(&mut self.batch));
+            }
+        }
+    }
+
+    fn batch(&mut self) -> &mut Batch {
+        &mut self.batch
+    }
+}

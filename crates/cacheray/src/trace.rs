@@ -1,0 +1,184 @@
+//! Recognising and opening a trace.
+
+use crate::INFO;
+use crate::decode::with_layout;
+use crate::feed::Feed;
+pub use crate::feed::StrictEnd;
+use crate::plausible::{self, DETECTED_BYTES, Look, detect};
+use crate::print::RecordPrinter;
+use crate::reader::RecordReader;
+use crate::record::{Dialect, Record};
+use crate::rules;
+use crate::survey;
+use crate::table::{FAMILIES, TABLES};
+use quipu_model::trace::{Carries, Fact, Family, PrintOptions, Surveyed};
+use quipu_model::{
+    Columns, Confidence, Error, Meta, OpenOptions, Place, Printer, Reader, Result, Scan, Shard, ShardId,
+    ShardKind, TableSchema, Trace,
+};
+use quipu_source::{Container, Source, StreamOptions};
+use serde_json::json;
+use std::any::Any;
+use std::path::Path;
+
+/// Bytes that are looked at to recognise a trace: 32 records and more.
+const PROBED_BYTES: usize = 4 << 10;
+
+/// How sure it is that a source is a trace of this format. There is no magic: values that make sense are all there is to
+/// see, so this is never sure.
+pub fn probe(source: &Source) -> Confidence {
+    if source.is_folder() {
+        return Confidence::No;
+    }
+    match source.head(PROBED_BYTES) {
+        Ok(head) if head.is_empty() => named_so(source),
+        Ok(head) => look_of(detect(&head).1),
+        Err(_) => Confidence::No,
+    }
+}
+
+/// A program that died early leaves an empty file, of which only the name can tell what it is.
+fn named_so(source: &Source) -> Confidence {
+    let Some(name) = source.path().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned())
+    else {
+        return Confidence::No;
+    };
+    if name == "cacheray.trace" || name.ends_with(".cacheray") { Confidence::Maybe } else { Confidence::No }
+}
+
+/// The first record must make sense, and most of those that are seen.
+fn look_of(look: Look) -> Confidence {
+    if look.n_first > 0 && look.n_good > look.n_bad { Confidence::Likely } else { Confidence::No }
+}
+
+/// An opened trace.
+#[derive(Debug)]
+pub struct CacherayTrace {
+    container: Container,
+    dialect: Dialect,
+    meta: Meta,
+    shards: Vec<Shard>,
+}
+
+/// Opens the trace at `source`.
+///
+/// # Errors
+/// `Usage` if the dialect that is asked for is none; `Unsupported` for a folder; what the source has to say.
+pub fn open(source: &Source, options: &OpenOptions) -> Result<CacherayTrace> {
+    let asked = match options.setting(&INFO, "dialect")? {
+        None | Some("auto") => None,
+        Some(name) => Some(Dialect::parse(name).ok_or_else(|| {
+            Error::usage(format!("`dialect` is `auto`, `le64`, `be64` or `ilp32`, found `{name}`"))
+        })?),
+    };
+    if source.is_folder() {
+        return Err(Error::unsupported("a trace of format cacheray is a file").in_file(source.name()));
+    }
+    let head = source.head(DETECTED_BYTES)?;
+    let (found, look) = detect(&head);
+    let dialect = asked.unwrap_or(found);
+    let container = source.container()?;
+    let mut findings = Vec::new();
+    if asked.is_some_and(|asked| asked != found) && plausible::look(dialect, &head).n_bad > look.n_bad {
+        let place = Place { file: Some(source.name().to_owned()), ..Place::default() };
+        let what =
+            format!("read as dialect {}, as was asked; it looks like {}", dialect.name(), found.name());
+        findings.push(rules::violation(&rules::DIALECT, place, what));
+    }
+    let shards = vec![Shard {
+        id: ShardId(0),
+        name: source.name().to_owned(),
+        kind: ShardKind::Mixed,
+        pieces: 1,
+        packed_bytes: container.size_bytes(),
+        ..Shard::default()
+    }];
+    let carries = |what, has, note| Carries { what, has, note };
+    let meta = Meta {
+        format: INFO.name,
+        title: "memory accesses with the types of what they touch".to_owned(),
+        n_files: 1,
+        packed_bytes: container.size_bytes(),
+        facts: vec![
+            Fact { key: "dialect", label: "dialect", value: json!(dialect.name()) },
+            Fact { key: "dialect_title", label: "integers", value: json!(dialect.title()) },
+        ],
+        carries: vec![
+            carries("data-accesses", true, "of instrumented code"),
+            carries("types", true, "where allocations are annotated"),
+            carries("threads", true, "always 0 in traces of the original runtime"),
+            carries("instructions", false, ""),
+            carries("time", false, ""),
+        ],
+        findings,
+        ..Meta::default()
+    };
+    Ok(CacherayTrace { container, dialect, meta, shards })
+}
+
+impl CacherayTrace {
+    /// The opened file.
+    pub fn container(&self) -> &Container {
+        &self.container
+    }
+
+    /// How integers and addresses are written.
+    pub fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+}
+
+/// Reads the records of a file one by one, as the original's tools do: up to the first thing that is no record.
+///
+/// # Errors
+/// What the source says, and what `take` does.
+pub fn read_strictly(
+    container: &Container,
+    dialect: Dialect,
+    take: &mut dyn FnMut(&Record<'_>) -> Result<()>,
+) -> Result<StrictEnd> {
+    let mut feed = Feed::new(container, &StreamOptions::default())?;
+    with_layout!(dialect, L => feed.read_strictly::<L>(take))
+}
+
+impl Trace for CacherayTrace {
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    fn shards(&self) -> &[Shard] {
+        &self.shards
+    }
+
+    fn columns(&self) -> Columns {
+        Columns::ACCESSES | Columns::THREADS | Columns::REGIONS
+    }
+
+    fn tables(&self) -> &'static [&'static TableSchema] {
+        TABLES
+    }
+
+    fn scan(&self, scan: &Scan) -> Result<Box<dyn Reader>> {
+        if scan.shard != ShardId(0) {
+            return Err(Error::usage(format!("the trace has no shard {}", scan.shard.0)));
+        }
+        Ok(Box::new(RecordReader::new(&self.container, self.dialect, scan)?))
+    }
+
+    fn printer(&self, options: &PrintOptions) -> Result<Box<dyn Printer>> {
+        options.check(&INFO)?;
+        Ok(Box::new(RecordPrinter::default()))
+    }
+
+    fn survey(&self) -> Surveyed {
+        survey::survey(self)
+    }
+
+    fn families(&self) -> &'static [Family] {
+        FAMILIES
+    }
+
+    fn as_any(&self) -> Option<&dyn Any> {
+        Some(self)
+    }
+}

@@ -1,0 +1,246 @@
+//! Writing traces: records into a file that appears when it is complete.
+
+use crate::decode::encode;
+use crate::record::{ADD, Access, Add, Dialect, READ, REMOVE, Record, Remove, WRITE};
+use crate::trace;
+use quipu_model::edit::{Edit, EditInfo, EditJob, Edited, Progress, Settings};
+use quipu_model::fresh::{Fresh, Replace, cannot};
+use quipu_model::lens::{AccessKind, RegionEvent};
+use quipu_model::trace::{Fact, SettingInfo};
+use quipu_model::{Batch, Column, Error, Found, Result, Scan, ShardId, Trace};
+use quipu_source::{PackOptions, Packer, Packing, Pool};
+use serde_json::json;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Bytes that are put together before they are written, each record in one piece.
+const BUFFER_BYTES: usize = 1 << 20;
+
+/// Writes one trace.
+pub struct TraceWriter {
+    fresh: Fresh,
+    name: String,
+    packer: Packer<BufWriter<File>>,
+    dialect: Dialect,
+    buffer: Vec<u8>,
+    records: u64,
+}
+
+/// What was written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    /// Records.
+    pub records: u64,
+    /// Bytes of the records.
+    pub bytes: u64,
+    /// Bytes of the file.
+    pub packed_bytes: u64,
+}
+
+impl TraceWriter {
+    /// Begins a trace.
+    ///
+    /// # Errors
+    /// `Usage` if something of that name must stay; `Io` if the file cannot be made.
+    pub fn create(
+        path: &Path,
+        dialect: Dialect,
+        packing: &PackOptions,
+        replace: Replace,
+        pool: &Arc<Pool>,
+    ) -> Result<TraceWriter> {
+        let (fresh, file) = Fresh::file(path, replace)?;
+        let mut packer = Packer::new(BufWriter::new(file), pool, packing);
+        packer.member("cacheray.trace")?;
+        let name = path.display().to_string();
+        Ok(TraceWriter { fresh, name, packer, dialect, buffer: Vec::new(), records: 0 })
+    }
+
+    /// Writes a record.
+    ///
+    /// # Errors
+    /// `Unsupported` if the dialect has no room for its address; `Io` if it cannot be written.
+    pub fn record(&mut self, record: &Record<'_>) -> Result<()> {
+        encode(self.dialect, record, &mut self.buffer).map_err(|error| error.in_file(&*self.name))?;
+        self.records += 1;
+        if self.buffer.len() >= BUFFER_BYTES {
+            self.packer.write(&self.buffer)?;
+            self.buffer.clear();
+        }
+        Ok(())
+    }
+
+    /// Writes the records of a batch that has the table of records.
+    ///
+    /// # Errors
+    /// As for [`TraceWriter::record`].
+    pub fn rows(&mut self, batch: &Batch) -> Result<()> {
+        let Some(rows) = batch.tables.first() else { return Ok(()) };
+        let [
+            _,
+            Column::U64(threads),
+            Column::U8(kinds),
+            Column::U8(atomic),
+            Column::U8(unaligned),
+            Column::U64(addrs),
+            Column::U8(sizes),
+            Column::U32(element_bytes),
+            Column::U32(n_elements),
+            Column::U32(names),
+        ] = &rows.columns[..]
+        else {
+            return Ok(());
+        };
+        for row in 0..rows.len() {
+            let tag = crate::table::tag(kinds[row], atomic[row], unaligned[row]);
+            let (addr, thread) = (addrs[row], threads[row]);
+            self.record(&match kinds[row] {
+                ADD => Record::Add(Add {
+                    tag,
+                    addr,
+                    thread,
+                    element_bytes: element_bytes[row],
+                    n_elements: n_elements[row],
+                    name: batch.values.bytes_of(batch.values.node(names[row])),
+                }),
+                REMOVE => Record::Remove(Remove { tag, addr, thread }),
+                _ => Record::Access(Access { tag, addr, size: sizes[row], thread }),
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Ends the trace and gives the file its name.
+    ///
+    /// # Errors
+    /// `Io` if that fails; then there is no file.
+    pub fn finish(mut self) -> Result<Written> {
+        self.packer.write(&self.buffer)?;
+        let (mut out, packed) = self.packer.finish()?;
+        out.flush().map_err(|cause| cannot("write", Path::new(&self.name), cause))?;
+        self.fresh.commit()?;
+        Ok(Written { records: self.records, bytes: packed.bytes, packed_bytes: packed.packed_bytes })
+    }
+}
+
+/// The container that is asked for, or else that of the name of the output; plain if neither says.
+///
+/// # Errors
+/// `Usage` if there is no such container.
+pub fn packing_for(container: Option<&str>, level: Option<u32>, output: &Path) -> Result<PackOptions> {
+    let packing = match container {
+        Some(name) => Packing::ALL.into_iter().find(|packing| packing.name() == name).ok_or_else(|| {
+            let names: Vec<&str> = Packing::ALL.iter().map(|packing| packing.name()).collect();
+            Error::usage(format!("no container is called `{name}`"))
+                .hint(format!("containers: {}", names.join(", ")))
+        })?,
+        None => {
+            let name = output.file_name().map(|name| name.to_string_lossy().into_owned());
+            name.and_then(|name| Packing::of_file_name(&name)).unwrap_or(Packing::Plain)
+        }
+    };
+    Ok(PackOptions { packing, level: level.map(|level| level.min(255) as u8) }) // At most 255.
+}
+
+/// `convert`: the same records in another container or dialect.
+#[derive(Debug)]
+pub struct Convert;
+
+static INFO: EditInfo = EditInfo {
+    name: "convert",
+    title: "the same records in another container or dialect",
+    settings: &[SettingInfo {
+        name: "dialect",
+        value: "le64|be64|ilp32",
+        default: "that of the source",
+        doc: "Byte order and width of addresses.",
+    }],
+};
+
+impl Edit for Convert {
+    fn info(&self) -> &'static EditInfo {
+        &INFO
+    }
+
+    fn run(&self, job: &EditJob<'_>, progress: &dyn Progress) -> Result<Edited> {
+        job.settings.check(crate::INFO.name, INFO.settings)?;
+        let trace = trace::open(job.source, job.opening)?;
+        let dialect = dialect(job.settings)?.unwrap_or(trace.dialect());
+        let packing = packing_for(job.container, job.level, job.output)?;
+        let replace = if job.replace { Replace::Allowed } else { Replace::Never };
+        let mut writer = TraceWriter::create(job.output, dialect, &packing, replace, &usual_pool()?)?;
+        let scan = Scan { tables: vec![0], ahead: true, ..Scan::new(ShardId(0)) };
+        let (mut reader, mut found) = (trace.scan(&scan)?, Found::default());
+        let threads = &job.opening.threads;
+        let mut packed_bytes = 0;
+        while let Some(batch) = reader.read()? {
+            progress.go_on()?;
+            batch.findings.drain(..).for_each(|finding| found.push(finding));
+            if threads.is_empty() || threads.contains(&batch.span.thread) {
+                writer.rows(batch)?;
+            }
+            let records = batch.span.records.into();
+            let now = reader.packed_bytes().unwrap_or(packed_bytes);
+            progress.advance(records, now.saturating_sub(packed_bytes));
+            packed_bytes = now.max(packed_bytes);
+        }
+        let written = writer.finish()?;
+        let fact = |key, label, value| Fact { key, label, value };
+        let facts = vec![
+            fact("dialect", "dialect", json!(dialect.name())),
+            fact("container", "container", json!(packing.packing.name())),
+            fact("records", "records", json!(written.records)),
+            fact("bytes", "bytes of the records", json!(written.bytes)),
+            fact("packed_bytes", "bytes of the file", json!(written.packed_bytes)),
+        ];
+        Ok(Edited { facts, findings: found.into_vec() })
+    }
+}
+
+/// A thread for each core.
+pub(crate) fn usual_pool() -> Result<Arc<Pool>> {
+    Ok(Pool::new(std::thread::available_parallelism().map_or(1, usize::from))?)
+}
+
+/// The dialect that settings ask for.
+pub(crate) fn dialect(settings: &Settings) -> Result<Option<Dialect>> {
+    let Some(name) = settings.last("dialect") else { return Ok(None) };
+    match Dialect::parse(name) {
+        Some(dialect) => Ok(Some(dialect)),
+        None => Err(Error::usage(format!("`dialect` is `le64`, `be64` or `ilp32`, found `{name}`"))),
+    }
+}
+
+/// The record of an access as the lens has it; `None` for what the format has no record for.
+pub fn access(kind: AccessKind, addr: u64, size: u8, thread: u64) -> Option<Record<'static>> {
+    let tag = match kind {
+        AccessKind::Read => READ,
+        AccessKind::Write => WRITE,
+        _ => return None,
+    };
+    Some(Record::Access(Access { tag, addr, size, thread }))
+}
+
+/// The record of a region's event as the lens has it. Sizes and counts that are too large for the format are cut off at the
+/// largest.
+pub fn region(
+    what: RegionEvent,
+    (addr, thread): (u64, u64),
+    (element_bytes, n_elements): (u64, u64),
+    name: &[u8],
+) -> Record<'_> {
+    let narrow = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+    match what {
+        RegionEvent::Add => Record::Add(Add {
+            tag: ADD,
+            addr,
+            thread,
+            element_bytes: narrow(element_bytes),
+            n_elements: narrow(n_elements),
+            name,
+        }),
+        RegionEvent::Remove => Record::Remove(Remove { tag: REMOVE, addr, thread }),
+    }
+}

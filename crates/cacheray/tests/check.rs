@@ -1,0 +1,151 @@
+//! Each rule broken once, and sound traces.
+
+// The helpers of a test may panic as the test may.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{GOOD, of_bytes, trace};
+use quipu_cacheray::check::Check;
+use quipu_cacheray::decode::encode;
+use quipu_cacheray::record::{ADD, Access, Add, Dialect, READ, REMOVE, Record, Remove};
+use quipu_cacheray::rules::RULES;
+use quipu_cacheray::trace::CacherayTrace;
+use quipu_model::{Args, Scan, ShardId, Tool, Trace};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The rules that a trace breaks, how often each, and where first.
+fn broken(trace: &CacherayTrace) -> BTreeMap<String, (u64, Option<u64>)> {
+    let mut pass = Check.build(&Args::default(), trace).unwrap().fork(&trace.shards()[0]);
+    let columns = Check.info().needs.of("check", trace).unwrap();
+    let mut reader = trace.scan(&Scan::new(ShardId(0)).columns(columns)).unwrap();
+    while let Some(batch) = reader.read().unwrap() {
+        pass.consume(batch).unwrap();
+    }
+    let report = pass.finish().unwrap();
+    let json = report.json();
+    let first = |rule: &str| {
+        let found = report.findings();
+        found.iter().filter(|finding| finding.rule == rule).filter_map(|finding| finding.place.offset).min()
+    };
+    json["rules"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|rule| {
+            let name = rule["rule"].as_str().unwrap();
+            (name.to_owned(), (rule["count"].as_u64().unwrap(), first(name)))
+        })
+        .collect()
+}
+
+fn read(addr: u64, size: u8, thread: u64) -> Record<'static> {
+    Record::Access(Access { tag: READ, addr, size, thread })
+}
+
+fn add(addr: u64, element_bytes: u32, n_elements: u32) -> Record<'static> {
+    Record::Add(Add { tag: ADD, addr, thread: 0, element_bytes, n_elements, name: b"struct.a" })
+}
+
+fn remove(addr: u64) -> Record<'static> {
+    Record::Remove(Remove { tag: REMOVE, addr, thread: 0 })
+}
+
+fn encoded(records: &[Record<'_>]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    records.iter().for_each(|record| encode(Dialect::Le64, record, &mut bytes).unwrap());
+    bytes
+}
+
+/// Bytes of an access and of an annotation as [`add`] makes them.
+const ACCESS: u64 = 18;
+const ADDED: u64 = 37;
+
+#[test]
+fn each_rule_is_found_where_it_is_broken() {
+    let run: Vec<Record<'_>> = (0..20).map(|i| read(0x9000 + 8 * i, 8, 0)).collect();
+    let flagged = Record::Remove(Remove { tag: REMOVE | 0x40, addr: 0, thread: 0 });
+    let named =
+        |name| Record::Add(Add { tag: ADD, addr: 16, thread: 0, element_bytes: 1, n_elements: 1, name });
+    let with_run =
+        |record: Record<'static>| -> Vec<u8> { encoded(&[&run[..], &[record], &run[..]].concat()) };
+    let mut bad_tag = encoded(&run);
+    bad_tag.push(7);
+    bad_tag.extend(encoded(&run));
+    let run_bytes = 20 * ACCESS;
+    let mut mixed = encoded(&run);
+    mixed.extend([1, 0x10, 0, 0, 0, 0xf7, 0x7f, 0, 0, 1, 0x20, 0, 0, 0, 0xf7, 0x7f, 0, 0, 8, 0, 0]);
+    let cases: Vec<(&str, Vec<u8>, Option<u64>)> = vec![
+        ("cacheray/empty", Vec::new(), Some(0)),
+        ("cacheray/cut", encoded(&run)[..100].to_vec(), Some(90)),
+        ("cacheray/bad-tag", bad_tag, Some(run_bytes)),
+        ("cacheray/mixed-threads", mixed, Some(run_bytes)),
+        ("cacheray/annotation-flags", encoded(&[&run[..], &[flagged], &run[..]].concat()), Some(run_bytes)),
+        ("cacheray/odd-size", with_run(read(0x10, 3, 0)), Some(run_bytes)),
+        ("cacheray/implausible-address", with_run(read(1 << 50, 8, 0)), Some(run_bytes)),
+        ("cacheray/implausible-thread", with_run(read(0x10, 8, 1 << 48)), Some(run_bytes)),
+        (
+            "cacheray/bad-name",
+            encoded(&[&run[..], &[named(b"\xff\xfe")], &run[..]].concat()),
+            Some(run_bytes),
+        ),
+        ("cacheray/no-elements", with_run(add(0x100, 8, 0)), Some(run_bytes)),
+        ("cacheray/region-wraps", with_run(add(u64::MAX - 3, 8, 1)), Some(run_bytes)),
+        ("cacheray/null-region", with_run(add(0, 8, 1)), Some(run_bytes)),
+        ("cacheray/over-live", encoded(&[add(0x100, 8, 2), add(0x100, 8, 1)]), Some(ADDED)),
+        ("cacheray/overlap", encoded(&[add(0x100, 8, 2), add(0x108, 8, 2)]), Some(ADDED)),
+        ("cacheray/nested", encoded(&[add(0x100, 8, 4), add(0x108, 8, 1)]), Some(ADDED)),
+        ("cacheray/no-add", encoded(&[read(0x10, 8, 0), remove(0x100)]), Some(ACCESS)),
+        ("cacheray/never-removed", encoded(&[add(0x100, 8, 1)]), None),
+        (
+            "cacheray/outside-region",
+            encoded(&[add(0x100, 6, 1), read(0x100, 4, 0), read(0x104, 4, 0)]),
+            Some(ADDED + ACCESS),
+        ),
+        (
+            "cacheray/after-remove",
+            encoded(&[add(0x100, 8, 1), read(0x100, 8, 0), remove(0x100), read(0x104, 4, 0)]),
+            Some(ADDED + ACCESS + 17),
+        ),
+    ];
+    for (rule, bytes, offset) in &cases {
+        let broken = broken(&of_bytes(bytes));
+        assert_eq!(broken.get(*rule), Some(&(1, *offset)), "{rule}: {broken:?}");
+    }
+    let mut tested: BTreeSet<&str> = cases.iter().map(|(rule, ..)| *rule).collect();
+    // Found when opening, in another dialect than the trace's.
+    tested.insert("cacheray/dialect");
+    assert_eq!(tested, RULES.iter().map(|rule| rule.name).collect());
+}
+
+#[test]
+fn reading_in_the_wrong_dialect_is_told() {
+    let source = quipu_source::Source::open(&common::path("shapes")).unwrap();
+    let settings = vec![("dialect".to_owned(), "be64".to_owned())];
+    let options = quipu_model::OpenOptions { settings, ..Default::default() };
+    let trace = quipu_cacheray::trace::open(&source, &options).unwrap();
+    assert_eq!(trace.meta().findings[0].rule, "cacheray/dialect");
+}
+
+#[test]
+fn memory_that_is_used_again_is_no_use_after_free() {
+    let bytes =
+        encoded(&[add(0x100, 8, 1), remove(0x100), add(0x100, 8, 1), read(0x100, 8, 0), remove(0x100)]);
+    assert_eq!(broken(&of_bytes(&bytes)), BTreeMap::new());
+}
+
+#[test]
+fn real_traces_break_no_rule_that_makes_a_trace_wrong() {
+    let errors: BTreeSet<&str> = RULES
+        .iter()
+        .filter(|rule| rule.severity == quipu_model::Severity::Error)
+        .map(|rule| rule.name)
+        .collect();
+    for name in GOOD {
+        let broken = broken(&trace(name));
+        assert!(broken.keys().all(|rule| !errors.contains(rule.as_str())), "{name}: {broken:?}");
+    }
+    // The third region of this program is never freed.
+    assert_eq!(broken(&trace("structs"))["cacheray/never-removed"].0, 1);
+    assert!(broken(&trace("grand")).is_empty());
+}

@@ -1,0 +1,67 @@
+//! Traces, and how to read them.
+
+// Each test program uses a part of this, and the helpers of a test may panic as the test may.
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
+
+use quipu_cacheray::CACHERAY;
+use quipu_cacheray::trace::{CacherayTrace, open};
+use quipu_model::print::Ordinals;
+use quipu_model::trace::PrintOptions;
+use quipu_model::{Finding, OpenOptions, Paint, Reader, Scan, ShardId, Trace};
+use quipu_source::Source;
+use std::path::PathBuf;
+
+pub fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../traces/cacheray")
+}
+
+/// Traces without damage.
+pub const GOOD: [&str; 12] = [
+    "atomics",
+    "grand",
+    "reorder-bad",
+    "reorder-good",
+    "shapes",
+    "structs",
+    "threads",
+    "upstream/big",
+    "upstream/structs-old",
+    "derived/random",
+    "derived/shapes.big-endian",
+    "derived/shapes.ilp32",
+];
+
+pub fn path(name: &str) -> PathBuf {
+    folder().join(format!("{name}.trace"))
+}
+
+pub fn bytes(name: &str) -> Vec<u8> {
+    std::fs::read(path(name)).unwrap()
+}
+
+pub fn trace(name: &str) -> CacherayTrace {
+    open(&Source::open(&path(name)).unwrap(), &OpenOptions::default()).unwrap()
+}
+
+pub fn of_bytes(bytes: &[u8]) -> CacherayTrace {
+    open(&Source::from_bytes("in", bytes), &OpenOptions::default()).unwrap()
+}
+
+/// The lines of a trace, without the head, and what was found.
+pub fn lines(trace: &dyn Trace) -> (Vec<String>, Vec<Finding>) {
+    let scan = Scan { tables: vec![0], ..Scan::new(ShardId(0)) };
+    let mut reader: Box<dyn Reader> = trace.scan(&scan).unwrap();
+    let mut printer = trace.printer(&PrintOptions::default()).unwrap();
+    let (mut out, mut findings) = (Vec::new(), Vec::new());
+    while let Some(batch) = reader.read().unwrap() {
+        findings.append(&mut batch.findings);
+        let rows: Vec<u32> = (0..batch.span.records).collect();
+        printer.print(batch, &rows, Ordinals::default(), &Paint::PLAIN, &mut out);
+    }
+    (String::from_utf8(out).unwrap().lines().map(str::to_owned).collect(), findings)
+}
+
+/// The format, for what takes any.
+pub fn format() -> &'static dyn quipu_model::Format {
+    &CACHERAY
+}

@@ -1,0 +1,121 @@
+//! Real traces: counts that an independent parser made, dialects, the damage that real programs leave.
+
+// The helpers of a test may panic as the test may.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{GOOD, folder, lines, of_bytes, trace};
+use quipu_cacheray::record::Dialect;
+use quipu_model::Trace;
+use serde_json::{Map, Value, json};
+
+fn surveyed(trace: &dyn Trace) -> Map<String, Value> {
+    trace.survey().facts.into_iter().map(|fact| (fact.key.to_owned(), fact.value)).collect()
+}
+
+#[test]
+fn counts_are_those_of_the_facts() {
+    let facts: Map<String, Value> =
+        serde_json::from_str(&std::fs::read_to_string(folder().join("facts.json")).unwrap()).unwrap();
+    assert_eq!(facts.len(), 9);
+    for (name, facts) in &facts {
+        let trace = trace(name.strip_suffix(".trace").unwrap());
+        let surveyed = surveyed(&trace);
+        let facts = facts.as_object().unwrap();
+        assert_eq!(trace.meta().packed_bytes.map(Value::from).as_ref(), facts.get("bytes"), "{name}");
+        for (fact, key) in [
+            ("records", "records"),
+            ("by_tag", "by_tag"),
+            ("access_sizes", "access_sizes"),
+            ("bytes_accessed", "bytes_accessed"),
+            ("lowest", "lowest"),
+            ("highest", "highest"),
+            ("distinct_64B_lines", "lines"),
+        ] {
+            assert_eq!(surveyed[key], facts[fact], "{name}: {fact}");
+        }
+        assert_eq!(surveyed["threads"], json!(facts["threads"].as_array().unwrap().len()), "{name}");
+        assert_eq!(surveyed["type_names"].as_object(), facts["type_names"].as_object(), "{name}");
+        assert_eq!(facts.len(), 10, "{name}: every fact is compared");
+    }
+}
+
+#[test]
+fn dialects_are_told_and_hold_the_same_records() {
+    for name in GOOD {
+        let dialect = match name {
+            "derived/shapes.big-endian" => Dialect::Be64,
+            "derived/shapes.ilp32" => Dialect::Ilp32,
+            _ => Dialect::Le64,
+        };
+        assert_eq!(trace(name).dialect(), dialect, "{name}");
+        assert_eq!(lines(&trace(name)).1, [], "{name}");
+    }
+    let (shapes, _) = lines(&trace("shapes"));
+    assert_eq!(lines(&trace("derived/shapes.big-endian")).0, shapes);
+    let narrow: Vec<String> = shapes.iter().map(|line| line.replace("0x5555", "0x")).collect();
+    let blanks = |line: &String| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    let (ilp32, _) = lines(&trace("derived/shapes.ilp32"));
+    assert_eq!(ilp32.iter().map(blanks).collect::<Vec<_>>(), narrow.iter().map(blanks).collect::<Vec<_>>());
+}
+
+#[test]
+fn records_read_as_people_know_them() {
+    let (lines, _) = lines(&trace("atomics"));
+    assert!(lines.iter().any(|line| line.contains("read atomic")), "{}", lines[0]);
+    assert!(lines.iter().any(|line| line.contains("write unaligned")));
+    let (lines, _) = common::lines(&trace("shapes"));
+    assert_eq!(
+        lines[..2],
+        [
+            "           1       0  add                        0x555555562480     56  struct.body × 16",
+            "           2       0  write                      0x5555555624b4      4",
+        ]
+    );
+}
+
+#[test]
+fn a_cut_trace_has_all_whole_records_and_says_where_it_ends() {
+    let (whole, _) = lines(&trace("grand"));
+    let (cut, findings) = lines(&trace("derived/grand.cut-1000"));
+    assert_eq!(cut[..], whole[..cut.len()]);
+    assert_eq!(findings.len(), 1);
+    assert_eq!((findings[0].rule, findings[0].place.offset), ("cacheray/cut", Some(988)));
+}
+
+#[test]
+fn behind_an_inserted_byte_records_are_good_again() {
+    let (whole, _) = lines(&trace("grand"));
+    let (read, findings) = lines(&trace("derived/bad-tag"));
+    let rules: Vec<_> = findings.iter().map(|finding| (finding.rule, finding.place.offset)).collect();
+    // The byte stands at 94, within or right behind the record that is given up.
+    assert_eq!(rules[0].0, "cacheray/bad-tag");
+    assert!(rules[0].1.is_some_and(|offset| offset <= 94), "{rules:?}");
+    assert_eq!(rules[1].0, "cacheray/cut");
+    let behind = |line: &String| line.split_whitespace().skip(1).map(str::to_owned).collect::<Vec<_>>();
+    let read: Vec<_> = read.iter().map(behind).collect();
+    let mut rest = whole.iter().map(behind);
+    for record in &read {
+        assert!(rest.any(|other| other == *record), "{record:?}");
+    }
+    assert!(read.len() >= 8, "{}", read.len());
+}
+
+#[test]
+fn of_mixed_threads_all_before_the_damage_is_read_and_the_mixing_is_told() {
+    let (read, findings) = lines(&trace("mt-interleaved.cut"));
+    assert_eq!((findings[0].rule, findings[0].place.offset), ("cacheray/mixed-threads", Some(9000)));
+    assert_eq!(findings[0].place.record, Some(500));
+    let bytes = common::bytes("mt-interleaved.cut");
+    let (good, none) = lines(&of_bytes(&bytes[..9000]));
+    assert_eq!((good.len(), none.len()), (500, 0));
+    assert_eq!(read[..500], good[..]);
+}
+
+#[test]
+fn an_empty_file_is_an_empty_trace() {
+    let (lines, findings) = lines(&of_bytes(b""));
+    assert!(lines.is_empty());
+    assert_eq!(findings[0].rule, "cacheray/empty");
+}
