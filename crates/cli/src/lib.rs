@@ -13,8 +13,10 @@
 
 mod about;
 mod as_apitrace;
+mod as_cacheray;
 mod as_drmemtrace;
 mod complaint;
+mod conversion;
 mod edit;
 mod input;
 mod number;

@@ -4,7 +4,8 @@ use crate::whole::Whole;
 use quipu::engine::Planned;
 use quipu::model::{Args, Error, ErrorKind, Result, ToolInfo, Trace};
 use quipu::sim::{
-    Miss, MissSink, Pages, Settings, Simulation, Translator, caches, config, fit_cores, misses, tlbs,
+    Miss, MissSink, Pages, Settings, Simulation, Translator, cacheray, caches, config, fit_cores, misses,
+    tlbs,
 };
 use std::fs::File;
 use std::io::{BufWriter, Read, Write};
@@ -67,6 +68,19 @@ fn plan(
     let columns = settings.columns(info.name, trace)?;
     let files = MissFiles::create(&settings)?;
     Ok(Planned { info, columns, pass: Box::new(Simulation::new(settings, files)?) })
+}
+
+/// Plans the simulation of caches with the faults of Cacheray's simulator.
+pub(crate) fn plan_cacheray(config: Option<&Path>, trace: &dyn Trace) -> Result<Planned> {
+    let Some(path) = config else {
+        return Err(Error::usage("`--model cacheray` has no usual caches")
+            .hint("--config FILE with a configuration of Cacheray's simulator"));
+    };
+    let config = cacheray::Configuration::parse(&text_of(path)?)
+        .map_err(|error| error.in_file(path.display().to_string()))?;
+    let info = &cacheray::tool::INFO;
+    let columns = info.needs.of(info.name, trace)?;
+    Ok(Planned { info, columns, pass: Box::new(cacheray::ModelPass::new(&config)) })
 }
 
 /// How many cores a configuration file has.

@@ -32,6 +32,7 @@
 //! | `report` | the results, for machines and people |
 //! | `options` | options that several tools have |
 //! | `sweep` | many caches at once; `machine/feed` makes their requests |
+//! | `cacheray` | the model of Cacheray's own simulator, with its faults |
 //! | `caches`, `tlbs`, `misses`, `sweep` | the tools |
 
 #![warn(missing_docs)]
@@ -52,6 +53,7 @@ mod simulate;
 mod snoop;
 mod spec;
 
+pub mod cacheray;
 pub mod caches;
 pub mod config;
 pub mod misses;

@@ -1,12 +1,12 @@
 //! `quipu convert`: the same trace in another container.
 
 use crate::Common;
+use crate::conversion;
 use crate::edit::{self, EXIT_CODES, Output};
 use crate::input::Stored;
 use crate::rewrite::{self, Recognised};
 use crate::screen::{Outcome, Result, Screen};
 use quipu::drmemtrace::write::{NoEdit, Sharding};
-use quipu::model::edit::Settings;
 use quipu::model::{Edit, Error};
 
 /// Write a trace again: in another container, in other chunks
@@ -27,6 +27,8 @@ pub(crate) struct Options {
     /// Version of the format: a later one than the source's, at most 7, as far as the trace tells what that needs
     #[arg(long, value_name = "N|source", value_parser = version, default_value = "source", help_heading = "Writing")]
     format_version: Version,
+    #[command(flatten)]
+    conversion: conversion::Conversion,
     #[command(flatten)]
     output: Output,
 }
@@ -63,6 +65,8 @@ Examples:
   quipu convert trace.dir -o faster.dir --container lz4
   quipu convert trace.dir -o cores.dir --sharding cores
   quipu convert old.dir -o new.dir --format-version 7
+  quipu convert app.cacheray -o trace.zip --to drmemtrace
+  quipu convert trace.zip -o app.trace --to cacheray --set dialect=be64 --lossless
   quipu convert game.trace -o smaller.trace.br
   quipu convert trace.dir -o finer.dir --chunk-instrs 1M --level 9
 ";
@@ -73,6 +77,15 @@ fn help() -> String {
 
 pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
     let source = options.input.source()?;
+    if let Some(name) = &options.conversion.to {
+        let to = conversion::format(name)?;
+        if quipu::probe(&source).is_none_or(|format| format.info().name != to.info().name) {
+            options.refuse_files_and_versions(to.info().name)?;
+            let target = rewrite::Target::from(&options.output);
+            let trace = quipu::open(&source, &options.input.opening.options())?;
+            return conversion::run(&*trace, to, &options.conversion, &target, screen);
+        }
+    }
     if let Some((recognised, edit)) = rewrite::own(&source, "convert") {
         return repack(&recognised, edit, options, common, screen);
     }
@@ -107,14 +120,21 @@ fn repack(
     common: &Common,
     screen: &Screen,
 ) -> Result<Outcome> {
-    let Options { input, output, sharding, format_version } = options;
-    if sharding.is_some() || output.chunk_instrs.is_some() || *format_version != Version::Source {
-        let format = recognised.format.info().name;
-        return Err(Error::usage(format!(
-            "traces of format {format} have no such files, chunks or versions"
-        ))
-        .into());
+    options.refuse_files_and_versions(recognised.format.info().name)?;
+    let target = rewrite::Target::from(&options.output);
+    let settings = options.conversion.settings();
+    rewrite::run(edit, &recognised.source, &options.input.opening, &settings, &target, common, screen)
+}
+
+impl Options {
+    /// Refuses what only files of entries have.
+    fn refuse_files_and_versions(&self, format: &str) -> Result<()> {
+        let Options { output, sharding, format_version, .. } = self;
+        if sharding.is_some() || output.chunk_instrs.is_some() || *format_version != Version::Source {
+            let what =
+                format!("traces of format {format} are written without such files, chunks or versions");
+            return Err(Error::usage(what).into());
+        }
+        Ok(())
     }
-    let target = rewrite::Target::from(output);
-    rewrite::run(edit, &recognised.source, &input.opening, &Settings::default(), &target, common, screen)
 }

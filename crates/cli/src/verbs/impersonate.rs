@@ -2,7 +2,7 @@
 
 use crate::Common;
 use crate::screen::{Outcome, Result, Screen};
-use crate::{as_apitrace, as_drmemtrace};
+use crate::{as_apitrace, as_cacheray, as_drmemtrace};
 
 /// Take another program's command line and print what it prints
 #[derive(Debug, clap::Args)]
@@ -21,6 +21,17 @@ enum Program {
     #[command(after_help = APITRACE_HELP)]
     Apitrace {
         /// The verb and its own options, such as `dump --calls=0-10 game.trace`
+        #[arg(value_name = "ARGS", trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
+    /// Cacheray's tools, for scripts that were written for them
+    ///
+    /// Tools: simulator, tracecheck. They take the original's options and print what it prints; the simulator takes
+    /// `--out DIR` as well, for where its files go. Structures come in the order of their names, where the original's order
+    /// changes from run to run. What makes the original hang or crash is an error.
+    #[command(after_help = CACHERAY_HELP)]
+    Cacheray {
+        /// The tool and its own options, such as `simulator -i TRACE -c CONFIG`
         #[arg(value_name = "ARGS", trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
@@ -64,6 +75,17 @@ Exit codes:
   1  a trace could not be opened or is damaged
   2  wrong options";
 
+const CACHERAY_HELP: &str = "\
+Examples:
+  quipu as cacheray tracecheck app.trace
+  quipu as cacheray simulator -i app.trace -c caches.json -d app.dwarf.json -t
+  quipu as cacheray simulator -i app.trace -c caches.json -d app.dwarf.json -r new.remap --out results
+
+Exit codes:
+  0  done
+  1  the trace is cut or damaged
+  2  could not do it";
+
 const DRMEMTRACE_HELP: &str = "\
 Examples:
   quipu as drmemtrace -indir trace.dir -tool basic_counts
@@ -78,6 +100,7 @@ Exit codes:
 pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
     match &options.program {
         Program::Apitrace { args } => as_apitrace::run(args, screen),
+        Program::Cacheray { args } => as_cacheray::run(args, screen),
         Program::Drmemtrace { args } => as_drmemtrace::run(args, common, screen),
     }
 }

@@ -49,11 +49,14 @@ enum Machine {
 struct CacheOptions {
     #[command(flatten)]
     run: RunOptions,
-    /// A configuration file of drmemtrace's simulator; it says all of the caches
+    /// A configuration file of drmemtrace's simulator, or of the model's; it says all of the caches
     #[arg(long, value_name = "FILE", help_heading = "Caches",
           conflicts_with_all = ["l1i_size", "l1i_assoc", "l1d_size", "l1d_assoc", "ll_size", "ll_assoc",
                                 "line_size", "policy", "prefetcher", "coherence", "miss_file", "cores"])]
     config: Option<PathBuf>,
+    /// Whose caches: Quipu's, or those of Cacheray's simulator with their faults, which want a --config of its own
+    #[arg(long, value_name = "MODEL", help_heading = "Caches", value_enum, default_value_t = Model::Quipu)]
+    model: Model,
     /// Bytes in a line [default: 64]
     #[arg(long, value_name = "BYTES", help_heading = "Caches")]
     line_size: Option<String>,
@@ -90,6 +93,15 @@ struct CacheOptions {
     /// Warm up until the last caches are filled by this share, 0.0 to 1.0
     #[arg(long, value_name = "SHARE", help_heading = "Which part", conflicts_with = "warmup_refs")]
     warmup_fraction: Option<String>,
+}
+
+/// Whose caches are simulated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Model {
+    /// Quipu's own.
+    Quipu,
+    /// Those of Cacheray's simulator.
+    Cacheray,
 }
 
 /// Simulate TLBs
@@ -170,6 +182,10 @@ struct RunOptions {
 
 pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
     match &options.machine {
+        Machine::Cache(options) if options.model == Model::Cacheray => {
+            let plan = |trace: &dyn Trace| simulation::plan_cacheray(options.config.as_deref(), trace);
+            simulate(&options.run, None, &plan, common, screen)
+        }
         Machine::Cache(options) => {
             simulate(&options.run, options.config.as_deref(), &|trace| options.plan(trace), common, screen)
         }

@@ -1,0 +1,63 @@
+//! Cacheray's tools, played by our own.
+//!
+//! This file has `tracecheck`; [`simulator`] is its namesake. SPEC: docs/formats/cacheray.md.
+
+mod simulator;
+
+use crate::screen::{Outcome, Result, Screen};
+use quipu::cacheray::record::Dialect;
+use quipu::cacheray::trace::{StrictEnd, read_strictly};
+use quipu::model::Error;
+use quipu::source::{Container, Source};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// What can be asked for.
+const TOOLS: &str = "tools that are available: simulator, tracecheck";
+
+/// The original reads little-endian files with addresses of 64 bits, whatever the host.
+const DIALECT: Dialect = Dialect::Le64;
+
+/// Does what Cacheray does with these arguments.
+pub(crate) fn run(args: &[String], screen: &Screen) -> Result<Outcome> {
+    let Some((tool, args)) = args.split_first() else {
+        return Err(Error::usage("no tool is given").hint(TOOLS).into());
+    };
+    match tool.as_str() {
+        "simulator" => simulator::run(args, screen),
+        "tracecheck" => tracecheck(args, screen),
+        other => {
+            Err(Error::unsupported(format!("Cacheray's tool `{other}` is not available")).hint(TOOLS).into())
+        }
+    }
+}
+
+fn open(file: &str) -> Result<Container> {
+    let source = Source::open(Path::new(file)).map_err(Error::from)?;
+    Ok(source.container().map_err(Error::from)?)
+}
+
+/// `tracecheck FILE`: counts tags up to the first that is unknown. The original always ends well; so does this.
+fn tracecheck(args: &[String], screen: &Screen) -> Result<Outcome> {
+    let [file] = args else {
+        return Err(Error::usage("`tracecheck` wants one file").into());
+    };
+    let mut counts: BTreeMap<u8, u64> = BTreeMap::new();
+    let end = read_strictly(&open(file)?, DIALECT, &mut |record| {
+        *counts.entry(record.tag()).or_insert(0) += 1;
+        Ok(())
+    })?;
+    if let StrictEnd::Cut(tag, _) = end {
+        *counts.entry(tag).or_insert(0) += 1;
+    }
+    let is_correct = !matches!(end, StrictEnd::Bad(..));
+    let mut text = if is_correct { "The file was correct\n" } else { "The type was wrong\n" }.to_owned()
+        + "Access stats:\n";
+    for (tag, count) in counts {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "\t{tag}: {count}");
+    }
+    screen.text(&text)?;
+    Ok(Outcome::Fine)
+}

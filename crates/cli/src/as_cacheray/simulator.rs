@@ -1,0 +1,250 @@
+//! `simulator -i TRACE -c CONFIG [-d TYPES] [-r REMAP] [-s] [-t] [--out DIR]`.
+//!
+//! Events go to `[TRACE].SimulationOutput.HHMMSS` and the log of the trace to `traceLog.txt`, in the working folder or in
+//! DIR. Structures are printed in the order of their names.
+
+use super::{DIALECT, open};
+use crate::screen::{Outcome, Result, Screen};
+use quipu::cacheray::record::{KIND_MASK, Record, WRITE};
+use quipu::cacheray::trace::{StrictEnd, read_strictly};
+use quipu::model::{Error, ErrorKind};
+use quipu::sim::cacheray::{Configuration, Levels, Simulator, Structs, text};
+use quipu::symbols::remap::Remap;
+use quipu::symbols::types_file::{Lookup, TypesFile};
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The original writes events in blocks of so many bytes: of a run that ends early, whole blocks are left.
+const EVENT_BLOCK_BYTES: usize = 8192;
+
+/// What is asked of the simulator.
+#[derive(Debug, Default)]
+struct Request {
+    trace: Option<String>,
+    config: Option<String>,
+    types: Option<String>,
+    remap: Option<String>,
+    events_to_stdout: bool,
+    out: Option<PathBuf>,
+}
+
+fn parse(args: &[String]) -> Result<Request> {
+    let mut request = Request::default();
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        let mut value = || args.next().cloned().ok_or_else(|| Error::usage(format!("`{arg}` needs a value")));
+        match arg.as_str() {
+            "-i" => request.trace = Some(value()?),
+            "-c" => request.config = Some(value()?),
+            "-d" => request.types = Some(value()?),
+            "-r" => request.remap = Some(value()?),
+            "--out" => request.out = Some(value()?.into()),
+            "-s" => request.events_to_stdout = true,
+            // There is no line of progress to leave out.
+            "-t" => {}
+            // The original takes a list and does nothing with it.
+            "-l" => drop(value()?),
+            other => return Err(Error::usage(format!("the simulator has no option `{other}`")).into()),
+        }
+    }
+    Ok(request)
+}
+
+fn read(path: &str) -> Result<String> {
+    let bytes =
+        std::fs::read(path).map_err(|cause| failed(Path::new(path), "cannot read the file", cause))?;
+    Ok(String::from_utf8(bytes).map_err(|_| Error::malformed("the file is no UTF-8 text").in_file(path))?)
+}
+
+fn failed(path: &Path, what: &'static str, cause: std::io::Error) -> Error {
+    Error::new(ErrorKind::Io, what).in_file(path.display().to_string()).because(cause)
+}
+
+pub(super) fn run(args: &[String], screen: &Screen) -> Result<Outcome> {
+    let request = parse(args)?;
+    let Some(trace) = &request.trace else {
+        return Err(Error::usage("no trace is given").hint("-i TRACE").into());
+    };
+    let Some(config) = &request.config else {
+        return Err(Error::usage("no configuration is given").hint("-c CONFIG").into());
+    };
+    if trace.contains(',') {
+        return Err(Error::unsupported("several traces: the original hangs")
+            .hint("run them one by one")
+            .into());
+    }
+    let config = Configuration::parse(&read(config)?).map_err(|error| error.in_file(config.as_str()))?;
+    let lookup = match &request.types {
+        Some(path) => {
+            let file = TypesFile::parse(read(path)?.as_bytes());
+            Lookup::new(&file.map_err(|error| Error::malformed(error.to_string()).in_file(path.as_str()))?)
+        }
+        None => Lookup::default(),
+    };
+    let remap = match &request.remap {
+        Some(path) => Some(
+            Remap::parse(&read(path)?)
+                .map_err(|error| Error::malformed(error.to_string()).in_file(path.as_str()))?,
+        ),
+        None => None,
+    };
+    let levels = Levels::new(&config);
+    let (structs, remapped, n_left_out) = Structs::new(lookup, remap.as_ref(), levels.as_slice().len());
+    for _ in 0..n_left_out {
+        eprintln!("ERROR: Remap list contained bad member");
+    }
+    let beginning = text::beginning(levels.as_slice(), &remapped);
+    let mut run = Run::new(&request, trace)?;
+    if request.events_to_stdout {
+        screen.text("stdout selected\n")?;
+    }
+    screen.text(&beginning)?;
+    let mut simulator = Simulator::new(levels, structs);
+    let end =
+        read_strictly(&open(trace)?, DIALECT, &mut |record| run.record(&mut simulator, record, screen))?;
+    match end {
+        StrictEnd::Whole => {}
+        StrictEnd::Cut(_, offset) => {
+            eprintln!("ERROR: trace file parse error");
+            run.give_up()?;
+            let error = Error::truncated("the last record is cut");
+            screen.complain(&at(error, trace, offset, run.n_records));
+            return Ok(Outcome::Flawed);
+        }
+        StrictEnd::Bad(bad, offset) => {
+            run.give_up()?;
+            screen.complain(&at(Error::malformed(bad.to_string()), trace, offset, run.n_records));
+            return Ok(Outcome::Flawed);
+        }
+    }
+    run.finish()?;
+    // With `-s` the original closes the stream behind the events, and its report is lost.
+    if !request.events_to_stdout {
+        let report = text::report(simulator.levels.as_slice(), &simulator.structs, run.n_records);
+        screen.text(&(run.found + &report))?;
+    }
+    Ok(Outcome::Fine)
+}
+
+fn at(error: Error, file: &str, offset: u64, record: u64) -> Error {
+    let place = quipu::model::Place { offset: Some(offset), record: Some(record), ..Default::default() };
+    error.at(&place).in_file(file)
+}
+
+/// What a run writes on its way.
+struct Run {
+    /// Where events go; standard output if there is no file.
+    events: Option<(PathBuf, BufWriter<File>)>,
+    log: (PathBuf, BufWriter<File>),
+    /// Events that were not written.
+    pending: String,
+    line: String,
+    found: String,
+    n_records: u64,
+}
+
+impl Run {
+    fn new(request: &Request, trace: &str) -> Result<Run> {
+        let folder = request.out.clone().unwrap_or_else(|| PathBuf::from("."));
+        let create = |path: PathBuf| -> Result<(PathBuf, BufWriter<File>)> {
+            let file = File::create(&path).map_err(|cause| failed(&path, "cannot create the file", cause))?;
+            Ok((path, BufWriter::new(file)))
+        };
+        // The original takes the name as it is given, and fails for names with folders in them.
+        let name = Path::new(trace).file_name().map_or(trace.into(), |name| name.to_string_lossy());
+        let events = match request.events_to_stdout {
+            true => None,
+            false => Some(create(folder.join(format!("[{name}].SimulationOutput.{}", time_of_day())))?),
+        };
+        let log = create(folder.join("traceLog.txt"))?;
+        Ok(Run {
+            events,
+            log,
+            pending: String::new(),
+            line: String::new(),
+            found: String::new(),
+            n_records: 0,
+        })
+    }
+
+    fn record(
+        &mut self,
+        simulator: &mut Simulator,
+        record: &Record<'_>,
+        screen: &Screen,
+    ) -> quipu::model::Result<()> {
+        self.n_records += 1;
+        self.line.clear();
+        match record {
+            Record::Access(access) => {
+                let is_write = access.tag & KIND_MASK == WRITE;
+                text::logged_access(access.thread, is_write, access.addr, access.size, &mut self.line);
+                let pending = &mut self.pending;
+                simulator.access(access.addr, access.size, is_write, &mut |level, event| {
+                    text::event(level, event, pending);
+                })?;
+            }
+            Record::Add(add) => {
+                let name = String::from_utf8_lossy(add.name);
+                let (n_bytes, n_elements) = (add.element_bytes, add.n_elements);
+                text::logged_add(add.thread, add.addr, n_bytes, n_elements, &name, &mut self.line);
+                text::found(&name, &mut self.found);
+                simulator.structs.add(&name, add.addr, n_elements);
+            }
+            Record::Remove(remove) => text::logged_remove(remove.thread, remove.addr, &mut self.line),
+        }
+        let (path, log) = &mut self.log;
+        log.write_all(self.line.as_bytes()).map_err(|cause| failed(path, "cannot write", cause))?;
+        if self.pending.len() >= 8 * EVENT_BLOCK_BYTES {
+            let whole = self.pending.len() / EVENT_BLOCK_BYTES * EVENT_BLOCK_BYTES;
+            self.events_up_to(whole, screen)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the first of the events that wait.
+    fn events_up_to(&mut self, n_bytes: usize, screen: &Screen) -> quipu::model::Result<()> {
+        let now: String = self.pending.drain(..n_bytes).collect();
+        match &mut self.events {
+            Some((path, file)) => {
+                file.write_all(now.as_bytes()).map_err(|cause| failed(path, "cannot write", cause))
+            }
+            None => {
+                screen.text(&now).map_err(|_| Error::new(ErrorKind::Io, "cannot write to standard output"))
+            }
+        }
+    }
+
+    fn give_up(&mut self) -> Result<()> {
+        let (path, _) = &self.log;
+        std::fs::remove_file(path).map_err(|cause| failed(path, "cannot remove the file", cause))?;
+        if let Some((path, file)) = &mut self.events {
+            let whole = self.pending.len() / EVENT_BLOCK_BYTES * EVENT_BLOCK_BYTES;
+            let bytes = self.pending.as_bytes().get(..whole).unwrap_or(&[]);
+            file.write_all(bytes)
+                .and_then(|()| file.flush())
+                .map_err(|cause| failed(path, "cannot write", cause))?;
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        match &mut self.events {
+            Some((path, file)) => file
+                .write_all(self.pending.as_bytes())
+                .and_then(|()| file.flush())
+                .map_err(|cause| failed(path, "cannot write", cause))?,
+            None => print!("{}", self.pending),
+        }
+        let (path, log) = &mut self.log;
+        Ok(log.flush().map_err(|cause| failed(path, "cannot write", cause))?)
+    }
+}
+
+/// Hours, minutes and seconds, of the day in UTC.
+fn time_of_day() -> String {
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    format!("{:02}{:02}{:02}", seconds / 3600 % 24, seconds / 60 % 60, seconds % 60)
+}

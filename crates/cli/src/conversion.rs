@@ -1,0 +1,121 @@
+//! `quipu convert --to FORMAT`: a trace in another format. The plan is told before anything is read, the ledger at the end.
+
+use crate::number;
+use crate::rewrite::Target;
+use crate::screen::{Outcome, Result, Screen};
+use crate::session::{self, finding_json};
+use quipu::engine::{ConversionPlan, convert, plan_conversion};
+use quipu::model::convert::{Fate, ImportJob};
+use quipu::model::doc::{Block, Cell, Document, Grid};
+use quipu::model::edit::Settings;
+use quipu::model::{Columns, Error, Format, Trace};
+use serde_json::{Map, json};
+
+/// Whether another format is wanted, and how.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Another format")]
+pub(crate) struct Conversion {
+    /// Write it in this format, with all that it has room for; `quipu formats` lists those that can be written
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) to: Option<String>,
+    /// End with 1 if anything was left out, changed or made up
+    #[arg(long, requires = "to")]
+    lossless: bool,
+    /// A setting of the format that is written, such as `dialect=be64`; may be repeated
+    #[arg(id = "set", long = "set", value_name = "NAME=VALUE", value_parser = number::key_value)]
+    pub(crate) settings: Vec<(String, String)>,
+}
+
+impl Conversion {
+    /// The settings for who writes.
+    pub(crate) fn settings(&self) -> Settings {
+        Settings(self.settings.clone())
+    }
+}
+
+/// The format of that name.
+///
+/// # Errors
+/// `Usage` if there is none.
+pub(crate) fn format(name: &str) -> Result<&'static dyn Format> {
+    let found = quipu::FORMATS.iter().copied().find(|format| format.info().name == name);
+    Ok(found.ok_or_else(|| {
+        let names: Vec<_> = quipu::FORMATS.iter().map(|format| format.info().name).collect();
+        Error::usage(format!("no format is called `{name}`")).hint(format!("formats: {}", names.join(", ")))
+    })?)
+}
+
+/// Converts and says what became of everything.
+pub(crate) fn run(
+    trace: &dyn Trace,
+    to: &'static dyn Format,
+    options: &Conversion,
+    target: &Target,
+    screen: &Screen,
+) -> Result<Outcome> {
+    let name = to.info().name;
+    let Some(importer) = to.importer() else {
+        let others = quipu::FORMATS.iter().filter(|format| format.importer().is_some());
+        let others: Vec<_> = others.map(|format| format.info().name).collect();
+        return Err(Error::unsupported(format!("records of other formats cannot become those of {name}"))
+            .hint(format!("formats that take records of others: {}", others.join(", ")))
+            .into());
+    };
+    let from = trace.meta().format;
+    let source = quipu::FORMATS.iter().find(|format| format.info().name == from);
+    let beyond = source.map_or(&[][..], |format| format.info().beyond_lenses);
+    let plan = plan_conversion(trace, name, importer, beyond)?;
+    tell_plan(&plan, from, name, screen);
+    let job = ImportJob {
+        trace,
+        columns: Columns::NONE,
+        settings: &options.settings(),
+        output: &target.path,
+        replace: target.force,
+        container: target.container.as_deref(),
+        level: target.level,
+    };
+    let converted = session::watched(screen, |watch| convert(&plan, importer, &job, beyond, watch))?;
+    let lines = converted.ledger.lines();
+    if target.json {
+        let mut answer = Map::new();
+        answer.insert("output".into(), json!(target.path.display().to_string()));
+        answer.insert("from".into(), json!(from));
+        answer.insert("to".into(), json!(name));
+        answer.extend(converted.facts.iter().map(|fact| (fact.key.to_owned(), fact.value.clone())));
+        answer.insert("lossless".into(), converted.ledger.is_lossless().into());
+        let line = |line: &quipu::model::convert::LedgerLine| json!({ "what": line.what, "fate": line.fate.name(), "count": line.count });
+        answer.insert("ledger".into(), lines.iter().map(line).collect());
+        answer.insert("findings".into(), converted.found.as_slice().iter().map(finding_json).collect());
+        screen.json(&answer.into())?;
+    } else if !screen.is_quiet() {
+        let rows = lines.iter().map(|line| {
+            // Of what is beyond lenses nobody knows how much there is.
+            let is_counted = !beyond.contains(&line.what.as_str());
+            let count = if is_counted { Cell::Count(line.count) } else { Cell::Empty };
+            vec![line.fate.name().into(), count, line.what.clone().into()]
+        });
+        let head = ["fate", "count", "what"].map(str::to_owned).into();
+        let document = Document::new(format!("{}: {from} as {name}", target.path.display()))
+            .with(Block::Grid(Grid { title: String::new(), head, rows: rows.collect(), more: 0 }));
+        screen.documents([&document])?;
+    }
+    let outcome = screen.findings(converted.found.as_slice());
+    let is_lossless = lines.iter().all(|line| line.fate == Fate::Kept);
+    Ok(if options.lossless && !is_lossless { outcome.and(Outcome::Flawed) } else { outcome })
+}
+
+/// What will be carried over, dropped and made up, on standard error.
+fn tell_plan(plan: &ConversionPlan, from: &str, to: &str, screen: &Screen) {
+    if screen.is_quiet() {
+        return;
+    }
+    screen.say(format_args!("plan: {from} to {to}"));
+    screen.say(format_args!("  carried over: {}", plan.carried));
+    if !plan.dropped.is_empty() {
+        screen.say(format_args!("  no room for:  {}", plan.dropped.join(", ")));
+    }
+    if !plan.made_up.is_empty() {
+        screen.say(format_args!("  made up:      {}", plan.made_up.join(", ")));
+    }
+}

@@ -1,0 +1,246 @@
+//! Cacheray's tools as drop-ins, against what the originals printed and wrote.
+
+// A test that cannot set its scene has failed.
+#![allow(clippy::unwrap_used)]
+
+use flate2::read::GzDecoder;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../traces/cacheray")
+}
+
+fn quipu(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_quipu")).current_dir(folder()).args(args).output().unwrap()
+}
+
+fn unpacked(path: &Path) -> String {
+    let mut text = String::new();
+    GzDecoder::new(File::open(path).unwrap()).read_to_string(&mut text).unwrap();
+    text
+}
+
+/// Structures come in the order of a hash in the original, and so do the lines about the remap: each block of a structure
+/// is one piece, and pieces are compared in order of their text.
+fn sorted(stdout: &str) -> Vec<String> {
+    let mut pieces: Vec<String> = Vec::new();
+    let mut is_open = false;
+    for line in stdout.lines() {
+        match pieces.last_mut() {
+            Some(last) if is_open => {
+                last.push('\n');
+                last.push_str(line);
+            }
+            _ => pieces.push(line.to_owned()),
+        }
+        is_open = (is_open || line.ends_with('{')) && !line.starts_with("Total hits for");
+    }
+    pieces.sort();
+    pieces
+}
+
+#[test]
+fn the_simulator_writes_what_the_original_writes() {
+    let mut goldens: Vec<String> = std::fs::read_dir(folder().join("sim"))
+        .unwrap()
+        .filter_map(|entry| entry.unwrap().file_name().to_str()?.strip_suffix(".stdout").map(str::to_owned))
+        .collect();
+    goldens.sort();
+    assert_eq!(goldens.len(), 23);
+    for golden in goldens {
+        let (name, rest) = golden.split_once('.').unwrap();
+        let (config, is_remapped) = match rest.strip_suffix(".remap") {
+            Some(config) => (config, true),
+            None => (rest, false),
+        };
+        let trace = match name {
+            "big" => "upstream/big.trace".to_owned(),
+            "random" => "derived/random.trace".to_owned(),
+            _ => format!("{name}.trace"),
+        };
+        let family = if name.starts_with("reorder") { "reorder" } else { name };
+        let (types, remap) = (format!("types/{family}.dwarf.json"), format!("types/{family}.remap"));
+        let config = format!("configs/{config}.json");
+        let out = tempfile::tempdir().unwrap();
+        let out_name = out.path().to_str().unwrap();
+        let mut args =
+            vec!["as", "cacheray", "simulator", "-i", &trace, "-c", &config, "-t", "--out", out_name];
+        if folder().join(&types).exists() {
+            args.extend(["-d", &types]);
+        }
+        if is_remapped {
+            args.extend(["-r", &remap]);
+        }
+        let output = quipu(&args);
+        assert_eq!(output.status.code(), Some(0), "{golden}: {}", String::from_utf8_lossy(&output.stderr));
+        let expected =
+            std::fs::read_to_string(folder().join("sim").join(format!("{golden}.stdout"))).unwrap();
+        assert_eq!(sorted(&String::from_utf8(output.stdout).unwrap()), sorted(&expected), "{golden}");
+        let written: Vec<PathBuf> =
+            std::fs::read_dir(out.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+        let events =
+            written.iter().find(|path| path.to_string_lossy().contains(".SimulationOutput.")).unwrap();
+        let expected = unpacked(&folder().join("sim").join(format!("{golden}.events.gz")));
+        assert!(std::fs::read_to_string(events).unwrap() == expected, "{golden}: events differ");
+        let log = folder().join("sim").join(format!("{name}.tracelog.gz"));
+        if log.exists() {
+            let ours = std::fs::read_to_string(out.path().join("traceLog.txt")).unwrap();
+            assert!(ours == unpacked(&log), "{golden}: the log differs");
+        }
+    }
+}
+
+#[test]
+fn the_checker_counts_what_the_original_counts() {
+    let expected = std::fs::read_to_string(folder().join("tracecheck.txt")).unwrap();
+    let mut n_files = 0;
+    for part in expected.split("== ").filter(|part| !part.is_empty()) {
+        let (file, text) = part.split_once('\n').unwrap();
+        let output = quipu(&["as", "cacheray", "tracecheck", file]);
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), text, "{file}");
+        assert_eq!(output.status.code(), Some(0), "{file}");
+        n_files += 1;
+    }
+    assert!(n_files >= 9, "{n_files}");
+}
+
+#[test]
+fn a_cut_trace_leaves_whole_blocks_of_events_and_no_report() {
+    let out = tempfile::tempdir().unwrap();
+    let out_name = out.path().to_str().unwrap();
+    let config = "configs/l1-1k-2way.json";
+    let trace = "derived/grand.cut-1000.trace";
+    let output = quipu(&["as", "cacheray", "simulator", "-i", trace, "-c", config, "-t", "--out", out_name]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("ERROR: trace file parse error"));
+    assert!(!String::from_utf8_lossy(&output.stdout).contains("STATISTICS"));
+    let written: Vec<_> = std::fs::read_dir(out.path()).unwrap().map(|entry| entry.unwrap()).collect();
+    assert_eq!(written.len(), 1);
+    assert_eq!(written[0].metadata().unwrap().len() % 8192, 0);
+}
+
+#[test]
+fn wrong_options_are_refused_by_name() {
+    for (args, what) in [
+        (&["-c", "configs/two-level.json"][..], "no trace is given"),
+        (&["-i", "shapes.trace"], "no configuration is given"),
+        (&["-i", "shapes.trace", "-c", "facts.json"], "facts.json"),
+        (&["-i", "shapes.trace", "-x"], "`-x`"),
+        (&["-i", "shapes.trace,grand.trace", "-c", "configs/two-level.json"], "several traces"),
+    ] {
+        let output = quipu(&[&["as", "cacheray", "simulator"], args].concat());
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && text.contains(what), "{args:?}: {text}");
+    }
+}
+
+#[test]
+fn the_model_gives_the_same_counts_through_lenses() {
+    let config = "configs/two-level.json";
+    let output =
+        quipu(&["sim", "cache", "--model", "cacheray", "--config", config, "--json", "shapes.trace"]);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let levels = answer["results"]["cacheray-caches"]["levels"].as_array().unwrap().clone();
+    let golden = std::fs::read_to_string(folder().join("sim/shapes.two-level.stdout")).unwrap();
+    assert_eq!(levels.len(), 2);
+    for level in &levels {
+        let (name, of) = (level["name"].as_str().unwrap(), |key: &str| level[key].as_u64().unwrap());
+        let text = format!("{name}: \n{} accesses\n{} hits. ", of("accesses"), of("hits"));
+        assert!(golden.contains(&text) && golden.contains(&format!("\n{} misses. ", of("misses"))), "{text}");
+    }
+    let output = quipu(&["sim", "cache", "--model", "cacheray", "shapes.trace"]);
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn the_usual_caches_run_on_typed_accesses() {
+    let output = quipu(&["sim", "cache", "--json", "reorder-bad.trace"]);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let misses = |name: &str| {
+        let output = quipu(&["sim", "cache", "--prefetcher", "none", "--json", name]);
+        let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        answer.to_string()
+    };
+    // 258 and 130 distinct lines, and caches that hold them all: each misses once.
+    assert!(misses("reorder-bad.trace").contains("\"misses\":258"));
+    assert!(misses("reorder-good.trace").contains("\"misses\":130"));
+}
+
+fn converted(args: &[&str]) -> (Option<i32>, serde_json::Value, String) {
+    let output = quipu(&[&["convert", "--json"], args].concat());
+    let answer = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    (output.status.code(), answer, String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+fn fates(answer: &serde_json::Value) -> Vec<(String, String, u64)> {
+    let text = |line: &serde_json::Value, key: &str| line[key].as_str().unwrap().to_owned();
+    let lines = answer["ledger"].as_array().unwrap();
+    lines
+        .iter()
+        .map(|line| (text(line, "fate"), text(line, "what"), line["count"].as_u64().unwrap()))
+        .collect()
+}
+
+#[test]
+fn typed_accesses_become_entries_and_come_back() {
+    let out = tempfile::tempdir().unwrap();
+    let path = |name: &str| out.path().join(name).to_str().unwrap().to_owned();
+    let (there, back) = (path("there.zip"), path("back.trace"));
+    let (code, answer, stderr) = converted(&["shapes.trace", "-o", &there, "--to", "drmemtrace"]);
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(stderr.contains("carried over: accesses, threads"), "{stderr}");
+    assert!(stderr.contains("no room for:  regions of types, flags of atomic"), "{stderr}");
+    let expected = [
+        ("kept", "beginnings of threads", 1),
+        ("kept", "accesses", 536),
+        ("dropped", "regions of types", 30),
+        ("dropped", "flags of atomic and unaligned accesses", 1),
+        ("made up", "ends of threads", 1),
+    ];
+    let mut found = fates(&answer);
+    found.sort();
+    let mut expected: Vec<_> =
+        expected.iter().map(|(fate, what, n)| ((*fate).to_owned(), (*what).to_owned(), *n)).collect();
+    expected.sort();
+    assert_eq!(found, expected);
+    // The same caches see the same accesses.
+    let config = "configs/two-level.json";
+    let levels = |trace: &str| {
+        let args = ["sim", "cache", "--model", "cacheray", "--config", config, "--json", trace];
+        let answer: serde_json::Value = serde_json::from_slice(&quipu(&args).stdout).unwrap();
+        answer["results"]["cacheray-caches"].to_string()
+    };
+    assert_eq!(levels("shapes.trace"), levels(&there));
+    let (code, _, stderr) = converted(&[&there, "-o", &back, "--to", "cacheray"]);
+    assert_eq!(code, Some(0), "{stderr}");
+    let rows = |trace: &str| -> Vec<String> {
+        let output = quipu(&["view", "--csv", "--kind", "access", trace]);
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.lines().skip(1).map(|line| line.split_once(',').unwrap().1.to_owned()).collect()
+    };
+    let accesses = rows("shapes.trace");
+    assert_eq!(accesses.len(), 536);
+    assert_eq!(rows(&back), accesses);
+}
+
+#[test]
+fn a_conversion_that_must_lose_nothing_says_that_it_does() {
+    let out = tempfile::tempdir().unwrap();
+    let path = |name: &str| out.path().join(name).to_str().unwrap().to_owned();
+    let to = path("a.zip");
+    let (code, ..) = converted(&["shapes.trace", "-o", &to, "--to", "drmemtrace", "--lossless"]);
+    assert_eq!(code, Some(1));
+    let (code, _, stderr) = converted(&["shapes.trace", "-o", &path("b"), "--to", "apitrace"]);
+    assert!(code == Some(2) && stderr.contains("cannot become those of apitrace"), "{stderr}");
+    let (code, _, stderr) = converted(&["shapes.trace", "-o", &path("c"), "--to", "nothing"]);
+    assert!(code == Some(2) && stderr.contains("no format is called `nothing`"), "{stderr}");
+    // Of the same format, the dialect is a setting.
+    let (code, _, stderr) = converted(&["shapes.trace", "-o", &path("d.trace"), "--set", "dialect=be64"]);
+    assert_eq!(code, Some(0), "{stderr}");
+    let expected = std::fs::read(folder().join("derived/shapes.big-endian.trace")).unwrap();
+    assert!(std::fs::read(path("d.trace")).unwrap() == expected);
+}

@@ -1,0 +1,394 @@
+//! The caches of the original's model, with its faults.
+//!
+//! SPEC: docs/formats/cacheray.md, "The original's model".
+
+use quipu_model::{Error, Result};
+use serde::Deserialize;
+use std::collections::VecDeque;
+
+/// A configuration file of the original.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Configuration {
+    /// The levels, the first the nearest to the core.
+    pub caches: Vec<LevelSpec>,
+}
+
+/// One level. Sizes are exponents of two.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct LevelSpec {
+    /// Its name, for output.
+    pub name: String,
+    /// Bytes of the cache.
+    pub cache_size: u32,
+    /// Bytes of a line.
+    pub block_size: u32,
+    /// Read, and not used: as in the original.
+    pub write_policy: i64,
+    /// Ways of a set; 0 stands for one set of all lines.
+    pub set_assoc: u64,
+    /// 0 LRU, 1 FIFO, 2 LIFO, 3 FILO, 4 random.
+    pub rep_policy: u32,
+}
+
+/// Bytes of the largest cache, as an exponent of two.
+const MAX_CACHE_SIZE: u32 = 40;
+/// Lines of all caches together.
+const MAX_LINES: u64 = 1 << 26;
+/// Levels.
+const MAX_LEVELS: usize = 64;
+
+impl Configuration {
+    /// Reads a configuration file.
+    ///
+    /// # Errors
+    /// `Usage` if it is none, or asks for what the original cannot make; line and key are named where they are known.
+    pub fn parse(text: &str) -> Result<Configuration> {
+        let config: Configuration = serde_json::from_str(text).map_err(|error| {
+            Error::usage(format!("this is no configuration of the original's caches: {error}"))
+        })?;
+        let mut n_lines = 0u64;
+        for level in &config.caches {
+            let wrong = |what: String| Err(Error::usage(format!("cache `{}`: {what}", level.name)));
+            if level.cache_size > MAX_CACHE_SIZE {
+                return wrong(format!(
+                    "`cache_size` is an exponent of two of at most {MAX_CACHE_SIZE}, found `{}`",
+                    level.cache_size
+                ));
+            }
+            if level.block_size > level.cache_size {
+                return wrong(format!(
+                    "`block_size` is at most `cache_size`, `{}`, found `{}`",
+                    level.cache_size, level.block_size
+                ));
+            }
+            let n_blocks = 1u64 << (level.cache_size - level.block_size);
+            if level.set_assoc > n_blocks {
+                return wrong(format!(
+                    "`set_assoc` is at most the number of lines, `{n_blocks}`, found `{}`",
+                    level.set_assoc
+                ));
+            }
+            if level.rep_policy > 4 {
+                return wrong(format!("`rep_policy` is 0 to 4, found `{}`", level.rep_policy));
+            }
+            n_lines += n_blocks;
+        }
+        if config.caches.is_empty() || config.caches.len() > MAX_LEVELS {
+            return Err(Error::usage(format!(
+                "`caches` has 1 to {MAX_LEVELS} levels, found `{}`",
+                config.caches.len()
+            )));
+        }
+        if n_lines > MAX_LINES {
+            return Err(Error::usage(format!("the caches have `{n_lines}` lines, limit `{MAX_LINES}`")));
+        }
+        Ok(config)
+    }
+}
+
+/// How a full set makes room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Replacement {
+    Lru,
+    Fifo,
+    /// Ends the original's run as soon as a set is full.
+    Lifo,
+    /// Ends it at the first read.
+    Filo,
+    /// Never takes anything in.
+    Random,
+}
+
+/// What happens in a cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A read found its line.
+    Hit {
+        /// Where the read begins.
+        addr: i64,
+        /// Its bytes.
+        size: i8,
+    },
+    /// A read did not find its line.
+    Miss {
+        /// Where the read begins.
+        addr: i64,
+        /// Its bytes.
+        size: i8,
+    },
+    /// A line was put in the place of another.
+    Evicted {
+        /// The line that is gone; -1 for none.
+        old: i64,
+        /// The line that is there.
+        new: i64,
+    },
+}
+
+/// One level at work.
+#[derive(Clone, Debug)]
+pub struct Level {
+    /// Its name.
+    pub name: String,
+    /// Bytes of a line.
+    pub block_bytes: i64,
+    /// Lines.
+    pub n_blocks: i64,
+    /// Lines of a set, as configured: 0 if all lines are one set.
+    pub ways: i64,
+    /// Sets.
+    pub n_sets: i64,
+    replacement: Replacement,
+    sets: Vec<VecDeque<i64>>,
+    /// Lines read or written.
+    pub accesses: u64,
+    /// Lines read; not counted where all lines are one set.
+    pub reads: u64,
+    /// Reads that found their line.
+    pub hits: u64,
+    /// Reads that did not.
+    pub misses: u64,
+}
+
+/// The content of an empty slot.
+const EMPTY: i64 = -1;
+
+impl Level {
+    fn new(spec: &LevelSpec) -> Level {
+        // Checked when the configuration was read.
+        let n_blocks = 1i64 << spec.cache_size.saturating_sub(spec.block_size).min(62);
+        let ways = spec.set_assoc as i64;
+        let n_slots = if ways == 0 { n_blocks } else { ways };
+        let n_sets = n_blocks / n_slots;
+        let replacement = match spec.rep_policy {
+            0 => Replacement::Lru,
+            1 => Replacement::Fifo,
+            2 => Replacement::Lifo,
+            3 => Replacement::Filo,
+            _ => Replacement::Random,
+        };
+        let slots: VecDeque<i64> = match replacement {
+            Replacement::Lifo => VecDeque::new(),
+            _ => std::iter::repeat_n(EMPTY, n_slots as usize).collect(),
+        };
+        Level {
+            name: spec.name.clone(),
+            block_bytes: 1 << spec.block_size.min(62),
+            n_blocks,
+            ways,
+            n_sets,
+            replacement,
+            sets: vec![slots; n_sets as usize],
+            accesses: 0,
+            reads: 0,
+            hits: 0,
+            misses: 0,
+        }
+    }
+
+    /// True if all lines are one set.
+    pub fn is_full(&self) -> bool {
+        self.ways == 0
+    }
+
+    fn set_of(&self, addr: i64) -> Result<usize> {
+        usize::try_from(addr / self.block_bytes % self.n_sets).map_err(|_| {
+            Error::unsupported(format!("the original ends at address `{addr:#x}`, which lies in no set"))
+        })
+    }
+
+    /// The lines of an access: from the first, rounded towards zero, on.
+    fn lines(&self, addr: i64, size: i8) -> impl Iterator<Item = i64> + use<> {
+        let (block, end) = (self.block_bytes, addr.saturating_add(size.into()));
+        let first = addr / block * block;
+        std::iter::successors(Some(first), move |line| line.checked_add(block))
+            .take_while(move |line| *line < end)
+    }
+
+    fn insert(&mut self, set: usize, line: i64, tell: &mut impl FnMut(&str, Event)) -> Result<()> {
+        let n_slots = if self.ways == 0 { self.n_blocks } else { self.ways } as usize;
+        let Some(slots) = self.sets.get_mut(set) else { return Ok(()) };
+        match self.replacement {
+            Replacement::Lru | Replacement::Fifo => {
+                let old = slots.pop_back().unwrap_or(EMPTY);
+                slots.push_front(line);
+                tell(&self.name, Event::Evicted { old, new: line });
+            }
+            Replacement::Lifo if slots.len() < n_slots => slots.push_front(line),
+            Replacement::Lifo => {
+                return Err(Error::unsupported(format!(
+                    "cache `{}` has policy LIFO, and a set is full: the original ends here",
+                    self.name
+                )));
+            }
+            Replacement::Filo | Replacement::Random => {}
+        }
+        Ok(())
+    }
+}
+
+/// What an access did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Served {
+    /// Hits of each level.
+    pub hits: Vec<u64>,
+    /// Misses of the last level.
+    pub full_misses: u64,
+}
+
+/// The levels at work.
+#[derive(Clone, Debug)]
+pub struct Levels {
+    levels: Vec<Level>,
+}
+
+impl Levels {
+    /// Empty caches.
+    pub fn new(config: &Configuration) -> Levels {
+        Levels { levels: config.caches.iter().map(Level::new).collect() }
+    }
+
+    /// The levels, the nearest to the core first.
+    pub fn as_slice(&self) -> &[Level] {
+        &self.levels
+    }
+
+    /// Takes an access; `served` is what it did. `tell` hears of every event with the name of its level.
+    ///
+    /// # Errors
+    /// `Unsupported` where the original ends its run.
+    pub fn access(
+        &mut self,
+        addr: i64,
+        size: i8,
+        is_write: bool,
+        served: &mut Served,
+        tell: &mut impl FnMut(&str, Event),
+    ) -> Result<()> {
+        served.hits.clear();
+        served.hits.resize(self.levels.len(), 0);
+        served.full_misses = 0;
+        if is_write {
+            let Some(level) = self.levels.first_mut() else { return Ok(()) };
+            for line in level.lines(addr, size) {
+                level.accesses += 1;
+                let set = level.set_of(addr)?;
+                level.insert(set, line, tell)?;
+            }
+            return Ok(());
+        }
+        self.read(0, addr, size, served, tell)
+    }
+
+    fn read(
+        &mut self,
+        number: usize,
+        addr: i64,
+        size: i8,
+        served: &mut Served,
+        tell: &mut impl FnMut(&str, Event),
+    ) -> Result<()> {
+        let is_last = number + 1 == self.levels.len();
+        let Some(level) = self.levels.get(number) else { return Ok(()) };
+        for line in level.lines(addr, size) {
+            let Some(level) = self.levels.get_mut(number) else { break };
+            level.accesses += 1;
+            level.reads += u64::from(!level.is_full());
+            if level.replacement == Replacement::Filo {
+                return Err(Error::unsupported(format!(
+                    "cache `{}` has policy FILO: the original ends at the first read",
+                    level.name
+                )));
+            }
+            let set = level.set_of(line)?;
+            let slots =
+                level.sets.get_mut(set).map(|slots| (slots.iter().position(|slot| *slot == line), slots));
+            if let Some((Some(at), slots)) = slots {
+                level.hits += 1;
+                tell(&level.name, Event::Hit { addr, size });
+                if level.replacement == Replacement::Lru
+                    && let Some(slot) = slots.remove(at)
+                {
+                    slots.push_front(slot);
+                }
+                if let Some(hits) = served.hits.get_mut(number) {
+                    *hits += 1;
+                }
+                continue;
+            }
+            level.misses += 1;
+            tell(&level.name, Event::Miss { addr, size });
+            served.full_misses += u64::from(is_last);
+            // Into the set of the access, not that of the line: the second line of an access ends up in the wrong one.
+            let set = level.set_of(addr)?;
+            level.insert(set, line, tell)?;
+            self.read(number + 1, line, 1, served, tell)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn levels(caches: &str) -> Levels {
+        Levels::new(&Configuration::parse(&format!("{{\"caches\":[{caches}]}}")).unwrap())
+    }
+
+    const SMALL: &str =
+        r#"{"name":"L1","cache_size":8,"block_size":6,"write_policy":0,"set_assoc":2,"rep_policy":0}"#;
+
+    fn run(levels: &mut Levels, addr: i64, size: i8, is_write: bool) -> Vec<Event> {
+        let mut events = Vec::new();
+        let mut served = Served::default();
+        levels.access(addr, size, is_write, &mut served, &mut |_, event| events.push(event)).unwrap();
+        events
+    }
+
+    #[test]
+    fn writes_never_hit_and_take_a_slot_each_time() {
+        let mut levels = levels(SMALL);
+        for (old, _) in [(-1, 0), (-1, 0), (0x1000, 0)] {
+            assert_eq!(run(&mut levels, 0x1004, 8, true), [Event::Evicted { old, new: 0x1000 }]);
+        }
+        assert_eq!(run(&mut levels, 0x1004, 8, false), [Event::Hit { addr: 0x1004, size: 8 }]);
+        let level = &levels.as_slice()[0];
+        assert_eq!((level.accesses, level.reads, level.hits, level.misses), (4, 1, 1, 0));
+    }
+
+    #[test]
+    fn the_second_line_of_an_access_lands_in_the_set_of_the_first() {
+        let mut levels = levels(SMALL);
+        run(&mut levels, 0x103c, 8, false);
+        // The line 0x1040 belongs to set 1, and was put into set 0.
+        assert_eq!(run(&mut levels, 0x1040, 4, false)[0], Event::Miss { addr: 0x1040, size: 4 });
+    }
+
+    #[test]
+    fn policies_that_end_the_original_are_refused() {
+        let mut lifo = levels(&SMALL.replace("\"rep_policy\":0", "\"rep_policy\":2"));
+        assert_eq!(run(&mut lifo, 0, 1, true), []);
+        assert_eq!(run(&mut lifo, 0, 1, true), []);
+        let mut served = Served::default();
+        assert!(lifo.access(0, 1, true, &mut served, &mut |_, _| {}).is_err());
+        let mut filo = levels(&SMALL.replace("\"rep_policy\":0", "\"rep_policy\":3"));
+        assert_eq!(run(&mut filo, 0, 1, true), []);
+        assert!(filo.access(0, 1, false, &mut served, &mut |_, _| {}).is_err());
+    }
+
+    #[test]
+    fn configurations_that_cannot_be_are_refused() {
+        for (old, new) in [
+            ("\"set_assoc\":2", "\"set_assoc\":5"),
+            ("\"block_size\":6", "\"block_size\":9"),
+            ("\"cache_size\":8", "\"cache_size\":77"),
+            ("\"rep_policy\":0", "\"rep_policy\":5"),
+            ("\"name\":\"L1\",", ""),
+        ] {
+            let text = format!("{{\"caches\":[{}]}}", SMALL.replace(old, new));
+            assert!(Configuration::parse(&text).is_err(), "{new}");
+        }
+        assert!(Configuration::parse("{\"caches\":[]}").is_err());
+    }
+}

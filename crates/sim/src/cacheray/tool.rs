@@ -1,0 +1,155 @@
+//! The original's caches as an analysis of any trace that has accesses.
+
+use super::caches::{Configuration, Level, Levels, Served};
+use quipu_model::doc::{Block, Cell, Document, Grid};
+use quipu_model::lens::AccessKind;
+use quipu_model::pass::{Detail, Needs};
+use quipu_model::{Batch, Columns, Error, ErrorKind, Order, Pass, Report, Result, Shard, ToolInfo};
+use serde_json::{Value, json};
+use std::any::Any;
+
+/// What is known of the analysis without a trace.
+pub static INFO: ToolInfo = ToolInfo {
+    name: "cacheray-caches",
+    summary: "caches as Cacheray's simulator has them, with its faults",
+    needs: Needs { format: None, required: Columns::ACCESSES, optional: Columns::NONE },
+    order: Order::Time,
+    options: &[],
+    in_report: false,
+};
+
+/// The largest access that the model takes: its sizes have a sign and 8 bits.
+const MAX_SIZE: u32 = i8::MAX as u32;
+
+/// The model at work. Loads and stores run through one hierarchy in the order of time; prefetches, flushes and fetches are
+/// left out, since the original knows none.
+#[derive(Clone, Debug)]
+pub struct ModelPass {
+    levels: Levels,
+    served: Served,
+    /// Accesses that are too large for the model.
+    n_too_large: u64,
+    /// True once it has seen accesses.
+    is_used: bool,
+}
+
+impl ModelPass {
+    /// Empty caches.
+    pub fn new(config: &Configuration) -> ModelPass {
+        ModelPass { levels: Levels::new(config), served: Served::default(), n_too_large: 0, is_used: false }
+    }
+}
+
+impl Pass for ModelPass {
+    fn fork(&self, _: &Shard) -> ModelPass {
+        self.clone()
+    }
+
+    fn consume(&mut self, batch: &Batch) -> Result<()> {
+        let accesses = &batch.accesses;
+        for ((addr, size), kind) in accesses.addr.iter().zip(&accesses.size).zip(&accesses.kind) {
+            let is_write = match kind {
+                AccessKind::Read => false,
+                AccessKind::Write => true,
+                _ => continue,
+            };
+            if *size > MAX_SIZE {
+                self.n_too_large += 1;
+                continue;
+            }
+            self.is_used = true;
+            // The original's addresses have a sign; the size was looked at.
+            let (addr, size) = (*addr as i64, *size as i8);
+            self.levels.access(addr, size, is_write, &mut self.served, &mut |_, _| {})?;
+        }
+        Ok(())
+    }
+
+    fn merge(&mut self, later: ModelPass) -> Result<()> {
+        if self.is_used && later.is_used {
+            return Err(Error::new(ErrorKind::Internal, "caches cannot be put together from parts"));
+        }
+        let n_too_large = self.n_too_large + later.n_too_large;
+        if later.is_used {
+            *self = later;
+        }
+        self.n_too_large = n_too_large;
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Box<dyn Report>> {
+        Ok(Box::new(ModelReport { levels: self.levels, n_too_large: self.n_too_large }))
+    }
+}
+
+/// What the caches counted.
+///
+/// JSON: `levels` (list of `name`, `bytes`, `line_bytes`, `ways`, `accesses`, `reads`, `hits`, `misses`), `too_large` (accesses of
+/// 128 bytes and more, which the model cannot take).
+#[derive(Debug)]
+pub struct ModelReport {
+    levels: Levels,
+    n_too_large: u64,
+}
+
+impl Report for ModelReport {
+    fn json(&self) -> Value {
+        let level = |level: &Level| {
+            let Level { name, block_bytes, n_blocks, ways, accesses, reads, hits, misses, .. } = level;
+            json!({
+                "name": name,
+                "bytes": n_blocks * block_bytes,
+                "line_bytes": block_bytes,
+                "ways": ways,
+                "accesses": accesses,
+                "reads": reads,
+                "hits": hits,
+                "misses": misses,
+            })
+        };
+        json!({
+            "levels": self.levels.as_slice().iter().map(level).collect::<Vec<_>>(),
+            "too_large": self.n_too_large,
+        })
+    }
+
+    fn document(&self, _: Detail) -> Document {
+        let head = ["cache", "size", "line", "ways", "accesses", "hits", "misses", "missed reads"];
+        let rows = self.levels.as_slice().iter().map(|level| {
+            let Level { name, block_bytes, n_blocks, ways, accesses, hits, misses, .. } = level;
+            let bytes = |number: i64| Cell::Bytes(number.unsigned_abs());
+            let ways = if *ways == 0 { *n_blocks } else { *ways };
+            let n_reads = hits + misses;
+            let missed =
+                if n_reads == 0 { Cell::Empty } else { Cell::Share(*misses as f64 / n_reads as f64) };
+            vec![
+                name.clone().into(),
+                bytes(n_blocks * block_bytes),
+                bytes(*block_bytes),
+                Cell::Count(ways.unsigned_abs()),
+                Cell::Count(*accesses),
+                Cell::Count(*hits),
+                Cell::Count(*misses),
+                missed,
+            ]
+        });
+        let grid = Grid {
+            title: String::new(),
+            head: head.map(str::to_owned).into(),
+            rows: rows.collect(),
+            more: 0,
+        };
+        let note = "This is the model of Cacheray's simulator: writes never hit, take a slot each, and reach no other level. \
+                    `quipu sim cache` without --model simulates caches.";
+        let document = Document::new("Caches, as Cacheray's simulator has them").with(Block::Grid(grid));
+        let document = match self.n_too_large {
+            0 => document,
+            n => document.with(Block::Note(format!("{n} accesses of 128 bytes and more were left out."))),
+        };
+        document.with(Block::Note(note.to_owned()))
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
