@@ -167,7 +167,7 @@ impl Trace for CacherayTrace {
 
     fn printer(&self, options: &PrintOptions) -> Result<Box<dyn Printer>> {
         options.check(&INFO)?;
-        Ok(Box::new(RecordPrinter::default()))
+        Ok(Box::new(RecordPrinter))
     }
 
     fn survey(&self) -> Surveyed {

@@ -63,7 +63,7 @@ pub fn plan_conversion(
     let made_up = info.made_up.iter().filter(|(_, says)| !has.any(*says)).map(|(what, _)| *what).collect();
     let mut columns = carried;
     for (column, _) in ROWS {
-        columns = columns | has.and(*column);
+        columns |= has.and(*column);
     }
     Ok(ConversionPlan { carried, dropped, made_up, columns })
 }
