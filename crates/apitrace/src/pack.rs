@@ -123,6 +123,16 @@ impl<W: Write> StreamWriter<W> {
     /// If that cannot be written.
     pub fn finish(mut self) -> io::Result<W> {
         self.flush_block()?;
+        // A file without a frame would be none of its kind.
+        if let Kind::Zstd { out, level, table, .. } = &mut self.0
+            && table.as_ref().is_some_and(Vec::is_empty)
+        {
+            let frame = zstd::bulk::compress(&[], *level)?;
+            out.write_all(&frame)?;
+            if let Some(table) = table {
+                table.push((frame.len() as u32, 0)); // A few bytes.
+            }
+        }
         match self.0 {
             Kind::Plain(out) | Kind::Snappy { out, .. } => Ok(out),
             Kind::Gzip(out) => out.finish(),

@@ -100,7 +100,13 @@ fn packing(source: &Source) -> Result<Option<(Packing, Confidence)>> {
         // Nothing else begins like this.
         Codec::SnappyChunks => Ok(Some((Packing::Snappy, Confidence::Sure))),
         Codec::Gzip => sure(Packing::Gzip, Codec::Gzip),
-        Codec::Zstd if source.packed_tail(4)? == SEEKABLE_MAGIC => sure(Packing::SeekableZstd, Codec::Zstd),
+        Codec::Zstd if source.packed_tail(4)? == SEEKABLE_MAGIC => {
+            // An empty stream packed so: what is written of a trace of two bytes.
+            if source.head_as(Codec::Zstd, 1)?.is_empty() {
+                return Ok(Some((Packing::SeekableZstd, Confidence::Likely)));
+            }
+            sure(Packing::SeekableZstd, Codec::Zstd)
+        }
         Codec::Zstd => sure(Packing::Zstd, Codec::Zstd),
         Codec::Plain => match sure(Packing::Plain, Codec::Plain)? {
             None => sure(Packing::Brotli, Codec::Brotli),
@@ -199,6 +205,15 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<ApiTrace> {
         findings.push(rules::violation(&rules::BARE, place, what));
     }
     let container = source.container_as(packing.codec())?;
+    if !index::can_have(&container) && container.size_bytes().is_some_and(|size| size >= BYTES_WORTH_AN_INDEX)
+    {
+        let place = Place { file: Some(source.name().to_owned()), ..Place::default() };
+        let what = format!(
+            "{} is inflated from its beginning, whatever is wanted of the trace; `quipu convert` writes it so that any part is reached at once",
+            packing.name()
+        );
+        findings.push(rules::violation(&rules::NO_INDEX, place, what));
+    }
     let shards = vec![Shard {
         core: None,
         id: ShardId(0),

@@ -249,3 +249,22 @@ fn violations_are_counted_beyond_those_that_are_kept_and_calls_need_not_be_looke
     assert!(!report.is_flawed());
     assert!(broken(&odd).len() == 3);
 }
+
+#[test]
+fn of_a_large_trace_that_must_be_read_from_its_beginning_that_is_told() {
+    use std::io::Write as _;
+    let opened = |n_zeros: usize| {
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::none());
+        gzip.write_all(&common::stream("kinds")).unwrap();
+        gzip.write_all(&vec![0; n_zeros]).unwrap();
+        let source = quipu_source::Source::from_bytes("large", gzip.finish().unwrap());
+        let trace = quipu_apitrace::trace::open(&source, &quipu_model::OpenOptions::default()).unwrap();
+        let findings = quipu_model::Trace::meta(&trace).findings.clone();
+        findings
+            .iter()
+            .map(|finding| finding.rule.trim_start_matches("apitrace/").to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(opened(1 << 20), [""; 0]);
+    assert_eq!(opened(64 << 20), ["no-index"]);
+}

@@ -335,3 +335,14 @@ fn a_link_stays_and_what_it_leads_to_is_replaced() {
     assert!(write(&lost, true).unwrap_err().to_string().contains("the link leads nowhere"));
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 3);
 }
+
+#[test]
+fn an_empty_stream_is_recognised_in_the_container_that_is_usual() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("empty.trace");
+    let trace = trace::open(&common::source("header-only-2-bytes"), &OpenOptions::default()).unwrap();
+    repack(&trace, &path, &WriteOptions::USUAL, &Silent).unwrap();
+    let source = Source::open(&path).unwrap();
+    assert_eq!(APITRACE.probe(&source), quipu_model::Confidence::Likely);
+    assert_eq!(text(&source, &[]), b"");
+}

@@ -41,6 +41,9 @@ rules! {
         BARE "apitrace/bare" Note
             "A stream is packed in a container that apitrace knows."
             "Quipu reads one that is not packed; apitrace takes it for Brotli and sees an empty trace." []
+        NO_INDEX "apitrace/no-index" Note
+            "A large trace is packed so that reading can begin anywhere."
+            "Gzip and Brotli are inflated from their beginning. Asked for from 64 MiB on; `quipu convert` writes Zstandard, in which any call or frame is reached at once." []
         EMPTY "apitrace/empty" Warning
             "A trace has a stream."
             "A file of two bytes is what a program leaves that died before the tracer stored its first call." []
