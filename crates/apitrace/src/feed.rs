@@ -322,15 +322,15 @@ impl Feed {
         match &self.header {
             None if self.bytes.is_empty() => {
                 let what = "there is nothing in the trace: it ends before its first call was stored";
-                self.findings.push(rules::violation(&rules::EMPTY, place, what.to_owned()));
+                self.findings.push(rules::EMPTY.broken(place, what.to_owned()));
             }
             None => {
                 let what = "the trace ends within its header".to_owned();
-                self.findings.push(rules::violation(&rules::CUT, place, what));
+                self.findings.push(rules::CUT.broken(place, what));
             }
             Some(_) if !self.bytes.is_empty() => {
                 let what = format!("the trace ends within an event, behind `{n_entered}` calls");
-                self.findings.push(rules::violation(&rules::CUT, place, what));
+                self.findings.push(rules::CUT.broken(place, what));
             }
             Some(_) => {}
         }

@@ -384,7 +384,7 @@ impl Work<'_> {
     }
 
     fn find(&mut self, rule: &'static RuleInfo, place: Place, message: String) {
-        self.salvaged.found.push(rules::violation(rule, place, message));
+        self.salvaged.found.push(rule.broken(place, message));
     }
 
     fn place(&self, offset: u64) -> Place {

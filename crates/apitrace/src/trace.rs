@@ -202,7 +202,7 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<ApiTrace> {
     if packing == Packing::Plain {
         let place = Place { file: Some(source.name().to_owned()), ..Place::default() };
         let what = "the stream is not packed; apitrace itself cannot read it".to_owned();
-        findings.push(rules::violation(&rules::BARE, place, what));
+        findings.push(rules::BARE.broken(place, what));
     }
     let container = source.container_as(packing.codec())?;
     if !index::can_have(&container) && container.size_bytes().is_some_and(|size| size >= BYTES_WORTH_AN_INDEX)
@@ -212,7 +212,7 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<ApiTrace> {
             "{} is inflated from its beginning, whatever is wanted of the trace; `quipu convert` writes it so that any part is reached at once",
             packing.name()
         );
-        findings.push(rules::violation(&rules::NO_INDEX, place, what));
+        findings.push(rules::NO_INDEX.broken(place, what));
     }
     let shards = vec![Shard {
         core: None,

@@ -194,7 +194,7 @@ impl Feed {
 
     fn tell(&mut self, rule: &'static RuleInfo, offset: u64, n_records: u64, message: String) {
         let place = Place { record: Some(n_records), ..self.here(offset) };
-        self.findings.push(rules::violation(rule, place, message));
+        self.findings.push(rule.broken(place, message));
     }
 
     fn here(&self, offset: u64) -> Place {

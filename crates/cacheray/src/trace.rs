@@ -83,7 +83,7 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<CacherayTrace> {
         let place = Place { file: Some(source.name().to_owned()), ..Place::default() };
         let what =
             format!("read as dialect {}, as was asked; it looks like {}", dialect.name(), found.name());
-        findings.push(rules::violation(&rules::DIALECT, place, what));
+        findings.push(rules::DIALECT.broken(place, what));
     }
     let shards = vec![Shard {
         id: ShardId(0),

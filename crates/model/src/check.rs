@@ -120,8 +120,7 @@ impl CheckLog {
         *count += 1;
         if *count <= self.max_per_rule {
             let (place, message) = describe();
-            let RuleInfo { name, severity, .. } = *rule;
-            self.kept.push(Finding { rule: name, severity, place, message, count: 1 });
+            self.kept.push(rule.broken(place, message));
         }
     }
 
@@ -187,4 +186,43 @@ impl CheckLog {
         let head = ["severity", "rule", "violations"].map(str::to_owned).into();
         document.with(Block::Grid(Grid { title: String::new(), head, rows: rows.collect(), more: 0 }))
     }
+}
+
+/// The rules of a format, as constants to be told by, and as the list `RULES` in the order of the manual:
+///
+/// ```
+/// quipu_model::rules! {
+///     "files" {
+///         CUT "demo/cut" Warning "A file ends behind a record." "All before it is read." []
+///     }
+/// }
+/// assert_eq!(RULES[0].name, CUT.name);
+/// ```
+#[macro_export]
+macro_rules! rules {
+    ($($group:literal {
+        $($name:ident $text:literal $severity:ident $summary:literal $doc:literal [$($original:literal),*])*
+    })*) => {
+        $($(
+            #[doc = $summary]
+            pub(crate) static $name: $crate::RuleInfo = $crate::rules!(
+                @info $group $text $severity $summary $doc [$($original),*]
+            );
+        )*)*
+
+        /// Every rule, in the order of the manual.
+        pub static RULES: &[$crate::RuleInfo] = &[
+            $($($crate::rules!(@info $group $text $severity $summary $doc [$($original),*]),)*)*
+        ];
+    };
+    (@info $group:literal $text:literal $severity:ident $summary:literal $doc:literal [$($original:literal),*]) => {
+        $crate::RuleInfo {
+            name: $text,
+            group: $group,
+            severity: $crate::Severity::$severity,
+            summary: $summary,
+            doc: $doc,
+            original: &[$($original),*],
+        }
+    };
 }

@@ -46,6 +46,11 @@ pub struct RuleInfo {
 }
 
 impl RuleInfo {
+    /// A violation.
+    pub fn broken(&self, place: Place, message: String) -> Finding {
+        Finding { rule: self.name, severity: self.severity, place, message, count: 1 }
+    }
+
     /// The name without the crate.
     pub fn short_name(&self) -> &'static str {
         self.name.rsplit('/').next().unwrap_or(self.name)

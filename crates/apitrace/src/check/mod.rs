@@ -17,19 +17,17 @@ use crate::decode::signatures::LOST_FUNCTION;
 use crate::record::INCOMPLETE;
 use crate::salvage::{Salvaged, Sink, salvage};
 use crate::trace::ApiTrace;
-use quipu_model::check::{self, WantedRules};
-use quipu_model::doc::{Block, Cell, Document, Grid};
-use quipu_model::finding::KEPT_PER_RULE;
+use quipu_model::check::{self, CheckLog};
+use quipu_model::doc::Document;
 use quipu_model::pass::{Detail, Needs};
 use quipu_model::values::{Call, Type, Types, Values};
 use quipu_model::{
-    Args, Batch, Columns, DynPass, Error, Finding, Order, Pass, Place, Report, Result, RuleInfo, Severity,
-    Shard, Tool, ToolInfo, Trace,
+    Args, Batch, Columns, DynPass, Error, Finding, Order, Pass, Place, Report, Result, Shard, Tool, ToolInfo,
+    Trace,
 };
 use quipu_source::Container;
 use serde_json::{Value, json};
 use std::any::Any;
-use std::collections::BTreeMap;
 
 /// The tool `check`.
 #[derive(Debug)]
@@ -63,12 +61,8 @@ impl Tool for Check {
             return Err(Error::unsupported("a pipe cannot be checked, since it can be read only once")
                 .hint("write it to a file first"));
         }
-        let log = Log {
-            wanted: WantedRules::of(args, RULES)?,
-            max_per_rule: args.number("max-per-rule", KEPT_PER_RULE)?,
-            ..Log::default()
-        };
-        let mut pass = CheckPass { container, log, decodes: check::decodes(args) };
+        let mut pass =
+            CheckPass { container, log: CheckLog::new(args, RULES)?, decodes: check::decodes(args) };
         for finding in &trace.meta().findings {
             pass.log.take(finding.clone());
         }
@@ -76,51 +70,16 @@ impl Tool for Check {
     }
 }
 
-/// What was found, with a bound for each rule.
-#[derive(Clone, Debug, Default)]
-struct Log {
-    wanted: WantedRules,
-    max_per_rule: u64,
-    kept: Vec<Finding>,
-    counts: BTreeMap<&'static str, (Severity, u64)>,
-}
-
-impl Log {
-    fn take(&mut self, finding: Finding) {
-        if !self.wanted.wants(finding.rule) {
-            return;
-        }
-        let (_, count) = self.counts.entry(finding.rule).or_insert((finding.severity, 0));
-        let before = *count;
-        *count += finding.count;
-        if before < self.max_per_rule {
-            self.kept.push(finding);
-        }
-    }
-
-    fn add(&mut self, rule: &'static RuleInfo, place: impl FnOnce() -> (Place, String)) {
-        if !self.wanted.wants(rule.name) {
-            return;
-        }
-        let (_, count) = self.counts.entry(rule.name).or_insert((rule.severity, 0));
-        *count += 1;
-        if *count <= self.max_per_rule {
-            let (place, message) = place();
-            self.kept.push(rules::violation(rule, place, message));
-        }
-    }
-}
-
 /// Checks to be done when the engine is through.
 struct CheckPass {
     container: Container,
-    log: Log,
+    log: CheckLog,
     decodes: bool,
 }
 
 impl Pass for CheckPass {
     fn fork(&self, _shard: &Shard) -> CheckPass {
-        CheckPass { container: self.container.clone(), log: Log::default(), decodes: self.decodes }
+        CheckPass { container: self.container.clone(), log: self.log.fork(), decodes: self.decodes }
     }
 
     /// What the reader found is found again, and more, when the trace is read past its damage.
@@ -144,15 +103,14 @@ impl Pass for CheckPass {
         let salvaged = salvage(&self.container, &mut checker)?;
         let Checker { mut log, calls, .. } = checker;
         salvaged.found.as_slice().iter().cloned().for_each(|finding| log.take(finding));
-        log.kept.sort_by_key(|finding| finding.place.offset);
-        Ok(Box::new(CheckReport { kept: log.kept, counts: log.counts, calls, salvaged }))
+        Ok(Box::new(CheckReport { log, calls, salvaged }))
     }
 }
 
 /// Looks at each call.
 struct Checker {
     file: String,
-    log: Log,
+    log: CheckLog,
     decodes: bool,
     calls: u64,
     /// Threads met so far in the stream at hand: they are numbered by their first call.
@@ -273,65 +231,33 @@ impl Sink for Checker {
 /// `message`, `count`, `place`).
 #[derive(Debug)]
 pub struct CheckReport {
-    kept: Vec<Finding>,
-    counts: BTreeMap<&'static str, (Severity, u64)>,
+    log: CheckLog,
     calls: u64,
     salvaged: Salvaged,
 }
 
 impl Report for CheckReport {
     fn json(&self) -> Value {
-        let rules: Vec<Value> = self
-            .counts
-            .iter()
-            .map(|(rule, (severity, count))| json!({ "rule": rule, "severity": severity.name(), "count": count }))
-            .collect();
-        let findings: Vec<Value> = self
-            .kept
-            .iter()
-            .map(|finding| {
-                json!({
-                    "rule": finding.rule,
-                    "severity": finding.severity.name(),
-                    "message": finding.message,
-                    "count": finding.count,
-                    "place": {
-                        "file": finding.place.file,
-                        "offset": finding.place.offset,
-                        "record": finding.place.record,
-                    },
-                })
-            })
-            .collect();
         json!({
             "calls": self.calls,
             "lost_bytes": self.salvaged.lost_bytes,
             "lost_chunks": self.salvaged.lost_chunks,
             "streams": self.salvaged.streams.iter().map(crate::recover::stream_json).collect::<Vec<_>>(),
-            "rules": rules,
-            "findings": findings,
+            "rules": self.log.rules_json(),
+            "findings": self.log.findings_json(),
         })
     }
 
     fn document(&self, _detail: Detail) -> Document {
-        let calls = ("checked".to_owned(), vec![Cell::Count(self.calls), "calls".into()]);
-        let document = Document::new("Check").with(Block::Facts(vec![calls]));
-        if self.counts.is_empty() {
-            return document.with(Block::Note("The trace follows all rules.".into()));
-        }
-        let rows = self.counts.iter().map(|(rule, (severity, count))| {
-            vec![severity.name().into(), Cell::from(*rule), Cell::Count(*count)]
-        });
-        let head = ["severity", "rule", "violations"].map(str::to_owned).into();
-        document.with(Block::Grid(Grid { title: String::new(), head, rows: rows.collect(), more: 0 }))
+        self.log.document(self.calls, "calls")
     }
 
     fn findings(&self) -> Vec<Finding> {
-        self.kept.clone()
+        self.log.findings()
     }
 
     fn is_flawed(&self) -> bool {
-        self.counts.values().any(|(severity, _)| *severity == Severity::Error)
+        self.log.is_flawed()
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -3,40 +3,7 @@
 //! Those of containers (`source/…`) and of reading (`engine/…`) stand with the first format that has them; see
 //! `quipu_model::check::SHARED_RULES`.
 
-use quipu_model::{Finding, Place, RuleInfo, Severity};
-
-/// A violation of a rule.
-pub(crate) fn violation(rule: &'static RuleInfo, place: Place, message: String) -> Finding {
-    Finding { rule: rule.name, severity: rule.severity, place, message, count: 1 }
-}
-
-macro_rules! rules {
-    ($($group:literal { $($name:ident $text:literal $severity:ident $summary:literal $doc:literal [$($original:literal),*])* })*) => {
-        $($(
-            #[doc = $summary]
-            pub(crate) static $name: RuleInfo = RuleInfo {
-                name: $text,
-                group: $group,
-                severity: Severity::$severity,
-                summary: $summary,
-                doc: $doc,
-                original: &[$($original),*],
-            };
-        )*)*
-
-        /// Every rule, in the order of the manual.
-        pub static RULES: &[RuleInfo] = &[$($(RuleInfo {
-            name: $text,
-            group: $group,
-            severity: Severity::$severity,
-            summary: $summary,
-            doc: $doc,
-            original: &[$($original),*],
-        }),*),*];
-    };
-}
-
-rules! {
+quipu_model::rules! {
     "streams of graphics calls" {
         BARE "apitrace/bare" Note
             "A stream is packed in a container that apitrace knows."
