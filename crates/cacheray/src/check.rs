@@ -54,8 +54,7 @@ impl Tool for Check {
         let Some(opened) = trace.as_any().and_then(|trace| trace.downcast_ref::<CacherayTrace>()) else {
             return Err(Error::missing("this is no trace of format cacheray"));
         };
-        let mut log = CheckLog::new(args, RULES)?;
-        trace.meta().findings.iter().for_each(|finding| log.take(finding.clone()));
+        let log = CheckLog::new(args, RULES, &trace.meta().findings)?;
         Ok(Box::new(CheckPass {
             file: opened.container().name().to_owned(),
             dialect: opened.dialect(),
@@ -284,7 +283,7 @@ impl Pass for CheckPass {
                 format!("the region at `{start:#x}`, annotated by record `{record}`, is never removed");
             self.log.add(&rules::NEVER_REMOVED, || (place, what));
         }
-        Ok(Box::new(CheckReport { log: self.log, records: self.n_records }))
+        Ok(Box::new(CheckReport { log: self.log.close(), records: self.n_records }))
     }
 }
 

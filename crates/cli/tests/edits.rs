@@ -874,3 +874,25 @@ fn merged_and_filtered_traces_pass_the_checks() {
         quipu(&["check", &filtered]).assert().code(0);
     }
 }
+
+#[test]
+fn what_is_found_when_a_trace_is_opened_is_checked_too() {
+    let folder = tempfile::tempdir().unwrap();
+    // The record that ends an archive is cut: its directory cannot be found, its members can.
+    let whole = Path::new(&trace("threadsig.x64")).join("drmemtrace.threadsig.872894.3824.trace.zip");
+    let bytes = std::fs::read(whole).unwrap();
+    let cut = folder.path().join("cut.trace.zip");
+    std::fs::write(&cut, &bytes[..bytes.len() - 10]).unwrap();
+    let assert = quipu(&["check", cut.to_str().unwrap()]).assert().code(1);
+    assert!(String::from_utf8_lossy(&assert.get_output().stdout).contains("source/truncated"));
+    // A file in a folder of traces that is none.
+    let stray = folder.path().join("stray");
+    std::fs::create_dir(&stray).unwrap();
+    for entry in std::fs::read_dir(trace("thr")).unwrap() {
+        let path = entry.unwrap().path();
+        std::fs::copy(&path, stray.join(path.file_name().unwrap())).unwrap();
+    }
+    std::fs::write(stray.join("junk.bin"), b"junk").unwrap();
+    let assert = quipu(&["check", stray.to_str().unwrap(), "--rule", "stray-file"]).assert().code(0);
+    assert!(String::from_utf8_lossy(&assert.get_output().stdout).contains("drmemtrace/stray-file"));
+}

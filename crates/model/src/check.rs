@@ -10,6 +10,7 @@ use crate::trace::SettingInfo;
 use crate::{Error, Result};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Rules that a trace of any format may break, because they are about containers and reading; their entries stand in the
 /// list of the first format that has them.
@@ -75,26 +76,43 @@ impl WantedRules {
 pub struct CheckLog {
     wanted: WantedRules,
     max_per_rule: u64,
+    /// What was found when the trace was opened: passes are forked from one that is thrown away, so each knows it, and the
+    /// one that ends tells it.
+    opening: Arc<[Finding]>,
     kept: Vec<Finding>,
     counts: BTreeMap<&'static str, (Severity, u64)>,
 }
 
 impl CheckLog {
-    /// A log for what the options ask for, of a format's rules.
+    /// A log for what the options ask for, of a format's rules; `opening` is what was found when the trace was opened.
     ///
     /// # Errors
     /// `Usage` if an option is wrong.
-    pub fn new(args: &Args, rules: &'static [RuleInfo]) -> Result<CheckLog> {
+    pub fn new(args: &Args, rules: &'static [RuleInfo], opening: &[Finding]) -> Result<CheckLog> {
         Ok(CheckLog {
             wanted: WantedRules::of(args, rules)?,
             max_per_rule: args.number("max-per-rule", KEPT_PER_RULE)?,
+            opening: opening.into(),
             ..CheckLog::default()
         })
     }
 
     /// An empty log for what this one is for.
     pub fn fork(&self) -> CheckLog {
-        CheckLog { wanted: self.wanted.clone(), max_per_rule: self.max_per_rule, ..CheckLog::default() }
+        CheckLog {
+            wanted: self.wanted.clone(),
+            max_per_rule: self.max_per_rule,
+            opening: self.opening.clone(),
+            ..CheckLog::default()
+        }
+    }
+
+    /// All that was found, that of opening the trace first.
+    pub fn close(self) -> CheckLog {
+        let mut all = self.fork();
+        self.opening.iter().for_each(|finding| all.take(finding.clone()));
+        all.merge(self);
+        all
     }
 
     /// Adds a finding made elsewhere.

@@ -13,7 +13,8 @@ use std::any::Any;
 /// `merge` is associative and is called in the order of shards and pieces, so an answer never depends on the number
 /// of threads.
 pub trait Pass: Send + Sized + 'static {
-    /// An empty pass with the same options for one piece of `shard`.
+    /// An empty pass with the same options for one piece of `shard`. What a tool builds is only forked: what it holds itself
+    /// is in no result, unless its forks have it too.
     fn fork(&self, shard: &Shard) -> Self;
 
     /// Takes in one batch. One virtual call each; the loop over rows is inside.

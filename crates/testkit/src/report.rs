@@ -1,6 +1,6 @@
 //! What a tool leaves of a trace, without the engine.
 
-use quipu_model::{Args, Report, Result, Scan, Tool, Trace};
+use quipu_model::{Args, DynPass, Report, Result, Scan, Tool, Trace};
 
 /// The report of a tool over all of a trace, shard by shard, as what it is.
 ///
@@ -20,14 +20,19 @@ pub fn report_of<R: Clone + 'static>(tool: &dyn Tool, args: &Args, trace: &dyn T
 
 fn run(tool: &dyn Tool, args: &Args, trace: &dyn Trace) -> Result<Box<dyn Report>> {
     let needs = &tool.info().needs;
-    let mut all = tool.build(args, trace)?;
+    // As the engine does it: what is built is only forked, and what it holds itself is lost.
+    let seed = tool.build(args, trace)?;
+    let mut all: Option<Box<dyn DynPass>> = None;
     for shard in trace.shards() {
-        let mut pass = all.fork(shard);
+        let mut pass = seed.fork(shard);
         let mut reader = trace.scan(&Scan::new(shard.id).columns(needs.required | needs.optional))?;
         while let Some(batch) = reader.read()? {
             pass.consume(batch)?;
         }
-        all.merge(pass)?;
+        match &mut all {
+            Some(all) => all.merge(pass)?,
+            None => all = Some(pass),
+        }
     }
-    all.finish()
+    all.unwrap_or(seed).finish()
 }

@@ -61,11 +61,8 @@ impl Tool for Check {
             return Err(Error::unsupported("a pipe cannot be checked, since it can be read only once")
                 .hint("write it to a file first"));
         }
-        let mut pass =
-            CheckPass { container, log: CheckLog::new(args, RULES)?, decodes: check::decodes(args) };
-        for finding in &trace.meta().findings {
-            pass.log.take(finding.clone());
-        }
+        let log = CheckLog::new(args, RULES, &trace.meta().findings)?;
+        let pass = CheckPass { container, log, decodes: check::decodes(args) };
         Ok(Box::new(pass))
     }
 }
@@ -103,7 +100,7 @@ impl Pass for CheckPass {
         let salvaged = salvage(&self.container, &mut checker)?;
         let Checker { mut log, calls, .. } = checker;
         salvaged.found.as_slice().iter().cloned().for_each(|finding| log.take(finding));
-        Ok(Box::new(CheckReport { log, calls, salvaged }))
+        Ok(Box::new(CheckReport { log: log.close(), calls, salvaged }))
     }
 }
 

@@ -43,7 +43,8 @@ use quipu_model::check::{self, WantedRules};
 use quipu_model::finding::KEPT_PER_RULE;
 use quipu_model::pass::Needs;
 use quipu_model::{
-    Args, Batch, Columns, DynPass, Order, Pass, Report, Result, Shard, ShardKind, Tool, ToolInfo, Trace,
+    Args, Batch, Columns, DynPass, Finding, Order, Pass, Report, Result, Shard, ShardKind, Tool, ToolInfo,
+    Trace,
 };
 use std::sync::Arc;
 
@@ -81,10 +82,6 @@ impl Tool for CheckTool {
             rules: RULES.iter().map(|rule| wanted.wants(rule.name)).collect(),
             max_per_rule: args.number("max-per-rule", KEPT_PER_RULE)?,
         };
-        let mut log = Log::new(wanted);
-        for finding in &trace.meta().findings {
-            log.take(finding, 0, 0);
-        }
         let decode = check::decodes(args);
         let native = trace.as_any().and_then(|trace| trace.downcast_ref::<DrmemTrace>());
         // A trace of some of its threads cannot be compared with the schedule of all.
@@ -113,7 +110,8 @@ impl Tool for CheckTool {
         Ok(Box::new(CheckPass {
             abouts: abouts.collect(),
             at_work: None,
-            log,
+            log: Log::new(wanted),
+            opening: trace.meta().findings.as_slice().into(),
             records: 0,
             instrs: 0,
             recordings: Vec::new(),
@@ -129,6 +127,9 @@ struct CheckPass {
     /// The shard that is being checked.
     at_work: Option<Box<Checker>>,
     log: Log,
+    /// What was found when the trace was opened: passes are forked from one that is thrown away, so each knows it, and the
+    /// one that ends tells it.
+    opening: Arc<[Finding]>,
     records: u64,
     instrs: u64,
     /// What the files so far say of who ran where.
@@ -164,6 +165,7 @@ impl Pass for CheckPass {
             abouts: Vec::new(),
             at_work: Some(Box::new(Checker::new(about, self.log.fork()))),
             log: self.log.fork(),
+            opening: self.opening.clone(),
             records: 0,
             instrs: 0,
             recordings: Vec::new(),
@@ -193,7 +195,10 @@ impl Pass for CheckPass {
     fn finish(mut self) -> Result<Box<dyn Report>> {
         self.settle();
         let recordings = std::mem::take(&mut self.recordings);
-        schedules::judge(&self.files, recordings, self.is_too_long, &mut self.log);
-        Ok(Box::new(CheckReport::new(self.log, self.records, self.instrs)))
+        let mut log = self.log.fork();
+        self.opening.iter().for_each(|finding| log.take(finding, 0, 0));
+        log.append(self.log);
+        schedules::judge(&self.files, recordings, self.is_too_long, &mut log);
+        Ok(Box::new(CheckReport::new(log, self.records, self.instrs)))
     }
 }
