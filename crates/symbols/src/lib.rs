@@ -2,12 +2,18 @@
 //!
 //! | file | what |
 //! |---|---|
+//! | [`dwarf`] | what a program's debug information says: types, variables, functions, lines |
+//! | [`extract`] | files of types from debug information |
+//! | [`layout`] | the leaves of a type, byte by byte |
 //! | [`regions`] | which of the live regions of memory an address lies in |
 //! | [`types_file`] | types as Cacheray's extractor writes them, and how names are looked up in them |
 //! | [`remap`] | files that say where members lie in another layout |
 //!
 //! This crate knows no trace.
 
+pub mod dwarf;
+pub mod extract;
+pub mod layout;
 pub mod regions;
 pub mod remap;
 pub mod types_file;

@@ -1,0 +1,166 @@
+//! What a program's debug information says: its types, variables, functions and lines.
+//!
+//! | file | what |
+//! |---|---|
+//! | `sections` | files and sections: finding, unpacking, relocating |
+//! | `units` | units of all files as one list; references between entries |
+//! | `index` | names of types, and the look-up of a name |
+//! | [`types`] | a type as data |
+//! | `read` | entries as types |
+//! | `spell` | the text of a type |
+//! | [`objects`] | variables, functions, lines |
+//!
+//! DWARF 4 and 5 in ELF files (2 and 3 as far as they look alike), with split units, packages of them, type units, compressed
+//! sections, and separate debug files. Nothing of the program itself is read. Work is done when it is asked for: opening
+//! reads sections and headers of units, the first look-up of a name walks all entries once, and a type is read when it is
+//! wanted.
+//!
+//! Everything in the file is hostile: no look-up panics, and what cannot be read is an error, or is missing.
+
+pub(crate) mod index;
+pub mod objects;
+pub(crate) mod read;
+mod sections;
+mod spell;
+pub mod types;
+pub(crate) mod units;
+
+use index::Index;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+pub use types::{Type, TypeId};
+use units::{Unit, Units, View};
+
+/// How deep references between entries are followed.
+pub(crate) const MAX_DEPTH: usize = 64;
+
+/// The debug information of a program.
+pub struct DebugInfo {
+    units: Units,
+    index: OnceLock<Index>,
+    objects: OnceLock<objects::Objects>,
+}
+
+impl DebugInfo {
+    /// Opens a program, a library, an object or a separate debug file.
+    ///
+    /// Units that are split off are looked for in `FILE.dwp`, where they were compiled, and beside the file; a program
+    /// without debug information leads to the file of its own that has it, if that lies where debuggers look.
+    ///
+    /// # Errors
+    /// If the file cannot be read, is no ELF file, or has no debug information that can be found.
+    pub fn open(path: &Path) -> Result<DebugInfo, DebugError> {
+        let mut main = sections::load_path(path, sections::Flavour::Whole)?;
+        if !main.has_units() {
+            let missing = match &main.link {
+                Some((link, _)) => format!("the file has no debug information, and `{link}` is not found"),
+                None => "the file has no debug information".to_owned(),
+            };
+            main = sections::separate(&main).ok_or_else(|| DebugError::new(missing).in_file(path))?;
+        }
+        DebugInfo::new(main, path.parent().unwrap_or(Path::new(""))).map_err(|error| error.in_file(path))
+    }
+
+    /// The same of bytes in memory; units that are split off are missing.
+    ///
+    /// # Errors
+    /// As [`DebugInfo::open`].
+    pub fn parse(bytes: &[u8]) -> Result<DebugInfo, DebugError> {
+        let main = sections::load_bytes(bytes)?;
+        if !main.has_units() {
+            return Err(DebugError::new("the file has no debug information"));
+        }
+        DebugInfo::new(main, Path::new(""))
+    }
+
+    fn new(main: sections::Loaded, folder: &Path) -> Result<DebugInfo, DebugError> {
+        let units = Units::new(main, folder)?;
+        Ok(DebugInfo { units, index: OnceLock::new(), objects: OnceLock::new() })
+    }
+
+    /// Units that were split off and are not where they should be.
+    pub fn missing(&self) -> &[String] {
+        &self.units.missing
+    }
+
+    /// How many units there are.
+    pub fn n_units(&self) -> usize {
+        self.units.list.len()
+    }
+
+    pub(crate) fn view(&self) -> View<'_> {
+        View::new(&self.units)
+    }
+
+    pub(crate) fn index(&self) -> &Index {
+        self.index.get_or_init(|| Index::new(&self.view()))
+    }
+
+    pub(crate) fn unit(&self, id: TypeId) -> Option<&Unit> {
+        self.units.list.get(usize::try_from(id.unit).ok()?)
+    }
+
+    /// The offset of a type's entry in the section that it stands in, by which other tools name it.
+    pub fn section_offset(&self, id: TypeId) -> u64 {
+        self.unit(id).map_or(0, |unit| unit.offset + u64::from(id.offset))
+    }
+}
+
+impl fmt::Debug for DebugInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DebugInfo").field("n_units", &self.n_units()).finish_non_exhaustive()
+    }
+}
+
+/// Why debug information could not be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DebugError {
+    /// The file.
+    pub file: Option<PathBuf>,
+    /// The section.
+    pub section: Option<String>,
+    /// Where: in the uncompressed section if that is known, else in the file.
+    pub offset: Option<u64>,
+    /// What was expected and what was found.
+    pub what: String,
+}
+
+impl DebugError {
+    #[cold]
+    pub(crate) fn new(what: impl Into<String>) -> DebugError {
+        DebugError { file: None, section: None, offset: None, what: what.into() }
+    }
+
+    pub(crate) fn in_file(mut self, path: &Path) -> DebugError {
+        self.file.get_or_insert_with(|| path.to_owned());
+        self
+    }
+
+    pub(crate) fn in_section(mut self, name: &str) -> DebugError {
+        self.section.get_or_insert_with(|| name.to_owned());
+        self
+    }
+
+    pub(crate) fn at(mut self, offset: u64) -> DebugError {
+        self.offset.get_or_insert(offset);
+        self
+    }
+}
+
+impl fmt::Display for DebugError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(file) = &self.file {
+            write!(f, "{}: ", file.display())?;
+        }
+        if let Some(section) = &self.section {
+            write!(f, "section `{section}`: ")?;
+        }
+        if let Some(offset) = self.offset {
+            write!(f, "offset {offset:#x}: ")?;
+        }
+        f.write_str(&self.what)
+    }
+}
+
+impl std::error::Error for DebugError {}

@@ -1,0 +1,193 @@
+//! Types files from debug information: what Cacheray's extractor writes, and what it should have written.
+//!
+//! SPEC: docs/formats/cacheray.md, "Types". The file's words are the original's (`struct U` also for a union, `T[]`, names
+//! of anonymous types, identity by the entry's offset), so a file of C types that the original gets right comes out the same.
+
+use crate::dwarf::read::Reading;
+use crate::dwarf::types::{Kind, Member, MemberKind};
+use crate::dwarf::{DebugError, DebugInfo, Type, TypeId};
+use crate::types_file::{MemberDef, StructDef, TypedefDef, TypesFile, UnionDef, UnionMemberDef};
+use std::collections::HashSet;
+
+mod original;
+
+/// Which types are written, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Compat {
+    /// All types that are defined anywhere, with their true sizes.
+    #[default]
+    Right,
+    /// Those of the original, with its faults.
+    Original,
+}
+
+/// The types of a program as a file.
+///
+/// # Errors
+/// If the debug information is damaged; and, of [`Compat::Original`], where the original ends with an exception.
+pub fn types_file(info: &DebugInfo, compat: Compat) -> Result<TypesFile, DebugError> {
+    match compat {
+        Compat::Right => Ok(right(Reading::new(info, &info.view()))),
+        Compat::Original => original::types_file(info),
+    }
+}
+
+/// All types, each name once: what is defined in several units comes as in the first.
+///
+/// What is only declared is left out: the original's simulator takes such a structure for one that holds every address.
+fn right(info: Reading<'_, '_>) -> TypesFile {
+    let mut file = TypesFile::default();
+    let mut known: HashSet<String> = HashSet::new();
+    let mut aliases: HashSet<(String, String)> = HashSet::new();
+    for id in info.info.type_ids() {
+        // Damage to one type costs that type.
+        let Ok(ty) = info.defined(id) else { continue };
+        match &ty.kind {
+            // It was led to a definition elsewhere, which has its turn.
+            _ if ty.id != id || ty.is_declaration => {}
+            Kind::Struct | Kind::Class | Kind::Variants if ty.name.is_some() => {
+                let name = record_name(&ty, &ty.path);
+                if known.insert(name.clone()) {
+                    if ty.kind == Kind::Class {
+                        // LLVM calls it `class.X`, which the simulator looks up as it is.
+                        let alias = format!("class.{}", ty.path);
+                        aliases.insert((alias.clone(), name.clone()));
+                        file.typedefs.push(TypedefDef { def: name.clone(), alias });
+                    }
+                    file.structs.push(structure(info, &ty, name));
+                }
+            }
+            Kind::Union if ty.name.is_some() && known.insert(format!("union {}", ty.path)) => {
+                file.unions.push(union(info, &ty, ty.path.clone()));
+            }
+            Kind::Typedef(target) => {
+                let target = target.map(|target| info.behind_names(target));
+                let target = target.and_then(|target| info.defined(target).ok());
+                let def = match &target {
+                    None => "void".to_owned(),
+                    Some(target) if target.is_record() && target.name.is_none() => {
+                        // A structure without a name of its own has the name that it is given.
+                        if target.kind == Kind::Union {
+                            if known.insert(format!("union {}", ty.path)) {
+                                file.unions.push(union(info, target, ty.path.clone()));
+                            }
+                        } else {
+                            let name = record_name(target, &ty.path);
+                            if known.insert(name.clone()) {
+                                file.structs.push(structure(info, target, name));
+                            }
+                        }
+                        format!("struct {}", ty.path)
+                    }
+                    Some(target) => text(info, Some(target.id)),
+                };
+                if aliases.insert((ty.path.clone(), def.clone())) {
+                    file.typedefs.push(TypedefDef { def, alias: ty.path.clone() });
+                }
+            }
+            _ => {}
+        }
+    }
+    file
+}
+
+fn record_name(ty: &Type, path: &str) -> String {
+    match ty.kind {
+        Kind::Class => format!("class {path}"),
+        _ => format!("struct {path}"),
+    }
+}
+
+fn structure(info: Reading<'_, '_>, ty: &Type, name: String) -> StructDef {
+    let members = ty.members.iter().filter_map(|member| {
+        let (offset, size) = extent(info, member)?;
+        let (member, name, id) = words(info, member);
+        Some(MemberDef { id, member, name, offset, size })
+    });
+    StructDef { id: info.info.section_offset(ty.id), members: members.collect(), name }
+}
+
+fn union(info: Reading<'_, '_>, ty: &Type, name: String) -> UnionDef {
+    let members = ty.members.iter().filter_map(|member| {
+        let (_, size) = extent(info, member)?;
+        let (member, name, id) = words(info, member);
+        Some(UnionMemberDef { id, member, name, size })
+    });
+    UnionDef { id: info.info.section_offset(ty.id), members: members.collect(), name }
+}
+
+/// Offset and size of a member in bytes. A bit field has those of the unit of storage that it lies in, if there is one.
+fn extent(info: Reading<'_, '_>, member: &Member) -> Option<(i64, i64)> {
+    let bits = member.bit_offset?;
+    let number = |n: u64| i64::try_from(n).ok();
+    let Some(size) = member.bit_size else { return Some((number(bits / 8)?, -1)) };
+    if member.kind == MemberKind::BitField
+        && let Some(unit) = member.ty.and_then(|ty| info.size(ty, 0)).filter(|unit| *unit > 0)
+    {
+        let start = bits / 8 / unit * unit;
+        let end = start.checked_add(unit)?.checked_mul(8)?;
+        if bits.checked_add(size)? <= end {
+            return Some((number(start)?, number(unit)?));
+        }
+    }
+    Some((number(bits / 8)?, number(member.size()?)?))
+}
+
+/// Name of a member, text of its type, and identity of the type.
+fn words(info: Reading<'_, '_>, member: &Member) -> (String, String, u64) {
+    let text = text(info, member.ty);
+    let id = member.ty.map_or(0, |ty| info.info.section_offset(ty));
+    match (&member.name, &member.kind) {
+        (Some(name), _) => (name.clone(), text, id),
+        (None, MemberKind::Discriminant) => ("<discriminant>".to_owned(), text, id),
+        (None, MemberKind::Base) => (member.text.clone(), text, id),
+        (None, _) => {
+            let of = member.ty.and_then(|ty| info.defined(ty).ok());
+            let name =
+                if of.is_some_and(|ty| ty.kind == Kind::Union) { "<anon_union>" } else { "<anon_struct>" };
+            (name.to_owned(), name.to_owned(), id)
+        }
+    }
+}
+
+/// The text of a type in the words of the file: other names resolved, and `struct` before everything that has members.
+fn text(info: Reading<'_, '_>, id: Option<TypeId>) -> String {
+    let mut sides = (String::new(), String::new());
+    let mut at = id;
+    // As deep as a type of C that anybody writes.
+    for _ in 0..32 {
+        let Some(ty) = at.map(|at| info.defined(at)) else { return sides.0 + "void" + &sides.1 };
+        let Ok(ty) = ty else { break };
+        match &ty.kind {
+            Kind::Typedef(target) => at = *target,
+            Kind::Pointer(target) if ty.name.is_none() => {
+                sides.1.insert(0, '*');
+                at = *target;
+            }
+            Kind::Array { element, counts } => {
+                sides.1.insert_str(0, &"[]".repeat(counts.len().max(1)));
+                at = *element;
+            }
+            Kind::Qualified("const", target) => {
+                sides.0.push_str("const ");
+                at = *target;
+            }
+            Kind::Qualified(word, target) => {
+                sides.0.push_str(word);
+                sides.0.push(' ');
+                at = *target;
+            }
+            Kind::Struct | Kind::Union | Kind::Variants if ty.name.is_none() => {
+                return sides.0 + "struct <anon>" + &sides.1;
+            }
+            Kind::Struct | Kind::Union | Kind::Variants => {
+                return format!("{}struct {}{}", sides.0, ty.path, sides.1);
+            }
+            Kind::Class => return format!("{}class {}{}", sides.0, ty.path, sides.1),
+            Kind::Enum(_) => return format!("{}enum {}{}", sides.0, ty.path, sides.1),
+            Kind::Base(_) => return format!("{}{}{}", sides.0, ty.path, sides.1),
+            _ => return format!("{}{}{}", sides.0, info.text(ty.id), sides.1),
+        }
+    }
+    "<unsupported type>".to_owned()
+}

@@ -1,0 +1,348 @@
+//! The leaves of a type, byte by byte: what a picture of it shows, and what an access to it touches.
+//!
+//! A [`Flat`] has the members of a type down to those that have none themselves, with paths: `pos.x`, `a[2].b`. Members of
+//! anonymous structures have no step in the path, base classes one of the form `Base::`. Long arrays, and arrays of
+//! characters, stay one leaf. Members of unions and variants lie over each other.
+
+use crate::dwarf::read::Reading;
+use crate::dwarf::types::{Encoding, Hole, Kind, Member, MemberKind, Place, gaps};
+use crate::dwarf::{DebugError, DebugInfo, MAX_DEPTH, Type, TypeId};
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// How far a type is taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// From so many leaves on, members stay whole.
+    pub leaves: usize,
+    /// Arrays of more elements (of all dimensions) stay whole.
+    pub elements: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { leaves: 4096, elements: 16 }
+    }
+}
+
+/// Members that are looked at for one type, however many leaves they have: a bound for types made to have none.
+const MAX_VISITS: usize = 1 << 20;
+/// The longest path of a leaf.
+const MAX_PATH: usize = 1024;
+/// The most bytes that are drawn.
+const MAX_DRAWN: u64 = 1 << 20;
+
+/// A type as its leaves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flat {
+    /// Its name with everything around it.
+    pub name: String,
+    /// Its size in bytes.
+    pub size: u64,
+    /// The leaves, by offset; those at one place in the order of the source.
+    pub leaves: Vec<Leaf>,
+    /// Bits that no leaf has.
+    pub holes: Vec<Hole>,
+    /// Where it is declared.
+    pub place: Option<Place>,
+    /// True if limits kept something whole that has parts.
+    pub is_cut: bool,
+}
+
+/// A member that is not taken apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leaf {
+    /// The way to it.
+    pub path: String,
+    /// How its type is written.
+    pub text: String,
+    /// Bytes before it: before the first byte that it has a bit in.
+    pub offset: u64,
+    /// Bytes that it has a bit in.
+    pub size: u64,
+    /// Of a bit field, the first bit in its first byte, and how many bits there are.
+    pub bits: Option<(u8, u64)>,
+    /// What it is.
+    pub kind: LeafKind,
+    /// Where it is declared.
+    pub place: Option<Place>,
+}
+
+/// What a leaf is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LeafKind {
+    /// A number, character or truth value.
+    Base(Encoding),
+    /// An address.
+    Pointer,
+    /// A name for a number.
+    Enum,
+    /// Some bits.
+    BitField,
+    /// An array that stays whole.
+    Array,
+    /// What says which variant is there.
+    Discriminant,
+    /// A structure or union that stays whole.
+    Record,
+    /// Anything else.
+    Other,
+}
+
+/// What a byte of a picture shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cell {
+    /// The first leaf that has a bit in the byte, by number.
+    Leaf(u32),
+    /// Nothing, with members behind it.
+    Hole,
+    /// Nothing, behind all members.
+    Padding,
+    /// Not a byte of this object.
+    Outside,
+}
+
+impl DebugInfo {
+    /// The leaves of a type.
+    ///
+    /// # Errors
+    /// If the type's size is not known, or its entry is damaged. Damage in members keeps them whole.
+    pub fn flat(&self, id: TypeId, limits: Limits) -> Result<Flat, DebugError> {
+        let view = self.view();
+        let info = Reading::new(self, &view);
+        let ty = info.defined(id)?;
+        let size =
+            ty.size.ok_or_else(|| DebugError::new(format!("the size of `{}` is not known", ty.path)))?;
+        let mut flattening = Flattening {
+            info,
+            limits,
+            types: HashMap::new(),
+            leaves: Vec::new(),
+            n_visits: 0,
+            is_cut: false,
+        };
+        let (name, place) = (ty.path.clone(), ty.place.clone());
+        let whole = Piece {
+            path: String::new(),
+            text: name.clone(),
+            ty: Some(ty.id),
+            bit_offset: 0,
+            bit_size: size.saturating_mul(8),
+            forced: None,
+            place: place.clone(),
+        };
+        flattening.visit(whole, 0);
+        let Flattening { mut leaves, is_cut, .. } = flattening;
+        leaves.sort_by_key(|(start, ..)| *start);
+        let end = size.saturating_mul(8);
+        let holes = gaps(leaves.iter().map(|(start, len, _)| (*start, *len)), end);
+        Ok(Flat {
+            name,
+            size,
+            leaves: leaves.into_iter().map(|(.., leaf)| leaf).collect(),
+            holes,
+            place,
+            is_cut,
+        })
+    }
+}
+
+/// Something that may have parts.
+struct Piece {
+    path: String,
+    text: String,
+    ty: Option<TypeId>,
+    bit_offset: u64,
+    bit_size: u64,
+    /// What it is if its type does not matter.
+    forced: Option<LeafKind>,
+    place: Option<Place>,
+}
+
+struct Flattening<'b, 'a> {
+    info: Reading<'b, 'a>,
+    limits: Limits,
+    types: HashMap<TypeId, Option<Rc<Type>>>,
+    /// The first bit, how many bits, and the leaf.
+    leaves: Vec<(u64, u64, Leaf)>,
+    n_visits: usize,
+    is_cut: bool,
+}
+
+impl Flattening<'_, '_> {
+    fn read(&mut self, id: TypeId) -> Option<Rc<Type>> {
+        let info = self.info;
+        self.types.entry(id).or_insert_with(|| info.defined(id).ok().map(Rc::new)).clone()
+    }
+
+    fn visit(&mut self, piece: Piece, depth: usize) {
+        self.n_visits += 1;
+        if self.n_visits > MAX_VISITS {
+            self.is_cut = true;
+            return;
+        }
+        if let Some(kind) = piece.forced {
+            return self.leaf(piece, kind);
+        }
+        let Some(ty) = piece.ty.and_then(|id| self.read(self.info.behind_names(id))) else {
+            return self.leaf(piece, LeafKind::Other);
+        };
+        let is_full =
+            self.leaves.len() >= self.limits.leaves || depth >= MAX_DEPTH || piece.path.len() > MAX_PATH;
+        match &ty.kind {
+            Kind::Struct | Kind::Class | Kind::Union | Kind::Variants => {
+                if is_full {
+                    self.is_cut = true;
+                    return self.leaf(piece, LeafKind::Record);
+                }
+                if ty.is_declaration || (ty.size.is_none() && ty.members.is_empty()) {
+                    return self.leaf(piece, LeafKind::Record);
+                }
+                for member in &ty.members {
+                    if let Some(part) = part(&piece, member) {
+                        self.visit(part, depth + 1);
+                    }
+                }
+            }
+            Kind::Array { element, counts } => self.array(piece, *element, counts, is_full, depth),
+            Kind::Pointer(_) => self.leaf(piece, LeafKind::Pointer),
+            Kind::Enum(_) => self.leaf(piece, LeafKind::Enum),
+            Kind::Base(encoding) => self.leaf(piece, LeafKind::Base(*encoding)),
+            _ => self.leaf(piece, LeafKind::Other),
+        }
+    }
+
+    fn array(
+        &mut self,
+        piece: Piece,
+        element: Option<TypeId>,
+        counts: &[Option<u64>],
+        is_full: bool,
+        depth: usize,
+    ) {
+        let n = counts.iter().try_fold(1_u64, |n, count| n.checked_mul((*count)?));
+        let inner = element.and_then(|id| self.read(self.info.behind_names(id)));
+        let is_text = inner
+            .as_ref()
+            .is_some_and(|inner| matches!(inner.kind, Kind::Base(Encoding::Char)) && inner.size == Some(1));
+        let bits = inner.and_then(|inner| inner.size).and_then(|size| size.checked_mul(8));
+        let (Some(n), Some(bits)) = (n, bits) else { return self.leaf(piece, LeafKind::Array) };
+        if is_text || is_full || n > self.limits.elements {
+            self.is_cut |= !is_text;
+            return self.leaf(piece, LeafKind::Array);
+        }
+        let text = element.map(|id| self.info.text(id)).unwrap_or_default();
+        for at in 0..n {
+            let part = Piece {
+                path: format!("{}{}", piece.path, subscript(at, counts)),
+                text: text.clone(),
+                ty: element,
+                bit_offset: piece.bit_offset.saturating_add(at.saturating_mul(bits)),
+                bit_size: bits,
+                forced: None,
+                place: piece.place.clone(),
+            };
+            self.visit(part, depth + 1);
+        }
+    }
+
+    fn leaf(&mut self, piece: Piece, kind: LeafKind) {
+        let offset = piece.bit_offset / 8;
+        let in_byte = piece.bit_offset % 8;
+        let bits = (kind == LeafKind::BitField).then(|| (u8::try_from(in_byte).unwrap_or(0), piece.bit_size));
+        let leaf = Leaf {
+            path: piece.path,
+            text: piece.text,
+            offset,
+            size: in_byte.saturating_add(piece.bit_size).div_ceil(8),
+            bits,
+            kind,
+            place: piece.place,
+        };
+        self.leaves.push((piece.bit_offset, piece.bit_size, leaf));
+    }
+}
+
+/// A member as a part of what it is in; `None` if it lies nowhere that is known.
+fn part(piece: &Piece, member: &Member) -> Option<Piece> {
+    let mut path = piece.path.clone();
+    let name = member.name.as_deref().unwrap_or("");
+    match member.kind {
+        MemberKind::Base => path = format!("{}{}::", dotted(path), member.text),
+        MemberKind::Discriminant => path = format!("{}<discriminant>", dotted(path)),
+        _ if !name.is_empty() => path = format!("{}{name}", dotted(path)),
+        _ => {}
+    }
+    Some(Piece {
+        path,
+        text: member.text.clone(),
+        ty: member.ty,
+        bit_offset: piece.bit_offset.checked_add(member.bit_offset?)?,
+        bit_size: member.bit_size.unwrap_or(0),
+        forced: match member.kind {
+            MemberKind::BitField => Some(LeafKind::BitField),
+            MemberKind::Discriminant => Some(LeafKind::Discriminant),
+            _ => None,
+        },
+        place: member.place.clone(),
+    })
+}
+
+/// A path that a name can follow.
+fn dotted(path: String) -> String {
+    if path.is_empty() || path.ends_with("::") { path } else { path + "." }
+}
+
+/// The subscripts of an element, one for each dimension.
+fn subscript(at: u64, counts: &[Option<u64>]) -> String {
+    let mut rest = at;
+    let mut steps: Vec<String> = Vec::new();
+    for count in counts.iter().rev() {
+        let count = count.unwrap_or(1).max(1);
+        steps.push(format!("[{}]", rest % count));
+        rest /= count;
+    }
+    steps.reverse();
+    steps.concat()
+}
+
+impl Flat {
+    /// The leaves that an access to some bytes touches, by number.
+    pub fn touched(&self, offset: u64, size: u64) -> impl Iterator<Item = usize> + '_ {
+        let end = offset.saturating_add(size);
+        let is_hit = move |leaf: &Leaf| leaf.offset < end && offset < leaf.offset.saturating_add(leaf.size);
+        self.leaves.iter().enumerate().filter(move |(_, leaf)| is_hit(leaf)).map(|(at, _)| at)
+    }
+
+    /// The object as lines of `line_bytes`, when its first byte lies `start` bytes behind the beginning of a line. Of a large
+    /// object, the first mebibyte.
+    pub fn lines(&self, line_bytes: u64, start: u64) -> Vec<Vec<Cell>> {
+        let line_bytes = line_bytes.clamp(1, MAX_DRAWN);
+        let (start, size) = (start % line_bytes, self.size.min(MAX_DRAWN));
+        let index = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
+        let mut cells = vec![Cell::Padding; index(size)];
+        let last = self.leaves.iter().map(|leaf| leaf.offset.saturating_add(leaf.size)).max().unwrap_or(0);
+        cells[..index(last.min(size))].fill(Cell::Hole);
+        // From the back, so that of several leaves the first is left.
+        for (at, leaf) in self.leaves.iter().enumerate().rev() {
+            let range = leaf.offset.min(size)..leaf.offset.saturating_add(leaf.size).min(size);
+            cells[index(range.start)..index(range.end)]
+                .fill(Cell::Leaf(u32::try_from(at).unwrap_or(u32::MAX)));
+        }
+        let mut all = vec![Cell::Outside; index(start)];
+        all.append(&mut cells);
+        all.resize(all.len().next_multiple_of(index(line_bytes)), Cell::Outside);
+        all.chunks(index(line_bytes)).map(<[Cell]>::to_vec).collect()
+    }
+
+    /// Bytes of which no bit is used.
+    pub fn unused(&self) -> u64 {
+        self.holes
+            .iter()
+            .map(|hole| {
+                let end = hole.bit_offset.saturating_add(hole.bit_size);
+                (end / 8).saturating_sub(hole.bit_offset.div_ceil(8))
+            })
+            .sum()
+    }
+}
