@@ -244,3 +244,33 @@ fn a_conversion_that_must_lose_nothing_says_that_it_does() {
     let expected = std::fs::read(folder().join("derived/shapes.big-endian.trace")).unwrap();
     assert!(std::fs::read(path("d.trace")).unwrap() == expected);
 }
+
+#[test]
+fn dwarf2json_writes_the_types_beside_the_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("game.c");
+    std::fs::write(
+        &source,
+        "struct Link { struct Link *next; int data; } link; int main(void) { return 0; }",
+    )
+    .unwrap();
+    let program = folder.path().join("game.v1.bin");
+    let compiled = Command::new("gcc").args(["-g", "-gdwarf-4", "-o"]).arg(&program).arg(&source).status();
+    if !compiled.is_ok_and(|status| status.success()) {
+        eprintln!("passed over: no `gcc` here; the Debian package is `gcc`");
+        return;
+    }
+    for option in [&[][..], &["--original"]] {
+        let mut args = vec!["as", "cacheray", "dwarf2json"];
+        args.extend(option);
+        args.push(program.to_str().unwrap());
+        let output = quipu(&args);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let text = std::fs::read_to_string(folder.path().join("game.dwarf.json")).unwrap();
+        assert!(text.contains("\"name\": \"struct Link*\",\n                    \"offset\": 0"), "{text}");
+    }
+    let output = quipu(&["as", "cacheray", "dwarf2json", source.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(2));
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(message.contains("no ELF file"), "{message}");
+}

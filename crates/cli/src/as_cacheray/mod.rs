@@ -1,7 +1,8 @@
 //! Cacheray's tools, played by our own.
 //!
-//! This file has `tracecheck`; [`simulator`] is its namesake. SPEC: docs/formats/cacheray.md.
+//! This file has `tracecheck`; [`simulator`] and [`dwarf2json`] are their namesakes. SPEC: docs/formats/cacheray.md.
 
+mod dwarf2json;
 mod simulator;
 
 use crate::screen::{Outcome, Result, Screen};
@@ -14,7 +15,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 /// What can be asked for.
-const TOOLS: &str = "tools that are available: simulator, tracecheck";
+const TOOLS: &str = "tools that are available: dwarf2json, simulator, tracecheck";
 
 /// The original reads little-endian files with addresses of 64 bits, whatever the host.
 const DIALECT: Dialect = Dialect::Le64;
@@ -25,6 +26,7 @@ pub(crate) fn run(args: &[String], screen: &Screen) -> Result<Outcome> {
         return Err(Error::usage("no tool is given").hint(TOOLS).into());
     };
     match tool.as_str() {
+        "dwarf2json" => dwarf2json::run(args),
         "simulator" => simulator::run(args, screen),
         "tracecheck" => tracecheck(args, screen),
         other => {

@@ -26,8 +26,9 @@ enum Program {
     },
     /// Cacheray's tools, for scripts that were written for them
     ///
-    /// Tools: simulator, tracecheck. They take the original's options and print what it prints; the simulator takes
-    /// `--out DIR` as well, for where its files go. Structures come in the order of their names, where the original's order
+    /// Tools: dwarf2json, simulator, tracecheck. They take the original's options and print what it prints; the simulator
+    /// takes `--out DIR` as well, for where its files go; dwarf2json writes all types of a program with their true sizes,
+    /// and those of the original with `--original`. Structures come in the order of their names, where the original's order
     /// changes from run to run. What makes the original hang or crash is an error.
     #[command(after_help = CACHERAY_HELP)]
     Cacheray {
@@ -78,6 +79,7 @@ Exit codes:
 const CACHERAY_HELP: &str = "\
 Examples:
   quipu as cacheray tracecheck app.trace
+  quipu as cacheray dwarf2json app
   quipu as cacheray simulator -i app.trace -c caches.json -d app.dwarf.json -t
   quipu as cacheray simulator -i app.trace -c caches.json -d app.dwarf.json -r new.remap --out results
 
