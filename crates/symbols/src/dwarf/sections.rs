@@ -14,6 +14,16 @@ const MAX_GROWTH: u64 = 64;
 /// … and to so many in any case.
 const ALWAYS_GROWS: u64 = 16 << 20;
 
+/// Sections that no question needs. In a package, rows point into them, so there they are read all the same.
+const NOT_ASKED: &[SectionId] = &[
+    SectionId::DebugAranges,
+    SectionId::DebugLoc,
+    SectionId::DebugLocLists,
+    SectionId::DebugMacinfo,
+    SectionId::DebugMacro,
+    SectionId::DebugNames,
+];
+
 /// Anything that can be read at a place.
 pub(super) trait Bytes: Read + Seek {}
 impl<T: Read + Seek> Bytes for T {}
@@ -84,6 +94,7 @@ fn load(
     let mut section = |id: SectionId| -> Result<Vec<u8>, DebugError> {
         let name = if flavour == Flavour::Whole { Some(id.name()) } else { id.dwo_name() };
         match name {
+            _ if flavour != Flavour::Package && NOT_ASKED.contains(&id) => Ok(Vec::new()),
             Some(name) => read_section(&elf, name, &mut bytes, &mut left),
             None => Ok(Vec::new()),
         }
