@@ -202,7 +202,12 @@ fn marker(text: &str) -> Result<u16, String> {
 
 fn marker_value(text: &str) -> Result<(u16, u64), String> {
     let (kind, value) = number::key_value(text)?;
-    Ok((marker(&kind)?, number::number(&value)?))
+    // An unknown processor is -1.
+    let value = match value.parse::<i64>() {
+        Ok(negative @ ..0) => negative as u64,
+        _ => number::number(&value)?,
+    };
+    Ok((marker(&kind)?, value))
 }
 
 fn pair(text: &str) -> Result<(u64, u64), String> {
