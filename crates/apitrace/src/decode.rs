@@ -4,6 +4,7 @@
 //! state: it is read again when there are more bytes. Calls come out when they are left, in the order of completion, and
 //! those never left at the end of the data, in the order of entering. SPEC: docs/formats/apitrace.md, "Events".
 
+mod common;
 mod pending;
 pub(crate) mod signatures;
 pub mod skim;
@@ -12,6 +13,7 @@ pub(crate) mod trial;
 use crate::cursor::Cursor;
 pub use crate::cursor::{Decoded, Fault, Stop};
 use crate::record::*;
+use common::Detail;
 use pending::Pending;
 use quipu_model::values::{Arg, Call, Kind, NO_NODE, NO_TYPE, Node, Types, Values};
 use signatures::Signatures;
@@ -211,6 +213,100 @@ impl Decoder {
                 Err(stop)
             }
         }
+    }
+
+    /// Takes the two events of a common call, if that is what stands at `at`; if not, nothing changes.
+    #[inline]
+    pub(crate) fn common(&mut self, input: &[u8], at: usize, out: &mut Values) -> Option<usize> {
+        let entry = common::entry(input, at, self.version, &self.signatures)?;
+        let marks = (out.args.len(), out.nodes.len(), out.bytes.len());
+        let (function, number) = (entry.function, self.next_call);
+        let (n_args, n_frames) = (marks.0 as u32, out.frames.len() as u32); // Less than 2^32 bytes of each.
+        let mut call = Call {
+            number,
+            thread: entry.thread,
+            function,
+            flags: self.signatures.facts(function).flags,
+            stored_flags: 0,
+            args: (n_args, n_args),
+            result: NO_NODE,
+            stack: (n_frames, n_frames),
+            has_stack: false,
+        };
+        let mut index = 0;
+        let next = self.take(input, entry.at, &mut index, &mut call, out).and_then(|left| {
+            let at = common::leaving(input, left, number)?;
+            self.take(input, at, &mut index, &mut call, out)
+        });
+        if next.is_none() {
+            out.args.truncate(marks.0);
+            out.nodes.truncate(marks.1);
+            out.bytes.truncate(marks.2);
+            return None;
+        }
+        call.args.1 = out.args.len() as u32;
+        self.next_call += 1;
+        deliver(call, 0, out);
+        next
+    }
+
+    /// Takes the details of an event, if the indexes of its arguments ascend from `index` on.
+    #[inline(always)]
+    fn take(
+        &self,
+        input: &[u8],
+        mut at: usize,
+        index: &mut u32,
+        call: &mut Call,
+        out: &mut Values,
+    ) -> Option<usize> {
+        loop {
+            let (detail, value) = common::detail(input, at)?;
+            let node = out.nodes.len() as u32;
+            match detail {
+                Detail::End => return Some(value),
+                Detail::Arg(this) if this >= *index => {
+                    *index = this + 1;
+                    out.args.push(Arg { index: this, node });
+                }
+                Detail::Arg(_) => return None,
+                Detail::Result => call.result = node,
+            }
+            at = match common::scalar(input, value, &self.signatures) {
+                Some((node, next)) => {
+                    out.nodes.push(node);
+                    next
+                }
+                None => self.take_others(input, value, out)?,
+            };
+        }
+    }
+
+    /// Takes a string, or a list of what has no parts.
+    #[inline(never)]
+    fn take_others(&self, input: &[u8], at: usize, out: &mut Values) -> Option<usize> {
+        if let Some((kind, bytes, next)) = common::bytes(input, at) {
+            let node = bytes_node(kind, bytes, out);
+            out.nodes.push(node);
+            return Some(next);
+        }
+        let (n_parts, mut at) = common::list(input, at)?;
+        let head = out.nodes.len();
+        out.nodes.push(Node { kind: Kind::Array, ty: NO_TYPE, payload: 0 });
+        for _ in 0..n_parts {
+            let (node, next) = match common::scalar(input, at, &self.signatures) {
+                Some(found) => found,
+                None => {
+                    let (kind, bytes, next) = common::bytes(input, at)?;
+                    (bytes_node(kind, bytes, out), next)
+                }
+            };
+            out.nodes.push(node);
+            at = next;
+        }
+        // Each part took a byte at least, so the count has no more bits than the length of an event.
+        out.nodes[head].payload = Node::join(n_parts as u32, out.nodes.len() as u32);
+        Some(at)
     }
 
     /// Behind the event that entered a call mostly comes the one that leaves it: then it need not be kept among the open

@@ -19,6 +19,11 @@ pub trait Machine {
     /// If the event is cut or bad.
     fn event(&mut self, input: &[u8], at: usize) -> Decoded<(Self::Out, usize)>;
 
+    /// Does the same for what is common and there in full; else nothing changes.
+    fn common(&mut self, _input: &[u8], _at: usize) -> Option<(Self::Out, usize)> {
+        None
+    }
+
     /// The bytes are about to go.
     ///
     /// # Errors
@@ -50,6 +55,11 @@ impl Machine for Storing<'_> {
         self.decoder.event(input, at, self.out, self.types)
     }
 
+    #[inline(always)]
+    fn common(&mut self, input: &[u8], at: usize) -> Option<(Event, usize)> {
+        self.decoder.common(input, at, self.out).map(|next| (Event::Left, next))
+    }
+
     fn n_entered(&self) -> u64 {
         self.decoder.n_entered()
     }
@@ -61,6 +71,11 @@ impl Machine for Skimmer {
     #[inline]
     fn event(&mut self, input: &[u8], at: usize) -> Decoded<(Option<Skimmed>, usize)> {
         Skimmer::event(self, input, at)
+    }
+
+    #[inline(always)]
+    fn common(&mut self, input: &[u8], at: usize) -> Option<(Option<Skimmed>, usize)> {
+        Skimmer::common(self, input, at).map(|(call, next)| (Some(call), next))
     }
 
     fn leave_block(&mut self, input: &[u8]) -> Result<(), u64> {
@@ -173,6 +188,25 @@ impl Feed {
     /// If the stream or the event is damaged: nothing behind that place can be told.
     #[inline]
     pub fn next<M: Machine>(&mut self, machine: &mut M) -> Result<Option<M::Out>> {
+        match self.next_common(machine) {
+            Some(out) => Ok(Some(out)),
+            None => self.next_any(machine),
+        }
+    }
+
+    /// Takes the next events if they are common and at hand. PERF: what comes of this stays in registers (`info`).
+    #[inline(always)]
+    pub fn next_common<M: Machine>(&mut self, machine: &mut M) -> Option<M::Out> {
+        let (out, next) = machine.common(&self.bytes, self.at)?;
+        self.at = next;
+        Some(out)
+    }
+
+    /// As [`Feed::next`], where [`Feed::next_common`] has found nothing.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn next_any<M: Machine>(&mut self, machine: &mut M) -> Result<Option<M::Out>> {
         loop {
             match machine.event(&self.bytes, self.at) {
                 Ok((out, next)) => {

@@ -111,7 +111,12 @@ struct Tally<'s> {
 
 impl Tally<'_> {
     fn read(&mut self, feed: &mut Feed, skimmer: &mut Skimmer) -> Result<()> {
-        while let Some(event) = feed.next(skimmer)? {
+        loop {
+            // Common calls bring no types.
+            while let Some(Some(call)) = feed.next_common(skimmer) {
+                self.add(&call, feed.offset());
+            }
+            let Some(event) = feed.next_any(skimmer)? else { break };
             if let Some(call) = event {
                 self.add(&call, feed.offset());
                 if self.survey.api == Api::Unknown && self.n_types < skimmer.types().len() {
@@ -126,7 +131,7 @@ impl Tally<'_> {
     }
 
     /// Counts a call; the stream is read up to `offset`.
-    #[inline]
+    #[inline(always)]
     fn add(&mut self, call: &Skimmed, offset: u64) {
         self.count(call);
         let (first_call, calls) = self.open.map_or((call.number, 1), |(first, n)| (first, n + 1));
@@ -142,7 +147,7 @@ impl Tally<'_> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn count(&mut self, call: &Skimmed) {
         let survey = &mut *self.survey;
         survey.calls += 1;

@@ -177,6 +177,18 @@ impl Signatures {
         Ok(())
     }
 
+    /// The type that an id stands for, if its signature was met.
+    #[inline]
+    pub(crate) fn known(&self, space: Space, id: u64) -> Option<u32> {
+        self.spaces[space as usize].get(id)
+    }
+
+    /// True if signatures of enumerations list all names, so that values have numbers of their own.
+    #[inline]
+    pub(crate) fn has_whole_enums(&self) -> bool {
+        self.has_whole_enums
+    }
+
     /// What is known of a type.
     #[inline]
     pub(crate) fn facts(&self, ty: u32) -> Facts {

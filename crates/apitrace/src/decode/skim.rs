@@ -3,11 +3,12 @@
 //! Reads the same grammar as [`Decoder`](super::Decoder) and stops at the same faults, but keeps nothing of a value: what
 //! counts calls, or looks for one, need not know them. PERF: `info`.
 
-use super::signatures::{Facts, Learned, Signatures, Space, sint};
+use super::common::{self, Detail};
+use super::signatures::{Facts, GET_ERROR, Learned, Signatures, Space, sint};
 use super::{Decoded, Header, Stop};
 use crate::cursor::Cursor;
 use crate::record::*;
-use quipu_model::values::{NO_TYPE, Types};
+use quipu_model::values::{Kind, NO_TYPE, Types};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -39,6 +40,36 @@ pub struct Bulk {
     pub string_bytes: u64,
     /// Bytes of signatures.
     pub signature_bytes: u64,
+}
+
+impl Bulk {
+    fn add(&mut self, strings: &Strings) {
+        self.blobs += strings.bulk.blobs;
+        self.blob_bytes += strings.bulk.blob_bytes;
+        self.strings += strings.bulk.strings;
+        self.string_bytes += strings.bulk.string_bytes;
+    }
+}
+
+/// The strings and raw memory of one call, as long as it is not sure that it is a common one.
+#[derive(Default)]
+struct Strings {
+    any: bool,
+    bulk: Bulk,
+}
+
+impl Strings {
+    fn pass(&mut self, input: &[u8], at: usize) -> Option<usize> {
+        let (kind, bytes, next) = common::bytes(input, at)?;
+        let (count, sum) = match kind {
+            Kind::Text => (&mut self.bulk.strings, &mut self.bulk.string_bytes),
+            _ => (&mut self.bulk.blobs, &mut self.bulk.blob_bytes),
+        };
+        *count += 1;
+        *sum += bytes.len() as u64;
+        self.any = true;
+        Some(next)
+    }
 }
 
 /// The body of a signature.
@@ -210,6 +241,53 @@ impl Skimmer {
         Ok((None, entered))
     }
 
+    /// Takes the two events of a common call, if that is what stands at `at`; if not, nothing changes.
+    #[inline(always)]
+    pub(crate) fn common(&mut self, input: &[u8], at: usize) -> Option<(Skimmed, usize)> {
+        let entry = common::entry(input, at, self.version, &self.signatures)?;
+        let (function, number) = (entry.function, self.next_call);
+        let mut strings = Strings::default();
+        let left = self.pass(input, entry.at, &mut strings)?;
+        let next = self.pass(input, common::leaving(input, left, number)?, &mut strings)?;
+        if strings.any {
+            self.bulk.add(&strings);
+        }
+        self.next_call += 1;
+        let flags = self.signatures.facts(function).flags & !GET_ERROR;
+        Some((Skimmed { number, thread: entry.thread, function, flags, has_stack: false }, next))
+    }
+
+    /// Passes over the details of an event.
+    #[inline(always)]
+    fn pass(&self, input: &[u8], mut at: usize, strings: &mut Strings) -> Option<usize> {
+        loop {
+            let (detail, value) = common::detail(input, at)?;
+            if let Detail::End = detail {
+                return Some(value);
+            }
+            at = match common::scalar(input, value, &self.signatures) {
+                Some((_, next)) => next,
+                None => self.pass_others(input, value, strings)?,
+            };
+        }
+    }
+
+    /// Passes over a string, or a list of what has no parts.
+    #[inline(never)]
+    fn pass_others(&self, input: &[u8], at: usize, strings: &mut Strings) -> Option<usize> {
+        if let Some(next) = strings.pass(input, at) {
+            return Some(next);
+        }
+        let (n_parts, mut at) = common::list(input, at)?;
+        for _ in 0..n_parts {
+            at = match common::scalar(input, at, &self.signatures) {
+                Some((_, next)) => next,
+                None => strings.pass(input, at)?,
+            };
+        }
+        Some(at)
+    }
+
     /// Keeps or forgets what an event taught.
     #[inline]
     fn settle<T>(&mut self, read: Decoded<T>, bulk: Bulk) -> Decoded<T> {
@@ -243,7 +321,7 @@ impl Skimmer {
     fn enter(&mut self, cursor: &mut Cursor<'_>) -> Decoded<Skimmed> {
         let thread = if self.version >= VERSION_THREADS { cursor.uint()? } else { 0 };
         let function = self.signatures.function(cursor, &mut self.types)?;
-        let flags = self.signatures.facts(function).flags & !super::signatures::GET_ERROR;
+        let flags = self.signatures.facts(function).flags & !GET_ERROR;
         let mut call = Skimmed { number: self.next_call, thread, function, flags, has_stack: false };
         self.details(cursor, &mut call)?;
         self.next_call += 1;

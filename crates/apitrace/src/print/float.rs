@@ -9,8 +9,52 @@ const POWERS: [f64; 23] = [
     1e19, 1e20, 1e21, 1e22,
 ];
 
-/// Room for any text that [`Digits::layout`] makes: sign, `0.000`, seven digits; or a point and an exponent.
-const TEXT_BYTES: usize = 16;
+/// Texts of 32-bit numbers as they were written last: calls have the same few again and again. PERF: `view`.
+#[derive(Debug)]
+pub(super) struct Floats {
+    /// For each place the bits of a number.
+    bits: [u32; N_FLOATS],
+    /// Their texts, with the length in the last byte.
+    texts: [[u8; 16]; N_FLOATS],
+}
+
+/// How many texts are kept.
+const N_FLOATS: usize = 256;
+
+impl Default for Floats {
+    fn default() -> Floats {
+        // All are 0; the place of any other number is taken when that comes.
+        let mut zero = [b'0'; 16];
+        zero[15] = 1;
+        Floats { bits: [0; N_FLOATS], texts: [zero; N_FLOATS] }
+    }
+}
+
+impl Floats {
+    /// Appends a number as [`float`] does.
+    #[inline]
+    pub(super) fn push(&mut self, number: f32, out: &mut Vec<u8>) {
+        let bits = number.to_bits();
+        let place = (bits.wrapping_mul(0x9e37_79b1) >> 24) as usize; // Eight bits.
+        if self.bits[place] == bits {
+            let text = self.texts[place];
+            return push_short(text, usize::from(text[15]), out);
+        }
+        self.write(place, number, out);
+    }
+
+    #[inline(never)]
+    fn write(&mut self, place: usize, number: f32, out: &mut Vec<u8>) {
+        let before = out.len();
+        float(number, out);
+        let text = &out[before..];
+        if text.len() < 16 {
+            self.bits[place] = number.to_bits();
+            self.texts[place][..text.len()].copy_from_slice(text);
+            self.texts[place][15] = text.len() as u8; // Checked above.
+        }
+    }
+}
 
 /// Appends a 32-bit number with 7 digits.
 pub fn float(number: f32, out: &mut Vec<u8>) {
@@ -93,37 +137,32 @@ impl Digits {
         let (digits, exponent) = (eight_digits(self.digits) >> 8, self.exponent);
         // The first is not 0, so at least one is kept.
         let kept = 8 - digits.leading_zeros() as usize / 8;
-        let ascii = (digits | ASCII).to_le_bytes();
         if !(-4..7).contains(&exponent) {
             if is_negative {
                 out.push(b'-');
             }
-            return layout(&ascii[..7], exponent, out);
+            return layout(&(digits | ASCII).to_le_bytes()[..7], exponent, out);
         }
-        let mut text = [b'0'; TEXT_BYTES];
-        text[0] = b'-';
-        let start = usize::from(is_negative);
-        let n_bytes = if exponent < 0 {
+        // PERF: shifts, because copies of some bytes are calls (`view`). The first byte of the text is the lowest.
+        let ascii = u128::from(digits | ASCII);
+        let (text, n_bytes) = if exponent < 0 {
             let n_before = 1 + exponent.unsigned_abs() as usize; // Zeros and the point, 2 to 5.
-            text[start..start + n_before].copy_from_slice(&b"0.000"[..n_before]);
-            text[start + n_before..start + n_before + 8].copy_from_slice(&ascii);
-            n_before + kept
+            let before = u128::from(u64::from_le_bytes(*b"0.000000") & ((1 << (8 * n_before)) - 1));
+            (before | ascii << (8 * n_before), n_before + kept)
         } else {
             let n_whole = exponent as usize + 1; // 1 to 7.
-            text[start..start + 8].copy_from_slice(&ascii);
             if kept > n_whole {
                 // All behind the point stand one further.
-                let behind = (digits | ASCII) >> (8 * n_whole);
-                text[start + n_whole] = b'.';
-                let at = start + n_whole + 1;
-                let n_behind = (TEXT_BYTES - at).min(8);
-                text[at..at + n_behind].copy_from_slice(&behind.to_le_bytes()[..n_behind]);
-                kept + 1
+                let whole = ascii & ((1 << (8 * n_whole)) - 1);
+                let behind = (ascii >> (8 * n_whole)) << 8 | u128::from(b'.');
+                (whole | behind << (8 * n_whole), kept + 1)
             } else {
-                n_whole
+                (ascii, n_whole)
             }
         };
-        push_short(text, start + n_bytes, out);
+        let (text, n_bytes) =
+            if is_negative { (text << 8 | u128::from(b'-'), n_bytes + 1) } else { (text, n_bytes) };
+        push_short(text.to_le_bytes(), n_bytes, out);
     }
 }
 
@@ -260,6 +299,18 @@ mod tests {
             let mut exact = Vec::new();
             general(f64::from(number), 7, &mut exact);
             prop_assert_eq!(float_text(number).into_bytes(), exact);
+        }
+
+        #[test]
+        fn texts_that_were_kept_are_those_of_their_numbers(
+            numbers in proptest::collection::vec(prop_oneof![any::<u32>(), 0u32..4], 1..600)
+        ) {
+            let (mut floats, mut kept, mut fresh) = (Floats::default(), Vec::new(), Vec::new());
+            for bits in numbers.iter().chain(&numbers) {
+                floats.push(f32::from_bits(*bits), &mut kept);
+                float(f32::from_bits(*bits), &mut fresh);
+            }
+            prop_assert_eq!(kept, fresh);
         }
 
         #[test]

@@ -12,6 +12,7 @@ pub mod text;
 
 use crate::decode::{Header, nobody};
 use crate::record::{END_FRAME, FAKE, INCOMPLETE};
+use float::Floats;
 use pieces::Pieces;
 use quipu_model::print::Ordinals;
 use quipu_model::trace::PrintOptions;
@@ -30,6 +31,7 @@ pub struct CallPrinter {
     /// Whether the properties are still to be printed: what paint to use is known with the first call only.
     is_fresh: bool,
     pieces: Pieces,
+    floats: Floats,
     failure: Option<Error>,
 }
 
@@ -48,6 +50,7 @@ impl CallPrinter {
             properties: properties.into_iter().map(|(name, value)| (name.to_vec(), value.to_vec())).collect(),
             is_fresh: true,
             pieces: Pieces::default(),
+            floats: Floats::default(),
             failure: None,
         })
     }
@@ -59,12 +62,14 @@ impl CallPrinter {
             self.properties(ink, out);
         }
         let (values, types) = (&batch.values, &batch.types);
-        for (call, function) in self.choice.of(batch, rows) {
+        for row in rows {
+            let Some((call, function)) = self.choice.at(batch, *row) else { continue };
             self.pieces.learn(call.function, function, &self.settings, ink);
             let mut writer = CallWriter::<COLOUR> {
                 settings: &self.settings,
                 ink,
                 pieces: &self.pieces,
+                floats: Some(&mut self.floats),
                 values,
                 types,
                 call,
@@ -120,6 +125,8 @@ pub(crate) struct CallWriter<'a, const COLOUR: bool> {
     settings: &'a Settings,
     ink: &'a Ink,
     pieces: &'a Pieces,
+    /// Texts that were made before.
+    floats: Option<&'a mut Floats>,
     values: &'a Values,
     types: &'a Types,
     call: &'a Call,
@@ -140,6 +147,7 @@ impl<'a> CallWriter<'a, false> {
             settings,
             ink: &Ink::PLAIN,
             pieces: &pieces::NONE,
+            floats: None,
             values,
             types,
             call,
@@ -276,7 +284,13 @@ impl<const COLOUR: bool> CallWriter<'_, COLOUR> {
                         out.push(b'-');
                         text::decimal(node.payload, out);
                     }
-                    Kind::Float => float::float(f32::from_bits(node.payload as u32), out), // Its bits.
+                    Kind::Float => {
+                        let number = f32::from_bits(node.payload as u32); // Its bits.
+                        match &mut self.floats {
+                            Some(floats) => floats.push(number, out),
+                            None => float::float(number, out),
+                        }
+                    }
                     Kind::Double => float::double(f64::from_bits(node.payload), out),
                     Kind::Enum => match self.enum_name(node.ty, node.payload) {
                         Some(name) => out.extend_from_slice(name),

@@ -114,16 +114,23 @@ impl Choice {
         batch: &'a Batch,
         rows: &'a [u32],
     ) -> impl Iterator<Item = (&'a Call, &'a FunctionType)> {
-        let frames = batch.tables.first().and_then(|rows| rows.columns.get(FRAME_COLUMN));
-        rows.iter().filter_map(move |row| {
-            let call = batch.values.calls.get(*row as usize)?;
-            let function = batch.types.function(call.function)?;
-            let frame = || frames.map_or(0, |frames| frames.get(*row as usize));
-            self.has(call, function, frame).then_some((call, function))
-        })
+        rows.iter().filter_map(move |row| self.at(batch, *row))
+    }
+
+    /// The call in a row of a batch, if it is printed.
+    #[inline]
+    pub fn at<'a>(&mut self, batch: &'a Batch, row: u32) -> Option<(&'a Call, &'a FunctionType)> {
+        let call = batch.values.calls.get(row as usize)?;
+        let function = batch.types.function(call.function)?;
+        let frame = || {
+            let frames = batch.tables.first().and_then(|rows| rows.columns.get(FRAME_COLUMN));
+            frames.map_or(0, |frames| frames.get(row as usize))
+        };
+        self.has(call, function, frame).then_some((call, function))
     }
 
     /// Whether a call is printed, which belongs to a frame.
+    #[inline]
     pub fn has(&mut self, call: &Call, function: &FunctionType, frame: impl FnOnce() -> u64) -> bool {
         if let Some(frames) = &self.frames {
             let frame = frame();
