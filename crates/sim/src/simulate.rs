@@ -242,6 +242,10 @@ impl Simulation {
             return Ok(());
         }
         self.resets.begin(batch);
+        // Ahead of the first access, and among what is left out, the trace tells pages as well.
+        if let Some(physical) = &mut self.physical {
+            physical.translate(batch);
+        }
         if (!self.extent.is_all() || self.resets.is_near()) && self.leaves_out(batch) {
             return Ok(());
         }
@@ -256,9 +260,6 @@ impl Simulation {
         };
         if self.takes_all() {
             self.instrs += u64::from(batch.span.instrs);
-        }
-        if let Some(physical) = &mut self.physical {
-            physical.translate(batch);
         }
         if self.is_rest(batch) {
             return Ok(());

@@ -78,7 +78,7 @@ struct CacheOptions {
     /// Its ways [default: 16]
     #[arg(long, value_name = "N", help_heading = "Caches")]
     ll_assoc: Option<String>,
-    /// LRU, LFU, FIFO, BIT_PLRU, TREE_PLRU, RRIP or RANDOM [default: LRU]
+    /// LRU, LFU, FIFO, BIT_PLRU, TREE_PLRU, RRIP, RANDOM or OPT, the bound [default: LRU]
     #[arg(long, value_name = "NAME", help_heading = "Caches")]
     policy: Option<String>,
     /// Of first data caches: none, nextline, stride or stream [default: nextline]
@@ -133,7 +133,7 @@ struct TlbOptions {
     /// Its ways [default: 4]
     #[arg(long, value_name = "N", help_heading = "TLBs")]
     l2_assoc: Option<String>,
-    /// LRU, LFU, FIFO, BIT_PLRU, TREE_PLRU, RRIP or RANDOM [default: LFU]
+    /// LRU, LFU, FIFO, BIT_PLRU, TREE_PLRU, RRIP, RANDOM or OPT, the bound [default: LFU]
     #[arg(long, value_name = "NAME", help_heading = "TLBs")]
     policy: Option<String>,
 }
