@@ -482,3 +482,11 @@ fn traces_are_compared_with_an_exit_code() {
         text(&wrong.stderr)
     );
 }
+
+#[test]
+fn a_result_has_no_position_among_arguments() {
+    let json = text(&quipu(&["view", "--table", "args", "--json", "kinds.trace"]).stdout);
+    assert!(json.contains("\"index\":null") && !json.contains("4294967295"));
+    let csv = text(&quipu(&["view", "--table", "args", "--csv", "kinds.trace"]).stdout);
+    assert!(csv.contains(",glXChooseVisual,,,") && !csv.contains("4294967295"));
+}

@@ -21,6 +21,18 @@ pub enum Width {
     U64,
 }
 
+impl Width {
+    /// All bits set, which stands for "none" where a column may have none.
+    pub fn none(self) -> u64 {
+        match self {
+            Width::U8 => u8::MAX.into(),
+            Width::U16 => u16::MAX.into(),
+            Width::U32 => u32::MAX.into(),
+            Width::U64 => u64::MAX,
+        }
+    }
+}
+
 /// What the values of a column mean to a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ColumnType {

@@ -6,7 +6,6 @@
 use crate::codes::CodeTexts;
 use quipu_isa::{Arch, Decoder, Syntax};
 use quipu_model::print::{Ordinals, RowForm};
-use quipu_model::table::Width;
 use quipu_model::values::{NO_NODE, Types, Values};
 use quipu_model::{Batch, ColumnSchema, ColumnType, Error, Paint, Printer, TableSchema};
 
@@ -59,7 +58,7 @@ enum Style {
     Name(Vec<Vec<u8>>, u64),
     Code,
     Function,
-    Position,
+    Position(u64),
     Argument,
     Value,
     Text,
@@ -130,17 +129,11 @@ impl Style {
             ColumnType::Flag => Style::Flag,
             ColumnType::Code => Style::Code,
             ColumnType::Function => Style::Function,
-            ColumnType::Position => Style::Position,
+            ColumnType::Position => Style::Position(column.width.none()),
             ColumnType::Argument => Style::Argument,
             ColumnType::Value => Style::Value,
             ColumnType::Text => Style::Text,
             ColumnType::Name(names) => {
-                let none = match column.width {
-                    Width::U8 => u8::MAX.into(),
-                    Width::U16 => u16::MAX.into(),
-                    Width::U32 => u32::MAX.into(),
-                    Width::U64 => u64::MAX,
-                };
                 let written = |name: &&str| {
                     let mut text = Vec::new();
                     match form {
@@ -149,7 +142,7 @@ impl Style {
                     }
                     text
                 };
-                Style::Name(names.iter().map(written).collect(), none)
+                Style::Name(names.iter().map(written).collect(), column.width.none())
             }
         }
     }
@@ -277,9 +270,14 @@ fn nothing(form: LineForm, out: &mut Vec<u8>) {
 
 fn write(form: LineForm, texts: &CodeTexts, style: &Style, value: u64, shard: u32, out: &mut Vec<u8>) {
     match (style, form) {
-        (Style::Position, form) if value == u64::MAX => nothing(form, out),
+        (Style::Position(none), form) if value == *none => nothing(form, out),
         (
-            Style::Count | Style::Function | Style::Position | Style::Argument | Style::Text | Style::Value,
+            Style::Count
+            | Style::Function
+            | Style::Position(_)
+            | Style::Argument
+            | Style::Text
+            | Style::Value,
             _,
         )
         | (Style::Flag, LineForm::Csv) => decimal(value, out),
@@ -391,6 +389,7 @@ fn hex_bytes(bytes: &[u8], out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quipu_model::table::Width;
     use quipu_model::{Code, Rows};
     use std::borrow::Cow;
 

@@ -43,6 +43,57 @@ pub enum Reach {
     Numbers,
 }
 
+/// A replacement whose references are all to groups that the pattern has. `$1` is followed by whatever is behind the digits;
+/// written without braces, it would be a group named by all letters and digits that follow.
+///
+/// # Errors
+/// `Usage` if there is no such group.
+fn references(pattern: &Regex, text: &str) -> Result<String> {
+    let has = |group: &str| match group.parse::<usize>() {
+        Ok(number) => number < pattern.captures_len(),
+        Err(_) => pattern.capture_names().flatten().any(|name| name == group),
+    };
+    let (mut out, mut rest) = (String::new(), text);
+    while let Some(at) = rest.find('$') {
+        out.push_str(&rest[..at]);
+        let behind = &rest[at + 1..];
+        let count = |is: fn(&char) -> bool| behind.chars().take_while(is).map(char::len_utf8).sum::<usize>();
+        let (group, used) = match behind.chars().next() {
+            // Twice stands for one.
+            Some('$') => {
+                out.push_str("$$");
+                rest = &behind[1..];
+                continue;
+            }
+            Some('{') if behind.contains('}') => {
+                let end = behind.find('}').unwrap_or(0);
+                (&behind[1..end], end + 1)
+            }
+            Some('0'..='9') => {
+                let n = count(char::is_ascii_digit);
+                (&behind[..n], n)
+            }
+            Some(letter) if letter.is_ascii_alphabetic() || letter == '_' => {
+                let n = count(|letter| letter.is_ascii_alphanumeric() || *letter == '_');
+                (&behind[..n], n)
+            }
+            _ => {
+                out.push_str("$$");
+                rest = behind;
+                continue;
+            }
+        };
+        if !has(group) {
+            return Err(Error::usage(format!("`{text}`: the pattern has no group `{group}`"))
+                .hint("`$1` is the first pair of parentheses, `${1}x` that and an x, `$$` a dollar"));
+        }
+        out.push_str(&format!("${{{group}}}"));
+        rest = &behind[used..];
+    }
+    out.push_str(rest);
+    Ok(out)
+}
+
 impl Rule {
     /// Reads `s/SEARCH/REPLACE/`, with any separator; `@file(PATH)` stands for what a file holds.
     ///
@@ -67,7 +118,8 @@ impl Rule {
         let search = utf8(search)?;
         let pattern = Regex::new(&search)
             .map_err(|cause| Error::usage(format!("`{search}` is no regular expression")).because(cause))?;
-        Ok(Rule::Matches { pattern, replace: utf8(replace)? })
+        let replace = references(&pattern, &utf8(replace)?)?;
+        Ok(Rule::Matches { pattern, replace })
     }
 
     /// Does the rule to the value at `index`, not to its parts. True if that changed it.
@@ -340,5 +392,24 @@ mod tests {
         let rule = Rule::parse("s/v([0-9]+)/V$1/", true).unwrap();
         assert_eq!(rule.string(b"v1 v22").unwrap(), Some(b"V1 V22".to_vec()));
         assert_eq!(rule.string(b"none").unwrap(), None);
+    }
+
+    #[test]
+    fn references_go_as_far_as_their_digits_and_to_groups_that_are_there() {
+        let pattern = Regex::new("mark(e)(?P<last>r)").unwrap();
+        for (text, expected) in [
+            ("X$1Y", "XeY"),
+            ("${1}Y$2", "eYr"),
+            ("$last!", "r!"),
+            ("$$1", "$1"),
+            ("5$", "5$"),
+            ("$0", "marker"),
+        ] {
+            let replace = references(&pattern, text).unwrap();
+            assert_eq!(pattern.replace_all("marker", replace.as_str()), expected, "{text}");
+        }
+        for text in ["$3", "${x}", "$nobody"] {
+            assert!(references(&pattern, text).is_err(), "{text}");
+        }
     }
 }
