@@ -16,6 +16,13 @@ pub(crate) const PER_THREAD: trace::SettingInfo = trace::SettingInfo {
     doc: "also give the result for each thread, in the order in which threads first appear",
 };
 
+/// The same option of an analysis whose result lists threads whether asked to or not.
+pub(crate) const ALWAYS_PER_THREAD: trace::SettingInfo = trace::SettingInfo {
+    default: "true",
+    doc: "each thread is always listed; accepted because other tools want to be asked",
+    ..PER_THREAD
+};
+
 /// An analysis that can be made for any part of a trace. A clone of an empty one is an empty one.
 pub(crate) trait Part: Clone + Send + 'static {
     type Answer: Answer;
@@ -46,7 +53,7 @@ pub struct PerThread<T> {
 }
 
 /// The result for one thread.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct OfThread<T> {
     /// The thread.
     pub thread: u64,

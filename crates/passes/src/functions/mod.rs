@@ -13,16 +13,22 @@
 //! further calls, which are only counted, any return ends the innermost.
 //! `record` is where the call's values end, so `quipu view --skip` finds it.
 //!
-//! Memory grows with the number of distinct functions, and of threads times `tree`.
+//! With `per-thread` the counts of each thread are given as well, of the functions that it enters or leaves; they add up to those of the whole.
+//! (The tree tells threads apart in any case.)
+//!
+//! Memory grows with the number of distinct functions, and of threads times `tree`; with `per-thread`, with the number of distinct
+//! functions of each thread.
 //!
 //! * **Needs** `calls`.
-//! * **Options** `tree` (calls listed of each thread, default 100; 0 for none).
+//! * **Options** `tree` (calls listed of each thread, default 100; 0 for none), `per-thread`.
 //! * **JSON** [`FunctionCounts`].
 
 mod show;
 mod tree;
 
+use crate::keyed::Keyed;
 use crate::number::{hex, hex_list, hex_or_null};
+use crate::split::{OfThread, PER_THREAD};
 use crate::syscalls::syscall_name;
 use crate::tally::Map;
 use quipu_isa::Arch;
@@ -50,7 +56,7 @@ static INFO: ToolInfo = ToolInfo {
     summary: "traced functions and system calls: counts, and who calls whom with what",
     needs: Needs { format: None, required: Columns::CALLS, optional: Columns::NONE },
     order: Order::Pieces,
-    options: &[TREE],
+    options: &[TREE, PER_THREAD],
     in_report: true,
 };
 
@@ -70,7 +76,8 @@ impl Tool for Functions {
     fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
         let names = Arc::new(Names::new(trace.meta()));
         let tree = Tree::new(Arc::clone(&names), args.number(TREE.name, 100)?);
-        Ok(Box::new(Edges { names, counts: Map::default(), tree, defined: Map::default(), n_types: 0 }))
+        let threads = args.flag(PER_THREAD.name).then(Keyed::default);
+        Ok(Box::new(Edges::new(names, tree, threads)))
     }
 }
 
@@ -81,13 +88,26 @@ const SYSCALL_BASE_32: u64 = 0x1_0000;
 
 /// How often each function was entered and left.
 ///
-/// JSON: `functions` (list of [`FunctionCount`]), `tree` (list of [`ListedThread`]).
+/// JSON: `functions` (list of [`FunctionCount`]), `tree` (list of [`ListedThread`]); with `per-thread` also `threads`, a list in which
+/// each item has `thread`, `workload` (of further traces read with the first) and the keys of [`ThreadCalls`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FunctionCounts {
     /// Each function, by calls, then returns (most first), then ascending id.
     pub functions: Vec<FunctionCount>,
     /// The first calls of each thread that makes any, by shard.
     pub tree: Vec<ListedThread>,
+    /// Each thread in order of first appearance; empty if not asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub threads: Vec<OfThread<ThreadCalls>>,
+}
+
+/// How often one thread entered and left each function.
+///
+/// JSON: `functions` (list of [`FunctionCount`]; none with 0 calls and 0 returns).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ThreadCalls {
+    /// Each function that it entered or left, by calls, then returns (most first), then ascending id.
+    pub functions: Vec<FunctionCount>,
 }
 
 /// The first calls of one thread.
@@ -225,11 +245,61 @@ impl Names {
     }
 }
 
+/// Calls and returns by workload and id.
+#[derive(Clone, Default)]
+struct Counts(Map<(u16, u64), (u64, u64)>);
+
+impl Counts {
+    fn consume(&mut self, batch: &Batch) {
+        let workload = split_thread(batch.span.thread).0;
+        for (&function, &edge) in batch.calls.function.iter().zip(&batch.calls.edge) {
+            let (calls, returns) = self.0.entry((workload, function)).or_insert((0, 0));
+            match edge {
+                CallEdge::Enter => *calls += 1,
+                CallEdge::Leave => *returns += 1,
+            }
+        }
+    }
+
+    fn add(&mut self, later: &Counts) {
+        for (&function, later) in &later.0 {
+            let (calls, returns) = self.0.entry(function).or_insert((0, 0));
+            *calls += later.0;
+            *returns += later.1;
+        }
+    }
+
+    /// Each function with its names.
+    fn list(self, names: &Names, defined: &Map<u64, String>) -> Vec<FunctionCount> {
+        let function = |((workload, id), (calls, returns))| {
+            let number = names.syscall(id);
+            let defined = defined.get(&id);
+            let known = names.names.get(&(workload, id)).cloned();
+            FunctionCount {
+                id,
+                workload,
+                label: defined.cloned().unwrap_or_else(|| names.label((workload, id))),
+                kind: if number.is_some() { CalleeKind::Syscall } else { CalleeKind::Function },
+                number,
+                names: known.or_else(|| defined.map(|name| vec![name.clone()])).unwrap_or_default(),
+                calls,
+                returns,
+            }
+        };
+        let mut functions: Vec<FunctionCount> = self.0.into_iter().map(function).collect();
+        functions.sort_unstable_by_key(|function| {
+            (Reverse(function.calls), Reverse(function.returns), function.workload, function.id)
+        });
+        functions
+    }
+}
+
 /// The pass.
 struct Edges {
     names: Arc<Names>,
-    /// Calls and returns by workload and id.
-    counts: Map<(u16, u64), (u64, u64)>,
+    whole: Counts,
+    /// Each thread's counts; none unless asked for, and then `whole` stays empty.
+    threads: Option<Keyed<u64, Counts>>,
     tree: Tree,
     /// Names that stand in the trace itself, by id.
     defined: Map<u64, String>,
@@ -238,6 +308,10 @@ struct Edges {
 }
 
 impl Edges {
+    fn new(names: Arc<Names>, tree: Tree, threads: Option<Keyed<u64, Counts>>) -> Edges {
+        Edges { names, whole: Counts::default(), threads, tree, defined: Map::default(), n_types: 0 }
+    }
+
     /// Learns the names of functions that the batch is the first to know.
     fn learn(&mut self, types: &Types) {
         for ty in types.as_slice().get(self.n_types..).unwrap_or(&[]) {
@@ -252,37 +326,27 @@ impl Edges {
 
 impl Pass for Edges {
     fn fork(&self, _shard: &Shard) -> Edges {
-        Edges {
-            names: Arc::clone(&self.names),
-            counts: Map::default(),
-            tree: self.tree.fork(),
-            defined: Map::default(),
-            n_types: 0,
-        }
+        let threads = self.threads.as_ref().map(|_| Keyed::default());
+        Edges::new(Arc::clone(&self.names), self.tree.fork(), threads)
     }
 
     fn consume(&mut self, batch: &Batch) -> Result<()> {
         if batch.types.len() > self.n_types {
             self.learn(&batch.types);
         }
-        let workload = split_thread(batch.span.thread).0;
-        for (&function, &edge) in batch.calls.function.iter().zip(&batch.calls.edge) {
-            let (calls, returns) = self.counts.entry((workload, function)).or_insert((0, 0));
-            match edge {
-                CallEdge::Enter => *calls += 1,
-                CallEdge::Leave => *returns += 1,
-            }
-        }
         let span = &batch.span;
+        match &mut self.threads {
+            None => self.whole.consume(batch),
+            Some(threads) => threads.entry(span.thread, Counts::default).consume(batch),
+        }
         self.tree.consume(&batch.calls, span.shard, span.thread, span.first_record);
         Ok(())
     }
 
     fn merge(&mut self, later: Edges) -> Result<()> {
-        for (function, later) in later.counts {
-            let (calls, returns) = self.counts.entry(function).or_insert((0, 0));
-            *calls += later.0;
-            *returns += later.1;
+        self.whole.add(&later.whole);
+        if let (Some(threads), Some(later)) = (&mut self.threads, later.threads) {
+            threads.merge(later, |counts, later| counts.add(&later));
         }
         self.tree.merge(later.tree);
         for (id, name) in later.defined {
@@ -292,37 +356,24 @@ impl Pass for Edges {
     }
 
     fn finish(self) -> Result<Box<dyn Report>> {
-        let mut counts = self.counts;
-        for &function in self.names.names.keys() {
-            counts.entry(function).or_insert((0, 0));
+        let (names, defined) = (&*self.names, &self.defined);
+        let mut whole = self.whole;
+        let mut threads = Vec::new();
+        for (thread, counts) in self.threads.map_or(Vec::new(), Keyed::into_items) {
+            whole.add(&counts);
+            let result = ThreadCalls { functions: counts.list(names, defined) };
+            threads.push(OfThread { thread, workload: split_thread(thread).0, result });
         }
-        let mut functions: Vec<FunctionCount> = counts
-            .into_iter()
-            .map(|((workload, id), (calls, returns))| {
-                let number = self.names.syscall(id);
-                let defined = self.defined.get(&id);
-                let known = self.names.names.get(&(workload, id)).cloned();
-                FunctionCount {
-                    id,
-                    workload,
-                    label: defined.cloned().unwrap_or_else(|| self.names.label((workload, id))),
-                    kind: if number.is_some() { CalleeKind::Syscall } else { CalleeKind::Function },
-                    number,
-                    names: known.or_else(|| defined.map(|name| vec![name.clone()])).unwrap_or_default(),
-                    calls,
-                    returns,
-                }
-            })
-            .collect();
-        functions.sort_unstable_by_key(|function| {
-            (Reverse(function.calls), Reverse(function.returns), function.workload, function.id)
-        });
+        for &function in names.names.keys() {
+            whole.0.entry(function).or_insert((0, 0));
+        }
+        let functions = whole.list(names, defined);
         let mut tree = self.tree.finish();
         for call in tree.iter_mut().flat_map(|thread| &mut thread.calls) {
-            if let Some(name) = self.defined.get(&call.function) {
+            if let Some(name) = defined.get(&call.function) {
                 call.name.clone_from(name);
             }
         }
-        Ok(Box::new(FunctionCounts { functions, tree }))
+        Ok(Box::new(FunctionCounts { functions, tree, threads }))
     }
 }

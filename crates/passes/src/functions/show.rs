@@ -20,31 +20,19 @@ impl Report for FunctionCounts {
     }
 
     fn document(&self, detail: Detail) -> Document {
-        let is_shown =
-            |function: &&FunctionCount| detail == Detail::Full || function.calls + function.returns > 0;
-        let shown = if detail == Detail::Brief { BRIEF_ROWS } else { usize::MAX };
-        let row = |function: &FunctionCount| {
-            vec![
-                Cell::Text(function.label.clone()),
-                Cell::Count(function.calls),
-                Cell::Count(function.returns),
-            ]
-        };
-        let rows: Vec<_> = self.functions.iter().filter(is_shown).take(shown).map(row).collect();
-        if rows.is_empty() && detail == Detail::Brief {
+        let whole = summary(String::new(), &self.functions, detail);
+        if whole.rows.is_empty() && detail == Detail::Brief {
             return Document::new("Functions");
         }
-        if rows.is_empty() {
+        if whole.rows.is_empty() {
             return Document::new("Functions")
                 .with(Block::Note("No traced function or system call occurs.".into()));
         }
-        let more = self.functions.iter().filter(is_shown).count() - rows.len();
-        let mut document = Document::new("Functions").with(Block::Grid(Grid {
-            title: String::new(),
-            head: ["function", "calls", "returns"].map(str::to_owned).into(),
-            rows,
-            more: more as u64,
-        }));
+        let mut document = Document::new("Functions").with(Block::Grid(whole));
+        for of in self.threads.iter().filter(|of| !of.result.functions.is_empty()) {
+            let title = format!("thread {}", thread_name(of.thread));
+            document.blocks.push(Block::Grid(summary(title, &of.result.functions, detail)));
+        }
         if detail == Detail::Full {
             document.blocks.extend(self.tree.iter().map(|thread| Block::Grid(grid(thread))));
         }
@@ -54,6 +42,19 @@ impl Report for FunctionCounts {
     fn as_any(&self) -> &dyn Any {
         self
     }
+}
+
+/// How often functions were entered and left; in a brief document the first of those that were.
+fn summary(title: String, functions: &[FunctionCount], detail: Detail) -> Grid {
+    let is_shown =
+        |function: &&FunctionCount| detail == Detail::Full || function.calls + function.returns > 0;
+    let shown = if detail == Detail::Brief { BRIEF_ROWS } else { usize::MAX };
+    let row = |function: &FunctionCount| {
+        vec![Cell::Text(function.label.clone()), Cell::Count(function.calls), Cell::Count(function.returns)]
+    };
+    let rows: Vec<_> = functions.iter().filter(is_shown).take(shown).map(row).collect();
+    let more = functions.iter().filter(is_shown).count() - rows.len();
+    Grid { title, head: ["function", "calls", "returns"].map(str::to_owned).into(), rows, more: more as u64 }
 }
 
 /// The calls of a thread, indented by their depth.

@@ -65,6 +65,36 @@ fn functions_of_several_traces_are_told_apart() {
 }
 
 #[test]
+fn a_thread_has_the_functions_that_it_calls_with_their_names() {
+    let trace = trace("thread 7 1\nenter 1\nleave 1 0\nthread 8 1\nenter 1\nenter 3\nthread 9 1\ninstr 0 4")
+        .with_meta(|meta| meta.functions = vec![named(1, &["fib"]), named(2, &["idle"])]);
+    let report = report_of(&Functions, "per-thread", &trace);
+    let counts = report.as_any().downcast_ref::<FunctionCounts>().unwrap();
+    assert_eq!(
+        counts.functions.iter().map(|f| (f.id, f.calls)).collect::<Vec<_>>(),
+        [(1, 2), (3, 1), (2, 0)]
+    );
+    let threads = counts.threads.iter().map(|of| {
+        let functions = of.result.functions.iter().map(|f| (f.label.as_str(), f.calls, f.returns));
+        (of.thread, functions.collect::<Vec<_>>())
+    });
+    let expected =
+        [(7, vec![("fib", 1, 1)]), (8, vec![("fib", 1, 0), ("function 3", 1, 0)]), (9, Vec::new())];
+    assert_eq!(threads.collect::<Vec<_>>(), expected);
+    // A thread that calls nothing has no list.
+    let titles: Vec<_> = report
+        .document(Detail::Brief)
+        .blocks
+        .iter()
+        .map(|block| match block {
+            Block::Grid(grid) => grid.title.clone(),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(titles, ["", "thread 7", "thread 8"]);
+}
+
+#[test]
 fn people_see_only_what_occurs_unless_they_ask_for_all() {
     let trace =
         trace("enter 1").with_meta(|meta| meta.functions = vec![named(1, &["fib"]), named(2, &["idle"])]);
@@ -120,6 +150,7 @@ fn arguments_and_results_are_written_in_hex_with_the_place_of_the_call() {
 fn the_division_of_the_work_does_not_show() {
     assert_division_does_not_show(&Functions, "");
     assert_division_does_not_show(&Functions, "tree=3");
+    assert_division_does_not_show(&Functions, "tree=3 per-thread");
     let mut rng = quipu_testkit::Rng::new(5);
     for _ in 0..10 {
         let mut text = String::new();

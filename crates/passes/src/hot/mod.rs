@@ -18,21 +18,26 @@
 //!
 //! *Pages*: executed instructions by their first byte, and the reads and writes of the page's lines.
 //!
-//! Memory grows with the number of distinct instructions and lines, not with the length of the trace.
+//! With `per-thread` the same is told of each thread, out of what that thread executes, calls and touches. So executions, calls, reads
+//! and writes of one instruction, address, line or page add up to those of the whole; how instructions gather into blocks and functions
+//! may differ, as each thread enters and calls other places.
+//!
+//! Memory grows with the number of distinct instructions and lines, not with the length of the trace; with `per-thread`, with
+//! those of each thread. Where threads share a file, each also holds a count for every instruction of the file.
 //!
 //! * **Needs** `instrs` or `accesses`; uses both, `instrs.code`, `instrs.class` (without it there are neither
 //!   blocks nor functions) and `instrs.target`.
 //! * **Options** `top` (rows in each list, default 10), `line-size` (bytes, default 64), `page-size` (bytes, default 4096,
 //!   at least `line-size`), `syntax` (of x86 disassembly,
-//!   `att` or `intel`, default `att`).
-//! * **JSON** [`Hottest`].
+//!   `att` or `intel`, default `att`), `per-thread`.
+//! * **JSON** [`Hottest`], with `threads` as [`PerThread`](crate::PerThread) says.
 
 mod places;
 
 use crate::executed::PerCode;
 use crate::lines::{LINE_SIZE, Lines, PAGE_SIZE};
 use crate::number::{hex, share, share_cell};
-use crate::split::to_json;
+use crate::split::{Answer, PER_THREAD, Part, Split};
 use crate::tally::{Map, Tally, top_by};
 use places::Flow;
 pub use places::{HotBlock, HotCode, HotFunction, HotPage};
@@ -41,12 +46,8 @@ use quipu_model::doc::{Block, Cell, Document, Grid};
 use quipu_model::lens::{AccessKind, NO_CODE};
 use quipu_model::pass::Detail;
 use quipu_model::trace::SettingInfo;
-use quipu_model::{
-    Args, Batch, Code, Columns, DynPass, Error, Needs, Order, Pass, Report, Result, Shard, Tool, ToolInfo,
-    Trace,
-};
+use quipu_model::{Args, Batch, Code, Columns, DynPass, Error, Needs, Order, Result, Tool, ToolInfo, Trace};
 use serde::Serialize;
-use std::any::Any;
 use std::cmp::Reverse;
 
 #[cfg(test)]
@@ -79,6 +80,7 @@ static INFO: ToolInfo = ToolInfo {
             default: "att",
             doc: "of x86 disassembly: att or intel",
         },
+        PER_THREAD,
     ],
     in_report: true,
 };
@@ -112,7 +114,7 @@ impl Tool for Hot {
             has_classes: has.has(Columns::INSTRS | Columns::INSTR_CLASS),
             has_accesses: has.has(Columns::ACCESSES),
         };
-        Ok(Box::new(Heat::new(options)))
+        Ok(Box::new(Split::new(Heat::new(options), args)))
     }
 }
 
@@ -193,7 +195,8 @@ struct Options {
     has_accesses: bool,
 }
 
-/// The pass.
+/// The analysis at work.
+#[derive(Clone)]
 struct Heat {
     options: Options,
     /// Executions in the reads of this very pass.
@@ -226,12 +229,10 @@ impl Heat {
     }
 }
 
-impl Pass for Heat {
-    fn fork(&self, _shard: &Shard) -> Heat {
-        Heat::new(self.options)
-    }
+impl Part for Heat {
+    type Answer = Hottest;
 
-    fn consume(&mut self, batch: &Batch) -> Result<()> {
+    fn consume(&mut self, batch: &Batch) {
         let instrs = &batch.instrs;
         let places = instrs.pc.iter().zip(&instrs.size).map(|(&pc, &size)| (pc, u64::from(size)));
         if !self.options.has_codes {
@@ -251,10 +252,9 @@ impl Pass for Heat {
                 _ => {}
             }
         }
-        Ok(())
     }
 
-    fn merge(&mut self, mut later: Heat) -> Result<()> {
+    fn merge(&mut self, mut later: Heat) {
         later.settle();
         for (code, count) in later.codes {
             *self.codes.entry(code).or_insert(0) += count;
@@ -263,10 +263,9 @@ impl Pass for Heat {
         self.flow.merge(later.flow);
         self.reads.merge(later.reads);
         self.writes.merge(later.writes);
-        Ok(())
     }
 
-    fn finish(mut self) -> Result<Box<dyn Report>> {
+    fn answer(mut self) -> Hottest {
         self.settle();
         let Options { top, lines, pages, syntax, arch, has_classes, .. } = self.options;
         let without = self.pcs.into_map().into_iter();
@@ -294,7 +293,7 @@ impl Pass for Heat {
             (Reverse(reads + writes), line)
         });
 
-        Ok(Box::new(Hottest {
+        Hottest {
             executed: self.options.has_instrs.then_some(n_executed),
             distinct_instructions,
             instructions: hottest
@@ -322,7 +321,7 @@ impl Pass for Heat {
             page_size: pages.bytes(),
             distinct_pages: used_pages.len() as u64,
             pages: top_by(used_pages, top, |page| (Reverse(page.uses()), page.addr)),
-        }))
+        }
     }
 }
 
@@ -336,11 +335,7 @@ fn text_of(decoder: Option<&mut Decoder>, code: &Code) -> Option<String> {
 /// How many rows of each list a brief document shows.
 const BRIEF_ROWS: usize = 5;
 
-impl Report for Hottest {
-    fn json(&self) -> serde_json::Value {
-        to_json(self)
-    }
-
+impl Answer for Hottest {
     fn document(&self, detail: Detail) -> Document {
         let shown = if detail == Detail::Brief { BRIEF_ROWS } else { usize::MAX };
         let mut document = Document::new("Hottest");
@@ -359,10 +354,6 @@ impl Report for Hottest {
             document.blocks.push(Block::Grid(self.page_grid()));
         }
         document
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }
 

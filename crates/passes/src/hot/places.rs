@@ -91,7 +91,7 @@ pub struct HotPage {
 }
 
 /// What is counted of control flow, beside executions.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Flow {
     /// Addresses of branches of any sort.
     branches: Tally<u64>,

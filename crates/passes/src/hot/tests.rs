@@ -165,4 +165,5 @@ fn without_classes_there_are_neither_blocks_nor_functions() {
 #[test]
 fn the_division_of_the_work_does_not_show() {
     assert_division_does_not_show(&Hot, "top=30");
+    assert_division_does_not_show(&Hot, "top=30 per-thread");
 }

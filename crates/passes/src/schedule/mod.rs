@@ -28,7 +28,7 @@
 //! begin at multiples of it. Memory grows with the number of threads, and of context switches, 16 bytes each.
 //!
 //! * **Needs** `threads`; uses `threads.clock`, `threads.cpu`, and `instrs` where shards are cores.
-//! * **Options** `letter` (instructions, idle or wait records, default 500,000).
+//! * **Options** `letter` (instructions, idle or wait records, default 500,000), `per-thread` (threads are listed without it, too).
 //! * **JSON** [`Schedules`].
 
 mod cores;
@@ -40,6 +40,7 @@ pub use switching::{Bin, CallBins, CoreSums, CoreSwitching, SwitchOut, Switching
 
 use crate::axis::Axis;
 use crate::keyed::Keyed;
+use crate::split::ALWAYS_PER_THREAD;
 use cores::CoreWatch;
 use lane::{Lane, LaneOf, Ticks};
 use quipu_model::batch::{is_first_workload, split_thread};
@@ -69,7 +70,7 @@ static INFO: ToolInfo = ToolInfo {
         optional: Columns::THREAD_CLOCK.or(Columns::THREAD_CPU).or(Columns::INSTRS),
     },
     order: Order::Pieces,
-    options: &[LETTER],
+    options: &[LETTER, ALWAYS_PER_THREAD],
     in_report: true,
 };
 
