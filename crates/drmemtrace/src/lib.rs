@@ -83,8 +83,8 @@ pub static INFO: FormatInfo = FormatInfo {
         SettingInfo {
             name: "cpu-schedule",
             value: "FILE",
-            default: "cpu_schedule.bin.zip beside the trace",
-            doc: "Which thread ran on which processor, for `--order cores`.",
+            default: "the trace's processor markers",
+            doc: "Which thread ran on which processor, for `--order cores`; `cpu_schedule.bin.zip` beside the trace tells only of threads without such markers.",
         },
         SettingInfo {
             name: "also",

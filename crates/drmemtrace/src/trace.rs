@@ -1,6 +1,6 @@
 //! Opening a trace: its files become shards, its header becomes what the trace says of itself.
 
-use crate::cores::CoreTrace;
+use crate::cores::{self, CoreTrace};
 use crate::header::{self, Header};
 use crate::listing::{self, Listing};
 use crate::print::MemrefPrinter;
@@ -9,15 +9,17 @@ use crate::record::{
     ENTRY_BYTES, ENTRY_BYTES_32, Entry, FileType, Marker, UNIX_EPOCH_MICROS, VERSION_BRANCH_INFO,
     VERSION_FREQUENT_TIMESTAMPS, join_tid,
 };
+use crate::schedule::{self, Stretch};
 use crate::table::{FAMILIES, TABLES};
-use crate::{INFO, funclist, schedule, widen};
+use crate::{INFO, funclist, widen};
 use quipu_isa::Arch;
 use quipu_model::trace::{Carries, Clock, Fact, Family, Function, PrintOptions};
 use quipu_model::{
-    Columns, Error, Finding, Meta, OpenOptions, Place, Printer, Reader, Result, Scan, Severity, Shard,
-    ShardId, ShardKind, TableSchema, Trace,
+    Columns, Error, ErrorKind, Finding, Meta, OpenOptions, Place, Printer, Reader, Result, Scan, Severity,
+    Shard, ShardId, ShardKind, TableSchema, Trace,
 };
 use quipu_source::{Container, Source};
+use rustc_hash::FxHashSet;
 use serde_json::{Value, json};
 use std::any::Any;
 use std::borrow::Cow;
@@ -434,13 +436,13 @@ fn title(filetype: FileType) -> String {
 /// The rule of schedule files that cannot be read.
 const SCHEDULE_FILE: &str = "drmemtrace/schedule-file";
 
-/// What to say where a schedule file tells nothing to arrange threads by.
-fn by_markers(source: &Source) -> Finding {
+/// What to say where threads are arranged by the schedule file beside the trace.
+fn by_file(source: &Source) -> Finding {
     Finding {
         rule: "drmemtrace/schedule-source",
         severity: Severity::Note,
         place: Place { file: Some(source.name().to_owned()), ..Place::default() },
-        message: "the file tells nothing; threads are arranged by the trace's own processor markers"
+        message: "the trace's own processor markers do not tell where all threads ran; this file tells of the others"
             .to_owned(),
         count: 1,
     }
@@ -499,6 +501,50 @@ impl DrmemTrace {
     pub fn cpu_schedule(&self) -> Option<&Source> {
         self.cpu_schedule.as_ref()
     }
+
+    /// Which thread ran where, as the trace's own markers tell; of threads without any, as the file beside the trace does.
+    ///
+    /// The markers come first because the file leaves out a thread's return to a processor that no other thread had in between.
+    fn recorded_stretches(
+        &self,
+        beside: Option<&Source>,
+        findings: &mut Vec<Finding>,
+    ) -> Result<Vec<Stretch>> {
+        let mut stretches = match cores::recorded(&self.files) {
+            Ok(schedule) => schedule.cpus.into_values().flatten().collect(),
+            // Too many to be kept: what the file has is better than nothing.
+            Err(error) if error.kind() == ErrorKind::Limit && beside.is_some() => Vec::new(),
+            Err(error) => return Err(error),
+        };
+        let known: FxHashSet<u64> = stretches.iter().map(|stretch| stretch.thread.get()).collect();
+        if self.files.iter().all(|file| known.contains(&file.header.tid)) {
+            return Ok(stretches);
+        }
+        // What is only beside the trace otherwise is what the arrangement comes from.
+        for finding in findings.iter_mut().filter(|finding| finding.rule == SCHEDULE_FILE) {
+            finding.severity = Severity::Error;
+        }
+        let Some(source) = beside else { return Ok(stretches) };
+        // That it cannot be read was told when the trace was opened.
+        let members = schedule::read(source).unwrap_or_default();
+        let n_known = stretches.len();
+        let others = members.into_iter().flat_map(|(_, stretches)| stretches);
+        stretches.extend(others.filter(|stretch| !known.contains(&stretch.thread.get())));
+        if stretches.len() > n_known {
+            findings.push(by_file(source));
+        }
+        Ok(stretches)
+    }
+}
+
+/// The stretches of a schedule that the user has named.
+fn named_stretches(source: &Source) -> Result<Vec<Stretch>> {
+    let members = schedule::read(source)?;
+    let stretches: Vec<Stretch> = members.into_iter().flat_map(|(_, stretches)| stretches).collect();
+    if stretches.is_empty() {
+        return Err(Error::missing("the schedule names no stretch").in_file(source.name()));
+    }
+    Ok(stretches)
 }
 
 impl Trace for DrmemTrace {
@@ -541,26 +587,17 @@ impl Trace for DrmemTrace {
 
     fn by_core(&self) -> Result<Box<dyn Trace>> {
         self.check_lone()?;
+        if self.files.iter().any(|file| file.holds_several_threads()) {
+            return Err(Error::unsupported(
+                "files of this trace hold several threads or a core each already",
+            ));
+        }
         let mut meta = self.meta.clone();
-        // What is only beside the trace otherwise is what the arrangement comes from.
-        for finding in meta.findings.iter_mut().filter(|finding| finding.rule == SCHEDULE_FILE) {
-            finding.severity = Severity::Error;
-        }
-        let mut scheduled = Vec::new();
-        if let Some(source) = &self.cpu_schedule {
-            match schedule::read(source) {
-                Ok(members) => scheduled = members.into_iter().flat_map(|(_, stretches)| stretches).collect(),
-                Err(error) if self.is_schedule_named => return Err(error),
-                Err(_) => {} // Told when the trace was opened.
-            }
-            if scheduled.is_empty() {
-                if self.is_schedule_named {
-                    return Err(Error::missing("the schedule names no stretch").in_file(source.name()));
-                }
-                meta.findings.push(by_markers(source));
-            }
-        }
-        Ok(Box::new(CoreTrace::new(&self.files, meta, self.columns, scheduled)?))
+        let stretches = match &self.cpu_schedule {
+            Some(named) if self.is_schedule_named => named_stretches(named)?,
+            beside => self.recorded_stretches(beside.as_ref(), &mut meta.findings)?,
+        };
+        Ok(Box::new(CoreTrace::new(&self.files, meta, self.columns, stretches)?))
     }
 
     fn mark_name(&self, kind: u32) -> Cow<'static, str> {

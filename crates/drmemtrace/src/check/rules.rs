@@ -530,8 +530,8 @@ rules! {
             "Each stretch of the schedule begins within its thread."
             "Told where threads are arranged by the cores of a schedule, as `schedule-thread`, once a core is read to its end. All records are there." []
         ScheduleSource "drmemtrace/schedule-source" Note
-            "The schedule file that lies beside the trace tells which thread ran where."
-            "Told where threads are arranged by cores. If the file is empty or cannot be read, the trace's own processor markers are used instead. That it cannot be read is an error there, not a warning." []
+            "The trace's own processor markers tell which thread ran where."
+            "Told where threads are arranged by cores. Of threads without such markers, and where there are more than four million of them, `cpu_schedule.bin.zip` beside the trace tells; as it leaves out that a thread returns to a processor which no other thread had in between, some of its instructions may stand on another core. That the file cannot be read is an error there, not a warning." []
     }
     "raw folders" {
         RawNoHeader "drmemtrace/raw-no-header" Error

@@ -1,7 +1,7 @@
 //! A trace arranged by the cores that its threads ran on.
 //!
-//! Each shard is a core: the stretches of threads that ran on it, one after the other, as `cpu_schedule.bin.zip` or the
-//! trace's own processor markers tell. Nothing is invented: a core that rests between two stretches has no records for it.
+//! Each shard is a core: the stretches of threads that ran on it, one after the other, as the trace's own processor
+//! markers or a schedule file tell. Nothing is invented: a core that rests between two stretches has no records for it.
 //! Stretches are cut at instructions, as the schedule has them, so what stands between the last instruction of a stretch
 //! and the first of the next belongs to the former. Raw entries are those of the threads, with who runs from here on in front of
 //! each stretch, as files of cores have it. SPEC: docs/formats/drmemtrace.md, *Schedule files*.
@@ -54,26 +54,16 @@ pub(crate) struct CoreTrace {
 }
 
 impl CoreTrace {
-    /// Arranges the files of a trace, one for each thread, by the stretches of each processor; what the trace itself
-    /// tells if there are none.
+    /// Arranges the files of a trace, one for each thread, by the stretches of all processors.
     ///
     /// # Errors
-    /// `Unsupported` if a file holds several threads; what reading the files gives where their markers are needed.
+    /// `Missing` without stretches of these threads.
     pub(crate) fn new(
         files: &[Arc<File>],
         mut meta: Meta,
         columns: Columns,
-        scheduled: Vec<Stretch>,
+        stretches: Vec<Stretch>,
     ) -> Result<CoreTrace> {
-        if files.iter().any(|file| file.holds_several_threads()) {
-            return Err(Error::unsupported(
-                "files of this trace hold several threads or a core each already",
-            ));
-        }
-        let mut stretches = scheduled;
-        if stretches.is_empty() {
-            stretches = recorded(files)?.cpus.into_values().flatten().collect();
-        }
         let cores = plan(files, stretches, &mut meta.findings);
         if cores.is_empty() {
             return Err(Error::missing("the trace does not say which processors its threads ran on"));
@@ -101,7 +91,7 @@ impl CoreTrace {
 ///
 /// # Errors
 /// `Limit` for more of them than are kept; what opening the files says.
-fn recorded(files: &[Arc<File>]) -> Result<Schedule> {
+pub(crate) fn recorded(files: &[Arc<File>]) -> Result<Schedule> {
     let mut recordings = Vec::new();
     let mut room = MAX_POINTS;
     for file in files {
