@@ -333,6 +333,21 @@ fn the_schedule_beside_the_trace_changes_nothing() {
     assert_eq!([3, 5, 7].map(instrs), [69_903, 40_305, 91_861]);
 }
 
+#[test]
+fn counts_name_cores_by_their_processors() {
+    let by_core = open("threadsig.x64").by_core().unwrap();
+    let report = report_of::<CountsReport>(&COUNTS, &Args::default(), &*by_core);
+    let found: Vec<(Option<u64>, u64)> =
+        report.shards.iter().map(|part| (part.core, part.counts.instructions)).collect();
+    let expected: Vec<(Option<u64>, u64)> = by_core
+        .shards()
+        .iter()
+        .map(|shard| shard.core)
+        .zip(shards(&*by_core).iter().map(|(_, n)| *n))
+        .collect();
+    assert_eq!(found, expected);
+}
+
 /// A trace of one thread without processor markers, beside the schedule file with these bytes.
 fn without_markers(cpus: &[u8]) -> (tempfile::TempDir, Box<dyn Trace>) {
     let folder = tempfile::tempdir().unwrap();

@@ -134,10 +134,7 @@ impl Parts {
 
     fn slot(&mut self, batch: &Batch, shard: &Shard) -> Slot {
         let span = &batch.span;
-        let core = self.division.per_core.then(|| match shard.kind {
-            ShardKind::Core => Some(u64::from(span.shard)),
-            _ => span.cpu,
-        });
+        let core = self.division.per_core.then(|| shard.core_number().or(span.cpu));
         let mut slot = Slot { core: core.flatten(), shard: None, interval: 0 };
         match self.division.intervals {
             None => {}

@@ -426,6 +426,13 @@ pub struct Shard {
     pub packed_bytes: Option<u64>,
 }
 
+impl Shard {
+    /// The number by which results call the core, if the shard is one: its own, or that of the shard if it is not known.
+    pub fn core_number(&self) -> Option<u64> {
+        (self.kind == ShardKind::Core).then(|| self.core.unwrap_or(u64::from(self.id.0)))
+    }
+}
+
 /// What to read: one sequential read over one shard, producing only what was asked for.
 #[derive(Clone, Debug)]
 pub struct Scan {

@@ -65,9 +65,9 @@ pub struct OfShard<T> {
     /// The thread, if the shard is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thread: Option<u64>,
-    /// The core, if the shard is one.
+    /// The core, if the shard is one: its number, or that of the shard if it is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub core: Option<u32>,
+    pub core: Option<u64>,
     /// Its result.
     #[serde(flatten)]
     pub result: T,
@@ -95,7 +95,7 @@ impl<T: Row> PerShard<T> {
     fn grid(&self) -> Grid {
         let is_core = self.shards.iter().all(|of| of.core.is_some());
         let row = |of: &OfShard<T>| {
-            let number = of.thread.or(of.core.map(u64::from)).unwrap_or(u64::from(of.shard));
+            let number = of.thread.or(of.core).unwrap_or(u64::from(of.shard));
             let mut cells = vec![Cell::Text(number.to_string())];
             cells.extend(of.result.row());
             cells
@@ -124,6 +124,7 @@ pub(crate) struct Shards<S: Sharded> {
     by_thread: bool,
     /// What the shard of this fork is.
     kind: ShardKind,
+    core: Option<u64>,
     open: Keyed<Member, S::Open>,
     total: S::Total,
     closed: Vec<OfShard<S::Answer>>,
@@ -135,6 +136,7 @@ impl<S: Sharded> Shards<S> {
             options,
             by_thread: args.flag(BY_THREAD.name),
             kind: ShardKind::Thread,
+            core: None,
             open: Keyed::default(),
             total: S::Total::default(),
             closed: Vec::new(),
@@ -144,7 +146,7 @@ impl<S: Sharded> Shards<S> {
     fn close(&mut self) {
         for (Member { shard, thread }, open) in std::mem::take(&mut self.open).into_items() {
             let result = self.options.close(open, &mut self.total);
-            let core = (self.kind == ShardKind::Core && !self.by_thread).then_some(shard);
+            let core = self.core.filter(|_| !self.by_thread);
             self.closed.push(OfShard { shard, thread, core, result });
         }
     }
@@ -156,6 +158,7 @@ impl<S: Sharded> Pass for Shards<S> {
             options: self.options.clone(),
             by_thread: self.by_thread,
             kind: shard.kind,
+            core: shard.core_number(),
             open: Keyed::default(),
             total: S::Total::default(),
             closed: Vec::new(),

@@ -43,7 +43,7 @@ fn by_accesses<T>(shards: &[OfShard<T>], accesses: impl Fn(&T) -> u64) -> Vec<&O
 
 fn head<T>(what: &str, shard: &OfShard<T>, out: &mut Vec<u8>) {
     let (kind, number) = match shard.core {
-        Some(core) => ("core", u64::from(core)),
+        Some(core) => ("core", core),
         None => ("thread", shard.thread.unwrap_or(0)),
     };
     line(out, format_args!("\n{:=<50}", ""));

@@ -1,8 +1,8 @@
 //! What `reuse-distance` promises, on traces of a few rows.
 
 use super::*;
-use crate::sample::{assert_batches_do_not_show, json};
-use quipu_testkit::MemoryTrace;
+use crate::sample::{assert_batches_do_not_show, json, report_of};
+use quipu_testkit::{MemoryShard, MemoryTrace};
 use serde_json::json;
 
 /// Lines by their first use: a, b, c of data and i of instructions.
@@ -95,4 +95,11 @@ fn neither_batches_nor_threads_show() {
         assert_batches_do_not_show(&ReuseDistance, "threshold=3 top=30", &trace);
         assert_batches_do_not_show(&ReuseDistance, "limit=5 per-thread", &trace);
     }
+}
+
+#[test]
+fn cores_are_named_by_their_numbers() {
+    let core = |number| MemoryShard::new("core").core(number).thread(1, 1).instr(0, 4).read(64, 8);
+    let found = report_of(&ReuseDistance, "", &MemoryTrace::new(vec![core(3), core(7)])).json();
+    assert_eq!([&found["shards"][0]["core"], &found["shards"][1]["core"]], [&json!(3), &json!(7)]);
 }

@@ -47,8 +47,7 @@ use quipu_model::batch::{is_first_workload, split_thread};
 use quipu_model::lens::ThreadEvent;
 use quipu_model::trace::SettingInfo;
 use quipu_model::{
-    Args, Batch, Columns, DynPass, Needs, Order, Pass, Report, Result, Shard, ShardKind, Tool, ToolInfo,
-    Trace,
+    Args, Batch, Columns, DynPass, Needs, Order, Pass, Report, Result, Shard, Tool, ToolInfo, Trace,
 };
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -88,10 +87,7 @@ impl Tool for Schedule {
     }
 
     fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
-        let core = |shard: &Shard| {
-            (shard.kind == ShardKind::Core).then(|| shard.core.unwrap_or(u64::from(shard.id.0)))
-        };
-        let cores = trace.shards().iter().map(core).collect();
+        let cores = trace.shards().iter().map(Shard::core_number).collect();
         let clock_per_second = trace.meta().clock.map(|clock| clock.per_second);
         let letter = args.number(LETTER.name, 500_000)?;
         Ok(Box::new(Watch::new(Arc::new(Known { cores, clock_per_second, letter }))))

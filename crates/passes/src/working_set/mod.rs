@@ -26,11 +26,15 @@ use crate::lines::{DATA, INSTR, LINE_SIZE, Lines, PAGE_SIZE, side_of};
 use crate::number::grouped;
 use crate::split::{Answer, PER_THREAD, Part, Split};
 use footprint::Footprint;
+use quipu_model::batch::thread_name;
 use quipu_model::doc::{Block, Cell, Document, Series, SeriesLine};
 use quipu_model::lens::AccessKind;
 use quipu_model::pass::Detail;
-use quipu_model::{Args, Batch, Columns, DynPass, Needs, Order, Result, Tool, ToolInfo, Trace};
+use quipu_model::{
+    Args, Batch, Columns, DynPass, Needs, Order, Result, Shard, ShardKind, Tool, ToolInfo, Trace,
+};
 use serde::Serialize;
+use std::sync::Arc;
 
 #[cfg(test)]
 mod tests;
@@ -56,7 +60,12 @@ impl Tool for WorkingSet {
     fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
         let (lines, _, lines_in_page) = Lines::with_pages(args)?;
         let axis = Positions::of(trace.columns());
-        let empty = Touched { lines, lines_in_page, axis, shards: Keyed::default() };
+        let who = |shard: &Shard| Who {
+            thread: shard.thread.filter(|_| shard.kind == ShardKind::Thread),
+            core: shard.core_number(),
+        };
+        let who = trace.shards().iter().map(who).collect();
+        let empty = Touched { who, lines, lines_in_page, axis, shards: Keyed::default() };
         Ok(Box::new(Split::new(empty, args)))
     }
 }
@@ -64,7 +73,8 @@ impl Tool for WorkingSet {
 /// How much memory is in use.
 ///
 /// JSON: `line_size`, `page_size`, `axis` (`instructions` or `records`), the keys of [`Footing`] for the whole
-/// trace, and `shards`: for each shard `shard` (its number) and the same keys, if there are several.
+/// trace, and `shards`: for each shard `shard` (its number), `thread` or `core` where known, and the same keys, if there
+/// are several.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Footprints {
     /// Bytes in a line.
@@ -86,6 +96,12 @@ pub struct Footprints {
 pub struct ShardFooting {
     /// The shard's number.
     pub shard: u32,
+    /// The thread, if the shard is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thread: Option<u64>,
+    /// The core, if the shard is one: its number, or that of the shard if it is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub core: Option<u64>,
     /// Its memory.
     #[serde(flatten)]
     pub footing: Footing,
@@ -167,9 +183,18 @@ impl Sides {
     }
 }
 
+/// What a shard is.
+#[derive(Clone, Copy, Debug, Default)]
+struct Who {
+    thread: Option<u64>,
+    core: Option<u64>,
+}
+
 /// The analysis at work.
 #[derive(Clone)]
 struct Touched {
+    /// Each shard of the trace.
+    who: Arc<[Who]>,
     lines: Lines,
     /// Lines in a page, as a power of two.
     lines_in_page: u32,
@@ -217,7 +242,9 @@ impl Part for Touched {
         let mut shards = Vec::new();
         let mut total = Sides::default();
         for (shard, sides) in self.shards.into_items() {
-            shards.push(ShardFooting { shard, footing: Footing::new(&sides, self.lines_in_page) });
+            let Who { thread, core } = self.who.get(shard as usize).copied().unwrap_or_default();
+            let footing = Footing::new(&sides, self.lines_in_page);
+            shards.push(ShardFooting { shard, thread, core, footing });
             total.merge(sides);
         }
         Footprints {
@@ -277,7 +304,11 @@ impl Answer for Footprints {
             .with(Block::Series(self.series("", total, detail)));
         if detail == Detail::Full {
             for shard in &self.shards {
-                let title = format!("shard {}", shard.shard);
+                let title = match (shard.core, shard.thread) {
+                    (Some(core), _) => format!("core {core}"),
+                    (None, Some(thread)) => format!("thread {}", thread_name(thread)),
+                    (None, None) => format!("shard {}", shard.shard),
+                };
                 document.blocks.push(Block::Series(self.series(&title, &shard.footing, detail)));
             }
         }

@@ -143,3 +143,22 @@ fn the_division_of_the_work_does_not_show() {
     let text = long(3000).replace("instr 0x40 4\nread 64000 8", "piece\ninstr 0x40 4\nread 64000 8");
     assert_division_of_does_not_show(&WorkingSet, "", &trace(&text));
 }
+
+#[test]
+fn shards_are_named_by_their_threads_or_cores() {
+    let full = |shard: fn(u64) -> MemoryShard| {
+        let shards = [3, 7].map(|number| shard(number).instr(0, 4).read(64, 8));
+        let report = report_of(&WorkingSet, "", &MemoryTrace::new(shards.to_vec()));
+        let titles = report.document(Detail::Full).blocks.into_iter().filter_map(|block| match block {
+            Block::Series(series) => Some(series.title),
+            _ => None,
+        });
+        (titles.collect::<Vec<_>>(), report.json())
+    };
+    let (titles, json) = full(|thread| MemoryShard::new("file").thread(thread, 1));
+    assert_eq!(titles, ["", "thread 3", "thread 7"]);
+    assert_eq!((&json["shards"][1]["thread"], &json["shards"][1]["core"]), (&json!(7), &json!(null)));
+    let (titles, json) = full(|core| MemoryShard::new("file").core(core).thread(1, 1));
+    assert_eq!(titles, ["", "core 3", "core 7"]);
+    assert_eq!((&json["shards"][1]["thread"], &json["shards"][1]["core"]), (&json!(null), &json!(7)));
+}

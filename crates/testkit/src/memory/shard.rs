@@ -99,6 +99,7 @@ pub(super) enum Item {
 pub struct MemoryShard {
     name: String,
     kind: ShardKind,
+    core: Option<u64>,
     packed_bytes: Option<u64>,
     pub(super) items: Vec<Item>,
 }
@@ -120,6 +121,12 @@ impl MemoryShard {
     /// Says what the records have in common.
     pub fn kind(mut self, kind: ShardKind) -> MemoryShard {
         self.kind = kind;
+        self
+    }
+
+    /// Says that the shard is the core of this number.
+    pub fn core(mut self, number: u64) -> MemoryShard {
+        (self.kind, self.core) = (ShardKind::Core, Some(number));
         self
     }
 
@@ -207,7 +214,7 @@ impl MemoryShard {
             _ => None,
         });
         Shard {
-            core: None,
+            core: self.core,
             id: ShardId(u32::try_from(position).unwrap_or(u32::MAX)),
             name: self.name.clone(),
             kind: self.kind,

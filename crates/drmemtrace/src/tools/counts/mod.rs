@@ -20,9 +20,7 @@ pub use report::{Counts, CountsReport, PartReport};
 
 use quipu_model::pass::Needs;
 use quipu_model::trace::SettingInfo;
-use quipu_model::{
-    Args, Batch, Columns, DynPass, Order, Pass, Report, Result, Shard, ShardKind, Tool, ToolInfo, Trace,
-};
+use quipu_model::{Args, Batch, Columns, DynPass, Order, Pass, Report, Result, Shard, Tool, ToolInfo, Trace};
 use sums::Counted;
 use tally::Tally;
 
@@ -70,7 +68,8 @@ pub struct CountsPass {
 struct ShardCounts {
     id: u32,
     name: String,
-    kind: ShardKind,
+    /// The core, if the shard is one.
+    core: Option<u64>,
     counted: Counted,
 }
 
@@ -96,7 +95,7 @@ impl Pass for CountsPass {
         let counts = ShardCounts {
             id: shard.id.0,
             name: shard.name.clone(),
-            kind: shard.kind,
+            core: shard.core_number(),
             counted: Counted::default(),
         };
         CountsPass { done: Vec::new(), at_work: Some((counts, tally)) }
@@ -120,8 +119,7 @@ impl Pass for CountsPass {
 
     fn finish(mut self) -> Result<Box<dyn Report>> {
         self.settle();
-        let shards = self.done.into_iter().map(|shard| (shard.id, shard.name, shard.kind, shard.counted));
-        Ok(Box::new(report::CountsReport::new(shards)))
+        Ok(Box::new(report::CountsReport::new(self.done.into_iter())))
     }
 }
 

@@ -1,11 +1,12 @@
 //! The result of `counts`.
 
-use super::sums::{Counted, Part, Sum, Sums};
+use super::ShardCounts;
+use super::sums::{Part, Sum, Sums};
 use crate::record::FileType;
+use quipu_model::Report;
 use quipu_model::batch::{is_first_workload, split_thread, thread_name};
 use quipu_model::doc::{Block, Cell, Document, Grid};
 use quipu_model::pass::Detail;
-use quipu_model::{Report, ShardKind};
 use rustc_hash::FxHashSet;
 use serde::Serialize;
 use std::any::Any;
@@ -120,9 +121,9 @@ pub struct PartReport {
     /// Which of several traces it belongs to; left out for the first.
     #[serde(skip_serializing_if = "is_first_workload")]
     pub workload: u16,
-    /// The core, if the file is a core's: its position among the files.
+    /// The core, if the file is a core's: its number, or its position among the files if that is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub core: Option<u32>,
+    pub core: Option<u64>,
     /// Its counts.
     pub counts: Counts,
     /// The counts of each window; empty without windows.
@@ -153,13 +154,13 @@ pub struct CountsReport {
 }
 
 impl CountsReport {
-    /// Sums up the tallies of shards, given in their order as (position, name, kind, counts).
-    pub(super) fn new(shards: impl Iterator<Item = (u32, String, ShardKind, Counted)>) -> CountsReport {
+    /// Sums up the tallies of shards, given in their order.
+    pub(super) fn new(shards: impl Iterator<Item = ShardCounts>) -> CountsReport {
         let mut total = Sums::default();
         let mut tids = FxHashSet::default();
         let mut filetype = FileType::default();
         let mut parts = Vec::new();
-        for (shard, name, kind, tally) in shards {
+        for ShardCounts { id: shard, name, core, counted: tally } in shards {
             filetype = filetype.or(tally.filetype);
             let n_parts = tally.parts.len();
             for part in &tally.parts {
@@ -169,9 +170,9 @@ impl CountsReport {
                 parts.push(PartReport {
                     name: name.clone(),
                     shard,
-                    thread: (kind != ShardKind::Core).then_some(part.tid),
-                    workload: if kind == ShardKind::Core { 0 } else { split_thread(part.tid).0 },
-                    core: (kind == ShardKind::Core).then_some(shard),
+                    thread: core.is_none().then_some(part.tid),
+                    workload: if core.is_some() { 0 } else { split_thread(part.tid).0 },
+                    core,
                     counts: Counts::new(&sums, threads),
                     windows: windows(part),
                 });
