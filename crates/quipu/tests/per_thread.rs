@@ -16,7 +16,7 @@ fn analyse(tool: &str, options: &[(&str, &str)], threads: &[u64]) -> Value {
     let opening = OpenOptions { threads: threads.to_vec(), ..OpenOptions::default() };
     let trace = quipu::open_path(&fixtures("drmemtrace/thr"), &opening).unwrap();
     let mut args = Args::default();
-    options.iter().for_each(|(name, value)| args.set(name, *value));
+    options.iter().for_each(|(name, value)| args.set(*name, *value));
     let watch = Watch::new();
     let planned = plan(quipu::tool(tool, "drmemtrace").unwrap(), &args, &*trace).unwrap();
     run(&*trace, vec![planned], &RunOptions::new(&watch)).unwrap().reports[0].json()

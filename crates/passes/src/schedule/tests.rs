@@ -4,6 +4,7 @@ use super::*;
 use crate::sample::{
     assert_division_does_not_show, assert_division_of_does_not_show, json, report_of, trace,
 };
+use quipu_model::ShardKind;
 use quipu_model::doc::Block;
 use quipu_model::pass::Detail;
 use quipu_testkit::{MemoryShard, MemoryTrace, Record, Rng};
