@@ -486,7 +486,7 @@ fn traces_are_compared_with_an_exit_code() {
 #[test]
 fn a_result_has_no_position_among_arguments() {
     let json = text(&quipu(&["view", "--table", "args", "--json", "kinds.trace"]).stdout);
-    assert!(json.contains("\"index\":null") && !json.contains("4294967295"));
+    assert!(json.contains("\"index\":null") && !json.contains("\"index\":4294967295"));
     let csv = text(&quipu(&["view", "--table", "args", "--csv", "kinds.trace"]).stdout);
-    assert!(csv.contains(",glXChooseVisual,,,") && !csv.contains("4294967295"));
+    assert!(csv.contains(",glXChooseVisual,,,array,"));
 }
