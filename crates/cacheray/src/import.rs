@@ -1,8 +1,9 @@
 //! Records of other formats as typed accesses.
 
 use crate::record::{Dialect, Record};
-use crate::write::{TraceWriter, access, dialect, packing_for, region, usual_pool};
+use crate::write::{TraceWriter, access, dialect, region, usual_pool};
 use quipu_model::convert::{Fate, Import, ImportInfo, ImportJob, Importer, Ledger};
+use quipu_model::edit::packing_for;
 use quipu_model::fresh::Replace;
 use quipu_model::lens::{AccessKind, ThreadEvent};
 use quipu_model::trace::{Fact, SettingInfo};
@@ -45,29 +46,53 @@ impl Importer for FromOthers {
     }
 }
 
+/// What became of the accesses of a batch.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    reads: u64,
+    writes: u64,
+    prefetches: u64,
+    flushes: u64,
+    fetches: u64,
+    sizeless: u64,
+    split: u64,
+}
+
+impl Counts {
+    fn enter(&self, ledger: &mut Ledger) {
+        ledger.add("reads", Fate::Kept, self.reads);
+        ledger.add("writes", Fate::Kept, self.writes);
+        ledger.add("prefetches", Fate::Dropped, self.prefetches);
+        ledger.add("flushes", Fate::Dropped, self.flushes);
+        ledger.add("fetches", Fate::Dropped, self.fetches);
+        ledger.add("accesses of unknown size, written as of 1 byte", Fate::Changed, self.sizeless);
+        ledger.add("accesses of more than 255 bytes, written as several of 16", Fate::Changed, self.split);
+    }
+}
+
 struct Typed {
     writer: TraceWriter,
     dialect: Dialect,
 }
 
 impl Typed {
-    fn access(&mut self, batch: &Batch, row: usize, ledger: &mut Ledger) -> Result<()> {
+    fn access(&mut self, batch: &Batch, row: usize, counts: &mut Counts) -> Result<()> {
         let accesses = &batch.accesses;
         let (kind, addr, size) = (accesses.kind[row], accesses.addr[row], accesses.size[row]);
         let thread = batch.span.thread;
-        let what = match kind {
-            AccessKind::Read => "reads",
-            AccessKind::Write => "writes",
+        let kept = match kind {
+            AccessKind::Read => &mut counts.reads,
+            AccessKind::Write => &mut counts.writes,
             AccessKind::Prefetch | AccessKind::PrefetchInstr => {
-                ledger.add("prefetches", Fate::Dropped, 1);
+                counts.prefetches += 1;
                 return Ok(());
             }
             AccessKind::FlushData | AccessKind::FlushInstr => {
-                ledger.add("flushes", Fate::Dropped, 1);
+                counts.flushes += 1;
                 return Ok(());
             }
             AccessKind::Fetch => {
-                ledger.add("fetches", Fate::Dropped, 1);
+                counts.fetches += 1;
                 return Ok(());
             }
         };
@@ -77,15 +102,15 @@ impl Typed {
         };
         match size {
             0 => {
-                ledger.add("accesses of unknown size, written as of 1 byte", Fate::Changed, 1);
+                counts.sizeless += 1;
                 put(addr, 1)
             }
             1..=MAX_SIZE => {
-                ledger.add(what, Fate::Kept, 1);
+                *kept += 1;
                 put(addr, size)
             }
             _ => {
-                ledger.add("accesses of more than 255 bytes, written as several of 16", Fate::Changed, 1);
+                counts.split += 1;
                 let mut done = 0;
                 while done < size {
                     let now = SPLIT_BYTES.min(size - done);
@@ -117,17 +142,18 @@ impl Typed {
 impl Import for Typed {
     fn take(&mut self, batch: &Batch, ledger: &mut Ledger) -> Result<()> {
         let (accesses, regions) = (&batch.accesses, &batch.regions);
-        let mut next = 0;
+        let (mut next, mut counts) = (0, Counts::default());
         for row in 0..=regions.len() {
             let until = regions.at.get(row).copied().unwrap_or(u32::MAX);
             while accesses.at.get(next).is_some_and(|at| *at < until) {
-                self.access(batch, next, ledger)?;
+                self.access(batch, next, &mut counts)?;
                 next += 1;
             }
             if row < regions.len() {
                 self.region(batch, row, ledger)?;
             }
         }
+        counts.enter(ledger);
         for what in &batch.threads.what {
             match what {
                 // A thread begins with its first record.

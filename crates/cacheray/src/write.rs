@@ -3,12 +3,12 @@
 use crate::decode::encode;
 use crate::record::{ADD, Access, Add, Dialect, READ, REMOVE, Record, Remove, WRITE};
 use crate::trace;
-use quipu_model::edit::{Edit, EditInfo, EditJob, Edited, Progress, Settings};
+use quipu_model::edit::{Edit, EditInfo, EditJob, Edited, Progress, Settings, packing_for};
 use quipu_model::fresh::{Fresh, Replace, cannot};
 use quipu_model::lens::{AccessKind, RegionEvent};
 use quipu_model::trace::{Fact, SettingInfo};
 use quipu_model::{Batch, Column, Error, Found, Result, Scan, ShardId, Trace};
-use quipu_source::{PackOptions, Packer, Packing, Pool};
+use quipu_source::{PackOptions, Packer, Pool};
 use serde_json::json;
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -123,25 +123,6 @@ impl TraceWriter {
         self.fresh.commit()?;
         Ok(Written { records: self.records, bytes: packed.bytes, packed_bytes: packed.packed_bytes })
     }
-}
-
-/// The container that is asked for, or else that of the name of the output; plain if neither says.
-///
-/// # Errors
-/// `Usage` if there is no such container.
-pub fn packing_for(container: Option<&str>, level: Option<u32>, output: &Path) -> Result<PackOptions> {
-    let packing = match container {
-        Some(name) => Packing::ALL.into_iter().find(|packing| packing.name() == name).ok_or_else(|| {
-            let names: Vec<&str> = Packing::ALL.iter().map(|packing| packing.name()).collect();
-            Error::usage(format!("no container is called `{name}`"))
-                .hint(format!("containers: {}", names.join(", ")))
-        })?,
-        None => {
-            let name = output.file_name().map(|name| name.to_string_lossy().into_owned());
-            name.and_then(|name| Packing::of_file_name(&name)).unwrap_or(Packing::Plain)
-        }
-    };
-    Ok(PackOptions { packing, level: level.map(|level| level.min(255) as u8) }) // At most 255.
 }
 
 /// `convert`: the same records in another container or dialect.

@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::finding::Finding;
 use crate::print::Paint;
 use crate::trace::{Fact, OpenOptions, SettingInfo, check_settings};
-use quipu_source::Source;
+use quipu_source::{PackOptions, Packing, Source};
 use std::io::Write;
 use std::path::Path;
 
@@ -53,6 +53,26 @@ pub struct EditJob<'a> {
     pub container: Option<&'a str>,
     /// How hard to pack; the usual if `None`.
     pub level: Option<u32>,
+}
+
+/// How to pack what goes into containers of any format: as asked for by name, or else as the name of the output ends, or else
+/// not at all.
+///
+/// # Errors
+/// `Usage` if there is no such container.
+pub fn packing_for(container: Option<&str>, level: Option<u32>, output: &Path) -> Result<PackOptions> {
+    let packing = match container {
+        Some(name) => Packing::named(name).ok_or_else(|| {
+            let names: Vec<&str> = Packing::ALL.iter().map(|packing| packing.name()).collect();
+            Error::usage(format!("no container is called `{name}`"))
+                .hint(format!("containers: {}", names.join(", ")))
+        })?,
+        None => {
+            let name = output.file_name().map(|name| name.to_string_lossy().into_owned());
+            name.and_then(|name| Packing::of_file_name(&name)).unwrap_or(Packing::Plain)
+        }
+    };
+    Ok(PackOptions { packing, level: level.map(|level| level.min(255) as u8) }) // At most 255.
 }
 
 /// Settings by name, in the order in which they were given; a name may come several times.

@@ -7,11 +7,12 @@ use super::{BUFFER_BYTES, ChunkRule, NoEdit, Replace, Rewriter, close};
 use crate::record::{Entry, FileType, Marker, NEWEST_VERSION, Type};
 use quipu_isa::Arch;
 use quipu_model::convert::{Fate, Import, ImportInfo, ImportJob, Importer, Ledger};
+use quipu_model::edit::packing_for;
 use quipu_model::fresh::Fresh;
 use quipu_model::lens::{AccessKind, InstrClass, Taken, ThreadEvent, instr_flags};
 use quipu_model::trace::Fact;
-use quipu_model::{Batch, Columns, Error, Meta, Result};
-use quipu_source::{PackOptions, Packer, Packing, Pool};
+use quipu_model::{Batch, Columns, Meta, Result};
+use quipu_source::{Packer, Pool};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -40,7 +41,7 @@ impl Importer for FromOthers {
 
     fn begin(&self, job: &ImportJob<'_>) -> Result<Box<dyn Import>> {
         job.settings.check(crate::INFO.name, INFO.settings)?;
-        let pack = PackOptions { packing: packing(job)?, level: job.level.map(|level| level.min(255) as u8) };
+        let pack = packing_for(job.container, job.level, job.output)?;
         let replace = if job.replace { Replace::Allowed } else { Replace::Never };
         let pool = Pool::new(std::thread::available_parallelism().map_or(1, usize::from))?;
         let (fresh, file) = Fresh::file(job.output, replace)?;
@@ -61,20 +62,6 @@ impl Importer for FromOthers {
     }
 }
 
-/// The container that is asked for, or else that of the name of the output, or else an archive.
-fn packing(job: &ImportJob<'_>) -> Result<Packing> {
-    match job.container {
-        Some(name) => Packing::ALL
-            .into_iter()
-            .find(|packing| packing.name() == name)
-            .ok_or_else(|| Error::usage(format!("no container is called `{name}`"))),
-        None => {
-            let name = job.output.file_name().map(|name| name.to_string_lossy().into_owned());
-            Ok(name.and_then(|name| Packing::of_file_name(&name)).unwrap_or(Packing::Plain))
-        }
-    }
-}
-
 /// What a file says of itself behind its header and its first thread.
 fn beginning(meta: &Meta) -> Vec<Entry> {
     let arch = match meta.arch {
@@ -88,6 +75,15 @@ fn beginning(meta: &Meta) -> Vec<Entry> {
     entries.extend(meta.line_bytes.map(|bytes| marker(Marker::CACHE_LINE_SIZE, bytes)));
     entries.extend(meta.page_bytes.map(|bytes| marker(Marker::PAGE_SIZE, bytes)));
     entries
+}
+
+/// What became of the accesses of a batch.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    accesses: u64,
+    /// Of them, those that are too large for an entry.
+    cut: u64,
+    fetches: u64,
 }
 
 struct Entries {
@@ -138,7 +134,7 @@ impl Entries {
         self.buffer.push(Entry::new(kind, instrs.size[row], instrs.pc[row]));
     }
 
-    fn access(&mut self, batch: &Batch, row: usize, ledger: &mut Ledger) {
+    fn access(&mut self, batch: &Batch, row: usize, counts: &mut Counts) {
         let accesses = &batch.accesses;
         let kind = match accesses.kind[row] {
             AccessKind::Read => Type::READ,
@@ -147,13 +143,16 @@ impl Entries {
             AccessKind::PrefetchInstr => Type::PREFETCH_INSTR,
             AccessKind::FlushData => Type::DATA_FLUSH,
             AccessKind::FlushInstr => Type::INSTR_FLUSH,
-            AccessKind::Fetch => return ledger.add("fetches", Fate::Dropped, 1),
+            AccessKind::Fetch => {
+                counts.fetches += 1;
+                return;
+            }
         };
-        let (what, fate, size) = match u16::try_from(accesses.size[row]) {
-            Ok(size) => ("accesses", Fate::Kept, size),
-            Err(_) => ("accesses of 64 KiB and more, cut off there", Fate::Changed, u16::MAX),
-        };
-        ledger.add(what, fate, 1);
+        let size = u16::try_from(accesses.size[row]).unwrap_or_else(|_| {
+            counts.cut += 1;
+            u16::MAX
+        });
+        counts.accesses += 1;
         self.buffer.push(Entry::new(kind, size, accesses.addr[row]));
     }
 }
@@ -164,18 +163,21 @@ impl Import for Entries {
             self.switch_to(batch.span.thread, batch.span.process);
         }
         let (accesses, instrs) = (&batch.accesses, &batch.instrs);
-        let mut next = 0;
+        let (mut next, mut counts) = (0, Counts::default());
         for row in 0..=instrs.len() {
             // Accesses of a record stand behind its instruction.
             let until = instrs.at.get(row).copied().unwrap_or(u32::MAX);
             while accesses.at.get(next).is_some_and(|at| *at < until) {
-                self.access(batch, next, ledger);
+                self.access(batch, next, &mut counts);
                 next += 1;
             }
             if row < instrs.len() {
                 self.instr(batch, row);
             }
         }
+        ledger.add("accesses", Fate::Kept, counts.accesses - counts.cut);
+        ledger.add("accesses of 64 KiB and more, cut off there", Fate::Changed, counts.cut);
+        ledger.add("fetches", Fate::Dropped, counts.fetches);
         ledger.add("instructions", Fate::Kept, instrs.len() as u64);
         for what in &batch.threads.what {
             match what {

@@ -74,6 +74,11 @@ impl Packing {
             .find(|packing| *packing != Packing::Plain && packing.extension() == extension)
     }
 
+    /// The packing of a name, as [`Packing::name`] gives it.
+    pub fn named(name: &str) -> Option<Packing> {
+        Packing::ALL.into_iter().find(|packing| packing.name() == name)
+    }
+
     /// The compression levels that there are; `None` where there is nothing to choose.
     pub fn levels(self) -> Option<RangeInclusive<u8>> {
         match self {
