@@ -148,15 +148,15 @@ impl DebugInfo {
 }
 
 /// Something that may have parts.
-struct Piece {
-    path: String,
-    text: String,
-    ty: Option<TypeId>,
-    bit_offset: u64,
-    bit_size: u64,
+pub(crate) struct Piece {
+    pub(crate) path: String,
+    pub(crate) text: String,
+    pub(crate) ty: Option<TypeId>,
+    pub(crate) bit_offset: u64,
+    pub(crate) bit_size: u64,
     /// What it is if its type does not matter.
-    forced: Option<LeafKind>,
-    place: Option<Place>,
+    pub(crate) forced: Option<LeafKind>,
+    pub(crate) place: Option<Place>,
 }
 
 struct Flattening<'b, 'a> {
@@ -199,7 +199,7 @@ impl Flattening<'_, '_> {
                     return self.leaf(piece, LeafKind::Record);
                 }
                 for member in &ty.members {
-                    if let Some(part) = part(&piece, member) {
+                    if let Some(part) = member_piece(&piece, member) {
                         self.visit(part, depth + 1);
                     }
                 }
@@ -264,7 +264,7 @@ impl Flattening<'_, '_> {
 }
 
 /// A member as a part of what it is in; `None` if it lies nowhere that is known.
-fn part(piece: &Piece, member: &Member) -> Option<Piece> {
+pub(crate) fn member_piece(piece: &Piece, member: &Member) -> Option<Piece> {
     let mut path = piece.path.clone();
     let name = member.name.as_deref().unwrap_or("");
     match member.kind {

@@ -2,6 +2,7 @@
 //!
 //! | file | what |
 //! |---|---|
+//! | [`attribute`] | which type, element and field an access hits |
 //! | [`dwarf`] | what a program's debug information says: types, variables, functions, lines |
 //! | [`extract`] | files of types from debug information |
 //! | [`layout`] | the leaves of a type, byte by byte |
@@ -11,6 +12,7 @@
 //!
 //! This crate knows no trace.
 
+pub mod attribute;
 pub mod dwarf;
 pub mod extract;
 pub mod layout;

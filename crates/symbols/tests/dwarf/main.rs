@@ -8,6 +8,7 @@ mod extract;
 mod programs;
 
 use programs::{COMPILERS, FLAGS, compile, each_program, find, has, members, run, source};
+use quipu_symbols::attribute::{Spot, Types};
 use quipu_symbols::dwarf::DebugInfo;
 use quipu_symbols::dwarf::types::{Encoding, Kind, MemberKind};
 use quipu_symbols::layout::{Cell, LeafKind, Limits};
@@ -57,6 +58,60 @@ fn types_of_c_are_what_the_source_says() {
         assert_eq!(find(info, "union.num").kind, Kind::Union);
         assert!(info.find("struct.num.x").is_none() && info.find("nothing").is_none());
         assert!(find(info, "secret").is_declaration, "{how}");
+    });
+}
+
+#[test]
+fn a_type_has_the_fields_that_somebody_wrote() {
+    each_program("shapes.c", |info, how| {
+        let mut types = Types::of_program(info.clone());
+        let (id, n) = types.find(b"struct.node.12").unwrap();
+        let shape = types.shape(id);
+        assert_eq!((n, shape.size, shape.align, shape.is_open), (1, 1096, 8, true), "{how}");
+        let fields =
+            shape.fields.iter().map(|field| (field.path.as_str(), field.offset, field.size, field.count));
+        assert_eq!(
+            fields.collect::<Vec<_>>(),
+            [
+                ("next", 0, 8, 1),
+                ("n.i|f", 8, 4, 1),
+                ("n.d|raw", 8, 8, 1),
+                ("fl.a|b", 16, 1, 1),
+                ("fl.wide", 17, 3, 1),
+                ("fl.c", 24, 5, 1),
+                ("tag", 32, 6, 1),
+                ("grid[][]", 38, 2, 6),
+                ("call", 56, 8, 1),
+                ("places[].x", 64, 8, 2),
+                ("places[].y", 72, 8, 2),
+                ("places[].z", 80, 8, 2),
+                ("first", 112, 4, 1),
+                ("inner", 116, 1, 1),
+                ("second", 120, 4, 1),
+                ("colour", 124, 4, 1),
+                ("watch", 128, 8, 1),
+                ("pads[].c", 136, 1, 40),
+                ("pads[].l", 144, 8, 40),
+                ("pads[].d", 152, 1, 40),
+                ("rest[]", 1096, 1, 1),
+            ],
+            "{how}"
+        );
+        let at = |offset, size| match shape.spot(offset, size) {
+            Spot::Field(found) => (shape.fields[found.field as usize].path.clone(), found.start),
+            Spot::Gap(end) => ("-".to_owned(), end),
+        };
+        assert_eq!(at(136 + 24 * 39 + 8, 8), ("pads[].l".to_owned(), 1080), "{how}");
+        assert_eq!(at(136 + 24 * 39 + 17, 1), ("-".to_owned(), 1096), "{how}");
+        assert_eq!(at(2000, 1), ("rest[]".to_owned(), 2000), "{how}");
+        assert_eq!(at(29, 1), ("-".to_owned(), 32), "{how}");
+        let place = shape.fields[0].place.clone().unwrap();
+        assert!(place.line == 25 && place.file.ends_with("shapes.c"), "{how}: {place}");
+        // An array as a whole is as many of its elements.
+        let pads = types.program().unwrap().objects().globals.iter().find(|global| global.name == "pads");
+        let ty = pads.unwrap().ty.unwrap();
+        let (id, n) = types.of_type(ty).unwrap();
+        assert_eq!((types.shape(id).name.as_str(), types.shape(id).size, n), ("pad", 24, 4), "{how}");
     });
 }
 

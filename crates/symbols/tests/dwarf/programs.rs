@@ -3,6 +3,7 @@
 use quipu_symbols::dwarf::{DebugInfo, Type};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use tempfile::TempDir;
 
 /// True if a program can be run; says what to install if not.
@@ -68,7 +69,7 @@ pub(crate) fn members(ty: &Type) -> Vec<String> {
 }
 
 #[track_caller]
-pub(crate) fn each_program(name: &str, mut check: impl FnMut(&DebugInfo, &str)) {
+pub(crate) fn each_program(name: &str, mut check: impl FnMut(&Arc<DebugInfo>, &str)) {
     for (c, cpp, package) in COMPILERS {
         let compiler = if name.ends_with(".c") { c } else { cpp };
         if !has(compiler, package) {
@@ -77,7 +78,7 @@ pub(crate) fn each_program(name: &str, mut check: impl FnMut(&DebugInfo, &str)) 
         for flags in FLAGS {
             let folder = TempDir::new().unwrap();
             let Some(program) = compile(compiler, &folder, name, flags) else { continue };
-            let info = DebugInfo::open(&program).unwrap();
+            let info = Arc::new(DebugInfo::open(&program).unwrap());
             assert_eq!(info.missing(), [""; 0], "{compiler} {flags:?}");
             eprintln!("{compiler} {flags:?}");
             check(&info, &format!("{compiler} {flags:?}"));

@@ -1,0 +1,328 @@
+//! Which type, element and field an access hits.
+//!
+//! [`Types`] knows types by the names of annotations, out of debug information or a file of types; [`Attribution`] has the live
+//! regions of memory with their types, and says what an address is:
+//!
+//! ```
+//! use quipu_symbols::attribute::{Attribution, Spot, Types};
+//! use quipu_symbols::types_file::TypesFile;
+//!
+//! let file = r#"{"structs": [{"id": 1, "name": "struct P", "members": [
+//!     {"id": 2, "memberName": "x", "name": "int", "offset": 0, "size": 4},
+//!     {"id": 2, "memberName": "y", "name": "long", "offset": 8, "size": 8}]}],
+//!     "typedefs": [], "unions": [], "version": 4}"#;
+//! let types = Types::of_file(&TypesFile::parse(file.as_bytes()).unwrap());
+//! let mut attribution = Attribution::new(types);
+//! attribution.add("struct.P", 0x1000, 16, 10, 0);
+//! let hit = attribution.at(0x1000 + 3 * 16 + 8).unwrap();
+//! assert_eq!((hit.element, hit.offset), (3, 8));
+//! let shape = attribution.types().shape(hit.shape.unwrap());
+//! let Spot::Field(found) = shape.spot(hit.offset, 8) else { panic!() };
+//! assert_eq!(shape.fields[found.field as usize].path, "y");
+//! ```
+//!
+//! | file | what |
+//! |---|---|
+//! | `shape` | the fields of a type |
+//! | `build`, `file` | shapes out of debug information, and out of a file of types |
+//! | `llvm` | names of types without members |
+
+mod build;
+mod file;
+mod llvm;
+mod shape;
+
+#[cfg(test)]
+mod tests;
+
+pub use shape::{Field, Found, Shape, Spot};
+
+use crate::dwarf::{DebugInfo, TypeId};
+use crate::regions::{Region, RegionId, RegionMap};
+use crate::types_file::TypesFile;
+use file::FileTypes;
+use llvm::Text;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// Names that are remembered; of more, an attack's, the rest has no type.
+const MAX_NAMES: usize = 1 << 20;
+
+/// A type that was met, as an index; given in the order of the first meeting.
+pub type ShapeId = u32;
+
+/// Types by name, each taken apart when it is first asked for.
+#[derive(Clone, Default)]
+pub struct Types {
+    info: Option<Arc<DebugInfo>>,
+    file: Option<Arc<FileTypes>>,
+    shapes: Vec<Arc<Shape>>,
+    by_name: HashMap<Box<[u8]>, Option<(ShapeId, u64)>>,
+    by_type: HashMap<TypeId, Option<(ShapeId, u64)>>,
+    /// Shapes by name and size: what several names lead to is one.
+    known: HashMap<(String, u64), ShapeId>,
+}
+
+impl fmt::Debug for Types {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Types").field("n_shapes", &self.shapes.len()).finish_non_exhaustive()
+    }
+}
+
+impl Types {
+    /// The types of a program.
+    pub fn of_program(info: Arc<DebugInfo>) -> Types {
+        Types { info: Some(info), ..Types::default() }
+    }
+
+    /// The types of a file.
+    pub fn of_file(file: &TypesFile) -> Types {
+        Types { file: Some(Arc::new(FileTypes::new(file))), ..Types::default() }
+    }
+
+    /// These types, and those of a file where the program has none of a name.
+    pub fn and_file(mut self, file: &TypesFile) -> Types {
+        self.file = Some(Arc::new(FileTypes::new(file)));
+        self.by_name.clear();
+        self
+    }
+
+    /// The program whose types these are.
+    pub fn program(&self) -> Option<&DebugInfo> {
+        self.info.as_deref()
+    }
+
+    /// True without a program and a file.
+    pub fn is_empty(&self) -> bool {
+        self.info.is_none() && self.file.is_none()
+    }
+
+    /// A type that was found.
+    ///
+    /// # Panics
+    /// Never for a number that these types, or those that they were cloned from, gave.
+    pub fn shape(&self, id: ShapeId) -> &Shape {
+        &self.shapes[id as usize]
+    }
+
+    /// The types that were found so far.
+    pub fn shapes(&self) -> impl Iterator<Item = (ShapeId, &Shape)> {
+        (0..).zip(self.shapes.iter().map(|shape| &**shape))
+    }
+
+    /// The type that an annotation names, and how many of it make one element of what is named (more than one of an array).
+    ///
+    /// Names are as C, C++, Rust or LLVM writes them, see [`DebugInfo::find`]. A pointer's name, such as `i32*`, stands for what
+    /// it points to: it is what memory of no structure was cast to. `None` if there is no such type.
+    pub fn find(&mut self, name: &[u8]) -> Option<(ShapeId, u64)> {
+        if let Some(known) = self.by_name.get(name) {
+            return *known;
+        }
+        let found = std::str::from_utf8(name).ok().and_then(|name| self.look_up(name.trim()));
+        if self.by_name.len() < MAX_NAMES {
+            self.by_name.insert(name.into(), found);
+        }
+        found
+    }
+
+    fn look_up(&mut self, name: &str) -> Option<(ShapeId, u64)> {
+        match llvm::pointee(name) {
+            Some(text) => self.meant(&text),
+            None => self.named(name),
+        }
+    }
+
+    fn meant(&mut self, text: &Text<'_>) -> Option<(ShapeId, u64)> {
+        match text {
+            Text::Named(name) => self.named(name),
+            Text::Array(n, of) => self.meant(of).and_then(|(id, count)| Some((id, count.checked_mul(*n)?))),
+            Text::Scalar(size, kind) => {
+                let name = match kind {
+                    crate::layout::LeafKind::Pointer => "pointer".to_owned(),
+                    _ => format!("{} bits", size * 8),
+                };
+                Some((self.keep(Shape::scalar(&name, *size, *kind)), 1))
+            }
+        }
+    }
+
+    fn named(&mut self, name: &str) -> Option<(ShapeId, u64)> {
+        if let Some(info) = self.info.clone()
+            && let Some(id) = info.find(name)
+            && let Some(found) = self.of_type(id)
+        {
+            return Some(found);
+        }
+        if let Some(file) = &self.file
+            && let Some(shape) = file.find(name).and_then(|at| file.shape(at))
+        {
+            return Some((self.keep(shape), 1));
+        }
+        let (size, kind) = llvm::c_type(name)?;
+        Some((self.keep(Shape::scalar(name, size, kind)), 1))
+    }
+
+    /// A type of the program, and how many elements it has if it is an array.
+    pub fn of_type(&mut self, id: TypeId) -> Option<(ShapeId, u64)> {
+        if let Some(known) = self.by_type.get(&id) {
+            return *known;
+        }
+        let info = self.info.clone()?;
+        let found = build::shape_of(&info, id).map(|(shape, n)| (self.keep(shape), n));
+        self.by_type.insert(id, found);
+        found
+    }
+
+    /// The names of all structures of the file of types; debug information has [`DebugInfo::type_ids`].
+    pub fn file_names(&self) -> Vec<String> {
+        self.file.as_ref().map_or_else(Vec::new, |file| file.names().map(str::to_owned).collect())
+    }
+
+    /// Adds a type.
+    pub fn keep(&mut self, shape: Shape) -> ShapeId {
+        let next = u32::try_from(self.shapes.len()).unwrap_or(u32::MAX);
+        let key = (shape.name.clone(), shape.size);
+        let id = *self.known.entry(key).or_insert(next);
+        if id == next {
+            self.shapes.push(Arc::new(shape));
+        }
+        id
+    }
+}
+
+/// A live region with its type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// The type of its elements, if that is known.
+    pub shape: Option<ShapeId>,
+    /// Bytes from one element to the next; 0 if the region is one element, however long.
+    pub stride: u64,
+    /// What whoever added the region says of it.
+    pub origin: u32,
+}
+
+/// What an address is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hit {
+    /// The region that has it.
+    pub region: Region<Held>,
+    /// The type of the region's elements, if that is known.
+    pub shape: Option<ShapeId>,
+    /// Which of them it is.
+    pub element: u64,
+    /// Bytes of that element before the address; beyond the type's size in a region that is longer than its only element.
+    pub offset: u64,
+}
+
+impl Region<Held> {
+    /// What an address in the region is.
+    #[inline]
+    pub fn hit(&self, addr: u64) -> Hit {
+        let offset = addr.wrapping_sub(self.start);
+        let stride = self.what.stride;
+        // Most regions have one element.
+        let (element, offset) = if stride == 0 || offset < stride {
+            (0, offset)
+        } else if let (Ok(offset), Ok(stride)) = (u32::try_from(offset), u32::try_from(stride)) {
+            // PERF: half as many bits divide in less than half of the time.
+            (u64::from(offset / stride), u64::from(offset % stride))
+        } else {
+            (offset / stride, offset % stride)
+        };
+        Hit { region: *self, shape: self.what.shape, element, offset }
+    }
+}
+
+/// Live regions with types.
+#[derive(Clone, Debug, Default)]
+pub struct Attribution {
+    types: Types,
+    regions: RegionMap<Held>,
+}
+
+impl Attribution {
+    /// No region yet.
+    pub fn new(types: Types) -> Attribution {
+        Attribution { types, regions: RegionMap::default() }
+    }
+
+    /// The types met so far.
+    pub fn types(&self) -> &Types {
+        &self.types
+    }
+
+    /// The types met so far, to ask for more.
+    pub fn types_mut(&mut self) -> &mut Types {
+        &mut self.types
+    }
+
+    /// The live regions.
+    pub fn regions(&self) -> &RegionMap<Held> {
+        &self.regions
+    }
+
+    /// Adds the region of an annotation: `n_elements` of `element_bytes` each, of the type called `name`.
+    ///
+    /// An annotation says how many bytes were allocated, not of how many elements: one "element" that has as many bytes as
+    /// several of the type is taken for so many. Elements of any other size are one of the type each, with what is behind it, or
+    /// as much of the type as there is room for. SPEC: docs/formats/cacheray.md, "Regions".
+    pub fn add(
+        &mut self,
+        name: &str,
+        addr: u64,
+        element_bytes: u64,
+        n_elements: u64,
+        origin: u32,
+    ) -> Option<RegionId> {
+        self.add_named(name.as_bytes(), addr, element_bytes, n_elements, origin)
+    }
+
+    /// The same with a name of any bytes.
+    pub fn add_named(
+        &mut self,
+        name: &[u8],
+        addr: u64,
+        element_bytes: u64,
+        n_elements: u64,
+        origin: u32,
+    ) -> Option<RegionId> {
+        let shape = self.types.find(name).map(|(id, _)| id);
+        let stride = shape.map_or(0, |id| stride_in(self.types.shape(id), element_bytes, n_elements));
+        let n_bytes = element_bytes.saturating_mul(n_elements);
+        self.regions.add(addr, n_bytes, Held { shape, stride, origin })
+    }
+
+    /// Adds a region of `n` elements of a type.
+    pub fn add_shape(&mut self, shape: ShapeId, addr: u64, n: u64, origin: u32) -> Option<RegionId> {
+        let size = self.types.shape(shape).size;
+        let stride = if n > 1 { size } else { 0 };
+        self.regions.add(addr, size.saturating_mul(n), Held { shape: Some(shape), stride, origin })
+    }
+
+    /// Adds a region of no type.
+    pub fn add_plain(&mut self, addr: u64, n_bytes: u64, origin: u32) -> Option<RegionId> {
+        self.regions.add(addr, n_bytes, Held { shape: None, stride: 0, origin })
+    }
+
+    /// Ends the region that was added last of those that begin at `addr`.
+    pub fn remove(&mut self, addr: u64) -> Option<Region<Held>> {
+        self.regions.remove(addr)
+    }
+
+    /// What an address is: in the region that was added last of those that hold it.
+    #[inline]
+    pub fn at(&mut self, addr: u64) -> Option<Hit> {
+        self.regions.at(addr).map(|region| region.hit(addr))
+    }
+}
+
+/// Bytes from one element to the next; 0 if there is one.
+fn stride_in(shape: &Shape, element_bytes: u64, n_elements: u64) -> u64 {
+    let is_several = element_bytes > shape.size && element_bytes.is_multiple_of(shape.size) && !shape.is_open;
+    match () {
+        () if is_several => shape.size,
+        () if n_elements > 1 => element_bytes,
+        () => 0,
+    }
+}

@@ -1,0 +1,370 @@
+//! A type as fields: which of them has a byte, whatever arrays are between.
+//!
+//! A field is what has no members itself, named by the way to it: `pos.x`, `slots[].key`. The elements of an array are one field,
+//! so that a type has as many fields as somebody has written, not as many as it has numbers. Where members lie over each
+//! other, those that have exactly the same bytes are one field, `i|f`, since nothing tells which was meant; so are bit fields
+//! that share bytes.
+
+use crate::dwarf::types::Place;
+use crate::layout::{Cell, LeafKind};
+use std::ops::Range;
+
+/// Bytes of a type for which a table says which field each belongs to; in larger ones they are searched.
+const MAX_TABLE: u64 = 1 << 12;
+/// In such a table, no field.
+const GAP: u16 = u16::MAX;
+/// In such a table, more than one field.
+const SEVERAL: u16 = u16::MAX - 1;
+/// The longest name of members that are one field.
+const MAX_JOINED: usize = 120;
+
+/// A type as its fields.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Its name with everything around it.
+    pub name: String,
+    /// Bytes from one element of an array to the next; at least 1.
+    pub size: u64,
+    /// The largest alignment that its fields ask for, in bytes.
+    pub align: u64,
+    /// Where it is declared.
+    pub place: Option<Place>,
+    /// Its fields, by offset.
+    pub fields: Vec<Field>,
+    /// True if it ends with an array of any length, so that whatever is behind it belongs to that array.
+    pub is_open: bool,
+    level: Level,
+    /// The field of each byte, [`GAP`] or [`SEVERAL`].
+    table: Vec<u16>,
+}
+
+/// A field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// The way to it; empty if the type has no members.
+    pub path: String,
+    /// How its type is written.
+    pub text: String,
+    /// Bytes of the type before it, the first time that it is there.
+    pub offset: u64,
+    /// Its bytes, each time.
+    pub size: u64,
+    /// How often it is there: more than once in an array.
+    pub count: u64,
+    /// What it is.
+    pub kind: LeafKind,
+    /// Where it is declared.
+    pub place: Option<Place>,
+}
+
+/// A field at one of the places where it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The field, as an index into [`Shape::fields`].
+    pub field: u32,
+    /// Bytes of the type before it.
+    pub start: u64,
+    /// Its bytes.
+    pub size: u64,
+}
+
+/// What a byte belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spot {
+    /// A field.
+    Field(Found),
+    /// None, up to this offset.
+    Gap(u64),
+}
+
+/// Something that is there once, or side by side as often as there is room.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    /// Bytes from one to the next; not 0.
+    pub(crate) stride: u64,
+    pub(crate) what: What,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum What {
+    /// A field, by number.
+    Field(u32),
+    /// Several.
+    Level(Level),
+}
+
+/// Parts of an element.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Level {
+    /// By their start.
+    parts: Vec<Part>,
+    /// True if some lie over each other.
+    overlap: bool,
+}
+
+/// Collects parts and fields; a shape when all are there.
+#[derive(Debug, Default)]
+pub(crate) struct Parts {
+    pub(crate) fields: Vec<Field>,
+    /// The largest alignment of a field.
+    pub(crate) align: u64,
+}
+
+impl Parts {
+    /// A new field at the start of a part; the number.
+    pub(crate) fn field(&mut self, field: Field) -> u32 {
+        self.fields.push(field);
+        u32::try_from(self.fields.len() - 1).unwrap_or(u32::MAX)
+    }
+
+    /// Puts the parts of one element together: those that have the same bytes become one.
+    pub(crate) fn level(&mut self, mut parts: Vec<Part>) -> Level {
+        parts.sort_by_key(|part| (part.start, part.end));
+        let mut joined: Vec<Part> = Vec::with_capacity(parts.len());
+        for part in parts {
+            let bits = |of: &Part| match of.what {
+                What::Field(field) => {
+                    self.fields.get(field as usize).is_some_and(|field| field.kind == LeafKind::BitField)
+                }
+                What::Level(_) => false,
+            };
+            if let Some(last) = joined.last_mut() {
+                let is_same = (last.start, last.end, last.stride) == (part.start, part.end, part.stride);
+                let shares = bits(last) && bits(&part) && part.start < last.end;
+                if let (What::Field(one), What::Field(other)) = (&last.what, &part.what)
+                    && (is_same || shares)
+                {
+                    let (one, other) = (*one, *other);
+                    last.end = last.end.max(part.end);
+                    if shares {
+                        last.stride = last.end - last.start;
+                    }
+                    let size = last.stride;
+                    self.join(one, other, size);
+                    continue;
+                }
+            }
+            joined.push(part);
+        }
+        let overlap = joined.windows(2).any(|two| matches!(two, [one, two] if two.start < one.end));
+        Level { parts: joined, overlap }
+    }
+
+    /// Gives one field the name of another as well, and so many bytes.
+    fn join(&mut self, one: u32, other: u32, size: u64) {
+        let (path, text) = match self.fields.get(other as usize) {
+            Some(other) => (other.path.clone(), other.text.clone()),
+            None => return,
+        };
+        let Some(field) = self.fields.get_mut(one as usize) else { return };
+        // What is before the members' own names is said once.
+        let own = match (field.path.rfind(['.', ':']), path.rfind(['.', ':'])) {
+            (Some(a), Some(b)) if field.path.get(..a) == path.get(..b) => path.get(b + 1..),
+            _ => Some(path.as_str()),
+        };
+        if field.path.len() < MAX_JOINED {
+            field.path = format!("{}|{}", field.path, own.unwrap_or(&path));
+        } else if !field.path.ends_with("|…") {
+            field.path.push_str("|…");
+        }
+        if field.text != text && field.text.len() < MAX_JOINED {
+            field.text = format!("{}|{text}", field.text);
+        }
+        field.size = size;
+    }
+
+    /// The shape of a type whose elements are `size` bytes apart.
+    pub(crate) fn shape(mut self, name: String, size: u64, place: Option<Place>, level: Level) -> Shape {
+        // Fields that were joined to others are gone, and the rest is in the order of offsets.
+        let mut kept = Vec::new();
+        level.collect(&mut kept);
+        kept.sort_by_key(|field| (self.fields.get(*field as usize).map_or(0, |field| field.offset), *field));
+        kept.dedup();
+        let mut numbers = vec![0; self.fields.len()];
+        for (new, old) in kept.iter().enumerate() {
+            if let Some(number) = numbers.get_mut(*old as usize) {
+                *number = u32::try_from(new).unwrap_or(u32::MAX);
+            }
+        }
+        let mut fields: Vec<Option<Field>> = std::mem::take(&mut self.fields).into_iter().map(Some).collect();
+        let fields =
+            kept.iter().filter_map(|old| fields.get_mut(*old as usize).and_then(Option::take)).collect();
+        let mut level = level;
+        level.renumber(&numbers);
+        let mut align = self.align.max(1);
+        // Packed types ask for less than their fields.
+        while align > 1 && !size.is_multiple_of(align) {
+            align /= 2;
+        }
+        let is_open = level.parts.iter().any(|part| part.end == u64::MAX);
+        let mut shape =
+            Shape { name, size: size.max(1), align, place, fields, is_open, level, table: Vec::new() };
+        shape.make_table();
+        shape
+    }
+}
+
+impl Level {
+    fn collect(&self, fields: &mut Vec<u32>) {
+        for part in &self.parts {
+            match &part.what {
+                What::Field(field) => fields.push(*field),
+                What::Level(level) => level.collect(fields),
+            }
+        }
+    }
+
+    fn renumber(&mut self, numbers: &[u32]) {
+        for part in &mut self.parts {
+            match &mut part.what {
+                What::Field(field) => *field = numbers.get(*field as usize).copied().unwrap_or(0),
+                What::Level(level) => level.renumber(numbers),
+            }
+        }
+    }
+
+    /// What the byte at `offset` belongs to, if an access has `size` bytes from there on.
+    fn spot(&self, offset: u64, size: u64) -> Spot {
+        let behind = self.parts.partition_point(|part| part.start <= offset);
+        let next = self.parts.get(behind).map_or(u64::MAX, |part| part.start);
+        if !self.overlap {
+            let part = behind.checked_sub(1).and_then(|at| self.parts.get(at));
+            return match part.filter(|part| offset < part.end) {
+                Some(part) => part.spot(offset, size),
+                None => Spot::Gap(next),
+            };
+        }
+        let over = self.parts.iter().take(behind).filter(|part| offset < part.end);
+        let mut best: Option<(u64, Found)> = None;
+        let mut gap = next;
+        for part in over {
+            match part.spot(offset, size) {
+                Spot::Gap(end) => gap = gap.min(end),
+                Spot::Field(found) => {
+                    let misfit = found.misfit(offset, size);
+                    if best.is_none_or(|(other, _)| misfit < other) {
+                        best = Some((misfit, found));
+                    }
+                }
+            }
+        }
+        best.map_or(Spot::Gap(gap), |(_, found)| Spot::Field(found))
+    }
+}
+
+impl Found {
+    /// How badly a field fits an access: not at all if it has the same bytes; one that holds the access fits better than one that
+    /// does not, and a small one better than a large one.
+    fn misfit(&self, offset: u64, size: u64) -> u64 {
+        if self.start == offset && self.size == size {
+            return 0;
+        }
+        let holds =
+            self.start <= offset && offset.saturating_add(size) <= self.start.saturating_add(self.size);
+        self.size.min(u64::MAX / 2) + if holds { 1 } else { u64::MAX / 2 }
+    }
+}
+
+impl Part {
+    fn spot(&self, offset: u64, size: u64) -> Spot {
+        let start = offset - (offset - self.start) % self.stride;
+        match &self.what {
+            What::Field(field) => Spot::Field(Found { field: *field, start, size: self.stride }),
+            What::Level(level) => match level.spot(offset - start, size) {
+                Spot::Field(found) => Spot::Field(Found { start: found.start + start, ..found }),
+                Spot::Gap(end) => Spot::Gap(start.saturating_add(end.min(self.stride))),
+            },
+        }
+    }
+}
+
+impl Shape {
+    /// A type without members.
+    pub fn scalar(name: &str, size: u64, kind: LeafKind) -> Shape {
+        let mut parts = Parts { align: size.next_power_of_two().min(16), ..Parts::default() };
+        let (path, text) = (String::new(), name.to_owned());
+        let field = parts.field(Field { path, text, offset: 0, size, count: 1, kind, place: None });
+        let level =
+            parts.level(vec![Part { start: 0, end: size, stride: size.max(1), what: What::Field(field) }]);
+        parts.shape(name.to_owned(), size, None, level)
+    }
+
+    /// What the byte at `offset` of an element belongs to. Of fields that lie over each other, it is the one that fits best an
+    /// access of `size` bytes that begins there: the one with the same bytes, else the smallest that holds it, else the smallest.
+    pub fn spot(&self, offset: u64, size: u64) -> Spot {
+        self.level.spot(offset, size)
+    }
+
+    /// The field that has all of these bytes of an element, if that is seen at once; else [`Shape::spot`] knows.
+    #[inline]
+    pub fn whole(&self, offset: u64, size: u64) -> Option<u32> {
+        let first = self.table.get(offset as usize)?; // Shorter than any address.
+        let last = self.table.get((offset + size.max(1) - 1) as usize)?;
+        (first == last && *first < SEVERAL).then(|| u32::from(*first))
+    }
+
+    /// Calls `each` for all that an access of some bytes touches, field by field and gap by gap, with the bytes touched. Of
+    /// fields that lie over each other one is named, as [`Shape::spot`] has it; of an array, each element.
+    pub fn touched(&self, bytes: Range<u64>, each: &mut dyn FnMut(Spot, Range<u64>)) {
+        let mut at = bytes.start;
+        while at < bytes.end {
+            let spot = self.spot(at, bytes.end - at);
+            let end = match spot {
+                Spot::Field(found) => found.start.saturating_add(found.size),
+                Spot::Gap(end) => end,
+            };
+            let end = end.clamp(at + 1, bytes.end);
+            each(spot, at..end);
+            at = end;
+        }
+    }
+
+    /// What a byte of a picture shows.
+    pub fn cell(&self, offset: u64) -> Cell {
+        match self.spot(offset, 1) {
+            _ if offset >= self.size => Cell::Outside,
+            Spot::Field(found) => Cell::Leaf(found.field),
+            Spot::Gap(end) if end >= self.size => Cell::Padding,
+            Spot::Gap(_) => Cell::Hole,
+        }
+    }
+
+    /// Bytes of an element that no field has.
+    pub fn unused(&self) -> u64 {
+        let mut unused = 0;
+        self.touched(0..self.size.min(1 << 24), &mut |spot, bytes| {
+            unused += if matches!(spot, Spot::Gap(_)) { bytes.end - bytes.start } else { 0 };
+        });
+        unused
+    }
+
+    fn make_table(&mut self) {
+        if self.size > MAX_TABLE || self.fields.len() >= usize::from(SEVERAL) {
+            return;
+        }
+        let byte = |at: u64| {
+            let mut fields = Vec::new();
+            self.level.all_at(at, &mut fields);
+            match fields[..] {
+                [] => GAP,
+                [field] => u16::try_from(field).unwrap_or(SEVERAL),
+                _ => SEVERAL,
+            }
+        };
+        self.table = (0..self.size).map(byte).collect();
+    }
+}
+
+impl Level {
+    /// Every field that has the byte at `offset`.
+    fn all_at(&self, offset: u64, fields: &mut Vec<u32>) {
+        for part in self.parts.iter().filter(|part| part.start <= offset && offset < part.end) {
+            match &part.what {
+                What::Field(field) => fields.push(*field),
+                What::Level(level) => level.all_at((offset - part.start) % part.stride, fields),
+            }
+        }
+    }
+}
