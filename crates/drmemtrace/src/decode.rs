@@ -5,6 +5,9 @@
 //! all entries have one width. The rules are described in docs/formats/drmemtrace.md, section *Reading*.
 
 mod markers;
+mod plain;
+
+pub use plain::{Place, Stretch};
 
 use crate::header::Header;
 use crate::record::{Entry, FileType, IDLE_THREAD, Marker, N_TYPES, Type};
@@ -23,6 +26,10 @@ pub trait Sink {
     fn marker(&mut self, cx: &Interp, kind: Marker, value: u64);
     /// The end of thread `cx.tid`.
     fn exit(&mut self, cx: &Interp);
+    /// Takes a stretch of plain entries from the front of `entries` all at once, if the sink can, and returns how many.
+    fn stretch(&mut self, _: &mut Interp, _: &[Entry], _: &Limits) -> usize {
+        0
+    }
     /// Something wrong at entry `index` of the slice being read.
     fn finding(&mut self, cx: &Interp, index: usize, rule: &'static str, severity: Severity, message: String);
 }
@@ -113,6 +120,11 @@ pub const MAX_ORDINAL: u64 = 1 << 62;
 
 /// Header markers waiting for their process; more than this is not a header.
 const MAX_HEADER_MARKERS: usize = 64;
+
+/// A stretch of so many entries was worth asking for.
+const WORTHWHILE: usize = 8;
+/// So many entries go the long way before another stretch is asked for, if the last was not worth it.
+const UNASKED: u32 = 8;
 
 /// The state of reading one shard.
 #[derive(Debug)]
@@ -269,7 +281,17 @@ impl Interp {
         if let Some(stop) = self.drain(limits, sink) {
             return (0, stop);
         }
-        for (index, entry) in entries.iter().enumerate() {
+        let (mut index, mut patience) = (0, 0_u32);
+        while index < entries.len() {
+            if patience == 0 {
+                let n = sink.stretch(self, &entries[index..], limits);
+                index += n;
+                // Where plain entries are few, asking for them at each costs more than it saves.
+                patience = if n < WORTHWHILE { UNASKED } else { 1 };
+                continue;
+            }
+            patience -= 1;
+            let entry = &entries[index];
             if self.in_header && !is_header(entry.kind()) {
                 self.in_header = false;
                 if let Some(stop) = self.drain(limits, sink) {
@@ -295,6 +317,7 @@ impl Interp {
             {
                 return (index + 1, stop);
             }
+            index += 1;
         }
         (entries.len(), Stop::End)
     }

@@ -1,8 +1,10 @@
 //! From records to lens columns and `memrefs` rows: a [`Sink`] that appends to a batch.
 
+mod plain;
+
 use crate::codes::{CodeMap, FRONT, SMALL_FRONT};
-use crate::decode::{Instr, Interp, Sink};
-use crate::record::{FileType, Marker, Type, VERSION_BRANCH_INFO};
+use crate::decode::{Instr, Interp, Limits, Sink, Stretch};
+use crate::record::{Entry, FileType, Marker, Type, VERSION_BRANCH_INFO, access_kind};
 use crate::table::{Memrefs, NO_MARKER};
 use quipu_model::lens::{AccessKind, CallEdge, InstrClass, NO_CODE, Taken, ThreadEvent, instr_flags};
 use quipu_model::{Batch, Columns, Severity};
@@ -44,6 +46,8 @@ pub struct Fill {
     codes: CodeMap,
     needs_codes: bool,
     call: Option<CallGroup>,
+    /// For stretches of plain entries; none where thousands of files are read at once.
+    stretch: Option<Box<Stretch>>,
     /// Findings of the current run, for the reader to place.
     pub findings: Vec<RawFinding>,
     /// How many findings of each rule were dropped because too many waited.
@@ -61,6 +65,7 @@ impl Fill {
             codes: CodeMap::new(n_slots),
             needs_codes,
             call: None,
+            stretch: (buffer_bytes >= 1 << 20).then(Box::default),
             findings: Vec::new(),
             dropped: Vec::new(),
         }
@@ -107,19 +112,6 @@ impl Drop for Filling<'_> {
 #[inline]
 fn at(cx: &Interp) -> u32 {
     (cx.records - 1 - cx.batch_start) as u32 // Batches are far smaller than 2^32 records.
-}
-
-/// The lens kind of an access type, by number; types that are no access count as prefetches and never get here.
-fn access_kind(kind: Type) -> AccessKind {
-    match kind {
-        Type::READ => AccessKind::Read,
-        Type::WRITE => AccessKind::Write,
-        // QUIRK: of all instruction prefetches only this one goes to the instruction side upstream.
-        Type::PREFETCH_INSTR => AccessKind::PrefetchInstr,
-        Type::INSTR_FLUSH => AccessKind::FlushInstr,
-        Type::DATA_FLUSH => AccessKind::FlushData,
-        _ => AccessKind::Prefetch,
-    }
 }
 
 fn class(kind: Type) -> InstrClass {
@@ -250,6 +242,18 @@ impl Filling<'_> {
 const MAX_CALL_ARGS: usize = 256;
 
 impl Sink for Filling<'_> {
+    #[inline]
+    fn stretch(&mut self, cx: &mut Interp, entries: &[Entry], limits: &Limits) -> usize {
+        let needs_codes_only = self.fill.needs_codes && !self.fill.columns.has(Columns::INSTRS);
+        if self.fill.memrefs.is_some() || self.fill.call.is_some() || needs_codes_only {
+            return 0;
+        }
+        let Some(mut stretch) = self.fill.stretch.take() else { return 0 };
+        let n = self.fill_stretch(&mut stretch, cx, entries, limits);
+        self.fill.stretch = Some(stretch);
+        n
+    }
+
     #[inline]
     fn instr(&mut self, cx: &Interp, instr: Instr<'_>) {
         if self.fill.call.is_some() {

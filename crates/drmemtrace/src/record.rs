@@ -4,6 +4,7 @@
 //! docs/formats/drmemtrace.md, sections *The entry*, *Markers* and *File-type bits*.
 
 pub use quipu_model::batch::{join_thread as join_tid, split_thread as split_tid};
+use quipu_model::lens::AccessKind;
 use zerocopy::byteorder::little_endian::{U16, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -176,6 +177,19 @@ types! {
     INSTR_TAKEN_JUMP = 48 "taken_jump";
     /// A conditional jump that fell through.
     INSTR_UNTAKEN_JUMP = 49 "untaken_jump";
+}
+
+/// The lens kind of an access type, by number; types that are no access count as prefetches and never get here.
+pub(crate) const fn access_kind(kind: Type) -> AccessKind {
+    match kind {
+        Type::READ => AccessKind::Read,
+        Type::WRITE => AccessKind::Write,
+        // QUIRK: of all instruction prefetches only this one goes to the instruction side upstream.
+        Type::PREFETCH_INSTR => AccessKind::PrefetchInstr,
+        Type::INSTR_FLUSH => AccessKind::FlushInstr,
+        Type::DATA_FLUSH => AccessKind::FlushData,
+        _ => AccessKind::Prefetch,
+    }
 }
 
 /// How many types are known; a larger number is damage or a newer version.

@@ -1,0 +1,201 @@
+//! The short way for what traces consist of: instructions and data of one thread, told apart without a branch.
+//!
+//! [`Interp::run`] judges each entry against everything that could wait or change. Nearly all entries need none of that, so a
+//! stretch of them is sorted into places first and a sink then fills column by column.
+
+use super::{Interp, Limits};
+use crate::record::{Entry, Marker, Type, access_kind};
+use quipu_model::lens::{AccessKind, Accesses};
+
+/// Most entries of one stretch: its entries and places together stay in a level-1 cache.
+const LENGTH: usize = 512;
+const MASK: usize = LENGTH - 1;
+
+/// What an entry is to the short way, as bits.
+mod class {
+    /// A load, a store or a prefetch.
+    pub(super) const DATA: u8 = 1;
+    /// An instruction with its fetch.
+    pub(super) const FETCHED: u8 = 2;
+    /// A further iteration of a string loop.
+    pub(super) const NO_FETCH: u8 = 4;
+    /// A marker: the short way goes on if it only names a branch's target.
+    pub(super) const MARKER: u8 = 8;
+    /// Takes the branch target that was named.
+    pub(super) const INDIRECT: u8 = 16;
+    /// Needs the long way.
+    pub(super) const LONG: u8 = 32;
+}
+
+/// Class by type, and what kind of access it is if it is one; the last stands for all types that are unknown.
+///
+/// PERF: of a table of 64 the compiler would make a chain of bit tests.
+const CLASSES: [(u8, AccessKind); 128] = {
+    let mut classes = [(0, AccessKind::Fetch); 128];
+    let mut kind = 0;
+    while kind < classes.len() {
+        let of = Type(kind as u16); // Below 128.
+        classes[kind].0 = match of.0 {
+            0..=9 | 27 | 32..=46 => class::DATA,
+            29 => class::NO_FETCH,
+            28 => class::MARKER,
+            _ if of.is_instr() => class::FETCHED,
+            _ => class::LONG,
+        };
+        if of.is_indirect_branch() {
+            classes[kind].0 |= class::INDIRECT;
+        }
+        if !of.is_any_instr() {
+            classes[kind].1 = access_kind(of);
+        }
+        kind += 1;
+    }
+    classes
+};
+
+/// Where an instruction of the stretch is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Place {
+    /// Which entry of the stretch.
+    pub entry: u16,
+    /// Which record of the stretch.
+    pub record: u16,
+}
+
+/// A stretch of plain entries, sorted. Kept between stretches for its memory only.
+#[derive(Debug)]
+pub struct Stretch {
+    ats: [u32; LENGTH],
+    addrs: [u64; LENGTH],
+    sizes: [u32; LENGTH],
+    kinds: [AccessKind; LENGTH],
+    pcs: [u64; LENGTH],
+    n_accesses: usize,
+    instrs: [Place; LENGTH],
+    n_instrs: usize,
+    targets: [u64; LENGTH],
+    n_entries: usize,
+    n_records: usize,
+    n_fetched: usize,
+    target: u64,
+    last: Option<u16>,
+}
+
+impl Default for Stretch {
+    fn default() -> Stretch {
+        Stretch {
+            ats: [0; LENGTH],
+            addrs: [0; LENGTH],
+            sizes: [0; LENGTH],
+            kinds: [AccessKind::Fetch; LENGTH],
+            pcs: [0; LENGTH],
+            n_accesses: 0,
+            instrs: [Place::default(); LENGTH],
+            n_instrs: 0,
+            targets: [0; LENGTH],
+            n_entries: 0,
+            n_records: 0,
+            n_fetched: 0,
+            target: 0,
+            last: None,
+        }
+    }
+}
+
+impl Stretch {
+    /// Sorts the entries at the front of `entries` that are plain and within `limits`, and returns how many those are. 0 where the
+    /// next record is not `cx`'s to hand out just like that.
+    ///
+    /// With `FETCHES`, fetched instructions are among the accesses; without `INSTRS`, no places of instructions are kept.
+    pub fn sort<const FETCHES: bool, const INSTRS: bool>(
+        &mut self,
+        cx: &Interp,
+        entries: &[Entry],
+        limits: &Limits,
+    ) -> usize {
+        let room = (limits.records.saturating_sub(cx.records))
+            .min(limits.batch.saturating_sub(cx.batch_len()))
+            .min(limits.instrs.saturating_sub(cx.instrs))
+            .min(LENGTH as u64) as usize; // At most `LENGTH`.
+        if cx.batch_len() == 0 || cx.tid != cx.batch_tid || cx.pending_len != 0 || !cx.queue.is_empty() {
+            return 0;
+        }
+        let in_accesses = class::DATA | if FETCHES { class::FETCHED } else { 0 };
+        let (mut n_accesses, mut n_instrs, mut n_fetched) = (0, 0, 0);
+        let (mut pc, mut target, mut last) = (cx.pc, cx.branch_target, None);
+        let (mut n_entries, mut n_records) = (0_u16, 0_u16);
+        let first = cx.batch_len() as u32; // Batches are far smaller than 2^32 records.
+        for entry in &entries[..entries.len().min(room)] {
+            let (class, kind) = CLASSES[usize::from(entry.kind().0).min(CLASSES.len() - 1)];
+            let (addr, size) = (entry.addr.get(), entry.size.get());
+            let is_instr = class & (class::FETCHED | class::NO_FETCH) != 0;
+            // Without a length an instruction only names itself for the data behind it.
+            if class & (class::LONG | class::MARKER) != 0 || is_instr && size == 0 {
+                if class & class::MARKER == 0 || size != Marker::BRANCH_TARGET.0 {
+                    break;
+                }
+                target = addr;
+                n_entries += 1;
+                continue;
+            }
+            pc = if is_instr { addr } else { pc };
+            last = if is_instr { Some(n_entries) } else { last };
+            // The masks change nothing: no more rows are kept than entries looked at. They spare a test each.
+            let row = n_accesses & MASK;
+            self.ats[row] = first + u32::from(n_records);
+            self.addrs[row] = addr;
+            self.sizes[row] = u32::from(size);
+            self.kinds[row] = kind;
+            self.pcs[row] = pc;
+            n_accesses += usize::from(class & in_accesses != 0);
+            let is_indirect = class & class::INDIRECT != 0;
+            if INSTRS {
+                self.instrs[n_instrs & MASK] = Place { entry: n_entries, record: n_records };
+                self.targets[n_instrs & MASK] = if is_indirect { target } else { 0 };
+                n_instrs += usize::from(is_instr);
+            }
+            target = if is_indirect { 0 } else { target };
+            n_fetched += usize::from(class & class::FETCHED != 0);
+            n_records += 1;
+            n_entries += 1;
+        }
+        (self.n_entries, self.n_records) = (usize::from(n_entries), usize::from(n_records));
+        (self.n_accesses, self.n_instrs, self.n_fetched) = (n_accesses, n_instrs, n_fetched);
+        (self.target, self.last) = (target, last);
+        self.n_entries
+    }
+
+    /// Appends the accesses to `rows`, with their instructions if `pcs`.
+    pub fn give_accesses(&self, rows: &mut Accesses, pcs: bool) {
+        rows.at.extend_from_slice(&self.ats[..self.n_accesses]);
+        rows.addr.extend_from_slice(&self.addrs[..self.n_accesses]);
+        rows.size.extend_from_slice(&self.sizes[..self.n_accesses]);
+        rows.kind.extend_from_slice(&self.kinds[..self.n_accesses]);
+        if pcs {
+            rows.pc.extend_from_slice(&self.pcs[..self.n_accesses]);
+        }
+    }
+
+    /// Where the instructions are, in order, further iterations of string loops among them.
+    pub fn instrs(&self) -> &[Place] {
+        &self.instrs[..self.n_instrs]
+    }
+
+    /// Where each instruction goes, if it is an indirect branch whose target is recorded, else 0.
+    pub fn targets(&self) -> &[u64] {
+        &self.targets[..self.n_instrs]
+    }
+}
+
+impl Interp {
+    /// Counts the stretch that was sorted last, whose first entry is the first of `entries`.
+    pub fn took(&mut self, stretch: &Stretch, entries: &[Entry]) {
+        self.records += stretch.n_records as u64;
+        self.instrs += stretch.n_fetched as u64;
+        self.branch_target = stretch.target;
+        if let Some(entry) = stretch.last.and_then(|last| entries.get(usize::from(last))) {
+            self.pc = entry.addr.get();
+            self.executed(self.pc, entry.size.get());
+        }
+    }
+}
