@@ -25,6 +25,7 @@ enum Layer {
 /// Every package of the workspace that exists or is planned. A package that is missing here fails the check.
 const LAYERS: &[(&str, Layer)] = &[
     ("quipu-source", Layer::Level(0)),
+    ("quipu-ring", Layer::Level(0)),
     ("quipu-isa", Layer::Level(0)),
     ("quipu-symbols", Layer::Level(0)),
     ("quipu-model", Layer::Level(1)),
@@ -40,6 +41,7 @@ const LAYERS: &[(&str, Layer)] = &[
     ("quipu-sim", Layer::Level(3)),
     ("quipu-query", Layer::Level(3)),
     ("quipu-view", Layer::Level(3)),
+    ("quipu-qemu", Layer::Level(1)),
     ("quipu-capture", Layer::Level(3)),
     ("quipu-replay", Layer::Level(3)),
     ("quipu", Layer::Level(4)),

@@ -1,0 +1,335 @@
+//! The two sides of a slot.
+
+use crate::map::{Shared, SlotHead, sleep_on, wake};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::time::Duration;
+
+/// Words between two looks at whether the recorder still listens.
+const STRETCH_WORDS: u64 = 4096;
+/// How long a producer waits for room before it looks whether there is a recorder.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+/// What becomes of a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SlotState {
+    /// Nobody's.
+    Free,
+    /// Somebody is about to write.
+    Claimed,
+    /// A thread writes.
+    Live,
+    /// The thread has left; what it wrote is to be read.
+    Left,
+}
+
+impl SlotState {
+    fn of(number: u32) -> SlotState {
+        match number {
+            0 => SlotState::Free,
+            1 => SlotState::Claimed,
+            2 => SlotState::Live,
+            _ => SlotState::Left,
+        }
+    }
+}
+
+/// The writing side of a slot: one thread's.
+#[derive(Debug)]
+pub struct Producer<'s> {
+    shared: &'s Shared,
+    slot: &'s SlotHead,
+    words: *const AtomicU64,
+    mask: u64,
+    tail: u64,
+    /// Up to here nobody has to be asked.
+    limit: u64,
+}
+
+impl std::fmt::Debug for SlotHead {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (pid, tid) = (self.pid.load(Ordering::Relaxed), self.tid.load(Ordering::Relaxed));
+        f.debug_struct("SlotHead").field("pid", &pid).field("tid", &tid).finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for crate::map::Head {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Head").finish_non_exhaustive()
+    }
+}
+
+impl<'s> Producer<'s> {
+    /// Claims a slot for thread `tid` of process `pid`; `None` if all are taken, which is counted, or if the recorder has
+    /// closed.
+    pub fn claim(shared: &'s Shared, pid: u32, tid: u32) -> Option<Producer<'s>> {
+        if !shared.is_open() {
+            return None;
+        }
+        for index in 0..shared.shape().n_slots {
+            let (slot, first) = shared.slot(index)?;
+            let state = &slot.state.0;
+            if state.load(Ordering::Relaxed) != 0
+                || state.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err()
+            {
+                continue;
+            }
+            slot.pid.store(pid, Ordering::Relaxed);
+            slot.tid.store(tid, Ordering::Relaxed);
+            let tail = slot.tail.0.load(Ordering::Relaxed);
+            state.store(2, Ordering::Release);
+            shared.ring_bell();
+            let mask = shared.shape().ring_words - 1;
+            return Some(Producer { shared, slot, words: first, mask, tail, limit: tail });
+        }
+        shared.head().n_refused.fetch_add(1, Ordering::Relaxed);
+        None
+    }
+
+    /// Writes a word and publishes it. Gives false if nobody records any more, and then does nothing.
+    #[inline(always)]
+    pub fn push(&mut self, word: u64) -> bool {
+        if self.tail == self.limit && !self.make_room(1) {
+            return false;
+        }
+        self.put(word);
+        self.publish();
+        true
+    }
+
+    /// Writes words that the consumer sees all or none of: no more than 4096. Gives false if nobody records any more.
+    pub fn push_group(&mut self, words: &[u64]) -> bool {
+        let n = words.len() as u64;
+        if n > STRETCH_WORDS || (self.limit - self.tail < n && !self.make_room(n)) {
+            return false;
+        }
+        words.iter().for_each(|word| self.put(*word));
+        self.publish();
+        true
+    }
+
+    /// True if the next word needs [`Producer::push`] to look around; a good time for things that are done now and then.
+    #[inline(always)]
+    pub fn is_at_stretch(&self) -> bool {
+        self.tail == self.limit
+    }
+
+    #[inline(always)]
+    fn put(&mut self, word: u64) {
+        // SAFETY: The ring has `mask + 1` words, and the map lives as long as `shared`, which is borrowed.
+        #[allow(unsafe_code)]
+        unsafe {
+            (*self.words.add((self.tail & self.mask) as usize)).store(word, Ordering::Relaxed);
+        }
+        self.tail += 1;
+    }
+
+    #[inline(always)]
+    fn publish(&self) {
+        self.slot.tail.0.store(self.tail, Ordering::Release);
+    }
+
+    /// Waits until there is room for `n` words; false if nobody will make some.
+    #[cold]
+    fn make_room(&mut self, n: u64) -> bool {
+        self.wake_reader();
+        let most = self.mask + 1;
+        loop {
+            if !self.shared.is_open() {
+                self.limit = self.tail;
+                return false;
+            }
+            self.slot.writer_sleeps.0.store(1, Ordering::SeqCst);
+            let room = most - (self.tail - self.slot.head.0.load(Ordering::SeqCst));
+            if room >= n {
+                self.slot.writer_sleeps.0.store(0, Ordering::Relaxed);
+                self.limit = self.tail + room.min(STRETCH_WORDS.max(n));
+                return true;
+            }
+            sleep_on(&self.slot.writer_sleeps.0, 1, PATIENCE);
+            if !self.shared.has_recorder() {
+                self.shared.close();
+            }
+        }
+    }
+
+    /// Wakes the consumer if it sleeps, for words that should not wait.
+    pub fn wake_reader(&self) {
+        let sleeps = &self.slot.reader_sleeps;
+        if sleeps.load(Ordering::Relaxed) != 0 && sleeps.swap(0, Ordering::Relaxed) != 0 {
+            wake(sleeps);
+        }
+    }
+
+    /// Leaves the slot to the consumer, which frees it when all is read. In a forked child a producer of the parent's is
+    /// not left but forgotten.
+    pub fn leave(self) {
+        self.slot.state.0.store(3, Ordering::Release);
+        self.wake_reader();
+        self.shared.ring_bell();
+    }
+}
+
+/// The reading side of a slot.
+#[derive(Debug)]
+pub struct Consumer<'s> {
+    slot: &'s SlotHead,
+    words: *const AtomicU64,
+    mask: u64,
+    head: u64,
+}
+
+// SAFETY: The pointer is into memory that is shared by processes; all access to it is atomic.
+#[allow(unsafe_code)]
+unsafe impl Send for Consumer<'_> {}
+
+impl<'s> Consumer<'s> {
+    /// Reads slot `index`; `None` if there is none of that number. There must be no other for the same slot.
+    pub fn new(shared: &'s Shared, index: u32) -> Option<Consumer<'s>> {
+        let (slot, first) = shared.slot(index)?;
+        let head = slot.head.0.load(Ordering::Relaxed);
+        Some(Consumer { slot, words: first, mask: shared.shape().ring_words - 1, head })
+    }
+
+    /// What became of the slot.
+    pub fn state(&self) -> SlotState {
+        SlotState::of(self.slot.state.0.load(Ordering::Acquire))
+    }
+
+    /// Process and thread that claimed the slot.
+    pub fn owner(&self) -> (u32, u32) {
+        (self.slot.pid.load(Ordering::Relaxed), self.slot.tid.load(Ordering::Relaxed))
+    }
+
+    /// Appends what was published to `out`, up to `most` words, makes room for as many, and gives their number.
+    pub fn take(&mut self, out: &mut Vec<u64>, most: usize) -> usize {
+        let tail = self.slot.tail.0.load(Ordering::Acquire);
+        // A producer that went mad cannot make us read more than there is.
+        let n = tail.wrapping_sub(self.head).min(self.mask + 1).min(most as u64);
+        out.reserve(n as usize);
+        for at in self.head..self.head + n {
+            // SAFETY: The ring has `mask + 1` words, and the map lives as long as the memory that is borrowed.
+            #[allow(unsafe_code)]
+            let word = unsafe { (*self.words.add((at & self.mask) as usize)).load(Ordering::Relaxed) };
+            out.push(word);
+        }
+        if n > 0 {
+            self.head += n;
+            self.slot.head.0.store(self.head, Ordering::Release);
+            fence(Ordering::SeqCst);
+            let sleeps: &AtomicU32 = &self.slot.writer_sleeps.0;
+            // Some room is worth no waking; the writer looks for itself now and then.
+            let left = tail.wrapping_sub(self.head);
+            if left <= self.mask / 2
+                && sleeps.load(Ordering::Relaxed) != 0
+                && sleeps.swap(0, Ordering::Relaxed) != 0
+            {
+                wake(sleeps);
+            }
+        }
+        n as usize
+    }
+
+    /// Sleeps until there is something to read or the slot is left, but no longer than `most`.
+    pub fn wait(&self, most: Duration) {
+        self.slot.reader_sleeps.store(1, Ordering::SeqCst);
+        let is_idle = self.slot.tail.0.load(Ordering::SeqCst) == self.head
+            && SlotState::of(self.slot.state.0.load(Ordering::SeqCst)) == SlotState::Live;
+        if is_idle {
+            sleep_on(&self.slot.reader_sleeps, 1, most);
+        }
+        self.slot.reader_sleeps.store(0, Ordering::Relaxed);
+    }
+
+    /// Gives the slot to whoever claims it next. To be called when its thread has left, or is no more, and all is read.
+    pub fn free(self) {
+        self.slot.head.0.store(self.slot.tail.0.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.slot.state.0.store(0, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Shape;
+
+    fn shared() -> Shared {
+        Shared::create(Shape { n_slots: 2, ring_words: 1 << 13 }).unwrap()
+    }
+
+    #[test]
+    fn words_come_out_as_they_went_in_through_a_ring_that_is_smaller() {
+        let shared = shared();
+        let path = std::ffi::CString::new(shared.path().unwrap()).unwrap();
+        let other = Shared::open(&path).unwrap();
+        let n = 1_000_000_u64;
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut producer = Producer::claim(&other, 7, 8).unwrap();
+                for word in 0..n {
+                    if word % 5 == 0 {
+                        assert!(producer.push_group(&[word, word + n]));
+                    } else {
+                        assert!(producer.push(word));
+                    }
+                }
+                producer.leave();
+            });
+            let (mut words, mut seen) = (Vec::new(), 0);
+            while shared.bell() == 0 {
+                shared.wait_for_bell(0, PATIENCE);
+            }
+            let mut consumer = Consumer::new(&shared, 0).unwrap();
+            assert_eq!(consumer.owner(), (7, 8));
+            loop {
+                let is_last = consumer.state() == SlotState::Left;
+                consumer.take(&mut words, 1000);
+                for word in words.drain(..) {
+                    if word < n {
+                        assert_eq!(word, seen);
+                        seen += 1;
+                    } else {
+                        assert_eq!(word, seen - 1 + n);
+                    }
+                }
+                if is_last && consumer.take(&mut words, 1) == 0 {
+                    break;
+                }
+                consumer.wait(PATIENCE);
+            }
+            assert_eq!(seen, n);
+            consumer.free();
+        });
+    }
+
+    #[test]
+    fn a_slot_that_was_freed_is_claimed_again_and_a_third_thread_is_counted() {
+        let shared = shared();
+        let first = Producer::claim(&shared, 1, 1).unwrap();
+        let _second = Producer::claim(&shared, 1, 2).unwrap();
+        assert!(Producer::claim(&shared, 1, 3).is_none());
+        assert_eq!(shared.n_refused(), 1);
+        first.leave();
+        let consumer = Consumer::new(&shared, 0).unwrap();
+        assert_eq!(consumer.state(), SlotState::Left);
+        consumer.free();
+        assert!(Producer::claim(&shared, 1, 4).is_some());
+    }
+
+    #[test]
+    fn a_producer_goes_on_without_a_recorder() {
+        let shared = shared();
+        let mut producer = Producer::claim(&shared, 1, 1).unwrap();
+        assert!((0..1 << 13).all(|word| producer.push(word)), "as many as fit");
+        shared.close();
+        assert!(!producer.push(1), "instead of waiting for room");
+        assert!(Producer::claim(&shared, 1, 2).is_none());
+    }
+
+    #[test]
+    fn what_is_no_shared_memory_is_refused() {
+        let file = c"/proc/self/exe";
+        assert!(Shared::open(file).is_err());
+        assert!(Shared::create(Shape { n_slots: 0, ring_words: 1 << 13 }).is_err());
+        assert!(Shared::create(Shape { n_slots: 1, ring_words: 1000 }).is_err());
+    }
+}
