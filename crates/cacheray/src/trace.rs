@@ -11,7 +11,7 @@ use crate::record::{Dialect, Record};
 use crate::rules;
 use crate::survey;
 use crate::table::{FAMILIES, TABLES};
-use quipu_model::trace::{Carries, Fact, Family, PrintOptions, Surveyed};
+use quipu_model::trace::{Carries, Fact, Family, PrintOptions, Recorded, Surveyed};
 use quipu_model::{
     Columns, Confidence, Error, Meta, OpenOptions, Place, Printer, Reader, Result, Scan, Shard, ShardId,
     ShardKind, TableSchema, Trace,
@@ -110,6 +110,7 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<CacherayTrace> {
             carries("instructions", false, ""),
             carries("time", false, ""),
         ],
+        instrs: Recorded::Nothing,
         findings,
         ..Meta::default()
     };

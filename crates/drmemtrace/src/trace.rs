@@ -13,7 +13,7 @@ use crate::schedule::{self, Stretch};
 use crate::table::{FAMILIES, TABLES};
 use crate::{INFO, funclist, widen};
 use quipu_isa::Arch;
-use quipu_model::trace::{Carries, Clock, Fact, Family, Function, PrintOptions};
+use quipu_model::trace::{Carries, Clock, Fact, Family, Function, PrintOptions, Recorded};
 use quipu_model::{
     Columns, Error, ErrorKind, Finding, Meta, OpenOptions, Place, Printer, Reader, Result, Scan, Severity,
     Shard, ShardId, ShardKind, TableSchema, Trace,
@@ -409,6 +409,12 @@ fn meta(
         packed_bytes: files.iter().map(|file| file.container.size_bytes()).sum(),
         inflated_bytes: inflated,
         carries: carries(filetype, columns, &functions),
+        instrs: if filetype.is_ifiltered() { Recorded::Filtered } else { Recorded::All },
+        data: match (filetype.any(FileType::INSTRUCTION_ONLY), filetype.is_dfiltered()) {
+            (true, _) => Recorded::Nothing,
+            (false, true) => Recorded::Filtered,
+            (false, false) => Recorded::All,
+        },
         functions,
         facts,
         findings,

@@ -326,6 +326,10 @@ pub struct Meta {
     pub facts: Vec<Fact>,
     /// What the trace carries and what it lacks.
     pub carries: Vec<Carries>,
+    /// How many of the instructions that were executed the trace has.
+    pub instrs: Recorded,
+    /// How many of the accesses to data it has.
+    pub data: Recorded,
     /// What was odd when opening.
     pub findings: Vec<Finding>,
 }
@@ -376,6 +380,29 @@ pub struct Fact {
     pub label: &'static str,
     /// The value.
     pub value: serde_json::Value,
+}
+
+/// How much of what happened a trace has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Recorded {
+    /// All of it.
+    #[default]
+    All,
+    /// What missed a small cache that was simulated while tracing.
+    Filtered,
+    /// Nothing.
+    Nothing,
+}
+
+impl Recorded {
+    /// The stable name, as output uses it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Recorded::All => "all",
+            Recorded::Filtered => "filtered",
+            Recorded::Nothing => "nothing",
+        }
+    }
 }
 
 /// One sort of information that a trace may carry.
