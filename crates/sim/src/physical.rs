@@ -7,12 +7,27 @@
 use hashbrown::HashMap;
 use quipu_model::{Batch, Error, Result, Trace};
 use rustc_hash::FxBuildHasher;
+use serde::Serialize;
 
 /// What is left of a virtual address without a translation.
 const UNTRANSLATED: u64 = (1 << 28) - 1;
 
 /// Kinds of marks that are looked at for their names.
 const MAX_KINDS: u32 = 128;
+
+/// What became of virtual addresses.
+///
+/// JSON: `accesses`, `untold`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Translation {
+    /// Whether the trace, or a file, told any page.
+    #[serde(skip)]
+    pub is_told: bool,
+    /// Accesses, those that are left out or warm up among them.
+    pub accesses: u64,
+    /// Those to pages that nobody told, which keep the lower 28 bits of their virtual addresses.
+    pub untold: u64,
+}
 
 /// Turns the addresses of batches into physical ones.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,8 +39,11 @@ pub struct Translator {
     told: HashMap<u64, u64, FxBuildHasher>,
     pages: HashMap<(u64, u64), u64, FxBuildHasher>,
     pending: Option<u64>,
-    /// Accesses to pages that nobody told.
+    /// Accesses, and those of them to pages that nobody told.
+    n: u64,
     untold: u64,
+    /// Whether any page was told.
+    is_told: bool,
     addr: Vec<u64>,
     pc: Vec<u64>,
 }
@@ -54,9 +72,11 @@ impl Translator {
         Ok(Translator {
             shift: page_bytes.trailing_zeros(),
             kinds,
+            is_told: file.is_some_and(|pages| !pages.pages.is_empty()),
             told: file.map(|pages| pages.pages.clone()).unwrap_or_default(),
             pages: HashMap::default(),
             pending: None,
+            n: 0,
             untold: 0,
             addr: Vec::new(),
             pc: Vec::new(),
@@ -68,9 +88,9 @@ impl Translator {
         self.kinds.is_some()
     }
 
-    /// Accesses to pages that nobody told.
-    pub fn untold(&self) -> u64 {
-        self.untold
+    /// What became of the addresses so far.
+    pub fn translation(&self) -> Translation {
+        Translation { is_told: self.is_told, accesses: self.n, untold: self.untold }
     }
 
     /// The physical addresses and PCs of the batch that was translated last.
@@ -91,6 +111,7 @@ impl Translator {
                 mark += 1;
             }
             let (addr, is_told) = self.physical(process, *addr);
+            self.n += 1;
             self.untold += u64::from(!is_told);
             self.addr.push(addr);
             if let Some(pc) = accesses.pc.get(row) {
@@ -110,6 +131,7 @@ impl Translator {
         } else if kind == of
             && let Some(physical) = self.pending.take()
         {
+            self.is_told = true;
             self.pages.insert((process, value >> self.shift), physical >> self.shift);
         } else if kind == none {
             self.pages.insert((process, value >> self.shift), (value & UNTRANSLATED) >> self.shift);
@@ -136,47 +158,173 @@ pub struct Pages {
 
 impl Pages {
     /// Reads the text form of a list of pages: `page_size: N` and, for each page, `virtual_address: V` followed by
-    /// `physical_address: P`, in any nesting of braces.
+    /// `physical_address: P`, each on a line of its own, in any nesting of braces; a page without a virtual address is the one at 0.
+    /// What begins with `#` is a remark. SPEC: 1.3.
     ///
     /// # Errors
-    /// `Malformed` with the line.
+    /// `Usage` with the line, what was found and what is allowed: for a number that is none, two keys on one line, a page or an address
+    /// that is told twice, a size that changes; and for a text without any page.
     pub fn parse(text: &str, name: &str) -> Result<Pages> {
-        let mut pages = Pages { page_bytes: 4096, pages: HashMap::default() };
-        let (mut virtual_page, mut physical_page) = (None, None);
-        let mut pairs = Vec::new();
-        for (number, line) in text.lines().enumerate() {
-            let line = line.split('#').next().unwrap_or_default().trim();
-            let Some((key, value)) = line.split_once(':') else { continue };
-            let value = value.trim();
-            let parsed = match value.strip_prefix("0x") {
-                Some(hex) => u64::from_str_radix(hex, 16),
-                None => value.parse(),
-            };
-            let wanted = ["page_size", "virtual_address", "physical_address"];
-            if !wanted.contains(&key.trim()) {
-                continue;
+        let mut lines = Lines::default();
+        for (i, line) in text.lines().enumerate() {
+            lines
+                .take(line, i + 1)
+                .map_err(|wrong| Error::usage(format!("{name}: line {}, {wrong}", i + 1)))?;
+        }
+        if let Some((_, line)) = lines.pending {
+            return Err(Error::usage(format!(
+                "{name}: line {line}, key virtual_address: found no physical_address behind it, allowed: one"
+            )));
+        }
+        if lines.pairs.is_empty() {
+            return Err(Error::usage(format!("{name}: found no page, allowed: one or more")).hint(
+                "each page has a line `virtual_address: N` and, behind it, a line `physical_address: N`",
+            ));
+        }
+        let page_bytes = lines.sizes[0].map_or(4096, |(bytes, _)| bytes);
+        let shift = page_bytes.trailing_zeros();
+        let mut pages: HashMap<u64, u64, FxBuildHasher> = HashMap::default();
+        let mut line_of: HashMap<u64, usize, FxBuildHasher> = HashMap::default();
+        for Pair { of, physical, line } in lines.pairs {
+            if let Some(before) = line_of.insert(of >> shift, line) {
+                return Err(Error::usage(format!(
+                    "{name}: line {line}, key physical_address: found page {of:#x} again, allowed: once, and line {before} has it"
+                )));
             }
-            let parsed = parsed.map_err(|_| {
-                let line = number + 1;
-                Error::usage(format!("{name}: line {line}, key {key}: found `{value}`, allowed: a number"))
-            })?;
-            match key.trim() {
-                "page_size" => pages.page_bytes = parsed,
-                "virtual_address" => virtual_page = Some(parsed),
-                _ => physical_page = Some(parsed),
+            pages.insert(of >> shift, physical >> shift);
+        }
+        Ok(Pages { page_bytes, pages })
+    }
+}
+
+/// One page that a file tells, with the line that does.
+struct Pair {
+    of: u64,
+    physical: u64,
+    line: usize,
+}
+
+/// Keys that hold for all pages, in the order of [`Lines::sizes`].
+const SIZES: [&str; 3] = ["page_size", "page_count", "bytes_mapped"];
+
+/// What the lines of a file have said so far.
+#[derive(Default)]
+struct Lines {
+    /// Each of [`SIZES`], with its line.
+    sizes: [Option<(u64, usize)>; 3],
+    /// A virtual address that waits for its physical one, with its line.
+    pending: Option<(u64, usize)>,
+    pairs: Vec<Pair>,
+}
+
+impl Lines {
+    /// Takes in the line of this number; what is wrong with it.
+    fn take(&mut self, line: &str, number: usize) -> std::result::Result<(), String> {
+        let line = line.split('#').next().unwrap_or_default();
+        let is_key =
+            |word: &&str| SIZES.contains(word) || matches!(*word, "virtual_address" | "physical_address");
+        let mut keys = line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(is_key);
+        let Some(key) = keys.next() else { return Ok(()) };
+        if let Some(second) = keys.next() {
+            return Err(format!(
+                "key {key}: found key `{second}` on the same line, allowed: one key on each line"
+            ));
+        }
+        let Some((_, value)) = line.split_once(':') else {
+            return Err(format!("key {key}: found `{}`, allowed: `{key}: NUMBER`", line.trim()));
+        };
+        let value = value.trim().trim_end_matches('}').trim_end();
+        let parsed = match value.strip_prefix("0x") {
+            Some(hex) => u64::from_str_radix(hex, 16),
+            None => value.parse(),
+        };
+        let parsed = parsed.map_err(|_| format!("key {key}: found `{value}`, allowed: a number"))?;
+        if let Some(at) = SIZES.iter().position(|size| *size == key) {
+            return self.set_size(at, parsed, number);
+        }
+        if key == "virtual_address" {
+            if let Some((_, before)) = self.pending {
+                return Err(format!(
+                    "key virtual_address: found another, allowed: the physical_address of that in line {before} first"
+                ));
             }
-            if let (Some(of), Some(physical)) = (virtual_page, physical_page) {
-                pairs.push((of, physical));
-                (virtual_page, physical_page) = (None, None);
+            self.pending = Some((parsed, number));
+        } else {
+            let (of, _) = self.pending.take().unwrap_or_default();
+            self.pairs.push(Pair { of, physical: parsed, line: number });
+        }
+        Ok(())
+    }
+
+    fn set_size(&mut self, at: usize, value: u64, number: usize) -> std::result::Result<(), String> {
+        let key = SIZES[at];
+        if at == 0 && !value.is_power_of_two() {
+            return Err(format!("key {key}: found `{value}`, allowed: a power of two"));
+        }
+        match self.sizes[at] {
+            Some((known, line)) if known != value => {
+                Err(format!("key {key}: found `{value}`, allowed: `{known}`, which line {line} has"))
+            }
+            _ => {
+                self.sizes[at] = Some((value, number));
+                Ok(())
             }
         }
-        if !pages.page_bytes.is_power_of_two() {
-            let found = pages.page_bytes;
-            let message = format!("{name}: key page_size: found `{found}`, allowed: a power of two");
-            return Err(Error::usage(message));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_pages_is_read_with_remarks_and_braces() {
+        let text = "# pages\npage_size: 0x1000\npage_size: 4096\nmapping {\n  virtual_address: 0x7000 # of code\n  \
+                    physical_address: 8192\n}\n";
+        let pages = Pages::parse(text, "v").unwrap();
+        assert_eq!((pages.page_bytes, pages.pages.into_iter().collect::<Vec<_>>()), (4096, vec![(7, 2)]));
+        // Without a virtual address it is the page at 0.
+        let pages = Pages::parse("physical_address: 0x3000", "v").unwrap();
+        assert_eq!(pages.pages.into_iter().collect::<Vec<_>>(), [(0, 3)]);
+    }
+
+    #[test]
+    fn a_mistake_in_a_list_of_pages_is_told_with_its_line() {
+        let one = "virtual_address: 0x1000\nphysical_address: 0x2000\n";
+        let again = format!("{one}virtual_address: 0x1008\nphysical_address: 0x5000\n");
+        let cases = [
+            ("", "v: found no page, allowed: one or more"),
+            ("page_size: 4096\n", "v: found no page, allowed: one or more"),
+            (
+                "virtual_address: 0x1000 physical_address: 0x2000",
+                "v: line 1, key virtual_address: found key `physical_address` on the same line, allowed: one key on each line",
+            ),
+            (
+                again.as_str(),
+                "v: line 4, key physical_address: found page 0x1008 again, allowed: once, and line 2 has it",
+            ),
+            ("\nvirtual_address: x", "v: line 2, key virtual_address: found `x`, allowed: a number"),
+            (
+                "virtual_address 7",
+                "v: line 1, key virtual_address: found `virtual_address 7`, allowed: `virtual_address: NUMBER`",
+            ),
+            ("page_size: 3", "v: line 1, key page_size: found `3`, allowed: a power of two"),
+            (
+                "page_size: 4096\npage_size: 8192",
+                "v: line 2, key page_size: found `8192`, allowed: `4096`, which line 1 has",
+            ),
+            (
+                "virtual_address: 1\nvirtual_address: 2",
+                "v: line 2, key virtual_address: found another, allowed: the physical_address of that in line 1 first",
+            ),
+            (
+                "virtual_address: 1\n",
+                "v: line 1, key virtual_address: found no physical_address behind it, allowed: one",
+            ),
+        ];
+        for (text, expected) in cases {
+            let error = Pages::parse(text, "v").unwrap_err();
+            assert_eq!((error.kind(), error.message()), (quipu_model::ErrorKind::Usage, expected));
         }
-        let shift = pages.page_bytes.trailing_zeros();
-        pages.pages = pairs.into_iter().map(|(of, physical)| (of >> shift, physical >> shift)).collect();
-        Ok(pages)
     }
 }
