@@ -28,7 +28,7 @@ use crate::sharded::{BY_THREAD, Row, Sharded, Shards};
 use crate::split::Answer;
 use quipu_model::doc::{Block, Cell, Curve, CurveLine, Document, Grid};
 use quipu_model::pass::Detail;
-use quipu_model::trace::SettingInfo;
+use quipu_model::trace::{Recorded, SettingInfo};
 use quipu_model::{Args, Batch, Columns, DynPass, Error, Needs, Order, Result, Tool, ToolInfo, Trace};
 use sample::{Sample, Sampler, Sums};
 use serde::Serialize;
@@ -69,7 +69,7 @@ impl Tool for MissRatio {
         &INFO
     }
 
-    fn build(&self, args: &Args, _trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+    fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
         let sides = match args.get("side") {
             None | Some("all") => [true, true],
             Some("instr") => [true, false],
@@ -78,8 +78,24 @@ impl Tool for MissRatio {
                 return Err(Error::usage(format!("option `side` is `{other}`, allowed: all, instr, data")));
             }
         };
+        let has = [trace.columns().has(Columns::ACCESS_FETCH), trace.meta().data != Recorded::Nothing];
+        if let Some(what) = nothing_of(sides, has) {
+            return Err(Error::missing(format!(
+                "tool `{}` was asked for {what}, of which this trace has none",
+                INFO.name
+            )));
+        }
         let options = Options { lines: Lines::of(args)?, sample: sample(args)?, sides };
         Ok(Box::new(Shards::new(options, args)))
+    }
+}
+
+/// What is asked for, if a trace that has these sides has nothing of it.
+fn nothing_of(asked: [bool; 2], has: [bool; 2]) -> Option<&'static str> {
+    match (asked, has) {
+        ([true, false], [false, _]) => Some("fetches of instructions"),
+        ([false, true], [_, false]) => Some("accesses to data"),
+        _ => None,
     }
 }
 
