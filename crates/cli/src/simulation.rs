@@ -2,10 +2,10 @@
 
 use crate::whole::Whole;
 use quipu::engine::Planned;
-use quipu::model::{Args, Error, ErrorKind, Result, ToolInfo, Trace};
+use quipu::model::{Args, Error, ErrorKind, Report, Result, ToolInfo, Trace};
 use quipu::sim::{
-    Miss, MissSink, Pages, Settings, Simulation, Translator, cacheray, caches, config, fit_cores, misses,
-    tlbs,
+    Miss, MissSink, Pages, Settings, Simulated, Simulation, Translator, cacheray, caches, config, fit_cores,
+    misses, tlbs,
 };
 use std::fs::File;
 use std::io::{BufWriter, Read, Write};
@@ -68,6 +68,22 @@ fn plan(
     let columns = settings.columns(info.name, trace)?;
     let files = MissFiles::create(&settings)?;
     Ok(Planned { info, columns, pass: Box::new(Simulation::new(settings, files)?) })
+}
+
+/// Makes sure that physical addresses were told, where they were asked for.
+///
+/// # Errors
+/// `Missing` if there was not one page.
+pub(crate) fn check_translation(reports: &[Box<dyn Report>]) -> Result<()> {
+    let of = |report: &dyn Report| report.as_any().downcast_ref::<Simulated>()?.translation;
+    match reports.iter().find_map(|report| of(&**report)) {
+        Some(translation) if translation.untold > 0 && !translation.is_told => Err(Error::missing(format!(
+            "physical addresses need pages, and none was told for {} accesses: the trace has no marks `physical_address`",
+            translation.accesses
+        ))
+        .hint("leave out `--physical` for virtual addresses, or name a list of pages: `--v2p-file FILE`")),
+        _ => Ok(()),
+    }
 }
 
 /// Plans the simulation of caches with the faults of Cacheray's simulator.

@@ -26,6 +26,7 @@ use crate::options::{
     LL_SIZE, POLICY, PREFETCHER, RESET_AT, SIM_REFS, SKIP_REFS, TOP, WARMUP_FRACTION, WARMUP_REFS, cores,
     extent, fit_cores, placing, policy, prefetcher, size, top, warmup,
 };
+use crate::recording::Recording;
 use crate::resets::Resets;
 use crate::simulate::{FUNCTIONS, OPTIONAL, Settings};
 use crate::spec::Usual;
@@ -125,5 +126,6 @@ pub fn settings(args: &Args, config: Option<Config>) -> Result<Settings> {
         top: top(args)?,
         strides: None,
         physical: None,
+        recording: Recording::default(),
     })
 }

@@ -23,13 +23,15 @@
 //! | `config` | the original's configuration files |
 //! | `sets`, `rules`, `opt` | the lines of one cache; what each policy remembers; Belady's |
 //! | `machine` | requests on their way through caches; inclusion, coherence, flushes |
+//! | `machine/cache` | one cache of it, with what it writes down |
 //! | `machine/stream` | many requests at once, cache by cache |
 //! | `snoop`, `prefetch`, `seen` | parts of it: the filter, prefetchers, lines met before |
 //! | `physical` | physical addresses instead of virtual ones |
 //! | `place` | which core runs which thread |
+//! | `recording` | what a trace lacks of fetches, instructions and data |
 //! | `extent`, `resets` | records left out, warm-up, records simulated; where statistics begin anew |
 //! | `simulate` | a machine as an analysis: batches in, a report out |
-//! | `report` | the results, for machines and people |
+//! | `report` | the results, for machines and people: `make` takes them from a machine, `document` shows them |
 //! | `options` | options that several tools have |
 //! | `sweep` | many caches at once; `machine/feed` makes their requests |
 //! | `cacheray` | the model of Cacheray's own simulator, with its faults |
@@ -44,6 +46,7 @@ mod options;
 mod physical;
 mod place;
 mod prefetch;
+mod recording;
 mod report;
 mod resets;
 mod rules;
@@ -63,8 +66,9 @@ pub mod tlbs;
 pub use extent::{Extent, Warmup};
 pub use machine::{Counts, Machine, Miss, Purpose, Rows, Watch};
 pub use options::fit_cores;
-pub use physical::{Pages, Translator};
+pub use physical::{Pages, Translation, Translator};
 pub use place::{CoreLoad, Placement, Placing};
+pub use recording::Recording;
 pub use report::{
     CacheCounts, Coherence, CoreCounts, LevelCounts, MissingAt, MissingPc, Simulated, StageCounts,
     ThreadCounts, WarmupCounts,

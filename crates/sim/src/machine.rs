@@ -7,23 +7,22 @@
 //! go; this is what everything means. [`Machine::run`] takes many at once and does the same; where no cache takes lines
 //! away from another, `stream` runs them through one cache after the other.
 
-use crate::prefetch::{MAX_WANTED, Prefetcher};
-use crate::seen::{Seen, Shadow};
-use crate::sets::Store;
+use crate::prefetch::MAX_WANTED;
 use crate::snoop::{CoherenceStats, Filter};
-use crate::spec::{Inclusion, Layout, MachineSpec, Policy, Prefetch};
+use crate::spec::{Layout, MachineSpec};
 use quipu_model::Result;
 use quipu_model::lens::AccessKind;
-use std::ops::RangeInclusive;
 
+mod cache;
 pub(crate) mod feed;
 mod stream;
 
 #[cfg(test)]
 mod tests;
 
+use cache::{Cache, Ledger, Request, Taken};
 pub use stream::Rows;
-use stream::{Streams, joins};
+use stream::Streams;
 
 /// What a request is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,17 +50,6 @@ impl Purpose {
     pub const fn is_prefetch(self) -> bool {
         matches!(self, Purpose::Prefetch | Purpose::OwnPrefetch)
     }
-}
-
-/// Why a line was taken away from a cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Taken {
-    /// An inclusive parent has lost it.
-    Inclusion,
-    /// Another core writes it.
-    Coherence,
-    /// It went down to a child.
-    Exclusion,
 }
 
 /// What one cache has counted since the last reset.
@@ -118,78 +106,6 @@ pub struct Watch {
     pub causes: bool,
     /// Whether misses of first and last caches are logged, for [`Machine::take_misses`].
     pub log: bool,
-}
-
-#[derive(Clone, Debug)]
-struct Cache {
-    store: Store,
-    ledger: Ledger,
-    /// For each [`Purpose`], whether a hit needs nothing but to be counted.
-    quick: u8,
-    parent: Option<usize>,
-    children: Vec<usize>,
-    /// Position among the caches that the snoop filter watches.
-    snoop_id: Option<usize>,
-    is_coherent: bool,
-    is_inclusive: bool,
-    /// Exclusive, with children: holds only what they have lost.
-    is_victims: bool,
-    prefetcher: Prefetcher,
-    /// Whether accesses to the line used last may be counted without looking, whatever the prefetcher has done.
-    joins: bool,
-    /// Bits in which lines of different sets differ, if nothing that happens in one set matters to another, and a further use of the
-    /// line that a set has used last changes nothing; else none.
-    set_mask: u64,
-    /// Lines that went down to a child from here; kept for policies that mind.
-    served: Option<Seen>,
-    capacity: u64,
-}
-
-/// What a cache writes down.
-#[derive(Clone, Debug)]
-struct Ledger {
-    /// The cache, by position.
-    cache: u32,
-    hits: [u64; 2],
-    misses: [u64; 2],
-    rest: Counts,
-    /// Whether misses go into the log.
-    logs: bool,
-    seen: Seen,
-    shadow: Option<Shadow>,
-    /// Places that were empty and got a line.
-    loaded: u64,
-}
-
-impl Ledger {
-    /// Looks at what a cache without sets would do; `None` if nobody wants to know.
-    fn shade(&mut self, line: u64) -> Option<bool> {
-        self.shadow.as_mut().map(|shadow| shadow.touch(line))
-    }
-
-    fn miss(&mut self, line: u64, shadow_hit: Option<bool>, request: Request, log: &mut Vec<Miss>) {
-        self.misses[request.purpose.class()] += 1;
-        let is_first = self.seen.add(line);
-        self.rest.compulsory += u64::from(is_first);
-        if let Some(shadow_hit) = shadow_hit
-            && !request.purpose.is_prefetch()
-        {
-            let cause = if is_first { 0 } else { 1 + usize::from(shadow_hit) };
-            self.rest.causes[cause] += 1;
-        }
-        if self.logs {
-            let Request { addr, pc, purpose } = request;
-            log.push(Miss { cache: self.cache, purpose, addr, pc });
-        }
-    }
-}
-
-/// A request on its way up.
-#[derive(Clone, Copy)]
-struct Request {
-    addr: u64,
-    pc: u64,
-    purpose: Purpose,
 }
 
 /// A machine at work.
@@ -523,6 +439,13 @@ impl Machine {
         last.into_iter().all(|cache| cache.ledger.loaded as f64 >= share * cache.capacity as f64)
     }
 
+    /// The share of the places that are filled, in the last cache that has the smallest one.
+    pub fn filled(&self) -> f64 {
+        let last = self.caches.iter().filter(|cache| cache.parent.is_none());
+        let share = |cache: &Cache| cache.ledger.loaded as f64 / cache.capacity.max(1) as f64;
+        last.map(share).fold(1.0, f64::min)
+    }
+
     /// The misses logged since the last call, in order.
     pub fn take_misses(&mut self) -> std::vec::Drain<'_, Miss> {
         self.misses.drain(..)
@@ -538,89 +461,5 @@ impl Machine {
     pub(crate) fn sharers(&self, line: u64) -> Vec<usize> {
         let ids = self.filter.as_ref().map_or(Vec::new(), |filter| filter.sharers(line));
         ids.into_iter().map(|id| self.snooped[id]).collect()
-    }
-}
-
-impl Cache {
-    fn new(spec: &MachineSpec, layout: &Layout, at: usize, watch: Watch) -> Cache {
-        let of = &spec.caches[at];
-        let (sets, children) = (layout.sets[at], layout.children[at].clone());
-        let capacity = sets * of.ways;
-        let is_victims = of.inclusion == Inclusion::Exclusive && !children.is_empty();
-        let is_coherent = layout.coherent[at];
-        // A prefetch goes to another set, and some policies count uses; so does a cache without sets, for causes.
-        let is_indifferent =
-            of.prefetch == Prefetch::None && !matches!(of.policy, Policy::Lfu | Policy::Rrip(_));
-        let mut quick = 0b11111;
-        if is_victims || watch.causes {
-            quick = 0;
-        }
-        if is_coherent {
-            quick &= !(1 << Purpose::Write as u8);
-        }
-        Cache {
-            // `layout` has checked that both fit.
-            store: Store::new(of.policy, sets as usize, of.ways as usize, spec.seed ^ at as u64),
-            ledger: Ledger {
-                cache: at as u32, // There are few caches.
-                hits: [0; 2],
-                misses: [0; 2],
-                rest: Counts::default(),
-                logs: watch.log && (of.core.is_some() || layout.parent[at].is_none()),
-                seen: Seen::default(),
-                shadow: watch.causes.then(|| Shadow::new(capacity as usize)),
-                loaded: 0,
-            },
-            quick,
-            parent: layout.parent[at],
-            snoop_id: layout.snooped.iter().position(|cache| *cache == at),
-            is_coherent,
-            is_inclusive: of.inclusion == Inclusion::Inclusive,
-            is_victims,
-            prefetcher: Prefetcher::new(of.prefetch),
-            joins: joins(of, sets),
-            set_mask: if is_indifferent && !watch.causes { sets - 1 } else { 0 },
-            served: (is_victims && matches!(of.policy, Policy::Rrip(_))).then(Seen::default),
-            capacity,
-            children,
-        }
-    }
-
-    /// Takes these lines out, as a flush does.
-    fn remove_all(&mut self, lines: RangeInclusive<u64>) {
-        if lines.end() - lines.start() < self.capacity {
-            return lines.for_each(|line| _ = self.store.remove(line));
-        }
-        // More lines than the cache has: look at what it holds instead.
-        for line in self.store.lines().into_iter().filter(|line| lines.contains(line)) {
-            self.store.remove(line);
-        }
-    }
-
-    /// What this cache has counted, without what its children found.
-    fn counts(&self) -> Counts {
-        Counts {
-            hits: self.ledger.hits[0],
-            misses: self.ledger.misses[0],
-            prefetch_hits: self.ledger.hits[1],
-            prefetch_misses: self.ledger.misses[1],
-            ..self.ledger.rest
-        }
-    }
-
-    fn reset_counts(&mut self) {
-        self.ledger.hits = [0; 2];
-        self.ledger.misses = [0; 2];
-        self.ledger.rest = Counts::default();
-    }
-
-    fn take_away(&mut self, line: u64, why: Taken) {
-        if self.store.remove(line) {
-            match why {
-                Taken::Inclusion => self.ledger.rest.parent_invalidations += 1,
-                Taken::Coherence => self.ledger.rest.write_invalidations += 1,
-                Taken::Exclusion => self.ledger.rest.exclusive_invalidations += 1,
-            }
-        }
     }
 }

@@ -19,7 +19,8 @@ use crate::simulate::{OPTIONAL, Settings};
 use hashbrown::HashMap;
 use quipu_model::doc::{Block, Cell, Document, Grid};
 use quipu_model::pass::Detail;
-use quipu_model::{Args, Columns, DynPass, Needs, Order, Report, Result, Tool, ToolInfo, Trace};
+use quipu_model::trace::Recorded;
+use quipu_model::{Args, Columns, DynPass, Error, Needs, Order, Report, Result, Tool, ToolInfo, Trace};
 use rustc_hash::FxBuildHasher;
 use serde::{Serialize, Serializer};
 use std::any::Any;
@@ -69,6 +70,12 @@ impl Tool for MissTool {
 
     fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
         let args = &fit_cores(args, trace);
+        if trace.meta().data == Recorded::Nothing {
+            return Err(Error::missing(format!(
+                "tool `{}` looks at loads that miss, and this trace has no accesses to data",
+                INFO.name
+            )));
+        }
         settings(args)?.pass(args, INFO.name, trace)
     }
 }
@@ -190,7 +197,7 @@ impl Report for Misses {
     fn document(&self, detail: Detail) -> Document {
         let mut document = Document::new("Loads that miss at a steady distance");
         if self.read_misses == 0 {
-            return document;
+            return document.with(Block::Note("no read missed the last cache".to_owned()));
         }
         document.blocks.push(Block::Facts(vec![
             ("reads that no cache had".into(), vec![Cell::Count(self.read_misses)]),

@@ -1,24 +1,28 @@
-//! What a simulation leaves: counts of each cache, and what they say to people.
+//! What a simulation leaves: counts of each cache.
+//!
+//! `make` takes them from a machine, `document` says what people see of them.
 
-use crate::machine::{Counts, Machine};
-use crate::place::{Placement, Placing};
-use crate::resets::Stage;
-use crate::simulate::Settings;
-use crate::simulate::sources::{Pair, Sources};
-use crate::spec::{CacheSpec, Inclusion, Role};
-use quipu_model::Report;
-use quipu_model::batch::{is_first_workload, thread_name};
-use quipu_model::doc::{Block, Cell, Document, Figure, Grid};
-use quipu_model::pass::Detail;
+mod document;
+mod make;
+
+pub(crate) use document::FIRST_MET;
+pub(crate) use make::{Told, make};
+
+use crate::physical::Translation;
+use crate::place::Placing;
+use crate::recording::Recording;
+use quipu_model::batch::is_first_workload;
 use serde::{Serialize, Serializer};
-use std::any::Any;
 
 /// How caches or TLBs served a trace.
 ///
-/// JSON: `line_size`, `instructions`, `accesses`, `coherent`, `cores` (list of [`CoreCounts`]), `caches` (list of
+/// JSON: `line_size`, `recorded` (`fetches` and `data`, each `all`, `filtered` or `nothing`), `instructions` and `executed` (`null` where
+/// unknown), `accesses`, `incomplete` (list of sentences), `cores` (list of [`CoreCounts`]), `caches` (list of
 /// [`CacheCounts`]), `levels` (list of [`LevelCounts`]), `threads` (list of [`ThreadCounts`]), `missing` (list of
 /// [`MissingPc`]), `more_missing`, `missing_functions` (list of [`MissingAt`]), `more_missing_functions`, `outside_functions`,
-/// `missing_lines` (list of [`MissingAt`]), `more_missing_lines`, `coherence` ([`Coherence`] or `null`), `stages` (list of [`StageCounts`], empty without reset points).
+/// `missing_lines` (list of [`MissingAt`]), `more_missing_lines`, `coherence` ([`Coherence`] or `null`), `translation` ([`Translation`], or
+/// `null` with virtual addresses), `stages` (list of [`StageCounts`], empty without reset points). Levels that nothing can come to, since
+/// the trace has no fetches or no data, are left out of `levels`; `caches` has all of them.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Simulated {
     /// Bytes in a line, or in a page for TLBs.
@@ -26,10 +30,17 @@ pub struct Simulated {
     /// True for TLBs.
     #[serde(skip)]
     pub is_tlb: bool,
-    /// Instructions simulated with statistics.
-    pub instructions: u64,
+    /// What the trace has of fetches and data.
+    #[serde(serialize_with = "names")]
+    pub recorded: Recording,
+    /// Instructions simulated with statistics; `null` if the trace has none.
+    pub instructions: Option<u64>,
+    /// Instructions that were executed meanwhile: as many, unless the trace is filtered; then what its marks count, or `null`.
+    pub executed: Option<u64>,
     /// Accesses simulated with statistics, fetches, prefetches and flushes among them.
     pub accesses: u64,
+    /// Why this is not what was asked for, in sentences: a warm-up that did not end, addresses that nobody told. Empty if it is.
+    pub incomplete: Vec<String>,
     /// How threads came to cores.
     #[serde(skip)]
     pub placing: Placing,
@@ -37,7 +48,7 @@ pub struct Simulated {
     pub cores: Vec<CoreCounts>,
     /// The caches, as the machine lists them.
     pub caches: Vec<CacheCounts>,
-    /// The same, those of one level and type taken together, from the cores to memory.
+    /// The same, those of one level and type taken together, from the cores to memory, without those that nothing can come to.
     pub levels: Vec<LevelCounts>,
     /// The threads, in order of appearance.
     pub threads: Vec<ThreadCounts>,
@@ -57,6 +68,8 @@ pub struct Simulated {
     pub more_missing_lines: u64,
     /// What coherence cost; `null` without coherence.
     pub coherence: Option<Coherence>,
+    /// What became of virtual addresses; `null` if they were used as they are.
+    pub translation: Option<Translation>,
     /// With reset points, what lies between them, the last stage (which all other counts are about) at the end; else empty.
     pub stages: Vec<StageCounts>,
 }
@@ -128,7 +141,7 @@ pub struct CacheCounts {
     pub bytes_in: u64,
     /// Misses of accesses by cause: never met before, too small, too few ways; `null` unless asked for with `causes`.
     pub causes: Option<[u64; 3]>,
-    /// Hits and misses before the statistics; `null` without warm-up.
+    /// Hits and misses before the statistics; `null` without warm-up, 0 if it did not end: then all counts are those of the warm-up.
     pub warmup: Option<WarmupCounts>,
 }
 
@@ -152,10 +165,10 @@ pub struct LevelCounts {
     pub hits: u64,
     /// Accesses not found.
     pub misses: u64,
-    /// Misses as a share of what came here.
-    pub miss_rate: f64,
-    /// Misses for a thousand instructions.
-    pub mpki: f64,
+    /// Misses as a share of what came here; `null` if nothing came.
+    pub miss_rate: Option<f64>,
+    /// Misses for a thousand instructions; `null` if it is not known how many were executed.
+    pub mpki: Option<f64>,
     /// Bytes that came from the next level.
     pub bytes_in: u64,
     /// Prefetches found.
@@ -223,379 +236,12 @@ fn hex<S: Serializer>(addr: &u64, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(&format_args!("{addr:#x}"))
 }
 
-/// What a simulation has noted besides the machine.
-pub(crate) struct Told {
-    pub(crate) warmup: Option<Vec<(u64, u64)>>,
-    pub(crate) instrs: u64,
-    pub(crate) accesses: u64,
-    pub(crate) sources: Sources,
-    pub(crate) threads: Vec<ThreadCounts>,
-    pub(crate) stages: Vec<Stage>,
+pub(crate) fn names<S: Serializer>(recorded: &Recording, serializer: S) -> Result<S::Ok, S::Error> {
+    let [fetches, data] = [recorded.fetches, recorded.data].map(|of| of.name());
+    serde_json::json!({ "fetches": fetches, "data": data }).serialize(serializer)
 }
 
-/// The result of a simulation.
-pub(crate) fn make(settings: &Settings, machine: &Machine, placement: &Placement, told: Told) -> Simulated {
-    let spec = &settings.machine;
-    let caches: Vec<CacheCounts> = spec
-        .caches
-        .iter()
-        .enumerate()
-        .map(|(i, cache)| CacheCounts {
-            warmup: told.warmup.as_ref().map(|all| WarmupCounts { hits: all[i].0, misses: all[i].1 }),
-            causes: settings.causes.then(|| machine.counts(i).causes),
-            coherent: machine.is_coherent(i),
-            ..cache_counts(cache, machine.counts(i), spec.line_bytes)
-        })
-        .collect();
-    let cores = placement.cores().iter().enumerate().map(|(core, load)| {
-        let [instruction_cache, data_cache] = machine.first_caches(core);
-        let processors = load.processors.clone();
-        CoreCounts { threads: load.threads, processors, instruction_cache, data_cache }
-    });
-    let (functions, outside) = told.sources.functions();
-    let (missing, more_missing) = most_missing(told.sources.pcs, settings.top);
-    let missing = missing.into_iter().map(|(pc, first_misses, last_misses)| MissingPc {
-        pc,
-        first_misses,
-        last_misses,
-    });
-    let at = |(addr, first_misses, last_misses)| MissingAt { addr, first_misses, last_misses };
-    let (functions, more_missing_functions) = most_missing(functions, settings.top);
-    let shift = spec.line_bytes.trailing_zeros();
-    let lines = told.sources.lines.into_iter().map(|(line, misses)| (line << shift, misses));
-    let (lines, more_missing_lines) = most_missing(lines, settings.top);
-    Simulated {
-        line_size: spec.line_bytes,
-        is_tlb: settings.is_tlb,
-        instructions: told.instrs,
-        accesses: told.accesses,
-        placing: placement.placing(),
-        cores: cores.collect(),
-        levels: levels(&spec.caches, &caches, told.instrs),
-        stages: stages(&spec.caches, told.stages),
-        caches,
-        threads: told.threads,
-        missing: missing.collect(),
-        more_missing,
-        missing_functions: functions.into_iter().map(at).collect(),
-        more_missing_functions,
-        outside_functions: outside.iter().sum(),
-        missing_lines: lines.into_iter().map(at).collect(),
-        more_missing_lines,
-        coherence: machine.coherence().map(|of| Coherence {
-            writes: of.writes,
-            invalidations: of.invalidations,
-            writebacks: of.writebacks,
-        }),
-    }
+/// `part` of `whole`; `None` if there is no whole.
+pub(crate) fn rate(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
 }
-
-/// Those with the most misses, as address, misses of first and of last caches; those that reach memory first. And how many
-/// there are besides.
-fn most_missing(all: impl IntoIterator<Item = (u64, Pair)>, top: usize) -> (Vec<(u64, u64, u64)>, u64) {
-    let mut all: Vec<(u64, u64, u64)> =
-        all.into_iter().map(|(addr, [first, last])| (addr, first, last)).collect();
-    all.sort_unstable_by_key(|(addr, first, last)| (u64::MAX - last, u64::MAX - first, *addr));
-    let more = all.len().saturating_sub(top) as u64;
-    all.truncate(top);
-    (all, more)
-}
-
-fn cache_counts(cache: &CacheSpec, counts: Counts, line_bytes: u64) -> CacheCounts {
-    CacheCounts {
-        name: cache.name.clone(),
-        size: cache.bytes,
-        assoc: cache.ways,
-        policy: cache.policy.name(),
-        coherent: false,
-        inclusive: cache.inclusion == Inclusion::Inclusive,
-        exclusive: cache.inclusion == Inclusion::Exclusive,
-        parent: cache.parent.clone(),
-        hits: counts.hits,
-        misses: counts.misses,
-        compulsory_misses: counts.compulsory,
-        parent_invalidations: counts.parent_invalidations,
-        write_invalidations: counts.write_invalidations,
-        exclusive_invalidations: counts.exclusive_invalidations,
-        flushes: counts.flushes,
-        prefetch_hits: counts.prefetch_hits,
-        prefetch_misses: counts.prefetch_misses,
-        child_hits: counts.child_hits,
-        bytes_in: (counts.misses + counts.prefetch_misses).saturating_mul(line_bytes),
-        causes: None,
-        warmup: None,
-    }
-}
-
-/// Takes caches of one height and type together.
-fn levels(specs: &[CacheSpec], counts: &[CacheCounts], instrs: u64) -> Vec<LevelCounts> {
-    let of = |(height, group): (usize, Vec<usize>)| level(height, &group, counts, instrs);
-    groups(specs).into_iter().map(of).collect()
-}
-
-fn stages(specs: &[CacheSpec], stages: Vec<Stage>) -> Vec<StageCounts> {
-    let groups = groups(specs);
-    let sum = |stage: &Stage, group: &[usize]| {
-        let counts = group.iter().map(|cache| stage.counts[*cache]);
-        let (hits, misses) = counts.fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
-        WarmupCounts { hits, misses }
-    };
-    let of = |stage: Stage| StageCounts {
-        instructions: stage.instrs,
-        accesses: stage.accesses,
-        levels: groups.iter().map(|(_, group)| sum(&stage, group)).collect(),
-    };
-    stages.into_iter().map(of).collect()
-}
-
-/// The caches of one height and type, with the height.
-fn groups(specs: &[CacheSpec]) -> Vec<(usize, Vec<usize>)> {
-    let mut groups: Vec<((usize, u8), Vec<usize>)> = Vec::new();
-    for (i, spec) in specs.iter().enumerate() {
-        let role = match spec.role {
-            Role::Instruction => 0,
-            Role::Data => 1,
-            Role::Unified => 2,
-        };
-        let key = (height(specs, i), role);
-        match groups.iter_mut().find(|(known, _)| *known == key) {
-            Some((_, group)) => group.push(i),
-            None => groups.push((key, vec![i])),
-        }
-    }
-    groups.sort_by_key(|(key, _)| *key);
-    groups.into_iter().map(|((height, _), group)| (height, group)).collect()
-}
-
-fn level(height: usize, group: &[usize], counts: &[CacheCounts], instrs: u64) -> LevelCounts {
-    let mut name = counts[group[0]].name.as_str();
-    for other in group.iter().map(|cache| counts[*cache].name.as_str()) {
-        let common = name.char_indices().zip(other.chars()).find(|((_, a), b)| a != b);
-        name = &name[..common.map_or(name.len().min(other.len()), |((at, _), _)| at)];
-    }
-    // A machine of one core has nothing to compare the core's number with.
-    let name = if group.len() == 1 && height == 0 { name.trim_end_matches('0') } else { name };
-    let sum = |of: fn(&CacheCounts) -> u64| group.iter().map(|cache| of(&counts[*cache])).sum::<u64>();
-    let (hits, misses) = (sum(|cache| cache.hits), sum(|cache| cache.misses));
-    let causes = group.iter().map(|cache| counts[*cache].causes).reduce(|a, b| {
-        let (a, b) = (a?, b?);
-        Some([a[0] + b[0], a[1] + b[1], a[2] + b[2]])
-    });
-    LevelCounts {
-        name: if name.is_empty() { format!("level {}", height + 1) } else { name.to_owned() },
-        caches: group.len() as u64,
-        hits,
-        misses,
-        miss_rate: rate(misses, hits + misses),
-        mpki: 1000.0 * rate(misses, instrs),
-        bytes_in: sum(|cache| cache.bytes_in),
-        prefetch_hits: sum(|cache| cache.prefetch_hits),
-        prefetch_misses: sum(|cache| cache.prefetch_misses),
-        causes: causes.flatten(),
-    }
-}
-
-/// Steps from the cores. The machine has been checked, so there is no circle.
-fn height(specs: &[CacheSpec], at: usize) -> usize {
-    let name = Some(&specs[at].name);
-    let below = specs.iter().enumerate().filter(|(_, spec)| spec.parent.as_ref() == name);
-    below.map(|(child, _)| height(specs, child) + 1).max().unwrap_or(0)
-}
-
-/// `part` of `whole`, 0 if there is no whole.
-fn rate(part: u64, whole: u64) -> f64 {
-    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
-}
-
-impl Report for Simulated {
-    fn json(&self) -> serde_json::Value {
-        // A plain structure of numbers, strings and lists always has a JSON form.
-        serde_json::to_value(self).unwrap_or_default()
-    }
-
-    fn document(&self, detail: Detail) -> Document {
-        let title = if self.is_tlb { "TLBs" } else { "Caches" };
-        let mut document = Document::new(title);
-        if self.accesses == 0 {
-            return document;
-        }
-        document.blocks.push(Block::Figures(self.figures()));
-        document.blocks.push(Block::Grid(self.level_grid()));
-        if detail == Detail::Brief {
-            return document;
-        }
-        if let Some(coherence) = &self.coherence {
-            document.blocks.push(Block::Facts(vec![
-                ("writes seen by the snoop filter".into(), vec![Cell::Count(coherence.writes)]),
-                ("copies lost to a write".into(), vec![Cell::Count(coherence.invalidations)]),
-                ("written lines sent on".into(), vec![Cell::Count(coherence.writebacks)]),
-            ]));
-        }
-        if !self.stages.is_empty() {
-            document.blocks.push(Block::Grid(self.stage_grid()));
-        }
-        document.blocks.push(Block::Grid(self.cache_grid()));
-        if self.threads.len() > 1 {
-            document.blocks.push(Block::Grid(self.thread_grid()));
-        }
-        if !self.missing.is_empty() {
-            document.blocks.push(Block::Grid(self.missing_grid()));
-        }
-        if !self.missing_functions.is_empty() {
-            let title = "functions that miss most, by the address that is called";
-            let (rows, more) = (&self.missing_functions, self.more_missing_functions);
-            document.blocks.push(Block::Grid(missing_at(title, "function", rows, more)));
-        }
-        if !self.missing_lines.is_empty() {
-            let (title, head) = match self.is_tlb {
-                true => ("pages that are missed most", "page"),
-                false => ("lines that are missed most", "line"),
-            };
-            let (rows, more) = (&self.missing_lines, self.more_missing_lines);
-            document.blocks.push(Block::Grid(missing_at(title, head, rows, more)));
-        }
-        document
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-}
-
-impl Simulated {
-    fn figures(&self) -> Vec<Figure> {
-        let figure = |level: &LevelCounts| Figure {
-            label: format!("{} miss rate", level.name),
-            value: Cell::Share(level.miss_rate),
-            note: format!("{:.2} misses for 1,000 instructions", level.mpki),
-        };
-        self.levels.iter().map(figure).collect()
-    }
-
-    fn level_grid(&self) -> Grid {
-        let causes = self.levels.iter().any(|level| level.causes.is_some());
-        let mut head = vec![
-            "level",
-            "caches",
-            "hits",
-            "misses",
-            "miss rate",
-            "MPKI",
-            "prefetches",
-            "read from next level",
-        ];
-        if causes {
-            head.extend(["first met", "too small", "too few ways"]);
-        }
-        let row = |level: &LevelCounts| {
-            let mut row = vec![
-                Cell::from(level.name.as_str()),
-                Cell::Count(level.caches),
-                Cell::Count(level.hits),
-                Cell::Count(level.misses),
-                Cell::Share(level.miss_rate),
-                Cell::Real(level.mpki, 2),
-                Cell::Count(level.prefetch_hits + level.prefetch_misses),
-                Cell::Bytes(level.bytes_in),
-            ];
-            row.extend(level.causes.iter().flatten().map(|count| Cell::Count(*count)));
-            row
-        };
-        Grid {
-            title: String::new(),
-            head: head.into_iter().map(str::to_owned).collect(),
-            rows: self.levels.iter().map(row).collect(),
-            more: 0,
-        }
-    }
-
-    fn stage_grid(&self) -> Grid {
-        let head = ["stage", "instructions", "accesses"].map(str::to_owned).into_iter();
-        let rates = self.levels.iter().map(|level| format!("{} miss rate", level.name));
-        let row = |(i, stage): (usize, &StageCounts)| {
-            let first = [i as u64 + 1, stage.instructions, stage.accesses].map(Cell::Count);
-            let rates = stage.levels.iter().map(|of| Cell::Share(rate(of.misses, of.hits + of.misses)));
-            first.into_iter().chain(rates).collect()
-        };
-        Grid {
-            title: "between reset points".to_owned(),
-            head: head.chain(rates).collect(),
-            rows: self.stages.iter().enumerate().map(row).collect(),
-            more: 0,
-        }
-    }
-
-    fn cache_grid(&self) -> Grid {
-        let row = |cache: &CacheCounts| {
-            let came = cache.hits + cache.misses;
-            vec![
-                Cell::from(cache.name.as_str()),
-                Cell::Bytes(cache.size),
-                Cell::Count(cache.assoc),
-                Cell::from(cache.policy),
-                Cell::Count(cache.hits),
-                Cell::Count(cache.misses),
-                Cell::Share(rate(cache.misses, came)),
-                Cell::Count(cache.compulsory_misses),
-                Cell::Count(
-                    cache.parent_invalidations + cache.write_invalidations + cache.exclusive_invalidations,
-                ),
-            ]
-        };
-        let head =
-            ["cache", "size", "ways", "policy", "hits", "misses", "miss rate", "first met", "invalidated"];
-        let used = self.caches.iter().filter(|cache| cache.hits + cache.misses + cache.prefetch_misses > 0);
-        Grid {
-            title: "each that was used".into(),
-            head: head.map(str::to_owned).into(),
-            rows: used.map(row).collect(),
-            more: 0,
-        }
-    }
-
-    fn thread_grid(&self) -> Grid {
-        let row = |of: &ThreadCounts| {
-            vec![
-                Cell::from(thread_name(of.thread)),
-                Cell::Count(of.hits),
-                Cell::Count(of.misses),
-                Cell::Share(rate(of.misses, of.hits + of.misses)),
-                Cell::Count(of.last_misses),
-            ]
-        };
-        let head = ["thread", "hits", "misses", "miss rate", "not in any cache"];
-        Grid {
-            title: "threads, in their first caches".into(),
-            head: head.map(str::to_owned).into(),
-            rows: self.threads.iter().take(MAX_THREADS).map(row).collect(),
-            more: self.threads.len().saturating_sub(MAX_THREADS) as u64,
-        }
-    }
-
-    fn missing_grid(&self) -> Grid {
-        let row = |of: &MissingPc| {
-            vec![Cell::Addr(of.pc), Cell::Count(of.last_misses), Cell::Count(of.first_misses)]
-        };
-        Grid {
-            title: "instructions that miss most".into(),
-            head: ["instruction", "not in any cache", "not in a first cache"].map(str::to_owned).into(),
-            rows: self.missing.iter().map(row).collect(),
-            more: self.more_missing,
-        }
-    }
-}
-
-/// Functions or lines that miss.
-fn missing_at(title: &str, head: &str, rows: &[MissingAt], more: u64) -> Grid {
-    let row =
-        |of: &MissingAt| vec![Cell::Addr(of.addr), Cell::Count(of.last_misses), Cell::Count(of.first_misses)];
-    Grid {
-        title: title.into(),
-        head: [head, "not in any cache", "not in a first cache"].map(str::to_owned).into(),
-        rows: rows.iter().map(row).collect(),
-        more,
-    }
-}
-
-/// So many threads are listed for people.
-const MAX_THREADS: usize = 64;

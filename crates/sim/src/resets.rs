@@ -20,6 +20,7 @@ pub struct Resets {
     n_behind: u64,
     /// Points in this batch.
     has_mark: bool,
+    met_mark: bool,
     n_stages: u64,
 }
 
@@ -69,6 +70,16 @@ impl Resets {
         self.instrs.is_empty() && self.kinds.is_empty()
     }
 
+    /// Points that did not come, in sentences.
+    pub(crate) fn missed(&self) -> Vec<String> {
+        let n = self.n_behind;
+        let late = self.instrs.iter().filter(|point| **point >= n);
+        let late = late.map(|point| format!("reset-at {point} was not reached: there are {n} instructions"));
+        let marks = (!self.kinds.is_empty() && !self.met_mark)
+            .then(|| "reset-at names marks, and the trace has none of them".to_owned());
+        late.chain(marks).collect()
+    }
+
     /// True if marks are looked at.
     pub(crate) fn reads_marks(&self) -> bool {
         !self.kinds.is_empty()
@@ -80,6 +91,7 @@ impl Resets {
         self.n_behind += u64::from(batch.span.instrs);
         self.has_mark =
             !self.kinds.is_empty() && batch.marks.kind.iter().any(|kind| self.kinds.contains(kind));
+        self.met_mark |= self.has_mark;
     }
 
     /// True if there may be a point in this batch.

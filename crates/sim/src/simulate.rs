@@ -3,12 +3,13 @@
 pub(crate) mod sources;
 pub(crate) mod step;
 
-use crate::extent::Extent;
+use crate::extent::{Extent, Warmup};
 use crate::machine::{Machine, Miss, Purpose, Rows, Watch};
 use crate::misses::{Limits, Strides};
 use crate::options::is_by_core;
 use crate::physical::Translator;
 use crate::place::{Placement, Placing};
+use crate::recording::{Executed, Recording};
 use crate::report::{self, Simulated, ThreadCounts};
 use crate::resets::{Resets, Stage};
 use crate::spec::MachineSpec;
@@ -50,6 +51,8 @@ pub struct Settings {
     pub strides: Option<Limits>,
     /// How addresses become physical; `None` for virtual ones.
     pub physical: Option<Translator>,
+    /// What the trace has.
+    pub recording: Recording,
 }
 
 impl Settings {
@@ -78,11 +81,12 @@ impl Settings {
             needs.push((Columns::MARKS, "translates addresses"));
         }
         let optional = if self.top > 0 { OPTIONAL.or(FUNCTIONS) } else { OPTIONAL };
+        let optional = optional.or(self.recording.columns());
         columns(tool, &needs, optional, trace)
     }
 
-    /// The settings for `trace`: where its shards are cores, each is a core of the machine; and marks that options name are
-    /// those of the trace.
+    /// The settings for `trace`: where its shards are cores, each is a core of the machine; marks that options name are
+    /// those of the trace; and results leave out what it does not have.
     ///
     /// # Errors
     /// See [`Resets::new`].
@@ -91,6 +95,7 @@ impl Settings {
             self.placing = Placing::Shards;
         }
         self.resets = Resets::new(args, trace)?;
+        self.recording = Recording::of(trace);
         Ok(self)
     }
 
@@ -175,6 +180,9 @@ pub struct Simulation {
     refs: Vec<Ref>,
     physical: Option<Translator>,
     strides: Strides,
+    executed: Executed,
+    /// Records that are no markers, up to the beginning of the statistics at least.
+    met: u64,
     resets: Resets,
     /// What a reset has ended.
     stages: Vec<Stage>,
@@ -222,6 +230,8 @@ impl Simulation {
             refs: Vec::new(),
             physical: settings.physical.clone(),
             strides: Strides::default(),
+            executed: Executed::default(),
+            met: 0,
             resets: settings.resets.clone(),
             stages: Vec::new(),
             epoch: 0,
@@ -242,6 +252,9 @@ impl Simulation {
             return Ok(());
         }
         self.resets.begin(batch);
+        if let Some(kind) = self.settings.recording.count_kind {
+            self.executed.follow(batch, kind);
+        }
         // Ahead of the first access, and among what is left out, the trace tells pages as well.
         if let Some(physical) = &mut self.physical {
             physical.translate(batch);
@@ -311,6 +324,7 @@ impl Simulation {
     fn leaves_out(&mut self, batch: &Batch) -> bool {
         note_refs(batch, &mut self.refs);
         let n_refs = self.refs.iter().filter(|of| **of != Ref::No).count() as u64;
+        self.met += n_refs;
         let leaves_out = n_refs <= self.extent.skip && self.extent.skip > 0;
         if leaves_out {
             self.extent.skip -= n_refs;
@@ -489,13 +503,77 @@ impl Simulation {
         }
     }
 
+    /// Why the answer is not what was asked for.
+    fn incomplete(&self) -> Vec<String> {
+        let mut all: Vec<String> = self.shortfall().into_iter().collect();
+        all.extend(self.resets.missed());
+        let translation = self.physical.as_ref().map(Translator::translation).unwrap_or_default();
+        if translation.untold > 0 {
+            all.push(format!(
+                "{} of {} accesses are to pages whose physical address nobody told; they keep the lower 28 bits of the virtual one",
+                translation.untold, translation.accesses
+            ));
+        }
+        all
+    }
+
+    /// Why there are no statistics, though something was asked for.
+    fn shortfall(&self) -> Option<String> {
+        let (wanted, met) = (self.settings.extent, self.met);
+        if self.extent.skip > 0 {
+            let skip = wanted.skip;
+            return Some(format!(
+                "nothing was simulated: skip-refs leaves out {skip} records, and there are {met}"
+            ));
+        }
+        match (wanted.warmup, self.extent.is_warm()) {
+            (Warmup::Refs(refs), false) => {
+                let there = met.saturating_sub(wanted.skip);
+                return Some(format!(
+                    "the statistics did not begin: warmup-refs wants {refs} records, and there are {there}"
+                ));
+            }
+            (Warmup::Fraction(share), false) => {
+                let filled = self.machine.filled();
+                return Some(format!(
+                    "the statistics did not begin: warmup-fraction wants the last caches filled by {share}, and they were by {filled:.3}"
+                ));
+            }
+            _ => {}
+        }
+        match wanted.take {
+            Some(0) => Some("nothing was simulated: sim-refs is 0".to_owned()),
+            _ if self.accesses == 0 && self.warmup.is_some() => {
+                Some(format!("the statistics are empty: the warm-up ended with the last of {met} records"))
+            }
+            _ => None,
+        }
+    }
+
     /// The result so far.
     pub fn report(self) -> Simulated {
         let last = (!self.settings.resets.is_empty()).then(|| self.stage());
+        let is_whole = self.settings.extent.is_all() && self.settings.resets.is_empty();
+        let executed = self.executed.total().filter(|_| is_whole);
+        let translation = self.physical.as_ref().map(Translator::translation);
+        let incomplete = self.incomplete();
         let Simulation { settings, machine, placement, warmup, instrs, accesses, sources, threads, .. } =
             self;
+        // A warm-up that goes on to the end has counted all there is.
+        let is_cold = settings.extent.warmup != Warmup::None && warmup.is_none();
+        let warmup = if is_cold { Some(vec![(0, 0); settings.machine.caches.len()]) } else { warmup };
         let stages = self.stages.into_iter().chain(last).collect();
-        let told = report::Told { warmup, instrs, accesses, sources, threads, stages };
+        let told = report::Told {
+            warmup,
+            instrs,
+            executed,
+            accesses,
+            translation,
+            incomplete,
+            sources,
+            threads,
+            stages,
+        };
         report::make(&settings, &machine, &placement, told)
     }
 }

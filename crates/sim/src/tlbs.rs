@@ -16,6 +16,7 @@ use crate::options::{
     CAUSES, CORES, CPU_SCHEDULING, POLICY, RESET_AT, SIM_REFS, SKIP_REFS, TOP, WARMUP_REFS, cores, extent,
     fit_cores, option, placing, policy, top,
 };
+use crate::recording::Recording;
 use crate::resets::Resets;
 use crate::simulate::{FUNCTIONS, OPTIONAL, Settings};
 use crate::spec::{CacheSpec, MAX_CORES, MachineSpec, Policy, Role};
@@ -115,5 +116,6 @@ pub fn settings(args: &Args) -> Result<Settings> {
         top: top(args)?,
         strides: None,
         physical: None,
+        recording: Recording::default(),
     })
 }

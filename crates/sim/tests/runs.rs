@@ -1,7 +1,9 @@
 //! What a simulation does with the records of a trace: which of them count, where statistics begin anew, whose they are.
 
 use quipu_engine::{RunOptions, Watch, plan, run};
-use quipu_model::{Args, Columns, ErrorKind, Report, Tool};
+use quipu_model::pass::Detail;
+use quipu_model::trace::Recorded;
+use quipu_model::{Args, Columns, ErrorKind, Report, Scan, ShardId, Tool, Trace};
 use quipu_sim::misses::{MissTool, Misses};
 use quipu_sim::sweep::{SweepTool, Swept};
 use quipu_sim::{Simulated, caches::Caches, tlbs::Tlbs};
@@ -66,7 +68,7 @@ fn stages_between_resets_add_up_to_the_whole_while_lines_stay() {
     }
     // Both lines of code came in the first stage.
     assert_eq!(staged.stages[1].levels[0].misses, 0);
-    assert_eq!(staged.instructions, 150);
+    assert_eq!(staged.instructions, Some(150));
     assert_eq!(staged.threads[0].misses, staged.levels[0].misses + staged.levels[1].misses);
 }
 
@@ -196,9 +198,12 @@ fn accesses_alone_are_enough() {
     for (tool, options) in [(&Caches as &dyn Tool, SMALL), (&Tlbs, "cores=1 l1d-entries=4 l1d-assoc=4")] {
         let (whole, bare) = (result(tool, options, &whole), result(tool, options, &bare));
         let counts = |of: &Simulated, level: usize| (of.levels[level].hits, of.levels[level].misses);
-        assert!(bare.levels[1].misses > 0);
-        assert_eq!(counts(&bare, 1), counts(&whole, 1));
-        assert_eq!(counts(&bare, 0), (0, 0));
+        assert!(bare.levels[0].misses > 0);
+        // Caches for instructions, to which nothing comes, are left out, and so is what instructions are counted for.
+        assert_eq!(counts(&bare, 0), counts(&whole, 1));
+        assert_eq!((bare.levels.len(), whole.levels.len()), (2, 3));
+        assert_eq!((bare.instructions, bare.levels[0].mpki), (None, None));
+        assert_eq!(bare.caches.len(), whole.caches.len());
         assert!(bare.missing.is_empty() && !whole.missing.is_empty());
         assert!(!bare.missing_lines.is_empty());
     }
@@ -207,6 +212,141 @@ fn accesses_alone_are_enough() {
         (report(&SweepTool, options, &whole), report(&SweepTool, options, &bare));
     let counts = |of: &Swept| of.points.iter().map(|of| (of.hits, of.misses)).collect::<Vec<_>>();
     assert_eq!(counts(&bare), counts(&whole));
+}
+
+/// Everything that people see of a report, without its numbers' looks.
+fn seen(report: &dyn Report) -> String {
+    format!("{:?}", report.document(Detail::Full))
+}
+
+#[test]
+fn filtered_traces_have_no_misses_per_instruction_but_a_note() {
+    let trace = program(400).with_meta(|meta| {
+        meta.instrs = Recorded::Filtered;
+        meta.data = Recorded::Filtered;
+    });
+    let filtered = result(&Caches, SMALL, &trace);
+    assert_eq!((filtered.instructions, filtered.executed), (Some(400), None));
+    assert!(filtered.levels.iter().all(|level| level.mpki.is_none() && level.miss_rate.is_some()));
+    let seen_of = seen(&filtered);
+    assert!(
+        seen_of.contains("fetches and accesses to data that a small cache had are not in it"),
+        "{seen_of}"
+    );
+    assert!(
+        !seen_of.contains("\"MPKI\"") && !seen_of.contains("misses for 1,000 instructions\""),
+        "{seen_of}"
+    );
+    let swept: Swept = report(&SweepTool, "cores=1 sizes=1K ways=2", &trace);
+    assert!(swept.points.iter().all(|point| point.mpki.is_none() && point.miss_rate.is_some()));
+    // Instructions that are all there count, whatever became of the data.
+    let trace = program(400).with_meta(|meta| meta.data = Recorded::Filtered);
+    assert!(result(&Caches, SMALL, &trace).levels.iter().all(|level| level.mpki.is_some()));
+}
+
+#[test]
+fn what_a_trace_has_no_data_for_is_left_out_or_refused() {
+    let trace = MemoryTrace::parse("thread 1 1\ninstr 0x1000 4\ninstr 0x1004 4\n").expect("the test's trace");
+    let trace = trace.with_meta(|meta| meta.data = Recorded::Nothing);
+    let caches = result(&Caches, SMALL, &trace);
+    assert_eq!(caches.levels.iter().map(|level| level.name.as_str()).collect::<Vec<_>>(), ["L1I", "LL"]);
+    assert!(seen(&caches).contains("no accesses to data"));
+    for (tool, what) in [
+        (
+            &MissTool as &dyn Tool,
+            "tool `misses` looks at loads that miss, and this trace has no accesses to data",
+        ),
+        (&SweepTool, "tool `sweep` tries caches for data, and this trace has no accesses to data"),
+    ] {
+        let error = plan(tool, &args(""), &trace).err().expect("refused");
+        assert_eq!((error.kind(), error.message()), (ErrorKind::Missing, what));
+    }
+    // Data that did not happen is no rate of 0.
+    let quiet = MemoryTrace::parse("thread 1 1\ninstr 0x1000 4\n").expect("the test's trace");
+    let swept: Swept = report(&SweepTool, "cores=1 sizes=1K ways=2", &quiet);
+    assert_eq!(swept.points[0].miss_rate, None);
+    assert!(seen(&swept).contains("nothing came to the caches tried, l1d"));
+    let caches = result(&Caches, SMALL, &quiet);
+    assert_eq!((caches.levels[1].miss_rate, caches.levels[1].mpki), (None, Some(0.0)));
+}
+
+#[test]
+fn statistics_that_never_begin_are_told_with_what_was_reached() {
+    // 400 instructions, as many reads, and 134 more.
+    let trace = program(400);
+    let told = |options: &str| {
+        let report = result(&Caches, &format!("{SMALL} {options}"), &trace);
+        assert!(report.is_flawed());
+        assert_eq!(report.incomplete.len(), 1, "{:?}", report.incomplete);
+        assert!(seen(&report).contains(&report.incomplete[0]));
+        report.incomplete[0].clone()
+    };
+    assert_eq!(
+        told("skip-refs=1000"),
+        "nothing was simulated: skip-refs leaves out 1000 records, and there are 934"
+    );
+    assert_eq!(
+        told("skip-refs=34 warmup-refs=901"),
+        "the statistics did not begin: warmup-refs wants 901 records, and there are 900"
+    );
+    assert_eq!(
+        told("warmup-refs=934"),
+        "the statistics are empty: the warm-up ended with the last of 934 records"
+    );
+    assert_eq!(told("sim-refs=0"), "nothing was simulated: sim-refs is 0");
+    assert_eq!(told("reset-at=400"), "reset-at 400 was not reached: there are 400 instructions");
+    // Each of 402 lines fills a place, and there are 1,024.
+    let huge = "ll-size=64K warmup-fraction=0.5";
+    assert_eq!(
+        told(huge),
+        "the statistics did not begin: warmup-fraction wants the last caches filled by 0.5, and they were by 0.393"
+    );
+    // What a warm-up that did not end has counted stands for all.
+    let cold = result(&Caches, &format!("{SMALL} warmup-refs=5000"), &trace);
+    let whole = result(&Caches, SMALL, &trace);
+    let misses = |of: &Simulated| of.caches.iter().map(|cache| cache.misses).collect::<Vec<_>>();
+    assert_eq!(misses(&cold), misses(&whole));
+    assert!(cold.caches.iter().all(|cache| cache.warmup.is_some_and(|of| of.hits + of.misses == 0)));
+    let swept: Swept = report(&SweepTool, "cores=1 sizes=1K ways=2 warmup-instrs=500", &trace);
+    assert_eq!(
+        swept.incomplete,
+        ["the statistics did not begin: warmup-instrs wants 500 instructions, and there are 400"]
+    );
+}
+
+#[test]
+fn policies_that_draw_lots_draw_the_same_in_a_sweep() {
+    let trace = program(2000);
+    for policy in ["RANDOM", "BIT_PLRU"] {
+        let common = "cores=2 l1i-size=1K l1i-assoc=2 prefetcher=none";
+        let options = format!("{common} l1d-size=2K l1d-assoc=4 ll-size=16K ll-assoc=4 policy={policy}");
+        let caches = result(&Caches, &options, &trace);
+        let misses = |level: &str, size: &str| {
+            let options = format!("cores=2 level={level} sizes={size} ways=4 policies={policy}");
+            let swept: Swept = report(&SweepTool, &options, &trace);
+            swept.points[0].misses
+        };
+        assert!(caches.levels[1].misses > 100);
+        assert_eq!(misses("l1d", "2K"), caches.levels[1].misses, "{policy}");
+    }
+    // The last cache alone draws lots, behind first caches that do not.
+    let config = "num_cores 1\nL1I { type instruction core 0 size 1K assoc 2 parent LL }\n\
+                  L1D { type data core 0 size 1K assoc 2 parent LL }\nLL { size 8K assoc 4 }\n";
+    let mut config = quipu_sim::config::parse(config, "c").expect("a configuration");
+    config.machine.caches.iter_mut().filter(|cache| cache.parent.is_none()).for_each(|last| {
+        last.policy = quipu_sim::Policy::Random;
+    });
+    let settings = quipu_sim::caches::settings(&args(""), Some(config)).expect("settings");
+    let mut simulation = quipu_sim::Simulation::new(settings, None).expect("a machine");
+    let scan = Scan::new(ShardId(0)).columns(Columns::ACCESSES | Columns::ACCESS_FETCH);
+    let mut reader = trace.scan(&scan).expect("a reader");
+    while let Some(batch) = reader.read().expect("a batch") {
+        simulation.take(batch).expect("taken");
+    }
+    let options = "cores=1 level=ll sizes=8K ways=4 policies=RANDOM l1i-size=1K l1i-assoc=2 l1d-size=1K l1d-assoc=2 \
+                   prefetcher=none";
+    let swept: Swept = report(&SweepTool, options, &trace);
+    assert_eq!(swept.points[0].misses, simulation.report().levels[2].misses);
 }
 
 #[test]

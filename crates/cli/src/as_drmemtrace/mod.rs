@@ -42,6 +42,7 @@ use quipu::passes::reuse_time::Times;
 use quipu::passes::schedule::Schedules;
 use quipu::passes::syscalls::SyscallCounts;
 use quipu::passes::{PerShard, PerThread};
+use quipu::sim::Simulated;
 use quipu_view::{Chosen, RowFilter};
 use reuse::Rows;
 use std::io::Write;
@@ -226,8 +227,16 @@ pub(crate) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<O
                     }
                 }
             }
-            Tool::CacheSimulator => simulators::write_caches(results.get("caches")?, &mut text),
-            Tool::TlbSimulator => simulators::write_tlbs(results.get("tlbs")?, &mut text),
+            Tool::CacheSimulator => {
+                let caches = results.get("caches")?;
+                say_untold(caches, screen);
+                simulators::write_caches(caches, &mut text);
+            }
+            Tool::TlbSimulator => {
+                let tlbs = results.get("tlbs")?;
+                say_untold(tlbs, screen);
+                simulators::write_tlbs(tlbs, &mut text);
+            }
             Tool::MissAnalyzer => {
                 let file = request.cache_option("miss-file");
                 simulators::write_misses(results.get("misses")?, file, &mut text)?;
@@ -245,6 +254,16 @@ pub(crate) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<O
     }
     std::io::stderr().lock().write_all(&text)?;
     Ok(verdict.tell(screen).and(if is_violated { Outcome::Flawed } else { Outcome::Fine }))
+}
+
+/// Says once what the original says at each access.
+fn say_untold(result: &Simulated, screen: &Screen) {
+    if let Some(of) = result.translation.filter(|of| of.untold > 0) {
+        screen.say(format_args!(
+            "Missing physical address marker for {} of {} accesses",
+            of.untold, of.accesses
+        ));
+    }
 }
 
 /// The trace arranged by the cores of its recorded schedule.

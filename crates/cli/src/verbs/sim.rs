@@ -208,6 +208,7 @@ fn simulate(
     let name = planned.info.name;
     let extent = run.input.extent(Window::All);
     let outcome = session::analyse(&*trace, vec![planned], &extent, common, screen)?;
+    simulation::check_translation(&outcome.reports)?;
     let printing = Printing { input: &run.input, page: &run.page, json: run.json };
     printing.print(name, &*trace, outcome, None, screen)
 }
@@ -250,7 +251,7 @@ impl Printing<'_> {
         } else if !self.page.is_wanted() {
             screen.documents(&documents)?;
         }
-        Ok(verdict.tell(screen))
+        Ok(verdict.tell(screen).and(Outcome::of(&found.reports)))
     }
 }
 

@@ -148,6 +148,8 @@ fn csv(report: &dyn Report) -> String {
     let Some(swept) = report.as_any().downcast_ref::<Swept>() else { return out };
     for of in &swept.points {
         let bound = of.bound_misses.map(|misses| misses.to_string()).unwrap_or_default();
+        let [miss_rate, mpki] =
+            [of.miss_rate, of.mpki].map(|of| of.map(|number| number.to_string()).unwrap_or_default());
         let _ = writeln!(
             out,
             "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{bound}",
@@ -160,8 +162,8 @@ fn csv(report: &dyn Report) -> String {
             of.prefetcher,
             of.hits,
             of.misses,
-            of.miss_rate,
-            of.mpki,
+            miss_rate,
+            mpki,
             of.compulsory_misses,
             of.prefetch_hits,
             of.prefetch_misses,

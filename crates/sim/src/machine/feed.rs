@@ -238,17 +238,17 @@ pub(crate) struct Lone {
 }
 
 impl Lone {
-    /// So many caches like this.
+    /// So many caches like this; where their lots begin is a matter of `seed`, which is 1 for first caches for data.
     ///
     /// # Errors
     /// `Usage` if there is no such cache.
-    pub(crate) fn new(cache: &CacheSpec, line_bytes: u64, cores: usize) -> Result<Lone> {
+    pub(crate) fn new(cache: &CacheSpec, line_bytes: u64, cores: usize, seed: u64) -> Result<Lone> {
         let caches = (0..cores).map(|core| CacheSpec {
             name: format!("{}{core}", cache.name),
             core: Some(core),
             ..cache.clone()
         });
-        let spec = MachineSpec { cores, line_bytes, coherent: false, caches: caches.collect(), seed: 0 };
+        let spec = MachineSpec { cores, line_bytes, coherent: false, caches: caches.collect(), seed };
         let layout = spec.layout()?;
         let watch = Watch::default();
         Ok(Lone {

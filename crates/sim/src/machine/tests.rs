@@ -1,7 +1,7 @@
 //! What always holds of hierarchies, on random accesses: inclusion, exclusion, coherence, sums; and what a line costs.
 
 use super::*;
-use crate::spec::{CacheSpec, MachineSpec, Prefetch, Role, Usual};
+use crate::spec::{CacheSpec, Inclusion, MachineSpec, Policy, Prefetch, Role, Usual};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 

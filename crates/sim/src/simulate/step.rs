@@ -68,6 +68,9 @@ impl Simulation {
     fn run_lanes(&mut self, batches: &[Batch], lanes: &mut Vec<Lane>) -> Result<()> {
         let mut busy: Vec<&Batch> = Vec::with_capacity(batches.len());
         for batch in batches.iter().filter(|batch| batch.span.records > 0) {
+            if let Some(kind) = self.settings.recording.count_kind {
+                self.executed.follow(batch, kind);
+            }
             let core = self.placement.core_of(batch)?;
             for (_, processor) in processors(batch) {
                 self.placement.runs_on(batch, processor);
@@ -111,6 +114,7 @@ impl Simulation {
             self.instrs += u64::from(batch.span.instrs);
         } else {
             note_refs(batch, &mut lane.refs);
+            self.met += lane.refs.iter().filter(|of| **of != Ref::No).count() as u64;
         }
         if let Some(physical) = &mut self.physical {
             physical.translate(batch);

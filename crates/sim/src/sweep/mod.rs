@@ -32,11 +32,12 @@ use crate::options::{
     CORES, CPU_SCHEDULING, L1D_ASSOC, L1D_SIZE, L1I_ASSOC, L1I_SIZE, is_by_core, option, placing,
 };
 use crate::place::{Placement, Placing};
+use crate::recording::{Executed, Recording};
 use crate::simulate::step::in_step;
 use crate::simulate::{OPTIONAL, columns, processors};
 use crate::spec::{MachineSpec, Policy, Prefetch};
 use quipu_model::lens::instr_flags;
-use quipu_model::trace::SettingInfo;
+use quipu_model::trace::{Recorded, SettingInfo};
 use quipu_model::{
     Args, Batch, Columns, DynPass, Error, ErrorKind, Needs, Order, Pass, Report, Result, Shard, Tool,
     ToolInfo, Trace,
@@ -57,7 +58,7 @@ pub static INFO: ToolInfo = ToolInfo {
     needs: Needs { format: None, required: Columns::ACCESSES, optional: OPTIONAL.or(Columns::INSTRS) },
     order: Order::Time,
     options: &[
-        option("level", "NAME", "l1d", "which caches are tried: l1i, l1d, l1 (for both) or ll"),
+        option("level", "NAME", "l1d", "which caches are tried: l1i, l1d, l1 (one for both) or ll"),
         option("sizes", "LIST", "4K..1M", "sizes in bytes, with K, M or G; a range doubles"),
         option("ways", "LIST", "1..16", "lines in a set"),
         option("policies", "LIST", "LRU", "LRU, LFU, FIFO, BIT_PLRU, TREE_PLRU, RRIP, RANDOM, OPT"),
@@ -109,6 +110,8 @@ pub struct Sweep {
     met: u64,
     instrs: u64,
     accesses: u64,
+    recording: Recording,
+    executed: Executed,
 }
 
 /// Caches that are asked the same.
@@ -180,7 +183,7 @@ impl Sweep {
                 }
             };
             if !in_stacks(point) {
-                let lone = Lone::new(&point.cache(), point.line_size, space.copies())?;
+                let lone = Lone::new(&point.cache(), point.line_size, space.copies(), space.seed())?;
                 groups[at].tasks.push(Task::Lone(*point, lone));
             }
         }
@@ -211,6 +214,8 @@ impl Sweep {
             met: 0,
             instrs: 0,
             accesses: 0,
+            recording: Recording::of(trace),
+            executed: Executed::default(),
             space,
         })
     }
@@ -233,7 +238,14 @@ impl Sweep {
                 "puts threads on the processors of the trace",
             ));
         }
-        columns(INFO.name, &needs, OPTIONAL, trace)
+        if self.space.level == Level::Data && self.recording.data == Recorded::Nothing {
+            return Err(Error::missing(format!(
+                "tool `{}` tries caches for data, and this trace has no accesses to data",
+                INFO.name
+            ))
+            .hint("--level l1i tries caches for instructions"));
+        }
+        columns(INFO.name, &needs, OPTIONAL.or(self.recording.columns()), trace)
     }
 
     /// Takes in a batch; batches come in the order in which they happened.
@@ -244,6 +256,7 @@ impl Sweep {
         if batch.span.records == 0 {
             return Ok(());
         }
+        self.follow(batch);
         let (before, warmup) = (self.met, self.space.warmup);
         self.met += u64::from(batch.span.instrs);
         // The record at which statistics begin: that of the first instruction behind the warm-up.
@@ -289,6 +302,7 @@ impl Sweep {
         let (mut busy, mut lanes) = (Vec::with_capacity(batches.len()), Vec::with_capacity(batches.len()));
         let mut met = self.met;
         for batch in batches.iter().filter(|batch| batch.span.records > 0) {
+            self.follow(batch);
             self.met += u64::from(batch.span.instrs);
             let core = self.placement.core_of(batch)?;
             for (_, processor) in processors(batch) {
@@ -313,6 +327,12 @@ impl Sweep {
         })?;
         self.instrs = self.met.saturating_sub(self.space.warmup);
         Ok(())
+    }
+
+    fn follow(&mut self, batch: &Batch) {
+        if let Some(kind) = self.recording.count_kind {
+            self.executed.follow(batch, kind);
+        }
     }
 
     /// Runs the accesses from `row` on, up to the record `end`; the row behind them.
@@ -352,16 +372,31 @@ impl Sweep {
 
     /// The result.
     pub fn report(mut self) -> Swept {
+        let has_begun = self.is_warm;
         self.settle();
+        let instructions = (self.recording.instrs != Recorded::Nothing).then_some(self.instrs);
+        let executed = match self.recording.instrs {
+            Recorded::All => instructions,
+            _ => self.executed.total().filter(|_| self.space.warmup == 0),
+        };
+        let incomplete = (!has_begun).then(|| {
+            let (wanted, met) = (self.space.warmup, self.met);
+            format!(
+                "the statistics did not begin: warmup-instrs wants {wanted} instructions, and there are {met}"
+            )
+        });
         let counts = |point: &Point| self.counts(point);
         let bound = |point: &Point| self.space.bound.then(|| counts(&bound_of(*point)).misses);
         let points =
-            self.points.iter().map(|point| PointCounts::new(point, counts(point), bound(point), self.instrs));
+            self.points.iter().map(|point| PointCounts::new(point, counts(point), bound(point), executed));
         Swept {
             level: self.space.level.name(),
             cores: self.space.usual.cores as u64,
-            instructions: self.instrs,
+            recorded: self.recording,
+            instructions,
+            executed,
             accesses: self.accesses,
+            incomplete: incomplete.into_iter().collect(),
             impossible: self.n_impossible,
             points: points.collect(),
         }

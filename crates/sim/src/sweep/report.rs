@@ -1,7 +1,9 @@
 //! What a sweep leaves: counts of each cache that was tried, as a table and as curves over sizes.
 
-use super::space::Point;
+use super::space::{Level, Point};
 use crate::machine::Counts;
+use crate::recording::Recording;
+use crate::report::{FIRST_MET, names, rate};
 use crate::spec::Prefetch;
 use quipu_model::Report;
 use quipu_model::doc::{Block, Cell, Curve, CurveLine, Document, Figure, Grid};
@@ -14,17 +16,25 @@ const MAX_CURVES: usize = 16;
 
 /// How the caches of a sweep served a trace.
 ///
-/// JSON: `level`, `cores`, `instructions`, `accesses`, `impossible`, `points` (list of [`PointCounts`]).
+/// JSON: `level`, `cores`, `recorded` (`fetches` and `data`, each `all`, `filtered` or `nothing`), `instructions` and `executed` (`null`
+/// where unknown), `accesses`, `incomplete` (list of sentences), `impossible`, `points` (list of [`PointCounts`]).
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Swept {
     /// Which caches were tried: `l1i`, `l1d`, `l1` or `ll`.
     pub level: &'static str,
     /// Cores of the machine.
     pub cores: u64,
-    /// Instructions that count.
-    pub instructions: u64,
+    /// What the trace has of fetches and data.
+    #[serde(serialize_with = "names")]
+    pub recorded: Recording,
+    /// Instructions that count; `null` if the trace has none.
+    pub instructions: Option<u64>,
+    /// Instructions that were executed meanwhile: as many, unless the trace is filtered; then what its marks count, or `null`.
+    pub executed: Option<u64>,
     /// Accesses of the trace that count, of all kinds.
     pub accesses: u64,
+    /// Why this is not what was asked for, in sentences; empty if it is.
+    pub incomplete: Vec<String>,
     /// Combinations that no cache can have.
     pub impossible: u64,
     /// The caches.
@@ -50,10 +60,10 @@ pub struct PointCounts {
     pub hits: u64,
     /// Accesses not found.
     pub misses: u64,
-    /// Misses as a share of both.
-    pub miss_rate: f64,
-    /// Misses for a thousand instructions.
-    pub mpki: f64,
+    /// Misses as a share of both; `null` if nothing came.
+    pub miss_rate: Option<f64>,
+    /// Misses for a thousand instructions; `null` if it is not known how many were executed.
+    pub mpki: Option<f64>,
     /// Misses, also of prefetches, of lines that never missed here before.
     pub compulsory_misses: u64,
     /// Prefetches found.
@@ -67,7 +77,12 @@ pub struct PointCounts {
 }
 
 impl PointCounts {
-    pub(super) fn new(point: &Point, counts: Counts, bound_misses: Option<u64>, instrs: u64) -> PointCounts {
+    pub(super) fn new(
+        point: &Point,
+        counts: Counts,
+        bound_misses: Option<u64>,
+        instrs: Option<u64>,
+    ) -> PointCounts {
         PointCounts {
             size: point.size,
             assoc: point.ways,
@@ -78,7 +93,7 @@ impl PointCounts {
             hits: counts.hits,
             misses: counts.misses,
             miss_rate: rate(counts.misses, counts.hits + counts.misses),
-            mpki: 1000.0 * rate(counts.misses, instrs),
+            mpki: instrs.and_then(|instrs| Some(1000.0 * rate(counts.misses, instrs)?)),
             compulsory_misses: counts.compulsory,
             prefetch_hits: counts.prefetch_hits,
             prefetch_misses: counts.prefetch_misses,
@@ -107,11 +122,6 @@ impl PointCounts {
     }
 }
 
-/// `part` of `whole`, 0 if there is no whole.
-fn rate(part: u64, whole: u64) -> f64 {
-    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
-}
-
 impl Report for Swept {
     fn json(&self) -> serde_json::Value {
         // A plain structure of numbers, strings and lists always has a JSON form.
@@ -120,9 +130,19 @@ impl Report for Swept {
 
     fn document(&self, detail: Detail) -> Document {
         let mut document = Document::new("Caches tried");
-        if self.accesses == 0 {
+        let notes = |texts: Vec<String>| texts.into_iter().map(Block::Note);
+        document.blocks.extend(notes(self.incomplete.clone()));
+        if self.points.iter().all(|point| point.miss_rate.is_none()) {
+            if self.incomplete.is_empty() {
+                document
+                    .blocks
+                    .push(Block::Note(format!("nothing came to the caches tried, {}", self.level)));
+            }
             return document;
         }
+        let is_of_both = self.level == Level::First.name() || self.level == Level::Last.name();
+        let what = is_of_both.then_some("accesses");
+        document.blocks.extend(notes(self.recorded.notes(what, self.executed.is_some())));
         document.blocks.push(Block::Figures(self.figures()));
         if self.impossible > 0 {
             let n = self.impossible;
@@ -132,8 +152,15 @@ impl Report for Swept {
         if detail == Detail::Full {
             document.blocks.push(Block::Curve(self.curve()));
             document.blocks.push(Block::Grid(self.grid()));
+            if self.points.iter().any(|point| point.compulsory_misses > point.misses) {
+                document.blocks.push(Block::Note(FIRST_MET.to_owned()));
+            }
         }
         document
+    }
+
+    fn is_flawed(&self) -> bool {
+        !self.incomplete.is_empty()
     }
 
     fn as_any(&self) -> &dyn Any {
@@ -143,17 +170,18 @@ impl Report for Swept {
 
 impl Swept {
     fn figures(&self) -> Vec<Figure> {
-        let by_rate = |point: &&PointCounts| (point.miss_rate * 1e15) as u64; // Shares are at most 1.
+        let rate_of = |point: &PointCounts| point.miss_rate.unwrap_or_default();
+        let by_rate = |point: &&PointCounts| (rate_of(point) * 1e15) as u64; // Shares are at most 1.
         let figure = |label: &str, point: &PointCounts| Figure {
             label: label.to_owned(),
-            value: Cell::Share(point.miss_rate),
+            value: Cell::Share(rate_of(point)),
             note: format!("{} KiB, {}", point.size as f64 / 1024.0, point.sort(&self.points)),
         };
         let best = self.points.iter().min_by_key(|point| (by_rate(point), point.size));
         let worst = self.points.iter().max_by_key(|point| (by_rate(point), point.size));
         // Half as much again as the best is near it.
         let near = best.and_then(|best| {
-            let near = self.points.iter().filter(|point| point.miss_rate <= 1.5 * best.miss_rate);
+            let near = self.points.iter().filter(|point| rate_of(point) <= 1.5 * rate_of(best));
             near.min_by_key(|point| (point.size, by_rate(point)))
         });
         let named = [("lowest miss rate", best), ("smallest near it", near), ("highest miss rate", worst)];
@@ -172,28 +200,20 @@ impl Swept {
             if at == lines.len() {
                 lines.push(CurveLine { name, points: Vec::new() });
             }
-            lines[at].points.push((point.size, point.miss_rate));
+            lines[at].points.push((point.size, point.miss_rate.unwrap_or_default()));
         }
         Curve { title: "miss rate by size".to_owned(), axis: "bytes".to_owned(), lines, falls: true }
     }
 
     fn grid(&self) -> Grid {
         let has_bound = self.points.iter().any(|point| point.bound_misses.is_some());
-        let mut head = vec![
-            "size",
-            "ways",
-            "sets",
-            "line",
-            "policy",
-            "prefetcher",
-            "hits",
-            "misses",
-            "miss rate",
-            "MPKI",
-            "first met",
-            "prefetches",
-            "read from next level",
-        ];
+        let mut head =
+            vec!["size", "ways", "sets", "line", "policy", "prefetcher", "hits", "misses", "miss rate"];
+        let has_mpki = self.executed.is_some();
+        if has_mpki {
+            head.push("MPKI");
+        }
+        head.extend(["first met", "prefetches", "read from next level"]);
         if has_bound {
             head.extend(["Belady's misses", "above it"]);
         }
@@ -207,15 +227,17 @@ impl Swept {
                 Cell::from(point.prefetcher),
                 Cell::Count(point.hits),
                 Cell::Count(point.misses),
-                Cell::Share(point.miss_rate),
-                Cell::Real(point.mpki, 2),
-                Cell::Count(point.compulsory_misses),
-                Cell::Count(point.prefetch_hits + point.prefetch_misses),
-                Cell::Bytes(point.bytes_in),
+                point.miss_rate.map_or(Cell::Empty, Cell::Share),
             ];
+            if has_mpki {
+                row.push(point.mpki.map_or(Cell::Empty, |mpki| Cell::Real(mpki, 2)));
+            }
+            row.push(Cell::Count(point.compulsory_misses));
+            row.push(Cell::Count(point.prefetch_hits + point.prefetch_misses));
+            row.push(Cell::Bytes(point.bytes_in));
             if let Some(bound) = point.bound_misses {
                 row.push(Cell::Count(bound));
-                row.push(Cell::Share(rate(point.misses.saturating_sub(bound), bound)));
+                row.push(rate(point.misses.saturating_sub(bound), bound).map_or(Cell::Empty, Cell::Share));
             }
             row
         };

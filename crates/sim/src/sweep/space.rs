@@ -222,6 +222,15 @@ impl Space {
         if self.level == Level::Last { 1 } else { self.usual.cores }
     }
 
+    /// Where the lots of the caches tried begin: where those of the usual machine do.
+    pub(crate) fn seed(&self) -> u64 {
+        match self.level {
+            Level::Instr | Level::First => 0,
+            Level::Data => 1,
+            Level::Last => 2 * self.usual.cores as u64,
+        }
+    }
+
     /// Every cache that the lists give together, and how many of them cannot be built: sets are not a power of two, or ways are
     /// not with `TREE_PLRU`.
     ///

@@ -1,0 +1,153 @@
+//! What of a program's run a trace has, as far as it changes what counts of caches mean.
+//!
+//! A cache that nothing can come to is left out of results, and what a filter has swallowed is said; how many instructions
+//! were executed is known from the records, from marks that count them, or not at all. The marks are known by their name, which
+//! formats with filtered instructions use.
+
+use hashbrown::HashMap;
+use quipu_model::lens::ThreadEvent;
+use quipu_model::trace::Recorded;
+use quipu_model::{Batch, Columns, Trace};
+use rustc_hash::FxBuildHasher;
+
+/// Kinds of marks that are looked at for their names.
+const MAX_KINDS: u32 = 128;
+
+/// What a trace has of fetches, instructions and data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Recording {
+    /// Fetches, as accesses.
+    pub fetches: Recorded,
+    /// Instructions, as what is counted.
+    pub instrs: Recorded,
+    /// Accesses to data.
+    pub data: Recorded,
+    /// The kind of marks that tell how many instructions a thread has executed, where records do not.
+    pub count_kind: Option<u32>,
+}
+
+impl Recording {
+    /// What `trace` has.
+    pub fn of(trace: &dyn Trace) -> Recording {
+        let meta = trace.meta();
+        let of = |column: Columns| if trace.columns().has(column) { meta.instrs } else { Recorded::Nothing };
+        let instrs = of(Columns::INSTRS);
+        let counts = |kind: &u32| trace.mark_name(*kind) == "instruction_count";
+        let is_told = instrs == Recorded::Filtered && trace.columns().has(Columns::MARKS | Columns::THREADS);
+        Recording {
+            fetches: of(Columns::ACCESS_FETCH),
+            instrs,
+            data: meta.data,
+            count_kind: if is_told { (0..MAX_KINDS).find(counts) } else { None },
+        }
+    }
+
+    /// The columns that its marks need.
+    pub(crate) fn columns(self) -> Columns {
+        if self.count_kind.is_some() { Columns::MARKS | Columns::THREADS } else { Columns::default() }
+    }
+
+    /// What a person has to know of it, in sentences; `what` is left out of results where a side has nothing.
+    pub(crate) fn notes(self, what: Option<&str>, is_told: bool) -> Vec<String> {
+        let mut notes = Vec::new();
+        let filtered = match (self.fetches, self.data) {
+            (Recorded::Filtered, Recorded::Filtered) => Some("fetches and accesses to data"),
+            (Recorded::Filtered, _) => Some("fetches"),
+            (_, Recorded::Filtered) => Some("accesses to data"),
+            _ => None,
+        };
+        if let Some(filtered) = filtered {
+            notes.push(format!(
+                "filtered while it was traced: {filtered} that a small cache had are not in it, so hits are missing and miss rates \
+                 are too high"
+            ));
+        }
+        match self.instrs {
+            Recorded::Filtered if !is_told => {
+                notes.push(
+                    "how many instructions were executed is not told, so no misses for 1,000 instructions (MPKI)".to_owned(),
+                );
+            }
+            Recorded::Nothing => {
+                notes.push("the trace has no instructions, so no misses for 1,000 of them (MPKI)".to_owned())
+            }
+            _ => {}
+        }
+        let Some(what) = what else { return notes };
+        if self.fetches == Recorded::Nothing {
+            notes.push(format!("the trace has no fetches: {what} of instructions are left out"));
+        }
+        if self.data == Recorded::Nothing {
+            notes.push(format!("the trace has no accesses to data: {what} of data are left out"));
+        }
+        notes
+    }
+}
+
+/// How many instructions were executed, as marks tell it: each thread's own count, which goes up to its end.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Executed {
+    threads: HashMap<(u16, u64), Count, FxBuildHasher>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    first: Option<u64>,
+    last: u64,
+    is_over: bool,
+}
+
+impl Executed {
+    /// Takes in the marks of a batch.
+    pub(crate) fn follow(&mut self, batch: &Batch, kind: u32) {
+        let stops = batch.threads.what.contains(&ThreadEvent::Stop);
+        let is_told = batch.marks.kind.contains(&kind);
+        if !stops && !is_told && batch.accesses.is_empty() {
+            return;
+        }
+        let count = self.threads.entry((batch.span.workload, batch.span.thread)).or_default();
+        for (_, value) in batch.marks.kind.iter().zip(&batch.marks.value).filter(|(of, _)| **of == kind) {
+            count.first = count.first.or(Some(*value));
+            count.last = *value;
+        }
+        count.is_over |= stops;
+    }
+
+    /// The instructions of all threads, from their beginnings to their ends; `None` unless all of them tell both.
+    pub(crate) fn total(&self) -> Option<u64> {
+        let of = |count: &Count| (count.first == Some(0) && count.is_over).then_some(count.last);
+        let all: Option<Vec<u64>> = self.threads.values().map(of).collect();
+        all.filter(|all| !all.is_empty()).map(|all| all.into_iter().fold(0, u64::saturating_add))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KIND: u32 = 11;
+
+    fn batch(thread: u64, counts: &[u64], stops: bool) -> Batch {
+        let mut batch = Batch::default();
+        batch.span.thread = thread;
+        for count in counts {
+            batch.marks.kind.extend([3, KIND]);
+            batch.marks.value.extend([99, *count]);
+        }
+        batch.threads.what.extend(stops.then_some(ThreadEvent::Stop));
+        batch
+    }
+
+    #[test]
+    fn instructions_are_those_of_all_threads_from_their_beginnings_to_their_ends() {
+        let mut executed = Executed::default();
+        assert_eq!(executed.total(), None);
+        executed.follow(&batch(1, &[0, 40], false), KIND);
+        assert_eq!(executed.total(), None, "it may go on");
+        executed.follow(&batch(2, &[0, 7], true), KIND);
+        executed.follow(&batch(1, &[100], true), KIND);
+        assert_eq!(executed.total(), Some(107));
+        executed.follow(&batch(3, &[5, 6], true), KIND);
+        assert_eq!(executed.total(), None, "its beginning is not there");
+    }
+}

@@ -1,0 +1,221 @@
+//! What people see of a simulation.
+
+use super::{CacheCounts, LevelCounts, MissingAt, MissingPc, Simulated, StageCounts, ThreadCounts, rate};
+use quipu_model::Report;
+use quipu_model::batch::thread_name;
+use quipu_model::doc::{Block, Cell, Document, Figure, Grid};
+use quipu_model::pass::Detail;
+use std::any::Any;
+/// What the column `first met` counts.
+pub(crate) const FIRST_MET: &str = "first met: lines that came for the first time, also by a prefetch, which is no miss; so there may be more than misses";
+
+impl Report for Simulated {
+    fn json(&self) -> serde_json::Value {
+        // A plain structure of numbers, strings and lists always has a JSON form.
+        serde_json::to_value(self).unwrap_or_default()
+    }
+
+    fn document(&self, detail: Detail) -> Document {
+        let title = if self.is_tlb { "TLBs" } else { "Caches" };
+        let mut document = Document::new(title);
+        let notes = |texts: Vec<String>| texts.into_iter().map(Block::Note);
+        document.blocks.extend(notes(self.incomplete.clone()));
+        if self.accesses == 0 && self.stages.iter().all(|stage| stage.accesses == 0) {
+            return document;
+        }
+        let what = if self.is_tlb { "TLBs" } else { "caches" };
+        document.blocks.extend(notes(self.recorded.notes(Some(what), self.executed.is_some())));
+        document.blocks.push(Block::Figures(self.figures()));
+        document.blocks.push(Block::Grid(self.level_grid()));
+        if detail == Detail::Brief {
+            return document;
+        }
+        if let Some(coherence) = &self.coherence {
+            document.blocks.push(Block::Facts(vec![
+                ("writes seen by the snoop filter".into(), vec![Cell::Count(coherence.writes)]),
+                ("copies lost to a write".into(), vec![Cell::Count(coherence.invalidations)]),
+                ("written lines sent on".into(), vec![Cell::Count(coherence.writebacks)]),
+            ]));
+        }
+        if !self.stages.is_empty() {
+            document.blocks.push(Block::Grid(self.stage_grid()));
+        }
+        document.blocks.push(Block::Grid(self.cache_grid()));
+        if self.caches.iter().any(|cache| cache.compulsory_misses > cache.misses) {
+            document.blocks.push(Block::Note(FIRST_MET.to_owned()));
+        }
+        if self.threads.len() > 1 {
+            document.blocks.push(Block::Grid(self.thread_grid()));
+        }
+        if !self.missing.is_empty() {
+            document.blocks.push(Block::Grid(self.missing_grid()));
+        }
+        if !self.missing_functions.is_empty() {
+            let title = "functions that miss most, by the address that is called";
+            let (rows, more) = (&self.missing_functions, self.more_missing_functions);
+            document.blocks.push(Block::Grid(missing_at(title, "function", rows, more)));
+        }
+        if !self.missing_lines.is_empty() {
+            let (title, head) = match self.is_tlb {
+                true => ("pages that are missed most", "page"),
+                false => ("lines that are missed most", "line"),
+            };
+            let (rows, more) = (&self.missing_lines, self.more_missing_lines);
+            document.blocks.push(Block::Grid(missing_at(title, head, rows, more)));
+        }
+        document
+    }
+
+    fn is_flawed(&self) -> bool {
+        !self.incomplete.is_empty()
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl Simulated {
+    fn figures(&self) -> Vec<Figure> {
+        let figure = |level: &LevelCounts| Figure {
+            label: format!("{} miss rate", level.name),
+            value: level.miss_rate.map_or_else(|| Cell::from("-"), Cell::Share),
+            note: match (level.mpki, level.miss_rate) {
+                (_, None) => "nothing came".to_owned(),
+                (Some(mpki), _) => format!("{mpki:.2} misses for 1,000 instructions"),
+                (None, _) => String::new(),
+            },
+        };
+        self.levels.iter().map(figure).collect()
+    }
+
+    fn level_grid(&self) -> Grid {
+        let causes = self.levels.iter().any(|level| level.causes.is_some());
+        let mut head = vec!["level", "caches", "hits", "misses", "miss rate"];
+        let has_mpki = self.executed.is_some();
+        if has_mpki {
+            head.push("MPKI");
+        }
+        head.extend(["prefetches", "read from next level"]);
+        if causes {
+            head.extend(["first met", "too small", "too few ways"]);
+        }
+        let row = |level: &LevelCounts| {
+            let mut row = vec![
+                Cell::from(level.name.as_str()),
+                Cell::Count(level.caches),
+                Cell::Count(level.hits),
+                Cell::Count(level.misses),
+                share(level.miss_rate),
+            ];
+            if has_mpki {
+                row.push(level.mpki.map_or(Cell::Empty, |mpki| Cell::Real(mpki, 2)));
+            }
+            row.push(Cell::Count(level.prefetch_hits + level.prefetch_misses));
+            row.push(Cell::Bytes(level.bytes_in));
+            row.extend(level.causes.iter().flatten().map(|count| Cell::Count(*count)));
+            row
+        };
+        Grid {
+            title: String::new(),
+            head: head.into_iter().map(str::to_owned).collect(),
+            rows: self.levels.iter().map(row).collect(),
+            more: 0,
+        }
+    }
+
+    fn stage_grid(&self) -> Grid {
+        let head = ["stage", "instructions", "accesses"].map(str::to_owned).into_iter();
+        let rates = self.levels.iter().map(|level| format!("{} miss rate", level.name));
+        let row = |(i, stage): (usize, &StageCounts)| {
+            let first = [i as u64 + 1, stage.instructions, stage.accesses].map(Cell::Count);
+            let rates = stage.levels.iter().map(|of| share(rate(of.misses, of.hits + of.misses)));
+            first.into_iter().chain(rates).collect()
+        };
+        Grid {
+            title: "between reset points".to_owned(),
+            head: head.chain(rates).collect(),
+            rows: self.stages.iter().enumerate().map(row).collect(),
+            more: 0,
+        }
+    }
+
+    fn cache_grid(&self) -> Grid {
+        let row = |cache: &CacheCounts| {
+            let came = cache.hits + cache.misses;
+            vec![
+                Cell::from(cache.name.as_str()),
+                Cell::Bytes(cache.size),
+                Cell::Count(cache.assoc),
+                Cell::from(cache.policy),
+                Cell::Count(cache.hits),
+                Cell::Count(cache.misses),
+                share(rate(cache.misses, came)),
+                Cell::Count(cache.compulsory_misses),
+                Cell::Count(
+                    cache.parent_invalidations + cache.write_invalidations + cache.exclusive_invalidations,
+                ),
+            ]
+        };
+        let head =
+            ["cache", "size", "ways", "policy", "hits", "misses", "miss rate", "first met", "invalidated"];
+        let used = self.caches.iter().filter(|cache| cache.hits + cache.misses + cache.prefetch_misses > 0);
+        Grid {
+            title: "each that was used".into(),
+            head: head.map(str::to_owned).into(),
+            rows: used.map(row).collect(),
+            more: 0,
+        }
+    }
+
+    fn thread_grid(&self) -> Grid {
+        let row = |of: &ThreadCounts| {
+            vec![
+                Cell::from(thread_name(of.thread)),
+                Cell::Count(of.hits),
+                Cell::Count(of.misses),
+                share(rate(of.misses, of.hits + of.misses)),
+                Cell::Count(of.last_misses),
+            ]
+        };
+        let head = ["thread", "hits", "misses", "miss rate", "not in any cache"];
+        Grid {
+            title: "threads, in their first caches".into(),
+            head: head.map(str::to_owned).into(),
+            rows: self.threads.iter().take(MAX_THREADS).map(row).collect(),
+            more: self.threads.len().saturating_sub(MAX_THREADS) as u64,
+        }
+    }
+
+    fn missing_grid(&self) -> Grid {
+        let row = |of: &MissingPc| {
+            vec![Cell::Addr(of.pc), Cell::Count(of.last_misses), Cell::Count(of.first_misses)]
+        };
+        Grid {
+            title: "instructions that miss most".into(),
+            head: ["instruction", "not in any cache", "not in a first cache"].map(str::to_owned).into(),
+            rows: self.missing.iter().map(row).collect(),
+            more: self.more_missing,
+        }
+    }
+}
+
+/// A share, or nothing where there is no whole.
+fn share(of: Option<f64>) -> Cell {
+    of.map_or(Cell::Empty, Cell::Share)
+}
+
+/// Functions or lines that miss.
+fn missing_at(title: &str, head: &str, rows: &[MissingAt], more: u64) -> Grid {
+    let row =
+        |of: &MissingAt| vec![Cell::Addr(of.addr), Cell::Count(of.last_misses), Cell::Count(of.first_misses)];
+    Grid {
+        title: title.into(),
+        head: [head, "not in any cache", "not in a first cache"].map(str::to_owned).into(),
+        rows: rows.iter().map(row).collect(),
+        more,
+    }
+}
+
+/// So many threads are listed for people.
+const MAX_THREADS: usize = 64;

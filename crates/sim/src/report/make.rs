@@ -1,0 +1,206 @@
+//! From machines to results: what is counted of each cache, and what levels and stages amount to.
+
+use super::{
+    CacheCounts, Coherence, CoreCounts, LevelCounts, MissingAt, MissingPc, Simulated, StageCounts,
+    ThreadCounts, WarmupCounts, rate,
+};
+use crate::machine::{Counts, Machine};
+use crate::physical::Translation;
+use crate::place::Placement;
+use crate::recording::Recording;
+use crate::resets::Stage;
+use crate::simulate::Settings;
+use crate::simulate::sources::{Pair, Sources};
+use crate::spec::{CacheSpec, Inclusion, Role};
+use quipu_model::trace::Recorded;
+/// What a simulation has noted besides the machine.
+pub(crate) struct Told {
+    pub(crate) warmup: Option<Vec<(u64, u64)>>,
+    pub(crate) instrs: u64,
+    /// Instructions executed, as far as marks tell it.
+    pub(crate) executed: Option<u64>,
+    pub(crate) accesses: u64,
+    pub(crate) translation: Option<Translation>,
+    pub(crate) incomplete: Vec<String>,
+    pub(crate) sources: Sources,
+    pub(crate) threads: Vec<ThreadCounts>,
+    pub(crate) stages: Vec<Stage>,
+}
+
+/// The result of a simulation.
+pub(crate) fn make(settings: &Settings, machine: &Machine, placement: &Placement, told: Told) -> Simulated {
+    let spec = &settings.machine;
+    let caches: Vec<CacheCounts> = spec
+        .caches
+        .iter()
+        .enumerate()
+        .map(|(i, cache)| CacheCounts {
+            warmup: told.warmup.as_ref().map(|all| WarmupCounts { hits: all[i].0, misses: all[i].1 }),
+            causes: settings.causes.then(|| machine.counts(i).causes),
+            coherent: machine.is_coherent(i),
+            ..cache_counts(cache, machine.counts(i), spec.line_bytes)
+        })
+        .collect();
+    let cores = placement.cores().iter().enumerate().map(|(core, load)| {
+        let [instruction_cache, data_cache] = machine.first_caches(core);
+        let processors = load.processors.clone();
+        CoreCounts { threads: load.threads, processors, instruction_cache, data_cache }
+    });
+    let (functions, outside) = told.sources.functions();
+    let (missing, more_missing) = most_missing(told.sources.pcs, settings.top);
+    let missing = missing.into_iter().map(|(pc, first_misses, last_misses)| MissingPc {
+        pc,
+        first_misses,
+        last_misses,
+    });
+    let at = |(addr, first_misses, last_misses)| MissingAt { addr, first_misses, last_misses };
+    let (functions, more_missing_functions) = most_missing(functions, settings.top);
+    let shift = spec.line_bytes.trailing_zeros();
+    let lines = told.sources.lines.into_iter().map(|(line, misses)| (line << shift, misses));
+    let (lines, more_missing_lines) = most_missing(lines, settings.top);
+    let recorded = settings.recording;
+    let instructions = (recorded.instrs != Recorded::Nothing).then_some(told.instrs);
+    let executed = if recorded.instrs == Recorded::All { instructions } else { told.executed };
+    let groups = groups(&spec.caches, recorded);
+    Simulated {
+        line_size: spec.line_bytes,
+        is_tlb: settings.is_tlb,
+        recorded,
+        instructions,
+        executed,
+        incomplete: told.incomplete,
+        translation: told.translation,
+        accesses: told.accesses,
+        placing: placement.placing(),
+        cores: cores.collect(),
+        levels: groups.iter().map(|(height, group)| level(*height, group, &caches, executed)).collect(),
+        stages: stages(&groups, told.stages),
+        caches,
+        threads: told.threads,
+        missing: missing.collect(),
+        more_missing,
+        missing_functions: functions.into_iter().map(at).collect(),
+        more_missing_functions,
+        outside_functions: outside.iter().sum(),
+        missing_lines: lines.into_iter().map(at).collect(),
+        more_missing_lines,
+        coherence: machine.coherence().map(|of| Coherence {
+            writes: of.writes,
+            invalidations: of.invalidations,
+            writebacks: of.writebacks,
+        }),
+    }
+}
+
+/// Those with the most misses, as address, misses of first and of last caches; those that reach memory first. And how many
+/// there are besides.
+fn most_missing(all: impl IntoIterator<Item = (u64, Pair)>, top: usize) -> (Vec<(u64, u64, u64)>, u64) {
+    let mut all: Vec<(u64, u64, u64)> =
+        all.into_iter().map(|(addr, [first, last])| (addr, first, last)).collect();
+    all.sort_unstable_by_key(|(addr, first, last)| (u64::MAX - last, u64::MAX - first, *addr));
+    let more = all.len().saturating_sub(top) as u64;
+    all.truncate(top);
+    (all, more)
+}
+
+fn cache_counts(cache: &CacheSpec, counts: Counts, line_bytes: u64) -> CacheCounts {
+    CacheCounts {
+        name: cache.name.clone(),
+        size: cache.bytes,
+        assoc: cache.ways,
+        policy: cache.policy.name(),
+        coherent: false,
+        inclusive: cache.inclusion == Inclusion::Inclusive,
+        exclusive: cache.inclusion == Inclusion::Exclusive,
+        parent: cache.parent.clone(),
+        hits: counts.hits,
+        misses: counts.misses,
+        compulsory_misses: counts.compulsory,
+        parent_invalidations: counts.parent_invalidations,
+        write_invalidations: counts.write_invalidations,
+        exclusive_invalidations: counts.exclusive_invalidations,
+        flushes: counts.flushes,
+        prefetch_hits: counts.prefetch_hits,
+        prefetch_misses: counts.prefetch_misses,
+        child_hits: counts.child_hits,
+        bytes_in: (counts.misses + counts.prefetch_misses).saturating_mul(line_bytes),
+        causes: None,
+        warmup: None,
+    }
+}
+
+fn stages(groups: &[(usize, Vec<usize>)], stages: Vec<Stage>) -> Vec<StageCounts> {
+    let sum = |stage: &Stage, group: &[usize]| {
+        let counts = group.iter().map(|cache| stage.counts[*cache]);
+        let (hits, misses) = counts.fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
+        WarmupCounts { hits, misses }
+    };
+    let of = |stage: Stage| StageCounts {
+        instructions: stage.instrs,
+        accesses: stage.accesses,
+        levels: groups.iter().map(|(_, group)| sum(&stage, group)).collect(),
+    };
+    stages.into_iter().map(of).collect()
+}
+
+/// The caches of one height and type, with the height; those that the trace has something for.
+fn groups(specs: &[CacheSpec], recorded: Recording) -> Vec<(usize, Vec<usize>)> {
+    let mut groups: Vec<((usize, u8), Vec<usize>)> = Vec::new();
+    for (i, spec) in specs.iter().enumerate() {
+        let is_used = match spec.role {
+            Role::Instruction => recorded.fetches != Recorded::Nothing,
+            Role::Data => recorded.data != Recorded::Nothing,
+            Role::Unified => true,
+        };
+        if !is_used {
+            continue;
+        }
+        let role = match spec.role {
+            Role::Instruction => 0,
+            Role::Data => 1,
+            Role::Unified => 2,
+        };
+        let key = (height(specs, i), role);
+        match groups.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, group)) => group.push(i),
+            None => groups.push((key, vec![i])),
+        }
+    }
+    groups.sort_by_key(|(key, _)| *key);
+    groups.into_iter().map(|((height, _), group)| (height, group)).collect()
+}
+
+fn level(height: usize, group: &[usize], counts: &[CacheCounts], instrs: Option<u64>) -> LevelCounts {
+    let mut name = counts[group[0]].name.as_str();
+    for other in group.iter().map(|cache| counts[*cache].name.as_str()) {
+        let common = name.char_indices().zip(other.chars()).find(|((_, a), b)| a != b);
+        name = &name[..common.map_or(name.len().min(other.len()), |((at, _), _)| at)];
+    }
+    // A machine of one core has nothing to compare the core's number with.
+    let name = if group.len() == 1 && height == 0 { name.trim_end_matches('0') } else { name };
+    let sum = |of: fn(&CacheCounts) -> u64| group.iter().map(|cache| of(&counts[*cache])).sum::<u64>();
+    let (hits, misses) = (sum(|cache| cache.hits), sum(|cache| cache.misses));
+    let causes = group.iter().map(|cache| counts[*cache].causes).reduce(|a, b| {
+        let (a, b) = (a?, b?);
+        Some([a[0] + b[0], a[1] + b[1], a[2] + b[2]])
+    });
+    LevelCounts {
+        name: if name.is_empty() { format!("level {}", height + 1) } else { name.to_owned() },
+        caches: group.len() as u64,
+        hits,
+        misses,
+        miss_rate: rate(misses, hits + misses),
+        mpki: instrs.and_then(|instrs| Some(1000.0 * rate(misses, instrs)?)),
+        bytes_in: sum(|cache| cache.bytes_in),
+        prefetch_hits: sum(|cache| cache.prefetch_hits),
+        prefetch_misses: sum(|cache| cache.prefetch_misses),
+        causes: causes.flatten(),
+    }
+}
+
+/// Steps from the cores. The machine has been checked, so there is no circle.
+fn height(specs: &[CacheSpec], at: usize) -> usize {
+    let name = Some(&specs[at].name);
+    let below = specs.iter().enumerate().filter(|(_, spec)| spec.parent.as_ref() == name);
+    below.map(|(child, _)| height(specs, child) + 1).max().unwrap_or(0)
+}
