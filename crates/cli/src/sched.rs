@@ -87,9 +87,9 @@ fn set(options: &mut DispatchOptions, name: &str, value: &str) -> Result<()> {
             options.priorities.push(both.ok_or_else(|| wants("`TID:N`"))?);
         }
         _ => {
-            let all: Vec<String> = NAMES.iter().map(|(name, doc)| format!("{name} ({doc})")).collect();
+            let all: String = NAMES.iter().map(|(name, doc)| format!("\n    {name:<14} {doc}")).collect();
             return Err(Error::usage(format!("`--sched` has no setting `{name}`"))
-                .hint(format!("it has {}", all.join(", "))));
+                .hint(format!("its settings are{all}")));
         }
     }
     Ok(())

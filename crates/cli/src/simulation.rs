@@ -3,6 +3,7 @@
 use crate::whole::Whole;
 use quipu::engine::Planned;
 use quipu::model::{Args, Error, ErrorKind, Report, Result, ToolInfo, Trace};
+use quipu::sim::sweep::{Space, Swept};
 use quipu::sim::{
     Miss, MissSink, Pages, Settings, Simulated, Simulation, Translator, cacheray, caches, config, fit_cores,
     misses, tlbs,
@@ -25,7 +26,7 @@ pub(crate) struct Surroundings {
 /// Plans the simulation of caches.
 pub(crate) fn plan_caches(args: &Args, around: &Surroundings, trace: &dyn Trace) -> Result<Planned> {
     let config = match &around.config {
-        Some(path) => Some(config::parse(&text_of(path)?, &path.display().to_string())?),
+        Some(path) => Some(configuration(path)?),
         None => None,
     };
     let args = &if config.is_some() { args.clone() } else { fit_cores(args, trace) };
@@ -86,6 +87,13 @@ pub(crate) fn check_translation(reports: &[Box<dyn Report>]) -> Result<()> {
     }
 }
 
+/// Why a simulation's answer is not what was asked for.
+pub(crate) fn incomplete(report: &dyn Report) -> &[String] {
+    let report = report.as_any();
+    let of_machine = report.downcast_ref::<Simulated>().map(|report| &report.incomplete[..]);
+    of_machine.or_else(|| Some(&report.downcast_ref::<Swept>()?.incomplete[..])).unwrap_or_default()
+}
+
 /// Plans the simulation of caches with the faults of Cacheray's simulator.
 pub(crate) fn plan_cacheray(config: Option<&Path>, trace: &dyn Trace) -> Result<Planned> {
     let Some(path) = config else {
@@ -101,8 +109,16 @@ pub(crate) fn plan_cacheray(config: Option<&Path>, trace: &dyn Trace) -> Result<
 
 /// How many cores a configuration file has.
 pub(crate) fn cores_of(path: &Path) -> Result<usize> {
-    let config = config::parse(&text_of(path)?, &path.display().to_string())?;
-    Ok(config.machine.cores)
+    Ok(configuration(path)?.machine.cores)
+}
+
+/// A configuration file of drmemtrace's simulator.
+fn configuration(path: &Path) -> Result<config::Config> {
+    let (text, name) = (text_of(path)?, path.display().to_string());
+    config::parse(&text, &name).map_err(|error| match Space::parse(&text, &name) {
+        Ok(_) => error.hint("it says what a sweep tries: `quipu sim sweep --config FILE` takes it"),
+        Err(_) => error,
+    })
 }
 
 /// The text of a small file.

@@ -363,7 +363,15 @@ impl MachineSpec {
 
     fn sets(&self, cache: &CacheSpec) -> Result<u64> {
         let lines = cache.bytes / self.line_bytes;
-        if cache.ways == 0 || lines == 0 || !lines.is_multiple_of(cache.ways) {
+        if lines == 0 {
+            return Err(of(
+                cache,
+                "size",
+                &cache.bytes,
+                &format!("one line or more, {} bytes", self.line_bytes),
+            ));
+        }
+        if cache.ways == 0 || !lines.is_multiple_of(cache.ways) {
             let rule = format!(
                 "1 or more, so that size {} is a multiple of assoc times the line size {}",
                 cache.bytes, self.line_bytes

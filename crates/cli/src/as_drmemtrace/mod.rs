@@ -45,6 +45,7 @@ use quipu::passes::{PerShard, PerThread};
 use quipu::sim::Simulated;
 use quipu_view::{Chosen, RowFilter};
 use reuse::Rows;
+use simulators::{CACHE_NAMES, TLB_NAMES, in_their_words};
 use std::io::Write;
 
 /// What stands between the results of two tools.
@@ -387,18 +388,21 @@ fn analyse(
             "caches" => {
                 let mut args = args_of(request, &request.cache_options);
                 args.set("line-size", request.line_size.to_string());
-                simulation::plan_caches(&args, &request.surroundings, trace)?
+                simulation::plan_caches(&args, &request.surroundings, trace)
+                    .map_err(|error| in_their_words(&error, CACHE_NAMES))?
             }
             "tlbs" => {
                 let around = Surroundings { config: None, ..request.surroundings.clone() };
-                simulation::plan_tlbs(&args_of(request, &request.tlb_options), &around, trace)?
+                simulation::plan_tlbs(&args_of(request, &request.tlb_options), &around, trace)
+                    .map_err(|error| in_their_words(&error, TLB_NAMES))?
             }
             "misses" => {
                 // The file of misses is for the hints.
                 let options = request.cache_options.iter().filter(|(name, _)| *name != "miss-file");
                 let mut args = args_of(request, &options.cloned().collect::<Vec<_>>());
                 args.set("line-size", request.line_size.to_string());
-                simulation::plan_misses(&args, &request.surroundings, trace)?
+                simulation::plan_misses(&args, &request.surroundings, trace)
+                    .map_err(|error| in_their_words(&error, CACHE_NAMES))?
             }
             _ => plan(tool, &args, trace)?,
         });

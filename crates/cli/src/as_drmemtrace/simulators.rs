@@ -3,9 +3,57 @@
 use super::counts::line;
 use super::hash_order;
 use crate::whole;
+use quipu::model::Error;
 use quipu::sim::misses::{Hint, Misses};
 use quipu::sim::{CacheCounts, CoreCounts, Placing, Simulated};
 use std::collections::{BTreeSet, HashMap};
+
+/// What our messages call options of caches, and how the launcher spells them.
+pub(super) const CACHE_NAMES: &[(&str, &str)] = &[
+    ("`policy`", "`-replace_policy`"),
+    ("`prefetcher`", "`-data_prefetcher`"),
+    ("`warmup-fraction`", "`-warmup_fraction`"),
+    ("`warmup-refs`", "`-warmup_refs`"),
+    ("`share`", "`-miss_frac_threshold`"),
+    ("`confidence`", "`-confidence_threshold`"),
+    ("cache `L1I0`, key size", "`-L1I_size`"),
+    ("cache `L1I0`, key assoc", "`-L1I_assoc`"),
+    ("cache `L1D0`, key size", "`-L1D_size`"),
+    ("cache `L1D0`, key assoc", "`-L1D_assoc`"),
+    ("cache `LL`, key size", "`-LL_size`"),
+    ("cache `LL`, key assoc", "`-LL_assoc`"),
+    ("key line_size", "`-line_size`"),
+    ("key num_cores", "`-cores`"),
+];
+
+/// The same for TLBs.
+pub(super) const TLB_NAMES: &[(&str, &str)] = &[
+    ("`policy`", "`-TLB_replace_policy`"),
+    ("`page-size`", "`-page_size`"),
+    ("`l1i-entries`", "`-TLB_L1I_entries`"),
+    ("`l1d-entries`", "`-TLB_L1D_entries`"),
+    ("`l2-entries`", "`-TLB_L2_entries`"),
+    ("cache `L1I0`, key size", "`-TLB_L1I_entries`, in bytes"),
+    ("cache `L1I0`, key assoc", "`-TLB_L1I_assoc`"),
+    ("cache `L1D0`, key size", "`-TLB_L1D_entries`, in bytes"),
+    ("cache `L1D0`, key assoc", "`-TLB_L1D_assoc`"),
+    ("cache `LL0`, key size", "`-TLB_L2_entries`, in bytes"),
+    ("cache `LL0`, key assoc", "`-TLB_L2_assoc`"),
+    ("key num_cores", "`-cores`"),
+];
+
+/// An error of ours with options as the launcher spells them. What a configuration file says begins with its name and stays.
+pub(super) fn in_their_words(error: &Error, names: &[(&str, &str)]) -> Error {
+    let mut message = error.message().to_owned();
+    if ["option ", "cache ", "key ", "`"].iter().any(|start| message.starts_with(start)) {
+        names.iter().for_each(|(ours, theirs)| message = message.replace(ours, theirs));
+    }
+    let wrapped = Error::new(error.kind(), message).at(error.place());
+    match error.advice() {
+        Some(advice) => wrapped.hint(advice),
+        None => wrapped,
+    }
+}
 
 /// The result of `cache_simulator`.
 pub(super) fn write_caches(result: &Simulated, out: &mut Vec<u8>) {

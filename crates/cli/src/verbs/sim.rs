@@ -9,7 +9,8 @@ use crate::session::{self, Verdict};
 use crate::simulation::{self, Surroundings};
 use quipu::engine::Planned;
 use quipu::model::pass::Detail;
-use quipu::model::{Args, Report, Trace, Window};
+use quipu::model::{Args, Error, Report, Trace, Window};
+use quipu::sim::Simulated;
 use serde_json::Map;
 use std::path::{Path, PathBuf};
 
@@ -33,6 +34,31 @@ Exit codes:
   1  done, and something is wrong with the trace, or the run was interrupted
   2  could not do it";
 
+const CACHE_HELP: &str = "\
+Examples:
+  quipu sim cache trace.zip
+  quipu sim cache --l1d-size 48K --l1d-assoc 12 --policy RRIP --causes trace.zip
+  quipu sim cache --config hierarchy.conf --json trace.dir | jq .results.caches.levels
+  quipu sim cache --warmup-refs 1000000 --sim-refs 10000000 --csv trace.zip > caches.csv
+
+Exit codes:
+  0  done
+  1  done, and something is wrong with the trace, or the answer is not what was asked for (a warm-up that did not end,
+     pages that nobody told), or the run was interrupted
+  2  could not do it";
+
+const TLB_HELP: &str = "\
+Examples:
+  quipu sim tlb trace.zip
+  quipu sim tlb --page-size 2M --l2-entries 2048 --l2-assoc 8 trace.dir
+  quipu sim tlb --json trace.zip | jq .results.tlbs.levels
+
+Exit codes:
+  0  done
+  1  done, and something is wrong with the trace, or the answer is not what was asked for (a warm-up that did not end,
+     pages that nobody told), or the run was interrupted
+  2  could not do it";
+
 /// What is simulated.
 #[derive(Debug, clap::Subcommand)]
 enum Machine {
@@ -46,6 +72,7 @@ enum Machine {
 /// Without options: four cores, each with 32 KiB of eight ways for instructions and as much for data, whose misses fetch
 /// the next line as well, over one shared cache of 8 MiB and sixteen ways.
 #[derive(Debug, clap::Args)]
+#[command(after_help = CACHE_HELP)]
 struct CacheOptions {
     #[command(flatten)]
     run: RunOptions,
@@ -109,9 +136,13 @@ enum Model {
 /// Without options: four cores, each with 32 entries for instructions and 32 for data, and 1024 entries of four ways behind
 /// them; the entry used least often gives way.
 #[derive(Debug, clap::Args)]
+#[command(after_help = TLB_HELP)]
 struct TlbOptions {
     #[command(flatten)]
     run: RunOptions,
+    // Only to say what to do instead.
+    #[arg(long, hide = true)]
+    config: Option<PathBuf>,
     /// Bytes in a page, such as 4K, 2M or 1G [default: 4K]
     #[arg(long, value_name = "BYTES", help_heading = "TLBs")]
     page_size: Option<String>,
@@ -146,6 +177,9 @@ struct RunOptions {
     /// Print JSON: one object, with the simulation under its name in `results`
     #[arg(long)]
     json: bool,
+    /// Print comma-separated values: a line for each cache or TLB
+    #[arg(long, conflicts_with = "json")]
+    csv: bool,
     #[command(flatten)]
     page: PageOptions,
     /// Divide misses by cause: first met, too small, too few ways
@@ -189,6 +223,11 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         Machine::Cache(options) => {
             simulate(&options.run, options.config.as_deref(), &|trace| options.plan(trace), common, screen)
         }
+        Machine::Tlb(TlbOptions { config: Some(_), .. }) => {
+            Err(Error::usage("TLBs have no configuration file, `--config` is for caches")
+                .hint("say `quipu sim cache --config FILE`, or describe TLBs by --page-size, --l1d-entries, --l2-assoc, …")
+                .into())
+        }
         Machine::Tlb(options) => simulate(&options.run, None, &|trace| options.plan(trace), common, screen),
         Machine::Sweep(options) => sweep::run(options, common, screen),
     }
@@ -202,7 +241,7 @@ fn simulate(
     common: &Common,
     screen: &Screen,
 ) -> Result<Outcome> {
-    run.page.check(run.json)?;
+    run.page.check(run.json || run.csv)?;
     let trace = run.input.open_onto(run.n_cores(config)?)?;
     let planned = plan(&*trace)?;
     let name = planned.info.name;
@@ -210,7 +249,38 @@ fn simulate(
     let outcome = session::analyse(&*trace, vec![planned], &extent, common, screen)?;
     simulation::check_translation(&outcome.reports)?;
     let printing = Printing { input: &run.input, page: &run.page, json: run.json };
-    printing.print(name, &*trace, outcome, None, screen)
+    printing.print(name, &*trace, outcome, run.csv.then_some(csv as fn(&dyn Report) -> String), screen)
+}
+
+/// A line for each cache, with the names that JSON has; nothing where a cause or a rate is not known.
+fn csv(report: &dyn Report) -> String {
+    let mut out = "name,size,assoc,policy,hits,misses,miss_rate,compulsory_misses,parent_invalidations,write_invalidations,\
+                   exclusive_invalidations,flushes,prefetch_hits,prefetch_misses,child_hits,bytes_in,first_met,too_small,\
+                   too_few_ways\n"
+        .to_owned();
+    let Some(found) = report.as_any().downcast_ref::<Simulated>() else { return out };
+    for of in &found.caches {
+        let came = of.hits + of.misses;
+        let rate = if came > 0 { (of.misses as f64 / came as f64).to_string() } else { String::new() };
+        let causes = of.causes.map(|causes| causes.map(|n| n.to_string())).unwrap_or_default();
+        let head =
+            format!("{},{},{},{},{},{},{rate}", of.name, of.size, of.assoc, of.policy, of.hits, of.misses);
+        let counts = [
+            of.compulsory_misses,
+            of.parent_invalidations,
+            of.write_invalidations,
+            of.exclusive_invalidations,
+            of.flushes,
+            of.prefetch_hits,
+            of.prefetch_misses,
+            of.child_hits,
+            of.bytes_in,
+        ];
+        let cells = std::iter::once(head).chain(counts.map(|n| n.to_string())).chain(causes);
+        out.push_str(&cells.collect::<Vec<_>>().join(","));
+        out.push('\n');
+    }
+    out
 }
 
 /// Where results go.
@@ -247,6 +317,10 @@ impl Printing<'_> {
             verdict.add_to(&mut answer);
             screen.json(&answer.into())?;
         } else if let Some(csv) = csv {
+            // Rows have no room for it.
+            for sentence in found.reports.iter().flat_map(|report| simulation::incomplete(&**report)) {
+                screen.say(format_args!("{sentence}"));
+            }
             screen.text(&found.reports.iter().map(|report| csv(&**report)).collect::<String>())?;
         } else if !self.page.is_wanted() {
             screen.documents(&documents)?;

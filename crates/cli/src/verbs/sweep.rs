@@ -9,6 +9,7 @@ use crate::session::{self, Extent};
 use crate::simulation::text_of;
 use quipu::engine::Planned;
 use quipu::model::{Args, Report, Window};
+use quipu::sim::config;
 use quipu::sim::sweep::{self, Space, Sweep, Swept};
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -18,6 +19,7 @@ use std::path::PathBuf;
 /// Every combination that can be built is tried, in one read of the trace. Lists have commas, and a range such as 16K..1M
 /// doubles from its first number on. Without options: the first data caches of four cores, from 4K to 1M with 1 to 16 ways, under LRU.
 #[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
 pub(super) struct Options {
     #[command(flatten)]
     input: Input,
@@ -32,7 +34,7 @@ pub(super) struct Options {
     /// A file that says what is tried: on each line the name of an option and its values; options go before it
     #[arg(long, value_name = "SPACE", help_heading = "What is tried")]
     config: Option<PathBuf>,
-    /// Which caches: l1i, l1d, l1 (for instructions and data) or ll, behind first caches that stay the same [default: l1d]
+    /// Which caches: l1i, l1d, l1 (one for instructions and data together) or ll, behind first caches that stay the same [default: l1d]
     #[arg(long, value_name = "NAME", help_heading = "What is tried")]
     level: Option<String>,
     /// Sizes, such as 32K,48K or 16K..1M [default: 4K..1M]
@@ -79,6 +81,18 @@ pub(super) struct Options {
     warmup_instrs: Option<String>,
 }
 
+const AFTER_HELP: &str = "\
+Examples:
+  quipu sim sweep trace.zip
+  quipu sim sweep --level ll --sizes 1M..16M --ways 8,16 --policies LRU,RRIP --bound trace.zip
+  quipu sim sweep --config space.conf --csv trace.dir > sweep.csv
+  quipu sim sweep --level l1i --line-sizes 32..128 --html sweep.html trace.zip
+
+Exit codes:
+  0  done
+  1  done, and something is wrong with the trace, or the warm-up did not end, or the run was interrupted
+  2  could not do it";
+
 pub(super) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
     options.page.check(options.json || options.csv)?;
     let space = options.space()?;
@@ -102,7 +116,13 @@ impl Options {
     /// What is tried.
     fn space(&self) -> quipu::model::Result<Space> {
         let space = match &self.config {
-            Some(path) => Space::parse(&text_of(path)?, &path.display().to_string())?,
+            Some(path) => {
+                let (text, name) = (text_of(path)?, path.display().to_string());
+                Space::parse(&text, &name).map_err(|error| match config::parse(&text, &name) {
+                    Ok(_) => error.hint("it describes one machine: `quipu sim cache --config FILE` takes it"),
+                    Err(_) => error,
+                })?
+            }
             None => Space::default(),
         };
         space.with_options(&self.args())
