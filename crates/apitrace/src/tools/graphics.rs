@@ -330,7 +330,7 @@ impl Looking {
             let pixels = Pixels {
                 width: width.unwrap_or(0),
                 height: height.unwrap_or(1),
-                format: &format,
+                format: if format.is_empty() { &internal } else { &format },
                 kind: &kind,
                 bytes: blob,
             };
@@ -339,7 +339,7 @@ impl Looking {
             {
                 self.pictured.push(hash);
                 let name = format!("call {}", upload.call);
-                let note = format!("{}, {format}", upload.size);
+                let note = format!("{}, {format}{internal}", upload.size);
                 self.pictures.push(Picture { name, note, width, height, png });
             }
         }

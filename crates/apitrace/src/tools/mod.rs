@@ -9,6 +9,7 @@
 //!
 //! What they share is here: how to look at the values of a call by the names of its arguments, and how to list what was found.
 
+mod blocks;
 pub mod calls;
 pub mod frames;
 pub mod graphics;

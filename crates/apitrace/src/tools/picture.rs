@@ -1,8 +1,9 @@
 //! Pixels of an upload → a small picture.
 //!
-//! Knows the formats that client memory has in nearly all traces: 8 bits or 32 bits of floating point for each component, and the packed
-//! 16-bit ones. Anything else has no picture.
+//! Knows the formats that client memory has in nearly all traces: 8 bits or 32 bits of floating point for each component, the packed
+//! 16-bit ones, and compressed [`blocks`](super::blocks). Anything else has no picture.
 
+use super::blocks::Blocks;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use std::io::Write;
@@ -56,6 +57,33 @@ impl Pixels<'_> {
         if width == 0 || height == 0 || width > MAX_TEXTURE_SIDE || height > MAX_TEXTURE_SIDE {
             return None;
         }
+        let pixel: Box<dyn Fn(u64, u64) -> Option<[u8; 4]> + '_> = match Blocks::of(self.format) {
+            Some(blocks) => {
+                if blocks.image_bytes(width, height)? > self.bytes.len() as u64 {
+                    return None;
+                }
+                Box::new(move |x, y| blocks.pixel(self.bytes, width, x, y))
+            }
+            None => Box::new(self.plain()?),
+        };
+        let step = width.max(height).div_ceil(MAX_SIDE);
+        let (small_width, small_height) = (width.div_ceil(step), height.div_ceil(step));
+        let mut rgba = Vec::new();
+        for y in 0..small_height {
+            // Each line begins with the number of a filter: none.
+            rgba.push(0);
+            for x in 0..small_width {
+                rgba.extend(pixel(x * step, y * step)?);
+            }
+        }
+        // Both are at most `MAX_SIDE`.
+        let (small_width, small_height) = (small_width as u32, small_height as u32);
+        Some((small_width, small_height, png(small_width, small_height, &rgba)?))
+    }
+
+    /// Reads pixels that lie in rows, of an image that is not larger than a texture can be.
+    fn plain(&self) -> Option<impl Fn(u64, u64) -> Option<[u8; 4]>> {
+        let Pixels { width, height, bytes, .. } = *self;
         let (n_parts, order) = order(self.format)?;
         let (pixel_bytes, read): (usize, Part) = match self.kind {
             "GL_UNSIGNED_BYTE" | "GL_UNSIGNED_INT_8_8_8_8_REV" => (n_parts, |pixel, i| pixel[i]),
@@ -73,29 +101,19 @@ impl Pixels<'_> {
             }),
             _ => return None,
         };
-        let row = row_bytes(width, pixel_bytes as u64, height, self.bytes.len() as u64);
-        if row * (height - 1) + width * pixel_bytes as u64 > self.bytes.len() as u64 {
+        let row = row_bytes(width, pixel_bytes as u64, height, bytes.len() as u64);
+        if row * (height - 1) + width * pixel_bytes as u64 > bytes.len() as u64 {
             return None;
         }
-        let step = width.max(height).div_ceil(MAX_SIDE);
-        let (small_width, small_height) = (width.div_ceil(step), height.div_ceil(step));
-        let mut rgba = Vec::new();
-        for y in 0..small_height {
-            // Each line begins with the number of a filter: none.
-            rgba.push(0);
-            for x in 0..small_width {
-                let at = (y * step * row) as usize + (x * step) as usize * pixel_bytes; // Within the bytes.
-                let pixel = &self.bytes[at..at + pixel_bytes];
-                rgba.extend(order.map(|part| match part {
-                    4 => 0,
-                    5 => 255,
-                    part => read(pixel, part),
-                }));
-            }
-        }
-        // Both are at most `MAX_SIDE`.
-        let (small_width, small_height) = (small_width as u32, small_height as u32);
-        Some((small_width, small_height, png(small_width, small_height, &rgba)?))
+        Some(move |x: u64, y: u64| {
+            let at = (y * row) as usize + x as usize * pixel_bytes; // Within the bytes.
+            let pixel = bytes.get(at..at + pixel_bytes)?;
+            Some(order.map(|part| match part {
+                4 => 0,
+                5 => 255,
+                part => read(pixel, part),
+            }))
+        })
     }
 }
 
@@ -147,6 +165,17 @@ mod tests {
         assert_eq!(shown(&pixels(1, 1, "GL_RGB", "GL_UNSIGNED_SHORT_5_6_5", &[0, 0xf8])), [248, 0, 0, 255]);
         let one: Vec<u8> = [1.0f32, 0.0, f32::NAN].iter().flat_map(|part| part.to_le_bytes()).collect();
         assert_eq!(shown(&pixels(1, 1, "GL_RGB", "GL_FLOAT", &one)), [255, 0, 0, 255]);
+    }
+
+    #[test]
+    fn compressed_images_have_pictures() {
+        // Red on the left, blue on the right: two blocks, and two pixels of the second.
+        let bytes = [[0x00, 0xf8, 0, 0, 0, 0, 0, 0], [0x1f, 0, 0, 0, 0, 0, 0, 0]].concat();
+        let image = pixels(6, 1, "GL_COMPRESSED_RGB_S3TC_DXT1_EXT", "", &bytes);
+        let (red, blue) = ([255, 0, 0, 255], [0, 0, 255, 255]);
+        assert_eq!(shown(&image), [red, red, red, red, blue, blue].concat());
+        assert!(Pixels { bytes: &bytes[..15], ..image }.picture().is_none());
+        assert!(Pixels { width: 1 << 15, height: 1 << 15, ..image }.picture().is_none());
     }
 
     #[test]
