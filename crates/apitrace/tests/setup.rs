@@ -207,6 +207,19 @@ function 66 eglMakeCurrent(dpy, draw, read, ctx)
 function 67 wglCreateContext(hdc)
 function 68 wglShareLists(hglrc1, hglrc2)
 function 69 wglMakeCurrent(hdc, hglrc)
+function 70 glDisableVertexAttribArray(index)
+function 71 glGenVertexArrays(n, arrays)
+function 72 glBindVertexArray(array)
+function 73 glBindTextures(first, count, textures)
+function 74 glTextureSubImage2D(texture, level, pixels)
+function 75 glGenProgramPipelines(n, pipelines)
+function 76 glUseProgramStages(pipeline, stages, program)
+function 77 glActiveShaderProgram(pipeline, program)
+function 78 glBindProgramPipeline(pipeline)
+function 79 glProgramUniform1f(program, location, v0)
+function 80 glNamedFramebufferTexture(framebuffer, attachment, texture, level)
+function 81 glBlitFramebuffer(mask)
+function 82 glGetBufferParameteriv(target)
 glXCreateContext(dpy = 0x10000, shareList = null) = 0x20000
 glXMakeCurrent(dpy = 0x10000, drawable = 1, ctx = 0x20000)
 {calls}"
@@ -370,6 +383,155 @@ fn programs_have_their_shaders_and_the_last_values() {
            glDrawArrays(mode = 4, first = 0, count = 3)",
         DRAW,
     );
+}
+
+/// A program that is linked, of one shader; those lines that are kept for anything that needs it.
+const PROGRAM: &str = "* glCreateProgram() = 1
+    * glCreateShader(type = 35633) = 2
+    * glShaderSource(shader = 2, count = 1, string = [\"a\"])
+    * glAttachShader(program = 1, shader = 2)
+    * glLinkProgram(program = 1)
+    * glGetUniformLocation(program = 1, name = \"x\") = 3\n";
+
+#[test]
+fn a_program_that_is_only_used_or_given_a_value_is_linked() {
+    check(PROGRAM, "glUseProgram(program = 1)");
+    check(
+        &format!("{PROGRAM}* glUseProgram(program = 1)\n  glUniform1f(location = 3, v0 = 1.0f)"),
+        "glUniform1f(location = 3, v0 = 2.0f)",
+    );
+}
+
+#[test]
+fn where_vertices_come_from_needs_no_program() {
+    check(
+        &format!(
+            "{}  glUseProgram(program = 1)
+             * glGenBuffers(n = 2, buffers = [1, 2])
+               glBindBuffer(target = 34962, buffer = 1)
+               glVertexAttribPointer(index = 0, pointer = null)
+               glEnableVertexAttribArray(index = 0)
+             * glBindBuffer(target = 34962, buffer = 2)
+             * glBufferData(target = 34962, data = hex \"00\")",
+            PROGRAM.replace("* ", "  ")
+        ),
+        "glVertexAttribPointer(index = 0, pointer = null)
+         glEnableVertexAttribArray(index = 0)",
+    );
+}
+
+#[test]
+fn arrays_that_are_set_again_or_off_need_no_more_than_that() {
+    check(
+        "* glGenBuffers(n = 1, buffers = [1])
+         * glBindBuffer(target = 34962, buffer = 1)
+         * glBufferData(target = 34962, data = hex \"00\")
+           glVertexAttribPointer(index = 0, pointer = null)
+           glEnableVertexAttribArray(index = 0)
+           glDrawArrays(mode = 4, first = 0, count = 3)
+           glDisableVertexAttribArray(index = 0)
+         * glVertexAttribPointer(index = 0, pointer = 0x4)
+         * glEnableVertexAttribArray(index = 0)",
+        DRAW,
+    );
+}
+
+#[test]
+fn buffers_of_elements_belong_to_their_vertex_arrays() {
+    check(
+        "* glGenVertexArrays(n = 2, arrays = [1, 2])
+         * glGenBuffers(n = 2, buffers = [1, 2])
+         * glBindVertexArray(array = 1)
+         * glBindBuffer(target = 34963, buffer = 1)
+           glBindVertexArray(array = 2)
+           glBindBuffer(target = 34963, buffer = 2)
+           glBufferData(target = 34963, data = hex \"02\")
+         * glBindVertexArray(array = 1)
+         * glBufferData(target = 34963, data = hex \"01\")",
+        DRAW,
+    );
+}
+
+#[test]
+fn objects_of_numbered_places_are_followed_after_they_are_bound() {
+    check(
+        "* glGenTextures(n = 2, textures = [1, 2])
+         * glBindTextures(first = 0, count = 2, textures = [1, 2])
+         * glTextureSubImage2D(texture = 2, level = 0, pixels = hex \"02\")",
+        DRAW,
+    );
+}
+
+#[test]
+fn programs_of_pipelines_get_their_values() {
+    check(
+        &format!(
+            "{PROGRAM}* glGenProgramPipelines(n = 1, pipelines = [7])
+             * glUseProgramStages(pipeline = 7, stages = 1, program = 1)
+             * glActiveShaderProgram(pipeline = 7, program = 1)
+             * glBindProgramPipeline(pipeline = 7)
+               glUniform1f(location = 3, v0 = 1.0f)
+             * glUniform1f(location = 3, v0 = 2.0f)
+               glProgramUniform1f(program = 1, location = 4, v0 = 1.0f)
+             * glProgramUniform1f(program = 1, location = 4, v0 = 2.0f)"
+        ),
+        DRAW,
+    );
+}
+
+#[test]
+fn pixels_that_are_copied_from_a_framebuffer_are_drawn_before() {
+    check(
+        "* glGenTextures(n = 1, textures = [1])
+         * glGenFramebuffers(n = 1, framebuffers = [5])
+         * glNamedFramebufferTexture(framebuffer = 5, attachment = 36064, texture = 1, level = 0)
+         * glBindFramebuffer(target = 36160, framebuffer = 5)
+         * glDrawArrays(mode = 2, first = 0, count = 3)
+         * glBindFramebuffer(target = 36009, framebuffer = 0)",
+        "glBlitFramebuffer(mask = 16384)",
+    );
+}
+
+#[test]
+fn questions_that_were_chosen_have_something_to_ask_about() {
+    check(
+        "* glGenBuffers(n = 1, buffers = [1])
+         * glBindBuffer(target = 34962, buffer = 1)
+         * glBufferData(target = 34962, data = hex \"00\")
+           glEnable(cap = 2929)",
+        "glGetBufferParameteriv(target = 34962)",
+    );
+}
+
+#[test]
+fn what_is_needed_of_a_long_trace_is_what_is_needed_of_a_short_one() {
+    // Enough for the log to be gone through several times.
+    let frame = |i: u32| {
+        let hidden = i % 7;
+        format!(
+            "glBindTexture(target = 3553, texture = 1)
+             glTexSubImage2D(target = 3553, level = {hidden}, pixels = hex \"00\")
+             glTexImage2D(target = 3553, level = {hidden}, pixels = hex \"0{hidden}\")
+             glUseProgram(program = 1)
+             glUniform1f(location = 3, v0 = {i}.0f)
+             glGenTextures(n = 1, textures = [2])
+             glBindTexture(target = 3553, texture = 2)
+             glTexImage2D(target = 3553, level = 0, pixels = hex \"02\")
+             glPushMatrix()\n{DRAW}glPopMatrix()
+             glDeleteTextures(n = 1, textures = [2])\n{SWAP}"
+        )
+    };
+    let start = format!("glGenTextures(n = 1, textures = [1])\n{}", PROGRAM.replace("* ", ""));
+    let all = |n: u32| written(&(start.clone() + &(0..n).map(frame).collect::<String>()));
+    let kept = |n: u32| {
+        let kept = dumped(&trimmed(&all(n), frames(&(n - 1).to_string())));
+        let number = format!("v0 = {}", n - 1);
+        kept.into_iter().map(|line| line.replace(&number, "v0 = N")).collect::<Vec<_>>()
+    };
+    let (short, long) = (kept(15), kept(7 * 3000 + 1));
+    assert_eq!(short.len(), long.len());
+    assert_eq!(short.last(), long.last());
+    assert!(short.len() < 50, "{}", short.len());
 }
 
 #[test]

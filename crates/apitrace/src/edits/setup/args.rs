@@ -1,6 +1,6 @@
 //! The arguments of a call, by their names.
 
-use super::track::Plan;
+use super::parts::Plan;
 use crate::objects::Class;
 use quipu_model::values::{Call, Kind, NO_NODE, Node, Values};
 use rustc_hash::FxHasher;

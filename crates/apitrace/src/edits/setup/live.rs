@@ -4,9 +4,12 @@
 //! call that was chosen makes live what it reads; a call before is kept if it writes what is live, and then makes live what
 //! it reads itself. A slot that is written whole is not live before that.
 //!
-//! The log takes a word for each call and one for each slot that it touches.
+//! The log takes some words for each call and one for each slot that it touches. When it is long, calls leave it that nothing to come
+//! can need ([`Log::compact`]): what stays is what makes the state as it is, and what chosen calls need. So memory grows with what
+//! is alive and what is kept, not with the length of the trace.
 
-use rustc_hash::FxHashMap;
+use super::bits::Bits;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// A part of the state.
 pub(super) type Slot = u32;
@@ -42,6 +45,13 @@ enum Role {
 
 /// Bits of a word that tell the role.
 const ROLE_BITS: u32 = 3;
+/// The log is not gone through before it has so many words.
+const LEAST_WORDS: usize = 1 << 19;
+
+/// The parts of a word.
+fn split(word: &u32) -> (u32, u32) {
+    (word & ((1 << ROLE_BITS) - 1), word >> ROLE_BITS)
+}
 
 /// What one call does, gathered before it is logged.
 #[derive(Debug, Default)]
@@ -93,12 +103,16 @@ impl Effects {
     }
 }
 
-/// All calls so far.
-#[derive(Debug, Default)]
+/// All calls so far that may be needed.
+#[derive(Debug)]
 pub(super) struct Log {
-    /// For each call what it touches, then how many and how it stands.
+    /// For each call what it touches, then its number, then how many words that was and how it stands.
     words: Vec<u32>,
+    /// How many words are too many.
+    limit: usize,
     n_records: u32,
+    /// Calls that are kept, whatever comes.
+    kept: Bits,
     group_of: Vec<Group>,
     n_groups: u32,
     sets: Vec<Box<[Group]>>,
@@ -109,6 +123,36 @@ pub(super) struct Log {
     ends: Vec<(u32, Box<[Slot]>)>,
     /// Calls that begin objects, by slot.
     begins: FxHashMap<Slot, u32>,
+}
+
+impl Default for Log {
+    fn default() -> Log {
+        Log {
+            words: Vec::new(),
+            limit: LEAST_WORDS,
+            n_records: 0,
+            kept: Bits::default(),
+            group_of: Vec::new(),
+            n_groups: 0,
+            sets: Vec::new(),
+            set_ids: FxHashMap::default(),
+            pairs: Vec::new(),
+            ends: Vec::new(),
+            begins: FxHashMap::default(),
+        }
+    }
+}
+
+/// A call in the log, on the way back.
+struct Seen {
+    /// Where its words are.
+    start: usize,
+    end: usize,
+    record: u32,
+    standing: u32,
+    is_kept: bool,
+    /// Whether it counts: it is kept, or what it writes would be live without it.
+    is_needed: bool,
 }
 
 impl Log {
@@ -143,15 +187,28 @@ impl Log {
 
     /// Logs a call.
     pub(super) fn push(&mut self, standing: Standing, effects: &Effects) {
-        let words = if standing == Standing::Drop { &[][..] } else { &effects.words };
-        self.words.extend_from_slice(words);
-        self.words.push((words.len() as u32) << 2 | standing as u32);
+        if standing == Standing::Keep {
+            self.kept.set(self.n_records);
+        }
+        if standing != Standing::Drop {
+            self.words.extend_from_slice(&effects.words);
+            self.words.extend([self.n_records, (effects.words.len() as u32) << 2 | standing as u32]);
+        }
         self.n_records += 1;
+    }
+
+    /// Whether it is time to [`compact`](Log::compact).
+    pub(super) fn is_long(&self) -> bool {
+        self.words.len() > self.limit
     }
 
     /// If `first` is kept, so is `second`.
     pub(super) fn pair(&mut self, first: u32, second: u32) {
-        self.pairs.push((first, second));
+        if self.kept.get(first) {
+            self.kept.set(second);
+        } else {
+            self.pairs.push((first, second));
+        }
     }
 
     /// The call at hand begins an object.
@@ -164,38 +221,30 @@ impl Log {
         self.ends.push((self.n_records, exist.into_boxed_slice()));
     }
 
-    /// Which calls are needed, as a bit each.
-    pub(super) fn needed(mut self) -> Bits {
-        let mut kept = Bits::new(self.n_records);
-        let mut marks = Marks {
-            slot: vec![0; self.group_of.len()],
-            killed: vec![0; self.group_of.len()],
-            group: vec![0; self.n_groups as usize],
-            group_of: std::mem::take(&mut self.group_of),
-            now: 0,
-        };
+    /// Goes back through the log, from what is live at its end.
+    fn walk(&self, marks: &mut Marks, see: &mut dyn FnMut(Seen)) {
         let mut end = self.words.len();
-        for record in (0..self.n_records).rev() {
-            let head = self.words[end - 1];
-            let start = end - 1 - (head >> 2) as usize;
+        while end > 0 {
+            let (record, head) = (self.words[end - 2], self.words[end - 1]);
+            let start = end - 2 - (head >> 2) as usize;
             marks.now += 1;
-            let items = &self.words[start..end - 1];
-            let split = |word: &u32| (word & ((1 << ROLE_BITS) - 1), word >> ROLE_BITS);
+            let items = &self.words[start..end - 2];
             let of = |role: Role| {
                 items.iter().map(split).filter(move |item| item.0 == role as u32).map(|item| item.1)
             };
             let standing = head & 3;
             let is_drawn = of(Role::Draw).any(|slot| marks.is_live(slot));
+            let is_written = of(Role::Write).any(|slot| marks.is_live(slot));
             let is_kept = standing == Standing::Keep as u32
                 || (standing == Standing::Normal as u32
-                    && (is_drawn || of(Role::Write).chain(of(Role::Modify)).any(|slot| marks.is_live(slot))));
+                    && (is_drawn || is_written || of(Role::Modify).any(|slot| marks.is_live(slot))));
+            let is_killing = standing == Standing::Kill as u32;
             let needs_bound =
                 is_drawn || standing == Standing::Keep as u32 || of(Role::Draw).next().is_none();
-            if is_kept || standing == Standing::Kill as u32 {
+            if is_kept || is_killing {
                 of(Role::Write).for_each(|slot| marks.killed[slot as usize] = marks.now);
             }
             if is_kept {
-                kept.set(record);
                 marks.now += 1;
                 of(Role::Read).for_each(|slot| marks.slot[slot as usize] = marks.now);
                 of(Role::ReadGroup).for_each(|group| marks.group[group as usize] = marks.now);
@@ -203,8 +252,101 @@ impl Log {
                     self.sets[set as usize].iter().for_each(|group| marks.group[*group as usize] = marks.now);
                 }
             }
+            see(Seen {
+                start,
+                end,
+                record,
+                standing,
+                is_kept,
+                is_needed: is_kept || (is_killing && is_written),
+            });
             end = start;
         }
+    }
+
+    fn marks(&mut self) -> Marks {
+        Marks {
+            slot: vec![0; self.group_of.len()],
+            killed: vec![0; self.group_of.len()],
+            group: vec![0; self.n_groups as usize],
+            group_of: std::mem::take(&mut self.group_of),
+            now: 0,
+        }
+    }
+
+    /// Lets go of calls that nothing to come can need: it can read slots of these groups, and these slots, and what is made
+    /// from here on. Numbers of sets change.
+    ///
+    /// A call stays if it would be needed were all of that live; as less of it will be, none is let go that will be needed. Of
+    /// several chosen calls in a row, only the first that reads or writes a slot tells anything to those before.
+    pub(super) fn compact(&mut self, groups: &[Group], slots: &[Slot]) {
+        let mut marks = self.marks();
+        marks.now = 1;
+        groups.iter().for_each(|group| marks.group[*group as usize] = 1);
+        slots.iter().for_each(|slot| marks.slot[*slot as usize] = 1);
+        let mut stay = Vec::new();
+        self.walk(&mut marks, &mut |seen| {
+            if seen.is_needed {
+                stay.push(seen);
+            }
+        });
+        stay.reverse();
+        let (mut words, mut sets, mut known) = (Vec::new(), FxHashMap::default(), FxHashSet::default());
+        let mut new_sets = Vec::new();
+        for Seen { start, end, record, standing, .. } in &stay {
+            let from = words.len();
+            let is_fixed = *standing == Standing::Keep as u32;
+            if !is_fixed {
+                known.clear();
+            }
+            for word in &self.words[*start..end - 2] {
+                let (role, id) = split(word);
+                let tells = role != Role::Modify as u32 && role != Role::Draw as u32;
+                if is_fixed && (!tells || !known.insert(*word)) {
+                    continue;
+                }
+                words.push(if role == Role::ReadSet as u32 {
+                    let new = *sets.entry(id).or_insert_with(|| {
+                        new_sets.push(std::mem::take(&mut self.sets[id as usize]));
+                        new_sets.len() as u32 - 1 // Fewer than before.
+                    });
+                    new << ROLE_BITS | role
+                } else {
+                    *word
+                });
+            }
+            let n_words = (words.len() - from) as u32; // As many as before, or fewer.
+            if n_words > 0 || !is_fixed {
+                words.extend([*record, n_words << 2 | standing]);
+            }
+        }
+        self.set_ids = (0..).zip(&new_sets).map(|(id, set)| (set.clone(), id)).collect();
+        self.sets = new_sets;
+        self.limit = LEAST_WORDS.max(2 * words.len());
+        self.words = words;
+        let stays = |record: &u32| stay.binary_search_by_key(record, |seen| seen.record).is_ok();
+        self.pairs.retain(|(first, _)| stays(first));
+        let (kept, begins) = (&mut self.kept, &mut self.begins);
+        self.ends.retain(|(record, slots)| {
+            if kept.get(*record) {
+                slots.iter().filter_map(|slot| begins.get(slot)).for_each(|begin| kept.set(*begin));
+                return false;
+            }
+            slots.iter().any(|slot| marks.was_live(*slot))
+        });
+        let ended: FxHashSet<Slot> = self.ends.iter().flat_map(|(_, slots)| slots.iter().copied()).collect();
+        begins.retain(|slot, _| ended.contains(slot) || marks.was_live(*slot));
+        self.group_of = marks.group_of;
+    }
+
+    /// Which calls are needed, as a bit each.
+    pub(super) fn needed(mut self) -> Bits {
+        let (mut marks, mut kept) = (self.marks(), std::mem::take(&mut self.kept));
+        self.walk(&mut marks, &mut |seen| {
+            if seen.is_kept {
+                kept.set(seen.record);
+            }
+        });
         for (first, second) in &self.pairs {
             if kept.get(*first) {
                 kept.set(*second);
@@ -247,27 +389,6 @@ impl Marks {
     }
 }
 
-/// A bit for each call.
-#[derive(Clone, Debug, Default)]
-pub struct Bits(Vec<u64>);
-
-impl Bits {
-    fn new(n: u32) -> Bits {
-        Bits(vec![0; (n as usize).div_ceil(64)])
-    }
-
-    fn set(&mut self, at: u32) {
-        if let Some(word) = self.0.get_mut(at as usize / 64) {
-            *word |= 1 << (at % 64);
-        }
-    }
-
-    /// Whether the bit at `at` is set.
-    pub fn get(&self, at: u32) -> bool {
-        self.0.get(at as usize / 64).is_some_and(|word| word >> (at % 64) & 1 != 0)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -296,5 +417,98 @@ mod tests {
         let kept = log.needed();
         let kept: Vec<u32> = (0..8).filter(|at| kept.get(*at)).collect();
         assert_eq!(kept, [0, 2, 3, 6]);
+    }
+
+    /// Numbers without a pattern.
+    fn numbers() -> impl FnMut(u32) -> u32 {
+        let mut state = 1u64;
+        move |below| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) as u32 % below
+        }
+    }
+
+    /// A log of calls that do anything to some slots, gone through every `every` calls. Some are chosen alone, and the last all together.
+    fn anything(n_calls: u32, n_chosen: u32, every: u32) -> Log {
+        let (mut log, mut number) = (Log::default(), numbers());
+        let groups: Vec<Group> = (0..5).map(|_| log.new_group()).collect();
+        let slots: Vec<Slot> = (0..20).map(|i| log.new_slot(groups[i % 5])).collect();
+        for call in 0..n_calls {
+            let mut effects = Effects::default();
+            for _ in 0..number(4) {
+                let slot = slots[number(20) as usize];
+                match number(6) {
+                    0 | 1 => effects.write(slot),
+                    2 => effects.modify(slot),
+                    3 => effects.read(slot),
+                    4 => effects.draw(slot),
+                    _ => effects.read_group(groups[number(5) as usize]),
+                }
+            }
+            let few = vec![groups[number(5) as usize], groups[number(5) as usize]];
+            if number(5) == 0 {
+                effects.read_set(log.set(few));
+            }
+            let standing = match number(8) {
+                0 => Standing::Drop,
+                1 => Standing::Kill,
+                _ => Standing::Normal,
+            };
+            if let Some(slot) = slots.get(call as usize) {
+                log.begin(*slot);
+            }
+            if standing == Standing::Drop {
+                log.end(vec![slots[number(20) as usize]]);
+            } else if number(10) == 0 && call > 10 && call.is_multiple_of(2) {
+                // What ends a pair begins none.
+                log.pair(call - 1 - 2 * number(5), call);
+            }
+            let is_chosen = number(40) == 0 || call >= n_calls - n_chosen;
+            log.push(if is_chosen { Standing::Keep } else { standing }, &effects);
+            if call % every == every - 1 {
+                log.compact(&groups, &[]);
+            }
+        }
+        log
+    }
+
+    #[test]
+    fn letting_go_of_calls_changes_nothing() {
+        for (n_calls, n_chosen) in [(50, 1), (500, 20), (3000, 100)] {
+            let whole = anything(n_calls, n_chosen, u32::MAX).needed();
+            let expected: Vec<u32> = (0..n_calls).filter(|at| whole.get(*at)).collect();
+            for every in [1, 7, 100] {
+                let part = anything(n_calls, n_chosen, every).needed();
+                let kept: Vec<u32> = (0..n_calls).filter(|at| part.get(*at)).collect();
+                assert_eq!(kept, expected, "{n_calls} calls, every {every}");
+            }
+        }
+    }
+
+    /// Each slot is set again and again, and half of the calls are chosen.
+    fn again(n_calls: u32) -> usize {
+        let mut log = Log::default();
+        let group = log.new_group();
+        let slots: Vec<Slot> = (0..20).map(|_| log.new_slot(group)).collect();
+        for call in 0..n_calls {
+            let mut effects = Effects::default();
+            effects.write(slots[call as usize % 20]);
+            effects.modify(slots[(call as usize + 1) % 20]);
+            let is_chosen = call >= n_calls / 2;
+            if is_chosen {
+                effects.read_group(group);
+            }
+            log.push(if is_chosen { Standing::Keep } else { Standing::Normal }, &effects);
+            if call % 100 == 99 {
+                log.compact(&[group], &[]);
+            }
+        }
+        log.words.len()
+    }
+
+    #[test]
+    fn the_log_is_as_long_as_what_is_alive() {
+        assert_eq!(again(20_000), again(2_000));
+        assert!(again(2_000) < 200, "{}", again(2_000));
     }
 }

@@ -8,10 +8,15 @@
 //! count, and objects that are not used. Draws into textures that are used later are kept, and so are the draws since the frame
 //! began if the choice begins within a frame.
 //!
+//! Memory grows with the state that is alive, the objects that there are, and a bit for each call of those near one that is kept;
+//! not with the length of the trace.
+//!
 //! What is not followed: what shaders write into images and buffers, unless capturing is on; what the program reads back and acts on.
 
 mod args;
+mod bits;
 mod live;
+mod parts;
 mod rules;
 mod state;
 mod things;
@@ -20,7 +25,7 @@ mod track;
 use super::trim::Chooser;
 use super::{CallEdit, Step, each_call};
 use crate::trace::ApiTrace;
-pub use live::Bits;
+pub use bits::Bits;
 use quipu_model::edit::Progress;
 use quipu_model::values::{Types, Values};
 use quipu_model::{Error, Result};
@@ -61,6 +66,11 @@ pub fn needed(trace: &ApiTrace, mut chooser: Chooser, progress: &dyn Progress) -
 }
 
 impl Needed {
+    /// How many calls were chosen.
+    pub fn n_chosen(&self) -> u64 {
+        self.n_chosen
+    }
+
     /// How many calls are kept that were not chosen themselves.
     pub fn n_setup(&self) -> u64 {
         (0..self.n_calls).filter(|at| self.bits.get(*at)).count() as u64 - self.n_chosen

@@ -18,6 +18,8 @@ pub(super) enum Action {
     Pack(u64),
     /// It draws.
     Draw,
+    /// It draws what was drawn before.
+    DrawShown,
     /// It clears.
     Clear,
     /// A frame ends: what was drawn is gone.
@@ -34,6 +36,8 @@ pub(super) enum Action {
     Switch,
     /// It chooses a texture unit.
     ActiveTexture,
+    /// It chooses the texture unit that arrays of coordinates are for.
+    ClientTexture,
     /// It changes a value without setting all of it.
     Accumulate,
     /// A context begins to be used by a thread.
@@ -50,6 +54,8 @@ pub(super) enum Action {
     Bind(Class),
     /// An object is bound at a numbered place.
     BindAt(Class),
+    /// Objects are bound at several numbered places.
+    BindRange(Class),
     /// What is bound at a target changes, all of a part of it, named by its level.
     Replace(Class),
     /// What is bound at a target changes.
@@ -141,11 +147,11 @@ const RULES: &[(&str, Action)] = &[
     ("glClear", Clear),
     ("glClearBuffer*", Draw),
     ("glClearNamedFramebuffer*", Draw),
-    ("glBlitFramebuffer", Draw),
-    ("glBlitNamedFramebuffer", Draw),
+    ("glBlitFramebuffer", DrawShown),
+    ("glBlitNamedFramebuffer", DrawShown),
     ("glAccum", Draw),
     ("glBitmap", Draw),
-    ("glCopyPixels", Draw),
+    ("glCopyPixels", DrawShown),
     ("glDrawPixels", Draw),
     ("glRect*", Draw),
     ("glDrawBuffer*", Change(Class::Framebuffer)),
@@ -183,12 +189,17 @@ const RULES: &[(&str, Action)] = &[
     ("glUseProgram", Bind(Class::Program)),
     ("glUseProgramObject", Bind(Class::Program)),
     ("glBindSampler", BindAt(Class::Sampler)),
+    ("glBindSamplers", BindRange(Class::Sampler)),
+    ("glBindTextures", BindRange(Class::Texture)),
+    ("glBindImageTextures", BindRange(Class::Texture)),
+    ("glBindBuffersBase", BindRange(Class::Buffer)),
+    ("glBindBuffersRange", BindRange(Class::Buffer)),
     ("glBindTextureUnit", BindAt(Class::Texture)),
     ("glBindImageTexture", BindAt(Class::Texture)),
     ("glBindBufferBase", BindAt(Class::Buffer)),
     ("glBindBufferRange", BindAt(Class::Buffer)),
     ("glBindBufferOffset", BindAt(Class::Buffer)),
-    ("glBindVertexBuffer", Source),
+    ("glBindVertexBuffer*", Source),
     ("glBindAttribLocation", Named),
     ("glBindFragDataLocation*", Named),
     // What is bound changes.
@@ -268,7 +279,7 @@ const RULES: &[(&str, Action)] = &[
     ("glEnable", Switch),
     ("glDisable", Switch),
     ("glActiveTexture", ActiveTexture),
-    ("glClientActiveTexture", State),
+    ("glClientActiveTexture", ClientTexture),
     ("glViewportArray*", Accumulate),
     ("glScissorArray*", Accumulate),
     ("glDepthRangeArray*", Accumulate),

@@ -4,13 +4,15 @@
 
 use super::args::{Args, hash_of};
 use super::live::{Effects, Slot, Standing};
+use super::parts::Part;
 use super::rules::Action;
-use super::track::{Part, Tracker};
+use super::track::{DRAW_FRAMEBUFFER, ELEMENT_ARRAY_BUFFER, Tracker};
 use crate::objects::Class;
 use quipu_model::values::NO_NODE;
 use rustc_hash::FxHasher;
 use std::hash::{Hash, Hasher};
 
+const FRAMEBUFFER: u64 = 0x8d40;
 const SCISSOR_TEST: u64 = 0x0c11;
 const COLOR_BIT: u64 = 0x4000;
 const DEPTH_BIT: u64 = 0x100;
@@ -60,14 +62,16 @@ impl Tracker {
             }
             Action::Query => {
                 self.name_objects(context, args, effects);
+                if is_chosen {
+                    self.ask_about_target(context, args, effects);
+                }
                 Standing::Drop
             }
             Action::Pack(target) => {
-                let bound =
-                    self.contexts[context].bound.get(&(Class::Buffer, target, 0)).copied().unwrap_or(0);
+                let bound = self.bound_name(context, (Class::Buffer, target, 0));
                 self.name_objects(context, args, effects);
                 self.read_everything(context, effects);
-                let [colors, depths] = self.drawn(context);
+                let [colors, depths] = self.shown(context);
                 colors.into_iter().chain(depths).for_each(|slot| effects.read(slot));
                 if bound == 0 {
                     return Standing::Drop;
@@ -77,9 +81,12 @@ impl Tracker {
                 effects.modify(slot);
                 Standing::Normal
             }
-            Action::Draw | Action::Begin | Action::Vertex | Action::End | Action::CallList => {
-                self.draw(context, args, is_chosen, effects)
-            }
+            Action::Draw
+            | Action::DrawShown
+            | Action::Begin
+            | Action::Vertex
+            | Action::End
+            | Action::CallList => self.draw(context, args, is_chosen, effects),
             Action::Clear => self.clear(context, args, is_chosen, effects),
             Action::State => {
                 if args.plan.args.iter().any(|arg| arg == b"flag" || arg == b"red")
@@ -115,6 +122,12 @@ impl Tracker {
                 self.set(context, slot, effects);
                 Standing::Normal
             }
+            Action::ClientTexture => {
+                self.contexts[context].client_texture = args.number("texture").unwrap_or(0);
+                let slot = self.slot(group, Part::ClientTexture);
+                self.set(context, slot, effects);
+                Standing::Normal
+            }
             Action::Accumulate => {
                 let slot = self.slot(group, Part::Sum);
                 effects.modify(slot);
@@ -137,39 +150,24 @@ impl Tracker {
                 self.bound(context, (class, target, place + 1), name, effects);
                 Standing::Normal
             }
+            Action::BindRange(class) => self.bind_range(context, class, args, effects),
             Action::Replace(class) | Action::Change(class) | Action::Finish(class) => {
                 self.change(context, class, args, effects)
             }
             Action::Map => {
                 self.change(context, Class::Buffer, args, effects);
                 let target = args.number("target").unwrap_or(0);
-                let bound =
-                    self.contexts[context].bound.get(&(Class::Buffer, target, 0)).copied().unwrap_or(0);
+                let bound = self.bound_name(context, (Class::Buffer, target, 0));
                 if args.call.result != NO_NODE {
                     let address = args.values.node(args.call.result).bits();
                     let len = args.number("length").unwrap_or(1 << 32);
                     let buffer = self.object(context, Class::Buffer, bound).group;
-                    self.mapped.retain(|(start, _, _)| *start != address);
+                    self.mapped.retain(|(start, _, known)| *start != address && *known != buffer);
                     self.mapped.push((address, len, buffer));
                 }
                 Standing::Normal
             }
-            Action::Uniform => {
-                let name = self.contexts[context].bound.get(&(Class::Program, 0, 0)).copied().unwrap_or(0);
-                let binding = self.slot(group, Part::Binding(Class::Program, 0, 0));
-                effects.read(binding);
-                let program = self.object(context, Class::Program, name).group;
-                let location = args.number("location").unwrap_or(u64::MAX);
-                let slot = self.slot(program, Part::Level(location));
-                // Several values may reach into other locations.
-                let is_one = args.number("count").is_none_or(|count| count == 1);
-                if is_one {
-                    effects.write(slot)
-                } else {
-                    effects.modify(slot)
-                }
-                Standing::Normal
-            }
+            Action::Uniform => self.uniform(context, args, effects),
             Action::Source => self.source(context, args, effects),
             Action::Named => self.named(context, args, effects),
             Action::NewList => {
@@ -226,6 +224,27 @@ impl Tracker {
         }
     }
 
+    /// What a question is about that names a target: something must be bound there.
+    fn ask_about_target(&mut self, context: usize, args: &Args<'_>, effects: &mut Effects) {
+        let Some(target) = args.number("target") else { return };
+        let class_of = |place: &(Class, u64, u64)| (place.1 == target).then_some(*place);
+        let mut places: Vec<_> = self.contexts[context].bound.keys().filter_map(class_of).collect();
+        if target == ELEMENT_ARRAY_BUFFER {
+            places.push((Class::Buffer, target, 0));
+        }
+        if target == FRAMEBUFFER {
+            places.push((Class::Framebuffer, DRAW_FRAMEBUFFER, 0));
+        }
+        for place in places {
+            let slot = self.binding(context, place, effects);
+            effects.read(slot);
+            let name = self.bound_name(context, place);
+            if name != 0 {
+                effects.read_group(self.object(context, place.0, name).group);
+            }
+        }
+    }
+
     pub(super) fn draw(
         &mut self,
         context: usize,
@@ -240,7 +259,20 @@ impl Tracker {
         }
         self.read_everything(context, effects);
         self.name_objects(context, args, effects);
-        for slot in self.drawn(context).into_iter().flatten() {
+        if args.plan.action == Action::DrawShown {
+            let named = args.number("readFramebuffer");
+            let shown = match named {
+                Some(name) => self.images_of(context, name),
+                None => self.shown(context),
+            };
+            shown.into_iter().flatten().for_each(|slot| effects.read(slot));
+        }
+        // Newer functions name what they draw into.
+        let drawn = match ["drawFramebuffer", "framebuffer"].iter().find_map(|name| args.number(name)) {
+            Some(name) => self.images_of(context, name),
+            None => self.drawn(context),
+        };
+        for slot in drawn.into_iter().flatten() {
             effects.draw(slot);
             if is_chosen {
                 effects.read(slot);

@@ -1,20 +1,23 @@
 //! What calls of OpenGL do to objects: make, end, bind, fill and join them.
 
-use super::args::Args;
-use super::live::{Effects, Standing};
+use super::args::{Args, hash_of};
+use super::live::{Effects, Group, Standing};
+use super::parts::{Context, Part};
 use super::rules::Action;
-use super::track::{Part, Tracker};
+use super::track::{DRAW_FRAMEBUFFER, ELEMENT_ARRAY_BUFFER, READ_FRAMEBUFFER, Tracker};
 use crate::objects::Class;
 use rustc_hash::FxHasher;
 use std::hash::{Hash, Hasher};
 
 const FRAMEBUFFER: u64 = 0x8d40;
-const READ_FRAMEBUFFER: u64 = 0x8ca8;
-const DRAW_FRAMEBUFFER: u64 = 0x8ca9;
 const ARRAY_BUFFER: u64 = 0x8892;
-const ELEMENT_ARRAY_BUFFER: u64 = 0x8893;
 const UNPACK_BUFFER: u64 = 0x88ec;
 const CUBE_MAP: u64 = 0x8513;
+const TEXTURE_COORD_ARRAY: u64 = 0x8078;
+/// More places than any library has.
+const MAX_PLACES: u64 = 1 << 12;
+/// Where a pipeline has the program that gets values.
+const ACTIVE_PROGRAM: u64 = 0x8259;
 
 impl Tracker {
     pub(super) fn generate(&mut self, context: usize, args: &Args<'_>, effects: &mut Effects) -> Standing {
@@ -61,9 +64,27 @@ impl Tracker {
             let exists = self.slot(object.group, Part::Exists);
             exist.push(exists);
             effects.read(exists);
+            self.forget(context, class, name);
         }
         self.log.end(exist);
         Standing::Drop
+    }
+
+    /// A name stands for nothing any more. Programs and shaders live on while they are used, by their names.
+    fn forget(&mut self, context: usize, class: Class, name: u64) {
+        let state = &mut self.contexts[context];
+        state.set = None;
+        if class == Class::Program || class == Class::List {
+            return;
+        }
+        state.bound.retain(|place, bound| place.0 != class || *bound != name);
+        // In other contexts it stays bound.
+        let is_bound =
+            |other: &Context| other.bound.iter().any(|(place, bound)| place.0 == class && *bound == name);
+        if !self.contexts.iter().any(is_bound) {
+            let key = (class, self.space(context, class), name);
+            self.objects.remove(&key);
+        }
     }
 
     pub(super) fn bind(
@@ -91,22 +112,32 @@ impl Tracker {
                 effects.read(active);
                 self.bound(context, (class, target, unit), name, effects);
             }
-            Class::Buffer if target == ELEMENT_ARRAY_BUFFER => {
-                // It belongs to the vertex array in use.
-                let array =
-                    self.contexts[context].bound.get(&(Class::VertexArray, 0, 0)).copied().unwrap_or(0);
-                let object = self.object(context, Class::VertexArray, array);
-                let binding = self.slot(group, Part::Binding(Class::VertexArray, 0, 0));
-                effects.read(binding);
-                let slot = self.slot(object.group, Part::Level(ELEMENT_ARRAY_BUFFER));
-                effects.write(slot);
-                if name != 0 {
-                    let buffer = self.object(context, Class::Buffer, name).group;
-                    self.with_object(context, Class::VertexArray, array, |object| object.parts.push(buffer));
-                }
-                self.bound(context, (class, target, 0), name, effects);
-            }
             _ => self.bound(context, (class, target, 0), name, effects),
+        }
+        Standing::Normal
+    }
+
+    /// Objects are bound at places that follow each other.
+    pub(super) fn bind_range(
+        &mut self,
+        context: usize,
+        class: Class,
+        args: &Args<'_>,
+        effects: &mut Effects,
+    ) -> Standing {
+        let target = args.number("target").unwrap_or(0);
+        let first = args.number("first").unwrap_or(0);
+        let names: Vec<u64> = args.objects().map(|(_, name)| name).collect();
+        if names.is_empty() {
+            // All of them go.
+            let n = args.number("count").unwrap_or(0).min(MAX_PLACES);
+            (0..n).for_each(|at| {
+                self.bound(context, (class, target, first.wrapping_add(at + 1)), 0, effects);
+            });
+        }
+        for (at, name) in names.into_iter().enumerate() {
+            let place = first.wrapping_add(at as u64 + 1);
+            self.bound(context, (class, target, place), name, effects);
         }
         Standing::Normal
     }
@@ -119,14 +150,27 @@ impl Tracker {
         name: u64,
         effects: &mut Effects,
     ) {
-        let slot = self.slot(self.contexts[context].group, Part::Binding(place.0, place.1, place.2));
+        let slot = self.binding(context, place, effects);
         self.set(context, slot, effects);
-        self.contexts[context].bound.insert(place, name);
-        self.contexts[context].set = None;
-        if name != 0 {
-            let object = self.object(context, place.0, name);
+        let object = (name != 0).then(|| self.object(context, place.0, name));
+        if (place.0, place.1) == (Class::Buffer, ELEMENT_ARRAY_BUFFER) {
+            let array = self.bound_name(context, (Class::VertexArray, 0, 0));
+            let source = object.as_ref().map(|object| (name, object.group));
+            self.with_object(context, Class::VertexArray, array, |array| {
+                array.set_source(ELEMENT_ARRAY_BUFFER, source);
+            });
+        } else {
+            self.contexts[context].bound.insert(place, name);
+            self.contexts[context].set = None;
+        }
+        if let Some(object) = object {
             let exists = self.slot(object.group, Part::Exists);
             effects.read(exists);
+            if place.0 == Class::Program {
+                // Only what was linked can be used.
+                let linked = self.slot(object.group, Part::Whole);
+                effects.read(linked);
+            }
         }
     }
 
@@ -155,9 +199,9 @@ impl Tracker {
             }
             _ => ((class, target, 0), 0),
         };
-        let binding = self.slot(group, Part::Binding(place.0, place.1, place.2));
+        let binding = self.binding(context, place, effects);
         effects.read(binding);
-        let name = self.contexts[context].bound.get(&place).copied().unwrap_or(0);
+        let name = self.bound_name(context, place);
         // Framebuffer 0 and texture 0 are things of the context itself.
         let object = self.object(context, class, name);
         if name == 0 {
@@ -179,12 +223,11 @@ impl Tracker {
                 effects.modify(image)
             }
             // Pixels come from memory as it is to be unpacked, or from what was drawn.
-            let unpack =
-                self.contexts[context].bound.get(&(Class::Buffer, UNPACK_BUFFER, 0)).copied().unwrap_or(0);
+            let unpack = self.bound_name(context, (Class::Buffer, UNPACK_BUFFER, 0));
             self.use_object(context, Class::Buffer, unpack, effects);
             effects.read_group(group);
             if args.is_copy() {
-                let [colors, depths] = self.drawn(context);
+                let [colors, depths] = self.shown(context);
                 colors.into_iter().chain(depths).for_each(|slot| effects.read(slot));
             }
         }
@@ -210,10 +253,7 @@ impl Tracker {
         let object = self.object(context, class, name);
         let slot = self.slot(object.content, Part::Level(level));
         self.with_object(context, Class::Framebuffer, framebuffer, |framebuffer| {
-            framebuffer.images.insert(attachment, slot);
-            framebuffer.parts.push(object.group);
-            framebuffer.parts.sort_unstable();
-            framebuffer.parts.dedup();
+            framebuffer.images.insert(attachment, (slot, object.group));
         });
     }
 
@@ -230,46 +270,86 @@ impl Tracker {
         }
     }
 
-    /// Where vertices come from.
+    /// Where vertices come from, and whether they do.
     pub(super) fn source(&mut self, context: usize, args: &Args<'_>, effects: &mut Effects) -> Standing {
         let group = self.contexts[context].group;
-        let array = self.contexts[context].bound.get(&(Class::VertexArray, 0, 0)).copied().unwrap_or(0);
+        let array = self.bound_name(context, (Class::VertexArray, 0, 0));
         let object = self.object(context, Class::VertexArray, array);
         let binding = self.slot(group, Part::Binding(Class::VertexArray, 0, 0));
         effects.read(binding);
+        let exists = self.slot(object.group, Part::Exists);
+        effects.read(exists);
         let mut hasher = FxHasher::default();
-        args.plan.hash.hash(&mut hasher);
-        for name in ["index", "attribindex", "bindingindex", "array"] {
+        // What is switched on is switched off by another function.
+        let is_switch = args.plan.args.len() == 1;
+        let function = if is_switch { 0 } else { args.plan.hash };
+        function.hash(&mut hasher);
+        for name in ["index", "attribindex", "bindingindex", "array", "first", "count"] {
             args.number(name).hash(&mut hasher);
         }
-        // The one array that needs no name is a part of the context.
-        let owner = if array == 0 { group } else { object.group };
-        let slot = self.slot(owner, Part::Value(hasher.finish()));
         // Arrays of texture coordinates belong to units that other calls choose.
-        effects.modify(slot);
-        let named: Option<u64> =
-            args.objects().find(|(class, _)| *class == Class::Buffer).map(|(_, name)| name);
-        let source =
-            named.or_else(|| self.contexts[context].bound.get(&(Class::Buffer, ARRAY_BUFFER, 0)).copied());
-        if let Some(name) = source.filter(|name| *name != 0) {
-            let buffer = self.object(context, Class::Buffer, name).group;
-            effects.read_group(buffer);
-            self.with_object(context, Class::VertexArray, array, |object| {
-                object.parts.push(buffer);
-                object.parts.sort_unstable();
-                object.parts.dedup();
-            });
-            if array == 0 {
-                self.contexts[context].bound.insert((Class::Buffer, ARRAY_BUFFER, 1 + name), name);
-                self.contexts[context].set = None;
-            }
+        if args.number("array") == Some(TEXTURE_COORD_ARRAY)
+            || args.plan.hash == hash_of(b"glTexCoordPointer")
+        {
+            self.contexts[context].client_texture.hash(&mut hasher);
+            let unit = self.slot(group, Part::ClientTexture);
+            effects.read(unit);
         }
-        if named.is_none() {
-            let binding = self.slot(group, Part::Binding(Class::Buffer, ARRAY_BUFFER, 0));
+        let key = hasher.finish();
+        let slot = self.slot(object.group, Part::Value(key));
+        self.set(context, slot, effects);
+        let buffers: Vec<u64> =
+            args.objects().filter(|(class, _)| *class == Class::Buffer).map(|(_, name)| name).collect();
+        let has_pointer = args.plan.args.iter().any(|arg| arg == b"pointer");
+        let buffers = if has_pointer {
+            let place = (Class::Buffer, ARRAY_BUFFER, 0);
+            let binding = self.binding(context, place, effects);
             effects.read(binding);
+            vec![self.bound_name(context, place)]
+        } else {
+            buffers
+        };
+        for (at, name) in buffers.into_iter().enumerate() {
+            let source = (name != 0).then(|| (name, self.object(context, Class::Buffer, name).group));
+            source.iter().for_each(|(_, buffer)| effects.read_group(*buffer));
+            let key = key.wrapping_add(at as u64);
+            self.with_object(context, Class::VertexArray, array, |array| array.set_source(key, source));
         }
-        effects.read_group(group);
         Standing::Normal
+    }
+
+    /// A program gets a value: the one in use, or that of the pipeline in use.
+    pub(super) fn uniform(&mut self, context: usize, args: &Args<'_>, effects: &mut Effects) -> Standing {
+        let place = (Class::Program, 0, 0);
+        let binding = self.binding(context, place, effects);
+        effects.read(binding);
+        let mut name = self.bound_name(context, place);
+        if name == 0 {
+            let place = (Class::Pipeline, 0, 0);
+            let binding = self.binding(context, place, effects);
+            effects.read(binding);
+            let pipeline = self.bound_name(context, place);
+            let pipeline = self.object(context, Class::Pipeline, pipeline);
+            let active = self.slot(pipeline.group, Part::Whole);
+            effects.read(active);
+            name = pipeline.sources.get(&ACTIVE_PROGRAM).map_or(0, |(name, _)| *name);
+        }
+        let program = self.object(context, Class::Program, name).group;
+        self.set_uniform(program, args, effects);
+        Standing::Normal
+    }
+
+    /// A program that is linked gets a value.
+    fn set_uniform(&mut self, program: Group, args: &Args<'_>, effects: &mut Effects) {
+        let linked = self.slot(program, Part::Whole);
+        effects.read(linked);
+        let slot = self.slot(program, Part::Level(args.number("location").unwrap_or(u64::MAX)));
+        // Several values may reach into other locations.
+        if args.number("count").is_none_or(|count| count == 1) {
+            effects.write(slot)
+        } else {
+            effects.modify(slot)
+        }
     }
 
     /// The first object that a call names changes, and needs the others.
@@ -277,18 +357,37 @@ impl Tracker {
         let names: Vec<(Class, u64)> = args.objects().collect();
         let Some(((class, name), others)) = names.split_first() else { return Standing::Keep };
         let object = self.object(context, *class, *name);
+        let exists = self.slot(object.group, Part::Exists);
+        effects.read(exists);
+        if *class == Class::Program && args.number("location").is_some() {
+            self.set_uniform(object.group, args, effects);
+            return Standing::Normal;
+        }
         for slot in [self.slot(object.group, Part::Whole), self.slot(object.content, Part::Whole)] {
             effects.modify(slot);
         }
-        let exists = self.slot(object.group, Part::Exists);
-        effects.read(exists);
-        object.parts.iter().for_each(|part| effects.read_group(*part));
+        object.uses().for_each(|part| effects.read_group(part));
+        if let Some(attachment) = args.number("attachment").filter(|_| *class == Class::Framebuffer) {
+            self.attach(context, *name, attachment, args);
+        }
+        let is_taken = args.plan.is_detach;
+        let is_active = *class == Class::Pipeline && args.plan.args.len() == 2;
         for (other_class, other) in others {
             self.use_object(context, *other_class, *other, effects);
-            if *other != 0 {
-                let part = self.object(context, *other_class, *other).group;
-                self.with_object(context, *class, *name, |object| object.parts.push(part));
+            if *other == 0 {
+                continue;
             }
+            let part = self.object(context, *other_class, *other).group;
+            self.with_object(context, *class, *name, |object| {
+                if is_taken {
+                    object.parts.retain(|known| *known != part);
+                } else {
+                    object.add_part(part);
+                }
+                if is_active {
+                    object.set_source(ACTIVE_PROGRAM, Some((*other, part)));
+                }
+            });
         }
         if *class == Class::Query {
             self.contexts[context].bound.insert((Class::Query, args.number("target").unwrap_or(0), 0), *name);

@@ -6,90 +6,13 @@
 
 use super::args::Args;
 use super::live::{Effects, Group, Log, Slot, Standing};
+use super::parts::{Context, Object, Part, Plan};
 use super::rules::{Action, action};
-use crate::objects::{Class, Roles, roles};
+use crate::objects::{Class, roles};
 use crate::record::{END_FRAME, NO_SIDE_EFFECTS, RENDER, VERBOSE};
 use quipu_model::values::{Call, Kind, NO_NODE, Types, Values};
-use rustc_hash::{FxHashMap, FxHasher};
+use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 use std::hash::{Hash, Hasher};
-
-/// What a slot stands for within its group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Part {
-    /// That an object is there.
-    Exists,
-    /// All of an object that has no parts.
-    Whole,
-    /// A level of a texture, or one side of one.
-    Level(u64),
-    /// What is drawn into a framebuffer of a window: colours, depths.
-    Drawn(u8),
-    /// What is bound at a target.
-    Binding(Class, u64, u64),
-    /// A value that functions of this name set, for these targets.
-    Value(u64),
-    /// A switch, of a texture unit where it has one.
-    Switch(u64, u64),
-    /// A matrix: its kind and how deep it lies.
-    Matrix(u64, u64),
-    /// Which texture unit, which kind of matrices is meant.
-    ActiveTexture,
-    MatrixMode,
-    /// Everything that adds up.
-    Sum,
-    /// Which context a thread uses.
-    Current(u64),
-    /// What lists do.
-    List(u64),
-}
-
-/// What is known of a function.
-#[derive(Debug)]
-pub(super) struct Plan {
-    pub(super) action: Action,
-    pub(super) roles: Roles,
-    pub(super) args: Vec<Vec<u8>>,
-    pub(super) is_gl: bool,
-    pub(super) hash: u64,
-}
-
-/// An object.
-#[derive(Clone, Debug)]
-pub(super) struct Object {
-    pub(super) group: Group,
-    /// What was drawn into it, which is not needed to draw into it again.
-    pub(super) content: Group,
-    /// Objects that it is made of.
-    pub(super) parts: Vec<Group>,
-    /// Images that are drawn into, by where they are attached.
-    pub(super) images: FxHashMap<u64, Slot>,
-}
-
-/// A context, and what is bound in it.
-#[derive(Debug)]
-pub(super) struct Context {
-    pub(super) group: Group,
-    /// What is drawn into its window.
-    pub(super) window: Group,
-    /// Contexts that share objects have the same space; what is never shared is in a space of its own.
-    pub(super) space: u32,
-    pub(super) own_space: u32,
-    pub(super) lists: Group,
-    pub(super) active_texture: u64,
-    pub(super) bound: FxHashMap<(Class, u64, u64), u64>,
-    pub(super) matrix_mode: u64,
-    /// Calls that remembered matrices, by kind.
-    pub(super) pushed: FxHashMap<u64, Vec<u32>>,
-    pub(super) switches: FxHashMap<u64, bool>,
-    pub(super) masks: [bool; 2],
-    pub(super) is_drawing: bool,
-    pub(super) is_capturing: bool,
-    pub(super) attribute_depth: u32,
-    /// The list that is recorded, and whether it is run at once.
-    pub(super) list: Option<(u64, bool)>,
-    /// What is bound, as a set; `None` if that changed.
-    pub(super) set: Option<u32>,
-}
 
 /// Everything so far.
 #[derive(Debug, Default)]
@@ -110,7 +33,9 @@ pub(super) struct Tracker {
     pub(super) effects: Effects,
 }
 
-const DRAW_FRAMEBUFFER: u64 = 0x8ca9;
+pub(super) const READ_FRAMEBUFFER: u64 = 0x8ca8;
+pub(super) const DRAW_FRAMEBUFFER: u64 = 0x8ca9;
+pub(super) const ELEMENT_ARRAY_BUFFER: u64 = 0x8893;
 
 impl Tracker {
     /// Notes the next call. Those that were chosen are kept in any case.
@@ -129,6 +54,42 @@ impl Tracker {
         self.log.push(standing, &effects);
         self.effects = effects;
         self.plans[position] = Some(plan);
+        if self.log.is_long() {
+            self.compact();
+        }
+    }
+
+    /// Lets go of what no call to come can ask for.
+    fn compact(&mut self) {
+        let (mut groups, mut slots) = (FxHashSet::default(), Vec::new());
+        // Of contexts whose handle stands for another now, nothing is asked for.
+        let known: FxHashSet<usize> = self.by_handle.values().chain(self.current.values()).copied().collect();
+        let mut spaces = FxHashSet::default();
+        for (i, context) in self.contexts.iter_mut().enumerate() {
+            // Sets get other numbers.
+            context.set = None;
+            if known.contains(&i) {
+                groups.extend([context.group, context.window, context.lists]);
+                spaces.extend([context.space, context.own_space]);
+            } else {
+                context.bound = FxHashMap::default();
+                context.pushed = FxHashMap::default();
+                context.switches = FxHashMap::default();
+            }
+        }
+        self.objects.retain(|(_, space, _), _| spaces.contains(space));
+        self.list_effects.retain(|(space, _), _| spaces.contains(space));
+        for object in self.objects.values() {
+            groups.extend([object.group, object.content]);
+            groups.extend(object.uses());
+            slots.extend(object.images.values().map(|(slot, _)| *slot));
+        }
+        groups.extend(self.threads);
+        groups.extend(self.mapped.iter().map(|(_, _, group)| *group));
+        slots.extend(self.list_effects.values().flatten().map(|(slot, _)| *slot));
+        self.slots.retain(|(group, _), _| groups.contains(group));
+        let groups: Vec<Group> = groups.into_iter().collect();
+        self.log.compact(&groups, &slots);
     }
 
     pub(super) fn plan(&mut self, function: u32, types: &Types) -> Option<usize> {
@@ -155,6 +116,7 @@ impl Tracker {
                 roles: roles(known),
                 args: known.args.clone(),
                 is_gl,
+                is_detach: name.starts_with("glDetach"),
                 hash: hasher.finish(),
             });
         }
@@ -213,6 +175,7 @@ impl Tracker {
             own_space: self.n_spaces,
             lists,
             active_texture: 0,
+            client_texture: 0,
             bound: FxHashMap::default(),
             matrix_mode: 0x1700,
             pushed: FxHashMap::default(),
@@ -249,6 +212,7 @@ impl Tracker {
             group: self.log.new_group(),
             content: self.log.new_group(),
             parts: Vec::new(),
+            sources: FxHashMap::default(),
             images: FxHashMap::default(),
         };
         self.objects.insert(key, object.clone());
@@ -278,7 +242,37 @@ impl Tracker {
         let object = self.object(context, class, name);
         effects.read_group(object.group);
         effects.read_group(object.content);
-        object.parts.iter().for_each(|part| effects.read_group(*part));
+        object.uses().for_each(|part| effects.read_group(part));
+    }
+
+    /// What is bound at a place; buffers of elements belong to the vertex array in use.
+    pub(super) fn bound_name(&self, context: usize, place: (Class, u64, u64)) -> u64 {
+        let bound = &self.contexts[context].bound;
+        if (place.0, place.1) != (Class::Buffer, ELEMENT_ARRAY_BUFFER) {
+            return bound.get(&place).copied().unwrap_or(0);
+        }
+        let array = bound.get(&(Class::VertexArray, 0, 0)).copied().unwrap_or(0);
+        let key = (Class::VertexArray, self.space(context, Class::VertexArray), array);
+        let source = self.objects.get(&key).and_then(|array| array.sources.get(&ELEMENT_ARRAY_BUFFER));
+        source.map_or(0, |(name, _)| *name)
+    }
+
+    /// The slot that says what is bound at a place; it is read with what says where that is.
+    pub(super) fn binding(
+        &mut self,
+        context: usize,
+        place: (Class, u64, u64),
+        effects: &mut Effects,
+    ) -> Slot {
+        let group = self.contexts[context].group;
+        if (place.0, place.1) != (Class::Buffer, ELEMENT_ARRAY_BUFFER) {
+            return self.slot(group, Part::Binding(place.0, place.1, place.2));
+        }
+        let array = self.bound_name(context, (Class::VertexArray, 0, 0));
+        let slot = self.slot(group, Part::Binding(Class::VertexArray, 0, 0));
+        effects.read(slot);
+        let array = self.object(context, Class::VertexArray, array).group;
+        self.slot(array, Part::Level(ELEMENT_ARRAY_BUFFER))
     }
 
     /// Everything that is bound, as a set of groups.
@@ -286,12 +280,16 @@ impl Tracker {
         if let Some(set) = self.contexts[context].set {
             return set;
         }
-        let bound: Vec<(Class, u64, u64)> = self.contexts[context]
+        let mut bound: Vec<(Class, u64, u64)> = self.contexts[context]
             .bound
             .iter()
             .filter(|(_, name)| **name != 0)
             .map(|((class, target, _), name)| (*class, *target, *name))
             .collect();
+        // There is a vertex array without a name as well.
+        if self.bound_name(context, (Class::VertexArray, 0, 0)) == 0 {
+            bound.push((Class::VertexArray, 0, 0));
+        }
         let mut groups = vec![self.contexts[context].group];
         for (class, target, name) in bound {
             let object = self.object(context, class, name);
@@ -301,7 +299,7 @@ impl Tracker {
             if !is_drawn_into {
                 groups.push(object.content);
             }
-            groups.extend(object.parts);
+            groups.extend(object.uses());
         }
         let set = self.log.set(groups);
         self.contexts[context].set = Some(set);
@@ -310,18 +308,25 @@ impl Tracker {
 
     /// The images that are drawn into: colours, then depths.
     pub(super) fn drawn(&mut self, context: usize) -> [Vec<Slot>; 2] {
-        let name = self.contexts[context]
-            .bound
-            .get(&(Class::Framebuffer, DRAW_FRAMEBUFFER, 0))
-            .copied()
-            .unwrap_or(0);
+        let name = self.bound_name(context, (Class::Framebuffer, DRAW_FRAMEBUFFER, 0));
+        self.images_of(context, name)
+    }
+
+    /// The images that pixels are read from: colours, then depths.
+    pub(super) fn shown(&mut self, context: usize) -> [Vec<Slot>; 2] {
+        let name = self.bound_name(context, (Class::Framebuffer, READ_FRAMEBUFFER, 0));
+        self.images_of(context, name)
+    }
+
+    /// The images of a framebuffer, or of the window: colours, then depths.
+    pub(super) fn images_of(&mut self, context: usize, name: u64) -> [Vec<Slot>; 2] {
         if name == 0 {
             let window = self.contexts[context].window;
             return [vec![self.slot(window, Part::Drawn(0))], vec![self.slot(window, Part::Drawn(1))]];
         }
         let object = self.object(context, Class::Framebuffer, name);
         let (mut colors, mut depths) = (Vec::new(), Vec::new());
-        for (attachment, image) in object.images {
+        for (attachment, (image, _)) in object.images {
             // Depth, stencil, and both.
             if [0x8d00, 0x8d20, 0x821a].contains(&attachment) {
                 depths.push(image)
