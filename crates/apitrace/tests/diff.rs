@@ -23,6 +23,12 @@ fn note(at: At<'_>) -> String {
 }
 
 impl Show for Notes {
+    fn property(&mut self, name: &[u8], old: Option<&[u8]>, new: Option<&[u8]>) -> Result<()> {
+        let text = |text: Option<&[u8]>| text.map(String::from_utf8_lossy).unwrap_or_default().into_owned();
+        self.0.push(format!("{} {} | {}", text(Some(name)), text(old), text(new)));
+        Ok(())
+    }
+
     fn same(&mut self, _: At<'_>, _: At<'_>) -> Result<()> {
         Ok(())
     }
@@ -178,4 +184,35 @@ fn traces_that_have_nothing_in_common_are_compared_as_well() {
     let (_, summary) = compared(&open("glxgears-300"), &open("tri_glsl"), &Rules::ours());
     assert_eq!(summary.same + summary.changed + summary.deleted, 7949);
     assert_eq!(summary.same + summary.changed + summary.inserted, 6939);
+}
+
+#[test]
+fn properties_and_marks_of_the_tracer_count() {
+    let moved = |text: String| text.replacen("/opt/demo/kinds", "/opt/other", 1);
+    let (notes, summary) = compared(&open("kinds"), &changed("kinds", moved), &Rules::ours());
+    assert_eq!(notes, ["process.name /opt/demo/kinds | /opt/other"]);
+    assert_eq!((summary.properties, summary.changed, summary.is_same()), (1, 0, false));
+    let made = |text: String| text.replacen(" !fake", "", 1);
+    let (notes, summary) = compared(&open("kinds"), &changed("kinds", made), &Rules::ours());
+    assert_eq!(notes, ["3 glViewport | 3 glViewport [] false"]);
+    assert_eq!((summary.properties, summary.changed, summary.is_same()), (0, 1, false));
+}
+
+#[test]
+fn damaged_traces_are_compared_up_to_the_damage() {
+    let whole = open("glxgears-300");
+    let mut stream = common::stream("glxgears-300");
+    let middle = stream.len() / 2;
+    stream[middle..middle + 64].fill(0xff);
+    let damaged = trace::open(&Source::from_bytes("damaged", stream), &OpenOptions::default()).unwrap();
+    for (old, new) in [(&whole, &damaged), (&damaged, &whole)] {
+        let mut notes = Notes::default();
+        let error = diff(old, new, &Rules::ours(), &mut notes, &Silent).unwrap_err();
+        assert_eq!(error.advice(), Some("the traces were compared up to there"));
+        // At most the call that has the first damaged byte in it.
+        assert!(notes.0.len() <= 2, "{:?}", notes.0);
+    }
+    let mut notes = Notes::default();
+    assert!(diff(&damaged, &damaged, &Rules::ours(), &mut notes, &Silent).is_err());
+    assert_eq!(notes.0, [""; 0]);
 }

@@ -4,7 +4,7 @@ use super::keys::{Function, LEAST_ADDRESS, is_nan};
 use super::rename::Renamer;
 use super::{Names, Rules};
 use crate::objects::Class;
-use crate::record::INCOMPLETE;
+use crate::record::{FAKE, INCOMPLETE};
 use quipu_model::values::{Call, Kind, NO_NODE, Type, Types, Values};
 
 /// One call with what its values and types are.
@@ -24,12 +24,14 @@ pub struct Difference {
     pub result: bool,
     /// Whether one returned and the other did not.
     pub completion: bool,
+    /// Whether one was made by the program and the other by the tracer.
+    pub fake: bool,
 }
 
 impl Difference {
     /// True if nothing differs.
     pub fn is_none(&self) -> bool {
-        self.args.is_empty() && !self.result && !self.completion
+        self.args.is_empty() && !self.result && !self.completion && !self.fake
     }
 }
 
@@ -44,6 +46,7 @@ pub(super) fn compare(
 ) {
     found.args.clear();
     found.completion = (old.call.flags ^ new.call.flags) & INCOMPLETE != 0;
+    found.fake = (old.call.flags ^ new.call.flags) & FAKE != 0;
     let mut pair = Pair { old, new, rules, renamer };
     let (mut olds, mut news) =
         (old.values.args_of(old.call).iter().peekable(), new.values.args_of(new.call).iter().peekable());

@@ -19,6 +19,7 @@ mod rename;
 
 use crate::callset::CallSet;
 use crate::reader::CallReader;
+use crate::record::VERSION_PROPERTIES;
 use crate::setting;
 use crate::trace::{self, ApiTrace};
 use align::{Run, align};
@@ -31,6 +32,7 @@ use quipu_model::values::Call;
 use quipu_model::{Batch, Columns, Error, Finding, Reader, Result, Scan, ShardId};
 use regex_lite::Regex;
 use rename::Renamer;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
 /// The comparison, as the format lists it.
@@ -127,6 +129,14 @@ impl<'a> At<'a> {
 
 /// Shows how two traces go along.
 pub trait Show {
+    /// What the traces say of themselves differs. The original compares calls only, so does who does not care.
+    ///
+    /// # Errors
+    /// If it cannot be shown.
+    fn property(&mut self, _name: &[u8], _old: Option<&[u8]>, _new: Option<&[u8]>) -> Result<()> {
+        Ok(())
+    }
+
     /// Two calls are equal.
     ///
     /// # Errors
@@ -169,6 +179,8 @@ pub struct Summary {
     pub deleted: u64,
     /// Calls that are in the new trace only.
     pub inserted: u64,
+    /// Properties that differ; all count, whether they are shown or not.
+    pub properties: u64,
     /// What was odd in either.
     pub findings: Vec<Finding>,
 }
@@ -176,14 +188,14 @@ pub struct Summary {
 impl Summary {
     /// True if nothing differs.
     pub fn is_same(&self) -> bool {
-        self.changed == 0 && self.deleted == 0 && self.inserted == 0
+        self.changed == 0 && self.deleted == 0 && self.inserted == 0 && self.properties == 0
     }
 }
 
-/// Compares two traces.
+/// Compares two traces. Of one that is damaged, what stands before the damage is compared and shown.
 ///
 /// # Errors
-/// What reading and showing say.
+/// What reading and showing say; that of damage comes when all else is done.
 pub fn diff(
     old: &ApiTrace,
     new: &ApiTrace,
@@ -191,10 +203,12 @@ pub fn diff(
     show: &mut dyn Show,
     progress: &dyn Progress,
 ) -> Result<Summary> {
-    let olds = keys_of(old, rules, Side::Old, progress)?;
-    let news = keys_of(new, rules, Side::New, progress)?;
-    let runs = align(&olds, &news);
+    let (olds, old_damage) = keys_of(old, rules, Side::Old, progress)?;
+    let (news, new_damage) = keys_of(new, rules, Side::New, progress)?;
+    let mut runs = align(&olds, &news);
+    forget_end(&mut runs, old_damage.is_some(), new_damage.is_some());
     let mut walk = Walk {
+        has_marks: [old, new].iter().all(|trace| trace.header().version >= VERSION_PROPERTIES),
         old: Calls::new(old, rules, Side::Old)?,
         new: Calls::new(new, rules, Side::New)?,
         rules,
@@ -203,6 +217,7 @@ pub fn diff(
         summary: Summary::default(),
         show,
     };
+    walk.properties(old, new)?;
     let (mut a, mut b) = (0usize, 0usize);
     let mut runs = runs.into_iter().peekable();
     while let Some(run) = runs.next() {
@@ -239,15 +254,46 @@ pub fn diff(
     summary.findings.append(&mut old.findings);
     summary.findings.append(&mut new.findings);
     show.end(&summary)?;
-    Ok(summary)
+    match old_damage.or(new_damage) {
+        Some(damage) => Err(damage.hint("the traces were compared up to there")),
+        None => Ok(summary),
+    }
 }
 
-/// The numbers of all calls that count.
-fn keys_of(trace: &ApiTrace, rules: &Rules, side: Side, progress: &dyn Progress) -> Result<Vec<u64>> {
+/// Nobody knows what a damaged trace has in place of what the other one has at its end: of that stays what stands in place of calls
+/// that were read.
+fn forget_end(runs: &mut Vec<Run>, is_old_damaged: bool, is_new_damaged: bool) {
+    let (mut deleted, mut inserted) = (0, 0);
+    while let Some(run) = runs.pop_if(|run| !matches!(run, Run::Equal(_))) {
+        match run {
+            Run::Delete(n) => deleted += n,
+            Run::Insert(n) => inserted += n,
+            Run::Equal(_) => {}
+        }
+    }
+    let both = deleted.min(inserted);
+    let deleted = if is_new_damaged { both } else { deleted };
+    let inserted = if is_old_damaged { both } else { inserted };
+    runs.extend((deleted > 0).then_some(Run::Delete(deleted)));
+    runs.extend((inserted > 0).then_some(Run::Insert(inserted)));
+}
+
+/// The numbers of all calls that count, and why there are no more if that is for damage.
+fn keys_of(
+    trace: &ApiTrace,
+    rules: &Rules,
+    side: Side,
+    progress: &dyn Progress,
+) -> Result<(Vec<u64>, Option<Error>)> {
     let mut functions = Functions::default();
     let mut keys = Vec::new();
     let mut reader = reader(trace)?;
-    while let Some(batch) = reader.read()? {
+    loop {
+        let batch = match reader.read() {
+            Ok(Some(batch)) => batch,
+            Ok(None) => return Ok((keys, None)),
+            Err(damage) => return Ok((keys, Some(damage))),
+        };
         progress.go_on()?;
         progress.advance(batch.values.calls.len() as u64, 0);
         for call in &batch.values.calls {
@@ -256,7 +302,6 @@ fn keys_of(trace: &ApiTrace, rules: &Rules, side: Side, progress: &dyn Progress)
             }
         }
     }
-    Ok(keys)
 }
 
 fn reader(trace: &ApiTrace) -> Result<CallReader> {
@@ -314,6 +359,8 @@ impl<'r> Calls<'r> {
 
 /// Both traces on their way.
 struct Walk<'r> {
+    /// Whether both traces can mark calls that the tracer made up: marks came with properties.
+    has_marks: bool,
     old: Calls<'r>,
     new: Calls<'r>,
     rules: &'r Rules,
@@ -324,6 +371,25 @@ struct Walk<'r> {
 }
 
 impl Walk<'_> {
+    /// What the traces say of themselves; streams before version 6 say nothing.
+    fn properties(&mut self, old: &ApiTrace, new: &ApiTrace) -> Result<()> {
+        if [old, new].iter().any(|trace| trace.header().version < VERSION_PROPERTIES) {
+            return Ok(());
+        }
+        // Of equal names the last counts.
+        let all = |trace: &ApiTrace| trace.header().properties.iter().cloned().collect::<BTreeMap<_, _>>();
+        let (old, new) = (all(old), all(new));
+        let names: BTreeSet<&Vec<u8>> = old.keys().chain(new.keys()).collect();
+        for name in names {
+            let (old, new) = (old.get(name).map(|value| &value[..]), new.get(name).map(|value| &value[..]));
+            if old != new {
+                self.summary.properties += 1;
+                self.show.property(name, old, new)?;
+            }
+        }
+        Ok(())
+    }
+
     /// So many pairs of calls, equal or at least of one function.
     fn both(&mut self, n: u64) -> Result<()> {
         for _ in 0..n {
@@ -341,6 +407,7 @@ impl Walk<'_> {
             let (Some(a), Some(b)) = (old.side(), new.side()) else { continue };
             if let Some(function) = self.old.functions.get(a.call.function, a.types, self.rules) {
                 compare(a, b, function, self.rules, &mut self.renamer, &mut self.found);
+                self.found.fake &= self.has_marks;
             }
             if self.found.is_none() {
                 self.summary.same += 1;

@@ -128,6 +128,24 @@ impl<'o> Text<'o> {
 }
 
 impl Show for Text<'_> {
+    fn property(&mut self, name: &[u8], old: Option<&[u8]>, new: Option<&[u8]>) -> Result<()> {
+        let quoted = |text: &[u8]| serde_json::Value::from(String::from_utf8_lossy(text)).to_string();
+        let name = String::from_utf8_lossy(name);
+        let (sign, ink, text) = match (old, new) {
+            (Some(old), Some(new)) => ("| ", self.ink.normal, format!("{} -> {}", quoted(old), quoted(new))),
+            (Some(old), None) => ("- ", self.ink.red, quoted(old)),
+            (None, Some(new)) => ("+ ", self.ink.green, quoted(new)),
+            (None, None) => return Ok(()),
+        };
+        self.line.extend_from_slice(ink);
+        self.line.extend_from_slice(format!("{sign}property {name} = {text}").as_bytes());
+        self.line.extend_from_slice(self.ink.normal);
+        self.line.push(b'\n');
+        self.out.write_all(&self.line).map_err(failed)?;
+        self.line.clear();
+        Ok(())
+    }
+
     fn same(&mut self, old: At<'_>, new: At<'_>) -> Result<()> {
         self.n_hidden += 1;
         if self.context == 0 {
@@ -196,6 +214,11 @@ impl Show for Text<'_> {
                 if returned { b" // returned -> incomplete" } else { b" // incomplete -> returned" };
             self.line.extend_from_slice(words);
         }
+        if difference.fake {
+            let is_fake = a.call.flags & crate::record::FAKE != 0;
+            let words: &[u8] = if is_fake { b" // fake -> real" } else { b" // real -> fake" };
+            self.line.extend_from_slice(words);
+        }
         self.line.push(b'\n');
         self.difference()
     }
@@ -209,22 +232,28 @@ impl Show for Text<'_> {
     }
 
     fn end(&mut self, summary: &Summary) -> Result<()> {
-        let Summary { same, changed, deleted, inserted, .. } = summary;
+        let Summary { same, changed, deleted, inserted, properties, .. } = summary;
         if self.n_hidden > 0 && !summary.is_same() {
             let calls = if self.n_hidden == 1 { "equal call" } else { "equal calls" };
             writeln!(self.out, "@@ {} {calls} @@", self.n_hidden).map_err(failed)?;
         }
+        let properties = match properties {
+            0 => String::new(),
+            1 => "; 1 property differs".to_owned(),
+            n => format!("; {n} properties differ"),
+        };
         writeln!(
             self.out,
-            "{same} equal, {changed} changed, {deleted} only in the old, {inserted} only in the new"
+            "{same} equal, {changed} changed, {deleted} only in the old, {inserted} only in the new{properties}"
         )
         .map_err(failed)
     }
 }
 
-/// JSON: an object a line. Keys: `op` (`changed`, `deleted`, `inserted`, at the end `summary`), `old` and `new` (calls, as `quipu
-/// view --json` writes them), `args` (names or positions of those that differ), `result`, `completion` (whether they differ); of the
-/// summary `same`, `changed`, `deleted`, `inserted`.
+/// JSON: an object a line. Keys: `op` (`property`, `changed`, `deleted`, `inserted`, at the end `summary`), `old` and `new` (calls, as `quipu
+/// view --json` writes them), `args` (names or positions of those that differ), `result`, `completion`, `fake` (whether they differ); of a `property` its
+/// `name`, and `old` and `new` (text, or `null` where there is none); of the summary `same`, `changed`, `deleted`, `inserted`,
+/// `properties`.
 pub struct Json<'o> {
     out: &'o mut dyn Write,
     printer: JsonPrinter,
@@ -260,6 +289,15 @@ impl<'o> Json<'o> {
 }
 
 impl Show for Json<'_> {
+    fn property(&mut self, name: &[u8], old: Option<&[u8]>, new: Option<&[u8]>) -> Result<()> {
+        self.begin("property");
+        for (key, value) in [("name", Some(name)), ("old", old), ("new", new)] {
+            let value = serde_json::Value::from(value.map(String::from_utf8_lossy));
+            self.line.extend_from_slice(format!(",\"{key}\":{value}").as_bytes());
+        }
+        self.finish()
+    }
+
     fn same(&mut self, _: At<'_>, _: At<'_>) -> Result<()> {
         Ok(())
     }
@@ -279,8 +317,9 @@ impl Show for Json<'_> {
             })
             .collect();
         let args = serde_json::Value::from(args);
-        let Difference { result, completion, .. } = difference;
-        let rest = format!(",\"args\":{args},\"result\":{result},\"completion\":{completion}");
+        let Difference { result, completion, fake, .. } = difference;
+        let rest =
+            format!(",\"args\":{args},\"result\":{result},\"completion\":{completion},\"fake\":{fake}");
         self.line.extend_from_slice(rest.as_bytes());
         self.finish()
     }
@@ -298,10 +337,11 @@ impl Show for Json<'_> {
     }
 
     fn end(&mut self, summary: &Summary) -> Result<()> {
-        let Summary { same, changed, deleted, inserted, .. } = summary;
+        let Summary { same, changed, deleted, inserted, properties, .. } = summary;
         self.begin("summary");
-        let rest =
-            format!(",\"same\":{same},\"changed\":{changed},\"deleted\":{deleted},\"inserted\":{inserted}");
+        let rest = format!(
+            ",\"same\":{same},\"changed\":{changed},\"deleted\":{deleted},\"inserted\":{inserted},\"properties\":{properties}"
+        );
         self.line.extend_from_slice(rest.as_bytes());
         self.finish()
     }
