@@ -232,6 +232,7 @@ impl Decoder {
             result: NO_NODE,
             stack: (n_frames, n_frames),
             has_stack: false,
+            stream_bytes: 0,
         };
         let mut index = 0;
         let next = self.take(input, entry.at, &mut index, &mut call, out).and_then(|left| {
@@ -353,6 +354,7 @@ impl Decoder {
             result: NO_NODE,
             stack: (n_frames, n_frames),
             has_stack: false,
+            stream_bytes: 0,
         };
         self.details(cursor, &mut call, out, types)?;
         self.next_call += 1;
@@ -540,6 +542,7 @@ pub(crate) fn nobody(number: u64) -> Call {
         result: NO_NODE,
         stack: (0, 0),
         has_stack: false,
+        stream_bytes: 0,
     }
 }
 

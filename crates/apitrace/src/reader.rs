@@ -41,6 +41,8 @@ pub struct CallReader {
     n_records: u64,
     /// How many frames have ended.
     n_frames: u64,
+    /// Where in the stream the last call ended.
+    last_end: u64,
     /// A call of another thread than those of the batch before.
     held: Option<Values>,
     /// What the next read fails with.
@@ -99,6 +101,7 @@ impl CallReader {
             fill,
             n_records: 0,
             n_frames: 0,
+            last_end: 0,
             held: None,
             fault: None,
         })
@@ -122,6 +125,7 @@ impl CallReader {
         let mut skimmer = match self.start.take() {
             Some(start) => {
                 (self.n_records, self.n_frames) = (start.n_records, start.n_frames);
+                self.last_end = self.feed.offset();
                 start.skimmer
             }
             None => Skimmer::new(self.feed.header()).keeping(),
@@ -129,6 +133,7 @@ impl CallReader {
         while self.n_records < self.wanted.start {
             match self.feed.next(&mut skimmer)? {
                 Some(Some(call)) => {
+                    self.last_end = self.feed.offset();
                     self.n_records += 1;
                     self.n_frames += u64::from(call.flags & END_FRAME != 0);
                 }
@@ -167,7 +172,13 @@ impl CallReader {
                     let Some(decoder) = &mut self.decoder else { break };
                     let Batch { values, types, .. } = &mut self.batch;
                     match self.feed.next(&mut Storing { decoder, out: values, types }) {
-                        Ok(Some(Event::Left)) => self.hold(),
+                        Ok(Some(Event::Left)) => {
+                            let at = self.feed.offset();
+                            if let Some(call) = self.batch.values.calls.last_mut() {
+                                call.stream_bytes = at - std::mem::replace(&mut self.last_end, at);
+                            }
+                            self.hold();
+                        }
                         Ok(Some(_)) => {}
                         Ok(None) => self.state = State::Ending,
                         Err(error) => {

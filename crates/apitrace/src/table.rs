@@ -9,7 +9,7 @@ pub mod learned;
 use crate::record::{END_FRAME, FAKE, INCOMPLETE};
 use learned::{Filler, FunctionTable};
 use quipu_model::table::Width;
-use quipu_model::values::{Call, NO_NODE, Node, Types, Values};
+use quipu_model::values::{Call, Kind, NO_NODE, Node, Types, Values};
 use quipu_model::{Column, ColumnSchema, ColumnType, Rows, TableSchema};
 use std::borrow::Cow;
 
@@ -71,7 +71,7 @@ pub static ARGS: TableSchema = TableSchema {
             "bits",
             Width::U64,
             ColumnType::Hex,
-            "numbers as a two's complement, floats by their bits, else 0",
+            "numbers as a two's complement, floats by their bits; of an array with one number that number, of other values 0",
         ),
         column("value", Width::U32, ColumnType::Value, "the value, with all its parts"),
     ]),
@@ -180,6 +180,13 @@ fn has(call: &Call, flag: u32) -> u8 {
     u8::from(call.flags & flag != 0)
 }
 
+/// A value, or the only one in an array: what a function writes to an address that it is given.
+fn lone(values: &Values, at: u32) -> Node {
+    let node = values.node(at);
+    let is_lone = node.kind == Kind::Array && node.halves().0 == 1;
+    if is_lone { values.node(at + 1) } else { node }
+}
+
 /// Adds a row for each argument and each result.
 fn args(values: &Values, types: &Types, firsts: Firsts, rows: &mut Rows) {
     let [
@@ -212,7 +219,7 @@ fn args(values: &Values, types: &Types, firsts: Firsts, rows: &mut Rows) {
             indexes.push(index);
             names.push(if has_name { Node::join(call.function, index) } else { u64::MAX });
             kinds.push(node.kind as u8);
-            bits.push(node.bits());
+            bits.push(lone(values, at).bits());
             nodes.push(at);
         }
     }

@@ -171,6 +171,17 @@ fn frames_end_where_the_dump_has_an_empty_line() {
     }
 }
 
+/// `SizeInBytes` as `apitrace info --dump-frames` says (apitrace 11.1).
+#[test]
+fn frames_take_bytes_of_the_stream_as_the_original_says() {
+    for (name, expected) in [("tri_glsl", &[296441, 80611][..]), ("kinds", &[127998, 551, 551, 551, 551])] {
+        let ours = analyzed::<FrameCounts>(&Frames, name);
+        let frames = ours["frames"].as_array().unwrap();
+        let bytes: Vec<u64> = frames.iter().map(|frame| frame["stream_bytes"].as_u64().unwrap()).collect();
+        assert_eq!(bytes, expected, "{name}");
+    }
+}
+
 /// Read off the dump of `kinds` by eye.
 #[test]
 fn contents_of_a_trace_are_what_its_calls_say() {

@@ -132,6 +132,8 @@ pub struct Call {
     pub stack: (u32, u32),
     /// True if the stack was recorded, even if it is empty.
     pub has_stack: bool,
+    /// Bytes of the plain stream from the end of the call before this one, or the start, to its own end; 0 if it has no end.
+    pub stream_bytes: u64,
 }
 
 /// The calls of one batch with all their values.
@@ -424,6 +426,7 @@ mod tests {
             result: 0,
             stack: (0, 1),
             has_stack: true,
+            stream_bytes: 0,
         };
         let mut to = from.clone();
         let copy = from.copy_call(&call, &mut to);

@@ -96,6 +96,8 @@ impl Counts {
         vec![
             Cell::Count(self.calls),
             Cell::Count(self.draws),
+            Cell::Count(self.incomplete),
+            Cell::Count(self.fake),
             Cell::Count(self.blobs),
             Cell::Bytes(self.blob_bytes),
         ]
@@ -239,8 +241,8 @@ impl Pass for Counting {
 }
 
 /// The heads of columns behind the first.
-fn heads(first: &str) -> [&str; 5] {
-    [first, "calls", "draws", "blobs", "bytes"]
+fn heads(first: &str) -> [&str; 7] {
+    [first, "calls", "draws", "incomplete", "fake", "blobs", "bytes"]
 }
 
 /// A name, then counts.

@@ -3,7 +3,7 @@
 //! A frame is the calls up to and with one that ends it, such as a swap of buffers, in the order of completion. Calls behind the last
 //! such call are no frame; they are told as *behind the last frame*.
 //!
-//! Memory grows with the number of frames (48 bytes each).
+//! Memory grows with the number of frames (56 bytes each).
 //!
 //! * **Needs** `call-values`.
 //! * **Options** `top` (frames listed, those with most calls; default 20; JSON has all).
@@ -60,6 +60,8 @@ pub struct InFrame {
     pub draws: u64,
     /// Bytes of raw memory.
     pub blob_bytes: u64,
+    /// Bytes of the plain stream, from the end of the frame before.
+    pub stream_bytes: u64,
 }
 
 /// The frames of a trace.
@@ -112,6 +114,7 @@ impl InFrame {
         self.calls += later.calls;
         self.draws += later.draws;
         self.blob_bytes += later.blob_bytes;
+        self.stream_bytes += later.stream_bytes;
     }
 }
 
@@ -131,6 +134,7 @@ impl Pass for Framing {
                 calls: 1,
                 draws: counts.draws,
                 blob_bytes: counts.blob_bytes,
+                stream_bytes: seen.call.stream_bytes,
             };
             match &mut self.open {
                 Some(open) => open.plus(&this),
@@ -237,7 +241,7 @@ impl Report for FrameCounts {
         }
         let mut largest: Vec<&OneFrame> = self.frames.iter().collect();
         largest.sort_by_key(|frame| Reverse(frame.calls.calls));
-        let head = ["frame", "first call", "last call", "calls", "draws", "raw memory"];
+        let head = ["frame", "first call", "last call", "calls", "draws", "raw memory", "stream"];
         document.with(grid("largest frames", &head, largest.into_iter(), self.top, |frame| {
             let calls = &frame.calls;
             vec![
@@ -247,6 +251,7 @@ impl Report for FrameCounts {
                 Cell::Count(calls.calls),
                 Cell::Count(calls.draws),
                 Cell::Bytes(calls.blob_bytes),
+                Cell::Bytes(calls.stream_bytes),
             ]
         }))
     }
