@@ -7,7 +7,8 @@ use crate::decode::Header;
 use crate::encode::{self, Encoder};
 use crate::salvage::{Salvaged, Sink, StreamFacts, salvage};
 use crate::trace::{ApiTrace, Packing};
-use crate::write::{NewFile, WriteOptions, Written, make_room};
+use crate::write::{NewFile, WriteOptions, Written};
+use quipu_model::fresh::check_file;
 use quipu_model::values::{Types, Values};
 use quipu_model::{Error, Result};
 use quipu_source::{Container, StreamOptions};
@@ -98,7 +99,7 @@ impl Sink for Rewriter<'_> {
 /// `Usage` if there is such a file and it may not be replaced, or no such stream; `Malformed` if nothing can be saved; `Unsupported` for a
 /// pipe, which can be read only once.
 pub fn recover(trace: &ApiTrace, path: &Path, options: &RecoverOptions) -> Result<Recovered> {
-    make_room(path, options.replace)?;
+    check_file(path, options.replace.into())?;
     let container = trace.container();
     if !container.source().can_seek() {
         return Err(Error::unsupported("a pipe cannot be recovered, since it can be read only once")

@@ -8,9 +8,10 @@ use crate::encode::{self, Encoder, Incomplete};
 use crate::pack::StreamWriter;
 use crate::trace::{ApiTrace, Packing};
 use quipu_model::edit::Progress;
+use quipu_model::fresh::{Fresh, cannot};
 use quipu_model::trace::Fact;
 use quipu_model::values::{Call, Types, Values};
-use quipu_model::{Error, ErrorKind, Finding, Place, Result, Severity};
+use quipu_model::{Error, Finding, Place, Result, Severity};
 use quipu_source::StreamOptions;
 use serde_json::json;
 use std::fs::File;
@@ -97,7 +98,7 @@ impl Written {
 /// A file that appears under its name when it is complete.
 pub struct NewFile {
     path: PathBuf,
-    unfinished: Unfinished,
+    fresh: Fresh,
     out: StreamWriter<BufWriter<File>>,
     stream_bytes: u64,
 }
@@ -108,13 +109,10 @@ impl NewFile {
     /// # Errors
     /// `Usage` if there is such a file and it may not be replaced, or it is a folder; `Io` if it cannot be made.
     pub fn create(path: &Path, options: &WriteOptions) -> Result<NewFile> {
-        let path = make_room(path, options.replace)?;
-        let unfinished = Unfinished::beside(&path);
-        let file = File::create_new(&unfinished.0)
-            .map_err(|cause| failed(&path, "cannot create the file", cause))?;
+        let (fresh, file) = Fresh::file(path, options.replace.into())?;
         let out = StreamWriter::new(BufWriter::new(file), options.packing, options.level)
-            .map_err(|cause| failed(&path, "cannot write", cause))?;
-        Ok(NewFile { path, unfinished, out, stream_bytes: 0 })
+            .map_err(|cause| cannot("write", path, cause))?;
+        Ok(NewFile { path: path.to_owned(), fresh, out, stream_bytes: 0 })
     }
 
     /// Adds bytes of the stream.
@@ -123,7 +121,7 @@ impl NewFile {
     /// `Io` if they cannot be written.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.stream_bytes += bytes.len() as u64;
-        self.out.write(bytes).map_err(|cause| failed(&self.path, "cannot write", cause))
+        self.out.write(bytes).map_err(|cause| cannot("write", &self.path, cause))
     }
 
     /// Writes what is left and gives the file its name.
@@ -131,45 +129,16 @@ impl NewFile {
     /// # Errors
     /// `Io` if that fails; then there is no file.
     pub fn finish(self) -> Result<Written> {
-        let NewFile { path, unfinished, out, stream_bytes } = self;
+        let NewFile { path, fresh, out, stream_bytes } = self;
         let finish = || -> io::Result<u64> {
             let mut out = out.finish()?;
             out.flush()?;
             Ok(out.get_ref().metadata()?.len())
         };
-        let packed_bytes = finish().map_err(|cause| failed(&path, "cannot write", cause))?;
-        std::fs::rename(&unfinished.0, &path)
-            .map_err(|cause| failed(&path, "cannot give the file its name", cause))?;
+        let packed_bytes = finish().map_err(|cause| cannot("write", &path, cause))?;
+        fresh.commit()?;
         Ok(Written { stream_bytes, packed_bytes, ..Written::default() })
     }
-}
-
-/// Makes sure that a file may be written under this name; where it is to lie: a symbolic link stays, and what it leads to is
-/// replaced.
-///
-/// # Errors
-/// `Usage` if there is one that may not be replaced, or a folder; `Io` for a link that leads nowhere.
-pub fn make_room(path: &Path, replace: bool) -> Result<PathBuf> {
-    let name = || path.display().to_string();
-    if path.is_dir() {
-        return Err(Error::usage("this is a folder, and a file is to be written").in_file(name()));
-    }
-    let Ok(meta) = path.symlink_metadata() else { return Ok(path.to_owned()) };
-    if !replace {
-        return Err(Error::usage("the file exists").in_file(name()).hint("`--force` replaces it"));
-    }
-    if !meta.is_symlink() {
-        return Ok(path.to_owned());
-    }
-    path.canonicalize().map_err(|cause| {
-        failed(path, "the link leads nowhere", cause)
-            .hint("the name is that of a link; name another, or remove it")
-    })
-}
-
-#[cold]
-fn failed(path: &Path, what: &'static str, cause: io::Error) -> Error {
-    Error::new(ErrorKind::Io, what).in_file(path.display().to_string()).because(cause)
 }
 
 /// Writes calls as a stream of the newest version.
@@ -257,23 +226,5 @@ pub(crate) fn copy(
             }),
             Err(error) => return Err(error.into()),
         }
-    }
-}
-
-/// A file that is removed unless it was given another name.
-pub(crate) struct Unfinished(pub(crate) PathBuf);
-
-impl Unfinished {
-    pub(crate) fn beside(path: &Path) -> Unfinished {
-        let mut name = path.file_name().unwrap_or_default().to_os_string();
-        name.push(format!(".{}.part", std::process::id()));
-        Unfinished(path.with_file_name(name))
-    }
-}
-
-impl Drop for Unfinished {
-    fn drop(&mut self) {
-        // It is not there any more if all went well.
-        let _ = std::fs::remove_file(&self.0);
     }
 }

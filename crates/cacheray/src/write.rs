@@ -176,7 +176,7 @@ impl Edit for Convert {
             fact("bytes", "bytes of the records", json!(written.bytes)),
             fact("packed_bytes", "bytes of the file", json!(written.packed_bytes)),
         ];
-        Ok(Edited { facts, findings: found.into_vec() })
+        Ok(Edited { facts, findings: found.into_vec(), ..Edited::default() })
     }
 }
 

@@ -148,6 +148,7 @@ fn tell(edited: &Edited, path: &Path, is_json: bool, screen: &Screen) -> Result<
         let mut answer = Map::new();
         answer.insert("output".into(), json!(path.display().to_string()));
         answer.extend(edited.facts.iter().map(|fact| (fact.key.to_owned(), fact.value.clone())));
+        answer.insert("notes".into(), json!(edited.notes));
         answer.insert("findings".into(), edited.findings.iter().map(finding_json).collect());
         screen.json(&answer.into())?;
     } else if !screen.is_quiet() {
@@ -165,6 +166,7 @@ fn tell(edited: &Edited, path: &Path, is_json: bool, screen: &Screen) -> Result<
         let document = Document::new(path.display().to_string()).with(Block::Facts(facts.collect()));
         screen.documents([&document])?;
     }
+    edited.notes.iter().for_each(|note| screen.say(format_args!("note: {note}")));
     Ok(screen.findings(&edited.findings))
 }
 

@@ -359,7 +359,7 @@ fn a_part_is_trimmed_by_calls_frames_threads_and_positions() {
         assert_eq!(info["facts"]["container"], "Zstandard (seekable)");
     }
     for (args, message) in [
-        (&["trim", "--calls", "3", "kinds.trace", "-o", path][..], "the file exists"),
+        (&["trim", "--calls", "3", "kinds.trace", "-o", path][..], "there is something of that name already"),
         (&["trim", "--force", "kinds.trace", "-o", path], "no part is named"),
         (&["trim", "--force", "--calls", "x", "kinds.trace", "-o", path], "`x` is no set of calls"),
         (
@@ -390,6 +390,9 @@ fn values_are_edited_by_name_number_and_pattern() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("edited.trace");
     let path = path.to_str().unwrap();
+    let unknown = quipu(&["edit", "--force", "-e", "s/GL_TRIANGLES/GL_ROUND/", "kinds.trace", "-o", path]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(text(&unknown.stderr).contains("`GL_ROUND` cannot replace"), "{}", text(&unknown.stderr));
     let original = text(&quipu(&["view", "--strings", "whole", "--verbose", "kinds.trace"]).stdout);
     for (args, from, to, n_lines) in [
         (
@@ -413,6 +416,20 @@ fn values_are_edited_by_name_number_and_pattern() {
         for (old, new) in changed {
             assert_eq!(old.replace(from, to), new, "{args:?}");
         }
+    }
+    for (args, note) in [
+        (&["edit", "-e", "s/nobody/somebody/"][..], "nothing was replaced"),
+        (&["edit", "-r", "-e", "s/GL_TRI/GL_QUADRI/"], "names left as they were"),
+        (&["trim", "--thread", "9"], "no call of the trace was chosen"),
+        (&["trim", "--setup", "--calls", "1000"], "no call of the trace was chosen"),
+    ] {
+        let output = quipu(&[args, &["--force", "--json", "-o", path, "kinds.trace"]].concat());
+        assert_eq!(output.status.code(), Some(0), "{args:?}: {}", text(&output.stderr));
+        let done: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let notes: Vec<&str> =
+            done["notes"].as_array().unwrap().iter().filter_map(|note| note.as_str()).collect();
+        assert!(notes.iter().any(|text| text.starts_with(note)), "{args:?}: {notes:?}");
+        assert!(text(&output.stderr).contains(&format!("note: {note}")), "{}", text(&output.stderr));
     }
     let misfit = quipu(&["edit", "--force", "--set", "width=wide", "kinds.trace", "-o", path]);
     assert_eq!(misfit.status.code(), Some(2));
@@ -489,4 +506,32 @@ fn a_result_has_no_position_among_arguments() {
     assert!(json.contains("\"index\":null") && !json.contains("\"index\":4294967295"));
     let csv = text(&quipu(&["view", "--table", "args", "--csv", "kinds.trace"]).stdout);
     assert!(csv.contains(",glXChooseVisual,,,array,"));
+}
+
+#[test]
+fn raw_memory_goes_to_a_folder_that_is_made() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path().join("deep/blobs");
+    let output = quipu(&["view", &format!("--blobs={}", folder.display()), "kinds.trace"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let n_files = std::fs::read_dir(&folder).unwrap().count();
+    assert_eq!(n_files, text(&output.stdout).matches("blob(\"").count());
+    assert!(n_files > 5, "{n_files}");
+}
+
+#[test]
+fn the_original_is_asked_for_help_without_harm() {
+    for (args, part) in [
+        (&["help"][..], "dump    the calls of traces as text"),
+        (&["help", "sed"], "-e s/SEARCH/REPLACE/"),
+        (&["dump", "--help"], "--thread-ids[=BOOL]"),
+        (&["trim", "-h"], "--frames=SET"),
+        (&["version"], "apitrace, played by Quipu "),
+    ] {
+        let output = quipu(&[&["as", "apitrace"], args].concat());
+        assert_eq!(output.status.code(), Some(0), "{args:?}: {}", text(&output.stderr));
+        assert!(text(&output.stdout).contains(part), "{args:?}: {}", text(&output.stdout));
+    }
+    let output = quipu(&["as", "apitrace", "help", "replay"]);
+    assert_eq!(output.status.code(), Some(2));
 }

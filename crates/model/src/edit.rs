@@ -136,6 +136,8 @@ pub struct Edited {
     pub facts: Vec<Fact>,
     /// What was odd in what was read.
     pub findings: Vec<Finding>,
+    /// What whoever asked for it may not expect of the result: that nothing was chosen, nothing was replaced.
+    pub notes: Vec<String>,
 }
 
 /// Compares two traces of one format.

@@ -18,6 +18,22 @@ pub enum Replace {
     Allowed,
 }
 
+impl From<bool> for Replace {
+    /// What an option says that lets things be replaced.
+    fn from(is_allowed: bool) -> Replace {
+        if is_allowed { Replace::Allowed } else { Replace::Never }
+    }
+}
+
+/// Makes sure that a file may be called `path`, for work that takes long before anything is written.
+///
+/// # Errors
+/// As for [`Fresh::file`].
+pub fn check_file(path: &Path, replace: Replace) -> Result<()> {
+    check_place(path, replace, None)?;
+    behind_link(path).map(drop)
+}
+
 /// A file or folder in the making.
 #[derive(Debug)]
 pub struct Fresh {

@@ -24,6 +24,6 @@ impl Edit for Convert {
         job.settings.check(crate::INFO.name, INFO.settings)?;
         let (trace, options) = begin(job)?;
         let written = repack(&trace, job.output, &options, progress)?;
-        Ok(Edited { facts: written.facts(options.packing), findings: written.findings })
+        Ok(Edited { facts: written.facts(options.packing), findings: written.findings, ..Edited::default() })
     }
 }

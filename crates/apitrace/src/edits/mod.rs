@@ -64,7 +64,7 @@ impl Rewritten {
         ];
         facts.extend(more);
         facts.extend(self.written.facts(packing));
-        Edited { facts, findings: self.written.findings }
+        Edited { facts, findings: self.written.findings, ..Edited::default() }
     }
 }
 

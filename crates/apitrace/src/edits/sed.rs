@@ -3,7 +3,7 @@
 //! Rules are in [`substitute`](super::substitute); this file says where they apply.
 //! SPEC: docs/formats/apitrace.md, "Editing".
 
-use super::substitute::{Reach, Rule};
+use super::substitute::{Applied, Reach, Rule};
 use super::{CallEdit, Step, begin, rewrite};
 use crate::callset::CallSet;
 use crate::decode::Header;
@@ -66,6 +66,8 @@ pub struct Replacer {
     pub n_values: u64,
     /// In how many calls.
     pub n_calls: u64,
+    /// How many names stayed, because values of their kind are not called what they were to become.
+    pub n_unfit: u64,
     /// Whether functions are chosen, by type.
     chosen: Vec<Option<bool>>,
 }
@@ -101,6 +103,21 @@ impl Replacer {
         Ok(replacer)
     }
 
+    /// What is odd about what was done.
+    fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.n_values == 0 && !self.rules.is_empty() {
+            notes.push("nothing was replaced: no value is like what was looked for".to_owned());
+        }
+        if self.n_unfit > 0 {
+            notes.push(format!(
+                "names left as they were, for no value of their kind is called as they were to be: {}",
+                self.n_unfit
+            ));
+        }
+        notes
+    }
+
     fn is_chosen(&mut self, call: &Call, types: &Types) -> bool {
         if self.calls.as_ref().is_some_and(|calls| !calls.has(call.number, call.flags))
             || (!self.threads.is_empty() && !self.threads.contains(&call.thread))
@@ -126,6 +143,7 @@ struct Visitor<'a> {
     values: &'a mut Values,
     types: &'a Types,
     n_changed: u64,
+    n_unfit: u64,
 }
 
 impl Visitor<'_> {
@@ -156,8 +174,11 @@ impl Visitor<'_> {
                 Ok(())
             }
             _ if is_inside => {
-                let is_changed = rule.apply(index, *reach, self.values, self.types)?;
-                self.n_changed += u64::from(is_changed);
+                match rule.apply(index, *reach, self.values, self.types)? {
+                    Applied::Changed => self.n_changed += 1,
+                    Applied::Unfit => self.n_unfit += 1,
+                    Applied::Same => {}
+                }
                 Ok(())
             }
             _ => Ok(()),
@@ -173,7 +194,7 @@ impl CallEdit for Replacer {
         }
         let mut n_changed = 0;
         for placed in &self.rules {
-            let mut visitor = Visitor { placed, values: &mut *values, types, n_changed: 0 };
+            let mut visitor = Visitor { placed, values: &mut *values, types, n_changed: 0, n_unfit: 0 };
             let names = types.function(call.function).map_or(&[][..], |function| &function.args);
             let mut visit = || {
                 for arg in call.args.0..call.args.1 {
@@ -188,6 +209,7 @@ impl CallEdit for Replacer {
             };
             visit().map_err(|error: Error| error.hint(format!("this is about call {}", call.number)))?;
             n_changed += visitor.n_changed;
+            self.n_unfit += visitor.n_unfit;
         }
         self.n_values += n_changed;
         self.n_calls += u64::from(n_changed > 0);
@@ -228,10 +250,18 @@ impl Edit for Sed {
         let (trace, options) = begin(job)?;
         let header = with_properties(trace.header(), job.settings.all("property"))?;
         let done = rewrite(&trace, &header, job.output, &options, &mut replacer, progress)?;
-        let more = vec![
+        let mut more = vec![
             Fact { key: "values_replaced", label: "values replaced", value: json!(replacer.n_values) },
             Fact { key: "calls_changed", label: "calls changed", value: json!(replacer.n_calls) },
         ];
-        Ok(done.edited(options.packing, more))
+        if replacer.n_unfit > 0 {
+            more.push(Fact {
+                key: "names_left",
+                label: "names left as they were",
+                value: json!(replacer.n_unfit),
+            });
+        }
+        let notes = replacer.notes();
+        Ok(Edited { notes, ..done.edited(options.packing, more) })
     }
 }

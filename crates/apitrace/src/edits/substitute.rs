@@ -43,6 +43,17 @@ pub enum Reach {
     Numbers,
 }
 
+/// What a rule did to a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Applied {
+    /// It is another now.
+    Changed,
+    /// The rule is not about it, or it was so already.
+    Same,
+    /// It was to get a name that no value of its kind has.
+    Unfit,
+}
+
 /// A replacement whose references are all to groups that the pattern has. `$1` is followed by whatever is behind the digits;
 /// written without braces, it would be a group named by all letters and digits that follow.
 ///
@@ -122,21 +133,23 @@ impl Rule {
         Ok(Rule::Matches { pattern, replace })
     }
 
-    /// Does the rule to the value at `index`, not to its parts. True if that changed it.
+    /// Does the rule to the value at `index`, not to its parts.
     ///
     /// # Errors
-    /// `Usage` if a value is to be set that this one cannot have.
-    pub fn apply(&self, index: u32, reach: Reach, values: &mut Values, types: &Types) -> Result<bool> {
+    /// `Usage` if a value is to be set that this one cannot have, or a name is to become one that its kind does not have
+    /// although it is named alone.
+    pub fn apply(&self, index: u32, reach: Reach, values: &mut Values, types: &Types) -> Result<Applied> {
         let node = values.node(index);
+        let mut is_unfit = false;
         let new = match node.kind {
             Kind::Text => self.text(node, values)?,
             Kind::Wide if reach != Reach::Original => self.wide(node, values)?,
             Kind::Enum => match types.get(node.ty) {
-                Some(Type::Enum(names)) => self.name(names, node)?,
+                Some(Type::Enum(names)) => self.name(names, node, reach, &mut is_unfit)?,
                 _ => None,
             },
             Kind::Flags => match types.get(node.ty) {
-                Some(Type::Flags(names)) => self.flags(names, node)?,
+                Some(Type::Flags(names)) => self.flags(names, node, reach, &mut is_unfit)?,
                 _ => None,
             },
             Kind::Pointer => self.pointer(node)?,
@@ -151,9 +164,10 @@ impl Rule {
         match new {
             Some(new) if new != node => {
                 values.nodes[index as usize] = new;
-                Ok(true)
+                Ok(Applied::Changed)
             }
-            _ => Ok(false),
+            _ if is_unfit => Ok(Applied::Unfit),
+            _ => Ok(Applied::Same),
         }
     }
 
@@ -201,7 +215,37 @@ impl Rule {
         }
     }
 
-    fn name(&self, names: &NamedNumbers, node: Node) -> Result<Option<Node>> {
+    /// The number for a name that replaces another. A name that is not known is an error where one was looked for, and is passed over
+    /// where a pattern was, which may be meant for others; the original passes over both.
+    fn replacement(
+        &self,
+        names: &NamedNumbers,
+        new: &[u8],
+        reach: Reach,
+        is_unfit: &mut bool,
+    ) -> Result<Option<u64>> {
+        let number = number_of(names, new);
+        if number.is_some() || reach == Reach::Original {
+            return Ok(number);
+        }
+        let text = String::from_utf8_lossy(new);
+        match parse_number(&text) {
+            Some(number) => Ok(Some(number)),
+            None if matches!(self, Rule::Equal { .. }) => Err(misfit(&text, "a name or number of its kind")),
+            None => {
+                *is_unfit = true;
+                Ok(None)
+            }
+        }
+    }
+
+    fn name(
+        &self,
+        names: &NamedNumbers,
+        node: Node,
+        reach: Reach,
+        is_unfit: &mut bool,
+    ) -> Result<Option<Node>> {
         let number = match self {
             Rule::Set { value } => match number_of(names, value.as_bytes()) {
                 Some(number) => Some(number),
@@ -209,15 +253,21 @@ impl Rule {
                     Some(parse_number(value).ok_or_else(|| misfit(value, "a name or number of its kind"))?)
                 }
             },
-            _ => names
-                .name(node.payload)
-                .and_then(|old| self.new_name(old))
-                .and_then(|new| number_of(names, &new)),
+            _ => match names.name(node.payload).and_then(|old| Some((old, self.new_name(old)?))) {
+                Some((old, new)) if new != old => self.replacement(names, &new, reach, is_unfit)?,
+                _ => None,
+            },
         };
         Ok(number.map(|payload| Node { payload, ..node }))
     }
 
-    fn flags(&self, names: &NamedNumbers, node: Node) -> Result<Option<Node>> {
+    fn flags(
+        &self,
+        names: &NamedNumbers,
+        node: Node,
+        reach: Reach,
+        is_unfit: &mut bool,
+    ) -> Result<Option<Node>> {
         let mut number = node.payload;
         match self {
             Rule::Set { value } => {
@@ -234,8 +284,12 @@ impl Rule {
                     if *bits == 0 || node.payload & bits != *bits {
                         continue;
                     }
-                    let set = number_of(names, &new)
-                        .or_else(|| std::str::from_utf8(&new).ok().and_then(|new| new.parse().ok()));
+                    // Numbers stand for flags in the original as well.
+                    let plain = std::str::from_utf8(&new).ok().and_then(|new| new.parse().ok());
+                    let set = match number_of(names, &new).or(plain) {
+                        None => self.replacement(names, &new, reach, is_unfit)?,
+                        known => known,
+                    };
                     if let Some(set) = set {
                         number = number & !bits | set;
                     }
@@ -368,13 +422,36 @@ mod tests {
         let names = [("A", 1), ("B", 2), ("AB", 3)].map(|(name, bits)| (name.as_bytes().to_vec(), bits));
         let names = NamedNumbers::new(0, names.to_vec());
         let node = Node { kind: Kind::Flags, ty: 0, payload: 5 };
-        let payload = |rule: &Rule| rule.flags(&names, node).unwrap().unwrap().payload;
+        let payload =
+            |rule: &Rule| rule.flags(&names, node, Reach::Original, &mut false).unwrap().unwrap().payload;
         assert_eq!(payload(&equal("A", "B")), 6);
         assert_eq!(payload(&equal("A", "16")), 20);
         assert_eq!(payload(&equal("B", "A")), 5);
         assert_eq!(payload(&equal("A", "C")), 5);
         assert_eq!(payload(&Rule::Set { value: "A | B".to_owned() }), 3);
-        assert!(Rule::Set { value: "C".to_owned() }.flags(&names, node).is_err());
+        assert!(Rule::Set { value: "C".to_owned() }.flags(&names, node, Reach::Numbers, &mut false).is_err());
+    }
+
+    #[test]
+    fn names_that_nobody_knows_are_errors_and_those_that_a_pattern_makes_are_counted() {
+        let names = [("ONE", 1), ("TWO", 2)].map(|(name, number)| (name.as_bytes().to_vec(), number));
+        let mut types = Types::default();
+        let ty = types.push(std::sync::Arc::new(Type::Enum(NamedNumbers::new(0, names.to_vec()))));
+        let node = Node { kind: Kind::Enum, ty, payload: 1 };
+        let mut values = Values { nodes: vec![node], ..Values::default() };
+        let mut apply = |rule: &Rule, reach| {
+            values.nodes[0] = node;
+            let applied = rule.apply(0, reach, &mut values, &types).map_err(|error| error.to_string());
+            (applied, values.node(0).payload)
+        };
+        assert_eq!(apply(&equal("ONE", "TWO"), Reach::Texts), (Ok(Applied::Changed), 2));
+        assert_eq!(apply(&equal("ONE", "0x7"), Reach::Texts), (Ok(Applied::Changed), 7));
+        assert_eq!(apply(&equal("TWO", "NONE"), Reach::Texts), (Ok(Applied::Same), 1));
+        assert_eq!(apply(&equal("ONE", "NONE"), Reach::Original), (Ok(Applied::Same), 1));
+        let error = "`NONE` cannot replace a value that is to be a name or number of its kind";
+        assert_eq!(apply(&equal("ONE", "NONE"), Reach::Texts), (Err(error.to_owned()), 1));
+        let pattern = Rule::parse("s/N(E)/$1/", true).unwrap();
+        assert_eq!(apply(&pattern, Reach::Texts), (Ok(Applied::Unfit), 1));
     }
 
     #[test]
@@ -382,8 +459,8 @@ mod tests {
         let mut values = Values { nodes: vec![Node::scalar(Kind::Unsigned, 7)], ..Values::default() };
         let types = Types::default();
         let rule = equal("7", "-8");
-        assert!(!rule.apply(0, Reach::Texts, &mut values, &types).unwrap());
-        assert!(rule.apply(0, Reach::Numbers, &mut values, &types).unwrap());
+        assert_eq!(rule.apply(0, Reach::Texts, &mut values, &types).unwrap(), Applied::Same);
+        assert_eq!(rule.apply(0, Reach::Numbers, &mut values, &types).unwrap(), Applied::Changed);
         assert_eq!(values.node(0), Node::scalar(Kind::Negative, 8));
     }
 

@@ -164,6 +164,12 @@ impl CallEdit for Chooser {
     }
 }
 
+/// What to say if no call was chosen.
+fn nothing_chosen(n_chosen: u64) -> Vec<String> {
+    let note = "no call of the trace was chosen by its number, frame, thread and position together";
+    if n_chosen == 0 { vec![note.to_owned()] } else { Vec::new() }
+}
+
 impl Edit for Trim {
     fn info(&self) -> &'static EditInfo {
         &INFO
@@ -184,9 +190,11 @@ impl Edit for Trim {
             let n_setup =
                 Fact { key: "setup_calls", label: "calls that they need", value: json!(needed.n_setup()) };
             let done = rewrite(&trace, trace.header(), job.output, &options, &mut needed, progress)?;
-            return Ok(done.edited(options.packing, vec![n_setup]));
+            let notes = nothing_chosen(needed.n_chosen());
+            return Ok(Edited { notes, ..done.edited(options.packing, vec![n_setup]) });
         }
         let done = rewrite(&trace, trace.header(), job.output, &options, &mut chooser, progress)?;
-        Ok(done.edited(options.packing, Vec::new()))
+        let notes = nothing_chosen(done.written.calls);
+        Ok(Edited { notes, ..done.edited(options.packing, Vec::new()) })
     }
 }

@@ -39,7 +39,7 @@ impl Edit for Assemble {
         let written = assemble(Path::new(job.source.name()), job.output, &options, progress)?;
         let mut facts = vec![Fact { key: "calls", label: "calls", value: json!(written.calls) }];
         facts.extend(written.facts(packing));
-        Ok(Edited { facts, findings: Vec::new() })
+        Ok(Edited { facts, ..Edited::default() })
     }
 }
 

@@ -9,8 +9,9 @@ use crate::cursor::Stop;
 use crate::decode;
 use crate::record::{MAX_EVENT_BYTES, VERSION_PROPERTIES};
 use crate::trace::{self, ApiTrace};
-use crate::write::{self, Unfinished, make_room};
+use crate::write;
 use quipu_model::edit::{Edit, EditInfo, EditJob, Edited, Progress};
+use quipu_model::fresh::{Fresh, Replace, cannot};
 use quipu_model::trace::Fact;
 use quipu_model::{Error, ErrorKind, Finding, Place, Result, Severity};
 use serde_json::json;
@@ -47,7 +48,7 @@ impl Edit for Disassemble {
             fact("raw_events", "events kept as raw bytes", json!(done.raw_events)),
             fact("files", "files of raw memory", json!(done.files)),
         ];
-        Ok(Edited { facts, findings: done.findings })
+        Ok(Edited { facts, findings: done.findings, ..Edited::default() })
     }
 }
 
@@ -85,24 +86,17 @@ pub fn disassemble(
     replace: bool,
     progress: &dyn Progress,
 ) -> Result<Disassembled> {
-    let path = &*make_room(path, replace)?;
+    let replace = Replace::from(replace);
+    let (fresh, file) = Fresh::file(path, replace)?;
     let folder = blob_folder(path);
-    if folder.exists() {
-        if !replace {
-            let name = folder.display().to_string();
-            return Err(Error::usage("the folder exists").in_file(name).hint("`--force` replaces it"));
-        }
-        only_blobs(&folder)?;
-    }
-    let unfinished = Unfinished::beside(path);
-    let blobs = UnfinishedFolder(unfinished.0.with_extension("blobs.part"));
-    let file = File::create_new(&unfinished.0).map_err(failed(path, "cannot create the file"))?;
+    let is_blob = |file: &Path| file.extension().is_some_and(|extension| extension == "bin");
+    let (blobs, blobs_path) = Fresh::folder(&folder, replace, &is_blob)?;
     let mut writer = Disassembler {
         path,
         out: BufWriter::with_capacity(256 << 10, file),
         walker: None,
         held: None,
-        folder: &blobs.0,
+        folder: &blobs_path,
         buffer: Vec::new(),
         at: 0,
         tail: None,
@@ -116,43 +110,19 @@ pub fn disassemble(
         writer.block(block, trace.container().name())
     })?;
     let done = writer.end()?;
-    if folder.exists() {
-        std::fs::remove_dir_all(&folder).map_err(failed(&folder, "cannot replace the folder"))?;
-    }
     if done.files > 0 {
-        std::fs::rename(&blobs.0, &folder).map_err(failed(&folder, "cannot give the folder its name"))?;
+        blobs.commit()?;
+    } else if folder.exists() {
+        std::fs::remove_dir_all(&folder).map_err(|cause| cannot("replace", &folder, cause))?;
     }
-    std::fs::rename(&unfinished.0, path).map_err(failed(path, "cannot give the file its name"))?;
+    fresh.commit()?;
     findings.extend(done.findings);
     Ok(Disassembled { findings, ..done })
-}
-
-/// Makes sure that a folder that is about to be replaced holds nothing but raw memory.
-fn only_blobs(folder: &Path) -> Result<()> {
-    let entries = std::fs::read_dir(folder).map_err(failed(folder, "cannot look into the folder"))?;
-    for entry in entries {
-        let name = entry.map_err(failed(folder, "cannot look into the folder"))?.file_name();
-        if !name.to_string_lossy().ends_with(".bin") {
-            let what = format!("the folder holds `{}`, which is no raw memory", name.to_string_lossy());
-            return Err(Error::usage(what).in_file(folder.display().to_string()).hint("name another output"));
-        }
-    }
-    Ok(())
 }
 
 fn failed(path: &Path, what: &'static str) -> impl FnOnce(io::Error) -> Error {
     let name = path.display().to_string();
     move |cause| Error::new(ErrorKind::Io, what).in_file(name).because(cause)
-}
-
-/// A folder that is removed unless it was given another name.
-struct UnfinishedFolder(PathBuf);
-
-impl Drop for UnfinishedFolder {
-    fn drop(&mut self) {
-        // It is not there if all went well, or there was nothing to put into it.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 /// A call whose leaving may stand in the same line.
@@ -348,14 +318,14 @@ impl Disassembler<'_> {
     fn blobs(&mut self, walker: &Walker) -> Result<()> {
         for (name, range) in &walker.blobs {
             let Some(bytes) = self.buffer.get(range.clone()) else { continue };
-            write_file(self.folder, name, bytes, self.done.files == 0)?;
+            write_file(self.folder, name, bytes)?;
             self.done.files += 1;
         }
         Ok(())
     }
 
     fn file(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
-        write_file(self.folder, name, bytes, self.done.files == 0)?;
+        write_file(self.folder, name, bytes)?;
         self.done.files += 1;
         Ok(())
     }
@@ -395,10 +365,7 @@ impl Disassembler<'_> {
     }
 }
 
-fn write_file(folder: &Path, name: &str, bytes: &[u8], is_first: bool) -> Result<()> {
-    if is_first {
-        std::fs::create_dir(folder).map_err(failed(folder, "cannot create the folder"))?;
-    }
+fn write_file(folder: &Path, name: &str, bytes: &[u8]) -> Result<()> {
     let path = folder.join(name);
     std::fs::write(&path, bytes).map_err(failed(&path, "cannot write raw memory"))
 }
