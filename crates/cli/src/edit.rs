@@ -164,18 +164,26 @@ pub(crate) struct Opened {
 ///
 /// # Errors
 /// What opening says; `Unsupported` for a format that cannot be written.
-pub(crate) fn open(input: &Stored) -> Result<Opened> {
-    open_source(input.source()?, input)
+pub(crate) fn open(input: &Stored, verb: &str) -> Result<Opened> {
+    open_source(input.source()?, input, verb)
 }
 
 /// The same, with the source at hand: what was read of a pipe to recognise it is not to be had again.
 ///
 /// # Errors
 /// As for [`open`].
-pub(crate) fn open_source(source: Source, input: &Stored) -> Result<Opened> {
+pub(crate) fn open_source(source: Source, input: &Stored, verb: &str) -> Result<Opened> {
     let format = quipu::probe(&source).map(|format| format.info());
     if let Some(other) = format.filter(|info| info.name != quipu::drmemtrace::INFO.name) {
-        return Err(Error::unsupported(format!("traces of format {} cannot be written", other.name)).into());
+        let what = format!("`{verb}` is not for traces of format {}", other.name);
+        let own = quipu::FORMATS.iter().find(|format| format.info().name == other.name);
+        let edits = own.map_or(&[][..], |format| format.edits()).iter().map(|edit| edit.info().name);
+        let edits: Vec<&str> = edits.collect();
+        let mut hint = format!("it is for traces of format {}", quipu::drmemtrace::INFO.name);
+        if !edits.is_empty() {
+            hint.push_str(&format!("; for this one there are: {}", edits.join(", ")));
+        }
+        return Err(Error::unsupported(what).hint(hint).into());
     }
     if format.is_none() {
         // It says what was found instead.

@@ -1,7 +1,7 @@
 //! Finding an analysis by its name.
 
 use crate::FORMATS;
-use quipu_model::{Error, Result, Tool};
+use quipu_model::{Error, Format, Result, Tool};
 
 /// The analyses for traces of a format: the format's own first, then those that any format may be given to. Where two
 /// have the same name, the format's own is meant.
@@ -16,10 +16,19 @@ pub fn tools_of(format: &str) -> impl Iterator<Item = &'static dyn Tool> {
 /// The analysis called `name`, for traces of `format`.
 ///
 /// # Errors
-/// `Usage` if there is none; the hint lists those that there are.
+/// `Usage` if there is none, or it is for traces of other formats; the hint lists those that there are.
 pub fn tool(name: &str, format: &str) -> Result<&'static dyn Tool> {
     tools_of(format).find(|tool| tool.info().name == name).ok_or_else(|| {
         let known: Vec<&str> = tools_of(format).map(|tool| tool.info().name).collect();
+        let has = |other: &&&dyn Format| other.tools().iter().any(|tool| tool.info().name == name);
+        let others: Vec<&str> = FORMATS.iter().filter(has).map(|other| other.info().name).collect();
+        if !others.is_empty() {
+            return Error::usage(format!("`{name}` is not for traces of format {format}")).hint(format!(
+                "it is for traces of format {}; tools for this one: {}",
+                others.join(", "),
+                known.join(", ")
+            ));
+        }
         Error::usage(format!("there is no tool `{name}`")).hint(format!("tools: {}", known.join(", ")))
     })
 }
@@ -44,5 +53,13 @@ mod tests {
         let Err(error) = tool("nonsense", "drmemtrace") else { panic!("there is such a tool") };
         assert_eq!(error.message(), "there is no tool `nonsense`");
         assert!(error.advice().is_some_and(|advice| advice.starts_with("tools: counts, ")), "{error:?}");
+    }
+
+    #[test]
+    fn a_tool_of_another_format_is_an_error_that_names_the_format() {
+        let Err(error) = tool("counts", "apitrace") else { panic!("there is such a tool") };
+        assert_eq!(error.message(), "`counts` is not for traces of format apitrace");
+        let start = "it is for traces of format drmemtrace; tools for this one: frames, ";
+        assert!(error.advice().is_some_and(|advice| advice.starts_with(start)), "{error:?}");
     }
 }

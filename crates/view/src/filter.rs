@@ -52,6 +52,7 @@ impl Chosen {
         let column = |name: &str| {
             schema.position(name).ok_or_else(|| {
                 Error::usage(format!("rows of table `{}` cannot be chosen by `{name}`", schema.name))
+                    .hint(choices(schema))
             })
         };
         let mut tests = Vec::new();
@@ -96,6 +97,20 @@ impl Chosen {
     }
 }
 
+/// What rows of a table can be chosen by.
+fn choices(schema: &TableSchema) -> String {
+    let columns = [("tid", "thread"), ("pc", "pc"), ("addr", "addr"), ("time", "time")];
+    let mut known: Vec<&str> =
+        columns.iter().filter(|(name, _)| schema.position(name).is_some()).map(|(_, word)| *word).collect();
+    if schema.columns.iter().any(|column| matches!(column.kind, ColumnType::Name(_))) {
+        known.push("kind");
+    }
+    match known[..] {
+        [] => "they can be chosen by nothing but their position".to_owned(),
+        _ => format!("they can be chosen by: {}", known.join(", ")),
+    }
+}
+
 /// Which names of which columns the words stand for.
 fn kinds(words: &[String], schema: &TableSchema, families: &[Family]) -> Result<Vec<(usize, Vec<bool>)>> {
     if words.is_empty() {
@@ -107,6 +122,11 @@ fn kinds(words: &[String], schema: &TableSchema, families: &[Family]) -> Result<
             _ => None,
         })
     };
+    if named().next().is_none() {
+        return Err(
+            Error::usage(format!("rows of table `{}` have no kinds", schema.name)).hint(choices(schema))
+        );
+    }
     let mut wanted: Vec<&str> = Vec::new();
     for word in words {
         let word = word.replace('-', "_");

@@ -442,7 +442,15 @@ fn blob_name(number: u64, n_before: u32) -> String {
 /// Writes raw memory to a file; returns what went wrong.
 fn write_blob(folder: &Path, name: &str, bytes: &[u8]) -> Option<Error> {
     let path = folder.join(name);
-    let cause = std::fs::write(&path, bytes).err()?;
+    let write = || match std::fs::write(&path, bytes) {
+        // The folder is made when there is something to put into it.
+        Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => {
+            std::fs::create_dir_all(folder)?;
+            std::fs::write(&path, bytes)
+        }
+        written => written,
+    };
+    let cause = write().err()?;
     let error = Error::new(ErrorKind::Io, "cannot write raw memory to a file");
     Some(error.in_file(path.display().to_string()).because(cause))
 }

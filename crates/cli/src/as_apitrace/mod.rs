@@ -1,10 +1,11 @@
 //! apitrace, played by our own tools.
 //!
-//! Translates its command line into a run, and results into its lines. This file has `dump`, [`info`] its namesake, and
-//! [`edits`] the verbs that write traces, [`diff`] the one that compares them. SPEC: docs/formats/apitrace.md.
+//! Translates its command line into a run, and results into its lines. This file has `dump`, [`info`] its namesake,
+//! [`edits`] the verbs that write traces, [`diff`] the one that compares them, and [`help`] what there is. SPEC: docs/formats/apitrace.md.
 
 mod diff;
 mod edits;
+mod help;
 mod info;
 
 use crate::complaint;
@@ -42,15 +43,17 @@ const PRINT_OPTIONS: &[(&str, bool)] = &[
     ("multiline", false),
 ];
 
-/// What can be asked for.
-const VERBS: &str = "verbs that are available: diff, dump, info, leaks, repack, sed, trim";
-
 /// Does what apitrace does with these arguments.
 pub(crate) fn run(args: &[String], screen: &Screen) -> Result<Outcome> {
     let Some((verb, args)) = args.split_first() else {
-        return Err(Error::usage("no verb is given").hint(VERBS).into());
+        return Err(Error::usage("no verb is given").hint(help::verbs()).into());
     };
+    if help::is_asked_for(verb, args) {
+        return help::print(Some(verb));
+    }
     match verb.as_str() {
+        "help" | "--help" | "-h" => return help::print(args.first().map(String::as_str)),
+        "version" | "--version" => return help::version(),
         "repack" => return edits::repack(args, screen),
         "diff" => return diff::run(args, screen),
         "trim" => return edits::trim(args, screen),
@@ -61,7 +64,7 @@ pub(crate) fn run(args: &[String], screen: &Screen) -> Result<Outcome> {
         "dump" | "info" | "leaks" => parse(verb, args)?,
         other => {
             return Err(Error::unsupported(format!("apitrace's verb `{other}` is not available"))
-                .hint(VERBS)
+                .hint(help::verbs())
                 .into());
         }
     };

@@ -89,7 +89,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     if let Some((recognised, edit)) = rewrite::own(&source, "convert") {
         return repack(&recognised, edit, options, common, screen);
     }
-    let opened = edit::open_source(source, &options.input)?;
+    let opened = edit::open_source(source, &options.input, "convert")?;
     let mut output = options.output.clone();
     if let Version::Number(number) = options.format_version {
         output.version = Some(number);

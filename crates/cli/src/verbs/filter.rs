@@ -87,7 +87,7 @@ fn help() -> String {
 
 pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
     let spec = Arc::new(options.spec()?);
-    let opened = edit::open(&options.input)?;
+    let opened = edit::open(&options.input, "filter")?;
     options.check_names(&opened.trace)?;
     // All filters are made before anything is written: what is wrong with one is said at once.
     for file in opened.trace.files() {

@@ -29,6 +29,6 @@ fn help() -> String {
 }
 
 pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
-    let opened = edit::open(&options.input)?;
+    let opened = edit::open(&options.input, "merge")?;
     edit::reshard(&options.input, &options.output, &opened, Sharding::Stream, common, screen)
 }

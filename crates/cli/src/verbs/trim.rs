@@ -94,7 +94,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         return Err(Error::usage("`--calls`, `--frames` and `--setup` are for traces of calls").into());
     }
     let windows = options.windows()?;
-    let opened = edit::open_source(source, &options.input)?;
+    let opened = edit::open_source(source, &options.input, "trim")?;
     if options.per_thread && !opened.has_files_of_threads() {
         let what =
             "`--per-thread`: files of this trace hold several threads, which have no beginning of their own";
