@@ -58,6 +58,12 @@ pub fn header(input: &[u8]) -> Decoded<(Header, usize)> {
 }
 
 impl Header {
+    /// That of a stream of the newest version without properties.
+    pub(crate) fn newest() -> Header {
+        let version = NEWEST_VERSION;
+        Header { version, semantic_version: version, properties: Vec::new() }
+    }
+
     /// The properties as they count: by name, of equal names the last.
     pub fn sorted_properties(&self) -> Vec<(&[u8], &[u8])> {
         let mut sorted: Vec<(&[u8], &[u8])> = Vec::new();

@@ -105,6 +105,8 @@ pub struct Feed {
     failure: Option<Error>,
     /// True once that was told.
     has_failed: bool,
+    /// Where in the file it failed.
+    failed_at: Option<u64>,
     header: Option<Header>,
     findings: Vec<Finding>,
 }
@@ -124,6 +126,7 @@ impl Feed {
             is_over: false,
             failure: None,
             has_failed: false,
+            failed_at: None,
             header: None,
             findings: Vec::new(),
         })
@@ -258,6 +261,21 @@ impl Feed {
         self.has_failed
     }
 
+    /// True if no bytes come behind those at hand.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// Where in the file the container failed, if it did and that is known.
+    pub(crate) fn failed_at(&self) -> Option<u64> {
+        self.failed_at
+    }
+
+    /// Keeps what it failed with for whoever asks again.
+    pub(crate) fn put_back(&mut self, failure: Error) {
+        (self.failure, self.has_failed) = (Some(failure), false);
+    }
+
     /// What the stream failed with, once.
     pub(crate) fn take_failure(&mut self) -> Option<Error> {
         self.failure.take()
@@ -330,6 +348,7 @@ impl Feed {
                 Ok(None) => self.is_over = true,
                 Err(error) => {
                     self.is_over = true;
+                    self.failed_at = error.packed_offset();
                     self.failure = Some(error.into());
                 }
             }

@@ -166,5 +166,6 @@ pub fn stream_json(stream: &StreamFacts) -> Value {
         "incomplete": stream.incomplete,
         "lost_calls": stream.lost_calls,
         "lost_signatures": stream.lost_signatures,
+        "doubtful": stream.doubtful,
     })
 }

@@ -6,15 +6,21 @@
 //!   go on with the next                        functions are known and whose numbers fit
 //! ```
 //!
+//! Damaged bytes may read as events, too, so what is new behind damage is believed only if what follows bears it out, and calls
+//! that contradict each other are taken back (`careful`). A stream whose header is lost is taken for one of the newest version.
+//!
 //! A stream that begins in the middle of the file, as when a traced program forks, is a stream of its own. Signatures that
 //! stood in a gap are made up: such functions have a number for a name and such numbers no name; structures cannot be made up, so
 //! calls with them are lost as well. All that was found goes to a [`Sink`], with what it cost.
 
+mod careful;
+
 use crate::check::rules;
-use crate::decode::trial::Run;
+use crate::decode::trial::{Evidence, Run};
 use crate::decode::{Decoder, Header};
-use crate::feed::{Feed, Storing, chunk_of};
-use crate::trace::plausible;
+use crate::feed::{Feed, chunk_of};
+use crate::trace::{self, assumed_header, plausible};
+use careful::Careful;
 use quipu_model::values::{Types, Values};
 use quipu_model::{Confidence, Error, ErrorKind, Finding, Found, Place, Result, RuleInfo, Severity};
 use quipu_source::{Ahead, Codec, Container, Landmark, StreamOptions};
@@ -24,6 +30,8 @@ const CALLS_AT_ONCE: usize = 1024;
 const BYTES_AT_ONCE: usize = 1 << 20;
 /// How many bytes must be at hand for a run of events to be looked for in them.
 const RUN_BYTES: usize = 1 << 20;
+/// How many bytes must be at hand behind damage, so that events can be asked what bears them out.
+const EVIDENCE_BYTES: usize = 128 << 10;
 /// How much is asked whether it is the head of a stream.
 const HEAD_BYTES: usize = 4 << 10;
 
@@ -51,8 +59,30 @@ pub struct Salvaged {
     pub found: Found,
     /// Bytes that were inflated and are no events.
     pub lost_bytes: u64,
-    /// Chunks that cannot be inflated.
+    /// Chunks that cannot be inflated to their ends.
     pub lost_chunks: u64,
+    /// Calls of the stream at hand that were left out because they contradict others.
+    taken_back: u64,
+}
+
+/// How a run of bytes ended.
+struct Ended {
+    /// The offset of its end.
+    at: u64,
+    /// What the container failed with, if it did.
+    failure: Option<Error>,
+    /// Where in the file that was.
+    failed_at: Option<u64>,
+}
+
+impl Ended {
+    fn of(feed: &mut Feed, failure: Option<Error>) -> Ended {
+        Ended {
+            at: feed.n_bytes(),
+            failure: failure.or_else(|| feed.take_failure()),
+            failed_at: feed.failed_at(),
+        }
+    }
 }
 
 /// What is known of one of the streams in a file.
@@ -70,6 +100,8 @@ pub struct StreamFacts {
     pub lost_calls: u64,
     /// Signatures that were made up.
     pub lost_signatures: u64,
+    /// Calls that were entered right before damage and may have been made otherwise: nothing bears them out.
+    pub doubtful: u64,
     /// True if nothing within it was lost: its bytes are whole up to `end`.
     pub is_whole: bool,
 }
@@ -92,6 +124,8 @@ pub fn salvage(container: &Container, sink: &mut dyn Sink) -> Result<Salvaged> {
         sink,
         salvaged: Salvaged::default(),
         at_work: None,
+        assumed: None,
+        evidence: Evidence::default(),
         values: Values::default(),
         types: Types::default(),
     };
@@ -106,6 +140,9 @@ struct Work<'a> {
     sink: &'a mut dyn Sink,
     salvaged: Salvaged,
     at_work: Option<(Header, Decoder)>,
+    /// What the header is taken for, if it is lost and no event was found yet.
+    assumed: Option<Header>,
+    evidence: Evidence,
     values: Values,
     types: Types,
 }
@@ -126,17 +163,19 @@ impl Work<'_> {
                 _ if is_first => Feed::new(self.container, &self.options)?,
                 _ => break,
             };
-            let (end, failure) = self.run_of_bytes(feed, is_first)?;
+            let Ended { at: end, failure, failed_at } = self.run_of_bytes(feed, is_first)?;
+            // None of those behind which bytes were read.
+            let from = if is_first { 0 } else { next + 1 };
             is_first = false;
-            let behind = self.landmarks.partition_point(|landmark| landmark.at < end);
             let Some(failure) = failure else {
                 // A gap may have looked like the end.
-                next = behind.max(next + 1);
-                let Some(again) = self.landmarks.get(next) else { break };
+                let is_next = |landmark: &Landmark| landmark.is_behind_gap && landmark.at >= end;
+                let Some(gap) = self.landmarks.iter().skip(from).position(is_next) else { break };
+                next = from + gap;
                 let place = self.place(end);
                 let what = format!(
                     "chunk `{next}` is missing: chunks end here, and go on at offset {:#x} of the file",
-                    again.packed_at
+                    self.landmarks[next].packed_at
                 );
                 self.find(&rules::BAD_CHUNK, place, what);
                 self.salvaged.lost_chunks += 1;
@@ -145,10 +184,15 @@ impl Work<'_> {
             if failure.kind() == ErrorKind::Io {
                 return Err(failure);
             }
+            // The first behind the place of the fault; how much of its chunk was inflated does not matter.
+            let behind = match failed_at {
+                Some(packed_at) => self.landmarks.partition_point(|landmark| landmark.packed_at <= packed_at),
+                None => self.landmarks.partition_point(|landmark| landmark.at < end) + 1,
+            };
+            next = behind.max(from);
             let is_cut = failure.kind() == ErrorKind::Truncated;
-            let is_bad = self.landmarks.get(behind).is_some_and(|landmark| !landmark.is_behind_gap);
             let place = failure.place().clone();
-            if is_cut && behind + 1 >= self.landmarks.len() {
+            if is_cut && next >= self.landmarks.len() {
                 self.salvaged.found.push(Finding {
                     rule: "source/truncated",
                     severity: Severity::Warning,
@@ -158,11 +202,14 @@ impl Work<'_> {
                 });
                 break;
             }
-            let chunk = if self.landmarks.is_empty() { String::new() } else { format!("chunk `{behind}`: ") };
+            // Chunks of snappy have told their numbers themselves.
+            let chunk = match next.checked_sub(1) {
+                Some(chunk) if !failure.message().contains("chunk `") => format!("chunk `{chunk}`: "),
+                _ => String::new(),
+            };
             let what = format!("{chunk}{}; reading goes on behind it, if it can", failure.message());
             self.find(&rules::BAD_CHUNK, place, what);
             self.salvaged.lost_chunks += 1;
-            next = behind + usize::from(is_bad);
             if self.landmarks.get(next).is_none() {
                 break;
             }
@@ -170,40 +217,34 @@ impl Work<'_> {
         self.end_stream()
     }
 
-    /// Reads bytes without a gap to their end; returns where that is, and what it ended with.
-    fn run_of_bytes(&mut self, mut feed: Feed, is_first: bool) -> Result<(u64, Option<Error>)> {
+    /// Reads bytes without a gap to their end.
+    fn run_of_bytes(&mut self, mut feed: Feed, is_first: bool) -> Result<Ended> {
         if is_first {
-            match feed.begin() {
-                Ok(true) => self.begin_stream(&feed, 0)?,
-                Ok(false) => {
-                    feed.take_findings().into_iter().for_each(|finding| self.salvaged.found.push(finding));
-                    return Ok((feed.n_bytes(), feed.take_failure()));
-                }
-                Err(error) => {
-                    let place = error.place().clone();
-                    self.find(&rules::DAMAGED, place, error.message().to_owned());
-                }
-            }
+            self.begin_first(&mut feed)?;
         } else if !self.at_chunk_start(&mut feed)? {
             self.look_for_events(&mut feed)?;
         }
         loop {
-            let Some((_, decoder)) = &mut self.at_work else {
-                // Nothing was recognised yet: there is no use in looking for events of nothing.
-                if self.find_stream(&mut feed)? {
+            if self.at_work.is_none() {
+                // There is no use in looking for events of nothing.
+                if self.find_stream(&mut feed)? || self.find_beginning(&mut feed)? {
                     continue;
                 }
+                feed.fetch(1, &mut Waiting)?;
                 let n_bytes = feed.unused().len();
                 feed.give_up(n_bytes);
                 self.lose_bytes(n_bytes as u64);
-                feed.fetch(1, &mut Waiting)?;
-                if feed.unused().is_empty() {
-                    return Ok((feed.n_bytes(), feed.take_failure()));
+                if n_bytes == 0 {
+                    return Ok(Ended::of(&mut feed, None));
                 }
                 continue;
-            };
-            let mut storing = Storing { decoder, out: &mut self.values, types: &mut self.types };
-            match feed.next(&mut storing) {
+            }
+            if self.evidence.since.is_some() && feed.unused().len() < EVIDENCE_BYTES && !feed.is_over() {
+                feed.fetch(RUN_BYTES, &mut Waiting)?;
+            }
+            let Some((_, decoder)) = &mut self.at_work else { continue };
+            let (out, types, evidence) = (&mut self.values, &mut self.types, &mut self.evidence);
+            match feed.next(&mut Careful { decoder, out, types, evidence }) {
                 Ok(Some(_)) => {
                     let end = feed.offset();
                     if let Some(stream) = self.salvaged.streams.last_mut() {
@@ -215,7 +256,7 @@ impl Work<'_> {
                 }
                 Ok(None) => {
                     feed.take_findings().into_iter().for_each(|finding| self.salvaged.found.push(finding));
-                    return Ok((feed.n_bytes(), None));
+                    return Ok(Ended::of(&mut feed, None));
                 }
                 Err(error) => {
                     // Either the bytes end in a fault, or they are no event.
@@ -225,7 +266,8 @@ impl Work<'_> {
                     if feed.is_failed() {
                         let n_left = feed.unused().len() as u64;
                         self.lose_bytes(n_left);
-                        return Ok((feed.n_bytes(), Some(error)));
+                        self.take_back()?;
+                        return Ok(Ended::of(&mut feed, Some(error)));
                     }
                     if !self.find_stream(&mut feed)? {
                         let place = error.place().clone();
@@ -237,6 +279,79 @@ impl Work<'_> {
                 }
             }
         }
+    }
+
+    /// Reads the header of the first stream, or finds out what it must be taken for.
+    fn begin_first(&mut self, feed: &mut Feed) -> Result<()> {
+        feed.fetch(HEAD_BYTES, &mut Waiting)?;
+        let why = match assumed_header(feed.unused()) {
+            Ok(trace::Opened { header, damage: Some(why) }) => {
+                self.assumed = Some(header);
+                Some(why)
+            }
+            _ => match feed.begin() {
+                Ok(true) => return self.begin_stream(feed, 0),
+                // There is nothing, or there are chunks behind a gap.
+                Ok(false) if !self.landmarks.iter().any(|landmark| landmark.is_behind_gap) => {
+                    feed.take_findings().into_iter().for_each(|finding| self.salvaged.found.push(finding));
+                    return Ok(());
+                }
+                Ok(false) => None,
+                Err(error) if feed.is_failed() => {
+                    feed.put_back(error);
+                    None
+                }
+                // A version that is newer.
+                Err(error) => return Err(error),
+            },
+        };
+        let why = why.unwrap_or_else(|| "it cannot be inflated".to_owned());
+        self.assumed.get_or_insert_with(Header::newest);
+        self.salvaged.found.push(trace::lost_header(self.container.name(), &why));
+        Ok(())
+    }
+
+    /// Looks for the first events of a stream without a header, which then is at work.
+    fn find_beginning(&mut self, feed: &mut Feed) -> Result<bool> {
+        let Some(header) = self.assumed.clone() else { return Ok(false) };
+        feed.fetch(RUN_BYTES, &mut Waiting)?;
+        let mut decoder = Decoder::new(&header);
+        decoder.expect_gaps();
+        let input = feed.unused();
+        let n_looked = if input.len() < RUN_BYTES { input.len() } else { input.len() / 2 };
+        let found = decoder.find_run(input, n_looked, &mut Types::default(), &Evidence::default());
+        let n_before = found.map_or(n_looked, |(at, _)| at);
+        feed.give_up(n_before);
+        self.salvaged.lost_bytes += n_before as u64;
+        let Some((_, Run { number, .. })) = found else { return Ok(n_before > 0) };
+        self.begin_stream_as(header, feed.offset())?;
+        if let Some((_, decoder)) = &mut self.at_work {
+            decoder.expect_gaps();
+            decoder.set_next_call(number);
+        }
+        self.evidence = Evidence { sure: number, since: Some(number), ..Evidence::default() };
+        if let Some(stream) = self.salvaged.streams.last_mut() {
+            (stream.is_whole, stream.lost_calls) = (false, number);
+        }
+        self.tell_resumed(feed.offset(), number, number);
+        Ok(true)
+    }
+
+    /// At damage: takes back calls that were entered since events are in doubt, and contradict each other.
+    fn take_back(&mut self) -> Result<()> {
+        // What is delivered stays.
+        self.hand_over()?;
+        let Some((_, decoder)) = &mut self.at_work else { return Ok(()) };
+        self.salvaged.taken_back += decoder.forget_inner(&self.evidence);
+        if let Some(stream) = self.salvaged.streams.last_mut() {
+            stream.doubtful += decoder.n_entered().saturating_sub(self.evidence.sure);
+        }
+        Ok(())
+    }
+
+    fn tell_resumed(&mut self, offset: u64, number: u64, n_lost: u64) {
+        let what = format!("reading goes on here, with call `{number}`: `{n_lost}` calls are lost");
+        self.find(&rules::RESUMED, self.place(offset), what);
     }
 
     fn lose_bytes(&mut self, n_bytes: u64) {
@@ -292,11 +407,20 @@ impl Work<'_> {
     }
 
     fn begin_stream(&mut self, feed: &Feed, offset: u64) -> Result<()> {
-        let header = feed.header().clone();
+        self.begin_stream_as(feed.header().clone(), offset)?;
+        if let Some(stream) = self.salvaged.streams.last_mut() {
+            stream.end = feed.offset();
+        }
+        Ok(())
+    }
+
+    fn begin_stream_as(&mut self, header: Header, offset: u64) -> Result<()> {
         self.sink.stream(&header, offset)?;
-        self.types = Types::default();
-        self.at_work = Some((header.clone(), Decoder::new(&header)));
-        let end = feed.offset();
+        (self.types, self.assumed, self.evidence) = (Types::default(), None, Evidence::default());
+        let mut decoder = Decoder::new(&header);
+        decoder.be_wary();
+        self.at_work = Some((header, decoder));
+        let end = offset;
         self.salvaged.streams.push(StreamFacts { offset, end, is_whole: true, ..StreamFacts::default() });
         Ok(())
     }
@@ -308,16 +432,16 @@ impl Work<'_> {
         // Values may be handed over before what comes.
         let parked = decoder.park(&self.values);
         parked.map_err(|n_bytes| feed.too_much_pending(n_bytes))?;
-        self.hand_over()?;
+        self.take_back()?;
         let before = feed.offset();
         loop {
             // A container that fails here is told of when its bytes are used up.
             feed.fetch(RUN_BYTES, &mut Waiting)?;
-            let unused = feed.unused();
-            let is_all = unused.len() < RUN_BYTES;
+            let input = feed.unused();
+            let is_all = input.len() < RUN_BYTES;
             let Some((_, decoder)) = &mut self.at_work else { return Ok(()) };
-            let n_looked = if is_all { unused.len() } else { unused.len() / 2 };
-            let found = decoder.find_run(unused, n_looked, &mut self.types, is_all);
+            let n_looked = if is_all { input.len() } else { input.len() / 2 };
+            let found = decoder.find_run(input, n_looked, &mut self.types, &self.evidence);
             let Some((at, Run { number, .. })) = found else {
                 feed.give_up(n_looked);
                 if is_all {
@@ -326,16 +450,20 @@ impl Work<'_> {
                 }
                 continue;
             };
-            let n_lost = number - decoder.n_entered();
+            // Calls that were entered right before the damage and have such numbers were none.
+            let n_wrong = decoder.forget_from(number);
+            let n_lost = number.saturating_sub(decoder.n_entered());
             decoder.set_next_call(number);
+            (self.evidence.sure, self.evidence.since) = (number, Some(number));
+            self.salvaged.taken_back += n_wrong;
             feed.give_up(at);
             self.lose_bytes(feed.offset() - before);
             if let Some(stream) = self.salvaged.streams.last_mut() {
                 stream.is_whole = false;
                 stream.lost_calls += n_lost;
+                stream.doubtful = stream.doubtful.saturating_sub(n_wrong);
             }
-            let what = format!("reading goes on here, with call `{number}`: `{n_lost}` calls are lost");
-            self.find(&rules::RESUMED, self.place(feed.offset()), what);
+            self.tell_resumed(feed.offset(), number, n_lost);
             return Ok(());
         }
     }
@@ -379,6 +507,14 @@ impl Work<'_> {
         if n_lost > 0 {
             let what = format!("`{n_lost}` signatures are lost: numbers stand for the names in them");
             self.find(&rules::LOST_SIGNATURE, self.place(0), what);
+        }
+        let n_doubtful = self.salvaged.streams.last().map_or(0, |stream| stream.doubtful);
+        let n_taken_back = std::mem::take(&mut self.salvaged.taken_back);
+        if n_doubtful + n_taken_back > 0 {
+            let what = format!(
+                "`{n_doubtful}` calls right before damage may have been others, or none; `{n_taken_back}` that contradict others are left out"
+            );
+            self.find(&rules::DOUBTFUL, self.place(0), what);
         }
         Ok(())
     }

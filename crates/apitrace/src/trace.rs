@@ -2,13 +2,13 @@
 
 use crate::INFO;
 use crate::check::rules;
-use crate::decode::{Header, Stop, header};
+use crate::decode::{Decoded, Header, Stop, header};
 use crate::index::store::{self, Keep};
 use crate::index::{self, Index, Wanted};
 use crate::lens::MARK_FRAME;
 use crate::print::CallPrinter;
 use crate::reader::CallReader;
-use crate::record::{EVENT_ENTER, VERSION_PROPERTIES, VERSION_THREADS};
+use crate::record::{EVENT_ENTER, NEWEST_VERSION, VERSION_PROPERTIES, VERSION_THREADS};
 use crate::survey::{self, Frames, Survey};
 use crate::table::TABLES;
 use crate::table::form::CallRows;
@@ -17,10 +17,10 @@ use crate::{cursor::Cursor, print::json::JsonPrinter, print::settings};
 use quipu_model::print::RowForm;
 use quipu_model::trace::{Carries, Fact, PrintOptions, Surveyed};
 use quipu_model::{
-    Columns, Confidence, Error, Finding, Meta, OpenOptions, Place, Printer, Reader, Result, Scan, Shard,
-    ShardId, ShardKind, TableSchema, Trace, Window,
+    Columns, Confidence, Error, ErrorKind, Finding, Meta, OpenOptions, Place, Printer, Reader, Result, Scan,
+    Shard, ShardId, ShardKind, TableSchema, Trace, Window,
 };
-use quipu_source::{Codec, Container, Source};
+use quipu_source::{Codec, Container, Source, StreamOptions};
 use serde_json::{Value, json};
 use std::any::Any;
 use std::borrow::Cow;
@@ -34,6 +34,10 @@ const RECORDS_WORTH_AN_INDEX: u64 = 100_000;
 const BYTES_WORTH_AN_INDEX: u64 = 64 << 20;
 /// How much of a stream its header may take.
 const HEADER_BYTES: usize = 1 << 20;
+/// No container with nothing in it is longer.
+const MAX_EMPTY_BYTES: u64 = 64;
+/// So many versions behind the newest are taken for what is to come, and not for damage.
+const FUTURE_VERSIONS: u64 = 4;
 /// No function has a longer name, where one is looked for to recognise a stream.
 const MAX_PROBED_NAME: u64 = 512;
 
@@ -108,12 +112,37 @@ fn packing(source: &Source) -> Result<Option<(Packing, Confidence)>> {
             sure(Packing::SeekableZstd, Codec::Zstd)
         }
         Codec::Zstd => sure(Packing::Zstd, Codec::Zstd),
-        Codec::Plain => match sure(Packing::Plain, Codec::Plain)? {
-            None => sure(Packing::Brotli, Codec::Brotli),
-            found => Ok(found),
-        },
+        // Three bytes that nothing wraps may be anything.
+        Codec::Plain => {
+            match sure(Packing::Plain, Codec::Plain)?.filter(|(_, how)| *how != Confidence::Likely) {
+                None if is_empty_brotli(source)? => Ok(Some((Packing::Brotli, Confidence::Likely))),
+                None => sure(Packing::Brotli, Codec::Brotli),
+                found => Ok(found),
+            }
+        }
         // Brotli may begin like anything.
         _ => sure(Packing::Brotli, Codec::Brotli),
+    }
+}
+
+/// No Brotli stream with nothing in it is longer.
+const MAX_EMPTY_BROTLI_BYTES: usize = 16;
+
+/// True if a file is called Brotli and is a whole stream of that with nothing in it: what is written of an empty trace.
+fn is_empty_brotli(source: &Source) -> Result<bool> {
+    let is_short = (1..MAX_EMPTY_BROTLI_BYTES).contains(&source.packed_head(MAX_EMPTY_BROTLI_BYTES)?.len());
+    if !is_short || !source.can_seek() || !source.name().ends_with(".br") {
+        return Ok(false);
+    }
+    let container = source.container_as(Codec::Brotli)?;
+    let mut stream = container.stream(container.all_members(), &StreamOptions::default())?;
+    let mut block = Vec::new();
+    loop {
+        match stream.next(&mut block) {
+            Ok(None) => return Ok(true),
+            Ok(Some(_)) if block.is_empty() => {}
+            Ok(Some(_)) | Err(_) => return Ok(false),
+        }
     }
 }
 
@@ -127,26 +156,70 @@ pub(crate) fn plausible(head: &[u8]) -> Confidence {
         Err(_) => return Confidence::No,
     };
     if end == head.len() {
-        let says_more = header.version >= VERSION_PROPERTIES && !header.properties.is_empty();
-        return if says_more { Confidence::Sure } else { Confidence::No };
+        // Nothing but a header, which is what little a program leaves that died early.
+        return match header.version {
+            VERSION_PROPERTIES.. if !header.properties.is_empty() => Confidence::Sure,
+            VERSION_PROPERTIES.. => Confidence::Likely,
+            _ => Confidence::No,
+        };
     }
+    if begins_with_call(&header, head, end) == Some(true) { Confidence::Sure } else { Confidence::No }
+}
+
+/// Whether the first event behind a header enters a function whose name looks like one; `None` if it is cut.
+fn begins_with_call(header: &Header, head: &[u8], end: usize) -> Option<bool> {
     let mut cursor = Cursor::new(head, end);
-    let mut function = || -> Option<bool> {
-        if cursor.byte().ok()? != EVENT_ENTER {
-            return Some(false);
-        }
-        if header.version >= VERSION_THREADS {
-            cursor.uint().ok()?;
-        }
+    if cursor.byte().ok()? != EVENT_ENTER {
+        return Some(false);
+    }
+    if header.version >= VERSION_THREADS {
         cursor.uint().ok()?;
-        let name = cursor.name(MAX_PROBED_NAME).ok()?;
-        let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || b"_:~(), *&<>".contains(byte);
-        Some(
-            name.first().is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'_')
-                && name.iter().all(is_word),
-        )
-    };
-    if function() == Some(true) { Confidence::Sure } else { Confidence::No }
+    }
+    cursor.uint().ok()?;
+    let name = cursor.name(MAX_PROBED_NAME).ok()?;
+    let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || b"_:~(), *&<>".contains(byte);
+    let begins_well = name.first().is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'_');
+    Some(begins_well && name.iter().all(is_word))
+}
+
+/// The header at the front of a stream that is known to be one, whatever is wrong with it.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    /// As it stands there, or as it must be assumed to be.
+    pub(crate) header: Header,
+    /// Why it is assumed, if it is.
+    pub(crate) damage: Option<String>,
+}
+
+/// Reads the header at the front of a stream. One that is damaged is taken for one of the newest version without
+/// properties, which is what nearly all traces have had for years.
+///
+/// # Errors
+/// `Unsupported` for what seems to be a newer version.
+pub(crate) fn assumed_header(head: &[u8]) -> Decoded<Opened> {
+    let assumed = |why: String| Ok(Opened { header: Header::newest(), damage: Some(why) });
+    match header(head) {
+        // Old versions say no more than a number, which damage may look like.
+        Ok((header, end)) if header.version < VERSION_THREADS && end < head.len() => {
+            match begins_with_call(&header, head, end) {
+                Some(false) => assumed(format!("no call follows a header of version `{}`", header.version)),
+                _ => Ok(Opened { header, damage: None }),
+            }
+        }
+        Ok((header, _)) => Ok(Opened { header, damage: None }),
+        Err(Stop::Bad(fault)) => {
+            let is_newer = head.first().is_some_and(|version| {
+                (NEWEST_VERSION + 1..=NEWEST_VERSION + FUTURE_VERSIONS).contains(&u64::from(*version))
+                    && fault.kind == ErrorKind::Unsupported
+                    && head.get(1).is_some_and(|semantic| semantic <= version)
+            });
+            if is_newer { Err(Stop::Bad(fault)) } else { assumed(fault.message) }
+        }
+        Err(Stop::More(_)) if head.len() == HEADER_BYTES => {
+            assumed(format!("it takes more than `{HEADER_BYTES}` bytes"))
+        }
+        Err(stop) => Err(stop),
+    }
 }
 
 /// How sure it is that a source is a trace of this format.
@@ -185,15 +258,19 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<ApiTrace> {
     };
     let head = source.head_as(packing.codec(), HEADER_BYTES)?;
     let mut findings = Vec::new();
-    let header = match header(&head) {
-        Ok((header, _)) => header,
-        // What is missing is told when it is read.
-        Err(Stop::More(_)) if head.len() < HEADER_BYTES => Header::default(),
-        Err(Stop::More(_)) => {
-            return Err(Error::limit("bytes in the header", head.len() as u64, HEADER_BYTES as u64)
-                .at(&Place { offset: Some(0), ..Place::default() })
-                .in_file(source.name()));
+    let header = match assumed_header(&head) {
+        Ok(Opened { header, damage }) => {
+            if let Some(why) = damage {
+                findings.push(lost_header(source.name(), &why));
+            }
+            header
         }
+        Err(Stop::More(_)) if head.is_empty() && source.size_bytes() > Some(MAX_EMPTY_BYTES) => {
+            findings.push(lost_header(source.name(), "it cannot be inflated"));
+            Header::newest()
+        }
+        // What is missing is told when it is read.
+        Err(Stop::More(_)) => Header::default(),
         Err(Stop::Bad(fault)) => {
             let place = Place { offset: Some(fault.at as u64), ..Place::default() };
             return Err(Error::new(fault.kind, fault.message).at(&place).in_file(source.name()));
@@ -235,6 +312,13 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<ApiTrace> {
         index: OnceLock::new(),
         learned: OnceLock::new(),
     })
+}
+
+/// What is said of a header that is assumed.
+pub(crate) fn lost_header(file: &str, why: &str) -> Finding {
+    let place = Place { file: Some(file.to_owned()), offset: Some(0), ..Place::default() };
+    let what = format!("the header of the stream is damaged ({why}): version `{NEWEST_VERSION}` is assumed");
+    rules::LOST_HEADER.broken(place, what)
 }
 
 fn fact(key: &'static str, label: &'static str, value: Value) -> Fact {

@@ -5,9 +5,9 @@
 
 use crate::decode::Header;
 use crate::encode::{self, Encoder, Incomplete};
-use crate::pack::StreamWriter;
+use crate::pack::{StreamWriter, levels};
 use crate::trace::{ApiTrace, Packing};
-use quipu_model::edit::Progress;
+use quipu_model::edit::{Progress, check_level};
 use quipu_model::fresh::{Fresh, cannot};
 use quipu_model::trace::Fact;
 use quipu_model::values::{Call, Types, Values};
@@ -47,9 +47,9 @@ impl WriteOptions {
 /// The container that a name asks for, or else the name of the output; Zstandard with a table of frames if neither does.
 ///
 /// # Errors
-/// `Usage` if there is no such container.
-pub fn packing_for(container: Option<&str>, output: &Path) -> Result<Packing> {
-    Ok(match container {
+/// `Usage` if there is no such container, or no such level of it.
+pub fn packing_for(container: Option<&str>, level: Option<u32>, output: &Path) -> Result<Packing> {
+    let packing = match container {
         Some("zstd" | "zst" | "zstd-seekable") => Packing::SeekableZstd,
         Some("zstd-noseek") => Packing::Zstd,
         Some("snappy" | "sz") => Packing::Snappy,
@@ -57,17 +57,24 @@ pub fn packing_for(container: Option<&str>, output: &Path) -> Result<Packing> {
         Some("brotli" | "br") => Packing::Brotli,
         Some("plain") => Packing::Plain,
         Some(other) => {
-            return Err(Error::usage(format!("apitrace cannot read {other}")).hint(
+            let what = match quipu_source::Packing::named(other) {
+                Some(_) => format!("apitrace cannot read {other}"),
+                None => format!("no container is called `{other}`"),
+            };
+            return Err(Error::usage(what).hint(
                 "containers of such traces: zstd, zstd-noseek, snappy, gzip, brotli, plain; Brotli for names that end in `.br`",
             ));
         }
         None => match output.extension().and_then(|extension| extension.to_str()) {
             Some("br") => Packing::Brotli,
             Some("gz") => Packing::Gzip,
-            Some(other @ ("zip" | "lz4")) => return packing_for(Some(other), output),
+            Some(other @ ("zip" | "lz4")) => return packing_for(Some(other), level, output),
             _ => Packing::SeekableZstd,
         },
-    })
+    };
+    let name = container.unwrap_or(packing.name());
+    check_level(level, levels(packing).map(|(levels, _)| levels), name)?;
+    Ok(packing)
 }
 
 /// What was written.

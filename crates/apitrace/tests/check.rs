@@ -147,10 +147,39 @@ fn reading_goes_on_behind_an_event_that_cannot_be() {
     let found = is_broken(&snappy(&bad), &[("apitrace/damaged", 1), ("apitrace/resumed", 1)]);
     assert_eq!(found[0].place.offset, Some(before as u64));
     assert_eq!(found[0].message, "unknown event `9`, behind the entry of call `39`");
-    // Next is what leaves the call that nothing has entered now.
-    let next = length_of(&format!("{}enter glFoo(a = 40, b = 2)\n", good_calls(40)));
+    // What leaves the call that nothing has entered now is of no use: next is the call behind it.
+    let next = length_of(&good_calls(41));
     assert_eq!(found[1].place.offset, Some(next as u64));
     assert_eq!(found[1].message, "reading goes on here, with call `41`: `1` calls are lost");
+}
+
+#[test]
+fn a_call_that_nothing_bears_out_is_told() {
+    let entered = length_of(&format!("{}enter glFoo(a = 40, b = 2)\n", good_calls(40)));
+    let mut bad = stream(&good_calls(80));
+    bad[entered] = 9;
+    let rules = ["damaged", "doubtful", "incomplete-call", "resumed"].map(|rule| format!("apitrace/{rule}"));
+    let found = is_broken(&snappy(&bad), &rules.each_ref().map(|rule| (rule.as_str(), 1)));
+    let message = "`1` calls right before damage may have been others, or none; `0` that contradict others are left out";
+    assert!(found.iter().any(|finding| finding.message == message), "{found:?}");
+}
+
+#[test]
+fn a_stream_without_its_header_is_taken_for_one_of_the_newest_version() {
+    let whole = stream(&good_calls(80));
+    for (version, why) in [(0x46, "unsupported trace format version `70`"), (0, "no call follows")] {
+        let mut bad = whole.clone();
+        bad[0] = version;
+        let report = checked(&snappy(&bad), &[]).unwrap();
+        let found = report.findings();
+        let lost: Vec<_> = found.iter().filter(|finding| finding.rule == "apitrace/lost-header").collect();
+        assert!(lost.len() == 1 && lost[0].count == 1 && lost[0].message.contains(why), "{found:?}");
+        assert_eq!(report.json()["calls"], 80, "{found:?}");
+    }
+    // A version that is yet to come is not damage.
+    let mut newer = whole;
+    newer[0] = 7;
+    assert!(checked(&snappy(&newer), &[]).is_err());
 }
 
 #[test]
@@ -185,7 +214,7 @@ fn a_chunk_that_cannot_be_inflated_is_told() {
     bytes[second + 4..second + 12].fill(0xff);
     let report = checked(&bytes, &[]).unwrap();
     let bad = report.findings().into_iter().find(|finding| finding.rule == "apitrace/bad-chunk").unwrap();
-    assert!(bad.message.starts_with("chunk `1`: "), "{}", bad.message);
+    assert!(bad.message.starts_with("bad snappy block in chunk `1`: "), "{}", bad.message);
     assert!(report.is_flawed());
     assert_eq!(report.json()["lost_chunks"], 1);
 }
@@ -267,4 +296,32 @@ fn of_a_large_trace_that_must_be_read_from_its_beginning_that_is_told() {
     };
     assert_eq!(opened(1 << 20), [""; 0]);
     assert_eq!(opened(64 << 20), ["no-index"]);
+}
+
+#[test]
+fn what_a_program_leaves_that_died_early_is_still_a_trace_of_calls() {
+    use quipu_model::{Confidence, Format};
+    let packed = |stream: &[u8], packing| {
+        let mut writer = StreamWriter::new(Vec::new(), packing, None).unwrap();
+        writer.write(stream).unwrap();
+        writer.finish().unwrap()
+    };
+    let header = [6, 6, 0];
+    for (name, bytes) in [
+        ("cut.trace", b"at\xc7\x02".to_vec()),
+        ("length.trace", b"at\xff\xff\xff\x7f\x03\x08\x06\x06\x00".to_vec()),
+        ("header.trace", packed(&header, Packing::Zstd)),
+        ("header.gz", packed(&header, Packing::Gzip)),
+        ("header.br", packed(&header, Packing::Brotli)),
+        ("empty.br", packed(b"", Packing::Brotli)),
+        ("empty.trace", packed(b"", Packing::SeekableZstd)),
+    ] {
+        let source = Source::from_bytes(name, bytes);
+        let confidence = quipu_apitrace::APITRACE.probe(&source);
+        assert!(confidence >= Confidence::Likely, "{name}: {confidence:?}");
+        trace::open(&source, &OpenOptions::default()).unwrap();
+    }
+    // Brotli may be anything, so its name has to say it.
+    let source = Source::from_bytes("note", packed(b"", Packing::Brotli));
+    assert_eq!(quipu_apitrace::APITRACE.probe(&source), Confidence::No);
 }

@@ -217,3 +217,109 @@ fn any_damage_leaves_something_that_can_be_read() {
         }
     }
 }
+
+/// The names of functions in lines of calls.
+fn functions(calls: &[String]) -> std::collections::BTreeSet<&str> {
+    calls.iter().filter_map(|call| Some(call.split_once('(')?.0)).collect()
+}
+
+/// Numbers of threads that made calls.
+fn threads(text: &[u8]) -> std::collections::BTreeSet<String> {
+    let text = String::from_utf8_lossy(text);
+    let lines = text.lines().filter(|line| line.starts_with(|c: char| c.is_ascii_digit()));
+    lines.filter_map(|line| Some(line.split_once('@')?.1.split_once(' ')?.0.to_owned())).collect()
+}
+
+/// Recovers a damaged file and makes sure that no call in it is of a function or thread that the whole one does not have.
+fn nothing_is_invented(damaged: &[u8], whole: &[String], n_threads: usize, what: &str) -> (Recovered, usize) {
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path().join("to");
+    let trace =
+        trace::open(&Source::from_bytes("damaged", damaged.to_vec()), &OpenOptions::default()).unwrap();
+    let done = recover(&trace, &to, &OPTIONS).unwrap();
+    let again = trace::open(&Source::open(&to).unwrap(), &OpenOptions::default()).unwrap();
+    let setting = [("thread-ids".to_owned(), "yes".to_owned())];
+    let text = common::dump(&again, &common::options(true, &setting), &Paint::PLAIN);
+    let found = threads(&text);
+    assert!(found.len() <= n_threads, "{what}: threads {found:?}, {:?}", done.salvaged);
+    // Behind its number each line has its thread.
+    let saved: Vec<String> =
+        calls(&text).iter().map(|call| call.split_once(' ').unwrap().1.to_owned()).collect();
+    let known = functions(whole);
+    let strange: Vec<_> = functions(&saved).into_iter().filter(|name| !known.contains(name)).collect();
+    let n_lost = done.salvaged.streams[done.stream].lost_signatures as usize;
+    assert!(strange.iter().all(|name| name.starts_with("lost_function_")), "{what}: {strange:?}");
+    assert!(strange.len() <= n_lost, "{what}: {strange:?}");
+    assert!(functions(&saved).len() <= known.len(), "{what}: {strange:?}");
+    let n_open = saved.iter().filter(|call| call.ends_with("incomplete")).count();
+    let n_told = done.salvaged.found.as_slice().iter().map(|finding| finding.count).sum::<u64>();
+    assert!(n_open as u64 <= n_told + n_threads as u64, "{what}: {n_open} calls are incomplete");
+    (done, saved.len())
+}
+
+#[test]
+fn no_functions_or_threads_are_made_of_damaged_bytes() {
+    for (packing, name, times, n_threads) in
+        [(Packing::SeekableZstd, "glxgears-300", 24, 1), (Packing::Snappy, "kinds", 24, 1)]
+    {
+        let stream = common::repeated(name, times);
+        let mut writer = StreamWriter::new(Vec::new(), packing, None).unwrap();
+        writer.write(&stream).unwrap();
+        let packed = writer.finish().unwrap();
+        let (_, whole) = recovered(&packed, &OPTIONS).unwrap();
+        let whole = calls(&whole);
+        let (mut n_saved, n_places) = (0, 3);
+        for i in 0..n_places {
+            let at = packed.len() * (2 * i + 1) / (2 * n_places + 1);
+            for (len, byte) in [(40, 0xa5), (1, 0x5a)] {
+                let mut damaged = packed.clone();
+                damaged[at..at + len].iter_mut().for_each(|b| *b ^= byte);
+                let what = format!("{packing:?}: {len} bytes at {at:#x} of {:#x}", packed.len());
+                n_saved += nothing_is_invented(&damaged, &whole, n_threads, &what).1;
+            }
+        }
+        let share = n_saved as f64 / (2 * n_places * whole.len()) as f64;
+        assert!(share > 0.4, "{packing:?}: {share}");
+    }
+}
+
+#[test]
+fn a_damaged_first_chunk_is_saved_as_far_as_it_goes() {
+    let stream = common::repeated("glxgears-300", 20);
+    let packed = snappy(&stream);
+    let (_, whole) = recovered(&packed, &OPTIONS).unwrap();
+    let whole = calls(&whole);
+    let first = chunks(&packed)[0].clone();
+    let behind = whole.len() - whole.len() * (1 << 20) / stream.len();
+    let damaged = |at: usize, bytes: &[u8]| {
+        let mut damaged = packed.clone();
+        damaged[at..at + bytes.len()].copy_from_slice(bytes);
+        damaged
+    };
+    // The body of the chunk; its length; the length of its block; the version of the stream.
+    let middle = first.start + first.len() * 2 / 3;
+    let cases: [(&str, Vec<u8>, &str); 5] = [
+        ("body", damaged(middle, &[0xff; 8]), "apitrace/bad-chunk"),
+        ("length", damaged(first.start, &[0xff, 0xff, 0xff, 0x7f]), "apitrace/bad-chunk"),
+        ("length of the block", damaged(first.start + 4, &[0, 0, 0]), "apitrace/lost-header"),
+        ("version", damaged(first.start + 8, &[0x46]), "apitrace/lost-header"),
+        ("all", damaged(first.start, &vec![0; first.len()]), "apitrace/lost-header"),
+    ];
+    for (what, bytes, rule) in &cases {
+        let (done, text) = recovered(bytes, &OPTIONS).unwrap();
+        let saved = calls(&text);
+        let n_expected = behind * 9 / 10 + if *what == "body" { (whole.len() - behind) / 2 } else { 0 };
+        assert!(saved.len() >= n_expected, "{what}: {} of {n_expected}: {:?}", saved.len(), done.salvaged);
+        assert!(rules(&done).contains(rule), "{what}: {:?}", rules(&done));
+        // A signature may have stood behind the fault.
+        assert!(functions(&saved).len() <= functions(&whole).len(), "{what}");
+        if !["all", "body"].contains(what) {
+            let (found, known) = (functions(&saved), functions(&whole));
+            let strange: Vec<_> = found.difference(&known).collect();
+            assert!(strange.is_empty(), "{what}: {strange:?}");
+        }
+        let trace =
+            trace::open(&Source::from_bytes("damaged", bytes.clone()), &OpenOptions::default()).unwrap();
+        assert_eq!(trace.header().version, 6, "{what}");
+    }
+}

@@ -9,8 +9,9 @@ use quipu::drmemtrace::trace::{self, DrmemTrace};
 use quipu::drmemtrace::write::{self, Edit, Framed, Observer, Replace, Sharding, Summary, WriteOptions};
 use quipu::engine::Watch;
 use quipu::model::doc::{Block, Cell, Document};
+use quipu::model::edit::packing_for;
 use quipu::model::{Error, Found, ShardKind, Trace};
-use quipu::source::{Codec, PackOptions, Packing, Source};
+use quipu::source::{Codec, Packing, Source};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,15 +25,15 @@ pub(crate) struct Output {
     /// Replace a file, or a folder that holds nothing but a trace; of a symbolic link, what it leads to
     #[arg(long, help_heading = "Writing")]
     pub(crate) force: bool,
-    /// How to pack: zip, gzip, lz4, snappy, zstd or plain; if not said, as the name of a single file ends, else as the source is packed
-    #[arg(long, alias = "format", value_name = "CONTAINER", value_parser = container, help_heading = "Writing")]
-    pub(crate) container: Option<Packing>,
+    /// How to pack: zip, gzip, lz4, snappy, zstd or plain; traces of calls: zstd, zstd-noseek, snappy, gzip, brotli or plain. If not said, as the name of a single file ends, else as the source is packed; traces of calls as zstd
+    #[arg(long, alias = "format", value_name = "CONTAINER", help_heading = "Writing")]
+    pub(crate) container: Option<String>,
     /// Instructions in each chunk of a zip archive; as many as in the source if not said
     #[arg(long, value_name = "N", value_parser = chunk_instrs, help_heading = "Writing")]
     pub(crate) chunk_instrs: Option<u64>,
-    /// How hard to pack: 1 (fast) to 9 (small) for zip and gzip, to 19 for zstd
-    #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(1..=19), help_heading = "Writing")]
-    pub(crate) level: Option<u8>,
+    /// How hard to pack: 1 (fast) to 9 (small) for zip and gzip, to 19 for zstd; traces of calls: to 22 for zstd, 0 to 11 for brotli
+    #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u32).range(0..=22), help_heading = "Writing")]
+    pub(crate) level: Option<u32>,
     /// Print what was done as JSON
     #[arg(long, help_heading = "Writing")]
     pub(crate) json: bool,
@@ -49,14 +50,6 @@ Exit codes:
   0  done
   1  done, and something is wrong with the trace that was read
   2  could not do it; nothing was written";
-
-fn container(text: &str) -> Result<Packing, String> {
-    let known = Packing::ALL.into_iter();
-    known
-        .clone()
-        .find(|packing| packing.name() == text || (!text.is_empty() && packing.extension() == text))
-        .ok_or_else(|| format!("expected one of {}", known.map(Packing::name).collect::<Vec<_>>().join(", ")))
-}
 
 fn chunk_instrs(text: &str) -> Result<u64, String> {
     match number::number(text)? {
@@ -103,26 +96,14 @@ impl Output {
         self.refuse_stdout()?;
         let by_name =
             || (!source.is_folder()).then(|| Packing::of_file_name(&file_name(&self.path))).flatten();
-        let packing = match self.container.or_else(by_name) {
-            Some(packing) => packing,
-            None => packing_of(source)?,
+        let usual = match (&self.container, by_name()) {
+            (Some(_), _) => None,
+            (None, Some(packing)) => Some(packing),
+            (None, None) => Some(packing_of(source)?),
         };
-        if let (Some(level), levels) = (self.level, packing.levels()) {
-            match levels {
-                None => {
-                    let what = format!("`--level`: there are no levels of {}", packing.name());
-                    return Err(Error::usage(what).into());
-                }
-                Some(levels) if !levels.contains(&level) => {
-                    let (least, most) = (levels.start(), levels.end());
-                    let what = format!("`--level`: expected {least} to {most} for {}", packing.name());
-                    return Err(Error::usage(what).into());
-                }
-                Some(_) => {}
-            }
-        }
+        let container = self.container.as_deref().or(usual.map(Packing::name));
         Ok(WriteOptions {
-            pack: PackOptions { packing, level: self.level },
+            pack: packing_for(container, self.level, &self.path)?,
             chunk_instrs: self.chunk_instrs,
             threads: common.threads.map_or(0, usize::from),
             strict,

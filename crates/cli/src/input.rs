@@ -135,6 +135,14 @@ pub(crate) struct Stored {
     pub(crate) opening: Opening,
 }
 
+/// The source at `path`, for whoever reads it more than once: what a pipe brings goes to a temporary file first.
+///
+/// # Errors
+/// As for [`source`], and if there is no room for it.
+pub(crate) fn spooled(path: &Path) -> Result<Source> {
+    Ok(source(path)?.spooled().map_err(Error::from)?)
+}
+
 /// The source at `path`.
 ///
 /// # Errors
@@ -157,8 +165,17 @@ impl Stored {
         source(&self.path)
     }
 
-    pub(crate) fn open(&self) -> Result<Box<dyn Trace>> {
-        self.opening.open(&self.path)
+    /// Opens it for an analysis, which may have to read it more than once.
+    ///
+    /// # Errors
+    /// What opening says.
+    pub(crate) fn open_for(&self, tool: &str) -> Result<Box<dyn Trace>> {
+        let mut source = self.source()?;
+        let format = quipu::probe(&source).map(|format| format.info().name);
+        if format.is_some_and(|format| quipu::tool(tool, format).is_ok_and(|tool| tool.reads_again())) {
+            source = source.spooled().map_err(Error::from)?;
+        }
+        Ok(quipu::open(&source, &self.opening.options())?)
     }
 
     /// What people call the trace.

@@ -3,7 +3,7 @@
 //! A verb gathers what was said as settings; the format that recognises the trace knows what they mean.
 
 use crate::Common;
-use crate::input::Opening;
+use crate::input::{self, Opening};
 use crate::screen::{Outcome, Result, Screen, Stop};
 use crate::session::{self, finding_json};
 use quipu::engine::Watch;
@@ -27,7 +27,7 @@ pub(crate) struct Target {
     /// How to pack: zstd, zstd-noseek, snappy, gzip, brotli or plain; if not said, as the name ends, else zstd
     #[arg(long, value_name = "CONTAINER", help_heading = "Writing")]
     pub(crate) container: Option<String>,
-    /// How hard to pack: 1 (fast) to 9 (gzip), 11 (brotli), 22 (zstd)
+    /// How hard to pack: 1 (fast) to 9 for gzip, 22 for zstd; 0 to 11 for brotli
     #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u32).range(0..=22), help_heading = "Writing")]
     pub(crate) level: Option<u32>,
     /// Print what was done as JSON
@@ -40,8 +40,8 @@ impl From<&crate::edit::Output> for Target {
         Target {
             path: output.path.clone(),
             force: output.force,
-            container: output.container.map(|packing| packing.name().to_owned()),
-            level: output.level.map(u32::from),
+            container: output.container.clone(),
+            level: output.level,
             json: output.json,
         }
     }
@@ -53,22 +53,17 @@ pub(crate) struct Recognised {
     pub(crate) format: &'static dyn Format,
 }
 
-/// Opens what a verb is about and finds its format.
+/// Opens what a verb is about, to be read more than once, and finds its format.
 ///
 /// # Errors
-/// `Usage` for standard input, which can be read once only; what opening says.
+/// What opening says.
 pub(crate) fn recognise(path: &Path, opening: &Opening) -> Result<Recognised> {
-    if path == Path::new("-") {
-        return Err(Error::usage("this reads a trace more than once, which a pipe cannot do")
-            .hint("name a file or a folder")
-            .into());
-    }
-    let source = Source::open(path).map_err(Error::from)?;
+    let source = input::spooled(path)?;
     match quipu::probe(&source) {
         Some(format) => Ok(Recognised { source, format }),
         None => {
             // It says what was found instead.
-            opening.open(path)?;
+            quipu::open(&source, &opening.options())?;
             Err(Error::unsupported("no format recognises this").in_file(source.name()).into())
         }
     }
@@ -108,6 +103,21 @@ pub(crate) fn own(source: &Source, name: &str) -> Option<(Recognised, &'static d
     recognised.edit(name).map(|edit| (recognised, edit))
 }
 
+/// Makes sure that a file is named.
+///
+/// # Errors
+/// `Usage` for `-`.
+pub(crate) fn refuse_stdout(target: &Target) -> Result<()> {
+    if target.path == Path::new("-") {
+        return Err(Error::usage(
+            "`--output -`: nothing is given a name before it is complete, and a pipe has none",
+        )
+        .hint("name a file; `./-` for one that is called `-`")
+        .into());
+    }
+    Ok(())
+}
+
 /// Does an edit and says what was done.
 ///
 /// # Errors
@@ -121,13 +131,7 @@ pub(crate) fn run(
     _: &Common,
     screen: &Screen,
 ) -> Result<Outcome> {
-    if target.path == Path::new("-") {
-        return Err(Error::usage(
-            "`--output -`: nothing is given a name before it is complete, and a pipe has none",
-        )
-        .hint("name a file; `./-` for one that is called `-`")
-        .into());
-    }
+    refuse_stdout(target)?;
     let opening = opening.options();
     let job = EditJob {
         source,

@@ -298,6 +298,9 @@ fn a_trace_from_a_pipe_is_converted_and_trimmed() {
         ("kinds.trace", &["convert", "-", "-o", path][..], 257),
         ("kinds.gzip.trace", &["convert", "-o", path, "--container", "snappy"], 257),
         ("kinds.brotli.trace", &["trim", "--calls", "draw", "-", "-o", path], 24),
+        // These read more than once.
+        ("kinds.trace", &["recover", "-", "-o", path], 257),
+        ("kinds.gzip.trace", &["edit", "-e", "s/a/b/", "-", "-o", path], 257),
     ] {
         let bytes = std::fs::read(folder().join(trace)).unwrap();
         let mut command = Command::cargo_bin("quipu").unwrap();
@@ -307,12 +310,77 @@ fn a_trace_from_a_pipe_is_converted_and_trimmed() {
             serde_json::from_slice(&quipu(&["info", "--json", path]).stdout).unwrap();
         assert_eq!(info["facts"]["calls"], n_calls, "{args:?}");
     }
+}
+
+#[test]
+fn a_trace_from_a_pipe_is_checked_compared_and_written_as_text() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("piped.txt");
+    let path = path.to_str().unwrap();
     let bytes = std::fs::read(folder().join("kinds.trace")).unwrap();
-    let mut command = Command::cargo_bin("quipu").unwrap();
-    let args = ["trim", "--frames", "2", "--setup", "-o", path, "--force"];
-    let twice = command.args(args).write_stdin(bytes).output().unwrap();
-    assert_eq!(twice.status.code(), Some(2));
-    assert!(text(&twice.stderr).contains("standard input"), "{}", text(&twice.stderr));
+    let piped = |args: &[&str]| {
+        let mut command = Command::cargo_bin("quipu").unwrap();
+        // What is put aside is removed again.
+        command.env("TMPDIR", place.path());
+        command.current_dir(folder()).args(args).write_stdin(bytes.clone()).output().unwrap()
+    };
+    let text_of =
+        |output: &std::process::Output| text(&output.stdout).replace("standard input", "kinds.trace");
+    let checked = piped(&["check", "-"]);
+    assert_eq!(text_of(&checked), text(&quipu(&["check", "kinds.trace"]).stdout));
+    assert_eq!(piped(&["diff", "-", "kinds.zstd.trace"]).status.code(), Some(0));
+    assert_eq!(piped(&["diff", "-", "-"]).status.code(), Some(2));
+    assert_eq!(piped(&["disassemble", "-", "-o", path]).status.code(), Some(0));
+    let direct = place.path().join("direct.txt");
+    let direct = direct.to_str().unwrap();
+    quipu(&["disassemble", "kinds.trace", "-o", direct]);
+    assert!(std::fs::read(path).unwrap() == std::fs::read(direct).unwrap());
+    let trim = ["trim", "--frames", "2", "--setup", "--force"];
+    assert_eq!(piped(&[&trim[..], &["-", "-o", path]].concat()).status.code(), Some(0));
+    quipu(&[&trim[..], &["kinds.trace", "-o", direct]].concat());
+    assert!(std::fs::read(path).unwrap() == std::fs::read(direct).unwrap());
+    let left: Vec<_> = std::fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(left.iter().all(|path| !path.to_string_lossy().contains("quipu-")), "{left:?}");
+}
+
+#[test]
+fn each_format_says_which_containers_and_levels_it_has() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("out");
+    let path = path.to_str().unwrap();
+    for (args, container) in [
+        (&["convert", "--container", "brotli", "--level", "3"][..], "Brotli"),
+        (&["trim", "--calls", "draw", "--container", "zstd-noseek", "--level", "22"], "Zstandard"),
+        (&["recover", "--container", "brotli", "--level", "0"], "Brotli"),
+        (&["recover", "--container", "gz"], "ZLib"),
+    ] {
+        let output = quipu(&[args, &["kinds.trace", "-o", path, "--force"]].concat());
+        assert_eq!(output.status.code(), Some(0), "{args:?}: {}", text(&output.stderr));
+        let info: serde_json::Value =
+            serde_json::from_slice(&quipu(&["info", "--json", path]).stdout).unwrap();
+        assert_eq!(info["facts"]["container"], container, "{args:?}");
+    }
+    for (args, message) in [
+        (
+            &["convert", "--container", "zip", "kinds.trace"][..],
+            "zstd, zstd-noseek, snappy, gzip, brotli, plain",
+        ),
+        (&["convert", "--container", "tar", "kinds.trace"], "no container is called `tar`"),
+        (&["recover", "--container", "gzip", "--level", "10", "kinds.trace"], "expected 1 to 9 for gzip"),
+        (&["convert", "--container", "snappy", "--level", "1", "kinds.trace"], "no levels of snappy"),
+        (
+            &["convert", "--container", "brotli", "../drmemtrace/allasm"],
+            "zip, gzip, lz4, snappy, zstd, plain",
+        ),
+        (
+            &["convert", "--container", "zstd", "--level", "20", "../drmemtrace/allasm"],
+            "expected 1 to 19 for zstd",
+        ),
+    ] {
+        let output = quipu(&[args, &["-o", path, "--force"]].concat());
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(text(&output.stderr).contains(message), "{args:?}: {}", text(&output.stderr));
+    }
 }
 
 #[test]

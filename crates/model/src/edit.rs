@@ -9,6 +9,7 @@ use crate::print::Paint;
 use crate::trace::{Fact, OpenOptions, SettingInfo, check_settings};
 use quipu_source::{PackOptions, Packing, Source};
 use std::io::Write;
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 /// What is known of an edit or a comparison without a trace at hand.
@@ -59,7 +60,7 @@ pub struct EditJob<'a> {
 /// not at all.
 ///
 /// # Errors
-/// `Usage` if there is no such container.
+/// `Usage` if there is no such container or level.
 pub fn packing_for(container: Option<&str>, level: Option<u32>, output: &Path) -> Result<PackOptions> {
     let packing = match container {
         Some(name) => Packing::named(name).ok_or_else(|| {
@@ -72,7 +73,30 @@ pub fn packing_for(container: Option<&str>, level: Option<u32>, output: &Path) -
             name.and_then(|name| Packing::of_file_name(&name)).unwrap_or(Packing::Plain)
         }
     };
-    Ok(PackOptions { packing, level: level.map(|level| level.min(255) as u8) }) // At most 255.
+    let levels = packing.levels().map(|levels| u32::from(*levels.start())..=u32::from(*levels.end()));
+    let level = check_level(level, levels, packing.name())?;
+    Ok(PackOptions { packing, level: level.map(|level| level as u8) }) // A level that there is.
+}
+
+/// A level as it was asked for.
+///
+/// # Errors
+/// `Usage` if the container has no such level, or none to choose from.
+pub fn check_level(
+    level: Option<u32>,
+    levels: Option<RangeInclusive<u32>>,
+    container: &str,
+) -> Result<Option<u32>> {
+    match (level, levels) {
+        (Some(_), None) => Err(Error::usage(format!("`--level`: there are no levels of {container}"))),
+        (Some(level), Some(levels)) if !levels.contains(&level) => {
+            let (least, most) = (levels.start(), levels.end());
+            Err(Error::usage(format!(
+                "`--level`: expected {least} to {most} for {container}, found `{level}`"
+            )))
+        }
+        _ => Ok(level),
+    }
 }
 
 /// Settings by name, in the order in which they were given; a name may come several times.

@@ -97,6 +97,11 @@ pub trait Tool: Sync {
         false
     }
 
+    /// True if it reads the trace more than once, which a pipe cannot.
+    fn reads_again(&self) -> bool {
+        false
+    }
+
     /// True if who asks for the analysis called `tool` of this trace should be told this as well: what a format's own
     /// companions of a trace have to say to it.
     fn accompanies(&self, tool: &str, trace: &dyn Trace) -> bool {

@@ -54,6 +54,8 @@ impl Codec {
             // The length of the first chunk tells it from text; a file that is cut within it has nothing else.
             [b'a', b't', ..] if head.len() < 6 => Codec::SnappyChunks,
             [b'a', b't', _, _, _, 0..=3, ..] => Codec::SnappyChunks,
+            // That length may be damaged: then the chunk itself must begin as all first ones do.
+            [b'a', b't', _, _, _, _, block @ ..] if begins_a_stream(block) => Codec::SnappyChunks,
             // A frame to be skipped: LZ4 and Zstandard share these numbers, so what follows decides.
             [0x50..=0x5f, 0x2a, 0x4d, 0x18, a, b, c, d, rest @ ..] => {
                 let len_bytes = u32::from_le_bytes([*a, *b, *c, *d]) as usize;
@@ -66,6 +68,14 @@ impl Codec {
             _ => Codec::Plain,
         }
     }
+}
+
+/// True if a snappy block begins here with bytes as they are, the first of which is a version that apitrace writes: text has
+/// no such bytes.
+fn begins_a_stream(block: &[u8]) -> bool {
+    const NEWEST_VERSION: u8 = 6;
+    let Some(n_len) = block.iter().take(5).position(|byte| byte & 0x80 == 0) else { return false };
+    matches!(block[n_len + 1..], [tag, 0..=NEWEST_VERSION, ..] if tag & 3 == 0 && tag >> 2 < 60)
 }
 
 /// Zlib has only a weak mark, so its first block must also inflate.
@@ -103,7 +113,10 @@ mod tests {
             (b"\xff\x06\x00\x00sNaPpY", Codec::Snappy),
             (b"at", Codec::SnappyChunks),
             (b"at\xc7\x02\0\0\xca\x06", Codec::SnappyChunks),
+            (b"at\xff\xff\xff\x7f\x80\x80\x40\x78\x06\x06", Codec::SnappyChunks),
+            (b"at\xff\xff\xff\x7f\x80\x80\x40\x78text", Codec::Plain),
             (b"attention", Codec::Plain),
+            (b"at the 6th attempt <", Codec::Plain),
             (b"\x50\x2a\x4d\x18\x02\0\0\0ab\x04\x22\x4d\x18", Codec::Lz4),
             (b"\x50\x2a\x4d\x18\x02\0\0\0ab\x28\xb5\x2f\xfd", Codec::Zstd),
             (b"\x50\x2a\x4d\x18\xff\xff\xff\xff", Codec::Zstd),

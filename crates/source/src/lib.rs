@@ -44,6 +44,7 @@ mod packed;
 mod pipe;
 mod sequence;
 mod source;
+mod spool;
 mod stream;
 mod zip;
 

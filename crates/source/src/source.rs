@@ -12,6 +12,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::packed::{Origin, Packed};
 use crate::pipe::{OpenLater, Pipe, Reader};
 use crate::sequence::first_bytes;
+use crate::spool::Spool;
 
 /// A place that bytes come from. Cheap to clone; holds no descriptor.
 #[derive(Clone)]
@@ -26,7 +27,12 @@ enum Place {
     Folder(PathBuf),
     File(PathBuf),
     Memory(Arc<[u8]>),
-    Pipe { pipe: Arc<Pipe>, path: Option<PathBuf> },
+    /// What a pipe brought.
+    Spooled(Spool),
+    Pipe {
+        pipe: Arc<Pipe>,
+        path: Option<PathBuf>,
+    },
 }
 
 /// The least that one look at the first bytes of a packed file reads.
@@ -74,6 +80,24 @@ impl Source {
         Source::new(name.into(), Place::Memory(bytes.into()))
     }
 
+    /// The same, for whoever reads more than once: all that a pipe brings is copied into a temporary file first, which is
+    /// removed with the last source that reads it. What can be read again is given back as it is.
+    ///
+    /// # Errors
+    /// `Usage` if the pipe was handed out before; `Io` if it cannot be read, or the file cannot be written.
+    pub fn spooled(&self) -> Result<Source> {
+        let Place::Pipe { pipe, .. } = &self.0.place else { return Ok(self.clone()) };
+        let (replay, reader) = pipe.take().ok_or_else(|| self.read_before())?;
+        let spool = Spool::of(io::Cursor::new(replay).chain(reader))
+            .map_err(|cause| Error::io("cannot copy into a temporary file", cause).in_file(&self.0.name))?;
+        Ok(Source::new(self.0.name.clone(), Place::Spooled(spool)))
+    }
+
+    #[cold]
+    fn read_before(&self) -> Error {
+        Error::new(ErrorKind::Usage, "a pipe can be read only once").in_file(&self.0.name)
+    }
+
     fn new(name: Arc<str>, place: Place) -> Source {
         Source(Arc::new(Inner { name, place }))
     }
@@ -87,7 +111,7 @@ impl Source {
     pub fn path(&self) -> Option<&Path> {
         match &self.0.place {
             Place::Folder(path) | Place::File(path) | Place::Pipe { path: Some(path), .. } => Some(path),
-            Place::Memory(_) | Place::Pipe { path: None, .. } => None,
+            Place::Memory(_) | Place::Spooled(_) | Place::Pipe { path: None, .. } => None,
         }
     }
 
@@ -98,7 +122,7 @@ impl Source {
 
     /// True if any part can be read at any time, any number of times: files and memory.
     pub fn can_seek(&self) -> bool {
-        matches!(self.0.place, Place::File(_) | Place::Memory(_))
+        matches!(self.0.place, Place::File(_) | Place::Memory(_) | Place::Spooled(_))
     }
 
     /// The direct entries of a folder, files and folders, sorted by the bytes of their full paths.
@@ -146,6 +170,7 @@ impl Source {
         match &self.0.place {
             Place::File(path) => std::fs::metadata(path).ok().map(|meta| meta.len()),
             Place::Memory(bytes) => Some(bytes.len() as u64),
+            Place::Spooled(spool) => std::fs::metadata(spool.path()).ok().map(|meta| meta.len()),
             Place::Folder(_) | Place::Pipe { .. } => None,
         }
     }
@@ -228,6 +253,9 @@ impl Source {
     pub(crate) fn file_id(&self) -> Result<Option<Arc<FileId>>> {
         match &self.0.place {
             Place::File(path) => FileId::of(path).map(Some).map_err(|error| error.in_file(&self.0.name)),
+            Place::Spooled(spool) => {
+                FileId::of(spool.path()).map(Some).map_err(|error| error.in_file(&self.0.name))
+            }
             _ => Ok(None),
         }
     }
@@ -245,10 +273,8 @@ impl Source {
     pub(crate) fn origin(&self, file: Option<&Arc<FileId>>) -> Result<Origin> {
         match &self.0.place {
             Place::Pipe { pipe, .. } => {
-                let taken = pipe.take().ok_or_else(|| {
-                    Error::new(ErrorKind::Usage, "a pipe can be read only once").in_file(&self.0.name)
-                })?;
-                Ok(Origin::Pipe { replay: taken.0, reader: taken.1 })
+                let (replay, reader) = pipe.take().ok_or_else(|| self.read_before())?;
+                Ok(Origin::Pipe { replay, reader })
             }
             _ => self.peek_origin(file.cloned()),
         }
@@ -257,10 +283,10 @@ impl Source {
     fn peek_origin(&self, file: Option<Arc<FileId>>) -> Result<Origin> {
         let usage = |what| Err(Error::new(ErrorKind::Usage, what).in_file(&self.0.name));
         match (&self.0.place, file) {
-            (Place::File(_), Some(file)) => Ok(Origin::File(FileReader::new(file))),
+            (Place::File(_) | Place::Spooled(_), Some(file)) => Ok(Origin::File(FileReader::new(file))),
             (Place::Memory(bytes), _) => Ok(Origin::Memory(bytes.clone())),
             (Place::Pipe { pipe, .. }, _) => Ok(Origin::Peek(pipe.clone())),
-            (Place::Folder(_) | Place::File(_), _) => {
+            (Place::Folder(_) | Place::File(_) | Place::Spooled(_), _) => {
                 usage("a folder has no bytes of its own; read its files")
             }
         }
@@ -270,7 +296,7 @@ impl Source {
 fn path_bytes(place: &Place) -> &[u8] {
     match place {
         Place::Folder(path) | Place::File(path) => path.as_os_str().as_encoded_bytes(),
-        Place::Memory(_) | Place::Pipe { .. } => &[],
+        Place::Memory(_) | Place::Spooled(_) | Place::Pipe { .. } => &[],
     }
 }
 

@@ -66,3 +66,53 @@ fn the_tail_of_a_file_is_its_last_bytes() {
     assert_eq!(memory(b"ab").packed_tail(4).unwrap(), b"ab");
     assert_eq!(pipe(b"abcdef").packed_tail(4).unwrap(), b"");
 }
+
+/// A file of several chunks, each of 1 MiB; returns also where they begin.
+fn chunked(n_chunks: u32) -> (Vec<u8>, Vec<u8>, Vec<usize>) {
+    let bytes: Vec<u8> = (0..n_chunks << 18)
+        .flat_map(|i| [(i / 7) as u8, (i.wrapping_mul(i) % 11) as u8, b'a', b'a'])
+        .collect();
+    let (mut file, mut starts) = (b"at".to_vec(), Vec::new());
+    for part in bytes.chunks(1 << 20) {
+        let block = snap::raw::Encoder::new().compress_vec(part).unwrap();
+        starts.push(file.len());
+        file.extend((block.len() as u32).to_le_bytes());
+        file.extend(block);
+    }
+    (file, bytes, starts)
+}
+
+#[test]
+fn what_lies_before_a_fault_within_a_chunk_is_delivered() {
+    let (file, bytes, starts) = chunked(3);
+    for chunk in 0..3 {
+        // Elements that copy from before the beginning, about two thirds into the chunk.
+        let mut damaged = file.clone();
+        let at = starts[chunk] + starts[1] * 2 / 3;
+        damaged[at..at + 64].fill(0xff);
+        let read = read(&memory(&damaged).container().unwrap(), &inline(70_000));
+        let kept = read.bytes();
+        let error = &read.errors[0];
+        assert_eq!((read.errors.len(), error.kind()), (1, ErrorKind::Malformed));
+        // The fault stands behind what was delivered, and names its chunk.
+        assert_eq!(error.offset(), Some(kept.len() as u64));
+        assert_eq!(error.packed_offset(), Some(starts[chunk] as u64));
+        let n_good = kept.iter().zip(&bytes).take_while(|(one, other)| one == other).count();
+        assert!(n_good > (chunk << 20) + (400 << 10), "chunk {chunk}: {n_good}");
+        assert!(kept.len() <= (chunk + 1) << 20, "chunk {chunk}: {}", kept.len());
+    }
+}
+
+#[test]
+fn a_chunk_with_a_bad_length_is_delivered_and_nothing_behind_it() {
+    let (file, bytes, starts) = chunked(2);
+    for len in [0x7fff_ffff_u32, 0x00ff_ffff, 0x7f00_0000] {
+        let mut damaged = file.clone();
+        damaged[starts[0]..starts[0] + 4].copy_from_slice(&len.to_le_bytes());
+        let container = memory(&damaged).container_as(Codec::SnappyChunks).unwrap();
+        let read = read(&container, &inline(70_000));
+        assert!(read.bytes() == bytes[..1 << 20], "{len:#x}: {}", read.bytes().len());
+        assert_eq!(read.errors.len(), 1, "{len:#x}");
+        assert_eq!(read.errors[0].packed_offset(), Some(2), "{len:#x}");
+    }
+}

@@ -52,6 +52,10 @@ impl Tool for Check {
         true
     }
 
+    fn reads_again(&self) -> bool {
+        true
+    }
+
     fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
         let container = trace.as_any().and_then(|trace| trace.downcast_ref::<ApiTrace>());
         let Some(container) = container.map(|trace| trace.container().clone()) else {
@@ -61,7 +65,9 @@ impl Tool for Check {
             return Err(Error::unsupported("a pipe cannot be checked, since it can be read only once")
                 .hint("write it to a file first"));
         }
-        let log = CheckLog::new(args, RULES, &trace.meta().findings)?;
+        // A header is judged again when the trace is read past its damage.
+        let told = trace.meta().findings.iter().filter(|finding| finding.rule != rules::LOST_HEADER.name);
+        let log = CheckLog::new(args, RULES, &told.cloned().collect::<Vec<_>>())?;
         let pass = CheckPass { container, log, decodes: check::decodes(args) };
         Ok(Box::new(pass))
     }

@@ -17,6 +17,9 @@ quipu_model::rules! {
         CUT "apitrace/cut" Warning
             "A trace ends behind an event."
             "It ends within one if the program or the machine died. All calls before it can be read; those that were open are incomplete. apitrace loses the call whose end is cut." []
+        LOST_HEADER "apitrace/lost-header" Error
+            "A stream begins with its version and properties."
+            "What stands there is damaged, or is lost: the newest version is assumed. `quipu recover` reads the events behind it." ["error: unsupported trace format version"]
         BAD_CHUNK "apitrace/bad-chunk" Error
             "Every chunk of snappy, and every frame of Zstandard, can be inflated."
             "The calls in it are lost. `quipu recover` goes on behind it." ["error: unknown event", "error: unknown type"]
@@ -26,6 +29,9 @@ quipu_model::rules! {
         RESUMED "apitrace/resumed" Note
             "Nothing is missing before an event."
             "Tells where reading goes on behind damage, and how many calls lie between, as the numbers of calls tell." []
+        DOUBTFUL "apitrace/doubtful" Warning
+            "What is saved around damage is what was recorded."
+            "Damaged bytes may read as events. What is new behind damage, a function or a thread, is believed only where the call is left under the number that it must have; of calls that were entered and not left before the damage, the first of each thread is kept, and others are left out." []
         SECOND_STREAM "apitrace/second-stream" Error
             "A file has one stream."
             "A program that forks while it is traced may have both processes write into one file. `quipu recover` reads each stream by itself." ["error: unknown event 6"]

@@ -66,6 +66,44 @@ impl Pending {
         }
     }
 
+    /// True if a call with this number is open.
+    pub(super) fn has(&self, number: u64) -> bool {
+        self.get(number).is_some()
+    }
+
+    /// True if a thread is within a call that has this number or a later one.
+    pub(super) fn has_thread(&self, thread: u64, since: u64) -> bool {
+        self.calls().any(|call| call.thread == thread && call.number >= since)
+    }
+
+    /// All of them, but not in order.
+    fn calls(&self) -> impl Iterator<Item = &Call> {
+        self.last.iter().chain(self.others.values()).map(|open| &open.call)
+    }
+
+    /// The number behind the greatest.
+    pub(super) fn end(&self) -> Option<u64> {
+        self.calls().map(|call| call.number + 1).max()
+    }
+
+    /// Forgets calls; returns how many.
+    pub(super) fn forget(&mut self, is_wrong: impl Fn(&Call) -> bool) -> u64 {
+        let numbers: Vec<u64> = self.calls().filter(|call| is_wrong(call)).map(|call| call.number).collect();
+        numbers.iter().for_each(|number| self.leave(*number));
+        numbers.len() as u64
+    }
+
+    /// Of the calls from `sure` on, forgets all of each thread but the first: a thread is in one call at a time.
+    /// Returns how many.
+    pub(super) fn forget_inner(&mut self, sure: u64) -> u64 {
+        let mut first = BTreeMap::new();
+        for call in self.calls().filter(|call| call.number >= sure) {
+            let number = first.entry(call.thread).or_insert(call.number);
+            *number = call.number.min(*number);
+        }
+        self.forget(|call| call.number >= sure && first.get(&call.thread) != Some(&call.number))
+    }
+
     /// Takes out the call that was entered first, its values in `out`.
     pub(super) fn take_oldest(&mut self, out: &mut Values) -> Option<Call> {
         let open = match self.others.pop_first() {

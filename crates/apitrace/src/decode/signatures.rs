@@ -88,6 +88,17 @@ pub(crate) struct Facts {
     pub(crate) n_parts: u32,
 }
 
+/// What is made of a signature that looks odd where an id comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Trust {
+    /// It is one.
+    All,
+    /// It is one, but what teaches it is asked for more evidence.
+    Wary,
+    /// It is none: a part of the stream is missing, and the signature stood there.
+    Gaps,
+}
+
 /// All that is known so far.
 #[derive(Debug)]
 pub(crate) struct Signatures {
@@ -97,12 +108,13 @@ pub(crate) struct Signatures {
     facts: Vec<Facts>,
     /// What the present event taught.
     learned: Vec<Learned>,
-    /// True if a part of the stream is missing, so that a signature may stand nowhere.
-    has_gaps: bool,
+    trust: Trust,
     /// How many signatures were made up because of that.
     n_lost: u64,
     /// How many more of them for the present event.
     n_lost_now: u64,
+    /// How many look odd that the present event taught.
+    n_odd_now: u64,
 }
 
 impl Signatures {
@@ -112,15 +124,30 @@ impl Signatures {
             spaces: Default::default(),
             facts: Vec::new(),
             learned: Vec::new(),
-            has_gaps: false,
+            trust: Trust::All,
             n_lost: 0,
             n_lost_now: 0,
+            n_odd_now: 0,
         }
     }
 
     /// From here on, an id whose signature does not follow is taken for one whose signature was lost.
     pub(crate) fn expect_gaps(&mut self) {
-        self.has_gaps = true;
+        self.trust = Trust::Gaps;
+    }
+
+    /// From here on, signatures that look odd are counted.
+    pub(crate) fn be_wary(&mut self) {
+        self.trust = Trust::Wary;
+    }
+
+    /// How much the present event taught that needs more evidence: what looks odd, and behind a gap all.
+    pub(crate) fn n_doubtful_now(&self) -> u64 {
+        match self.trust {
+            Trust::All => 0,
+            Trust::Wary => self.n_odd_now,
+            Trust::Gaps => self.learned.len() as u64,
+        }
     }
 
     /// How many signatures were made up.
@@ -130,15 +157,21 @@ impl Signatures {
 
     /// True if a signature was lost: what follows is none.
     #[inline]
-    fn is_lost(&self, cursor: &Cursor<'_>, looks_right: fn(Cursor<'_>) -> Decoded<bool>) -> Decoded<bool> {
-        if !self.has_gaps {
+    fn is_lost(
+        &mut self,
+        cursor: &Cursor<'_>,
+        looks_right: fn(Cursor<'_>) -> Decoded<bool>,
+    ) -> Decoded<bool> {
+        if self.trust == Trust::All {
             return Ok(false);
         }
-        match looks_right(*cursor) {
-            Ok(looks_right) => Ok(!looks_right),
-            Err(stop @ Stop::More(_)) => Err(stop),
-            Err(Stop::Bad(_)) => Ok(true),
-        }
+        let is_odd = match looks_right(*cursor) {
+            Ok(looks_right) => !looks_right,
+            Err(stop @ Stop::More(_)) => return Err(stop),
+            Err(Stop::Bad(_)) => true,
+        };
+        self.n_odd_now += u64::from(is_odd);
+        Ok(is_odd && self.trust == Trust::Gaps)
     }
 
     /// Keeps what the event taught.
@@ -146,12 +179,13 @@ impl Signatures {
     pub(crate) fn keep(&mut self) {
         self.learned.clear();
         self.n_lost += std::mem::take(&mut self.n_lost_now);
+        self.n_odd_now = 0;
     }
 
     /// Forgets what the event taught.
     pub(crate) fn forget(&mut self) {
         self.facts.truncate(self.facts.len() - self.learned.len());
-        self.n_lost_now = 0;
+        (self.n_lost_now, self.n_odd_now) = (0, 0);
         for learned in self.learned.drain(..) {
             self.spaces[learned.space as usize].unset(learned.id);
         }

@@ -130,7 +130,7 @@ fn begin(job: &EditJob<'_>) -> Result<(ApiTrace, WriteOptions)> {
     let opening = quipu_model::OpenOptions { threads: Vec::new(), ..job.opening.clone() };
     let trace = trace::open(job.source, &opening)?;
     let options = WriteOptions {
-        packing: packing_for(job.container, job.output)?,
+        packing: packing_for(job.container, job.level, job.output)?,
         level: job.level,
         replace: job.replace,
         ..WriteOptions::USUAL

@@ -34,7 +34,7 @@ impl Edit for Assemble {
         if !job.opening.threads.is_empty() {
             return Err(Error::usage("a text is assembled as a whole"));
         }
-        let packing = packing_for(job.container, job.output)?;
+        let packing = packing_for(job.container, job.level, job.output)?;
         let options = WriteOptions { packing, level: job.level, replace: job.replace, ..WriteOptions::USUAL };
         let written = assemble(Path::new(job.source.name()), job.output, &options, progress)?;
         let mut facts = vec![Fact { key: "calls", label: "calls", value: json!(written.calls) }];

@@ -62,7 +62,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     if let Some(name) = &options.explain {
         return explain(name, options, screen);
     }
-    let trace = options.input.open()?;
+    let trace = options.input.open_for("check")?;
     check_threads(&*trace, &options.input.opening.threads)?;
     let tool = quipu::tool("check", trace.meta().format)?;
     let planned = vec![plan(tool, &options.args(), &*trace)?];

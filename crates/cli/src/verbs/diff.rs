@@ -8,7 +8,7 @@ use crate::session;
 use quipu::model::Error;
 use quipu::model::edit::{CompareJob, Settings};
 use std::io::BufWriter;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Compare two traces and print what differs
 ///
@@ -19,10 +19,10 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {
-    /// The old trace
+    /// The old trace; `-` for standard input
     #[arg(value_name = "OLD")]
     old: PathBuf,
-    /// The new trace
+    /// The new trace; `-` for standard input
     #[arg(value_name = "NEW")]
     new: PathBuf,
     #[command(flatten)]
@@ -62,6 +62,9 @@ Exit codes:
   2  could not do it";
 
 pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
+    if options.old == options.new && options.old == Path::new("-") {
+        return Err(Error::usage("standard input is one trace, and two are compared").into());
+    }
     let old = rewrite::recognise(&options.old, &options.opening)?;
     let new = rewrite::recognise(&options.new, &options.opening)?;
     let Some(comparison) = old.format.comparison() else {

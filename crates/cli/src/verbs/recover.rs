@@ -1,7 +1,7 @@
 //! `quipu recover`: what can be saved of a damaged trace.
 
-use crate::edit::Output;
-use crate::input::Stored;
+use crate::input::{self, Stored};
+use crate::rewrite::{self, Target};
 use crate::screen::{Outcome, Result, Screen};
 use crate::session::finding_json;
 use quipu::apitrace::recover::{RecoverOptions, Recovered, recover, stream_json};
@@ -9,7 +9,6 @@ use quipu::apitrace::trace;
 use quipu::apitrace::write::packing_for;
 use quipu::model::doc::{Block, Cell, Document, Grid};
 use quipu::model::{Error, FormatInfo};
-use quipu::source::{Packing, Source};
 use serde_json::json;
 
 /// Write what can be saved of a damaged trace
@@ -29,7 +28,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N")]
     stream: Option<usize>,
     #[command(flatten)]
-    output: Output,
+    target: Target,
 }
 
 const AFTER_HELP: &str = "\
@@ -45,9 +44,9 @@ Exit codes:
   2  could not do it; nothing was written";
 
 pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
-    let output = &options.output;
-    output.refuse_stdout()?;
-    let source = Source::open(&options.input.path).map_err(Error::from)?;
+    let output = &options.target;
+    rewrite::refuse_stdout(output)?;
+    let source = input::spooled(&options.input.path)?;
     let is_known = |info: &FormatInfo| info.name == quipu::apitrace::INFO.name;
     if !quipu::probe(&source).is_some_and(|format| is_known(format.info())) {
         return Err(Error::unsupported("only traces of graphics calls can be recovered")
@@ -55,13 +54,10 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
             .hint("other traces are read as far as they are whole; `quipu convert` writes that")
             .into());
     }
-    if output.chunk_instrs.is_some() {
-        return Err(Error::usage("traces of graphics calls have no chunks of instructions").into());
-    }
     let trace = trace::open(&source, &options.input.opening.options())?;
     let how = RecoverOptions {
-        packing: packing_for(output.container.map(Packing::name), &output.path)?,
-        level: output.level.map(u32::from),
+        packing: packing_for(output.container.as_deref(), output.level, &output.path)?,
+        level: output.level,
         replace: output.force,
         stream: options.stream,
     };
@@ -88,7 +84,7 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
     Ok(if findings.is_empty() { told } else { Outcome::Flawed })
 }
 
-fn document(recovered: &Recovered, output: &Output) -> Document {
+fn document(recovered: &Recovered, output: &Target) -> Document {
     let Recovered { salvaged, stream, .. } = recovered;
     let fact = |label: &str, cells: Vec<Cell>| (label.to_owned(), cells);
     let mut facts = Vec::new();
@@ -97,6 +93,12 @@ fn document(recovered: &Recovered, output: &Output) -> Document {
         facts.push(fact("saved", vec![Cell::Count(saved.calls), "calls,".into(), how.into()]));
         if saved.lost_calls > 0 {
             facts.push(fact("lost", vec![Cell::Count(saved.lost_calls), "calls at least".into()]));
+        }
+        if saved.doubtful > 0 {
+            facts.push(fact(
+                "in doubt",
+                vec![Cell::Count(saved.doubtful), "calls right before damage".into()],
+            ));
         }
         if saved.lost_signatures > 0 {
             facts.push(fact("made up", vec![Cell::Count(saved.lost_signatures), "signatures".into()]));

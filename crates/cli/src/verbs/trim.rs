@@ -2,7 +2,7 @@
 
 use crate::Common;
 use crate::edit::{self, EXIT_CODES, Opened, Output};
-use crate::input::{PARTS_COUNT_ALL, Stored};
+use crate::input::{self, PARTS_COUNT_ALL, Stored};
 use crate::number;
 use crate::rewrite;
 use crate::screen::{Outcome, Result, Screen, Stop};
@@ -84,7 +84,11 @@ fn help() -> String {
 }
 
 pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
-    let source = options.input.source()?;
+    // What calls need of those before them is found out by a read of its own.
+    let source = match options.setup {
+        true => input::spooled(&options.input.path)?,
+        false => options.input.source()?,
+    };
     if let Some((recognised, trim)) = rewrite::own(&source, "trim") {
         let (source, opening) = (&recognised.source, &options.input.opening);
         let settings = options.settings(recognised.format.info().name)?;

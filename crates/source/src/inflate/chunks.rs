@@ -16,6 +16,10 @@ const MAX_PACKED_CHUNK_BYTES: usize = 64 << 20;
 /// The most that snappy makes of one byte: a copy of 64 bytes takes three.
 const MAX_EXPANSION: usize = 22;
 
+/// What tracers make a chunk of, and the most that snappy may need for it.
+const USUAL_CHUNK_BYTES: usize = 1 << 20;
+const USUAL_PACKED_BYTES: usize = 32 + USUAL_CHUNK_BYTES + USUAL_CHUNK_BYTES / 6;
+
 const CUT: &str = "the snappy data is cut short";
 
 /// The state between two chunks, or within one.
@@ -64,7 +68,11 @@ impl Blocks for Chunks {
                 "{} has `{len_bytes}` bytes, the limit is `{MAX_PACKED_CHUNK_BYTES}`",
                 chunk_name(number)
             );
-            return Err(Error::new(ErrorKind::Limit, what).at_packed(at));
+            // The block itself says how far it goes, so that nothing behind it is taken for a part of it.
+            let shown = packed.fill(USUAL_PACKED_BYTES).map_err(unreadable)?;
+            inflate_prefix(&shown[..shown.len().min(USUAL_PACKED_BYTES)], &mut self.chunk.bytes);
+            self.chunk.fault = Some(Error::new(ErrorKind::Limit, what).at_packed(at));
+            return Ok(true);
         }
         let left = packed.left().map_or(usize::MAX, |left| usize::try_from(left).unwrap_or(usize::MAX));
         let shown = packed.fill(len_bytes.min(left)).map_err(unreadable)?;
@@ -73,20 +81,26 @@ impl Blocks for Chunks {
             inflate_prefix(shown, &mut self.chunk.bytes);
             let n_shown = shown.len();
             packed.consume(n_shown);
-            self.chunk.fault = Some(cut(packed, CUT));
+            // Where the chunk begins, because its length may be what is wrong.
+            self.chunk.fault = Some(Error::new(cut(packed, CUT).kind(), CUT).at_packed(at));
             return Ok(true);
         };
-        let bad = |why: &str| {
-            Error::malformed(format!("bad snappy block in {}: {why}", chunk_name(number))).at_packed(at)
+        let unpacked = match snap::raw::decompress_len(body) {
+            Ok(len) if len > body.len().saturating_mul(MAX_EXPANSION) => {
+                Err("its length is more than its bytes can make".to_owned())
+            }
+            Ok(len) => {
+                self.chunk.bytes.resize(len, 0);
+                let unpacked = self.decoder.decompress(body, &mut self.chunk.bytes);
+                unpacked.map(drop).map_err(|why| why.to_string())
+            }
+            Err(why) => Err(why.to_string()),
         };
-        let len = snap::raw::decompress_len(body).map_err(|why| bad(&why.to_string()))?;
-        if len > body.len().saturating_mul(MAX_EXPANSION) {
-            return Err(bad("its length is more than its bytes can make"));
-        }
-        self.chunk.bytes.resize(len, 0);
-        if let Err(why) = self.decoder.decompress(body, &mut self.chunk.bytes) {
+        if let Err(why) = unpacked {
             self.chunk.clear();
-            return Err(bad(&why.to_string()));
+            inflate_prefix(body, &mut self.chunk.bytes);
+            let what = format!("bad snappy block in {}: {why}", chunk_name(number));
+            self.chunk.fault = Some(Error::malformed(what).at_packed(at));
         }
         packed.consume(len_bytes);
         self.n_chunks += 1;
@@ -98,9 +112,12 @@ fn chunk_name(number: Option<u64>) -> String {
     number.map_or("a chunk".to_owned(), |number| format!("chunk `{number}`"))
 }
 
-/// Inflates the beginning of a block that lacks its end, as far as it goes.
+/// Inflates the beginning of a block that is cut or damaged, as far as it goes: no further than its length says, unless that
+/// is less than what tracers write or more than its bytes can make.
 fn inflate_prefix(block: &[u8], out: &mut Vec<u8>) {
     let Some(header) = block.iter().take(5).position(|byte| byte & 0x80 == 0) else { return };
+    let stated = snap::raw::decompress_len(block).unwrap_or(0);
+    let most = stated.min(block.len().saturating_mul(MAX_EXPANSION)).max(USUAL_CHUNK_BYTES);
     let mut rest = &block[header + 1..];
     while let Some((&tag, behind)) = rest.split_first() {
         rest = behind;
@@ -114,9 +131,10 @@ fn inflate_prefix(block: &[u8], out: &mut Vec<u8>) {
         };
         let Some((extra, behind)) = rest.split_at_checked(n_extra) else { return };
         rest = behind;
+        let room = most - out.len();
         if tag & 3 == 0 {
             let len = if n_extra == 0 { usize::from(tag >> 2) } else { number(extra) } + 1;
-            let literal = &rest[..len.min(rest.len())];
+            let literal = &rest[..len.min(rest.len()).min(room)];
             out.extend_from_slice(literal);
             rest = &rest[literal.len()..];
             continue;
@@ -125,11 +143,11 @@ fn inflate_prefix(block: &[u8], out: &mut Vec<u8>) {
             1 => (usize::from(tag >> 2 & 7) + 4, usize::from(tag >> 5) << 8 | number(extra)),
             _ => (usize::from(tag >> 2) + 1, number(extra)),
         };
-        if offset == 0 || offset > out.len() {
+        if offset == 0 || offset > out.len() || room == 0 {
             return;
         }
         // Source and copy may overlap: then the copy repeats itself.
-        for _ in 0..len {
+        for _ in 0..len.min(room) {
             out.push(out[out.len() - offset]);
         }
     }

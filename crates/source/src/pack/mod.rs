@@ -74,9 +74,10 @@ impl Packing {
             .find(|packing| *packing != Packing::Plain && packing.extension() == extension)
     }
 
-    /// The packing of a name, as [`Packing::name`] gives it.
+    /// The packing of a name, as [`Packing::name`] or [`Packing::extension`] gives it.
     pub fn named(name: &str) -> Option<Packing> {
-        Packing::ALL.into_iter().find(|packing| packing.name() == name)
+        let is_called = |packing: &Packing| packing.name() == name || packing.extension() == name;
+        Packing::ALL.into_iter().find(|packing| !name.is_empty() && is_called(packing))
     }
 
     /// The compression levels that there are; `None` where there is nothing to choose.
