@@ -220,6 +220,7 @@ function 79 glProgramUniform1f(program, location, v0)
 function 80 glNamedFramebufferTexture(framebuffer, attachment, texture, level)
 function 81 glBlitFramebuffer(mask)
 function 82 glGetBufferParameteriv(target)
+function 83 glXGetFBConfigAttrib(dpy, config, attribute, value)
 glXCreateContext(dpy = 0x10000, shareList = null) = 0x20000
 glXMakeCurrent(dpy = 0x10000, drawable = 1, ctx = 0x20000)
 {calls}"
@@ -610,6 +611,17 @@ fn what_nobody_knows_is_kept_with_what_it_may_need() {
          * glFooUnknown(bar = 1)
          * glDisable(cap = 3042)
          * glFooUnknown(bar = 2)",
+        DRAW,
+    );
+}
+
+#[test]
+fn what_is_asked_about_the_configuration_of_a_context_is_kept() {
+    // A replayer learns from it how many samples a pixel has.
+    check(
+        "  glXGetFBConfigAttrib(dpy = 0x10000, config = 0x4, attribute = 100001) -> (value = [4]) = 0
+         * glXGetFBConfigAttrib(dpy = 0x10000, config = 0x5, attribute = 100001) -> (value = [2]) = 0
+         * glXCreateContextAttribsARB(dpy = 0x10000, config = 0x5, share_context = null, direct = 1) = 0x30000",
         DRAW,
     );
 }

@@ -90,6 +90,8 @@ pub(super) enum Action {
     Capture,
     /// A buffer is mapped to memory.
     Map,
+    /// It asks about a configuration of frame buffers, which counts if a context is made for that.
+    Config,
     /// Memory is written, which may be that of a buffer.
     Copy,
 }
@@ -361,7 +363,9 @@ const RULES: &[(&str, Action)] = &[
     ("glActiveShaderProgram", Named),
     // Memory.
     ("memcpy", Copy),
-    // Window systems. Frames end where the flags of the call say so.
+    // Window systems. What is asked about a configuration tells a replayer what to choose. Frames end where the flags of the call say so.
+    ("glXGetFBConfigAttrib*", Config),
+    ("eglGetConfigAttrib", Config),
     ("glXMakeCurrent*", MakeCurrent),
     ("glXMakeContextCurrent", MakeCurrent),
     ("eglMakeCurrent", MakeCurrent),

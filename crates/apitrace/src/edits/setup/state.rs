@@ -193,7 +193,7 @@ impl Tracker {
                 self.read_everything(context, effects);
                 Standing::Keep
             }
-            Action::Unknown | Action::MakeCurrent | Action::Copy | Action::Swap => {
+            Action::Unknown | Action::MakeCurrent | Action::Config | Action::Copy | Action::Swap => {
                 self.name_objects(context, args, effects);
                 self.read_everything(context, effects);
                 Standing::Keep

@@ -30,6 +30,8 @@ pub(super) struct Tracker {
     /// Buffers that are mapped: where, how long, and which.
     pub(super) mapped: Vec<(u64, u64, Group)>,
     pub(super) threads: Option<Group>,
+    /// Configurations of frame buffers.
+    pub(super) configs: FxHashMap<u64, Group>,
     pub(super) effects: Effects,
 }
 
@@ -85,6 +87,7 @@ impl Tracker {
             slots.extend(object.images.values().map(|(slot, _)| *slot));
         }
         groups.extend(self.threads);
+        groups.extend(self.configs.values());
         groups.extend(self.mapped.iter().map(|(_, _, group)| *group));
         slots.extend(self.list_effects.values().flatten().map(|(slot, _)| *slot));
         self.slots.retain(|(group, _), _| groups.contains(group));
@@ -407,8 +410,19 @@ impl Tracker {
                     None => Standing::Keep,
                 }
             }
+            Action::Config => {
+                let config = args.number("config").unwrap_or(0);
+                let group = self.config(config);
+                let slot = self.slot(group, Part::Whole);
+                effects.modify(slot);
+                Standing::Normal
+            }
             Action::Query | Action::Draw => Standing::Drop,
             _ => {
+                if let Some(config) = args.number("config") {
+                    let group = self.config(config);
+                    effects.read_group(group);
+                }
                 // A context may come back, which may share objects with another.
                 if call.result != NO_NODE && values.node(call.result).kind == Kind::Pointer {
                     let names = ["shareList", "share_list", "share_context", "hShareContext", "share"];
@@ -427,6 +441,18 @@ impl Tracker {
                     }
                 }
                 Standing::Keep
+            }
+        }
+    }
+
+    /// What is known of a configuration of frame buffers.
+    fn config(&mut self, config: u64) -> Group {
+        match self.configs.get(&config) {
+            Some(group) => *group,
+            None => {
+                let group = self.log.new_group();
+                self.configs.insert(config, group);
+                group
             }
         }
     }
