@@ -59,16 +59,26 @@ fn plan(
     around: &Surroundings,
     trace: &dyn Trace,
 ) -> Result<Planned> {
-    if physical || around.pages.is_some() {
-        let pages = match &around.pages {
-            Some(path) => Some(Pages::parse(&text_of(path)?, &path.display().to_string())?),
-            None => None,
-        };
-        settings.physical = Some(Translator::new(trace, pages.as_ref())?);
-    }
+    settings.physical = translator(physical, around, trace)?;
     let columns = settings.columns(info.name, trace)?;
     let files = MissFiles::create(&settings)?;
     Ok(Planned { info, columns, pass: Box::new(Simulation::new(settings, files)?) })
+}
+
+/// What makes addresses physical, if that is asked for.
+pub(crate) fn translator(
+    physical: bool,
+    around: &Surroundings,
+    trace: &dyn Trace,
+) -> Result<Option<Translator>> {
+    if !physical && around.pages.is_none() {
+        return Ok(None);
+    }
+    let pages = match &around.pages {
+        Some(path) => Some(Pages::parse(&text_of(path)?, &path.display().to_string())?),
+        None => None,
+    };
+    Translator::new(trace, pages.as_ref()).map(Some)
 }
 
 /// Makes sure that physical addresses were told, where they were asked for.
@@ -76,7 +86,11 @@ fn plan(
 /// # Errors
 /// `Missing` if there was not one page.
 pub(crate) fn check_translation(reports: &[Box<dyn Report>]) -> Result<()> {
-    let of = |report: &dyn Report| report.as_any().downcast_ref::<Simulated>()?.translation;
+    let of = |report: &dyn Report| {
+        let report = report.as_any();
+        let of_machine = report.downcast_ref::<Simulated>().and_then(|report| report.translation);
+        of_machine.or_else(|| report.downcast_ref::<Swept>()?.translation)
+    };
     match reports.iter().find_map(|report| of(&**report)) {
         Some(translation) if translation.untold > 0 && !translation.is_told => Err(Error::missing(format!(
             "physical addresses need pages, and none was told for {} accesses: the trace has no marks `physical_address`",

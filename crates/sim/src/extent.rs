@@ -37,6 +37,38 @@ impl Extent {
         matches!(self.warmup, Warmup::None | Warmup::Refs(0))
     }
 
+    /// Why there are no statistics behind `met` records, with what is `left` of this extent, in a sentence; `None` if there are.
+    pub(crate) fn shortfall(
+        self,
+        left: Extent,
+        met: u64,
+        is_empty: bool,
+        filled: impl FnOnce() -> f64,
+    ) -> Option<String> {
+        if left.skip > 0 {
+            let skip = self.skip;
+            return Some(format!(
+                "nothing was simulated: skip-refs leaves out {skip} records, and there are {met}"
+            ));
+        }
+        match (self.warmup, left.is_warm(), self.take) {
+            (Warmup::Refs(refs), false, _) => {
+                let there = met.saturating_sub(self.skip);
+                Some(format!(
+                    "the statistics did not begin: warmup-refs wants {refs} records, and there are {there}"
+                ))
+            }
+            (Warmup::Fraction(share), false, _) => Some(format!(
+                "the statistics did not begin: warmup-fraction wants the last caches filled by {share}, and they were by {:.3}",
+                filled()
+            )),
+            (_, _, Some(0)) => Some("nothing was simulated: sim-refs is 0".to_owned()),
+            _ => is_empty.then(|| {
+                format!("the statistics are empty: the warm-up ended with the last of {met} records")
+            }),
+        }
+    }
+
     /// How many of the next records are alike, and whether they are simulated.
     pub(crate) fn stretch(&self) -> (u64, bool) {
         match (self.skip, self.warmup, self.take) {

@@ -29,6 +29,19 @@ pub struct Translation {
     pub untold: u64,
 }
 
+impl Translation {
+    /// What was not told, in a sentence.
+    pub(crate) fn shortfall(self) -> Option<String> {
+        let Translation { accesses, untold, .. } = self;
+        (untold > 0).then(|| {
+            format!(
+                "{untold} of {accesses} accesses are to pages whose physical address nobody told; they keep the lower 28 bits of \
+                 the virtual one"
+            )
+        })
+    }
+}
+
 /// Turns the addresses of batches into physical ones.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Translator {

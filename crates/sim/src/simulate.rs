@@ -7,7 +7,7 @@ use crate::extent::{Extent, Warmup};
 use crate::machine::{Machine, Miss, Purpose, Rows, Watch};
 use crate::misses::{Limits, Strides};
 use crate::options::is_by_core;
-use crate::physical::Translator;
+use crate::physical::{Translation, Translator};
 use crate::place::{Placement, Placing};
 use crate::recording::{Executed, Recording};
 use crate::report::{self, Simulated, ThreadCounts};
@@ -141,8 +141,8 @@ pub(crate) const OPTIONAL: Columns =
 pub(crate) const FUNCTIONS: Columns = Columns::INSTRS.or(Columns::INSTR_CLASS);
 
 /// What a record is, where records are counted.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Ref {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ref {
     /// A marker, which never counts.
     No,
     /// Anything else but an instruction.
@@ -507,47 +507,16 @@ impl Simulation {
     fn incomplete(&self) -> Vec<String> {
         let mut all: Vec<String> = self.shortfall().into_iter().collect();
         all.extend(self.resets.missed());
-        let translation = self.physical.as_ref().map(Translator::translation).unwrap_or_default();
-        if translation.untold > 0 {
-            all.push(format!(
-                "{} of {} accesses are to pages whose physical address nobody told; they keep the lower 28 bits of the virtual one",
-                translation.untold, translation.accesses
-            ));
-        }
+        let translation = self.physical.as_ref().map(Translator::translation);
+        all.extend(translation.and_then(Translation::shortfall));
         all
     }
 
     /// Why there are no statistics, though something was asked for.
     fn shortfall(&self) -> Option<String> {
-        let (wanted, met) = (self.settings.extent, self.met);
-        if self.extent.skip > 0 {
-            let skip = wanted.skip;
-            return Some(format!(
-                "nothing was simulated: skip-refs leaves out {skip} records, and there are {met}"
-            ));
-        }
-        match (wanted.warmup, self.extent.is_warm()) {
-            (Warmup::Refs(refs), false) => {
-                let there = met.saturating_sub(wanted.skip);
-                return Some(format!(
-                    "the statistics did not begin: warmup-refs wants {refs} records, and there are {there}"
-                ));
-            }
-            (Warmup::Fraction(share), false) => {
-                let filled = self.machine.filled();
-                return Some(format!(
-                    "the statistics did not begin: warmup-fraction wants the last caches filled by {share}, and they were by {filled:.3}"
-                ));
-            }
-            _ => {}
-        }
-        match wanted.take {
-            Some(0) => Some("nothing was simulated: sim-refs is 0".to_owned()),
-            _ if self.accesses == 0 && self.warmup.is_some() => {
-                Some(format!("the statistics are empty: the warm-up ended with the last of {met} records"))
-            }
-            _ => None,
-        }
+        let wanted = self.settings.extent;
+        let is_empty = self.accesses == 0 && self.warmup.is_some();
+        wanted.shortfall(self.extent, self.met, is_empty, || self.machine.filled())
     }
 
     /// The result so far.
@@ -579,7 +548,7 @@ impl Simulation {
 }
 
 /// Notes which records of a batch are no markers.
-fn note_refs(batch: &Batch, refs: &mut Vec<Ref>) {
+pub(crate) fn note_refs(batch: &Batch, refs: &mut Vec<Ref>) {
     refs.clear();
     refs.resize(batch.span.records as usize, Ref::No);
     let stops = batch.threads.at.iter().zip(&batch.threads.what);

@@ -315,6 +315,34 @@ fn statistics_that_never_begin_are_told_with_what_was_reached() {
 }
 
 #[test]
+fn a_sweep_counts_records_as_a_machine_does() {
+    let trace = program(600);
+    for extent in
+        ["", "skip-refs=100", "warmup-refs=333", "sim-refs=77", "skip-refs=5 warmup-refs=250 sim-refs=600"]
+    {
+        let caches = result(&Caches, &format!("{SMALL} {extent}"), &trace);
+        for (at, level, size, ways) in [(0, "l1i", "1K", 2), (1, "l1d", "1K", 2), (2, "ll", "16K", 4)] {
+            for policies in ["LRU", "LRU,FIFO"] {
+                let firsts = "cores=1 l1i-size=1K l1i-assoc=2 l1d-size=1K l1d-assoc=2 prefetcher=none";
+                let options =
+                    format!("{firsts} {extent} level={level} sizes={size} ways={ways} policies={policies}");
+                let swept: Swept = report(&SweepTool, &options, &trace);
+                let (of, expected) = (&swept.points[0], &caches.levels[at]);
+                assert_eq!((of.hits, of.misses), (expected.hits, expected.misses), "{level} {extent}");
+                assert_eq!((swept.accesses, swept.instructions), (caches.accesses, caches.instructions));
+            }
+        }
+    }
+    let error = plan(&SweepTool, &args("warmup-instrs=5 skip-refs=1"), &trace).err().expect("refused");
+    assert_eq!(error.kind(), ErrorKind::Usage);
+    let swept: Swept = report(&SweepTool, "sizes=1K ways=2 skip-refs=100000", &trace);
+    assert_eq!(
+        swept.incomplete,
+        ["nothing was simulated: skip-refs leaves out 100000 records, and there are 1400"]
+    );
+}
+
+#[test]
 fn policies_that_draw_lots_draw_the_same_in_a_sweep() {
     let trace = program(2000);
     for policy in ["RANDOM", "BIT_PLRU"] {

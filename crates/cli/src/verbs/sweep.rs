@@ -6,7 +6,7 @@ use crate::input::Input;
 use crate::page::PageOptions;
 use crate::screen::{Outcome, Result, Screen};
 use crate::session::{self, Extent};
-use crate::simulation::text_of;
+use crate::simulation::{self, Surroundings, text_of};
 use quipu::engine::Planned;
 use quipu::model::{Args, Report, Window};
 use quipu::sim::config;
@@ -79,6 +79,21 @@ pub(super) struct Options {
     /// Begin the statistics behind so many instructions
     #[arg(long, value_name = "N", help_heading = "Which part")]
     warmup_instrs: Option<String>,
+    /// Use physical addresses, as far as the trace tells them
+    #[arg(long, help_heading = "Machine")]
+    physical: bool,
+    /// Use physical addresses, and take them from this list of pages first
+    #[arg(long, value_name = "FILE", help_heading = "Machine")]
+    v2p_file: Option<PathBuf>,
+    /// Leave out so many records first; markers never count
+    #[arg(long, value_name = "N", help_heading = "Which part")]
+    skip_refs: Option<String>,
+    /// Warm up with so many records, then begin the statistics
+    #[arg(long, value_name = "N", help_heading = "Which part")]
+    warmup_refs: Option<String>,
+    /// Simulate so many records behind the warm-up
+    #[arg(long, value_name = "N", help_heading = "Which part")]
+    sim_refs: Option<String>,
 }
 
 const AFTER_HELP: &str = "\
@@ -99,9 +114,15 @@ pub(super) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     let cores = space.has_cores.then_some(space.usual.cores);
     let trace = options.input.open_onto(cores)?;
     let sweep = Sweep::new(space, &*trace, common.threads.map_or(0, usize::from))?;
+    let around = Surroundings { config: None, physical: options.physical, pages: options.v2p_file.clone() };
+    let sweep = match simulation::translator(options.physical, &around, &*trace)? {
+        Some(physical) => sweep.with_physical(physical),
+        None => sweep,
+    };
     let planned = Planned { info: &sweep::INFO, columns: sweep.columns(&*trace)?, pass: Box::new(sweep) };
     let extent: Extent = options.input.extent(Window::All);
     let outcome = session::analyse(&*trace, vec![planned], &extent, common, screen)?;
+    simulation::check_translation(&outcome.reports)?;
     let printing = Printing { input: &options.input, page: &options.page, json: options.json };
     printing.print(
         sweep::INFO.name,
@@ -144,6 +165,9 @@ impl Options {
             ("l1d-assoc", &self.l1d_assoc),
             ("prefetcher", &self.prefetcher),
             ("warmup-instrs", &self.warmup_instrs),
+            ("skip-refs", &self.skip_refs),
+            ("warmup-refs", &self.warmup_refs),
+            ("sim-refs", &self.sim_refs),
         ] {
             if let Some(value) = value {
                 args.set(name, value.as_str());

@@ -26,15 +26,18 @@ mod stacks;
 pub use report::{PointCounts, Swept};
 pub use space::{KEYS, Level, MAX_POINTS, Point, Space};
 
+use crate::extent::{Extent, Warmup};
 use crate::machine::feed::{Block, Feed, Front, Lone, joins};
 use crate::machine::{Counts, Machine, Rows, Watch};
 use crate::options::{
-    CORES, CPU_SCHEDULING, L1D_ASSOC, L1D_SIZE, L1I_ASSOC, L1I_SIZE, is_by_core, option, placing,
+    CORES, CPU_SCHEDULING, L1D_ASSOC, L1D_SIZE, L1I_ASSOC, L1I_SIZE, SIM_REFS, SKIP_REFS, WARMUP_REFS,
+    is_by_core, option, placing,
 };
+use crate::physical::{Translation, Translator};
 use crate::place::{Placement, Placing};
 use crate::recording::{Executed, Recording};
 use crate::simulate::step::in_step;
-use crate::simulate::{OPTIONAL, columns, processors};
+use crate::simulate::{OPTIONAL, Ref, columns, note_refs, processors};
 use crate::spec::{MachineSpec, Policy, Prefetch};
 use quipu_model::lens::instr_flags;
 use quipu_model::trace::{Recorded, SettingInfo};
@@ -43,6 +46,7 @@ use quipu_model::{
     ToolInfo, Trace,
 };
 use stacks::{Shape, Stacks};
+use std::ops::Range;
 
 #[cfg(test)]
 mod tests;
@@ -72,6 +76,9 @@ pub static INFO: ToolInfo = ToolInfo {
         L1D_ASSOC,
         option("prefetcher", "NAME", "nextline", "with `ll`: of first data caches"),
         option("warmup-instrs", "N", "0", "begin the statistics behind so many instructions"),
+        SKIP_REFS,
+        WARMUP_REFS,
+        SIM_REFS,
         CPU_SCHEDULING,
         option("threads", "N", "all", "how many threads share the work"),
     ],
@@ -112,6 +119,12 @@ pub struct Sweep {
     accesses: u64,
     recording: Recording,
     executed: Executed,
+    /// What is left of the extent, and how many records that are no markers were met.
+    extent: Extent,
+    n_refs: u64,
+    physical: Option<Translator>,
+    /// The only core of a batch that is run by itself.
+    lane: Lane,
 }
 
 /// Caches that are asked the same.
@@ -131,11 +144,18 @@ enum Task {
     Lone(Point, Lone),
 }
 
-/// One core among others: the next of its accesses and of its instructions.
+/// One core, perhaps among others: the next of its accesses and of its instructions.
+#[derive(Clone, Debug, Default)]
 struct Lane {
     core: usize,
     row: usize,
     instr: usize,
+    /// Whether the records of this batch are counted, and what they are.
+    counts: bool,
+    refs: Vec<Ref>,
+    /// Its addresses and instructions, where they are translated.
+    addrs: Vec<u64>,
+    pcs: Vec<u64>,
 }
 
 impl Lane {
@@ -154,6 +174,10 @@ impl Sweep {
     /// # Errors
     /// What [`Space::points`] says, and `Usage` for first caches that cannot be built.
     pub fn new(mut space: Space, trace: &dyn Trace, threads: usize) -> Result<Sweep> {
+        if space.warmup > 0 && !space.extent.is_all() {
+            return Err(Error::usage("`warmup-instrs` counts instructions, and `skip-refs`, `warmup-refs` and `sim-refs` count records")
+                .hint("say all of it in records"));
+        }
         let is_by_core = is_by_core(trace);
         let placing = if is_by_core { Placing::Shards } else { placing(space.cpu_scheduling) };
         if is_by_core && !space.has_cores {
@@ -204,7 +228,11 @@ impl Sweep {
         }
         let placement = Placement::new(placing, space.usual.cores);
         Ok(Sweep {
-            is_warm: space.warmup == 0,
+            is_warm: space.warmup == 0 && space.extent.is_warm(),
+            extent: space.extent,
+            n_refs: 0,
+            physical: None,
+            lane: Lane::default(),
             points,
             n_impossible,
             groups,
@@ -220,6 +248,12 @@ impl Sweep {
         })
     }
 
+    /// The same with physical addresses.
+    #[must_use]
+    pub fn with_physical(self, physical: Translator) -> Sweep {
+        Sweep { physical: Some(physical), ..self }
+    }
+
     /// The columns to ask of `trace`.
     ///
     /// # Errors
@@ -231,6 +265,12 @@ impl Sweep {
         }
         if self.space.warmup > 0 {
             needs.push((Columns::INSTRS, "counts the instructions of the warm-up"));
+        }
+        if !self.space.extent.is_all() {
+            needs.push((Columns::INSTRS, "counts records that are left out, warm up or are simulated"));
+        }
+        if self.physical.as_ref().is_some_and(Translator::reads_marks) {
+            needs.push((Columns::MARKS, "translates addresses"));
         }
         if self.placing == Placing::Processors {
             needs.push((
@@ -260,16 +300,49 @@ impl Sweep {
         let (before, warmup) = (self.met, self.space.warmup);
         self.met += u64::from(batch.span.instrs);
         // The record at which statistics begin: that of the first instruction behind the warm-up.
-        let begins = !self.is_warm && self.met > warmup;
+        let begins = !self.is_warm && warmup > 0 && self.met > warmup;
         let begin = if begins { nth_instr(batch, warmup - before) } else { None };
-        self.instrs = self.met.saturating_sub(warmup);
-        let Some(mut core) = self.placement.core_of(batch)? else {
+        if self.space.extent.is_all() {
+            self.instrs = self.met.saturating_sub(warmup);
+        }
+        let mut lane = std::mem::take(&mut self.lane);
+        self.ready(batch, &mut lane);
+        let result = self.run_batch(batch, begin, &mut lane);
+        self.lane = lane;
+        result
+    }
+
+    /// Notes what the records of a batch are and where its addresses lead.
+    fn ready(&mut self, batch: &Batch, lane: &mut Lane) {
+        (lane.row, lane.instr) = (0, 0);
+        lane.counts = !self.extent.is_all();
+        if !lane.counts && !self.space.extent.is_all() {
+            self.instrs += u64::from(batch.span.instrs);
+        }
+        if lane.counts {
+            note_refs(batch, &mut lane.refs);
+            self.n_refs += lane.refs.iter().filter(|of| **of != Ref::No).count() as u64;
+        }
+        if let Some(physical) = &mut self.physical {
+            physical.translate(batch);
+            let (addrs, pcs) = physical.translated();
+            lane.addrs.clear();
+            lane.addrs.extend_from_slice(addrs);
+            lane.pcs.clear();
+            lane.pcs.extend_from_slice(pcs);
+        }
+    }
+
+    /// Runs a batch; statistics begin at this record, if at all.
+    fn run_batch(&mut self, batch: &Batch, begin: Option<u32>, lane: &mut Lane) -> Result<()> {
+        let Some(core) = self.placement.core_of(batch)? else {
             for (_, processor) in processors(batch) {
                 self.placement.runs_on(batch, processor);
             }
             return Ok(());
         };
-        let mut row = 0;
+        lane.core = core;
+        let mut at = 0;
         for (cut, processor) in
             processors(batch).map(|(at, processor)| (at, Some(processor))).chain([(batch.span.records, None)])
         {
@@ -277,11 +350,14 @@ impl Sweep {
                 && !self.is_warm
                 && begin <= cut
             {
-                row = self.run(batch, begin, row, core);
+                self.run(batch, at..begin, lane);
                 self.begin();
+                at = begin;
             }
-            row = self.run(batch, cut, row, core);
-            core = processor.and_then(|processor| self.placement.runs_on(batch, processor)).unwrap_or(core);
+            self.run(batch, at..cut, lane);
+            at = cut;
+            let next = processor.and_then(|processor| self.placement.runs_on(batch, processor));
+            lane.core = next.unwrap_or(lane.core);
         }
         if batch.threads.what.contains(&quipu_model::lens::ThreadEvent::Stop) {
             self.placement.stopped(batch);
@@ -296,7 +372,7 @@ impl Sweep {
     pub fn take_in_step(&mut self, batches: &[Batch]) -> Result<()> {
         // Caches of one core do not know what other cores do meanwhile, nor does the last cache if they do nothing.
         let n_busy = || batches.iter().filter(|batch| !batch.accesses.is_empty()).count();
-        if self.is_warm && (self.space.level != Level::Last || n_busy() < 2) {
+        if self.is_warm && self.extent.is_all() && (self.space.level != Level::Last || n_busy() < 2) {
             return batches.iter().try_for_each(|batch| self.take(batch));
         }
         let (mut busy, mut lanes) = (Vec::with_capacity(batches.len()), Vec::with_capacity(batches.len()));
@@ -309,23 +385,25 @@ impl Sweep {
                 self.placement.runs_on(batch, processor);
             }
             if let Some(core) = core {
+                let mut lane = Lane { core, ..Lane::default() };
+                self.ready(batch, &mut lane);
                 busy.push(batch);
-                lanes.push(Lane { core, row: 0, instr: 0 });
+                lanes.push(lane);
             }
         }
         in_step(&busy, &mut lanes, |batch, lane, at| {
-            if !self.is_warm && lane.is_instr(batch, at) {
+            if !self.is_warm && self.space.warmup > 0 && lane.is_instr(batch, at) {
                 if met == self.space.warmup {
                     self.begin();
                 }
                 met += 1;
             }
-            if batch.accesses.at.get(lane.row) == Some(&at) {
-                lane.row = self.run(batch, at + 1, lane.row, lane.core);
-            }
+            self.run(batch, at..at + 1, lane);
             Ok(())
         })?;
-        self.instrs = self.met.saturating_sub(self.space.warmup);
+        if self.space.extent.is_all() {
+            self.instrs = self.met.saturating_sub(self.space.warmup);
+        }
         Ok(())
     }
 
@@ -335,23 +413,59 @@ impl Sweep {
         }
     }
 
-    /// Runs the accesses from `row` on, up to the record `end`; the row behind them.
-    fn run(&mut self, batch: &Batch, end: u32, row: usize, core: usize) -> usize {
+    /// Runs the records at `range`, which come next in the lane, stretch by stretch as long as records are counted.
+    fn run(&mut self, batch: &Batch, range: Range<u32>, lane: &mut Lane) {
         let accesses = &batch.accesses;
-        let end = row + accesses.at[row..].partition_point(|at| *at < end);
+        if !lane.counts {
+            let start = lane.row;
+            lane.row += accesses.at[start..].partition_point(|at| *at < range.end);
+            return self.run_rows(batch, start..lane.row, lane);
+        }
+        let mut at = range.start;
+        while at < range.end {
+            let (limit, is_simulated) = self.extent.stretch();
+            let (mut n, mut instrs, start) = (0, 0, lane.row);
+            while at < range.end && n < limit {
+                let of = lane.refs.get(at as usize).copied().unwrap_or(Ref::No);
+                n += u64::from(of != Ref::No);
+                instrs += u64::from(of == Ref::Instr);
+                while accesses.at.get(lane.row) == Some(&at) {
+                    lane.row += 1;
+                }
+                at += 1;
+            }
+            if is_simulated {
+                self.instrs += if self.is_warm { instrs } else { 0 };
+                self.run_rows(batch, start..lane.row, lane);
+            }
+            if self.extent.advance(n, |_| false) {
+                self.begin();
+            }
+        }
+    }
+
+    /// Runs accesses as they stand.
+    fn run_rows(&mut self, batch: &Batch, rows: Range<usize>, lane: &Lane) {
+        if rows.is_empty() {
+            return;
+        }
+        let (core, accesses) = (lane.core, &batch.accesses);
+        let (addr, pc) = match self.physical {
+            Some(_) => (&lane.addrs[..], &lane.pcs[..]),
+            None => (&accesses.addr[..], &accesses.pc[..]),
+        };
+        self.accesses += if self.is_warm { rows.len() as u64 } else { 0 };
         let rows = Rows {
-            kind: &accesses.kind[row..end],
-            addr: &accesses.addr[row..end],
-            size: &accesses.size[row..end],
-            pc: accesses.pc.get(row..end).unwrap_or(&[]),
+            kind: &accesses.kind[rows.clone()],
+            addr: &addr[rows.clone()],
+            size: &accesses.size[rows.clone()],
+            pc: pc.get(rows).unwrap_or(&[]),
             is_demand_only: false,
         };
-        self.accesses += if self.is_warm { (end - row) as u64 } else { 0 };
         let threads = self.threads;
         for Group { feed, tasks, .. } in &mut self.groups {
             feed.run(core, rows, &mut |block: &Block| work(threads, tasks, block));
         }
-        end
     }
 
     /// Statistics begin.
@@ -377,14 +491,18 @@ impl Sweep {
         let instructions = (self.recording.instrs != Recorded::Nothing).then_some(self.instrs);
         let executed = match self.recording.instrs {
             Recorded::All => instructions,
-            _ => self.executed.total().filter(|_| self.space.warmup == 0),
+            _ => self.executed.total().filter(|_| self.space.warmup == 0 && self.space.extent.is_all()),
         };
-        let incomplete = (!has_begun).then(|| {
+        let translation = self.physical.as_ref().map(Translator::translation);
+        let is_empty = self.accesses == 0 && self.space.extent.warmup != Warmup::None;
+        let late = (!has_begun && self.space.warmup > 0).then(|| {
             let (wanted, met) = (self.space.warmup, self.met);
             format!(
                 "the statistics did not begin: warmup-instrs wants {wanted} instructions, and there are {met}"
             )
         });
+        let shortfall = self.space.extent.shortfall(self.extent, self.n_refs, is_empty, || 0.0);
+        let untold = translation.and_then(Translation::shortfall);
         let counts = |point: &Point| self.counts(point);
         let bound = |point: &Point| self.space.bound.then(|| counts(&bound_of(*point)).misses);
         let points =
@@ -396,7 +514,8 @@ impl Sweep {
             instructions,
             executed,
             accesses: self.accesses,
-            incomplete: incomplete.into_iter().collect(),
+            incomplete: late.into_iter().chain(shortfall).chain(untold).collect(),
+            translation,
             impossible: self.n_impossible,
             points: points.collect(),
         }

@@ -2,6 +2,7 @@
 
 use super::space::{Level, Point};
 use crate::machine::Counts;
+use crate::physical::Translation;
 use crate::recording::Recording;
 use crate::report::{FIRST_MET, names, rate};
 use crate::spec::Prefetch;
@@ -17,7 +18,7 @@ const MAX_CURVES: usize = 16;
 /// How the caches of a sweep served a trace.
 ///
 /// JSON: `level`, `cores`, `recorded` (`fetches` and `data`, each `all`, `filtered` or `nothing`), `instructions` and `executed` (`null`
-/// where unknown), `accesses`, `incomplete` (list of sentences), `impossible`, `points` (list of [`PointCounts`]).
+/// where unknown), `accesses`, `incomplete` (list of sentences), `translation` ([`Translation`] or `null`), `impossible`, `points` (list of [`PointCounts`]).
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Swept {
     /// Which caches were tried: `l1i`, `l1d`, `l1` or `ll`.
@@ -35,6 +36,8 @@ pub struct Swept {
     pub accesses: u64,
     /// Why this is not what was asked for, in sentences; empty if it is.
     pub incomplete: Vec<String>,
+    /// What became of virtual addresses; `null` if they were used as they are.
+    pub translation: Option<Translation>,
     /// Combinations that no cache can have.
     pub impossible: u64,
     /// The caches.

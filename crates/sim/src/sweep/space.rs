@@ -4,6 +4,7 @@
 //! are the names of the options. What is wrong is told with line, key, what was found and what is allowed.
 
 use crate::config::{self, MAX_BYTES};
+use crate::extent::{Extent, Warmup};
 use crate::spec::{CacheSpec, MAX_CORES, MAX_LINES, Policy, Prefetch, Usual};
 use quipu_model::{Args, Error, Result};
 use std::fmt;
@@ -59,6 +60,8 @@ pub struct Space {
     pub has_cores: bool,
     /// Instructions before the statistics begin.
     pub warmup: u64,
+    /// Which records count, instead: left out, warm-up by records, simulated.
+    pub extent: Extent,
     /// Whether threads run on the processors that the trace names.
     pub cpu_scheduling: bool,
 }
@@ -76,13 +79,14 @@ impl Default for Space {
             usual: Usual::default(),
             has_cores: false,
             warmup: 0,
+            extent: Extent::default(),
             cpu_scheduling: false,
         }
     }
 }
 
 /// Every key, with what is allowed.
-pub const KEYS: [(&str, &str); 15] = [
+pub const KEYS: [(&str, &str); 18] = [
     ("level", "l1i, l1d, l1, ll"),
     ("sizes", SIZES),
     ("ways", "whole numbers, 1 or more"),
@@ -97,6 +101,9 @@ pub const KEYS: [(&str, &str); 15] = [
     ("l1d-assoc", "a whole number, 1 or more"),
     ("prefetcher", "none, nextline, stride, stream"),
     ("warmup-instrs", "a whole number"),
+    ("skip-refs", "a whole number"),
+    ("warmup-refs", "a whole number"),
+    ("sim-refs", "a whole number"),
     ("cpu-scheduling", "true, false"),
 ];
 
@@ -210,6 +217,12 @@ impl Space {
                     "l1d-assoc" => self.usual.l1d.1 = positive()?,
                     "prefetcher" => self.usual.data_prefetch = Prefetch::named(first).ok_or_else(no)?,
                     "warmup-instrs" => self.warmup = whole(first).ok_or_else(no)?,
+                    "skip-refs" => self.extent.skip = whole(first).ok_or_else(no)?,
+                    "warmup-refs" => {
+                        let refs = whole(first).ok_or_else(no)?;
+                        self.extent.warmup = if refs > 0 { Warmup::Refs(refs) } else { Warmup::None };
+                    }
+                    "sim-refs" => self.extent.take = Some(whole(first).ok_or_else(no)?),
                     _ => self.cpu_scheduling = flag()?,
                 }
             }
