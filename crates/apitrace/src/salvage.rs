@@ -14,6 +14,7 @@
 //! calls with them are lost as well. All that was found goes to a [`Sink`], with what it cost.
 
 mod careful;
+mod facts;
 
 use crate::check::rules;
 use crate::decode::trial::{Evidence, Run};
@@ -21,8 +22,10 @@ use crate::decode::{Decoder, Header};
 use crate::feed::{Feed, chunk_of};
 use crate::trace::{self, assumed_header, plausible};
 use careful::Careful;
+use facts::Ended;
+pub use facts::{Salvaged, Sink, StreamFacts};
 use quipu_model::values::{Types, Values};
-use quipu_model::{Confidence, Error, ErrorKind, Finding, Found, Place, Result, RuleInfo, Severity};
+use quipu_model::{Confidence, Error, ErrorKind, Finding, Place, Result, RuleInfo, Severity};
 use quipu_source::{Ahead, Codec, Container, Landmark, StreamOptions};
 
 /// Calls are handed over when there are so many, or so many bytes of values.
@@ -34,77 +37,6 @@ const RUN_BYTES: usize = 1 << 20;
 const EVIDENCE_BYTES: usize = 128 << 10;
 /// How much is asked whether it is the head of a stream.
 const HEAD_BYTES: usize = 4 << 10;
-
-/// Where calls and complaints go.
-pub trait Sink {
-    /// Another stream begins: the first, or one that another process wrote.
-    ///
-    /// # Errors
-    /// What the sink cannot do; it ends the reading.
-    fn stream(&mut self, header: &Header, offset: u64) -> Result<()>;
-
-    /// Calls of the stream at hand. What comes later in it has these types, too.
-    ///
-    /// # Errors
-    /// As above.
-    fn calls(&mut self, values: &Values, types: &Types) -> Result<()>;
-}
-
-/// What reading a damaged trace told.
-#[derive(Clone, Debug, Default)]
-pub struct Salvaged {
-    /// The streams, in the order of the file.
-    pub streams: Vec<StreamFacts>,
-    /// What is wrong with the trace.
-    pub found: Found,
-    /// Bytes that were inflated and are no events.
-    pub lost_bytes: u64,
-    /// Chunks that cannot be inflated to their ends.
-    pub lost_chunks: u64,
-    /// Calls of the stream at hand that were left out because they contradict others.
-    taken_back: u64,
-}
-
-/// How a run of bytes ended.
-struct Ended {
-    /// The offset of its end.
-    at: u64,
-    /// What the container failed with, if it did.
-    failure: Option<Error>,
-    /// Where in the file that was.
-    failed_at: Option<u64>,
-}
-
-impl Ended {
-    fn of(feed: &mut Feed, failure: Option<Error>) -> Ended {
-        Ended {
-            at: feed.n_bytes(),
-            failure: failure.or_else(|| feed.take_failure()),
-            failed_at: feed.failed_at(),
-        }
-    }
-}
-
-/// What is known of one of the streams in a file.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct StreamFacts {
-    /// Where it begins, in the inflated bytes of the file.
-    pub offset: u64,
-    /// Where its last whole event ends.
-    pub end: u64,
-    /// Calls that were read.
-    pub calls: u64,
-    /// Those that never returned, or whose return was lost.
-    pub incomplete: u64,
-    /// Calls that are known to be lost, because the numbers of others tell.
-    pub lost_calls: u64,
-    /// Signatures that were made up.
-    pub lost_signatures: u64,
-    /// Calls that were entered right before damage and may have been made otherwise: nothing bears them out.
-    pub doubtful: u64,
-    /// True if nothing within it was lost: its bytes are whole up to `end`.
-    pub is_whole: bool,
-}
 
 /// Reads all of a container, whatever stands in the way.
 ///
