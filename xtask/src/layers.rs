@@ -33,6 +33,7 @@ const LAYERS: &[(&str, Layer)] = &[
     ("quipu-drmemtrace", Layer::Format),
     ("quipu-apitrace", Layer::Format),
     ("quipu-cacheray", Layer::Format),
+    ("quipu-plaintext", Layer::Format),
     ("quipu-prism", Layer::Format),
     ("quipu-dtrace", Layer::Format),
     ("quipu-stream", Layer::Format),

@@ -57,6 +57,7 @@
 //! | [`drmemtrace`] | the first format: DynamoRIO's memory and instruction traces |
 //! | [`apitrace`] | the second format: calls of graphics APIs with their values |
 //! | [`cacheray`] | the third format: memory accesses with the types of what they touch |
+//! | [`plaintext`] | accesses as lines of text: what Valgrind's lackey prints, what Dinero reads |
 //! | [`isa`] | instructions: what bytes do, and how they read |
 //! | [`symbols`] | what addresses mean: regions of memory, types |
 //! | [`source`] | bytes from files, archives, folders and pipes, inflated on the way |
@@ -73,6 +74,7 @@ pub use quipu_engine as engine;
 pub use quipu_isa as isa;
 pub use quipu_model as model;
 pub use quipu_passes as passes;
+pub use quipu_plaintext as plaintext;
 pub use quipu_sim as sim;
 pub use quipu_source as source;
 pub use quipu_symbols as symbols;
@@ -81,5 +83,10 @@ pub use lookup::{tool, tools_of};
 pub use recognise::{open, open_path, probe};
 
 /// Every format that Quipu knows.
-pub const FORMATS: &[&dyn model::Format] =
-    &[&quipu_drmemtrace::DRMEMTRACE, &quipu_apitrace::APITRACE, &quipu_cacheray::CACHERAY];
+pub const FORMATS: &[&dyn model::Format] = &[
+    &quipu_drmemtrace::DRMEMTRACE,
+    &quipu_apitrace::APITRACE,
+    &quipu_cacheray::CACHERAY,
+    &quipu_plaintext::LACKEY,
+    &quipu_plaintext::DIN,
+];

@@ -1,0 +1,129 @@
+//! Traces of text through the verbs: what is shown, simulated and converted.
+
+// A test that cannot set its scene has failed.
+#![allow(clippy::unwrap_used)]
+
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+fn quipu(args: &[&str]) -> Output {
+    let traces = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../traces");
+    Command::new(env!("CARGO_BIN_EXE_quipu")).current_dir(traces).args(args).output().unwrap()
+}
+
+fn json(args: &[&str]) -> Value {
+    let output = quipu(args);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{args:?}: {error}: {errors}"))
+}
+
+/// The exit code, and the ledger as fate, what, count.
+fn converted(args: &[&str]) -> (Option<i32>, Vec<(String, String, u64)>) {
+    let output = quipu(&[&["convert", "--json"], args].concat());
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    let answer: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {errors}"));
+    let text = |line: &Value, key: &str| line[key].as_str().unwrap().to_owned();
+    let ledger = answer["ledger"].as_array().unwrap().iter();
+    let ledger = ledger.map(|line| (text(line, "fate"), text(line, "what"), line["count"].as_u64().unwrap()));
+    (output.status.code(), ledger.collect())
+}
+
+fn ledger(lines: &[(&str, &str, u64)]) -> Vec<(String, String, u64)> {
+    lines.iter().map(|(fate, what, count)| ((*fate).to_owned(), (*what).to_owned(), *count)).collect()
+}
+
+/// What the usual caches count of data.
+fn data_caches(trace: &str) -> Value {
+    json(&["sim", "cache", "--json", trace])["results"]["caches"]["caches"].clone()
+}
+
+#[test]
+fn lackey_becomes_entries_with_all_its_records() {
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path().join("nodes.zip").to_str().unwrap().to_owned();
+    let (code, found) = converted(&["lackey/nodes.lackey.gz", "-o", &to, "--to", "drmemtrace"]);
+    // A modification is a read and a write: 7662 loads, 3249 stores, 25 of both.
+    let expected = ledger(&[
+        ("kept", "accesses", 10_961),
+        ("kept", "PCs of accesses", 10_961),
+        ("kept", "instructions", 45_588),
+        ("kept", "beginnings of threads", 1),
+        ("dropped", "messages of Valgrind", 1),
+        ("made up", "ends of threads", 1),
+    ]);
+    assert_eq!((code, found), (Some(0), expected));
+    // Any machine sees the same in both.
+    let (here, there) = (data_caches("lackey/nodes.lackey.gz"), data_caches(&to));
+    assert!(here.as_array().is_some_and(|caches| caches.len() >= 3), "{here}");
+    assert_eq!(here, there);
+}
+
+#[test]
+fn what_is_lost_is_counted_and_ends_with_1_if_nothing_must_be() {
+    let folder = tempfile::tempdir().unwrap();
+    let to = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (code, found) =
+        converted(&["lackey/nodes.lackey.gz", "-o", &to("a.trace"), "--to", "cacheray", "--lossless"]);
+    let expected = ledger(&[
+        ("kept", "reads", 7_687),
+        ("kept", "writes", 3_274),
+        ("kept", "beginnings of threads", 1),
+        ("dropped", "instructions", 45_588),
+        ("dropped", "PCs of accesses", 10_961),
+        ("dropped", "messages of Valgrind", 1),
+    ]);
+    let sorted = |mut lines: Vec<(String, String, u64)>| {
+        lines.sort();
+        lines
+    };
+    assert_eq!((code, sorted(found)), (Some(1), sorted(expected)));
+    // Data alone, with sizes, has room for all of it.
+    let data = folder.path().join("data.din");
+    std::fs::write(&data, "0 1000\n1 1008\n0 7ffe0010\n").unwrap();
+    let data = data.to_str().unwrap();
+    let lossless = |name: &str, more: &[&str]| {
+        converted(&[&[data, "-o", &to(name), "--to", "cacheray", "--lossless"], more].concat())
+    };
+    let (code, found) = lossless("b.trace", &["--open", "word=8"]);
+    assert_eq!(code, Some(0), "{found:?}");
+    assert_eq!(
+        found,
+        ledger(&[("kept", "reads", 2), ("kept", "writes", 1), ("kept", "beginnings of threads", 1)])
+    );
+    let (code, found) = converted(&["din/labels.din", "-o", &to("d.trace"), "--to", "cacheray"]);
+    assert_eq!(code, Some(0));
+    assert!(found.contains(&("dropped".into(), "marks".into(), 2)), "{found:?}");
+}
+
+#[test]
+fn the_same_accesses_give_the_same_misses_in_every_form() {
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path().join("nodes.zip").to_str().unwrap().to_owned();
+    let (code, _) = converted(&["din/nodes.xdin.gz", "-o", &to, "--to", "drmemtrace"]);
+    assert_eq!(code, Some(0));
+    assert_eq!(data_caches("din/nodes.xdin.gz"), data_caches(&to));
+}
+
+#[test]
+fn every_verb_takes_them() {
+    for trace in ["lackey/mixed.lackey", "lackey/nodes.lackey.gz", "din/nodes.din.gz", "din/labels.din"] {
+        for verb in
+            [&["view", "--take", "5"][..], &["info"], &["check"], &["report"], &["analyze", "histogram"]]
+        {
+            let output = quipu(&[verb, &[trace]].concat());
+            // A line of the program among the records is a warning, and the first 4 GiB are not all there is.
+            let allowed = if trace == "lackey/mixed.lackey" { &[0, 1][..] } else { &[0] };
+            let code = output.status.code().unwrap();
+            let errors = String::from_utf8_lossy(&output.stderr);
+            assert!(allowed.contains(&code), "{verb:?} {trace}: {code}: {errors}");
+            assert!(!output.stdout.is_empty(), "{verb:?} {trace}");
+        }
+    }
+    let output = quipu(&["view", "--csv", "--kind", "store", "--take", "9", "lackey/mixed.lackey"]);
+    assert_eq!(
+        String::from_utf8(output.stdout).unwrap(),
+        "record,line,type,addr,size,pc\n2,7,store,0x1fff00077c,4,0x401000\n9,14,store,0x403000,4,0x401019\n"
+    );
+}

@@ -1,0 +1,284 @@
+//! The lines of Dinero: din, of versions III and IV, and the extended din of version IV. SPEC: docs/formats/din.md.
+
+use crate::check;
+use crate::language::{Head, Language, Means, Rules, WhatLines, lines};
+use crate::line::{Fault, Grammar, Line, Record, word};
+use crate::number::{hex, hex_run};
+use crate::rules::din as rules;
+use crate::table::DIN_TABLES;
+use quipu_model::trace::{Carries, Fact, Family, Recorded, SettingInfo};
+use quipu_model::{Columns, Confidence, FormatInfo};
+use serde_json::json;
+
+/// The format.
+pub(crate) static LANGUAGE: Language = Language {
+    info: &INFO,
+    kinds: &["read", "write", "fetch", "unknown", "flush", "copy-back", "invalidate"],
+    means: &[Means::Read, Means::Write, Means::Instr, Means::Unknown, Means::Mark, Means::Mark, Means::Mark],
+    families: &[
+        Family { word: "access", names: &["read", "write", "unknown"] },
+        Family { word: "data", names: &["read", "write", "unknown"] },
+        Family { word: "instr", names: &["fetch"] },
+    ],
+    columns: Columns::ACCESSES
+        .or(Columns::ACCESS_FETCH)
+        .or(Columns::INSTRS)
+        .or(Columns::THREADS)
+        .or(Columns::MARKS)
+        .or(Columns::RAW),
+    tables: DIN_TABLES,
+    rules: Rules {
+        all: rules::RULES,
+        empty: &rules::EMPTY,
+        cut: &rules::CUT,
+        bad_line: &rules::BAD_LINE,
+        number: &rules::NUMBER,
+    },
+    tools: &[&check::DIN_CHECK],
+    recognise,
+};
+
+/// What is known of the format without a trace at hand.
+static INFO: FormatInfo = FormatInfo {
+    name: "din",
+    title: "addresses with labels, as the cache simulator Dinero reads them",
+    extensions: &["din", "xdin"],
+    abilities: &["read", "view", "analyze", "check"],
+    beyond_lenses: &[],
+    doc: "docs/formats/din.md",
+    settings: &[
+        SettingInfo {
+            name: "dialect",
+            value: "auto|din|xdin",
+            default: "auto",
+            doc: "Labels and addresses, or the letters, addresses and sizes of version IV.",
+        },
+        SettingInfo {
+            name: "word",
+            value: "BYTES",
+            default: "4",
+            doc: "A line without a size is an access to the aligned word of so many bytes, as Dinero has it.",
+        },
+    ],
+    print_settings: &[],
+};
+
+/// The kind of fetches.
+const FETCH: u8 = 2;
+/// Accesses of more bytes are odd: a page.
+pub(crate) const MAX_USUAL_BYTES: u32 = 4096;
+/// Without a name that says so, fewer lines are too few to recognise a file by.
+const RECOGNISED_LINES: u32 = 8;
+/// Numbers below are no addresses of real programs.
+const USUAL_ADDRESS: u64 = 0x1000;
+
+/// Lines of a label and an address.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Din;
+
+impl Grammar for Din {
+    #[inline(always)]
+    fn quick(bytes: &[u8]) -> Option<(Record, usize)> {
+        let [label @ b'0'..=b'4', b' ', ..] = bytes else { return None };
+        let (addr, n) = hex_run(bytes, 2)?;
+        let is_end = bytes.get(2 + n) == Some(&b'\n');
+        (n > 0 && is_end).then_some((Record { addr, size: 0, kind: label - b'0' }, 2 + n + 1))
+    }
+
+    fn line(text: &[u8]) -> Line<'_> {
+        let (label, rest) = word(text.trim_ascii_end());
+        if label.is_empty() {
+            return Line::Other;
+        }
+        let Some(kind) = hex(label).ok().filter(|label| *label <= 4) else {
+            return Line::Bad(Fault::Kind);
+        };
+        // What stands behind the address is a comment.
+        match hex(word(rest).0) {
+            Ok(addr) => Line::Record(Record { addr, size: 0, kind: kind as u8 }), // At most 4.
+            Err(why) => Line::Bad(Fault::of_address(why)),
+        }
+    }
+}
+
+/// The kind of a record by its letter.
+fn kind_of(letter: u8) -> Option<u8> {
+    match letter | 0x20 {
+        b'r' => Some(0),
+        b'w' => Some(1),
+        b'i' => Some(2),
+        b'm' => Some(3),
+        b'c' => Some(5),
+        b'v' => Some(6),
+        _ => None,
+    }
+}
+
+/// Lines of a letter, an address and a size.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ExtendedDin;
+
+impl Grammar for ExtendedDin {
+    #[inline(always)]
+    fn quick(bytes: &[u8]) -> Option<(Record, usize)> {
+        let [letter, b' ', ..] = bytes else { return None };
+        let kind = kind_of(*letter)?;
+        let (addr, n_addr) = hex_run(bytes, 2)?;
+        let size_at = 2 + n_addr + 1;
+        let (size, n_size) = hex_run(bytes, size_at)?;
+        let ends = (bytes.get(size_at - 1), bytes.get(size_at + n_size)) == (Some(&b' '), Some(&b'\n'));
+        let is_usual = ends && n_addr > 0 && matches!(n_size, 1..=8);
+        // At most 8 digits.
+        is_usual.then_some((Record { addr, size: size as u32, kind }, size_at + n_size + 1))
+    }
+
+    fn line(text: &[u8]) -> Line<'_> {
+        let (letter, rest) = word(text.trim_ascii_end());
+        let kind = match letter {
+            [] => return Line::Other,
+            [letter] => kind_of(*letter),
+            _ => None,
+        };
+        let Some(kind) = kind else { return Line::Bad(Fault::Kind) };
+        let (addr, rest) = word(rest);
+        let numbers = hex(addr)
+            .map_err(Fault::of_address)
+            .and_then(|addr| Ok((addr, hex(word(rest).0).map_err(Fault::of_size)?)));
+        match numbers {
+            Ok((addr, size)) => match u32::try_from(size) {
+                Ok(size) => Line::Record(Record { addr, size, kind }),
+                Err(_) => Line::Bad(Fault::SizeTooLarge),
+            },
+            Err(fault) => Line::Bad(fault),
+        }
+    }
+}
+
+/// Looks at the beginning of a file. Two columns of numbers may be anything: without a name that says so, there must be
+/// enough of them, all of them right, and some such as addresses are.
+fn recognise(head: &[u8], is_whole: bool, name: Option<&str>) -> Head {
+    let (mut plain, mut extended) = (WhatLines::default(), WhatLines::default());
+    let (mut highest, mut has_instrs, mut has_data) = (0, false, false);
+    for text in lines(head, is_whole) {
+        let line = Din::line(text);
+        plain.add(&line);
+        let other = ExtendedDin::line(text);
+        extended.add(&other);
+        for line in [line, other] {
+            if let Line::Record(record) = line {
+                highest = highest.max(record.addr);
+                has_instrs |= record.kind == FETCH;
+                has_data |= record.kind != FETCH;
+            }
+        }
+    }
+    let is_extended = extended.n_records > plain.n_records;
+    let lines = if is_extended { extended } else { plain };
+    let is_named = name.is_some_and(|name| {
+        let name = name.to_ascii_lowercase();
+        name.split('.').skip(1).any(|part| matches!(part, "din" | "xdin"))
+    });
+    let is_alike = lines.n_bad == 0 && lines.n_records >= RECOGNISED_LINES && highest >= USUAL_ADDRESS;
+    let confidence = if is_named && lines.is_first && lines.n_bad <= lines.n_records / 10 || is_alike {
+        Confidence::Likely
+    } else {
+        Confidence::No
+    };
+    let (name, title) =
+        if is_extended { ("xdin", "letter, address, size") } else { ("din", "label, address") };
+    // Tracers write all fetches or none.
+    let recorded = |has: bool| if has || lines.n_records == 0 { Recorded::All } else { Recorded::Nothing };
+    let fact = |key, label, value| Fact { key, label, value: json!(value) };
+    let carries = |what, has, note| Carries { what, has, note };
+    Head {
+        confidence,
+        is_extended,
+        process: 0,
+        facts: vec![fact("dialect", "dialect", name), fact("dialect_title", "lines", title)],
+        carries: vec![
+            carries("instructions", has_instrs, ""),
+            carries("data-accesses", has_data, ""),
+            carries("sizes", is_extended, if is_extended { "" } else { "taken for words, as `word` says" }),
+            carries("threads", false, ""),
+            carries("time", false, ""),
+        ],
+        instrs: recorded(has_instrs),
+        data: recorded(has_data),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn records<G: Grammar>(text: &[u8]) -> Option<Record> {
+        let slow = match G::line(text) {
+            Line::Record(record) => Some(record),
+            Line::Bad(_) => None,
+            other => panic!("{other:?}"),
+        };
+        let padded = [text, b"\n", &[b' '; 40]].concat();
+        if let Some((quick, n_bytes)) = G::quick(&padded) {
+            assert_eq!((Some(quick), n_bytes), (slow, text.len() + 1), "{}", text.escape_ascii());
+        }
+        slow
+    }
+
+    #[test]
+    fn lines_read_the_same_both_ways() {
+        for (text, expected) in [
+            (&b"2 0"[..], Some((2, 0))),
+            (b"0 1000", Some((0, 0x1000))),
+            (b"1 70f60888 a comment", Some((1, 0x70f60888))),
+            (b" 0x2\t0x7ffe0000\r", Some((2, 0x7ffe0000))),
+            (b"4 0", Some((4, 0))),
+            (b"3 FFFFFFFFFFFFFFFF", Some((3, u64::MAX))),
+            (b"5 0", None),
+            (b"x 10", None),
+            (b"0", None),
+            (b"0 10g", None),
+            (b"0 10000000000000000", None),
+        ] {
+            let record = expected.map(|(kind, addr)| Record { addr, size: 0, kind });
+            assert_eq!(records::<Din>(text), record, "{}", text.escape_ascii());
+        }
+        for (text, expected) in [
+            (&b"r 1000 4"[..], Some((0, 0x1000, 4))),
+            (b"W 0x7ffe0000 0x10 stack", Some((1, 0x7ffe0000, 16))),
+            (b"i 400000 a", Some((2, 0x400000, 10))),
+            (b"m 0 1", Some((3, 0, 1))),
+            (b"c 0 40", Some((5, 0, 64))),
+            (b"v 0 ffffffff", Some((6, 0, u32::MAX))),
+            (b"v 0 100000000", None),
+            (b"r 1000", None),
+            (b"rw 1000 4", None),
+            (b"r 1000 four", None),
+        ] {
+            let record = expected.map(|(kind, addr, size)| Record { addr, size, kind });
+            assert_eq!(records::<ExtendedDin>(text), record, "{}", text.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn other_tables_of_numbers_are_not_recognised() {
+        let confidence = |text: &str, name: Option<&str>| recognise(text.as_bytes(), true, name).confidence;
+        let trace = "2 400000\n0 7ffe0010\n".repeat(6);
+        assert_eq!(confidence(&trace, None), Confidence::Likely);
+        assert_eq!(confidence("2 0\n0 1000\n", None), Confidence::No);
+        assert_eq!(confidence("2 0\n0 1000\n", Some("a.din.gz")), Confidence::Likely);
+        assert_eq!(confidence("hello\n2 0\n", Some("a.din")), Confidence::No);
+        for text in [
+            "0 1\n1 2\n2 3\n3 4\n4 5\n0 1\n0 2\n0 3\n0 4\n",
+            "0 100000\n1 200000\n2 300000\n3 400000\n4 500000\n5 600000\n6 700000\n7 800000\n",
+            "1 0.50000\n2 0.25000\n1 0.50000\n2 0.25000\n1 0.50000\n2 0.25000\n1 0.5\n2 0.25\n",
+            "r is a letter\nw is one\n",
+            "# 1 2\n1 20000\n",
+            "",
+        ] {
+            assert_eq!(confidence(text, None), Confidence::No, "{text}");
+        }
+        let extended = "r 1000 4\nw 1004 4\n".repeat(5);
+        let head = recognise(extended.as_bytes(), true, None);
+        assert_eq!((head.confidence, head.is_extended), (Confidence::Likely, true));
+    }
+}

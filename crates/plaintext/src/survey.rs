@@ -1,0 +1,101 @@
+//! What only reading a whole trace tells: records by kind, sizes, where accesses go.
+
+use crate::language::Means;
+use crate::reader::Others;
+use crate::trace::PlainTextTrace;
+use quipu_model::trace::{Fact, Surveyed};
+use quipu_model::{Batch, Column, Found, Reader as _, Result, Scan, ShardId};
+use rustc_hash::FxHashSet;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+/// Bytes of the lines that are counted.
+const LINE_SHIFT: u32 = 6;
+/// Lines that are counted; of more, it is told that there are at least as many.
+const MAX_LINES: usize = 1 << 24;
+
+/// What a trace holds.
+#[derive(Debug, Default)]
+struct Survey {
+    n_records: u64,
+    kinds: [u64; 8],
+    /// Accesses to data by their size.
+    sizes: BTreeMap<u32, u64>,
+    lowest: Option<u64>,
+    highest: Option<u64>,
+    lines: FxHashSet<u64>,
+    others: Others,
+}
+
+impl Survey {
+    /// Takes in rows of the table of records.
+    fn batch(&mut self, batch: &Batch, means: &[Means]) {
+        let Some(rows) = batch.tables.first() else { return };
+        let [_, _, Column::U8(kinds), Column::U64(addrs), Column::U32(sizes), ..] = &rows.columns[..] else {
+            return;
+        };
+        self.n_records += kinds.len() as u64;
+        for ((kind, addr), size) in kinds.iter().zip(addrs).zip(sizes) {
+            self.kinds[usize::from(*kind & 7)] += 1;
+            let means = means.get(usize::from(*kind));
+            if matches!(means, Some(Means::Read | Means::Write | Means::Modify | Means::Unknown)) {
+                self.access(*addr, *size);
+            }
+        }
+    }
+
+    fn access(&mut self, addr: u64, size: u32) {
+        *self.sizes.entry(size).or_insert(0) += 1;
+        let last = addr.saturating_add(u64::from(size.max(1)) - 1);
+        self.lowest = Some(self.lowest.map_or(addr, |lowest| lowest.min(addr)));
+        self.highest = Some(self.highest.map_or(last, |highest| highest.max(last)));
+        for line in addr >> LINE_SHIFT..=last >> LINE_SHIFT {
+            if self.lines.len() >= MAX_LINES {
+                break;
+            }
+            self.lines.insert(line);
+        }
+    }
+
+    fn facts(&self, kinds: &[&str]) -> Vec<Fact> {
+        let fact = |key, label, value| Fact { key, label, value };
+        let by_kind: Map<String, Value> = kinds
+            .iter()
+            .zip(self.kinds)
+            .filter(|(_, count)| *count > 0)
+            .map(|(kind, count)| ((*kind).to_owned(), json!(count)))
+            .collect();
+        let sizes: Map<String, Value> =
+            self.sizes.iter().map(|(size, count)| (size.to_string(), json!(count))).collect();
+        let address = |addr: Option<u64>| addr.map(|addr| format!("{addr:#x}"));
+        vec![
+            fact("records", "records", json!(self.n_records)),
+            fact("by_kind", "records by kind", json!(by_kind)),
+            fact("access_sizes", "data accesses by size", json!(sizes)),
+            fact("lowest", "lowest byte accessed", json!(address(self.lowest))),
+            fact("highest", "highest byte accessed", json!(address(self.highest))),
+            fact("lines", "distinct lines of 64 bytes", json!(self.lines.len())),
+            fact("messages", "lines that are messages", json!(self.others.messages)),
+            fact("bad_lines", "lines that are no records", json!(self.others.bad)),
+        ]
+    }
+}
+
+/// Reads all of a trace.
+pub(crate) fn survey(trace: &PlainTextTrace) -> Surveyed {
+    let mut survey = Survey::default();
+    let mut found = Found::default();
+    let error = read(trace, &mut survey, &mut found).err();
+    Surveyed { facts: survey.facts(trace.dialect().language.kinds), findings: found.into_vec(), error }
+}
+
+fn read(trace: &PlainTextTrace, survey: &mut Survey, found: &mut Found) -> Result<()> {
+    let scan = Scan { tables: vec![0], ahead: true, ..Scan::new(ShardId(0)) };
+    let mut reader = trace.read(&scan)?;
+    while let Some(batch) = reader.read()? {
+        batch.findings.drain(..).for_each(|finding| found.push(finding));
+        survey.batch(batch, trace.dialect().language.means);
+    }
+    survey.others = reader.others();
+    Ok(())
+}

@@ -1,0 +1,68 @@
+//! Traces, and how to read them.
+
+// Each test program uses a part of this, and the helpers of a test may panic as the test may.
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
+
+use quipu_model::print::Ordinals;
+use quipu_model::trace::PrintOptions;
+use quipu_model::{Finding, Format, OpenOptions, Paint, Reader, Scan, ShardId, Trace};
+use quipu_plaintext::{DIN, LACKEY};
+use quipu_source::Source;
+use std::path::PathBuf;
+
+/// All traces.
+pub const ALL: [&str; 5] = [
+    "lackey/nodes.lackey.gz",
+    "lackey/mixed.lackey",
+    "din/nodes.din.gz",
+    "din/nodes.xdin.gz",
+    "din/labels.din",
+];
+
+pub fn path(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../traces").join(name)
+}
+
+pub fn bytes(name: &str) -> Vec<u8> {
+    std::fs::read(path(name)).unwrap()
+}
+
+/// The text of a trace.
+pub fn text(name: &str) -> Vec<u8> {
+    Source::open(&path(name)).unwrap().head(1 << 20).unwrap()
+}
+
+pub fn format(name: &str) -> &'static dyn Format {
+    if name.starts_with("lackey") { &LACKEY } else { &DIN }
+}
+
+pub fn trace(name: &str) -> Box<dyn Trace> {
+    format(name).open(&Source::open(&path(name)).unwrap(), &OpenOptions::default()).unwrap()
+}
+
+pub fn lackey(text: &[u8]) -> Box<dyn Trace> {
+    LACKEY.open(&Source::from_bytes("in", text), &OpenOptions::default()).unwrap()
+}
+
+pub fn din(text: &[u8], settings: &[(&str, &str)]) -> Box<dyn Trace> {
+    let settings = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    DIN.open(&Source::from_bytes("in", text), &OpenOptions { settings, ..OpenOptions::default() }).unwrap()
+}
+
+/// The records as printed, without the head, and what was found.
+pub fn lines_of(trace: &dyn Trace, scan: &Scan) -> (Vec<String>, Vec<Finding>) {
+    let mut reader: Box<dyn Reader> =
+        trace.scan(&Scan { tables: vec![0], columns: trace.columns(), ..scan.clone() }).unwrap();
+    let mut printer = trace.printer(&PrintOptions::default()).unwrap();
+    let (mut out, mut findings) = (Vec::new(), Vec::new());
+    while let Some(batch) = reader.read().unwrap() {
+        findings.append(&mut batch.findings);
+        let rows: Vec<u32> = (0..batch.span.records).collect();
+        printer.print(batch, &rows, Ordinals::default(), &Paint::PLAIN, &mut out);
+    }
+    (String::from_utf8(out).unwrap().lines().map(str::to_owned).collect(), findings)
+}
+
+pub fn lines(trace: &dyn Trace) -> (Vec<String>, Vec<Finding>) {
+    lines_of(trace, &Scan::new(ShardId(0)))
+}
