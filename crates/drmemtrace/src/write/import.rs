@@ -26,6 +26,7 @@ pub struct FromOthers;
 static INFO: ImportInfo = ImportInfo {
     required: Columns::ACCESSES,
     taken: Columns::ACCESSES
+        .or(Columns::ACCESS_PC)
         .or(Columns::INSTRS)
         .or(Columns::INSTR_CLASS)
         .or(Columns::INSTR_TAKEN)
@@ -58,6 +59,7 @@ impl Importer for FromOthers {
             buffer: Vec::new(),
             current: None,
             threads: BTreeMap::new(),
+            pcs: BTreeMap::new(),
         }))
     }
 }
@@ -84,6 +86,9 @@ struct Counts {
     /// Of them, those that are too large for an entry.
     cut: u64,
     fetches: u64,
+    /// Accesses behind the instruction that made them, and others whose instruction the source tells.
+    placed: u64,
+    misplaced: u64,
 }
 
 struct Entries {
@@ -96,6 +101,8 @@ struct Entries {
     current: Option<(u64, u64)>,
     /// Threads with their processes, and whether they have ended.
     threads: BTreeMap<u64, (u64, bool)>,
+    /// The last instruction of each thread.
+    pcs: BTreeMap<u64, u64>,
 }
 
 impl Entries {
@@ -134,7 +141,7 @@ impl Entries {
         self.buffer.push(Entry::new(kind, instrs.size[row], instrs.pc[row]));
     }
 
-    fn access(&mut self, batch: &Batch, row: usize, counts: &mut Counts) {
+    fn access(&mut self, batch: &Batch, row: usize, last_pc: Option<u64>, counts: &mut Counts) {
         let accesses = &batch.accesses;
         let kind = match accesses.kind[row] {
             AccessKind::Read => Type::READ,
@@ -153,6 +160,13 @@ impl Entries {
             u16::MAX
         });
         counts.accesses += 1;
+        // An access belongs to the instruction that stands before it.
+        match accesses.pc.get(row) {
+            Some(pc) if last_pc == Some(*pc) => counts.placed += 1,
+            Some(0) | None if last_pc.is_none() => {}
+            Some(_) => counts.misplaced += 1,
+            None => {}
+        }
         self.buffer.push(Entry::new(kind, size, accesses.addr[row]));
     }
 }
@@ -164,20 +178,31 @@ impl Import for Entries {
         }
         let (accesses, instrs) = (&batch.accesses, &batch.instrs);
         let (mut next, mut counts) = (0, Counts::default());
+        let mut last_pc = self.pcs.get(&batch.span.thread).copied();
         for row in 0..=instrs.len() {
             // Accesses of a record stand behind its instruction.
             let until = instrs.at.get(row).copied().unwrap_or(u32::MAX);
             while accesses.at.get(next).is_some_and(|at| *at < until) {
-                self.access(batch, next, &mut counts);
+                self.access(batch, next, last_pc, &mut counts);
                 next += 1;
             }
             if row < instrs.len() {
                 self.instr(batch, row);
+                last_pc = Some(instrs.pc[row]);
             }
+        }
+        if let Some(pc) = last_pc {
+            self.pcs.insert(batch.span.thread, pc);
         }
         ledger.add("accesses", Fate::Kept, counts.accesses - counts.cut);
         ledger.add("accesses of 64 KiB and more, cut off there", Fate::Changed, counts.cut);
         ledger.add("fetches", Fate::Dropped, counts.fetches);
+        ledger.add("PCs of accesses", Fate::Kept, counts.placed);
+        ledger.add(
+            "PCs of accesses that their instructions do not stand before",
+            Fate::Dropped,
+            counts.misplaced,
+        );
         ledger.add("instructions", Fate::Kept, instrs.len() as u64);
         for what in &batch.threads.what {
             match what {
