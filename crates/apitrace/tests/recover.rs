@@ -252,15 +252,16 @@ fn nothing_is_invented(damaged: &[u8], whole: &[String], n_threads: usize, what:
     assert!(strange.len() <= n_lost, "{what}: {strange:?}");
     assert!(functions(&saved).len() <= known.len(), "{what}: {strange:?}");
     let n_open = saved.iter().filter(|call| call.ends_with("incomplete")).count();
-    let n_told = done.salvaged.found.as_slice().iter().map(|finding| finding.count).sum::<u64>();
-    assert!(n_open as u64 <= n_told + n_threads as u64, "{what}: {n_open} calls are incomplete");
+    // Damage that inflates to bytes that are no error can still swallow the end of a call: the count tells.
+    let n_told: u64 = done.salvaged.streams.iter().map(|facts| facts.incomplete).sum();
+    assert_eq!(n_open as u64, n_told, "{what}: incomplete calls");
     (done, saved.len())
 }
 
 #[test]
 fn no_functions_or_threads_are_made_of_damaged_bytes() {
     for (packing, name, times, n_threads) in
-        [(Packing::SeekableZstd, "glxgears-300", 24, 1), (Packing::Snappy, "kinds", 24, 1)]
+        [(Packing::SeekableZstd, "glxgears-300", 12, 1), (Packing::Snappy, "kinds", 24, 1)]
     {
         let stream = common::repeated(name, times);
         let mut writer = StreamWriter::new(Vec::new(), packing, None).unwrap();

@@ -91,6 +91,10 @@ fn document(recovered: &Recovered, output: &Target) -> Document {
     if let Some(saved) = salvaged.streams.get(*stream) {
         let how = if recovered.is_copy { "copied as they are" } else { "written anew" };
         facts.push(fact("saved", vec![Cell::Count(saved.calls), "calls,".into(), how.into()]));
+        if saved.incomplete > 0 {
+            let what = "of them: where they end is lost or was never written";
+            facts.push(fact("incomplete", vec![Cell::Count(saved.incomplete), what.into()]));
+        }
         if saved.lost_calls > 0 {
             facts.push(fact("lost", vec![Cell::Count(saved.lost_calls), "calls at least".into()]));
         }
