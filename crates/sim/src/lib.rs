@@ -35,6 +35,7 @@
 //! | `options` | options that several tools have |
 //! | `sweep` | many caches at once; `machine/feed` makes their requests |
 //! | `cacheray` | the model of Cacheray's own simulator, with its faults |
+//! | `layout` | what another layout of a type would give |
 //! | `caches`, `tlbs`, `misses`, `sweep` | the tools |
 
 #![warn(missing_docs)]
@@ -59,6 +60,7 @@ mod spec;
 pub mod cacheray;
 pub mod caches;
 pub mod config;
+pub mod layout;
 pub mod misses;
 pub mod sweep;
 pub mod tlbs;
@@ -84,4 +86,5 @@ pub use spec::{
 use quipu_model::Tool;
 
 /// Every analysis of this crate.
-pub const TOOLS: &[&dyn Tool] = &[&caches::Caches, &tlbs::Tlbs, &misses::MissTool, &sweep::SweepTool];
+pub const TOOLS: &[&dyn Tool] =
+    &[&caches::Caches, &tlbs::Tlbs, &misses::MissTool, &sweep::SweepTool, &layout::tool::LayoutTool];

@@ -1,0 +1,72 @@
+//! The levels of caches that data goes through, from the cores to memory.
+
+use crate::machine::Machine;
+use crate::spec::MachineSpec;
+use quipu_model::Result;
+
+/// Which caches are of which level.
+#[derive(Clone, Debug)]
+pub(super) struct Levels {
+    pub(super) names: Vec<String>,
+    caches: Vec<Vec<usize>>,
+    /// The level of each cache; none of those for instructions only.
+    of_cache: Vec<Option<usize>>,
+}
+
+impl Levels {
+    /// Those of a machine.
+    ///
+    /// # Errors
+    /// `Usage` if it does not hold together.
+    pub(super) fn of(spec: &MachineSpec) -> Result<Levels> {
+        let layout = spec.layout()?;
+        let mut of_cache = vec![None; spec.caches.len()];
+        let mut caches: Vec<Vec<usize>> = Vec::new();
+        for [_, data] in &layout.first {
+            let (mut at, mut level) = (Some(*data), 0);
+            while let Some(cache) = at {
+                if of_cache[cache].is_none_or(|known| known < level) {
+                    of_cache[cache] = Some(level);
+                }
+                at = layout.parent[cache];
+                level += 1;
+            }
+        }
+        for (cache, level) in of_cache.iter().enumerate() {
+            let Some(level) = level else { continue };
+            if caches.len() <= *level {
+                caches.resize(level + 1, Vec::new());
+            }
+            caches[*level].push(cache);
+        }
+        let name = |caches: &Vec<usize>| {
+            let mut names = caches.iter().map(|cache| spec.caches[*cache].name.as_str());
+            let first = names.next().unwrap_or_default();
+            let common = names.fold(first, |common, other| {
+                let n = common.bytes().zip(other.bytes()).take_while(|(a, b)| a == b).count();
+                common.get(..n).unwrap_or("")
+            });
+            let name = if caches.len() == 1 { first.trim_end_matches('0') } else { common };
+            if name.is_empty() { first.to_owned() } else { name.to_owned() }
+        };
+        let names = caches.iter().map(name).collect();
+        Ok(Levels { names, caches, of_cache })
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    /// The level of a cache.
+    #[inline]
+    pub(super) fn level(&self, cache: u32) -> Option<usize> {
+        self.of_cache.get(cache as usize).copied().flatten()
+    }
+
+    /// What a machine missed at each level, prefetches left out.
+    pub(super) fn misses(&self, machine: &Machine) -> Vec<u64> {
+        let of = |caches: &Vec<usize>| caches.iter().map(|cache| machine.counts(*cache).misses).sum();
+        self.caches.iter().map(of).collect()
+    }
+}

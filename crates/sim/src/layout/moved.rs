@@ -1,0 +1,230 @@
+//! Regions in another layout: where each lies, and where an access to it goes.
+//!
+//! A region stays where it is if its elements have room there in the new layout; one that has grown goes to addresses that
+//! the trace never uses, where it is put as an allocator would: the place of a region of the same size that has ended, or the
+//! next one, 16 bytes apart.
+
+use super::arrange::{Arrangement, Form, LINK_BYTES};
+use super::units::Members;
+use hashbrown::HashMap;
+use rustc_hash::FxBuildHasher;
+
+/// What lies before each allocation.
+const HEADER_BYTES: u64 = 16;
+
+/// A region of elements of the type, as it is in the trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Old {
+    pub(super) start: u64,
+    pub(super) bytes: u64,
+    /// Elements.
+    pub(super) n: u64,
+    /// Bytes from one to the next.
+    pub(super) stride: u64,
+}
+
+/// A region in the new layout.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct New {
+    /// The first element of each part; empty if the region stays as it is.
+    pub(super) bases: Vec<u64>,
+    /// Bytes from one element of the first part to the next: of others, the part says it.
+    first_stride: u64,
+    /// Where memory behind the first part was taken, to give it back.
+    taken: Vec<(u64, u64)>,
+}
+
+/// Addresses that the trace does not use.
+#[derive(Clone, Debug)]
+pub(super) struct Fresh {
+    next: u64,
+    free: HashMap<u64, Vec<u64>, FxBuildHasher>,
+}
+
+impl Fresh {
+    pub(super) fn new(from: u64) -> Fresh {
+        Fresh { next: from, free: HashMap::default() }
+    }
+
+    /// The address of so many bytes.
+    fn take(&mut self, bytes: u64, align: u64) -> u64 {
+        if let Some(addr) = self.free.get_mut(&bytes).and_then(Vec::pop) {
+            return addr;
+        }
+        let align = align.max(HEADER_BYTES);
+        let addr = self.next.saturating_add(HEADER_BYTES).next_multiple_of(align);
+        self.next = addr.saturating_add(bytes.next_multiple_of(HEADER_BYTES));
+        addr
+    }
+
+    fn give_back(&mut self, (addr, bytes): (u64, u64)) {
+        self.free.entry(bytes).or_default().push(addr);
+    }
+}
+
+/// A layout at work.
+#[derive(Clone, Debug)]
+pub(super) struct Moved {
+    pub(super) arrangement: Arrangement,
+    fresh: Fresh,
+    /// Cold parts of single elements, in an array of their own.
+    cold: Fresh,
+    /// Regions that went elsewhere.
+    pub(super) n_moved: u64,
+    /// Regions that stay as they are.
+    pub(super) n_kept: u64,
+    /// Accesses that became several, because what they touch lies apart now.
+    pub(super) n_divided: u64,
+}
+
+impl Moved {
+    /// No region yet; there is room from `from` on.
+    pub(super) fn new(arrangement: Arrangement, from: u64) -> Moved {
+        Moved {
+            arrangement,
+            fresh: Fresh::new(from),
+            cold: Fresh::new(from.saturating_add(1 << 39)),
+            n_moved: 0,
+            n_kept: 0,
+            n_divided: 0,
+        }
+    }
+
+    /// A region begins.
+    pub(super) fn add(&mut self, old: Old, members: &Members) -> New {
+        let Arrangement { parts, form, .. } = &self.arrangement;
+        let is_whole = old.bytes >= members.size && old.stride >= members.size && old.n > 0;
+        let applies = is_whole && (old.n > 1 || *form != Form::Arrays);
+        if !applies {
+            self.n_kept += 1;
+            return New::default();
+        }
+        // What the region has besides elements stays behind the first part, as it was.
+        let slack = if old.n > 1 { old.stride - members.size } else { 0 };
+        let tail = if old.n > 1 { 0 } else { old.bytes - members.size };
+        let first_stride = parts[0].stride + slack;
+        if old.n == 1 && *form == Form::Split {
+            let hot = first_stride + LINK_BYTES + tail;
+            let cold = parts[1].stride;
+            let taken = vec![
+                (self.fresh.take(hot, parts[0].align), hot),
+                (self.cold.take(cold, parts[1].align), cold),
+            ];
+            self.n_moved += 1;
+            return New { bases: taken.iter().map(|(addr, _)| *addr).collect(), first_stride, taken };
+        }
+        let mut offsets = Vec::with_capacity(parts.len());
+        let (mut at, mut align) = (0u64, 1);
+        for (i, part) in parts.iter().enumerate() {
+            at = at.next_multiple_of(part.align);
+            offsets.push(at);
+            align = align.max(part.align);
+            let (stride, rest) = if i == 0 { (first_stride, tail) } else { (part.stride, 0) };
+            at = at.saturating_add(stride.saturating_mul(old.n)).saturating_add(rest);
+        }
+        let mut taken = Vec::new();
+        let start = if at <= old.bytes && old.start.is_multiple_of(align.min(16).max(self.asked_align())) {
+            old.start
+        } else {
+            self.n_moved += 1;
+            let addr = self.fresh.take(at, align);
+            taken.push((addr, at));
+            addr
+        };
+        New { bases: offsets.iter().map(|offset| start.wrapping_add(*offset)).collect(), first_stride, taken }
+    }
+
+    /// Alignment beyond what allocators give anyway.
+    fn asked_align(&self) -> u64 {
+        let align = self.arrangement.parts.iter().map(|part| part.align).max().unwrap_or(1);
+        if align > 16 { align } else { 1 }
+    }
+
+    /// A region ends.
+    pub(super) fn remove(&mut self, new: New) {
+        let is_split = self.arrangement.form == Form::Split && new.taken.len() == 2;
+        for (i, taken) in new.taken.into_iter().enumerate() {
+            if is_split && i == 1 { self.cold.give_back(taken) } else { self.fresh.give_back(taken) }
+        }
+    }
+
+    /// Where the bytes `[addr, addr + size)` of a region are now: each stretch that lies together, in order, with how many bytes
+    /// it has. There is at least one, and all bytes of members are in one; padding that is accessed alone is where its
+    /// member ends.
+    pub(super) fn pieces(
+        &mut self,
+        (old, new): (&Old, &New),
+        addr: u64,
+        size: u32,
+        members: &Members,
+        pieces: &mut Vec<(u64, u32)>,
+    ) {
+        pieces.clear();
+        if new.bases.is_empty() {
+            pieces.push((addr, size));
+            return;
+        }
+        let offset = addr.wrapping_sub(old.start);
+        let end = offset.saturating_add(size.max(1).into());
+        // Bytes of holes since the last piece.
+        let (mut at, mut hole) = (offset, 0u64);
+        while at < end {
+            let (new_addr, n, is_hole) = self.stretch(old, new, at, members);
+            let n = n.min(end - at).max(1);
+            at += n;
+            if is_hole && (at < end || !pieces.is_empty()) {
+                hole += n;
+                continue;
+            }
+            match pieces.last_mut() {
+                // What was together with a hole between may still be.
+                Some((start, bytes)) if start.wrapping_add(u64::from(*bytes) + hole) == new_addr => {
+                    *bytes += (hole + n) as u32; // Not more than the size.
+                }
+                _ => pieces.push((new_addr, n as u32)), // As above.
+            }
+            hole = 0;
+        }
+        self.n_divided += u64::from(pieces.len() > 1);
+    }
+
+    /// Where the byte at an offset of a region is now, how many bytes lie together there, and whether they are in a hole.
+    #[inline]
+    fn stretch(&self, old: &Old, new: &New, offset: u64, members: &Members) -> (u64, u64, bool) {
+        let (element, within) = match old.n {
+            0 | 1 => (0, offset),
+            _ => (offset / old.stride, offset % old.stride),
+        };
+        let Some((unit, is_inside)) = members.at(within).filter(|_| element < old.n.max(1)) else {
+            // Behind the elements, or between them.
+            let bytes = old.stride.max(within + 1) - within;
+            let behind = within.saturating_sub(members.size);
+            let link = if old.n == 1 && self.arrangement.form == Form::Split { LINK_BYTES } else { 0 };
+            let first = self.arrangement.parts[0].stride + link;
+            let addr = new.bases[0].wrapping_add(element.wrapping_mul(new.first_stride)).wrapping_add(first);
+            return (addr.wrapping_add(behind), if old.n > 1 { bytes } else { u64::MAX >> 1 }, false);
+        };
+        let (of, place) = (&members.units[unit], &self.arrangement.places[unit]);
+        let stride =
+            if place.part == 0 { new.first_stride } else { self.arrangement.parts[place.part].stride };
+        let base =
+            new.bases[place.part].wrapping_add(element.wrapping_mul(stride)).wrapping_add(place.offset);
+        if !is_inside {
+            // A hole ends where the next member begins.
+            let next = members.units.get(unit + 1).filter(|next| next.start > within);
+            let next = match members.units.first() {
+                Some(first) if within < first.start => Some(first),
+                _ => next,
+            };
+            let end = next.map_or(members.size, |next| next.start);
+            let last = of.bytes - 1;
+            return (base.wrapping_add(last / of.step * place.step + last % of.step), end - within, true);
+        }
+        let in_unit = within - of.start;
+        if place.step == of.step {
+            return (base.wrapping_add(in_unit), of.bytes - in_unit, false);
+        }
+        let (index, in_step) = (in_unit / of.step, in_unit % of.step);
+        (base.wrapping_add(index * place.step + in_step), of.step - in_step, false)
+    }
+}

@@ -1,0 +1,400 @@
+//! What came of it, for machines and people.
+
+use super::arrange::Form;
+use super::declare;
+use super::run::Side;
+use super::tool::Plan;
+use quipu_model::Report;
+use quipu_model::doc::{Block, Cell, Document, Grid, Listing};
+use quipu_model::pass::Detail;
+use serde::{Serialize, Serializer};
+use std::any::Any;
+
+/// What layouts of a type give.
+///
+/// JSON: `type`, `size`, `align`, `regions` (of several elements), `single_regions`, `levels` (names; all `misses` are lists in this order),
+/// `accesses` (to the type's members and padding), `other_accesses`, `members` (list of [`MemberRow`]), `layouts` (list of [`Row`],
+/// the one there is first), `best` (position in that list), `is_proposal`, `language`, `declaration` (of the best, or the one asked
+/// for; as text).
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LayoutReport {
+    /// The type.
+    #[serde(rename = "type")]
+    pub name: String,
+    /// Bytes of an element.
+    pub size: u64,
+    /// Its alignment.
+    pub align: u64,
+    /// Regions with several elements.
+    #[serde(rename = "regions")]
+    pub arrays: u64,
+    /// Regions with one.
+    #[serde(rename = "single_regions")]
+    pub singles: u64,
+    /// The levels of caches that data goes through, from the cores to memory.
+    pub levels: Vec<String>,
+    /// Reads and writes of the type.
+    pub accesses: u64,
+    /// All others.
+    pub other_accesses: u64,
+    /// The members, by offset.
+    pub members: Vec<MemberRow>,
+    /// The layouts; the first is the one there is.
+    pub layouts: Vec<Row>,
+    /// The one with the fewest misses.
+    pub best: usize,
+    /// Whether the layouts are proposals.
+    pub is_proposal: bool,
+    /// The language of the declaration.
+    pub language: &'static str,
+    /// The new declaration.
+    pub declaration: String,
+}
+
+/// A member.
+///
+/// JSON: as the fields.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MemberRow {
+    /// Its name.
+    pub name: String,
+    /// How its type is written.
+    #[serde(rename = "type")]
+    pub text: String,
+    /// Bytes before it.
+    pub offset: u64,
+    /// Its bytes.
+    pub size: u64,
+    /// Reads.
+    pub reads: u64,
+    /// Writes.
+    pub writes: u64,
+}
+
+/// A layout.
+///
+/// JSON: as the fields; `fresh_from` is a hex string.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// What was done.
+    pub what: String,
+    /// `struct`, `split`, `soa` or `aos`.
+    pub form: &'static str,
+    /// Bytes of an element, all parts together.
+    pub size: u64,
+    /// Misses of all accesses, level by level.
+    pub misses: Vec<u64>,
+    /// Those of accesses to the type.
+    pub type_misses: Vec<u64>,
+    /// Those of each member; of what belongs to none behind them.
+    pub members: Vec<MissesBy>,
+    /// Regions that went elsewhere.
+    pub moved: u64,
+    /// Regions that stay as they are.
+    pub kept: u64,
+    /// Accesses that became several.
+    pub divided: u64,
+    /// Where regions went that did not fit.
+    #[serde(serialize_with = "hex")]
+    pub fresh_from: Option<u64>,
+}
+
+/// Where a member lies, and what it misses.
+///
+/// JSON: `name`, `part`, `offset` (both `null` for what is no member), `misses`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MissesBy {
+    /// Its name, or `(padding)`.
+    pub name: String,
+    /// Where it lies.
+    #[serde(flatten)]
+    pub spot: Spot,
+    /// Its misses, level by level.
+    pub misses: Vec<u64>,
+}
+
+/// A part and an offset in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Spot {
+    /// The part.
+    pub part: Option<u64>,
+    /// Bytes before it.
+    pub offset: Option<u64>,
+}
+
+fn hex<S: Serializer>(addr: &Option<u64>, serializer: S) -> Result<S::Ok, S::Error> {
+    match addr {
+        Some(addr) => serializer.collect_str(&format_args!("{addr:#x}")),
+        None => serializer.serialize_none(),
+    }
+}
+
+/// The name of what is no member.
+const PADDING: &str = "(padding)";
+/// A difference below this share of the misses before decides nothing.
+const EVEN: f64 = 0.01;
+
+impl Row {
+    pub(super) fn of(side: &Side, plan: &Plan) -> Row {
+        let n_levels = plan.levels.len();
+        let by = |at: usize| side.misses.get(at * n_levels..(at + 1) * n_levels).unwrap_or(&[]).to_vec();
+        let place = |unit: usize| match &side.moved {
+            Some(moved) => moved.arrangement.places.get(unit).map(|place| (place.part as u64, place.offset)),
+            None => plan.members.units.get(unit).map(|unit| (0, unit.start)),
+        };
+        let units = plan.members.units.iter().enumerate().map(|(at, unit)| MissesBy {
+            name: unit.name.clone(),
+            spot: Spot { part: place(at).map(|of| of.0), offset: place(at).map(|of| of.1) },
+            misses: by(at),
+        });
+        let behind = plan.members.units.len();
+        let padding = MissesBy {
+            name: PADDING.to_owned(),
+            spot: Spot { part: None, offset: None },
+            misses: by(behind),
+        };
+        let members: Vec<MissesBy> = units.chain([padding]).collect();
+        let sum = |level: usize| members.iter().filter_map(|of| of.misses.get(level)).sum();
+        let moved = side.moved.as_ref();
+        let form = moved.map_or(Form::Struct, |moved| moved.arrangement.form);
+        Row {
+            what: moved.map_or_else(|| "as it is".to_owned(), |moved| moved.arrangement.what.clone()),
+            form: match form {
+                Form::Struct => "struct",
+                Form::Split => "split",
+                Form::Arrays => "soa",
+                Form::Inside => "aos",
+            },
+            size: moved.map_or(plan.members.size, |moved| moved.arrangement.size()),
+            misses: plan.levels.misses(&side.machine),
+            type_misses: (0..n_levels).map(sum).collect(),
+            members,
+            moved: moved.map_or(0, |moved| moved.n_moved),
+            kept: moved.map_or(0, |moved| moved.n_kept),
+            divided: moved.map_or(0, |moved| moved.n_divided),
+            fresh_from: moved.filter(|moved| moved.n_moved > 0).map(|_| plan.fresh),
+        }
+    }
+
+    /// True if this is better than another layout.
+    fn is_better(&self, other: &Row) -> bool {
+        let levels = |row: &Row| [row.misses.last().copied(), row.misses.first().copied()];
+        for (ours, theirs) in levels(self).into_iter().zip(levels(other)) {
+            let (ours, theirs) = (ours.unwrap_or(0), theirs.unwrap_or(0));
+            if ours.abs_diff(theirs) as f64 > theirs as f64 * EVEN {
+                return ours < theirs;
+            }
+        }
+        false
+    }
+}
+
+impl LayoutReport {
+    pub(super) fn new(
+        plan: &Plan,
+        levels: Vec<String>,
+        layouts: Vec<Row>,
+        accesses: &[[u64; 2]],
+        other_accesses: u64,
+    ) -> LayoutReport {
+        let members = plan.members.units.iter().zip(accesses).map(|(unit, [reads, writes])| MemberRow {
+            name: unit.name.clone(),
+            text: declare::type_text(unit),
+            offset: unit.start,
+            size: unit.bytes,
+            reads: *reads,
+            writes: *writes,
+        });
+        let mut best = 0;
+        for at in 1..layouts.len() {
+            if layouts[at].is_better(&layouts[best]) {
+                best = at;
+            }
+        }
+        // What was asked for is declared whether it is better or not.
+        let shown = if plan.is_proposal { best } else { layouts.len() - 1 };
+        let declaration = match shown.checked_sub(1).and_then(|at| plan.layouts.get(at)) {
+            Some(arrangement) => {
+                declare::declaration(&plan.members, arrangement, plan.language, plan.survey.singles > 0)
+            }
+            None => String::new(),
+        };
+        LayoutReport {
+            name: plan.members.name.clone(),
+            size: plan.members.size,
+            align: plan.members.align,
+            arrays: plan.survey.arrays,
+            singles: plan.survey.singles,
+            levels,
+            accesses: accesses.iter().flatten().sum(),
+            other_accesses,
+            members: members.collect(),
+            layouts,
+            best,
+            is_proposal: plan.is_proposal,
+            language: plan.language.name(),
+            declaration,
+        }
+    }
+
+    /// The layout that is compared with the one there is: the best proposal, or the one asked for.
+    fn shown(&self) -> &Row {
+        let at = if self.is_proposal { self.best } else { self.layouts.len() - 1 };
+        &self.layouts[at]
+    }
+
+    fn layout_grid(&self) -> Grid {
+        let mut head = vec!["layout".to_owned(), "bytes".to_owned()];
+        for level in &self.levels {
+            head.extend([format!("{level} misses"), "change".to_owned()]);
+        }
+        head.extend(["of the type".to_owned(), "moved".to_owned()]);
+        let before = &self.layouts[0];
+        let row = |(at, row): (usize, &Row)| {
+            let mark = if at == self.best && at > 0 { " (best)" } else { "" };
+            let mut cells = vec![Cell::Text(format!("{}{mark}", row.what)), Cell::Bytes(row.size)];
+            for (misses, old) in row.misses.iter().zip(&before.misses) {
+                cells.extend([
+                    Cell::Count(*misses),
+                    if at == 0 { Cell::Empty } else { change(*misses, *old) },
+                ]);
+            }
+            cells.push(Cell::Count(row.type_misses.first().copied().unwrap_or(0)));
+            cells.push(Cell::Count(row.moved));
+            cells
+        };
+        let rows = self.layouts.iter().enumerate().map(row).collect();
+        Grid { title: "Layouts".to_owned(), head, rows, more: 0 }
+    }
+
+    fn member_grid(&self) -> Grid {
+        let mut head: Vec<String> =
+            ["member", "type", "offset", "now", "bytes", "reads", "writes"].map(str::to_owned).into();
+        for level in &self.levels {
+            head.extend([format!("{level} before"), "after".to_owned()]);
+        }
+        let (before, after) = (&self.layouts[0], self.shown());
+        let empty = MemberRow {
+            name: PADDING.to_owned(),
+            text: String::new(),
+            offset: 0,
+            size: 0,
+            reads: 0,
+            writes: 0,
+        };
+        let members = self.members.iter().chain([&empty]).zip(&before.members).zip(&after.members);
+        let row = |((member, before), after): ((&MemberRow, &MissesBy), &MissesBy)| {
+            let is_member = before.spot.offset.is_some();
+            let number = |n: u64| if is_member { Cell::Count(n) } else { Cell::Empty };
+            let now = match (after.spot.part, after.spot.offset) {
+                (Some(0), Some(offset)) => Cell::Text(offset.to_string()),
+                (Some(part), Some(offset)) => Cell::Text(format!("{part}: {offset}")),
+                _ => Cell::Empty,
+            };
+            let mut cells = vec![
+                Cell::Text(member.name.clone()),
+                Cell::Text(member.text.clone()),
+                number(member.offset),
+                now,
+                number(member.size),
+                number(member.reads),
+                number(member.writes),
+            ];
+            for (before, after) in before.misses.iter().zip(&after.misses) {
+                cells.extend([Cell::Count(*before), Cell::Count(*after)]);
+            }
+            cells
+        };
+        let is_seen = |((_, before), after): &((&MemberRow, &MissesBy), &MissesBy)| {
+            let misses = before.misses.iter().chain(&after.misses).sum::<u64>();
+            before.spot.offset.is_some() || misses > 0
+        };
+        let rows = members.filter(is_seen).map(row).collect();
+        Grid { title: format!("Members, as it is and with {}", after.what), head, rows, more: 0 }
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        let row = self.shown();
+        if row.what == self.layouts[0].what {
+            notes.push("No layout that was tried is better than the one there is.".to_owned());
+        }
+        if let Some(from) = row.fresh_from {
+            notes.push(format!(
+                "{} regions have no room where they are, and were put at {from:#x} and above, where the trace has nothing.",
+                row.moved
+            ));
+        }
+        if row.kept > 0 {
+            notes.push(format!(
+                "{} regions stay as they are: they have no whole element, or a single one.",
+                row.kept
+            ));
+        }
+        if row.divided > 0 {
+            notes.push(format!(
+                "{} accesses became several, because their members lie apart now.",
+                row.divided
+            ));
+        }
+        if row.form == "split" && self.singles > 0 {
+            notes.push(
+                "Single elements got a pointer to their cold part; that it must be read first is not simulated."
+                    .to_owned(),
+            );
+        }
+        notes
+    }
+}
+
+/// How much more or less; nothing of nothing.
+fn change(now: u64, before: u64) -> Cell {
+    match before {
+        0 => Cell::Empty,
+        _ => Cell::Text(format!("{:+.1} %", (now as f64 / before as f64 - 1.0) * 100.0)),
+    }
+}
+
+impl Report for LayoutReport {
+    fn json(&self) -> serde_json::Value {
+        // A plain structure of numbers and lists always has a JSON form.
+        serde_json::to_value(self).unwrap_or_default()
+    }
+
+    fn document(&self, _: Detail) -> Document {
+        let facts = vec![
+            ("type".to_owned(), vec![Cell::Code(self.name.clone())]),
+            ("element".to_owned(), vec![Cell::Bytes(self.size)]),
+            (
+                "regions".to_owned(),
+                vec![
+                    Cell::Count(self.arrays),
+                    "of several elements,".into(),
+                    Cell::Count(self.singles),
+                    "of one".into(),
+                ],
+            ),
+            (
+                "accesses".to_owned(),
+                vec![
+                    Cell::Count(self.accesses),
+                    "of".into(),
+                    Cell::Count(self.accesses + self.other_accesses),
+                ],
+            ),
+        ];
+        let mut document = Document::new("Layout").with(Block::Facts(facts));
+        document.blocks.push(Block::Grid(self.layout_grid()));
+        document.blocks.extend(self.notes().into_iter().map(Block::Note));
+        document.blocks.push(Block::Grid(self.member_grid()));
+        if !self.declaration.is_empty() {
+            let title = format!("Declaration ({})", self.shown().what);
+            document.blocks.push(Block::Listing(Listing { title, text: self.declaration.clone() }));
+        }
+        document
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

@@ -1,0 +1,358 @@
+//! `layout`: what another layout of a type would give.
+//!
+//! All accesses run through the machine of `caches` as they are, and again with the elements of one type laid out differently: what
+//! goes to the type's regions goes where the member is now, everything else stays. Told are the misses of each level before
+//! and after, of all accesses and of each member, and the new declaration.
+//!
+//! Regions have the type where the trace annotates them (of regions over each other, the newest counts), and where a variable of
+//! the program lies. Types come from the program's debug information (`binary`) or a file of types (`types`).
+//!
+//! What may be asked for:
+//!
+//! * `order`: members in this order, each as soon as its alignment allows; those that are not named follow as they were.
+//! * `split`: hot members apart from all others, which lie behind in an array of their own, by the same index. Hot are those
+//!   given (`split=a,b` or `split=cold=c,d`), or, with `split=hot`, the fewest that have 90 % of the type's accesses. A
+//!   single element gets a pointer of 8 bytes to its cold part, which lies in an array of cold parts; following it is not
+//!   simulated.
+//! * `arrays=soa`: an array for each member, where a region has several elements; `arrays=aos`: members that are arrays of one
+//!   length become one array of structures.
+//! * `pad`: bytes left free behind members, `pad=a=8`, up to the next line, `pad=a=line`, or lines of its own for each element,
+//!   `pad=line`; several with commas. `align`: what each element's address is a multiple of.
+//! * `remap`: a file of Cacheray's simulator that says where members lie.
+//!
+//! `order` and `split` take `pad` and `align` with them. Without any of these, layouts are proposed and simulated: members that are
+//! used together side by side (how often two members of one element are among 32 accesses of a thread to the type decides, and
+//! lines are packed greedily), hot members first, large alignments first, hot members apart, an array for each. The
+//! best has the fewest misses of the last level, if that differs by more than one in a hundred, else of the first.
+//!
+//! A region stays where it is if its elements have room there in the new layout. One that grows goes to addresses that the trace
+//! never uses, as an allocator would place it: where one of its size has ended, or next, 16 bytes apart. An access that
+//! touches several members becomes several where these lie apart now, and counts once. Elements of the type within other types
+//! are not moved, and neither is what points to members.
+//!
+//! The trace is read twice, so it cannot come from a pipe. Memory is that of a machine for each layout, and of the live regions.
+//!
+//! * **Needs** `accesses`; uses `regions`, `threads`, `accesses.fetch`. Without `regions`, it needs `binary`.
+//! * **JSON** [`LayoutReport`](super::LayoutReport).
+
+use super::arrange::{Arrangement, Gap, Room};
+use super::declare::Language;
+use super::levels::Levels;
+use super::live::Live;
+use super::propose::{hot, proposals};
+use super::run::LayoutPass;
+use super::source::{self, Declared};
+use super::survey::Survey;
+use super::units::Members;
+use crate::options::{
+    COHERENCE, CORES, L1D_ASSOC, L1D_SIZE, L1I_ASSOC, L1I_SIZE, LINE_SIZE, LL_ASSOC, LL_SIZE, POLICY,
+    PREFETCHER, fit_cores, is_by_core, option,
+};
+use crate::place::Placing;
+use crate::simulate::OPTIONAL;
+use crate::spec::{MachineSpec, Policy};
+use crate::{caches, config};
+use quipu_model::{Args, Columns, DynPass, Error, ErrorKind, Needs, Order, Result, Tool, ToolInfo, Trace};
+use quipu_symbols::attribute::Types;
+use quipu_symbols::dwarf::DebugInfo;
+use quipu_symbols::remap::Remap;
+use quipu_symbols::types_file::TypesFile;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The tool `layout`.
+#[derive(Debug)]
+pub struct LayoutTool;
+
+/// What is known of the tool without a trace.
+pub static INFO: ToolInfo = ToolInfo {
+    name: "layout",
+    summary: "what another layout of a type would give",
+    needs: Needs { format: None, required: Columns::ACCESSES, optional: OPTIONAL.or(Columns::REGIONS) },
+    order: Order::Time,
+    options: &[
+        option("type", "NAME", "none", "the type, as C, C++, Rust or LLVM writes it"),
+        option("binary", "FILE", "none", "the program, whose debug information says types and variables"),
+        option("types", "FILE", "none", "a file of types, as Cacheray's extractor writes it"),
+        option("base", "ADDR", "0", "where the program was loaded, if not where its file says"),
+        option("order", "MEMBERS", "none", "members in this order; all others follow"),
+        option(
+            "split",
+            "MEMBERS",
+            "none",
+            "hot members apart: their names, `cold=` and names, or `hot` to find them",
+        ),
+        option("arrays", "soa|aos", "none", "an array for each member, or one array of structures"),
+        option("pad", "ROOM", "none", "`MEMBER=BYTES`, `MEMBER=line` or `line`; several with commas"),
+        option("align", "BYTES", "0", "what each element's address is a multiple of"),
+        option("remap", "FILE", "none", "a file of Cacheray's simulator that says where members lie"),
+        option("language", "c|cpp|rust", "as the type", "the language of the new declaration"),
+        CORES,
+        LINE_SIZE,
+        L1I_SIZE,
+        L1I_ASSOC,
+        L1D_SIZE,
+        L1D_ASSOC,
+        LL_SIZE,
+        LL_ASSOC,
+        POLICY,
+        PREFETCHER,
+        COHERENCE,
+        option(
+            "config",
+            "FILE",
+            "none",
+            "a configuration file of drmemtrace's simulator; it says all of the caches",
+        ),
+    ],
+    in_report: false,
+};
+
+/// What is simulated.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) members: Members,
+    pub(super) machine: MachineSpec,
+    pub(super) placing: Placing,
+    pub(super) levels: Levels,
+    /// The layouts besides the one there is.
+    pub(super) layouts: Vec<Arrangement>,
+    /// True if nothing was asked for.
+    pub(super) is_proposal: bool,
+    /// Where addresses are free.
+    pub(super) fresh: u64,
+    pub(super) base: u64,
+    /// No region yet.
+    pub(super) live: Live,
+    pub(super) survey: Survey,
+    pub(super) language: Language,
+}
+
+impl Tool for LayoutTool {
+    fn info(&self) -> &'static ToolInfo {
+        &INFO
+    }
+
+    /// What is live at its beginning is not known of a part.
+    fn wants_whole_traces(&self) -> bool {
+        true
+    }
+
+    fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+        let args = &fit_cores(args, trace);
+        Ok(Box::new(LayoutPass::new(Arc::new(plan(args, trace)?))?))
+    }
+}
+
+/// A value that was given.
+fn given<'a>(args: &'a Args, name: &str) -> Option<&'a str> {
+    args.get(name).filter(|text| !matches!(*text, "" | "none"))
+}
+
+fn plan(args: &Args, trace: &dyn Trace) -> Result<Plan> {
+    let name = given(args, "type").ok_or_else(|| {
+        Error::usage("tool `layout` wants to know which type")
+            .hint("--type NAME; `quipu analyze types` lists them")
+    })?;
+    let machine = machine(args)?;
+    let line = machine.line_bytes;
+    let (mut types, file) = types(args)?;
+    if !trace.columns().has(Columns::REGIONS) && types.program().is_none() {
+        return Err(Error::missing(
+            "tool `layout` needs regions with types, which this trace does not carry, or a program with variables",
+        )
+        .hint("--binary PROGRAM, and --base ADDR if it was not loaded where its file says"));
+    }
+    let unknown = || Error::missing(format!("nothing is known of a type `{name}`"));
+    let (shape, _) = types.find(name.as_bytes()).ok_or_else(unknown)?;
+    let declared = declared(&types, file.as_ref(), name, &types.shape(shape).name);
+    let members = Members::of(types.shape(shape), &declared)?;
+    let base = args.number("base", 0)?;
+    let live = Live::new(types, shape);
+    let survey = Survey::of(trace, &live, base, &members)?;
+    if survey.arrays + survey.singles == 0 {
+        return Err(Error::missing(format!("no memory has the type `{}` in this trace", members.name)));
+    }
+    let room = room(args, &members)?;
+    let asked = asked(args, &members, &survey, &room, line)?;
+    let is_proposal = asked.is_none();
+    let layouts = asked.map_or_else(|| proposals(&members, &survey, line), |one| vec![one]);
+    let language = match given(args, "language").filter(|text| *text != "as the type") {
+        Some(text) => Language::named(text)?,
+        None => Language::guessed(&members),
+    };
+    Ok(Plan {
+        levels: Levels::of(&machine)?,
+        placing: if is_by_core(trace) { Placing::Shards } else { Placing::Fewest },
+        fresh: survey.fresh()?,
+        members,
+        machine,
+        layouts,
+        is_proposal,
+        base,
+        live,
+        survey,
+        language,
+    })
+}
+
+/// The machine that options ask for.
+fn machine(args: &Args) -> Result<MachineSpec> {
+    let config = match given(args, "config") {
+        Some(path) => Some(config::parse(&source::text_of(Path::new(path))?, path)?),
+        None => None,
+    };
+    let machine = caches::settings(args, config)?.machine;
+    if machine.caches.iter().any(|cache| cache.policy == Policy::Opt) {
+        return Err(Error::unsupported("tool `layout` has no caches that know the future"));
+    }
+    Ok(machine)
+}
+
+/// The types, and the file that they may come from.
+fn types(args: &Args) -> Result<(Types, Option<TypesFile>)> {
+    let mut types = match given(args, "binary") {
+        Some(path) => {
+            let info = DebugInfo::open(Path::new(path))
+                .map_err(|error| Error::new(ErrorKind::Malformed, error.to_string()))?;
+            Types::of_program(Arc::new(info))
+        }
+        None => Types::default(),
+    };
+    let Some(path) = given(args, "types") else {
+        return match types.is_empty() {
+            false => Ok((types, None)),
+            true => Err(Error::usage("tool `layout` wants to know the members of the type")
+                .hint("--binary PROGRAM with debug information, or --types FILE")),
+        };
+    };
+    let text = source::text_of(Path::new(path))?;
+    let file = TypesFile::parse(text.as_bytes())
+        .map_err(|error| Error::new(ErrorKind::Malformed, error.to_string()).in_file(path))?;
+    types = types.and_file(&file);
+    Ok((types, Some(file)))
+}
+
+fn declared(types: &Types, file: Option<&TypesFile>, name: &str, full_name: &str) -> Vec<Declared> {
+    let of_program = types.program().and_then(|info| {
+        let id = info.find(name).or_else(|| info.find(full_name))?;
+        Some(source::of_program(info, info.behind_names(id)))
+    });
+    of_program
+        .filter(|members| !members.is_empty())
+        .or_else(|| file.map(|file| source::of_file(file, full_name)))
+        .unwrap_or_default()
+}
+
+/// The members that a list with commas names.
+fn list(members: &Members, text: &str) -> Result<Vec<usize>> {
+    let mut units = Vec::new();
+    for name in text.split(',').filter(|name| !name.trim().is_empty()) {
+        let unit = members.named(name)?;
+        if units.contains(&unit) {
+            return Err(Error::usage(format!("member `{}` is named twice", name.trim())));
+        }
+        units.push(unit);
+    }
+    Ok(units)
+}
+
+fn room(args: &Args, members: &Members) -> Result<Room> {
+    let align = args.number("align", 0)?;
+    if align > 1 && (!align.is_power_of_two() || align > 1 << 21) {
+        return Err(Error::usage(format!("option `align` wants a power of two up to 2M, found `{align}`")));
+    }
+    let mut room = Room { align, ..Room::default() };
+    for one in given(args, "pad").into_iter().flat_map(|text| text.split(',')) {
+        let Some((name, n)) = one.split_once('=') else {
+            if one.trim() != "line" {
+                return Err(Error::usage(format!(
+                    "option `pad` wants `MEMBER=BYTES`, `MEMBER=line` or `line`, found `{one}`"
+                )));
+            }
+            room.whole_lines = true;
+            continue;
+        };
+        let gap = match n.trim() {
+            "line" => Gap::Line,
+            n => Gap::Bytes(config::size(n).filter(|n| *n <= 1 << 16).ok_or_else(|| {
+                Error::usage(format!("option `pad` wants a number of bytes up to 64K, found `{n}`"))
+            })?),
+        };
+        room.gaps.push((members.named(name)?, gap));
+    }
+    Ok(room)
+}
+
+/// The layout that options ask for; `None` if they ask for none.
+fn asked(
+    args: &Args,
+    members: &Members,
+    survey: &Survey,
+    room: &Room,
+    line: u64,
+) -> Result<Option<Arrangement>> {
+    let wanted = ["order", "split", "arrays", "remap"].map(|name| given(args, name));
+    let names = ["order", "split", "arrays", "remap"];
+    let both: Vec<&str> =
+        names.iter().zip(&wanted).filter(|(_, of)| of.is_some()).map(|(name, _)| *name).collect();
+    if both.len() > 1 {
+        return Err(Error::usage(format!("options `{}` and `{}` exclude each other", both[0], both[1])));
+    }
+    let [order, split, arrays, remap] = wanted;
+    let needs_no_room = || match room.is_none() {
+        true => Ok(()),
+        false => Err(Error::usage("options `pad` and `align` go with `order` and `split` or alone")),
+    };
+    if let Some(text) = order {
+        let first = list(members, text)?;
+        let fixed = |unit: &usize| members.units[*unit].is_pinned && !first.contains(unit);
+        let mut order: Vec<usize> = (0..members.units.len()).filter(fixed).collect();
+        order.extend(&first);
+        order.extend((0..members.units.len()).filter(|unit| !order.contains(unit)).collect::<Vec<_>>());
+        let what = format!("members in the order {text}");
+        return Ok(Some(Arrangement::ordered(members, &order, room, line, what)));
+    }
+    if let Some(text) = split {
+        let hot = match text {
+            "hot" | "cold" | "hot|cold" | "true" => hot(members, survey),
+            text => match text.strip_prefix("cold=") {
+                Some(cold) => {
+                    let cold = list(members, cold)?;
+                    (0..members.units.len()).filter(|unit| !cold.contains(unit)).collect()
+                }
+                None => list(members, text.strip_prefix("hot=").unwrap_or(text))?,
+            },
+        };
+        if hot.is_empty() || hot.len() == members.units.len() {
+            return Err(Error::usage(format!(
+                "nothing is left to split off: `{}` of `{}` members are hot",
+                hot.len(),
+                members.units.len()
+            )));
+        }
+        return Ok(Some(Arrangement::split(members, &hot, room, line)));
+    }
+    if let Some(text) = arrays {
+        needs_no_room()?;
+        return match text {
+            "soa" => Ok(Some(Arrangement::arrays(members))),
+            "aos" => Arrangement::inside(members).map(Some),
+            _ => Err(Error::usage(format!("option `arrays` is `soa` or `aos`, found `{text}`"))),
+        };
+    }
+    if let Some(path) = remap {
+        let text = source::text_of(Path::new(path))?;
+        let file = Remap::parse(&text)
+            .map_err(|error| Error::new(ErrorKind::Malformed, error.to_string()).in_file(path))?;
+        let names = [format!("struct {}", members.name), members.name.clone()];
+        let found = names.iter().find_map(|name| file.find(name)).ok_or_else(|| {
+            Error::missing(format!("the remap file says nothing of `struct {}`", members.name)).in_file(path)
+        })?;
+        return Arrangement::remapped(members, found, room, line).map(Some);
+    }
+    if room.is_none() {
+        return Ok(None);
+    }
+    Ok(Some(Arrangement::widened(members, room, line, "with room".to_owned())))
+}
