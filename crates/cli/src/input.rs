@@ -42,7 +42,7 @@ impl Opening {
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct Arranging {
     /// Arrange threads by the cores that they ran on when they were traced, or schedule them onto cores anew
-    #[arg(long, value_name = "ORDER", value_parser = [THREADS, "cores", SCHEDULED], help_heading = "Reading")]
+    #[arg(long, value_name = "ORDER", value_parser = ORDERS, help_heading = "Reading")]
     order: Option<String>,
     /// With `--order scheduled`, how; an unknown NAME lists all
     #[arg(long = "sched", value_name = "NAME=VALUE", value_parser = number::key_value, help_heading = "Reading")]
@@ -53,8 +53,29 @@ pub(crate) struct Arranging {
 const THREADS: &str = "threads";
 /// The order that a scheduler of our own makes.
 const SCHEDULED: &str = "scheduled";
+/// All.
+const ORDERS: [&str; 3] = [THREADS, "cores", SCHEDULED];
 
 impl Arranging {
+    /// The order, if it is none of threads: for an analysis that has another meaning for it.
+    pub(crate) fn take_order(&mut self) -> Option<String> {
+        self.order.take()
+    }
+
+    /// Makes sure that the order is one of threads, where anything was let in.
+    ///
+    /// # Errors
+    /// `Usage` if it is not.
+    pub(crate) fn check_order(&self) -> quipu::model::Result<()> {
+        match &self.order {
+            Some(order) if !ORDERS.contains(&order.as_str()) => {
+                Err(Error::usage(format!("invalid value '{order}' for '--order <ORDER>'"))
+                    .hint(format!("possible values: {}; members only for `layout`", ORDERS.join(", "))))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// True if threads are not read as they stand in their files.
     pub(crate) fn rearranges(&self) -> bool {
         self.order.as_ref().is_some_and(|order| order != THREADS)

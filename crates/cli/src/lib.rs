@@ -19,6 +19,7 @@ mod complaint;
 mod conversion;
 mod edit;
 mod input;
+mod layout;
 mod number;
 mod page;
 mod parts;

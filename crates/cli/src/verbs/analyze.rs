@@ -2,6 +2,7 @@
 
 use crate::Common;
 use crate::input::{Input, check_threads};
+use crate::layout::LayoutFlags;
 use crate::number;
 use crate::page::{self, PageOptions};
 use crate::parts::{self, PartOptions};
@@ -10,10 +11,11 @@ use crate::session::{self, Extent, Verdict};
 use quipu::engine::plan;
 use quipu::model::{Args, Error, Tool, Trace, Window};
 use serde_json::Map;
+use std::path::PathBuf;
 
 /// Run analyses, all in one read of the trace
-#[derive(Debug, clap::Args)]
-#[command(after_help = AFTER_HELP)]
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = AFTER_HELP, mut_arg("order", members_too))]
 pub(crate) struct Options {
     /// The analyses, such as `counts` or `counts,histogram`; `quipu tools` lists them
     #[arg(value_name = "TOOL[,TOOL…]")]
@@ -42,6 +44,14 @@ pub(crate) struct Options {
     options: Vec<(String, String)>,
     #[command(flatten)]
     parts: PartOptions,
+    /// The program, whose debug information says types and variables; for `layout`
+    #[arg(long, value_name = "FILE")]
+    binary: Option<PathBuf>,
+    /// A file of types, as Cacheray's extractor writes it; for `layout`
+    #[arg(long, value_name = "FILE")]
+    types: Option<PathBuf>,
+    #[command(flatten)]
+    layout: LayoutFlags,
     /// Leave out this many records at the start
     #[arg(long, value_name = "N", value_parser = number::number, help_heading = "Which part", default_value = "0", hide_default_value = true)]
     skip: u64,
@@ -57,13 +67,32 @@ Examples:
   quipu analyze counts,mix --interval-instrs 1M --json trace.zip
   quipu analyze schedule --per-core --csv trace.dir
   quipu analyze histogram --line-size 128 --top 20 trace.zip
+  quipu analyze layout --type node --binary app app.trace
+  quipu analyze layout --type node --types app.dwarf.json --order key,next --language rust app.trace
 
 Exit codes:
   0  done
   1  done, and something is wrong with the trace, or the run was interrupted
   2  could not do it";
 
+/// For one analysis, an order is one of members.
+fn members_too(order: clap::Arg) -> clap::Arg {
+    order
+        .value_parser(clap::builder::NonEmptyStringValueParser::new())
+        .help("Arrange threads by `cores` that they ran on when they were traced, or as `scheduled` onto cores anew; for `layout`, members in this order, with commas")
+}
+
 pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
+    let mut options = options.clone();
+    if options.tools.split(',').any(|tool| tool == "layout") {
+        let order = options.input.arranging.take_order().map(|order| ("order".to_owned(), order));
+        options.options.extend(order);
+    }
+    options.input.arranging.check_order()?;
+    analyse(&options, common, screen)
+}
+
+fn analyse(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
     options.page.check(options.json)?;
     let trace = options.input.open()?;
     let mut tools = find_tools(&options.tools, trace.meta().format)?;
@@ -140,6 +169,12 @@ impl Options {
         if let Some(n) = self.top {
             flag("top", n.to_string());
         }
+        for (key, path) in [("binary", &self.binary), ("types", &self.types)] {
+            if let Some(path) = path {
+                flag(key, path.display().to_string());
+            }
+        }
+        given.extend(self.layout.given());
         given
     }
 

@@ -1,0 +1,167 @@
+//! `analyze layout` on made traces whose misses are known, and on real ones.
+
+// A test that cannot set its scene has failed.
+#![allow(clippy::unwrap_used)]
+
+use quipu::cacheray::decode::encode;
+use quipu::cacheray::record::{ADD, Access, Add, Dialect, READ, REMOVE, Record, Remove};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const START: u64 = 0x5555_0000_0000;
+/// One core, and nothing fetched that was not asked for.
+const PLAIN: [&str; 4] = ["-O", "prefetcher=none", "-O", "cores=1"];
+
+fn quipu(folder: &Path, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_quipu")).current_dir(folder).args(args).output().unwrap()
+}
+
+fn layout(folder: &Path, args: &[&str]) -> Value {
+    let output = quipu(folder, &[&["analyze", "layout", "--json"], &PLAIN[..], args].concat());
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let answer: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {errors}"));
+    answer["results"]["layout"].clone()
+}
+
+/// Misses of each level, of each layout.
+fn misses(result: &Value) -> Vec<Vec<u64>> {
+    let numbers =
+        |row: &Value| row["misses"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect();
+    result["layouts"].as_array().unwrap().iter().map(numbers).collect()
+}
+
+/// Writes a trace of reads of some fields (offset and bytes) of each of `n` elements in turn, and the types.
+fn made(folder: &Path, members: &[(&str, &str, u64, u64)], n: u64, reads: &[(u64, u8)]) {
+    let size = members.iter().map(|(.., offset, bytes)| offset + bytes).max().unwrap();
+    let mut bytes = Vec::new();
+    let mut put = |record: &Record<'_>| encode(Dialect::Le64, record, &mut bytes).unwrap();
+    let (element_bytes, n_elements) = (u32::try_from(size).unwrap(), u32::try_from(n).unwrap());
+    put(&Record::Add(Add { tag: ADD, addr: START, thread: 0, element_bytes, n_elements, name: b"struct.T" }));
+    for element in 0..n {
+        for (offset, size) in reads {
+            let addr = START + element * u64::from(element_bytes) + offset;
+            put(&Record::Access(Access { tag: READ, addr, size: *size, thread: 0 }));
+        }
+    }
+    put(&Record::Remove(Remove { tag: REMOVE, addr: START, thread: 0 }));
+    std::fs::write(folder.join("made.trace"), &bytes).unwrap();
+    let member = |(name, ty, offset, size): &(&str, &str, u64, u64)| serde_json::json!({ "id": 1, "memberName": name, "name": ty, "offset": offset, "size": size });
+    let members: Vec<Value> = members.iter().map(member).collect();
+    let types = serde_json::json!({ "structs": [{ "id": 1, "members": members, "name": "struct T" }], "typedefs": [], "unions": [], "version": 4 });
+    std::fs::write(folder.join("made.json"), types.to_string()).unwrap();
+}
+
+const MADE: [&str; 5] = ["--type", "T", "--types", "made.json", "made.trace"];
+
+#[test]
+fn one_hot_member_of_an_array_misses_an_eighth_as_an_array_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    made(folder, &[("key", "long", 0, 8), ("rest", "char[]", 8, 56)], 1024, &[(0, 8)]);
+    // A line each before; eight keys to a line behind.
+    let soa = layout(folder, &[&["--soa"], &MADE[..]].concat());
+    assert_eq!(misses(&soa), [[1024, 1024], [128, 128]]);
+    assert_eq!((&soa["accesses"], &soa["regions"]), (&1024.into(), &1.into()));
+    assert_eq!(soa["layouts"][1]["members"][0]["misses"], serde_json::json!([128, 128]));
+    assert!(soa["declaration"].as_str().unwrap().contains("long *key;"), "{soa}");
+    // The same apart from its cold rest.
+    for split in ["hot", "key", "cold=rest"] {
+        let split = layout(folder, &[&["--split", split], &MADE[..]].concat());
+        assert_eq!(misses(&split)[1], [128, 128]);
+        assert_eq!((&split["layouts"][1]["moved"], &split["layouts"][1]["divided"]), (&0.into(), &0.into()));
+    }
+    // Lines of their own twice as long, at other addresses.
+    let padded = layout(folder, &[&["--pad", "rest=64", "--align", "64"], &MADE[..]].concat());
+    assert_eq!(misses(&padded)[1], [1024, 1024]);
+    assert_eq!((&padded["layouts"][1]["size"], &padded["layouts"][1]["moved"]), (&128.into(), &1.into()));
+    assert!(padded["layouts"][1]["fresh_from"].as_str().is_some());
+}
+
+#[test]
+fn two_hot_members_in_one_line_miss_half_as_often() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let members =
+        [("a", "long", 0, 8), ("x", "char[]", 8, 56), ("b", "long", 64, 8), ("y", "char[]", 72, 56)];
+    made(folder, &members, 512, &[(0, 8), (64, 8)]);
+    let ordered = layout(folder, &[&["--order", "a,b"], &MADE[..]].concat());
+    assert_eq!(misses(&ordered), [[1024, 1024], [512, 512]]);
+    let declaration = ordered["declaration"].as_str().unwrap();
+    assert_eq!(
+        declaration,
+        "struct T {\n    long a; /* 0 */\n    long b; /* 8 */\n    char x[56]; /* 16 */\n    char y[56]; /* 72 */\n};\n"
+    );
+    // The same as a file of the original's.
+    std::fs::write(folder.join("made.remap"), "struct T=a,0;b,8;x,16;y,72\n").unwrap();
+    let remapped = layout(folder, &[&["--remap", "made.remap"], &MADE[..]].concat());
+    assert_eq!(misses(&remapped), misses(&ordered));
+    // It is found without being asked for, and what is better still: 512 elements of 16 hot bytes, four to a line.
+    let proposed = layout(folder, &MADE);
+    let whats: Vec<&str> =
+        proposed["layouts"].as_array().unwrap().iter().map(|row| row["what"].as_str().unwrap()).collect();
+    assert_eq!(whats[..2], ["as it is", "used together side by side"]);
+    assert_eq!(misses(&proposed)[1], [512, 512]);
+    let best = usize::try_from(proposed["best"].as_u64().unwrap()).unwrap();
+    assert_eq!(misses(&proposed)[best], [128, 128]);
+    assert_eq!(whats[best], "hot apart: a, b");
+}
+
+#[test]
+fn mistakes_are_told_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    made(folder, &[("a", "long", 0, 8), ("b", "long", 8, 8)], 4, &[(0, 8)]);
+    for (args, what) in [
+        (&["made.trace"][..], "wants to know which type"),
+        (&["--type", "T", "made.trace"], "wants to know the members"),
+        (&["--type", "U", "--types", "made.json", "made.trace"], "nothing is known of a type `U`"),
+        (&["--order", "a,c", "--type", "T", "--types", "made.json", "made.trace"], "no member `c`"),
+        (&["--order", "a,a", "--type", "T", "--types", "made.json", "made.trace"], "named twice"),
+        (
+            &["--split", "a,b", "--type", "T", "--types", "made.json", "made.trace"],
+            "nothing is left to split off",
+        ),
+        (&["--aos", "--type", "T", "--types", "made.json", "made.trace"], "no two members that are arrays"),
+        (&["--pad", "a", "--type", "T", "--types", "made.json", "made.trace"], "option `pad` wants"),
+        (
+            &["--soa", "--order", "a", "--type", "T", "--types", "made.json", "made.trace"],
+            "exclude each other",
+        ),
+    ] {
+        let output = quipu(folder, &[&["analyze", "layout"], args].concat());
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && text.contains(what), "{args:?}: {text}");
+    }
+    // Other analyses have orders of threads only.
+    let output = quipu(folder, &["analyze", "histogram", "--order", "a,b", "made.trace"]);
+    assert_eq!(output.status.code(), Some(2));
+    // What is in a pipe is gone after one read.
+    let text =
+        format!("{} analyze layout --type T --types made.json < made.trace", env!("CARGO_BIN_EXE_quipu"));
+    let output =
+        Command::new("sh").current_dir(folder).args(["-c", &format!("cat made.trace | {text}")]).output();
+    assert!(output.is_ok());
+}
+
+#[test]
+fn the_original_s_better_order_is_found_in_its_worse_one() {
+    let traces = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../traces/cacheray");
+    let types = "types/reorder.dwarf.json";
+    let name = "orderbad";
+    let _ = name;
+    let bad = quipu(&traces, &["view", "--csv", "--kind", "add", "--take", "40", "reorder-bad.trace"]);
+    let text = String::from_utf8(bad.stdout).unwrap();
+    let name = text.lines().nth(1).unwrap().rsplit(',').next().unwrap().trim_matches('"').to_owned();
+    let remapped = layout(
+        &traces,
+        &["--type", &name, "--types", types, "--remap", "types/reorder.remap", "reorder-bad.trace"],
+    );
+    let rows = misses(&remapped);
+    // 258 and 130 lines, as the program whose source has the better order.
+    assert_eq!(rows, [[258, 258], [130, 130]], "{remapped}");
+    let proposed = layout(&traces, &["--type", &name, "--types", types, "reorder-bad.trace"]);
+    let best = usize::try_from(proposed["best"].as_u64().unwrap()).unwrap();
+    assert!(misses(&proposed)[best][0] <= 130, "{proposed}");
+}
