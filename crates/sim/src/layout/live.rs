@@ -47,7 +47,8 @@ impl Live {
         for (addr, size, ty) in globals {
             match self.attribution.types_mut().of_type(ty) {
                 Some((shape, n)) if shape == self.shape => {
-                    let old = Old { start: addr, bytes: members.size * n, n, stride: members.size };
+                    let old =
+                        Old { start: addr, bytes: members.size.saturating_mul(n), n, stride: members.size };
                     let id = self.keep(old);
                     self.attribution.add_shape(shape, addr, n, id);
                     added.push(id);

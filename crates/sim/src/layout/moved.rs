@@ -11,6 +11,10 @@ use rustc_hash::FxBuildHasher;
 
 /// What lies before each allocation.
 const HEADER_BYTES: u64 = 16;
+/// Larger regions stay as they are: no program has such, but a damaged trace may.
+const MAX_REGION_BYTES: u64 = 1 << 38;
+/// Larger accesses are no accesses of programs; they go where their first byte goes.
+const MAX_ACCESS_BYTES: u32 = 1 << 16;
 
 /// A region of elements of the type, as it is in the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,8 +56,9 @@ impl Fresh {
             return addr;
         }
         let align = align.max(HEADER_BYTES);
-        let addr = self.next.saturating_add(HEADER_BYTES).next_multiple_of(align);
-        self.next = addr.saturating_add(bytes.next_multiple_of(HEADER_BYTES));
+        let free = self.next.saturating_add(HEADER_BYTES);
+        let addr = free.checked_next_multiple_of(align).unwrap_or(free);
+        self.next = addr.saturating_add(bytes);
         addr
     }
 
@@ -93,7 +98,8 @@ impl Moved {
     /// A region begins.
     pub(super) fn add(&mut self, old: Old, members: &Members) -> New {
         let Arrangement { parts, form, .. } = &self.arrangement;
-        let is_whole = old.bytes >= members.size && old.stride >= members.size && old.n > 0;
+        let is_whole =
+            (members.size..=MAX_REGION_BYTES).contains(&old.bytes) && old.stride >= members.size && old.n > 0;
         let applies = is_whole && (old.n > 1 || *form != Form::Arrays);
         if !applies {
             self.n_kept += 1;
@@ -165,6 +171,10 @@ impl Moved {
             return;
         }
         let offset = addr.wrapping_sub(old.start);
+        if size > MAX_ACCESS_BYTES {
+            pieces.push((self.stretch(old, new, offset, members).0, size));
+            return;
+        }
         let end = offset.saturating_add(size.max(1).into());
         // Bytes of holes since the last piece.
         let (mut at, mut hole) = (offset, 0u64);

@@ -108,6 +108,9 @@ pub static INFO: ToolInfo = ToolInfo {
     in_report: false,
 };
 
+/// Types that are named to who asks for one that is none.
+const HINTED_TYPES: usize = 12;
+
 /// What is simulated.
 #[derive(Debug)]
 pub(super) struct Plan {
@@ -163,8 +166,15 @@ fn plan(args: &Args, trace: &dyn Trace) -> Result<Plan> {
         )
         .hint("--binary PROGRAM, and --base ADDR if it was not loaded where its file says"));
     }
-    let unknown = || Error::missing(format!("nothing is known of a type `{name}`"));
-    let (shape, _) = types.find(name.as_bytes()).ok_or_else(unknown)?;
+    let Some((shape, _)) = types.find(name.as_bytes()) else {
+        let known: Vec<String> = types.file_names().into_iter().take(HINTED_TYPES).collect();
+        let error = Error::missing(format!("nothing is known of a type `{name}`"));
+        return Err(if known.is_empty() {
+            error
+        } else {
+            error.hint(format!("types: {}", known.join(", ")))
+        });
+    };
     let declared = declared(&types, file.as_ref(), name, &types.shape(shape).name);
     let members = Members::of(types.shape(shape), &declared)?;
     let base = args.number("base", 0)?;
