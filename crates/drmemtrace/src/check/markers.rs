@@ -73,6 +73,8 @@ impl Checker {
                 self.attention |= on::PHYSICAL;
             }
             Marker::KERNEL_EVENT_RAW | Marker::SPLIT_VALUE | Marker::MIDBLOCK_END_PC => self.raw_marker(kind),
+            // The tracer saw the access and could not say where: it is accounted for.
+            Marker::SKIPPED_MEMREF => self.data.is_owed = false,
             Marker(47..=100) => {
                 self.tell(Rule::UnknownMarker, || format!("marker kind `{}` is reserved", kind.0));
             }

@@ -296,7 +296,7 @@ rules! {
     "data" {
         MissingReads "drmemtrace/missing-reads" Error
             "An instruction is followed by as many reads as it has operands to read."
-            "Prefetches and flushes count as reads. Left out are: filtered traces, traces without data, REGDEPS, operations on a condition, repeated string operations that may not run at all, gathers and scatters, and kernel code that has no data."
+            "Prefetches and flushes count as reads. Left out are: filtered traces, traces without data, REGDEPS, operations on a condition, repeated string operations that may not run at all, gathers and scatters, kernel code that has no data, and instructions behind which a marker `skipped_memref` accounts for an access that could not be placed."
             ["Missing read records"]
         MissingWrites "drmemtrace/missing-writes" Error
             "An instruction is followed by as many writes as it has operands to write."

@@ -15,6 +15,7 @@
 //! | `raise` | later versions of the format |
 //! | `known` | encodings that files of cores leave out |
 //! | [`folder`] | names, schedules |
+//! | [`threads`] | files of threads that are being recorded |
 //!
 //! SPEC: docs/formats/drmemtrace.md, sections *Writing* and *Editing*.
 
@@ -28,6 +29,7 @@ mod known;
 mod raise;
 pub mod reshard;
 pub mod rewrite;
+pub mod threads;
 
 pub use chunks::Counts;
 pub use edit::{At, Edit, NoEdit};

@@ -41,6 +41,10 @@ pub(crate) fn clean() -> Vec<(&'static str, Entries)> {
     vec![
         ("a few instructions", trace(X64, &[nop(1), nop(2)])),
         (
+            "a load of which nobody knows from where",
+            trace(X64, &[i(Type::INSTR, 0x10, LOAD), m(M::SKIPPED_MEMREF, 0), nop(0x13)]),
+        ),
+        (
             "loads, stores, jumps",
             trace(
                 X64,

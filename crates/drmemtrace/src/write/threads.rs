@@ -1,0 +1,146 @@
+//! A folder of traces in the making, a file for each thread, from entries as somebody records them.
+//!
+//! Whoever records gives the entries of one thread in order, from header to footer, with the encoding before the first
+//! execution of each instruction. Chunks, what they repeat, and the schedule files are made here.
+
+use super::{BUFFER_BYTES, ChunkRule, Counts, NoEdit, Rewriter, folder};
+use crate::record::Entry;
+use crate::schedule::Recording;
+use quipu_model::fresh::cannot;
+use quipu_model::{Finding, Result};
+use quipu_source::{PackOptions, Packer, Pool};
+use std::fs::File;
+use std::io::{self, BufWriter, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+pub use super::folder::renamed;
+
+/// The file of one thread.
+pub struct ThreadFile {
+    rewriter: Rewriter<BufWriter<Counted>, NoEdit>,
+    path: PathBuf,
+}
+
+/// What a file of one thread came to.
+#[derive(Debug)]
+pub struct Written {
+    /// Where the thread ran when.
+    pub schedule: Recording,
+    /// What was written.
+    pub counts: Counts,
+    /// Bytes of the file.
+    pub packed_bytes: u64,
+}
+
+impl ThreadFile {
+    /// Begins a file in chunks of `chunk_instrs` instructions, which its header must say, too. The bytes that reach the
+    /// file are added to `n_bytes`.
+    ///
+    /// # Errors
+    /// `Io` if it cannot be made, or is there already.
+    pub fn create(
+        path: &Path,
+        pool: &Arc<Pool>,
+        pack: &PackOptions,
+        chunk_instrs: u64,
+        n_bytes: Arc<AtomicU64>,
+    ) -> Result<ThreadFile> {
+        let file = File::create_new(path).map_err(|cause| cannot("create", path, cause))?;
+        let counted = Counted::new(file, n_bytes);
+        let packer = Packer::new(BufWriter::with_capacity(BUFFER_BYTES, counted), pool, pack);
+        let instrs = if pack.packing == quipu_source::Packing::Zip { chunk_instrs } else { 0 };
+        let rule = ChunkRule { instrs, marker: None, insert: false };
+        Ok(ThreadFile { rewriter: Rewriter::new(packer, NoEdit, rule)?, path: path.to_owned() })
+    }
+
+    /// Appends entries.
+    ///
+    /// # Errors
+    /// `Io` if the file cannot be written.
+    pub fn push(&mut self, entries: &[Entry]) -> Result<()> {
+        self.rewriter.push(entries).map_err(|error| error.in_file(self.path.display().to_string()))
+    }
+
+    /// Ends the file.
+    ///
+    /// # Errors
+    /// `Io` if it cannot be written.
+    pub fn finish(self) -> Result<Written> {
+        let rewritten = self.rewriter.finish(true)?;
+        let mut out = rewritten.out;
+        out.flush().map_err(|cause| cannot("write", &self.path, cause))?;
+        Ok(Written {
+            schedule: rewritten.schedule,
+            counts: rewritten.written,
+            packed_bytes: rewritten.packed.packed_bytes,
+        })
+    }
+}
+
+impl std::fmt::Debug for ThreadFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ThreadFile").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+/// Writes both schedule files beside the files of threads. The finding says if they would be too long.
+///
+/// # Errors
+/// `Io` if they cannot be written.
+pub fn write_schedules(
+    folder: &Path,
+    schedules: Vec<Recording>,
+    pool: &Arc<Pool>,
+) -> Result<Option<Finding>> {
+    folder::write_schedules(folder, schedules, pool)
+}
+
+/// True for what may be replaced by a new recording: the folder of a trace as the original names it, and what is in it.
+pub fn is_recorded(path: &Path) -> bool {
+    let is_link = path.symlink_metadata().is_ok_and(|meta| meta.is_symlink());
+    if is_link || !path.is_dir() {
+        return !is_link && folder::is_part_of_a_trace(path);
+    }
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let is_ours = matches!(name.as_str(), "trace" | "raw" | "aux")
+        || (name.starts_with("drmemtrace.") && name.ends_with(".dir"));
+    let all_are = || {
+        std::fs::read_dir(path)
+            .is_ok_and(|mut all| all.all(|entry| entry.is_ok_and(|entry| is_recorded(&entry.path()))))
+    };
+    is_ours && all_are()
+}
+
+/// A file whose bytes are counted, for limits on what is recorded.
+#[derive(Debug)]
+pub struct Counted {
+    file: File,
+    n_bytes: Arc<AtomicU64>,
+}
+
+impl Counted {
+    /// Adds the bytes that reach the file to `n_bytes`.
+    pub fn new(file: File, n_bytes: Arc<AtomicU64>) -> Counted {
+        Counted { file, n_bytes }
+    }
+}
+
+impl Write for Counted {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let n = self.file.write(bytes)?;
+        self.n_bytes.fetch_add(n as u64, Ordering::Relaxed);
+        Ok(n)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Seek for Counted {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.file.seek(to)
+    }
+}
