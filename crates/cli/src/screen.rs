@@ -38,6 +38,8 @@ pub(crate) enum Outcome {
     Fine,
     /// The trace has errors, or not all of it was read.
     Flawed,
+    /// A program that was run for the user ended with this code.
+    Program(u8),
 }
 
 impl Outcome {
@@ -50,6 +52,7 @@ impl Outcome {
         match self {
             Outcome::Fine => ExitCode::SUCCESS,
             Outcome::Flawed => ExitCode::from(1),
+            Outcome::Program(code) => ExitCode::from(code),
         }
     }
 

@@ -244,7 +244,8 @@ impl Shared {
         self.head().bell.0.load(Ordering::Acquire)
     }
 
-    pub(crate) fn ring_bell(&self) {
+    /// Wakes whoever waits for the bell.
+    pub fn ring_bell(&self) {
         self.head().bell.0.fetch_add(1, Ordering::Release);
         wake(&self.head().bell.0);
     }

@@ -82,7 +82,7 @@ pub enum Kind {
     SyscallEnd = 4,
     /// The clock, in microseconds since 1970, and the processor.
     Clock = 5,
-    /// A thread begins: clock, processor, address of the program's first instruction, process of which this is a fork or 0.
+    /// A thread begins: clock, processor, address where the code of the program begins, process of which this is a fork or 0.
     Begin = 6,
     /// The thread ends; then the clock and the processor.
     End = 7,

@@ -13,6 +13,7 @@ mod formats;
 mod impersonate;
 mod info;
 mod merge;
+mod record;
 mod recover;
 mod report;
 mod sim;
@@ -42,6 +43,7 @@ pub(crate) enum Verb {
     Disassemble(disassemble::Options),
     Assemble(assemble::Options),
     Recover(recover::Options),
+    Record(record::Options),
     Sim(sim::Options),
     Info(info::Options),
     Formats(formats::Options),
@@ -67,6 +69,7 @@ impl Verb {
             Verb::Disassemble(options) => disassemble::run(options, common, screen),
             Verb::Assemble(options) => assemble::run(options, common, screen),
             Verb::Recover(options) => recover::run(options, screen),
+            Verb::Record(options) => record::run(options, screen),
             Verb::Sim(options) => sim::run(options, common, screen),
             Verb::Info(options) => info::run(options, screen),
             Verb::Formats(options) => formats::run(options, screen),

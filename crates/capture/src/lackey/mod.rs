@@ -1,0 +1,169 @@
+//! Recording under Valgrind's `lackey`: a line of text for each instruction and access, kept as it is.
+//!
+//! Slow, and it tells no threads, no code, no system calls; but it runs where Valgrind does. The text comes through a pipe
+//! and is packed on the way; the format `lackey` reads it.
+
+use crate::child::Child;
+use crate::limits::Limits;
+use crate::program::{Program, find_in_path};
+use crate::record::{Job, ProcessSummary, Summary};
+use quipu_drmemtrace::write::threads::Counted;
+use quipu_model::fresh::{Fresh, cannot};
+use quipu_model::{Error, ErrorKind, Result};
+use quipu_source::{Packer, Packing, Pool};
+use std::ffi::{OsStr, OsString};
+use std::io::{BufRead, BufReader, BufWriter, PipeReader, Read, Seek, Write};
+use std::os::fd::AsRawFd;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Bytes that are taken from the pipe, and handed to the file, at a time.
+const BUFFER_BYTES: usize = 256 << 10;
+/// A longer line than this is cut: lackey's are short, and a program may write into its log.
+const MAX_LINE_BYTES: usize = 4096;
+
+fn valgrind() -> Result<PathBuf> {
+    find_in_path(OsStr::new("valgrind"))
+        .ok_or_else(|| Error::missing("there is no Valgrind").hint("sudo apt-get install -y valgrind"))
+}
+
+/// Whether it can be used here.
+///
+/// # Errors
+/// `Missing` without Valgrind.
+pub fn usable() -> Result<()> {
+    valgrind().map(|_| ())
+}
+
+/// Records a program into one file.
+///
+/// # Errors
+/// `Missing` without Valgrind, `Usage` for limits that lackey cannot keep, or a place that may not be written to; `Io` for
+/// what the system says; what [`Program::find`] says of the program.
+pub fn record(job: &Job) -> Result<Summary> {
+    refuse(&job.limits, job.follows_forks)?;
+    let program = Program::find(&job.command)?;
+    let valgrind = valgrind()?;
+    let path = job.output.clone().unwrap_or_else(|| default_name(&program.name, job.pack.packing));
+    let (fresh, file) = Fresh::file(&path, job.replace)?;
+    let pool = Pool::new(std::thread::available_parallelism().map_or(1, usize::from))?;
+    let n_bytes = Arc::new(AtomicU64::new(0));
+    let counted = Counted::new(file, n_bytes.clone());
+    let mut packer = Packer::new(BufWriter::with_capacity(BUFFER_BYTES, counted), &pool, &job.pack);
+    packer.member("lackey.txt")?;
+    let failed = |cause| Error::new(ErrorKind::Io, "cannot make a pipe").because(cause);
+    let (reader, writer) = std::io::pipe().map_err(failed)?;
+    let mut log = OsString::from("--log-file=");
+    // Valgrind opens the pipe by its name, which lives as long as we do.
+    log.push(format!("/proc/{}/fd/{}", std::process::id(), writer.as_raw_fd()));
+    let mut command = Command::new(valgrind);
+    command.args(["--tool=lackey", "--trace-mem=yes", "--child-silent-after-fork=yes"]).arg(log);
+    command.arg(&program.path).args(program.args.iter().skip(1));
+    let mut child = Child::start(command)?;
+    let pid = child.pid();
+    let (status, copied) = std::thread::scope(|scope| {
+        let copier = scope.spawn(|| copy(reader, packer, &job.limits, &n_bytes));
+        let status = child.wait();
+        // With the last writer the text ends.
+        drop(writer);
+        let failed = |_| Err(Error::new(ErrorKind::Internal, "the text was not copied"));
+        (status, copier.join().unwrap_or_else(failed))
+    });
+    let (status, copied) = (status?, copied?);
+    let (mut out, packed) = copied.packer.finish()?;
+    out.flush().map_err(|cause| cannot("write", &path, cause))?;
+    if copied.n_instrs == 0 {
+        return Err(Error::missing("nothing was recorded")
+            .hint("the program executed nothing before the limits, or Valgrind could not run it"));
+    }
+    fresh.commit()?;
+    let process = ProcessSummary {
+        pid,
+        folder: PathBuf::new(),
+        threads: 1,
+        instrs: copied.n_instrs,
+        records: copied.n_instrs + copied.n_accesses,
+        bytes: packed.packed_bytes,
+        has_left: false,
+    };
+    Ok(Summary {
+        path,
+        processes: vec![process],
+        findings: Vec::new(),
+        n_refused: 0,
+        is_limited: copied.is_limited,
+        status,
+        machine: program.machine,
+    })
+}
+
+/// Limits that need more than lackey tells.
+fn refuse(limits: &Limits, follows_forks: bool) -> Result<()> {
+    let refused = [
+        (limits.windows.is_some(), "--windows"),
+        (limits.start_at.is_some(), "--start-at-function"),
+        (follows_forks, "--follow-fork"),
+    ];
+    match refused.into_iter().find(|(is_asked, _)| *is_asked) {
+        None => Ok(()),
+        Some((_, option)) => {
+            Err(Error::usage(format!("`{option}`: not with lackey, whose text does not tell enough"))
+                .hint("use --with qemu"))
+        }
+    }
+}
+
+fn default_name(app: &str, packing: Packing) -> PathBuf {
+    let name = format!("lackey.{app}.{}.trace", std::process::id());
+    PathBuf::from(match packing.extension() {
+        "" => name,
+        extension => format!("{name}.{extension}"),
+    })
+}
+
+/// What was copied.
+struct Copied<W: Write + Seek> {
+    packer: Packer<W>,
+    n_instrs: u64,
+    n_accesses: u64,
+    is_limited: bool,
+}
+
+/// Copies lines, from the first instruction that is wanted on, until it is enough; then reads on, so that the program is
+/// not held up.
+fn copy<W: Write + Seek>(
+    reader: PipeReader,
+    mut packer: Packer<W>,
+    limits: &Limits,
+    n_bytes: &AtomicU64,
+) -> Result<Copied<W>> {
+    let mut reader = BufReader::with_capacity(BUFFER_BYTES, reader);
+    let mut line = Vec::new();
+    let (mut n_seen, mut n_instrs, mut n_accesses) = (0, 0, 0);
+    let (after, most) = (limits.start_after.unwrap_or(0), limits.most_instrs.unwrap_or(u64::MAX));
+    let most_bytes = limits.most_bytes.unwrap_or(u64::MAX);
+    let mut is_limited = false;
+    loop {
+        line.clear();
+        let failed = |cause| Error::new(ErrorKind::Io, "cannot read what Valgrind writes").because(cause);
+        let n = (&mut reader).take(MAX_LINE_BYTES as u64).read_until(b'\n', &mut line).map_err(failed)?;
+        if n == 0 {
+            return Ok(Copied { packer, n_instrs, n_accesses, is_limited });
+        }
+        let is_instr = line.starts_with(b"I  ");
+        n_seen += u64::from(is_instr);
+        let is_access = matches!(line.first_chunk(), Some(b" L " | b" S " | b" M "));
+        if is_limited || !(is_instr || is_access) || n_seen <= after {
+            continue;
+        }
+        if is_instr && (n_instrs == most || n_bytes.load(Ordering::Relaxed) >= most_bytes) {
+            is_limited = true;
+            continue;
+        }
+        n_instrs += u64::from(is_instr);
+        n_accesses += u64::from(is_access);
+        packer.write(&line)?;
+    }
+}

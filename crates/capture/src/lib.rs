@@ -1,0 +1,22 @@
+//! Recording programs: what they execute and access, written as a trace while they run.
+//!
+//! A front end is a folder that knows one way to watch a program; [`record`] has what they share: the [`record::Job`],
+//! the [`record::Summary`]. The traced program never writes files: it fills memory that it shares with the recorder
+//! (`quipu-ring`), so that nothing is lost that had come so far when it is killed, and compressing takes none of its time.
+//!
+//! | file | what |
+//! |---|---|
+//! | [`qemu`] | every instruction of an unmodified program, under an emulator |
+//! | [`lackey`] | instructions and accesses of one thread, by Valgrind |
+//! | [`program`] | which file a command line means, and for which machine it is |
+//! | [`limits`] | how much is recorded |
+//! | `child` | the program as a child: its signals, its end |
+//! | `library` | where the libraries are that traced processes load |
+
+mod child;
+pub mod lackey;
+mod library;
+pub mod limits;
+pub mod program;
+pub mod qemu;
+pub mod record;

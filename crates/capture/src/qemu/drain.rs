@@ -1,0 +1,143 @@
+//! Emptying rings: one thread of the recorder for each thread of the program.
+
+use super::code::Block;
+use super::session::{Session, ThreadResult};
+use super::stream::Stream;
+use super::target::Target;
+use super::words::{Fed, Words};
+use quipu_isa::{Decoder, Syntax};
+use quipu_model::Result;
+use quipu_ring::qemu::{Kind, parts};
+use quipu_ring::{Consumer, SlotState};
+use std::time::{Duration, Instant};
+
+/// Words that are taken at a time.
+const TAKE_WORDS: usize = 64 << 10;
+/// Words that are kept while a description is waited for.
+const MOST_KEPT: usize = 16 * TAKE_WORDS;
+/// How long to sleep where nothing comes, before looking whether the program is there.
+const NAP: Duration = Duration::from_millis(20);
+/// How long to wait for the description of a block, which comes by another ring.
+const SHORT_NAP: Duration = Duration::from_micros(100);
+/// A description that has not come by then never will.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Reads a slot to its end, and frees it.
+///
+/// # Errors
+/// `Io` if the trace cannot be written. The slot is read nevertheless, so that the program goes on.
+pub(crate) fn drain(session: &Session, mut consumer: Consumer<'_>) -> Result<()> {
+    let (pid, tid) = consumer.owner();
+    let drained = if tid == 0 {
+        drain_code(session, &mut consumer, pid);
+        Ok(())
+    } else {
+        drain_thread(session, &mut consumer, pid, tid)
+    };
+    if drained.is_err() {
+        let mut words = Vec::new();
+        while !has_ended(session, &consumer, pid) {
+            consumer.take(&mut words, TAKE_WORDS);
+            words.clear();
+            consumer.wait(NAP);
+        }
+    }
+    consumer.free();
+    drained
+}
+
+/// True if nothing more will be written to the slot; to be asked before the last words are taken.
+fn has_ended(session: &Session, consumer: &Consumer<'_>, pid: u32) -> bool {
+    consumer.state() == SlotState::Left || session.is_gone(pid)
+}
+
+/// Takes in descriptions of blocks.
+fn drain_code(session: &Session, consumer: &mut Consumer<'_>, pid: u32) {
+    let mut decoder = session.machine.arch().and_then(|arch| Decoder::new(arch, Syntax::Att).ok());
+    let mut words = Vec::new();
+    let mut may_end = false;
+    loop {
+        let n = consumer.take(&mut words, usize::MAX);
+        let mut at = 0;
+        while let Some(&word) = words.get(at) {
+            let (kind, n, number) = parts(word);
+            let rest = words.get(at + 1..at + 1 + n).unwrap_or_default();
+            if kind == Some(Kind::Code)
+                && let Some(block) = Block::new(rest, decoder.as_mut())
+            {
+                session.blocks.insert(number, block);
+            }
+            at += 1 + n;
+        }
+        words.clear();
+        if n == 0 {
+            if may_end {
+                return;
+            }
+            consumer.wait(NAP);
+            may_end = has_ended(session, consumer, pid);
+        }
+    }
+}
+
+fn drain_thread(session: &Session, consumer: &mut Consumer<'_>, pid: u32, tid: u32) -> Result<()> {
+    let mut buffer = Vec::with_capacity(TAKE_WORDS);
+    let mut may_end = false;
+    let mut words: Option<Words<'_>> = None;
+    // Since when a description is waited for.
+    let mut waits: Option<Instant> = None;
+    loop {
+        let n = if buffer.len() < MOST_KEPT { consumer.take(&mut buffer, TAKE_WORDS) } else { 0 };
+        if session.gate.is_over() {
+            buffer.clear();
+        }
+        if let [_, _, _, start, parent, ..] = buffer[..]
+            && words.is_none()
+        {
+            if let Some(offset) = session.start_offset {
+                session.gate.start_at(start.wrapping_add(offset));
+            }
+            let process = session.process(pid, parent as u32); // A process has a number of 32 bits.
+            let stream = Stream::new(Target::new(session, pid, tid), &session.gate);
+            words = Some(Words::new(&session.blocks, process, stream));
+        }
+        if let Some(words) = &mut words {
+            match words.feed(&buffer)? {
+                Fed::All => {
+                    buffer.clear();
+                    waits = None;
+                }
+                Fed::Within(at) => {
+                    buffer.drain(..at);
+                    waits = None;
+                }
+                Fed::Until(at) => {
+                    buffer.drain(..at);
+                    if at > 0 {
+                        waits = None;
+                    }
+                    if waits.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
+                        words.pass_over()?;
+                        buffer.remove(0);
+                    } else {
+                        std::thread::sleep(SHORT_NAP);
+                    }
+                    continue;
+                }
+            }
+        }
+        if n == 0 {
+            if may_end {
+                break;
+            }
+            consumer.wait(NAP);
+            may_end = has_ended(session, consumer, pid);
+        }
+    }
+    let Some(words) = words else { return Ok(()) };
+    let has_left = words.has_left;
+    if let Some(written) = words.finish()?.finish()? {
+        session.note(ThreadResult { pid, written, has_left });
+    }
+    Ok(())
+}

@@ -1,0 +1,210 @@
+//! Recording under QEMU's user-mode emulators, with a plugin of ours: every instruction and access of an unmodified
+//! program, of any architecture that Debian's `qemu-user` has and that this crate knows.
+//!
+//! ```text
+//! emulator with plugin ─▶ ring of each thread ─▶ Words: blocks, accesses, calls ─▶ Stream: entries ─▶ a file each
+//!                      └▶ ring of the process ─▶ Blocks: their instructions, decoded once
+//! ```
+//!
+//! | file | what |
+//! |---|---|
+//! | `drain` | a thread of ours for each ring |
+//! | `code` | what blocks are made of |
+//! | `words` | which block was left for what |
+//! | `stream` | entries: instructions, accesses, outcomes, clock readings |
+//! | `pieces` | accesses that come in pieces |
+//! | `events` | signals, and what waits for the end of their handlers |
+//! | `process`, `session`, `target` | what threads share; where their entries go |
+//! | `syscalls` | what system calls mean |
+
+mod code;
+mod drain;
+mod events;
+mod pieces;
+mod process;
+mod session;
+mod stream;
+mod syscalls;
+mod target;
+mod words;
+
+pub use session::ProcessSummary;
+
+use crate::child::Child;
+use crate::limits::{Gate, Limits};
+use crate::program::{Machine, Program, find_in_path};
+use crate::{library, record::Job, record::Summary};
+use quipu_drmemtrace::write::threads::is_recorded;
+use quipu_model::fresh::Fresh;
+use quipu_model::{Error, ErrorKind, Result};
+use quipu_ring::{Consumer, Shape, Shared, SlotState};
+use quipu_source::Pool;
+use session::Session;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// The library that the emulator loads.
+const PLUGIN: &str = "libquipu_qemu.so";
+/// How long to wait for news of the program.
+const NAP: Duration = Duration::from_millis(50);
+
+/// The emulator for a machine, if it is installed.
+pub fn emulator(machine: Machine) -> Option<PathBuf> {
+    find_in_path(&OsString::from(format!("qemu-{}", machine.qemu_name())))
+}
+
+/// Where the plugin is.
+///
+/// # Errors
+/// `Missing` if it is nowhere, with advice.
+pub fn plugin() -> Result<PathBuf> {
+    library::find(PLUGIN, "quipu-qemu")
+}
+
+/// Whether programs of this machine can be recorded.
+///
+/// # Errors
+/// `Missing` if something is missing; its advice says what to install.
+pub fn usable() -> Result<()> {
+    if !Machine::ALL.into_iter().any(|machine| machine.is_native() && emulator(machine).is_some()) {
+        return Err(Error::missing("there is no emulator").hint("sudo apt-get install -y qemu-user"));
+    }
+    plugin().map(|_| ())
+}
+
+/// Records a program.
+///
+/// # Errors
+/// `Missing` without emulator or plugin, `Usage` for a place that may not be written to, `Io` for what the system says,
+/// what [`Program::find`] says of the program.
+pub fn record(job: &Job) -> Result<Summary> {
+    let program = Program::find(&job.command)?;
+    let emulator = emulator(program.machine).ok_or_else(|| {
+        Error::missing(format!(
+            "there is no emulator `qemu-{}` to run the program under",
+            program.machine.qemu_name()
+        ))
+        .hint("install it, on Debian with: sudo apt-get install -y qemu-user")
+    })?;
+    let plugin = plugin()?;
+    let start_offset = job.limits.start_at.as_deref().map(|name| program.function(name)).transpose()?;
+    let system = |what: &str, cause| Error::new(ErrorKind::Io, what.to_owned()).because(cause);
+    let shared = Shared::create(Shape::default()).map_err(|cause| system("cannot share memory", cause))?;
+    let ring =
+        shared.path().ok_or_else(|| Error::new(ErrorKind::Internal, "shared memory without a path"))?;
+    let path = job.output.clone().unwrap_or_else(|| default_name(&program.name));
+    let (fresh, folder) = Fresh::folder(&path, job.replace, &is_recorded)?;
+    let n_cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let pool = Pool::new(n_cores)?;
+    let gate = Gate::new(&job.limits);
+    let mut session = Session::new(program.machine, &program.name, folder, pool, job.pack, gate);
+    (session.is_split, session.start_offset) = (job.follows_forks, start_offset);
+    let mut child = Child::start(command(&emulator, &plugin, &ring, &program, job.follows_forks))?;
+    session.main_pid = child.pid();
+    let status = drain_all(&session, &shared, &mut child)?;
+    let (processes, findings) = session.finish()?;
+    if processes.is_empty() {
+        return Err(nothing_recorded(&session, &job.limits));
+    }
+    fresh.commit()?;
+    Ok(Summary {
+        path,
+        processes,
+        findings,
+        n_refused: shared.n_refused(),
+        is_limited: session.gate.is_over(),
+        status,
+        machine: program.machine,
+    })
+}
+
+fn nothing_recorded(session: &Session, limits: &Limits) -> Error {
+    let error = Error::missing("nothing was recorded");
+    if !session.gate.has_begun() {
+        return error.hint(format!(
+            "the program never came to the function `{}`",
+            limits.start_at.as_deref().unwrap_or_default()
+        ));
+    }
+    match limits.start_after {
+        Some(after) => error.hint(format!("the program executed no more than `{after}` instructions")),
+        None => error.hint("the program was not started; what was said above may tell why"),
+    }
+}
+
+/// A name like those of the original's folders that nothing has yet.
+fn default_name(app: &str) -> PathBuf {
+    let pid = std::process::id();
+    let names = (0..10_000).map(|n| PathBuf::from(format!("drmemtrace.{app}.{pid}.{n:04}.dir")));
+    names
+        .clone()
+        .find(|path| !path.exists())
+        .unwrap_or_else(|| PathBuf::from(format!("drmemtrace.{app}.{pid}.dir")))
+}
+
+fn command(emulator: &Path, plugin: &Path, ring: &str, program: &Program, follows_forks: bool) -> Command {
+    let mut plugged = plugin.as_os_str().to_owned();
+    plugged.push(format!(",ring={ring}"));
+    if follows_forks {
+        plugged.push(",follow=1");
+    }
+    let mut command = Command::new(emulator);
+    command.arg("-plugin").arg(plugged);
+    if let (Some(prefix), None) = (program.prefix(), std::env::var_os("QEMU_LD_PREFIX")) {
+        command.arg("-L").arg(prefix);
+    }
+    if let Some((name, rest)) = program.args.split_first() {
+        command.arg("-0").arg(name).arg(&program.path).args(rest);
+    }
+    command
+}
+
+/// Reads all rings until the program, and all of its processes that are recorded, have ended. Gives how it ended.
+fn drain_all(session: &Session, shared: &Shared, child: &mut Child) -> Result<std::process::ExitStatus> {
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| {
+            let status = child.wait();
+            session.is_done.store(true, Ordering::Release);
+            shared.ring_bell();
+            status
+        });
+        let mut readers: Vec<Option<std::thread::ScopedJoinHandle<'_, Result<()>>>> = Vec::new();
+        readers.resize_with(shared.shape().n_slots as usize, || None);
+        let mut failed = None;
+        loop {
+            let bell = shared.bell();
+            let is_done = session.is_done.load(Ordering::Acquire);
+            let mut n_busy = 0;
+            for (index, reader) in readers.iter_mut().enumerate() {
+                if let Some(done) = reader.take_if(|reader| reader.is_finished()) {
+                    // A reader does not panic; if it did, its thread's file is not whole.
+                    let result = done
+                        .join()
+                        .unwrap_or_else(|_| Err(Error::new(ErrorKind::Internal, "a reader failed")));
+                    failed = failed.or(result.err());
+                }
+                if reader.is_none()
+                    && let Some(consumer) = Consumer::new(shared, index as u32) // There are fewer than 2^16.
+                    && matches!(consumer.state(), SlotState::Live | SlotState::Left)
+                {
+                    *reader = Some(scope.spawn(move || drain::drain(session, consumer)));
+                }
+                n_busy += usize::from(reader.is_some());
+            }
+            if failed.is_some() || session.gate.is_over() {
+                shared.close();
+            }
+            if is_done && n_busy == 0 {
+                break;
+            }
+            shared.wait_for_bell(bell, NAP);
+        }
+        shared.close();
+        let status =
+            waiter.join().unwrap_or_else(|_| Err(Error::new(ErrorKind::Internal, "the wait failed")))?;
+        failed.map_or(Ok(status), Err)
+    })
+}

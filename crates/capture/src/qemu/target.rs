@@ -1,0 +1,97 @@
+//! The file of one thread: where it goes, and what stands at its beginning.
+
+use super::session::Session;
+use super::syscalls::Calls;
+use crate::program::Machine;
+use quipu_drmemtrace::record::{
+    Entry, FileType, Marker, NEWEST_VERSION, SYSCALL_FUNC_BASE, SYSCALL_FUNC_BASE_32, Type,
+};
+use quipu_drmemtrace::write::threads::{ThreadFile, Written};
+use quipu_model::Result;
+
+/// Instructions in each chunk of an archive, as the original has them.
+const CHUNK_INSTRS: u64 = 10_000_000;
+/// Bytes of a page, for the guests that there are.
+const PAGE_BYTES: u64 = 4096;
+/// Bytes of a cache line, which the emulator has none of: those of nearly all processors.
+const LINE_BYTES: u64 = 64;
+
+/// Where one thread's entries go.
+pub(crate) struct Target<'r> {
+    session: &'r Session,
+    pid: u32,
+    pub(crate) tid: u64,
+    pub(crate) calls: Calls,
+    /// What is added to the number of a system call to make it that of a function.
+    pub(crate) func_base: u64,
+    file: Option<ThreadFile>,
+}
+
+impl<'r> Target<'r> {
+    pub(crate) fn new(session: &'r Session, pid: u32, tid: u32) -> Target<'r> {
+        let machine = session.machine;
+        let is_narrow = matches!(machine, Machine::I386 | Machine::Arm);
+        Target {
+            session,
+            pid,
+            tid: u64::from(tid),
+            calls: Calls::of(machine),
+            func_base: if is_narrow { SYSCALL_FUNC_BASE_32 } else { SYSCALL_FUNC_BASE },
+            file: None,
+        }
+    }
+
+    /// Makes the file, and gives what stands before the first clock reading.
+    ///
+    /// # Errors
+    /// `Io` if it cannot be made.
+    pub(crate) fn begin(&mut self) -> Result<Vec<Entry>> {
+        let session = self.session;
+        let path = session.file_of(self.pid, self.tid)?;
+        self.file = Some(ThreadFile::create(
+            &path,
+            &session.pool,
+            &session.pack,
+            CHUNK_INSTRS,
+            session.gate.bytes(),
+        )?);
+        let arch = match session.machine {
+            Machine::X86_64 => FileType::ARCH_X86_64,
+            Machine::I386 => FileType::ARCH_X86_32,
+            Machine::Aarch64 => FileType::ARCH_AARCH64,
+            Machine::Arm => FileType::ARCH_ARM32,
+            // The format has no bit for it.
+            Machine::Riscv64 => FileType(0),
+        };
+        let holds = FileType::ENCODINGS.or(FileType::SYSCALL_NUMBERS).or(FileType::BLOCKING_SYSCALLS);
+        Ok(vec![
+            Entry::new(Type::HEADER, 0, NEWEST_VERSION),
+            Entry::marker(Marker::VERSION, NEWEST_VERSION),
+            Entry::marker(Marker::FILETYPE, arch.or(holds).0),
+            Entry::new(Type::THREAD, 4, self.tid),
+            Entry::new(Type::PID, 4, u64::from(self.pid)),
+            Entry::marker(Marker::CACHE_LINE_SIZE, LINE_BYTES),
+            Entry::marker(Marker::CHUNK_INSTR_COUNT, CHUNK_INSTRS),
+            Entry::marker(Marker::PAGE_SIZE, PAGE_BYTES),
+        ])
+    }
+
+    /// Appends entries.
+    ///
+    /// # Errors
+    /// `Io` if the file cannot be written.
+    pub(crate) fn push(&mut self, entries: &[Entry]) -> Result<()> {
+        match &mut self.file {
+            Some(file) => file.push(entries),
+            None => Ok(()),
+        }
+    }
+
+    /// Ends the file.
+    ///
+    /// # Errors
+    /// `Io` if it cannot be written.
+    pub(crate) fn finish(self) -> Result<Option<Written>> {
+        self.file.map(ThreadFile::finish).transpose()
+    }
+}

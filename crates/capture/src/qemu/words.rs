@@ -1,0 +1,240 @@
+//! The words of one thread → what happened: which block was left for what, which system calls were made.
+//!
+//! A block is written when it is known what came next, because only that tells how its last instruction went, and whether
+//! all of it was executed.
+
+use super::code::{Block, Blocks};
+use super::process::Process;
+use super::stream::{Next, Stream};
+use quipu_model::Result;
+use quipu_ring::qemu::{Access, Kind, is_access, parts};
+use std::sync::Arc;
+
+/// One thread's words on their way to entries.
+pub(crate) struct Words<'r> {
+    blocks: &'r Blocks,
+    /// Those that this thread has met, by number.
+    mine: Vec<Option<Arc<Block>>>,
+    /// The block that is being executed.
+    current: Option<u32>,
+    pub(crate) stream: Stream<'r>,
+    process: Arc<Process>,
+    /// A system call that is to be made again at this address, as if nothing had happened.
+    restart: Option<u64>,
+    /// The present block only makes such a call again.
+    is_restart: bool,
+    /// The call that has not ended.
+    call: Option<Call>,
+    /// The thread went on as another program.
+    pub(crate) has_left: bool,
+}
+
+/// A system call.
+#[derive(Clone, Copy, Debug)]
+struct Call {
+    number: u32,
+    pc: u64,
+    /// Its beginning was written.
+    is_written: bool,
+}
+
+/// How far words were read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fed {
+    /// To the end.
+    All,
+    /// As many; the next one is a block that is not described yet.
+    Until(usize),
+    /// As many; the rest of a group is to follow.
+    Within(usize),
+}
+
+/// The result of a call that was interrupted and is to be made again, as the emulator has it.
+const RESTARTS: i64 = -512;
+
+impl<'r> Words<'r> {
+    pub(crate) fn new(blocks: &'r Blocks, process: Arc<Process>, stream: Stream<'r>) -> Words<'r> {
+        Words {
+            blocks,
+            mine: Vec::new(),
+            current: None,
+            stream,
+            process,
+            restart: None,
+            is_restart: false,
+            call: None,
+            has_left: false,
+        }
+    }
+
+    /// Takes the next words.
+    ///
+    /// # Errors
+    /// `Io` if the trace cannot be written.
+    pub(crate) fn feed(&mut self, words: &[u64]) -> Result<Fed> {
+        let mut at = 0;
+        while let Some(&word) = words.get(at) {
+            if is_access(word) {
+                self.stream.accesses.push(Access::of(word));
+                at += 1;
+                continue;
+            }
+            let (kind, n, value) = parts(word);
+            if kind == Some(Kind::Block) {
+                if !self.knows(value) {
+                    return Ok(Fed::Until(at));
+                }
+                self.step(value)?;
+                at += 1;
+                continue;
+            }
+            // Groups are published as a whole, and may be taken in two parts.
+            let Some(rest) = words.get(at + 1..at + 1 + n) else { return Ok(Fed::Within(at)) };
+            self.other(kind, value, rest)?;
+            at += 1 + n;
+        }
+        self.stream.flush()?;
+        Ok(Fed::All)
+    }
+
+    /// Passes over a block that will never be described: what follows stands apart from what came before.
+    pub(crate) fn pass_over(&mut self) -> Result<()> {
+        self.settle(Next::End)?;
+        self.stream.lose();
+        Ok(())
+    }
+
+    /// True if the block was described.
+    #[inline]
+    fn knows(&mut self, number: u32) -> bool {
+        let at = number as usize;
+        matches!(self.mine.get(at), Some(Some(_))) || self.learn(number)
+    }
+
+    #[cold]
+    fn learn(&mut self, number: u32) -> bool {
+        let Some(block) = self.blocks.get(number) else { return false };
+        let at = number as usize;
+        if self.mine.len() <= at {
+            self.mine.resize(at + 1, None);
+        }
+        self.mine[at] = Some(block);
+        true
+    }
+
+    fn block(&self, number: u32) -> Option<&Block> {
+        self.mine.get(number as usize)?.as_deref()
+    }
+
+    /// A block begins to be executed.
+    #[inline]
+    fn step(&mut self, number: u32) -> Result<()> {
+        let Some(block) = self.mine.get(number as usize).and_then(|block| block.as_deref()) else {
+            return Ok(());
+        };
+        let pc = block.pc;
+        match self.current.take() {
+            Some(before) => {
+                if let Some(before_block) = self.mine.get(before as usize).and_then(|block| block.as_deref())
+                {
+                    self.stream.leave(before_block, before, Next::Pc(pc), &self.process)?;
+                }
+            }
+            None => {
+                if let Some(restart) = self.restart.take() {
+                    self.is_restart = restart == pc && block.ops.len() == 1;
+                }
+                if !self.is_restart {
+                    self.stream.arrive(pc, &self.process);
+                }
+            }
+        }
+        self.stream.accesses.clear();
+        self.current = Some(number);
+        Ok(())
+    }
+
+    /// Writes the present block.
+    fn settle(&mut self, next: Next) -> Result<()> {
+        let number = self.current.take();
+        if let Some(number) = number.filter(|_| !self.is_restart)
+            && let Some(block) = self.mine.get(number as usize).and_then(|block| block.as_deref())
+        {
+            self.stream.leave(block, number, next, &self.process)?;
+        }
+        self.stream.accesses.clear();
+        Ok(())
+    }
+
+    #[cold]
+    fn other(&mut self, kind: Option<Kind>, value: u32, rest: &[u64]) -> Result<()> {
+        match (kind, rest) {
+            (Some(Kind::Wide), [access, addr]) => {
+                self.stream.accesses.push(Access { addr: *addr, ..Access::of(*access) });
+            }
+            (Some(Kind::Clock | Kind::Begin), [micros, cpu, ..]) => self.stream.clock(*micros, *cpu),
+            (Some(Kind::Handler), [pc]) => self.process.handle(value, *pc),
+            (Some(Kind::Syscall), [micros, cpu, args @ ..]) => self.syscall(value, *micros, *cpu, args)?,
+            (Some(Kind::SyscallEnd), [micros, cpu, result]) => {
+                self.syscall_end(value, *micros, *cpu, result.cast_signed());
+            }
+            (Some(Kind::End), [micros, cpu]) => {
+                self.settle(Next::End)?;
+                self.stream.clock(*micros, *cpu);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn syscall(&mut self, number: u32, micros: u64, cpu: u64, args: &[u64]) -> Result<()> {
+        if self.is_restart {
+            self.settle(Next::End)?;
+            self.is_restart = false;
+            return Ok(());
+        }
+        let Some(block) = self.current.and_then(|number| self.block(number)) else { return Ok(()) };
+        let (pc, end) = (block.pc_of(block.ops.len().saturating_sub(1)), block.end);
+        self.settle(Next::Syscall)?;
+        let calls = self.stream.calls();
+        let is_return = calls.is_sigreturn(number);
+        self.has_left = calls.is_exec(number);
+        let is_written = self.stream.was_written();
+        if is_written {
+            self.stream.pair(micros, cpu);
+            self.stream.call(number, if is_return { &[] } else { args });
+        }
+        self.call = (!is_return).then_some(Call { number, pc, is_written });
+        if is_return {
+            self.stream.go_back(end);
+        } else {
+            self.stream.expect(end);
+        }
+        Ok(())
+    }
+
+    fn syscall_end(&mut self, number: u32, micros: u64, cpu: u64, result: i64) {
+        self.has_left = false;
+        let Some(call) = self.call.filter(|call| call.number == number) else { return };
+        if result == RESTARTS {
+            self.restart = Some(call.pc);
+        } else {
+            self.call = None;
+            if call.is_written {
+                self.stream.result(number, result);
+            }
+        }
+        if call.is_written {
+            self.stream.pair(micros, cpu);
+        }
+    }
+
+    /// Nothing more comes.
+    ///
+    /// # Errors
+    /// `Io` if the trace cannot be written.
+    pub(crate) fn finish(mut self) -> Result<Stream<'r>> {
+        self.settle(Next::End)?;
+        Ok(self.stream)
+    }
+}

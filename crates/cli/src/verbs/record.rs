@@ -1,0 +1,212 @@
+//! `quipu record`: runs a program and makes a trace of what it does.
+
+use crate::number;
+use crate::screen::{Outcome, Result, Screen};
+use quipu::model::Error;
+use quipu::model::doc::{Block, Document, Grid};
+use quipu::model::fresh::Replace;
+use quipu::source::{PackOptions, Packing};
+use quipu_capture::limits::Limits;
+use quipu_capture::record::{FRONT_ENDS, FrontEnd, Job, Summary, front_end};
+use quipu_view::{bytes_text, count_text};
+use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+
+/// Run a program and record what it does
+///
+/// The program is unmodified, of this machine's architecture or another one; it runs with its own standard input, output
+/// and signals, and `quipu record` ends as it ends. A script is recorded as its interpreter runs it.
+///
+/// Limits count instructions of all threads together, in the order in which they are read; for a program with one thread
+/// that is exact. When a limit is reached the program goes on unrecorded.
+///
+/// What was recorded is a trace also of a program that was killed. A program that goes on as another one (`exec`) is
+/// recorded until then.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Options {
+    /// How to watch the program: `--list` shows the ways; if not said, the first that is usable here
+    #[arg(long, value_name = "FRONT-END", default_value = "auto")]
+    with: String,
+    /// Where the trace goes; if not said, a name like `drmemtrace.ls.4711.0000.dir` in the present folder
+    #[arg(short, long, value_name = "PATH")]
+    output: Option<PathBuf>,
+    /// Replace what is there, if it is a trace and nothing else
+    #[arg(long)]
+    force: bool,
+    /// How to pack: zip, gzip, lz4, snappy, zstd or plain
+    #[arg(long, value_name = "CONTAINER", default_value = "zip", value_parser = packing)]
+    container: Packing,
+    /// How hard to pack: 1 (fast) to 9 (small) for zip and gzip, to 19 for zstd; 1 if not said
+    #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(1..=19))]
+    level: Option<u8>,
+    /// Stop recording when the files have this many bytes
+    #[arg(long, value_name = "BYTES", value_parser = number::number, help_heading = "Limits")]
+    max_size: Option<u64>,
+    /// Stop recording after this many instructions
+    #[arg(long, value_name = "N", value_parser = number::number, help_heading = "Limits")]
+    max_instrs: Option<u64>,
+    /// Begin after this many instructions
+    #[arg(long, value_name = "N", value_parser = number::number, help_heading = "Limits")]
+    start_after_instrs: Option<u64>,
+    /// Record the first N of every M instructions, each time as a window
+    #[arg(long, value_name = "N/M", value_parser = windows, help_heading = "Limits")]
+    windows: Option<(u64, u64)>,
+    /// Begin where this function of the program is called first; it must not be stripped
+    #[arg(long, value_name = "NAME", help_heading = "Limits")]
+    start_at_function: Option<String>,
+    /// Record children as well, each process into a folder of its own
+    #[arg(long)]
+    follow_fork: bool,
+    /// Show the ways to record, and which of them are usable here
+    #[arg(long)]
+    list: bool,
+    /// The program and its arguments
+    #[arg(
+        value_name = "PROGRAM",
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        required_unless_present = "list"
+    )]
+    command: Vec<OsString>,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  quipu record -- ./prog input.txt
+  quipu record -o matrix.dir --max-instrs 100M -- ./matrix 512
+  quipu record --windows 1M/100M -- ./server
+  quipu record --list
+
+Exit codes:
+  that of the program, 128 and the number of the signal that ended it,
+  2  nothing was recorded";
+
+fn packing(text: &str) -> Result<Packing, String> {
+    let expected = || format!("expected one of {}", Packing::ALL.map(Packing::name).join(", "));
+    Packing::named(text).ok_or_else(expected)
+}
+
+/// `N/M`, both not 0, the first not the larger one.
+fn windows(text: &str) -> Result<(u64, u64), String> {
+    let expected = || format!("expected how many of how many instructions, such as 1M/100M, found `{text}`");
+    let (of, every) = text.split_once('/').ok_or_else(expected)?;
+    let (of, every) = (number::number(of)?, number::number(every)?);
+    if of == 0 || of > every { Err(expected()) } else { Ok((of, every)) }
+}
+
+pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
+    if options.list {
+        screen.documents([&list()])?;
+        return Ok(Outcome::Fine);
+    }
+    let front_end = front_end(&options.with)?;
+    if let (Some(level), Some(levels)) = (options.level, options.container.levels())
+        && !levels.contains(&level)
+    {
+        let (least, most, name) = (levels.start(), levels.end(), options.container.name());
+        return Err(Error::usage(format!("`--level`: expected {least} to {most} for {name}")).into());
+    }
+    let limits = Limits {
+        most_bytes: options.max_size,
+        most_instrs: options.max_instrs,
+        start_after: options.start_after_instrs,
+        start_at: options.start_at_function.clone(),
+        windows: options.windows,
+    };
+    let job = Job {
+        command: options.command.clone(),
+        output: options.output.clone(),
+        replace: if options.force { Replace::Allowed } else { Replace::Never },
+        limits,
+        follows_forks: options.follow_fork,
+        pack: PackOptions { packing: options.container, level: Some(options.level.unwrap_or(1)) },
+    };
+    let summary = (front_end.record)(&job)?;
+    say(&summary, screen);
+    Ok(Outcome::Program(exit_code(&summary)))
+}
+
+/// What a shell would say of how the program ended.
+fn exit_code(summary: &Summary) -> u8 {
+    let status = summary.status;
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(2);
+    code as u8 // The system gives no more.
+}
+
+/// Says where the trace is, what it holds, and what to do with it.
+fn say(summary: &Summary, screen: &Screen) {
+    screen.findings(&summary.findings);
+    let shown = summary.path.display();
+    let total =
+        |count: fn(&quipu_capture::record::ProcessSummary) -> u64| summary.processes.iter().map(count).sum();
+    let (instrs, threads): (u64, u64) = (total(|process| process.instrs), total(|process| process.threads));
+    let bytes: u64 = total(|process| process.bytes);
+    let of = if threads == 1 { "one thread".to_owned() } else { format!("{} threads", count_text(threads)) };
+    screen.say(format_args!(
+        "recorded: {} instructions of {of} in `{shown}`, {}",
+        count_text(instrs),
+        bytes_text(bytes)
+    ));
+    if summary.is_limited {
+        screen.say(format_args!("  a limit was reached; what the program did then was not recorded"));
+    }
+    if let Some(signal) = summary.status.signal() {
+        screen.say(format_args!("  the program was ended by signal {signal}; the trace ends there"));
+    }
+    if summary.n_refused > 0 {
+        screen.say(format_args!(
+            "  {} threads more than can be recorded at a time were not",
+            summary.n_refused
+        ));
+    }
+    for process in summary.processes.iter().filter(|process| process.has_left) {
+        screen.say(format_args!(
+            "  process {} went on as another program, which was not recorded",
+            process.pid
+        ));
+    }
+    let first =
+        summary.processes.first().map(|process| summary.path.join(&process.folder)).unwrap_or_default();
+    if summary.processes.len() > 1 {
+        screen.say(format_args!("  {} processes, a folder each", summary.processes.len()));
+    }
+    // A path that is joined to nothing gets a slash at its end.
+    let first = first.display().to_string();
+    screen.say(format_args!("next: quipu report {}", first.trim_end_matches('/')));
+}
+
+/// The ways to record.
+fn list() -> Document {
+    let row = |front_end: &FrontEnd| {
+        let usable = (front_end.usable)();
+        let state = match &usable {
+            Ok(()) => "yes".to_owned(),
+            Err(reason) => format!("no: {}", reason.advice().unwrap_or("something is missing")),
+        };
+        vec![front_end.name.into(), front_end.gives.into(), state.as_str().into()]
+    };
+    let head = ["front end", "gives", "usable here"].map(str::to_owned).into();
+    let rows = FRONT_ENDS.iter().map(row).collect();
+    Document::new("ways to record".to_owned()).with(Block::Grid(Grid {
+        title: String::new(),
+        head,
+        rows,
+        more: 0,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_are_a_part_of_a_whole() {
+        assert_eq!(windows("1M/100M"), Ok((1_000_000, 100_000_000)));
+        assert_eq!(windows("5/5"), Ok((5, 5)));
+        for text in ["", "5", "0/5", "6/5", "a/5", "5/"] {
+            assert!(windows(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! A plugin for QEMU's user-mode emulators: what the program executes and accesses, as words in shared memory.
+//!
+//! ```text
+//! a block is translated   its number, address, and the bytes of its instructions: once, into a slot of the process
+//! a block is executed     its number                                             ┐
+//! an access               instruction in the block, direction, size, address     │ into the slot of the thread
+//! system calls            number, arguments, result, clock and processor         ┘
+//! ```
+//!
+//! Which instructions were executed, how accesses belong together, branches and signals are worked out by the recorder.
+//! Callbacks run on the program's threads and stop them: they allocate nothing and take no lock.
+//!
+//! Arguments: `ring=PATH` of the shared memory; `follow=1` to record children of `fork`, too.
+
+mod emulator;
+mod guest;
+mod threads;
+
+use emulator::{ALL_ACCESSES, Block, Info, NO_REGISTERS};
+use quipu_ring::Shared;
+use quipu_ring::qemu::{self, Kind, MAX_INSTRS};
+use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
+use std::sync::OnceLock;
+use threads::{code_producer, producer};
+
+/// The version of the emulator's interface that this is for.
+#[allow(non_upper_case_globals, unsafe_code)]
+// SAFETY: The name is the one that the emulator looks for, and nobody else has it.
+#[unsafe(no_mangle)]
+pub static qemu_plugin_version: c_int = 1;
+
+/// What holds for the whole process.
+#[derive(Debug)]
+struct Setup {
+    shared: Shared,
+    /// Children of `fork` are recorded.
+    follows: bool,
+    /// Number of the system call that sets a signal's handler.
+    sigaction: i64,
+    /// Bytes of the guest's addresses.
+    pointer_bytes: usize,
+}
+
+static SETUP: OnceLock<Setup> = OnceLock::new();
+
+/// Longest description of a block, in words.
+const MAX_CODE_WORDS: usize = 3 + MAX_INSTRS.div_ceil(8) + (MAX_INSTRS * 16).div_ceil(8);
+
+/// Called by the emulator when it loads the plugin; 0 if all is well.
+///
+/// # Safety
+/// To be called by the emulator alone, with arguments as its interface has them.
+#[allow(unsafe_code)]
+// SAFETY: The name is the one that the emulator looks for, and nobody else has it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn qemu_plugin_install(
+    id: u64,
+    info: *const Info,
+    argc: c_int,
+    argv: *const *const c_char,
+) -> c_int {
+    // SAFETY: The emulator gives a valid description and as many strings as it says.
+    let (target, is_system, arguments) = unsafe {
+        let arguments: Vec<&CStr> =
+            (0..usize::try_from(argc).unwrap_or(0)).map(|i| CStr::from_ptr(*argv.add(i))).collect();
+        (CStr::from_ptr((*info).target_name).to_bytes(), (*info).system_emulation, arguments)
+    };
+    match setup(target, is_system, &arguments) {
+        Ok(setup) => {
+            if SETUP.set(setup).is_err() {
+                return 1;
+            }
+        }
+        Err(reason) => {
+            eprintln!("quipu: the plugin cannot record: {reason}");
+            return 1;
+        }
+    }
+    // SAFETY: The callbacks have the signatures of the interface, and live as long as the process.
+    unsafe {
+        emulator::qemu_plugin_register_vcpu_tb_trans_cb(id, on_translate);
+        emulator::qemu_plugin_register_vcpu_syscall_cb(id, on_syscall);
+        emulator::qemu_plugin_register_vcpu_syscall_ret_cb(id, on_syscall_end);
+        emulator::qemu_plugin_register_vcpu_exit_cb(id, on_exit);
+        libc::pthread_atfork(None, None, Some(on_fork));
+    }
+    0
+}
+
+fn setup(target: &[u8], is_system: bool, arguments: &[&CStr]) -> Result<Setup, String> {
+    if is_system {
+        return Err("it is for emulators of programs, not of machines".to_owned());
+    }
+    let value = |name: &str| {
+        arguments
+            .iter()
+            .find_map(|argument| argument.to_bytes().strip_prefix(name.as_bytes()))
+            .map(<[u8]>::to_vec)
+    };
+    let path = value("ring=").ok_or("the argument `ring=PATH` is missing")?;
+    let path = CString::new(path).map_err(|_| "its path has a zero byte")?;
+    let shared = Shared::open(&path).map_err(|cause| format!("{}: {cause}", path.to_string_lossy()))?;
+    let sigaction = match target {
+        b"x86_64" => 13,
+        b"i386" | b"arm" => 174,
+        _ => 134,
+    };
+    let pointer_bytes = if matches!(target, b"i386" | b"arm") { 4 } else { 8 };
+    Ok(Setup { shared, follows: value("follow=").as_deref() == Some(b"1"), sigaction, pointer_bytes })
+}
+
+/// A block was translated. The emulator translates one at a time.
+extern "C" fn on_translate(_: u64, block: *mut Block) {
+    let Some(setup) = SETUP.get() else { return };
+    let Some(producer) = code_producer() else { return };
+    let number = setup.shared.next_id() as u32; // Four billion translations take longer than anybody waits.
+    let mut words = [0_u64; MAX_CODE_WORDS];
+    // SAFETY: The block is valid during this call, and so are its instructions, whose bytes are as many as they say.
+    #[allow(unsafe_code)]
+    let (n, n_bytes, bytes_at) = unsafe {
+        let n = emulator::qemu_plugin_tb_n_insns(block).min(MAX_INSTRS);
+        words[1] = emulator::qemu_plugin_tb_vaddr(block);
+        let bytes_at = 3 + n.div_ceil(8);
+        let mut n_bytes = 0_usize;
+        for i in 0..n {
+            let insn = emulator::qemu_plugin_tb_get_insn(block, i);
+            let size = emulator::qemu_plugin_insn_size(insn).min(16);
+            set_byte(&mut words[3..], i, size as u8);
+            let data = emulator::qemu_plugin_insn_data(insn);
+            for at in 0..size {
+                set_byte(&mut words[bytes_at..], n_bytes, *data.add(at));
+                n_bytes += 1;
+            }
+            if i == 0 {
+                let host = emulator::qemu_plugin_insn_haddr(insn) as u64;
+                guest::note(host, emulator::qemu_plugin_insn_vaddr(insn));
+            }
+            emulator::qemu_plugin_register_vcpu_mem_cb(
+                insn,
+                on_access,
+                NO_REGISTERS,
+                ALL_ACCESSES,
+                i as *mut c_void,
+            );
+        }
+        emulator::qemu_plugin_register_vcpu_tb_exec_cb(
+            block,
+            on_block,
+            NO_REGISTERS,
+            number as usize as *mut c_void,
+        );
+        (n, n_bytes, bytes_at)
+    };
+    words[2] = n as u64 | (n_bytes as u64) << 32;
+    let end = bytes_at + n_bytes.div_ceil(8);
+    words[0] = qemu::head(Kind::Code, end - 1, number);
+    producer.push_group(&words[..end]);
+}
+
+/// Sets byte `index` of words, the lowest of each first.
+fn set_byte(words: &mut [u64], index: usize, byte: u8) {
+    if let Some(word) = words.get_mut(index / 8) {
+        *word |= u64::from(byte) << (index % 8 * 8);
+    }
+}
+
+extern "C" fn on_block(vcpu: c_uint, number: *mut c_void) {
+    if let Some(producer) = producer(vcpu) {
+        if producer.is_at_stretch() {
+            producer.push_group(&threads::clock());
+        }
+        producer.push(qemu::block(number as usize as u32)); // It was made of as many bits.
+    }
+}
+
+extern "C" fn on_access(vcpu: c_uint, raw: u32, addr: u64, instr: *mut c_void) {
+    if let Some(producer) = producer(vcpu) {
+        let (direction, shift, instr) = (raw >> 16 & 3, raw >> 4 & 7, instr as usize as u64);
+        match qemu::access(direction, shift, instr, addr) {
+            Some(word) => producer.push(word),
+            None => {
+                let access = qemu::wide_access(direction, shift, instr);
+                producer.push_group(&[qemu::head(Kind::Wide, 2, 0), access, addr])
+            }
+        };
+    }
+}
+
+#[allow(clippy::too_many_arguments)] // As many as the interface has.
+extern "C" fn on_syscall(
+    _: u64,
+    vcpu: c_uint,
+    number: i64,
+    a1: u64,
+    a2: u64,
+    a3: u64,
+    a4: u64,
+    a5: u64,
+    a6: u64,
+    _: u64,
+    _: u64,
+) {
+    let (Some(setup), Some(producer)) = (SETUP.get(), producer(vcpu)) else { return };
+    if number == setup.sigaction
+        && a2 != 0
+        && let Some(handler) = guest::read(a2, setup.pointer_bytes)
+    {
+        producer.push_group(&[qemu::head(Kind::Handler, 1, a1 as u32), handler]);
+    }
+    let [_, micros, cpu] = threads::clock();
+    let head = qemu::head(Kind::Syscall, 8, number as u32); // Numbers are small, or -1.
+    producer.push_group(&[head, micros, cpu, a1, a2, a3, a4, a5, a6]);
+}
+
+extern "C" fn on_syscall_end(_: u64, vcpu: c_uint, number: i64, result: i64) {
+    if let Some(producer) = producer(vcpu) {
+        let [_, micros, cpu] = threads::clock();
+        let head = qemu::head(Kind::SyscallEnd, 3, number as u32);
+        producer.push_group(&[head, micros, cpu, result.cast_unsigned()]);
+    }
+}
+
+extern "C" fn on_exit(_: u64, vcpu: c_uint) {
+    threads::end(vcpu);
+}
+
+/// In the child of a `fork`, which has one thread.
+extern "C" fn on_fork() {
+    threads::forget();
+}
