@@ -3,7 +3,7 @@
 use crate::check;
 use crate::language::{Head, Language, Means, Rules, WhatLines, lines};
 use crate::line::{Fault, Grammar, Line, Record, word};
-use crate::number::{hex, hex_run};
+use crate::number::{hex, hex_run, line_end};
 use crate::rules::din as rules;
 use crate::table::DIN_TABLES;
 use quipu_model::trace::{Carries, Fact, Family, Recorded, SettingInfo};
@@ -79,10 +79,12 @@ pub(crate) struct Din;
 impl Grammar for Din {
     #[inline(always)]
     fn quick(bytes: &[u8]) -> Option<(Record, usize)> {
-        let [label @ b'0'..=b'4', b' ', ..] = bytes else { return None };
-        let (addr, n) = hex_run(bytes, 2)?;
-        let is_end = bytes.get(2 + n) == Some(&b'\n');
-        (n > 0 && is_end).then_some((Record { addr, size: 0, kind: label - b'0' }, 2 + n + 1))
+        let line: &[u8; 32] = bytes.first_chunk()?;
+        let kind = line[0].wrapping_sub(b'0');
+        let end = line_end(line, 0);
+        let (addr, n) = hex_run(line, 2);
+        let is_line = kind <= 4 && line[1] == b' ' && n > 0 && 2 + n == end;
+        is_line.then_some((Record { addr, size: 0, kind }, end + 1))
     }
 
     fn line(text: &[u8]) -> Line<'_> {
@@ -121,15 +123,16 @@ pub(crate) struct ExtendedDin;
 impl Grammar for ExtendedDin {
     #[inline(always)]
     fn quick(bytes: &[u8]) -> Option<(Record, usize)> {
-        let [letter, b' ', ..] = bytes else { return None };
-        let kind = kind_of(*letter)?;
-        let (addr, n_addr) = hex_run(bytes, 2)?;
+        let line: &[u8; 48] = bytes.first_chunk()?;
+        let kind = kind_of(line[0])?;
+        let end = line_end(line, 0);
+        let (addr, n_addr) = hex_run(line, 2);
         let size_at = 2 + n_addr + 1;
-        let (size, n_size) = hex_run(bytes, size_at)?;
-        let ends = (bytes.get(size_at - 1), bytes.get(size_at + n_size)) == (Some(&b' '), Some(&b'\n'));
-        let is_usual = ends && n_addr > 0 && matches!(n_size, 1..=8);
+        let (size, n_size) = hex_run(line, size_at);
+        let ends = (line[1], line[size_at - 1], size_at + n_size) == (b' ', b' ', end);
+        let is_line = ends && n_addr > 0 && matches!(n_size, 1..=8) && end < line.len();
         // At most 8 digits.
-        is_usual.then_some((Record { addr, size: size as u32, kind }, size_at + n_size + 1))
+        is_line.then_some((Record { addr, size: size as u32, kind }, end + 1))
     }
 
     fn line(text: &[u8]) -> Line<'_> {

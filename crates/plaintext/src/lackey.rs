@@ -3,7 +3,7 @@
 use crate::check;
 use crate::language::{Head, Language, Means, Rules, WhatLines};
 use crate::line::{Fault, Grammar, Line, Record, word};
-use crate::number::{decimal, hex, hex_run};
+use crate::number::{decimal, hex, hex_run, line_end};
 use crate::rules::lackey as rules;
 use crate::table::LACKEY_TABLES;
 use quipu_model::trace::{Carries, Fact, Family, Recorded};
@@ -51,6 +51,8 @@ static INFO: FormatInfo = FormatInfo {
     print_settings: &[],
 };
 
+/// A line as it usually is, and what stands behind it.
+const USUAL_BYTES: usize = 32;
 /// The size of the largest access that lackey knows of.
 pub(crate) const MAX_DATA_BYTES: u32 = 512;
 /// The size of the largest instruction of all architectures that Valgrind knows.
@@ -75,21 +77,23 @@ pub(crate) struct Lackey;
 impl Grammar for Lackey {
     #[inline(always)]
     fn quick(bytes: &[u8]) -> Option<(Record, usize)> {
-        let head: [u8; 3] = bytes.get(..3)?.try_into().ok()?;
-        let kind = KIND_OF[usize::from(head[0] ^ head[1])];
-        if HEADS[usize::from(kind & 3)] != head {
+        // PERF: of a line within 32 bytes no other length has to be looked at.
+        let line: &[u8; USUAL_BYTES] = bytes.first_chunk()?;
+        let kind = KIND_OF[usize::from(line[0] ^ line[1])];
+        if HEADS[usize::from(kind & 3)] != [line[0], line[1], line[2]] {
             return None;
         }
-        let (addr, n) = hex_run(bytes, 3)?;
-        let rest = bytes.get(3 + n..)?;
-        let [b',', first @ b'0'..=b'9', rest @ ..] = rest else { return None };
-        let size = u32::from(first - b'0');
-        let (size, n_size) = match rest {
-            [b'\n', ..] => (size, 1),
-            [second @ b'0'..=b'9', b'\n', ..] => (10 * size + u32::from(second - b'0'), 2),
+        let end = line_end(line, 8);
+        let (addr, n) = hex_run(line, 3);
+        let at = |offset: usize| line[(3 + n + offset) % USUAL_BYTES];
+        let digit = |offset: usize| u32::from(at(offset).wrapping_sub(b'0'));
+        let (size, is_number) = match end.wrapping_sub(3 + n + 1) {
+            1 => (digit(1), digit(1) <= 9),
+            2 => (10 * digit(1) + digit(2), digit(1) <= 9 && digit(2) <= 9),
             _ => return None,
         };
-        (n > 0).then_some((Record { addr, size, kind }, 3 + n + 1 + n_size + 1))
+        let is_line = n > 0 && at(0) == b',' && is_number && end < USUAL_BYTES;
+        is_line.then_some((Record { addr, size, kind }, end + 1))
     }
 
     fn line(text: &[u8]) -> Line<'_> {
