@@ -122,6 +122,32 @@ fn arrays_within_a_structure_become_one_of_structures() {
 }
 
 #[test]
+fn members_have_the_misses_of_each_level_of_any_machine() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    // Three rounds over 256 lines: too many for the first level, just enough for the second.
+    let rounds = 3;
+    let reads: Vec<(u64, u8)> = (0..rounds * 256).map(|i| (64 * (i % 256), 8)).collect();
+    made(folder, &[("key", "long", 0, 8), ("rest", "char[]", 8, 256 * 64 - 8)], 1, &reads);
+    let cache = |name: &str, more: &str| format!("{name} {{\n{more}\nprefetcher none\n}}\n");
+    let config = [
+        "num_cores 1\nline_size 64\n".to_owned(),
+        cache("L1I", "type instruction\ncore 0\nsize 4K\nassoc 4\nparent L2"),
+        cache("L1D", "type data\ncore 0\nsize 4K\nassoc 4\nparent L2"),
+        cache("L2", "size 16K\nassoc 16\nparent L3"),
+        cache("L3", "size 64K\nassoc 16\nparent memory"),
+    ];
+    std::fs::write(folder.join("three.conf"), config.concat()).unwrap();
+    let result = layout(folder, &[&["--pad", "rest=64", "-O", "config=three.conf"], &MADE[..]].concat());
+    assert_eq!(result["levels"], serde_json::json!(["L1D", "L2", "L3"]));
+    assert_eq!(misses(&result), [[768, 256, 256], [768, 256, 256]]);
+    for row in result["layouts"].as_array().unwrap() {
+        assert_eq!(row["type_misses"], row["misses"], "{row}");
+        assert_eq!(row["members"][0]["misses"], serde_json::json!([3, 1, 1]), "{row}");
+    }
+}
+
+#[test]
 fn variables_of_a_program_are_moved_as_well() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();

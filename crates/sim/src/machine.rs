@@ -106,6 +106,8 @@ pub struct Watch {
     pub causes: bool,
     /// Whether misses of first and last caches are logged, for [`Machine::take_misses`].
     pub log: bool,
+    /// Whether those of caches between are logged as well.
+    pub all: bool,
 }
 
 /// A machine at work.

@@ -206,7 +206,7 @@ impl Simulation {
     /// # Errors
     /// `Usage` if the machine does not hold together.
     pub fn new(settings: Settings, sink: Option<Box<dyn MissSink>>) -> Result<Simulation> {
-        let watch = Watch { causes: settings.causes, log: true };
+        let watch = Watch { causes: settings.causes, log: true, all: false };
         let machine = Machine::new(&settings.machine, watch)?;
         Ok(Simulation::with(settings, machine, sink))
     }

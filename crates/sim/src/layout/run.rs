@@ -46,7 +46,7 @@ impl LayoutPass {
     /// `Usage` if the machine does not hold together.
     pub(super) fn new(plan: Arc<Plan>) -> Result<LayoutPass> {
         let n_counters = plan.members.units.len() + 1;
-        let watch = Watch { causes: false, log: true };
+        let watch = Watch { causes: false, log: true, all: true };
         let side = |moved: Option<Moved>| -> Result<Side> {
             Ok(Side {
                 machine: Machine::new(&plan.machine, watch)?,

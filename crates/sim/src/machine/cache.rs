@@ -136,7 +136,7 @@ impl Cache {
                 hits: [0; 2],
                 misses: [0; 2],
                 rest: Counts::default(),
-                logs: watch.log && (of.core.is_some() || layout.parent[at].is_none()),
+                logs: watch.log && (watch.all || of.core.is_some() || layout.parent[at].is_none()),
                 seen: Seen::default(),
                 shadow: watch.causes.then(|| Shadow::new(capacity as usize)),
                 loaded: 0,

@@ -122,7 +122,7 @@ proptest! {
         accesses in accesses(true), policy in policies(), prefetch in prefetchers()
     ) {
         let spec = three_levels(Inclusion::Free, policy, prefetch, false);
-        let mut machine = Machine::new(&spec, Watch { causes: true, log: true }).unwrap();
+        let mut machine = Machine::new(&spec, Watch { causes: true, log: true, all: false }).unwrap();
         let mut n_lines = 0;
         for (core, kind, addr, size) in accesses {
             machine.access(core, kind, addr, size, addr >> 7);
@@ -169,7 +169,7 @@ proptest! {
             }
             _ => {}
         }
-        let watch = Watch { causes, log: true };
+        let watch = Watch { causes, log: true, all: false };
         let mut single = Machine::new(&spec, watch).unwrap();
         let mut many = single.clone();
         let mut runs = accesses.chunk_by(|a, b| a.0 == b.0);
@@ -206,7 +206,7 @@ proptest! {
     fn logs_and_causes_do_not_change_the_counts(accesses in accesses(true), policy in policies()) {
         let spec = three_levels(Inclusion::Exclusive, policy, Prefetch::NextLine, true);
         let mut plain = Machine::new(&spec, Watch::default()).unwrap();
-        let mut watched = Machine::new(&spec, Watch { causes: true, log: true }).unwrap();
+        let mut watched = Machine::new(&spec, Watch { causes: true, log: true, all: false }).unwrap();
         for (core, kind, addr, size) in accesses {
             plain.access(core, kind, addr, size, 0);
             watched.access(core, kind, addr, size, 0);
@@ -223,7 +223,7 @@ proptest! {
 fn one(bytes: u64, ways: u64) -> Machine {
     let cache = CacheSpec { core: Some(0), ..CacheSpec::new("L1", bytes, ways) };
     let spec = MachineSpec { cores: 1, line_bytes: 64, coherent: false, caches: vec![cache], seed: 0 };
-    Machine::new(&spec, Watch { causes: true, log: false }).unwrap()
+    Machine::new(&spec, Watch { causes: true, log: false, all: false }).unwrap()
 }
 
 #[test]
