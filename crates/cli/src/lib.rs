@@ -30,6 +30,7 @@ mod screen;
 mod session;
 mod simulation;
 mod stream;
+mod typing;
 mod verbs;
 mod whole;
 

@@ -46,6 +46,8 @@ pub enum Block {
     HeatMap(HeatMap),
     /// Shares of a whole that lie at or below a value.
     Curve(Curve),
+    /// How something lies in memory, byte by byte.
+    ByteMap(ByteMap),
     /// Small pictures, where pictures can be shown; their names otherwise.
     Pictures(Pictures),
     /// A text of several lines that a program reads, such as the source of a shader.
@@ -145,6 +147,56 @@ pub struct Picture {
     pub height: u32,
     /// The picture as a file in the format PNG.
     pub png: Vec<u8>,
+}
+
+/// How something lies in memory: rows of bytes, each of which belongs to a part.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ByteMap {
+    /// Headline, or empty.
+    pub title: String,
+    /// What heat counts: `misses`.
+    pub unit: String,
+    /// Bytes in a row.
+    pub width: usize,
+    /// The parts, by number.
+    pub parts: Vec<BytePart>,
+    /// The rows, top to bottom.
+    pub rows: Vec<ByteRow>,
+    /// How many further rows are not shown.
+    pub more: u64,
+}
+
+/// A part of something that lies in memory.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct BytePart {
+    /// Name.
+    pub name: String,
+    /// A word on it, or empty.
+    pub note: String,
+    /// How much happened there.
+    pub heat: u64,
+}
+
+/// A row of bytes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ByteRow {
+    /// Name, such as the offset of the first byte.
+    pub name: String,
+    /// The bytes.
+    pub cells: Vec<ByteCell>,
+    /// A word behind the row, or empty.
+    pub note: String,
+}
+
+/// What a byte is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ByteCell {
+    /// Of a part, by its number.
+    Part(u32),
+    /// Of no part, within the thing.
+    Hole,
+    /// Not of the thing.
+    Outside,
 }
 
 /// A text of several lines.

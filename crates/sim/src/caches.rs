@@ -13,18 +13,20 @@
 //! Where misses come from is told by instruction, by function (what stands behind an address that is called, wherever the
 //! trace has classes of instructions) and by line; with `top` 0 nobody looks, which is faster.
 //!
+//! With `binary` or `types`, misses are told by field as well, as `types` has it.
+//!
 //! Memory grows with the distinct lines that miss and the distinct instructions that miss.
 //!
 //! * **Needs** `accesses`; `instrs` if records are left out, warm up or are limited; `threads.cpu` with `cpu-scheduling`.
-//!   Uses `accesses.fetch`, without which instruction caches see prefetches only, and `accesses.pc`.
+//!   Uses `accesses.fetch`, without which instruction caches see prefetches only, and `accesses.pc`; `regions` if there are types.
 //! * **JSON** [`Simulated`](crate::Simulated).
 
 use crate::config::Config;
 use crate::extent::Warmup;
 use crate::options::{
-    CAUSES, COHERENCE, CORES, CPU_SCHEDULING, L1D_ASSOC, L1D_SIZE, L1I_ASSOC, L1I_SIZE, LINE_SIZE, LL_ASSOC,
-    LL_SIZE, POLICY, PREFETCHER, RESET_AT, SIM_REFS, SKIP_REFS, TOP, WARMUP_FRACTION, WARMUP_REFS, cores,
-    extent, fit_cores, placing, policy, prefetcher, size, top, warmup,
+    BASE, BINARY, CAUSES, COHERENCE, CORES, CPU_SCHEDULING, L1D_ASSOC, L1D_SIZE, L1I_ASSOC, L1I_SIZE,
+    LINE_SIZE, LL_ASSOC, LL_SIZE, POLICY, PREFETCHER, RESET_AT, SIM_REFS, SKIP_REFS, TOP, TYPES,
+    WARMUP_FRACTION, WARMUP_REFS, cores, extent, fit_cores, placing, policy, prefetcher, size, top, warmup,
 };
 use crate::recording::Recording;
 use crate::resets::Resets;
@@ -66,6 +68,9 @@ pub static INFO: ToolInfo = ToolInfo {
         CPU_SCHEDULING,
         CAUSES,
         TOP,
+        BINARY,
+        TYPES,
+        BASE,
     ],
     in_report: false,
 };
@@ -127,5 +132,7 @@ pub fn settings(args: &Args, config: Option<Config>) -> Result<Settings> {
         strides: None,
         physical: None,
         recording: Recording::default(),
+        types: None,
+        tells_types: None,
     })
 }

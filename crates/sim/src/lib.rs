@@ -32,15 +32,17 @@
 //! | `extent`, `resets` | records left out, warm-up, records simulated; where statistics begin anew |
 //! | `simulate` | a machine as an analysis: batches in, a report out |
 //! | `report` | the results, for machines and people: `make` takes them from a machine, `document` shows them |
+//! | `fields` | which types and fields accesses and misses go to |
 //! | `options` | options that several tools have |
 //! | `sweep` | many caches at once; `machine/feed` makes their requests |
 //! | `cacheray` | the model of Cacheray's own simulator, with its faults |
 //! | `layout` | what another layout of a type would give |
-//! | `caches`, `tlbs`, `misses`, `sweep` | the tools |
+//! | `caches`, `tlbs`, `misses`, `sweep`, `fields/tool` | the tools |
 
 #![warn(missing_docs)]
 
 mod extent;
+mod fields;
 mod machine;
 mod opt;
 mod options;
@@ -66,6 +68,11 @@ pub mod sweep;
 pub mod tlbs;
 
 pub use extent::{Extent, Warmup};
+pub use fields::tool as types;
+pub use fields::{
+    FieldRow, MissingField, Numbers, PartRow, SharedLine, SharedPart, SiteRow, ThreadRow, TypeReport,
+    TypeRow, TypeSource,
+};
 pub use machine::{Counts, Machine, Miss, Purpose, Rows, Watch};
 pub use options::fit_cores;
 pub use physical::{Pages, Translation, Translator};
@@ -86,5 +93,11 @@ pub use spec::{
 use quipu_model::Tool;
 
 /// Every analysis of this crate.
-pub const TOOLS: &[&dyn Tool] =
-    &[&caches::Caches, &tlbs::Tlbs, &misses::MissTool, &sweep::SweepTool, &layout::tool::LayoutTool];
+pub const TOOLS: &[&dyn Tool] = &[
+    &caches::Caches,
+    &tlbs::Tlbs,
+    &misses::MissTool,
+    &sweep::SweepTool,
+    &layout::tool::LayoutTool,
+    &types::TypeTool,
+];

@@ -53,6 +53,13 @@ pub(crate) const CAUSES: SettingInfo =
     option("causes", "", "false", "divide misses: first met, too small, too few ways");
 pub(crate) const TOP: SettingInfo = option("top", "N", "10", "how many instructions to list that miss most");
 
+pub(crate) const BINARY: SettingInfo =
+    option("binary", "FILE", "none", "the program, whose debug information says types and variables");
+pub(crate) const TYPES: SettingInfo =
+    option("types", "FILE", "none", "a file of types, as Cacheray's extractor writes it");
+pub(crate) const BASE: SettingInfo =
+    option("base", "ADDR", "0", "where the program was loaded, if not where its file says");
+
 /// How threads come to cores.
 pub(crate) fn placing(is_by_processor: bool) -> Placing {
     if is_by_processor { Placing::Processors } else { Placing::Fewest }

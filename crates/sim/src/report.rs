@@ -6,8 +6,9 @@ mod document;
 mod make;
 
 pub(crate) use document::FIRST_MET;
-pub(crate) use make::{Told, make};
+pub(crate) use make::{Told, data_level_names, data_levels, make};
 
+use crate::fields::MissingField;
 use crate::physical::Translation;
 use crate::place::Placing;
 use crate::recording::Recording;
@@ -20,7 +21,8 @@ use serde::{Serialize, Serializer};
 /// unknown), `accesses`, `incomplete` (list of sentences), `cores` (list of [`CoreCounts`]), `caches` (list of
 /// [`CacheCounts`]), `levels` (list of [`LevelCounts`]), `threads` (list of [`ThreadCounts`]), `missing` (list of
 /// [`MissingPc`]), `more_missing`, `missing_functions` (list of [`MissingAt`]), `more_missing_functions`, `outside_functions`,
-/// `missing_lines` (list of [`MissingAt`]), `more_missing_lines`, `coherence` ([`Coherence`] or `null`), `translation` ([`Translation`], or
+/// `missing_lines` (list of [`MissingAt`]), `more_missing_lines`, with types also `missing_fields` (list of
+/// [`MissingField`]) and `more_missing_fields`, `coherence` ([`Coherence`] or `null`), `translation` ([`Translation`], or
 /// `null` with virtual addresses), `stages` (list of [`StageCounts`], empty without reset points). Levels that nothing can come to, since
 /// the trace has no fetches or no data, are left out of `levels`; `caches` has all of them.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -66,6 +68,15 @@ pub struct Simulated {
     pub missing_lines: Vec<MissingAt>,
     /// How many further ones are missed.
     pub more_missing_lines: u64,
+    /// With types, the fields that miss most; left out without.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missing_fields: Option<Vec<MissingField>>,
+    /// The levels that their misses are counted at.
+    #[serde(skip)]
+    pub data_levels: Vec<String>,
+    /// How many further fields miss; left out without types.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub more_missing_fields: Option<u64>,
     /// What coherence cost; `null` without coherence.
     pub coherence: Option<Coherence>,
     /// What became of virtual addresses; `null` if they were used as they are.

@@ -1,5 +1,6 @@
 //! Where statistics begin anew while the lines stay: behind so many instructions, or at marks of the trace.
 
+use crate::simulate::Cut;
 use quipu_model::lens::instr_flags;
 use quipu_model::{Args, Batch, Error, Result, Trace};
 
@@ -105,7 +106,7 @@ impl Resets {
     }
 
     /// Adds the points of this batch: each stands before a record.
-    pub(crate) fn cuts(&mut self, batch: &Batch, cuts: &mut Vec<(u32, Option<u64>)>) {
+    pub(crate) fn cuts(&mut self, batch: &Batch, cuts: &mut Vec<(u32, Cut)>) {
         if !self.is_near() || self.n_stages >= MAX_STAGES {
             return;
         }
@@ -116,12 +117,12 @@ impl Resets {
         for point in self.near() {
             // At the record of the instruction that comes next.
             if let Some((at, _)) = instrs.nth((point - n_done) as usize) {
-                cuts.push((*at, None));
+                cuts.push((*at, Cut::Reset));
             }
             n_done = point + 1;
         }
         let marks = batch.marks.at.iter().zip(&batch.marks.kind);
-        cuts.extend(marks.filter(|(_, kind)| self.kinds.contains(kind)).map(|(at, _)| (*at, None)));
+        cuts.extend(marks.filter(|(_, kind)| self.kinds.contains(kind)).map(|(at, _)| (*at, Cut::Reset)));
         self.n_stages += (cuts.len() - n_before) as u64;
     }
 }

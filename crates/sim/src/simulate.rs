@@ -4,6 +4,7 @@ pub(crate) mod sources;
 pub(crate) mod step;
 
 use crate::extent::{Extent, Warmup};
+use crate::fields::{Around, Fields, TypeSource};
 use crate::machine::{Machine, Miss, Purpose, Rows, Watch};
 use crate::misses::{Limits, Strides};
 use crate::options::is_by_core;
@@ -53,6 +54,10 @@ pub struct Settings {
     pub physical: Option<Translator>,
     /// What the trace has.
     pub recording: Recording,
+    /// Where types come from, if misses are told by field.
+    pub types: Option<TypeSource>,
+    /// Whether types and fields are what is asked for, and how many to list.
+    pub tells_types: Option<usize>,
 }
 
 impl Settings {
@@ -82,20 +87,29 @@ impl Settings {
         }
         let optional = if self.top > 0 { OPTIONAL.or(FUNCTIONS) } else { OPTIONAL };
         let optional = optional.or(self.recording.columns());
+        let optional = if self.types.is_some() { optional.or(Columns::REGIONS) } else { optional };
+        if self.types.is_some() && self.physical.is_some() {
+            return Err(Error::unsupported(
+                "regions have virtual addresses, so types do not go with physical ones",
+            ));
+        }
         columns(tool, &needs, optional, trace)
     }
 
     /// The settings for `trace`: where its shards are cores, each is a core of the machine; marks that options name are
-    /// those of the trace; and results leave out what it does not have.
+    /// those of the trace; and results leave out what it does not have. Files of types that options name are read.
     ///
     /// # Errors
-    /// See [`Resets::new`].
+    /// See [`Resets::new`] and [`TypeSource::of`].
     pub fn fitted(mut self, args: &Args, trace: &dyn Trace) -> Result<Settings> {
         if is_by_core(trace) {
             self.placing = Placing::Shards;
         }
         self.resets = Resets::new(args, trace)?;
         self.recording = Recording::of(trace);
+        if self.types.is_none() {
+            self.types = TypeSource::of(args)?;
+        }
         Ok(self)
     }
 
@@ -151,6 +165,17 @@ pub(crate) enum Ref {
     Instr,
 }
 
+/// What a batch is divided for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Cut {
+    /// A region is added or removed: a row of the lens.
+    Region(usize),
+    /// Statistics begin anew.
+    Reset,
+    /// The thread runs on this processor from here on.
+    Processor(u64),
+}
+
 /// The pseudo-thread of a core without work.
 const IDLE_THREAD: u64 = u64::MAX;
 
@@ -188,8 +213,12 @@ pub struct Simulation {
     stages: Vec<Stage>,
     /// How often the statistics began anew.
     epoch: u64,
-    /// Where a batch is divided: for a reset, or for a change of the processor.
-    cuts: Vec<(u32, Option<u64>)>,
+    /// Where a batch is divided, and for what.
+    cuts: Vec<(u32, Cut)>,
+    /// Which fields misses, and perhaps accesses, go to.
+    fields: Option<Box<Fields>>,
+    /// The level of each cache that data goes through.
+    levels: Vec<Option<usize>>,
     /// Cores that run side by side.
     lanes: Vec<step::Lane>,
 }
@@ -206,7 +235,7 @@ impl Simulation {
     /// # Errors
     /// `Usage` if the machine does not hold together.
     pub fn new(settings: Settings, sink: Option<Box<dyn MissSink>>) -> Result<Simulation> {
-        let watch = Watch { causes: settings.causes, log: true, all: false };
+        let watch = Watch { causes: settings.causes, log: true, all: settings.types.is_some() };
         let machine = Machine::new(&settings.machine, watch)?;
         Ok(Simulation::with(settings, machine, sink))
     }
@@ -214,6 +243,14 @@ impl Simulation {
     /// This machine, ready to run.
     fn with(settings: Settings, machine: Machine, sink: Option<Box<dyn MissSink>>) -> Simulation {
         let caches = &settings.machine.caches;
+        let levels = report::data_levels(caches);
+        let fields = settings.types.clone().map(|source| {
+            let n_levels = levels.iter().flatten().max().map_or(0, |last| last + 1);
+            let line_shift = settings.machine.line_bytes.trailing_zeros();
+            let mut fields = Fields::new(source.types, line_shift, n_levels);
+            fields.add_variables(source.base);
+            Box::new(fields)
+        });
         Simulation {
             extent: settings.extent,
             placement: Placement::new(settings.placing, settings.machine.cores),
@@ -236,6 +273,8 @@ impl Simulation {
             stages: Vec::new(),
             epoch: 0,
             cuts: Vec::new(),
+            fields,
+            levels,
             lanes: Vec::new(),
             machine,
             settings,
@@ -260,6 +299,7 @@ impl Simulation {
             physical.translate(batch);
         }
         if (!self.extent.is_all() || self.resets.is_near()) && self.leaves_out(batch) {
+            self.pass_regions(batch);
             return Ok(());
         }
         if self.settings.is_tlb {
@@ -269,12 +309,14 @@ impl Simulation {
             for (_, processor) in processors(batch) {
                 self.placement.runs_on(batch, processor);
             }
+            self.pass_regions(batch);
             return Ok(());
         };
         if self.takes_all() {
             self.instrs += u64::from(batch.span.instrs);
         }
         if self.is_rest(batch) {
+            self.pass_regions(batch);
             return Ok(());
         }
         let thread = self.thread(batch);
@@ -284,15 +326,25 @@ impl Simulation {
         let mut cuts = std::mem::take(&mut self.cuts);
         cuts.clear();
         self.resets.cuts(batch, &mut cuts);
-        cuts.extend(processors(batch).map(|(at, processor)| (at, Some(processor))));
+        cuts.extend(processors(batch).map(|(at, processor)| (at, Cut::Processor(processor))));
+        if self.fields.is_some() {
+            cuts.extend((0..).zip(&batch.regions.at).map(|(row, at)| (*at, Cut::Region(row))));
+        }
         cuts.sort_by_key(|(at, _)| *at);
         let (mut at, mut row) = (0, 0);
         // What stands between two changes of the processor runs on one core, and what stands between two resets is one stage.
-        for (cut, processor) in &cuts {
+        for (cut, what) in &cuts {
             row = self.run(batch, at..*cut, row, core, thread)?;
-            match processor {
-                Some(processor) => core = self.placement.runs_on(batch, *processor).unwrap_or(core),
-                None => self.end_stage(),
+            match what {
+                Cut::Processor(processor) => {
+                    core = self.placement.runs_on(batch, *processor).unwrap_or(core);
+                }
+                Cut::Reset => self.end_stage(),
+                Cut::Region(row) => {
+                    if let Some(fields) = &mut self.fields {
+                        fields.event(batch, *row);
+                    }
+                }
             }
             at = *cut;
         }
@@ -302,6 +354,22 @@ impl Simulation {
             self.placement.stopped(batch);
         }
         Ok(())
+    }
+
+    /// Takes over what a batch that does not count says of regions.
+    fn pass_regions(&mut self, batch: &Batch) {
+        if let Some(fields) = &mut self.fields {
+            fields.events(batch);
+        }
+    }
+
+    /// Counts accesses of a thread by field, if that is asked for.
+    fn tell_accesses(&mut self, batch: &Batch, rows: Range<usize>, thread: usize) {
+        if self.settings.tells_types.is_some()
+            && let Some(fields) = &mut self.fields
+        {
+            fields.accesses(batch, rows, thread);
+        }
     }
 
     /// True if a core does nothing in a batch; one that does something runs on the processor that the batch names.
@@ -379,6 +447,7 @@ impl Simulation {
         let epoch = self.epoch;
         if self.takes_all() {
             self.accesses += (end - row) as u64;
+            self.tell_accesses(batch, row..end, thread);
             self.run_rows(batch, row..end, core);
         } else {
             self.run_counted(batch, range, row, core);
@@ -407,6 +476,11 @@ impl Simulation {
         let shift = self.machine.shift();
         for miss in self.machine.take_misses() {
             if !miss.purpose.is_prefetch() {
+                if let Some(fields) = &mut self.fields
+                    && let Some(level) = self.levels[miss.cache as usize]
+                {
+                    fields.miss(&miss, level, thread);
+                }
                 let is_last = self.is_last[miss.cache as usize];
                 if self.settings.top > 0 {
                     if !batch.accesses.pc.is_empty() {
@@ -497,6 +571,9 @@ impl Simulation {
         (self.instrs, self.accesses) = (0, 0);
         self.machine.reset_counts();
         self.sources.reset();
+        if let Some(fields) = &mut self.fields {
+            fields.reset();
+        }
         self.strides = Strides::default();
         for of in &mut self.threads {
             *of = ThreadCounts { thread: of.thread, workload: of.workload, ..ThreadCounts::default() };
@@ -532,6 +609,7 @@ impl Simulation {
         let is_cold = settings.extent.warmup != Warmup::None && warmup.is_none();
         let warmup = if is_cold { Some(vec![(0, 0); settings.machine.caches.len()]) } else { warmup };
         let stages = self.stages.into_iter().chain(last).collect();
+        let fields = self.fields.map(|fields| fields.missing(settings.top));
         let told = report::Told {
             warmup,
             instrs,
@@ -542,6 +620,7 @@ impl Simulation {
             sources,
             threads,
             stages,
+            fields,
         };
         report::make(&settings, &machine, &placement, told)
     }
@@ -601,6 +680,17 @@ impl Pass for Simulation {
         if let Some(limits) = self.settings.strides {
             let line_bytes = self.settings.machine.line_bytes;
             return Ok(Box::new(self.strides.report(limits, line_bytes)));
+        }
+        if let Some(top) = self.settings.tells_types
+            && let Some(fields) = self.fields
+        {
+            let around = Around {
+                line_size: self.settings.machine.line_bytes,
+                levels: report::data_level_names(&self.settings.machine.caches),
+                threads: &self.threads,
+                top,
+            };
+            return Ok(Box::new(fields.report(&around)));
         }
         Ok(Box::new(self.report()))
     }

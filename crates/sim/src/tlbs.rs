@@ -117,5 +117,7 @@ pub fn settings(args: &Args) -> Result<Settings> {
         strides: None,
         physical: None,
         recording: Recording::default(),
+        types: None,
+        tells_types: None,
     })
 }

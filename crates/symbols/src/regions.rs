@@ -4,6 +4,7 @@
 //! removes by an address removes the one that was added last of those that begin there. SPEC: docs/formats/cacheray.md,
 //! "Regions".
 
+use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
 /// Regions that lie over each other at one address; of more, the oldest is forgotten there.
@@ -31,11 +32,14 @@ pub struct Region<T> {
     pub what: T,
 }
 
+/// Where a live region is kept: small numbers, which are given again when a region has ended.
+pub type Slot = u32;
+
 /// A stretch of addresses over which the same regions lie, the newest last.
 #[derive(Clone, Debug)]
 struct Segment {
     end: u64,
-    over: Vec<RegionId>,
+    over: Vec<Slot>,
 }
 
 /// What was looked up last of a place: a stretch of it, and the region there.
@@ -63,8 +67,9 @@ pub struct Over {
 #[derive(Clone, Debug)]
 pub struct RegionMap<T> {
     segments: BTreeMap<u64, Segment>,
-    live: std::collections::HashMap<RegionId, Region<T>>,
-    starts: BTreeMap<u64, Vec<RegionId>>,
+    slots: Vec<Option<Region<T>>>,
+    free: Vec<Slot>,
+    starts: FxHashMap<u64, Vec<Slot>>,
     remembered: Vec<Remembered<T>>,
     /// What is remembered with another age is out of date.
     age: u32,
@@ -75,8 +80,9 @@ impl<T: Copy> Default for RegionMap<T> {
     fn default() -> RegionMap<T> {
         RegionMap {
             segments: BTreeMap::new(),
-            live: std::collections::HashMap::new(),
-            starts: BTreeMap::new(),
+            slots: Vec::new(),
+            free: Vec::new(),
+            starts: FxHashMap::default(),
             remembered: vec![Remembered { start: 0, end: 0, age: 0, region: None }; N_REMEMBERED],
             age: 1,
             next: 0,
@@ -87,17 +93,32 @@ impl<T: Copy> Default for RegionMap<T> {
 impl<T: Copy> RegionMap<T> {
     /// How many regions are live.
     pub fn len(&self) -> usize {
-        self.live.len()
+        self.slots.len() - self.free.len()
     }
 
     /// True if no region is live.
     pub fn is_empty(&self) -> bool {
-        self.live.is_empty()
+        self.len() == 0
     }
 
     /// The live regions, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = &Region<T>> {
-        self.live.values()
+        self.slots.iter().flatten()
+    }
+
+    /// The live region that is kept in a slot.
+    #[inline]
+    pub fn slot(&self, slot: Slot) -> Option<&Region<T>> {
+        self.slots.get(slot as usize)?.as_ref()
+    }
+
+    /// The stretches between two addresses that belong to a region: their bounds, and the slot and the region.
+    pub fn stretches(&self, start: u64, end: u64) -> impl Iterator<Item = (u64, u64, Slot, &Region<T>)> {
+        self.between(start, end).filter_map(move |(from, segment)| {
+            let slot = *segment.over.last()?;
+            let (from, to) = ((*from).max(start), segment.end.min(end));
+            (from < to).then_some((from, to, slot, self.slot(slot)?))
+        })
     }
 
     /// Adds a region of `n_bytes` from `start` on, cut off at the last address. One without bytes lies nowhere, but can be
@@ -105,19 +126,41 @@ impl<T: Copy> RegionMap<T> {
     ///
     /// Returns its number; `None` if there are too many.
     pub fn add(&mut self, start: u64, n_bytes: u64, what: T) -> Option<RegionId> {
-        if self.live.len() >= MAX_REGIONS {
+        if self.len() >= MAX_REGIONS {
             return None;
         }
         let id = self.next;
         self.next += 1;
         let end = start.saturating_add(n_bytes);
-        self.live.insert(id, Region { id, start, end, what });
-        self.starts.entry(start).or_default().push(id);
+        let region = Some(Region { id, start, end, what });
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.slots[slot as usize] = region;
+                slot
+            }
+            None => {
+                self.slots.push(region);
+                (self.slots.len() - 1) as Slot // Fewer than the limit.
+            }
+        };
+        self.starts.entry(start).or_default().push(slot);
         if start < end {
-            self.cover(start, end, id);
+            self.cover(start, end, slot);
             self.forget(start, end);
         }
         Some(id)
+    }
+
+    /// Takes a region out of its slot.
+    fn take(&mut self, slot: Slot) -> Option<Region<T>> {
+        let region = self.slots.get_mut(slot as usize)?.take()?;
+        self.free.push(slot);
+        Some(region)
+    }
+
+    /// The region that [`RegionMap::remove`] would remove.
+    pub fn removable(&self, start: u64) -> Option<&Region<T>> {
+        self.slot(*self.starts.get(&start)?.last()?)
     }
 
     /// How a region that is to be added lies to the live ones.
@@ -125,8 +168,8 @@ impl<T: Copy> RegionMap<T> {
         let end = start.saturating_add(n_bytes);
         let mut over = Over { same_start: self.starts.contains_key(&start), ..Over::default() };
         for (_, segment) in self.between(start, end) {
-            for id in &segment.over {
-                let Some(region) = self.live.get(id) else { continue };
+            for slot in &segment.over {
+                let Some(region) = self.slot(*slot) else { continue };
                 let holds = region.start <= start && end <= region.end;
                 let is_held = start <= region.start && region.end <= end;
                 over.nested |= holds || is_held;
@@ -138,13 +181,13 @@ impl<T: Copy> RegionMap<T> {
 
     /// Removes the region that was added last of those that begin at `start`.
     pub fn remove(&mut self, start: u64) -> Option<Region<T>> {
-        let ids = self.starts.get_mut(&start)?;
-        let id = ids.pop()?;
-        if ids.is_empty() {
+        let slots = self.starts.get_mut(&start)?;
+        let slot = slots.pop()?;
+        if slots.is_empty() {
             self.starts.remove(&start);
         }
-        let region = self.live.remove(&id)?;
-        self.uncover(region.start, region.end, id);
+        let region = self.take(slot)?;
+        self.uncover(region.start, region.end, slot);
         self.forget(region.start, region.end);
         Some(region)
     }
@@ -152,19 +195,19 @@ impl<T: Copy> RegionMap<T> {
     /// Removes whatever lies between two addresses, in part or in whole.
     pub fn clear(&mut self, start: u64, n_bytes: u64) {
         let end = start.saturating_add(n_bytes);
-        let mut ids: Vec<RegionId> =
+        let mut slots: Vec<Slot> =
             self.between(start, end).flat_map(|(_, segment)| segment.over.iter().copied()).collect();
-        ids.sort_unstable();
-        ids.dedup();
-        for id in ids {
-            let Some(region) = self.live.remove(&id) else { continue };
+        slots.sort_unstable();
+        slots.dedup();
+        for slot in slots {
+            let Some(region) = self.take(slot) else { continue };
             if let Some(others) = self.starts.get_mut(&region.start) {
-                others.retain(|other| *other != id);
+                others.retain(|other| *other != slot);
                 if others.is_empty() {
                     self.starts.remove(&region.start);
                 }
             }
-            self.uncover(region.start, region.end, id);
+            self.uncover(region.start, region.end, slot);
             self.forget(region.start, region.end);
         }
     }
@@ -190,7 +233,7 @@ impl<T: Copy> RegionMap<T> {
         let before = self.segments.range(..=addr).next_back().filter(|(_, segment)| addr < segment.end);
         let (start, end, region) = match before {
             Some((start, segment)) => {
-                let region = segment.over.last().and_then(|id| self.live.get(id)).copied();
+                let region = segment.over.last().and_then(|slot| self.slot(*slot)).copied();
                 (*start, segment.end, region)
             }
             None => {
@@ -248,7 +291,7 @@ impl<T: Copy> RegionMap<T> {
         self.segments.insert(at, behind);
     }
 
-    fn cover(&mut self, start: u64, end: u64, id: RegionId) {
+    fn cover(&mut self, start: u64, end: u64, slot: Slot) {
         self.split(start);
         self.split(end);
         let mut free = Vec::new();
@@ -260,24 +303,24 @@ impl<T: Copy> RegionMap<T> {
             if segment.over.len() >= MAX_DEPTH {
                 segment.over.remove(0);
             }
-            segment.over.push(id);
+            segment.over.push(slot);
             at = segment.end;
         }
         if at < end {
             free.push((at, end));
         }
         for (start, end) in free {
-            self.segments.insert(start, Segment { end, over: vec![id] });
+            self.segments.insert(start, Segment { end, over: vec![slot] });
         }
     }
 
-    fn uncover(&mut self, start: u64, end: u64, id: RegionId) {
+    fn uncover(&mut self, start: u64, end: u64, slot: Slot) {
         if start >= end {
             return;
         }
         let mut empty = Vec::new();
         for (segment_start, segment) in self.segments.range_mut(start..end) {
-            segment.over.retain(|other| *other != id);
+            segment.over.retain(|other| *other != slot);
             if segment.over.is_empty() {
                 empty.push(*segment_start);
             }

@@ -29,6 +29,7 @@ fn title(block: &Block) -> &str {
         Block::Lanes(lanes) => &lanes.title,
         Block::HeatMap(map) => &map.title,
         Block::Curve(curve) => &curve.title,
+        Block::ByteMap(map) => &map.title,
         Block::Pictures(pictures) => &pictures.title,
         Block::Listing(listing) => &listing.title,
     }
@@ -48,6 +49,11 @@ impl Lines<'_> {
             Block::Pictures(pictures) => {
                 for picture in &pictures.pictures {
                     self.cell(&picture.name, "note", &Cell::Text(picture.note.clone()));
+                }
+            }
+            Block::ByteMap(map) => {
+                for part in &map.parts {
+                    self.cell(&part.name, &map.unit, &Cell::Count(part.heat));
                 }
             }
             Block::Listing(listing) => {

@@ -1,5 +1,6 @@
 //! Painting a document from top to bottom; tables are in `grid`, drawings in `chart` and `map`.
 
+use crate::bytes;
 use crate::chart;
 use crate::grid::{self, Slot};
 use crate::look::Look;
@@ -49,6 +50,7 @@ pub(crate) fn title_of(block: &Block) -> &str {
         Block::Lanes(lanes) => &lanes.title,
         Block::HeatMap(map) => &map.title,
         Block::Curve(curve) => &curve.title,
+        Block::ByteMap(map) => &map.title,
         Block::Pictures(pictures) => &pictures.title,
         Block::Listing(listing) => &listing.title,
     }
@@ -71,6 +73,7 @@ fn paint_block(block: &Block, look: &Look, out: &mut String) {
         Block::Lanes(lanes) => chart::paint_lanes(lanes, look, out),
         Block::HeatMap(heat) => map::paint_heat(heat, look, out),
         Block::Curve(curve) => map::paint_curve(curve, look, out),
+        Block::ByteMap(map) => bytes::paint_bytes(map, look, out),
         Block::Pictures(pictures) => paint_facts(&picture_facts(pictures), look, out),
         Block::Listing(listing) => paint_listing(listing, out),
     }

@@ -8,6 +8,7 @@
 //! Nothing here knows a format or an analysis: schemas and documents say all there is to know. Nothing here reads a
 //! trace or writes a file either: text goes into buffers that the caller owns and reuses.
 
+mod bytes;
 mod cells;
 mod chart;
 mod codes;

@@ -57,6 +57,16 @@ impl Look {
         self.ink(AnsiColor::Cyan.on_default())
     }
 
+    /// What is so hot, from 0 (nothing happened) to 1.
+    pub(crate) fn heat(&self, heat: f64) -> Ink {
+        match heat {
+            heat if heat <= 0.0 => self.label(),
+            heat if heat < 0.5 => self.chart(),
+            heat if heat < 0.8 => self.ink(AnsiColor::Yellow.on_default()),
+            _ => self.ink(AnsiColor::Red.on_default().bold()),
+        }
+    }
+
     fn ink(&self, style: Style) -> Ink {
         Ink(if self.color { style } else { Style::new() })
     }

@@ -8,10 +8,10 @@ use crate::page::{self, PageOptions};
 use crate::parts::{self, PartOptions};
 use crate::screen::{Outcome, Result, Screen};
 use crate::session::{self, Extent, Verdict};
+use crate::typing::Typing;
 use quipu::engine::plan;
 use quipu::model::{Args, Error, Tool, Trace, Window};
 use serde_json::Map;
-use std::path::PathBuf;
 
 /// Run analyses, all in one read of the trace
 #[derive(Clone, Debug, clap::Args)]
@@ -43,13 +43,9 @@ pub(crate) struct Options {
     #[arg(short = 'O', long = "option", value_name = "KEY=VALUE", value_parser = number::key_value)]
     options: Vec<(String, String)>,
     #[command(flatten)]
+    typing: Typing,
+    #[command(flatten)]
     parts: PartOptions,
-    /// The program, whose debug information says types and variables; for `layout`
-    #[arg(long, value_name = "FILE")]
-    binary: Option<PathBuf>,
-    /// A file of types, as Cacheray's extractor writes it; for `layout`
-    #[arg(long, value_name = "FILE")]
-    types: Option<PathBuf>,
     #[command(flatten)]
     layout: LayoutFlags,
     /// Leave out this many records at the start
@@ -67,6 +63,7 @@ Examples:
   quipu analyze counts,mix --interval-instrs 1M --json trace.zip
   quipu analyze schedule --per-core --csv trace.dir
   quipu analyze histogram --line-size 128 --top 20 trace.zip
+  quipu analyze types --binary program cacheray.trace
   quipu analyze layout --type node --binary app app.trace
   quipu analyze layout --type node --types app.dwarf.json --order key,next --language rust app.trace
 
@@ -169,11 +166,7 @@ impl Options {
         if let Some(n) = self.top {
             flag("top", n.to_string());
         }
-        for (key, path) in [("binary", &self.binary), ("types", &self.types)] {
-            if let Some(path) = path {
-                flag(key, path.display().to_string());
-            }
-        }
+        given.extend(self.typing.given());
         given.extend(self.layout.given());
         given
     }

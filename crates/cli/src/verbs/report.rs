@@ -7,6 +7,7 @@ use crate::page::{self, PageOptions};
 use crate::screen::{Outcome, Result, Screen, Stop};
 use crate::session::{self, Verdict};
 use crate::simulation::{self, Surroundings};
+use crate::typing::Typing;
 use quipu::engine::{Planned, plan};
 use quipu::model::doc::Document;
 use quipu::model::pass::Detail;
@@ -33,6 +34,8 @@ pub(crate) struct Options {
     json: bool,
     #[command(flatten)]
     page: PageOptions,
+    #[command(flatten)]
+    typing: Typing,
     /// Leave out how the caches and TLBs of a default machine serve the trace
     #[arg(long)]
     no_machine: bool,
@@ -62,7 +65,7 @@ const ROWS_ON_PAGES: &str = "100";
 pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
     options.page.check(options.json)?;
     let trace = options.input.open()?;
-    let planned = plan_report(&*trace, options.page.is_wanted(), common, screen)?;
+    let planned = plan_report(&*trace, options, common, screen)?;
     let names: Vec<&str> = planned.iter().map(|planned| planned.info.name).collect();
     let extent = options.input.extent(Window::All);
     let outcome = session::analyse(&*trace, planned, &extent, common, screen)?;
@@ -114,7 +117,13 @@ fn page_documents(
 }
 
 /// All analyses that belong into a report and that this trace can be given to.
-fn plan_report(trace: &dyn Trace, for_page: bool, common: &Common, screen: &Screen) -> Result<Vec<Planned>> {
+fn plan_report(
+    trace: &dyn Trace,
+    options: &Options,
+    common: &Common,
+    screen: &Screen,
+) -> Result<Vec<Planned>> {
+    let for_page = options.page.is_wanted();
     let belongs =
         |tool: &dyn Tool| tool.info().in_report || for_page && ONLY_ON_PAGES.contains(&tool.info().name);
     let mut planned = Vec::new();
@@ -123,6 +132,7 @@ fn plan_report(trace: &dyn Trace, for_page: bool, common: &Common, screen: &Scre
         if for_page && tool.info().options.iter().any(|option| option.name == "top") {
             args.set("top", ROWS_ON_PAGES);
         }
+        options.typing.give(tool.info(), &mut args);
         match plan(tool, &args, trace) {
             Ok(ready) => planned.push(ready),
             Err(error) if matches!(error.kind(), ErrorKind::Missing | ErrorKind::Unsupported) => {

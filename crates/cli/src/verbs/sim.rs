@@ -7,6 +7,7 @@ use crate::page::{self, PageOptions};
 use crate::screen::{Outcome, Result, Screen};
 use crate::session::{self, Verdict};
 use crate::simulation::{self, Surroundings};
+use crate::typing::Typing;
 use quipu::engine::Planned;
 use quipu::model::pass::Detail;
 use quipu::model::{Args, Error, Report, Trace, Window};
@@ -120,6 +121,8 @@ struct CacheOptions {
     /// Warm up until the last caches are filled by this share, 0.0 to 1.0
     #[arg(long, value_name = "SHARE", help_heading = "Which part", conflicts_with = "warmup_refs")]
     warmup_fraction: Option<String>,
+    #[command(flatten)]
+    typing: Typing,
 }
 
 /// Whose caches are simulated.
@@ -346,6 +349,7 @@ impl CacheOptions {
         set(&mut args, "miss-file", miss_file);
         set(&mut args, "warmup-fraction", &self.warmup_fraction);
         args.set("coherence", self.coherence.to_string());
+        self.typing.given().into_iter().for_each(|(name, value)| args.set(name, value));
         let around = Surroundings { config: self.config.clone(), ..self.run.around() };
         simulation::plan_caches(&args, &around, trace)
     }

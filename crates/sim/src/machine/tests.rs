@@ -169,7 +169,7 @@ proptest! {
             }
             _ => {}
         }
-        let watch = Watch { causes, log: true, all: false };
+        let watch = Watch { causes, log: true, all: true };
         let mut single = Machine::new(&spec, watch).unwrap();
         let mut many = single.clone();
         let mut runs = accesses.chunk_by(|a, b| a.0 == b.0);
@@ -223,7 +223,7 @@ proptest! {
 fn one(bytes: u64, ways: u64) -> Machine {
     let cache = CacheSpec { core: Some(0), ..CacheSpec::new("L1", bytes, ways) };
     let spec = MachineSpec { cores: 1, line_bytes: 64, coherent: false, caches: vec![cache], seed: 0 };
-    Machine::new(&spec, Watch { causes: true, log: false, all: false }).unwrap()
+    Machine::new(&spec, Watch { causes: true, ..Watch::default() }).unwrap()
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What people see of a simulation.
 
 use super::{CacheCounts, LevelCounts, MissingAt, MissingPc, Simulated, StageCounts, ThreadCounts, rate};
+use crate::fields::MissingField;
 use quipu_model::Report;
 use quipu_model::batch::thread_name;
 use quipu_model::doc::{Block, Cell, Document, Figure, Grid};
@@ -49,6 +50,10 @@ impl Report for Simulated {
         }
         if !self.missing.is_empty() {
             document.blocks.push(Block::Grid(self.missing_grid()));
+        }
+        if let Some(rows) = &self.missing_fields {
+            let more = self.more_missing_fields.unwrap_or(0);
+            document.blocks.push(Block::Grid(field_grid(rows, &self.data_levels, more)));
         }
         if !self.missing_functions.is_empty() {
             let title = "functions that miss most, by the address that is called";
@@ -206,6 +211,18 @@ fn share(of: Option<f64>) -> Cell {
 }
 
 /// Functions or lines that miss.
+/// Fields that miss, at the levels that data goes through.
+fn field_grid(rows: &[MissingField], levels: &[String], more: u64) -> Grid {
+    let mut head = vec!["field".to_owned()];
+    head.extend(levels.iter().map(|level| format!("{level} misses")));
+    let row = |of: &MissingField| {
+        let mut cells = vec![Cell::Text(of.spelled())];
+        cells.extend(of.misses.iter().map(|misses| Cell::Count(*misses)));
+        cells
+    };
+    Grid { title: "fields that miss most".into(), head, rows: rows.iter().map(row).collect(), more }
+}
+
 fn missing_at(title: &str, head: &str, rows: &[MissingAt], more: u64) -> Grid {
     let row =
         |of: &MissingAt| vec![Cell::Addr(of.addr), Cell::Count(of.last_misses), Cell::Count(of.first_misses)];

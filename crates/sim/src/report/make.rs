@@ -4,6 +4,7 @@ use super::{
     CacheCounts, Coherence, CoreCounts, LevelCounts, MissingAt, MissingPc, Simulated, StageCounts,
     ThreadCounts, WarmupCounts, rate,
 };
+use crate::fields::MissingField;
 use crate::machine::{Counts, Machine};
 use crate::physical::Translation;
 use crate::place::Placement;
@@ -25,6 +26,8 @@ pub(crate) struct Told {
     pub(crate) sources: Sources,
     pub(crate) threads: Vec<ThreadCounts>,
     pub(crate) stages: Vec<Stage>,
+    /// The fields that miss most, and how many more do.
+    pub(crate) fields: Option<(Vec<MissingField>, u64)>,
 }
 
 /// The result of a simulation.
@@ -55,6 +58,7 @@ pub(crate) fn make(settings: &Settings, machine: &Machine, placement: &Placement
     });
     let at = |(addr, first_misses, last_misses)| MissingAt { addr, first_misses, last_misses };
     let (functions, more_missing_functions) = most_missing(functions, settings.top);
+    let (missing_fields, more_missing_fields) = told.fields.unzip();
     let shift = spec.line_bytes.trailing_zeros();
     let lines = told.sources.lines.into_iter().map(|(line, misses)| (line << shift, misses));
     let (lines, more_missing_lines) = most_missing(lines, settings.top);
@@ -84,6 +88,9 @@ pub(crate) fn make(settings: &Settings, machine: &Machine, placement: &Placement
         outside_functions: outside.iter().sum(),
         missing_lines: lines.into_iter().map(at).collect(),
         more_missing_lines,
+        missing_fields,
+        data_levels: data_level_names(&spec.caches),
+        more_missing_fields,
         coherence: machine.coherence().map(|of| Coherence {
             writes: of.writes,
             invalidations: of.invalidations,
@@ -170,14 +177,43 @@ fn groups(specs: &[CacheSpec], recorded: Recording) -> Vec<(usize, Vec<usize>)> 
     groups.into_iter().map(|((height, _), group)| (height, group)).collect()
 }
 
-fn level(height: usize, group: &[usize], counts: &[CacheCounts], instrs: Option<u64>) -> LevelCounts {
-    let mut name = counts[group[0]].name.as_str();
-    for other in group.iter().map(|cache| counts[*cache].name.as_str()) {
+/// Groups of caches that data goes through.
+fn data_groups(specs: &[CacheSpec]) -> Vec<(usize, Vec<usize>)> {
+    let takes_data = |group: &[usize]| group.iter().all(|cache| specs[*cache].role != Role::Instruction);
+    groups(specs, Recording::default()).into_iter().filter(|(_, group)| takes_data(group)).collect()
+}
+
+/// The level of each cache that data goes through, counted among such.
+pub(crate) fn data_levels(specs: &[CacheSpec]) -> Vec<Option<usize>> {
+    let mut levels = vec![None; specs.len()];
+    for (level, (_, group)) in data_groups(specs).into_iter().enumerate() {
+        group.into_iter().for_each(|cache| levels[cache] = Some(level));
+    }
+    levels
+}
+
+/// The names of those levels.
+pub(crate) fn data_level_names(specs: &[CacheSpec]) -> Vec<String> {
+    let name = |(height, group): (usize, Vec<usize>)| {
+        level_name(height, group.iter().map(|cache| specs[*cache].name.as_str()))
+    };
+    data_groups(specs).into_iter().map(name).collect()
+}
+
+/// What the names of caches of one height have in common.
+fn level_name<'a>(height: usize, mut names: impl ExactSizeIterator<Item = &'a str>) -> String {
+    let is_one = names.len() == 1;
+    let mut name = names.next().unwrap_or("");
+    for other in names {
         let common = name.char_indices().zip(other.chars()).find(|((_, a), b)| a != b);
         name = &name[..common.map_or(name.len().min(other.len()), |((at, _), _)| at)];
     }
     // A machine of one core has nothing to compare the core's number with.
-    let name = if group.len() == 1 && height == 0 { name.trim_end_matches('0') } else { name };
+    let name = if is_one && height == 0 { name.trim_end_matches('0') } else { name };
+    if name.is_empty() { format!("level {}", height + 1) } else { name.to_owned() }
+}
+
+fn level(height: usize, group: &[usize], counts: &[CacheCounts], instrs: Option<u64>) -> LevelCounts {
     let sum = |of: fn(&CacheCounts) -> u64| group.iter().map(|cache| of(&counts[*cache])).sum::<u64>();
     let (hits, misses) = (sum(|cache| cache.hits), sum(|cache| cache.misses));
     let causes = group.iter().map(|cache| counts[*cache].causes).reduce(|a, b| {
@@ -185,7 +221,7 @@ fn level(height: usize, group: &[usize], counts: &[CacheCounts], instrs: Option<
         Some([a[0] + b[0], a[1] + b[1], a[2] + b[2]])
     });
     LevelCounts {
-        name: if name.is_empty() { format!("level {}", height + 1) } else { name.to_owned() },
+        name: level_name(height, group.iter().map(|cache| counts[*cache].name.as_str())),
         caches: group.len() as u64,
         hits,
         misses,

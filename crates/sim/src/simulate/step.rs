@@ -105,6 +105,8 @@ impl Simulation {
         if self.settings.top > 0 {
             self.sources.follow(batch, lane.thread);
         }
+        // Nobody can tell at which step of a round: formats with regions have one shard.
+        self.pass_regions(batch);
         lane.row = 0;
         lane.before = self.machine.first_caches(core).map(|cache| self.machine.hits_and_misses(cache));
         if self.settings.is_tlb {
@@ -160,6 +162,7 @@ impl Simulation {
     fn run_row(&mut self, batch: &Batch, lane: &mut Lane) -> Result<()> {
         let (accesses, row) = (&batch.accesses, lane.row);
         lane.row += 1;
+        self.tell_accesses(batch, row..row + 1, lane.thread);
         let (kind, size) = (accesses.kind[row], accesses.size[row]);
         let (addrs, pcs) = match self.physical {
             Some(_) => (&lane.addrs[..], &lane.pcs[..]),

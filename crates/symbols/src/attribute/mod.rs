@@ -64,6 +64,20 @@ pub struct Types {
     known: HashMap<(String, u64), ShapeId>,
 }
 
+/// Types are the same if they come from the same program and the same file, read once.
+impl PartialEq for Types {
+    fn eq(&self, other: &Types) -> bool {
+        fn is_same<T>(a: Option<&Arc<T>>, b: Option<&Arc<T>>) -> bool {
+            match (a, b) {
+                (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+                (None, None) => true,
+                _ => false,
+            }
+        }
+        is_same(self.info.as_ref(), other.info.as_ref()) && is_same(self.file.as_ref(), other.file.as_ref())
+    }
+}
+
 impl fmt::Debug for Types {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Types").field("n_shapes", &self.shapes.len()).finish_non_exhaustive()
@@ -91,6 +105,11 @@ impl Types {
     /// The program whose types these are.
     pub fn program(&self) -> Option<&DebugInfo> {
         self.info.as_deref()
+    }
+
+    /// The same, to keep while types are asked for.
+    pub fn shared_program(&self) -> Option<Arc<DebugInfo>> {
+        self.info.clone()
     }
 
     /// True without a program and a file.

@@ -36,6 +36,9 @@ pub struct Shape {
     level: Level,
     /// The field of each byte, [`GAP`] or [`SEVERAL`].
     table: Vec<u16>,
+    /// The most bytes of which the first and the last belong to one field only if all do: other things lie between the places
+    /// where a field is.
+    reach: u64,
 }
 
 /// A field.
@@ -199,8 +202,17 @@ impl Parts {
             align /= 2;
         }
         let is_open = level.parts.iter().any(|part| part.end == u64::MAX);
-        let mut shape =
-            Shape { name, size: size.max(1), align, place, fields, is_open, level, table: Vec::new() };
+        let mut shape = Shape {
+            name,
+            size: size.max(1),
+            align,
+            place,
+            fields,
+            is_open,
+            level,
+            table: Vec::new(),
+            reach: u64::MAX,
+        };
         shape.make_table();
         shape
     }
@@ -302,7 +314,7 @@ impl Shape {
     pub fn whole(&self, offset: u64, size: u64) -> Option<u32> {
         let first = self.table.get(offset as usize)?; // Shorter than any address.
         let last = self.table.get((offset + size.max(1) - 1) as usize)?;
-        (first == last && *first < SEVERAL).then(|| u32::from(*first))
+        (first == last && *first < SEVERAL && size <= self.reach).then(|| u32::from(*first))
     }
 
     /// Calls `each` for all that an access of some bytes touches, field by field and gap by gap, with the bytes touched. Of
@@ -354,6 +366,16 @@ impl Shape {
             }
         };
         self.table = (0..self.size).map(byte).collect();
+        let mut ends: Vec<Option<u64>> = vec![None; self.fields.len()];
+        let mut at = 0;
+        for run in self.table.chunk_by(|a, b| a == b) {
+            let end = at + run.len() as u64;
+            if let Some(before) = ends.get_mut(usize::from(run[0])) {
+                self.reach = self.reach.min(before.map_or(u64::MAX, |before| at - before + 1));
+                *before = Some(end);
+            }
+            at = end;
+        }
     }
 }
 

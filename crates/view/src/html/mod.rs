@@ -11,6 +11,7 @@
 //! `blocks` has words, facts and tables, `plot` bars, series and curves, `raster` lanes and heat maps.
 
 mod blocks;
+mod bytes;
 mod digest;
 mod plot;
 mod raster;
@@ -154,6 +155,7 @@ fn paint_block(block: &Block, out: &mut String) {
         Block::Curve(curve) => plot::curve(curve, out),
         Block::Lanes(lanes) => raster::lanes(lanes, out),
         Block::HeatMap(map) => raster::heat_map(map, out),
+        Block::ByteMap(map) => bytes::byte_map(map, out),
         Block::Pictures(pictures) => blocks::pictures(pictures, out),
         Block::Listing(listing) => blocks::listing(listing, out),
     }

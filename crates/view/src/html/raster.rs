@@ -13,7 +13,7 @@ use quipu_model::doc::{HeatMap, HeatRow, Lane, Lanes};
 use std::fmt::Write as _;
 
 /// How many shades there are beside nothing; the style has a colour for each.
-const SHADES: usize = 8;
+pub(super) const SHADES: usize = 8;
 
 /// The shade of a lane that is busy all the time: most are, and the strongest would outshine the page.
 const LANE_SHADES: usize = 6;

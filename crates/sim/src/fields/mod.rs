@@ -1,0 +1,482 @@
+//! Which types and fields accesses and misses go to.
+//!
+//! [`Fields`] goes along with a simulation: it hears of every access, every change of regions and every miss, in their order, and
+//! counts by field, by thread and by where memory was got.
+//!
+//! An access counts once for its type and once for each field that it touches; with one that touches several, fields add up to
+//! more than their type. A miss counts for the field that has the first byte that was wanted of the line. What lies in a region
+//! without belonging to a field is its padding; what lies behind a region's only element is *beyond* it.
+//!
+//! What of a line was never touched is known when a region ends, or the trace: then its lines are *settled*, field by field, and
+//! count as fresh for what comes after.
+//!
+//! | file | what |
+//! |---|---|
+//! | `count` | numbers by field |
+//! | `space` | memory by pages: regions and touched bytes |
+//! | `sharing` | lines that threads take over from each other |
+//! | `settle` | what of the lines was used |
+//! | `source` | types out of programs and files; variables |
+//! | `report`, `show` | the results, for machines and people |
+//! | `tool` | the analysis `types` |
+
+mod count;
+mod report;
+mod settle;
+mod sharing;
+mod show;
+mod source;
+mod space;
+pub mod tool;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use report::Around;
+pub use report::{
+    FieldRow, MissingField, Numbers, PartRow, SharedLine, SharedPart, SiteRow, ThreadRow, TypeReport, TypeRow,
+};
+pub use source::TypeSource;
+
+use crate::machine::{Miss, Purpose};
+use count::{BEYOND, Counters, GAP, Kind, PARTS_BEHIND, Tally};
+use hashbrown::HashMap;
+use quipu_model::Batch;
+use quipu_model::lens::{AccessKind, RegionEvent};
+use quipu_symbols::attribute::{Attribution, Held, Shape, Spot, Types};
+use quipu_symbols::regions::Region;
+use rustc_hash::FxBuildHasher;
+use sharing::{Sharing, Turn};
+use space::{Line, NOBODY, PAGE_SHIFT, Space};
+use std::ops::Range;
+
+/// Places where memory is got that are told apart; all further ones are one.
+const MAX_SITES: usize = 1 << 16;
+/// Threads that are told apart; all further ones are one.
+const MAX_THREADS: usize = 1 << 12;
+
+/// Where memory was got: a variable, or annotations that say the same.
+#[derive(Clone, Debug)]
+pub(crate) struct Site {
+    /// The name of the variable; of annotations, the type's name as they have it.
+    pub(crate) name: String,
+    /// Its kind, by number.
+    pub(crate) kind: u32,
+    /// Whether it is a variable.
+    pub(crate) is_variable: bool,
+    /// Bytes of each region.
+    pub(crate) bytes: u64,
+    /// How many regions there were.
+    pub(crate) regions: u64,
+    pub(crate) counts: Tally,
+    pub(crate) misses: Vec<u64>,
+}
+
+/// Counts by field; see the module.
+#[derive(Clone, Debug)]
+pub(crate) struct Fields {
+    attribution: Attribution,
+    line_shift: u32,
+    /// Bytes of a line that one bit stands for, as a power of two.
+    unit_shift: u32,
+    n_levels: usize,
+    kinds: Vec<Kind>,
+    by_shape: HashMap<u32, u32, FxBuildHasher>,
+    by_name: HashMap<Box<[u8]>, u32, FxBuildHasher>,
+    sites: Vec<Site>,
+    /// Sites by kind and numbers of annotations.
+    site_of: HashMap<(u32, u64, u64), u32, FxBuildHasher>,
+    /// Numbers of each thread, by counter.
+    threads: Vec<Counters>,
+    /// All numbers that only totals have.
+    totals: count::Totals,
+    n_counters: u32,
+    space: Space,
+    sharing: Sharing,
+    /// Lines touched by each counter, site and thread.
+    lines: count::LineSets,
+    /// Regions without a place in the map, which is full.
+    n_left_out: u64,
+}
+
+impl Fields {
+    /// No access yet. Lines have so many bytes as a power of two, misses so many levels.
+    pub(crate) fn new(types: Types, line_shift: u32, n_levels: usize) -> Fields {
+        let mut fields = Fields {
+            attribution: Attribution::new(types),
+            line_shift: line_shift.min(PAGE_SHIFT),
+            unit_shift: line_shift.saturating_sub(6),
+            n_levels,
+            kinds: Vec::new(),
+            by_shape: HashMap::default(),
+            by_name: HashMap::default(),
+            sites: Vec::new(),
+            site_of: HashMap::default(),
+            threads: Vec::new(),
+            totals: count::Totals::default(),
+            n_counters: 0,
+            space: Space::new(line_shift.min(PAGE_SHIFT)),
+            sharing: Sharing::default(),
+            lines: count::LineSets::default(),
+            n_left_out: 0,
+        };
+        // Memory that no region has is the first kind, got at the first site.
+        let unknown = fields.add_kind("(no region)".to_owned(), None);
+        fields.add_site("(no region)".to_owned(), unknown, false, 0);
+        fields
+    }
+
+    /// Forgets all numbers; regions and what is in lines stay.
+    pub(crate) fn reset(&mut self) {
+        self.settle_all();
+        for counters in &mut self.threads {
+            counters.clear();
+        }
+        self.totals.clear();
+        self.lines.clear();
+        self.sharing = Sharing::default();
+        for site in &mut self.sites {
+            (site.counts, site.regions) = (Tally::default(), 0);
+            site.misses.fill(0);
+        }
+    }
+
+    fn add_kind(&mut self, name: String, shape: Option<u32>) -> u32 {
+        let n_fields = match shape {
+            Some(shape) => self.attribution.types().shape(shape).fields.len() as u32, // Of few types.
+            None => 1,
+        };
+        let kind = Kind { name, shape, base: self.n_counters, n_fields };
+        self.n_counters += n_fields + PARTS_BEHIND;
+        self.kinds.push(kind);
+        (self.kinds.len() - 1) as u32
+    }
+
+    fn add_site(&mut self, name: String, kind: u32, is_variable: bool, bytes: u64) -> u32 {
+        if self.sites.len() >= MAX_SITES {
+            return 0;
+        }
+        let misses = vec![0; self.n_levels];
+        let counts = Tally::default();
+        self.sites.push(Site { name, kind, is_variable, bytes, regions: 0, counts, misses });
+        (self.sites.len() - 1) as u32
+    }
+
+    /// The kind of a type that was found.
+    fn kind_of(&mut self, shape: u32) -> u32 {
+        if let Some(kind) = self.by_shape.get(&shape) {
+            return *kind;
+        }
+        let name = self.attribution.types().shape(shape).name.clone();
+        let kind = self.add_kind(name, Some(shape));
+        self.by_shape.insert(shape, kind);
+        kind
+    }
+
+    /// The kind that an annotation names: a type, or a name that leads to none.
+    fn kind_named(&mut self, name: &[u8]) -> u32 {
+        if let Some(kind) = self.by_name.get(name) {
+            return *kind;
+        }
+        let kind = match self.attribution.types_mut().find(name) {
+            Some((shape, _)) => self.kind_of(shape),
+            None if self.by_name.len() >= MAX_SITES => return 0,
+            None => self.add_kind(String::from_utf8_lossy(name).into_owned(), None),
+        };
+        self.by_name.insert(name.into(), kind);
+        kind
+    }
+
+    /// Adds the variables of the program, moved from their addresses in the file by `base`.
+    pub(crate) fn add_variables(&mut self, base: u64) {
+        let Some(program) = self.attribution.types().shared_program() else { return };
+        for global in program.objects().globals.iter().filter(|global| global.size > 0) {
+            let Some(ty) = global.ty else { continue };
+            let addr = global.address.wrapping_add(base);
+            match self.attribution.types_mut().of_type(ty) {
+                Some((shape, n)) => {
+                    let kind = self.kind_of(shape);
+                    let site = self.add_site(global.name.clone(), kind, true, global.size);
+                    self.attribution.add_shape(shape, addr, n, site);
+                    self.count_region(site);
+                }
+                None => {
+                    let kind = self.kind_named(program.text_of(ty).as_bytes());
+                    let site = self.add_site(global.name.clone(), kind, true, global.size);
+                    self.attribution.add_plain(addr, global.size, site);
+                    self.count_region(site);
+                }
+            }
+        }
+    }
+
+    fn count_region(&mut self, site: u32) {
+        if let Some(site) = self.sites.get_mut(site as usize) {
+            site.regions += 1;
+        }
+    }
+
+    /// A change of regions: a row of the batch's lens.
+    pub(crate) fn event(&mut self, batch: &Batch, row: usize) {
+        let regions = &batch.regions;
+        let addr = regions.addr[row];
+        if regions.what[row] == RegionEvent::Remove {
+            let Some(region) = self.attribution.regions().removable(addr) else { return };
+            let (start, end) = (region.start, region.end);
+            self.settle(start, end);
+            self.attribution.remove(addr);
+            self.space.repaint(start, end, self.attribution.regions());
+            return;
+        }
+        let (element_bytes, n_elements) = (regions.element_bytes[row], regions.n_elements[row]);
+        let name = batch.values.bytes_of(batch.values.node(regions.type_name[row]));
+        let kind = self.kind_named(name);
+        let key = (kind, element_bytes, n_elements);
+        let site = match self.site_of.get(&key) {
+            Some(site) => *site,
+            None => {
+                let bytes = element_bytes.saturating_mul(n_elements);
+                let site = self.add_site(String::from_utf8_lossy(name).into_owned(), kind, false, bytes);
+                self.site_of.insert(key, site);
+                site
+            }
+        };
+        let end = addr.saturating_add(element_bytes.saturating_mul(n_elements));
+        self.settle(addr, end);
+        match self.attribution.add_named(name, addr, element_bytes, n_elements, site) {
+            Some(_) => self.count_region(site),
+            None => self.n_left_out += 1,
+        }
+        self.space.repaint(addr, end, self.attribution.regions());
+    }
+
+    /// All changes of regions of a batch whose accesses do not count.
+    pub(crate) fn events(&mut self, batch: &Batch) {
+        (0..batch.regions.len()).for_each(|row| self.event(batch, row));
+    }
+
+    /// Accesses of a thread.
+    pub(crate) fn accesses(&mut self, batch: &Batch, rows: Range<usize>, thread: usize) {
+        let thread = thread.min(MAX_THREADS - 1);
+        if self.threads.len() <= thread {
+            self.threads.resize_with(thread + 1, Counters::default);
+        }
+        let mut counters = std::mem::take(&mut self.threads[thread]);
+        counters.fit(self.n_counters, self.n_levels);
+        let accesses = &batch.accesses;
+        let columns =
+            accesses.kind[rows.clone()].iter().zip(&accesses.addr[rows.clone()]).zip(&accesses.size[rows]);
+        for ((kind, addr), size) in columns {
+            if !matches!(kind, AccessKind::Read | AccessKind::Write) {
+                continue;
+            }
+            let is_write = usize::from(*kind == AccessKind::Write);
+            self.access(&mut counters, thread as u32, *addr, u64::from(*size).max(1), is_write);
+        }
+        self.threads[thread] = counters;
+    }
+
+    /// PERF: what nearly all accesses are, within one line, one element and one field, is done right here.
+    #[inline]
+    fn access(&mut self, counters: &mut Counters, thread: u32, addr: u64, size: u64, is_write: usize) {
+        let regions = self.attribution.regions();
+        let page = self.space.page(addr, regions);
+        let last = addr.wrapping_add(size - 1);
+        let region = page.region(addr, regions);
+        // Lines first, as long as the page is at hand.
+        let is_in_line = addr >> self.line_shift == last >> self.line_shift;
+        if is_in_line {
+            let at = (addr & ((1 << PAGE_SHIFT) - 1)) >> self.line_shift;
+            let line = &mut page.lines[at as usize]; // Within a page.
+            let bits = bits_between(addr, last, self.line_shift, self.unit_shift);
+            if line.owner != thread {
+                take_over(line, addr >> self.line_shift, thread, &mut self.sharing, &mut self.lines);
+            }
+            line.touched |= bits;
+            line.seen[is_write] |= bits;
+        }
+        let Some(region) = region else {
+            // Whatever a region that begins within the access is, it begins elsewhere.
+            counters.add(0, is_write);
+            self.sites[0].counts.0[is_write] += 1;
+            if !is_in_line {
+                self.spill(addr, last, thread, is_write);
+                self.totals.straddle(0);
+            }
+            return;
+        };
+        let site = &mut self.sites[region.what.origin as usize];
+        site.counts.0[is_write] += 1;
+        let kind = &self.kinds[site.kind as usize];
+        let hit = region.hit(addr);
+        // Elements may be closer together than their type is long.
+        let stride = region.what.stride;
+        let is_in_element = stride == 0 || hit.offset + size <= stride;
+        let field = match hit.shape {
+            Some(shape) => self.attribution.types().shape(shape).whole(hit.offset, size),
+            None => Some(0),
+        };
+        match field.filter(|_| is_in_line & is_in_element & (last < region.end)) {
+            Some(field) => counters.add(kind.base + field, is_write),
+            None => {
+                let region = *region;
+                self.access_parts(counters, thread, (addr, last), is_write, region);
+            }
+        }
+    }
+
+    /// An access to more than one field or line, to padding, or beyond a region.
+    #[cold]
+    fn access_parts(
+        &mut self,
+        counters: &mut Counters,
+        thread: u32,
+        (addr, last): (u64, u64),
+        is_write: usize,
+        region: Region<Held>,
+    ) {
+        let site = &self.sites[region.what.origin as usize];
+        let kind = &self.kinds[site.kind as usize];
+        let end = region.end.min(last.saturating_add(1));
+        let mut seen: [u32; 8] = [u32::MAX; 8];
+        let mut n_seen = 0;
+        spans(self.attribution.types(), kind, &region, addr..end, &mut |counter, _| {
+            if !seen[..n_seen].contains(&counter) && n_seen < seen.len() {
+                seen[n_seen] = counter;
+                n_seen += 1;
+            }
+        });
+        let (base, n_fields) = (kind.base, kind.n_fields);
+        for counter in &seen[..n_seen] {
+            counters.add(*counter, is_write);
+        }
+        // The type counts the access once.
+        counters.add_extra(base + n_fields, (n_seen as u64).saturating_sub(1), is_write);
+        if n_seen > 1 {
+            self.totals.several(base);
+        }
+        if last >= region.end {
+            self.totals.leave(base);
+        }
+        if addr >> self.line_shift != last >> self.line_shift {
+            self.spill(addr, last, thread, is_write);
+            self.totals.straddle(seen[0].min(self.n_counters - 1));
+        }
+    }
+
+    /// Notes an access that goes on in further lines.
+    #[cold]
+    fn spill(&mut self, addr: u64, last: u64, thread: u32, is_write: usize) {
+        if last < addr {
+            return;
+        }
+        let mut at = addr;
+        loop {
+            let line_end = at | ((1 << self.line_shift) - 1);
+            let page = self.space.page(at, self.attribution.regions());
+            let index = (at & ((1 << PAGE_SHIFT) - 1)) >> self.line_shift;
+            let line = &mut page.lines[index as usize]; // Within a page.
+            let bits = bits_between(at, last.min(line_end), self.line_shift, self.unit_shift);
+            if line.owner != thread {
+                take_over(line, at >> self.line_shift, thread, &mut self.sharing, &mut self.lines);
+            }
+            line.touched |= bits;
+            line.seen[is_write] |= bits;
+            if last <= line_end {
+                return;
+            }
+            at = line_end + 1;
+        }
+    }
+
+    /// A miss of a thread in the caches of a level.
+    pub(crate) fn miss(&mut self, miss: &Miss, level: usize, thread: usize) {
+        if !matches!(miss.purpose, Purpose::Read | Purpose::Write) {
+            return;
+        }
+        let region = self.attribution.regions().stretches(miss.addr, miss.addr.saturating_add(1)).next();
+        let region = region.map(|(.., region)| *region);
+        let site = region.map_or(0, |region| region.what.origin);
+        let counter = match region {
+            Some(region) => self.counter_at(&region, miss.addr),
+            None => 0,
+        };
+        if let Some(site) = self.sites.get_mut(site as usize) {
+            site.misses[level] += 1;
+        }
+        let thread = thread.min(MAX_THREADS - 1);
+        if self.threads.len() <= thread {
+            self.threads.resize_with(thread + 1, Counters::default);
+        }
+        self.threads[thread].fit(self.n_counters, self.n_levels);
+        self.threads[thread].miss(counter, level);
+    }
+
+    /// The counter of a byte of a region.
+    fn counter_at(&self, region: &Region<Held>, addr: u64) -> u32 {
+        let kind = &self.kinds[self.sites[region.what.origin as usize].kind as usize];
+        let mut found = kind.base;
+        spans(self.attribution.types(), kind, region, addr..addr.saturating_add(1), &mut |counter, _| {
+            found = counter;
+        });
+        found
+    }
+}
+
+/// The bits of a line for the bytes from one address to another.
+#[inline]
+fn bits_between(first: u64, last: u64, line_shift: u32, unit_shift: u32) -> u64 {
+    let in_line = |addr: u64| (addr & ((1 << line_shift) - 1)) >> unit_shift;
+    let (first, last) = (in_line(first), in_line(last));
+    (u64::MAX >> (63 - (last - first))) << first
+}
+
+/// A thread touches a line that another one touched last, or nobody.
+#[cold]
+fn take_over(line: &mut Line, number: u64, thread: u32, sharing: &mut Sharing, lines: &mut count::LineSets) {
+    lines.add(count::Whose::Thread(thread), number);
+    lines.add(count::Whose::All, number);
+    if line.owner != NOBODY {
+        line.is_shared = true;
+        sharing.ended(number, Turn { thread: line.owner, seen: line.seen });
+    }
+    (line.owner, line.seen) = (thread, [0; 2]);
+}
+
+/// Calls `each` with the counter of everything that lies in some bytes of a region, and those bytes.
+fn spans(
+    types: &Types,
+    kind: &Kind,
+    region: &Region<Held>,
+    bytes: Range<u64>,
+    each: &mut dyn FnMut(u32, Range<u64>),
+) {
+    let Some(shape) = kind.shape.map(|shape| types.shape(shape)) else {
+        return each(kind.base, bytes);
+    };
+    let stride = region.what.stride;
+    let mut at = bytes.start;
+    while at < bytes.end {
+        let hit = region.hit(at);
+        let element = at - hit.offset;
+        let end = if stride == 0 { bytes.end } else { element.saturating_add(stride).min(bytes.end) };
+        spans_of_element(shape, kind, hit.offset..end - element, &mut |counter, bytes| {
+            each(counter, element + bytes.start..element + bytes.end);
+        });
+        at = end;
+    }
+}
+
+fn spans_of_element(shape: &Shape, kind: &Kind, bytes: Range<u64>, each: &mut dyn FnMut(u32, Range<u64>)) {
+    let inside = if shape.is_open { bytes.end } else { bytes.end.min(shape.size) };
+    if bytes.start < inside {
+        shape.touched(bytes.start..inside, &mut |spot, bytes| match spot {
+            Spot::Field(found) => each(kind.base + found.field, bytes),
+            Spot::Gap(_) => each(kind.base + kind.n_fields + GAP, bytes),
+        });
+    }
+    let beyond = bytes.start.max(inside)..bytes.end;
+    if beyond.start < beyond.end {
+        each(kind.base + kind.n_fields + BEYOND, beyond);
+    }
+}

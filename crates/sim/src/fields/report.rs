@@ -1,0 +1,593 @@
+//! What was counted by type, field, place of allocation and thread.
+
+use super::count::{BEYOND, GAP, Kind, Whose};
+use super::{Fields, Site};
+use crate::report::ThreadCounts;
+use hashbrown::HashMap;
+use quipu_model::batch::{is_first_workload, thread_name};
+use quipu_symbols::attribute::Field;
+use quipu_symbols::layout::Cell as Byte;
+use rustc_hash::FxBuildHasher;
+use serde::{Serialize, Serializer};
+
+/// The fewest fields that have so large a share of their type's accesses are hot.
+const HOT: f64 = 0.8;
+/// Fields with less than this share are cold.
+const COLD: f64 = 0.01;
+
+/// Which types and fields accesses and misses went to.
+///
+/// JSON: `line_size`, `levels` (names; all `misses` are lists in this order), `all` ([`Numbers`]), `unknown` (of accesses to
+/// memory that no region has), `untyped` (to regions whose type was not found), `types` (list of [`TypeRow`], those that miss most
+/// first), `more_types`, `sites` (list of [`SiteRow`]), `more_sites`, `threads` (list of [`ThreadRow`]), `moves` (how often lines
+/// went from thread to thread for data), `false_moves` (and for nothing), `shared` (list of [`SharedLine`], those that moved for
+/// nothing most often first), `more_shared`, `has_types` (whether a program or a file of types was given), `regions_left_out`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct TypeReport {
+    /// Bytes in a line.
+    pub line_size: u64,
+    /// The levels of caches that data goes through, from the cores to memory.
+    pub levels: Vec<String>,
+    /// All accesses.
+    pub all: Numbers,
+    /// Those to memory that no region has.
+    pub unknown: Numbers,
+    /// Those to regions whose type was not found.
+    pub untyped: Numbers,
+    /// The types.
+    pub types: Vec<TypeRow>,
+    /// How many further types there are.
+    pub more_types: u64,
+    /// Where memory was got.
+    pub sites: Vec<SiteRow>,
+    /// How many further places there are.
+    pub more_sites: u64,
+    /// The threads, in order of appearance.
+    pub threads: Vec<ThreadRow>,
+    /// How often lines went from thread to thread for data.
+    pub moves: u64,
+    /// How often they did so for nothing.
+    pub false_moves: u64,
+    /// The lines that did.
+    pub shared: Vec<SharedLine>,
+    /// How many further lines did.
+    pub more_shared: u64,
+    /// Whether there was anything to find types in.
+    pub has_types: bool,
+    /// Regions beyond the most that are kept.
+    pub regions_left_out: u64,
+}
+
+/// Accesses, lines and misses of something.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Numbers {
+    /// Reads and writes.
+    pub accesses: u64,
+    /// Reads.
+    pub reads: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Distinct lines touched.
+    pub lines: u64,
+    /// Misses of each level, prefetches left out.
+    pub misses: Vec<u64>,
+}
+
+/// A type.
+///
+/// JSON: the keys of [`Numbers`], and those below.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct TypeRow {
+    /// Its name; of one that was not found, as the trace has it.
+    pub name: String,
+    /// Whether it was found.
+    pub is_known: bool,
+    /// Bytes from one element of an array to the next; 0 if nobody knows.
+    pub size: u64,
+    /// Its alignment as far as fields tell it.
+    pub align: u64,
+    /// Where it is declared: file and line.
+    pub declared: Option<String>,
+    /// Regions that were said to have it.
+    pub regions: u64,
+    /// What was counted.
+    #[serde(flatten)]
+    pub numbers: Numbers,
+    /// Accesses that go on in a further line.
+    pub straddling: u64,
+    /// Accesses to more than one field, padding among them.
+    pub several_fields: u64,
+    /// Accesses that begin in a region and go on behind it.
+    pub leaving: u64,
+    /// Bytes of the type in lines in which it was touched; each time that memory is given to another region, anew.
+    pub fetched: u64,
+    /// Bytes of these that were touched.
+    pub used: u64,
+    /// How often lines with this type went from thread to thread for nothing.
+    pub false_moves: u64,
+    /// Its fields, by offset.
+    pub fields: Vec<FieldRow>,
+    /// What belongs to no field.
+    pub padding: PartRow,
+    /// What lies behind the only element of a region that is longer.
+    pub beyond: PartRow,
+    /// Accesses of each thread; those without any are left out.
+    pub threads: Vec<ThreadRow>,
+    /// What each byte belongs to, for the picture: of types that are not too large.
+    #[serde(skip)]
+    pub(super) bytes: Vec<Byte>,
+}
+
+/// A field.
+///
+/// JSON: the keys of [`PartRow`], and those below.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct FieldRow {
+    /// The way to it; empty if the type has no members.
+    pub path: String,
+    /// How its type is written.
+    #[serde(rename = "type")]
+    pub text: String,
+    /// Bytes before it, the first time that it is there.
+    pub offset: u64,
+    /// Its bytes, each time.
+    pub size: u64,
+    /// How often it is there.
+    pub count: u64,
+    /// Where it is declared: file and line.
+    pub declared: Option<String>,
+    /// `hot`, `warm`, `cold` or `untouched`.
+    pub heat: &'static str,
+    /// What was counted.
+    #[serde(flatten)]
+    pub part: PartRow,
+}
+
+/// Some bytes of a type.
+///
+/// JSON: the keys of [`Numbers`], and those below.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct PartRow {
+    /// What was counted.
+    #[serde(flatten)]
+    pub numbers: Numbers,
+    /// Accesses that begin here and go on in a further line.
+    pub straddling: u64,
+    /// Its bytes in lines in which the type was touched.
+    pub fetched: u64,
+    /// Bytes of these that were touched.
+    pub used: u64,
+}
+
+/// A place where memory was got: a variable, or annotations that say the same (the trace does not say from where).
+///
+/// JSON: the keys of [`Numbers`], and those below.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct SiteRow {
+    /// The variable, or the type as the annotation names it.
+    pub name: String,
+    /// `variable` or `annotation`.
+    pub kind: &'static str,
+    /// The type; `null` if it was not found.
+    #[serde(rename = "type")]
+    pub of: Option<String>,
+    /// Bytes got at once.
+    pub bytes: u64,
+    /// How often.
+    pub regions: u64,
+    /// What was counted.
+    #[serde(flatten)]
+    pub numbers: Numbers,
+}
+
+/// A thread.
+///
+/// JSON: the keys of [`Numbers`], and `thread`, `workload` (left out for the first). Below a type, `lines` is 0.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ThreadRow {
+    /// The thread.
+    pub thread: u64,
+    /// Which of several traces it belongs to.
+    #[serde(skip_serializing_if = "is_first_workload")]
+    pub workload: u16,
+    /// What was counted.
+    #[serde(flatten)]
+    pub numbers: Numbers,
+}
+
+/// A line that threads took over from each other.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct SharedLine {
+    /// Its first address.
+    #[serde(serialize_with = "hex")]
+    pub addr: u64,
+    /// How often it moved for nothing: one of two threads wrote, and neither touched what the other wrote.
+    pub false_moves: u64,
+    /// How often it moved for data.
+    pub moves: u64,
+    /// What the threads had of it where it moved for nothing.
+    pub parts: Vec<SharedPart>,
+}
+
+/// What a thread had of a shared line.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct SharedPart {
+    /// The thread.
+    pub thread: u64,
+    /// Which of several traces it belongs to.
+    #[serde(skip_serializing_if = "is_first_workload")]
+    pub workload: u16,
+    /// The type or variable; `null` for memory of no region.
+    pub of: Option<String>,
+    /// Which element of its region it is.
+    pub element: u64,
+    /// The field; `null` for padding and what has none.
+    pub field: Option<String>,
+}
+
+/// A field that misses, as `caches` lists them.
+///
+/// JSON: `type`, `field` (`null` for what has none), `misses` (of each level that data goes through).
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct MissingField {
+    /// The type; `null` for memory of no region.
+    #[serde(rename = "type")]
+    pub of: Option<String>,
+    /// The field.
+    pub field: Option<String>,
+    /// Misses of each level.
+    pub misses: Vec<u64>,
+}
+
+fn hex<S: Serializer>(addr: &u64, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    serializer.collect_str(&format_args!("{addr:#x}"))
+}
+
+/// What the report needs besides.
+pub(crate) struct Around<'a> {
+    pub(crate) line_size: u64,
+    pub(crate) levels: Vec<String>,
+    pub(crate) threads: &'a [ThreadCounts],
+    pub(crate) top: usize,
+}
+
+/// The largest type of which a picture is kept, in bytes.
+const MAX_PICTURE: u64 = 1 << 12;
+
+impl Numbers {
+    fn add(&mut self, reads: u64, writes: u64, misses: &[u64]) {
+        self.reads += reads;
+        self.writes += writes;
+        self.accesses += reads + writes;
+        if self.misses.len() < misses.len() {
+            self.misses.resize(misses.len(), 0);
+        }
+        for (all, of) in self.misses.iter_mut().zip(misses) {
+            *all += of;
+        }
+    }
+
+    fn plus(&mut self, other: &Numbers) {
+        self.add(other.reads, other.writes, &other.misses);
+    }
+
+    /// Misses of the last level, then of those before it, then accesses: what is hotter is larger.
+    pub(super) fn rank(&self) -> (Vec<u64>, u64) {
+        (self.misses.iter().rev().copied().collect(), self.accesses)
+    }
+}
+
+impl Fields {
+    /// The result.
+    pub(crate) fn report(mut self, around: &Around<'_>) -> TypeReport {
+        self.settle_all();
+        let n_levels = around.levels.len();
+        let empty = Numbers { misses: vec![0; n_levels], ..Numbers::default() };
+        let false_moves = self.false_moves_by_kind();
+        let mut types: Vec<TypeRow> = Vec::new();
+        let (mut all, mut untyped, mut unknown) = (empty.clone(), empty.clone(), empty.clone());
+        for (number, kind) in (0..).zip(&self.kinds) {
+            let row = self.type_row(number, kind, around, false_moves.get(&number).copied().unwrap_or(0));
+            all.plus(&row.numbers);
+            match number {
+                0 => unknown = row.numbers,
+                _ => {
+                    if !row.is_known {
+                        untyped.plus(&row.numbers);
+                        untyped.lines += row.numbers.lines;
+                    }
+                    types.push(row);
+                }
+            }
+        }
+        types.retain(|row| {
+            row.numbers.accesses > 0 || (row.regions > 0 && !self.is_variables_only(&row.name))
+        });
+        types.sort_by(|a, b| b.numbers.rank().cmp(&a.numbers.rank()).then_with(|| a.name.cmp(&b.name)));
+        let more_types = types.len().saturating_sub(around.top) as u64;
+        types.truncate(around.top);
+        let mut sites: Vec<SiteRow> =
+            (0..).zip(&self.sites).skip(1).map(|(number, site)| self.site_row(number, site)).collect();
+        sites.retain(|site| site.numbers.accesses > 0 || site.kind == "annotation");
+        sites.sort_by(|a, b| {
+            let place = |site: &SiteRow| (site.name.clone(), site.bytes);
+            b.numbers.rank().cmp(&a.numbers.rank()).then_with(|| place(a).cmp(&place(b)))
+        });
+        let more_sites = sites.len().saturating_sub(around.top) as u64;
+        sites.truncate(around.top);
+        let threads = self.thread_rows(around);
+        all.lines = self.lines.count(Whose::All);
+        let mut shared: Vec<SharedLine> =
+            self.sharing.lines.iter().map(|(line, of)| self.shared_line(*line, of, around)).collect();
+        let (moves, false_moves) =
+            shared.iter().fold((0, 0), |sum, line| (sum.0 + line.moves, sum.1 + line.false_moves));
+        shared.retain(|line| line.false_moves > 0);
+        shared.sort_by_key(|line| (std::cmp::Reverse(line.false_moves), line.addr));
+        let more_shared = shared.len().saturating_sub(around.top) as u64;
+        shared.truncate(around.top);
+        TypeReport {
+            line_size: around.line_size,
+            levels: around.levels.clone(),
+            all,
+            unknown,
+            untyped,
+            types,
+            more_types,
+            sites,
+            more_sites,
+            threads,
+            moves,
+            false_moves,
+            shared,
+            more_shared,
+            has_types: !self.attribution.types().is_empty(),
+            regions_left_out: self.n_left_out,
+        }
+    }
+
+    /// The fields that miss most, and how many more do.
+    pub(crate) fn missing(&self, top: usize) -> (Vec<MissingField>, u64) {
+        let mut rows = Vec::new();
+        for (number, kind) in (0_u32..).zip(&self.kinds) {
+            for counter in kind.counters() {
+                let mut numbers = Numbers { misses: vec![0; self.n_levels], ..Numbers::default() };
+                self.threads.iter().for_each(|of| numbers.add(0, 0, of.misses_at(counter)));
+                if numbers.misses.iter().any(|misses| *misses > 0) {
+                    rows.push((
+                        numbers.rank(),
+                        MissingField {
+                            of: (number > 0).then(|| kind.name.clone()),
+                            field: match kind.shape {
+                                Some(_) => self.field_of(kind, counter).map(|field| field.path.clone()),
+                                None => Some(String::new()),
+                            },
+                            misses: numbers.misses,
+                        },
+                    ));
+                }
+            }
+        }
+        rows.sort_by(|(a, x), (b, y)| b.cmp(a).then_with(|| (&x.of, &x.field).cmp(&(&y.of, &y.field))));
+        let more = rows.len().saturating_sub(top) as u64;
+        rows.truncate(top);
+        (rows.into_iter().map(|(_, row)| row).collect(), more)
+    }
+
+    /// True if only variables have the type: nobody said that it matters.
+    fn is_variables_only(&self, name: &str) -> bool {
+        let of = |site: &&Site| self.kinds.get(site.kind as usize).is_some_and(|kind| kind.name == name);
+        self.sites.iter().filter(of).all(|site| site.is_variable)
+    }
+
+    fn field_of(&self, kind: &Kind, counter: u32) -> Option<&Field> {
+        let shape = self.attribution.types().shape(kind.shape?);
+        shape.fields.get((counter - kind.base) as usize)
+    }
+
+    fn numbers(&self, counter: u32, whose: Whose) -> Numbers {
+        let mut numbers = Numbers { misses: vec![0; self.n_levels], ..Numbers::default() };
+        for of in &self.threads {
+            let [reads, writes] = of.at(counter).0;
+            numbers.add(reads, writes, of.misses_at(counter));
+        }
+        numbers.lines = self.lines.count(whose);
+        numbers
+    }
+
+    fn part(&self, counter: u32) -> PartRow {
+        let total = self.totals.get(counter);
+        PartRow {
+            numbers: self.numbers(counter, Whose::Counter(counter)),
+            straddling: total.straddling,
+            fetched: total.fetched,
+            used: total.used,
+        }
+    }
+
+    fn type_row(&self, number: u32, kind: &Kind, around: &Around<'_>, false_moves: u64) -> TypeRow {
+        let shape = kind.shape.map(|shape| self.attribution.types().shape(shape));
+        let place =
+            |place: &Option<quipu_symbols::dwarf::types::Place>| place.as_ref().map(ToString::to_string);
+        let field = |(counter, field): (u32, &Field)| FieldRow {
+            path: field.path.clone(),
+            text: field.text.clone(),
+            offset: field.offset,
+            size: field.size,
+            count: field.count,
+            declared: place(&field.place),
+            heat: "",
+            part: self.part(counter),
+        };
+        let mut fields: Vec<FieldRow> =
+            shape.map_or_else(Vec::new, |shape| (kind.base..).zip(&shape.fields).map(field).collect());
+        name_heat(&mut fields);
+        let mut numbers = Numbers { misses: vec![0; self.n_levels], ..Numbers::default() };
+        let mut threads = Vec::new();
+        for (thread, of) in self.threads.iter().enumerate() {
+            let mut own = Numbers { misses: vec![0; self.n_levels], ..Numbers::default() };
+            let [reads, writes] = of.of_kind(kind).0;
+            own.add(reads, writes, &[]);
+            kind.counters().for_each(|counter| own.add(0, 0, of.misses_at(counter)));
+            numbers.plus(&own);
+            if own.accesses > 0 {
+                threads.push(ThreadRow { numbers: own, ..named(thread as u32, around) });
+            }
+        }
+        numbers.lines = self.lines.count(Whose::Kind(number));
+        let sum = |of: fn(&super::count::Total) -> u64| {
+            kind.counters().map(|counter| of(&self.totals.get(counter))).sum::<u64>()
+        };
+        let regions = self.sites.iter().filter(|site| site.kind == number).map(|site| site.regions).sum();
+        let behind = kind.base + kind.n_fields;
+        TypeRow {
+            name: kind.name.clone(),
+            is_known: kind.shape.is_some(),
+            size: shape.map_or(0, |shape| shape.size),
+            align: shape.map_or(0, |shape| shape.align),
+            declared: shape.and_then(|shape| place(&shape.place)),
+            regions,
+            numbers,
+            straddling: sum(|of| of.straddling),
+            several_fields: sum(|of| of.several),
+            leaving: sum(|of| of.leaving),
+            fetched: sum(|of| of.fetched),
+            used: sum(|of| of.used),
+            false_moves,
+            fields,
+            padding: self.part(behind + GAP),
+            beyond: self.part(behind + BEYOND),
+            threads,
+            bytes: shape
+                .filter(|shape| shape.size <= MAX_PICTURE)
+                .map_or_else(Vec::new, |shape| (0..shape.size).map(|at| shape.cell(at)).collect()),
+        }
+    }
+
+    fn site_row(&self, number: u32, site: &Site) -> SiteRow {
+        let kind = self.kinds.get(site.kind as usize);
+        let mut numbers = Numbers::default();
+        numbers.add(site.counts.0[0], site.counts.0[1], &site.misses);
+        numbers.lines = self.lines.count(Whose::Site(number));
+        SiteRow {
+            name: site.name.clone(),
+            kind: if site.is_variable { "variable" } else { "annotation" },
+            of: kind.filter(|kind| kind.shape.is_some()).map(|kind| kind.name.clone()),
+            bytes: site.bytes,
+            regions: site.regions,
+            numbers,
+        }
+    }
+
+    fn thread_rows(&self, around: &Around<'_>) -> Vec<ThreadRow> {
+        let rows = self.threads.iter().enumerate().map(|(thread, of)| {
+            let mut row = named(thread as u32, around); // Few are told apart.
+            row.numbers.misses = vec![0; self.n_levels];
+            for kind in &self.kinds {
+                let [reads, writes] = of.of_kind(kind).0;
+                row.numbers.add(reads, writes, &[]);
+                kind.counters().for_each(|counter| row.numbers.add(0, 0, of.misses_at(counter)));
+            }
+            row.numbers.lines = self.lines.count(Whose::Thread(thread as u32));
+            row
+        });
+        rows.filter(|row| row.numbers.accesses > 0).collect()
+    }
+
+    fn shared_line(&self, line: u64, of: &super::sharing::Shared, around: &Around<'_>) -> SharedLine {
+        let part =
+            |with: &super::sharing::SharedWith| {
+                let site = self.sites.get(with.origin as usize).filter(|_| with.origin > 0);
+                let kind = site.and_then(|site| self.kinds.get(site.kind as usize));
+                let thread = named(with.thread, around);
+                SharedPart {
+                    thread: thread.thread,
+                    workload: thread.workload,
+                    of: site.zip(kind).map(|(site, kind)| {
+                        if site.is_variable { site.name.clone() } else { kind.name.clone() }
+                    }),
+                    element: with.element,
+                    field: kind
+                        .and_then(|kind| self.field_of(kind, with.counter))
+                        .map(|field| field.path.clone()),
+                }
+            };
+        let mut parts: Vec<SharedPart> = of.with.iter().map(part).collect();
+        parts.sort_by(|a, b| {
+            (a.thread, a.element, &a.of, &a.field).cmp(&(b.thread, b.element, &b.of, &b.field))
+        });
+        SharedLine { addr: line << self.line_shift, false_moves: of.moves[1], moves: of.moves[0], parts }
+    }
+
+    /// How often lines with a type moved for nothing.
+    fn false_moves_by_kind(&self) -> HashMap<u32, u64, FxBuildHasher> {
+        let mut moves: HashMap<u32, u64, FxBuildHasher> = HashMap::default();
+        for of in self.sharing.lines.values().filter(|of| of.moves[1] > 0) {
+            let kind = |with: &super::sharing::SharedWith| {
+                self.sites.get(with.origin as usize).map(|site| site.kind)
+            };
+            let mut kinds: Vec<u32> = of.with.iter().filter_map(kind).collect();
+            kinds.sort_unstable();
+            kinds.dedup();
+            for kind in kinds {
+                *moves.entry(kind).or_default() += of.moves[1];
+            }
+        }
+        moves
+    }
+}
+
+/// A thread by its number among those met; beyond the most that are told apart, all the rest.
+fn named(thread: u32, around: &Around<'_>) -> ThreadRow {
+    let of = around.threads.get(thread as usize).copied().unwrap_or_default();
+    ThreadRow { thread: of.thread, workload: of.workload, numbers: Numbers::default() }
+}
+
+impl SharedPart {
+    /// What people call it: `Node[3].next`.
+    pub(super) fn spelled(&self) -> String {
+        let Some(of) = &self.of else { return "(no region)".to_owned() };
+        let element = if self.element > 0 { format!("[{}]", self.element) } else { String::new() };
+        match self.field.as_deref() {
+            Some("") => format!("{of}{element}"),
+            Some(field) => format!("{of}{element}.{field}"),
+            None => format!("{of}{element} (padding)"),
+        }
+    }
+
+    /// What people call its thread.
+    pub(super) fn thread_name(&self) -> String {
+        thread_name(quipu_model::batch::join_thread(self.workload, self.thread))
+    }
+}
+
+impl MissingField {
+    /// What people call it: `Node.next`.
+    pub(crate) fn spelled(&self) -> String {
+        match (self.of.as_deref(), self.field.as_deref()) {
+            (None, _) => "(no region)".to_owned(),
+            (Some(of), None) => format!("{of} (padding)"),
+            (Some(of), Some("")) => of.to_owned(),
+            (Some(of), Some(field)) => format!("{of}.{field}"),
+        }
+    }
+}
+
+/// Says which fields are hot and which are cold.
+fn name_heat(fields: &mut [FieldRow]) {
+    let total: u64 = fields.iter().map(|field| field.part.numbers.accesses).sum();
+    let mut order: Vec<usize> = (0..fields.len()).collect();
+    order.sort_by_key(|at| std::cmp::Reverse(fields[*at].part.numbers.accesses));
+    let mut before = 0;
+    for at in order {
+        let accesses = fields[at].part.numbers.accesses;
+        // Shares of a count.
+        let (share, reached) = (accesses as f64 / total.max(1) as f64, before as f64 / total.max(1) as f64);
+        fields[at].heat = match () {
+            () if accesses == 0 => "untouched",
+            () if share < COLD => "cold",
+            () if reached < HOT => "hot",
+            () => "warm",
+        };
+        before += accesses;
+    }
+}

@@ -1,0 +1,114 @@
+//! Settling lines: what of them was used, by whom, before regions change.
+
+use super::count::Whose;
+use super::sharing::{Shared, SharedWith, Turn};
+use super::space::{Line, NOBODY, PAGE_SHIFT};
+use super::{Fields, bits_between, spans};
+
+impl Fields {
+    /// Settles what lies between two addresses.
+    pub(super) fn settle(&mut self, start: u64, end: u64) {
+        let Fields { attribution, space, kinds, sites, totals, lines, sharing, .. } = self;
+        let (regions, types) = (attribution.regions(), attribution.types());
+        let (line_shift, unit_shift) = (self.line_shift, self.unit_shift);
+        space.each_page(start, end, |page| {
+            let base = page.base();
+            let page_last = base | ((1 << PAGE_SHIFT) - 1);
+            let (first, last) = (start.max(base), (end - 1).min(page_last));
+            let lines_of_page = (first - base) >> line_shift..=(last - base) >> line_shift;
+            for index in lines_of_page {
+                let Some(line) = page.lines.get_mut(index as usize) else { continue };
+                if line.touched == 0 && !line.is_shared {
+                    continue;
+                }
+                let line_base = base + (index << line_shift);
+                let number = line_base >> line_shift;
+                let first = first.max(line_base);
+                let last = last.min(line_base | ((1 << line_shift) - 1));
+                let bits = |from: u64, to: u64| bits_between(from, to - 1, line_shift, unit_shift);
+                let end = last.saturating_add(1);
+                let mut shared = line.is_shared.then(|| sharing.lines.get_mut(&number)).flatten();
+                let (mut at, mut is_untyped) = (first, false);
+                for (from, to, _, region) in regions.stretches(first, end) {
+                    is_untyped |= at < from && line.touched & bits(at, from) != 0;
+                    at = to;
+                    let origin = region.what.origin;
+                    let Some(site) = sites.get(origin as usize) else { continue };
+                    let kind = &kinds[site.kind as usize];
+                    if line.touched & bits(from, to) != 0 {
+                        lines.add(Whose::Kind(site.kind), number);
+                        lines.add(Whose::Site(origin), number);
+                        spans(types, kind, region, from..to, &mut |counter, bytes| {
+                            let n = bytes.end - bytes.start;
+                            let of = line.touched & bits(bytes.start, bytes.end);
+                            let used = (u64::from(of.count_ones()) << unit_shift).min(n);
+                            totals.settle(counter, n, used);
+                            if used > 0 {
+                                lines.add(Whose::Counter(counter), number);
+                            }
+                        });
+                    }
+                    if let Some(shared) = &mut shared {
+                        spans(types, kind, region, from..to, &mut |counter, bytes| {
+                            let element = region.hit(bytes.start).element;
+                            let with = SharedWith { thread: 0, origin, counter, element };
+                            shared.resolve(with, bits(bytes.start, bytes.end));
+                        });
+                    }
+                }
+                is_untyped |= at < end && line.touched & bits(at, end) != 0;
+                if is_untyped {
+                    lines.add(Whose::Kind(0), number);
+                    lines.add(Whose::Site(0), number);
+                    lines.add(Whose::Counter(0), number);
+                }
+                if at < end
+                    && let Some(shared) = &mut shared
+                {
+                    let with = SharedWith { thread: 0, origin: 0, counter: 0, element: 0 };
+                    shared.resolve(with, bits(at, end));
+                }
+                line.touched &= !bits(first, end);
+            }
+        });
+    }
+
+    /// Settles everything, and ends every thread's turn.
+    pub(super) fn settle_all(&mut self) {
+        let Fields { space, sharing, .. } = self;
+        let line_shift = self.line_shift;
+        space.each_page(0, u64::MAX, |page| {
+            let first = page.base() >> line_shift;
+            for (number, line) in (first..).zip(page.lines.iter_mut()).filter(|(_, line)| line.is_shared) {
+                end_turn(line, number, sharing);
+            }
+        });
+        self.settle(0, u64::MAX);
+    }
+}
+
+fn end_turn(line: &mut Line, number: u64, sharing: &mut super::Sharing) {
+    if line.owner != NOBODY {
+        sharing.ended(number, Turn { thread: line.owner, seen: line.seen });
+        (line.owner, line.seen) = (NOBODY, [0; 2]);
+    }
+}
+
+/// Parts of a line that are told apart.
+const MAX_PARTS: usize = 64;
+
+impl Shared {
+    /// Says what some bytes are that threads have touched.
+    fn resolve(&mut self, with: SharedWith, bits: u64) {
+        for (thread, touched) in &mut self.touched {
+            if *touched & bits == 0 {
+                continue;
+            }
+            *touched &= !bits;
+            let with = SharedWith { thread: *thread, ..with };
+            if self.with.len() < MAX_PARTS && !self.with.contains(&with) {
+                self.with.push(with);
+            }
+        }
+    }
+}

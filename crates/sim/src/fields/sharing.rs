@@ -1,0 +1,139 @@
+//! Lines that threads take over from each other.
+//!
+//! A *turn* is what one thread does to a line until another thread touches it. Where a turn follows that of another thread and
+//! either of them wrote, the line had to move between the cores' caches. If one of them touched a byte that the other wrote,
+//! they share data, and the line moved for a reason; if not, they share only the line: *false sharing*, which another layout
+//! would have spared. Turns in which nobody wrote move nothing.
+
+use hashbrown::HashMap;
+use rustc_hash::FxBuildHasher;
+
+/// Lines that are watched; of more, turns are counted for all of them together only.
+const MAX_LINES: usize = 1 << 20;
+/// Threads that are told apart on one line.
+const MAX_THREADS: usize = 16;
+
+/// A turn: which thread, and what it has read and written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Turn {
+    pub(crate) thread: u32,
+    pub(crate) seen: [u64; 2],
+}
+
+/// What a line had to move for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Move {
+    /// Nobody wrote: it did not have to.
+    None,
+    /// Data.
+    True,
+    /// Only the line.
+    False,
+}
+
+impl Turn {
+    /// What a turn makes of the one before it.
+    pub(crate) fn behind(&self, before: &Turn) -> Move {
+        let all = |turn: &Turn| turn.seen[0] | turn.seen[1];
+        let (wrote, had_written) = (self.seen[1], before.seen[1]);
+        if wrote | had_written == 0 {
+            Move::None
+        } else if (had_written & all(self)) | (wrote & all(before)) == 0 {
+            Move::False
+        } else {
+            Move::True
+        }
+    }
+}
+
+/// A line that moved.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Shared {
+    before: Option<Turn>,
+    /// How often it moved for data, and for nothing.
+    pub(crate) moves: [u64; 2],
+    /// What each thread has touched in turns that moved it for nothing, since that was last told apart by field.
+    pub(crate) touched: Vec<(u32, u64)>,
+    /// What that was.
+    pub(crate) with: Vec<SharedWith>,
+}
+
+/// What a thread touched on a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SharedWith {
+    pub(crate) thread: u32,
+    /// Where its memory was got.
+    pub(crate) origin: u32,
+    /// The counter of its field.
+    pub(crate) counter: u32,
+    /// Which element of its region it is.
+    pub(crate) element: u64,
+}
+
+/// All lines that moved, by number.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sharing {
+    pub(crate) lines: HashMap<u64, Shared, FxBuildHasher>,
+    /// Turns at lines that are not watched.
+    pub(crate) n_unwatched: u64,
+}
+
+impl Sharing {
+    /// A turn at a line is over.
+    pub(crate) fn ended(&mut self, line: u64, turn: Turn) -> Move {
+        if self.lines.len() >= MAX_LINES && !self.lines.contains_key(&line) {
+            self.n_unwatched += 1;
+            return Move::None;
+        }
+        let shared = self.lines.entry(line).or_default();
+        let Some(before) = shared.before.replace(turn) else { return Move::None };
+        let moved = turn.behind(&before);
+        match moved {
+            Move::None => {}
+            Move::True => shared.moves[0] += 1,
+            Move::False => {
+                shared.moves[1] += 1;
+                for turn in [before, turn] {
+                    shared.touch(turn.thread, turn.seen[0] | turn.seen[1]);
+                }
+            }
+        }
+        moved
+    }
+}
+
+impl Shared {
+    fn touch(&mut self, thread: u32, bytes: u64) {
+        let has_room = self.touched.len() < MAX_THREADS;
+        match self.touched.iter_mut().find(|(known, _)| *known == thread) {
+            Some((_, all)) => *all |= bytes,
+            None if has_room => self.touched.push((thread, bytes)),
+            None => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_move_for_data_or_for_nothing() {
+        let turn = |thread, reads, writes| Turn { thread, seen: [reads, writes] };
+        let mut sharing = Sharing::default();
+        let moves = [
+            (turn(0, 0, 0xff), Move::None),
+            (turn(1, 0, 0xff00), Move::False),
+            (turn(0, 0xff, 0), Move::False),
+            (turn(1, 0xff, 0), Move::None),
+            (turn(2, 0, 0x80), Move::True),
+            (turn(0, 0x80, 0x7f), Move::True),
+            (turn(2, 0xf00, 0), Move::False),
+        ];
+        for (turn, moved) in moves {
+            assert_eq!(sharing.ended(7, turn), moved, "{turn:?}");
+        }
+        assert_eq!(sharing.lines[&7].moves, [2, 3]);
+        assert_eq!(sharing.lines[&7].touched, [(0, 0xff), (1, 0xff00), (2, 0xf00)]);
+    }
+}

@@ -1,0 +1,286 @@
+//! Numbers by hand on a few accesses, and the quick ways against the slow ones.
+
+use super::report::TypeReport;
+use super::{Fields, TypeSource};
+use crate::caches;
+use crate::simulate::{Settings, Simulation};
+use quipu_model::lens::{AccessKind, RegionEvent};
+use quipu_model::pass::Detail;
+use quipu_model::{Args, Batch, Pass};
+use quipu_symbols::attribute::Types;
+use quipu_symbols::types_file::TypesFile;
+use quipu_testkit::Rng;
+
+const FILE: &str = r#"{"structs": [
+    {"id": 1, "name": "struct Pair", "members": [
+        {"id": 2, "memberName": "key", "name": "char", "offset": 0, "size": 1},
+        {"id": 3, "memberName": "value", "name": "long", "offset": 8, "size": 8}]},
+    {"id": 4, "name": "struct Wide", "members": [
+        {"id": 5, "memberName": "first", "name": "long", "offset": 0, "size": 8},
+        {"id": 6, "memberName": "pairs", "name": "struct Pair[]", "offset": 8, "size": 64},
+        {"id": 7, "memberName": "u", "name": "struct Num", "offset": 72, "size": 8}]}],
+    "typedefs": [],
+    "unions": [{"id": 9, "name": "Num", "members": [
+        {"id": 10, "memberName": "i", "name": "int", "size": 4},
+        {"id": 11, "memberName": "f", "name": "float", "size": 4},
+        {"id": 12, "memberName": "d", "name": "double", "size": 8}]}],
+    "version": 4}"#;
+
+fn types() -> Types {
+    Types::of_file(&TypesFile::parse(FILE.as_bytes()).unwrap())
+}
+
+/// A batch of a thread, filled line by line.
+#[derive(Default)]
+struct Script(Batch);
+
+impl Script {
+    fn of(thread: u64) -> Script {
+        let mut batch = Batch::default();
+        batch.span.thread = thread;
+        Script(batch)
+    }
+
+    fn access(mut self, kind: AccessKind, addr: u64, size: u32) -> Script {
+        let Batch { accesses, span, .. } = &mut self.0;
+        accesses.at.push(span.records);
+        accesses.kind.push(kind);
+        accesses.addr.push(addr);
+        accesses.size.push(size);
+        span.records += 1;
+        self
+    }
+
+    fn read(self, addr: u64, size: u32) -> Script {
+        self.access(AccessKind::Read, addr, size)
+    }
+
+    fn write(self, addr: u64, size: u32) -> Script {
+        self.access(AccessKind::Write, addr, size)
+    }
+
+    fn region(mut self, what: RegionEvent, addr: u64, element_bytes: u64, n: u64, name: &str) -> Script {
+        let Batch { regions, values, span, .. } = &mut self.0;
+        regions.at.push(span.records);
+        regions.what.push(what);
+        regions.addr.push(addr);
+        regions.element_bytes.push(element_bytes);
+        regions.n_elements.push(n);
+        regions.type_name.push(values.push_text(name.as_bytes()));
+        span.records += 1;
+        self
+    }
+
+    fn add(self, addr: u64, element_bytes: u64, n: u64, name: &str) -> Script {
+        self.region(RegionEvent::Add, addr, element_bytes, n, name)
+    }
+
+    fn remove(self, addr: u64) -> Script {
+        self.region(RegionEvent::Remove, addr, 0, 0, "")
+    }
+}
+
+fn settings(args: &[(&str, &str)]) -> Settings {
+    let mut all = Args::default();
+    all.set("prefetcher", "none");
+    args.iter().for_each(|(name, value)| all.set(*name, *value));
+    let types = Some(TypeSource { types: types(), base: 0 });
+    Settings { types, tells_types: Some(10), top: 0, ..caches::settings(&all, None).unwrap() }
+}
+
+fn report(scripts: Vec<Script>, args: &[(&str, &str)]) -> TypeReport {
+    let mut simulation = Simulation::new(settings(args), None).unwrap();
+    scripts.iter().for_each(|script| simulation.take(&script.0).unwrap());
+    let report = Pass::finish(simulation).unwrap();
+    report.document(Detail::Full);
+    report.as_any().downcast_ref::<TypeReport>().unwrap().clone()
+}
+
+#[test]
+fn each_access_counts_for_its_type_once_and_for_every_field_that_it_touches() {
+    let script = Script::of(0)
+        .add(0x1000, 16, 2, "struct.Pair")
+        .write(0x1000, 1)
+        .read(0x1008, 8)
+        .read(0x1018, 8)
+        .read(0x101c, 4)
+        // Key, padding and value at once.
+        .read(0x1000, 16)
+        // Padding alone.
+        .read(0x1013, 1)
+        // From the last value on, out of the region.
+        .write(0x1018, 16)
+        .read(0x5000, 8)
+        // Across lines.
+        .read(0x503c, 8);
+    let report = report(vec![script], &[]);
+    assert_eq!(report.levels, ["L1D", "LL"]);
+    assert_eq!((report.all.accesses, report.all.reads, report.all.writes, report.all.lines), (9, 7, 2, 3));
+    // Two lines of its own, and bytes behind the region.
+    assert_eq!((report.unknown.accesses, report.unknown.lines), (2, 3));
+    // 0x1000; 0x5000 and 0x5040.
+    assert_eq!((&report.all.misses[..], &report.unknown.misses[..]), (&[3, 3][..], &[2, 2][..]));
+    let [pair] = &report.types[..] else { panic!("{:?}", report.types) };
+    assert_eq!((pair.name.as_str(), pair.size, pair.regions), ("Pair", 16, 1));
+    let numbers = &pair.numbers;
+    assert_eq!((numbers.accesses, numbers.reads, numbers.writes, numbers.lines), (7, 5, 2, 1));
+    assert_eq!((numbers.misses.as_slice(), pair.several_fields, pair.leaving), (&[1, 1][..], 1, 1));
+    assert_eq!((pair.fetched, pair.used, pair.straddling), (32, 16 + 1 + 8, 0));
+    let [key, value] = &pair.fields[..] else { panic!("{:?}", pair.fields) };
+    assert_eq!((key.part.numbers.reads, key.part.numbers.writes, key.part.numbers.misses[0]), (1, 1, 1));
+    assert_eq!(
+        (value.part.numbers.reads, value.part.numbers.writes, value.part.numbers.misses[0]),
+        (4, 1, 0)
+    );
+    assert_eq!((key.part.fetched, key.part.used), (2, 1));
+    assert_eq!((value.part.fetched, value.part.used), (16, 16));
+    assert_eq!((pair.padding.numbers.reads, pair.padding.fetched, pair.padding.used), (2, 14, 8));
+    // Five of seven are less than 80 %.
+    assert_eq!((key.heat, value.heat), ("hot", "hot"));
+    let [site] = &report.sites[..] else { panic!("{:?}", report.sites) };
+    assert_eq!((site.bytes, site.regions, site.numbers.accesses, site.numbers.misses[0]), (32, 1, 7, 1));
+}
+
+#[test]
+fn memory_that_is_given_out_again_counts_for_whom_it_belongs_to() {
+    let script = Script::of(0)
+        .add(0x1000, 16, 1, "struct.Pair")
+        .read(0x1000, 1)
+        .remove(0x1000)
+        .read(0x1000, 8)
+        .add(0x1000, 16, 1, "nobody.knows")
+        .read(0x1000, 4)
+        .remove(0x1000)
+        .add(0x1000, 16, 1, "struct.Pair")
+        .read(0x1008, 8)
+        .remove(0x7777);
+    let report = report(vec![script], &[]);
+    let of = |name: &str| report.types.iter().find(|row| row.name == name).unwrap();
+    let pair = of("Pair");
+    assert_eq!((pair.regions, pair.numbers.accesses, pair.numbers.lines), (2, 2, 1));
+    // Once the key, once the value, each of 16 bytes that came.
+    assert_eq!((pair.fetched, pair.used), (32, 9));
+    assert_eq!((pair.numbers.misses[0], report.unknown.accesses, report.untyped.accesses), (1, 1, 1));
+    let unknown = of("nobody.knows");
+    assert!(!unknown.is_known && unknown.fields.is_empty());
+    assert_eq!((unknown.numbers.accesses, unknown.fetched, unknown.used), (1, 16, 4));
+}
+
+#[test]
+fn accesses_across_lines_are_told_at_the_field_where_they_begin() {
+    let script = Script::of(0).add(0x1038, 16, 1, "struct.Pair").read(0x103c, 8).read(0x1040, 8);
+    let report = report(vec![script], &[]);
+    let [pair] = &report.types[..] else { panic!() };
+    assert_eq!((pair.straddling, pair.padding.straddling, pair.numbers.lines), (1, 1, 2));
+    // The second line is first wanted at the value.
+    assert_eq!((pair.padding.numbers.misses[0], pair.fields[1].part.numbers.misses[0]), (1, 1));
+}
+
+#[test]
+fn lines_that_two_threads_write_at_different_bytes_are_shared_for_nothing() {
+    let mut scripts = vec![Script::of(7).add(0x1000, 16, 4, "struct.Pair")];
+    for _ in 0..10 {
+        scripts.push(Script::of(7).write(0x1008, 8).read(0x1008, 8));
+        scripts.push(Script::of(8).write(0x1018, 8));
+    }
+    // Now for data.
+    scripts.push(Script::of(7).read(0x1018, 8));
+    let report = report(scripts, &[]);
+    assert_eq!((report.false_moves, report.moves), (19, 1));
+    let [line] = &report.shared[..] else { panic!("{:?}", report.shared) };
+    assert_eq!((line.addr, line.false_moves, line.moves), (0x1000, 19, 1));
+    let parts: Vec<(u64, String)> = line.parts.iter().map(|part| (part.thread, part.spelled())).collect();
+    assert_eq!(parts, [(7, "Pair.value".to_owned()), (8, "Pair[1].value".to_owned())]);
+    assert_eq!(report.types[0].false_moves, 19);
+    let threads: Vec<(u64, u64, u64)> =
+        report.threads.iter().map(|row| (row.thread, row.numbers.accesses, row.numbers.lines)).collect();
+    assert_eq!(threads, [(7, 21, 1), (8, 10, 1)]);
+    let of_pair: Vec<(u64, u64)> =
+        report.types[0].threads.iter().map(|row| (row.thread, row.numbers.writes)).collect();
+    assert_eq!(of_pair, [(7, 10), (8, 10)]);
+}
+
+#[test]
+fn lines_that_threads_only_read_or_that_differ_do_not_move() {
+    let mut scripts = vec![Script::of(1).add(0x1000, 16, 8, "struct.Pair")];
+    for _ in 0..5 {
+        scripts.push(Script::of(1).read(0x1008, 8).write(0x1040, 8));
+        scripts.push(Script::of(2).read(0x1018, 8));
+    }
+    assert_eq!(report(scripts, &[]).false_moves, 0);
+}
+
+#[test]
+fn the_caches_tell_the_fields_that_miss() {
+    let mut simulation =
+        Simulation::new(Settings { tells_types: None, top: 10, ..settings(&[]) }, None).unwrap();
+    let script =
+        Script::of(0).add(0x1000, 80, 4, "struct.Wide").read(0x1000, 8).read(0x1050, 8).read(0x1048, 4);
+    simulation.take(&script.read(0x9000, 4).0).unwrap();
+    let json = Pass::finish(simulation).unwrap().json();
+    assert_eq!(
+        json["missing_fields"],
+        serde_json::json!([
+            {"type": "Wide", "field": "first", "misses": [2, 2]},
+            {"type": null, "field": "", "misses": [1, 1]},
+        ])
+    );
+}
+
+/// Every access byte by byte, without tables or pages.
+fn obvious(fields: &Fields, addr: u64, size: u64) -> (Vec<u32>, bool) {
+    let regions = fields.attribution.regions();
+    let at = |addr: u64| regions.stretches(addr, addr + 1).next().map(|(.., region)| *region);
+    let Some(region) = at(addr) else { return (vec![0], false) };
+    let kind = &fields.kinds[fields.sites[region.what.origin as usize].kind as usize];
+    let mut counters = Vec::new();
+    super::spans(
+        fields.attribution.types(),
+        kind,
+        &region,
+        addr..(addr + size).min(region.end),
+        &mut |counter, _| {
+            if !counters.contains(&counter) {
+                counters.push(counter);
+            }
+        },
+    );
+    (counters, addr + size > region.end)
+}
+
+#[test]
+fn the_quick_way_counts_what_the_slow_one_does() {
+    let mut rng = Rng::new(3);
+    let names = ["struct.Wide", "struct.Pair", "nothing", "i32*"];
+    let mut fields = Fields::new(types(), 6, 2);
+    let mut counts: std::collections::BTreeMap<u32, u64> = std::collections::BTreeMap::new();
+    let mut leaving = 0;
+    for _ in 0..400 {
+        let mut script = Script::of(0);
+        let addr = 0x1000 + 8 * rng.below(200);
+        script = match rng.below(3) {
+            0 => script.remove(addr),
+            _ => script.add(addr, 1 + rng.below(200), rng.below(5), names[rng.below(4) as usize]),
+        };
+        fields.events(&script.0);
+        let mut script = Script::of(0);
+        for _ in 0..20 {
+            let (addr, size) = (0x1000 + rng.below(1700), 1 + rng.below(16));
+            let (counters, leaves) = obvious(&fields, addr, size);
+            leaving += u64::from(leaves);
+            counters.into_iter().for_each(|counter| *counts.entry(counter).or_default() += 1);
+            script = script.read(addr, size as u32);
+        }
+        fields.accesses(&script.0, 0..20, 0);
+    }
+    for kind in &fields.kinds {
+        for counter in kind.counters() {
+            let seen = fields.threads[0].at(counter).0[0];
+            assert_eq!(seen, counts.get(&counter).copied().unwrap_or(0), "{} {counter}", kind.name);
+        }
+    }
+    let n_leaving: u64 = fields.kinds.iter().map(|kind| fields.totals.get(kind.base).leaving).sum();
+    assert_eq!(n_leaving, leaving);
+    let all: u64 = fields.kinds.iter().map(|kind| fields.threads[0].of_kind(kind).0[0]).sum();
+    assert_eq!(all, 400 * 20);
+}

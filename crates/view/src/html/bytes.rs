@@ -1,0 +1,93 @@
+//! How something lies in memory, on a page: a row of boxes for each row of bytes, darker where more happened.
+
+use super::blocks;
+use super::plot::MAX_WORDS;
+use super::raster::SHADES;
+use super::text::{cut, escape};
+use crate::bytes::{heats, is_drawn, symbol};
+use crate::value::count_text;
+use quipu_model::doc::{ByteCell, ByteMap};
+use std::fmt::Write as _;
+
+/// A byte's width and height in the drawing's own units.
+const WIDTH: usize = 10;
+const HEIGHT: usize = 18;
+/// Rows beyond these are not drawn.
+const MAX_ROWS: usize = 256;
+/// Parts that the legend has.
+const MAX_PARTS: usize = 200;
+
+/// Rows of boxes, and a list of what the letters stand for.
+pub(super) fn byte_map(map: &ByteMap, out: &mut String) {
+    let heats = heats(map);
+    let class = |part: u32| match heats.get(part as usize) {
+        Some(heat) => (heat * SHADES as f64).ceil().clamp(0.0, SHADES as f64) as usize, // A small number.
+        None => 0,
+    };
+    let n_rows = map.rows.len().min(MAX_ROWS);
+    let (left, width) = (6 * WIDTH, map.width.max(1) * WIDTH);
+    let _ = write!(
+        out,
+        "<figure class=\"bytes\"><svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">",
+        left + width,
+        n_rows * (HEIGHT + 4),
+        escape(&cut(&map.title, MAX_WORDS))
+    );
+    for (at, row) in map.rows.iter().take(n_rows).enumerate() {
+        let y = at * (HEIGHT + 4);
+        let name = escape(&cut(&row.name, 12));
+        let _ = write!(out, "<text class=\"at\" x=\"{}\" y=\"{}\">{name}</text>", left - WIDTH, y + 13);
+        let mut x = left;
+        for run in row.cells.chunk_by(|a, b| a == b) {
+            let width = run.len() * WIDTH;
+            match run[0] {
+                ByteCell::Part(part) => {
+                    let of = map.parts.get(part as usize);
+                    let (name, heat) = of.map_or(("", 0), |of| (of.name.as_str(), of.heat));
+                    let _ = write!(
+                        out,
+                        "<g><title>{}: {} {}</title><rect class=\"part h0{}\" x=\"{x}\" y=\"{y}\" width=\"{width}\" \
+                         height=\"{HEIGHT}\"/><text x=\"{}\" y=\"{}\">{}</text></g>",
+                        escape(&cut(name, MAX_WORDS)),
+                        count_text(heat),
+                        escape(&cut(&map.unit, MAX_WORDS)),
+                        class(part),
+                        x + width / 2,
+                        y + 13,
+                        symbol(part)
+                    );
+                }
+                ByteCell::Hole => {
+                    let _ = write!(
+                        out,
+                        "<rect class=\"hole\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{HEIGHT}\"><title>no field</title></rect>"
+                    );
+                }
+                ByteCell::Outside => {}
+            }
+            x += width;
+        }
+    }
+    out.push_str("</svg><ul class=\"legend\">");
+    let drawn = map.parts.iter().enumerate().filter(|(part, _)| is_drawn(map, *part));
+    for (at, part) in drawn.take(MAX_PARTS) {
+        let number = u32::try_from(at).unwrap_or(u32::MAX);
+        let note = if part.note.is_empty() { String::new() } else { format!(", {}", part.note) };
+        let _ = write!(
+            out,
+            "<li><svg width=\"12\" height=\"10\" aria-hidden=\"true\"><rect class=\"part h0{}\" width=\"12\" height=\"10\"/></svg> \
+             <b>{}</b> {}: {} {}{}</li>",
+            class(number),
+            symbol(number),
+            escape(&cut(&part.name, MAX_WORDS)),
+            count_text(part.heat),
+            escape(&cut(&map.unit, MAX_WORDS)),
+            escape(&cut(&note, MAX_WORDS)),
+        );
+    }
+    out.push_str("</ul></figure>\n");
+    let more = map.more + (map.rows.len() - n_rows) as u64;
+    if more > 0 {
+        blocks::more(more, "rows", out);
+    }
+}
