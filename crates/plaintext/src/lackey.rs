@@ -172,7 +172,11 @@ fn recognise(head: &[u8], is_whole: bool, _: Option<&str>) -> Head {
         Confidence::No
     };
     let carries = |what, has, note| Carries { what, has, note };
-    facts.extend(process.map(|process| Fact { key: "process", label: "process", value: json!(process) }));
+    facts.extend(process.map(|process| Fact {
+        key: "process",
+        label: "process",
+        value: json!(process.to_string()),
+    }));
     Head {
         confidence,
         is_extended: false,

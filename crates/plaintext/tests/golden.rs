@@ -77,7 +77,7 @@ fn the_head_tells_the_command_and_the_process() {
         |key: &str| trace.meta().facts.iter().find(|fact| fact.key == key).map(|fact| fact.value.clone());
     assert_eq!(fact("command"), Some("./nodes".into()));
     assert_eq!(fact("valgrind"), Some("Valgrind-3.19.0".into()));
-    assert_eq!(fact("process"), Some(16688.into()));
+    assert_eq!(fact("process"), Some("16688".into()));
     assert_eq!(trace.shards()[0].process, Some(16688));
     assert_eq!(lines(&*trace).1, []);
 }
