@@ -24,10 +24,12 @@ enum Layer {
 
 /// Every package of the workspace that exists or is planned. A package that is missing here fails the check.
 const LAYERS: &[(&str, Layer)] = &[
+    ("quipu-capfile", Layer::Level(0)),
     ("quipu-source", Layer::Level(0)),
     ("quipu-ring", Layer::Level(0)),
     ("quipu-isa", Layer::Level(0)),
     ("quipu-symbols", Layer::Level(0)),
+    ("quipu-rt", Layer::Level(1)),
     ("quipu-model", Layer::Level(1)),
     ("quipu-engine", Layer::Level(2)),
     ("quipu-drmemtrace", Layer::Format),

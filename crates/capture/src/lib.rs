@@ -1,12 +1,13 @@
 //! Recording programs: what they execute and access, written as a trace while they run.
 //!
 //! A front end is a folder that knows one way to watch a program; [`record`] has what they share: the [`record::Job`],
-//! the [`record::Summary`]. The traced program never writes files: it fills memory that it shares with the recorder
+//! the [`record::Summary`]. An emulated program never writes files: it fills memory that it shares with the recorder
 //! (`quipu-ring`), so that nothing is lost that had come so far when it is killed, and compressing takes none of its time.
 //!
 //! | file | what |
 //! |---|---|
 //! | [`qemu`] | every instruction of an unmodified program, under an emulator |
+//! | [`tsan`] | what programs leave that were compiled with instrumentation; compilers for them |
 //! | [`lackey`] | instructions and accesses of one thread, by Valgrind |
 //! | [`program`] | which file a command line means, and for which machine it is |
 //! | [`limits`] | how much is recorded |
@@ -20,3 +21,4 @@ pub mod limits;
 pub mod program;
 pub mod qemu;
 pub mod record;
+pub mod tsan;

@@ -3,6 +3,8 @@
 mod analyze;
 mod assemble;
 mod check;
+mod collect;
+mod compile;
 mod completions;
 mod convert;
 mod diff;
@@ -49,6 +51,11 @@ pub(crate) enum Verb {
     Formats(formats::Options),
     Tools(tools::Options),
     As(impersonate::Options),
+    Collect(collect::Options),
+    Cc(compile::Cc),
+    #[command(name = "c++")]
+    Cxx(compile::Cxx),
+    RustcFlags(compile::RustcFlags),
     Completions(completions::Options),
 }
 
@@ -75,6 +82,10 @@ impl Verb {
             Verb::Formats(options) => formats::run(options, screen),
             Verb::Tools(options) => tools::run(options, screen),
             Verb::As(options) => impersonate::run(options, common, screen),
+            Verb::Collect(options) => collect::run(options, screen),
+            Verb::Cc(options) => options.run(),
+            Verb::Cxx(options) => options.run(),
+            Verb::RustcFlags(options) => options.run(),
             Verb::Completions(options) => completions::run(options),
         }
     }

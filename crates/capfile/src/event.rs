@@ -1,0 +1,326 @@
+//! Cells ⇄ events. SPEC: docs/formats/capture.md, "Events".
+
+use crate::cell::{Cell, LOW, TEXT_BYTES, access, kind};
+
+/// What a thread did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event<'a> {
+    /// An access.
+    Access(Access),
+    /// A function was entered.
+    Enter {
+        /// Behind the call.
+        caller: u64,
+        /// Within the function.
+        pc: u64,
+    },
+    /// A function was left.
+    Leave {
+        /// Within the function.
+        pc: u64,
+    },
+    /// An atomic operation.
+    Atomic(Atomic),
+    /// Memory was allocated.
+    Alloc(Region<'a>),
+    /// Memory is to be freed.
+    Release(Heap),
+    /// Memory was given a type by the program.
+    Typed(Region<'a>),
+    /// The type of memory was taken back by the program.
+    Untyped(Heap),
+    /// Threads, and what they wait for.
+    Sync(Sync),
+    /// A text.
+    Text {
+        /// What it belongs to.
+        object: u64,
+        /// Which it is: [`crate::cell::text`].
+        which: u64,
+        /// It.
+        text: &'a [u8],
+    },
+    /// A part of the program was loaded.
+    Module {
+        /// What is added to the addresses in the file.
+        base: u64,
+        /// Bytes from there on.
+        bytes: u64,
+        /// Its file.
+        path: &'a [u8],
+    },
+    /// A cell, or some, that were claimed and not written before the program died.
+    Hole,
+    /// Something that this version does not know.
+    Unknown {
+        /// Its kind.
+        kind: u8,
+    },
+    /// Nothing: room that was too small for what followed.
+    Pad,
+}
+
+/// A plain access, of a size that processors have or of a whole range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// First byte.
+    pub addr: u64,
+    /// Bytes.
+    pub size: u64,
+    /// Behind the instruction.
+    pub pc: u64,
+    /// Bits of [`crate::cell::access`], without the size.
+    pub flags: u16,
+}
+
+impl Access {
+    /// True for a store.
+    pub const fn is_write(&self) -> bool {
+        self.flags & access::WRITE != 0
+    }
+}
+
+/// An atomic operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Atomic {
+    /// First byte.
+    pub addr: u64,
+    /// Bytes.
+    pub size: u64,
+    /// Behind the instruction.
+    pub pc: u64,
+    /// When.
+    pub stamp: u64,
+    /// Which: [`crate::cell::atomic`].
+    pub operation: u8,
+    /// Order that was asked for, as compilers number them.
+    pub order: u8,
+    /// Whether a compare-exchange stored what it wanted to.
+    pub succeeded: bool,
+    /// Where the expected value stood, if by pointer; else 0.
+    pub expected: u64,
+}
+
+/// Memory with elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Region<'a> {
+    /// First byte.
+    pub addr: u64,
+    /// Behind the call.
+    pub pc: u64,
+    /// When.
+    pub stamp: u64,
+    /// Which call: [`crate::cell::heap`].
+    pub call: u64,
+    /// Bytes of an element.
+    pub element_bytes: u64,
+    /// Elements.
+    pub n_elements: u64,
+    /// Type; empty if not said.
+    pub name: &'a [u8],
+}
+
+/// The end of a region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Heap {
+    /// First byte.
+    pub addr: u64,
+    /// Behind the call.
+    pub pc: u64,
+    /// When.
+    pub stamp: u64,
+    /// Which call: [`crate::cell::heap`].
+    pub call: u64,
+}
+
+/// Threads, and what they wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sync {
+    /// Which lock, condition, thread.
+    pub object: u64,
+    /// Behind the call.
+    pub pc: u64,
+    /// When.
+    pub stamp: u64,
+    /// What: [`crate::cell::sync`].
+    pub what: u64,
+    /// More of it.
+    pub values: [u64; 2],
+}
+
+impl Event<'_> {
+    /// The stamp, if it has one: those of one process are all different and in the order in which things happened.
+    pub const fn stamp(&self) -> Option<u64> {
+        match self {
+            Event::Atomic(Atomic { stamp, .. })
+            | Event::Alloc(Region { stamp, .. })
+            | Event::Typed(Region { stamp, .. })
+            | Event::Release(Heap { stamp, .. })
+            | Event::Untyped(Heap { stamp, .. })
+            | Event::Sync(Sync { stamp, .. }) => Some(*stamp),
+            _ => None,
+        }
+    }
+}
+
+/// Takes the event at the front of `cells`, which must not be empty; returns also how many cells it has.
+///
+/// Texts are put into `text` and lent from there. An event that is cut short, by the end of the cells or by a hole, is a
+/// [`Event::Hole`].
+pub fn decode<'a>(cells: &[Cell], text: &'a mut Vec<u8>) -> (Event<'a>, usize) {
+    let Some((&first, rest)) = cells.split_first() else { return (Event::Hole, 0) };
+    let code = first.code();
+    if code < 0x100 {
+        let flags = code & !access::SIZE_LOG2;
+        let size = 1 << (code & access::SIZE_LOG2);
+        return (Event::Access(Access { addr: first.value(), size, pc: first.side, flags }), 1);
+    }
+    let n_following = first.n_following();
+    let Some(following) = rest.get(..n_following) else { return (Event::Hole, cells.len()) };
+    if let Some(n_whole) = following.iter().position(|cell| *cell == Cell::HOLE) {
+        return (Event::Hole, 1 + n_whole);
+    }
+    (long(first, following, text), 1 + n_following)
+}
+
+/// The event of a cell that is no access, and those that follow it.
+fn long<'a>(first: Cell, following: &[Cell], text: &'a mut Vec<u8>) -> Event<'a> {
+    let (kind, addr, pc) = ((first.code() >> 8) as u8, first.value(), first.side);
+    match (kind, following) {
+        (kind::PAD, _) => Event::Pad,
+        (kind::HOLE, _) => Event::Hole,
+        (kind::ENTER, []) => Event::Enter { caller: addr, pc },
+        (kind::LEAVE, []) => Event::Leave { pc },
+        (kind::ATOMIC, [Cell { word: stamp, side }, rest @ ..]) => {
+            let [operation, size_log2, order, _, succeeded, ..] = side.to_le_bytes();
+            Event::Atomic(Atomic {
+                addr,
+                size: 1 << (size_log2 & 7),
+                pc,
+                stamp: *stamp,
+                operation,
+                order,
+                succeeded: succeeded != 0,
+                expected: rest.first().map_or(0, |cell| cell.word),
+            })
+        }
+        (kind::RANGE, [Cell { word: size, side }]) => {
+            Event::Access(Access { addr: addr | side >> 16 << 48, size: *size, pc, flags: *side as u16 })
+        }
+        (kind::ALLOC, [Cell { word: stamp, side: call }, size]) => Event::Alloc(Region {
+            addr,
+            pc,
+            stamp: *stamp,
+            call: *call,
+            element_bytes: size.word,
+            n_elements: size.side,
+            name: &[],
+        }),
+        (kind::TYPED, [Cell { word: stamp, side: n_bytes }, size, rest @ ..]) => Event::Typed(Region {
+            addr,
+            pc,
+            stamp: *stamp,
+            call: 0,
+            element_bytes: size.word,
+            n_elements: size.side,
+            name: take_text(rest, *n_bytes, text),
+        }),
+        (kind::RELEASE, [Cell { word: stamp, side: call }]) => {
+            Event::Release(Heap { addr, pc, stamp: *stamp, call: *call })
+        }
+        (kind::UNTYPED, [Cell { word: stamp, side: call }]) => {
+            Event::Untyped(Heap { addr, pc, stamp: *stamp, call: *call })
+        }
+        (kind::SYNC, [Cell { word: stamp, side: what }, values]) => Event::Sync(Sync {
+            object: addr,
+            pc,
+            stamp: *stamp,
+            what: *what,
+            values: [values.word, values.side],
+        }),
+        (kind::TEXT, [Cell { word: which, side: n_bytes }, rest @ ..]) => {
+            Event::Text { object: addr, which: *which, text: take_text(rest, *n_bytes, text) }
+        }
+        (kind::MODULE, [Cell { word: bytes, side: n_bytes }, rest @ ..]) => {
+            Event::Module { base: addr, bytes: *bytes, path: take_text(rest, *n_bytes, text) }
+        }
+        _ => Event::Unknown { kind },
+    }
+}
+
+/// The text in `cells`, put together in `text`.
+fn take_text<'a>(cells: &[Cell], n_bytes: u64, text: &'a mut Vec<u8>) -> &'a [u8] {
+    text.clear();
+    for cell in cells {
+        text.extend_from_slice(&cell.word.to_le_bytes());
+        text.extend_from_slice(&cell.side.to_le_bytes()[..TEXT_BYTES - 8]);
+    }
+    let n_bytes = usize::try_from(n_bytes).unwrap_or(usize::MAX).min(text.len());
+    &text[..n_bytes]
+}
+
+/// A cell with the first bytes of a text, [`TEXT_BYTES`] at most.
+pub fn text_cell(text: &[u8]) -> Cell {
+    let mut bytes = [0; 16];
+    let n_bytes = text.len().min(TEXT_BYTES);
+    bytes[..n_bytes].copy_from_slice(&text[..n_bytes]);
+    let value = u128::from_le_bytes(bytes);
+    Cell { word: value as u64, side: (value >> 64) as u64 & LOW }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(cells: &[Cell], expected: &Event<'_>, n_cells: usize) {
+        let mut text = Vec::new();
+        assert_eq!(decode(cells, &mut text), (*expected, n_cells));
+    }
+
+    fn head(kind: u8, n_following: u8, value: u64, side: u64) -> Cell {
+        Cell { word: u64::from(kind) << 56 | u64::from(n_following) << 48 | value, side }
+    }
+
+    #[test]
+    fn an_access_is_one_cell() {
+        let cell = Cell { word: 0x33 << 48 | 0x7fff_1234, side: 0x40_1000 };
+        let expected = Event::Access(Access {
+            addr: 0x7fff_1234,
+            size: 8,
+            pc: 0x40_1000,
+            flags: access::WRITE | access::UNALIGNED,
+        });
+        check(&[cell, cell], &expected, 1);
+    }
+
+    #[test]
+    fn a_name_of_any_length_stands_in_the_cells_that_follow() {
+        for name in [&b""[..], b"int", b"struct.fourteen", b"fourteen bytes"] {
+            let mut cells = vec![
+                head(kind::TYPED, 2 + name.len().div_ceil(TEXT_BYTES) as u8, 0x1000, 0x40),
+                Cell { word: 7, side: name.len() as u64 },
+                Cell { word: 24, side: 3 },
+            ];
+            cells.extend(name.chunks(TEXT_BYTES).map(text_cell));
+            let region =
+                Region { addr: 0x1000, pc: 0x40, stamp: 7, call: 0, element_bytes: 24, n_elements: 3, name };
+            check(&cells, &Event::Typed(region), cells.len());
+        }
+    }
+
+    #[test]
+    fn what_was_not_written_to_its_end_is_a_hole() {
+        let cells = [head(kind::RELEASE, 1, 0x1000, 0x40)];
+        check(&cells, &Event::Hole, 1);
+        let cells =
+            [head(kind::ALLOC, 2, 0x1000, 0x40), Cell { word: 1, side: 1 }, Cell::HOLE, Cell::default()];
+        check(&cells, &Event::Hole, 2);
+        check(&[Cell::HOLE], &Event::Hole, 1);
+    }
+
+    #[test]
+    fn an_unknown_kind_is_passed_over_with_its_cells() {
+        let cells = [head(99, 2, 0, 0), Cell::default(), Cell::default(), Cell::default()];
+        check(&cells, &Event::Unknown { kind: 99 }, 3);
+    }
+}

@@ -1,0 +1,21 @@
+//! Traces of programs that were compiled with instrumentation.
+//!
+//! Such a program leaves a capture file, whatever becomes of it; this makes a Cacheray trace of one.
+//!
+//! | file | what |
+//! |---|---|
+//! | [`file`] | what is in a capture file, whole or not |
+//! | [`merge`] | what all threads did, in an order that it can have happened in |
+//! | [`trace`] | events → records |
+//! | [`sites`] | the type that memory was allocated for |
+//! | [`wrap`] | compilers that make such programs |
+//!
+//! Capture files are described in docs/formats/capture.md.
+
+pub mod file;
+pub mod merge;
+pub mod sites;
+pub mod trace;
+pub mod wrap;
+
+pub use trace::{Ending, Summary, collect};

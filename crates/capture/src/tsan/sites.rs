@@ -1,0 +1,289 @@
+//! The type that memory was allocated for: what debug information and source say of the place of the call.
+//!
+//! No compiler writes down what an allocation is for. But it writes down the line, and there the source says it: the type that
+//! is in `sizeof`, behind `new` or in a cast, the variable that takes the result. Containers of C++ allocate in
+//! functions whose names have the type. A type counts only if debug information knows it and its size goes into that of
+//! the allocation. A call in a function that allocates for others is judged by where that was called.
+
+use quipu_symbols::dwarf::DebugInfo;
+use quipu_symbols::dwarf::types::Kind;
+use rustc_hash::FxHashMap;
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Callers that are looked at.
+const MAX_CALLERS: usize = 6;
+/// Lines above a call in which the declaration of a variable is looked for.
+const MAX_LINES_UP: usize = 200;
+/// Larger sources are not read.
+const MAX_SOURCE_BYTES: u64 = 16 << 20;
+
+/// The type of an allocation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SiteType {
+    /// As LLVM and the format write it: `struct.node`.
+    pub name: String,
+    /// Bytes of an element.
+    pub size: u64,
+}
+
+/// What is known of the places of calls.
+#[derive(Debug, Default)]
+pub struct Sites {
+    modules: Vec<Module>,
+    known: FxHashMap<u64, Site>,
+    sources: HashMap<String, Vec<String>>,
+}
+
+#[derive(Debug)]
+struct Module {
+    base: u64,
+    end: u64,
+    path: PathBuf,
+    info: Info,
+}
+
+#[derive(Debug)]
+enum Info {
+    Unread,
+    Missing,
+    Read(Box<DebugInfo>),
+}
+
+/// What a place in the program says.
+#[derive(Clone, Debug)]
+enum Site {
+    /// Nothing is known of it, so nothing of its callers may be believed either.
+    Foreign,
+    /// Types that stand there, the likeliest first.
+    Types(Vec<SiteType>),
+}
+
+impl Sites {
+    /// A part of the program was loaded at `base`.
+    pub fn module(&mut self, base: u64, n_bytes: u64, path: &[u8]) {
+        let path = PathBuf::from(OsStr::from_bytes(path));
+        if !self.modules.iter().any(|module| module.base == base && module.path == path) {
+            let end = base.saturating_add(n_bytes);
+            // Where it was loaded something else may have been before.
+            self.modules.retain(|module| module.end <= base || module.base >= end);
+            self.known.clear();
+            self.modules.push(Module { base, end, path, info: Info::Unread });
+        }
+    }
+
+    /// The program: what was told first.
+    pub fn program(&self) -> Option<PathBuf> {
+        self.modules.first().map(|module| module.path.clone())
+    }
+
+    /// The type of an allocation of so many bytes behind `pc`, which was called from `callers`, innermost first.
+    pub fn type_of(&mut self, pc: u64, callers: impl Iterator<Item = u64>, n_bytes: u64) -> Option<SiteType> {
+        for pc in std::iter::once(pc).chain(callers.take(MAX_CALLERS)) {
+            if !self.known.contains_key(&pc) {
+                let site = self.look_up(pc).unwrap_or(Site::Foreign);
+                self.known.insert(pc, site);
+            }
+            match self.known.get(&pc) {
+                Some(Site::Types(types)) => {
+                    let fits = |kind: &&SiteType| kind.size > 0 && n_bytes > 0 && n_bytes % kind.size == 0;
+                    if let Some(kind) = types.iter().find(fits) {
+                        return Some(kind.clone());
+                    }
+                    // A structure with room behind it, of one element then.
+                    if let Some(kind) = types.iter().find(|kind| kind.size > 8 && kind.size < n_bytes) {
+                        return Some(SiteType { name: kind.name.clone(), size: n_bytes });
+                    }
+                }
+                _ => return None,
+            }
+        }
+        None
+    }
+
+    fn look_up(&mut self, pc: u64) -> Option<Site> {
+        let module = self.modules.iter_mut().find(|module| (module.base..module.end).contains(&pc))?;
+        if matches!(module.info, Info::Unread) {
+            module.info =
+                DebugInfo::open(&module.path).map_or(Info::Missing, |info| Info::Read(Box::new(info)));
+        }
+        let Info::Read(info) = &module.info else { return None };
+        // The call itself lies before where it returns to.
+        let address = (pc - 1).checked_sub(module.base)?;
+        let place = info.line_of(address)?;
+        let function = info.objects().function_at(address).map(|function| function.name.clone());
+        let lines = self.sources.entry(place.file).or_insert_with_key(|file| read_lines(Path::new(file)));
+        let line = usize::try_from(place.line).ok()?.checked_sub(1)?;
+        let mut names =
+            function.as_deref().and_then(of_allocator).map(str::to_owned).into_iter().collect::<Vec<_>>();
+        names.extend(named_in(lines, line));
+        Some(Site::Types(names.iter().filter_map(|name| resolve(info, name)).collect()))
+    }
+}
+
+/// The type of that name, if the program has it and its size is known.
+fn resolve(info: &DebugInfo, name: &str) -> Option<SiteType> {
+    let id = info.find(name)?;
+    let size = info.size_of(id)?;
+    let found = info.read(id).ok()?;
+    let short = found.name.is_some().then_some(found.path.as_str()).unwrap_or(name);
+    let name = match found.kind {
+        Kind::Struct => format!("struct.{short}"),
+        Kind::Class => format!("class.{short}"),
+        Kind::Union => format!("union.{short}"),
+        _ => info.text_of(id),
+    };
+    Some(SiteType { name, size })
+}
+
+fn read_lines(path: &Path) -> Vec<String> {
+    let small = std::fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.len() <= MAX_SOURCE_BYTES);
+    let bytes = if small { std::fs::read(path).unwrap_or_default() } else { Vec::new() };
+    String::from_utf8_lossy(&bytes).lines().map(str::to_owned).collect()
+}
+
+/// The type that an allocator of the C++ library is for, which is in its name.
+fn of_allocator(function: &str) -> Option<&str> {
+    let (class, method) = function.rsplit_once("::")?;
+    if !method.starts_with("allocate") {
+        return None;
+    }
+    let (_, arguments) = class.split_once("allocator<")?;
+    Some(arguments.strip_suffix('>')?.trim())
+}
+
+/// Names of types that a line says something is allocated for, the likeliest first.
+fn named_in(lines: &[String], line: usize) -> Vec<String> {
+    let Some(text) = lines.get(line) else { return Vec::new() };
+    let text = text.split("//").next().unwrap_or_default();
+    let mut names = Vec::new();
+    let mut from = 0;
+    while let Some(at) = word_at(text, "sizeof", from) {
+        from = at + "sizeof".len();
+        let rest = text[from..].trim_start();
+        let inner = rest.strip_prefix('(').map_or(rest, |inner| &inner[..closing(inner)]).trim();
+        let variable = inner.strip_prefix('*').or_else(|| inner.strip_suffix("[0]")).map(str::trim);
+        match variable {
+            Some(variable) => names.extend(declared(lines, line, identifier(variable))),
+            None => names.push(inner.to_owned()),
+        }
+    }
+    if let Some(at) = word_at(text, "new", 0) {
+        let rest = text[at + "new".len()..].trim_start();
+        // Memory that is there already may stand in parentheses.
+        let rest =
+            rest.strip_prefix('(').map_or(rest, |inner| inner[closing(inner)..].trim_start_matches(')'));
+        names.push(type_name(rest.trim_start()));
+    }
+    for (at, _) in text.match_indices('(') {
+        let inner = &text[at + 1..][..closing(&text[at + 1..])];
+        if let Some(pointee) = inner.trim().strip_suffix('*') {
+            names.push(pointee.trim().to_owned());
+        }
+    }
+    // `T *v = …` or, declared above, `v = …`; in C++ also `static_cast<T *>`.
+    if let Some((left, _)) = text.split_once('=') {
+        let variable = left.trim().rsplit(|c: char| !is_name(c)).next().unwrap_or_default();
+        names.extend(declared(lines, line, variable));
+    }
+    names.retain(|name| !name.is_empty() && !name.ends_with('*'));
+    names
+}
+
+/// What a variable points to, by its declaration in this line or one above it.
+fn declared(lines: &[String], line: usize, variable: &str) -> Option<String> {
+    if variable.is_empty() {
+        return None;
+    }
+    let above = lines[..=line].iter().rev().take(MAX_LINES_UP);
+    above.flat_map(|text| text.match_indices(variable).map(move |(at, _)| (text, at))).find_map(
+        |(text, at)| {
+            let is_whole = !text[at + variable.len()..].starts_with(is_name);
+            let before = text[..at].trim_end().strip_suffix('*')?.trim_end();
+            let start = before.rfind(['(', ';', '{', '=']).map_or(0, |at| at + 1);
+            let mut parts = before[start..].split(',').map(str::trim);
+            let first = parts.next().unwrap_or_default();
+            // `T *a, *v;` has the type before the first, `(int a, T *v)` before this one.
+            let name = match parts.next_back() {
+                Some("") | None => first.split('*').next().unwrap_or_default().trim_end(),
+                Some(last) => last,
+            };
+            let name = name.trim_start_matches("static ").trim_start_matches("const ");
+            let is_type = name.starts_with(|c: char| c.is_alphabetic() || c == '_');
+            let is_other = matches!(name.split(' ').next(), Some("return" | "sizeof" | "else" | "case"));
+            (is_whole && is_type && !is_other).then(|| name.to_owned())
+        },
+    )
+}
+
+/// The name of a type at the front of a text, with namespaces and arguments.
+fn type_name(text: &str) -> String {
+    let mut depth = 0;
+    let end = text.find(|c: char| {
+        match c {
+            '<' => depth += 1,
+            '>' => depth -= 1,
+            _ => {}
+        }
+        depth == 0 && !(is_name(c) || c == ':' || c == '>')
+    });
+    text[..end.unwrap_or(text.len())].to_owned()
+}
+
+/// Where the parenthesis that was opened before `text` is closed, or the end.
+fn closing(text: &str) -> usize {
+    let mut depth = 0;
+    let closes = |c: char| {
+        depth += i32::from(c == '(') - i32::from(c == ')');
+        depth < 0
+    };
+    text.find(closes).unwrap_or(text.len())
+}
+
+/// Where a word stands by itself.
+fn word_at(text: &str, word: &str, from: usize) -> Option<usize> {
+    text[from..]
+        .match_indices(word)
+        .map(|(at, _)| from + at)
+        .find(|at| !text[..*at].ends_with(is_name) && !text[at + word.len()..].starts_with(is_name))
+}
+
+/// The name at the front of a text.
+fn identifier(text: &str) -> &str {
+    &text[..text.find(|c| !is_name(c)).unwrap_or(text.len())]
+}
+
+fn is_name(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(source: &str, expected: &[&str]) {
+        let lines: Vec<String> = source.lines().map(str::to_owned).collect();
+        assert_eq!(named_in(&lines, lines.len() - 1), expected, "{source}");
+    }
+
+    #[test]
+    fn a_line_says_what_it_allocates_for() {
+        check("  struct node *n = malloc(sizeof(struct node));", &["struct node", "struct node"]);
+        check("  p->next = calloc(n, sizeof(body_t));", &["body_t"]);
+        check("  auto *x = new ns::Outer::X<int, 3>(4);", &["ns::Outer::X<int, 3>", "auto"]);
+        check("  list.push_back(new Item{1});", &["Item"]);
+        check("  return (struct tree *)malloc(n * 24);", &["struct tree"]);
+        check("  double *a; int i;\n  a = malloc(8 * n);", &["double"]);
+        check("  struct node *head, *n;\n  n = malloc(sizeof *n);", &["struct node", "struct node"]);
+        check("  static struct node *n;\n  n = malloc(sizeof(*n));", &["struct node", "struct node"]);
+        check("  resize(renewed, 3);", &[]);
+    }
+
+    #[test]
+    fn an_allocator_has_its_type_in_its_name() {
+        assert_eq!(of_allocator("std::__new_allocator<ns::Node<int> >::allocate"), Some("ns::Node<int>"));
+        assert_eq!(of_allocator("make_allocator"), None);
+    }
+}

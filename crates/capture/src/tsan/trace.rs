@@ -1,0 +1,392 @@
+//! Events → records: what a Cacheray trace has room for. SPEC: docs/formats/capture.md, "What a trace is made of".
+
+use crate::tsan::file::Capture;
+use crate::tsan::merge::{Who, events};
+use crate::tsan::sites::Sites;
+use quipu_cacheray::record::{
+    ADD, ATOMIC, Access, Add, Dialect, READ, REMOVE, Record, Remove, UNALIGNED, WRITE,
+};
+use quipu_cacheray::write::{TraceWriter, Written};
+use quipu_capfile::cell::{access, atomic, heap, sync};
+use quipu_capfile::event::{self, Event};
+use quipu_capfile::layout::{header, state};
+use quipu_model::Result;
+use quipu_model::fresh::Replace;
+use quipu_source::{PackOptions, Pool};
+use rustc_hash::FxHashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Name of memory whose type nobody knows, as the original writes it.
+const UNTYPED: &[u8] = b"void*";
+/// Deepest stack that is kept: functions that were left by a jump are never taken off.
+const MAX_STACK: usize = 1 << 16;
+
+/// How a program ended, as far as its capture file tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// Of its own will.
+    Exited,
+    /// It was killed, crashed, or became another program; or it still runs.
+    Stopped,
+    /// It went on, but the file had the size that it may have.
+    SizeReached,
+    /// It went on, but the disk was full.
+    DiskFull,
+}
+
+/// What a capture file had, and what became of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// The program, if that is known.
+    pub program: Option<PathBuf>,
+    /// Its process.
+    pub pid: u64,
+    /// Threads that recorded something.
+    pub n_threads: u64,
+    /// Reads and writes that the compiler reported, plain ones.
+    pub n_accesses: u64,
+    /// Atomic operations.
+    pub n_atomics: u64,
+    /// Allocations.
+    pub n_allocations: u64,
+    /// Allocations whose type is known.
+    pub n_typed: u64,
+    /// Annotations of the program's own: begins and ends of regions.
+    pub n_annotations: u64,
+    /// Calls of functions.
+    pub n_calls: u64,
+    /// What threads did to each other.
+    pub n_syncs: u64,
+    /// How it ended.
+    pub ending: Ending,
+    /// From the first to the last that is known.
+    pub duration: Duration,
+    /// What was begun and not written when the program died.
+    pub n_holes: u64,
+    /// Stretches of some ten thousand events that are missing or damaged.
+    pub n_missing: u64,
+    /// Bytes of the file that nothing was made of.
+    pub gap_bytes: u64,
+    /// What was written.
+    pub written: Written,
+}
+
+/// Where a trace goes.
+#[derive(Clone, Debug)]
+pub struct Output<'a> {
+    /// Its name.
+    pub path: &'a Path,
+    /// How it is packed.
+    pub packing: &'a PackOptions,
+    /// What may stand there before.
+    pub replace: Replace,
+    /// Threads that pack.
+    pub pool: &'a Arc<Pool>,
+}
+
+/// Makes a trace of a capture file.
+///
+/// # Errors
+/// `Unsupported` if it is none; `Usage` if something of the trace's name must stay; `Io` if a file cannot be read or written.
+pub fn collect(capture: &Path, output: &Output<'_>) -> Result<Summary> {
+    let capture = Capture::open(capture)?;
+    let writer =
+        TraceWriter::create(output.path, Dialect::Le64, output.packing, output.replace, output.pool)?;
+    let mut maker = Maker {
+        writer,
+        threads: Vec::new(),
+        live: FxHashMap::default(),
+        sites: Sites::default(),
+        summary: Summary::of(&capture),
+    };
+    let n_damaged = events(&capture, &mut |who, event| maker.event(who, event))?;
+    let Maker { writer, sites, mut summary, .. } = maker;
+    summary.program = sites.program();
+    summary.n_missing += n_damaged;
+    summary.written = writer.finish()?;
+    Ok(summary)
+}
+
+impl Summary {
+    /// What the file says before anything in it is read.
+    fn of(capture: &Capture) -> Summary {
+        let bits = capture.header(header::STATE);
+        let ending = match bits {
+            _ if bits & state::DISK_FULL != 0 => Ending::DiskFull,
+            _ if bits & state::LIMIT != 0 => Ending::SizeReached,
+            _ if bits & state::EXITED != 0 => Ending::Exited,
+            _ => Ending::Stopped,
+        };
+        let last_part = capture.threads().flat_map(|(_, parts)| parts).map(|part| part.ticks).max();
+        let end = match capture.header(header::END_TICKS) {
+            0 => last_part.unwrap_or(0),
+            end => end,
+        };
+        Summary {
+            program: None,
+            pid: capture.header(header::PID),
+            n_threads: capture.threads().count() as u64,
+            n_accesses: 0,
+            n_atomics: 0,
+            n_allocations: 0,
+            n_typed: 0,
+            n_annotations: 0,
+            n_calls: 0,
+            n_syncs: 0,
+            ending,
+            duration: Duration::from_nanos(end.saturating_sub(capture.header(header::START_TICKS))),
+            n_holes: 0,
+            n_missing: capture.n_missing(),
+            gap_bytes: capture.gap_bytes,
+            written: Written::default(),
+        }
+    }
+}
+
+/// A thread on its way.
+#[derive(Debug, Default)]
+struct Thread {
+    /// Where the functions were called from that are active, outermost first.
+    callers: Vec<u64>,
+    /// An allocation that is not written yet, because the program may say next what it is.
+    allocated: Option<Allocated>,
+    /// What was freed last, if nothing was done since.
+    released: Option<u64>,
+}
+
+/// An allocation.
+#[derive(Clone, Debug)]
+struct Allocated {
+    addr: u64,
+    element_bytes: u64,
+    n_elements: u64,
+    name: Vec<u8>,
+}
+
+struct Maker {
+    writer: TraceWriter,
+    threads: Vec<Thread>,
+    /// Regions by address: what `realloc` may have to bring back, and what is worth removing.
+    live: FxHashMap<u64, Allocated>,
+    sites: Sites,
+    summary: Summary,
+}
+
+impl Maker {
+    fn event(&mut self, who: Who, event: &Event<'_>) -> Result<()> {
+        if self.threads.len() <= who.index {
+            self.threads.resize_with(who.index + 1, Thread::default);
+        }
+        // Calls and returns stand between an allocation and what is said of it.
+        match event {
+            Event::Enter { caller, .. } => {
+                self.summary.n_calls += 1;
+                let callers = &mut self.threads[who.index].callers;
+                if callers.len() == MAX_STACK {
+                    callers.drain(..MAX_STACK / 2);
+                }
+                callers.push(*caller);
+                return Ok(());
+            }
+            Event::Leave { .. } => {
+                self.threads[who.index].callers.pop();
+                return Ok(());
+            }
+            Event::Typed(region) => return self.typed(who, region),
+            Event::Untyped(heap) => return self.untyped(who, heap.addr),
+            _ => {}
+        }
+        let released = self.threads[who.index].released;
+        self.settle(who)?;
+        match event {
+            Event::Access(access) => self.access(who, access),
+            Event::Atomic(atomic) => self.atomic(who, atomic),
+            Event::Alloc(region) => self.allocated(who, region, released),
+            Event::Release(heap) => self.released(who, heap),
+            Event::Sync(event::Sync { what, .. }) => {
+                self.summary.n_syncs += u64::from(!matches!(*what, sync::START | sync::END));
+                Ok(())
+            }
+            Event::Module { base, bytes, path } => {
+                self.sites.module(*base, *bytes, path);
+                Ok(())
+            }
+            Event::Hole => {
+                self.summary.n_holes += 1;
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn access(&mut self, who: Who, access: &event::Access) -> Result<()> {
+        self.summary.n_accesses += 1;
+        let tag = if access.is_write() { WRITE } else { READ };
+        let is_said = access.flags & access::UNALIGNED != 0;
+        for (addr, size) in pieces(access.addr, access.size) {
+            let flag = if is_said || addr % size != 0 { UNALIGNED } else { 0 };
+            self.put_access(who, tag | flag, addr, size)?;
+        }
+        Ok(())
+    }
+
+    fn put_access(&mut self, who: Who, tag: u8, addr: u64, size: u64) -> Result<()> {
+        let size = u8::try_from(size).unwrap_or(u8::MAX);
+        self.writer.record(&Record::Access(Access { tag, addr, size, thread: who.tid }))
+    }
+
+    /// As the original logs them. SPEC: docs/formats/cacheray.md, "What the values mean".
+    fn atomic(&mut self, who: Who, atomic: &event::Atomic) -> Result<()> {
+        self.summary.n_atomics += 1;
+        let (read, write) = (READ | ATOMIC, WRITE | ATOMIC);
+        let size = atomic.size;
+        if atomic.operation != atomic::STORE {
+            self.put_access(who, read, atomic.addr, size)?;
+        }
+        match atomic.operation {
+            atomic::LOAD => Ok(()),
+            atomic::COMPARE_VAL if !atomic.succeeded => Ok(()),
+            atomic::COMPARE => {
+                self.put_access(who, read, atomic.expected, size)?;
+                let changed = if atomic.succeeded { atomic.addr } else { atomic.expected };
+                self.put_access(who, write, changed, size)
+            }
+            _ => self.put_access(who, write, atomic.addr, size),
+        }
+    }
+
+    fn allocated(&mut self, who: Who, region: &event::Region<'_>, released: Option<u64>) -> Result<()> {
+        if region.call == heap::REALLOC_FAILED {
+            // It was told that the old memory is to be freed, which did not happen.
+            if let Some(old) = self.live.get(&region.addr).cloned() {
+                return self.put_add(who, &old);
+            }
+            return Ok(());
+        }
+        if let Some(old) = released.filter(|_| region.call == heap::REALLOC) {
+            self.live.remove(&old);
+        }
+        self.summary.n_allocations += 1;
+        let (element_bytes, n_elements) = (region.element_bytes, region.n_elements);
+        let n_bytes = element_bytes.saturating_mul(n_elements);
+        let callers = self.threads[who.index].callers.iter().rev().copied();
+        let kind = self.sites.type_of(region.pc, callers, n_bytes);
+        let allocated = match kind {
+            Some(kind) => {
+                self.summary.n_typed += 1;
+                Allocated {
+                    addr: region.addr,
+                    element_bytes: kind.size,
+                    n_elements: n_bytes / kind.size.max(1),
+                    name: kind.name.into_bytes(),
+                }
+            }
+            None => Allocated { addr: region.addr, element_bytes, n_elements, name: UNTYPED.to_vec() },
+        };
+        self.threads[who.index].allocated = Some(allocated);
+        Ok(())
+    }
+
+    /// Writes an allocation that nobody said more about.
+    fn settle(&mut self, who: Who) -> Result<()> {
+        let thread = &mut self.threads[who.index];
+        thread.released = None;
+        match thread.allocated.take() {
+            Some(allocated) => {
+                self.put_add(who, &allocated)?;
+                self.live.insert(allocated.addr, allocated);
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn released(&mut self, who: Who, heap: &event::Heap) -> Result<()> {
+        self.threads[who.index].released = Some(heap.addr);
+        // What `realloc` may bring back stays known until that is over.
+        let was_live = match heap.call {
+            heap::REALLOC => self.live.contains_key(&heap.addr),
+            _ => self.live.remove(&heap.addr).is_some(),
+        };
+        if was_live { self.put_remove(who, heap.addr) } else { Ok(()) }
+    }
+
+    fn typed(&mut self, who: Who, region: &event::Region<'_>) -> Result<()> {
+        self.summary.n_annotations += 1;
+        let is_new =
+            self.threads[who.index].allocated.take_if(|allocated| allocated.addr == region.addr).is_some();
+        self.settle(who)?;
+        if !is_new && self.live.remove(&region.addr).is_some() {
+            self.put_remove(who, region.addr)?;
+        }
+        let allocated = Allocated {
+            addr: region.addr,
+            element_bytes: region.element_bytes,
+            n_elements: region.n_elements,
+            name: region.name.to_vec(),
+        };
+        self.put_add(who, &allocated)?;
+        if is_new {
+            self.live.insert(allocated.addr, allocated);
+        }
+        Ok(())
+    }
+
+    fn untyped(&mut self, who: Who, addr: u64) -> Result<()> {
+        self.summary.n_annotations += 1;
+        let was_released = self.threads[who.index].released == Some(addr);
+        self.settle(who)?;
+        if was_released {
+            return Ok(());
+        }
+        self.live.remove(&addr);
+        self.put_remove(who, addr)
+    }
+
+    fn put_add(&mut self, who: Who, region: &Allocated) -> Result<()> {
+        let (mut element_bytes, mut n_elements) = (region.element_bytes, region.n_elements);
+        // The format has 32 bits for each.
+        while element_bytes > u32::MAX.into() {
+            element_bytes = element_bytes.div_ceil(2);
+            n_elements = n_elements.saturating_mul(2);
+        }
+        self.writer.record(&Record::Add(Add {
+            tag: ADD,
+            addr: region.addr,
+            thread: who.tid,
+            element_bytes: element_bytes as u32,
+            n_elements: u32::try_from(n_elements).unwrap_or(u32::MAX),
+            name: &region.name,
+        }))
+    }
+
+    fn put_remove(&mut self, who: Who, addr: u64) -> Result<()> {
+        self.writer.record(&Record::Remove(Remove { tag: REMOVE, addr, thread: who.tid }))
+    }
+}
+
+/// A range in pieces of the sizes that processors access, the largest first.
+fn pieces(mut addr: u64, mut size: u64) -> impl Iterator<Item = (u64, u64)> {
+    std::iter::from_fn(move || {
+        let piece = if size >= 16 { 16 } else { 1 << size.checked_ilog2()? };
+        let at = addr;
+        addr = addr.wrapping_add(piece);
+        size -= piece;
+        Some((at, piece))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_is_split_into_sizes_of_accesses() {
+        let split = |addr, size| pieces(addr, size).collect::<Vec<_>>();
+        assert_eq!(split(0x1000, 0), []);
+        assert_eq!(split(0x1000, 8), [(0x1000, 8)]);
+        assert_eq!(split(0x1001, 39), [(0x1001, 16), (0x1011, 16), (0x1021, 4), (0x1025, 2), (0x1027, 1)]);
+    }
+}

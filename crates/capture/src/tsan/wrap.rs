@@ -1,0 +1,461 @@
+//! Compilers with instrumentation: what `quipu cc` and `quipu c++` run.
+//!
+//! The command line is the compiler's own. What is compiled gets calls of the runtime, and what is linked gets the runtime in place of
+//! the compiler's own race detector. clang has a flag for the second. gcc has none, and links its detector wherever it
+//! is told to instrument; so where one command compiles and links, it is done in two steps here.
+
+use crate::library;
+use quipu_model::fresh::cannot;
+use quipu_model::{Error, Result};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Which compiler it is, as far as flags differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// gcc and g++.
+    Gcc,
+    /// clang and clang++.
+    Clang,
+}
+
+/// How the runtime is linked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Runtime {
+    /// The library that is loaded with the program.
+    Shared(PathBuf),
+    /// The library that becomes part of the program.
+    Static(PathBuf),
+}
+
+/// What is run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Arguments of the compiler, a list for each time that it is run.
+    pub commands: Vec<Vec<OsString>>,
+}
+
+/// Options whose argument may be the next word.
+const WITH_ARGUMENT: &[&str] = &[
+    "-o",
+    "-I",
+    "-L",
+    "-l",
+    "-D",
+    "-U",
+    "-B",
+    "-T",
+    "-u",
+    "-z",
+    "-e",
+    "-A",
+    "-G",
+    "-x",
+    "-include",
+    "-imacros",
+    "-isystem",
+    "-iquote",
+    "-idirafter",
+    "-iprefix",
+    "-iwithprefix",
+    "-iwithprefixbefore",
+    "-isysroot",
+    "-imultilib",
+    "-MF",
+    "-MT",
+    "-MQ",
+    "-MJ",
+    "-Xlinker",
+    "-Xassembler",
+    "-Xpreprocessor",
+    "-Xclang",
+    "-mllvm",
+    "-target",
+    "--param",
+    "-aux-info",
+    "-dumpbase",
+    "-dumpbase-ext",
+    "-dumpdir",
+    "-wrapper",
+    "-arch",
+    "--sysroot",
+    "-specs",
+    "-rpath",
+];
+
+/// Endings of what is compiled.
+const SOURCES: &[&str] = &[
+    "c", "C", "cc", "cp", "cxx", "cpp", "CPP", "c++", "i", "ii", "m", "mm", "M", "s", "S", "sx", "f90",
+    "F90", "f", "F", "d", "go",
+];
+
+/// Options after which nothing is linked.
+const NO_LINK: &[&str] =
+    &["-c", "-S", "-E", "-M", "-MM", "-fsyntax-only", "--precompile", "-emit-ast", "--analyze"];
+/// Options after which nothing is added to what is linked.
+const BARE_LINK: &[&str] = &["-r", "-nostdlib", "-nodefaultlibs", "--relocatable"];
+
+/// What an argument is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    Option,
+    /// Belongs to the option before it.
+    Argument,
+    Source,
+    /// An object, a library: for the linker.
+    Linked,
+}
+
+/// What has to be run for these arguments.
+///
+/// `folder` is where objects may stand for a while that nobody asked for; `include` is where `quipu.h` is.
+///
+/// # Errors
+/// `Unsupported` for programs that are linked statically as a whole.
+pub fn plan(
+    family: Family,
+    args: &[OsString],
+    runtime: &Runtime,
+    include: Option<&Path>,
+    folder: &Path,
+) -> Result<Plan> {
+    let roles = roles(args);
+    let has = |names: &[&str]| args.iter().any(|arg| names.iter().any(|name| arg == name));
+    let n_sources = roles.iter().filter(|role| **role == Role::Source).count();
+    let n_linked = roles.iter().filter(|role| **role == Role::Linked).count();
+    if n_sources + n_linked == 0 {
+        // A question about the compiler.
+        return Ok(Plan { commands: vec![args.to_vec()] });
+    }
+    let links = !has(NO_LINK);
+    if links && has(&["-static", "-static-pie", "--static"]) {
+        return Err(Error::unsupported(
+            "the runtime stands before functions of the C library, which has to be shared for that",
+        )
+        .hint("leave `-static` out"));
+    }
+    let linking = if links && !has(BARE_LINK) { link_flags(runtime) } else { Vec::new() };
+    let compiling = compile_flags(family, args, include);
+    if !links {
+        return Ok(Plan { commands: vec![join(&compiling, args)] });
+    }
+    match family {
+        Family::Clang => {
+            let mut all = linking;
+            all.extend(compiling);
+            all.push("-fno-sanitize-link-runtime".into());
+            Ok(Plan { commands: vec![join(&all, args)] })
+        }
+        Family::Gcc if n_sources == 0 => Ok(Plan { commands: vec![join(&linking, args)] }),
+        Family::Gcc => Ok(in_two_steps(args, &roles, &compiling, &linking, folder)),
+    }
+}
+
+/// Compiles each source to an object of its own, then links those.
+fn in_two_steps(
+    args: &[OsString],
+    roles: &[Role],
+    compiling: &[OsString],
+    linking: &[OsString],
+    folder: &Path,
+) -> Plan {
+    let mut commands = Vec::new();
+    let mut link: Vec<OsString> = linking.to_vec();
+    let writes_rules = args.iter().any(|arg| arg == "-MD" || arg == "-MMD");
+    let names_rules = args.iter().any(|arg| arg.as_bytes().starts_with(b"-MF"));
+    for (nth, (arg, role)) in args.iter().zip(roles).enumerate() {
+        if *role != Role::Source {
+            // The language is that of sources, and what is linked are objects.
+            if !is_language(args, nth) && !is_rules(arg) && !(nth > 0 && args[nth - 1] == "-MF") {
+                link.push(arg.clone());
+            }
+            continue;
+        }
+        let object = folder.join(format!("{nth}.o"));
+        let mut compile = compiling.to_vec();
+        for (other, (arg, role)) in args.iter().zip(roles).enumerate() {
+            // A language is that of what stands behind it.
+            if other > nth && is_language(args, other) {
+                continue;
+            }
+            let is_output = arg == "-o" || other > 0 && args[other - 1] == "-o";
+            let is_joined_output =
+                *role == Role::Option && arg.as_bytes().starts_with(b"-o") && arg.len() > 2;
+            if matches!(role, Role::Option | Role::Argument) && !is_output && !is_joined_output {
+                compile.push(arg.clone());
+            }
+        }
+        if writes_rules && !names_rules {
+            compile.push("-MF".into());
+            compile.push(Path::new(arg).with_extension("d").file_name().unwrap_or_default().into());
+        }
+        compile.extend(["-c".into(), "-o".into(), object.clone().into(), arg.clone()]);
+        commands.push(compile);
+        link.push(object.into());
+    }
+    commands.push(link);
+    Plan { commands }
+}
+
+/// True for `-x LANGUAGE`.
+fn is_language(args: &[OsString], nth: usize) -> bool {
+    args[nth] == "-x" || nth > 0 && args[nth - 1] == "-x" || args[nth].as_bytes().starts_with(b"-x")
+}
+
+/// True for options about rules for make.
+fn is_rules(arg: &OsStr) -> bool {
+    arg == "-MD" || arg == "-MMD" || arg == "-MP" || arg.as_bytes().starts_with(b"-MF")
+}
+
+/// What each argument is.
+fn roles(args: &[OsString]) -> Vec<Role> {
+    let mut roles = Vec::with_capacity(args.len());
+    let mut language = false;
+    let mut nth = 0;
+    while nth < args.len() {
+        let arg = &args[nth];
+        if WITH_ARGUMENT.iter().any(|name| arg == name) && nth + 1 < args.len() {
+            if arg == "-x" {
+                language = args[nth + 1] != "none";
+            }
+            roles.extend([Role::Option, Role::Argument]);
+            nth += 2;
+            continue;
+        }
+        let bytes = arg.as_bytes();
+        roles.push(if bytes == b"-" {
+            Role::Source
+        } else if bytes.starts_with(b"-x") {
+            language = bytes != b"-xnone";
+            Role::Option
+        } else if bytes.starts_with(b"-l") {
+            Role::Linked
+        } else if bytes.starts_with(b"-") || bytes.starts_with(b"@") {
+            Role::Option
+        } else if language
+            || Path::new(arg).extension().is_some_and(|end| SOURCES.iter().any(|known| end == *known))
+        {
+            Role::Source
+        } else {
+            Role::Linked
+        });
+        nth += 1;
+    }
+    roles
+}
+
+/// Flags before those that the user gives, so that those have the last word.
+fn compile_flags(family: Family, args: &[OsString], include: Option<&Path>) -> Vec<OsString> {
+    let mut flags: Vec<OsString> = vec!["-fsanitize=thread".into()];
+    if !args.iter().any(|arg| arg.as_bytes().starts_with(b"-g")) {
+        // Types and lines come from debug information, which changes no code.
+        flags.push("-g".into());
+    }
+    match family {
+        // Otherwise a read that a write to the same place follows is left out.
+        Family::Clang => flags.extend(
+            ["-mllvm", "-tsan-instrument-read-before-write=1", "-mllvm", "-tsan-distinguish-volatile=1"]
+                .map(OsString::from),
+        ),
+        Family::Gcc => flags.extend(["--param".into(), "tsan-distinguish-volatile=1".into()]),
+    }
+    if let Some(folder) = include {
+        flags.extend(["-idirafter".into(), folder.into()]);
+    }
+    flags
+}
+
+/// What links the runtime, before all other libraries, so that it comes before the C library and those of C++.
+fn link_flags(runtime: &Runtime) -> Vec<OsString> {
+    match runtime {
+        Runtime::Shared(library) => {
+            let mut search = OsString::from("-Wl,-rpath,");
+            search.push(library.parent().unwrap_or(Path::new(".")));
+            ["-Wl,--push-state,--no-as-needed".into(), library.into(), "-Wl,--pop-state".into(), search]
+                .into()
+        }
+        Runtime::Static(library) => [
+            // All of it is one object, which this takes; libraries that are loaded later find it in the program.
+            "-Wl,-u,__tsan_read1".into(),
+            "-Wl,-u,malloc".into(),
+            "-Wl,--export-dynamic".into(),
+            library.into(),
+            "-Wl,--push-state,--as-needed".into(),
+            "-lgcc_s".into(),
+            "-lpthread".into(),
+            "-ldl".into(),
+            "-Wl,--pop-state".into(),
+        ]
+        .into(),
+    }
+}
+
+fn join(flags: &[OsString], args: &[OsString]) -> Vec<OsString> {
+    flags.iter().chain(args).cloned().collect()
+}
+
+/// Which family a compiler is of: by its name, or by what it says of itself.
+///
+/// # Errors
+/// `Missing` if it cannot be run.
+pub fn family(compiler: &OsStr) -> Result<Family> {
+    let name = Path::new(compiler).file_name().unwrap_or(compiler).to_string_lossy().into_owned();
+    if name.contains("clang") {
+        return Ok(Family::Clang);
+    }
+    if name.starts_with("gcc") || name.starts_with("g++") {
+        return Ok(Family::Gcc);
+    }
+    let said = Command::new(compiler).arg("--version").output().map_err(|cause| missing(compiler, cause))?;
+    let is_clang = String::from_utf8_lossy(&said.stdout).contains("clang");
+    Ok(if is_clang { Family::Clang } else { Family::Gcc })
+}
+
+/// Runs a compiler for these arguments and returns its exit code.
+///
+/// # Errors
+/// As [`plan`] and [`family`]; `Io` if there is no place for objects.
+pub fn run(compiler: &OsStr, args: &[OsString], runtime: &Runtime) -> Result<i32> {
+    let folder = Temporary::new()?;
+    let include = header_folder();
+    let plan = plan(family(compiler)?, args, runtime, include.as_deref(), &folder.path)?;
+    for args in &plan.commands {
+        let status = Command::new(compiler).args(args).status().map_err(|cause| missing(compiler, cause))?;
+        if !status.success() {
+            return Ok(status.code().unwrap_or(1));
+        }
+    }
+    Ok(0)
+}
+
+fn missing(compiler: &OsStr, cause: std::io::Error) -> Error {
+    Error::missing(format!("the compiler `{}` cannot be run", compiler.to_string_lossy()))
+        .hint("name another one in QUIPU_CC or QUIPU_CXX, or install gcc")
+        .because(cause)
+}
+
+/// A folder that goes away.
+struct Temporary {
+    path: PathBuf,
+}
+
+impl Temporary {
+    fn new() -> Result<Temporary> {
+        let parent = std::env::temp_dir();
+        let path = parent.join(format!("quipu-cc.{}", std::process::id()));
+        // What a process of the same number left is of no use to anybody.
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir(&path).map_err(|cause| cannot("make", &path, cause))?;
+        Ok(Temporary { path })
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}
+
+/// The header that programs annotate themselves with.
+pub const HEADER: &str = include_str!("../../../runtime/include/quipu.h");
+
+/// A folder that has `quipu.h`, in the user's cache; `None` if there can be none, which only who includes it will notice.
+fn header_folder() -> Option<PathBuf> {
+    let cache = match std::env::var_os("XDG_CACHE_HOME").filter(|path| !path.is_empty()) {
+        Some(path) => PathBuf::from(path),
+        None => PathBuf::from(std::env::var_os("HOME")?).join(".cache"),
+    };
+    let folder = cache.join("quipu/include");
+    let path = folder.join("quipu.h");
+    if std::fs::read(&path).is_ok_and(|known| known == HEADER.as_bytes()) {
+        return Some(folder);
+    }
+    std::fs::create_dir_all(&folder).ok()?;
+    // Compilers that run at the same time find the old one or the new one.
+    let fresh = folder.join(format!("quipu.h.{}", std::process::id()));
+    std::fs::write(&fresh, HEADER).ok()?;
+    std::fs::rename(&fresh, &path).ok()?;
+    Some(folder)
+}
+
+/// Flags for `rustc` that instrument loads and stores and link the runtime; works with a stable compiler.
+pub fn rustc_flags(library: &Path) -> OsString {
+    let mut flags = OsString::from(
+        "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=3 \
+         -Cllvm-args=-sanitizer-coverage-trace-loads -Cllvm-args=-sanitizer-coverage-trace-stores \
+         -Cdebuginfo=2 -Clink-arg=-Wl,--no-as-needed -Clink-arg=",
+    );
+    flags.push(library);
+    flags.push(" -Clink-arg=-Wl,-rpath,");
+    flags.push(library.parent().unwrap_or(Path::new(".")));
+    flags
+}
+
+/// Where the runtime is: in the folder that QUIPU_LIB names, beside the program, or where it was installed.
+///
+/// # Errors
+/// `Missing`, with what to do.
+pub fn find_runtime(name: &str) -> Result<PathBuf> {
+    let path = library::find(name, "quipu-rt")?;
+    // Programs look for it from anywhere.
+    path.canonicalize().map_err(|cause| cannot("find", &path, cause))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn planned(family: Family, line: &str) -> Vec<String> {
+        let args: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
+        let runtime = Runtime::Shared("/lib/q/librt.so".into());
+        let plan = plan(family, &args, &runtime, None, Path::new("/tmp/t")).unwrap();
+        let text =
+            |args: &Vec<OsString>| args.iter().map(|arg| arg.to_string_lossy()).collect::<Vec<_>>().join(" ");
+        plan.commands.iter().map(text).collect()
+    }
+
+    const LINK: &str = "-Wl,--push-state,--no-as-needed /lib/q/librt.so -Wl,--pop-state -Wl,-rpath,/lib/q";
+    const GCC: &str = "-fsanitize=thread -g --param tsan-distinguish-volatile=1";
+
+    #[test]
+    fn what_is_only_compiled_is_not_linked() {
+        assert_eq!(planned(Family::Gcc, "-O2 -c a.c -o a.o"), [format!("{GCC} -O2 -c a.c -o a.o")]);
+    }
+
+    #[test]
+    fn what_is_only_linked_is_not_instrumented() {
+        assert_eq!(planned(Family::Gcc, "a.o -o a -lm"), [format!("{LINK} a.o -o a -lm")]);
+    }
+
+    #[test]
+    fn gcc_compiles_and_links_in_two_steps() {
+        assert_eq!(
+            planned(Family::Gcc, "-O1 -MD a.c -x c++ b.h -x none c.o -o prog -lm"),
+            [
+                format!("{GCC} -O1 -MD -MF a.d -c -o /tmp/t/2.o a.c"),
+                format!("{GCC} -O1 -MD -x c++ -MF b.d -c -o /tmp/t/5.o b.h"),
+                format!("{LINK} -O1 /tmp/t/2.o /tmp/t/5.o c.o -o prog -lm"),
+            ]
+        );
+    }
+
+    #[test]
+    fn clang_does_both_at_once() {
+        let commands = planned(Family::Clang, "-g3 a.c -o a");
+        assert_eq!(
+            commands,
+            [format!(
+                "{LINK} -fsanitize=thread -mllvm -tsan-instrument-read-before-write=1 -mllvm \
+                 -tsan-distinguish-volatile=1 -fno-sanitize-link-runtime -g3 a.c -o a"
+            )]
+        );
+    }
+
+    #[test]
+    fn questions_go_to_the_compiler_as_they_are() {
+        assert_eq!(planned(Family::Gcc, "--version"), ["--version"]);
+        assert_eq!(planned(Family::Gcc, "-print-prog-name=ld"), ["-print-prog-name=ld"]);
+    }
+}

@@ -1,0 +1,146 @@
+//! `quipu collect`: a trace from what an instrumented program left.
+
+use crate::screen::{Outcome, Result, Screen};
+use quipu::model::Error;
+use quipu::model::fresh::Replace;
+use quipu::source::{PackOptions, Packing, Pool};
+use quipu_capture::tsan::trace::Output;
+use quipu_capture::tsan::{Ending, Summary, collect};
+use serde_json::json;
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Make a trace from what a program left that was compiled with `quipu cc`
+///
+/// Such a program writes a capture file while it runs (QUIPU_OUT says where), which is complete whatever becomes of the program. It also has
+/// what a trace has no room for: program counters, calls, locks, threads. It stays.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Options {
+    /// The capture file
+    #[arg(value_name = "CAPTURE")]
+    capture: PathBuf,
+    /// What to write; if not said, the name of the capture file with `.trace` in place of `.qcap`
+    #[arg(short = 'o', long, value_name = "PATH", help_heading = "Writing")]
+    output: Option<PathBuf>,
+    /// Replace what is there under that name
+    #[arg(long, help_heading = "Writing")]
+    force: bool,
+    /// How to pack: plain, zstd, snappy, gzip; if not said, as the name ends, else plain
+    #[arg(long, value_name = "CONTAINER", help_heading = "Writing")]
+    container: Option<String>,
+    /// Print what was found as JSON
+    #[arg(long, help_heading = "Writing")]
+    json: bool,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  quipu cc -O2 prog.c -o prog && QUIPU_OUT=prog.qcap ./prog
+  quipu collect prog.qcap
+  quipu report prog.trace
+
+Exit codes:
+  0  done
+  1  done, and something of the capture file is missing or damaged
+  2  could not do it; nothing was written";
+
+pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
+    let path = match &options.output {
+        Some(path) => path.clone(),
+        None => options.capture.with_extension("trace"),
+    };
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let packing = match &options.container {
+        Some(container) => Packing::named(container).ok_or_else(|| {
+            Error::usage(format!("`--container` is plain, zstd, snappy or gzip, found `{container}`"))
+        })?,
+        None => Packing::of_file_name(&name).unwrap_or(Packing::Plain),
+    };
+    let pool = Pool::new(std::thread::available_parallelism().map_or(1, usize::from)).map_err(Error::from)?;
+    let output = Output {
+        path: &path,
+        packing: &PackOptions::new(packing),
+        replace: if options.force { Replace::Allowed } else { Replace::Never },
+        pool: &pool,
+    };
+    let summary = collect(&options.capture, &output)?;
+    let mut out = std::io::stdout().lock();
+    if options.json {
+        writeln!(out, "{:#}", as_json(&summary, &path.display().to_string()))?;
+    } else if !screen.is_quiet() {
+        write!(out, "{}", as_text(&summary, &path.display().to_string()))?;
+    }
+    let is_whole = summary.n_missing == 0 && summary.gap_bytes == 0;
+    Ok(if is_whole { Outcome::Fine } else { Outcome::Flawed })
+}
+
+/// What an ending is called, for programs and for people.
+fn ending(ending: Ending) -> (&'static str, &'static str) {
+    match ending {
+        Ending::Exited => ("exited", "exited"),
+        Ending::Stopped => {
+            ("stopped", "was stopped before it exited (killed, crashed, replaced), or still runs")
+        }
+        Ending::SizeReached => ("size-reached", "went on when the file had the size that it may have"),
+        Ending::DiskFull => ("disk-full", "went on when the disk was full"),
+    }
+}
+
+fn as_json(summary: &Summary, path: &str) -> serde_json::Value {
+    json!({
+        "trace": path,
+        "program": summary.program.as_ref().map(|path| path.display().to_string()),
+        "pid": summary.pid,
+        "ending": ending(summary.ending).0,
+        "seconds": summary.duration.as_secs_f64(),
+        "threads": summary.n_threads,
+        "accesses": summary.n_accesses,
+        "atomics": summary.n_atomics,
+        "allocations": summary.n_allocations,
+        "typed_allocations": summary.n_typed,
+        "annotations": summary.n_annotations,
+        "calls": summary.n_calls,
+        "syncs": summary.n_syncs,
+        "unwritten": summary.n_holes,
+        "missing_chunks": summary.n_missing,
+        "unread_bytes": summary.gap_bytes,
+        "records": summary.written.records,
+        "bytes": summary.written.bytes,
+    })
+}
+
+fn as_text(summary: &Summary, path: &str) -> String {
+    let program = summary.program.as_deref().and_then(|path| path.file_name()).unwrap_or_default();
+    let mut text = format!(
+        "{path}: {} records\n  {} (process {}, {} threads, {:.3} s) {}\n  {} accesses, {} atomic operations, {} calls, {} events of locks and threads\n  \
+         {} allocations, {} of a known type; {} annotations\n",
+        summary.written.records,
+        program.to_string_lossy(),
+        summary.pid,
+        summary.n_threads,
+        summary.duration.as_secs_f64(),
+        ending(summary.ending).1,
+        summary.n_accesses,
+        summary.n_atomics,
+        summary.n_calls,
+        summary.n_syncs,
+        summary.n_allocations,
+        summary.n_typed,
+        summary.n_annotations,
+    );
+    if summary.n_holes > 0 {
+        text.push_str(&format!(
+            "  {} events were being written when it ended, and are left out\n",
+            summary.n_holes
+        ));
+    }
+    if summary.n_missing + summary.gap_bytes > 0 {
+        text.push_str(&format!(
+            "  damaged: {} stretches of threads are missing, {} bytes could not be read\n",
+            summary.n_missing, summary.gap_bytes
+        ));
+    }
+    text.push_str(&format!("next: quipu report {path}\n"));
+    text
+}

@@ -1,0 +1,90 @@
+//! `quipu cc`, `quipu c++`, `quipu rustc-flags`: programs that record what they do.
+
+use crate::screen::{Outcome, Result};
+use quipu_capture::tsan::wrap::{self, Runtime, find_runtime};
+use std::ffi::OsString;
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+
+/// Compile C with instrumentation: a compiler to be used as any other
+///
+/// Takes the arguments of gcc and clang and runs one of them: the one that QUIPU_CC names, else `cc`. The program records its
+/// accesses, allocations, calls and locks when it runs, to the file that QUIPU_OUT names (`%n` the program, `%p` the process;
+/// `%n.%p.qcap` if not said; `off` for none). QUIPU_RUNTIME=static makes the runtime a part of the program.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP, disable_help_flag = true)]
+pub(crate) struct Cc {
+    /// Arguments of the compiler
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
+    args: Vec<OsString>,
+}
+
+/// Compile C++ with instrumentation: a compiler to be used as any other
+///
+/// As `quipu cc`, with the compiler that QUIPU_CXX names, else `c++`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP, disable_help_flag = true)]
+pub(crate) struct Cxx {
+    /// Arguments of the compiler
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
+    args: Vec<OsString>,
+}
+
+/// Print flags for rustc that instrument loads and stores
+///
+/// For RUSTFLAGS of a stable compiler. With `--target`, cargo leaves build scripts and macros alone.
+#[derive(Debug, clap::Args)]
+#[command(after_help = RUST_HELP)]
+pub(crate) struct RustcFlags {}
+
+const AFTER_HELP: &str = "\
+Examples:
+  quipu cc -O2 prog.c -o prog && QUIPU_OUT=prog.qcap ./prog && quipu collect prog.qcap
+  make CC='quipu cc' CXX='quipu c++'
+  CC='quipu cc' CXX='quipu c++' cmake -S . -B build
+  QUIPU_CC=clang quipu cc -c a.c
+
+Exit codes:
+  that of the compiler; 2 if it could not be run";
+
+const RUST_HELP: &str = "\
+Examples:
+  RUSTFLAGS=\"$(quipu rustc-flags)\" cargo build --target x86_64-unknown-linux-gnu
+  rustc $(quipu rustc-flags) -O prog.rs
+
+Exit codes:
+  0  done
+  2  the runtime is not found";
+
+impl Cc {
+    pub(crate) fn run(&self) -> Result<Outcome> {
+        compile("QUIPU_CC", "cc", &self.args)
+    }
+}
+
+impl Cxx {
+    pub(crate) fn run(&self) -> Result<Outcome> {
+        compile("QUIPU_CXX", "c++", &self.args)
+    }
+}
+
+fn compile(variable: &str, usual: &str, args: &[OsString]) -> Result<Outcome> {
+    let compiler = std::env::var_os(variable).filter(|name| !name.is_empty()).unwrap_or_else(|| usual.into());
+    let runtime = match std::env::var_os("QUIPU_RUNTIME") {
+        Some(how) if how == "static" => Runtime::Static(find_runtime("libquipu_rt.a")?),
+        _ => Runtime::Shared(find_runtime("libquipu_rt.so")?),
+    };
+    match wrap::run(&compiler, args, &runtime)? {
+        0 => Ok(Outcome::Fine),
+        code => Ok(Outcome::Program(u8::try_from(code).unwrap_or(1))),
+    }
+}
+
+impl RustcFlags {
+    pub(crate) fn run(&self) -> Result<Outcome> {
+        let mut line = wrap::rustc_flags(&find_runtime("libquipu_rt.so")?).as_bytes().to_vec();
+        line.push(b'\n');
+        std::io::stdout().lock().write_all(&line)?;
+        Ok(Outcome::Fine)
+    }
+}

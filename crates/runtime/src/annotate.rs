@@ -1,0 +1,79 @@
+//! `quipu.h`: which memory has which type, marks, pauses. SPEC: docs/formats/cacheray.md, "Hooks".
+
+use crate::header::tell_text;
+use crate::thread::{head, heed, ignore, put, put_sync, put_text, stamp};
+use core::ffi::{CStr, c_char, c_long};
+use quipu_capfile::cell::{Cell, LOW, kind, sync, text};
+
+hooks! { "rcx":
+    __malloc_recorded => malloc_recorded;
+}
+
+hooks! { "r8":
+    __calloc_recorded => calloc_recorded;
+    __realloc_recorded => realloc_recorded;
+    quipu_region => region;
+}
+
+hooks! { "rsi":
+    __free_recorded => free_recorded;
+    quipu_region_end => free_recorded;
+    quipu_mark => mark;
+}
+
+hooks! { "rdi":
+    quipu_pause => pause;
+    quipu_resume => resume;
+}
+
+/// Records the type of memory.
+unsafe fn typed(addr: u64, element_bytes: u64, n_elements: u64, name: *const c_char, pc: u64) {
+    let name = if name.is_null() { &[] } else { CStr::from_ptr(name).to_bytes() };
+    let event = [
+        head(kind::TYPED, 0, addr, pc),
+        Cell { word: stamp(), side: 0 },
+        Cell { word: element_bytes, side: n_elements & LOW },
+    ];
+    put_text(&event, name.as_ptr(), name.len());
+}
+
+unsafe extern "C" fn region(addr: u64, element_bytes: u64, n_elements: u64, name: *const c_char, pc: u64) {
+    typed(addr, element_bytes, n_elements, name, pc);
+}
+
+unsafe extern "C" fn malloc_recorded(n_bytes: c_long, name: *const c_char, addr: u64, pc: u64) {
+    typed(addr, n_bytes as u64, 1, name, pc);
+}
+
+unsafe extern "C" fn calloc_recorded(n: c_long, n_bytes: c_long, name: *const c_char, addr: u64, pc: u64) {
+    typed(addr, n_bytes as u64, n as u64, name, pc);
+}
+
+unsafe extern "C" fn realloc_recorded(old: u64, n_bytes: c_long, name: *const c_char, addr: u64, pc: u64) {
+    free_recorded(old, pc);
+    typed(addr, n_bytes as u64, 1, name, pc);
+}
+
+unsafe extern "C" fn free_recorded(addr: u64, pc: u64) {
+    put(&[head(kind::UNTYPED, 1, addr, pc), Cell { word: stamp(), side: 0 }]);
+}
+
+unsafe extern "C" fn mark(name: *const c_char, pc: u64) {
+    tell_text(text::MARK, pc, name);
+}
+
+/// The thread's name for people.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn quipu_thread_name(name: *const c_char) {
+    tell_text(text::THREAD, 0, name);
+}
+
+unsafe extern "C" fn pause(pc: u64) {
+    put_sync(sync::PAUSE, 0, pc, [0, 0]);
+    ignore();
+}
+
+unsafe extern "C" fn resume(pc: u64) {
+    heed();
+    put_sync(sync::RESUME, 0, pc, [0, 0]);
+}

@@ -1,0 +1,216 @@
+//! Memory: what programs allocate and free.
+//!
+//! A region is told after it is there and before it is given back, so that no other thread can have been given it meanwhile.
+
+use crate::next::next;
+use crate::process;
+use crate::thread::{head, put, stamp, this};
+use core::ffi::{c_int, c_void};
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicUsize, Ordering};
+use quipu_capfile::cell::{Cell, LOW, heap, kind};
+
+hooks! { "rsi":
+    malloc => our_malloc;
+    free => our_free;
+    cfree => our_free;
+    valloc => our_valloc;
+    pvalloc => our_pvalloc;
+    _Znwm => new;
+    _Znam => new_array;
+}
+
+hooks! { "rdx":
+    calloc => our_calloc;
+    realloc => our_realloc;
+    memalign => our_memalign;
+    aligned_alloc => our_aligned_alloc;
+    _ZnwmRKSt9nothrow_t => new_nothrow;
+    _ZnamRKSt9nothrow_t => new_array_nothrow;
+    _ZnwmSt11align_val_t => new_aligned;
+    _ZnamSt11align_val_t => new_array_aligned;
+}
+
+hooks! { "rcx":
+    posix_memalign => our_posix_memalign;
+    reallocarray => our_reallocarray;
+    _ZnwmSt11align_val_tRKSt9nothrow_t => new_aligned_nothrow;
+    _ZnamSt11align_val_tRKSt9nothrow_t => new_array_aligned_nothrow;
+}
+
+/// Records memory that was allocated.
+fn allocated(addr: *mut c_void, element_bytes: usize, n_elements: usize, call: u64, pc: u64) {
+    // SAFETY: numbers of this thread's own.
+    let (inside, new_pc) = unsafe { ((*this()).inside, core::mem::take(&mut (*this()).new_pc)) };
+    if addr.is_null() || inside > 0 || process::is_off() {
+        return;
+    }
+    let (call, pc) = if new_pc == 0 { (call, pc) } else { (heap::NEW, new_pc) };
+    let size = Cell { word: element_bytes as u64, side: n_elements as u64 & LOW };
+    put(&[head(kind::ALLOC, 2, addr as u64, pc), Cell { word: stamp(), side: call }, size]);
+}
+
+/// Records memory that is about to be freed.
+fn releases(addr: *mut c_void, call: u64, pc: u64) {
+    // SAFETY: a number of this thread's own.
+    let inside = unsafe { (*this()).inside };
+    if addr.is_null() || inside > 0 || process::is_off() {
+        return;
+    }
+    put(&[head(kind::RELEASE, 1, addr as u64, pc), Cell { word: stamp(), side: call }]);
+}
+
+type Malloc = unsafe extern "C" fn(usize) -> *mut c_void;
+type Calloc = unsafe extern "C" fn(usize, usize) -> *mut c_void;
+type Realloc = unsafe extern "C" fn(*mut c_void, usize) -> *mut c_void;
+type Free = unsafe extern "C" fn(*mut c_void);
+
+unsafe extern "C" fn our_malloc(size: usize, pc: u64) -> *mut c_void {
+    let behind = next!(c"malloc" as Malloc, else return early(size));
+    let addr = behind(size);
+    allocated(addr, size, 1, heap::MALLOC, pc);
+    addr
+}
+
+unsafe extern "C" fn our_calloc(n: usize, size: usize, pc: u64) -> *mut c_void {
+    let behind = next!(c"calloc" as Calloc, else return early(n.saturating_mul(size)));
+    let addr = behind(n, size);
+    allocated(addr, size, n, heap::CALLOC, pc);
+    addr
+}
+
+unsafe extern "C" fn our_realloc(old: *mut c_void, size: usize, pc: u64) -> *mut c_void {
+    if let Some(n_bytes) = early_size(old) {
+        let new = our_malloc(size, pc);
+        if !new.is_null() {
+            core::ptr::copy_nonoverlapping(old.cast::<u8>(), new.cast(), n_bytes.min(size));
+        }
+        return new;
+    }
+    let behind = next!(c"realloc" as Realloc, else return null_mut());
+    releases(old, heap::REALLOC, pc);
+    let new = behind(old, size);
+    if new.is_null() && size > 0 {
+        allocated(old, 0, 0, heap::REALLOC_FAILED, pc);
+    } else {
+        allocated(new, size, 1, heap::REALLOC, pc);
+    }
+    new
+}
+
+unsafe extern "C" fn our_reallocarray(old: *mut c_void, n: usize, size: usize, pc: u64) -> *mut c_void {
+    match n.checked_mul(size) {
+        Some(n_bytes) => our_realloc(old, n_bytes, pc),
+        None => {
+            *libc::__errno_location() = libc::ENOMEM;
+            null_mut()
+        }
+    }
+}
+
+unsafe extern "C" fn our_free(addr: *mut c_void, pc: u64) {
+    if early_size(addr).is_some() {
+        return;
+    }
+    let behind = next!(c"free" as Free, else return);
+    releases(addr, heap::MALLOC, pc);
+    behind(addr);
+}
+
+unsafe extern "C" fn our_memalign(align: usize, size: usize, pc: u64) -> *mut c_void {
+    let behind = next!(c"memalign" as Calloc, else return null_mut());
+    let addr = behind(align, size);
+    allocated(addr, size, 1, heap::ALIGNED, pc);
+    addr
+}
+
+unsafe extern "C" fn our_aligned_alloc(align: usize, size: usize, pc: u64) -> *mut c_void {
+    let behind = next!(c"aligned_alloc" as Calloc, else return null_mut());
+    let addr = behind(align, size);
+    allocated(addr, size, 1, heap::ALIGNED, pc);
+    addr
+}
+
+unsafe extern "C" fn our_valloc(size: usize, pc: u64) -> *mut c_void {
+    let behind = next!(c"valloc" as Malloc, else return null_mut());
+    let addr = behind(size);
+    allocated(addr, size, 1, heap::ALIGNED, pc);
+    addr
+}
+
+unsafe extern "C" fn our_pvalloc(size: usize, pc: u64) -> *mut c_void {
+    let behind = next!(c"pvalloc" as Malloc, else return null_mut());
+    let addr = behind(size);
+    allocated(addr, size, 1, heap::ALIGNED, pc);
+    addr
+}
+
+unsafe extern "C" fn our_posix_memalign(out: *mut *mut c_void, align: usize, size: usize, pc: u64) -> c_int {
+    type PosixMemalign = unsafe extern "C" fn(*mut *mut c_void, usize, usize) -> c_int;
+    let behind = next!(c"posix_memalign" as PosixMemalign, else return libc::ENOMEM);
+    let code = behind(out, align, size);
+    if code == 0 {
+        allocated(*out, size, 1, heap::ALIGNED, pc);
+    }
+    code
+}
+
+// `operator new` of the C++ library calls `malloc`, but where it was called itself is what tells the type. It throws where
+// there is no memory, through our frames.
+macro_rules! news {
+    ($($ours:ident($($arg:ident),*) = $name:literal;)*) => {$(
+        unsafe extern "C-unwind" fn $ours($($arg: usize,)* pc: u64) -> *mut c_void {
+            let behind = next!($name as unsafe extern "C-unwind" fn($(news!(@usize $arg)),*) -> *mut c_void, else libc::abort());
+            // An array's `new` calls the one of an object.
+            if (*this()).new_pc == 0 {
+                (*this()).new_pc = pc;
+            }
+            let addr = behind($($arg),*);
+            (*this()).new_pc = 0;
+            addr
+        }
+    )*};
+    (@usize $arg:ident) => { usize };
+}
+
+news! {
+    new(size) = c"_Znwm";
+    new_array(size) = c"_Znam";
+    new_nothrow(size, tag) = c"_ZnwmRKSt9nothrow_t";
+    new_array_nothrow(size, tag) = c"_ZnamRKSt9nothrow_t";
+    new_aligned(size, align) = c"_ZnwmSt11align_val_t";
+    new_array_aligned(size, align) = c"_ZnamSt11align_val_t";
+    new_aligned_nothrow(size, align, tag) = c"_ZnwmSt11align_val_tRKSt9nothrow_t";
+    new_array_aligned_nothrow(size, align, tag) = c"_ZnamSt11align_val_tRKSt9nothrow_t";
+}
+
+/// Memory for who looks functions up for us, and must not be sent back there. Never given back.
+const EARLY_BYTES: usize = 64 << 10;
+
+#[repr(C, align(16))]
+struct Early(core::cell::UnsafeCell<[u8; EARLY_BYTES]>);
+
+// SAFETY: each byte is given to one caller.
+unsafe impl Sync for Early {}
+
+static EARLY: Early = Early(core::cell::UnsafeCell::new([0; EARLY_BYTES]));
+static EARLY_USED: AtomicUsize = AtomicUsize::new(0);
+
+/// A piece of it, of zeros; its size stands before it.
+unsafe fn early(size: usize) -> *mut c_void {
+    let n_bytes = size.saturating_add(16).next_multiple_of(16);
+    let start = EARLY_USED.fetch_add(n_bytes.min(EARLY_BYTES), Ordering::SeqCst);
+    if start.saturating_add(n_bytes) > EARLY_BYTES {
+        return null_mut();
+    }
+    let addr = EARLY.0.get().cast::<u8>().add(start);
+    addr.cast::<usize>().write(size);
+    addr.add(16).cast()
+}
+
+/// How many bytes a piece of it has; `None` if it is other memory.
+unsafe fn early_size(addr: *mut c_void) -> Option<usize> {
+    let start = EARLY.0.get() as usize;
+    let inside = (addr as usize).checked_sub(start)? < EARLY_BYTES;
+    inside.then(|| addr.cast::<usize>().sub(2).read())
+}

@@ -1,0 +1,66 @@
+//! The functions behind those that stand before them: what the program would have called without us.
+
+use crate::thread::this;
+use core::ffi::{CStr, c_void};
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+/// A function of another library, looked up once.
+pub(crate) struct Next {
+    name: &'static CStr,
+    /// The version that is wanted where a library has several, of which the oldest comes first.
+    version: Option<&'static CStr>,
+    found: AtomicPtr<c_void>,
+}
+
+impl Next {
+    pub(crate) const fn new(name: &'static CStr) -> Next {
+        Next { name, version: None, found: AtomicPtr::new(null_mut()) }
+    }
+
+    pub(crate) const fn with_version(name: &'static CStr, version: &'static CStr) -> Next {
+        Next { name, version: Some(version), found: AtomicPtr::new(null_mut()) }
+    }
+
+    /// Its address; null if there is none, or if it is being looked up by this thread.
+    pub(crate) fn get(&self) -> *mut c_void {
+        let found = self.found.load(Ordering::Acquire);
+        if !found.is_null() {
+            return found;
+        }
+        // SAFETY: names are C strings; the number is this thread's own.
+        unsafe {
+            if (*this()).resolving > 0 {
+                return null_mut();
+            }
+            (*this()).resolving += 1;
+            let mut found = null_mut();
+            if let Some(version) = self.version {
+                found = libc::dlvsym(libc::RTLD_NEXT, self.name.as_ptr(), version.as_ptr());
+            }
+            if found.is_null() {
+                found = libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr());
+            }
+            (*this()).resolving -= 1;
+            self.found.store(found, Ordering::Release);
+            found
+        }
+    }
+}
+
+/// The function of that name behind ours, as a function of that type, or `else` what follows.
+macro_rules! next {
+    ($name:literal $(@ $version:literal)? as $type:ty, else $otherwise:expr) => {{
+        static NEXT: $crate::next::Next = next!(@new $name $(, $version)?);
+        let found = NEXT.get();
+        if found.is_null() {
+            $otherwise
+        }
+        // SAFETY: the function of that name has that type.
+        core::mem::transmute::<*mut core::ffi::c_void, $type>(found)
+    }};
+    (@new $name:literal) => { $crate::next::Next::new($name) };
+    (@new $name:literal, $version:literal) => { $crate::next::Next::with_version($name, $version) };
+}
+
+pub(crate) use next;

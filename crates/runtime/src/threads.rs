@@ -1,0 +1,228 @@
+//! Threads: who makes them, and what they wait for.
+//!
+//! What a thread got from others (a lock, the end of another thread) is told after it got it, what others get from it before.
+
+use crate::buffer;
+use crate::next::next;
+use crate::thread::{put_sync, this};
+use core::ffi::{c_int, c_void};
+use core::sync::atomic::{AtomicU64, Ordering};
+use quipu_capfile::cell::sync;
+
+hooks! { "r8":
+    pthread_create => create;
+    pthread_cond_clockwait => cond_clockwait;
+}
+
+hooks! { "rdx":
+    pthread_join => join;
+    pthread_mutex_timedlock => mutex_timedlock;
+    pthread_rwlock_timedrdlock => rwlock_timedrdlock;
+    pthread_rwlock_timedwrlock => rwlock_timedwrlock;
+    pthread_cond_wait => cond_wait;
+    sem_timedwait => semaphore_timedwait;
+}
+
+hooks! { "rcx":
+    pthread_mutex_clocklock => mutex_clocklock;
+    pthread_rwlock_clockrdlock => rwlock_clockrdlock;
+    pthread_rwlock_clockwrlock => rwlock_clockwrlock;
+    pthread_cond_timedwait => cond_timedwait;
+}
+
+hooks! { "rsi":
+    pthread_mutex_lock => mutex_lock;
+    pthread_mutex_trylock => mutex_trylock;
+    pthread_mutex_unlock => mutex_unlock;
+    pthread_rwlock_rdlock => rwlock_rdlock;
+    pthread_rwlock_wrlock => rwlock_wrlock;
+    pthread_rwlock_tryrdlock => rwlock_tryrdlock;
+    pthread_rwlock_trywrlock => rwlock_trywrlock;
+    pthread_rwlock_unlock => rwlock_unlock;
+    pthread_spin_lock => spin_lock;
+    pthread_spin_trylock => spin_trylock;
+    pthread_spin_unlock => spin_unlock;
+    pthread_cond_signal => cond_signal;
+    pthread_cond_broadcast => cond_broadcast;
+    pthread_barrier_wait => barrier_wait;
+    sem_wait => semaphore_wait;
+    sem_trywait => semaphore_trywait;
+    sem_post => semaphore_post;
+}
+
+/// A lock taken for reading.
+const READ: u64 = 1;
+/// A lock that was tried.
+const TRIED: u64 = 2;
+
+/// Says whether the lock was taken.
+fn after_lock(code: c_int, lock: u64, how: u64, pc: u64) -> c_int {
+    // The owner of a robust lock may have died with it: it was taken all the same.
+    let what = if code == 0 || code == libc::EOWNERDEAD { sync::LOCK } else { sync::LOCK_FAILED };
+    put_sync(what, lock, pc, [how, 0]);
+    code
+}
+
+type One = unsafe extern "C" fn(u64) -> c_int;
+type Two = unsafe extern "C" fn(u64, u64) -> c_int;
+type Three = unsafe extern "C" fn(u64, u64, u64) -> c_int;
+type Four = unsafe extern "C" fn(u64, u64, u64, u64) -> c_int;
+
+/// Functions that take a lock; the rest of their arguments is handed on.
+macro_rules! locks {
+    ($($ours:ident($($more:ident),*) = $name:literal as $type:ty, $how:expr;)*) => {$(
+        unsafe extern "C" fn $ours(lock: u64, $($more: u64,)* pc: u64) -> c_int {
+            let behind = next!($name as $type, else return libc::ENOSYS);
+            after_lock(behind(lock, $($more),*), lock, $how, pc)
+        }
+    )*};
+}
+
+locks! {
+    mutex_lock() = c"pthread_mutex_lock" as One, 0;
+    mutex_trylock() = c"pthread_mutex_trylock" as One, TRIED;
+    mutex_timedlock(until) = c"pthread_mutex_timedlock" as Two, TRIED;
+    mutex_clocklock(clock, until) = c"pthread_mutex_clocklock" as Three, TRIED;
+    rwlock_rdlock() = c"pthread_rwlock_rdlock" as One, READ;
+    rwlock_wrlock() = c"pthread_rwlock_wrlock" as One, 0;
+    rwlock_tryrdlock() = c"pthread_rwlock_tryrdlock" as One, READ | TRIED;
+    rwlock_trywrlock() = c"pthread_rwlock_trywrlock" as One, TRIED;
+    rwlock_timedrdlock(until) = c"pthread_rwlock_timedrdlock" as Two, READ | TRIED;
+    rwlock_timedwrlock(until) = c"pthread_rwlock_timedwrlock" as Two, TRIED;
+    rwlock_clockrdlock(clock, until) = c"pthread_rwlock_clockrdlock" as Three, READ | TRIED;
+    rwlock_clockwrlock(clock, until) = c"pthread_rwlock_clockwrlock" as Three, TRIED;
+    spin_lock() = c"pthread_spin_lock" as One, 0;
+    spin_trylock() = c"pthread_spin_trylock" as One, TRIED;
+}
+
+/// Functions that others wait for: told before they are done.
+macro_rules! gives {
+    ($($ours:ident = $name:literal $(@ $version:literal)?, $what:expr;)*) => {$(
+        unsafe extern "C" fn $ours(object: u64, pc: u64) -> c_int {
+            let behind = next!($name $(@ $version)? as One, else return libc::ENOSYS);
+            put_sync($what, object, pc, [0, 0]);
+            behind(object)
+        }
+    )*};
+}
+
+gives! {
+    mutex_unlock = c"pthread_mutex_unlock", sync::UNLOCK;
+    rwlock_unlock = c"pthread_rwlock_unlock", sync::UNLOCK;
+    spin_unlock = c"pthread_spin_unlock", sync::UNLOCK;
+    cond_signal = c"pthread_cond_signal" @ c"GLIBC_2.3.2", sync::SIGNAL;
+    cond_broadcast = c"pthread_cond_broadcast" @ c"GLIBC_2.3.2", sync::BROADCAST;
+    semaphore_post = c"sem_post", sync::POST;
+}
+
+/// Functions that wait for a condition: they give a lock back and take it again. A thread may be cancelled in there, so that what
+/// unwinds its stack goes through our frames.
+macro_rules! waits {
+    ($($ours:ident($($more:ident),*) = $name:literal $(@ $version:literal)?;)*) => {$(
+        unsafe extern "C-unwind" fn $ours(condition: u64, lock: u64, $($more: u64,)* pc: u64) -> c_int {
+            type Wait = unsafe extern "C-unwind" fn(u64, u64, $(waits!(@u64 $more)),*) -> c_int;
+            let behind = next!($name $(@ $version)? as Wait, else return libc::ENOSYS);
+            put_sync(sync::WAIT, condition, pc, [lock, 0]);
+            let code = behind(condition, lock, $($more),*);
+            put_sync(sync::WOKEN, condition, pc, [lock, code as u64]);
+            code
+        }
+    )*};
+    (@u64 $more:ident) => { u64 };
+}
+
+waits! {
+    cond_wait() = c"pthread_cond_wait" @ c"GLIBC_2.3.2";
+    cond_timedwait(until) = c"pthread_cond_timedwait" @ c"GLIBC_2.3.2";
+    cond_clockwait(clock, until) = c"pthread_cond_clockwait";
+}
+
+unsafe extern "C" fn barrier_wait(barrier: u64, pc: u64) -> c_int {
+    let behind = next!(c"pthread_barrier_wait" as One, else return libc::ENOSYS);
+    put_sync(sync::ARRIVE, barrier, pc, [0, 0]);
+    let code = behind(barrier);
+    put_sync(sync::PASS, barrier, pc, [0, code as u64]);
+    code
+}
+
+/// Functions that take a semaphore; they can be cancelled.
+macro_rules! takes {
+    ($($ours:ident($($more:ident),*) = $name:literal;)*) => {$(
+        unsafe extern "C-unwind" fn $ours(semaphore: u64, $($more: u64,)* pc: u64) -> c_int {
+            type Wait = unsafe extern "C-unwind" fn(u64, $(takes!(@u64 $more)),*) -> c_int;
+            let behind = next!($name as Wait, else return -1);
+            let code = behind(semaphore, $($more),*);
+            if code == 0 {
+                put_sync(sync::TAKE, semaphore, pc, [0, 0]);
+            }
+            code
+        }
+    )*};
+    (@u64 $more:ident) => { u64 };
+}
+
+takes! {
+    semaphore_wait() = c"sem_wait";
+    semaphore_trywait() = c"sem_trywait";
+    semaphore_timedwait(until) = c"sem_timedwait";
+}
+
+unsafe extern "C-unwind" fn join(thread: u64, result: u64, pc: u64) -> c_int {
+    type Join = unsafe extern "C-unwind" fn(u64, u64) -> c_int;
+    let behind = next!(c"pthread_join" as Join, else return libc::ENOSYS);
+    let code = behind(thread, result);
+    if code == 0 {
+        put_sync(sync::JOIN, thread, pc, [0, 0]);
+    }
+    code
+}
+
+/// What a thread that is made begins with.
+struct Begin {
+    start: unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void,
+    argument: *mut c_void,
+    ticket: u64,
+}
+
+/// Threads that were made so far.
+static N_TICKETS: AtomicU64 = AtomicU64::new(0);
+
+unsafe extern "C" fn create(
+    thread: u64,
+    attributes: u64,
+    start: unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void,
+    argument: *mut c_void,
+    pc: u64,
+) -> c_int {
+    let behind = next!(c"pthread_create" as Four, else return libc::EAGAIN);
+    let ticket = 1 + N_TICKETS.fetch_add(1, Ordering::Relaxed);
+    // Not on the heap of the program, whose functions may be its own.
+    let begin = libc::mmap(
+        core::ptr::null_mut(),
+        size_of::<Begin>(),
+        libc::PROT_READ | libc::PROT_WRITE,
+        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+        -1,
+        0,
+    );
+    if begin == libc::MAP_FAILED {
+        return libc::EAGAIN;
+    }
+    begin.cast::<Begin>().write(Begin { start, argument, ticket });
+    put_sync(sync::CREATE, 0, pc, [ticket, 0]);
+    let code = behind(thread, attributes, run as *const () as u64, begin as u64);
+    if code != 0 {
+        libc::munmap(begin, size_of::<Begin>());
+    }
+    code
+}
+
+/// The first function of a thread.
+unsafe extern "C-unwind" fn run(begin: *mut c_void) -> *mut c_void {
+    let Begin { start, argument, ticket } = begin.cast::<Begin>().read();
+    libc::munmap(begin, size_of::<Begin>());
+    (*this()).ticket = ticket;
+    // The thread is told now, even if it never accesses anything.
+    buffer::refill();
+    start(argument)
+}
