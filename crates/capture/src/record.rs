@@ -3,7 +3,7 @@
 use crate::limits::Limits;
 use crate::program::Machine;
 pub use crate::qemu::ProcessSummary;
-use crate::{lackey, qemu};
+use crate::{lackey, qemu, tsan};
 use quipu_model::fresh::Replace;
 use quipu_model::{Error, Finding, Result};
 use quipu_source::PackOptions;
@@ -69,6 +69,12 @@ pub const FRONT_ENDS: &[FrontEnd] = &[
         record: qemu::record,
     },
     FrontEnd {
+        name: "tsan",
+        gives: "cacheray: typed accesses of threads, for programs that `quipu cc` compiled",
+        usable: tsan::record::usable,
+        record: tsan::record::record,
+    },
+    FrontEnd {
         name: "lackey",
         gives: "lackey: addresses of instructions and accesses, slowly, as if of one thread",
         usable: lackey::usable,
@@ -76,13 +82,19 @@ pub const FRONT_ENDS: &[FrontEnd] = &[
     },
 ];
 
-/// The front end of this name; for `auto` the first that can be used here, or else the first.
+/// The front end of this name; for `auto` that of programs which were compiled for one, else the first that can be used here,
+/// or else the first.
 ///
 /// # Errors
 /// `Usage` if there is none of this name.
-pub fn front_end(name: &str) -> Result<&'static FrontEnd> {
+pub fn front_end(name: &str, command: &[OsString]) -> Result<&'static FrontEnd> {
+    if name == "auto" && tsan::record::is_instrumented(command) {
+        return front_end("tsan", command);
+    }
     if name == "auto" {
-        let usable = FRONT_ENDS.iter().find(|front_end| (front_end.usable)().is_ok());
+        // Any program can be recorded by the others.
+        let others = FRONT_ENDS.iter().filter(|front_end| front_end.name != "tsan");
+        let usable = others.clone().find(|front_end| (front_end.usable)().is_ok());
         return usable.or(FRONT_ENDS.first()).ok_or_else(|| Error::missing("there is no way to record"));
     }
     FRONT_ENDS.iter().find(|front_end| front_end.name == name).ok_or_else(|| {

@@ -696,6 +696,49 @@ fn make_takes_it_for_a_compiler() {
 }
 
 #[test]
+fn record_runs_such_a_program_and_leaves_trace_and_capture() {
+    for compiler in compilers(C) {
+        let scene = Scene::new(compiler);
+        scene.compile(
+            "#include <unistd.h>\nvolatile int cell; int main(void) { cell = fork() != 0; return 7; }",
+            "prog.c",
+            &["-O1"],
+        );
+        let record = |more: &[&str]| {
+            let mut record = quipu();
+            record.current_dir(&scene.folder).args([
+                "record",
+                "--force",
+                "--container",
+                "plain",
+                "-o",
+                "out.trace",
+            ]);
+            let output = record.args(more).args(["--", "./prog"]).output().unwrap();
+            assert_eq!(output.status.code(), Some(7), "{output:?}");
+            String::from_utf8(output.stderr).unwrap()
+        };
+        let said = record(&[]);
+        assert!(said.contains("next: quipu report out.trace"), "{said}");
+        assert_eq!(scene.captures(), ["out.qcap"], "{compiler}");
+        let records = read(&fs::read(scene.path("out.trace")).unwrap());
+        assert_eq!(records.iter().filter(|record| record.tag < 2).count(), 1, "{compiler}");
+        record(&["--with", "tsan", "--follow-fork"]);
+        assert_eq!(scene.captures().len(), 2, "{compiler}");
+    }
+    let refused =
+        quipu().args(["record", "--with", "tsan", "--max-instrs", "5", "--", "true"]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    let refused = quipu()
+        .args(["record", "--with", "tsan", "-o"])
+        .arg("/tmp/never.trace")
+        .args(["--", "true"])
+        .output()
+        .unwrap();
+    assert!(String::from_utf8(refused.stderr).unwrap().contains("the program recorded nothing"));
+}
+
+#[test]
 fn the_wrapper_has_the_exit_code_of_the_compiler_and_says_what_is_missing() {
     let scene = Scene::new("cc");
     let mut compile = quipu();

@@ -133,7 +133,8 @@ unsafe fn read_environment() -> bool {
     let number = core::str::from_utf8(number).ok().and_then(|text| text.parse().ok());
     MAX_BYTES.store(number.unwrap_or(0), Ordering::Relaxed);
     // The thread that opens the file is alone here.
-    let mut kept = Path { bytes: &mut *(&raw mut PATTERN), n_bytes: 0 };
+    let bytes = &raw mut PATTERN;
+    let mut kept = Path { bytes: &mut *bytes, n_bytes: 0 };
     let mut folder = [0_u8; PATH_BYTES];
     if pattern[0] != b'/' && !libc::getcwd(folder.as_mut_ptr().cast(), PATH_BYTES).is_null() {
         for &byte in CStr::from_ptr(folder.as_ptr().cast()).to_bytes() {

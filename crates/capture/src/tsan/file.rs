@@ -6,7 +6,7 @@
 use quipu_capfile::cell::{CELL_BYTES, Cell, LOW};
 use quipu_capfile::layout::{
     BUFFER_BYTES, BUFFER_CELLS, BUFFER_MAGIC, CHUNK_MAGIC, EXTENT_ALIGN, EXTENT_HEAD_BYTES, HEADER_BYTES,
-    MAGIC, PACKED, PAGE_BYTES, PLAIN, VERSION, extent, header,
+    MAGIC, PACKED, PLAIN, VERSION, extent, header,
 };
 use quipu_capfile::pack::{Table, unpack};
 use quipu_model::fresh::cannot;
@@ -116,12 +116,10 @@ impl Capture {
             let n_bytes = read_up_to(&self.file, &mut head, at).map_err(|cause| self.cannot(cause))?;
             let part = if n_bytes == head.len() { part_at(&head, at, end) } else { None };
             let Some((thread, part)) = part else {
-                let next = self.next_extent(at + EXTENT_ALIGN, end)?;
-                // Up to the next page, a gap is what a buffer leaves before it.
-                let gap_bytes = next.min(end) - at;
-                if next % PAGE_BYTES != 0 || gap_bytes >= PAGE_BYTES {
-                    self.gap_bytes += gap_bytes;
-                }
+                // Zeros are room that was claimed, and not used before the program died.
+                let n_first = u64::from(head[..EXTENT_ALIGN as usize].iter().any(|byte| *byte != 0));
+                let (next, n_used) = self.next_extent(at + EXTENT_ALIGN, end)?;
+                self.gap_bytes += (n_first + n_used) * EXTENT_ALIGN;
                 at = next;
                 continue;
             };
@@ -140,8 +138,10 @@ impl Capture {
         Ok(())
     }
 
-    /// Where the next extent may begin at or behind `at`: a place with a head that names itself.
-    fn next_extent(&self, mut at: u64, end: u64) -> Result<u64> {
+    /// Where the next extent may begin at or behind `at`: a place with a head that names itself. Also how many places before
+    /// it have anything but zeros.
+    fn next_extent(&self, mut at: u64, end: u64) -> Result<(u64, u64)> {
+        let mut n_used = 0;
         let mut bytes = vec![0; SCAN_BYTES];
         while at < end {
             let n_bytes = read_up_to(&self.file, &mut bytes, at).map_err(|cause| self.cannot(cause))?;
@@ -150,12 +150,13 @@ impl Capture {
                 let place = at + (nth * step) as u64;
                 let magic = word(head, extent::MAGIC);
                 if (magic == BUFFER_MAGIC || magic == CHUNK_MAGIC) && word(head, extent::OFFSET) == place {
-                    return Ok(place);
+                    return Ok((place, n_used));
                 }
+                n_used += u64::from(head.iter().any(|byte| *byte != 0));
             }
             at += SCAN_BYTES as u64;
         }
-        Ok(end)
+        Ok((end, n_used))
     }
 
     /// The cells of a part, appended to `cells`. Those that were claimed and not written are holes.

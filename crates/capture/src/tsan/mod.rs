@@ -8,12 +8,14 @@
 //! | [`merge`] | what all threads did, in an order that it can have happened in |
 //! | [`trace`] | events → records |
 //! | [`sites`] | the type that memory was allocated for |
+//! | [`record`](mod@record) | running such a program and making its trace |
 //! | [`wrap`] | compilers that make such programs |
 //!
 //! Capture files are described in docs/formats/capture.md.
 
 pub mod file;
 pub mod merge;
+pub mod record;
 pub mod sites;
 pub mod trace;
 pub mod wrap;

@@ -88,7 +88,8 @@ impl Sites {
             }
             match self.known.get(&pc) {
                 Some(Site::Types(types)) => {
-                    let fits = |kind: &&SiteType| kind.size > 0 && n_bytes > 0 && n_bytes % kind.size == 0;
+                    let fits =
+                        |kind: &&SiteType| kind.size > 0 && n_bytes > 0 && n_bytes.is_multiple_of(kind.size);
                     if let Some(kind) = types.iter().find(fits) {
                         return Some(kind.clone());
                     }
@@ -128,7 +129,7 @@ fn resolve(info: &DebugInfo, name: &str) -> Option<SiteType> {
     let id = info.find(name)?;
     let size = info.size_of(id)?;
     let found = info.read(id).ok()?;
-    let short = found.name.is_some().then_some(found.path.as_str()).unwrap_or(name);
+    let short = if found.name.is_some() { found.path.as_str() } else { name };
     let name = match found.kind {
         Kind::Struct => format!("struct.{short}"),
         Kind::Class => format!("class.{short}"),

@@ -168,7 +168,9 @@ fn in_two_steps(
     for (nth, (arg, role)) in args.iter().zip(roles).enumerate() {
         if *role != Role::Source {
             // The language is that of sources, and what is linked are objects.
-            if !is_language(args, nth) && !is_rules(arg) && !(nth > 0 && args[nth - 1] == "-MF") {
+            let is_for_compiling =
+                is_language(args, nth) || is_rules(arg) || nth > 0 && args[nth - 1] == "-MF";
+            if !is_for_compiling {
                 link.push(arg.clone());
             }
             continue;

@@ -26,7 +26,8 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {
-    /// How to watch the program: `--list` shows the ways; if not said, the first that is usable here
+    /// How to watch the program: `--list` shows the ways; if not said, tsan for programs of `quipu cc`, else the first that
+    /// is usable here
     #[arg(long, value_name = "FRONT-END", default_value = "auto")]
     with: String,
     /// Where the trace goes; if not said, a name like `drmemtrace.ls.4711.0000.dir` in the present folder
@@ -77,6 +78,7 @@ Examples:
   quipu record -- ./prog input.txt
   quipu record -o matrix.dir --max-instrs 100M -- ./matrix 512
   quipu record --windows 1M/100M -- ./server
+  quipu cc -O2 list.c -o list && quipu record -o list.trace -- ./list
   quipu record --list
 
 Exit codes:
@@ -101,7 +103,7 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
         screen.documents([&list()])?;
         return Ok(Outcome::Fine);
     }
-    let front_end = front_end(&options.with)?;
+    let front_end = front_end(&options.with, &options.command)?;
     if let (Some(level), Some(levels)) = (options.level, options.container.levels())
         && !levels.contains(&level)
     {
@@ -144,9 +146,13 @@ fn say(summary: &Summary, screen: &Screen) {
     let (instrs, threads): (u64, u64) = (total(|process| process.instrs), total(|process| process.threads));
     let bytes: u64 = total(|process| process.bytes);
     let of = if threads == 1 { "one thread".to_owned() } else { format!("{} threads", count_text(threads)) };
+    let (n, what) = match instrs {
+        0 => (total(|process| process.records), "records"),
+        _ => (instrs, "instructions"),
+    };
     screen.say(format_args!(
-        "recorded: {} instructions of {of} in `{shown}`, {}",
-        count_text(instrs),
+        "recorded: {} {what} of {of} in `{shown}`, {}",
+        count_text(n),
         bytes_text(bytes)
     ));
     if summary.is_limited {

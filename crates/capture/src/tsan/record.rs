@@ -1,0 +1,174 @@
+//! Recording a program that was compiled with instrumentation: it runs by itself, and a trace is made when it ended.
+
+use crate::child::Child;
+use crate::limits::Limits;
+use crate::program::Program;
+use crate::record::{Job, ProcessSummary, Summary};
+use crate::tsan::trace::{Ending, Output, collect};
+use quipu_model::fresh::cannot;
+use quipu_model::{Error, Result};
+use quipu_source::Pool;
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What programs have in them that the runtime records: the name of its library, or its own name if it is a part of them.
+const MARKS: [&[u8]; 2] = [b"libquipu_rt.so\0", b"\0quipu_region_end\0"];
+/// Larger programs are not searched.
+const MAX_PROGRAM_BYTES: u64 = 1 << 30;
+
+/// Whether it can be used here: it needs nothing but a program that was compiled for it.
+///
+/// # Errors
+/// None.
+pub fn usable() -> Result<()> {
+    Ok(())
+}
+
+/// True if the program of a command line was compiled with instrumentation.
+pub fn is_instrumented(command: &[OsString]) -> bool {
+    let Ok(program) = Program::find(command) else { return false };
+    has_runtime(&program.path)
+}
+
+fn has_runtime(path: &Path) -> bool {
+    if !fs::metadata(path).is_ok_and(|meta| meta.len() <= MAX_PROGRAM_BYTES) {
+        return false;
+    }
+    let Ok(bytes) = fs::read(path) else { return false };
+    MARKS.iter().any(|mark| bytes.windows(mark.len()).any(|window| window == *mark))
+}
+
+/// Records a program into one file for each process, with what it was made of beside it: `NAME.qcap`.
+///
+/// # Errors
+/// `Usage` for limits by instructions, which nobody counts here; `Missing` if the program recorded nothing; what
+/// [`Program::find`] and [`collect`] say.
+pub fn record(job: &Job) -> Result<Summary> {
+    refuse(&job.limits)?;
+    let program = Program::find(&job.command)?;
+    let path =
+        job.output.clone().unwrap_or_else(|| format!("{}.{}.trace", program.name, std::process::id()).into());
+    let folder = Captures::new(&path)?;
+    let mut command = Command::new(&program.path);
+    command.args(program.args.iter().skip(1)).env("QUIPU_OUT", folder.pattern());
+    command.env("QUIPU_FOLLOW_FORK", if job.follows_forks { "1" } else { "0" });
+    if let Some(bytes) = job.limits.most_bytes {
+        command.env("QUIPU_MAX_BYTES", bytes.to_string());
+    }
+    let mut child = Child::start(command)?;
+    let pid = child.pid();
+    let status = child.wait()?;
+    let captures = folder.files(pid, job.follows_forks)?;
+    if captures.is_empty() {
+        return Err(
+            Error::missing("the program recorded nothing").hint("compile it with `quipu cc` or `quipu c++`")
+        );
+    }
+    let pool = Pool::new(std::thread::available_parallelism().map_or(1, usize::from))?;
+    let (mut processes, mut is_limited) = (Vec::new(), false);
+    for (nth, (name, capture)) in captures.iter().enumerate() {
+        // The first is the program itself.
+        let trace = if nth == 0 { path.clone() } else { with_process(&path, name) };
+        let kept = trace.with_extension("qcap");
+        let output = Output { path: &trace, packing: &job.pack, replace: job.replace, pool: &pool };
+        let summary = collect(capture, &output)?;
+        fs::rename(capture, &kept).map_err(|cause| cannot("write", &kept, cause))?;
+        is_limited |= matches!(summary.ending, Ending::SizeReached | Ending::DiskFull);
+        processes.push(ProcessSummary {
+            pid: u32::try_from(summary.pid).unwrap_or(0),
+            folder: if nth == 0 { PathBuf::new() } else { trace },
+            threads: summary.n_threads,
+            instrs: 0,
+            records: summary.written.records,
+            bytes: summary.written.packed_bytes,
+            has_left: captures
+                .get(nth + 1)
+                .is_some_and(|(next, _)| next.starts_with(&format!("{}.qcap.", summary.pid))),
+        });
+    }
+    Ok(Summary {
+        path,
+        processes,
+        findings: Vec::new(),
+        n_refused: 0,
+        is_limited,
+        status,
+        machine: program.machine,
+    })
+}
+
+/// Limits that need instructions.
+fn refuse(limits: &Limits) -> Result<()> {
+    let refused = [
+        (limits.most_instrs.is_some(), "--max-instrs"),
+        (limits.start_after.is_some(), "--start-after-instrs"),
+        (limits.windows.is_some(), "--windows"),
+        (limits.start_at.is_some(), "--start-at-function"),
+    ];
+    match refused.into_iter().find(|(is_asked, _)| *is_asked) {
+        None => Ok(()),
+        Some((_, option)) => {
+            Err(Error::usage(format!("`{option}`: not with tsan, which sees no instructions"))
+                .hint("use `quipu_pause()` of quipu.h in the program, or --with qemu"))
+        }
+    }
+}
+
+/// `prog.trace` with what the capture file is called after, in place of the ending.
+fn with_process(path: &Path, name: &str) -> PathBuf {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!("{stem}.{}.trace", name.replace(".qcap", "")))
+}
+
+/// Where capture files are until the program ended; what is left goes away.
+struct Captures {
+    folder: PathBuf,
+}
+
+impl Captures {
+    fn new(path: &Path) -> Result<Captures> {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let parent = match path.parent() {
+            Some(parent) if parent != Path::new("") => parent.to_owned(),
+            _ => PathBuf::from("."),
+        };
+        let parent = parent.canonicalize().map_err(|cause| cannot("find", &parent, cause))?;
+        let folder = parent.join(format!(".{name}.{}", std::process::id()));
+        fs::create_dir(&folder).map_err(|cause| cannot("make", &folder, cause))?;
+        Ok(Captures { folder })
+    }
+
+    /// What the runtime is told: a file for each process.
+    fn pattern(&self) -> OsString {
+        let mut pattern = Vec::new();
+        for &byte in self.folder.as_os_str().as_bytes() {
+            pattern.extend(std::iter::repeat_n(byte, if byte == b'%' { 2 } else { 1 }));
+        }
+        pattern.extend_from_slice(b"/%p.qcap");
+        OsString::from_vec(pattern)
+    }
+
+    /// The files, those of the program's own process first; others only if they are wanted.
+    fn files(&self, pid: u32, with_others: bool) -> Result<Vec<(String, PathBuf)>> {
+        let failed = |cause| cannot("list", &self.folder, cause);
+        let mut files = Vec::new();
+        for entry in fs::read_dir(&self.folder).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            files.push((entry.file_name().to_string_lossy().into_owned(), entry.path()));
+        }
+        let own = format!("{pid}.qcap");
+        let is_own = |name: &str| name.starts_with(&own);
+        files.retain(|(name, _)| with_others || is_own(name));
+        files.sort_by(|(a, _), (b, _)| (!is_own(a), a).cmp(&(!is_own(b), b)));
+        Ok(files)
+    }
+}
+
+impl Drop for Captures {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
