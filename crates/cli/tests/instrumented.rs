@@ -323,7 +323,7 @@ fn no_access_of_eight_threads_is_lost_or_torn() {
 
 #[test]
 fn a_killed_program_leaves_all_that_it_did() {
-    let n_kills: u64 = if is_full() { 50 } else { 6 };
+    let n_kills: u64 = if is_full() { 50 } else { 3 };
     for compiler in compilers(C) {
         let scene = Scene::new(compiler);
         scene.compile(THREADS, "prog.c", &["-O1", "-pthread"]);
