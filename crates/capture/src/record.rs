@@ -3,7 +3,7 @@
 use crate::limits::Limits;
 use crate::program::Machine;
 pub use crate::qemu::ProcessSummary;
-use crate::{lackey, qemu, tsan};
+use crate::{dynamorio, lackey, qemu, tsan};
 use quipu_model::fresh::Replace;
 use quipu_model::{Error, Finding, Result};
 use quipu_source::PackOptions;
@@ -73,6 +73,12 @@ pub const FRONT_ENDS: &[FrontEnd] = &[
         gives: "cacheray: typed accesses of threads, for programs that `quipu cc` compiled",
         usable: tsan::record::usable,
         record: tsan::record::record,
+    },
+    FrontEnd {
+        name: "dynamorio",
+        gives: "drmemtrace: the same from the processor itself, by an installed DynamoRIO",
+        usable: dynamorio::usable,
+        record: dynamorio::record,
     },
     FrontEnd {
         name: "lackey",

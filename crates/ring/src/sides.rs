@@ -206,11 +206,17 @@ impl<'s> Consumer<'s> {
         // A producer that went mad cannot make us read more than there is.
         let n = tail.wrapping_sub(self.head).min(self.mask + 1).min(most as u64);
         out.reserve(n as usize);
-        for at in self.head..self.head + n {
-            // SAFETY: The ring has `mask + 1` words, and the map lives as long as the memory that is borrowed.
+        let from = self.head & self.mask;
+        let first = n.min(self.mask + 1 - from);
+        for (from, n) in [(from, first), (0, n - first)] {
+            // SAFETY: Both stretches lie in the ring of `mask + 1` words, and the map lives as long as the memory that is
+            // borrowed. The producer published these words and does not touch them before `head` has passed them. A word
+            // may be read as a number, as it was stored.
             #[allow(unsafe_code)]
-            let word = unsafe { (*self.words.add((at & self.mask) as usize)).load(Ordering::Relaxed) };
-            out.push(word);
+            let words = unsafe {
+                std::slice::from_raw_parts(self.words.add(from as usize).cast::<u64>(), n as usize)
+            };
+            out.extend_from_slice(words);
         }
         if n > 0 {
             self.head += n;

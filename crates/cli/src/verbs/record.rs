@@ -3,13 +3,13 @@
 use crate::number;
 use crate::screen::{Outcome, Result, Screen};
 use quipu::model::Error;
-use quipu::model::doc::{Block, Document, Grid};
 use quipu::model::fresh::Replace;
 use quipu::source::{PackOptions, Packing};
 use quipu_capture::limits::Limits;
-use quipu_capture::record::{FRONT_ENDS, FrontEnd, Job, Summary, front_end};
+use quipu_capture::record::{FRONT_ENDS, Job, Summary, front_end};
 use quipu_view::{bytes_text, count_text};
 use std::ffi::OsString;
+use std::fmt::Write as _;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 
@@ -100,7 +100,7 @@ fn windows(text: &str) -> Result<(u64, u64), String> {
 
 pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
     if options.list {
-        screen.documents([&list()])?;
+        screen.text(&list())?;
         return Ok(Outcome::Fine);
     }
     let front_end = front_end(&options.with, &options.command)?;
@@ -183,24 +183,18 @@ fn say(summary: &Summary, screen: &Screen) {
     screen.say(format_args!("next: quipu report {}", first.trim_end_matches('/')));
 }
 
-/// The ways to record.
-fn list() -> Document {
-    let row = |front_end: &FrontEnd| {
-        let usable = (front_end.usable)();
-        let state = match &usable {
-            Ok(()) => "yes".to_owned(),
-            Err(reason) => format!("no: {}", reason.advice().unwrap_or("something is missing")),
+/// The ways to record, what each gives, and what is missing for it.
+fn list() -> String {
+    let mut text = String::new();
+    for front_end in FRONT_ENDS {
+        let state = match (front_end.usable)() {
+            Ok(()) => "usable here".to_owned(),
+            Err(reason) => format!("not usable here: {reason}; {}", reason.advice().unwrap_or_default()),
         };
-        vec![front_end.name.into(), front_end.gives.into(), state.as_str().into()]
-    };
-    let head = ["front end", "gives", "usable here"].map(str::to_owned).into();
-    let rows = FRONT_ENDS.iter().map(row).collect();
-    Document::new("ways to record".to_owned()).with(Block::Grid(Grid {
-        title: String::new(),
-        head,
-        rows,
-        more: 0,
-    }))
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{}: {}\n  {state}", front_end.name, front_end.gives);
+    }
+    text
 }
 
 #[cfg(test)]
