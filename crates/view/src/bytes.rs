@@ -129,7 +129,7 @@ mod tests {
         paint_bytes(&map, &Look::page(60), &mut out);
         assert_eq!(
             out,
-            "   0  A.BB\n  16  B     end\n  3 more rows\n  A  key    1,200  misses, hot\n  B  value      0  misses, hot\n  .  no field\n"
+            "   0  A.BB\n  16  B     end\n  3 more rows\n  A  key       1,200  misses, hot\n  B  value         0  misses, hot\n  .  no field\n"
         );
         let mut coloured = String::new();
         paint_bytes(&map, &Look { color: true, ..Look::page(60) }, &mut coloured);
