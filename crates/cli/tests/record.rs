@@ -1,0 +1,150 @@
+//! `quipu record` as a user types it: what it says, its exit codes, and what the trace is good for.
+
+// The helpers of a test may panic as the test may.
+#![allow(clippy::unwrap_used)]
+
+use assert_cmd::Command;
+use std::path::Path;
+
+fn quipu(folder: &Path, args: &[&str]) -> (Option<i32>, String, String) {
+    let output = Command::cargo_bin("quipu").unwrap().current_dir(folder).args(args).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+/// True if programs can be recorded here; else it is said.
+fn can_record(front_end: &str) -> bool {
+    let (_, list, _) = quipu(Path::new("."), &["record", "--list"]);
+    let mut lines = list.lines().skip_while(|line| !line.starts_with(front_end));
+    let is_usable = lines.nth(1) == Some("  usable here");
+    if !is_usable {
+        eprintln!("passed over: {front_end} is not usable here");
+    }
+    is_usable
+}
+
+#[test]
+fn a_program_keeps_its_streams_and_its_exit_code() {
+    if !can_record("qemu") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let record = ["record", "-o", "out", "--", "sh", "-c", "read line; echo got $line; exit 7"];
+    let mut command = Command::cargo_bin("quipu").unwrap();
+    let output = command.current_dir(folder.path()).args(record).write_stdin("a word\n").output().unwrap();
+    assert_eq!(output.status.code(), Some(7));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "got a word\n");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.starts_with("recorded: ") && said.ends_with("next: quipu report out\n"), "{said}");
+    let (code, _, said) = quipu(folder.path(), &["check", "out"]);
+    assert_eq!((code, said.as_str()), (Some(0), ""));
+    let (code, report, _) = quipu(folder.path(), &["report", "out"]);
+    assert_eq!(code, Some(0));
+    assert!(report.contains("x86-64"), "{report}");
+
+    let (code, _, said) = quipu(folder.path(), &["record", "-o", "out", "--", "true"]);
+    assert_eq!(code, Some(2), "what is there stays: {said}");
+    let again = ["record", "-q", "--force", "--max-instrs", "1k", "-o", "out", "--", "true"];
+    assert_eq!(quipu(folder.path(), &again), (Some(0), String::new(), String::new()));
+    let (_, counts, _) = quipu(folder.path(), &["analyze", "counts", "--json", "out"]);
+    assert!(counts.contains("\"instructions\": 1000"), "{counts}");
+    let killed = ["record", "-o", "killed", "--", "sh", "-c", "kill -9 $$"];
+    let (code, _, said) = quipu(folder.path(), &killed);
+    assert_eq!(code, Some(137), "{said}");
+    assert!(said.contains("ended by signal 9"), "{said}");
+    assert_eq!(quipu(folder.path(), &["check", "-q", "killed"]).0, Some(0));
+}
+
+#[test]
+fn lackey_writes_what_its_format_reads() {
+    if !can_record("lackey") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let record = ["record", "--with", "lackey", "--max-instrs", "5k", "-o", "out.zip", "--", "true"];
+    let (code, _, said) = quipu(folder.path(), &record);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.starts_with("recorded: 5,000 instructions"), "{said}");
+    let (code, info, said) = quipu(folder.path(), &["info", "out.zip"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(info.contains("lackey"), "{info}");
+    let (code, _, said) =
+        quipu(folder.path(), &["record", "--with", "lackey", "--windows", "1/2", "--", "true"]);
+    assert_eq!(code, Some(2), "{said}");
+}
+
+#[test]
+fn mistakes_have_one_clear_message() {
+    let folder = tempfile::tempdir().unwrap();
+    let say = |args: &[&str]| quipu(folder.path(), args);
+    let (code, _, said) = say(&["record", "--with", "magic", "--", "true"]);
+    assert_eq!(
+        (code, said.as_str()),
+        (Some(2), "error: `--with magic`: expected auto or one of qemu, tsan, dynamorio, lackey\n")
+    );
+    let (code, _, said) = say(&["record", "--with", "qemu", "--", "no-such-program"]);
+    assert_eq!((code, said.as_str()), (Some(2), "error: no program `no-such-program` is found in PATH\n"));
+    let (code, _, said) = say(&["record", "--windows", "5/2", "--", "true"]);
+    assert_eq!(code, Some(2));
+    assert!(said.contains("expected how many of how many instructions"), "{said}");
+    assert!(std::fs::read_dir(folder.path()).unwrap().next().is_none(), "nothing was written");
+}
+
+/// Stands for DynamoRIO: notes its arguments, runs the program, and makes a raw folder with nothing in it.
+const DRRUN: &str = r#"#!/bin/sh
+echo "$@" > "$HOME_OF_FAKE/said"
+while [ "$1" != -- ]; do [ "$1" = -outdir ] && out=$2; shift; done
+shift
+mkdir -p "$out/drmemtrace.prog.00123.0000.dir/raw"
+exec "$@"
+"#;
+
+/// Stands for the converter: the trace is there already.
+const CONVERTER: &str = r#"#!/bin/sh
+mkdir "$2/trace" && cp "$HOME_OF_FAKE"/*.trace.zip "$2/trace/"
+"#;
+
+#[test]
+fn dynamorio_is_run_converted_and_made_one_result() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().join("home");
+    for (name, text) in [("bin64/drrun", DRRUN), ("tools/bin64/drraw2trace", CONVERTER)] {
+        let path = home.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../traces/drmemtrace/allasm/drmemtrace.allasm_x86_64.trace.zip");
+    std::fs::copy(fixture, home.join("drmemtrace.prog.1992554.0000.trace.zip")).unwrap();
+    let record = [
+        "record",
+        "--with",
+        "dynamorio",
+        "--start-after-instrs",
+        "5",
+        "--windows",
+        "1k/3k",
+        "-o",
+        "out",
+        "--",
+    ];
+    let mut command = Command::cargo_bin("quipu").unwrap();
+    command.current_dir(folder.path()).env("DYNAMORIO_HOME", &home).env("HOME_OF_FAKE", &home);
+    let output = command.args(record).args(["sh", "-c", "exit 5"]).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(5), "{said}");
+    assert!(said.starts_with("recorded: 133 instructions of one thread in `out`"), "{said}");
+    let words = std::fs::read_to_string(home.join("said")).unwrap();
+    let asked =
+        "-trace_after_instrs 5 -trace_for_instrs 1000 -retrace_every_instrs 2000 -no_split_windows -- ";
+    assert!(
+        words.starts_with("-no_follow_children -t drmemtrace -offline -outdir ") && words.contains(asked),
+        "{words}"
+    );
+    let (code, info, _) = quipu(folder.path(), &["info", "out"]);
+    assert_eq!(code, Some(0));
+    assert!(info.contains("drmemtrace"), "{info}");
+    assert!(!folder.path().join("out/raw").exists());
+}
