@@ -2,7 +2,7 @@
 
 use crate::FORMATS;
 use quipu_model::{Confidence, Error, ErrorKind, Format, OpenOptions, Result, Trace};
-use quipu_source::Source;
+use quipu_source::{Source, StreamOptions};
 use std::path::Path;
 
 /// How many bytes an error shows of a source that nobody recognises.
@@ -76,12 +76,23 @@ fn describe_file(source: &Source) -> Result<String> {
     if head.is_empty() {
         return Ok(match packed {
             "" => "the file is empty".to_owned(),
-            _ => format!("a {} file with nothing in it", codec.name()),
+            _ => match first_failure(source)? {
+                Some(why) => format!("a {} file of which nothing can be inflated: {why}", codec.name()),
+                None => format!("a {} file with nothing in it", codec.name()),
+            },
         });
     }
     let hex: Vec<String> = head.iter().map(|byte| format!("{byte:02x}")).collect();
     let kind = if codec == quipu_source::Codec::Plain { "a file" } else { codec.name() };
     Ok(format!("{kind} that begins with `{}`{}{packed}", hex.join(" "), as_text(&head)))
+}
+
+/// What inflating a file fails with before anything comes out, if it does.
+fn first_failure(source: &Source) -> Result<Option<String>> {
+    let container = source.container()?;
+    let mut stream = container.stream(container.all_members(), &StreamOptions::default())?;
+    let failed = stream.next(&mut Vec::new()).err().map(Error::from);
+    Ok(failed.map(|error| format!("{}, in its first block", error.message())))
 }
 
 /// The bytes as text too, if they are text.
@@ -113,6 +124,16 @@ mod tests {
              (\"#!/bin/sh\\nexit 0\")"
         );
         assert!(error.advice().is_some_and(|advice| advice.contains("drmemtrace: ")), "{error:?}");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_inflated_is_not_called_empty() {
+        // The head of a frame and of a block of 16 bytes, of which one stands there.
+        let cut = [0x28, 0xb5, 0x2f, 0xfd, 0x20, 0x10, 0x81, 0, 0, 6];
+        assert_eq!(
+            refusal(&cut).to_string(),
+            "in: no known trace format: a zstd file of which nothing can be inflated: the zstd data is cut short, in its first block"
+        );
     }
 
     #[test]

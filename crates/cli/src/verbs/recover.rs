@@ -48,7 +48,14 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
     rewrite::refuse_stdout(output)?;
     let source = input::spooled(&options.input.path)?;
     let is_known = |info: &FormatInfo| info.name == quipu::apitrace::INFO.name;
-    if !quipu::probe(&source).is_some_and(|format| is_known(format.info())) {
+    let format = quipu::probe(&source);
+    if format.is_none()
+        && let Err(error) = quipu::open(&source, &options.input.opening.options())
+    {
+        // It says what is there instead.
+        return Err(error.into());
+    }
+    if !format.is_some_and(|format| is_known(format.info())) {
         return Err(Error::unsupported("only traces of graphics calls can be recovered")
             .in_file(source.name())
             .hint("other traces are read as far as they are whole; `quipu convert` writes that")
