@@ -86,8 +86,8 @@ pub enum Event {
     Entered,
     /// A call ended, and was added to the calls.
     Left,
-    /// A call ended that never began: it is dropped.
-    Unmatched,
+    /// A call of this number ended that is not open: it is dropped.
+    Unmatched(u64),
 }
 
 /// The state between two events.
@@ -372,7 +372,7 @@ impl Decoder {
         let Some(mut call) = self.pending.look(number, out) else {
             // It is read for the signatures in it, and nobody keeps its values.
             self.details(cursor, &mut nobody(number), &mut Values::default(), types)?;
-            return Ok(Event::Unmatched);
+            return Ok(Event::Unmatched(number));
         };
         if call.args.1 as usize != out.args.len() {
             let args = call.args.0 as usize..call.args.1 as usize;

@@ -281,6 +281,17 @@ impl Feed {
         self.failure.take()
     }
 
+    /// Puts bytes before those at hand, of which none may be used up.
+    pub(crate) fn prepend(&mut self, bytes: &[u8]) {
+        self.bytes.splice(..0, bytes.iter().copied());
+        self.base -= (bytes.len() as u64).min(self.base);
+    }
+
+    /// Goes on as if a header had been read that says this.
+    pub(crate) fn assume(&mut self, header: &Header) {
+        self.header = Some(header.clone());
+    }
+
     /// Reads another header here, in the middle of the stream.
     pub(crate) fn begin_again(&mut self) -> Result<bool> {
         self.header = None;
@@ -379,11 +390,11 @@ impl Feed {
             }
             None => {
                 let what = "the trace ends within its header".to_owned();
-                self.findings.push(rules::CUT.broken(place, what));
+                self.findings.push(cut(place, what));
             }
             Some(_) if !self.bytes.is_empty() => {
                 let what = format!("the trace ends within an event, behind `{n_entered}` calls");
-                self.findings.push(rules::CUT.broken(place, what));
+                self.findings.push(cut(place, what));
             }
             Some(_) => {}
         }
@@ -407,6 +418,11 @@ impl Feed {
     fn here(&self, offset: u64) -> Place {
         Place { file: Some(self.file.clone()), offset: Some(offset), ..Place::default() }
     }
+}
+
+/// What is said of a trace that is cut: a warning to whoever reads it, since all before can be read.
+fn cut(place: Place, what: String) -> Finding {
+    Finding { severity: Severity::Warning, ..rules::CUT.broken(place, what) }
 }
 
 /// The number of the chunk or frame of the container that holds an offset of the stream, if there are several.

@@ -18,7 +18,7 @@ mod facts;
 
 use crate::check::rules;
 use crate::decode::trial::{Evidence, Run};
-use crate::decode::{Decoder, Header};
+use crate::decode::{Decoder, Event, Header};
 use crate::feed::{Feed, chunk_of};
 use crate::trace::{self, assumed_header, plausible};
 use careful::Careful;
@@ -37,6 +37,8 @@ const RUN_BYTES: usize = 1 << 20;
 const EVIDENCE_BYTES: usize = 128 << 10;
 /// How much is asked whether it is the head of a stream.
 const HEAD_BYTES: usize = 4 << 10;
+/// Of calls that are left and were not entered, so many are told of.
+const MAX_UNENTERED: usize = 4096;
 
 /// Reads all of a container, whatever stands in the way.
 ///
@@ -58,11 +60,23 @@ pub fn salvage(container: &Container, sink: &mut dyn Sink) -> Result<Salvaged> {
         at_work: None,
         assumed: None,
         evidence: Evidence::default(),
+        unentered: Vec::new(),
         values: Values::default(),
         types: Types::default(),
     };
     work.run()?;
     Ok(work.salvaged)
+}
+
+/// How a run of bytes begins.
+#[derive(Clone, Copy)]
+enum Begins {
+    /// With the header of the first stream.
+    Stream,
+    /// Somewhere within a stream, or with another.
+    BehindGap,
+    /// Where the run before ended.
+    Joined,
 }
 
 struct Work<'a> {
@@ -75,6 +89,8 @@ struct Work<'a> {
     /// What the header is taken for, if it is lost and no event was found yet.
     assumed: Option<Header>,
     evidence: Evidence,
+    /// Calls of the stream at hand that were left and not entered until then, and where.
+    unentered: Vec<(u64, u64)>,
     values: Values,
     types: Types,
 }
@@ -84,21 +100,40 @@ impl Work<'_> {
         // The run at hand begins with this chunk; none if there are no such places.
         let mut next = 0;
         let mut is_first = true;
+        // What the run before has left of an event that the one at hand begins with.
+        let mut rest: Option<Vec<u8>> = None;
         loop {
             let landmark = self.landmarks.get(next).copied();
             let feed = match landmark {
                 Some(landmark) if !is_first => {
                     let header =
                         self.at_work.as_ref().map_or_else(Header::default, |(header, _)| header.clone());
-                    Feed::from_landmark(self.container, &self.options, &header, &landmark, landmark.at)?
+                    let mut feed =
+                        Feed::from_landmark(self.container, &self.options, &header, &landmark, landmark.at)?;
+                    feed.prepend(rest.as_deref().unwrap_or(&[]));
+                    feed
                 }
                 _ if is_first => Feed::new(self.container, &self.options)?,
                 _ => break,
             };
-            let Ended { at: end, failure, failed_at } = self.run_of_bytes(feed, is_first)?;
+            let how = match (is_first, rest.take()) {
+                (true, _) => Begins::Stream,
+                (false, Some(_)) => Begins::Joined,
+                (false, None) => Begins::BehindGap,
+            };
+            let Ended { at: end, failure, failed_at, joint } = self.run_of_bytes(feed, how)?;
             // None of those behind which bytes were read.
             let from = if is_first { 0 } else { next + 1 };
             is_first = false;
+            if let Some((goes_on, bytes)) = joint {
+                let what = format!(
+                    "the length of chunk `{}` is wrong, but what is in it is whole; reading goes on behind it",
+                    goes_on.saturating_sub(1)
+                );
+                self.find(&rules::BAD_CHUNK, self.place(end), what);
+                (next, rest) = (goes_on, Some(bytes));
+                continue;
+            }
             let Some(failure) = failure else {
                 // A gap may have looked like the end.
                 let is_next = |landmark: &Landmark| landmark.is_behind_gap && landmark.at >= end;
@@ -150,11 +185,11 @@ impl Work<'_> {
     }
 
     /// Reads bytes without a gap to their end.
-    fn run_of_bytes(&mut self, mut feed: Feed, is_first: bool) -> Result<Ended> {
-        if is_first {
-            self.begin_first(&mut feed)?;
-        } else if !self.at_chunk_start(&mut feed)? {
-            self.look_for_events(&mut feed)?;
+    fn run_of_bytes(&mut self, mut feed: Feed, begins: Begins) -> Result<Ended> {
+        match begins {
+            Begins::Stream => self.begin_first(&mut feed)?,
+            Begins::BehindGap if !self.at_chunk_start(&mut feed)? => self.look_for_events(&mut feed)?,
+            Begins::BehindGap | Begins::Joined => {}
         }
         loop {
             if self.at_work.is_none() {
@@ -176,8 +211,9 @@ impl Work<'_> {
             }
             let Some((_, decoder)) = &mut self.at_work else { continue };
             let (out, types, evidence) = (&mut self.values, &mut self.types, &mut self.evidence);
+            let begin = feed.offset();
             match feed.next(&mut Careful { decoder, out, types, evidence }) {
-                Ok(Some(_)) => {
+                Ok(Some(event)) => {
                     let end = feed.offset();
                     if let Some(stream) = self.salvaged.streams.last_mut() {
                         stream.end = end;
@@ -185,8 +221,14 @@ impl Work<'_> {
                     if self.values.calls.len() >= CALLS_AT_ONCE || self.values.bytes.len() >= BYTES_AT_ONCE {
                         self.hand_over()?;
                     }
+                    if let Event::Unmatched(number) = event {
+                        self.judge_unmatched(&mut feed, number, begin)?;
+                    }
                 }
                 Ok(None) => {
+                    if let Some(next) = self.joint_at(feed.n_bytes()) {
+                        return Ok(Ended::joined(&mut feed, next));
+                    }
                     feed.take_findings().into_iter().for_each(|finding| self.salvaged.found.push(finding));
                     return Ok(Ended::of(&mut feed, None));
                 }
@@ -196,6 +238,9 @@ impl Work<'_> {
                         return Err(error);
                     }
                     if feed.is_failed() {
+                        if let Some(next) = self.joint_at(feed.n_bytes()) {
+                            return Ok(Ended::joined(&mut feed, next));
+                        }
                         let n_left = feed.unused().len() as u64;
                         self.lose_bytes(n_left);
                         self.take_back()?;
@@ -213,11 +258,63 @@ impl Work<'_> {
         }
     }
 
+    /// The chunk that begins at this offset, if the one before it can be inflated to its end though its length is wrong.
+    /// The bytes of the stream are not those of the file then.
+    fn joint_at(&mut self, offset: u64) -> Option<usize> {
+        let behind = |pair: &[Landmark]| pair[0].is_mended && pair[1].at == offset && !pair[1].is_behind_gap;
+        let before = self.landmarks.windows(2).position(behind)?;
+        if let Some(stream) = self.salvaged.streams.last_mut() {
+            stream.is_whole = false;
+        }
+        Some(before + 1)
+    }
+
+    /// Judges an event at `offset` that leaves a call which is not open. If those behind it tell that calls are numbered
+    /// wrongly, damage made one event of several, and reading goes on as behind any other damage.
+    fn judge_unmatched(&mut self, feed: &mut Feed, number: u64, offset: u64) -> Result<()> {
+        // Behind damage, the entries of some calls are known to be lost.
+        if self.evidence.since.is_some() {
+            return Ok(());
+        }
+        feed.fetch(EVIDENCE_BYTES, &mut Waiting)?;
+        let Some((_, decoder)) = &mut self.at_work else { return Ok(()) };
+        let n_entered = decoder.n_entered();
+        if number < n_entered {
+            let what = format!("call `{number}` is left, which was left before");
+            self.find(&rules::LEFT_TWICE, self.place(offset), what);
+        } else if decoder.is_misnumbered(feed.unused(), &mut self.types) {
+            let what = format!(
+                "call `{number}` is left when `{n_entered}` calls were entered: the entries of others were taken for a part of a call before"
+            );
+            self.find(&rules::DAMAGED, self.place(offset), what);
+            self.lose_bytes(feed.offset() - offset);
+            if let Some(stream) = self.salvaged.streams.last_mut() {
+                // That call.
+                stream.doubtful += 1;
+            }
+            self.look_for_events(feed)?;
+        } else if self.unentered.len() < MAX_UNENTERED {
+            self.unentered.push((number, offset));
+        }
+        Ok(())
+    }
+
+    /// Tells of calls that were left and not entered until then.
+    fn tell_unentered(&mut self, n_entered: u64) {
+        for (number, offset) in std::mem::take(&mut self.unentered) {
+            let (rule, what) = match number < n_entered {
+                true => (&rules::LEFT_EARLY, "which is entered behind"),
+                false => (&rules::NEVER_ENTERED, "which is never entered"),
+            };
+            self.find(rule, self.place(offset), format!("call `{number}` is left, {what}"));
+        }
+    }
+
     /// Reads the header of the first stream, or finds out what it must be taken for.
     fn begin_first(&mut self, feed: &mut Feed) -> Result<()> {
         feed.fetch(HEAD_BYTES, &mut Waiting)?;
         let why = match assumed_header(feed.unused()) {
-            Ok(trace::Opened { header, damage: Some(why) }) => {
+            Ok(trace::Opened { header, damage: Some(why), .. }) => {
                 self.assumed = Some(header);
                 Some(why)
             }
@@ -233,12 +330,12 @@ impl Work<'_> {
                     feed.put_back(error);
                     None
                 }
-                // A version that is newer.
+                // A version that is newer, and nothing speaks for an older one.
                 Err(error) => return Err(error),
             },
         };
         let why = why.unwrap_or_else(|| "it cannot be inflated".to_owned());
-        self.assumed.get_or_insert_with(Header::newest);
+        feed.assume(self.assumed.get_or_insert_with(Header::newest));
         self.salvaged.found.push(trace::lost_header(self.container.name(), &why));
         Ok(())
     }
@@ -432,6 +529,7 @@ impl Work<'_> {
             }
             self.hand_over()?;
         }
+        self.tell_unentered(decoder.n_entered());
         let n_lost = decoder.n_lost_signatures();
         if let Some(stream) = self.salvaged.streams.last_mut() {
             stream.lost_signatures = n_lost;

@@ -189,37 +189,56 @@ pub(crate) struct Opened {
     pub(crate) header: Header,
     /// Why it is assumed, if it is.
     pub(crate) damage: Option<String>,
+    /// Why nobody but who saves what can be saved should read on: it may be a newer version.
+    pub(crate) newer: Option<String>,
 }
 
-/// Reads the header at the front of a stream. One that is damaged is taken for one of the newest version without
-/// properties, which is what nearly all traces have had for years.
+/// Reads the header at the front of a stream. One that is damaged is taken for one of the newest version, which is what
+/// nearly all traces have had for years: with its properties if only the version is wrong, else without.
 ///
 /// # Errors
-/// `Unsupported` for what seems to be a newer version.
+/// `Unsupported` for what seems to be a newer version, unless it can be read as the newest that is known.
 pub(crate) fn assumed_header(head: &[u8]) -> Decoded<Opened> {
-    let assumed = |why: String| Ok(Opened { header: Header::newest(), damage: Some(why) });
+    let mended = || mended_header(head);
+    let assumed = |why: String| {
+        Ok(Opened { header: mended().unwrap_or_else(Header::newest), damage: Some(why), newer: None })
+    };
     match header(head) {
         // Old versions say no more than a number, which damage may look like.
-        Ok((header, end)) if header.version < VERSION_THREADS && end < head.len() => {
+        Ok((header, end)) if header.version < VERSION_PROPERTIES && end < head.len() => {
             match begins_with_call(&header, head, end) {
                 Some(false) => assumed(format!("no call follows a header of version `{}`", header.version)),
-                _ => Ok(Opened { header, damage: None }),
+                _ => Ok(Opened { header, damage: None, newer: None }),
             }
         }
-        Ok((header, _)) => Ok(Opened { header, damage: None }),
+        Ok((header, _)) => Ok(Opened { header, damage: None, newer: None }),
         Err(Stop::Bad(fault)) => {
             let is_newer = head.first().is_some_and(|version| {
                 (NEWEST_VERSION + 1..=NEWEST_VERSION + FUTURE_VERSIONS).contains(&u64::from(*version))
                     && fault.kind == ErrorKind::Unsupported
                     && head.get(1).is_some_and(|semantic| semantic <= version)
             });
-            if is_newer { Err(Stop::Bad(fault)) } else { assumed(fault.message) }
+            match mended() {
+                Some(header) if is_newer => {
+                    Ok(Opened { header, damage: Some(fault.message.clone()), newer: Some(fault.message) })
+                }
+                None if is_newer => Err(Stop::Bad(fault)),
+                _ => assumed(fault.message),
+            }
         }
         Err(Stop::More(_)) if head.len() == HEADER_BYTES => {
             assumed(format!("it takes more than `{HEADER_BYTES}` bytes"))
         }
         Err(stop) => Err(stop),
     }
+}
+
+/// What a header says if its version is wrong and nothing else: as one of the newest, with a call behind it.
+fn mended_header(head: &[u8]) -> Option<Header> {
+    let mut head = head.to_vec();
+    *head.first_mut()? = NEWEST_VERSION as u8; // A small number.
+    let (header, end) = header(&head).ok()?;
+    (begins_with_call(&header, &head, end) == Some(true)).then_some(header)
 }
 
 /// How sure it is that a source is a trace of this format.
@@ -234,6 +253,8 @@ pub struct ApiTrace {
     packing: Packing,
     header: Header,
     meta: Meta,
+    /// Why it is not read, but for what can be saved of it.
+    newer: Option<String>,
     shards: Vec<Shard>,
     keep: Keep,
     /// Looked for when it is first needed.
@@ -258,8 +279,10 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<ApiTrace> {
     };
     let head = source.head_as(packing.codec(), HEADER_BYTES)?;
     let mut findings = Vec::new();
+    let mut newer = None;
     let header = match assumed_header(&head) {
-        Ok(Opened { header, damage }) => {
+        Ok(Opened { header, damage, newer: why_newer }) => {
+            newer = why_newer;
             if let Some(why) = damage {
                 findings.push(lost_header(source.name(), &why));
             }
@@ -307,6 +330,7 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<ApiTrace> {
         packing,
         header,
         meta,
+        newer,
         shards,
         keep,
         index: OnceLock::new(),
@@ -450,6 +474,13 @@ impl Trace for ApiTrace {
     fn scan(&self, scan: &Scan) -> Result<Box<dyn Reader>> {
         if scan.shard != ShardId(0) {
             return Err(Error::usage(format!("the trace has no shard {}", scan.shard.0)));
+        }
+        if let Some(why) = &self.newer {
+            let place = Place { offset: Some(0), ..Place::default() };
+            return Err(Error::unsupported(why.clone())
+                .at(&place)
+                .in_file(self.container.name())
+                .hint("`quipu recover` reads it as version 6, as which its beginning can be read"));
         }
         let start = match &scan.window {
             Window::Records(range) if range.start >= RECORDS_WORTH_AN_INDEX => {

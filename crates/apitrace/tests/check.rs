@@ -167,7 +167,13 @@ fn a_call_that_nothing_bears_out_is_told() {
 #[test]
 fn a_stream_without_its_header_is_taken_for_one_of_the_newest_version() {
     let whole = stream(&good_calls(80));
-    for (version, why) in [(0x46, "unsupported trace format version `70`"), (0, "no call follows")] {
+    for (version, why) in [
+        (0x46, "unsupported trace format version `70`"),
+        (0, "no call follows"),
+        (4, "no call follows a header of version `4`"),
+        (5, "no call follows a header of version `5`"),
+        (7, "unsupported trace format version `7`"),
+    ] {
         let mut bad = whole.clone();
         bad[0] = version;
         let report = checked(&snappy(&bad), &[]).unwrap();
@@ -175,11 +181,107 @@ fn a_stream_without_its_header_is_taken_for_one_of_the_newest_version() {
         let lost: Vec<_> = found.iter().filter(|finding| finding.rule == "apitrace/lost-header").collect();
         assert!(lost.len() == 1 && lost[0].count == 1 && lost[0].message.contains(why), "{found:?}");
         assert_eq!(report.json()["calls"], 80, "{found:?}");
+        // What the header says besides is kept.
+        let trace = trace::open(&Source::from_bytes("made", snappy(&bad)), &OpenOptions::default()).unwrap();
+        assert_eq!(trace.header().properties.len(), 1, "{version}");
+        assert_eq!(trace.header().semantic_version, 6, "{version}");
+        // What may be a version that is yet to come is for nobody else to read.
+        let scan = quipu_model::Scan::new(quipu_model::ShardId(0));
+        assert_eq!(trace.scan(&scan).is_err(), version == 7, "{version}");
     }
     // A version that is yet to come is not damage.
     let mut newer = whole;
-    newer[0] = 7;
+    newer[..2].copy_from_slice(&[7, 7]);
     assert!(checked(&snappy(&newer), &[]).is_err());
+}
+
+#[test]
+fn what_leaves_a_call_that_is_not_open_is_told() {
+    let good = good_calls(3);
+    for (calls, rules, message) in [
+        (
+            "leave #9999 () = 1\n".to_owned(),
+            &[("apitrace/never-entered", 1)][..],
+            "call `9999` is left, which is never entered",
+        ),
+        (
+            format!("leave #9999 () = 1\n{good}"),
+            &[("apitrace/never-entered", 1)],
+            "call `9999` is left, which is never entered",
+        ),
+        (
+            format!("leave #1 () = 1\n{good}"),
+            &[("apitrace/left-twice", 1)],
+            "call `1` is left, which was left before",
+        ),
+        (
+            format!("leave #5 () = 1\n{good}"),
+            &[("apitrace/left-early", 1)],
+            "call `5` is left, which is entered behind",
+        ),
+    ] {
+        let found = is_broken(&snappy(&stream(&format!("{good}{calls}"))), rules);
+        assert_eq!(found[0].message, message);
+        assert_eq!(found[0].place.offset, Some(length_of(&good) as u64));
+    }
+}
+
+/// Calls of one length, but for the first, each with a string.
+fn calls_with_text(n: u64) -> String {
+    (0..n).map(|_| "glFoo(a = \"text\", b = 2) = 1\n").collect()
+}
+
+#[test]
+fn calls_that_a_longer_string_swallows_are_told() {
+    let (before, next) = (length_of(&calls_with_text(40)), length_of(&calls_with_text(41)));
+    let mut bad = stream(&calls_with_text(100));
+    let text = before + bad[before..].windows(4).position(|bytes| bytes == b"text").unwrap();
+    // It ends where that of the third call behind it does.
+    bad[text - 1] = (4 + 3 * (next - before)) as u8;
+    let report = checked(&snappy(&bad), &[]).unwrap();
+    let found = report.findings();
+    let damaged = found.iter().find(|finding| finding.rule == "apitrace/damaged").unwrap();
+    assert_eq!(
+        damaged.message,
+        "call `43` is left when `41` calls were entered: the entries of others were taken for a part of a call before"
+    );
+    let resumed = found.iter().find(|finding| finding.rule == "apitrace/resumed").unwrap();
+    assert_eq!(resumed.message, "reading goes on here, with call `44`: `3` calls are lost");
+    assert_eq!(resumed.place.offset, Some(length_of(&calls_with_text(44)) as u64));
+    let json = report.json();
+    let facts = &json["streams"][0];
+    assert_eq!(
+        (&facts["calls"], &facts["incomplete"], &facts["lost_calls"]),
+        (&97.into(), &1.into(), &3.into())
+    );
+    assert!(report.is_flawed());
+}
+
+#[test]
+fn behind_a_lost_header_a_new_function_is_believed_in_the_last_call() {
+    let mut bad = stream(&format!("{}function 5 glBar(c)\nglBar(c = 1)\n", good_calls(80)));
+    bad[0] = 0x46;
+    let report = checked(&snappy(&bad), &[]).unwrap();
+    assert_eq!(report.json()["calls"], 81, "{:?}", report.findings());
+    let rules: Vec<_> = counts(&*report).into_iter().map(|(rule, _)| rule).collect();
+    assert_eq!(rules, ["apitrace/lost-header", "apitrace/resumed"]);
+}
+
+#[test]
+fn a_cut_is_a_warning_to_readers_and_an_error_to_who_checks() {
+    use quipu_model::Severity;
+    let whole = stream(&good_calls(3));
+    for (bytes, rule) in [
+        (snappy(&whole[..whole.len() - 1]), "apitrace/cut"),
+        (common::bytes("zlib-no-eof"), "source/truncated"),
+    ] {
+        let report = checked(&bytes, &[]).unwrap();
+        assert!(report.is_flawed(), "{rule}");
+        let trace = trace::open(&Source::from_bytes("made", bytes), &OpenOptions::default()).unwrap();
+        let found = trace.survey().findings;
+        let told: Vec<_> = found.iter().map(|finding| (finding.rule, finding.severity)).collect();
+        assert_eq!(told, [(rule, Severity::Warning)]);
+    }
 }
 
 #[test]
@@ -236,6 +338,7 @@ fn fixtures_break_what_they_are_known_for() {
             "synth-d3d-kinds" => &[
                 ("apitrace/incomplete-call", 2),
                 ("apitrace/missing-argument", 5),
+                ("apitrace/never-entered", 1),
                 ("apitrace/thread-number", 1),
             ],
             "zlib-no-eof" => &[("source/truncated", 1)],
@@ -258,7 +361,7 @@ fn rules_are_chosen_by_name_those_of_containers_too() {
     assert_eq!(rules(&odd, "rules", "thread-number"), set(&["apitrace/thread-number"]));
     assert_eq!(
         rules(&odd, "skip-rules", "apitrace/thread-number,incomplete-call"),
-        set(&["apitrace/missing-argument"])
+        set(&["apitrace/missing-argument", "apitrace/never-entered"])
     );
     assert_eq!(rules(&cut, "rules", "source/truncated"), set(&["source/truncated"]));
     assert_eq!(rules(&cut, "skip-rules", "truncated"), set(&[]));
@@ -274,9 +377,10 @@ fn violations_are_counted_beyond_those_that_are_kept_and_calls_need_not_be_looke
     let report = checked(&odd, &[("rules", "missing-argument"), ("max-per-rule", "2")]).unwrap();
     assert_eq!(counts(&*report), [("apitrace/missing-argument".to_owned(), 5)]);
     assert_eq!(report.findings().len(), 2);
-    assert_eq!(counts(&*checked(&odd, &[("decode", "false")]).unwrap()), []);
+    let stored = [("apitrace/never-entered".to_owned(), 1)];
+    assert_eq!(counts(&*checked(&odd, &[("decode", "false")]).unwrap()), stored);
     assert!(!report.is_flawed());
-    assert!(broken(&odd).len() == 3);
+    assert!(broken(&odd).len() == 4);
 }
 
 #[test]

@@ -218,6 +218,29 @@ fn any_damage_leaves_something_that_can_be_read() {
     }
 }
 
+#[test]
+fn a_chunk_of_which_only_the_length_is_wrong_costs_no_call() {
+    let stream = common::repeated("glxgears-300", 20);
+    let packed = snappy(&stream);
+    let (_, whole) = recovered(&packed, &OPTIONS).unwrap();
+    let chunks = chunks(&packed);
+    assert!(chunks.len() >= 4, "{}", chunks.len());
+    for (i, chunk) in [0, 1, chunks.len() - 2].map(|i| (i, chunks[i].clone())) {
+        // More than any chunk has, more than the file has, a little more.
+        for (at, byte) in [(3, 0x7f), (3, 0x02), (2, 0x08)] {
+            let mut damaged = packed.clone();
+            damaged[chunk.start + at] |= byte;
+            let what = format!("chunk {i}: byte {at} with {byte:#x}");
+            let (done, text) = recovered(&damaged, &OPTIONS).unwrap();
+            common::assert_same(&text, &whole, &what);
+            assert_eq!(rules(&done), ["apitrace/bad-chunk"], "{what}: {:?}", done.salvaged);
+            let found = &done.salvaged.found.as_slice()[0];
+            assert_eq!(found.place.offset, Some((i as u64 + 1) << 20), "{what}");
+            assert_eq!((done.salvaged.lost_bytes, done.is_copy), (0, false), "{what}");
+        }
+    }
+}
+
 /// The names of functions in lines of calls.
 fn functions(calls: &[String]) -> std::collections::BTreeSet<&str> {
     calls.iter().filter_map(|call| Some(call.split_once('(')?.0)).collect()

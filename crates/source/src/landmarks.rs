@@ -21,6 +21,9 @@ pub struct Landmark {
     pub len: u64,
     /// True if bytes before it belong to nothing: how many inflated bytes are missing there, nobody knows.
     pub is_behind_gap: bool,
+    /// True if the file states a wrong length for what is packed here, and nothing else is wrong with it: who inflates it gets
+    /// all of it, and then a fault.
+    pub is_mended: bool,
 }
 
 /// No more landmarks than this are kept; of files with more, nothing is known.
@@ -29,6 +32,8 @@ const MAX_LANDMARKS: usize = 1 << 22;
 const MAX_PACKED_CHUNK_BYTES: u64 = 64 << 20;
 /// The most that snappy makes of one byte.
 const MAX_EXPANSION: u64 = 22;
+/// No larger chunk is looked into for whether its length alone is wrong.
+const MAX_MENDED_BYTES: u64 = 4 << 20;
 /// How many bytes of a file are looked at together.
 const LOOK_BYTES: usize = 4 << 10;
 /// How far behind damage a chunk is looked for.
@@ -90,18 +95,33 @@ fn snappy(packed: &mut Packed) -> io::Result<Vec<Landmark>> {
     while at < size && landmarks.len() < MAX_LANDMARKS {
         match chunk_head(packed, at)? {
             Some((packed_len, len)) => {
-                landmarks.push(Landmark { packed_at: at, at: inflated, len, is_behind_gap });
+                landmarks.push(landmark(at, inflated, len, is_behind_gap));
                 is_behind_gap = false;
                 before = at;
                 at += 4 + packed_len;
                 inflated += len;
             }
             None => match next_chunk(packed, before + 1)? {
-                Some(next) => (before, at, is_behind_gap) = (next, next, true),
+                Some(next) => {
+                    is_behind_gap = match (whole_block(packed, at, next)?, landmarks.last_mut()) {
+                        (Some(len), _) => {
+                            let mended = landmark(at, inflated, len, is_behind_gap);
+                            landmarks.push(Landmark { is_mended: true, ..mended });
+                            inflated += len;
+                            false
+                        }
+                        (None, Some(last)) => {
+                            last.is_mended = whole_block(packed, last.packed_at, next)? == Some(last.len);
+                            !last.is_mended
+                        }
+                        (None, None) => true,
+                    };
+                    (before, at) = (next, next);
+                }
                 None => {
                     // The last chunk may be cut, and is read as far as it goes.
                     if may_be_cut(packed, at)? {
-                        landmarks.push(Landmark { packed_at: at, at: inflated, len: 0, is_behind_gap });
+                        landmarks.push(landmark(at, inflated, 0, is_behind_gap));
                     }
                     break;
                 }
@@ -112,6 +132,24 @@ fn snappy(packed: &mut Packed) -> io::Result<Vec<Landmark>> {
         landmarks.clear();
     }
     Ok(landmarks)
+}
+
+fn landmark(packed_at: u64, at: u64, len: u64, is_behind_gap: bool) -> Landmark {
+    Landmark { packed_at, at, len, is_behind_gap, is_mended: false }
+}
+
+/// What the block of a chunk at `at` inflates to, if it takes all bytes up to `end`, whatever the length before it says.
+fn whole_block(packed: &mut Packed, at: u64, end: u64) -> io::Result<Option<u64>> {
+    let len = end.saturating_sub(at + 4);
+    if len == 0 || len > MAX_MENDED_BYTES {
+        return Ok(None);
+    }
+    packed.seek(at + 4)?;
+    let len = len as usize; // Within the bound.
+    let Some(block) = packed.fill(len)?.get(..len) else { return Ok(None) };
+    let can_be = snap::raw::decompress_len(block).is_ok_and(|n| n as u64 <= len as u64 * MAX_EXPANSION);
+    let inflated = can_be.then(|| snap::raw::Decoder::new().decompress_vec(block).ok()).flatten();
+    Ok(inflated.filter(|bytes| !bytes.is_empty()).map(|bytes| bytes.len() as u64))
 }
 
 /// True if a chunk seems to begin here that the end of the file cuts.
@@ -163,7 +201,7 @@ fn zstd(packed: &mut Packed) -> io::Result<Vec<Landmark>> {
         match frame(packed, at)? {
             Some(Frame { packed_len, len: Some(len) }) => {
                 if len > 0 {
-                    landmarks.push(Landmark { packed_at: at, at: inflated, len, is_behind_gap });
+                    landmarks.push(landmark(at, inflated, len, is_behind_gap));
                     is_behind_gap = false;
                 }
                 at += packed_len;
@@ -171,7 +209,7 @@ fn zstd(packed: &mut Packed) -> io::Result<Vec<Landmark>> {
             }
             // A frame that does not say how long it is hides where the next lies in the stream.
             Some(Frame { len: None, .. }) => {
-                landmarks.push(Landmark { packed_at: at, at: inflated, len: 0, is_behind_gap });
+                landmarks.push(landmark(at, inflated, 0, is_behind_gap));
                 return Ok(landmarks);
             }
             None => match next_frame(packed, at + 1)? {
@@ -321,10 +359,19 @@ mod tests {
         file[third..third + 4].copy_from_slice(&0x7fff_ffffu32.to_le_bytes());
         let found = container(&file).landmarks().unwrap();
         let places = |landmarks: &[Landmark]| landmarks.iter().map(|l| l.packed_at).collect::<Vec<_>>();
+        let starts = |landmarks: &[Landmark]| landmarks.iter().map(|l| l.at).collect::<Vec<_>>();
+        // The block itself is whole, so that all lies where it did.
+        assert_eq!((places(&found), starts(&found)), (places(&whole), starts(&whole)));
+        let mended = |landmarks: &[Landmark]| landmarks.iter().position(|l| l.is_mended);
+        assert_eq!((mended(&whole), mended(&found)), (None, Some(2)));
+        assert!(!found.iter().any(|l| l.is_behind_gap));
+        // What is more is damaged, too.
+        file[third + 4..third + 40].fill(0xff);
+        let found = container(&file).landmarks().unwrap();
         let mut expected = places(&whole);
         expected.remove(2);
         assert_eq!(places(&found), expected);
-        assert_eq!(found.iter().filter(|l| l.is_behind_gap).count(), 1);
+        assert_eq!((found.iter().filter(|l| l.is_behind_gap).count(), mended(&found)), (1, None));
     }
 
     #[test]

@@ -22,8 +22,8 @@ use quipu_model::doc::Document;
 use quipu_model::pass::{Detail, Needs};
 use quipu_model::values::{Call, Type, Types, Values};
 use quipu_model::{
-    Args, Batch, Columns, DynPass, Error, Finding, Order, Pass, Place, Report, Result, Shard, Tool, ToolInfo,
-    Trace,
+    Args, Batch, Columns, DynPass, Error, Finding, Order, Pass, Place, Report, Result, Severity, Shard, Tool,
+    ToolInfo, Trace,
 };
 use quipu_source::Container;
 use serde_json::{Value, json};
@@ -105,9 +105,26 @@ impl Pass for CheckPass {
         };
         let salvaged = salvage(&self.container, &mut checker)?;
         let Checker { mut log, calls, .. } = checker;
-        salvaged.found.as_slice().iter().cloned().for_each(|finding| log.take(finding));
+        salvaged
+            .found
+            .as_slice()
+            .iter()
+            .cloned()
+            .map(as_bad_as_its_rule)
+            .for_each(|finding| log.take(finding));
         Ok(Box::new(CheckReport { log: log.close(), calls, salvaged }))
     }
+}
+
+/// Readers are only warned of a cut; who asks whether a trace is whole hears that it is not.
+fn as_bad_as_its_rule(finding: Finding) -> Finding {
+    let rule = RULES.iter().find(|rule| rule.name == finding.rule);
+    let severity = match (rule, finding.rule) {
+        (Some(rule), _) => rule.severity,
+        (None, "source/truncated") => Severity::Error,
+        (None, _) => finding.severity,
+    };
+    Finding { severity, ..finding }
 }
 
 /// Looks at each call.

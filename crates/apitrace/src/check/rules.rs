@@ -14,9 +14,9 @@ quipu_model::rules! {
         EMPTY "apitrace/empty" Warning
             "A trace has a stream."
             "A file of two bytes is what a program leaves that died before the tracer stored its first call." []
-        CUT "apitrace/cut" Warning
+        CUT "apitrace/cut" Error
             "A trace ends behind an event."
-            "It ends within one if the program or the machine died. All calls before it can be read; those that were open are incomplete. apitrace loses the call whose end is cut." []
+            "It ends within one if the program or the machine died. Whoever reads it is only warned: all calls before it can be read; those that were open are incomplete. apitrace loses the call whose end is cut." []
         LOST_HEADER "apitrace/lost-header" Error
             "A stream begins with its version and properties."
             "What stands there is damaged, or is lost: the newest version is assumed. `quipu recover` reads the events behind it." ["error: unsupported trace format version"]
@@ -26,6 +26,15 @@ quipu_model::rules! {
         DAMAGED "apitrace/damaged" Error
             "Where an event is expected, one stands."
             "The bytes were changed, or some are missing. Nothing tells how long an event was, so reading stops; `quipu check` and `quipu recover` look for the next run of events whose functions are known and whose numbers agree." ["error: unknown event", "error: unknown call detail", "error: unknown type"]
+        LEFT_TWICE "apitrace/left-twice" Error
+            "A call is left once."
+            "What leaves it again is dropped. Behind damage this is not asked for." []
+        LEFT_EARLY "apitrace/left-early" Error
+            "A call is entered before it is left."
+            "What leaves it is dropped, and it stays open. Where the numbers of all calls behind tell that entries were swallowed, that is `apitrace/damaged`." []
+        NEVER_ENTERED "apitrace/never-entered" Warning
+            "A call that is left was entered."
+            "What leaves it is dropped, as apitrace does." []
         RESUMED "apitrace/resumed" Note
             "Nothing is missing before an event."
             "Tells where reading goes on behind damage, and how many calls lie between, as the numbers of calls tell." []

@@ -167,6 +167,33 @@ impl Decoder {
         leads == Some(true)
     }
 
+    /// True if the first call that is entered in `input` and left there has another number than it would get: then entries
+    /// of calls were swallowed before. What is no event says so as well. Nothing is changed.
+    pub(crate) fn is_misnumbered(&mut self, input: &[u8], types: &mut Types) -> bool {
+        let (next_call, n_types) = (self.next_call, types.len());
+        let mut out = Values::default();
+        let mut cursor = Cursor::new(input, 0);
+        let mut next = || match cursor.byte()? {
+            EVENT_ENTER => self.enter(&mut cursor, &mut out, types).map(|_| None),
+            EVENT_LEAVE => {
+                let number = cursor.uint()?;
+                self.details(&mut cursor, &mut nobody(number), &mut out, types)?;
+                Ok((number >= next_call).then_some(number >= self.next_call))
+            }
+            _ => Ok(Some(true)),
+        };
+        let told = (0..MAX_EVENTS).map(|_| next()).find_map(|read| match read {
+            Ok(None) => None,
+            Ok(told) => told,
+            Err(Stop::Bad(_)) => Some(true),
+            Err(Stop::More(_)) => Some(false),
+        });
+        self.next_call = next_call;
+        types.truncate(n_types);
+        self.signatures.forget();
+        told == Some(true)
+    }
+
     /// True if events from `at` on bear out that the call entered next has the number that it would get.
     pub(crate) fn is_borne_out(
         &mut self,
@@ -266,7 +293,7 @@ impl Decoder {
                     }
                 }
                 // The last events of a stream may be few, and so may those before a long one.
-                Err(Stop::More(_)) => break numbers.agree(),
+                Err(Stop::More(_)) => break numbers.agree() || numbers.is_only(next_call),
                 // Where more damage follows so closely, what is new is damage as well.
                 Ok(None) | Err(_) => break n_events >= RUN_EVENTS && !has_news && numbers.agree(),
             }
@@ -311,6 +338,11 @@ impl Numbers {
     /// True if more than one call tells the same number, and not by accident.
     fn agree(&self) -> bool {
         self.n_agreed > 1 && self.n_agreed as usize * LEFT_FOR_AGREED >= self.left.len()
+    }
+
+    /// True if one call alone was left, and tells that the first has this number.
+    fn is_only(&self, number: u64) -> bool {
+        self.left.len() == 1 && self.first == Some(number)
     }
 
     /// True if no call that was entered as late is left among those that were looked at.

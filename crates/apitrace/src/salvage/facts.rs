@@ -43,6 +43,8 @@ pub(super) struct Ended {
     pub(super) failure: Option<Error>,
     /// Where in the file that was.
     pub(super) failed_at: Option<u64>,
+    /// The chunk that goes on where this run ends, and the bytes of the event that lies across.
+    pub(super) joint: Option<(usize, Vec<u8>)>,
 }
 
 impl Ended {
@@ -51,7 +53,13 @@ impl Ended {
             at: feed.n_bytes(),
             failure: failure.or_else(|| feed.take_failure()),
             failed_at: feed.failed_at(),
+            joint: None,
         }
+    }
+
+    pub(super) fn joined(feed: &mut Feed, next: usize) -> Ended {
+        let joint = Some((next, feed.unused().to_vec()));
+        Ended { joint, ..Ended::of(feed, None) }
     }
 }
 
