@@ -50,6 +50,11 @@ impl Harvest {
         self.passes.iter_mut().try_for_each(|pass| pass.consume(batch))
     }
 
+    /// True if no pass wants more. Parts have passes of their own, which are not asked.
+    pub(crate) fn has_enough(&self) -> bool {
+        self.parts.is_none() && !self.passes.is_empty() && self.passes.iter().all(|pass| pass.has_enough())
+    }
+
     /// Adds what was brought from right behind.
     pub(crate) fn merge(&mut self, later: Harvest) -> Result<()> {
         self.records += later.records;

@@ -186,6 +186,11 @@ impl Run<'_> {
         true
     }
 
+    /// Reading has stopped before the end: who did not come may have come later.
+    fn stop_looking(&self) {
+        self.met.iter().for_each(|met| met.store(true, Ordering::Relaxed));
+    }
+
     fn absent_threads(&self) -> Vec<u64> {
         let all = self.options.threads_wanted.iter().zip(&self.met);
         all.filter(|(_, met)| !met.load(Ordering::Relaxed)).map(|(thread, _)| *thread).collect()
@@ -250,6 +255,10 @@ impl Run<'_> {
             if tally.batch(records) {
                 tally.flush(so_far(&*reader, shard, unit, piece));
             }
+            if harvest.has_enough() {
+                self.stop_looking();
+                break;
+            }
         }
         tally.flush(unit.packed_bytes);
         Ok(harvest)
@@ -292,6 +301,10 @@ impl Run<'_> {
             if tally.batch(batch.span.records) {
                 tally.flush(merge.packed_bytes());
             }
+            if parts.is_none() && sinks.have_enough() {
+                self.stop_looking();
+                break;
+            }
         }
         tally.flush(merge.packed_bytes());
         Ok(Harvest { losses, records, instrs, parts, ..Harvest::new(sinks.into_passes()?) })
@@ -324,6 +337,9 @@ impl Run<'_> {
             }
             if is_due {
                 tally.flush(rounds.packed_bytes());
+            }
+            if sinks.have_enough() {
+                break;
             }
         }
         tally.flush(rounds.packed_bytes());
@@ -420,6 +436,12 @@ impl Sinks {
             }
         }
         Ok(())
+    }
+
+    /// True if no pass wants more; of shards that are still to come, nobody knows.
+    fn have_enough(&self) -> bool {
+        let has_enough = |sink: &Sink| matches!(sink, Sink::Stream(pass) if pass.has_enough());
+        !self.0.is_empty() && self.0.iter().all(has_enough)
     }
 
     /// One pass each, the forks merged in the order of the shards.

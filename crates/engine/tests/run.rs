@@ -272,6 +272,31 @@ fn a_run_that_is_cancelled_on_its_way_keeps_what_it_has_seen() {
 }
 
 #[test]
+fn a_run_ends_when_no_pass_wants_more() {
+    let mut text = String::new();
+    for i in 0..100 {
+        let _ = writeln!(text, "thread {}\nmark 0 {i}", 1 + i % 2);
+    }
+    let trace = MemoryTrace::parse(&text).unwrap();
+    let read = |tools: &[(&dyn Tool, &str)]| {
+        let planned = tools.iter().map(|(tool, enough)| {
+            let mut args = Args::default();
+            args.set("enough", *enough);
+            plan(*tool, &args, &trace).unwrap()
+        });
+        let watch = Watch::new();
+        let options = RunOptions { threads_wanted: vec![1, 2, 3], ..RunOptions::new(&watch) };
+        run(&trace, planned.collect(), &options).unwrap()
+    };
+    let stopped = read(&[(&TIME, "7")]);
+    assert_eq!((stopped.records, values(&stopped, 0)), (7, (0..7).collect()));
+    assert!(!stopped.cancelled && stopped.absent_threads.is_empty(), "thread 3 may have come later");
+    let whole = read(&[(&TIME, "7"), (&TIME, "1000")]);
+    assert_eq!((whole.records, values(&whole, 1).len()), (100, 100));
+    assert_eq!(whole.absent_threads, [3]);
+}
+
+#[test]
 fn a_run_tells_how_far_it_has_come() {
     let shards = (0..4).map(|i| MemoryShard::new("s").packed_bytes(1000).mark(0, i).mark(0, i));
     let trace = MemoryTrace::new(shards.collect());
@@ -302,7 +327,7 @@ fn a_plan_names_what_is_missing_and_what_is_unknown() {
     args.set("limmit", "3");
     let error = plan(&PIECES, &args, &trace).err().unwrap();
     assert_eq!(error.message(), "tool `marks` has no option `limmit`");
-    assert_eq!(error.advice(), Some("options of this tool: limit, cancel-at"));
+    assert_eq!(error.advice(), Some("options of this tool: limit, cancel-at, enough"));
 }
 
 #[test]

@@ -31,6 +31,11 @@ pub trait Pass: Send + Sized + 'static {
             .hint("leave out the scheduler"))
     }
 
+    /// True if nothing that comes can change the result any more. Reading may then stop; it need not.
+    fn has_enough(&self) -> bool {
+        false
+    }
+
     /// Adds what a pass saw that read the records right behind this one's.
     fn merge(&mut self, later: Self) -> Result<()>;
 
@@ -46,6 +51,8 @@ pub trait DynPass: Send {
     fn consume(&mut self, batch: &Batch) -> Result<()>;
     /// See [`Pass::consume_in_step`].
     fn consume_in_step(&mut self, batches: &[Batch]) -> Result<()>;
+    /// See [`Pass::has_enough`].
+    fn has_enough(&self) -> bool;
     /// See [`Pass::merge`]. An internal error if `later` is another sort of pass.
     fn merge(&mut self, later: Box<dyn DynPass>) -> Result<()>;
     /// See [`Pass::finish`].
@@ -65,6 +72,10 @@ impl<P: Pass> DynPass for P {
 
     fn consume_in_step(&mut self, batches: &[Batch]) -> Result<()> {
         Pass::consume_in_step(self, batches)
+    }
+
+    fn has_enough(&self) -> bool {
+        Pass::has_enough(self)
     }
 
     fn merge(&mut self, later: Box<dyn DynPass>) -> Result<()> {

@@ -17,7 +17,7 @@
 //!
 //! Memory grows with the distinct lines that miss and the distinct instructions that miss.
 //!
-//! * **Needs** `accesses`; `instrs` if records are left out, warm up or are limited; `threads.cpu` with `cpu-scheduling`.
+//! * **Needs** `accesses`; `instrs` with `reset-at` numbers; `threads.cpu` with `cpu-scheduling`.
 //!   Uses `accesses.fetch`, without which instruction caches see prefetches only, and `accesses.pc`; `regions` if there are types.
 //! * **JSON** [`Simulated`](crate::Simulated).
 

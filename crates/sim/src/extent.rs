@@ -3,6 +3,9 @@
 //! All are counted in records that are no markers. The original lets the records to simulate run out during warm-up, too;
 //! here so many are simulated behind it.
 
+use crate::simulate::{Ref, processors};
+use quipu_model::Batch;
+
 /// When statistics begin.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub enum Warmup {
@@ -35,6 +38,33 @@ impl Extent {
     /// True if statistics have begun.
     pub fn is_warm(&self) -> bool {
         matches!(self.warmup, Warmup::None | Warmup::Refs(0))
+    }
+
+    /// True if no further record is simulated.
+    pub(crate) fn is_over(&self) -> bool {
+        self.skip == 0 && self.is_warm() && self.take == Some(0)
+    }
+
+    /// The first record of a batch behind those that are left out at the start. `None` if all of it is left out, or nothing behind
+    /// them means anything; then they are done.
+    pub(crate) fn leave_out(&mut self, batch: &Batch, refs: &[Ref]) -> Option<u32> {
+        if self.skip == 0 {
+            return Some(0);
+        }
+        let mut all = (0..).zip(refs).filter(|(_, of)| **of != Ref::No).map(|(at, _)| at);
+        let mut last = None;
+        let mut n = 0;
+        while n < self.skip
+            && let Some(at) = all.next()
+        {
+            (last, n) = (Some(at), n + 1);
+        }
+        let begin = last.map_or(0, |at: u32| at + 1);
+        if n == self.skip && (all.next().is_some() || processors(batch).any(|(at, _)| at >= begin)) {
+            return Some(begin);
+        }
+        self.skip -= n;
+        None
     }
 
     /// Why there are no statistics behind `met` records, with what is `left` of this extent, in a sentence; `None` if there are.

@@ -141,6 +141,21 @@ pub fn fit_cores(args: &Args, trace: &dyn Trace) -> Args {
     args
 }
 
+/// How the threads of `trace` come to cores, where `wanted` is asked for: in a trace of cores, each is a core of the machine.
+///
+/// # Errors
+/// `Unsupported` if processors that the trace names are to arrange a trace that is arranged by core.
+pub(crate) fn placed(wanted: Placing, trace: &dyn Trace) -> Result<Placing> {
+    match (is_by_core(trace), wanted) {
+        (false, wanted) => Ok(wanted),
+        (true, Placing::Processors) => Err(Error::unsupported(
+            "`cpu-scheduling` puts threads on processors, and this trace is arranged by core: each of its cores is one of the machine",
+        )
+        .hint("leave it out")),
+        (true, _) => Ok(Placing::Shards),
+    }
+}
+
 /// True if each shard of a trace is a core.
 pub(crate) fn is_by_core(trace: &dyn Trace) -> bool {
     let shards = trace.shards();

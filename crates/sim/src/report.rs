@@ -32,6 +32,9 @@ pub struct Simulated {
     /// True for TLBs.
     #[serde(skip)]
     pub is_tlb: bool,
+    /// True if a part of the records is left out, or only warms up.
+    #[serde(skip)]
+    pub is_part: bool,
     /// What the trace has of fetches and data.
     #[serde(serialize_with = "names")]
     pub recorded: Recording,

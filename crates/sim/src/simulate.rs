@@ -7,7 +7,7 @@ use crate::extent::{Extent, Warmup};
 use crate::fields::{Around, Fields, TypeSource};
 use crate::machine::{Machine, Miss, Purpose, Rows, Watch};
 use crate::misses::{Limits, Strides};
-use crate::options::is_by_core;
+use crate::options::placed;
 use crate::physical::{Translation, Translator};
 use crate::place::{Placement, Placing};
 use crate::recording::{Executed, Recording};
@@ -67,9 +67,6 @@ impl Settings {
     /// `Missing` with what the trace does not carry, and why it is needed.
     pub fn columns(&self, tool: &str, trace: &dyn Trace) -> Result<Columns> {
         let mut needs = vec![(Columns::ACCESSES, "simulates memory accesses")];
-        if !self.extent.is_all() {
-            needs.push((Columns::INSTRS, "counts records that are left out, warm up or are simulated"));
-        }
         if self.placing == Placing::Processors {
             needs.push((
                 Columns::THREADS | Columns::THREAD_CPU,
@@ -87,6 +84,7 @@ impl Settings {
         }
         let optional = if self.top > 0 { OPTIONAL.or(FUNCTIONS) } else { OPTIONAL };
         let optional = optional.or(self.recording.columns());
+        let optional = if self.extent.is_all() { optional } else { optional.or(COUNTED) };
         let optional = if self.types.is_some() { optional.or(Columns::REGIONS) } else { optional };
         if self.types.is_some() && self.physical.is_some() {
             return Err(Error::unsupported(
@@ -100,11 +98,9 @@ impl Settings {
     /// those of the trace; and results leave out what it does not have. Files of types that options name are read.
     ///
     /// # Errors
-    /// See [`Resets::new`] and [`TypeSource::of`].
+    /// See [`Resets::new`], [`placed`] and [`TypeSource::of`].
     pub fn fitted(mut self, args: &Args, trace: &dyn Trace) -> Result<Settings> {
-        if is_by_core(trace) {
-            self.placing = Placing::Shards;
-        }
+        self.placing = placed(self.placing, trace)?;
         self.resets = Resets::new(args, trace)?;
         self.recording = Recording::of(trace);
         if self.types.is_none() {
@@ -146,6 +142,9 @@ pub(crate) fn columns(
     }
     Ok(columns)
 }
+
+/// What records are besides accesses, where they are counted.
+pub(crate) const COUNTED: Columns = Columns::INSTRS.or(Columns::THREADS);
 
 /// What is used where a trace has it.
 pub(crate) const OPTIONAL: Columns =
@@ -223,6 +222,16 @@ pub struct Simulation {
     lanes: Vec<step::Lane>,
 }
 
+/// Who runs the records of a batch that come next.
+struct Turn {
+    core: usize,
+    thread: usize,
+    /// The row of their first access.
+    row: usize,
+    /// Whether the records of this batch are counted.
+    counts: bool,
+}
+
 impl fmt::Debug for Simulation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Simulation").field("settings", &self.settings).finish_non_exhaustive()
@@ -287,7 +296,7 @@ impl Simulation {
     /// What [`Placement::core_of`] says, what the miss file's writer says, and `Limit` if there are more processes than a
     /// page number leaves room for.
     pub fn take(&mut self, batch: &Batch) -> Result<()> {
-        if batch.span.records == 0 {
+        if batch.span.records == 0 || self.extent.is_over() {
             return Ok(());
         }
         self.resets.begin(batch);
@@ -298,21 +307,24 @@ impl Simulation {
         if let Some(physical) = &mut self.physical {
             physical.translate(batch);
         }
-        if (!self.extent.is_all() || self.resets.is_near()) && self.leaves_out(batch) {
+        // A warm-up may end in the middle: what is counted at the beginning of a batch is counted up to its end.
+        let counts = !self.extent.is_all() || self.resets.is_near();
+        let begin = if counts { self.leave_out(batch) } else { Some(0) };
+        let Some(begin) = begin else {
             self.pass_regions(batch);
             return Ok(());
-        }
+        };
         if self.settings.is_tlb {
             self.enter(batch)?;
         }
-        let Some(mut core) = self.placement.core_of(batch)? else {
-            for (_, processor) in processors(batch) {
+        let Some(core) = self.placement.core_of(batch)? else {
+            for (_, processor) in processors(batch).filter(|(at, _)| *at >= begin) {
                 self.placement.runs_on(batch, processor);
             }
             self.pass_regions(batch);
             return Ok(());
         };
-        if self.takes_all() {
+        if !counts {
             self.instrs += u64::from(batch.span.instrs);
         }
         if self.is_rest(batch) {
@@ -331,13 +343,22 @@ impl Simulation {
             cuts.extend((0..).zip(&batch.regions.at).map(|(row, at)| (*at, Cut::Region(row))));
         }
         cuts.sort_by_key(|(at, _)| *at);
-        let (mut at, mut row) = (0, 0);
+        let mut at = 0;
+        let mut turn = Turn { core, thread, row: 0, counts };
         // What stands between two changes of the processor runs on one core, and what stands between two resets is one stage.
         for (cut, what) in &cuts {
-            row = self.run(batch, at..*cut, row, core, thread)?;
+            // What is left out at the start changes nothing but the regions.
+            if *cut < begin && !matches!(what, Cut::Region(_)) {
+                continue;
+            }
+            self.run(batch, at..*cut, &mut turn)?;
+            at = *cut;
+            if self.extent.is_over() {
+                break;
+            }
             match what {
                 Cut::Processor(processor) => {
-                    core = self.placement.runs_on(batch, *processor).unwrap_or(core);
+                    turn.core = self.placement.runs_on(batch, *processor).unwrap_or(turn.core);
                 }
                 Cut::Reset => self.end_stage(),
                 Cut::Region(row) => {
@@ -346,10 +367,9 @@ impl Simulation {
                     }
                 }
             }
-            at = *cut;
         }
         self.cuts = cuts;
-        self.run(batch, at..batch.span.records, row, core, thread)?;
+        self.run(batch, at..batch.span.records, &mut turn)?;
         if batch.threads.what.contains(&ThreadEvent::Stop) {
             self.placement.stopped(batch);
         }
@@ -383,21 +403,11 @@ impl Simulation {
         false
     }
 
-    /// True if all of a batch is one stage, of which no record has to be counted.
-    fn takes_all(&self) -> bool {
-        self.extent.is_all() && !self.resets.is_near()
-    }
-
-    /// Notes which records are no markers; true if the whole batch is among those left out at the start.
-    fn leaves_out(&mut self, batch: &Batch) -> bool {
+    /// Notes which records are no markers; the first one that is not left out at the start, if there is one.
+    fn leave_out(&mut self, batch: &Batch) -> Option<u32> {
         note_refs(batch, &mut self.refs);
-        let n_refs = self.refs.iter().filter(|of| **of != Ref::No).count() as u64;
-        self.met += n_refs;
-        let leaves_out = n_refs <= self.extent.skip && self.extent.skip > 0;
-        if leaves_out {
-            self.extent.skip -= n_refs;
-        }
-        leaves_out
+        self.met += self.refs.iter().filter(|of| **of != Ref::No).count() as u64;
+        self.extent.leave_out(batch, &self.refs)
     }
 
     /// Goes to the address space of the batch.
@@ -432,30 +442,24 @@ impl Simulation {
         })
     }
 
-    /// Runs the records at `range`, whose accesses begin at `row`; the row behind them.
-    fn run(
-        &mut self,
-        batch: &Batch,
-        range: Range<u32>,
-        row: usize,
-        core: usize,
-        thread: usize,
-    ) -> Result<usize> {
+    /// Runs the records at `range`, and goes on to the row behind them.
+    fn run(&mut self, batch: &Batch, range: Range<u32>, turn: &mut Turn) -> Result<()> {
+        let Turn { core, thread, row, counts } = *turn;
         let end = row + batch.accesses.at[row..].partition_point(|at| *at < range.end);
+        turn.row = end;
         let firsts = self.machine.first_caches(core);
         let before = firsts.map(|cache| self.machine.hits_and_misses(cache));
         let epoch = self.epoch;
-        if self.takes_all() {
+        if counts {
+            self.run_counted(batch, range, row, core);
+        } else {
             self.accesses += (end - row) as u64;
             self.tell_accesses(batch, row..end, thread);
             self.run_rows(batch, row..end, core);
-        } else {
-            self.run_counted(batch, range, row, core);
         }
         let before = if self.epoch == epoch { before } else { [(0, 0); 2] };
         self.add_hits(core, thread, before);
-        self.take_misses(batch, thread)?;
-        Ok(end)
+        self.take_misses(batch, thread)
     }
 
     /// Adds to a thread what the first caches of its core have counted since `before`.
@@ -667,6 +671,10 @@ impl Pass for Simulation {
 
     fn consume_in_step(&mut self, batches: &[Batch]) -> Result<()> {
         self.take_in_step(batches)
+    }
+
+    fn has_enough(&self) -> bool {
+        self.extent.is_over()
     }
 
     fn merge(&mut self, _later: Simulation) -> Result<()> {

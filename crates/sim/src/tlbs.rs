@@ -7,7 +7,7 @@
 //!
 //! Threads come to cores as in `caches`. `quipu sim tlb` is the same analysis with flags of its own.
 //!
-//! * **Needs** `accesses`; `instrs` if records are left out, warm up or are limited; `threads.cpu` with `cpu-scheduling`.
+//! * **Needs** `accesses`; `instrs` with `reset-at` numbers; `threads.cpu` with `cpu-scheduling`.
 //!   Uses `accesses.fetch`, without which TLBs for instructions see nothing, and `accesses.pc`.
 //! * **JSON** `Simulated`, as `caches` has it, with pages for lines.
 

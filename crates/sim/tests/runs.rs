@@ -110,6 +110,137 @@ fn a_run_is_the_same_in_parts_of_any_length() {
     }
 }
 
+/// Three threads that take turns: 10 instructions and as many reads each, on a processor of its own each time.
+fn threads_on_processors() -> MemoryTrace {
+    let mut text = String::new();
+    for turn in 0..30u64 {
+        let thread = [1, 1, 1, 2, 1, 2, 3, 1][turn as usize % 8];
+        text += &format!("thread {thread} 1\n");
+        for i in 0..10 {
+            if i % 4 == 0 {
+                text += &format!("cpu {}\n", (turn + i / 4) % 5);
+            }
+            let addr = 0x9000 * thread + (turn * 10 + i) % 70 * 64;
+            text += &format!("instr {:#x} 4\nread {addr:#x} 8\n", 0x1000 + i * 4);
+        }
+    }
+    MemoryTrace::parse(&text).expect("the test's trace")
+}
+
+#[test]
+fn instructions_count_whatever_processors_change_behind_the_warm_up() {
+    let trace = threads_on_processors();
+    for part in ["warmup-refs=7", "warmup-refs=100", "skip-refs=9", "skip-refs=33 warmup-refs=1"] {
+        let left: u64 = part
+            .split_once("refs=")
+            .map_or(0, |(_, n)| n.split(' ').next().and_then(|n| n.parse().ok()).unwrap_or(0));
+        let of = result(&Caches, &format!("{SMALL} {part}"), &trace);
+        // An instruction comes before its read.
+        let left = left + u64::from(part.ends_with(" warmup-refs=1"));
+        assert_eq!((of.instructions, of.accesses), (Some(300 - left.div_ceil(2)), 600 - left), "{part}");
+    }
+}
+
+#[test]
+fn a_sweep_places_threads_as_a_machine_does_whatever_is_left_out() {
+    let trace = threads_on_processors();
+    for n in [1, 20, 59, 60, 61, 77, 140, 300] {
+        for part in [format!("skip-refs={n}"), format!("skip-refs={n} sim-refs=99"), format!("sim-refs={n}")]
+        {
+            for on in ["", "cpu-scheduling"] {
+                let caches = result(
+                    &Caches,
+                    &format!("cores=3 l1d-size=1K l1d-assoc=2 prefetcher=none {part} {on}"),
+                    &trace,
+                );
+                let swept: Swept =
+                    report(&SweepTool, &format!("cores=3 sizes=1K ways=2 {part} {on}"), &trace);
+                let (of, expected) = (&swept.points[0], &caches.levels[1]);
+                assert_eq!((of.hits, of.misses), (expected.hits, expected.misses), "{part} {on}");
+                assert_eq!((swept.accesses, swept.instructions), (caches.accesses, caches.instructions));
+            }
+        }
+    }
+}
+
+#[test]
+fn nobody_is_placed_before_or_behind_the_part_that_is_simulated() {
+    let trace = threads_on_processors();
+    let threads = |part: &str| {
+        let of = result(&Caches, &format!("cores=3 {part}"), &trace);
+        (of.accesses, of.cores.iter().map(|core| core.threads).collect::<Vec<_>>())
+    };
+    // The first 60 records are of the first thread, the next 20 of the second; the third begins behind 120.
+    assert_eq!(threads("sim-refs=60"), (60, vec![1, 0, 0]));
+    assert_eq!(threads("sim-refs=61"), (61, vec![1, 1, 0]));
+    assert_eq!(threads("skip-refs=60 sim-refs=20"), (20, vec![1, 0, 0]));
+    assert_eq!(threads("warmup-refs=60 sim-refs=60"), (60, vec![1, 1, 0]));
+    assert_eq!(threads(""), (600, vec![1, 1, 1]));
+    let processors = |part: &str| {
+        let of = result(&Caches, &format!("cores=3 cpu-scheduling {part}"), &trace);
+        of.cores.into_iter().flat_map(|core| core.processors).collect::<Vec<_>>()
+    };
+    // Each eight records the next one, three for each turn.
+    assert_eq!(processors("sim-refs=8"), [0]);
+    assert_eq!(processors("skip-refs=8 sim-refs=9"), [1, 2]);
+    // Who has enough reads no further.
+    let watch = Watch::new();
+    let planned = plan(&Caches, &args("cores=1 sim-refs=60"), &trace).expect("the tool fits the trace");
+    let outcome = run(&trace, vec![planned], &RunOptions::new(&watch)).expect("a run without faults");
+    assert!(outcome.records < 200, "{} records are read of 690", outcome.records);
+}
+
+#[test]
+fn records_of_traces_without_instructions_are_accesses() {
+    let bare = program(400).with_columns(Columns::ACCESSES);
+    let of = result(&Caches, &format!("{SMALL} skip-refs=100 warmup-refs=30 sim-refs=50"), &bare);
+    assert_eq!((of.instructions, of.accesses, of.incomplete), (None, 50, Vec::new()));
+    let warmup = of.caches[1].warmup.as_ref().expect("a warm-up");
+    // No fetches are in it, so all that warmed up was read.
+    assert_eq!(warmup.hits + warmup.misses, 30);
+    let tlbs = result(&Tlbs, "cores=1 skip-refs=100 sim-refs=50", &bare);
+    assert_eq!(tlbs.caches[1].hits + tlbs.caches[1].misses, 50);
+    let swept: Swept = report(&SweepTool, "cores=1 sizes=1K ways=2 skip-refs=130 sim-refs=50", &bare);
+    assert_eq!((swept.points[0].hits + swept.points[0].misses, swept.instructions), (50, None));
+    let share = result(&Caches, &format!("{SMALL} warmup-fraction=0.1"), &bare);
+    assert!(share.incomplete.is_empty() && share.accesses > 0);
+}
+
+#[test]
+fn processors_of_a_trace_that_is_arranged_by_core_are_refused() {
+    let trace = MemoryTrace::parse("shard a core\nthread 1 1\ncpu 3\ninstr 0x1000 4\nread 0x10 8\n");
+    let trace = trace.expect("the test's trace");
+    for tool in [&Caches as &dyn Tool, &Tlbs, &MissTool, &SweepTool] {
+        let error = plan(tool, &args("cpu-scheduling"), &trace).err().expect("refused");
+        assert_eq!(
+            (error.kind(), error.message()),
+            (
+                ErrorKind::Unsupported,
+                "`cpu-scheduling` puts threads on processors, and this trace is arranged by core: \
+              each of its cores is one of the machine"
+            )
+        );
+    }
+}
+
+#[test]
+fn people_see_who_was_where_and_how_much_counts() {
+    let trace = threads_on_processors();
+    let of = seen(&result(&Caches, "cores=3 top=0 sim-refs=61", &trace));
+    assert!(of.contains("\"cores, with who was ever there\"") && of.contains("\"threads\""), "{of}");
+    assert!(of.contains("(\"accesses that count\", [Count(61)])"), "{of}");
+    assert!(of.contains("(\"instructions that count\", [Count(31)])"), "{of}");
+    let of = seen(&result(&Caches, "cores=3 top=0 cpu-scheduling", &trace));
+    assert!(of.contains("Text(\"0, 3\")") && of.contains("Text(\"2\")"), "{of}");
+    assert!(!of.contains("that count"), "{of}");
+    let swept: Swept = report(&SweepTool, "cores=1 sizes=512K,1M,1536K ways=2,3", &trace);
+    let of = seen(&swept);
+    assert!(of.contains("\"miss rate of all, from\"") && of.contains("512 KiB, 2 ways"), "{of}");
+    assert!(!of.contains("highest miss rate"), "{of}");
+    let swept: Swept = report(&SweepTool, "cores=1 sizes=1M level=l1i ways=2,4,16384", &trace);
+    assert!(seen(&swept).contains("note: \"1 MiB, "));
+}
+
 #[test]
 fn a_warm_up_by_share_ends_when_the_last_cache_is_so_full() {
     let trace = program(400);
@@ -397,11 +528,6 @@ fn a_missing_column_is_told_with_what_it_is_for() {
     assert_eq!(
         told(&MissTool, "", Columns::ACCESSES),
         "tool `misses` needs accesses.pc, which this trace does not carry"
-    );
-    assert_eq!(
-        told(&Caches, "warmup-refs=5", Columns::ACCESSES),
-        "tool `caches` counts records that are left out, warm up or are simulated, which needs instrs; \
-         this trace does not carry that"
     );
     assert_eq!(
         told(&Tlbs, "cpu-scheduling", Columns::ACCESSES.or(Columns::THREADS)),

@@ -14,6 +14,7 @@ pub(super) const CACHE_NAMES: &[(&str, &str)] = &[
     ("`prefetcher`", "`-data_prefetcher`"),
     ("`warmup-fraction`", "`-warmup_fraction`"),
     ("`warmup-refs`", "`-warmup_refs`"),
+    ("`cpu-scheduling`", "`-cpu_scheduling`"),
     ("`share`", "`-miss_frac_threshold`"),
     ("`confidence`", "`-confidence_threshold`"),
     ("cache `L1I0`, key size", "`-L1I_size`"),
@@ -30,6 +31,7 @@ pub(super) const CACHE_NAMES: &[(&str, &str)] = &[
 pub(super) const TLB_NAMES: &[(&str, &str)] = &[
     ("`policy`", "`-TLB_replace_policy`"),
     ("`page-size`", "`-page_size`"),
+    ("`cpu-scheduling`", "`-cpu_scheduling`"),
     ("`l1i-entries`", "`-TLB_L1I_entries`"),
     ("`l1d-entries`", "`-TLB_L1D_entries`"),
     ("`l2-entries`", "`-TLB_L2_entries`"),
@@ -169,7 +171,8 @@ fn write_counts(cache: &CacheCounts, indent: &str, is_cache: bool, out: &mut Vec
         let width = 38usize.saturating_sub(name.len().max(18));
         line(out, format_args!("{indent}{name:<18}{count:>width$}"));
     };
-    if let Some(warmup) = &cache.warmup {
+    // QUIRK: the original's TLBs warm up, and never tell what came of it.
+    if let Some(warmup) = cache.warmup.as_ref().filter(|_| is_cache) {
         row("Warmup hits:", warmup.hits);
         row("Warmup misses:", warmup.misses);
     }

@@ -22,6 +22,7 @@ const fn marks(order: Order) -> Marks {
         options: &[
             SettingInfo { name: "limit", value: "N", default: "none", doc: "" },
             SettingInfo { name: "cancel-at", value: "MARK", default: "none", doc: "" },
+            SettingInfo { name: "enough", value: "N", default: "none", doc: "" },
         ],
         in_report: false,
     })
@@ -49,6 +50,7 @@ impl Tool for Marks {
             values: Vec::new(),
             limit: args.number("limit", u64::MAX)?,
             cancel_at: args.number("cancel-at", u64::MAX)?,
+            enough: args.number("enough", u64::MAX)?,
         }))
     }
 }
@@ -59,6 +61,8 @@ struct MarksPass {
     limit: u64,
     /// This mark cancels the run that [`STOP`] watches.
     cancel_at: u64,
+    /// So many marks are enough.
+    enough: u64,
 }
 
 impl Pass for MarksPass {
@@ -75,6 +79,10 @@ impl Pass for MarksPass {
             return Err(Error::limit("marks", self.values.len() as u64, self.limit));
         }
         Ok(())
+    }
+
+    fn has_enough(&self) -> bool {
+        self.values.len() as u64 >= self.enough
     }
 
     fn merge(&mut self, later: MarksPass) -> Result<()> {

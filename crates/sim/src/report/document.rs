@@ -1,6 +1,8 @@
 //! What people see of a simulation.
 
-use super::{CacheCounts, LevelCounts, MissingAt, MissingPc, Simulated, StageCounts, ThreadCounts, rate};
+use super::{
+    CacheCounts, CoreCounts, LevelCounts, MissingAt, MissingPc, Simulated, StageCounts, ThreadCounts, rate,
+};
 use crate::fields::MissingField;
 use quipu_model::Report;
 use quipu_model::batch::thread_name;
@@ -27,6 +29,9 @@ impl Report for Simulated {
         let what = if self.is_tlb { "TLBs" } else { "caches" };
         document.blocks.extend(notes(self.recorded.notes(Some(what), self.executed.is_some())));
         document.blocks.push(Block::Figures(self.figures()));
+        if self.is_part {
+            document.blocks.push(Block::Facts(self.counted()));
+        }
         document.blocks.push(Block::Grid(self.level_grid()));
         if detail == Detail::Brief {
             return document;
@@ -44,6 +49,9 @@ impl Report for Simulated {
         document.blocks.push(Block::Grid(self.cache_grid()));
         if self.caches.iter().any(|cache| cache.compulsory_misses > cache.misses) {
             document.blocks.push(Block::Note(FIRST_MET.to_owned()));
+        }
+        if self.cores.iter().filter(|core| is_used(core)).count() > 1 {
+            document.blocks.push(Block::Grid(self.core_grid()));
         }
         if self.threads.len() > 1 {
             document.blocks.push(Block::Grid(self.thread_grid()));
@@ -92,6 +100,13 @@ impl Simulated {
             },
         };
         self.levels.iter().map(figure).collect()
+    }
+
+    /// How much of the trace the statistics are about.
+    fn counted(&self) -> Vec<(String, Vec<Cell>)> {
+        let instrs = self.instructions.map(|n| ("instructions that count".to_owned(), vec![Cell::Count(n)]));
+        let accesses = ("accesses that count".to_owned(), vec![Cell::Count(self.accesses)]);
+        instrs.into_iter().chain([accesses]).collect()
     }
 
     fn level_grid(&self) -> Grid {
@@ -173,6 +188,28 @@ impl Simulated {
         }
     }
 
+    /// Who was on the cores that were used.
+    fn core_grid(&self) -> Grid {
+        let has_threads = self.cores.iter().any(|core| core.threads > 0);
+        let has_processors = self.cores.iter().any(|core| !core.processors.is_empty());
+        let row = |(i, core): (usize, &CoreCounts)| {
+            let mut row = vec![Cell::Count(i as u64)];
+            row.extend(has_threads.then_some(Cell::Count(core.threads)));
+            row.extend(has_processors.then(|| Cell::from(processors(core))));
+            row
+        };
+        let mut head = vec!["core"];
+        head.extend(has_threads.then_some("threads"));
+        head.extend(has_processors.then_some("processors"));
+        let used = || self.cores.iter().enumerate().filter(|(_, core)| is_used(core));
+        Grid {
+            title: "cores, with who was ever there".into(),
+            head: head.into_iter().map(str::to_owned).collect(),
+            rows: used().take(MAX_THREADS).map(row).collect(),
+            more: used().count().saturating_sub(MAX_THREADS) as u64,
+        }
+    }
+
     fn thread_grid(&self) -> Grid {
         let row = |of: &ThreadCounts| {
             vec![
@@ -205,6 +242,21 @@ impl Simulated {
     }
 }
 
+/// True for a core that ever had something to run.
+fn is_used(core: &CoreCounts) -> bool {
+    core.threads > 0 || !core.processors.is_empty()
+}
+
+/// The first processors of a core, and how many more there are.
+fn processors(core: &CoreCounts) -> String {
+    const MOST: usize = 16;
+    let mut names: Vec<String> = core.processors.iter().take(MOST).map(u64::to_string).collect();
+    if let Some(more) = core.processors.len().checked_sub(MOST).filter(|more| *more > 0) {
+        names.push(format!("{more} more"));
+    }
+    names.join(", ")
+}
+
 /// A share, or nothing where there is no whole.
 fn share(of: Option<f64>) -> Cell {
     of.map_or(Cell::Empty, Cell::Share)
@@ -234,5 +286,5 @@ fn missing_at(title: &str, head: &str, rows: &[MissingAt], more: u64) -> Grid {
     }
 }
 
-/// So many threads are listed for people.
+/// So many threads, or cores, are listed for people.
 const MAX_THREADS: usize = 64;

@@ -69,6 +69,7 @@ pub(crate) fn make(settings: &Settings, machine: &Machine, placement: &Placement
     Simulated {
         line_size: spec.line_bytes,
         is_tlb: settings.is_tlb,
+        is_part: !settings.extent.is_all(),
         recorded,
         instructions,
         executed,

@@ -52,6 +52,9 @@ impl Simulation {
             return Err(Error::unsupported("statistics that begin anew do not go with cores side by side")
                 .hint("leave out the points where they begin anew, or the scheduler"));
         }
+        if self.extent.is_over() {
+            return Ok(());
+        }
         let does_something = |batch: &&Batch| {
             let counts = || !self.extent.is_all() && batch.threads.what.contains(&ThreadEvent::Stop);
             !batch.accesses.is_empty() || !batch.instrs.is_empty() || counts()

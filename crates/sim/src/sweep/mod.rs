@@ -31,13 +31,13 @@ use crate::machine::feed::{Block, Feed, Front, Lone, joins};
 use crate::machine::{Counts, Machine, Rows, Watch};
 use crate::options::{
     CORES, CPU_SCHEDULING, L1D_ASSOC, L1D_SIZE, L1I_ASSOC, L1I_SIZE, SIM_REFS, SKIP_REFS, WARMUP_REFS,
-    is_by_core, option, placing,
+    is_by_core, option, placed, placing,
 };
 use crate::physical::{Translation, Translator};
 use crate::place::{Placement, Placing};
 use crate::recording::{Executed, Recording};
 use crate::simulate::step::in_step;
-use crate::simulate::{OPTIONAL, Ref, columns, note_refs, processors};
+use crate::simulate::{COUNTED, OPTIONAL, Ref, columns, note_refs, processors};
 use crate::spec::{MachineSpec, Policy, Prefetch};
 use quipu_model::lens::instr_flags;
 use quipu_model::trace::{Recorded, SettingInfo};
@@ -178,9 +178,8 @@ impl Sweep {
             return Err(Error::usage("`warmup-instrs` counts instructions, and `skip-refs`, `warmup-refs` and `sim-refs` count records")
                 .hint("say all of it in records"));
         }
-        let is_by_core = is_by_core(trace);
-        let placing = if is_by_core { Placing::Shards } else { placing(space.cpu_scheduling) };
-        if is_by_core && !space.has_cores {
+        let placing = placed(placing(space.cpu_scheduling), trace)?;
+        if is_by_core(trace) && !space.has_cores {
             space.usual.cores = trace.shards().len();
         }
         let (points, n_impossible) = space.points()?;
@@ -266,9 +265,6 @@ impl Sweep {
         if self.space.warmup > 0 {
             needs.push((Columns::INSTRS, "counts the instructions of the warm-up"));
         }
-        if !self.space.extent.is_all() {
-            needs.push((Columns::INSTRS, "counts records that are left out, warm up or are simulated"));
-        }
         if self.physical.as_ref().is_some_and(Translator::reads_marks) {
             needs.push((Columns::MARKS, "translates addresses"));
         }
@@ -285,7 +281,9 @@ impl Sweep {
             ))
             .hint("--level l1i tries caches for instructions"));
         }
-        columns(INFO.name, &needs, OPTIONAL.or(self.recording.columns()), trace)
+        let optional = OPTIONAL.or(self.recording.columns());
+        let optional = if self.space.extent.is_all() { optional } else { optional.or(COUNTED) };
+        columns(INFO.name, &needs, optional, trace)
     }
 
     /// Takes in a batch; batches come in the order in which they happened.
@@ -293,7 +291,7 @@ impl Sweep {
     /// # Errors
     /// What [`Placement::core_of`] says.
     pub fn take(&mut self, batch: &Batch) -> Result<()> {
-        if batch.span.records == 0 {
+        if batch.span.records == 0 || self.extent.is_over() {
             return Ok(());
         }
         self.follow(batch);
@@ -335,8 +333,11 @@ impl Sweep {
 
     /// Runs a batch; statistics begin at this record, if at all.
     fn run_batch(&mut self, batch: &Batch, begin: Option<u32>, lane: &mut Lane) -> Result<()> {
+        let first = if lane.counts { self.extent.leave_out(batch, &lane.refs) } else { Some(0) };
+        let Some(first) = first else { return Ok(()) };
+        let processors = || processors(batch).filter(|(at, _)| *at >= first);
         let Some(core) = self.placement.core_of(batch)? else {
-            for (_, processor) in processors(batch) {
+            for (_, processor) in processors() {
                 self.placement.runs_on(batch, processor);
             }
             return Ok(());
@@ -344,7 +345,7 @@ impl Sweep {
         lane.core = core;
         let mut at = 0;
         for (cut, processor) in
-            processors(batch).map(|(at, processor)| (at, Some(processor))).chain([(batch.span.records, None)])
+            processors().map(|(at, processor)| (at, Some(processor))).chain([(batch.span.records, None)])
         {
             if let Some(begin) = begin
                 && !self.is_warm
@@ -356,6 +357,9 @@ impl Sweep {
             }
             self.run(batch, at..cut, lane);
             at = cut;
+            if self.extent.is_over() {
+                break;
+            }
             let next = processor.and_then(|processor| self.placement.runs_on(batch, processor));
             lane.core = next.unwrap_or(lane.core);
         }
@@ -370,6 +374,9 @@ impl Sweep {
     /// # Errors
     /// As for [`take`](Sweep::take).
     pub fn take_in_step(&mut self, batches: &[Batch]) -> Result<()> {
+        if self.extent.is_over() {
+            return Ok(());
+        }
         // Caches of one core do not know what other cores do meanwhile, nor does the last cache if they do nothing.
         let n_busy = || batches.iter().filter(|batch| !batch.accesses.is_empty()).count();
         if self.is_warm && self.extent.is_all() && (self.space.level != Level::Last || n_busy() < 2) {
@@ -588,6 +595,10 @@ impl Pass for Sweep {
 
     fn consume_in_step(&mut self, batches: &[Batch]) -> Result<()> {
         self.take_in_step(batches)
+    }
+
+    fn has_enough(&self) -> bool {
+        self.extent.is_over()
     }
 
     fn merge(&mut self, _later: Sweep) -> Result<()> {

@@ -125,6 +125,13 @@ impl PointCounts {
     }
 }
 
+/// A size in the largest unit of which there is one: `1.5 MiB`.
+fn size(bytes: u64) -> String {
+    let units = [(1u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B")];
+    let (unit, name) = units.into_iter().find(|(unit, _)| bytes >= *unit).unwrap_or((1, "B"));
+    format!("{} {name}", bytes as f64 / unit as f64) // Exact for every size that a cache has.
+}
+
 impl Report for Swept {
     fn json(&self) -> serde_json::Value {
         // A plain structure of numbers, strings and lists always has a JSON form.
@@ -178,10 +185,16 @@ impl Swept {
         let figure = |label: &str, point: &PointCounts| Figure {
             label: label.to_owned(),
             value: Cell::Share(rate_of(point)),
-            note: format!("{} KiB, {}", point.size as f64 / 1024.0, point.sort(&self.points)),
+            note: format!("{}, {}", size(point.size), point.sort(&self.points)),
         };
         let best = self.points.iter().min_by_key(|point| (by_rate(point), point.size));
         let worst = self.points.iter().max_by_key(|point| (by_rate(point), point.size));
+        if let (Some(best), Some(worst)) = (best, worst)
+            && by_rate(&best) == by_rate(&worst)
+        {
+            let label = if self.points.len() > 1 { "miss rate of all, from" } else { "miss rate" };
+            return vec![figure(label, best)];
+        }
         // Half as much again as the best is near it.
         let near = best.and_then(|best| {
             let near = self.points.iter().filter(|point| rate_of(point) <= 1.5 * rate_of(best));

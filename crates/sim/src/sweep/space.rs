@@ -64,6 +64,10 @@ pub struct Space {
     pub extent: Extent,
     /// Whether threads run on the processors that the trace names.
     pub cpu_scheduling: bool,
+    /// Whether addresses are to be physical. Like the list, this is for the caller: see [`with_physical`](super::Sweep::with_physical).
+    pub physical: bool,
+    /// The path of a list of pages.
+    pub v2p_file: Option<String>,
 }
 
 impl Default for Space {
@@ -81,12 +85,14 @@ impl Default for Space {
             warmup: 0,
             extent: Extent::default(),
             cpu_scheduling: false,
+            physical: false,
+            v2p_file: None,
         }
     }
 }
 
 /// Every key, with what is allowed.
-pub const KEYS: [(&str, &str); 18] = [
+pub const KEYS: [(&str, &str); 20] = [
     ("level", "l1i, l1d, l1, ll"),
     ("sizes", SIZES),
     ("ways", "whole numbers, 1 or more"),
@@ -105,6 +111,8 @@ pub const KEYS: [(&str, &str); 18] = [
     ("warmup-refs", "a whole number"),
     ("sim-refs", "a whole number"),
     ("cpu-scheduling", "true, false"),
+    ("physical", "true, false"),
+    ("v2p-file", "the path of a list of pages, without spaces and commas"),
 ];
 
 const SIZE: &str = "a number of bytes, with K, M or G for powers of two";
@@ -223,6 +231,8 @@ impl Space {
                         self.extent.warmup = if refs > 0 { Warmup::Refs(refs) } else { Warmup::None };
                     }
                     "sim-refs" => self.extent.take = Some(whole(first).ok_or_else(no)?),
+                    "physical" => self.physical = flag()?,
+                    "v2p-file" => self.v2p_file = Some((*first).to_owned()),
                     _ => self.cpu_scheduling = flag()?,
                 }
             }
@@ -402,7 +412,9 @@ mod tests {
     #[test]
     fn a_mistake_in_any_key_is_told_with_line_key_found_and_allowed() {
         for (key, allowed) in KEYS {
-            for bad in ["", "-1", "psychic", "0x"] {
+            // Any word is a path.
+            let n_bad = if key == "v2p-file" { 1 } else { 4 };
+            for bad in ["", "-1", "psychic", "0x"].into_iter().take(n_bad) {
                 let text = format!("# first\n\n{key} {bad}\n");
                 let error = Space::parse(&text, "s").unwrap_err();
                 assert_eq!(
