@@ -700,7 +700,7 @@ fn record_runs_such_a_program_and_leaves_trace_and_capture() {
     for compiler in compilers(C) {
         let scene = Scene::new(compiler);
         scene.compile(
-            "#include <unistd.h>\nvolatile int cell; int main(void) { cell = fork() != 0; return 7; }",
+            "#include <sys/wait.h>\n#include <unistd.h>\nvolatile int cell;\nint main(void) { int child = fork(); cell = child != 0; if (child) wait(0); return 7; }",
             "prog.c",
             &["-O1"],
         );
