@@ -65,7 +65,7 @@ impl CallReader {
     /// Begins to read.
     ///
     /// # Errors
-    /// `Unsupported` for windows of what the format does not have.
+    /// `Usage` for windows of what the format does not have.
     pub fn new(container: &Container, scan: &Scan) -> Result<CallReader> {
         CallReader::from(container, scan, None)
     }
@@ -79,9 +79,9 @@ impl CallReader {
             Window::All => 0..u64::MAX,
             Window::Records(range) => range.clone(),
             Window::Instrs(_) => {
-                return Err(Error::unsupported("traces of calls have no instructions to count"));
+                return Err(Error::usage("traces of calls have no instructions to count"));
             }
-            Window::Clock(_) => return Err(Error::unsupported("traces of format apitrace have no clock")),
+            Window::Clock(_) => return Err(Error::usage("traces of format apitrace have no clock")),
         };
         let wanted = wanted.start..wanted.end.min(wanted.start.saturating_add(scan.most));
         let (fill, tables) = Fill::new(&scan.tables, &[]);

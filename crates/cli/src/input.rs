@@ -4,7 +4,7 @@ use crate::number;
 use crate::sched;
 use crate::screen::Result;
 use crate::session::Extent;
-use quipu::model::{Error, OpenOptions, ShardKind, Trace, Window};
+use quipu::model::{Columns, Error, OpenOptions, ShardKind, Trace, Window};
 use quipu::source::Source;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -242,8 +242,12 @@ pub(crate) fn check_threads(trace: &dyn Trace, threads: &[u64]) -> quipu::model:
     if threads.is_empty() || trace.shards().iter().all(|shard| shard.kind == ShardKind::Thread) {
         return Ok(());
     }
+    // Calls are chosen one by one; files of other traces are taken apart.
+    let verb = if trace.columns().has(Columns::CALLS) { "trim" } else { "split" };
     Err(Error::unsupported("files of this trace hold several threads, which are analysed together only")
-        .hint("leave out the choice of threads, or write those wanted first: `quipu split --thread`"))
+        .hint(format!(
+            "leave out the choice of threads, or write those wanted first: `quipu {verb} --thread`"
+        )))
 }
 
 /// What people call the trace at `path`.

@@ -134,6 +134,24 @@ fn info_of_every_trace_is_what_the_original_prints() {
 }
 
 #[test]
+fn what_a_verb_cannot_do_with_a_trace_of_calls_is_refused() {
+    let place = workplace();
+    for (args, error) in [
+        (&["view", "--since", "4"][..], "traces of format apitrace have no clock"),
+        (&["view", "--take-instrs", "3"], "traces of calls have no instructions to count"),
+        (&["convert", "-o", "out.trace", "--thread", "1"], "a stream is copied as a whole"),
+        (&["recover", "-o", "out.trace", "--thread", "1"], "a trace is recovered as a whole"),
+        (&["recover", "-o", "out.trace", "--strict"], "`recover` reads on behind errors"),
+        (&["info", "--thread", "1"], "write those wanted first: `quipu trim --thread`"),
+        (&["check", "--thread", "1"], "write those wanted first: `quipu trim --thread`"),
+    ] {
+        let output = quipu_in(place.path(), &[args, &["threads-3x20.trace"]].concat());
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {}", text(&output.stderr));
+        assert!(text(&output.stderr).contains(error), "{args:?}: {}", text(&output.stderr));
+    }
+}
+
+#[test]
 fn view_prints_what_the_original_dumps() {
     for (args, file) in [
         (&["view", "kinds.trace"][..], "golden/kinds.dump.txt.gz"),

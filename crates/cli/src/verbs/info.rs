@@ -1,7 +1,7 @@
 //! `quipu info`: what traces say of themselves, and what a quick read of all of it tells where their headers say little.
 
 use crate::about;
-use crate::input::{self, Arranging, Opening};
+use crate::input::{self, Arranging, Opening, check_threads};
 use crate::screen::{Outcome, Result, Screen, Stop};
 use quipu::model::pass::Detail;
 use quipu::model::trace::Surveyed;
@@ -44,7 +44,11 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
     let mut fault = None;
     let (mut documents, mut values, mut findings) = (Vec::new(), Vec::new(), Vec::new());
     for path in &options.paths {
-        match options.arranging.open(path, &options.opening, None) {
+        let opened = options.arranging.open(path, &options.opening, None).and_then(|trace| {
+            check_threads(&*trace, &options.opening.threads)?;
+            Ok(trace)
+        });
+        match opened {
             Ok(trace) => {
                 let name = input::name(path);
                 let surveyed = if options.quick { Surveyed::default() } else { trace.survey() };

@@ -1,6 +1,6 @@
 //! `quipu recover`: what can be saved of a damaged trace.
 
-use crate::input::{self, Stored};
+use crate::input::{self, Opening, Stored};
 use crate::rewrite::{self, Target};
 use crate::screen::{Outcome, Result, Screen};
 use crate::session::finding_json;
@@ -46,6 +46,15 @@ Exit codes:
 pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
     let output = &options.target;
     rewrite::refuse_stdout(output)?;
+    let Opening { threads, strict, .. } = &options.input.opening;
+    if !threads.is_empty() {
+        return Err(Error::usage("a trace is recovered as a whole")
+            .hint("`quipu trim --thread` writes the calls of some threads of what was recovered")
+            .into());
+    }
+    if *strict {
+        return Err(Error::usage("`recover` reads on behind errors, which `--strict` rules out").into());
+    }
     let source = input::spooled(&options.input.path)?;
     let is_known = |info: &FormatInfo| info.name == quipu::apitrace::INFO.name;
     let format = quipu::probe(&source);
