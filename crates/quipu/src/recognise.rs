@@ -128,8 +128,8 @@ mod tests {
 
     #[test]
     fn a_file_that_cannot_be_inflated_is_not_called_empty() {
-        // The head of a frame and of a block of 16 bytes, of which one stands there.
-        let cut = [0x28, 0xb5, 0x2f, 0xfd, 0x20, 0x10, 0x81, 0, 0, 6];
+        // The head of a frame and of a block of 16 bytes, of which none stands there.
+        let cut = [0x28, 0xb5, 0x2f, 0xfd, 0x20, 0x10, 0x81, 0, 0];
         assert_eq!(
             refusal(&cut).to_string(),
             "in: no known trace format: a zstd file of which nothing can be inflated: the zstd data is cut short, in its first block"

@@ -98,7 +98,7 @@ impl Settings {
     /// those of the trace; and results leave out what it does not have. Files of types that options name are read.
     ///
     /// # Errors
-    /// See [`Resets::new`], [`placed`] and [`TypeSource::of`].
+    /// See [`Resets::new`] and [`TypeSource::of`]; and if accesses cannot be placed on cores as is asked for.
     pub fn fitted(mut self, args: &Args, trace: &dyn Trace) -> Result<Settings> {
         self.placing = placed(self.placing, trace)?;
         self.resets = Resets::new(args, trace)?;

@@ -4,7 +4,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | [`file`] | what is in a capture file, whole or not |
+//! | [`mod@file`] | what is in a capture file, whole or not |
 //! | [`merge`] | what all threads did, in an order that it can have happened in |
 //! | [`trace`] | events → records |
 //! | [`sites`] | the type that memory was allocated for |
