@@ -9,9 +9,11 @@
 //! With `sample`, only some lines are looked at: those whose hash is below a threshold, all accesses to them, and distances count for
 //! as much more as there are lines for each one sampled (Waldspurger and others, *SHARDS*, 2015). `sample=0.01` takes this share
 //! of the lines; `sample=8192` takes at most so many lines, whatever the trace, by lowering the threshold as lines come, so that memory
-//! stays the same. How far the sampled ratios may be off is estimated from eight parts of the sample, each with a curve of its own:
-//! `error` is the standard error of their mean. It knows nothing of lines that are too few to be in the sample: with
-//! few lines (some thousands in all), or very uneven use of them, be generous. Sizes that the parts cannot tell apart are left
+//! stays the same. How far the sampled ratios may be off is estimated from eight parts of the sample, each with a curve of its own,
+//! by the standard error of their mean, and from the distances: where a size falls among lines of which few are in the sample, a
+//! steep place of the curve may stand a little before it or behind it, in all parts alike. `error` is both together. It knows nothing
+//! of lines that are too few to be in the sample: with fewer than two thousand lines in it, which is told, or very uneven use of
+//! them, be generous. Sizes that the parts cannot tell apart are left
 //! out: those of fewer lines than eight times as many as there are for each one sampled (with `sample=0.1`, fewer than 80).
 //!
 //! Memory grows with the number of distinct lines, by about 100 bytes each, or of those in the sample; not with the length of the trace.
@@ -126,9 +128,13 @@ struct Options {
     sides: [bool; 2],
 }
 
+/// So many lines of a sample are enough for errors that can be relied upon.
+const ENOUGH_LINES: u64 = 2000;
+
 /// Miss ratios of a trace or shard.
 ///
-/// JSON: the fields; `sampled`, `mean_error` and `largest_error` are null without a sample, the errors also without points.
+/// JSON: the fields; `sampled`, `sampled_lines`, `is_coarse`, `mean_error` and `largest_error` are null without a sample, the errors also
+/// without points.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Ratios {
     /// Bytes in a line.
@@ -137,6 +143,10 @@ pub struct Ratios {
     pub accesses: u64,
     /// Those that were looked at.
     pub sampled: Option<u64>,
+    /// Distinct lines that were looked at.
+    pub sampled_lines: Option<u64>,
+    /// Whether these are so few that errors may be larger than they say.
+    pub is_coarse: Option<bool>,
     /// Distinct lines; with a sample, about so many.
     pub lines: u64,
     /// The mean of the errors of all sizes.
@@ -154,7 +164,7 @@ pub struct Point {
     pub size: u64,
     /// The share of accesses that it misses.
     pub miss_ratio: f64,
-    /// The standard error of that; null without a sample.
+    /// The standard error of that, of the sample's lines and of the place of the size among them; null without a sample.
     pub error: Option<f64>,
 }
 
@@ -211,6 +221,8 @@ impl Options {
             line_size: self.lines.bytes(),
             accesses: sums.accesses,
             sampled: is_sampled.then_some(sums.sampled),
+            sampled_lines: is_sampled.then_some(sums.held),
+            is_coarse: is_sampled.then_some(sums.is_part() && sums.held < ENOUGH_LINES),
             lines: sums.lines(),
             mean_error: has_errors.then_some(mean),
             largest_error: has_errors.then(|| errors().fold(0.0, f64::max)),
@@ -228,12 +240,21 @@ impl Answer for Ratios {
         if let Some(sampled) = self.sampled {
             facts.push(("looked at", vec![Cell::Count(sampled)]));
         }
+        if let Some(lines) = self.sampled_lines {
+            facts.push(("lines looked at", vec![Cell::Count(lines)]));
+        }
         if let (Some(mean), Some(largest)) = (self.mean_error, self.largest_error) {
-            facts.push(("standard error, mean", vec![Cell::Share(mean)]));
-            facts.push(("standard error, largest", vec![Cell::Share(largest)]));
+            facts.push(("standard error, mean", vec![points(mean)]));
+            facts.push(("standard error, largest", vec![points(largest)]));
         }
         let facts = facts.into_iter().map(|(name, cells)| (name.to_owned(), cells));
         let mut document = Document::new("Miss ratios").with(Block::Facts(facts.collect()));
+        if self.is_coarse == Some(true) {
+            let text = format!(
+                "the sample has fewer than {ENOUGH_LINES} lines: errors may be larger than they say; a larger sample tells more"
+            );
+            document.blocks.push(Block::Note(text));
+        }
         if detail == Detail::Full && !self.points.is_empty() {
             let points = self.points.iter().map(|point| (point.size, point.miss_ratio)).collect();
             document.blocks.push(Block::Curve(Curve {
@@ -248,6 +269,11 @@ impl Answer for Ratios {
     }
 }
 
+/// An error in points of a per cent, of which ratios show one digit.
+fn points(error: f64) -> Cell {
+    Cell::Text(format!("{:.3} %", 100.0 * error))
+}
+
 impl Ratios {
     fn grid(&self) -> Grid {
         let mut head = vec!["size", "miss ratio"];
@@ -256,7 +282,7 @@ impl Ratios {
         }
         let row = |point: &Point| {
             let mut row = vec![Cell::Bytes(point.size), Cell::Share(point.miss_ratio)];
-            row.extend(point.error.map(Cell::Share));
+            row.extend(point.error.map(points));
             row
         };
         Grid {

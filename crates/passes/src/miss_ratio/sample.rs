@@ -22,6 +22,22 @@ const ALL: u32 = 1 << 24;
 /// Distance 0, and two bins for each power of two.
 const BINS: usize = 1 + 2 * 64;
 
+/// Steps of distance for each power of two, to see what a distance that is a little off does.
+const FINE: usize = 16;
+const STEPS: usize = 1 + FINE * 64;
+
+/// The step of a distance: those that begin within a sixteenth of a power of two.
+fn step(distance: u64) -> usize {
+    match distance.checked_ilog2() {
+        None => 0,
+        Some(octave) => {
+            // The four bits behind the highest one.
+            let bits = if octave >= 4 { distance >> (octave - 4) } else { distance << (4 - octave) };
+            1 + FINE * octave as usize + (bits as usize & (FINE - 1))
+        }
+    }
+}
+
 /// The bin of a distance: all that make a miss in the same sizes.
 fn bin(distance: u64) -> usize {
     match distance.checked_ilog2() {
@@ -63,8 +79,7 @@ impl Weights {
     fn add(&mut self, distance: Option<u64>, share: f64) {
         let weight = 1.0 / share;
         match distance {
-            // Of an estimate of a whole number, the whole number.
-            Some(distance) => self.bins[bin((distance as f64 * weight) as u64)] += weight,
+            Some(distance) => self.bins[bin(estimate(distance, share))] += weight,
             None => self.first += weight,
         }
     }
@@ -82,6 +97,11 @@ impl Weights {
     }
 }
 
+/// The distance that one among this share of the lines stands for: of an estimate of a whole number, the whole number.
+fn estimate(distance: u64, share: f64) -> u64 {
+    (distance as f64 * (1.0 / share)) as u64
+}
+
 /// What shards amount to.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sums {
@@ -92,6 +112,12 @@ pub(super) struct Sums {
     parts: Vec<Weights>,
     /// The smallest cache, in lines, that every part of the sample can tell from smaller ones.
     finest: u64,
+    /// Distinct lines that were looked at and kept.
+    pub(super) held: u64,
+    /// How many lines each one that is looked at stands for; 0 without a sample.
+    scale: f64,
+    /// Accesses by step of their distance, each for as many as it stands for; empty without a sample.
+    steps: Vec<f64>,
 }
 
 impl Sums {
@@ -100,8 +126,17 @@ impl Sums {
         self.sampled += other.sampled;
         self.all.merge(&other.all);
         self.finest = self.finest.max(other.finest);
+        self.held += other.held;
+        self.scale = self.scale.max(other.scale);
+        self.steps.resize(self.steps.len().max(other.steps.len()), 0.0);
+        self.steps.iter_mut().zip(&other.steps).for_each(|(sum, other)| *sum += other);
         self.parts.resize(self.parts.len().max(other.parts.len()), Weights::default());
         self.parts.iter_mut().zip(&other.parts).for_each(|(sum, other)| sum.merge(other));
+    }
+
+    /// True if some lines were not looked at.
+    pub(super) fn is_part(&self) -> bool {
+        self.scale > 1.0
     }
 
     /// Distinct lines.
@@ -120,12 +155,34 @@ impl Sums {
         sizes
             .take_while(|(bin, _)| !beyond(*bin))
             .filter(|(_, lines)| *lines >= self.finest)
-            .map(|(bin, lines)| (lines, self.ratio(bin), self.error(bin)))
+            .map(|(bin, lines)| {
+                (lines, self.ratio(bin), self.error(bin).hypot(self.error_of_position(lines)))
+            })
             .collect()
     }
 
     fn ratio(&self, bin: usize) -> f64 {
         self.all.miss_ratio(bin, self.accesses)
+    }
+
+    /// What it does to the ratio of a cache of so many lines that distances are told by few lines. A distance of `n` lines has
+    /// `n / scale` of them in the sample, give or take the root of that, and all accesses of one loop are off together, in every part.
+    /// Of those within twice that, half: of a smooth curve these are as many as within once, and of a step half its height.
+    fn error_of_position(&self, lines: u64) -> f64 {
+        if self.scale <= 1.0 {
+            return 0.0;
+        }
+        let lines = lines as f64;
+        let off = 2.0 * (lines * (self.scale - 1.0)).sqrt();
+        let (below, above) = (self.between(lines - off, lines), self.between(lines, lines + off));
+        0.5 * below.max(above) / self.accesses.max(1) as f64
+    }
+
+    /// Accesses whose distances are from the one to below the other.
+    fn between(&self, from: f64, to: f64) -> f64 {
+        let step = |distance: f64| step(distance.max(0.0) as u64); // Distances of a trace are far below 2^64.
+        let (from, to) = (step(from), step(to));
+        self.steps.get(from..to.max(from)).unwrap_or_default().iter().sum()
     }
 
     /// The standard error of the mean of the parts.
@@ -168,7 +225,11 @@ impl Sampler {
             held: BinaryHeap::new(),
             all: Stack::new(u64::MAX, 0),
             parts: (0..n_parts).map(|_| Stack::new(u64::MAX, 0)).collect(),
-            sums: Sums { parts: vec![Weights::default(); n_parts], ..Sums::default() },
+            sums: Sums {
+                parts: vec![Weights::default(); n_parts],
+                steps: vec![0.0; if n_parts > 0 { STEPS } else { 0 }],
+                ..Sums::default()
+            },
         }
     }
 
@@ -188,6 +249,11 @@ impl Sampler {
         self.sums.sampled += 1;
         let distance = self.all.access(line, DATA)?;
         self.sums.all.add(distance, share);
+        if let Some(distance) = distance
+            && let Some(sum) = self.sums.steps.get_mut(step(estimate(distance, share)))
+        {
+            *sum += 1.0 / share;
+        }
         if let Some(stack) = self.parts.get_mut(part) {
             let distance = stack.access(line, DATA)?;
             self.sums.parts[part].add(distance, share / PARTS as f64);
@@ -218,6 +284,9 @@ impl Sampler {
 
     pub(super) fn into_sums(mut self) -> Sums {
         // A distance in a part is a multiple of the lines that each of its lines stands for; what is finer is not in it.
+        let scale = f64::from(ALL) / f64::from(self.threshold);
+        self.sums.scale = if self.parts.is_empty() { 0.0 } else { scale };
+        self.sums.held = self.all.lines().len() as u64;
         if self.threshold < ALL {
             let lines = PARTS as f64 * f64::from(ALL) / f64::from(self.threshold);
             self.sums.finest = lines.ceil() as u64; // At most 2^27.
@@ -251,6 +320,16 @@ mod tests {
             let next = (at + 1..BINS).find_map(lines_of);
             assert!(next.is_none_or(|lines| distance < lines), "{distance}");
         }
+    }
+
+    #[test]
+    fn steps_begin_at_sixteenths_of_a_power_of_two() {
+        assert_eq!([step(0), step(1), step(2), step(3), step(16), step(17)], [0, 1, 17, 25, 65, 66]);
+        assert_eq!((step(512), step(543), step(544)), (1 + 16 * 9, 1 + 16 * 9, 2 + 16 * 9));
+        for distance in 0..3000 {
+            assert!(step(distance) <= step(distance + 1), "{distance}");
+        }
+        assert_eq!(step(u64::MAX) + 1, STEPS);
     }
 
     #[test]

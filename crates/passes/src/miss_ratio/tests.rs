@@ -90,6 +90,34 @@ fn sampled_ratios_are_as_near_as_they_say() {
 }
 
 #[test]
+fn a_steep_place_that_a_small_sample_misplaces_is_within_the_error() {
+    // A few lines over and over, and a loop over so many that caches of up to 512 lines miss all of it.
+    let mut text = String::new();
+    for i in 0..40_000u64 {
+        let line = if i % 8 == 0 { 1000 + i / 8 % 510 } else { i % 4 };
+        text += &format!("read {:#x} 8\n", line * 37 * 64);
+    }
+    let exact = points(&json(&MissRatio, "", &text));
+    let mut n_wide = 0;
+    for sample in ["0.08", "0.1", "0.12", "0.15", "0.2", "0.3", "64", "100", "200"] {
+        let found = json(&MissRatio, &format!("sample={sample}"), &text);
+        assert_eq!(found["is_coarse"], true, "{sample}");
+        assert!(found["sampled_lines"].as_u64().unwrap() < 2000);
+        for point in points(&found) {
+            let Some(of) = exact.iter().rev().find(|exact| exact.0 <= point.0) else { continue };
+            let (off, error) = ((point.1 - of.1).abs(), point.2.unwrap());
+            n_wide += u32::from(error > 0.05);
+            assert!(off <= 3.0 * error + 0.01, "{sample}: {point:?}, exact {}", of.1);
+        }
+    }
+    assert!(n_wide > 0);
+    assert_eq!(json(&MissRatio, "sample=0.9", &text)["is_coarse"], true);
+    // All lines are in this sample, which is none, so nothing is coarse.
+    assert_eq!(json(&MissRatio, "sample=100000", &text)["is_coarse"], false);
+    assert!(json(&MissRatio, "", &text)["is_coarse"].is_null());
+}
+
+#[test]
 fn sizes_that_a_sample_is_too_coarse_for_are_left_out() {
     let (text, _) = program(20_000, 8192);
     let first = |sample: &str| points(&json(&MissRatio, &format!("sample={sample}"), &text))[0].0 / 64;
