@@ -21,6 +21,8 @@ pub(crate) struct Surroundings {
     pub(crate) physical: bool,
     /// A list of pages.
     pub(crate) pages: Option<PathBuf>,
+    /// Whether a warm-up that does not end counts as the original has it.
+    pub(crate) counts_cold: bool,
 }
 
 /// Plans the simulation of caches.
@@ -60,6 +62,7 @@ fn plan(
     trace: &dyn Trace,
 ) -> Result<Planned> {
     settings.physical = translator(physical, around, trace)?;
+    settings.counts_cold = around.counts_cold;
     let columns = settings.columns(info.name, trace)?;
     let files = MissFiles::create(&settings)?;
     Ok(Planned { info, columns, pass: Box::new(Simulation::new(settings, files)?) })
@@ -101,11 +104,13 @@ pub(crate) fn check_translation(reports: &[Box<dyn Report>]) -> Result<()> {
     }
 }
 
-/// Why a simulation's answer is not what was asked for.
-pub(crate) fn incomplete(report: &dyn Report) -> &[String] {
+/// What rows of a simulation's counts have no room for: why they are not what was asked for, and of which stage they are.
+pub(crate) fn remarks(report: &dyn Report) -> Vec<String> {
     let report = report.as_any();
-    let of_machine = report.downcast_ref::<Simulated>().map(|report| &report.incomplete[..]);
-    of_machine.or_else(|| Some(&report.downcast_ref::<Swept>()?.incomplete[..])).unwrap_or_default()
+    if let Some(of) = report.downcast_ref::<Simulated>() {
+        return of.incomplete.iter().cloned().chain(of.staged()).collect();
+    }
+    report.downcast_ref::<Swept>().map(|of| of.incomplete.clone()).unwrap_or_default()
 }
 
 /// Plans the simulation of caches with the faults of Cacheray's simulator.

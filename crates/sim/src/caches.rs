@@ -26,7 +26,8 @@ use crate::extent::Warmup;
 use crate::options::{
     BASE, BINARY, CAUSES, COHERENCE, CORES, CPU_SCHEDULING, L1D_ASSOC, L1D_SIZE, L1I_ASSOC, L1I_SIZE,
     LINE_SIZE, LL_ASSOC, LL_SIZE, POLICY, PREFETCHER, RESET_AT, SIM_REFS, SKIP_REFS, TOP, TYPES,
-    WARMUP_FRACTION, WARMUP_REFS, cores, extent, fit_cores, placing, policy, prefetcher, size, top, warmup,
+    WARMUP_FRACTION, WARMUP_REFS, cores, extent, fit_cores, in_options, placing, policy, prefetcher, size,
+    top, warmup,
 };
 use crate::recording::Recording;
 use crate::resets::Resets;
@@ -120,7 +121,8 @@ pub fn settings(args: &Args, config: Option<Config>) -> Result<Settings> {
         extent.take = extent.take.or(config.sim_refs);
         cpu_scheduling |= config.cpu_scheduling;
     }
-    machine.layout()?;
+    // A configuration was checked when it was read.
+    machine.layout().map_err(|error| in_options(&error))?;
     Ok(Settings {
         machine,
         is_tlb: false,
@@ -134,5 +136,6 @@ pub fn settings(args: &Args, config: Option<Config>) -> Result<Settings> {
         recording: Recording::default(),
         types: None,
         tells_types: None,
+        counts_cold: false,
     })
 }

@@ -233,7 +233,18 @@ impl<'t> Words<'t> {
             let key = self.next().ok_or_else(|| self.open(here, name))?;
             keys.push((key.text, key.line));
             match key.text {
-                "}" => break,
+                "}" => {
+                    if let Some(lacks) =
+                        ["size", "assoc"].iter().find(|lacks| !keys.iter().any(|(key, _)| key == *lacks))
+                    {
+                        let Word { line, .. } = key;
+                        return Err(Error::usage(format!(
+                            "{}: line {line}, cache `{name}`, key {lacks}: found nothing, allowed: a value, before the brace that closes",
+                            self.name
+                        )));
+                    }
+                    break;
+                }
                 "type" => {
                     let value = self.value(key)?;
                     cache.role = match value.text {

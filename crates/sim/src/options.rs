@@ -141,6 +141,25 @@ pub fn fit_cores(args: &Args, trace: &dyn Trace) -> Args {
     args
 }
 
+/// What is wrong with a machine, told by the options that describe it.
+pub(crate) fn in_options(error: &Error) -> Error {
+    const NAMES: [(&str, &str); 8] = [
+        ("cache `L1I0`, key size", "option `l1i-size`"),
+        ("cache `L1I0`, key assoc", "option `l1i-assoc`"),
+        ("cache `L1D0`, key size", "option `l1d-size`"),
+        ("cache `L1D0`, key assoc", "option `l1d-assoc`"),
+        ("cache `LL`, key size", "option `ll-size`"),
+        ("cache `LL`, key assoc", "option `ll-assoc`"),
+        ("key num_cores", "option `cores`"),
+        ("key line_size", "option `line-size`"),
+    ];
+    let message = error.message();
+    let policy = message.split_once(", key replace_policy").map(|(_, rest)| format!("option `policy`{rest}"));
+    let of = |(key, option): &(&str, &str)| Some(format!("{option}{}", message.strip_prefix(key)?));
+    let told = NAMES.iter().find_map(of).or(policy);
+    Error::new(error.kind(), told.unwrap_or_else(|| message.to_owned()))
+}
+
 /// How the threads of `trace` come to cores, where `wanted` is asked for: in a trace of cores, each is a core of the machine.
 ///
 /// # Errors

@@ -155,7 +155,7 @@ pub struct CacheCounts {
     pub bytes_in: u64,
     /// Misses of accesses by cause: never met before, too small, too few ways; `null` unless asked for with `causes`.
     pub causes: Option<[u64; 3]>,
-    /// Hits and misses before the statistics; `null` without warm-up, 0 if it did not end: then all counts are those of the warm-up.
+    /// Hits and misses before the statistics; `null` without warm-up. If it did not end, those up to the end, and all other counts are 0.
     pub warmup: Option<WarmupCounts>,
 }
 

@@ -23,6 +23,9 @@ pub struct Resets {
     has_mark: bool,
     met_mark: bool,
     n_stages: u64,
+    /// Points before the statistics, which begin nothing, and those that the end of the simulation left over in its batch.
+    n_before_statistics: u64,
+    n_left: u64,
 }
 
 /// What a reset has ended.
@@ -71,14 +74,48 @@ impl Resets {
         self.instrs.is_empty() && self.kinds.is_empty()
     }
 
-    /// Points that did not come, in sentences.
-    pub(crate) fn missed(&self) -> Vec<String> {
+    /// Points that did not come, or began nothing, in sentences; those behind the end of the simulation are not looked for if it
+    /// `is_over`. Marks are expected anywhere, numbers of instructions are not.
+    pub(crate) fn missed(&self, is_over: bool) -> Vec<String> {
+        let mut told = Vec::new();
+        let points = |n: u64| if n == 1 { "1 point".to_owned() } else { format!("{n} points") };
+        if self.n_before_statistics > 0 {
+            let points = points(self.n_before_statistics);
+            told.push(format!(
+                "reset-at: {points} among the records that are left out or warm up, where no statistics are"
+            ));
+        }
         let n = self.n_behind;
         let late = self.instrs.iter().filter(|point| **point >= n);
-        let late = late.map(|point| format!("reset-at {point} was not reached: there are {n} instructions"));
-        let marks = (!self.kinds.is_empty() && !self.met_mark)
-            .then(|| "reset-at names marks, and the trace has none of them".to_owned());
-        late.chain(marks).collect()
+        if is_over {
+            let n_late = self.n_left + late.count() as u64;
+            if n_late > 0 {
+                told.push(format!("reset-at: {} behind the last record of sim-refs", points(n_late)));
+            }
+            return told;
+        }
+        told.extend(
+            late.map(|point| format!("reset-at {point} was not reached: there are {n} instructions")),
+        );
+        if !self.kinds.is_empty() && !self.met_mark {
+            told.push("reset-at names marks, and the trace has none of them".to_owned());
+        }
+        told
+    }
+
+    /// Points of this batch are among what is left out.
+    pub(crate) fn pass_over(&mut self) {
+        self.n_before_statistics += self.near().count() as u64;
+    }
+
+    /// A point before the statistics begins nothing.
+    pub(crate) fn leave_out(&mut self, why: Cut) {
+        self.n_before_statistics += u64::from(why == Cut::Instr);
+    }
+
+    /// The simulation ends ahead of these points of its batch.
+    pub(crate) fn end(&mut self, cuts: &[(u32, Cut)]) {
+        self.n_left = cuts.iter().filter(|(_, why)| *why == Cut::Instr).count() as u64;
     }
 
     /// True if marks are looked at.
@@ -117,12 +154,12 @@ impl Resets {
         for point in self.near() {
             // At the record of the instruction that comes next.
             if let Some((at, _)) = instrs.nth((point - n_done) as usize) {
-                cuts.push((*at, Cut::Reset));
+                cuts.push((*at, Cut::Instr));
             }
             n_done = point + 1;
         }
         let marks = batch.marks.at.iter().zip(&batch.marks.kind);
-        cuts.extend(marks.filter(|(_, kind)| self.kinds.contains(kind)).map(|(at, _)| (*at, Cut::Reset)));
+        cuts.extend(marks.filter(|(_, kind)| self.kinds.contains(kind)).map(|(at, _)| (*at, Cut::Mark)));
         self.n_stages += (cuts.len() - n_before) as u64;
     }
 }

@@ -54,6 +54,8 @@ pub struct Settings {
     pub physical: Option<Translator>,
     /// What the trace has.
     pub recording: Recording,
+    /// Whether what a warm-up that does not end has counted stands for the statistics, as in the original, instead of nothing.
+    pub counts_cold: bool,
     /// Where types come from, if misses are told by field.
     pub types: Option<TypeSource>,
     /// Whether types and fields are what is asked for, and how many to list.
@@ -169,8 +171,10 @@ pub(crate) enum Ref {
 pub(crate) enum Cut {
     /// A region is added or removed: a row of the lens.
     Region(usize),
-    /// Statistics begin anew.
-    Reset,
+    /// Statistics begin anew, at a mark.
+    Mark,
+    /// The same behind so many instructions.
+    Instr,
     /// The thread runs on this processor from here on.
     Processor(u64),
 }
@@ -311,6 +315,7 @@ impl Simulation {
         let counts = !self.extent.is_all() || self.resets.is_near();
         let begin = if counts { self.leave_out(batch) } else { Some(0) };
         let Some(begin) = begin else {
+            self.resets.pass_over();
             self.pass_regions(batch);
             return Ok(());
         };
@@ -346,24 +351,26 @@ impl Simulation {
         let mut at = 0;
         let mut turn = Turn { core, thread, row: 0, counts };
         // What stands between two changes of the processor runs on one core, and what stands between two resets is one stage.
-        for (cut, what) in &cuts {
+        for (i, &(cut, what)) in cuts.iter().enumerate() {
             // What is left out at the start changes nothing but the regions.
-            if *cut < begin && !matches!(what, Cut::Region(_)) {
+            if cut < begin && !matches!(what, Cut::Region(_)) {
+                self.resets.leave_out(what);
                 continue;
             }
-            self.run(batch, at..*cut, &mut turn)?;
-            at = *cut;
+            self.run(batch, at..cut, &mut turn)?;
+            at = cut;
             if self.extent.is_over() {
+                self.resets.end(&cuts[i..]);
                 break;
             }
             match what {
                 Cut::Processor(processor) => {
-                    turn.core = self.placement.runs_on(batch, *processor).unwrap_or(turn.core);
+                    turn.core = self.placement.runs_on(batch, processor).unwrap_or(turn.core);
                 }
-                Cut::Reset => self.end_stage(),
+                Cut::Mark | Cut::Instr => self.end_stage(what),
                 Cut::Region(row) => {
                     if let Some(fields) = &mut self.fields {
-                        fields.event(batch, *row);
+                        fields.event(batch, row);
                     }
                 }
             }
@@ -555,10 +562,12 @@ impl Simulation {
     }
 
     /// Puts the statistics so far aside, as a stage, and begins new ones.
-    fn end_stage(&mut self) {
+    fn end_stage(&mut self, why: Cut) {
         if self.extent.is_warm() {
             self.stages.push(self.stage());
             self.reset();
+        } else {
+            self.resets.leave_out(why);
         }
     }
 
@@ -587,7 +596,7 @@ impl Simulation {
     /// Why the answer is not what was asked for.
     fn incomplete(&self) -> Vec<String> {
         let mut all: Vec<String> = self.shortfall().into_iter().collect();
-        all.extend(self.resets.missed());
+        all.extend(self.resets.missed(self.extent.is_over()));
         let translation = self.physical.as_ref().map(Translator::translation);
         all.extend(translation.and_then(Translation::shortfall));
         all
@@ -600,8 +609,16 @@ impl Simulation {
         wanted.shortfall(self.extent, self.met, is_empty, || self.machine.filled())
     }
 
+    /// Ends a warm-up that goes on to the end: there are no statistics behind it.
+    fn settle(&mut self) {
+        if !self.extent.is_warm() && self.warmup.is_none() && !self.settings.counts_cold {
+            self.end_warmup();
+        }
+    }
+
     /// The result so far.
-    pub fn report(self) -> Simulated {
+    pub fn report(mut self) -> Simulated {
+        self.settle();
         let last = (!self.settings.resets.is_empty()).then(|| self.stage());
         let is_whole = self.settings.extent.is_all() && self.settings.resets.is_empty();
         let executed = self.executed.total().filter(|_| is_whole);
@@ -609,7 +626,6 @@ impl Simulation {
         let incomplete = self.incomplete();
         let Simulation { settings, machine, placement, warmup, instrs, accesses, sources, threads, .. } =
             self;
-        // A warm-up that goes on to the end has counted all there is.
         let is_cold = settings.extent.warmup != Warmup::None && warmup.is_none();
         let warmup = if is_cold { Some(vec![(0, 0); settings.machine.caches.len()]) } else { warmup };
         let stages = self.stages.into_iter().chain(last).collect();
@@ -685,6 +701,7 @@ impl Pass for Simulation {
         if let Some(sink) = &mut self.sink {
             sink.end()?;
         }
+        self.settle();
         if let Some(limits) = self.settings.strides {
             let line_bytes = self.settings.machine.line_bytes;
             return Ok(Box::new(self.strides.report(limits, line_bytes)));

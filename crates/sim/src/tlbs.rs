@@ -14,7 +14,7 @@
 use crate::config;
 use crate::options::{
     CAUSES, CORES, CPU_SCHEDULING, POLICY, RESET_AT, SIM_REFS, SKIP_REFS, TOP, WARMUP_REFS, cores, extent,
-    fit_cores, option, placing, policy, top,
+    fit_cores, in_options, option, placing, policy, top,
 };
 use crate::recording::Recording;
 use crate::resets::Resets;
@@ -90,6 +90,23 @@ pub fn settings(args: &Args) -> Result<Settings> {
         let Some(bytes) = entries.checked_mul(page_bytes) else {
             return Err(Error::usage(format!("option `{key}-entries` is too large: `{entries}`")));
         };
+        let wrong = |what: &str, found: u64, allowed: &str| {
+            Err(Error::usage(format!("option `{key}-{what}`: found `{found}`, allowed: {allowed}")))
+        };
+        if entries == 0 {
+            return wrong("entries", entries, "1 or more");
+        }
+        if ways == 0 || (policy == Policy::TreePlru && !ways.is_power_of_two()) {
+            let allowed = if ways == 0 { "1 or more" } else { "a power of two, with TREE_PLRU" };
+            return wrong("assoc", ways, allowed);
+        }
+        if !entries.is_multiple_of(ways) || !(entries / ways).is_power_of_two() {
+            return wrong(
+                "entries",
+                entries,
+                &format!("a power of two times `{key}-assoc`, which is {ways}"),
+            );
+        }
         tlbs.push((name, role, CacheSpec { policy, role, ..CacheSpec::new("", bytes, ways) }));
     }
     let mut caches = Vec::new();
@@ -105,7 +122,7 @@ pub fn settings(args: &Args) -> Result<Settings> {
         }
     }
     let machine = MachineSpec { cores, line_bytes: page_bytes, coherent: false, caches, seed: 0 };
-    machine.layout()?;
+    machine.layout().map_err(|error| in_options(&error))?;
     Ok(Settings {
         machine,
         is_tlb: true,
@@ -119,5 +136,6 @@ pub fn settings(args: &Args) -> Result<Settings> {
         recording: Recording::default(),
         types: None,
         tells_types: None,
+        counts_cold: false,
     })
 }

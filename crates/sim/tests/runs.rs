@@ -73,6 +73,46 @@ fn stages_between_resets_add_up_to_the_whole_while_lines_stay() {
 }
 
 #[test]
+fn people_are_told_which_stage_counts_are_of() {
+    let trace = program(400);
+    let last = "counts are those of the last of 3 stages, behind the last point of reset-at";
+    assert!(seen(&result(&Caches, &format!("{SMALL} reset-at=100,250"), &trace)).contains(last));
+    assert!(!seen(&result(&Caches, SMALL, &trace)).contains("stages"));
+}
+
+#[test]
+fn tlbs_are_shown_with_entries_and_pages() {
+    let of = seen(&result(&Tlbs, "cores=1 page-size=2M", &program(50)));
+    assert!(of.contains("[\"TLB\", \"entries\", \"page\", \"ways\", \"policy\""), "{of}");
+    assert!(of.contains("[Text(\"LL0\"), Count(1024), Bytes(2097152), Count(4)"), "{of}");
+    assert!(of.contains("[\"level\", \"TLBs\", \"hits\", \"misses\", \"miss rate\", \"MPKI\"]"), "{of}");
+    assert!(!of.contains("cache"), "{of}");
+}
+
+#[test]
+fn mistakes_name_the_option_that_was_typed() {
+    let trace = program(1);
+    let told = |tool: &dyn Tool, options: &str| {
+        let error = plan(tool, &args(options), &trace).err().expect("refused");
+        assert_eq!(error.kind(), ErrorKind::Usage);
+        error.message().to_owned()
+    };
+    assert_eq!(
+        told(&Tlbs, "l2-entries=1000"),
+        "option `l2-entries`: found `1000`, allowed: a power of two times `l2-assoc`, which is 4"
+    );
+    assert_eq!(told(&Tlbs, "l1i-assoc=0"), "option `l1i-assoc`: found `0`, allowed: 1 or more");
+    assert_eq!(told(&Caches, "cores=0"), "option `cores`: found `0`, allowed: 1 to 4096");
+    assert_eq!(told(&Tlbs, "cores=0"), "option `cores`: found `0`, allowed: 1 to 4096");
+    assert_eq!(
+        told(&Caches, "line-size=48"),
+        "option `line-size`: found `48`, allowed: a power of two, 4 or more"
+    );
+    assert!(told(&Caches, "l1d-size=33K").starts_with("option `l1d-size`: found `33792`, allowed: "));
+    assert!(told(&Caches, "ll-assoc=3").starts_with("option `ll-assoc`: found `3`, allowed: "));
+}
+
+#[test]
 fn statistics_begin_anew_at_each_mark_of_a_name() {
     let trace = program(120);
     let name = quipu_model::Trace::mark_name(&trace, 7);
@@ -89,7 +129,20 @@ fn a_reset_in_a_warm_up_changes_nothing() {
     let warm = format!("{SMALL} warmup-refs=300");
     let plain = result(&Caches, &warm, &trace);
     let reset = result(&Caches, &format!("{warm} reset-at=10"), &trace);
-    assert_eq!(Simulated { stages: Vec::new(), ..reset }, plain);
+    assert_eq!(
+        reset.incomplete,
+        ["reset-at: 1 point among the records that are left out or warm up, where no statistics are"]
+    );
+    assert_eq!(Simulated { stages: Vec::new(), incomplete: Vec::new(), ..reset }, plain);
+    let told = |part: &str| result(&Caches, &format!("{SMALL} {part}"), &trace).incomplete;
+    assert_eq!(
+        told("skip-refs=300 reset-at=10,20,150"),
+        ["reset-at: 2 points among the records that are left out or warm up, where no statistics are"]
+    );
+    assert_eq!(
+        told("sim-refs=100 reset-at=10,100,199,5000"),
+        ["reset-at: 3 points behind the last record of sim-refs"]
+    );
 }
 
 #[test]
@@ -313,9 +366,7 @@ fn beladys_policy_is_refused_where_losses_matter_to_others() {
     let trace = program(1);
     let error = plan(&Caches, &args("policy=OPT coherence"), &trace).err().expect("refused");
     assert!(
-        error
-            .message()
-            .starts_with("cache `L1I0`, key replace_policy: found `OPT`, allowed: any other policy"),
+        error.message().starts_with("option `policy`: found `OPT`, allowed: any other policy"),
         "{}",
         error.message()
     );
@@ -432,12 +483,17 @@ fn statistics_that_never_begin_are_told_with_what_was_reached() {
         told(huge),
         "the statistics did not begin: warmup-fraction wants the last caches filled by 0.5, and they were by 0.393"
     );
-    // What a warm-up that did not end has counted stands for all.
+    // What a warm-up that did not end has counted is no statistics.
     let cold = result(&Caches, &format!("{SMALL} warmup-refs=5000"), &trace);
     let whole = result(&Caches, SMALL, &trace);
-    let misses = |of: &Simulated| of.caches.iter().map(|cache| cache.misses).collect::<Vec<_>>();
-    assert_eq!(misses(&cold), misses(&whole));
-    assert!(cold.caches.iter().all(|cache| cache.warmup.is_some_and(|of| of.hits + of.misses == 0)));
+    assert!(cold.caches.iter().all(|cache| cache.hits + cache.misses + cache.compulsory_misses == 0));
+    assert!(cold.missing.is_empty() && cold.threads.iter().all(|of| of.hits + of.misses == 0));
+    let warmup = |of: &Simulated| of.caches.iter().map(|cache| cache.warmup).collect::<Vec<_>>();
+    let counts =
+        whole.caches.iter().map(|of| Some(quipu_sim::WarmupCounts { hits: of.hits, misses: of.misses }));
+    assert_eq!(warmup(&cold), counts.collect::<Vec<_>>());
+    let strides: Misses = report(&MissTool, "cores=1 warmup-refs=5000 count=1", &trace);
+    assert_eq!(strides.read_misses, 0);
     let swept: Swept = report(&SweepTool, "cores=1 sizes=1K ways=2 warmup-instrs=500", &trace);
     assert_eq!(
         swept.incomplete,

@@ -369,6 +369,8 @@ fn analyse(
     screen: &Screen,
 ) -> Result<engine::Outcome> {
     let mut planned = Vec::new();
+    // QUIRK: the original prints what a warm-up that does not end has counted.
+    let around = Surroundings { counts_cold: true, ..request.surroundings.clone() };
     for name in names {
         let tool = quipu::tool(name, trace.meta().format)?;
         let mut args = Args::default();
@@ -388,11 +390,11 @@ fn analyse(
             "caches" => {
                 let mut args = args_of(request, &request.cache_options);
                 args.set("line-size", request.line_size.to_string());
-                simulation::plan_caches(&args, &request.surroundings, trace)
+                simulation::plan_caches(&args, &around, trace)
                     .map_err(|error| in_their_words(&error, CACHE_NAMES))?
             }
             "tlbs" => {
-                let around = Surroundings { config: None, ..request.surroundings.clone() };
+                let around = Surroundings { config: None, ..around.clone() };
                 simulation::plan_tlbs(&args_of(request, &request.tlb_options), &around, trace)
                     .map_err(|error| in_their_words(&error, TLB_NAMES))?
             }
@@ -401,7 +403,7 @@ fn analyse(
                 let options = request.cache_options.iter().filter(|(name, _)| *name != "miss-file");
                 let mut args = args_of(request, &options.cloned().collect::<Vec<_>>());
                 args.set("line-size", request.line_size.to_string());
-                simulation::plan_misses(&args, &request.surroundings, trace)
+                simulation::plan_misses(&args, &around, trace)
                     .map_err(|error| in_their_words(&error, CACHE_NAMES))?
             }
             _ => plan(tool, &args, trace)?,

@@ -17,14 +17,14 @@ pub(super) const CACHE_NAMES: &[(&str, &str)] = &[
     ("`cpu-scheduling`", "`-cpu_scheduling`"),
     ("`share`", "`-miss_frac_threshold`"),
     ("`confidence`", "`-confidence_threshold`"),
-    ("cache `L1I0`, key size", "`-L1I_size`"),
-    ("cache `L1I0`, key assoc", "`-L1I_assoc`"),
-    ("cache `L1D0`, key size", "`-L1D_size`"),
-    ("cache `L1D0`, key assoc", "`-L1D_assoc`"),
-    ("cache `LL`, key size", "`-LL_size`"),
-    ("cache `LL`, key assoc", "`-LL_assoc`"),
-    ("key line_size", "`-line_size`"),
-    ("key num_cores", "`-cores`"),
+    ("`l1i-size`", "`-L1I_size`"),
+    ("`l1i-assoc`", "`-L1I_assoc`"),
+    ("`l1d-size`", "`-L1D_size`"),
+    ("`l1d-assoc`", "`-L1D_assoc`"),
+    ("`ll-size`", "`-LL_size`"),
+    ("`ll-assoc`", "`-LL_assoc`"),
+    ("`line-size`", "`-line_size`"),
+    ("`cores`", "`-cores`"),
 ];
 
 /// The same for TLBs.
@@ -35,13 +35,10 @@ pub(super) const TLB_NAMES: &[(&str, &str)] = &[
     ("`l1i-entries`", "`-TLB_L1I_entries`"),
     ("`l1d-entries`", "`-TLB_L1D_entries`"),
     ("`l2-entries`", "`-TLB_L2_entries`"),
-    ("cache `L1I0`, key size", "`-TLB_L1I_entries`, in bytes"),
-    ("cache `L1I0`, key assoc", "`-TLB_L1I_assoc`"),
-    ("cache `L1D0`, key size", "`-TLB_L1D_entries`, in bytes"),
-    ("cache `L1D0`, key assoc", "`-TLB_L1D_assoc`"),
-    ("cache `LL0`, key size", "`-TLB_L2_entries`, in bytes"),
-    ("cache `LL0`, key assoc", "`-TLB_L2_assoc`"),
-    ("key num_cores", "`-cores`"),
+    ("`l1i-assoc`", "`-TLB_L1I_assoc`"),
+    ("`l1d-assoc`", "`-TLB_L1D_assoc`"),
+    ("`l2-assoc`", "`-TLB_L2_assoc`"),
+    ("`cores`", "`-cores`"),
 ];
 
 /// An error of ours with options as the launcher spells them. What a configuration file says begins with its name and stays.

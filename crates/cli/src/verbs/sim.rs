@@ -11,8 +11,9 @@ use crate::typing::Typing;
 use quipu::engine::Planned;
 use quipu::model::pass::Detail;
 use quipu::model::{Args, Error, Report, Trace, Window};
-use quipu::sim::Simulated;
+use quipu::sim::{Simulated, tlbs};
 use serde_json::Map;
+use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 /// Simulate caches or TLBs
@@ -252,7 +253,8 @@ fn simulate(
     let outcome = session::analyse(&*trace, vec![planned], &extent, common, screen)?;
     simulation::check_translation(&outcome.reports)?;
     let printing = Printing { input: &run.input, page: &run.page, json: run.json };
-    printing.print(name, &*trace, outcome, run.csv.then_some(csv as fn(&dyn Report) -> String), screen)
+    let csv: fn(&dyn Report) -> String = if name == tlbs::INFO.name { csv_of_tlbs } else { csv };
+    printing.print(name, &*trace, outcome, run.csv.then_some(csv), screen)
 }
 
 /// A line for each cache, with the names that JSON has; nothing where a cause or a rate is not known.
@@ -282,6 +284,34 @@ fn csv(report: &dyn Report) -> String {
         let cells = std::iter::once(head).chain(counts.map(|n| n.to_string())).chain(causes);
         out.push_str(&cells.collect::<Vec<_>>().join(","));
         out.push('\n');
+    }
+    out
+}
+
+/// A line for each TLB, with entries for bytes, and without what TLBs do not do.
+fn csv_of_tlbs(report: &dyn Report) -> String {
+    let mut out = "name,entries,page_size,assoc,policy,hits,misses,miss_rate,compulsory_misses,child_hits,first_met,                   too_small,too_few_ways
+"
+        .to_owned();
+    let Some(found) = report.as_any().downcast_ref::<Simulated>() else { return out };
+    let page = found.line_size;
+    for of in &found.caches {
+        let came = of.hits + of.misses;
+        let rate = if came > 0 { (of.misses as f64 / came as f64).to_string() } else { String::new() };
+        let causes = of.causes.map(|causes| causes.map(|n| n.to_string())).unwrap_or_default();
+        let _ = writeln!(
+            out,
+            "{},{},{page},{},{},{},{},{rate},{},{},{}",
+            of.name,
+            of.size / page.max(1),
+            of.assoc,
+            of.policy,
+            of.hits,
+            of.misses,
+            of.compulsory_misses,
+            of.child_hits,
+            causes.join(",")
+        );
     }
     out
 }
@@ -320,8 +350,7 @@ impl Printing<'_> {
             verdict.add_to(&mut answer);
             screen.json(&answer.into())?;
         } else if let Some(csv) = csv {
-            // Rows have no room for it.
-            for sentence in found.reports.iter().flat_map(|report| simulation::incomplete(&**report)) {
+            for sentence in found.reports.iter().flat_map(|report| simulation::remarks(&**report)) {
                 screen.say(format_args!("{sentence}"));
             }
             screen.text(&found.reports.iter().map(|report| csv(&**report)).collect::<String>())?;
@@ -398,7 +427,7 @@ impl RunOptions {
     }
 
     fn around(&self) -> Surroundings {
-        Surroundings { config: None, physical: self.physical, pages: self.v2p_file.clone() }
+        Surroundings { physical: self.physical, pages: self.v2p_file.clone(), ..Surroundings::default() }
     }
 }
 

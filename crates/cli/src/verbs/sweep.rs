@@ -114,7 +114,8 @@ pub(super) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     let cores = space.has_cores.then_some(space.usual.cores);
     let trace = options.input.open_onto(cores)?;
     let pages = options.v2p_file.clone().or_else(|| space.v2p_file.as_ref().map(PathBuf::from));
-    let around = Surroundings { config: None, physical: options.physical || space.physical, pages };
+    let physical = options.physical || space.physical;
+    let around = Surroundings { physical, pages, ..Surroundings::default() };
     let sweep = Sweep::new(space, &*trace, common.threads.map_or(0, usize::from))?;
     let sweep = match simulation::translator(around.physical, &around, &*trace)? {
         Some(physical) => sweep.with_physical(physical),

@@ -28,6 +28,7 @@ impl Report for Simulated {
         }
         let what = if self.is_tlb { "TLBs" } else { "caches" };
         document.blocks.extend(notes(self.recorded.notes(Some(what), self.executed.is_some())));
+        document.blocks.extend(notes(self.staged().into_iter().collect()));
         document.blocks.push(Block::Figures(self.figures()));
         if self.is_part {
             document.blocks.push(Block::Facts(self.counted()));
@@ -66,7 +67,7 @@ impl Report for Simulated {
         if !self.missing_functions.is_empty() {
             let title = "functions that miss most, by the address that is called";
             let (rows, more) = (&self.missing_functions, self.more_missing_functions);
-            document.blocks.push(Block::Grid(missing_at(title, "function", rows, more)));
+            document.blocks.push(Block::Grid(self.missing_at(title, "function", rows, more)));
         }
         if !self.missing_lines.is_empty() {
             let (title, head) = match self.is_tlb {
@@ -74,7 +75,7 @@ impl Report for Simulated {
                 false => ("lines that are missed most", "line"),
             };
             let (rows, more) = (&self.missing_lines, self.more_missing_lines);
-            document.blocks.push(Block::Grid(missing_at(title, head, rows, more)));
+            document.blocks.push(Block::Grid(self.missing_at(title, head, rows, more)));
         }
         document
     }
@@ -89,6 +90,13 @@ impl Report for Simulated {
 }
 
 impl Simulated {
+    /// Which stage the counts of all tables but that of the stages are about, in a sentence; `None` if there is only one.
+    pub fn staged(&self) -> Option<String> {
+        let n = self.stages.len();
+        (n > 1)
+            .then(|| format!("counts are those of the last of {n} stages, behind the last point of reset-at"))
+    }
+
     fn figures(&self) -> Vec<Figure> {
         let figure = |level: &LevelCounts| Figure {
             label: format!("{} miss rate", level.name),
@@ -111,12 +119,16 @@ impl Simulated {
 
     fn level_grid(&self) -> Grid {
         let causes = self.levels.iter().any(|level| level.causes.is_some());
-        let mut head = vec!["level", "caches", "hits", "misses", "miss rate"];
+        let what = if self.is_tlb { "TLBs" } else { "caches" };
+        let mut head = vec!["level", what, "hits", "misses", "miss rate"];
         let has_mpki = self.executed.is_some();
         if has_mpki {
             head.push("MPKI");
         }
-        head.extend(["prefetches", "read from next level"]);
+        // Nothing is prefetched into TLBs, and what they read is no page.
+        if !self.is_tlb {
+            head.extend(["prefetches", "read from next level"]);
+        }
         if causes {
             head.extend(["first met", "too small", "too few ways"]);
         }
@@ -131,8 +143,10 @@ impl Simulated {
             if has_mpki {
                 row.push(level.mpki.map_or(Cell::Empty, |mpki| Cell::Real(mpki, 2)));
             }
-            row.push(Cell::Count(level.prefetch_hits + level.prefetch_misses));
-            row.push(Cell::Bytes(level.bytes_in));
+            if !self.is_tlb {
+                row.push(Cell::Count(level.prefetch_hits + level.prefetch_misses));
+                row.push(Cell::Bytes(level.bytes_in));
+            }
             row.extend(level.causes.iter().flatten().map(|count| Cell::Count(*count)));
             row
         };
@@ -163,26 +177,36 @@ impl Simulated {
     fn cache_grid(&self) -> Grid {
         let row = |cache: &CacheCounts| {
             let came = cache.hits + cache.misses;
-            vec![
-                Cell::from(cache.name.as_str()),
-                Cell::Bytes(cache.size),
+            let mut row = vec![Cell::from(cache.name.as_str())];
+            if self.is_tlb {
+                row.extend([Cell::Count(cache.size / self.line_size.max(1)), Cell::Bytes(self.line_size)]);
+            } else {
+                row.push(Cell::Bytes(cache.size));
+            }
+            row.extend([
                 Cell::Count(cache.assoc),
                 Cell::from(cache.policy),
                 Cell::Count(cache.hits),
                 Cell::Count(cache.misses),
                 share(rate(cache.misses, came)),
                 Cell::Count(cache.compulsory_misses),
-                Cell::Count(
+            ]);
+            if !self.is_tlb {
+                row.push(Cell::Count(
                     cache.parent_invalidations + cache.write_invalidations + cache.exclusive_invalidations,
-                ),
-            ]
+                ));
+            }
+            row
         };
-        let head =
-            ["cache", "size", "ways", "policy", "hits", "misses", "miss rate", "first met", "invalidated"];
+        let mut head = if self.is_tlb { vec!["TLB", "entries", "page"] } else { vec!["cache", "size"] };
+        head.extend(["ways", "policy", "hits", "misses", "miss rate", "first met"]);
+        if !self.is_tlb {
+            head.push("invalidated");
+        }
         let used = self.caches.iter().filter(|cache| cache.hits + cache.misses + cache.prefetch_misses > 0);
         Grid {
             title: "each that was used".into(),
-            head: head.map(str::to_owned).into(),
+            head: head.into_iter().map(str::to_owned).collect(),
             rows: used.map(row).collect(),
             more: 0,
         }
@@ -220,12 +244,39 @@ impl Simulated {
                 Cell::Count(of.last_misses),
             ]
         };
-        let head = ["thread", "hits", "misses", "miss rate", "not in any cache"];
+        let head = ["thread", "hits", "misses", "miss rate", self.misses_of_last()];
         Grid {
-            title: "threads, in their first caches".into(),
+            title: if self.is_tlb {
+                "threads, in their first TLBs"
+            } else {
+                "threads, in their first caches"
+            }
+            .into(),
             head: head.map(str::to_owned).into(),
             rows: self.threads.iter().take(MAX_THREADS).map(row).collect(),
             more: self.threads.len().saturating_sub(MAX_THREADS) as u64,
+        }
+    }
+
+    /// Misses of last caches, and of first ones.
+    fn misses_of_last(&self) -> &'static str {
+        if self.is_tlb { "not in any TLB" } else { "not in any cache" }
+    }
+
+    fn misses_of_first(&self) -> &'static str {
+        if self.is_tlb { "not in a first TLB" } else { "not in a first cache" }
+    }
+
+    /// Functions or lines that miss.
+    fn missing_at(&self, title: &str, head: &str, rows: &[MissingAt], more: u64) -> Grid {
+        let row = |of: &MissingAt| {
+            vec![Cell::Addr(of.addr), Cell::Count(of.last_misses), Cell::Count(of.first_misses)]
+        };
+        Grid {
+            title: title.into(),
+            head: [head, self.misses_of_last(), self.misses_of_first()].map(str::to_owned).into(),
+            rows: rows.iter().map(row).collect(),
+            more,
         }
     }
 
@@ -235,7 +286,7 @@ impl Simulated {
         };
         Grid {
             title: "instructions that miss most".into(),
-            head: ["instruction", "not in any cache", "not in a first cache"].map(str::to_owned).into(),
+            head: ["instruction", self.misses_of_last(), self.misses_of_first()].map(str::to_owned).into(),
             rows: self.missing.iter().map(row).collect(),
             more: self.more_missing,
         }
@@ -262,7 +313,6 @@ fn share(of: Option<f64>) -> Cell {
     of.map_or(Cell::Empty, Cell::Share)
 }
 
-/// Functions or lines that miss.
 /// Fields that miss, at the levels that data goes through.
 fn field_grid(rows: &[MissingField], levels: &[String], more: u64) -> Grid {
     let mut head = vec!["field".to_owned()];
@@ -273,17 +323,6 @@ fn field_grid(rows: &[MissingField], levels: &[String], more: u64) -> Grid {
         cells
     };
     Grid { title: "fields that miss most".into(), head, rows: rows.iter().map(row).collect(), more }
-}
-
-fn missing_at(title: &str, head: &str, rows: &[MissingAt], more: u64) -> Grid {
-    let row =
-        |of: &MissingAt| vec![Cell::Addr(of.addr), Cell::Count(of.last_misses), Cell::Count(of.first_misses)];
-    Grid {
-        title: title.into(),
-        head: [head, "not in any cache", "not in a first cache"].map(str::to_owned).into(),
-        rows: rows.iter().map(row).collect(),
-        more,
-    }
 }
 
 /// So many threads, or cores, are listed for people.

@@ -31,7 +31,7 @@ use crate::machine::feed::{Block, Feed, Front, Lone, joins};
 use crate::machine::{Counts, Machine, Rows, Watch};
 use crate::options::{
     CORES, CPU_SCHEDULING, L1D_ASSOC, L1D_SIZE, L1I_ASSOC, L1I_SIZE, SIM_REFS, SKIP_REFS, WARMUP_REFS,
-    is_by_core, option, placed, placing,
+    in_options, is_by_core, option, placed, placing,
 };
 use crate::physical::{Translation, Translator};
 use crate::place::{Placement, Placing};
@@ -578,7 +578,8 @@ fn front(space: &Space, line_bytes: u64) -> Result<Front> {
             spec.caches.retain(|cache| cache.core.is_some());
             spec.caches.iter_mut().for_each(|cache| cache.parent = None);
             let spec = MachineSpec { coherent: false, ..spec };
-            Front::Behind(Box::new(Machine::new(&spec, Watch::default())?))
+            let machine = Machine::new(&spec, Watch::default()).map_err(|error| in_options(&error))?;
+            Front::Behind(Box::new(machine))
         }
     })
 }
