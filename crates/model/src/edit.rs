@@ -139,17 +139,15 @@ impl Settings {
         }
     }
 
-    /// The last value of a setting as a number, decimal or hex with `0x`.
+    /// The last value of a setting as a number, as [`number::count`](crate::number::count) has it.
     ///
     /// # Errors
     /// `Usage` if it is no number.
     pub fn number(&self, name: &str) -> Result<Option<u64>> {
         let Some(text) = self.last(name) else { return Ok(None) };
-        let parsed = match text.strip_prefix("0x") {
-            Some(hex) => u64::from_str_radix(hex, 16),
-            None => text.parse(),
-        };
-        parsed.map(Some).map_err(|_| Error::usage(format!("`{name}` wants a number, found `{text}`")))
+        crate::number::count(text)
+            .map(Some)
+            .map_err(|_| Error::usage(format!("`{name}` wants a number, found `{text}`")))
     }
 }
 

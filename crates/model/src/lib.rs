@@ -20,6 +20,7 @@ pub mod error;
 pub mod finding;
 pub mod fresh;
 pub mod lens;
+pub mod number;
 pub mod pass;
 pub mod print;
 pub mod rows;

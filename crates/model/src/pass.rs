@@ -205,14 +205,11 @@ impl Args {
         self.values.iter().map(|(name, _)| name.as_str())
     }
 
-    /// A number (decimal, or hex with `0x`), or `default`.
+    /// A number as [`number::count`](crate::number::count) has it (`1000`, `0x3e8`, `1k`, `1Ki`), or `default`.
     pub fn number(&self, name: &str, default: u64) -> Result<u64> {
         let Some(text) = self.get(name) else { return Ok(default) };
-        let parsed = match text.strip_prefix("0x") {
-            Some(hex) => u64::from_str_radix(hex, 16),
-            None => text.parse(),
-        };
-        parsed.map_err(|_| Error::usage(format!("option `{name}` wants a number, found `{text}`")))
+        crate::number::count(text)
+            .map_err(|_| Error::usage(format!("option `{name}` wants a number, found `{text}`")))
     }
 
     /// A size in bytes that must be a power of two, or `default`.

@@ -344,8 +344,9 @@ fn policies() -> String {
     Policy::NAMES.map(|(name, _)| name).join(", ")
 }
 
-/// A size with an optional `K`, `M` or `G`, in either case, for powers of two.
-pub fn size(text: &str) -> Option<u64> {
+/// A size with an optional `K`, `M` or `G`, in either case, for powers of two: what the original reads, and no more, so that a file
+/// that works here works there.
+fn size(text: &str) -> Option<u64> {
     let shift = match text.bytes().last()? {
         b'k' | b'K' => 10,
         b'm' | b'M' => 20,

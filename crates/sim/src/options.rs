@@ -1,11 +1,10 @@
 //! Options that several tools of this crate have, and what their values mean.
 
-use crate::config;
 use crate::extent::{Extent, Warmup};
 use crate::place::Placing;
 use crate::spec::{Policy, Prefetch};
 use quipu_model::trace::SettingInfo;
-use quipu_model::{Args, Error, Result, ShardKind, Trace};
+use quipu_model::{Args, Error, Result, ShardKind, Trace, number};
 
 /// One option.
 pub(crate) const fn option(
@@ -109,7 +108,7 @@ pub(crate) fn share(args: &Args, name: &str, default: f64) -> Result<f64> {
 /// A number of bytes.
 pub(crate) fn size(args: &Args, name: &str, default: u64) -> Result<u64> {
     let Some(text) = args.get(name) else { return Ok(default) };
-    config::size(text).ok_or_else(|| {
+    number::bytes(text).map_err(|_| {
         Error::usage(format!("option `{name}` wants a number of bytes such as 32768 or 32K, found `{text}`"))
     })
 }

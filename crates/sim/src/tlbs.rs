@@ -11,7 +11,6 @@
 //!   Uses `accesses.fetch`, without which TLBs for instructions see nothing, and `accesses.pc`.
 //! * **JSON** `Simulated`, as `caches` has it, with pages for lines.
 
-use crate::config;
 use crate::options::{
     CAUSES, CORES, CPU_SCHEDULING, POLICY, RESET_AT, SIM_REFS, SKIP_REFS, TOP, WARMUP_REFS, cores, extent,
     fit_cores, in_options, option, placing, policy, top,
@@ -21,7 +20,7 @@ use crate::resets::Resets;
 use crate::simulate::{FUNCTIONS, OPTIONAL, Settings};
 use crate::spec::{CacheSpec, MAX_CORES, MachineSpec, Policy, Role};
 use quipu_model::trace::SettingInfo;
-use quipu_model::{Args, Columns, DynPass, Error, Needs, Order, Result, Tool, ToolInfo, Trace};
+use quipu_model::{Args, Columns, DynPass, Error, Needs, Order, Result, Tool, ToolInfo, Trace, number};
 
 /// The tool `tlbs`.
 #[derive(Debug)]
@@ -75,7 +74,7 @@ impl Tool for Tlbs {
 /// `Usage` for a value that makes no sense.
 pub fn settings(args: &Args) -> Result<Settings> {
     let page = args.get("page-size").unwrap_or("4K");
-    let page_bytes = config::size(page).filter(|bytes| bytes.is_power_of_two() && *bytes >= 64);
+    let page_bytes = number::bytes(page).ok().filter(|bytes| bytes.is_power_of_two() && *bytes >= 64);
     let page_bytes = page_bytes.ok_or_else(|| {
         Error::usage(format!("option `page-size` wants a power of two, 64 or more, found `{page}`"))
     })?;

@@ -113,6 +113,28 @@ fn mistakes_name_the_option_that_was_typed() {
 }
 
 #[test]
+fn options_take_numbers_as_all_of_quipu_does() {
+    let trace = program(2000);
+    for (plain, other) in [
+        ("skip-refs=1000", "skip-refs=1k"),
+        ("warmup-refs=1024", "warmup-refs=1Ki"),
+        ("reset-at=1000,1024", "reset-at=1k,0x400"),
+        ("l1d-size=32768", "l1d-size=0x8000"),
+        ("l1d-size=2048", "l1d-size=2Ki"),
+        ("l1d-size=2K", "l1d-size=2k"),
+    ] {
+        assert_eq!(result(&Caches, plain, &trace), result(&Caches, other, &trace), "{other}");
+    }
+    let tlbs = |options: &str| result(&Tlbs, options, &trace);
+    assert_eq!(tlbs("page-size=2M l2-entries=2048"), tlbs("page-size=2Mi l2-entries=2Ki"));
+    let swept = |options: &str| -> Swept { report(&SweepTool, options, &trace) };
+    assert_eq!(
+        swept("sizes=4K..16K ways=8 skip-refs=1000"),
+        swept("sizes=4Ki..0x4000 ways=0x8 skip-refs=1k")
+    );
+}
+
+#[test]
 fn statistics_begin_anew_at_each_mark_of_a_name() {
     let trace = program(120);
     let name = quipu_model::Trace::mark_name(&trace, 7);

@@ -52,7 +52,9 @@ use crate::place::Placing;
 use crate::simulate::OPTIONAL;
 use crate::spec::{MachineSpec, Policy};
 use crate::{caches, config};
-use quipu_model::{Args, Columns, DynPass, Error, ErrorKind, Needs, Order, Result, Tool, ToolInfo, Trace};
+use quipu_model::{
+    Args, Columns, DynPass, Error, ErrorKind, Needs, Order, Result, Tool, ToolInfo, Trace, number,
+};
 use quipu_symbols::attribute::Types;
 use quipu_symbols::dwarf::DebugInfo;
 use quipu_symbols::remap::Remap;
@@ -285,7 +287,7 @@ fn room(args: &Args, members: &Members) -> Result<Room> {
         };
         let gap = match n.trim() {
             "line" => Gap::Line,
-            n => Gap::Bytes(config::size(n).filter(|n| *n <= 1 << 16).ok_or_else(|| {
+            n => Gap::Bytes(number::bytes(n).ok().filter(|n| *n <= 1 << 16).ok_or_else(|| {
                 Error::usage(format!("option `pad` wants a number of bytes up to 64K, found `{n}`"))
             })?),
         };

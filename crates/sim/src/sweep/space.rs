@@ -3,10 +3,10 @@
 //! A file has a key and its values on each line, with spaces or commas between values, and `#` or `//` before remarks. The keys
 //! are the names of the options. What is wrong is told with line, key, what was found and what is allowed.
 
-use crate::config::{self, MAX_BYTES};
+use crate::config::MAX_BYTES;
 use crate::extent::{Extent, Warmup};
 use crate::spec::{CacheSpec, MAX_CORES, MAX_LINES, Policy, Prefetch, Usual};
-use quipu_model::{Args, Error, Result};
+use quipu_model::{Args, Error, Result, number};
 use std::fmt;
 
 /// No sweep tries more caches.
@@ -191,11 +191,11 @@ impl Space {
     fn set(&mut self, key: &str, words: &[&str], place: Where<'_>) -> Result<()> {
         let Some(first) = words.first() else { return Err(wrong(place, key, "")) };
         match key {
-            "sizes" => self.sizes = many(key, words, place, config::size, |size| *size > 0)?,
+            "sizes" => self.sizes = many(key, words, place, bytes, |size| *size > 0)?,
             "ways" => self.ways = many(key, words, place, whole, |ways| *ways > 0)?,
             "line-sizes" => {
                 self.line_sizes =
-                    many(key, words, place, config::size, |size| size.is_power_of_two() && *size >= 4)?;
+                    many(key, words, place, bytes, |size| size.is_power_of_two() && *size >= 4)?;
             }
             "policies" => self.policies = names(key, words, place, Policy::named)?,
             "prefetchers" => self.prefetchers = names(key, words, place, Prefetch::named)?,
@@ -206,7 +206,7 @@ impl Space {
                 }
                 let no = || wrong(place, key, first);
                 let positive = || whole(first).filter(|number| *number > 0).ok_or_else(no);
-                let size = || config::size(first).filter(|size| *size > 0).ok_or_else(no);
+                let size = || bytes(first).filter(|size| *size > 0).ok_or_else(no);
                 let flag = || first.parse::<bool>().map_err(|_| no());
                 match key {
                     "level" => {
@@ -338,7 +338,11 @@ impl Point {
 }
 
 fn whole(text: &str) -> Option<u64> {
-    text.parse().ok().filter(|_| !text.starts_with('+'))
+    number::count(text).ok()
+}
+
+fn bytes(text: &str) -> Option<u64> {
+    number::bytes(text).ok()
 }
 
 /// Numbers and ranges of numbers, each twice the one before.

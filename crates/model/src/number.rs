@@ -1,0 +1,113 @@
+//! Numbers as people type them, on command lines and in options of tools: the one place that knows suffixes.
+
+/// Suffixes of counts with what they stand for; the longest first.
+const SUFFIXES: [(&str, u64); 6] =
+    [("Ki", 1 << 10), ("Mi", 1 << 20), ("Gi", 1 << 30), ("k", 1_000), ("M", 1_000_000), ("G", 1_000_000_000)];
+
+/// Why a text is no number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotANumber {
+    /// It does not look like one.
+    Malformed,
+    /// It needs more than 64 bits.
+    TooLarge,
+}
+
+/// A count: decimal, or hex with `0x`; `k`, `M`, `G` for thousands, `Ki`, `Mi`, `Gi` for powers of two.
+///
+/// # Errors
+/// What is wrong with it.
+///
+/// ```
+/// use quipu_model::number;
+/// assert_eq!(number::count("4k"), Ok(4000));
+/// assert_eq!(number::count("0x10Mi"), Ok(16 << 20));
+/// assert!(number::count("1.5M").is_err());
+/// ```
+pub fn count(text: &str) -> Result<u64, NotANumber> {
+    match SUFFIXES.iter().find(|(suffix, _)| text.ends_with(suffix)) {
+        Some((suffix, factor)) => scaled(&text[..text.len() - suffix.len()], *factor),
+        None => scaled(text, 1),
+    }
+}
+
+/// A size in bytes: as [`count`] has it, but `K`, `M` and `G`, in either case, are powers of two as well, as nobody builds a
+/// cache of 32,000 bytes.
+///
+/// # Errors
+/// What is wrong with it.
+///
+/// ```
+/// use quipu_model::number;
+/// for text in ["32K", "32k", "32Ki", "0x8000", "32768"] {
+///     assert_eq!(number::bytes(text), Ok(32768));
+/// }
+/// ```
+pub fn bytes(text: &str) -> Result<u64, NotANumber> {
+    let is_unit = |c: char| "kKmMgG".contains(c);
+    let short = text.strip_suffix('i').filter(|short| short.ends_with(is_unit)).unwrap_or(text);
+    let factor = match short.bytes().last() {
+        Some(b'k' | b'K') => 1 << 10,
+        Some(b'm' | b'M') => 1 << 20,
+        Some(b'g' | b'G') => 1 << 30,
+        _ => return scaled(short, 1),
+    };
+    scaled(&short[..short.len() - 1], factor)
+}
+
+fn scaled(digits: &str, factor: u64) -> Result<u64, NotANumber> {
+    let (digits, radix) = digits.strip_prefix("0x").map_or((digits, 10), |hex| (hex, 16));
+    // The standard parser takes a sign; a count has none.
+    if digits.starts_with('+') {
+        return Err(NotANumber::Malformed);
+    }
+    let value = u64::from_str_radix(digits, radix).map_err(|error| match error.kind() {
+        std::num::IntErrorKind::PosOverflow => NotANumber::TooLarge,
+        _ => NotANumber::Malformed,
+    })?;
+    value.checked_mul(factor).ok_or(NotANumber::TooLarge)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_take_hex_and_suffixes() {
+        for (text, value) in [
+            ("0", 0),
+            ("42", 42),
+            ("0x1000", 4096),
+            ("3k", 3000),
+            ("2M", 2_000_000),
+            ("1G", 1_000_000_000),
+            ("4Ki", 4096),
+            ("0x10Mi", 16 << 20),
+            ("2Gi", 2 << 30),
+            ("18446744073709551615", u64::MAX),
+        ] {
+            assert_eq!(count(text), Ok(value), "{text}");
+        }
+    }
+
+    #[test]
+    fn units_of_sizes_are_powers_of_two() {
+        for (text, value) in
+            [("1M", 1 << 20), ("0x2g", 2 << 30), ("3Mi", 3 << 20), ("4ki", 4096), ("12", 12), ("0xfc", 0xfc)]
+        {
+            assert_eq!(bytes(text), Ok(value), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_number_is_refused() {
+        for text in ["", "k", "-1", "+1", "1.5M", "0x", "0x+1", "12 ", "i", "Ki", "1i", "\u{e9}"] {
+            assert_eq!(count(text), Err(NotANumber::Malformed), "{text}");
+            assert_eq!(bytes(text), Err(NotANumber::Malformed), "{text}");
+        }
+        assert_eq!(count("1K"), Err(NotANumber::Malformed));
+        for text in ["18446744073709551616", "99999999999Gi"] {
+            assert_eq!((count(text), bytes(text)), (Err(NotANumber::TooLarge), Err(NotANumber::TooLarge)));
+        }
+    }
+}
