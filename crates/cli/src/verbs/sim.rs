@@ -290,9 +290,10 @@ fn csv(report: &dyn Report) -> String {
 
 /// A line for each TLB, with entries for bytes, and without what TLBs do not do.
 fn csv_of_tlbs(report: &dyn Report) -> String {
-    let mut out = "name,entries,page_size,assoc,policy,hits,misses,miss_rate,compulsory_misses,child_hits,first_met,                   too_small,too_few_ways
-"
-        .to_owned();
+    let mut out =
+        "name,entries,page_size,assoc,policy,hits,misses,miss_rate,compulsory_misses,child_hits,first_met,\
+                   too_small,too_few_ways\n"
+            .to_owned();
     let Some(found) = report.as_any().downcast_ref::<Simulated>() else { return out };
     let page = found.line_size;
     for of in &found.caches {
@@ -434,5 +435,38 @@ impl RunOptions {
 fn set(args: &mut Args, name: &str, value: &Option<String>) {
     if let Some(value) = value {
         args.set(name, value.as_str());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quipu::model::doc::Document;
+    use std::any::Any;
+
+    /// No simulation, so that nothing stands below the heads.
+    struct Nothing;
+
+    impl Report for Nothing {
+        fn json(&self) -> serde_json::Value {
+            serde_json::Value::Null
+        }
+
+        fn document(&self, _detail: Detail) -> Document {
+            Document::default()
+        }
+
+        fn as_any(&self) -> &dyn Any {
+            self
+        }
+    }
+
+    #[test]
+    fn heads_of_columns_are_names_on_one_line() {
+        for head in [csv(&Nothing), csv_of_tlbs(&Nothing)] {
+            let names: Vec<&str> = head.strip_suffix('\n').unwrap().split(',').collect();
+            let is_name = |name: &&str| name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
+            assert!(names.iter().all(is_name), "{head}");
+        }
     }
 }
