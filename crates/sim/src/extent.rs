@@ -1,9 +1,10 @@
 //! Which records count: some are left out, some only warm the caches, so many are simulated. SPEC: 15.4.
 //!
-//! All are counted in records that are no markers. The original lets the records to simulate run out during warm-up, too;
+//! All are counted in records that are no markers, but for a warm-up in instructions. The original lets the records to simulate run out during warm-up, too;
 //! here so many are simulated behind it.
 
-use crate::simulate::{Ref, processors};
+use crate::lane::Ref;
+use crate::place::processors;
 use quipu_model::Batch;
 
 /// When statistics begin.
@@ -14,6 +15,8 @@ pub enum Warmup {
     None,
     /// Behind so many records.
     Refs(u64),
+    /// At the instruction behind so many others.
+    Instrs(u64),
     /// When every last cache has filled this share of its places.
     Fraction(f64),
 }
@@ -88,6 +91,13 @@ impl Extent {
                     "the statistics did not begin: warmup-refs wants {refs} records, and there are {there}"
                 ))
             }
+            (Warmup::Instrs(wanted), false, _) => {
+                let Warmup::Instrs(left) = left.warmup else { return None };
+                let there = wanted - left;
+                Some(format!(
+                    "the statistics did not begin: warmup-instrs wants {wanted} instructions, and there are {there}"
+                ))
+            }
             (Warmup::Fraction(share), false, _) => Some(format!(
                 "the statistics did not begin: warmup-fraction wants the last caches filled by {share}, and they were by {:.3}",
                 filled()
@@ -99,42 +109,78 @@ impl Extent {
         }
     }
 
-    /// How many of the next records are alike, and whether they are simulated.
-    pub(crate) fn stretch(&self) -> (u64, bool) {
-        match (self.skip, self.warmup, self.take) {
-            (1.., _, _) => (self.skip, false),
-            (_, Warmup::Refs(left @ 1..), _) => (left, true),
-            (_, Warmup::Fraction(_), _) => (1, true),
-            (_, _, None) => (u64::MAX, true),
-            (_, _, Some(0)) => (u64::MAX, false),
-            (_, _, Some(left)) => (left, true),
+    /// How many of the next records, which are these, are alike.
+    pub(crate) fn stretch(&self, of: &[Ref]) -> Stretch {
+        // At most so many records, so many instructions.
+        let (refs, instrs, is_simulated) = match (self.skip, self.warmup, self.take) {
+            (1.., _, _) => (self.skip, u64::MAX, false),
+            (_, Warmup::Refs(left @ 1..), _) => (left, u64::MAX, true),
+            (_, Warmup::Instrs(left), _) => (u64::MAX, left, true),
+            (_, Warmup::Fraction(_), _) => (1, u64::MAX, true),
+            (_, _, None) => (u64::MAX, u64::MAX, true),
+            (_, _, Some(0)) => (u64::MAX, u64::MAX, false),
+            (_, _, Some(left)) => (left, u64::MAX, true),
+        };
+        let mut stretch = Stretch { is_simulated, ..Stretch::default() };
+        for of in of {
+            let is_instr = *of == Ref::Instr;
+            if stretch.refs == refs || (is_instr && stretch.instrs == instrs) {
+                stretch.is_cut = true;
+                break;
+            }
+            stretch.records += 1;
+            stretch.refs += u64::from(*of != Ref::No);
+            stretch.instrs += u64::from(is_instr);
         }
+        stretch
     }
 
-    /// So many records, at most those of the stretch, are done; true if statistics begin behind them.
-    pub(crate) fn advance(&mut self, n: u64, is_filled: impl FnOnce(f64) -> bool) -> bool {
-        match (self.skip, &mut self.warmup, &mut self.take) {
+    /// What [`stretch`](Extent::stretch) said is done; true if statistics begin behind it.
+    pub(crate) fn advance(&mut self, done: &Stretch, is_filled: impl FnOnce(f64) -> bool) -> bool {
+        let is_over = match (self.skip, &mut self.warmup, &mut self.take) {
             (1.., _, _) => {
-                self.skip -= n;
+                self.skip -= done.refs;
                 false
             }
             (_, Warmup::Refs(left @ 1..), _) => {
-                *left -= n;
+                *left -= done.refs;
                 *left == 0
             }
-            (_, Warmup::Fraction(share), _) => {
-                let is_over = n > 0 && is_filled(*share);
-                if is_over {
-                    self.warmup = Warmup::None;
-                }
-                is_over
+            // The data of the last instruction belongs to it, so the next instruction ends the warm-up.
+            (_, Warmup::Instrs(left), _) => {
+                *left -= done.instrs;
+                done.is_cut
             }
+            (_, Warmup::Fraction(share), _) => done.refs > 0 && is_filled(*share),
             (_, _, Some(left @ 1..)) => {
-                *left -= n;
+                *left -= done.refs;
                 false
             }
             _ => false,
+        };
+        if is_over {
+            self.warmup = Warmup::None;
         }
+        is_over
+    }
+}
+
+/// Records that come next and are alike.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Stretch {
+    pub(crate) records: u32,
+    /// How many of them are no markers, and how many are instructions; 0 where records are not counted.
+    pub(crate) refs: u64,
+    pub(crate) instrs: u64,
+    pub(crate) is_simulated: bool,
+    /// Whether more of the records asked for come behind.
+    is_cut: bool,
+}
+
+impl Stretch {
+    /// All of so many records, where they are not counted.
+    pub(crate) fn whole(records: u32) -> Stretch {
+        Stretch { records, is_simulated: true, ..Stretch::default() }
     }
 }
 
@@ -142,18 +188,24 @@ impl Extent {
 mod tests {
     use super::*;
 
+    /// Goes on by one record; what it was, and whether statistics begin behind it.
+    fn step(extent: &mut Extent, of: Ref) -> (bool, bool) {
+        let stretch = extent.stretch(&[of]);
+        assert_eq!(stretch.records, 1);
+        (stretch.is_simulated, extent.advance(&stretch, |_| false))
+    }
+
     #[test]
     fn stretches_follow_one_another_and_the_statistics_begin_once() {
         let mut extent = Extent { skip: 3, warmup: Warmup::Refs(2), take: Some(4) };
         let mut begins = Vec::new();
         let mut simulated = Vec::new();
         for record in 0..12 {
-            let (n, is_simulated) = extent.stretch();
-            assert!(n > 0);
+            let (is_simulated, is_begin) = step(&mut extent, Ref::Yes);
             if is_simulated {
                 simulated.push(record);
             }
-            if extent.advance(1, |_| false) {
+            if is_begin {
                 begins.push(record);
             }
         }
@@ -163,9 +215,25 @@ mod tests {
     #[test]
     fn a_fraction_is_looked_at_behind_each_record() {
         let mut extent = Extent { warmup: Warmup::Fraction(0.5), ..Extent::default() };
-        assert_eq!(extent.stretch(), (1, true));
-        assert!(!extent.advance(1, |share| share < 0.5));
-        assert!(extent.advance(1, |share| share == 0.5));
-        assert_eq!((extent.stretch(), extent.is_all()), ((u64::MAX, true), true));
+        let refs = [Ref::No, Ref::Yes, Ref::Yes];
+        let one = extent.stretch(&refs);
+        assert_eq!((one.records, one.refs), (2, 1));
+        assert!(!extent.advance(&extent.stretch(&refs[..1]), |_| true), "a marker fills nothing");
+        assert!(!extent.advance(&one, |share| share < 0.5));
+        assert!(extent.advance(&one, |share| share == 0.5));
+        assert_eq!((extent.stretch(&refs).records, extent.is_all()), (3, true));
+    }
+
+    #[test]
+    fn a_warm_up_of_instructions_ends_ahead_of_the_next_one() {
+        let mut extent = Extent { warmup: Warmup::Instrs(2), ..Extent::default() };
+        let refs = [Ref::Yes, Ref::Instr, Ref::No, Ref::Instr, Ref::Yes, Ref::Yes, Ref::Instr];
+        // Nothing tells that no data follows, as long as no instruction comes.
+        let stretch = extent.stretch(&refs[..6]);
+        assert_eq!((stretch.records, stretch.instrs), (6, 2));
+        assert!(!extent.advance(&stretch, |_| true) && !extent.is_warm());
+        let stretch = extent.stretch(&refs[6..]);
+        assert_eq!(stretch.records, 0);
+        assert!(extent.advance(&stretch, |_| false) && extent.is_all());
     }
 }

@@ -28,6 +28,7 @@
 //! | `snoop`, `prefetch`, `seen` | parts of it: the filter, prefetchers, lines met before |
 //! | `physical` | physical addresses instead of virtual ones |
 //! | `place` | which core runs which thread |
+//! | `lane` | a batch on its way through a core, for one machine and for many at once |
 //! | `recording` | what a trace lacks of fetches, instructions and data |
 //! | `extent`, `resets` | records left out, warm-up, records simulated; where statistics begin anew |
 //! | `simulate` | a machine as an analysis: batches in, a report out |
@@ -43,6 +44,7 @@
 
 mod extent;
 mod fields;
+mod lane;
 mod machine;
 mod opt;
 mod options;

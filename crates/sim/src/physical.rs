@@ -57,8 +57,13 @@ pub struct Translator {
     untold: u64,
     /// Whether any page was told.
     is_told: bool,
-    addr: Vec<u64>,
-    pc: Vec<u64>,
+}
+
+/// The accesses of a batch where they lead: row by row, their addresses and those of their instructions.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Translated {
+    pub(crate) addr: Vec<u64>,
+    pub(crate) pc: Vec<u64>,
 }
 
 impl Translator {
@@ -91,8 +96,6 @@ impl Translator {
             pending: None,
             n: 0,
             untold: 0,
-            addr: Vec::new(),
-            pc: Vec::new(),
         })
     }
 
@@ -106,15 +109,10 @@ impl Translator {
         Translation { is_told: self.is_told, accesses: self.n, untold: self.untold }
     }
 
-    /// The physical addresses and PCs of the batch that was translated last.
-    pub(crate) fn translated(&self) -> (&[u64], &[u64]) {
-        (&self.addr, &self.pc)
-    }
-
     /// Translates all accesses of a batch.
-    pub(crate) fn translate(&mut self, batch: &Batch) {
-        self.addr.clear();
-        self.pc.clear();
+    pub(crate) fn translate(&mut self, batch: &Batch, out: &mut Translated) {
+        out.addr.clear();
+        out.pc.clear();
         let (accesses, marks) = (&batch.accesses, &batch.marks);
         let process = batch.span.process;
         let mut mark = 0;
@@ -126,10 +124,10 @@ impl Translator {
             let (addr, is_told) = self.physical(process, *addr);
             self.n += 1;
             self.untold += u64::from(!is_told);
-            self.addr.push(addr);
+            out.addr.push(addr);
             if let Some(pc) = accesses.pc.get(row) {
                 let (pc, _) = self.physical(process, *pc);
-                self.pc.push(pc);
+                out.pc.push(pc);
             }
         }
         for mark in mark..marks.len() {

@@ -86,6 +86,21 @@ impl Placement {
         Ok(Some(core))
     }
 
+    /// The core that runs the beginning of this batch, of which the records before `begin` are left out. If it has nothing to run,
+    /// it still says where its thread goes.
+    ///
+    /// # Errors
+    /// See [`core_of`](Placement::core_of).
+    pub(crate) fn enter(&mut self, batch: &Batch, begin: u32) -> Result<Option<usize>> {
+        let core = self.core_of(batch)?;
+        if core.is_none() {
+            for (_, processor) in processors(batch).filter(|(at, _)| *at >= begin) {
+                self.runs_on(batch, processor);
+            }
+        }
+        Ok(core)
+    }
+
     fn settle(&mut self, thread: (u16, u64), core: usize) {
         self.threads.insert(thread, core);
         self.cores[core].live += 1;
@@ -127,9 +142,10 @@ impl Placement {
         }
     }
 
-    /// The thread of the batch has ended.
+    /// Gives the place of the batch's thread to others, if it has ended in this batch.
     pub fn stopped(&mut self, batch: &Batch) {
         if self.placing != Placing::Shards
+            && batch.threads.what.contains(&ThreadEvent::Stop)
             && let Some(core) = self.threads.remove(&(batch.span.workload, batch.span.thread))
         {
             self.cores[core].live -= 1;
@@ -145,6 +161,13 @@ impl Placement {
     pub fn cores(&self) -> &[CoreLoad] {
         &self.cores
     }
+}
+
+/// The changes of the processor in a batch: where, and to which.
+pub(crate) fn processors(batch: &Batch) -> impl Iterator<Item = (u32, u64)> {
+    let threads = &batch.threads;
+    let events = threads.at.iter().zip(&threads.what).zip(&threads.value);
+    events.filter(|((_, what), _)| **what == ThreadEvent::Cpu).map(|((at, _), value)| (*at, *value))
 }
 
 /// The first of those with the smallest load.

@@ -1,22 +1,28 @@
-//! A machine as an analysis: batches go in, in the order of time, and a [`Simulated`] comes out.
+//! A machine as an analysis: batches go in, in the order of time, and a [`Simulated`](crate::Simulated) comes out.
 
+mod answer;
+mod settings;
 pub(crate) mod sources;
-pub(crate) mod step;
+mod step;
 
-use crate::extent::{Extent, Warmup};
-use crate::fields::{Around, Fields, TypeSource};
+#[cfg(test)]
+mod tests;
+
+pub use settings::Settings;
+pub(crate) use settings::{FUNCTIONS, OPTIONAL, columns};
+
+use crate::extent::Extent;
+use crate::fields::Fields;
+use crate::lane::Lane;
 use crate::machine::{Machine, Miss, Purpose, Rows, Watch};
-use crate::misses::{Limits, Strides};
-use crate::options::placed;
-use crate::physical::{Translation, Translator};
-use crate::place::{Placement, Placing};
-use crate::recording::{Executed, Recording};
-use crate::report::{self, Simulated, ThreadCounts};
+use crate::misses::Strides;
+use crate::physical::Translator;
+use crate::place::{Placement, Placing, processors};
+use crate::recording::Executed;
+use crate::report::{self, ThreadCounts};
 use crate::resets::{Resets, Stage};
-use crate::spec::MachineSpec;
 use hashbrown::HashMap;
-use quipu_model::lens::{ThreadEvent, instr_flags};
-use quipu_model::{Args, Batch, Columns, DynPass, Error, ErrorKind, Pass, Report, Result, Shard, Trace};
+use quipu_model::{Batch, Error, ErrorKind, Pass, Report, Result, Shard};
 use rustc_hash::FxBuildHasher;
 use sources::Sources;
 use std::fmt;
@@ -29,141 +35,6 @@ pub trait MissSink: Send {
 
     /// There are no more.
     fn end(&mut self) -> Result<()>;
-}
-
-/// What to simulate, and how.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Settings {
-    /// The machine.
-    pub machine: MachineSpec,
-    /// Whether its caches are TLBs: pages of processes, without prefetches and flushes.
-    pub is_tlb: bool,
-    /// Which records count.
-    pub extent: Extent,
-    /// Where statistics begin anew.
-    pub resets: Resets,
-    /// How threads come to cores.
-    pub placing: Placing,
-    /// Whether misses are divided by cause.
-    pub causes: bool,
-    /// How many instructions, functions and lines to list that miss most; with 0, nobody looks where misses come from.
-    pub top: usize,
-    /// Whether loads that miss at a steady distance are what is asked for, and from where on they are listed.
-    pub strides: Option<Limits>,
-    /// How addresses become physical; `None` for virtual ones.
-    pub physical: Option<Translator>,
-    /// What the trace has.
-    pub recording: Recording,
-    /// Whether what a warm-up that does not end has counted stands for the statistics, as in the original, instead of nothing.
-    pub counts_cold: bool,
-    /// Where types come from, if misses are told by field.
-    pub types: Option<TypeSource>,
-    /// Whether types and fields are what is asked for, and how many to list.
-    pub tells_types: Option<usize>,
-}
-
-impl Settings {
-    /// The columns to ask of `trace` for the tool called `tool`.
-    ///
-    /// # Errors
-    /// `Missing` with what the trace does not carry, and why it is needed.
-    pub fn columns(&self, tool: &str, trace: &dyn Trace) -> Result<Columns> {
-        let mut needs = vec![(Columns::ACCESSES, "simulates memory accesses")];
-        if self.placing == Placing::Processors {
-            needs.push((
-                Columns::THREADS | Columns::THREAD_CPU,
-                "puts threads on the processors of the trace",
-            ));
-        }
-        if !self.resets.is_empty() {
-            needs.push((Columns::INSTRS, "counts instructions up to a reset"));
-        }
-        if self.resets.reads_marks() {
-            needs.push((Columns::MARKS, "resets its statistics at marks"));
-        }
-        if self.physical.as_ref().is_some_and(Translator::reads_marks) {
-            needs.push((Columns::MARKS, "translates addresses"));
-        }
-        let optional = if self.top > 0 { OPTIONAL.or(FUNCTIONS) } else { OPTIONAL };
-        let optional = optional.or(self.recording.columns());
-        let optional = if self.extent.is_all() { optional } else { optional.or(COUNTED) };
-        let optional = if self.types.is_some() { optional.or(Columns::REGIONS) } else { optional };
-        if self.types.is_some() && self.physical.is_some() {
-            return Err(Error::unsupported(
-                "regions have virtual addresses, so types do not go with physical ones",
-            ));
-        }
-        columns(tool, &needs, optional, trace)
-    }
-
-    /// The settings for `trace`: where its shards are cores, each is a core of the machine; marks that options name are
-    /// those of the trace; and results leave out what it does not have. Files of types that options name are read.
-    ///
-    /// # Errors
-    /// See [`Resets::new`] and [`TypeSource::of`]; and if accesses cannot be placed on cores as is asked for.
-    pub fn fitted(mut self, args: &Args, trace: &dyn Trace) -> Result<Settings> {
-        self.placing = placed(self.placing, trace)?;
-        self.resets = Resets::new(args, trace)?;
-        self.recording = Recording::of(trace);
-        if self.types.is_none() {
-            self.types = TypeSource::of(args)?;
-        }
-        Ok(self)
-    }
-
-    /// An empty machine as the pass of the tool called `tool`.
-    ///
-    /// # Errors
-    /// See [`Settings::fitted`], [`Settings::columns`] and [`Simulation::new`].
-    pub(crate) fn pass(self, args: &Args, tool: &str, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
-        let settings = self.fitted(args, trace)?;
-        settings.columns(tool, trace)?;
-        Ok(Box::new(Simulation::new(settings, None)?))
-    }
-}
-
-/// The columns to ask of `trace` for the tool called `tool`: what it needs, each with what for, and what it uses if it is there.
-///
-/// # Errors
-/// `Missing` with what the trace does not carry, and why it is needed.
-pub(crate) fn columns(
-    tool: &str,
-    needs: &[(Columns, &str)],
-    optional: Columns,
-    trace: &dyn Trace,
-) -> Result<Columns> {
-    let mut columns = optional.and(trace.columns());
-    for (column, why) in needs {
-        let missing = column.minus(trace.columns());
-        if !missing.is_empty() {
-            return Err(Error::missing(format!(
-                "tool `{tool}` {why}, which needs {missing}; this trace does not carry that"
-            )));
-        }
-        columns |= *column;
-    }
-    Ok(columns)
-}
-
-/// What records are besides accesses, where they are counted.
-pub(crate) const COUNTED: Columns = Columns::INSTRS.or(Columns::THREADS);
-
-/// What is used where a trace has it.
-pub(crate) const OPTIONAL: Columns =
-    Columns::ACCESS_FETCH.or(Columns::ACCESS_PC).or(Columns::THREADS).or(Columns::THREAD_CPU);
-
-/// What tells where functions begin.
-pub(crate) const FUNCTIONS: Columns = Columns::INSTRS.or(Columns::INSTR_CLASS);
-
-/// What a record is, where records are counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ref {
-    /// A marker, which never counts.
-    No,
-    /// Anything else but an instruction.
-    Yes,
-    /// An instruction that was fetched.
-    Instr,
 }
 
 /// What a batch is divided for.
@@ -204,8 +75,6 @@ pub struct Simulation {
     is_last: Vec<bool>,
     has_file: Vec<bool>,
     sink: Option<Box<dyn MissSink>>,
-    /// What each record of a batch is.
-    refs: Vec<Ref>,
     physical: Option<Translator>,
     strides: Strides,
     executed: Executed,
@@ -222,18 +91,19 @@ pub struct Simulation {
     fields: Option<Box<Fields>>,
     /// The level of each cache that data goes through.
     levels: Vec<Option<usize>>,
-    /// Cores that run side by side.
-    lanes: Vec<step::Lane>,
+    /// Whoever runs a batch, or those that run side by side.
+    turns: Vec<Turn>,
 }
 
-/// Who runs the records of a batch that come next.
+/// Who runs a batch. Kept between batches for its memory.
+#[derive(Default)]
 struct Turn {
-    core: usize,
+    lane: Lane,
     thread: usize,
-    /// The row of their first access.
-    row: usize,
-    /// Whether the records of this batch are counted.
-    counts: bool,
+    /// The address space, for TLBs.
+    space: u64,
+    /// How often the statistics had begun anew when hits and misses of the first caches were noted, and these.
+    before: (u64, [(u64, u64); 2]),
 }
 
 impl fmt::Debug for Simulation {
@@ -277,7 +147,6 @@ impl Simulation {
             is_last: caches.iter().map(|cache| cache.parent.is_none()).collect(),
             has_file: caches.iter().map(|cache| cache.miss_file.is_some()).collect(),
             sink,
-            refs: Vec::new(),
             physical: settings.physical.clone(),
             strides: Strides::default(),
             executed: Executed::default(),
@@ -288,7 +157,7 @@ impl Simulation {
             cuts: Vec::new(),
             fields,
             levels,
-            lanes: Vec::new(),
+            turns: Vec::new(),
             machine,
             settings,
         }
@@ -303,43 +172,32 @@ impl Simulation {
         if batch.span.records == 0 || self.extent.is_over() {
             return Ok(());
         }
+        let mut turns = std::mem::take(&mut self.turns);
+        if turns.is_empty() {
+            turns.push(Turn::default());
+        }
+        let result = self.take_alone(batch, &mut turns[0]);
+        self.turns = turns;
+        result
+    }
+
+    fn take_alone(&mut self, batch: &Batch, turn: &mut Turn) -> Result<()> {
         self.resets.begin(batch);
-        if let Some(kind) = self.settings.recording.count_kind {
-            self.executed.follow(batch, kind);
-        }
+        self.follow(batch);
         // Ahead of the first access, and among what is left out, the trace tells pages as well.
-        if let Some(physical) = &mut self.physical {
-            physical.translate(batch);
-        }
-        // A warm-up may end in the middle: what is counted at the beginning of a batch is counted up to its end.
-        let counts = !self.extent.is_all() || self.resets.is_near();
-        let begin = if counts { self.leave_out(batch) } else { Some(0) };
-        let Some(begin) = begin else {
+        turn.lane.begin(batch, !self.extent.is_all() || self.resets.is_near(), &mut self.physical);
+        self.met += turn.lane.n_refs();
+        let Some(begin) = self.extent.leave_out(batch, turn.lane.refs()) else {
             self.resets.pass_over();
             self.pass_regions(batch);
             return Ok(());
         };
-        if self.settings.is_tlb {
-            self.enter(batch)?;
-        }
-        let Some(core) = self.placement.core_of(batch)? else {
-            for (_, processor) in processors(batch).filter(|(at, _)| *at >= begin) {
-                self.placement.runs_on(batch, processor);
-            }
+        let core = self.placement.enter(batch, begin)?;
+        let Some(core) = core.filter(|_| !self.is_rest(batch)) else {
             self.pass_regions(batch);
             return Ok(());
         };
-        if !counts {
-            self.instrs += u64::from(batch.span.instrs);
-        }
-        if self.is_rest(batch) {
-            self.pass_regions(batch);
-            return Ok(());
-        }
-        let thread = self.thread(batch);
-        if self.settings.top > 0 {
-            self.sources.follow(batch, thread);
-        }
+        self.assign(batch, core, turn)?;
         let mut cuts = std::mem::take(&mut self.cuts);
         cuts.clear();
         self.resets.cuts(batch, &mut cuts);
@@ -349,7 +207,6 @@ impl Simulation {
         }
         cuts.sort_by_key(|(at, _)| *at);
         let mut at = 0;
-        let mut turn = Turn { core, thread, row: 0, counts };
         // What stands between two changes of the processor runs on one core, and what stands between two resets is one stage.
         for (i, &(cut, what)) in cuts.iter().enumerate() {
             // What is left out at the start changes nothing but the regions.
@@ -357,7 +214,7 @@ impl Simulation {
                 self.resets.leave_out(what);
                 continue;
             }
-            self.run(batch, at..cut, &mut turn)?;
+            self.run_part(batch, at..cut, turn)?;
             at = cut;
             if self.extent.is_over() {
                 self.resets.end(&cuts[i..]);
@@ -365,7 +222,7 @@ impl Simulation {
             }
             match what {
                 Cut::Processor(processor) => {
-                    turn.core = self.placement.runs_on(batch, processor).unwrap_or(turn.core);
+                    turn.lane.core = self.placement.runs_on(batch, processor).unwrap_or(turn.lane.core);
                 }
                 Cut::Mark | Cut::Instr => self.end_stage(what),
                 Cut::Region(row) => {
@@ -376,9 +233,30 @@ impl Simulation {
             }
         }
         self.cuts = cuts;
-        self.run(batch, at..batch.span.records, &mut turn)?;
-        if batch.threads.what.contains(&ThreadEvent::Stop) {
-            self.placement.stopped(batch);
+        self.run_part(batch, at..batch.span.records, turn)?;
+        self.placement.stopped(batch);
+        Ok(())
+    }
+
+    /// Notes what a batch has executed, whether it is simulated or not.
+    fn follow(&mut self, batch: &Batch) {
+        if let Some(kind) = self.settings.recording.count_kind {
+            self.executed.follow(batch, kind);
+        }
+    }
+
+    /// Puts a batch, at whose beginning `turn` is, on a core.
+    fn assign(&mut self, batch: &Batch, core: usize, turn: &mut Turn) -> Result<()> {
+        turn.lane.core = core;
+        turn.thread = self.thread(batch);
+        if self.settings.is_tlb {
+            turn.space = self.space(batch)?;
+        }
+        if self.settings.top > 0 {
+            self.sources.follow(batch, turn.thread);
+        }
+        if !turn.lane.counts() {
+            self.instrs += u64::from(batch.span.instrs);
         }
         Ok(())
     }
@@ -387,15 +265,6 @@ impl Simulation {
     fn pass_regions(&mut self, batch: &Batch) {
         if let Some(fields) = &mut self.fields {
             fields.events(batch);
-        }
-    }
-
-    /// Counts accesses of a thread by field, if that is asked for.
-    fn tell_accesses(&mut self, batch: &Batch, rows: Range<usize>, thread: usize) {
-        if self.settings.tells_types.is_some()
-            && let Some(fields) = &mut self.fields
-        {
-            fields.accesses(batch, rows, thread);
         }
     }
 
@@ -408,20 +277,6 @@ impl Simulation {
             self.placement.runs_on(batch, processor);
         }
         false
-    }
-
-    /// Notes which records are no markers; the first one that is not left out at the start, if there is one.
-    fn leave_out(&mut self, batch: &Batch) -> Option<u32> {
-        note_refs(batch, &mut self.refs);
-        self.met += self.refs.iter().filter(|of| **of != Ref::No).count() as u64;
-        self.extent.leave_out(batch, &self.refs)
-    }
-
-    /// Goes to the address space of the batch.
-    fn enter(&mut self, batch: &Batch) -> Result<()> {
-        let space = self.space(batch)?;
-        self.machine.set_space(space);
-        Ok(())
     }
 
     /// The number of the batch's address space.
@@ -449,30 +304,62 @@ impl Simulation {
         })
     }
 
-    /// Runs the records at `range`, and goes on to the row behind them.
-    fn run(&mut self, batch: &Batch, range: Range<u32>, turn: &mut Turn) -> Result<()> {
-        let Turn { core, thread, row, counts } = *turn;
-        let end = row + batch.accesses.at[row..].partition_point(|at| *at < range.end);
-        turn.row = end;
-        let firsts = self.machine.first_caches(core);
-        let before = firsts.map(|cache| self.machine.hits_and_misses(cache));
-        let epoch = self.epoch;
-        if counts {
-            self.run_counted(batch, range, row, core);
-        } else {
-            self.accesses += (end - row) as u64;
-            self.tell_accesses(batch, row..end, thread);
-            self.run_rows(batch, row..end, core);
-        }
-        let before = if self.epoch == epoch { before } else { [(0, 0); 2] };
-        self.add_hits(core, thread, before);
-        self.take_misses(batch, thread)
+    /// Runs the records at `range`, which come next and are of one thread on one core.
+    fn run_part(&mut self, batch: &Batch, range: Range<u32>, turn: &mut Turn) -> Result<()> {
+        self.note_hits(turn);
+        self.run(batch, range, turn)?;
+        self.add_hits(turn);
+        Ok(())
     }
 
-    /// Adds to a thread what the first caches of its core have counted since `before`.
-    fn add_hits(&mut self, core: usize, thread: usize, before: [(u64, u64); 2]) {
-        let firsts = self.machine.first_caches(core);
-        let counts = &mut self.threads[thread];
+    /// Runs the records at `range`, which come next, stretch by stretch.
+    fn run(&mut self, batch: &Batch, mut range: Range<u32>, turn: &mut Turn) -> Result<()> {
+        while let Some((stretch, rows)) = turn.lane.next(batch, &mut range, &self.extent) {
+            if stretch.is_simulated {
+                if self.extent.is_warm() {
+                    self.accesses += rows.len() as u64;
+                    self.instrs += stretch.instrs;
+                }
+                self.run_rows(batch, rows, turn)?;
+            }
+            if self.extent.advance(&stretch, |share| self.machine.is_filled(share)) {
+                self.end_warmup();
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs accesses as they stand.
+    fn run_rows(&mut self, batch: &Batch, rows: Range<usize>, turn: &Turn) -> Result<()> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        if self.settings.tells_types.is_some()
+            && let Some(fields) = &mut self.fields
+        {
+            fields.accesses(batch, rows.clone(), turn.thread);
+        }
+        let is_demand_only = self.settings.is_tlb;
+        if is_demand_only {
+            self.machine.set_space(turn.space);
+        }
+        self.machine.run(turn.lane.core, Rows { is_demand_only, ..turn.lane.accesses(batch, rows) });
+        self.take_misses(batch, turn.thread)
+    }
+
+    /// Notes what the first caches of a core have counted.
+    fn note_hits(&self, turn: &mut Turn) {
+        let firsts = self.machine.first_caches(turn.lane.core);
+        turn.before = (self.epoch, firsts.map(|cache| self.machine.hits_and_misses(cache)));
+    }
+
+    /// Adds to a thread what the first caches of its core have counted since that was noted.
+    fn add_hits(&mut self, turn: &Turn) {
+        let firsts = self.machine.first_caches(turn.lane.core);
+        let (epoch, before) = turn.before;
+        // What was counted before the statistics began anew is gone.
+        let before = if epoch == self.epoch { before } else { [(0, 0); 2] };
+        let counts = &mut self.threads[turn.thread];
         let n_sides = if firsts[0] == firsts[1] { 1 } else { 2 };
         for (cache, before) in firsts.into_iter().zip(before).take(n_sides) {
             let after = self.machine.hits_and_misses(cache);
@@ -514,47 +401,6 @@ impl Simulation {
         Ok(())
     }
 
-    /// Runs accesses as they stand.
-    fn run_rows(&mut self, batch: &Batch, rows: Range<usize>, core: usize) {
-        let accesses = &batch.accesses;
-        let (kinds, sizes) = (&accesses.kind[rows.clone()], &accesses.size[rows.clone()]);
-        let (addrs, pcs) = match &self.physical {
-            Some(physical) => physical.translated(),
-            None => (&accesses.addr[..], &accesses.pc[..]),
-        };
-        let (addrs, pcs) = (&addrs[rows.clone()], pcs.get(rows).unwrap_or(&[]));
-        let is_demand_only = self.settings.is_tlb;
-        self.machine.run(core, Rows { kind: kinds, addr: addrs, size: sizes, pc: pcs, is_demand_only });
-    }
-
-    /// Runs records stretch by stretch, as long as records are counted.
-    fn run_counted(&mut self, batch: &Batch, range: Range<u32>, mut row: usize, core: usize) {
-        let mut at = range.start;
-        while at < range.end {
-            let (limit, is_simulated) = self.extent.stretch();
-            let (mut n, mut instrs, start) = (0, 0, row);
-            while at < range.end && n < limit {
-                let of = self.refs.get(at as usize).copied().unwrap_or(Ref::No);
-                n += u64::from(of != Ref::No);
-                instrs += u64::from(of == Ref::Instr);
-                while batch.accesses.at.get(row) == Some(&at) {
-                    row += 1;
-                }
-                at += 1;
-            }
-            if is_simulated {
-                if self.extent.is_warm() {
-                    self.accesses += (row - start) as u64;
-                    self.instrs += instrs;
-                }
-                self.run_rows(batch, start..row, core);
-            }
-            if self.extent.advance(n, |share| self.machine.is_filled(share)) {
-                self.end_warmup();
-            }
-        }
-    }
-
     fn end_warmup(&mut self) {
         let n_caches = self.settings.machine.caches.len();
         self.warmup = Some((0..n_caches).map(|cache| self.machine.hits_and_misses(cache)).collect());
@@ -592,85 +438,6 @@ impl Simulation {
             *of = ThreadCounts { thread: of.thread, workload: of.workload, ..ThreadCounts::default() };
         }
     }
-
-    /// Why the answer is not what was asked for.
-    fn incomplete(&self) -> Vec<String> {
-        let mut all: Vec<String> = self.shortfall().into_iter().collect();
-        all.extend(self.resets.missed(self.extent.is_over()));
-        let translation = self.physical.as_ref().map(Translator::translation);
-        all.extend(translation.and_then(Translation::shortfall));
-        all
-    }
-
-    /// Why there are no statistics, though something was asked for.
-    fn shortfall(&self) -> Option<String> {
-        let wanted = self.settings.extent;
-        let is_empty = self.accesses == 0 && self.warmup.is_some();
-        wanted.shortfall(self.extent, self.met, is_empty, || self.machine.filled())
-    }
-
-    /// Ends a warm-up that goes on to the end: there are no statistics behind it.
-    fn settle(&mut self) {
-        if !self.extent.is_warm() && self.warmup.is_none() && !self.settings.counts_cold {
-            self.end_warmup();
-        }
-    }
-
-    /// The result so far.
-    pub fn report(mut self) -> Simulated {
-        self.settle();
-        let last = (!self.settings.resets.is_empty()).then(|| self.stage());
-        let is_whole = self.settings.extent.is_all() && self.settings.resets.is_empty();
-        let executed = self.executed.total().filter(|_| is_whole);
-        let translation = self.physical.as_ref().map(Translator::translation);
-        let incomplete = self.incomplete();
-        let Simulation { settings, machine, placement, warmup, instrs, accesses, sources, threads, .. } =
-            self;
-        let is_cold = settings.extent.warmup != Warmup::None && warmup.is_none();
-        let warmup = if is_cold { Some(vec![(0, 0); settings.machine.caches.len()]) } else { warmup };
-        let stages = self.stages.into_iter().chain(last).collect();
-        let fields = self.fields.map(|fields| fields.missing(settings.top));
-        let told = report::Told {
-            warmup,
-            instrs,
-            executed,
-            accesses,
-            translation,
-            incomplete,
-            sources,
-            threads,
-            stages,
-            fields,
-        };
-        report::make(&settings, &machine, &placement, told)
-    }
-}
-
-/// Notes which records of a batch are no markers.
-pub(crate) fn note_refs(batch: &Batch, refs: &mut Vec<Ref>) {
-    refs.clear();
-    refs.resize(batch.span.records as usize, Ref::No);
-    let stops = batch.threads.at.iter().zip(&batch.threads.what);
-    let stops = stops.filter(|(_, what)| **what == ThreadEvent::Stop).map(|(at, _)| at);
-    for at in batch.accesses.at.iter().chain(&batch.instrs.at).chain(stops) {
-        if let Some(of) = refs.get_mut(*at as usize) {
-            *of = Ref::Yes;
-        }
-    }
-    for (at, flags) in batch.instrs.at.iter().zip(&batch.instrs.flags) {
-        if flags & instr_flags::NO_FETCH == 0
-            && let Some(of) = refs.get_mut(*at as usize)
-        {
-            *of = Ref::Instr;
-        }
-    }
-}
-
-/// The changes of the processor in a batch: where, and to which.
-pub(crate) fn processors(batch: &Batch) -> impl Iterator<Item = (u32, u64)> {
-    let threads = &batch.threads;
-    let events = threads.at.iter().zip(&threads.what).zip(&threads.value);
-    events.filter(|((_, what), _)| **what == ThreadEvent::Cpu).map(|((at, _), value)| (*at, *value))
 }
 
 /// A [`Simulation`] as a pass. It reads one stream, so there is one of it and nothing to merge.
@@ -697,26 +464,7 @@ impl Pass for Simulation {
         Err(Error::new(ErrorKind::Internal, "a machine that has run cannot take in another"))
     }
 
-    fn finish(mut self) -> Result<Box<dyn Report>> {
-        if let Some(sink) = &mut self.sink {
-            sink.end()?;
-        }
-        self.settle();
-        if let Some(limits) = self.settings.strides {
-            let line_bytes = self.settings.machine.line_bytes;
-            return Ok(Box::new(self.strides.report(limits, line_bytes)));
-        }
-        if let Some(top) = self.settings.tells_types
-            && let Some(fields) = self.fields
-        {
-            let around = Around {
-                line_size: self.settings.machine.line_bytes,
-                levels: report::data_level_names(&self.settings.machine.caches),
-                threads: &self.threads,
-                top,
-            };
-            return Ok(Box::new(fields.report(&around)));
-        }
-        Ok(Box::new(self.report()))
+    fn finish(self) -> Result<Box<dyn Report>> {
+        self.answer()
     }
 }

@@ -542,7 +542,18 @@ fn a_sweep_counts_records_as_a_machine_does() {
             }
         }
     }
-    let error = plan(&SweepTool, &args("warmup-instrs=5 skip-refs=1"), &trace).err().expect("refused");
+    // A warm-up in instructions goes on to the next one, past the data of its last.
+    let options = "cores=1 sizes=1K ways=2 policies=LRU,FIFO";
+    for (instrs, refs) in [(5, 11), (6, 14), (7, 16)] {
+        let [of_instrs, of_refs] =
+            [format!("warmup-instrs={instrs}"), format!("warmup-refs={refs}")].map(|warmup| {
+                let swept: Swept =
+                    report(&SweepTool, &format!("{options} skip-refs=3 sim-refs=500 {warmup}"), &trace);
+                swept
+            });
+        assert_eq!(of_instrs, of_refs, "{instrs}");
+    }
+    let error = plan(&SweepTool, &args("warmup-instrs=5 warmup-refs=1"), &trace).err().expect("refused");
     assert_eq!(error.kind(), ErrorKind::Usage);
     let swept: Swept = report(&SweepTool, "sizes=1K ways=2 skip-refs=100000", &trace);
     assert_eq!(

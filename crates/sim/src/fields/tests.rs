@@ -97,6 +97,24 @@ fn report(scripts: Vec<Script>, args: &[(&str, &str)]) -> TypeReport {
 }
 
 #[test]
+fn accesses_are_told_of_the_records_that_count() {
+    let script = || {
+        let script = Script::of(0).add(0x1000, 16, 2, "struct.Pair").write(0x1000, 1).read(0x1008, 8);
+        script.read(0x1018, 8).write(0x1000, 1).read(0x101c, 4)
+    };
+    for (option, n, reads, writes) in [
+        ("skip-refs", "1", 3, 1),
+        ("warmup-refs", "2", 2, 1),
+        ("sim-refs", "2", 1, 1),
+        ("sim-refs", "9", 3, 2),
+    ] {
+        let report = report(vec![script()], &[(option, n)]);
+        let [pair] = &report.types[..] else { panic!("{:?}", report.types) };
+        assert_eq!((pair.numbers.reads, pair.numbers.writes), (reads, writes), "{option} {n}");
+    }
+}
+
+#[test]
 fn each_access_counts_for_its_type_once_and_for_every_field_that_it_touches() {
     let script = Script::of(0)
         .add(0x1000, 16, 2, "struct.Pair")

@@ -27,19 +27,18 @@ pub use report::{PointCounts, Swept};
 pub use space::{KEYS, Level, MAX_POINTS, Point, Space};
 
 use crate::extent::{Extent, Warmup};
+use crate::lane::{COUNTED, Lane, in_step};
 use crate::machine::feed::{Block, Feed, Front, Lone, joins};
-use crate::machine::{Counts, Machine, Rows, Watch};
+use crate::machine::{Counts, Machine, Watch};
 use crate::options::{
     CORES, CPU_SCHEDULING, L1D_ASSOC, L1D_SIZE, L1I_ASSOC, L1I_SIZE, SIM_REFS, SKIP_REFS, WARMUP_REFS,
     in_options, is_by_core, option, placed, placing,
 };
 use crate::physical::{Translation, Translator};
-use crate::place::{Placement, Placing};
+use crate::place::{Placement, Placing, processors};
 use crate::recording::{Executed, Recording};
-use crate::simulate::step::in_step;
-use crate::simulate::{COUNTED, OPTIONAL, Ref, columns, note_refs, processors};
+use crate::simulate::{OPTIONAL, columns};
 use crate::spec::{MachineSpec, Policy, Prefetch};
-use quipu_model::lens::instr_flags;
 use quipu_model::trace::{Recorded, SettingInfo};
 use quipu_model::{
     Args, Batch, Columns, DynPass, Error, ErrorKind, Needs, Order, Pass, Report, Result, Shard, Tool,
@@ -111,20 +110,19 @@ pub struct Sweep {
     placing: Placing,
     placement: Placement,
     threads: usize,
-    /// Whether statistics have begun.
-    is_warm: bool,
-    /// Instructions met, and accesses and instructions that count.
+    /// Which records count, and what is left of that.
+    wanted: Extent,
+    extent: Extent,
+    /// Records met that are no markers, where they are counted.
     met: u64,
+    /// What the statistics are about.
     instrs: u64,
     accesses: u64,
     recording: Recording,
     executed: Executed,
-    /// What is left of the extent, and how many records that are no markers were met.
-    extent: Extent,
-    n_refs: u64,
     physical: Option<Translator>,
-    /// The only core of a batch that is run by itself.
-    lane: Lane,
+    /// Whoever runs a batch, or those that run side by side.
+    lanes: Vec<Lane>,
 }
 
 /// Caches that are asked the same.
@@ -144,57 +142,30 @@ enum Task {
     Lone(Point, Lone),
 }
 
-/// One core, perhaps among others: the next of its accesses and of its instructions.
-#[derive(Clone, Debug, Default)]
-struct Lane {
-    core: usize,
-    row: usize,
-    instr: usize,
-    /// Whether the records of this batch are counted, and what they are.
-    counts: bool,
-    refs: Vec<Ref>,
-    /// Its addresses and instructions, where they are translated.
-    addrs: Vec<u64>,
-    pcs: Vec<u64>,
-}
-
-impl Lane {
-    /// True if the record at `at`, which comes next, is an instruction that was fetched.
-    fn is_instr(&mut self, batch: &Batch, at: u32) -> bool {
-        let is_next = batch.instrs.at.get(self.instr) == Some(&at);
-        let flags = batch.instrs.flags.get(self.instr).copied().unwrap_or_default();
-        self.instr += usize::from(is_next);
-        is_next && flags & instr_flags::NO_FETCH == 0
-    }
-}
-
 impl Sweep {
     /// Empty caches, ready to run.
     ///
     /// # Errors
     /// What [`Space::points`] says, and `Usage` for first caches that cannot be built.
     pub fn new(mut space: Space, trace: &dyn Trace, threads: usize) -> Result<Sweep> {
-        if space.warmup > 0 && !space.extent.is_all() {
-            return Err(Error::usage("`warmup-instrs` counts instructions, and `skip-refs`, `warmup-refs` and `sim-refs` count records")
-                .hint("say all of it in records"));
-        }
+        let wanted = space.counted()?;
         let placing = placed(placing(space.cpu_scheduling), trace)?;
         if is_by_core(trace) && !space.has_cores {
             space.usual.cores = trace.shards().len();
         }
         let (points, n_impossible) = space.points()?;
-        let mut wanted = points.clone();
+        let mut tried = points.clone();
         if space.bound {
             // Each geometry once, whatever the policies.
             for point in &points {
                 let best = bound_of(*point);
-                if !wanted.contains(&best) {
-                    wanted.push(best);
+                if !tried.contains(&best) {
+                    tried.push(best);
                 }
             }
         }
         let mut groups: Vec<Group> = Vec::new();
-        for point in &wanted {
+        for point in &tried {
             let joins = joins(&point.cache(), point.line_size);
             let is_same = |group: &&mut Group| group.line_size == point.line_size && group.joins == joins;
             let at = match groups.iter_mut().position(|group| is_same(&group)) {
@@ -227,11 +198,10 @@ impl Sweep {
         }
         let placement = Placement::new(placing, space.usual.cores);
         Ok(Sweep {
-            is_warm: space.warmup == 0 && space.extent.is_warm(),
-            extent: space.extent,
-            n_refs: 0,
+            wanted,
+            extent: wanted,
             physical: None,
-            lane: Lane::default(),
+            lanes: Vec::new(),
             points,
             n_impossible,
             groups,
@@ -282,7 +252,7 @@ impl Sweep {
             .hint("--level l1i tries caches for instructions"));
         }
         let optional = OPTIONAL.or(self.recording.columns());
-        let optional = if self.space.extent.is_all() { optional } else { optional.or(COUNTED) };
+        let optional = if self.wanted.is_all() { optional } else { optional.or(COUNTED) };
         columns(INFO.name, &needs, optional, trace)
     }
 
@@ -294,78 +264,31 @@ impl Sweep {
         if batch.span.records == 0 || self.extent.is_over() {
             return Ok(());
         }
-        self.follow(batch);
-        let (before, warmup) = (self.met, self.space.warmup);
-        self.met += u64::from(batch.span.instrs);
-        // The record at which statistics begin: that of the first instruction behind the warm-up.
-        let begins = !self.is_warm && warmup > 0 && self.met > warmup;
-        let begin = if begins { nth_instr(batch, warmup - before) } else { None };
-        if self.space.extent.is_all() {
-            self.instrs = self.met.saturating_sub(warmup);
+        let mut lanes = std::mem::take(&mut self.lanes);
+        if lanes.is_empty() {
+            lanes.push(Lane::default());
         }
-        let mut lane = std::mem::take(&mut self.lane);
-        self.ready(batch, &mut lane);
-        let result = self.run_batch(batch, begin, &mut lane);
-        self.lane = lane;
+        let result = self.take_alone(batch, &mut lanes[0]);
+        self.lanes = lanes;
         result
     }
 
-    /// Notes what the records of a batch are and where its addresses lead.
-    fn ready(&mut self, batch: &Batch, lane: &mut Lane) {
-        (lane.row, lane.instr) = (0, 0);
-        lane.counts = !self.extent.is_all();
-        if !lane.counts && !self.space.extent.is_all() {
-            self.instrs += u64::from(batch.span.instrs);
-        }
-        if lane.counts {
-            note_refs(batch, &mut lane.refs);
-            self.n_refs += lane.refs.iter().filter(|of| **of != Ref::No).count() as u64;
-        }
-        if let Some(physical) = &mut self.physical {
-            physical.translate(batch);
-            let (addrs, pcs) = physical.translated();
-            lane.addrs.clear();
-            lane.addrs.extend_from_slice(addrs);
-            lane.pcs.clear();
-            lane.pcs.extend_from_slice(pcs);
-        }
-    }
-
-    /// Runs a batch; statistics begin at this record, if at all.
-    fn run_batch(&mut self, batch: &Batch, begin: Option<u32>, lane: &mut Lane) -> Result<()> {
-        let first = if lane.counts { self.extent.leave_out(batch, &lane.refs) } else { Some(0) };
-        let Some(first) = first else { return Ok(()) };
-        let processors = || processors(batch).filter(|(at, _)| *at >= first);
-        let Some(core) = self.placement.core_of(batch)? else {
-            for (_, processor) in processors() {
-                self.placement.runs_on(batch, processor);
-            }
-            return Ok(());
-        };
+    fn take_alone(&mut self, batch: &Batch, lane: &mut Lane) -> Result<()> {
+        self.begin(batch, lane);
+        let Some(begin) = self.extent.leave_out(batch, lane.refs()) else { return Ok(()) };
+        let Some(core) = self.placement.enter(batch, begin)? else { return Ok(()) };
         lane.core = core;
         let mut at = 0;
-        for (cut, processor) in
-            processors().map(|(at, processor)| (at, Some(processor))).chain([(batch.span.records, None)])
-        {
-            if let Some(begin) = begin
-                && !self.is_warm
-                && begin <= cut
-            {
-                self.run(batch, at..begin, lane);
-                self.begin();
-                at = begin;
-            }
+        for (cut, processor) in processors(batch).filter(|(at, _)| *at >= begin) {
             self.run(batch, at..cut, lane);
             at = cut;
             if self.extent.is_over() {
                 break;
             }
-            let next = processor.and_then(|processor| self.placement.runs_on(batch, processor));
-            lane.core = next.unwrap_or(lane.core);
+            lane.core = self.placement.runs_on(batch, processor).unwrap_or(lane.core);
         }
-        if batch.threads.what.contains(&quipu_model::lens::ThreadEvent::Stop) {
-            self.placement.stopped(batch);
-        }
+        self.run(batch, at..batch.span.records, lane);
+        self.placement.stopped(batch);
         Ok(())
     }
 
@@ -379,112 +302,77 @@ impl Sweep {
         }
         // Caches of one core do not know what other cores do meanwhile, nor does the last cache if they do nothing.
         let n_busy = || batches.iter().filter(|batch| !batch.accesses.is_empty()).count();
-        if self.is_warm && self.extent.is_all() && (self.space.level != Level::Last || n_busy() < 2) {
+        if self.extent.is_all() && (self.space.level != Level::Last || n_busy() < 2) {
             return batches.iter().try_for_each(|batch| self.take(batch));
         }
-        let (mut busy, mut lanes) = (Vec::with_capacity(batches.len()), Vec::with_capacity(batches.len()));
-        let mut met = self.met;
+        let mut lanes = std::mem::take(&mut self.lanes);
+        let result = self.take_lanes(batches, &mut lanes);
+        self.lanes = lanes;
+        result
+    }
+
+    fn take_lanes(&mut self, batches: &[Batch], lanes: &mut Vec<Lane>) -> Result<()> {
+        let mut busy: Vec<&Batch> = Vec::with_capacity(batches.len());
         for batch in batches.iter().filter(|batch| batch.span.records > 0) {
-            self.follow(batch);
-            self.met += u64::from(batch.span.instrs);
             let core = self.placement.core_of(batch)?;
             for (_, processor) in processors(batch) {
                 self.placement.runs_on(batch, processor);
             }
+            if lanes.len() == busy.len() {
+                lanes.push(Lane::default());
+            }
+            let lane = &mut lanes[busy.len()];
+            self.begin(batch, lane);
             if let Some(core) = core {
-                let mut lane = Lane { core, ..Lane::default() };
-                self.ready(batch, &mut lane);
+                lane.core = core;
                 busy.push(batch);
-                lanes.push(lane);
             }
         }
-        in_step(&busy, &mut lanes, |batch, lane, at| {
-            if !self.is_warm && self.space.warmup > 0 && lane.is_instr(batch, at) {
-                if met == self.space.warmup {
-                    self.begin();
-                }
-                met += 1;
-            }
+        in_step(&busy, &mut lanes[..busy.len()], |batch, lane, at| {
             self.run(batch, at..at + 1, lane);
             Ok(())
-        })?;
-        if self.space.extent.is_all() {
-            self.instrs = self.met.saturating_sub(self.space.warmup);
-        }
-        Ok(())
+        })
     }
 
-    fn follow(&mut self, batch: &Batch) {
+    /// Goes to the beginning of a batch.
+    fn begin(&mut self, batch: &Batch, lane: &mut Lane) {
         if let Some(kind) = self.recording.count_kind {
             self.executed.follow(batch, kind);
         }
+        lane.begin(batch, !self.extent.is_all(), &mut self.physical);
+        self.met += lane.n_refs();
+        if !lane.counts() {
+            self.instrs += u64::from(batch.span.instrs);
+        }
     }
 
-    /// Runs the records at `range`, which come next in the lane, stretch by stretch as long as records are counted.
-    fn run(&mut self, batch: &Batch, range: Range<u32>, lane: &mut Lane) {
-        let accesses = &batch.accesses;
-        if !lane.counts {
-            let start = lane.row;
-            lane.row += accesses.at[start..].partition_point(|at| *at < range.end);
-            return self.run_rows(batch, start..lane.row, lane);
-        }
-        let mut at = range.start;
-        while at < range.end {
-            let (limit, is_simulated) = self.extent.stretch();
-            let (mut n, mut instrs, start) = (0, 0, lane.row);
-            while at < range.end && n < limit {
-                let of = lane.refs.get(at as usize).copied().unwrap_or(Ref::No);
-                n += u64::from(of != Ref::No);
-                instrs += u64::from(of == Ref::Instr);
-                while accesses.at.get(lane.row) == Some(&at) {
-                    lane.row += 1;
+    /// Runs the records at `range`, which come next, stretch by stretch.
+    fn run(&mut self, batch: &Batch, mut range: Range<u32>, lane: &mut Lane) {
+        while let Some((stretch, rows)) = lane.next(batch, &mut range, &self.extent) {
+            if stretch.is_simulated && self.extent.is_warm() {
+                self.accesses += rows.len() as u64;
+                self.instrs += stretch.instrs;
+            }
+            if stretch.is_simulated && !rows.is_empty() {
+                let (core, rows, threads) = (lane.core, lane.accesses(batch, rows), self.threads);
+                for Group { feed, tasks, .. } in &mut self.groups {
+                    feed.run(core, rows, &mut |block: &Block| work(threads, tasks, block));
                 }
-                at += 1;
             }
-            if is_simulated {
-                self.instrs += if self.is_warm { instrs } else { 0 };
-                self.run_rows(batch, start..lane.row, lane);
-            }
-            if self.extent.advance(n, |_| false) {
-                self.begin();
+            if self.extent.advance(&stretch, |_| false) {
+                self.begin_statistics();
             }
         }
     }
 
-    /// Runs accesses as they stand.
-    fn run_rows(&mut self, batch: &Batch, rows: Range<usize>, lane: &Lane) {
-        if rows.is_empty() {
-            return;
-        }
-        let (core, accesses) = (lane.core, &batch.accesses);
-        let (addr, pc) = match self.physical {
-            Some(_) => (&lane.addrs[..], &lane.pcs[..]),
-            None => (&accesses.addr[..], &accesses.pc[..]),
-        };
-        self.accesses += if self.is_warm { rows.len() as u64 } else { 0 };
-        let rows = Rows {
-            kind: &accesses.kind[rows.clone()],
-            addr: &addr[rows.clone()],
-            size: &accesses.size[rows.clone()],
-            pc: pc.get(rows).unwrap_or(&[]),
-            is_demand_only: false,
-        };
-        let threads = self.threads;
-        for Group { feed, tasks, .. } in &mut self.groups {
-            feed.run(core, rows, &mut |block: &Block| work(threads, tasks, block));
-        }
-    }
-
-    /// Statistics begin.
-    fn begin(&mut self) {
-        self.is_warm = true;
+    fn begin_statistics(&mut self) {
         self.groups.iter_mut().for_each(|group| group.feed.begin());
     }
 
     /// Hands over what was collected. A warm-up that is not over leaves nothing counted.
     fn settle(&mut self) {
-        if !self.is_warm {
-            self.begin();
+        if !self.extent.is_warm() {
+            self.begin_statistics();
         }
         for Group { feed, tasks, .. } in &mut self.groups {
             feed.flush(&mut |block: &Block| work(self.threads, tasks, block));
@@ -493,22 +381,15 @@ impl Sweep {
 
     /// The result.
     pub fn report(mut self) -> Swept {
-        let has_begun = self.is_warm;
         self.settle();
         let instructions = (self.recording.instrs != Recorded::Nothing).then_some(self.instrs);
         let executed = match self.recording.instrs {
             Recorded::All => instructions,
-            _ => self.executed.total().filter(|_| self.space.warmup == 0 && self.space.extent.is_all()),
+            _ => self.executed.total().filter(|_| self.wanted.is_all()),
         };
         let translation = self.physical.as_ref().map(Translator::translation);
-        let is_empty = self.accesses == 0 && self.space.extent.warmup != Warmup::None;
-        let late = (!has_begun && self.space.warmup > 0).then(|| {
-            let (wanted, met) = (self.space.warmup, self.met);
-            format!(
-                "the statistics did not begin: warmup-instrs wants {wanted} instructions, and there are {met}"
-            )
-        });
-        let shortfall = self.space.extent.shortfall(self.extent, self.n_refs, is_empty, || 0.0);
+        let is_empty = self.accesses == 0 && self.wanted.warmup != Warmup::None;
+        let shortfall = self.wanted.shortfall(self.extent, self.met, is_empty, || 0.0);
         let untold = translation.and_then(Translation::shortfall);
         let counts = |point: &Point| self.counts(point);
         let bound = |point: &Point| self.space.bound.then(|| counts(&bound_of(*point)).misses);
@@ -521,7 +402,7 @@ impl Sweep {
             instructions,
             executed,
             accesses: self.accesses,
-            incomplete: late.into_iter().chain(shortfall).chain(untold).collect(),
+            incomplete: shortfall.into_iter().chain(untold).collect(),
             translation,
             impossible: self.n_impossible,
             points: points.collect(),
@@ -548,13 +429,6 @@ fn work(threads: usize, tasks: &mut [Task], block: &Block) {
         Task::Stacks(stacks) => stacks.take(block),
         Task::Lone(_, lone) => lone.take(block),
     });
-}
-
-/// The record of the instruction that comes behind `n` others.
-fn nth_instr(batch: &Batch, n: u64) -> Option<u32> {
-    let mut instrs = batch.instrs.at.iter().zip(&batch.instrs.flags);
-    let n = usize::try_from(n).ok()?;
-    instrs.by_ref().filter(|(_, flags)| **flags & instr_flags::NO_FETCH == 0).nth(n).map(|(at, _)| *at)
 }
 
 /// True for caches that stack distances tell of.

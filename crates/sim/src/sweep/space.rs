@@ -60,7 +60,7 @@ pub struct Space {
     pub has_cores: bool,
     /// Instructions before the statistics begin.
     pub warmup: u64,
-    /// Which records count, instead: left out, warm-up by records, simulated.
+    /// Which records count: left out, warm-up by records, simulated.
     pub extent: Extent,
     /// Whether threads run on the processors that the trace names.
     pub cpu_scheduling: bool,
@@ -238,6 +238,18 @@ impl Space {
             }
         }
         Ok(())
+    }
+
+    /// Which records count, with the warm-up in instructions or in records.
+    ///
+    /// # Errors
+    /// `Usage` for a warm-up in both.
+    pub(crate) fn counted(&self) -> Result<Extent> {
+        match (self.warmup, self.extent.warmup) {
+            (0, _) => Ok(self.extent),
+            (instrs, Warmup::None) => Ok(Extent { warmup: Warmup::Instrs(instrs), ..self.extent }),
+            _ => Err(Error::usage("`warmup-instrs` and `warmup-refs` exclude each other")),
+        }
     }
 
     /// How many caches there are of each sort.

@@ -1,0 +1,129 @@
+//! The same records in other batches give the same numbers.
+
+use crate::caches;
+use crate::machine::Miss;
+use crate::place::Placing;
+use crate::simulate::{MissSink, Settings, Simulation};
+use quipu_model::lens::AccessKind;
+use quipu_model::{Args, Batch, Result};
+use quipu_testkit::Rng;
+use std::sync::{Arc, Mutex};
+
+fn settings(args: &[(&str, &str)]) -> Settings {
+    let mut all = Args::default();
+    all.set("l1d-size", "1K");
+    all.set("ll-size", "4K");
+    args.iter().for_each(|(name, value)| all.set(*name, *value));
+    Settings { placing: Placing::Shards, ..caches::settings(&all, None).unwrap() }
+}
+
+/// Some records of one core, most of which are accesses, few of them in the way of other cores'.
+fn batch(rng: &mut Rng, core: u32, records: u32) -> Batch {
+    let mut batch = Batch::default();
+    batch.span.shard = core;
+    batch.span.thread = 10 + u64::from(core);
+    batch.span.records = records;
+    for at in 0..records {
+        if rng.below(5) == 0 {
+            continue;
+        }
+        let kind = [AccessKind::Read, AccessKind::Write, AccessKind::Fetch][rng.below(3) as usize];
+        if kind == AccessKind::Fetch {
+            batch.instrs.at.push(at);
+            batch.instrs.flags.push(0);
+            batch.span.instrs += 1;
+        }
+        batch.accesses.at.push(at);
+        batch.accesses.kind.push(kind);
+        batch.accesses.addr.push(64 * rng.below(200));
+        batch.accesses.size.push(4);
+        batch.accesses.pc.push(rng.below(9));
+    }
+    batch
+}
+
+/// The record of a batch at `at`, as a batch of its own.
+fn record(batch: &Batch, at: u32) -> Batch {
+    let mut one = Batch { span: batch.span, ..Batch::default() };
+    (one.span.records, one.span.instrs) = (1, 0);
+    for row in (0..batch.accesses.len()).filter(|row| batch.accesses.at[*row] == at) {
+        one.accesses.at.push(0);
+        one.accesses.kind.push(batch.accesses.kind[row]);
+        one.accesses.addr.push(batch.accesses.addr[row]);
+        one.accesses.size.push(batch.accesses.size[row]);
+        one.accesses.pc.push(batch.accesses.pc[row]);
+    }
+    if batch.instrs.at.contains(&at) {
+        one.instrs.at.push(0);
+        one.instrs.flags.push(0);
+        one.span.instrs = 1;
+    }
+    one
+}
+
+#[test]
+fn cores_side_by_side_are_their_records_one_by_one() {
+    let mut rng = Rng::new(11);
+    let cases: [&[(&str, &str)]; 4] = [
+        &[],
+        &[("coherence", "true")],
+        &[("skip-refs", "100"), ("warmup-refs", "333"), ("sim-refs", "1000")],
+        &[("warmup-fraction", "0.5"), ("prefetcher", "none")],
+    ];
+    for args in cases {
+        let mut together = Simulation::new(settings(args), None).unwrap();
+        let mut one_by_one = Simulation::new(settings(args), None).unwrap();
+        for _ in 0..20 {
+            // At the end of a trace the first cores may have one record more.
+            let n = 1 + rng.below(60) as u32;
+            let more = rng.below(4) as u32;
+            let batches: Vec<Batch> = [1, 2, 3, 0]
+                .into_iter()
+                .enumerate()
+                .map(|(turn, core)| batch(&mut rng, core, n + u32::from((turn as u32) < more)))
+                .collect();
+            together.take_in_step(&batches).unwrap();
+            for at in 0..=n {
+                for batch in batches.iter().filter(|batch| at < batch.span.records) {
+                    one_by_one.take(&record(batch, at)).unwrap();
+                }
+            }
+        }
+        assert_eq!(together.report(), one_by_one.report(), "{args:?}");
+    }
+}
+
+/// Keeps the misses that it is given.
+struct Kept(Arc<Mutex<Vec<Miss>>>);
+
+impl MissSink for Kept {
+    fn miss(&mut self, _: u64, miss: &Miss) -> Result<()> {
+        self.0.lock().unwrap().push(*miss);
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_miss_file_has_all_misses_whether_or_not_a_warm_up_ends_within_a_batch() {
+    let misses = |extent: &[(&str, &str)]| {
+        let mut args = vec![("miss-file", "misses"), ("prefetcher", "none")];
+        args.extend_from_slice(extent);
+        let kept = Arc::new(Mutex::new(Vec::new()));
+        let mut simulation = Simulation::new(settings(&args), Some(Box::new(Kept(kept.clone())))).unwrap();
+        let mut rng = Rng::new(5);
+        for _ in 0..4 {
+            simulation.take(&batch(&mut rng, 0, 200)).unwrap();
+        }
+        drop(simulation);
+        Arc::into_inner(kept).unwrap().into_inner().unwrap()
+    };
+    let all = misses(&[]);
+    assert!(all.len() > 100);
+    for extent in [("warmup-refs", "300"), ("warmup-refs", "1000"), ("warmup-fraction", "0.5")] {
+        assert_eq!(misses(&[extent]), all, "{extent:?}");
+    }
+}
