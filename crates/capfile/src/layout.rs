@@ -33,16 +33,8 @@ pub mod header {
     pub const START_TICKS: usize = 48;
     /// Monotonic clock at the end, in ns; 0 before.
     pub const END_TICKS: usize = 56;
-    /// Cells that could not be kept.
-    pub const LOST: usize = 64;
     /// The process that this one was forked from and that was traced, too; 0 for none.
     pub const PARENT: usize = 72;
-    /// The process that writes full buffers out; 0 for none, so that threads do it themselves.
-    pub const DRAINER: usize = 80;
-    /// Counts full buffers: what the drainer waits on.
-    pub const FULL: usize = 88;
-    /// 1 while the drainer sleeps.
-    pub const ASLEEP: usize = 96;
     /// Where the newest buffer stands; 0 for none.
     pub const BUFFERS: usize = 104;
     /// The file may not grow beyond this; 0 for any size.
@@ -92,7 +84,7 @@ pub mod extent {
     pub const TAG: usize = 64;
     /// Buffers: how often it was begun; the tag is made of it.
     pub const GENERATION: usize = 72;
-    /// Buffers: [`super::FREE`], [`super::ACTIVE`] or [`super::FULL`].
+    /// Buffers: [`super::FREE`] or [`super::ACTIVE`].
     pub const STATE: usize = 80;
     /// Buffers: where the one claimed before it stands; 0 for none.
     pub const NEXT: usize = 88;
@@ -105,8 +97,6 @@ pub const EXTENT_HEAD_BYTES: usize = 128;
 pub const FREE: u64 = 0;
 /// State of a buffer: a thread writes into it.
 pub const ACTIVE: u64 = 1;
-/// State of a buffer: full, to be written out by the drainer.
-pub const FULL: u64 = 2;
 
 /// Encoding of a chunk: its cells as they are, without tags.
 pub const PLAIN: u64 = 0;

@@ -40,6 +40,11 @@ const fn order_of_store(order: c_int) -> Ordering {
 }
 
 /// What can be done to a number that threads share.
+///
+/// # Safety
+/// Of all of these: `at` is what a program gave to one of the C functions below, so it can be read and, but for a load, written,
+/// and is aligned to its size, as C wants of atomic objects. Where it is not, the processor does up to 8 bytes all the same, and ends
+/// the program at 16, as it does without us.
 trait Shared: Copy {
     unsafe fn load(at: *mut Self, order: Ordering) -> Self;
     unsafe fn store(at: *mut Self, value: Self, order: Ordering);
@@ -51,16 +56,19 @@ macro_rules! shared {
     ($($type:ty: $atomic:ty;)*) => {$(
         impl Shared for $type {
             unsafe fn load(at: *mut Self, order: Ordering) -> Self {
-                <$atomic>::from_ptr(at).load(order)
+                // SAFETY: as said at `Shared`; what the program does to it at the same time is atomic, too.
+                unsafe { <$atomic>::from_ptr(at) }.load(order)
             }
 
             unsafe fn store(at: *mut Self, value: Self, order: Ordering) {
-                <$atomic>::from_ptr(at).store(value, order);
+                // SAFETY: as above.
+                unsafe { <$atomic>::from_ptr(at) }.store(value, order);
             }
 
             // On this processor all of them are the strongest in any case.
             unsafe fn change(at: *mut Self, operation: u8, value: Self) -> Self {
-                let at = <$atomic>::from_ptr(at);
+                // SAFETY: as above.
+                let at = unsafe { <$atomic>::from_ptr(at) };
                 match operation {
                     atomic::EXCHANGE => at.swap(value, Ordering::SeqCst),
                     atomic::ADD => at.fetch_add(value, Ordering::SeqCst),
@@ -73,7 +81,9 @@ macro_rules! shared {
             }
 
             unsafe fn compare(at: *mut Self, expected: Self, desired: Self) -> Result<Self, Self> {
-                <$atomic>::from_ptr(at).compare_exchange(expected, desired, Ordering::SeqCst, Ordering::SeqCst)
+                // SAFETY: as above.
+                let at = unsafe { <$atomic>::from_ptr(at) };
+                at.compare_exchange(expected, desired, Ordering::SeqCst, Ordering::SeqCst)
             }
         }
     )*};
@@ -91,30 +101,37 @@ impl Shared for u128 {
         if has_avx() {
             // Processors with AVX read 16 aligned bytes at once, also from memory that may not be written to.
             let (low, high): (u64, u64);
-            asm!(
-                "movdqa {both}, xmmword ptr [{at}]",
-                "movq {low}, {both}",
-                "psrldq {both}, 8",
-                "movq {high}, {both}",
-                at = in(reg) at,
-                both = out(xmm_reg) _,
-                low = lateout(reg) low,
-                high = lateout(reg) high,
-                options(nostack, readonly),
-            );
+            // SAFETY: reads 16 bytes as said at `Shared`, and changes no register that is not named.
+            unsafe {
+                asm!(
+                    "movdqa {both}, xmmword ptr [{at}]",
+                    "movq {low}, {both}",
+                    "psrldq {both}, 8",
+                    "movq {high}, {both}",
+                    at = in(reg) at,
+                    both = out(xmm_reg) _,
+                    low = lateout(reg) low,
+                    high = lateout(reg) high,
+                    options(nostack, readonly),
+                );
+            }
             return u128::from(high) << 64 | u128::from(low);
         }
-        match u128::compare(at, 0, 0) {
+        // Changes nothing, but can only be done to what can be written: older processors have no other way.
+        // SAFETY: as said at `Shared`, but for the above.
+        match unsafe { u128::compare(at, 0, 0) } {
             Ok(value) | Err(value) => value,
         }
     }
 
     unsafe fn store(at: *mut Self, value: Self, _: Ordering) {
-        u128::change(at, atomic::EXCHANGE, value);
+        // SAFETY: as said at `Shared`.
+        unsafe { u128::change(at, atomic::EXCHANGE, value) };
     }
 
     unsafe fn change(at: *mut Self, operation: u8, value: Self) -> Self {
-        let mut old = u128::load(at, Ordering::SeqCst);
+        // SAFETY: as said at `Shared`.
+        let mut old = unsafe { u128::load(at, Ordering::SeqCst) };
         loop {
             let new = match operation {
                 atomic::EXCHANGE => value,
@@ -125,7 +142,8 @@ impl Shared for u128 {
                 atomic::XOR => old ^ value,
                 _ => !(old & value),
             };
-            match u128::compare(at, old, new) {
+            // SAFETY: as said at `Shared`.
+            match unsafe { u128::compare(at, old, new) } {
                 Ok(old) => return old,
                 Err(now) => old = now,
             }
@@ -135,20 +153,23 @@ impl Shared for u128 {
     unsafe fn compare(at: *mut Self, expected: Self, desired: Self) -> Result<Self, Self> {
         let (low, high): (u64, u64);
         let succeeded: u8;
-        asm!(
-            // The compiler keeps `rbx` for itself.
-            "xchg rbx, rsi",
-            "lock cmpxchg16b xmmword ptr [rdi]",
-            "sete r8b",
-            "mov rbx, rsi",
-            in("rdi") at,
-            inout("rsi") desired as u64 => _,
-            in("rcx") (desired >> 64) as u64,
-            inout("rax") expected as u64 => low,
-            inout("rdx") (expected >> 64) as u64 => high,
-            out("r8b") succeeded,
-            options(nostack),
-        );
+        // SAFETY: 16 bytes as said at `Shared`; all registers are named but `rbx`, which is given back.
+        unsafe {
+            asm!(
+                // The compiler keeps `rbx` for itself.
+                "xchg rbx, rsi",
+                "lock cmpxchg16b xmmword ptr [rdi]",
+                "sete r8b",
+                "mov rbx, rsi",
+                in("rdi") at,
+                inout("rsi") desired as u64 => _,
+                in("rcx") (desired >> 64) as u64,
+                inout("rax") expected as u64 => low,
+                inout("rdx") (expected >> 64) as u64 => high,
+                out("r8b") succeeded,
+                options(nostack),
+            );
+        }
         let old = u128::from(high) << 64 | u128::from(low);
         if succeeded != 0 { Ok(old) } else { Err(old) }
     }
@@ -168,14 +189,16 @@ fn has_avx() -> bool {
 }
 
 unsafe extern "C" fn load<T: Shared>(at: *mut T, order: c_int, pc: u64) -> T {
-    let value = T::load(at, order_of_load(order));
+    // SAFETY: as said at `Shared`; here and in all that follow the program asks for this very operation.
+    let value = unsafe { T::load(at, order_of_load(order)) };
     record(at as u64, pc, stamp(), atomic::LOAD, size_of::<T>(), order);
     value
 }
 
 unsafe extern "C" fn store<T: Shared>(at: *mut T, value: T, order: c_int, pc: u64) {
     record(at as u64, pc, stamp(), atomic::STORE, size_of::<T>(), order);
-    T::store(at, value, order_of_store(order));
+    // SAFETY: as for `load`.
+    unsafe { T::store(at, value, order_of_store(order)) };
 }
 
 unsafe extern "C" fn change<T: Shared, const OPERATION: u8>(
@@ -184,7 +207,8 @@ unsafe extern "C" fn change<T: Shared, const OPERATION: u8>(
     order: c_int,
     pc: u64,
 ) -> T {
-    let old = T::change(at, OPERATION, value);
+    // SAFETY: as for `load`.
+    let old = unsafe { T::change(at, OPERATION, value) };
     record(at as u64, pc, stamp(), OPERATION, size_of::<T>(), order);
     old
 }
@@ -197,7 +221,8 @@ unsafe extern "C" fn compare_val<T: Shared>(
     _: c_int,
     pc: u64,
 ) -> T {
-    let old = T::compare(at, expected, desired);
+    // SAFETY: as for `load`.
+    let old = unsafe { T::compare(at, expected, desired) };
     record_compare(at as u64, pc, 0, size_of::<T>(), order, old.is_ok());
     match old {
         Ok(old) | Err(old) => old,
@@ -212,12 +237,15 @@ unsafe extern "C" fn compare<T: Shared>(
     _: c_int,
     pc: u64,
 ) -> c_int {
-    let old = T::compare(at, expected.read(), desired);
+    // SAFETY: as for `load`. What is expected is a value of the program's own, which gcc aligns less than the object: a structure of
+    // two words to 8 bytes.
+    let old = unsafe { T::compare(at, expected.read_unaligned(), desired) };
     record_compare(at as u64, pc, expected as u64, size_of::<T>(), order, old.is_ok());
     match old {
         Ok(_) => 1,
         Err(now) => {
-            expected.write(now);
+            // SAFETY: as above.
+            unsafe { expected.write_unaligned(now) };
             0
         }
     }
@@ -284,7 +312,8 @@ unsafe extern "C" fn compare_wide(
     order: c_int,
     pc: u64,
 ) -> c_int {
-    compare(at, expected, desired, order, order, pc)
+    // SAFETY: as for `load`.
+    unsafe { compare(at, expected, desired, order, order, pc) }
 }
 
 /// Its order is in the sixth register, and the address has to share that.
@@ -301,7 +330,8 @@ unsafe extern "C" fn compare_wide_val(
     order_and_pc: u64,
 ) -> u128 {
     let (order, pc) = ((order_and_pc >> 48) as c_int, order_and_pc & quipu_capfile::cell::LOW);
-    compare_val(at, expected, desired, order, order, pc)
+    // SAFETY: as for `load`.
+    unsafe { compare_val(at, expected, desired, order, order, pc) }
 }
 
 hooks! { "rsi":
@@ -309,12 +339,12 @@ hooks! { "rsi":
     __tsan_atomic_signal_fence => signal_fence;
 }
 
-unsafe extern "C" fn thread_fence(order: c_int, pc: u64) {
+extern "C" fn thread_fence(order: c_int, pc: u64) {
     fence(Ordering::SeqCst);
     put_sync(sync::FENCE, 0, pc, [order as u64, 0]);
 }
 
-unsafe extern "C" fn signal_fence(order: c_int, pc: u64) {
+extern "C" fn signal_fence(order: c_int, pc: u64) {
     compiler_fence(Ordering::SeqCst);
     put_sync(sync::SIGNAL_FENCE, 0, pc, [order as u64, 0]);
 }

@@ -18,7 +18,7 @@ const SCRATCH_BYTES: usize = size_of::<Table>() + EXTENT_HEAD_BYTES + BUFFER_BYT
 /// How often the end of a thread is put off, so that what destructors do is recorded: one less than the C library calls them.
 const N_PUT_OFF: u32 = 3;
 
-/// The buffer that was mapped last; each knows the one before.
+/// The buffer that was mapped last; each knows the one before. Buffers stay mapped as long as the process lives.
 static NEWEST: AtomicPtr<u8> = AtomicPtr::new(null_mut());
 /// Threads so far.
 static N_THREADS: AtomicU64 = AtomicU64::new(0);
@@ -29,11 +29,22 @@ mod private {
     pub(super) const OLDER: usize = 104;
 }
 
-/// An 8-byte field.
-///
-/// SAFETY: `base` is mapped, and `offset` lies in its head.
-pub(crate) unsafe fn field<'a>(base: *mut u8, offset: usize) -> &'a AtomicU64 {
-    &*base.add(offset).cast::<AtomicU64>()
+/// The head of a buffer, or of a chunk in the making.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Extent(*mut u8);
+
+impl Extent {
+    /// # Safety
+    /// `base` is aligned to 8, and has [`EXTENT_HEAD_BYTES`] that nobody accesses but by atomics, as long as this is used.
+    pub(crate) unsafe fn at(base: *mut u8) -> Extent {
+        Extent(base)
+    }
+
+    /// An 8-byte field.
+    fn field<'a>(self, offset: usize) -> &'a AtomicU64 {
+        // SAFETY: whatever the offset is, these 8 bytes lie in the head, which is as `at` says.
+        unsafe { &*self.0.add(offset & (EXTENT_HEAD_BYTES - 8)).cast::<AtomicU64>() }
+    }
 }
 
 /// Forgets what the parent had, in a process that was forked.
@@ -41,13 +52,10 @@ pub(crate) fn forget() {
     NEWEST.store(null_mut(), Ordering::SeqCst);
     N_THREADS.store(0, Ordering::SeqCst);
     let thread = this();
-    // SAFETY: this thread's own, signals are blocked.
-    unsafe {
-        (*thread).buffer = null_mut();
-        (*thread).seq = 0;
-        (*thread).put_aside = PARKED as u64;
-        (*thread).cursor.store(PARKED as u64, Ordering::Relaxed);
-    }
+    thread.buffer.set(null_mut());
+    thread.seq.set(0);
+    thread.put_aside.set(PARKED as u64);
+    thread.cursor.store(PARKED as u64, Ordering::Relaxed);
 }
 
 /// Makes room for cells; false if there is none, now or ever: then what was to be put is not recorded.
@@ -55,33 +63,29 @@ pub(crate) fn forget() {
 #[inline(never)]
 pub(crate) fn refill() -> bool {
     let thread = this();
-    // SAFETY: this thread's own; from the second line on no handler comes in between.
-    unsafe {
-        if (*thread).inside > 0 || (*thread).ignoring > 0 || process::is_off() {
-            (*thread).cursor.store(PARKED as u64, Ordering::Relaxed);
-            return false;
-        }
-        let quiet = Quiet::begin();
-        let cursor = (*thread).cursor.load(Ordering::Relaxed) as usize;
-        let at_end = cursor & (BUFFER_BYTES - 1) >= CELLS_END;
-        // A handler may have come here between the claim and the line above.
-        let is_there = !at_end || turn_over(&mut *thread);
-        quiet.end();
-        is_there
+    if thread.inside.get() > 0 || thread.ignoring.get() > 0 || process::is_off() {
+        thread.cursor.store(PARKED as u64, Ordering::Relaxed);
+        return false;
     }
+    let quiet = Quiet::begin();
+    let cursor = thread.cursor.load(Ordering::Relaxed) as usize;
+    let at_end = cursor & (BUFFER_BYTES - 1) >= CELLS_END;
+    // A handler may have come here between the claim and the line above.
+    let is_there = !at_end || turn_over(thread);
+    quiet.end();
+    is_there
 }
 
-/// Gives the thread an empty buffer.
-unsafe fn turn_over(thread: &mut Thread) -> bool {
-    thread.inside += 1;
-    let begun = if !process::is_open(thread) {
+/// Gives the thread an empty buffer; with signals blocked, as all that follows.
+fn turn_over(thread: &Thread) -> bool {
+    thread.inside.set(thread.inside.get() + 1);
+    let begun = if !process::is_open() {
         false
-    } else if thread.buffer.is_null() {
+    } else if thread.buffer.get().is_null() {
         begin_thread(thread)
     } else {
-        let kept = write_out(thread, CELLS_END);
-        match kept {
-            Kept::Written => begin_buffer(thread, thread.buffer),
+        match write_out(thread, CELLS_END) {
+            Kept::Written => begin_buffer(thread, Extent(thread.buffer.get())),
             // Somebody below us on this stack claimed a cell and has not written it: a handler interrupted it. The buffer
             // stays as it is, for that cell will be written there, and readers find buffers as well as chunks.
             Kept::Unfinished => claim_buffer(thread),
@@ -91,120 +95,121 @@ unsafe fn turn_over(thread: &mut Thread) -> bool {
     if !begun {
         thread.cursor.store(PARKED as u64, Ordering::Relaxed);
     }
-    thread.inside -= 1;
+    thread.inside.set(thread.inside.get() - 1);
     begun
 }
 
 /// The first that a thread records.
-unsafe fn begin_thread(thread: &mut Thread) -> bool {
-    if thread.scratch.is_null() {
-        let scratch = libc::mmap(
-            null_mut(),
-            SCRATCH_BYTES,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-            -1,
-            0,
-        );
-        if scratch == libc::MAP_FAILED {
+fn begin_thread(thread: &Thread) -> bool {
+    if thread.scratch.get().is_null() {
+        let Some(scratch) = process::map_memory(SCRATCH_BYTES) else {
             process::give_up(b"no memory for a thread");
             return false;
-        }
-        thread.scratch = scratch.cast();
+        };
+        thread.scratch.set(scratch);
     }
-    thread.number = N_THREADS.fetch_add(1, Ordering::SeqCst) + 1;
-    thread.tid = libc::syscall(libc::SYS_gettid) as u64;
-    thread.seq = 0;
+    thread.number.set(N_THREADS.fetch_add(1, Ordering::SeqCst) + 1);
+    // SAFETY: a question without arguments.
+    thread.tid.set(unsafe { libc::syscall(libc::SYS_gettid) } as u64);
+    thread.seq.set(0);
     if !claim_buffer(thread) {
         return false;
     }
-    process::call_at_end_of_thread(thread);
-    let ticket = core::mem::take(&mut thread.ticket);
-    put_sync(sync::START, libc::pthread_self(), 0, [ticket, 0]);
-    if thread.number == 1 {
+    process::call_at_end_of_thread();
+    put_sync(sync::START, own_name(), 0, [thread.ticket.take(), 0]);
+    if thread.number.get() == 1 {
         modules::tell(true);
     }
     true
 }
 
+/// What the C library calls this thread.
+fn own_name() -> u64 {
+    // SAFETY: a question without arguments.
+    unsafe { libc::pthread_self() }
+}
+
 /// The end of a thread; called by the C library, as often as it cares to if [`process::call_at_end_of_thread`] was called again.
-pub(crate) unsafe extern "C" fn end_thread(_: *mut libc::c_void) {
-    let thread = &mut *this();
-    if thread.n_ends < N_PUT_OFF {
-        thread.n_ends += 1;
-        process::call_at_end_of_thread(thread);
+pub(crate) extern "C" fn end_thread(_: *mut libc::c_void) {
+    let thread = this();
+    if thread.n_ends.get() < N_PUT_OFF {
+        thread.n_ends.set(thread.n_ends.get() + 1);
+        process::call_at_end_of_thread();
         return;
     }
-    thread.n_ends = 0;
-    if thread.buffer.is_null() {
+    thread.n_ends.set(0);
+    if thread.buffer.get().is_null() {
         return;
     }
-    put_sync(sync::END, libc::pthread_self(), 0, [0, 0]);
+    put_sync(sync::END, own_name(), 0, [0, 0]);
     let quiet = Quiet::begin();
-    thread.inside += 1;
+    thread.inside.set(thread.inside.get() + 1);
     let cursor = thread.cursor.swap(PARKED as u64, Ordering::Relaxed) as usize;
-    let base = thread.buffer;
+    let base = thread.buffer.get();
     if !base.is_null() && cursor & !(BUFFER_BYTES - 1) == base as usize {
         let end = (cursor & (BUFFER_BYTES - 1)).min(CELLS_END);
         if !matches!(write_out(thread, end), Kept::Nothing) {
-            field(base, extent::TAG).store(0, Ordering::SeqCst);
-            field(base, extent::STATE).store(FREE, Ordering::SeqCst);
+            let buffer = Extent(base);
+            buffer.field(extent::TAG).store(0, Ordering::SeqCst);
+            buffer.field(extent::STATE).store(FREE, Ordering::SeqCst);
         }
     }
-    thread.buffer = null_mut();
-    libc::munmap(thread.scratch.cast(), SCRATCH_BYTES);
-    thread.scratch = null_mut();
-    thread.inside -= 1;
+    thread.buffer.set(null_mut());
+    // SAFETY: it was mapped by `begin_thread`, and nothing of it is used any more.
+    unsafe { process::unmap(thread.scratch.replace(null_mut()), SCRATCH_BYTES) };
+    thread.inside.set(thread.inside.get() - 1);
     quiet.end();
 }
 
 /// Gives the thread a buffer that nobody has, or a new one.
-unsafe fn claim_buffer(thread: &mut Thread) -> bool {
+fn claim_buffer(thread: &Thread) -> bool {
     let mut base = NEWEST.load(Ordering::Acquire);
     while !base.is_null() {
-        let state = field(base, extent::STATE);
+        let buffer = Extent(base);
+        let state = buffer.field(extent::STATE);
         if state.compare_exchange(FREE, ACTIVE, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
-            return begin_buffer(thread, base);
+            return begin_buffer(thread, buffer);
         }
-        base = field(base, private::OLDER).load(Ordering::Relaxed) as *mut u8;
+        base = buffer.field(private::OLDER).load(Ordering::Relaxed) as *mut u8;
     }
     let Some(offset) = process::claim_extent(BUFFER_BYTES as u64, PAGE_BYTES) else { return false };
-    let Some(base) = process::map_buffer(offset) else { return false };
-    field(base, extent::OFFSET).store(offset, Ordering::Relaxed);
-    field(base, extent::BYTES).store(BUFFER_BYTES as u64, Ordering::Relaxed);
-    field(base, extent::STATE).store(ACTIVE, Ordering::Relaxed);
-    field(base, extent::MAGIC).store(BUFFER_MAGIC, Ordering::SeqCst);
+    let Some(buffer) = process::map_buffer(offset) else { return false };
+    buffer.field(extent::OFFSET).store(offset, Ordering::Relaxed);
+    buffer.field(extent::BYTES).store(BUFFER_BYTES as u64, Ordering::Relaxed);
+    buffer.field(extent::STATE).store(ACTIVE, Ordering::Relaxed);
+    buffer.field(extent::MAGIC).store(BUFFER_MAGIC, Ordering::SeqCst);
     let older = process::header(header::BUFFERS).swap(offset, Ordering::SeqCst);
-    field(base, extent::NEXT).store(older, Ordering::Relaxed);
+    buffer.field(extent::NEXT).store(older, Ordering::Relaxed);
     let mut newest = NEWEST.load(Ordering::Acquire);
     loop {
-        field(base, private::OLDER).store(newest as u64, Ordering::Relaxed);
-        match NEWEST.compare_exchange(newest, base, Ordering::SeqCst, Ordering::Acquire) {
+        buffer.field(private::OLDER).store(newest as u64, Ordering::Relaxed);
+        match NEWEST.compare_exchange(newest, buffer.0, Ordering::SeqCst, Ordering::Acquire) {
             Ok(_) => break,
             Err(now) => newest = now,
         }
     }
-    begin_buffer(thread, base)
+    begin_buffer(thread, buffer)
 }
 
 /// Begins a buffer anew, whose cells are all written out or nobody's.
-unsafe fn begin_buffer(thread: &mut Thread, base: *mut u8) -> bool {
+fn begin_buffer(thread: &Thread, buffer: Extent) -> bool {
     // From here to the last line the buffer holds nothing that a reader of the file would take for cells.
-    field(base, extent::TAG).store(0, Ordering::SeqCst);
-    let generation = field(base, extent::GENERATION).fetch_add(1, Ordering::SeqCst) + 1;
-    if generation % 0xffff == 0 {
+    buffer.field(extent::TAG).store(0, Ordering::SeqCst);
+    let generation = buffer.field(extent::GENERATION).fetch_add(1, Ordering::SeqCst) + 1;
+    if generation.is_multiple_of(0xffff) {
         // Tags begin anew, and cells that are as old as that may be left.
-        base.add(EXTENT_HEAD_BYTES).write_bytes(0, CELLS_END - EXTENT_HEAD_BYTES);
+        // SAFETY: the buffer is mapped as long as the process lives, and these cells are nobody's but this thread's.
+        unsafe { buffer.0.add(EXTENT_HEAD_BYTES).write_bytes(0, CELLS_END - EXTENT_HEAD_BYTES) };
     }
-    field(base, extent::THREAD).store(thread.number, Ordering::Relaxed);
-    field(base, extent::TID).store(thread.tid, Ordering::Relaxed);
-    field(base, extent::SEQ).store(thread.seq, Ordering::Relaxed);
-    field(base, extent::STAMP).store(thread.stamp, Ordering::Relaxed);
-    field(base, extent::TICKS).store(process::ticks(), Ordering::Relaxed);
-    field(base, extent::TAG).store(tag(generation), Ordering::SeqCst);
-    thread.seq += 1;
-    thread.buffer = base;
-    thread.cursor.store(base as u64 + EXTENT_HEAD_BYTES as u64, Ordering::Relaxed);
+    buffer.field(extent::THREAD).store(thread.number.get(), Ordering::Relaxed);
+    buffer.field(extent::TID).store(thread.tid.get(), Ordering::Relaxed);
+    buffer.field(extent::SEQ).store(thread.seq.get(), Ordering::Relaxed);
+    buffer.field(extent::STAMP).store(thread.stamp.get(), Ordering::Relaxed);
+    buffer.field(extent::TICKS).store(process::ticks(), Ordering::Relaxed);
+    buffer.field(extent::TAG).store(tag(generation), Ordering::SeqCst);
+    thread.seq.set(thread.seq.get() + 1);
+    thread.buffer.set(buffer.0);
+    thread.cursor.store(buffer.0 as u64 + EXTENT_HEAD_BYTES as u64, Ordering::Relaxed);
     true
 }
 
@@ -220,15 +225,16 @@ enum Kept {
 
 /// Writes the cells of the thread's buffer up to `end` into a chunk. At the end of a thread, those that were never written
 /// are left out; in a full buffer they are waited for.
-unsafe fn write_out(thread: &mut Thread, end: usize) -> Kept {
-    let base = thread.buffer;
+fn write_out(thread: &Thread, end: usize) -> Kept {
+    let (base, scratch) = (thread.buffer.get(), thread.scratch.get());
     let n_cells = (end - EXTENT_HEAD_BYTES) / CELL_BYTES;
-    let tag = field(base, extent::TAG).load(Ordering::Relaxed);
-    let words = base.add(EXTENT_HEAD_BYTES).cast::<[AtomicU64; 2]>();
+    let tag = Extent(base).field(extent::TAG).load(Ordering::Relaxed);
+    // SAFETY: the cells of a buffer, which is mapped as long as the process lives, and aligned. Only this thread and those of its
+    // handlers that were interrupted here have them, and all of them access them by atomics.
+    let words =
+        unsafe { core::slice::from_raw_parts(base.add(EXTENT_HEAD_BYTES).cast::<[AtomicU64; 2]>(), n_cells) };
     let mut n_holes = 0;
-    let cells = (0..n_cells).map(|nth| {
-        // SAFETY: the cells of a buffer of this thread.
-        let [word, side] = &*words.add(nth);
+    let cells = words.iter().map(|[word, side]| {
         let side = side.load(Ordering::Acquire);
         if side & !LOW == tag {
             Cell { word: word.load(Ordering::Relaxed), side: side & LOW }
@@ -237,9 +243,13 @@ unsafe fn write_out(thread: &mut Thread, end: usize) -> Kept {
             Cell::HOLE
         }
     });
-    let table = &mut *thread.scratch.cast::<Table>();
-    let chunk = thread.scratch.add(size_of::<Table>());
-    let payload = core::slice::from_raw_parts_mut(chunk.add(EXTENT_HEAD_BYTES), BUFFER_BYTES);
+    // SAFETY: the scratch has `SCRATCH_BYTES`, room for these three one behind the other; it is this thread's, signals are blocked, and
+    // nobody else has a reference into it. It was zeros at first, of which a table may consist.
+    let (table, chunk, payload) = unsafe {
+        let chunk = scratch.add(size_of::<Table>());
+        let payload = core::slice::from_raw_parts_mut(chunk.add(EXTENT_HEAD_BYTES), BUFFER_BYTES);
+        (&mut *scratch.cast::<Table>(), chunk, payload)
+    };
     let packed = pack(cells, table, &mut payload[..n_cells * CELL_BYTES]);
     let (n_bytes, encoding) = match packed {
         Some(n_bytes) => (n_bytes, PACKED),
@@ -253,20 +263,25 @@ unsafe fn write_out(thread: &mut Thread, end: usize) -> Kept {
     }
     let n_bytes = EXTENT_HEAD_BYTES + n_bytes;
     let Some(offset) = process::claim_chunk(n_bytes as u64) else { return Kept::Nothing };
-    core::ptr::copy_nonoverlapping(base, chunk, EXTENT_HEAD_BYTES);
-    field(chunk, extent::MAGIC).store(CHUNK_MAGIC, Ordering::Relaxed);
-    field(chunk, extent::OFFSET).store(offset, Ordering::Relaxed);
-    field(chunk, extent::BYTES).store(n_bytes as u64, Ordering::Relaxed);
-    field(chunk, extent::CELLS).store(n_cells as u64, Ordering::Relaxed);
-    field(chunk, extent::ENCODING).store(encoding, Ordering::Relaxed);
-    if process::write_at(chunk, n_bytes, offset) { Kept::Written } else { Kept::Nothing }
+    // SAFETY: the head of the chunk is a multiple of 8 behind a page's begin, and no reference is left to it.
+    let head = unsafe { Extent::at(chunk) };
+    for at in (0..EXTENT_HEAD_BYTES).step_by(8) {
+        head.field(at).store(Extent(base).field(at).load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+    head.field(extent::MAGIC).store(CHUNK_MAGIC, Ordering::Relaxed);
+    head.field(extent::OFFSET).store(offset, Ordering::Relaxed);
+    head.field(extent::BYTES).store(n_bytes as u64, Ordering::Relaxed);
+    head.field(extent::CELLS).store(n_cells as u64, Ordering::Relaxed);
+    head.field(extent::ENCODING).store(encoding, Ordering::Relaxed);
+    // SAFETY: the head, and behind it the payload, of which no more than its length was written.
+    let bytes = unsafe { core::slice::from_raw_parts(chunk, n_bytes) };
+    if process::write_at(bytes, offset) { Kept::Written } else { Kept::Nothing }
 }
 
 /// Copies cells as they are, without tags, and returns how many were never written.
-unsafe fn put_plain(words: *const [AtomicU64; 2], tag: u64, out: &mut [u8]) -> usize {
+fn put_plain(words: &[[AtomicU64; 2]], tag: u64, out: &mut [u8]) -> usize {
     let mut n_holes = 0;
-    for (nth, out) in out.chunks_exact_mut(CELL_BYTES).enumerate() {
-        let [word, side] = &*words.add(nth);
+    for ([word, side], out) in words.iter().zip(out.chunks_exact_mut(CELL_BYTES)) {
         let side = side.load(Ordering::Acquire);
         let mut cell = Cell { word: word.load(Ordering::Relaxed), side: side & LOW };
         if side & !LOW != tag {

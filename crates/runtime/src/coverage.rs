@@ -1,13 +1,5 @@
 //! What coverage instrumentation calls besides loads and stores: it has to be there, and says nothing about memory.
 
-/// Functions that take whatever they are given and do nothing.
-macro_rules! nothing {
-    ($($name:ident)*) => {$(
-        #[unsafe(no_mangle)]
-        extern "C" fn $name() {}
-    )*};
-}
-
 nothing! {
     __sanitizer_cov_trace_pc
     __sanitizer_cov_trace_pc_guard

@@ -3,8 +3,8 @@
 //! What asks for reports of a race detector gets none.
 
 use crate::hooks::range;
-use crate::thread::{heed, ignore, put_sync, put_text, this};
-use core::ffi::{CStr, c_char, c_int, c_void};
+use crate::thread::{head, heed, ignore, put_sync, put_text, text_at, this};
+use core::ffi::{c_char, c_int, c_void};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicU64, Ordering};
 use quipu_capfile::cell::{Cell, access, kind, sync, text};
@@ -34,30 +34,30 @@ const FLAG_TRY: u32 = 1 << 4;
 /// `__tsan_mutex_try_lock_failed`.
 const FLAG_FAILED: u32 = 1 << 5;
 
-unsafe extern "C" fn acquire(object: u64, pc: u64) {
+extern "C" fn acquire(object: u64, pc: u64) {
     put_sync(sync::ACQUIRE, object, pc, [0, 0]);
 }
 
-unsafe extern "C" fn release(object: u64, pc: u64) {
+extern "C" fn release(object: u64, pc: u64) {
     put_sync(sync::RELEASE, object, pc, [0, 0]);
 }
 
-unsafe extern "C" fn mutex_create(object: u64, flags: u32, pc: u64) {
+extern "C" fn mutex_create(object: u64, flags: u32, pc: u64) {
     put_sync(sync::MUTEX_CREATE, object, pc, [flags.into(), 0]);
 }
 
-unsafe extern "C" fn mutex_destroy(object: u64, flags: u32, pc: u64) {
+extern "C" fn mutex_destroy(object: u64, flags: u32, pc: u64) {
     put_sync(sync::MUTEX_DESTROY, object, pc, [flags.into(), 0]);
 }
 
-unsafe extern "C" fn mutex_post_lock(object: u64, flags: u32, _: c_int, pc: u64) {
+extern "C" fn mutex_post_lock(object: u64, flags: u32, _: c_int, pc: u64) {
     let what = if flags & FLAG_FAILED == 0 { sync::LOCK } else { sync::LOCK_FAILED };
     let how = u64::from(flags & FLAG_READ != 0) | u64::from(flags & FLAG_TRY != 0) << 1;
     put_sync(what, object, pc, [how, 0]);
     heed();
 }
 
-unsafe extern "C" fn mutex_pre_unlock(object: u64, flags: u32, pc: u64) -> c_int {
+extern "C" fn mutex_pre_unlock(object: u64, flags: u32, pc: u64) -> c_int {
     put_sync(sync::UNLOCK, object, pc, [u64::from(flags & FLAG_READ != 0), 0]);
     ignore();
     0
@@ -98,41 +98,44 @@ extern "C" fn __tsan_mutex_post_divert(_: *mut c_void, _: u32) {
 /// Fibers so far. They are numbers to us, and the program takes them for pointers.
 static N_FIBERS: AtomicU64 = AtomicU64::new(0);
 
-unsafe extern "C" fn create_fiber(_: u32, pc: u64) -> u64 {
+extern "C" fn create_fiber(_: u32, pc: u64) -> u64 {
     let fiber = 16 * (1 + N_FIBERS.fetch_add(1, Ordering::Relaxed));
     put_sync(sync::FIBER_CREATE, fiber, pc, [0, 0]);
     fiber
 }
 
-unsafe extern "C" fn destroy_fiber(fiber: u64, pc: u64) {
+extern "C" fn destroy_fiber(fiber: u64, pc: u64) {
     put_sync(sync::FIBER_DESTROY, fiber, pc, [0, 0]);
 }
 
-unsafe extern "C" fn switch_to_fiber(fiber: u64, flags: u32, pc: u64) {
+extern "C" fn switch_to_fiber(fiber: u64, flags: u32, pc: u64) {
     put_sync(sync::FIBER_SWITCH, fiber, pc, [flags.into(), 0]);
-    (*this()).fiber = fiber;
+    this().fiber.set(fiber);
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn __tsan_get_current_fiber() -> u64 {
+extern "C" fn __tsan_get_current_fiber() -> u64 {
     let thread = this();
-    match (*thread).fiber {
-        0 => thread as u64,
+    match thread.fiber.get() {
+        0 => &raw const *thread as u64,
         fiber => fiber,
     }
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn __tsan_set_fiber_name(fiber: u64, name: *const c_char) {
-    tell_text(text::FIBER, fiber, name);
+    // SAFETY: the header wants a C string.
+    unsafe { tell_text(text::FIBER, fiber, name) };
 }
 
-/// Records a text of the program's.
+/// Records a text of the program's, if there is one.
+///
+/// # Safety
+/// `name` is null or a C string.
 pub(crate) unsafe fn tell_text(which: u64, object: u64, name: *const c_char) {
-    if !name.is_null() {
-        let bytes = CStr::from_ptr(name).to_bytes();
-        let event = [crate::thread::head(kind::TEXT, 0, object, 0), Cell { word: which, side: 0 }];
-        put_text(&event, bytes.as_ptr(), bytes.len());
+    // SAFETY: as the caller says; the program does not change it while it calls us.
+    if let Some(name) = unsafe { text_at(name) } {
+        put_text(&[head(kind::TEXT, 0, object, 0), Cell { word: which, side: 0 }], name);
     }
 }
 
@@ -190,48 +193,42 @@ none! {
 // Annotations of an older interface, which libraries still have: file and line, then what it is about.
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn AnnotateHappensBefore(_: *const c_char, _: c_int, object: u64) {
+extern "C" fn AnnotateHappensBefore(_: *const c_char, _: c_int, object: u64) {
     put_sync(sync::RELEASE, object, 0, [0, 0]);
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn AnnotateHappensAfter(_: *const c_char, _: c_int, object: u64) {
+extern "C" fn AnnotateHappensAfter(_: *const c_char, _: c_int, object: u64) {
     put_sync(sync::ACQUIRE, object, 0, [0, 0]);
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn AnnotateRWLockCreate(_: *const c_char, _: c_int, object: u64) {
+extern "C" fn AnnotateRWLockCreate(_: *const c_char, _: c_int, object: u64) {
     put_sync(sync::MUTEX_CREATE, object, 0, [0, 0]);
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn AnnotateRWLockDestroy(_: *const c_char, _: c_int, object: u64) {
+extern "C" fn AnnotateRWLockDestroy(_: *const c_char, _: c_int, object: u64) {
     put_sync(sync::MUTEX_DESTROY, object, 0, [0, 0]);
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn AnnotateRWLockAcquired(_: *const c_char, _: c_int, object: u64, for_writing: u64) {
+extern "C" fn AnnotateRWLockAcquired(_: *const c_char, _: c_int, object: u64, for_writing: u64) {
     put_sync(sync::LOCK, object, 0, [u64::from(for_writing == 0), 0]);
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn AnnotateRWLockReleased(_: *const c_char, _: c_int, object: u64, for_writing: u64) {
+extern "C" fn AnnotateRWLockReleased(_: *const c_char, _: c_int, object: u64, for_writing: u64) {
     put_sync(sync::UNLOCK, object, 0, [u64::from(for_writing == 0), 0]);
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn AnnotateThreadName(_: *const c_char, _: c_int, name: *const c_char) {
-    tell_text(text::THREAD, 0, name);
+    // SAFETY: the header wants a C string.
+    unsafe { tell_text(text::THREAD, 0, name) };
 }
 
-/// Functions that take whatever they are given and do nothing: they help a race detector, and we look for no races.
-macro_rules! nothing {
-    ($($name:ident)*) => {$(
-        #[unsafe(no_mangle)]
-        extern "C" fn $name() {}
-    )*};
-}
-
+// These help a race detector, and we look for no races.
 nothing! {
     AnnotateBenignRace
     AnnotateBenignRaceSized

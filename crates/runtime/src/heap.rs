@@ -40,9 +40,9 @@ hooks! { "rcx":
 
 /// Records memory that was allocated.
 fn allocated(addr: *mut c_void, element_bytes: usize, n_elements: usize, call: u64, pc: u64) {
-    // SAFETY: numbers of this thread's own.
-    let (inside, new_pc) = unsafe { ((*this()).inside, core::mem::take(&mut (*this()).new_pc)) };
-    if addr.is_null() || inside > 0 || process::is_off() {
+    let thread = this();
+    let new_pc = thread.new_pc.take();
+    if addr.is_null() || thread.inside.get() > 0 || process::is_off() {
         return;
     }
     let (call, pc) = if new_pc == 0 { (call, pc) } else { (heap::NEW, new_pc) };
@@ -52,9 +52,7 @@ fn allocated(addr: *mut c_void, element_bytes: usize, n_elements: usize, call: u
 
 /// Records memory that is about to be freed.
 fn releases(addr: *mut c_void, call: u64, pc: u64) {
-    // SAFETY: a number of this thread's own.
-    let inside = unsafe { (*this()).inside };
-    if addr.is_null() || inside > 0 || process::is_off() {
+    if addr.is_null() || this().inside.get() > 0 || process::is_off() {
         return;
     }
     put(&[head(kind::RELEASE, 1, addr as u64, pc), Cell { word: stamp(), side: call }]);
@@ -65,31 +63,39 @@ type Calloc = unsafe extern "C" fn(usize, usize) -> *mut c_void;
 type Realloc = unsafe extern "C" fn(*mut c_void, usize) -> *mut c_void;
 type Free = unsafe extern "C" fn(*mut c_void);
 
-unsafe extern "C" fn our_malloc(size: usize, pc: u64) -> *mut c_void {
+// SAFETY, of all functions below: what they are called with is what the program called the function of that name with, and it is
+// handed on to that function. So what C wants of it is the program's to see to, as without us.
+
+extern "C" fn our_malloc(size: usize, pc: u64) -> *mut c_void {
     let behind = next!(c"malloc" as Malloc, else return early(size));
-    let addr = behind(size);
+    // SAFETY: handed on.
+    let addr = unsafe { behind(size) };
     allocated(addr, size, 1, heap::MALLOC, pc);
     addr
 }
 
-unsafe extern "C" fn our_calloc(n: usize, size: usize, pc: u64) -> *mut c_void {
+extern "C" fn our_calloc(n: usize, size: usize, pc: u64) -> *mut c_void {
     let behind = next!(c"calloc" as Calloc, else return early(n.saturating_mul(size)));
-    let addr = behind(n, size);
+    // SAFETY: handed on.
+    let addr = unsafe { behind(n, size) };
     allocated(addr, size, n, heap::CALLOC, pc);
     addr
 }
 
 unsafe extern "C" fn our_realloc(old: *mut c_void, size: usize, pc: u64) -> *mut c_void {
-    if let Some(n_bytes) = early_size(old) {
+    // SAFETY: memory that the program was given.
+    if let Some(n_bytes) = unsafe { early_size(old) } {
         let new = our_malloc(size, pc);
         if !new.is_null() {
-            core::ptr::copy_nonoverlapping(old.cast::<u8>(), new.cast(), n_bytes.min(size));
+            // SAFETY: both have as many bytes, and the new ones are nobody else's.
+            unsafe { core::ptr::copy_nonoverlapping(old.cast::<u8>(), new.cast(), n_bytes.min(size)) };
         }
         return new;
     }
     let behind = next!(c"realloc" as Realloc, else return null_mut());
     releases(old, heap::REALLOC, pc);
-    let new = behind(old, size);
+    // SAFETY: handed on.
+    let new = unsafe { behind(old, size) };
     if new.is_null() && size > 0 {
         allocated(old, 0, 0, heap::REALLOC_FAILED, pc);
     } else {
@@ -100,47 +106,55 @@ unsafe extern "C" fn our_realloc(old: *mut c_void, size: usize, pc: u64) -> *mut
 
 unsafe extern "C" fn our_reallocarray(old: *mut c_void, n: usize, size: usize, pc: u64) -> *mut c_void {
     match n.checked_mul(size) {
-        Some(n_bytes) => our_realloc(old, n_bytes, pc),
+        // SAFETY: handed on.
+        Some(n_bytes) => unsafe { our_realloc(old, n_bytes, pc) },
         None => {
-            *libc::__errno_location() = libc::ENOMEM;
+            // SAFETY: `errno` of this thread.
+            unsafe { *libc::__errno_location() = libc::ENOMEM };
             null_mut()
         }
     }
 }
 
 unsafe extern "C" fn our_free(addr: *mut c_void, pc: u64) {
-    if early_size(addr).is_some() {
+    // SAFETY: memory that the program was given.
+    if unsafe { early_size(addr) }.is_some() {
         return;
     }
     let behind = next!(c"free" as Free, else return);
     releases(addr, heap::MALLOC, pc);
-    behind(addr);
+    // SAFETY: handed on.
+    unsafe { behind(addr) };
 }
 
-unsafe extern "C" fn our_memalign(align: usize, size: usize, pc: u64) -> *mut c_void {
+extern "C" fn our_memalign(align: usize, size: usize, pc: u64) -> *mut c_void {
     let behind = next!(c"memalign" as Calloc, else return null_mut());
-    let addr = behind(align, size);
+    // SAFETY: handed on.
+    let addr = unsafe { behind(align, size) };
     allocated(addr, size, 1, heap::ALIGNED, pc);
     addr
 }
 
-unsafe extern "C" fn our_aligned_alloc(align: usize, size: usize, pc: u64) -> *mut c_void {
+extern "C" fn our_aligned_alloc(align: usize, size: usize, pc: u64) -> *mut c_void {
     let behind = next!(c"aligned_alloc" as Calloc, else return null_mut());
-    let addr = behind(align, size);
+    // SAFETY: handed on.
+    let addr = unsafe { behind(align, size) };
     allocated(addr, size, 1, heap::ALIGNED, pc);
     addr
 }
 
-unsafe extern "C" fn our_valloc(size: usize, pc: u64) -> *mut c_void {
+extern "C" fn our_valloc(size: usize, pc: u64) -> *mut c_void {
     let behind = next!(c"valloc" as Malloc, else return null_mut());
-    let addr = behind(size);
+    // SAFETY: handed on.
+    let addr = unsafe { behind(size) };
     allocated(addr, size, 1, heap::ALIGNED, pc);
     addr
 }
 
-unsafe extern "C" fn our_pvalloc(size: usize, pc: u64) -> *mut c_void {
+extern "C" fn our_pvalloc(size: usize, pc: u64) -> *mut c_void {
     let behind = next!(c"pvalloc" as Malloc, else return null_mut());
-    let addr = behind(size);
+    // SAFETY: handed on.
+    let addr = unsafe { behind(size) };
     allocated(addr, size, 1, heap::ALIGNED, pc);
     addr
 }
@@ -148,9 +162,12 @@ unsafe extern "C" fn our_pvalloc(size: usize, pc: u64) -> *mut c_void {
 unsafe extern "C" fn our_posix_memalign(out: *mut *mut c_void, align: usize, size: usize, pc: u64) -> c_int {
     type PosixMemalign = unsafe extern "C" fn(*mut *mut c_void, usize, usize) -> c_int;
     let behind = next!(c"posix_memalign" as PosixMemalign, else return libc::ENOMEM);
-    let code = behind(out, align, size);
+    // SAFETY: handed on.
+    let code = unsafe { behind(out, align, size) };
     if code == 0 {
-        allocated(*out, size, 1, heap::ALIGNED, pc);
+        // SAFETY: the call succeeded, so it wrote there.
+        let addr = unsafe { *out };
+        allocated(addr, size, 1, heap::ALIGNED, pc);
     }
     code
 }
@@ -160,13 +177,17 @@ unsafe extern "C" fn our_posix_memalign(out: *mut *mut c_void, align: usize, siz
 macro_rules! news {
     ($($ours:ident($($arg:ident),*) = $name:literal;)*) => {$(
         unsafe extern "C-unwind" fn $ours($($arg: usize,)* pc: u64) -> *mut c_void {
-            let behind = next!($name as unsafe extern "C-unwind" fn($(news!(@usize $arg)),*) -> *mut c_void, else libc::abort());
+            let behind = next!($name as unsafe extern "C-unwind" fn($(news!(@usize $arg)),*) -> *mut c_void, else {
+                // SAFETY: no arguments. A C++ program without that function cannot have been linked.
+                unsafe { libc::abort() }
+            });
             // An array's `new` calls the one of an object.
-            if (*this()).new_pc == 0 {
-                (*this()).new_pc = pc;
+            if this().new_pc.get() == 0 {
+                this().new_pc.set(pc);
             }
-            let addr = behind($($arg),*);
-            (*this()).new_pc = 0;
+            // SAFETY: handed on.
+            let addr = unsafe { behind($($arg),*) };
+            this().new_pc.set(0);
             addr
         }
     )*};
@@ -197,20 +218,30 @@ static EARLY: Early = Early(core::cell::UnsafeCell::new([0; EARLY_BYTES]));
 static EARLY_USED: AtomicUsize = AtomicUsize::new(0);
 
 /// A piece of it, of zeros; its size stands before it.
-unsafe fn early(size: usize) -> *mut c_void {
-    let n_bytes = size.saturating_add(16).next_multiple_of(16);
-    let start = EARLY_USED.fetch_add(n_bytes.min(EARLY_BYTES), Ordering::SeqCst);
+fn early(size: usize) -> *mut c_void {
+    if size > EARLY_BYTES {
+        return null_mut();
+    }
+    let n_bytes = (size + 16).next_multiple_of(16);
+    let start = EARLY_USED.fetch_add(n_bytes, Ordering::SeqCst);
     if start.saturating_add(n_bytes) > EARLY_BYTES {
         return null_mut();
     }
-    let addr = EARLY.0.get().cast::<u8>().add(start);
-    addr.cast::<usize>().write(size);
-    addr.add(16).cast()
+    // SAFETY: this many bytes from `start` on lie in `EARLY`, begin at a multiple of 16, and are this caller's alone.
+    unsafe {
+        let addr = EARLY.0.get().cast::<u8>().add(start);
+        addr.cast::<usize>().write(size);
+        addr.add(16).cast()
+    }
 }
 
 /// How many bytes a piece of it has; `None` if it is other memory.
+///
+/// # Safety
+/// `addr` is memory that the program was given, by us or by others, or null.
 unsafe fn early_size(addr: *mut c_void) -> Option<usize> {
     let start = EARLY.0.get() as usize;
     let inside = (addr as usize).checked_sub(start)? < EARLY_BYTES;
-    inside.then(|| addr.cast::<usize>().sub(2).read())
+    // SAFETY: what begins in there was given out by `early`, which wrote the size 16 bytes before.
+    inside.then(|| unsafe { addr.cast::<usize>().sub(2).read() })
 }

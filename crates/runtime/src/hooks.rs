@@ -6,7 +6,7 @@ use core::ffi::{c_int, c_void};
 use quipu_capfile::cell::{Cell, LOW, access, kind};
 
 /// Records an access of a code, at an address, from a program counter.
-unsafe extern "C" fn record(addr: u64, pc: u64, code: u32) {
+extern "C" fn record(addr: u64, pc: u64, code: u32) {
     if addr > LOW {
         range(addr, 1 << (code & u32::from(access::SIZE_LOG2)), pc, code as u16 & !access::SIZE_LOG2);
         return;
@@ -15,7 +15,7 @@ unsafe extern "C" fn record(addr: u64, pc: u64, code: u32) {
 }
 
 /// A read and a write of the same place.
-unsafe extern "C" fn record_both(addr: u64, pc: u64, code: u32) {
+extern "C" fn record_both(addr: u64, pc: u64, code: u32) {
     record(addr, pc, code);
     record(addr, pc, code | u32::from(access::WRITE));
 }
@@ -120,7 +120,7 @@ accesses! {
 macro_rules! accesses_with_pc {
     ($($name:ident = $code:expr;)*) => {$(
         #[unsafe(no_mangle)]
-        unsafe extern "C" fn $name(addr: u64, pc: u64) {
+        extern "C" fn $name(addr: u64, pc: u64) {
             record(addr, pc & LOW, u32::from($code));
         }
     )*};
@@ -140,12 +140,12 @@ accesses_with_pc! {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn __tsan_read_range_pc(addr: u64, size: u64, pc: u64) {
+extern "C" fn __tsan_read_range_pc(addr: u64, size: u64, pc: u64) {
     range(addr, size, pc, 0);
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn __tsan_write_range_pc(addr: u64, size: u64, pc: u64) {
+extern "C" fn __tsan_write_range_pc(addr: u64, size: u64, pc: u64) {
     range(addr, size, pc, WRITE);
 }
 
@@ -154,11 +154,11 @@ hooks! { "rdx":
     __tsan_write_range => write_range;
 }
 
-unsafe extern "C" fn read_range(addr: u64, size: u64, pc: u64) {
+extern "C" fn read_range(addr: u64, size: u64, pc: u64) {
     range(addr, size, pc, 0);
 }
 
-unsafe extern "C" fn write_range(addr: u64, size: u64, pc: u64) {
+extern "C" fn write_range(addr: u64, size: u64, pc: u64) {
     range(addr, size, pc, WRITE);
 }
 
@@ -171,12 +171,14 @@ hooks! { "rcx":
 unsafe extern "C" fn copy(to: *mut c_void, from: *const c_void, size: usize, pc: u64) -> *mut c_void {
     range(from as u64, size as u64, pc, 0);
     range(to as u64, size as u64, pc, WRITE);
-    libc::memmove(to, from, size)
+    // SAFETY: the program asks for this very call.
+    unsafe { libc::memmove(to, from, size) }
 }
 
 unsafe extern "C" fn set(to: *mut c_void, value: c_int, size: usize, pc: u64) -> *mut c_void {
     range(to as u64, size as u64, pc, WRITE);
-    libc::memset(to, value, size)
+    // SAFETY: the program asks for this very call.
+    unsafe { libc::memset(to, value, size) }
 }
 
 hooks! { "rsi":
@@ -187,28 +189,28 @@ hooks! { "rdi":
     __tsan_func_exit => leave;
 }
 
-unsafe extern "C" fn enter(caller: u64, pc: u64) {
+extern "C" fn enter(caller: u64, pc: u64) {
     put_one(head(kind::ENTER, 0, caller, pc));
 }
 
-unsafe extern "C" fn leave(pc: u64) {
+extern "C" fn leave(pc: u64) {
     put_one(head(kind::LEAVE, 0, 0, pc));
 }
 
 /// Called by a constructor of every object that was compiled with instrumentation: those of libraries when they are loaded.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn __tsan_init() {
+extern "C" fn __tsan_init() {
     if !process::is_off() {
         modules::tell(false);
     }
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn __tsan_ignore_thread_begin() {
+extern "C" fn __tsan_ignore_thread_begin() {
     ignore();
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn __tsan_ignore_thread_end() {
+extern "C" fn __tsan_ignore_thread_end() {
     heed();
 }

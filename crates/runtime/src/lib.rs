@@ -35,6 +35,14 @@ macro_rules! hooks {
     )*};
 }
 
+/// Functions that C calls, with whatever it likes, and that do nothing.
+macro_rules! nothing {
+    ($($name:ident)*) => {$(
+        #[unsafe(no_mangle)]
+        extern "C" fn $name() {}
+    )*};
+}
+
 mod annotate;
 mod atomics;
 mod buffer;

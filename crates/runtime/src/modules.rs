@@ -1,7 +1,7 @@
 //! What is loaded where, so that addresses mean something later.
 
-use crate::thread::{head, put_text};
-use core::ffi::{CStr, c_int, c_void};
+use crate::thread::{head, put_text, text_at};
+use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicU64, Ordering};
 use quipu_capfile::cell::{Cell, kind};
 
@@ -14,34 +14,39 @@ pub(crate) fn tell(in_any_case: bool) {
         N_TOLD.store(0, Ordering::SeqCst);
     }
     let mut n_loaded = 0_u64;
-    // SAFETY: the callbacks take what the C library hands over, and the number above.
-    unsafe {
-        libc::dl_iterate_phdr(Some(count), (&raw mut n_loaded).cast());
-        if N_TOLD.swap(n_loaded, Ordering::SeqCst) != n_loaded {
-            libc::dl_iterate_phdr(Some(tell_one), core::ptr::null_mut());
-        }
+    // SAFETY: the callback takes what the C library hands over, and the number above, which outlives the call.
+    unsafe { libc::dl_iterate_phdr(Some(count), (&raw mut n_loaded).cast()) };
+    if N_TOLD.swap(n_loaded, Ordering::SeqCst) != n_loaded {
+        // SAFETY: the callback takes what the C library hands over, and nothing else.
+        unsafe { libc::dl_iterate_phdr(Some(tell_one), core::ptr::null_mut()) };
     }
 }
 
 /// Takes how many were ever loaded from the first module.
 unsafe extern "C" fn count(info: *mut libc::dl_phdr_info, _: usize, n_loaded: *mut c_void) -> c_int {
-    *n_loaded.cast::<u64>() = (*info).dlpi_adds;
+    // SAFETY: the C library hands over a valid description, and the number of `tell`, which nobody else touches meanwhile.
+    unsafe { *n_loaded.cast::<u64>() = (*info).dlpi_adds };
     1
 }
 
 unsafe extern "C" fn tell_one(info: *mut libc::dl_phdr_info, _: usize, _: *mut c_void) -> c_int {
-    let info = &*info;
-    let segments = core::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into());
+    // SAFETY: the C library hands over a valid description, with as many segments as it says; both stay during the call.
+    let (info, segments) = unsafe {
+        let info = &*info;
+        (info, core::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()))
+    };
     let loaded = segments.iter().filter(|segment| segment.p_type == libc::PT_LOAD);
     let n_bytes = loaded.map(|segment| segment.p_vaddr + segment.p_memsz).max().unwrap_or(0);
     let mut buffer = [0_u8; 4096];
-    let mut path = if info.dlpi_name.is_null() { &[] } else { CStr::from_ptr(info.dlpi_name).to_bytes() };
+    // SAFETY: a C string if there is one, which stays during the call.
+    let mut path = unsafe { text_at(info.dlpi_name) }.unwrap_or_default();
     if path.is_empty() {
         let link = c"/proc/self/exe";
-        let n = libc::readlink(link.as_ptr(), buffer.as_mut_ptr().cast(), buffer.len());
+        // SAFETY: a C string, and a buffer of as many bytes.
+        let n = unsafe { libc::readlink(link.as_ptr(), buffer.as_mut_ptr().cast(), buffer.len()) };
         path = &buffer[..usize::try_from(n).unwrap_or(0)];
     }
     let event = [head(kind::MODULE, 0, info.dlpi_addr, 0), Cell { word: n_bytes, side: 0 }];
-    put_text(&event, path.as_ptr(), path.len());
+    put_text(&event, path);
     0
 }

@@ -28,27 +28,28 @@ impl Next {
         if !found.is_null() {
             return found;
         }
-        // SAFETY: names are C strings; the number is this thread's own.
-        unsafe {
-            if (*this()).resolving > 0 {
-                return null_mut();
-            }
-            (*this()).resolving += 1;
-            let mut found = null_mut();
-            if let Some(version) = self.version {
-                found = libc::dlvsym(libc::RTLD_NEXT, self.name.as_ptr(), version.as_ptr());
-            }
-            if found.is_null() {
-                found = libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr());
-            }
-            (*this()).resolving -= 1;
-            self.found.store(found, Ordering::Release);
-            found
+        let resolving = &this().resolving;
+        if resolving.get() > 0 {
+            return null_mut();
         }
+        resolving.set(1);
+        let mut found = null_mut();
+        if let Some(version) = self.version {
+            // SAFETY: both are C strings.
+            found = unsafe { libc::dlvsym(libc::RTLD_NEXT, self.name.as_ptr(), version.as_ptr()) };
+        }
+        if found.is_null() {
+            // SAFETY: a C string.
+            found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
+        }
+        resolving.set(0);
+        self.found.store(found, Ordering::Release);
+        found
     }
 }
 
-/// The function of that name behind ours, as a function of that type, or `else` what follows.
+/// The function of that name behind ours, as a function of that type, or `else` what follows. The type has to be the one that the
+/// function has in C.
 macro_rules! next {
     ($name:literal $(@ $version:literal)? as $type:ty, else $otherwise:expr) => {{
         static NEXT: $crate::next::Next = next!(@new $name $(, $version)?);
@@ -56,8 +57,8 @@ macro_rules! next {
         if found.is_null() {
             $otherwise
         }
-        // SAFETY: the function of that name has that type.
-        core::mem::transmute::<*mut core::ffi::c_void, $type>(found)
+        // SAFETY: a function of that name, which has that type in C, and is not null.
+        unsafe { core::mem::transmute::<*mut core::ffi::c_void, $type>(found) }
     }};
     (@new $name:literal) => { $crate::next::Next::new($name) };
     (@new $name:literal, $version:literal) => { $crate::next::Next::with_version($name, $version) };

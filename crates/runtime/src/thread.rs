@@ -7,6 +7,8 @@
 
 use crate::buffer;
 use core::arch::{asm, global_asm};
+use core::cell::Cell as Own;
+use core::ffi::{CStr, c_char};
 use core::sync::atomic::{AtomicU64, Ordering};
 use quipu_capfile::cell::{CELL_BYTES, Cell, LOW, kind};
 use quipu_capfile::layout::{BUFFER_BYTES, CELLS_END, extent};
@@ -15,40 +17,44 @@ use quipu_capfile::layout::{BUFFER_BYTES, CELLS_END, extent};
 pub(crate) const PARKED: usize = CELLS_END;
 
 /// What a thread has. Its bytes are 0 at first, but for the cursor.
+///
+/// Only this thread and its signal handlers reach it. All of it can be changed through shared references, because a function that
+/// has one may call another that changes it, and so may a handler; a handler leaves as it found it what the code that it
+/// interrupted may be about to change, but for the cursor, which moves by one instruction, and what goes with it.
 #[repr(C)]
 pub(crate) struct Thread {
     /// Where the next cell goes.
     pub(crate) cursor: AtomicU64,
     /// The buffer that cells go to; null if there is none.
-    pub(crate) buffer: *mut u8,
+    pub(crate) buffer: Own<*mut u8>,
     /// Room to pack a buffer in.
-    pub(crate) scratch: *mut u8,
+    pub(crate) scratch: Own<*mut u8>,
     /// Number of the thread, from 1.
-    pub(crate) number: u64,
+    pub(crate) number: Own<u64>,
     /// The kernel's.
-    pub(crate) tid: u64,
+    pub(crate) tid: Own<u64>,
     /// Number of the next chunk.
-    pub(crate) seq: u64,
+    pub(crate) seq: Own<u64>,
     /// The stamp taken last.
-    pub(crate) stamp: u64,
+    pub(crate) stamp: Own<u64>,
     /// What the one who made this thread calls it.
-    pub(crate) ticket: u64,
+    pub(crate) ticket: Own<u64>,
     /// Where `operator new` was called that calls `malloc` now; 0 if none did.
-    pub(crate) new_pc: u64,
+    pub(crate) new_pc: Own<u64>,
     /// The cursor of a thread that ignores what it does.
-    pub(crate) put_aside: u64,
+    pub(crate) put_aside: Own<u64>,
     /// Signals that were blocked before a fork.
-    pub(crate) signals: u64,
+    pub(crate) signals: Own<u64>,
     /// The runtime itself is at work: what it calls is not recorded.
-    pub(crate) inside: u32,
+    pub(crate) inside: Own<u32>,
     /// How many begins of ignoring have no end yet.
-    pub(crate) ignoring: u32,
+    pub(crate) ignoring: Own<u32>,
     /// The fiber that runs; 0 for the thread's own.
-    pub(crate) fiber: u64,
+    pub(crate) fiber: Own<u64>,
     /// A function behind one of ours is being looked up.
-    pub(crate) resolving: u32,
+    pub(crate) resolving: Own<u32>,
     /// How often the end of the thread was put off.
-    pub(crate) n_ends: u32,
+    pub(crate) n_ends: Own<u32>,
 }
 
 const _: () = assert!(size_of::<Thread>() <= 128);
@@ -70,11 +76,9 @@ global_asm!(
 );
 
 /// What this thread has.
-///
-/// SAFETY of its users: only this thread and its signal handlers see it, so that references to it live for a statement only.
 #[inline]
-pub(crate) fn this() -> *mut Thread {
-    let thread: *mut Thread;
+pub(crate) fn this() -> &'static Thread {
+    let thread: *const Thread;
     // SAFETY: reads the thread's own pointer and a constant that the linker or loader filled in.
     unsafe {
         asm!(
@@ -84,7 +88,9 @@ pub(crate) fn this() -> *mut Thread {
             options(nostack, readonly, pure),
         );
     }
-    thread
+    // SAFETY: 128 bytes that were made above, aligned to 64, of which zeros and the cursor are valid for every field. They are there as
+    // long as the thread, and the reference cannot leave it, for `Own` is of one thread. Nobody has another kind of reference.
+    unsafe { &*thread }
 }
 
 /// Claims cells and returns the address of the first, which may lie behind the end of the buffer.
@@ -106,11 +112,14 @@ fn claim(n_cells: usize) -> usize {
 
 /// Writes a cell that was claimed: the word with the tag last.
 ///
-/// SAFETY: `at` lies among the cells of a buffer that is mapped, and is this caller's.
+/// # Safety
+/// `at` lies among the cells of a buffer that is mapped, and was claimed by this caller.
 #[inline]
 unsafe fn write(at: usize, cell: Cell) {
-    let tag = &*(((at & !(BUFFER_BYTES - 1)) + extent::TAG) as *const AtomicU64);
-    let words = &*(at as *const [AtomicU64; 2]);
+    let tag = ((at & !(BUFFER_BYTES - 1)) + extent::TAG) as *const AtomicU64;
+    // SAFETY: a buffer stands at a multiple of its size, so the first is in the head of the one that has `at`; both are mapped, as the
+    // caller says, for as long as the process lives, and aligned. Nobody accesses them but by atomics.
+    let (tag, words) = unsafe { (&*tag, &*(at as *const [AtomicU64; 2])) };
     words[0].store(cell.word, Ordering::Relaxed);
     words[1].store(tag.load(Ordering::Relaxed) | cell.side & LOW, Ordering::Release);
 }
@@ -172,8 +181,7 @@ static STAMP: AtomicU64 = AtomicU64::new(0);
 /// What another thread may see afterwards is stamped before it is done, what this thread learned of others after.
 pub(crate) fn stamp() -> u64 {
     let stamp = STAMP.fetch_add(1, Ordering::SeqCst) + 1;
-    // SAFETY: a number of this thread's own.
-    unsafe { (*this()).stamp = stamp };
+    this().stamp.set(stamp);
     stamp
 }
 
@@ -190,15 +198,12 @@ pub(crate) fn put_sync(what: u64, object: u64, pc: u64, values: [u64; 2]) {
 }
 
 /// Records an event that ends in a text, of which as much is kept as an event has room for.
-///
-/// SAFETY: `text` is readable for `n_bytes`.
-pub(crate) unsafe fn put_text(event: &[Cell], text: *const u8, n_bytes: usize) {
+pub(crate) fn put_text(event: &[Cell], text: &[u8]) {
     use quipu_capfile::cell::TEXT_BYTES;
     use quipu_capfile::event::text_cell;
     let mut cells = [Cell::default(); 256];
     cells[..event.len()].copy_from_slice(event);
-    let n_bytes = n_bytes.min((256 - event.len()) * TEXT_BYTES);
-    let text = core::slice::from_raw_parts(text, n_bytes);
+    let text = &text[..text.len().min((256 - event.len()) * TEXT_BYTES)];
     let mut n_cells = event.len();
     for part in text.chunks(TEXT_BYTES) {
         cells[n_cells] = text_cell(part);
@@ -206,33 +211,35 @@ pub(crate) unsafe fn put_text(event: &[Cell], text: *const u8, n_bytes: usize) {
     }
     cells[0].word |= (n_cells as u64 - 1) << 48;
     // The second cell of every event with a text has its length.
-    cells[1].side = n_bytes as u64;
+    cells[1].side = text.len() as u64;
     put(&cells[..n_cells]);
+}
+
+/// The bytes of a C string, without its end; `None` for null.
+///
+/// # Safety
+/// `text` is null, or a C string that stays as it is while what is returned is used.
+pub(crate) unsafe fn text_at<'a>(text: *const c_char) -> Option<&'a [u8]> {
+    // SAFETY: not null, so it is as the caller says.
+    if text.is_null() { None } else { Some(unsafe { CStr::from_ptr(text) }.to_bytes()) }
 }
 
 /// Begins to ignore what this thread does; nests.
 pub(crate) fn ignore() {
     let thread = this();
-    // SAFETY: this thread's own; the cursor is taken away by one instruction, so no handler writes where it was meanwhile.
-    unsafe {
-        (*thread).ignoring += 1;
-        if (*thread).ignoring == 1 {
-            (*thread).put_aside = (*thread).cursor.swap(PARKED as u64, Ordering::Relaxed);
-        }
+    thread.ignoring.set(thread.ignoring.get() + 1);
+    if thread.ignoring.get() == 1 {
+        // Taken away by one instruction, so no handler writes where it was meanwhile.
+        thread.put_aside.set(thread.cursor.swap(PARKED as u64, Ordering::Relaxed));
     }
 }
 
 /// Ends what [`ignore`] began.
 pub(crate) fn heed() {
     let thread = this();
-    // SAFETY: as for `ignore`.
-    unsafe {
-        if (*thread).ignoring == 0 {
-            return;
-        }
-        (*thread).ignoring -= 1;
-        if (*thread).ignoring == 0 {
-            (*thread).cursor.store((*thread).put_aside, Ordering::Relaxed);
-        }
+    let Some(n_left) = thread.ignoring.get().checked_sub(1) else { return };
+    thread.ignoring.set(n_left);
+    if n_left == 0 {
+        thread.cursor.store(thread.put_aside.get(), Ordering::Relaxed);
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! What a thread got from others (a lock, the end of another thread) is told after it got it, what others get from it before.
 
-use crate::buffer;
 use crate::next::next;
 use crate::thread::{put_sync, this};
+use crate::{buffer, process};
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicU64, Ordering};
 use quipu_capfile::cell::sync;
@@ -68,12 +68,17 @@ type Two = unsafe extern "C" fn(u64, u64) -> c_int;
 type Three = unsafe extern "C" fn(u64, u64, u64) -> c_int;
 type Four = unsafe extern "C" fn(u64, u64, u64, u64) -> c_int;
 
+// SAFETY, of all functions below: what they are called with is what the program called the function of that name with, and it is
+// handed on to that function. So what C wants of it is the program's to see to, as without us.
+
 /// Functions that take a lock; the rest of their arguments is handed on.
 macro_rules! locks {
     ($($ours:ident($($more:ident),*) = $name:literal as $type:ty, $how:expr;)*) => {$(
         unsafe extern "C" fn $ours(lock: u64, $($more: u64,)* pc: u64) -> c_int {
             let behind = next!($name as $type, else return libc::ENOSYS);
-            after_lock(behind(lock, $($more),*), lock, $how, pc)
+            // SAFETY: handed on.
+            let code = unsafe { behind(lock, $($more),*) };
+            after_lock(code, lock, $how, pc)
         }
     )*};
 }
@@ -101,7 +106,8 @@ macro_rules! gives {
         unsafe extern "C" fn $ours(object: u64, pc: u64) -> c_int {
             let behind = next!($name $(@ $version)? as One, else return libc::ENOSYS);
             put_sync($what, object, pc, [0, 0]);
-            behind(object)
+            // SAFETY: handed on.
+            unsafe { behind(object) }
         }
     )*};
 }
@@ -123,7 +129,8 @@ macro_rules! waits {
             type Wait = unsafe extern "C-unwind" fn(u64, u64, $(waits!(@u64 $more)),*) -> c_int;
             let behind = next!($name $(@ $version)? as Wait, else return libc::ENOSYS);
             put_sync(sync::WAIT, condition, pc, [lock, 0]);
-            let code = behind(condition, lock, $($more),*);
+            // SAFETY: handed on.
+            let code = unsafe { behind(condition, lock, $($more),*) };
             put_sync(sync::WOKEN, condition, pc, [lock, code as u64]);
             code
         }
@@ -140,7 +147,8 @@ waits! {
 unsafe extern "C" fn barrier_wait(barrier: u64, pc: u64) -> c_int {
     let behind = next!(c"pthread_barrier_wait" as One, else return libc::ENOSYS);
     put_sync(sync::ARRIVE, barrier, pc, [0, 0]);
-    let code = behind(barrier);
+    // SAFETY: handed on.
+    let code = unsafe { behind(barrier) };
     put_sync(sync::PASS, barrier, pc, [0, code as u64]);
     code
 }
@@ -151,7 +159,8 @@ macro_rules! takes {
         unsafe extern "C-unwind" fn $ours(semaphore: u64, $($more: u64,)* pc: u64) -> c_int {
             type Wait = unsafe extern "C-unwind" fn(u64, $(takes!(@u64 $more)),*) -> c_int;
             let behind = next!($name as Wait, else return -1);
-            let code = behind(semaphore, $($more),*);
+            // SAFETY: handed on.
+            let code = unsafe { behind(semaphore, $($more),*) };
             if code == 0 {
                 put_sync(sync::TAKE, semaphore, pc, [0, 0]);
             }
@@ -170,7 +179,8 @@ takes! {
 unsafe extern "C-unwind" fn join(thread: u64, result: u64, pc: u64) -> c_int {
     type Join = unsafe extern "C-unwind" fn(u64, u64) -> c_int;
     let behind = next!(c"pthread_join" as Join, else return libc::ENOSYS);
-    let code = behind(thread, result);
+    // SAFETY: handed on.
+    let code = unsafe { behind(thread, result) };
     if code == 0 {
         put_sync(sync::JOIN, thread, pc, [0, 0]);
     }
@@ -197,32 +207,28 @@ unsafe extern "C" fn create(
     let behind = next!(c"pthread_create" as Four, else return libc::EAGAIN);
     let ticket = 1 + N_TICKETS.fetch_add(1, Ordering::Relaxed);
     // Not on the heap of the program, whose functions may be its own.
-    let begin = libc::mmap(
-        core::ptr::null_mut(),
-        size_of::<Begin>(),
-        libc::PROT_READ | libc::PROT_WRITE,
-        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-        -1,
-        0,
-    );
-    if begin == libc::MAP_FAILED {
-        return libc::EAGAIN;
-    }
-    begin.cast::<Begin>().write(Begin { start, argument, ticket });
+    let Some(begin) = process::map_memory(size_of::<Begin>()) else { return libc::EAGAIN };
+    // SAFETY: as many bytes, aligned to a page, and nobody else's.
+    unsafe { begin.cast::<Begin>().write(Begin { start, argument, ticket }) };
     put_sync(sync::CREATE, 0, pc, [ticket, 0]);
-    let code = behind(thread, attributes, run as *const () as u64, begin as u64);
+    // SAFETY: handed on, but for the function and its argument, which belong together.
+    let code = unsafe { behind(thread, attributes, run as *const () as u64, begin as u64) };
     if code != 0 {
-        libc::munmap(begin, size_of::<Begin>());
+        // SAFETY: no thread was made that would use it.
+        unsafe { process::unmap(begin, size_of::<Begin>()) };
     }
     code
 }
 
 /// The first function of a thread.
 unsafe extern "C-unwind" fn run(begin: *mut c_void) -> *mut c_void {
-    let Begin { start, argument, ticket } = begin.cast::<Begin>().read();
-    libc::munmap(begin, size_of::<Begin>());
-    (*this()).ticket = ticket;
+    // SAFETY: `create` wrote it, and left it to this thread.
+    let Begin { start, argument, ticket } = unsafe { begin.cast::<Begin>().read() };
+    // SAFETY: as above, and it was read.
+    unsafe { process::unmap(begin.cast(), size_of::<Begin>()) };
+    this().ticket.set(ticket);
     // The thread is told now, even if it never accesses anything.
     buffer::refill();
-    start(argument)
+    // SAFETY: what the program wants called on a thread of its own, with what it wants.
+    unsafe { start(argument) }
 }
