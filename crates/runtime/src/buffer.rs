@@ -11,7 +11,7 @@ use quipu_capfile::layout::{
     ACTIVE, BUFFER_BYTES, BUFFER_MAGIC, CELLS_END, CHUNK_MAGIC, EXTENT_HEAD_BYTES, FREE, PACKED, PAGE_BYTES,
     PLAIN, extent, header, tag,
 };
-use quipu_capfile::pack::{Table, pack};
+use quipu_capfile::pack::{Packed, Table, pack};
 
 /// Room for the table, the head of a chunk and its cells.
 const SCRATCH_BYTES: usize = size_of::<Table>() + EXTENT_HEAD_BYTES + BUFFER_BYTES;
@@ -229,20 +229,10 @@ fn write_out(thread: &Thread, end: usize) -> Kept {
     let (base, scratch) = (thread.buffer.get(), thread.scratch.get());
     let n_cells = (end - EXTENT_HEAD_BYTES) / CELL_BYTES;
     let tag = Extent(base).field(extent::TAG).load(Ordering::Relaxed);
-    // SAFETY: the cells of a buffer, which is mapped as long as the process lives, and aligned. Only this thread and those of its
-    // handlers that were interrupted here have them, and all of them access them by atomics.
+    // SAFETY: the cells of a buffer, which is mapped as long as the process lives, and aligned. Only this thread and its handlers write
+    // them, and none of those runs until this is over.
     let words =
-        unsafe { core::slice::from_raw_parts(base.add(EXTENT_HEAD_BYTES).cast::<[AtomicU64; 2]>(), n_cells) };
-    let mut n_holes = 0;
-    let cells = words.iter().map(|[word, side]| {
-        let side = side.load(Ordering::Acquire);
-        if side & !LOW == tag {
-            Cell { word: word.load(Ordering::Relaxed), side: side & LOW }
-        } else {
-            n_holes += 1;
-            Cell::HOLE
-        }
-    });
+        unsafe { core::slice::from_raw_parts(base.add(EXTENT_HEAD_BYTES).cast::<[u64; 2]>(), n_cells) };
     // SAFETY: the scratch has `SCRATCH_BYTES`, room for these three one behind the other; it is this thread's, signals are blocked, and
     // nobody else has a reference into it. It was zeros at first, of which a table may consist.
     let (table, chunk, payload) = unsafe {
@@ -250,13 +240,10 @@ fn write_out(thread: &Thread, end: usize) -> Kept {
         let payload = core::slice::from_raw_parts_mut(chunk.add(EXTENT_HEAD_BYTES), BUFFER_BYTES);
         (&mut *scratch.cast::<Table>(), chunk, payload)
     };
-    let packed = pack(cells, table, &mut payload[..n_cells * CELL_BYTES]);
-    let (n_bytes, encoding) = match packed {
-        Some(n_bytes) => (n_bytes, PACKED),
-        None => {
-            n_holes = put_plain(words, tag, &mut payload[..n_cells * CELL_BYTES]);
-            (n_cells * CELL_BYTES, PLAIN)
-        }
+    let payload = &mut payload[..n_cells * CELL_BYTES];
+    let (Packed { n_bytes, n_holes }, encoding) = match pack(words, tag, table, payload) {
+        Some(packed) => (packed, PACKED),
+        None => (Packed { n_bytes: payload.len(), n_holes: put_plain(words, tag, payload) }, PLAIN),
     };
     if n_holes > 0 && end == CELLS_END {
         return Kept::Unfinished;
@@ -279,11 +266,10 @@ fn write_out(thread: &Thread, end: usize) -> Kept {
 }
 
 /// Copies cells as they are, without tags, and returns how many were never written.
-fn put_plain(words: &[[AtomicU64; 2]], tag: u64, out: &mut [u8]) -> usize {
+fn put_plain(words: &[[u64; 2]], tag: u64, out: &mut [u8]) -> usize {
     let mut n_holes = 0;
     for ([word, side], out) in words.iter().zip(out.chunks_exact_mut(CELL_BYTES)) {
-        let side = side.load(Ordering::Acquire);
-        let mut cell = Cell { word: word.load(Ordering::Relaxed), side: side & LOW };
+        let mut cell = Cell { word: *word, side: side & LOW };
         if side & !LOW != tag {
             cell = Cell::HOLE;
             n_holes += 1;

@@ -138,7 +138,7 @@ pub(crate) fn put_one(cell: Cell) {
 /// The rest of [`put_one`] at the end of a buffer; apart, so that hooks have nothing to put aside for it.
 #[cold]
 #[inline(never)]
-fn put_later(cell: Cell) {
+pub(crate) fn put_later(cell: Cell) {
     if buffer::refill() {
         put(&[cell]);
     }
