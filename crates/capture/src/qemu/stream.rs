@@ -9,7 +9,7 @@ use super::syscalls::Calls;
 use super::target::Target;
 use crate::limits::{Gate, Wanted};
 use quipu_drmemtrace::record::{Entry, Marker, Type, UNIX_EPOCH_MICROS};
-use quipu_drmemtrace::write::threads::Written;
+use quipu_drmemtrace::write::threads::{Run, Written};
 use quipu_model::Result;
 use quipu_ring::qemu::Access;
 use rustc_hash::FxHashMap;
@@ -53,8 +53,12 @@ pub(crate) struct Stream<'r> {
     pub(super) out: Vec<Entry>,
     /// The accesses of the present block.
     pub(crate) accesses: Vec<Access>,
-    /// Which blocks' encodings were written, by number.
-    seen: Vec<bool>,
+    /// In which chunk each block was last written with care, by number; 0 for none.
+    seen: Vec<u32>,
+    /// The present chunk.
+    chunk: u32,
+    /// What of `out` need not be looked at again.
+    runs: Vec<Settled>,
     /// The encodings that were written.
     codes: FxHashMap<u64, ([u8; 16], u8)>,
     /// The string operation of which the next iterations may come.
@@ -72,6 +76,15 @@ pub(crate) struct Stream<'r> {
     pub(super) events: Events,
 }
 
+/// Entries of blocks that were written in the present chunk before.
+#[derive(Clone, Debug)]
+struct Settled {
+    /// Their places.
+    range: Range<usize>,
+    instrs: u64,
+    targets: u64,
+}
+
 #[derive(Clone, Copy, Debug)]
 enum Expected {
     Behind(u64),
@@ -86,6 +99,8 @@ impl<'r> Stream<'r> {
             out: Vec::with_capacity(2 * FLUSH_ENTRIES),
             accesses: Vec::new(),
             seen: Vec::new(),
+            chunk: 0,
+            runs: Vec::new(),
             codes: FxHashMap::default(),
             repeats_at: None,
             reading: None,
@@ -417,6 +432,7 @@ impl<'r> Stream<'r> {
         let mut header = self.target.begin()?;
         self.out.append(&mut header);
         self.pair(micros, cpu);
+        self.chunk = self.target.chunk();
         Ok(())
     }
 
@@ -425,7 +441,9 @@ impl<'r> Stream<'r> {
     fn write(&mut self, block: &Block, number: u32, range: Range<usize>, last: Last) -> usize {
         let start = self.out.len();
         let is_whole = range == (0..block.ops.len());
-        let is_seen = self.seen.get(number as usize).copied().unwrap_or(false);
+        let seen_in = self.seen.get(number as usize).copied().unwrap_or(0);
+        let is_seen = seen_in != 0;
+        let mut is_settled = is_whole && seen_in == self.chunk && self.reading.is_none();
         let end = range.end - 1;
         let mut at = 0;
         let mut n_made = 0;
@@ -447,11 +465,30 @@ impl<'r> Stream<'r> {
         if !is_seen || !is_whole || n_made < block.n_owing {
             self.out.truncate(start);
             at = self.write_carefully(block, range.start..end);
-            if is_whole {
-                self.mark_seen(number);
-            }
+            is_settled = false;
         }
-        self.write_last(block, end, at, last, is_seen && is_whole)
+        if is_whole && seen_in != self.chunk {
+            self.mark_seen(number);
+        }
+        let from = self.write_last(block, end, at, last, is_seen && is_whole);
+        if is_settled && last != Last::Open {
+            self.settle(start, block.ops.len() as u64, u64::from(matches!(last, Last::To(_))));
+        }
+        from
+    }
+
+    /// The entries from `start` on need no second look.
+    #[inline]
+    fn settle(&mut self, start: usize, instrs: u64, targets: u64) {
+        let end = self.out.len();
+        match self.runs.last_mut() {
+            Some(run) if run.range.end == start => {
+                run.range.end = end;
+                run.instrs += instrs;
+                run.targets += targets;
+            }
+            _ => self.runs.push(Settled { range: start..end, instrs, targets }),
+        }
     }
 
     /// As the fast way, with encodings where they are due, and a marker where an access is missing.
@@ -535,9 +572,9 @@ impl<'r> Stream<'r> {
     fn mark_seen(&mut self, number: u32) {
         let at = number as usize;
         if self.seen.len() <= at {
-            self.seen.resize((at + 1).next_power_of_two(), false);
+            self.seen.resize((at + 1).next_power_of_two(), 0);
         }
-        self.seen[at] = true;
+        self.seen[at] = self.chunk;
     }
 
     #[inline]
@@ -553,7 +590,21 @@ impl<'r> Stream<'r> {
             }
             self.give_up();
         }
-        self.target.push(&self.out)?;
+        let mut from = 0;
+        for Settled { range, instrs, targets } in self.runs.drain(..) {
+            let (start, end) = (range.start, range.end);
+            self.target.push(self.out.get(from..start).unwrap_or_default())?;
+            let entries = self.out.get(range).unwrap_or_default();
+            // Where another chunk has begun meanwhile, encodings may have to be repeated.
+            if self.target.chunk() == self.chunk {
+                self.target.push_run(&Run { entries, instrs, targets })?;
+            } else {
+                self.target.push(entries)?;
+            }
+            from = end;
+        }
+        self.target.push(self.out.get(from..).unwrap_or_default())?;
+        self.chunk = self.target.chunk();
         self.out.clear();
         self.gate.weigh();
         Ok(())
@@ -565,6 +616,8 @@ impl<'r> Stream<'r> {
             // Encodings went with branches whose outcome nobody knows.
             self.codes.clear();
             self.seen.clear();
+            // What is behind them moved.
+            self.runs.clear();
         }
     }
 

@@ -6,7 +6,7 @@ use crate::program::Machine;
 use quipu_drmemtrace::record::{
     Entry, FileType, Marker, NEWEST_VERSION, SYSCALL_FUNC_BASE, SYSCALL_FUNC_BASE_32, Type,
 };
-use quipu_drmemtrace::write::threads::{ThreadFile, Written};
+use quipu_drmemtrace::write::threads::{Run, ThreadFile, Written};
 use quipu_model::Result;
 
 /// Instructions in each chunk of an archive, as the original has them.
@@ -85,6 +85,22 @@ impl<'r> Target<'r> {
             Some(file) => file.push(entries),
             None => Ok(()),
         }
+    }
+
+    /// Appends entries that need no second look.
+    ///
+    /// # Errors
+    /// `Io` if the file cannot be written.
+    pub(crate) fn push_run(&mut self, run: &Run<'_>) -> Result<()> {
+        match &mut self.file {
+            Some(file) => file.push_run(run),
+            None => Ok(()),
+        }
+    }
+
+    /// The chunk that is being written, from 1; 0 before the file is made.
+    pub(crate) fn chunk(&self) -> u32 {
+        self.file.as_ref().map_or(0, ThreadFile::chunk)
     }
 
     /// Ends the file.

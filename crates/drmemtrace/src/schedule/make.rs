@@ -86,7 +86,8 @@ impl Recorder {
         }
     }
 
-    fn run(&mut self, instrs: u64) {
+    /// Takes in so many instructions, with whatever stands between them but markers and threads.
+    pub(crate) fn run(&mut self, instrs: u64) {
         if self.switched
             && let Some(cpu) = self.cpu
         {

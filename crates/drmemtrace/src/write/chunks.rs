@@ -124,6 +124,21 @@ impl<W: Write + Seek> Chunks<W> {
         self.instrs_in_chunk += instrs;
     }
 
+    /// Counts and writes a run of instructions with their branch targets and accesses, of which so many are records and
+    /// instructions; false, and nothing is done, if the chunk has no room for them.
+    pub(super) fn put_run(&mut self, entries: &[Entry], records: u64, instrs: u64) -> Result<bool> {
+        if self.chunk_instrs != 0 && self.instrs_in_chunk + instrs > self.chunk_instrs || self.held.is_some()
+        {
+            return Ok(false);
+        }
+        self.count(records, instrs);
+        self.counts.entries += entries.len() as u64;
+        self.schedule.run(instrs);
+        self.is_closed &= entries.is_empty();
+        self.packer.write(entries.as_bytes())?;
+        Ok(true)
+    }
+
     /// Counts and writes.
     pub(super) fn add(&mut self, entry: &Entry) -> Result<()> {
         let (records, instrs) = weight(entry);

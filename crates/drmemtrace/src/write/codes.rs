@@ -82,6 +82,11 @@ impl Codes {
         self.writing = self.writing.wrapping_add(1).max(1);
     }
 
+    /// The number of the chunk that is written.
+    pub(super) fn written_chunk(&self) -> u32 {
+        self.writing
+    }
+
     /// True if the instruction of this size at `pc` certainly needs nothing in this chunk.
     #[inline]
     pub(super) fn is_settled(&self, pc: u64, size: u16) -> bool {

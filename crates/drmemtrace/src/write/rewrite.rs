@@ -146,6 +146,26 @@ impl<W: Write + Seek, E: Edit> Rewriter<W, E> {
         self.run(&entries[next..])
     }
 
+    /// The number of the present chunk, from 1.
+    pub(super) fn chunk(&self) -> u32 {
+        self.codes.written_chunk()
+    }
+
+    /// Takes entries that stay as they are, without looking at each: instructions with their branch targets and accesses, nothing
+    /// else, of which the present chunk has the encodings. False, and nothing is done, if they have to be looked at.
+    ///
+    /// # Errors
+    /// As [`Packer::write`].
+    pub(super) fn push_run(&mut self, entries: &[Entry], records: u64, instrs: u64) -> Result<bool> {
+        let may = E::IS_NONE && self.held.is_empty() && !self.repeats;
+        if !may || !self.out.put_run(entries, records, instrs)? {
+            return Ok(false);
+        }
+        self.n_read += entries.len() as u64;
+        self.advance(records, instrs);
+        Ok(true)
+    }
+
     /// Entries of which the first belongs to nothing before it. What stays as it is is written in runs.
     fn run(&mut self, entries: &[Entry]) -> Result<()> {
         let mut from = 0;

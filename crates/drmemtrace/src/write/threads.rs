@@ -23,6 +23,17 @@ pub struct ThreadFile {
     path: PathBuf,
 }
 
+/// Entries that need no second look: instructions with their branch targets and accesses, and nothing else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Run<'e> {
+    /// All of them.
+    pub entries: &'e [Entry],
+    /// How many are instructions that were fetched.
+    pub instrs: u64,
+    /// How many are branch targets.
+    pub targets: u64,
+}
+
 /// What a file of one thread came to.
 #[derive(Debug)]
 pub struct Written {
@@ -61,6 +72,25 @@ impl ThreadFile {
     /// `Io` if the file cannot be written.
     pub fn push(&mut self, entries: &[Entry]) -> Result<()> {
         self.rewriter.push(entries).map_err(|error| error.in_file(self.path.display().to_string()))
+    }
+
+    /// The number of the chunk that is being written, from 1.
+    pub fn chunk(&self) -> u32 {
+        self.rewriter.chunk()
+    }
+
+    /// Appends entries that were counted already. Each instruction must have been given with its encoding, or by
+    /// [`ThreadFile::push`], since [`ThreadFile::chunk`] changed.
+    ///
+    /// # Errors
+    /// `Io` if the file cannot be written.
+    pub fn push_run(&mut self, run: &Run<'_>) -> Result<()> {
+        let records = (run.entries.len() as u64).saturating_sub(run.targets);
+        let in_file = |error: quipu_model::Error| error.in_file(self.path.display().to_string());
+        if self.rewriter.push_run(run.entries, records, run.instrs).map_err(in_file)? {
+            return Ok(());
+        }
+        self.push(run.entries)
     }
 
     /// Ends the file.
