@@ -438,8 +438,12 @@ impl Decoder {
                 DETAIL_STACK => {
                     let n_frames = cursor.uint()?;
                     let start = out.frames.len() as u32;
+                    let n_lost = self.signatures.n_lost();
                     for _ in 0..n_frames {
                         out.frames.push(self.signatures.frame(cursor, types)?);
+                        if self.signatures.n_lost() - n_lost > MAX_LOST_FRAMES {
+                            return Err(cursor.bad_at(at, "no signature of its stack is known".to_owned()));
+                        }
                     }
                     call.stack = (start, out.frames.len() as u32);
                     call.has_stack = true;

@@ -102,6 +102,8 @@ pub const MAX_DEPTH: u32 = 256;
 pub const MAX_NAME_BYTES: u64 = 4096;
 /// How far the index of an argument may lie behind those that the function names.
 pub const MAX_EXTRA_ARGS: u64 = 1024;
+/// How many frames of one stack may be such that their signatures are lost: bytes that are no stack read as any number.
+pub const MAX_LOST_FRAMES: u64 = 256;
 /// How many bytes one event may take.
 pub const MAX_EVENT_BYTES: usize = 1 << 30;
 /// How many bytes the values of calls may take that were entered and not left.

@@ -322,6 +322,22 @@ fn a_chunk_that_cannot_be_inflated_is_told() {
 }
 
 #[test]
+fn a_stack_of_which_hundreds_of_frames_are_lost_is_none() {
+    // Bytes that are no stack read as one of any length.
+    for (n_frames, is_saved) in [(200, true), (300, false)] {
+        let frames: String = (0..n_frames).map(|i| format!("frame {i} {{ function \"f{i}\" }}\n")).collect();
+        let ids: Vec<String> = (0..n_frames).map(|i| i.to_string()).collect();
+        let call = format!("glFoo(a = 1, b = 2) !stack [{}]\n", ids.join(", "));
+        let text = |n_calls| format!("{}{frames}{}", good_calls(20), call.repeat(n_calls));
+        let (before, behind) = (length_of(&good_calls(20)), length_of(&text(1)));
+        let whole = stream(&text(41));
+        let lost = [&whole[..before], &[9], &whole[behind..]].concat();
+        let n_calls = checked(&lost, &[]).unwrap().json()["calls"].as_u64().unwrap();
+        assert_eq!(n_calls > 50, is_saved, "{n_frames}: {n_calls}");
+    }
+}
+
+#[test]
 fn every_rule_stands_in_a_test() {
     let source = include_str!("check.rs");
     let missing: Vec<_> =
