@@ -146,7 +146,7 @@ pub fn build(container: &Container) -> Result<Index> {
     let landmarks = container.landmarks()?;
     let landmarks = match landmarks.iter().position(|landmark| landmark.is_behind_gap) {
         Some(gap) => &landmarks[..gap],
-        None => &landmarks[..],
+        None => landmarks,
     };
     let mut feed = Feed::new(container, &options)?;
     if !feed.begin().unwrap_or(false) {

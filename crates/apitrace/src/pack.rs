@@ -5,6 +5,7 @@
 use crate::trace::Packing;
 use flate2::write::GzEncoder;
 use std::io::{self, Write};
+use zstd::bulk::Compressor;
 
 /// What a chunk of snappy inflates to, but for the last: what the tracer writes.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -20,8 +21,19 @@ pub struct StreamWriter<W: Write>(Kind<W>);
 
 enum Kind<W: Write> {
     Plain(W),
-    Snappy { out: W, buffer: Vec<u8>, encoder: Box<snap::raw::Encoder> },
-    Zstd { out: W, buffer: Vec<u8>, level: i32, table: Option<Vec<(u32, u32)>> },
+    Snappy {
+        out: W,
+        buffer: Vec<u8>,
+        encoder: Box<snap::raw::Encoder>,
+    },
+    /// `table` has what each frame takes and inflates to.
+    Zstd {
+        out: W,
+        buffer: Vec<u8>,
+        compressor: Compressor<'static>,
+        table: Vec<(u32, u32)>,
+        is_seekable: bool,
+    },
     Gzip(GzEncoder<W>),
     Brotli(Box<brotli::CompressorWriter<Minding<W>>>),
 }
@@ -52,12 +64,13 @@ impl<W: Write> StreamWriter<W> {
                 out.write_all(b"at")?;
                 Kind::Snappy { out, buffer: Vec::new(), encoder: Box::new(snap::raw::Encoder::new()) }
             }
-            Packing::SeekableZstd | Packing::Zstd => Kind::Zstd {
-                out,
-                buffer: Vec::new(),
-                level: level as i32, // At most 22.
-                table: (packing == Packing::SeekableZstd).then(Vec::new),
-            },
+            Packing::SeekableZstd | Packing::Zstd => {
+                let mut compressor = Compressor::new(level as i32)?; // At most 22.
+                // Damage that inflates to other values is seen by this alone.
+                compressor.include_checksum(true)?;
+                let is_seekable = packing == Packing::SeekableZstd;
+                Kind::Zstd { out, buffer: Vec::new(), compressor, table: Vec::new(), is_seekable }
+            }
             Packing::Gzip => Kind::Gzip(GzEncoder::new(out, flate2::Compression::new(level))),
             Packing::Brotli => Kind::Brotli(Box::new(brotli::CompressorWriter::new(
                 Minding { out, failure: None },
@@ -104,15 +117,19 @@ impl<W: Write> StreamWriter<W> {
                 out.write_all(&block)?;
                 buffer.clear();
             }
-            Kind::Zstd { out, buffer, level, table } if !buffer.is_empty() => {
-                let frame = zstd::bulk::compress(buffer, *level)?;
-                out.write_all(&frame)?;
-                if let Some(table) = table {
-                    table.push((frame.len() as u32, buffer.len() as u32)); // Little more than two mebibytes.
-                }
-                buffer.clear();
-            }
+            Kind::Zstd { buffer, .. } if !buffer.is_empty() => self.write_frame()?,
             _ => {}
+        }
+        Ok(())
+    }
+
+    /// Writes what is buffered as a frame, be it nothing.
+    fn write_frame(&mut self) -> io::Result<()> {
+        if let Kind::Zstd { out, buffer, compressor, table, .. } = &mut self.0 {
+            let frame = compressor.compress(buffer)?;
+            out.write_all(&frame)?;
+            table.push((frame.len() as u32, buffer.len() as u32)); // Little more than two mebibytes.
+            buffer.clear();
         }
         Ok(())
     }
@@ -124,14 +141,8 @@ impl<W: Write> StreamWriter<W> {
     pub fn finish(mut self) -> io::Result<W> {
         self.flush_block()?;
         // A file without a frame would be none of its kind.
-        if let Kind::Zstd { out, level, table, .. } = &mut self.0
-            && table.as_ref().is_some_and(Vec::is_empty)
-        {
-            let frame = zstd::bulk::compress(&[], *level)?;
-            out.write_all(&frame)?;
-            if let Some(table) = table {
-                table.push((frame.len() as u32, 0)); // A few bytes.
-            }
+        if matches!(&self.0, Kind::Zstd { table, .. } if table.is_empty()) {
+            self.write_frame()?;
         }
         match self.0 {
             Kind::Plain(out) | Kind::Snappy { out, .. } => Ok(out),
@@ -144,8 +155,8 @@ impl<W: Write> StreamWriter<W> {
                     None => Ok(inner.out),
                 }
             }
-            Kind::Zstd { mut out, table, .. } => {
-                if let Some(table) = table {
+            Kind::Zstd { mut out, table, is_seekable, .. } => {
+                if is_seekable {
                     out.write_all(&seek_table(&table))?;
                 }
                 Ok(out)

@@ -167,5 +167,6 @@ pub fn stream_json(stream: &StreamFacts) -> Value {
         "lost_calls": stream.lost_calls,
         "lost_signatures": stream.lost_signatures,
         "doubtful": stream.doubtful,
+        "suspect": stream.suspect,
     })
 }

@@ -59,6 +59,7 @@ pub fn salvage(container: &Container, sink: &mut dyn Sink) -> Result<Salvaged> {
         salvaged: Salvaged::default(),
         at_work: None,
         assumed: None,
+        chunk: Chunk::default(),
         evidence: Evidence::default(),
         unentered: Vec::new(),
         values: Values::default(),
@@ -79,15 +80,27 @@ enum Begins {
     Joined,
 }
 
+/// The chunk or frame at hand; all there is, where a container has none.
+#[derive(Default)]
+struct Chunk {
+    /// Where it ends in the stream.
+    end: u64,
+    /// Calls of the stream at hand that were read before it.
+    n_before: u64,
+    /// Whether something was found wrong with what is in it.
+    is_damaged: bool,
+}
+
 struct Work<'a> {
     container: &'a Container,
-    landmarks: Vec<Landmark>,
+    landmarks: &'a [Landmark],
     options: StreamOptions,
     sink: &'a mut dyn Sink,
     salvaged: Salvaged,
     at_work: Option<(Header, Decoder)>,
     /// What the header is taken for, if it is lost and no event was found yet.
     assumed: Option<Header>,
+    chunk: Chunk,
     evidence: Evidence,
     /// Calls of the stream at hand that were left and not entered until then, and where.
     unentered: Vec<(u64, u64)>,
@@ -126,10 +139,15 @@ impl Work<'_> {
             let from = if is_first { 0 } else { next + 1 };
             is_first = false;
             if let Some((goes_on, bytes)) = joint {
-                let what = format!(
-                    "the length of chunk `{}` is wrong, but what is in it is whole; reading goes on behind it",
-                    goes_on.saturating_sub(1)
-                );
+                let chunk = goes_on.saturating_sub(1);
+                let what = match &failure {
+                    None => format!(
+                        "the length of chunk `{chunk}` is wrong, but what is in it is whole; reading goes on behind it"
+                    ),
+                    Some(failure) => {
+                        format!("chunk `{chunk}`: {}; any of it may be wrong", failure.message())
+                    }
+                };
                 self.find(&rules::BAD_CHUNK, self.place(end), what);
                 (next, rest) = (goes_on, Some(bytes));
                 continue;
@@ -186,6 +204,7 @@ impl Work<'_> {
 
     /// Reads bytes without a gap to their end.
     fn run_of_bytes(&mut self, mut feed: Feed, begins: Begins) -> Result<Ended> {
+        self.enter_chunk(feed.offset());
         match begins {
             Begins::Stream => self.begin_first(&mut feed)?,
             Begins::BehindGap if !self.at_chunk_start(&mut feed)? => self.look_for_events(&mut feed)?,
@@ -212,6 +231,10 @@ impl Work<'_> {
             let Some((_, decoder)) = &mut self.at_work else { continue };
             let (out, types, evidence) = (&mut self.values, &mut self.types, &mut self.evidence);
             let begin = feed.offset();
+            if begin >= self.chunk.end {
+                self.enter_chunk(begin);
+                continue;
+            }
             match feed.next(&mut Careful { decoder, out, types, evidence }) {
                 Ok(Some(event)) => {
                     let end = feed.offset();
@@ -241,6 +264,10 @@ impl Work<'_> {
                         if let Some(next) = self.joint_at(feed.n_bytes()) {
                             return Ok(Ended::joined(&mut feed, next));
                         }
+                        self.damage_failed(&feed);
+                        if let Some(next) = self.follows(&feed) {
+                            return Ok(Ended { failure: Some(error), ..Ended::joined(&mut feed, next) });
+                        }
                         let n_left = feed.unused().len() as u64;
                         self.lose_bytes(n_left);
                         self.take_back()?;
@@ -248,6 +275,7 @@ impl Work<'_> {
                     }
                     if !self.find_stream(&mut feed)? {
                         let place = error.place().clone();
+                        self.chunk.is_damaged = true;
                         self.find(&rules::DAMAGED, place, error.message().to_owned());
                         feed.give_up(1);
                         self.lose_bytes(1);
@@ -263,10 +291,63 @@ impl Work<'_> {
     fn joint_at(&mut self, offset: u64) -> Option<usize> {
         let behind = |pair: &[Landmark]| pair[0].is_mended && pair[1].at == offset && !pair[1].is_behind_gap;
         let before = self.landmarks.windows(2).position(behind)?;
+        self.patch();
+        Some(before + 1)
+    }
+
+    /// The chunk that follows one that failed when all that it holds was inflated: its checksum is what tells.
+    fn follows(&mut self, feed: &Feed) -> Option<usize> {
+        let failed_at = feed.failed_at()?;
+        let next = self.landmarks.partition_point(|landmark| landmark.packed_at <= failed_at);
+        self.landmarks.get(next).filter(|next| next.at == feed.n_bytes() && !next.is_behind_gap)?;
+        self.patch();
+        Some(next)
+    }
+
+    /// Takes note that the chunk is damaged in which the container failed.
+    fn damage_failed(&mut self, feed: &Feed) {
+        let next =
+            feed.failed_at().map(|at| self.landmarks.partition_point(|landmark| landmark.packed_at <= at));
+        // Of an event across the border, all may stand in the chunk before.
+        if let Some(failed) = next.and_then(|next| self.landmarks.get(next.checked_sub(1)?)) {
+            self.enter_chunk(failed.at);
+        }
+        self.chunk.is_damaged = true;
+    }
+
+    /// The bytes of the stream at hand are not those of the file any more.
+    fn patch(&mut self) {
         if let Some(stream) = self.salvaged.streams.last_mut() {
             stream.is_whole = false;
         }
-        Some(before + 1)
+    }
+
+    /// Goes on in the chunk that holds an offset of the stream.
+    fn enter_chunk(&mut self, offset: u64) {
+        if offset < self.chunk.end {
+            return;
+        }
+        let next = self.landmarks.partition_point(|landmark| landmark.at <= offset);
+        let end = self.landmarks.get(next).map_or(u64::MAX, |landmark| landmark.at);
+        let was_damaged = self.chunk.is_damaged;
+        self.leave_chunk();
+        if offset > self.chunk.end && !was_damaged {
+            // The event before lies across the border.
+            self.chunk.n_before = self.chunk.n_before.saturating_sub(1);
+        }
+        (self.chunk.end, self.chunk.is_damaged) = (end, false);
+    }
+
+    /// Counts the calls that were read of the chunk at hand, if they are in doubt. Where nothing is packed, damage does not spread.
+    fn leave_chunk(&mut self) {
+        let n_waiting = self.values.calls.len() as u64;
+        if let Some(stream) = self.salvaged.streams.last_mut() {
+            let n_calls = stream.calls + n_waiting;
+            if self.chunk.is_damaged && self.container.codec() != Codec::Plain {
+                stream.suspect += n_calls - self.chunk.n_before;
+            }
+            self.chunk.n_before = n_calls;
+        }
     }
 
     /// Judges an event at `offset` that leaves a call which is not open. If those behind it tell that calls are numbered
@@ -287,6 +368,7 @@ impl Work<'_> {
                 "call `{number}` is left when `{n_entered}` calls were entered: the entries of others were taken for a part of a call before"
             );
             self.find(&rules::DAMAGED, self.place(offset), what);
+            self.chunk.is_damaged = true;
             self.lose_bytes(feed.offset() - offset);
             if let Some(stream) = self.salvaged.streams.last_mut() {
                 // That call.
@@ -314,7 +396,8 @@ impl Work<'_> {
     fn begin_first(&mut self, feed: &mut Feed) -> Result<()> {
         feed.fetch(HEAD_BYTES, &mut Waiting)?;
         let why = match assumed_header(feed.unused()) {
-            Ok(trace::Opened { header, damage: Some(why), .. }) => {
+            Ok(trace::Opened { header, damage: Some(why), newer }) => {
+                self.chunk.is_damaged = newer.is_none();
                 self.assumed = Some(header);
                 Some(why)
             }
@@ -328,6 +411,7 @@ impl Work<'_> {
                 Ok(false) => None,
                 Err(error) if feed.is_failed() => {
                     feed.put_back(error);
+                    self.chunk.is_damaged = true;
                     None
                 }
                 // A version that is newer, and nothing speaks for an older one.
@@ -445,6 +529,7 @@ impl Work<'_> {
 
     fn begin_stream_as(&mut self, header: Header, offset: u64) -> Result<()> {
         self.sink.stream(&header, offset)?;
+        self.chunk.n_before = 0;
         (self.types, self.assumed, self.evidence) = (Types::default(), None, Evidence::default());
         let mut decoder = Decoder::new(&header);
         decoder.be_wary();
@@ -522,6 +607,7 @@ impl Work<'_> {
     fn end_stream(&mut self) -> Result<()> {
         self.hand_over()?;
         let Some((_, mut decoder)) = self.at_work.take() else { return Ok(()) };
+        self.leave_chunk();
         loop {
             decoder.deliver_pending(&mut self.values, CALLS_AT_ONCE);
             if self.values.calls.is_empty() {
@@ -538,12 +624,17 @@ impl Work<'_> {
             let what = format!("`{n_lost}` signatures are lost: numbers stand for the names in them");
             self.find(&rules::LOST_SIGNATURE, self.place(0), what);
         }
-        let n_doubtful = self.salvaged.streams.last().map_or(0, |stream| stream.doubtful);
+        let (n_doubtful, n_suspect) =
+            self.salvaged.streams.last().map_or((0, 0), |stream| (stream.doubtful, stream.suspect));
         let n_taken_back = std::mem::take(&mut self.salvaged.taken_back);
         if n_doubtful + n_taken_back > 0 {
             let what = format!(
                 "`{n_doubtful}` calls right before damage may have been others, or none; `{n_taken_back}` that contradict others are left out"
             );
+            self.find(&rules::DOUBTFUL, self.place(0), what);
+        }
+        if n_suspect > 0 {
+            let what = format!("`{n_suspect}` calls are of damaged chunks: their values may be wrong");
             self.find(&rules::DOUBTFUL, self.place(0), what);
         }
         Ok(())

@@ -144,13 +144,22 @@ fn reading_goes_on_behind_an_event_that_cannot_be() {
     let (before, whole) = (length_of(&good_calls(40)), stream(&good_calls(80)));
     let mut bad = whole.clone();
     bad[before] = 9;
-    let found = is_broken(&snappy(&bad), &[("apitrace/damaged", 1), ("apitrace/resumed", 1)]);
-    assert_eq!(found[0].place.offset, Some(before as u64));
-    assert_eq!(found[0].message, "unknown event `9`, behind the entry of call `39`");
+    let rules = ["damaged", "doubtful", "resumed"].map(|rule| format!("apitrace/{rule}"));
+    let found = is_broken(&snappy(&bad), &rules.each_ref().map(|rule| (rule.as_str(), 1)));
+    let told = |rule: &str| {
+        let finding = found.iter().find(|finding| finding.rule == rule).unwrap();
+        (finding.place.offset.unwrap() as usize, finding.message.as_str())
+    };
+    let what = "unknown event `9`, behind the entry of call `39`";
+    assert_eq!(told("apitrace/damaged"), (before, what));
     // What leaves the call that nothing has entered now is of no use: next is the call behind it.
     let next = length_of(&good_calls(41));
-    assert_eq!(found[1].place.offset, Some(next as u64));
-    assert_eq!(found[1].message, "reading goes on here, with call `41`: `1` calls are lost");
+    let what = "reading goes on here, with call `41`: `1` calls are lost";
+    assert_eq!(told("apitrace/resumed"), (next, what));
+    assert_eq!(told("apitrace/doubtful").1, "`79` calls are of damaged chunks: their values may be wrong");
+    // Damage does not spread where nothing is packed.
+    let rules = ["bare", "damaged", "resumed"].map(|rule| format!("apitrace/{rule}"));
+    is_broken(&bad, &rules.each_ref().map(|rule| (rule.as_str(), 1)));
 }
 
 #[test]
@@ -158,8 +167,9 @@ fn a_call_that_nothing_bears_out_is_told() {
     let entered = length_of(&format!("{}enter glFoo(a = 40, b = 2)\n", good_calls(40)));
     let mut bad = stream(&good_calls(80));
     bad[entered] = 9;
-    let rules = ["damaged", "doubtful", "incomplete-call", "resumed"].map(|rule| format!("apitrace/{rule}"));
-    let found = is_broken(&snappy(&bad), &rules.each_ref().map(|rule| (rule.as_str(), 1)));
+    let rules =
+        ["bare", "damaged", "doubtful", "incomplete-call", "resumed"].map(|rule| format!("apitrace/{rule}"));
+    let found = is_broken(&bad, &rules.each_ref().map(|rule| (rule.as_str(), 1)));
     let message = "`1` calls right before damage may have been others, or none; `0` that contradict others are left out";
     assert!(found.iter().any(|finding| finding.message == message), "{found:?}");
 }
@@ -264,7 +274,7 @@ fn behind_a_lost_header_a_new_function_is_believed_in_the_last_call() {
     let report = checked(&snappy(&bad), &[]).unwrap();
     assert_eq!(report.json()["calls"], 81, "{:?}", report.findings());
     let rules: Vec<_> = counts(&*report).into_iter().map(|(rule, _)| rule).collect();
-    assert_eq!(rules, ["apitrace/lost-header", "apitrace/resumed"]);
+    assert_eq!(rules, ["apitrace/doubtful", "apitrace/lost-header", "apitrace/resumed"]);
 }
 
 #[test]
@@ -294,7 +304,12 @@ fn names_that_stood_in_a_lost_part_are_told() {
     let lost = [&whole[..before], &[9], &whole[behind..]].concat();
     let found = is_broken(
         &snappy(&lost),
-        &[("apitrace/damaged", 1), ("apitrace/lost-signature", 1), ("apitrace/resumed", 1)],
+        &[
+            ("apitrace/damaged", 1),
+            ("apitrace/doubtful", 1),
+            ("apitrace/lost-signature", 1),
+            ("apitrace/resumed", 1),
+        ],
     );
     let lost = found.iter().find(|finding| finding.rule == "apitrace/lost-signature").unwrap();
     assert_eq!(lost.message, "`1` signatures are lost: numbers stand for the names in them");

@@ -2,11 +2,12 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::codec::Codec;
 use crate::descriptors::FileId;
 use crate::error::{Error, ErrorKind, Result};
+use crate::landmarks::Landmark;
 use crate::packed::{Origin, Packed};
 use crate::source::Source;
 use crate::stream::{Stream, StreamOptions};
@@ -28,6 +29,8 @@ struct Inner {
     members: Vec<Member>,
     indexed: bool,
     damage: Vec<Error>,
+    /// Looked for when they are first needed.
+    landmarks: OnceLock<Vec<Landmark>>,
 }
 
 /// One run of bytes that can be read by itself: a whole file, or a member of an archive.
@@ -92,6 +95,7 @@ impl Container {
             members: Vec::new(),
             indexed: true,
             damage: Vec::new(),
+            landmarks: OnceLock::new(),
         };
         match (codec, source.can_seek()) {
             (Codec::Zip, true) => {
@@ -185,6 +189,10 @@ impl Container {
             return Err(error.in_file(self.shared_name()));
         }
         Stream::from_place(self.clone(), packed_at, options)
+    }
+
+    pub(crate) fn known_landmarks(&self) -> &OnceLock<Vec<Landmark>> {
+        &self.0.landmarks
     }
 
     pub(crate) fn shared_name(&self) -> &Arc<str> {

@@ -43,11 +43,19 @@ const ZSTD_MAGIC: u32 = 0xfd2f_b528;
 
 impl Container {
     /// The places where inflating may begin, in the order of the file; none for pipes and for packings that have no such
-    /// places, and one for files that are not packed.
+    /// places, and one for files that are not packed. The file is walked over once.
     ///
     /// # Errors
     /// `Io` if the file cannot be read.
-    pub fn landmarks(&self) -> Result<Vec<Landmark>> {
+    pub fn landmarks(&self) -> Result<&[Landmark]> {
+        if let Some(known) = self.known_landmarks().get() {
+            return Ok(known);
+        }
+        let found = self.find_landmarks()?;
+        Ok(self.known_landmarks().get_or_init(|| found))
+    }
+
+    fn find_landmarks(&self) -> Result<Vec<Landmark>> {
         if !self.source().can_seek() {
             return Ok(Vec::new());
         }
@@ -55,11 +63,11 @@ impl Container {
         let found = match self.codec() {
             Codec::Plain => {
                 let len = packed.size().unwrap_or(0);
-                return Ok(vec![Landmark { len, ..Landmark::default() }]);
+                Ok(vec![Landmark { len, ..Landmark::default() }])
             }
             Codec::SnappyChunks => snappy(&mut packed),
             Codec::Zstd => zstd(&mut packed),
-            _ => return Ok(Vec::new()),
+            _ => Ok(Vec::new()),
         };
         found.map_err(|cause| Error::io("cannot read", cause).in_file(self.shared_name()))
     }
@@ -343,7 +351,7 @@ mod tests {
             let container = Source::from_bytes("memory", file).container().unwrap();
             let landmarks = container.landmarks().unwrap();
             assert!(landmarks.len() == parts.len() || container.codec() == Codec::Plain);
-            for landmark in &landmarks {
+            for landmark in landmarks {
                 assert!(rest(&container, landmark) == all[landmark.at as usize..]);
             }
         }
@@ -354,10 +362,10 @@ mod tests {
         let parts = parts();
         let mut file = snappy_file(&parts);
         let container = |file: &[u8]| Source::from_bytes("memory", file).container().unwrap();
-        let whole = container(&file).landmarks().unwrap();
+        let whole = container(&file).landmarks().unwrap().to_vec();
         let third = whole[2].packed_at as usize;
         file[third..third + 4].copy_from_slice(&0x7fff_ffffu32.to_le_bytes());
-        let found = container(&file).landmarks().unwrap();
+        let found = container(&file).landmarks().unwrap().to_vec();
         let places = |landmarks: &[Landmark]| landmarks.iter().map(|l| l.packed_at).collect::<Vec<_>>();
         let starts = |landmarks: &[Landmark]| landmarks.iter().map(|l| l.at).collect::<Vec<_>>();
         // The block itself is whole, so that all lies where it did.
@@ -367,7 +375,7 @@ mod tests {
         assert!(!found.iter().any(|l| l.is_behind_gap));
         // What is more is damaged, too.
         file[third + 4..third + 40].fill(0xff);
-        let found = container(&file).landmarks().unwrap();
+        let found = container(&file).landmarks().unwrap().to_vec();
         let mut expected = places(&whole);
         expected.remove(2);
         assert_eq!(places(&found), expected);

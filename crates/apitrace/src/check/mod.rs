@@ -247,8 +247,8 @@ impl Sink for Checker {
 /// What was found.
 ///
 /// JSON: `calls` (how many were read), `lost_bytes`, `lost_chunks`, `streams` (list of `offset`, `end`, `calls`, `incomplete`,
-/// `lost_calls`, `lost_signatures`, `doubtful`), `rules` (list of `rule`, `severity`, `count`), `findings` (list of `rule`,
-/// `severity`, `message`, `count`, `place`).
+/// `lost_calls`, `lost_signatures`, `doubtful`, `suspect`), `rules` (list of `rule`, `severity`, `count`), `findings` (list of
+/// `rule`, `severity`, `message`, `count`, `place`).
 #[derive(Debug)]
 pub struct CheckReport {
     log: CheckLog,

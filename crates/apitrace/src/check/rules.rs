@@ -40,7 +40,7 @@ quipu_model::rules! {
             "Tells where reading goes on behind damage, and how many calls lie between, as the numbers of calls tell." []
         DOUBTFUL "apitrace/doubtful" Warning
             "What is saved around damage is what was recorded."
-            "Damaged bytes may read as events. What is new behind damage, a function or a thread, is believed only where the call is left under the number that it must have; of calls that were entered and not left before the damage, the first of each thread is kept, and others are left out." []
+            "Damaged bytes may read as events. What is new behind damage, a function or a thread, is believed only where the call is left under the number that it must have; of calls that were entered and not left before the damage, the first of each thread is kept, and others are left out. Of a chunk or frame in which anything is damaged, all calls may have wrong values: what is packed refers to what stands before it." []
         SECOND_STREAM "apitrace/second-stream" Error
             "A file has one stream."
             "A program that forks while it is traced may have both processes write into one file. `quipu recover` reads each stream by itself." ["error: unknown event 6"]

@@ -80,6 +80,9 @@ pub struct StreamFacts {
     pub lost_signatures: u64,
     /// Calls that were entered right before damage and may have been made otherwise: nothing bears them out.
     pub doubtful: u64,
+    /// Calls that were read of chunks or frames in which damage was found. What is packed there stands for other bytes than were
+    /// recorded, here or there, so that any of their values may be wrong.
+    pub suspect: u64,
     /// True if nothing within it was lost: its bytes are whole up to `end`.
     pub is_whole: bool,
 }

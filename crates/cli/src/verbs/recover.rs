@@ -120,6 +120,10 @@ fn document(recovered: &Recovered, output: &Target) -> Document {
                 vec![Cell::Count(saved.doubtful), "calls right before damage".into()],
             ));
         }
+        if saved.suspect > 0 {
+            let what = "calls of damaged chunks: their values may be wrong";
+            facts.push(fact("in doubt", vec![Cell::Count(saved.suspect), what.into()]));
+        }
         if saved.lost_signatures > 0 {
             facts.push(fact("made up", vec![Cell::Count(saved.lost_signatures), "signatures".into()]));
         }
