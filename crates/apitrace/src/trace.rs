@@ -432,6 +432,12 @@ impl ApiTrace {
         self.index.get_or_init(find).as_ref()
     }
 
+    /// Whether an index is looked for if so many records are passed over: any, where the settings say where to keep one.
+    fn is_worth_an_index(&self, n_passed: u64) -> bool {
+        let least = if self.keep == Keep::Auto { RECORDS_WORTH_AN_INDEX } else { 1 };
+        n_passed >= least
+    }
+
     /// A table for each function that is called, learned from all of the trace when first asked for.
     ///
     /// # Errors
@@ -483,7 +489,7 @@ impl Trace for ApiTrace {
                 .hint("`quipu recover` reads it as version 6, as which its beginning can be read"));
         }
         let start = match &scan.window {
-            Window::Records(range) if range.start >= RECORDS_WORTH_AN_INDEX => {
+            Window::Records(range) if self.is_worth_an_index(range.start) => {
                 let start = |index: &Index| index.start(&self.header, Wanted::Record(range.start));
                 self.index().and_then(start)
             }
@@ -523,7 +529,7 @@ impl Trace for ApiTrace {
         };
         // A set that reaches back to the beginning is worth no index.
         let wanted = match (first("calls")?, first("frames")?) {
-            (Some(number), _) if number >= RECORDS_WORTH_AN_INDEX => Wanted::Number(number),
+            (Some(number), _) if self.is_worth_an_index(number) => Wanted::Number(number),
             (_, Some(frame)) if frame > 0 => Wanted::Frame(frame),
             _ => return Ok(Window::All),
         };

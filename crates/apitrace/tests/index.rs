@@ -109,6 +109,25 @@ fn windows_of_calls_and_frames_are_reached_by_the_index() {
 }
 
 #[test]
+fn an_index_of_a_small_trace_is_made_where_one_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, kept) = (folder.path().join("trace"), folder.path().join("trace.quipu-index"));
+    write(&path, "kinds", 40, Packing::Snappy);
+    for (how, is_kept) in [("auto", false), ("no", false), ("beside", true)] {
+        let passed_over = text(&open(&path, how), Window::Records(700..702), &[]);
+        assert_eq!(passed_over, text(&open(&path, "no"), Window::Records(700..702), &[]), "{how}");
+        assert_eq!(kept.exists(), is_kept, "{how}");
+    }
+    std::fs::remove_file(&kept).unwrap();
+    let settings = vec![("calls".to_owned(), "700-702".to_owned())];
+    let options = PrintOptions { settings, ..PrintOptions::default() };
+    for (how, is_kept) in [("auto", false), ("beside", true)] {
+        open(&path, how).narrow(&options).unwrap();
+        assert_eq!(kept.exists(), is_kept, "{how}");
+    }
+}
+
+#[test]
 fn a_damaged_or_foreign_index_is_made_anew() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("trace");
