@@ -372,7 +372,7 @@ impl Feed {
         if let Some(error) = self.failure.take() {
             if error.kind() != ErrorKind::Truncated {
                 self.has_failed = true;
-                return Err(error.at(&self.here(self.n_bytes())));
+                return Err(self.recoverable(error.at(&self.here(self.n_bytes()))));
             }
             self.findings.push(Finding {
                 rule: "source/truncated",
@@ -412,7 +412,17 @@ impl Feed {
         if let Some(chunk) = chunk_of(&self.container, offset) {
             message.push_str(&format!(", in chunk `{chunk}`"));
         }
-        Error::new(fault.kind, message).at(&self.here(offset))
+        self.recoverable(Error::new(fault.kind, message).at(&self.here(offset)))
+    }
+
+    /// The error of a trace that is damaged, with what to do about it.
+    fn recoverable(&self, error: Error) -> Error {
+        match error.kind() {
+            ErrorKind::Malformed => {
+                error.hint(format!("`quipu recover {} -o FILE` writes what can be saved of it", self.file))
+            }
+            _ => error,
+        }
     }
 
     fn here(&self, offset: u64) -> Place {

@@ -118,6 +118,7 @@ fn an_error_says_where_and_behind_which_call() {
     };
     assert_eq!(error.message(), "unknown event `9`, behind the entry of call `0`");
     assert_eq!((error.place().offset, error.place().record), (Some(leave as u64), Some(0)));
+    assert_eq!(error.advice(), Some("`quipu recover bad -o FILE` writes what can be saved of it"));
 }
 
 #[test]
