@@ -79,7 +79,7 @@ pub use quipu_sim as sim;
 pub use quipu_source as source;
 pub use quipu_symbols as symbols;
 
-pub use lookup::{tool, tools_of};
+pub use lookup::{tool, tool_for, tools_of};
 pub use recognise::{open, open_path, probe};
 
 /// Every format that Quipu knows.

@@ -92,7 +92,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
 fn analyse(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
     options.page.check(options.json)?;
     let trace = options.input.open()?;
-    let mut tools = find_tools(&options.tools, trace.meta().format)?;
+    let mut tools = find_tools(&options.tools, &*trace)?;
     let division = options.parts.division(&*trace)?;
     let is_whole = options.check_whole("", division.is_none(), &*trace).is_ok();
     tools.extend(companions(&tools, &*trace, is_whole));
@@ -131,10 +131,10 @@ fn analyse(options: &Options, common: &Common, screen: &Screen) -> Result<Outcom
 }
 
 /// The tools of a list with commas, each once.
-fn find_tools(names: &str, format: &str) -> quipu::model::Result<Vec<&'static dyn Tool>> {
+fn find_tools(names: &str, trace: &dyn Trace) -> quipu::model::Result<Vec<&'static dyn Tool>> {
     let mut tools: Vec<&'static dyn Tool> = Vec::new();
     for name in names.split(',').filter(|name| !name.is_empty()) {
-        let tool = quipu::tool(name, format)?;
+        let tool = quipu::tool_for(name, trace)?;
         if !tools.iter().any(|known| known.info().name == tool.info().name) {
             tools.push(tool);
         }
