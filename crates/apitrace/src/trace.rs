@@ -103,7 +103,6 @@ fn packing(source: &Source) -> Result<Option<(Packing, Confidence)>> {
     match source.container()?.codec() {
         // Nothing else begins like this.
         Codec::SnappyChunks => Ok(Some((Packing::Snappy, Confidence::Sure))),
-        Codec::Gzip => sure(Packing::Gzip, Codec::Gzip),
         Codec::Zstd if source.packed_tail(4)? == SEEKABLE_MAGIC => {
             // An empty stream packed so: what is written of a trace of two bytes.
             if source.head_as(Codec::Zstd, 1)?.is_empty() {
@@ -111,11 +110,20 @@ fn packing(source: &Source) -> Result<Option<(Packing, Confidence)>> {
             }
             sure(Packing::SeekableZstd, Codec::Zstd)
         }
+        // Whoever wrote it: an empty trace is no less likely than anything else.
+        codec @ (Codec::Gzip | Codec::Zstd) if is_empty(source, codec)? => {
+            let packing = if codec == Codec::Gzip { Packing::Gzip } else { Packing::Zstd };
+            Ok(Some((packing, Confidence::Maybe)))
+        }
+        Codec::Gzip => sure(Packing::Gzip, Codec::Gzip),
         Codec::Zstd => sure(Packing::Zstd, Codec::Zstd),
         // Three bytes that nothing wraps may be anything.
         Codec::Plain => {
             match sure(Packing::Plain, Codec::Plain)?.filter(|(_, how)| *how != Confidence::Likely) {
-                None if is_empty_brotli(source)? => Ok(Some((Packing::Brotli, Confidence::Likely))),
+                // Anything may be Brotli.
+                None if source.name().ends_with(".br") && is_empty(source, Codec::Brotli)? => {
+                    Ok(Some((Packing::Brotli, Confidence::Likely)))
+                }
                 None => sure(Packing::Brotli, Codec::Brotli),
                 found => Ok(found),
             }
@@ -125,16 +133,13 @@ fn packing(source: &Source) -> Result<Option<(Packing, Confidence)>> {
     }
 }
 
-/// No Brotli stream with nothing in it is longer.
-const MAX_EMPTY_BROTLI_BYTES: usize = 16;
-
-/// True if a file is called Brotli and is a whole stream of that with nothing in it: what is written of an empty trace.
-fn is_empty_brotli(source: &Source) -> Result<bool> {
-    let is_short = (1..MAX_EMPTY_BROTLI_BYTES).contains(&source.packed_head(MAX_EMPTY_BROTLI_BYTES)?.len());
-    if !is_short || !source.can_seek() || !source.name().ends_with(".br") {
+/// True if a file is a whole stream of this codec with nothing in it: what is written of an empty trace.
+fn is_empty(source: &Source, codec: Codec) -> Result<bool> {
+    let is_short = (1..=MAX_EMPTY_BYTES).contains(&source.size_bytes().unwrap_or(0));
+    if !is_short || !source.can_seek() {
         return Ok(false);
     }
-    let container = source.container_as(Codec::Brotli)?;
+    let container = source.container_as(codec)?;
     let mut stream = container.stream(container.all_members(), &StreamOptions::default())?;
     let mut block = Vec::new();
     loop {
@@ -448,6 +453,23 @@ impl ApiTrace {
         }
         let tables = learned::learn(&self.container)?;
         Ok(self.learned.get_or_init(|| tables))
+    }
+
+    /// True if there is nothing in the stream, not even a header.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub(crate) fn is_empty(&self) -> Result<bool> {
+        Ok(self.container.source().head_as(self.packing.codec(), 1)?.is_empty())
+    }
+
+    /// False if there is nothing in the stream but perhaps a header without properties, so that its bytes could be anything.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub(crate) fn says_what_it_is(&self) -> Result<bool> {
+        let head = self.container.source().head_as(self.packing.codec(), PROBE_BYTES)?;
+        Ok(!head.is_empty() && plausible(&head) != Confidence::Likely)
     }
 
     /// What the stream says of itself.

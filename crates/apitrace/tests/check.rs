@@ -456,6 +456,10 @@ fn what_a_program_leaves_that_died_early_is_still_a_trace_of_calls() {
         assert!(confidence >= Confidence::Likely, "{name}: {confidence:?}");
         trace::open(&source, &OpenOptions::default()).unwrap();
     }
+    // What is cut is not empty.
+    let mut cut = packed(&header, Packing::Gzip);
+    cut.truncate(12);
+    assert_eq!(quipu_apitrace::APITRACE.probe(&Source::from_bytes("cut.gz", cut)), Confidence::No);
     // Brotli may be anything, so its name has to say it.
     let source = Source::from_bytes("note", packed(b"", Packing::Brotli));
     assert_eq!(quipu_apitrace::APITRACE.probe(&source), Confidence::No);

@@ -60,7 +60,7 @@ fn every_stream_comes_back_from_every_container_byte_for_byte() {
         let trace = trace::open(&common::source(&name), &OpenOptions::default()).unwrap();
         let stream = common::stream(&name);
         for packing in PACKINGS {
-            if stream.is_empty() && packing != Packing::Snappy {
+            if stream.is_empty() && matches!(packing, Packing::Plain | Packing::Brotli) {
                 // Nothing says of an empty stream that it is a trace.
                 continue;
             }
@@ -338,12 +338,28 @@ fn a_link_stays_and_what_it_leads_to_is_replaced() {
 }
 
 #[test]
-fn an_empty_stream_is_recognised_in_the_container_that_is_usual() {
+fn an_empty_stream_is_recognised_where_its_container_tells_that_nothing_is_in_it() {
+    use quipu_model::{Confidence, Trace};
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("empty.trace");
     let trace = trace::open(&common::source("header-only-2-bytes"), &OpenOptions::default()).unwrap();
-    repack(&trace, &path, &WriteOptions::USUAL, &Silent).unwrap();
-    let source = Source::open(&path).unwrap();
-    assert_eq!(APITRACE.probe(&source), quipu_model::Confidence::Likely);
-    assert_eq!(text(&source, &[]), b"");
+    for (name, packing, confidence) in [
+        ("empty.trace", Packing::SeekableZstd, Confidence::Likely),
+        ("empty.zst", Packing::Zstd, Confidence::Maybe),
+        ("empty.gz", Packing::Gzip, Confidence::Maybe),
+        ("empty.br", Packing::Brotli, Confidence::Likely),
+    ] {
+        let path = folder.path().join(name);
+        repack(&trace, &path, &WriteOptions { packing, ..WriteOptions::USUAL }, &Silent).unwrap();
+        let source = Source::open(&path).unwrap();
+        assert_eq!(APITRACE.probe(&source), confidence, "{name}");
+        let again = trace::open(&source, &OpenOptions::default()).unwrap();
+        assert_eq!(again.packing(), packing, "{name}");
+        let mut reader = again.scan(&Scan::new(ShardId(0))).unwrap();
+        let mut rules = Vec::new();
+        while let Some(batch) = reader.read().unwrap() {
+            assert_eq!(batch.span.records, 0, "{name}");
+            rules.extend(batch.findings.iter().map(|finding| finding.rule));
+        }
+        assert_eq!(rules, ["apitrace/empty"], "{name}");
+    }
 }

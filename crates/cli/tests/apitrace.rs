@@ -236,6 +236,34 @@ fn the_stream_is_copied_between_containers() {
 }
 
 #[test]
+fn an_empty_trace_is_still_one_when_it_is_converted() {
+    let target = tempfile::tempdir().unwrap();
+    for (container, name, is_written) in [
+        ("zstd", "a.trace", true),
+        ("zstd-noseek", "b.trace", true),
+        ("gzip", "c.trace", true),
+        ("snappy", "d.trace", true),
+        ("brotli", "e.br", true),
+        ("brotli", "f.trace", false),
+        ("plain", "g.trace", false),
+    ] {
+        let path = target.path().join(name);
+        let path = path.to_str().unwrap();
+        let output = quipu(&["convert", "header-only-2-bytes.trace", "--container", container, "-o", path]);
+        let told = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(if is_written { 0 } else { 2 }), "{container}: {told}");
+        assert_eq!(std::fs::exists(path).unwrap(), is_written, "{container}");
+        if is_written {
+            let shown = quipu(&["view", path]);
+            assert_eq!((shown.status.code(), &shown.stdout[..]), (Some(0), &b""[..]), "{container}");
+            assert!(text(&shown.stderr).contains("there is nothing in the trace"), "{container}");
+        } else {
+            assert!(told.contains("nothing would tell what the file is"), "{container}: {told}");
+        }
+    }
+}
+
+#[test]
 fn tables_are_printed_as_csv_and_json_of_the_calls_that_are_chosen() {
     let golden = text(&golden("golden/tri.dump-v.txt.gz"));
     let line = golden.lines().find(|line| line.contains(" glViewport(")).unwrap();
