@@ -247,12 +247,9 @@ impl Rule {
         is_unfit: &mut bool,
     ) -> Result<Option<Node>> {
         let number = match self {
-            Rule::Set { value } => match number_of(names, value.as_bytes()) {
-                Some(number) => Some(number),
-                None => {
-                    Some(parse_number(value).ok_or_else(|| misfit(value, "a name or number of its kind"))?)
-                }
-            },
+            Rule::Set { value } => {
+                Some(said(names, value).ok_or_else(|| misfit(value, "a name or number of its kind"))?)
+            }
             _ => match names.name(node.payload).and_then(|old| Some((old, self.new_name(old)?))) {
                 Some((old, new)) if new != old => self.replacement(names, &new, reach, is_unfit)?,
                 _ => None,
@@ -273,9 +270,8 @@ impl Rule {
             Rule::Set { value } => {
                 number = 0;
                 for word in value.split('|').map(str::trim) {
-                    number |= number_of(names, word.as_bytes())
-                        .or_else(|| parse_number(word))
-                        .ok_or_else(|| misfit(value, "flags of its kind, joined by `|`"))?;
+                    number |=
+                        said(names, word).ok_or_else(|| misfit(value, "flags of its kind, joined by `|`"))?;
                 }
             }
             _ => {
@@ -366,6 +362,11 @@ fn store(kind: Kind, bytes: &[u8], values: &mut Values) -> Result<Node> {
 
 fn number_of(names: &NamedNumbers, name: &[u8]) -> Option<u64> {
     names.names.iter().find(|(known, _)| known == name).map(|(_, number)| *number)
+}
+
+/// The number that a word says, a name or a number.
+fn said(names: &NamedNumbers, word: &str) -> Option<u64> {
+    number_of(names, word.as_bytes()).or_else(|| parse_number(word))
 }
 
 /// A number as a two's complement.
