@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use flate2::{Compress, Compression, FlushCompress, Status};
 use libdeflater::{CompressionLvl, Compressor};
 
+use super::fast::Fast;
 use crate::error::{Error, ErrorKind, Result};
 
 /// What is to be done with a block.
@@ -18,7 +19,7 @@ pub(super) enum Work {
     DeflateWhole,
     /// A part of a deflate stream: `before` are the bytes that it may refer to.
     DeflatePart {
-        /// Up to 32 KiB right before the block.
+        /// Up to 32 KiB right before the block, which the fastest level does not look at.
         before: Vec<u8>,
         /// Whether the stream ends with it.
         is_last: bool,
@@ -37,6 +38,8 @@ pub(super) const LZ4_BLOCK_BYTES: usize = 256 << 10;
 const SNAPPY_CHUNK_BYTES: usize = 65536;
 /// How far deflate may look back.
 pub(super) const WINDOW_BYTES: usize = 32 << 10;
+/// The level of parts that we deflate ourselves.
+const FASTEST: u8 = 1;
 /// In an LZ4 frame: the block is as it was.
 const LZ4_STORED: u32 = 1 << 31;
 
@@ -46,6 +49,7 @@ pub(super) struct Compressors {
     /// By level.
     whole: HashMap<u8, Compressor>,
     parts: HashMap<u8, Compress>,
+    fast: Option<Fast>,
     snappy: Option<snap::raw::Encoder>,
     zstd: HashMap<u8, zstd::bulk::Compressor<'static>>,
 }
@@ -95,6 +99,10 @@ impl Compressors {
         plain: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<()> {
+        if level <= FASTEST {
+            self.fast.get_or_insert_default().deflate(plain, is_last, out);
+            return Ok(());
+        }
         let new = || Compress::new(Compression::new(u32::from(level)), false);
         let compress = self.parts.entry(level).or_insert_with(new);
         compress.reset();

@@ -239,6 +239,14 @@ impl<W: Write + Seek> Packer<W> {
         parts.crc.update(&plain);
         parts.len += plain.len() as u64;
         let n_blocks = plain.len().div_ceil(BLOCK_BYTES).max(1);
+        if n_blocks == 1 && !plain.is_empty() {
+            let next = plain[plain.len().saturating_sub(WINDOW_BYTES)..].to_vec();
+            let before = std::mem::replace(&mut parts.before, next);
+            let block = self.submit(Work::DeflatePart { before, is_last }, plain)?;
+            self.pending.push_back(Pending::Block(block));
+            self.settle(self.n_waiting)?;
+            return self.end_parts(open, parts, is_last);
+        }
         for (i, block) in plain.chunks(BLOCK_BYTES).enumerate() {
             let next = block[block.len().saturating_sub(WINDOW_BYTES)..].to_vec();
             let before = std::mem::replace(&mut parts.before, next);
@@ -251,6 +259,11 @@ impl<W: Write + Seek> Packer<W> {
             self.settle(self.n_waiting)?;
         }
         self.recycle(plain);
+        self.end_parts(open, parts, is_last)
+    }
+
+    /// After parts: ends the member, or keeps it for those to come.
+    fn end_parts(&mut self, mut open: Open, parts: Parts, is_last: bool) -> Result<()> {
         if is_last {
             self.pending.push_back(Pending::End { crc32: parts.crc.sum(), len: parts.len });
         } else {
