@@ -1,7 +1,7 @@
 //! The program that is to be recorded: where it is, for which machine, and what has to be started for it.
 
 use quipu_model::fresh::cannot;
-use quipu_model::{Error, ErrorKind, Result};
+use quipu_model::{Error, Result};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Read;
@@ -127,34 +127,6 @@ impl Program {
     /// Where its libraries are looked for, if not where the system's are.
     pub(crate) fn prefix(&self) -> Option<&'static Path> {
         self.machine.prefix()
-    }
-
-    /// Address of a function of the program, relative to where its code begins.
-    ///
-    /// # Errors
-    /// `Missing` if the program has no function of that name, `Io` if it cannot be read.
-    pub(crate) fn function(&self, name: &str) -> Result<u64> {
-        use object::{Object, ObjectSegment, ObjectSymbol, SegmentFlags};
-        let file = self.path.display().to_string();
-        let bytes = std::fs::read(&self.path).map_err(|cause| cannot("read", &self.path, cause))?;
-        let object = object::File::parse(&*bytes)
-            .map_err(|cause| Error::new(ErrorKind::Malformed, cause.to_string()).in_file(&file))?;
-        let found = object.symbols().chain(object.dynamic_symbols()).find(|symbol| {
-            symbol.is_definition() && symbol.name() == Ok(name) && symbol.kind() == object::SymbolKind::Text
-        });
-        let found = found.ok_or_else(|| {
-            Error::missing(format!("the program has no function `{name}`"))
-                .in_file(&file)
-                .hint("only functions of the program itself are known, and only if it was not stripped")
-        })?;
-        let is_code =
-            |flags| matches!(flags, SegmentFlags::Elf { p_flags, .. } if p_flags.contains(object::elf::PF_X));
-        let start = object
-            .segments()
-            .filter(|segment| is_code(segment.flags()))
-            .map(|segment| segment.address())
-            .min();
-        Ok(found.address().wrapping_sub(start.unwrap_or(0)))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::limits::Limits;
 use crate::program::Machine;
-pub use crate::qemu::ProcessSummary;
+pub use crate::qemu::{Next, ProcessSummary};
 use crate::{dynamorio, lackey, qemu, tsan};
 use quipu_model::fresh::Replace;
 use quipu_model::{Error, Finding, Result};

@@ -1,27 +1,34 @@
 //! Programs recorded under the emulator: compiled here, with numbers that are known from their source.
 //!
-//! Without `qemu-x86_64` or a compiler there is nothing to test with; then the tests say so and pass.
+//! Without `qemu-x86_64` or a compiler there is nothing to test with; then the tests say so and pass. `QUIPU_RECORD=full` lets
+//! eight threads make ten million accesses each, and kills fifty programs.
 
 // The helpers of a test may panic as the test may.
 #![allow(clippy::unwrap_used)]
 
 use quipu_capture::limits::Limits;
 use quipu_capture::qemu;
-use quipu_capture::record::{Job, Summary};
+use quipu_capture::record::{Job, Next, Summary};
 use quipu_drmemtrace::DRMEMTRACE;
 use quipu_drmemtrace::check::{CHECK, CheckReport};
 use quipu_drmemtrace::record::{Entry, Marker, Type};
 use quipu_model::fresh::Replace;
 use quipu_model::{Args, Columns, Format, OpenOptions, Report, Scan, Severity, ShardId};
 use quipu_source::{PackOptions, Packing, Source};
-use quipu_testkit::report_of;
+use quipu_testkit::{Rng, report_of};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
+
+/// All that was promised is to be tried, however long it takes.
+fn is_full() -> bool {
+    std::env::var("QUIPU_RECORD").is_ok_and(|how| how == "full")
+}
 
 fn has(program: &str) -> bool {
     let found = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
@@ -69,19 +76,25 @@ fn job(folder: &TempDir, command: &[&str], program: &Path) -> Job {
 
 /// The entries of each thread's file.
 fn entries(path: &Path) -> Vec<Vec<Entry>> {
+    let mut all: Vec<Vec<Entry>> = Vec::new();
+    each_part(path, |shard, part| {
+        all.resize_with((shard + 1).max(all.len()), Vec::new);
+        all[shard].extend_from_slice(part);
+    });
+    all
+}
+
+/// Calls with the number of each file and a part of its entries, in order.
+fn each_part(path: &Path, mut body: impl FnMut(usize, &[Entry])) {
     let source = Source::open(path).unwrap();
     let trace = DRMEMTRACE.open(&source, &OpenOptions::default()).unwrap();
-    let shards = trace.shards().len();
-    (0..shards as u32)
-        .map(|shard| {
-            let mut reader = trace.scan(&Scan::new(ShardId(shard)).columns(Columns::RAW)).unwrap();
-            let mut all = Vec::new();
-            while let Some(batch) = reader.read().unwrap() {
-                all.extend_from_slice(Entry::slice(batch.raw()).0);
-            }
-            all
-        })
-        .collect()
+    for shard in 0..trace.shards().len() {
+        let scan = Scan::new(ShardId(u32::try_from(shard).unwrap())).columns(Columns::RAW);
+        let mut reader = trace.scan(&scan).unwrap();
+        while let Some(batch) = reader.read().unwrap() {
+            body(shard, Entry::slice(batch.raw()).0);
+        }
+    }
 }
 
 /// Everything that `check` finds wrong.
@@ -175,6 +188,45 @@ fn every_thread_writes_what_the_program_says() {
 }
 
 #[test]
+fn no_access_of_eight_threads_is_lost_or_torn() {
+    const THREADS: usize = 8;
+    // Of each of 64 elements: ten million writes of each thread, or as many as tests have time for.
+    let n_rounds = if is_full() { 156_250 } else { 1000 };
+    let counts = [format!("-DTHREADS={THREADS}"), format!("-DROUNDS={n_rounds}")];
+    let flags = ["-O1", "-pthread", counts[0].as_str(), counts[1].as_str()];
+    let Some((folder, program)) = native("threads.c", &flags) else { return };
+    let said = folder.path().join("rows");
+    let summary = record(&job(&folder, &[said.to_str().unwrap()], &program));
+    assert_eq!((summary.status.code(), summary.n_refused), (Some(7), 0));
+    let rows = std::fs::read_to_string(&said).unwrap();
+    let rows: Vec<u64> = rows.lines().map(|row| u64::from_str_radix(row, 16).unwrap()).collect();
+    let (from, to) = (rows[0], rows[0] + (THREADS * 64 * 8) as u64);
+    let mut written: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    each_part(&summary.path, |shard, part| {
+        let writes = part.iter().filter(|entry| entry.kind() == Type::WRITE);
+        for entry in writes.filter(|entry| (from..to).contains(&entry.addr.get())) {
+            assert_eq!((entry.size.get(), entry.addr.get() % 8), (8, 0), "{entry:?}");
+            let all = written.entry(shard).or_insert_with(|| vec![0; THREADS * 64]);
+            all[((entry.addr.get() - from) / 8) as usize] += 1;
+        }
+    });
+    assert_eq!(written.len(), THREADS, "each row has a thread");
+    let mut met = [false; THREADS];
+    for counts in written.values() {
+        let row = counts.iter().position(|n| *n > 0).unwrap() / 64;
+        let expected = (0..THREADS * 64).map(|at| if at / 64 == row { n_rounds } else { 0 });
+        assert_eq!(*counts, expected.collect::<Vec<_>>());
+        met[row] = true;
+    }
+    assert_eq!(met, [true; THREADS]);
+    if is_full() {
+        let instrs: u64 = summary.processes.iter().map(|process| process.instrs).sum();
+        println!("{} accesses of {THREADS} threads, {instrs} instructions", THREADS * 64 * n_rounds);
+    }
+    assert_eq!(wrong(&summary.path), [] as [&str; 0]);
+}
+
+#[test]
 fn signals_are_interruptions_that_return_where_they_came_from() {
     let Some((folder, program)) = native("signals.c", &["-O1"]) else { return };
     let summary = record(&job(&folder, &[], &program));
@@ -192,8 +244,12 @@ fn signals_are_interruptions_that_return_where_they_came_from() {
 #[test]
 fn a_killed_program_leaves_a_trace_that_ends_where_it_was_killed() {
     let Some((folder, program)) = native("forever.c", &["-O1"]) else { return };
-    for round in 0..5_u64 {
+    let n_rounds = if is_full() { 50 } else { 5 };
+    let mut random = Rng::new(7);
+    let (mut least, mut most) = (u64::MAX, 0);
+    for round in 0..n_rounds {
         let said = folder.path().join(format!("pid{round}"));
+        let delay = Duration::from_micros(random.below(if is_full() { 300_000 } else { 6000 }));
         let job = job(&folder, &[said.to_str().unwrap()], &program);
         let summary = std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -204,14 +260,17 @@ fn a_killed_program_leaves_a_trace_that_ends_where_it_was_killed() {
                     }
                     std::thread::sleep(Duration::from_millis(1));
                 };
-                std::thread::sleep(Duration::from_micros(300 * round * round));
+                std::thread::sleep(delay);
                 Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap();
             });
             record(&job)
         });
         assert_eq!(summary.status.signal(), Some(9));
         assert_eq!(wrong(&summary.path), [] as [&str; 0], "round {round}");
+        let instrs = summary.processes[0].instrs;
+        (least, most) = (least.min(instrs), most.max(instrs));
     }
+    println!("killed {n_rounds} times, after {least} to {most} instructions");
 }
 
 #[test]
@@ -251,16 +310,33 @@ fn programs_of_the_system_are_recorded() {
 }
 
 #[test]
-fn programs_of_other_architectures_are_recorded() {
-    if let Some((folder, program)) =
-        built("aarch64-linux-gnu-gcc", "qemu-aarch64", "counted.aarch64.s", FREESTANDING)
-    {
-        let summary = record(&job(&folder, &[], &program));
-        let thread = entries(&summary.path).remove(0);
-        assert_eq!(n_instrs(&thread), 5010);
-        assert_eq!((n(&thread, Type::READ), n(&thread, Type::WRITE)), (1002, 1000));
-        assert_eq!(wrong(&summary.path), [] as [&str; 0]);
+fn programs_of_other_architectures_are_as_their_listings() {
+    const FLAGS: [&str; 3] = ["-nostdlib", "-static", "-fuse-ld=lld"];
+    if !has("ld.lld") {
+        return;
     }
+    // Instructions, reads and writes, as the sources say.
+    for (target, emulator, source, instrs, reads, writes) in [
+        ("aarch64-linux-gnu", "qemu-aarch64", "counted.aarch64.s", 5010, 1002, 1000),
+        ("riscv64-linux-gnu", "qemu-riscv64", "counted.riscv64.s", 5008, 1000, 1000),
+        ("armv7-linux-gnueabi", "qemu-arm", "counted.arm.s", 5008, 1000, 1000),
+        ("i386-linux-gnu", "qemu-i386", "counted.i386.s", 5010, 1006, 1006),
+    ] {
+        let target = format!("--target={target}");
+        let flags: Vec<&str> = FLAGS.into_iter().chain([target.as_str()]).collect();
+        let Some((folder, program)) = built("clang", emulator, source, &flags) else { continue };
+        let summary = record(&job(&folder, &[], &program));
+        assert_eq!(summary.status.code(), Some(0), "{emulator}");
+        let thread = entries(&summary.path).remove(0);
+        let counted = (n_instrs(&thread), n(&thread, Type::READ), n(&thread, Type::WRITE));
+        assert_eq!(counted, (instrs, reads, writes), "{emulator}");
+        assert_eq!(markers(&thread, Marker::SYSCALL).len(), 1, "{emulator}");
+        assert_eq!(wrong(&summary.path), [] as [&str; 0], "{emulator}");
+    }
+}
+
+#[test]
+fn signals_of_other_architectures_return_where_they_came_from() {
     for (compiler, emulator, flags) in [
         ("aarch64-linux-gnu-gcc", "qemu-aarch64", &["-O1", "-static"][..]),
         ("gcc", "qemu-i386", &["-O1", "-m32", "-static"][..]),
@@ -271,4 +347,73 @@ fn programs_of_other_architectures_are_recorded() {
             assert_eq!(wrong(&summary.path), [] as [&str; 0], "{emulator}");
         }
     }
+}
+
+#[test]
+fn a_program_that_goes_on_as_another_one_is_recorded_as_both() {
+    let (Some((folder, first)), Some((other, second))) =
+        (native("execs.c", &["-O1"]), native("counted.s", FREESTANDING))
+    else {
+        return;
+    };
+    let script = other.path().join("script");
+    std::fs::write(&script, format!("#!{} -x\n", second.display())).unwrap();
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    for (next, name) in [(&second, "program"), (&script, "script")] {
+        let summary = record(&job(&folder, &[next.to_str().unwrap()], &first));
+        assert_eq!(summary.status.code(), Some(0));
+        let [one, two] = &summary.processes[..] else { panic!("{:?}", summary.processes) };
+        assert_eq!((one.next, two.next), (Next::Recorded, Next::Nothing));
+        assert_eq!((one.pid, one.folder.as_path()), (two.pid, Path::new("")));
+        assert_eq!((two.name.as_str(), two.instrs), (name, 5015));
+        for process in [one, two] {
+            assert_eq!(wrong(&summary.path.join(&process.folder)), [] as [&str; 0]);
+        }
+        let failed = markers(&entries(&summary.path)[0], Marker::SYSCALL_FAILED);
+        assert!(failed.contains(&2), "the first try: {failed:?}");
+    }
+}
+
+#[test]
+fn recording_begins_at_a_function_of_a_library() {
+    let Some((folder, library)) = native("library.c", &["-O1", "-shared", "-fPIC"]) else { return };
+    let (library, said) = (library.to_str().unwrap(), folder.path().join("said"));
+    let Some((other, program)) = native("caller.c", &["-O1", library]) else { return };
+    let limits = Limits { start_at: Some("twice".to_owned()), ..Limits::default() };
+    let whole = record(&Job { limits: limits.clone(), ..job(&other, &[said.to_str().unwrap()], &program) });
+    assert_eq!(whole.status.code(), Some(44));
+    let instrs = |summary: &Summary| -> Vec<Entry> {
+        let thread = entries(&summary.path).remove(0);
+        thread.into_iter().filter(|entry| entry.kind().is_instr()).collect()
+    };
+    let whole = instrs(&whole);
+    let at = std::fs::read_to_string(&said).unwrap();
+    assert_eq!(whole[0].addr.get(), u64::from_str_radix(at.trim(), 16).unwrap());
+    assert_eq!(whole.iter().filter(|instr| instr.addr == whole[0].addr).count(), 2);
+
+    // All limits at once: each counts from where the one before begins. What is behind a branch belongs to its window.
+    let limits = Limits { start_after: Some(10), windows: Some((3, 10)), most_instrs: Some(80), ..limits };
+    let part = record(&Job { limits, ..job(&other, &[said.to_str().unwrap()], &program) });
+    let (mut expected, mut n_counted, mut is_behind_branch) = (Vec::new(), 0, false);
+    for (i, instr) in whole[10..].iter().enumerate().take_while(|(i, _)| *i < 10 * 27) {
+        let is_counted = i % 10 < 3 && n_counted < 80;
+        if is_counted || (is_behind_branch && n_counted < 80) {
+            expected.push(*instr);
+            n_counted += u32::from(is_counted);
+            is_behind_branch = instr.kind() != Type::INSTR;
+        } else {
+            is_behind_branch = false;
+        }
+    }
+    assert_eq!(n_counted, 80);
+    assert_eq!(instrs(&part), expected);
+    assert_eq!(wrong(&part.path), [] as [&str; 0]);
+
+    let limits = Limits { start_at: Some("no_such_function".to_owned()), ..Limits::default() };
+    let error =
+        qemu::record(&Job { limits, ..job(&other, &[said.to_str().unwrap()], &program) }).unwrap_err();
+    assert!(
+        error.advice().unwrap_or_default().contains("never came to the function `no_such_function`"),
+        "{error}"
+    );
 }

@@ -56,6 +56,26 @@ fn a_program_keeps_its_streams_and_its_exit_code() {
 }
 
 #[test]
+fn a_program_that_goes_on_as_another_one_leads_to_the_other() {
+    if !can_record("qemu") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let record = ["record", "-o", "out", "--", "sh", "-c", "exec echo a word"];
+    let (code, out, said) = quipu(folder.path(), &record);
+    assert_eq!((code, out.as_str()), (Some(0), "a word\n"), "{said}");
+    assert!(said.contains("  sh (process ") && said.contains(", which goes on as the next): "), "{said}");
+    let last = said.lines().last().unwrap();
+    let next = last.strip_prefix("next: quipu report ").unwrap();
+    assert!(next.starts_with("out/drmemtrace.echo.") && next.ends_with(".0000.dir"), "{said}");
+    for path in ["out", next] {
+        assert_eq!(quipu(folder.path(), &["check", "-q", path]).0, Some(0), "{path}");
+    }
+    let (code, _, said) = quipu(folder.path(), &["record", "-q", "--force", "-o", "out", "--", "true"]);
+    assert_eq!(code, Some(0), "all of it may be replaced: {said}");
+}
+
+#[test]
 fn lackey_writes_what_its_format_reads() {
     if !can_record("lackey") {
         return;

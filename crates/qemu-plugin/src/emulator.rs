@@ -67,4 +67,5 @@ unsafe extern "C" {
     pub(crate) fn qemu_plugin_register_vcpu_syscall_ret_cb(id: u64, callback: OnSyscallEnd);
     pub(crate) fn qemu_plugin_register_vcpu_exit_cb(id: u64, callback: OnVcpu);
     pub(crate) fn qemu_plugin_start_code() -> u64;
+    pub(crate) fn qemu_plugin_path_to_binary() -> *const c_char;
 }

@@ -12,18 +12,47 @@ pub(crate) fn note(host: u64, guest: u64) {
     }
 }
 
+/// What is added to a guest's address to get the emulator's own, once that is known.
+pub(crate) fn base() -> Option<u64> {
+    Some(BASE.load(Ordering::Relaxed)).filter(|base| *base != u64::MAX)
+}
+
 /// Reads a number of 4 or 8 bytes, if there is one at this address of the guest.
 pub(crate) fn read(addr: u64, n_bytes: usize) -> Option<u64> {
-    let base = BASE.load(Ordering::Relaxed);
     let mut bytes = [0_u8; 8];
-    let n_bytes = n_bytes.min(8);
-    if base == u64::MAX {
-        return None;
+    let wanted = bytes.get_mut(..n_bytes)?;
+    (copy(addr, wanted)? == n_bytes).then(|| u64::from_le_bytes(bytes))
+}
+
+/// Reads a string of less than `most` bytes, without its end.
+pub(crate) fn string(addr: u64, most: usize) -> Option<Vec<u8>> {
+    /// Copies do not cross the border of a page: the next one may not be there.
+    const PAGE_BYTES: u64 = 4096;
+    let mut all = Vec::new();
+    while all.len() < most {
+        let at = addr.wrapping_add(all.len() as u64);
+        let mut piece = [0; 256];
+        let room = (PAGE_BYTES - at % PAGE_BYTES).min(piece.len() as u64) as usize;
+        let n = copy(at, &mut piece[..room])?;
+        let piece = piece.get(..n).filter(|piece| !piece.is_empty())?;
+        match piece.iter().position(|byte| *byte == 0) {
+            Some(end) => {
+                all.extend_from_slice(&piece[..end]);
+                return Some(all);
+            }
+            None => all.extend_from_slice(piece),
+        }
     }
-    let local = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: n_bytes };
-    let remote = libc::iovec { iov_base: base.wrapping_add(addr) as *mut libc::c_void, iov_len: n_bytes };
+    None
+}
+
+/// Copies the guest's memory as far as it is there; gives how many bytes.
+fn copy(addr: u64, bytes: &mut [u8]) -> Option<usize> {
+    let local = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+    let remote = base()?.wrapping_add(addr) as *mut libc::c_void;
+    let remote = libc::iovec { iov_base: remote, iov_len: bytes.len() };
     // SAFETY: The system copies into our buffer of this length, and refuses where there is nothing to copy from.
     #[allow(unsafe_code)]
     let n = unsafe { libc::process_vm_readv(libc::getpid(), &local, 1, &remote, 1, 0) };
-    (n == n_bytes as isize).then(|| u64::from_le_bytes(bytes))
+    usize::try_from(n).ok()
 }

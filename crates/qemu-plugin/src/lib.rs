@@ -8,12 +8,17 @@
 //! ```
 //!
 //! Which instructions were executed, how accesses belong together, branches and signals are worked out by the recorder.
-//! Callbacks run on the program's threads and stop them: they allocate nothing and take no lock.
+//! Callbacks run on the program's threads and stop them: those for blocks, accesses and calls allocate nothing and take no lock
+//! once their thread has begun.
 //!
-//! Arguments: `ring=PATH` of the shared memory; `follow=1` to record children of `fork`, too.
+//! Arguments: `ring=PATH` of the shared memory; `follow=1` to record children of `fork`, too; `modules=1` to tell which
+//! files code comes from; `prefix=PATH` where the libraries of programs are looked for, and `name=NAME` of the program,
+//! for programs that go on as others.
 
 mod emulator;
+mod exec;
 mod guest;
+mod modules;
 mod threads;
 
 use emulator::{ALL_ACCESSES, Block, Info, NO_REGISTERS};
@@ -37,8 +42,23 @@ struct Setup {
     follows: bool,
     /// Number of the system call that sets a signal's handler.
     sigaction: i64,
+    /// That which takes a mapping away.
+    munmap: i64,
+    /// That which goes on as another program.
+    execve: i64,
     /// Bytes of the guest's addresses.
     pointer_bytes: usize,
+    /// Class and machine of its programs, as their files have them.
+    machine: (u8, u16),
+    /// A number of this program's in this recording.
+    image: u64,
+    /// Its name, if it is not the first.
+    name: Vec<u8>,
+    /// The recorder wants to know which files code comes from.
+    tells_modules: bool,
+    /// For the next program.
+    ring: CString,
+    prefix: Option<CString>,
 }
 
 static SETUP: OnceLock<Setup> = OnceLock::new();
@@ -100,13 +120,27 @@ fn setup(target: &[u8], is_system: bool, arguments: &[&CStr]) -> Result<Setup, S
     let path = value("ring=").ok_or("the argument `ring=PATH` is missing")?;
     let path = CString::new(path).map_err(|_| "its path has a zero byte")?;
     let shared = Shared::open(&path).map_err(|cause| format!("{}: {cause}", path.to_string_lossy()))?;
-    let sigaction = match target {
-        b"x86_64" => 13,
-        b"i386" | b"arm" => 174,
-        _ => 134,
+    let (sigaction, munmap, execve, machine) = match target {
+        b"x86_64" => (13, 11, 59, (2, 62)),
+        b"i386" => (174, 91, 11, (1, 3)),
+        b"arm" => (174, 91, 11, (1, 40)),
+        b"aarch64" => (134, 215, 221, (2, 183)),
+        _ => (134, 215, 221, (2, 243)),
     };
-    let pointer_bytes = if matches!(target, b"i386" | b"arm") { 4 } else { 8 };
-    Ok(Setup { shared, follows: value("follow=").as_deref() == Some(b"1"), sigaction, pointer_bytes })
+    Ok(Setup {
+        image: shared.next_id(),
+        shared,
+        follows: value("follow=").as_deref() == Some(b"1"),
+        sigaction,
+        munmap,
+        execve,
+        pointer_bytes: if machine.0 == 1 { 4 } else { 8 },
+        machine,
+        name: value("name=").unwrap_or_default(),
+        tells_modules: value("modules=").as_deref() == Some(b"1"),
+        ring: path,
+        prefix: value("prefix=").and_then(|path| CString::new(path).ok()),
+    })
 }
 
 /// A block was translated. The emulator translates one at a time.
@@ -133,7 +167,11 @@ extern "C" fn on_translate(_: u64, block: *mut Block) {
             }
             if i == 0 {
                 let host = emulator::qemu_plugin_insn_haddr(insn) as u64;
-                guest::note(host, emulator::qemu_plugin_insn_vaddr(insn));
+                let guest = emulator::qemu_plugin_insn_vaddr(insn);
+                guest::note(host, guest);
+                if setup.tells_modules {
+                    modules::tell(producer, guest);
+                }
             }
             emulator::qemu_plugin_register_vcpu_mem_cb(
                 insn,
@@ -210,6 +248,10 @@ extern "C" fn on_syscall(
     let [_, micros, cpu] = threads::clock();
     let head = qemu::head(Kind::Syscall, 8, number as u32); // Numbers are small, or -1.
     producer.push_group(&[head, micros, cpu, a1, a2, a3, a4, a5, a6]);
+    if number == setup.execve {
+        // Comes back if this is left to the emulator.
+        let _ = exec::follow(setup, a1, a2, a3);
+    }
 }
 
 extern "C" fn on_syscall_end(_: u64, vcpu: c_uint, number: i64, result: i64) {
@@ -217,6 +259,9 @@ extern "C" fn on_syscall_end(_: u64, vcpu: c_uint, number: i64, result: i64) {
         let [_, micros, cpu] = threads::clock();
         let head = qemu::head(Kind::SyscallEnd, 3, number as u32);
         producer.push_group(&[head, micros, cpu, result.cast_unsigned()]);
+    }
+    if SETUP.get().is_some_and(|setup| setup.tells_modules && setup.munmap == number) {
+        modules::forget();
     }
 }
 

@@ -59,7 +59,14 @@ fn begin(state: &'static mut State) -> Option<&'static mut Producer<'static>> {
     #[allow(unsafe_code)]
     let start = unsafe { emulator::qemu_plugin_start_code() };
     let parent = u64::from(PARENT.load(Ordering::Relaxed));
-    producer.push_group(&[qemu::head(Kind::Begin, 4, 0), micros, cpu, start, parent]);
+    let mut words = vec![0, micros, cpu, start, parent, setup.image];
+    words.extend(setup.name.chunks(8).map(|bytes| {
+        let mut word = [0; 8];
+        word[..bytes.len()].copy_from_slice(bytes);
+        u64::from_le_bytes(word)
+    }));
+    words[0] = qemu::head(Kind::Begin, words.len() - 1, 0);
+    producer.push_group(&words);
     *state = State::Records(producer);
     if let State::Records(producer) = state { Some(producer) } else { None }
 }

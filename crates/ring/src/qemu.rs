@@ -82,12 +82,17 @@ pub enum Kind {
     SyscallEnd = 4,
     /// The clock, in microseconds since 1970, and the processor.
     Clock = 5,
-    /// A thread begins: clock, processor, address where the code of the program begins, process of which this is a fork or 0.
+    /// A thread begins: clock, processor, address where the code of the program begins, process of which this is a fork or 0,
+    /// a number of the program's that no other in the recording has, and its name, filled up with zeros; the first program
+    /// has the number 0 and no name.
     Begin = 6,
     /// The thread ends; then the clock and the processor.
     End = 7,
     /// A signal (value) is given the handler that follows.
     Handler = 8,
+    /// Code lies in a file: first address, end, where it begins in the file, bytes of the file's path, and these, filled up
+    /// with zeros.
+    Module = 9,
 }
 
 /// The first word of something that is no access.
@@ -104,7 +109,7 @@ pub fn block(number: u32) -> u64 {
 /// Takes a word apart that is no access: what it is (`None` for what is not known), how many words follow, the value.
 #[inline(always)]
 pub fn parts(word: u64) -> (Option<Kind>, usize, u32) {
-    const KINDS: [Kind; 9] = [
+    const KINDS: [Kind; 10] = [
         Kind::Block,
         Kind::Wide,
         Kind::Code,
@@ -114,6 +119,7 @@ pub fn parts(word: u64) -> (Option<Kind>, usize, u32) {
         Kind::Begin,
         Kind::End,
         Kind::Handler,
+        Kind::Module,
     ];
     let kind = KINDS.get((word >> 56) as usize & 0x7f).copied();
     (kind, (word >> 40) as usize & 0xffff, word as u32)

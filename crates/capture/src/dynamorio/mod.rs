@@ -6,7 +6,7 @@
 use crate::child::Child;
 use crate::limits::Limits;
 use crate::program::{Program, find_in_path};
-use crate::record::{Job, ProcessSummary, Summary};
+use crate::record::{Job, Next, ProcessSummary, Summary};
 use quipu_drmemtrace::DRMEMTRACE;
 use quipu_drmemtrace::write::threads::is_recorded;
 use quipu_model::fresh::{Fresh, cannot};
@@ -194,5 +194,16 @@ fn summary(folder: &Path, name: &str) -> Result<ProcessSummary> {
     }
     let pid = name.rsplit('.').nth(2).and_then(|pid| pid.parse().ok()).unwrap_or(0);
     let bytes = trace.meta().packed_bytes.unwrap_or(0);
-    Ok(ProcessSummary { pid, folder: PathBuf::from(name), threads, instrs, records, bytes, has_left: false })
+    // drmemtrace.NAME.PID.NNNN.dir
+    let app = name.strip_prefix("drmemtrace.").and_then(|rest| rest.rsplitn(4, '.').nth(3));
+    Ok(ProcessSummary {
+        pid,
+        name: app.unwrap_or(name).to_owned(),
+        folder: PathBuf::from(name),
+        threads,
+        instrs,
+        records,
+        bytes,
+        next: Next::Nothing,
+    })
 }

@@ -6,7 +6,7 @@
 use crate::child::Child;
 use crate::limits::Limits;
 use crate::program::{Program, find_in_path};
-use crate::record::{Job, ProcessSummary, Summary};
+use crate::record::{Job, Next, ProcessSummary, Summary};
 use quipu_drmemtrace::write::threads::Counted;
 use quipu_model::fresh::{Fresh, cannot};
 use quipu_model::{Error, ErrorKind, Result};
@@ -81,12 +81,13 @@ pub fn record(job: &Job) -> Result<Summary> {
     fresh.commit()?;
     let process = ProcessSummary {
         pid,
+        name: program.name.clone(),
         folder: PathBuf::new(),
         threads: 1,
         instrs: copied.n_instrs,
         records: copied.n_instrs + copied.n_accesses,
         bytes: packed.packed_bytes,
-        has_left: false,
+        next: Next::Nothing,
     };
     Ok(Summary {
         path,

@@ -1,7 +1,8 @@
 //! Emptying rings: one thread of the recorder for each thread of the program.
 
 use super::code::Block;
-use super::session::{Session, ThreadResult};
+use super::process::Process;
+use super::session::{Image, Session, ThreadResult};
 use super::stream::Stream;
 use super::target::Target;
 use super::words::{Fed, Words};
@@ -9,6 +10,7 @@ use quipu_isa::{Decoder, Syntax};
 use quipu_model::Result;
 use quipu_ring::qemu::{Kind, parts};
 use quipu_ring::{Consumer, SlotState};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Words that are taken at a time.
@@ -62,10 +64,19 @@ fn drain_code(session: &Session, consumer: &mut Consumer<'_>, pid: u32) {
         while let Some(&word) = words.get(at) {
             let (kind, n, number) = parts(word);
             let rest = words.get(at + 1..at + 1 + n).unwrap_or_default();
-            if kind == Some(Kind::Code)
-                && let Some(block) = Block::new(rest, decoder.as_mut())
-            {
-                session.blocks.insert(number, block);
+            match kind {
+                Some(Kind::Code) => {
+                    if let Some(block) = Block::new(rest, decoder.as_mut()) {
+                        session.blocks.insert(number, block);
+                    }
+                }
+                // Before the first block from there, so that no thread can have passed the function yet.
+                Some(Kind::Module) => {
+                    if let Some(pc) = session.start_at.as_ref().and_then(|functions| functions.find(rest)) {
+                        session.gate.start_at(pc);
+                    }
+                }
+                _ => {}
             }
             at += 1 + n;
         }
@@ -91,14 +102,11 @@ fn drain_thread(session: &Session, consumer: &mut Consumer<'_>, pid: u32, tid: u
         if session.gate.is_over() {
             buffer.clear();
         }
-        if let [_, _, _, start, parent, ..] = buffer[..]
-            && words.is_none()
+        if words.is_none()
+            && let Some(begin) = whole_group(&buffer)
         {
-            if let Some(offset) = session.start_offset {
-                session.gate.start_at(start.wrapping_add(offset));
-            }
-            let process = session.process(pid, parent as u32); // A process has a number of 32 bits.
-            let stream = Stream::new(Target::new(session, pid, tid), &session.gate);
+            let process = begun(session, pid, begin);
+            let stream = Stream::new(Target::new(session, process.clone(), tid), &session.gate);
             words = Some(Words::new(&session.blocks, process, stream));
         }
         if let Some(words) = &mut words {
@@ -135,9 +143,24 @@ fn drain_thread(session: &Session, consumer: &mut Consumer<'_>, pid: u32, tid: u
         }
     }
     let Some(words) = words else { return Ok(()) };
-    let has_left = words.has_left;
+    let (has_left, process) = (words.has_left, words.process.clone());
     if let Some(written) = words.finish()?.finish()? {
-        session.note(ThreadResult { pid, written, has_left });
+        session.note(ThreadResult { process, written, has_left });
     }
     Ok(())
+}
+
+/// The words behind the first of a group, if all have come.
+fn whole_group(words: &[u64]) -> Option<&[u64]> {
+    let (_, n, _) = parts(*words.first()?);
+    words.get(1..1 + n)
+}
+
+/// The program that a thread says it is of.
+fn begun(session: &Session, pid: u32, begin: &[u64]) -> Arc<Process> {
+    let word = |at: usize| begin.get(at).copied().unwrap_or(0);
+    let bytes: Vec<u8> = begin.iter().skip(5).flat_map(|word| word.to_le_bytes()).collect();
+    let name = String::from_utf8_lossy(bytes.split(|byte| *byte == 0).next().unwrap_or_default());
+    // A process has a number of 32 bits.
+    session.process(Image { pid, number: word(4) }, word(3) as u32, &name)
 }

@@ -14,12 +14,14 @@
 //! | `stream` | entries: instructions, accesses, outcomes, clock readings |
 //! | `pieces` | accesses that come in pieces |
 //! | `events` | signals, and what waits for the end of their handlers |
+//! | `functions` | where the function lies with which recording begins |
 //! | `process`, `session`, `target` | what threads share; where their entries go |
 //! | `syscalls` | what system calls mean |
 
 mod code;
 mod drain;
 mod events;
+mod functions;
 mod pieces;
 mod process;
 mod session;
@@ -28,12 +30,13 @@ mod syscalls;
 mod target;
 mod words;
 
-pub use session::ProcessSummary;
+pub use session::{Next, ProcessSummary};
 
 use crate::child::Child;
 use crate::limits::{Gate, Limits};
 use crate::program::{Machine, Program, find_in_path};
 use crate::{library, record::Job, record::Summary};
+use functions::Functions;
 use quipu_drmemtrace::write::threads::is_recorded;
 use quipu_model::fresh::Fresh;
 use quipu_model::{Error, ErrorKind, Result};
@@ -41,6 +44,8 @@ use quipu_ring::{Consumer, Shape, Shared, SlotState};
 use quipu_source::Pool;
 use session::Session;
 use std::ffi::OsString;
+use std::iter::repeat_n;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::Ordering;
@@ -90,7 +95,7 @@ pub fn record(job: &Job) -> Result<Summary> {
         .hint("install it, on Debian with: sudo apt-get install -y qemu-user")
     })?;
     let plugin = plugin()?;
-    let start_offset = job.limits.start_at.as_deref().map(|name| program.function(name)).transpose()?;
+    let start_at = job.limits.start_at.as_deref().map(|name| Functions::new(&program, name)).transpose()?;
     let system = |what: &str, cause| Error::new(ErrorKind::Io, what.to_owned()).because(cause);
     let shared = Shared::create(Shape::default()).map_err(|cause| system("cannot share memory", cause))?;
     let ring =
@@ -101,8 +106,9 @@ pub fn record(job: &Job) -> Result<Summary> {
     let pool = Pool::new(n_cores)?;
     let gate = Gate::new(&job.limits);
     let mut session = Session::new(program.machine, &program.name, folder, pool, job.pack, gate);
-    (session.is_split, session.start_offset) = (job.follows_forks, start_offset);
-    let mut child = Child::start(command(&emulator, &plugin, &ring, &program, job.follows_forks))?;
+    let command = command(&emulator, &plugin, &ring, &program, job);
+    (session.is_split, session.start_at) = (job.follows_forks, start_at);
+    let mut child = Child::start(command)?;
     session.main_pid = child.pid();
     let status = drain_all(&session, &shared, &mut child)?;
     let (processes, findings) = session.finish()?;
@@ -145,15 +151,30 @@ fn default_name(app: &str) -> PathBuf {
         .unwrap_or_else(|| PathBuf::from(format!("drmemtrace.{app}.{pid}.dir")))
 }
 
-fn command(emulator: &Path, plugin: &Path, ring: &str, program: &Program, follows_forks: bool) -> Command {
-    let mut plugged = plugin.as_os_str().to_owned();
+fn command(emulator: &Path, plugin: &Path, ring: &str, program: &Program, job: &Job) -> Command {
+    // The emulator takes commas for its own, unless they are doubled.
+    let escaped = |path: &Path| {
+        let commas = path.as_os_str().as_bytes().iter();
+        OsString::from_vec(
+            commas.flat_map(|byte| repeat_n(*byte, if *byte == b',' { 2 } else { 1 })).collect(),
+        )
+    };
+    let mut plugged = escaped(plugin);
     plugged.push(format!(",ring={ring}"));
-    if follows_forks {
+    if job.follows_forks {
         plugged.push(",follow=1");
+    }
+    if job.limits.start_at.is_some() {
+        plugged.push(",modules=1");
+    }
+    let prefix = program.prefix().filter(|_| std::env::var_os("QEMU_LD_PREFIX").is_none());
+    if let Some(prefix) = prefix {
+        plugged.push(",prefix=");
+        plugged.push(escaped(prefix));
     }
     let mut command = Command::new(emulator);
     command.arg("-plugin").arg(plugged);
-    if let (Some(prefix), None) = (program.prefix(), std::env::var_os("QEMU_LD_PREFIX")) {
+    if let Some(prefix) = prefix {
         command.arg("-L").arg(prefix);
     }
     if let Some((name, rest)) = program.args.split_first() {

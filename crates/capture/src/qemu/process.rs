@@ -1,15 +1,22 @@
-//! What the threads of a process share: the handlers of its signals.
+//! What the threads of a process share: its name, its place, the handlers of its signals.
 
+use super::session::Image;
 use rustc_hash::FxHashMap;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock};
 
 /// Values of a handler that are none: the default, and to ignore the signal.
 const NO_HANDLERS: std::ops::RangeInclusive<u64> = 0..=1;
 
-/// One process.
-#[derive(Debug, Default)]
+/// One process, as long as it is one program.
+#[derive(Debug)]
 pub(crate) struct Process {
+    pub(crate) image: Image,
+    /// The program's name.
+    pub(crate) name: String,
+    /// Its folder, from that of the recording on.
+    pub(crate) folder: PathBuf,
     /// Which signals (bit n for number n) each handler was given.
     handlers: RwLock<FxHashMap<u64, u64>>,
     /// Changes with the handlers.
@@ -17,10 +24,16 @@ pub(crate) struct Process {
 }
 
 impl Process {
+    pub(crate) fn new(image: Image, name: &str, folder: PathBuf) -> Process {
+        let (handlers, version) = (RwLock::default(), AtomicU64::new(0));
+        Process { image, name: name.to_owned(), folder, handlers, version }
+    }
+
     /// A fork of this one, which begins with its handlers.
-    pub(crate) fn fork(&self) -> Process {
+    pub(crate) fn fork(&self, image: Image, name: &str, folder: PathBuf) -> Process {
         let handlers = self.handlers.read().unwrap_or_else(PoisonError::into_inner).clone();
-        Process { version: AtomicU64::new(u64::from(!handlers.is_empty())), handlers: RwLock::new(handlers) }
+        let version = AtomicU64::new(u64::from(!handlers.is_empty()));
+        Process { version, handlers: RwLock::new(handlers), ..Process::new(image, name, folder) }
     }
 
     /// A signal is given a handler.

@@ -1,6 +1,7 @@
 //! One recording: what all of its threads share, where their files go, and what came of it.
 
 use super::code::Blocks;
+use super::functions::Functions;
 use super::process::Process;
 use crate::limits::Gate;
 use crate::program::Machine;
@@ -26,8 +27,8 @@ pub(crate) struct Session {
     pub(crate) pack: PackOptions,
     pub(crate) gate: Gate,
     pub(crate) blocks: Blocks,
-    /// Address of the function with which counting begins, relative to where the program's code begins.
-    pub(crate) start_offset: Option<u64>,
+    /// The function with which counting begins, where it is looked for by name.
+    pub(crate) start_at: Option<Functions>,
     /// The program's process, and whether it has ended.
     pub(crate) main_pid: u32,
     pub(crate) is_done: AtomicBool,
@@ -36,15 +37,25 @@ pub(crate) struct Session {
 
 #[derive(Default)]
 struct Shared {
-    processes: FxHashMap<u32, Arc<Process>>,
+    processes: FxHashMap<Image, Arc<Process>>,
+    /// Folders that were given away, from that of the recording on.
+    folders: Vec<PathBuf>,
     /// How many files there are of each thread's number.
-    files: FxHashMap<(u32, u64), u32>,
+    files: FxHashMap<(Image, u64), u32>,
     results: Vec<ThreadResult>,
+}
+
+/// A program in a process: one process may be several programs, one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Image {
+    pub(crate) pid: u32,
+    /// A later program of a process has a larger number; the first of all has 0.
+    pub(crate) number: u64,
 }
 
 /// What came of one thread.
 pub(crate) struct ThreadResult {
-    pub(crate) pid: u32,
+    pub(crate) process: Arc<Process>,
     pub(crate) written: Written,
     /// It went on as another program.
     pub(crate) has_left: bool,
@@ -55,6 +66,8 @@ pub(crate) struct ThreadResult {
 pub struct ProcessSummary {
     /// Its number.
     pub pid: u32,
+    /// The program's name.
+    pub name: String,
     /// Its folder, from that of the recording on; empty if that is it.
     pub folder: PathBuf,
     /// Threads that executed something.
@@ -65,8 +78,20 @@ pub struct ProcessSummary {
     pub records: u64,
     /// Bytes of their files.
     pub bytes: u64,
-    /// It went on as another program, which is not recorded.
-    pub has_left: bool,
+    /// It went on as another program.
+    pub next: Next,
+}
+
+/// What a process does behind a program's end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Next {
+    /// It ends.
+    #[default]
+    Nothing,
+    /// It goes on as another program, which is recorded, too.
+    Recorded,
+    /// It goes on as another program, of which nothing is recorded.
+    Unrecorded,
 }
 
 impl Session {
@@ -87,7 +112,7 @@ impl Session {
             pack,
             gate,
             blocks: Blocks::default(),
-            start_offset: None,
+            start_at: None,
             main_pid: 0,
             is_done: AtomicBool::new(false),
             shared: Mutex::default(),
@@ -98,16 +123,33 @@ impl Session {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The process of this number, which is a fork of `parent` if it is new and that is known.
-    pub(crate) fn process(&self, pid: u32, parent: u32) -> Arc<Process> {
+    /// The program in this process, which is a fork of `parent` if it is new and that is known. Others than the first have
+    /// a name.
+    pub(crate) fn process(&self, image: Image, parent: u32, name: &str) -> Arc<Process> {
         let mut shared = self.shared();
-        if let Some(process) = shared.processes.get(&pid) {
+        if let Some(process) = shared.processes.get(&image) {
             return process.clone();
         }
-        let process = shared.processes.get(&parent).map_or_else(Process::default, |parent| parent.fork());
-        let process = Arc::new(process);
-        shared.processes.insert(pid, process.clone());
+        let name = if name.is_empty() { &self.app } else { name };
+        let folder = self.new_folder(&mut shared, image, name);
+        let parent = shared.processes.get(&Image { pid: parent, ..image });
+        let process = Arc::new(match parent {
+            Some(parent) => parent.fork(image, name, folder),
+            None => Process::new(image, name, folder),
+        });
+        shared.processes.insert(image, process.clone());
         process
+    }
+
+    /// A folder for a program, from that of the recording on: itself for the first, unless each process has its own.
+    fn new_folder(&self, shared: &mut Shared, image: Image, name: &str) -> PathBuf {
+        if !self.is_split && image == (Image { pid: self.main_pid, number: 0 }) {
+            return PathBuf::new();
+        }
+        let mut names = (0..).map(|n| PathBuf::from(format!("drmemtrace.{name}.{}.{n:04}.dir", image.pid)));
+        let folder = names.find(|name| !shared.folders.contains(name)).unwrap_or_default();
+        shared.folders.push(folder.clone());
+        folder
     }
 
     /// True if the process has ended, so that nothing more comes of it.
@@ -121,29 +163,20 @@ impl Session {
         matches!(state, None | Some('Z' | 'X'))
     }
 
-    /// The folder of a process, from that of the recording on.
-    fn folder_of(&self, pid: u32) -> PathBuf {
-        if self.is_split {
-            PathBuf::from(format!("drmemtrace.{}.{pid}.0000.dir", self.app))
-        } else {
-            PathBuf::new()
-        }
-    }
-
     /// A name for the file of a thread that nothing has yet; its folder is there.
     ///
     /// # Errors
     /// `Io` if the folder cannot be made.
-    pub(crate) fn file_of(&self, pid: u32, tid: u64) -> Result<PathBuf> {
+    pub(crate) fn file_of(&self, process: &Process, tid: u64) -> Result<PathBuf> {
         let number = {
             let mut shared = self.shared();
-            let number = shared.files.entry((pid, tid)).or_default();
+            let number = shared.files.entry((process.image, tid)).or_default();
             *number += 1;
             *number - 1
         };
-        let folder = self.folder.join(self.folder_of(pid)).join("trace");
+        let folder = self.folder.join(&process.folder).join("trace");
         std::fs::create_dir_all(&folder).map_err(|cause| cannot("create", &folder, cause))?;
-        let name = format!("drmemtrace.{}.{tid}.{number:04}.trace", self.app);
+        let name = format!("drmemtrace.{}.{tid}.{number:04}.trace", process.name);
         Ok(folder.join(renamed(&name, self.pack.packing)))
     }
 
@@ -158,30 +191,38 @@ impl Session {
     /// `Io` if it cannot be written.
     pub(crate) fn finish(&self) -> Result<(Vec<ProcessSummary>, Vec<Finding>)> {
         let mut results = std::mem::take(&mut self.shared().results);
-        results.sort_by_key(|result| (result.pid != self.main_pid, result.pid));
+        results.sort_by_key(|result| {
+            let Image { pid, number } = result.process.image;
+            (pid != self.main_pid, pid, number)
+        });
         let (mut summaries, mut findings) = (Vec::<ProcessSummary>::new(), Vec::new());
-        for process in results.chunk_by_mut(|one, other| one.pid == other.pid) {
-            let pid = process.first().map_or(0, |result| result.pid);
-            let folder = self.folder_of(pid);
+        let all: Vec<Image> = results.iter().map(|result| result.process.image).collect();
+        for threads in results.chunk_by_mut(|one, other| one.process.image == other.process.image) {
+            let Some(process) = threads.first().map(|result| result.process.clone()) else { continue };
+            let Image { pid, number } = process.image;
             let mut summary = ProcessSummary {
                 pid,
-                folder: folder.clone(),
-                threads: process.len() as u64,
+                name: process.name.clone(),
+                folder: process.folder.clone(),
+                threads: threads.len() as u64,
                 instrs: 0,
                 records: 0,
                 bytes: 0,
-                has_left: false,
+                next: Next::Nothing,
             };
             let mut schedules = Vec::new();
-            for result in process {
+            for result in threads {
                 summary.instrs += result.written.counts.instrs;
                 summary.records += result.written.counts.records;
                 summary.bytes += result.written.packed_bytes;
-                summary.has_left |= result.has_left;
+                if result.has_left {
+                    let is_recorded = all.iter().any(|image| image.pid == pid && image.number > number);
+                    summary.next = if is_recorded { Next::Recorded } else { Next::Unrecorded };
+                }
                 schedules.push(std::mem::take(&mut result.written.schedule));
             }
             findings.extend(write_schedules(
-                &self.folder.join(&folder).join("trace"),
+                &self.folder.join(&process.folder).join("trace"),
                 schedules,
                 &self.pool,
             )?);

@@ -71,6 +71,8 @@ pub(crate) struct Stream<'r> {
     /// The last instruction was written, and not passed over.
     pub(super) was_written: bool,
     window: Option<u64>,
+    /// The last instruction that was written is a branch, of a window.
+    is_behind_branch: bool,
     /// Where execution goes on behind a system call, or behind a handler.
     expected: Option<Expected>,
     pub(super) events: Events,
@@ -108,6 +110,7 @@ impl<'r> Stream<'r> {
             has_begun: false,
             was_written: false,
             window: None,
+            is_behind_branch: false,
             expected: None,
             events: Events::default(),
         }
@@ -382,14 +385,31 @@ impl<'r> Stream<'r> {
             return Ok(from);
         };
         let (first, wanted) = self.gate.pass((n - skip) as u64);
+        let is_branch = n == block.ops.len() && block.exit != Exit::Through && last != Last::Open;
+        let mut start = skip;
+        // A branch stands next to its successor, so that its window ends behind that.
+        let goes_on = matches!(wanted, Wanted::All(window) if self.window == Some(window));
+        if std::mem::take(&mut self.is_behind_branch) && !goes_on && !self.gate.is_over() {
+            if wanted == Wanted::Some {
+                self.gate.window_of(first);
+            }
+            start += 1;
+            let is_last = start == n;
+            self.was_written = true;
+            from = self.write(block, number, skip..start, if is_last { last } else { Last::Plain });
+            self.is_behind_branch = is_last && is_branch;
+            if is_last {
+                return Ok(from);
+            }
+        }
         match wanted {
             Wanted::Nothing => self.was_written = false,
             Wanted::All(window) => {
                 self.enter(window)?;
-                from = self.write(block, number, skip..n, last);
+                from = self.write(block, number, start..n, last);
             }
             Wanted::Some => {
-                for i in skip..n {
+                for i in start..n {
                     self.was_written &= i > skip;
                     if let Some(window) = self.gate.window_of(first + (i - skip) as u64) {
                         self.enter(window)?;
@@ -401,6 +421,7 @@ impl<'r> Stream<'r> {
                 }
             }
         }
+        self.is_behind_branch = self.was_written && is_branch && self.gate.has_windows();
         Ok(from)
     }
 

@@ -1,5 +1,6 @@
 //! The file of one thread: where it goes, and what stands at its beginning.
 
+use super::process::Process;
 use super::session::Session;
 use super::syscalls::Calls;
 use crate::program::Machine;
@@ -8,6 +9,7 @@ use quipu_drmemtrace::record::{
 };
 use quipu_drmemtrace::write::threads::{Run, ThreadFile, Written};
 use quipu_model::Result;
+use std::sync::Arc;
 
 /// Instructions in each chunk of an archive, as the original has them.
 const CHUNK_INSTRS: u64 = 10_000_000;
@@ -19,7 +21,7 @@ const LINE_BYTES: u64 = 64;
 /// Where one thread's entries go.
 pub(crate) struct Target<'r> {
     session: &'r Session,
-    pid: u32,
+    process: Arc<Process>,
     pub(crate) tid: u64,
     pub(crate) calls: Calls,
     /// What is added to the number of a system call to make it that of a function.
@@ -28,12 +30,12 @@ pub(crate) struct Target<'r> {
 }
 
 impl<'r> Target<'r> {
-    pub(crate) fn new(session: &'r Session, pid: u32, tid: u32) -> Target<'r> {
+    pub(crate) fn new(session: &'r Session, process: Arc<Process>, tid: u32) -> Target<'r> {
         let machine = session.machine;
         let is_narrow = matches!(machine, Machine::I386 | Machine::Arm);
         Target {
             session,
-            pid,
+            process,
             tid: u64::from(tid),
             calls: Calls::of(machine),
             func_base: if is_narrow { SYSCALL_FUNC_BASE_32 } else { SYSCALL_FUNC_BASE },
@@ -47,7 +49,7 @@ impl<'r> Target<'r> {
     /// `Io` if it cannot be made.
     pub(crate) fn begin(&mut self) -> Result<Vec<Entry>> {
         let session = self.session;
-        let path = session.file_of(self.pid, self.tid)?;
+        let path = session.file_of(&self.process, self.tid)?;
         self.file = Some(ThreadFile::create(
             &path,
             &session.pool,
@@ -69,7 +71,7 @@ impl<'r> Target<'r> {
             Entry::marker(Marker::VERSION, NEWEST_VERSION),
             Entry::marker(Marker::FILETYPE, arch.or(holds).0),
             Entry::new(Type::THREAD, 4, self.tid),
-            Entry::new(Type::PID, 4, u64::from(self.pid)),
+            Entry::new(Type::PID, 4, u64::from(self.process.image.pid)),
             Entry::marker(Marker::CACHE_LINE_SIZE, LINE_BYTES),
             Entry::marker(Marker::CHUNK_INSTR_COUNT, CHUNK_INSTRS),
             Entry::marker(Marker::PAGE_SIZE, PAGE_BYTES),

@@ -18,7 +18,7 @@ pub(crate) struct Words<'r> {
     /// The block that is being executed.
     current: Option<u32>,
     pub(crate) stream: Stream<'r>,
-    process: Arc<Process>,
+    pub(crate) process: Arc<Process>,
     /// A system call that is to be made again at this address, as if nothing had happened.
     restart: Option<u64>,
     /// The present block only makes such a call again.

@@ -3,7 +3,7 @@
 use crate::child::Child;
 use crate::limits::Limits;
 use crate::program::Program;
-use crate::record::{Job, ProcessSummary, Summary};
+use crate::record::{Job, Next, ProcessSummary, Summary};
 use crate::tsan::trace::{Ending, Output, collect};
 use quipu_model::fresh::cannot;
 use quipu_model::{Error, Result};
@@ -79,14 +79,16 @@ pub fn record(job: &Job) -> Result<Summary> {
         is_limited |= matches!(summary.ending, Ending::SizeReached | Ending::DiskFull);
         processes.push(ProcessSummary {
             pid: u32::try_from(summary.pid).unwrap_or(0),
+            name: program.name.clone(),
             folder: if nth == 0 { PathBuf::new() } else { trace },
             threads: summary.n_threads,
             instrs: 0,
             records: summary.written.records,
             bytes: summary.written.packed_bytes,
-            has_left: captures
-                .get(nth + 1)
-                .is_some_and(|(next, _)| next.starts_with(&format!("{}.qcap.", summary.pid))),
+            next: match captures.get(nth + 1) {
+                Some((next, _)) if next.starts_with(&format!("{}.qcap.", summary.pid)) => Next::Recorded,
+                _ => Next::Nothing,
+            },
         });
     }
     Ok(Summary {

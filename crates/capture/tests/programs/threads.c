@@ -1,8 +1,12 @@
-// Four threads, each of which writes every element of its own row 1000 times; prints where the rows are.
+// Threads, each of which writes every element of its own row some times; prints where the rows are.
 #include <pthread.h>
 #include <stdio.h>
 
-enum { THREADS = 4, ELEMENTS = 64, ROUNDS = 1000 };
+#ifndef THREADS
+#define THREADS 4
+#define ROUNDS 1000
+#endif
+enum { ELEMENTS = 64 };
 static volatile long rows[THREADS][ELEMENTS];
 
 static void *work(void *row) {

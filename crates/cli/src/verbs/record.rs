@@ -6,7 +6,7 @@ use quipu::model::Error;
 use quipu::model::fresh::Replace;
 use quipu::source::{PackOptions, Packing};
 use quipu_capture::limits::Limits;
-use quipu_capture::record::{FRONT_ENDS, Job, Summary, front_end};
+use quipu_capture::record::{FRONT_ENDS, Job, Next, ProcessSummary, Summary, front_end};
 use quipu_view::{bytes_text, count_text};
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -21,8 +21,8 @@ use std::path::PathBuf;
 /// Limits count instructions of all threads together, in the order in which they are read; for a program with one thread
 /// that is exact. When a limit is reached the program goes on unrecorded.
 ///
-/// What was recorded is a trace also of a program that was killed. A program that goes on as another one (`exec`) is
-/// recorded until then.
+/// What was recorded is a trace also of a program that was killed. Of a program that goes on as another one (`exec`) both
+/// are recorded, the later ones into folders of their own within that of the first.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {
@@ -54,7 +54,7 @@ pub(crate) struct Options {
     /// Record the first N of every M instructions, each time as a window
     #[arg(long, value_name = "N/M", value_parser = windows, help_heading = "Limits")]
     windows: Option<(u64, u64)>,
-    /// Begin where this function of the program is called first; it must not be stripped
+    /// Begin where this function of the program, or of a library that it loads, is called first; its symbols must be there
     #[arg(long, value_name = "NAME", help_heading = "Limits")]
     start_at_function: Option<String>,
     /// Record children as well, each process into a folder of its own
@@ -72,6 +72,9 @@ pub(crate) struct Options {
     )]
     command: Vec<OsString>,
 }
+
+/// Processes that are named each.
+const MOST_SAID: usize = 16;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -141,8 +144,7 @@ fn exit_code(summary: &Summary) -> u8 {
 fn say(summary: &Summary, screen: &Screen) {
     screen.findings(&summary.findings);
     let shown = summary.path.display();
-    let total =
-        |count: fn(&quipu_capture::record::ProcessSummary) -> u64| summary.processes.iter().map(count).sum();
+    let total = |count: fn(&ProcessSummary) -> u64| summary.processes.iter().map(count).sum();
     let (instrs, threads): (u64, u64) = (total(|process| process.instrs), total(|process| process.threads));
     let bytes: u64 = total(|process| process.bytes);
     let of = if threads == 1 { "one thread".to_owned() } else { format!("{} threads", count_text(threads)) };
@@ -167,20 +169,38 @@ fn say(summary: &Summary, screen: &Screen) {
             summary.n_refused
         ));
     }
-    for process in summary.processes.iter().filter(|process| process.has_left) {
+    let several = summary.processes.len() > 1;
+    for process in summary.processes.iter().take(if several { MOST_SAID } else { 0 }) {
+        screen.say(format_args!(
+            "  {} (process {}{}): {} {what} in `{}`",
+            process.name,
+            process.pid,
+            if process.next == Next::Recorded { ", which goes on as the next" } else { "" },
+            count_text(if instrs == 0 { process.records } else { process.instrs }),
+            shown_folder(summary, process)
+        ));
+    }
+    if summary.processes.len() > MOST_SAID {
+        screen.say(format_args!("  and {} more", count_text((summary.processes.len() - MOST_SAID) as u64)));
+    }
+    for process in summary.processes.iter().filter(|process| process.next == Next::Unrecorded) {
         screen.say(format_args!(
             "  process {} went on as another program, which was not recorded",
             process.pid
         ));
     }
-    let first =
-        summary.processes.first().map(|process| summary.path.join(&process.folder)).unwrap_or_default();
-    if summary.processes.len() > 1 {
-        screen.say(format_args!("  {} processes, a folder each", summary.processes.len()));
+    // What the program became in the end is what was meant: those before only started it.
+    let main = summary.processes.first().map(|process| process.pid);
+    if let Some(last) = summary.processes.iter().rfind(|process| Some(process.pid) == main) {
+        screen.say(format_args!("next: quipu report {}", shown_folder(summary, last)));
     }
+}
+
+/// Where the trace of a process lies.
+fn shown_folder(summary: &Summary, process: &ProcessSummary) -> String {
     // A path that is joined to nothing gets a slash at its end.
-    let first = first.display().to_string();
-    screen.say(format_args!("next: quipu report {}", first.trim_end_matches('/')));
+    let path = summary.path.join(&process.folder).display().to_string();
+    path.trim_end_matches('/').to_owned()
 }
 
 /// The ways to record, what each gives, and what is missing for it.

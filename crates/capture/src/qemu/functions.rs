@@ -1,0 +1,74 @@
+//! Where the function lies with which recording begins: looked for by its name in the program, and in the libraries that it
+//! loads, when the first block of each is translated.
+
+use crate::program::Program;
+use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
+use quipu_model::fresh::cannot;
+use quipu_model::{Error, ErrorKind, Result};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+/// The function that is looked for.
+#[derive(Debug)]
+pub(crate) struct Functions {
+    name: String,
+    /// The one file that is asked, where the program itself has the function.
+    only: Option<PathBuf>,
+}
+
+impl Functions {
+    /// Looks for the function of this name when the program runs.
+    ///
+    /// # Errors
+    /// `Missing` if a program that loads nothing has none of that name, `Io` if it cannot be read.
+    pub(crate) fn new(program: &Program, name: &str) -> Result<Functions> {
+        let shown = || program.path.display().to_string();
+        let bytes = std::fs::read(&program.path).map_err(|cause| cannot("read", &program.path, cause))?;
+        let object = object::File::parse(&*bytes)
+            .map_err(|cause| Error::new(ErrorKind::Malformed, cause.to_string()).in_file(shown()))?;
+        if offset_of(&object, name).is_some() {
+            let path = program.path.canonicalize().unwrap_or_else(|_| program.path.clone());
+            return Ok(Functions { name: name.to_owned(), only: Some(path) });
+        }
+        let loads = object.section_by_name(".interp").is_some();
+        if !loads {
+            return Err(Error::missing(format!("the program has no function `{name}`"))
+                .in_file(shown())
+                .hint("it must not be stripped"));
+        }
+        Ok(Functions { name: name.to_owned(), only: None })
+    }
+
+    /// The address of the function, if it lies in the code of which the plugin told: [`Module`](quipu_ring::qemu::Kind).
+    pub(crate) fn find(&self, words: &[u64]) -> Option<u64> {
+        let [start, end, offset, len, path @ ..] = words else { return None };
+        let bytes: Vec<u8> = path.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let path = PathBuf::from(OsString::from_vec(bytes.get(..usize::try_from(*len).ok()?)?.to_vec()));
+        if self.only.as_ref().is_some_and(|only| *only != path) {
+            return None;
+        }
+        let at = self.offset_in(&path)?.checked_sub(*offset)?;
+        (at < end.wrapping_sub(*start)).then(|| start.wrapping_add(at))
+    }
+
+    fn offset_in(&self, path: &Path) -> Option<u64> {
+        let bytes = std::fs::read(path).ok()?;
+        offset_of(&object::File::parse(&*bytes).ok()?, &self.name)
+    }
+}
+
+/// Where in its file a function begins.
+fn offset_of(object: &object::File<'_>, name: &str) -> Option<u64> {
+    let symbol = object.symbols().chain(object.dynamic_symbols()).find(|symbol| {
+        symbol.is_definition() && symbol.name() == Ok(name) && symbol.kind() == SymbolKind::Text
+    })?;
+    // The lowest bit says that a function of 32-bit Arm is of the shorter kind.
+    let is_arm = object.architecture() == object::Architecture::Arm;
+    let addr = symbol.address() & !u64::from(is_arm);
+    object.segments().find_map(|segment| {
+        let at = addr.checked_sub(segment.address())?;
+        let (offset, len) = segment.file_range();
+        (at < len).then_some(offset + at)
+    })
+}
