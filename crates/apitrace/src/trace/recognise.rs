@@ -1,0 +1,192 @@
+//! Whether bytes are a trace, how its stream is packed, and what its header must be taken for.
+
+use super::Packing;
+use crate::check::rules;
+use crate::cursor::Cursor;
+use crate::decode::{Decoded, Header, Stop, header};
+use crate::record::{EVENT_ENTER, NEWEST_VERSION, VERSION_PROPERTIES, VERSION_THREADS};
+use quipu_model::{Confidence, ErrorKind, Finding, Place, Result};
+use quipu_source::{Codec, Source, StreamOptions};
+
+/// How much of a stream is looked at to recognise it.
+pub(super) const PROBE_BYTES: usize = 4 << 10;
+/// How much of a stream its header may take.
+pub(super) const HEADER_BYTES: usize = 1 << 20;
+/// No container with nothing in it is longer.
+pub(super) const MAX_EMPTY_BYTES: u64 = 64;
+/// So many versions behind the newest are taken for what is to come, and not for damage.
+const FUTURE_VERSIONS: u64 = 4;
+/// No function has a longer name, where one is looked for to recognise a stream.
+const MAX_PROBED_NAME: u64 = 512;
+
+/// The last bytes of a table of frames.
+const SEEKABLE_MAGIC: [u8; 4] = [0xb1, 0xea, 0x92, 0x8f];
+
+/// How a source is packed, if there may be a trace in it, and how sure that is.
+pub(super) fn packing(source: &Source) -> Result<Option<(Packing, Confidence)>> {
+    if source.is_folder() {
+        return Ok(None);
+    }
+    let sure = |packing, codec| -> Result<Option<(Packing, Confidence)>> {
+        Ok(match plausible(&source.head_as(codec, PROBE_BYTES)?) {
+            Confidence::No => None,
+            confidence => Some((packing, confidence)),
+        })
+    };
+    match source.container()?.codec() {
+        // Nothing else begins like this.
+        Codec::SnappyChunks => Ok(Some((Packing::Snappy, Confidence::Sure))),
+        Codec::Zstd if source.packed_tail(4)? == SEEKABLE_MAGIC => {
+            // An empty stream packed so: what is written of a trace of two bytes.
+            if source.head_as(Codec::Zstd, 1)?.is_empty() {
+                return Ok(Some((Packing::SeekableZstd, Confidence::Likely)));
+            }
+            sure(Packing::SeekableZstd, Codec::Zstd)
+        }
+        // Whoever wrote it: an empty trace is no less likely than anything else.
+        codec @ (Codec::Gzip | Codec::Zstd) if is_empty(source, codec)? => {
+            let packing = if codec == Codec::Gzip { Packing::Gzip } else { Packing::Zstd };
+            Ok(Some((packing, Confidence::Maybe)))
+        }
+        Codec::Gzip => sure(Packing::Gzip, Codec::Gzip),
+        Codec::Zstd => sure(Packing::Zstd, Codec::Zstd),
+        // Three bytes that nothing wraps may be anything.
+        Codec::Plain => {
+            match sure(Packing::Plain, Codec::Plain)?.filter(|(_, how)| *how != Confidence::Likely) {
+                // Anything may be Brotli.
+                None if source.name().ends_with(".br") && is_empty(source, Codec::Brotli)? => {
+                    Ok(Some((Packing::Brotli, Confidence::Likely)))
+                }
+                None => sure(Packing::Brotli, Codec::Brotli),
+                found => Ok(found),
+            }
+        }
+        // Brotli may begin like anything.
+        _ => sure(Packing::Brotli, Codec::Brotli),
+    }
+}
+
+/// True if a file is a whole stream of this codec with nothing in it: what is written of an empty trace.
+fn is_empty(source: &Source, codec: Codec) -> Result<bool> {
+    let is_short = (1..=MAX_EMPTY_BYTES).contains(&source.size_bytes().unwrap_or(0));
+    if !is_short || !source.can_seek() {
+        return Ok(false);
+    }
+    let container = source.container_as(codec)?;
+    let mut stream = container.stream(container.all_members(), &StreamOptions::default())?;
+    let mut block = Vec::new();
+    loop {
+        match stream.next(&mut block) {
+            Ok(None) => return Ok(true),
+            Ok(Some(_)) if block.is_empty() => {}
+            Ok(Some(_)) | Err(_) => return Ok(false),
+        }
+    }
+}
+
+/// How sure it is that a stream begins like this.
+pub(crate) fn plausible(head: &[u8]) -> Confidence {
+    let (header, end) = match header(head) {
+        Ok(read) => read,
+        Err(Stop::More(_)) if head.starts_with(&[6]) && head.len() == PROBE_BYTES => {
+            return Confidence::Maybe;
+        }
+        Err(_) => return Confidence::No,
+    };
+    if end == head.len() {
+        // Nothing but a header, which is what little a program leaves that died early.
+        return match header.version {
+            VERSION_PROPERTIES.. if !header.properties.is_empty() => Confidence::Sure,
+            VERSION_PROPERTIES.. => Confidence::Likely,
+            _ => Confidence::No,
+        };
+    }
+    if begins_with_call(&header, head, end) == Some(true) { Confidence::Sure } else { Confidence::No }
+}
+
+/// Whether the first event behind a header enters a function whose name looks like one; `None` if it is cut.
+fn begins_with_call(header: &Header, head: &[u8], end: usize) -> Option<bool> {
+    let mut cursor = Cursor::new(head, end);
+    if cursor.byte().ok()? != EVENT_ENTER {
+        return Some(false);
+    }
+    if header.version >= VERSION_THREADS {
+        cursor.uint().ok()?;
+    }
+    cursor.uint().ok()?;
+    let name = cursor.name(MAX_PROBED_NAME).ok()?;
+    let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || b"_:~(), *&<>".contains(byte);
+    let begins_well = name.first().is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'_');
+    Some(begins_well && name.iter().all(is_word))
+}
+
+/// The header at the front of a stream that is known to be one, whatever is wrong with it.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    /// As it stands there, or as it must be assumed to be.
+    pub(crate) header: Header,
+    /// Why it is assumed, if it is.
+    pub(crate) damage: Option<String>,
+    /// Why nobody but who saves what can be saved should read on: it may be a newer version.
+    pub(crate) newer: Option<String>,
+}
+
+/// Reads the header at the front of a stream. One that is damaged is taken for one of the newest version, which is what
+/// nearly all traces have had for years: with its properties if only the version is wrong, else without.
+///
+/// # Errors
+/// `Unsupported` for what seems to be a newer version, unless it can be read as the newest that is known.
+pub(crate) fn assumed_header(head: &[u8]) -> Decoded<Opened> {
+    let mended = || mended_header(head);
+    let assumed = |why: String| {
+        Ok(Opened { header: mended().unwrap_or_else(Header::newest), damage: Some(why), newer: None })
+    };
+    match header(head) {
+        // Old versions say no more than a number, which damage may look like.
+        Ok((header, end)) if header.version < VERSION_PROPERTIES && end < head.len() => {
+            match begins_with_call(&header, head, end) {
+                Some(false) => assumed(format!("no call follows a header of version `{}`", header.version)),
+                _ => Ok(Opened { header, damage: None, newer: None }),
+            }
+        }
+        Ok((header, _)) => Ok(Opened { header, damage: None, newer: None }),
+        Err(Stop::Bad(fault)) => {
+            let is_newer = head.first().is_some_and(|version| {
+                (NEWEST_VERSION + 1..=NEWEST_VERSION + FUTURE_VERSIONS).contains(&u64::from(*version))
+                    && fault.kind == ErrorKind::Unsupported
+                    && head.get(1).is_some_and(|semantic| semantic <= version)
+            });
+            match mended() {
+                Some(header) if is_newer => {
+                    Ok(Opened { header, damage: Some(fault.message.clone()), newer: Some(fault.message) })
+                }
+                None if is_newer => Err(Stop::Bad(fault)),
+                _ => assumed(fault.message),
+            }
+        }
+        Err(Stop::More(_)) if head.len() == HEADER_BYTES => {
+            assumed(format!("it takes more than `{HEADER_BYTES}` bytes"))
+        }
+        Err(stop) => Err(stop),
+    }
+}
+
+/// What a header says if its version is wrong and nothing else: as one of the newest, with a call behind it.
+fn mended_header(head: &[u8]) -> Option<Header> {
+    let mut head = head.to_vec();
+    *head.first_mut()? = NEWEST_VERSION as u8; // A small number.
+    let (header, end) = header(&head).ok()?;
+    (begins_with_call(&header, &head, end) == Some(true)).then_some(header)
+}
+
+/// What is said of a header that is assumed.
+pub(crate) fn lost_header(file: &str, why: &str) -> Finding {
+    let place = Place { file: Some(file.to_owned()), offset: Some(0), ..Place::default() };
+    let what = format!("the header of the stream is damaged ({why}): version `{NEWEST_VERSION}` is assumed");
+    rules::LOST_HEADER.broken(place, what)
+}
+
+/// How sure it is that a source is a trace of this format.
+pub fn probe(source: &Source) -> Confidence {
+    packing(source).ok().flatten().map_or(Confidence::No, |(_, confidence)| confidence)
+}
