@@ -5,7 +5,7 @@ use crate::screen::{Result, Screen};
 use crate::session::Verdict;
 use crate::whole;
 use quipu::model::doc::{Block, Cell, Document, Figure, Grid};
-use quipu::model::{Error, ErrorKind, Report, Trace};
+use quipu::model::{Error, Report, Trace};
 use quipu::passes::{PerThread, branches, mix, schedule, working_set};
 use quipu_view::{PageFrame, bytes_text, count_text, html_page, ticks_text};
 use std::io::{self, Write};
@@ -69,9 +69,7 @@ fn write_titled(
     if path == Path::new("-") {
         return Ok(io::stdout().lock().write_all(page.as_bytes())?);
     }
-    whole::put(path, page.as_bytes()).map_err(|error| {
-        Error::new(ErrorKind::Io, format!("cannot write the page `{}`: {error}", path.display()))
-    })?;
+    whole::put(path, page.as_bytes())?;
     let size = bytes_text(page.len() as u64);
     screen.say(format_args!("page: {} ({size}); a browser opens it from there", path.display()));
     Ok(())

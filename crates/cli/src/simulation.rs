@@ -172,7 +172,7 @@ impl MissFiles {
                 None => None,
                 Some(path) => {
                     let path = PathBuf::from(path);
-                    let file = Whole::create(&path).map_err(|error| io(&path, &error))?;
+                    let file = Whole::create(&path)?;
                     let level = flate2::Compression::fast();
                     Some((path, flate2::write::GzEncoder::new(BufWriter::new(file), level)))
                 }
@@ -191,12 +191,9 @@ impl MissSink for MissFiles {
 
     fn end(&mut self) -> Result<()> {
         for (path, file) in self.files.iter_mut().flatten() {
-            let finish = |file: &mut Packed| {
-                file.try_finish()?;
-                file.get_mut().flush()?;
-                file.get_mut().get_mut().finish()
-            };
-            finish(file).map_err(|error| io(path, &error))?;
+            let pack = file.try_finish().and_then(|()| file.get_mut().flush());
+            pack.map_err(|error| io(path, &error))?;
+            file.get_mut().get_mut().finish()?;
         }
         Ok(())
     }

@@ -8,6 +8,9 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
+/// So many hidden names are tried.
+const MAX_ATTEMPTS: u32 = 100;
+
 /// Whether what stands under the final name may be replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replace {
@@ -49,9 +52,7 @@ impl Fresh {
     /// # Errors
     /// `Usage` if there is something that must stay, or no name; `Io` if it cannot be made.
     pub fn file(path: &Path, replace: Replace) -> Result<(Fresh, File)> {
-        let fresh = Fresh::begin(path, replace, None)?;
-        let file = File::create_new(&fresh.temporary).map_err(|cause| cannot("create", path, cause))?;
-        Ok((fresh, file))
+        Fresh::begin(path, replace, None, &|temporary| File::create_new(temporary))
     }
 
     /// Begins a folder that will be called `path`; files go into the folder returned. A folder in its place may be replaced
@@ -60,13 +61,18 @@ impl Fresh {
     /// # Errors
     /// As for [`Fresh::file`].
     pub fn folder(path: &Path, replace: Replace, may_go: &dyn Fn(&Path) -> bool) -> Result<(Fresh, PathBuf)> {
-        let fresh = Fresh::begin(path, replace, Some(may_go))?;
-        fs::create_dir(&fresh.temporary).map_err(|cause| cannot("create", path, cause))?;
+        let (fresh, ()) = Fresh::begin(path, replace, Some(may_go), &|temporary| fs::create_dir(temporary))?;
         let folder = fresh.temporary.clone();
         Ok((fresh, folder))
     }
 
-    fn begin(path: &Path, replace: Replace, may_go: Option<&dyn Fn(&Path) -> bool>) -> Result<Fresh> {
+    /// Makes a file or folder under a hidden name that nothing else has.
+    fn begin<T>(
+        path: &Path,
+        replace: Replace,
+        may_go: Option<&dyn Fn(&Path) -> bool>,
+        make: &dyn Fn(&Path) -> io::Result<T>,
+    ) -> Result<(Fresh, T)> {
         let name = path
             .file_name()
             .ok_or_else(|| Error::usage(format!("`{}` is no name for something to write", path.display())))?;
@@ -74,15 +80,24 @@ impl Fresh {
         let target = behind_link(path)?;
         let path = target.as_deref().unwrap_or(path);
         let name = path.file_name().unwrap_or(name);
-        let mut temporary = std::ffi::OsString::from(".");
-        temporary.push(name);
-        temporary.push(format!(".{}.part", std::process::id()));
-        Ok(Fresh {
-            temporary: path.with_file_name(temporary),
-            path: path.to_owned(),
-            is_folder: may_go.is_some(),
-            is_done: false,
-        })
+        let mut attempt = 0;
+        loop {
+            let mut temporary = std::ffi::OsString::from(".");
+            temporary.push(name);
+            temporary.push(format!(".{}-{attempt}.part", std::process::id()));
+            let temporary = path.with_file_name(temporary);
+            match make(&temporary) {
+                // Another of this process, or what a killed one left.
+                Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists && attempt < MAX_ATTEMPTS => {
+                    attempt += 1
+                }
+                Err(cause) => return Err(cannot("create", path, cause)),
+                Ok(made) => {
+                    let (path, is_folder) = (path.to_owned(), may_go.is_some());
+                    return Ok((Fresh { temporary, path, is_folder, is_done: false }, made));
+                }
+            }
+        }
     }
 
     /// Gives it its name.
@@ -179,4 +194,27 @@ fn check_place(path: &Path, replace: Replace, may_go: Option<&dyn Fn(&Path) -> b
 #[cold]
 pub fn cannot(what: &str, path: &Path, cause: io::Error) -> Error {
     Error::new(ErrorKind::Io, format!("cannot {what} it")).in_file(path.display().to_string()).because(cause)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn two_files_in_the_making_under_one_name_leave_each_other_alone() {
+        let folder = std::env::temp_dir().join(format!("quipu-fresh-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("out");
+        let (first, mut file) = Fresh::file(&path, Replace::Allowed).unwrap();
+        let (second, mut other) = Fresh::file(&path, Replace::Allowed).unwrap();
+        file.write_all(b"first").unwrap();
+        other.write_all(b"second").unwrap();
+        drop(second);
+        assert!(!path.exists());
+        first.commit().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"first");
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+        fs::remove_dir_all(&folder).unwrap();
+    }
 }

@@ -3,7 +3,7 @@
 use super::counts::line;
 use super::hash_order;
 use crate::whole;
-use quipu::model::Error;
+use quipu::model::{Error, Result};
 use quipu::sim::misses::{Hint, Misses};
 use quipu::sim::{CacheCounts, CoreCounts, Placing, Simulated};
 use std::collections::{BTreeSet, HashMap};
@@ -118,7 +118,7 @@ pub(super) fn write_tlbs(result: &Simulated, out: &mut Vec<u8>) {
 }
 
 /// The result of `miss_analyzer`, which goes into `file` as well, as lines of commas.
-pub(super) fn write_misses(result: &Misses, file: Option<&str>, out: &mut Vec<u8>) -> std::io::Result<()> {
+pub(super) fn write_misses(result: &Misses, file: Option<&str>, out: &mut Vec<u8>) -> Result<()> {
     line(out, format_args!("Cache miss analyzer results:"));
     let mut rows = Vec::new();
     for Hint { pc, stride, .. } in &result.hints {
