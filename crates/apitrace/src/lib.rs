@@ -73,7 +73,7 @@ pub static INFO: FormatInfo = FormatInfo {
         "index",
         "auto|cache|beside|no",
         "auto",
-        "Where the index of a large trace is kept: a folder of caches, or the trace's own; `no` for none.",
+        "An index for large traces; for any, cached or beside; none.",
     )],
     print_settings: &[
         setting("thread-ids", "yes|no", "no", "Whether the thread stands before each call."),
