@@ -372,7 +372,7 @@ impl Feed {
         if let Some(error) = self.failure.take() {
             if error.kind() != ErrorKind::Truncated {
                 self.has_failed = true;
-                return Err(self.recoverable(error.at(&self.here(self.n_bytes()))));
+                return Err(recoverable(&self.file, error.at(&self.here(self.n_bytes()))));
             }
             self.findings.push(Finding {
                 rule: "source/truncated",
@@ -412,21 +412,21 @@ impl Feed {
         if let Some(chunk) = chunk_of(&self.container, offset) {
             message.push_str(&format!(", in chunk `{chunk}`"));
         }
-        self.recoverable(Error::new(fault.kind, message).at(&self.here(offset)))
-    }
-
-    /// The error of a trace that is damaged, with what to do about it.
-    fn recoverable(&self, error: Error) -> Error {
-        match error.kind() {
-            ErrorKind::Malformed => {
-                error.hint(format!("`quipu recover {} -o FILE` writes what can be saved of it", self.file))
-            }
-            _ => error,
-        }
+        recoverable(&self.file, Error::new(fault.kind, message).at(&self.here(offset)))
     }
 
     fn here(&self, offset: u64) -> Place {
         Place { file: Some(self.file.clone()), offset: Some(offset), ..Place::default() }
+    }
+}
+
+/// The error of a trace that is damaged, with what to do about it.
+pub(crate) fn recoverable(file: &str, error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Malformed => {
+            error.hint(format!("`quipu recover {file} -o FILE` writes what can be saved of it"))
+        }
+        _ => error,
     }
 }
 

@@ -5,6 +5,7 @@
 
 use crate::decode::Header;
 use crate::encode::{self, Encoder, Incomplete};
+use crate::feed::recoverable;
 use crate::pack::{StreamWriter, levels};
 use crate::trace::{ApiTrace, Packing};
 use quipu_model::edit::{Progress, check_level};
@@ -231,7 +232,7 @@ pub(crate) fn copy(
                 message: error.what().to_owned(),
                 count: 1,
             }),
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(recoverable(container.name(), error.into())),
         }
     }
 }

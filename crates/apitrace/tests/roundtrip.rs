@@ -81,6 +81,18 @@ fn every_stream_comes_back_from_every_container_byte_for_byte() {
 }
 
 #[test]
+fn whoever_cannot_copy_a_damaged_stream_is_told_who_can_save_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut bytes = common::bytes("kinds.zstd");
+    let middle = bytes.len() / 2;
+    bytes[middle..middle + 40].fill(0xa5);
+    let trace = trace::open(&Source::from_bytes("bad", bytes), &OpenOptions::default()).unwrap();
+    let error = repack(&trace, &folder.path().join("out"), &WriteOptions::USUAL, &Silent).unwrap_err();
+    let advice = "`quipu recover bad -o FILE` writes what can be saved of it";
+    assert_eq!(error.advice(), Some(advice), "{error}");
+}
+
+#[test]
 fn a_file_is_replaced_only_if_asked_for() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("out");
