@@ -144,13 +144,15 @@ fn what_a_verb_cannot_do_with_a_trace_of_calls_is_refused() {
         (&["recover", "-o", "out.trace", "--strict"], "`recover` reads on behind errors"),
         (&["info", "--thread", "1"], "write those wanted first: `quipu trim --thread`"),
         (&["check", "--thread", "1"], "write those wanted first: `quipu trim --thread`"),
-        (&["analyze", "nosuch"], "hint: tools: frames, "),
+        (&["analyze", "nosuch"], "help: tools: frames, "),
     ] {
         let output = quipu_in(place.path(), &[args, &["threads-3x20.trace"]].concat());
         assert_eq!(output.status.code(), Some(2), "{args:?}: {}", text(&output.stderr));
         assert!(text(&output.stderr).contains(error), "{args:?}: {}", text(&output.stderr));
         // No analysis is offered that needs what such a trace does not have.
-        assert!(!text(&output.stderr).contains("categories"), "{args:?}: {}", text(&output.stderr));
+        for tool in ["categories", " hot,"] {
+            assert!(!text(&output.stderr).contains(tool), "{args:?}: {}", text(&output.stderr));
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Finding an analysis by its name.
 
 use crate::FORMATS;
-use quipu_model::{Error, Format, Result, Tool, ToolInfo, Trace};
+use quipu_model::{Args, Error, ErrorKind, Format, Result, Tool, Trace};
 
 /// The analyses for traces of a format: the format's own first, then those that any format may be given to. Where two
 /// have the same name, the format's own is meant.
@@ -26,16 +26,19 @@ pub fn tool(name: &str, format: &str) -> Result<&'static dyn Tool> {
 /// # Errors
 /// As for [`tool`], but that the hint lists those only that have what they need of this trace.
 pub fn tool_for(name: &str, trace: &dyn Trace) -> Result<&'static dyn Tool> {
-    find(name, trace.meta().format, &|info| info.needs.of(info.name, trace).is_ok())
+    find(name, trace.meta().format, &|tool| {
+        let info = tool.info();
+        // What takes one of several columns says so only when it is built.
+        let lacks = |error: &Error| matches!(error.kind(), ErrorKind::Missing | ErrorKind::Unsupported);
+        let can_be_built = || !tool.build(&Args::default(), trace).is_err_and(|error| lacks(&error));
+        info.needs.of(info.name, trace).is_ok() && (!info.needs.required.is_empty() || can_be_built())
+    })
 }
 
-fn find(name: &str, format: &str, fits: &dyn Fn(&ToolInfo) -> bool) -> Result<&'static dyn Tool> {
+fn find(name: &str, format: &str, fits: &dyn Fn(&dyn Tool) -> bool) -> Result<&'static dyn Tool> {
     tools_of(format).find(|tool| tool.info().name == name).ok_or_else(|| {
-        let known: Vec<&str> = tools_of(format)
-            .map(|tool| tool.info())
-            .filter(|info| fits(info))
-            .map(|info| info.name)
-            .collect();
+        let known: Vec<&str> =
+            tools_of(format).filter(|tool| fits(*tool)).map(|tool| tool.info().name).collect();
         let has = |other: &&&dyn Format| other.tools().iter().any(|tool| tool.info().name == name);
         let others: Vec<&str> = FORMATS.iter().filter(has).map(|other| other.info().name).collect();
         if !others.is_empty() {
