@@ -356,6 +356,9 @@ fn an_empty_stream_is_recognised_where_its_container_tells_that_nothing_is_in_it
     let trace = trace::open(&common::source("header-only-2-bytes"), &OpenOptions::default()).unwrap();
     for (name, packing, confidence) in [
         ("empty.trace", Packing::SeekableZstd, Confidence::Likely),
+        ("one-frame.trace", Packing::Zstd, Confidence::Likely),
+        ("gzip.trace", Packing::Gzip, Confidence::Likely),
+        // Other formats may have such names.
         ("empty.zst", Packing::Zstd, Confidence::Maybe),
         ("empty.gz", Packing::Gzip, Confidence::Maybe),
         ("empty.br", Packing::Brotli, Confidence::Likely),

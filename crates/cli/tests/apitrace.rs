@@ -244,6 +244,7 @@ fn an_empty_trace_is_still_one_when_it_is_converted() {
         ("zstd", "a.trace", true),
         ("zstd-noseek", "b.trace", true),
         ("gzip", "c.trace", true),
+        ("gzip", "c.gz", false),
         ("snappy", "d.trace", true),
         ("brotli", "e.br", true),
         ("brotli", "f.trace", false),

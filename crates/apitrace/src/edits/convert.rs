@@ -39,17 +39,17 @@ impl Edit for Convert {
 
 /// Refuses to write what nobody would recognise as a trace again.
 fn refuse_formless(trace: &ApiTrace, output: &Path, packing: Packing) -> Result<()> {
-    let says_nothing = match packing {
-        Packing::Plain => !trace.says_what_it_is()?,
-        Packing::Brotli => trace.is_empty()? && output.extension().is_none_or(|extension| extension != "br"),
-        _ => false,
+    let is_called = |ending| output.extension().is_some_and(|extension| extension == ending);
+    let how = match packing {
+        Packing::Plain if !trace.says_what_it_is()? => "bare",
+        Packing::Brotli if !is_called("br") && trace.is_empty()? => {
+            "in Brotli, under a name that does not end in `.br`"
+        }
+        Packing::Gzip | Packing::Zstd if !is_called("trace") && trace.is_empty()? => {
+            "packed so, under a name that does not end in `.trace`"
+        }
+        _ => return Ok(()),
     };
-    if !says_nothing {
-        return Ok(());
-    }
-    let what = format!(
-        "there is no call in the trace: packed as `{}`, nothing would tell what the file is",
-        packing.name()
-    );
-    Err(Error::usage(what).in_file(trace.container().name()).hint("`--container snappy` keeps it a trace"))
+    let what = format!("there is no call in the trace: {how}, nothing would tell what the file is");
+    Err(Error::usage(what).in_file(trace.container().name()).hint("`--container zstd` keeps it a trace"))
 }

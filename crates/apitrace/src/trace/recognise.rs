@@ -43,10 +43,11 @@ pub(super) fn packing(source: &Source) -> Result<Option<(Packing, Confidence)>> 
             }
             sure(Packing::SeekableZstd, Codec::Zstd)
         }
-        // Whoever wrote it: an empty trace is no less likely than anything else.
+        // Whoever wrote it: but for its name, nothing speaks for one format or another.
         codec @ (Codec::Gzip | Codec::Zstd) if is_empty(source, codec)? => {
             let packing = if codec == Codec::Gzip { Packing::Gzip } else { Packing::Zstd };
-            Ok(Some((packing, Confidence::Maybe)))
+            let is_named = source.name().ends_with(".trace");
+            Ok(Some((packing, if is_named { Confidence::Likely } else { Confidence::Maybe })))
         }
         Codec::Gzip => sure(Packing::Gzip, Codec::Gzip),
         Codec::Zstd => sure(Packing::Zstd, Codec::Zstd),
