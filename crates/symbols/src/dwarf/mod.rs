@@ -9,6 +9,7 @@
 //! | `read` | entries as types |
 //! | `spell` | the text of a type |
 //! | [`objects`] | variables, functions, lines |
+//! | [`inlined`] | functions within functions |
 //!
 //! DWARF 4 and 5 in ELF files (2 and 3 as far as they look alike), with split units, packages of them, type units, compressed
 //! sections, and separate debug files. Nothing of the program itself is read. Work is done when it is asked for: opening
@@ -18,6 +19,7 @@
 //! Everything in the file is hostile: no look-up panics, and what cannot be read is an error, or is missing.
 
 pub(crate) mod index;
+pub mod inlined;
 pub mod objects;
 pub(crate) mod read;
 mod sections;

@@ -91,6 +91,12 @@ impl Objects {
         (offset < global.size.max(1)).then_some((global, offset))
     }
 
+    /// The units that have code at an address, by number.
+    pub(super) fn units_at(&self, address: u64) -> impl Iterator<Item = u32> + '_ {
+        let holds = move |(range, _): &&(Range<u64>, u32)| range.contains(&address);
+        self.units.iter().filter(holds).map(|(_, unit)| *unit)
+    }
+
     /// The function that has the code at an address.
     pub fn function_at(&self, address: u64) -> Option<&Function> {
         self.functions.iter().find(|function| function.ranges.iter().any(|range| range.contains(&address)))
@@ -128,9 +134,8 @@ impl DebugInfo {
     /// The line of the source that the instruction at an address comes from.
     pub fn line_of(&self, address: u64) -> Option<Place> {
         let view = self.view();
-        let holds = |(range, _): &&(Range<u64>, u32)| range.contains(&address);
-        self.objects().units.iter().filter(holds).find_map(|(_, unit)| {
-            let open = view.open(*unit).ok()?;
+        self.objects().units_at(address).find_map(|unit| {
+            let open = view.open(unit).ok()?;
             let mut rows = open.unit.line_program.clone()?.rows();
             let mut before: Option<(u64, u64)> = None;
             while let Ok(Some((_, row))) = rows.next_row() {
@@ -364,7 +369,7 @@ impl<'a> Around<'_, 'a> {
 }
 
 /// What names of variables and functions are part of.
-fn is_scope(tag: DwTag) -> bool {
+pub(super) fn is_scope(tag: DwTag) -> bool {
     matches!(
         tag,
         gimli::DW_TAG_namespace
