@@ -18,6 +18,8 @@ hooks! { "rsi":
     pvalloc => our_pvalloc;
     _Znwm => new;
     _Znam => new_array;
+    _ZdlPv => delete;
+    _ZdaPv => delete_array;
 }
 
 hooks! { "rdx":
@@ -29,6 +31,12 @@ hooks! { "rdx":
     _ZnamRKSt9nothrow_t => new_array_nothrow;
     _ZnwmSt11align_val_t => new_aligned;
     _ZnamSt11align_val_t => new_array_aligned;
+    _ZdlPvm => delete_sized;
+    _ZdaPvm => delete_array_sized;
+    _ZdlPvSt11align_val_t => delete_aligned;
+    _ZdaPvSt11align_val_t => delete_array_aligned;
+    _ZdlPvRKSt9nothrow_t => delete_nothrow;
+    _ZdaPvRKSt9nothrow_t => delete_array_nothrow;
 }
 
 hooks! { "rcx":
@@ -36,6 +44,10 @@ hooks! { "rcx":
     reallocarray => our_reallocarray;
     _ZnwmSt11align_val_tRKSt9nothrow_t => new_aligned_nothrow;
     _ZnamSt11align_val_tRKSt9nothrow_t => new_array_aligned_nothrow;
+    _ZdlPvmSt11align_val_t => delete_sized_aligned;
+    _ZdaPvmSt11align_val_t => delete_array_sized_aligned;
+    _ZdlPvSt11align_val_tRKSt9nothrow_t => delete_aligned_nothrow;
+    _ZdaPvSt11align_val_tRKSt9nothrow_t => delete_array_aligned_nothrow;
 }
 
 /// Records memory that was allocated.
@@ -52,9 +64,12 @@ fn allocated(addr: *mut c_void, element_bytes: usize, n_elements: usize, call: u
 
 /// Records memory that is about to be freed.
 fn releases(addr: *mut c_void, call: u64, pc: u64) {
-    if addr.is_null() || this().inside.get() > 0 || process::is_off() {
+    let thread = this();
+    let delete_pc = thread.delete_pc.take();
+    if addr.is_null() || thread.inside.get() > 0 || process::is_off() {
         return;
     }
+    let (call, pc) = if delete_pc == 0 { (call, pc) } else { (heap::NEW, delete_pc) };
     put(&[head(kind::RELEASE, 1, addr as u64, pc), Cell { word: stamp(), side: call }]);
 }
 
@@ -203,6 +218,37 @@ news! {
     new_array_aligned(size, align) = c"_ZnamSt11align_val_t";
     new_aligned_nothrow(size, align, tag) = c"_ZnwmSt11align_val_tRKSt9nothrow_t";
     new_array_aligned_nothrow(size, align, tag) = c"_ZnamSt11align_val_tRKSt9nothrow_t";
+}
+
+// `operator delete` calls `free`.
+macro_rules! deletes {
+    ($($ours:ident($($arg:ident),*) = $name:literal;)*) => {$(
+        unsafe extern "C" fn $ours(addr: *mut c_void, $($arg: usize,)* pc: u64) {
+            let behind = next!($name as unsafe extern "C" fn(*mut c_void, $(news!(@usize $arg)),*), else return);
+            // An array's `delete` calls the one of an object.
+            if this().delete_pc.get() == 0 {
+                this().delete_pc.set(pc);
+            }
+            // SAFETY: handed on.
+            unsafe { behind(addr, $($arg),*) };
+            this().delete_pc.set(0);
+        }
+    )*};
+}
+
+deletes! {
+    delete() = c"_ZdlPv";
+    delete_array() = c"_ZdaPv";
+    delete_sized(size) = c"_ZdlPvm";
+    delete_array_sized(size) = c"_ZdaPvm";
+    delete_aligned(align) = c"_ZdlPvSt11align_val_t";
+    delete_array_aligned(align) = c"_ZdaPvSt11align_val_t";
+    delete_nothrow(tag) = c"_ZdlPvRKSt9nothrow_t";
+    delete_array_nothrow(tag) = c"_ZdaPvRKSt9nothrow_t";
+    delete_sized_aligned(size, align) = c"_ZdlPvmSt11align_val_t";
+    delete_array_sized_aligned(size, align) = c"_ZdaPvmSt11align_val_t";
+    delete_aligned_nothrow(align, tag) = c"_ZdlPvSt11align_val_tRKSt9nothrow_t";
+    delete_array_aligned_nothrow(align, tag) = c"_ZdaPvSt11align_val_tRKSt9nothrow_t";
 }
 
 /// Memory for who looks functions up for us, and must not be sent back there. Never given back.

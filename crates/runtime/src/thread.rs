@@ -41,6 +41,8 @@ pub(crate) struct Thread {
     pub(crate) ticket: Own<u64>,
     /// Where `operator new` was called that calls `malloc` now; 0 if none did.
     pub(crate) new_pc: Own<u64>,
+    /// Where `operator delete` was called that calls `free` now; 0 if none did.
+    pub(crate) delete_pc: Own<u64>,
     /// The cursor of a thread that ignores what it does.
     pub(crate) put_aside: Own<u64>,
     /// Signals that were blocked before a fork.
