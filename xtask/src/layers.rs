@@ -24,6 +24,7 @@ enum Layer {
 
 /// Every package of the workspace that exists or is planned. A package that is missing here fails the check.
 const LAYERS: &[(&str, Layer)] = &[
+    ("quipu-annotate", Layer::Level(0)),
     ("quipu-capfile", Layer::Level(0)),
     ("quipu-source", Layer::Level(0)),
     ("quipu-ring", Layer::Level(0)),
