@@ -1,5 +1,6 @@
 //! Saying which trace is meant, and how to open it.
 
+use crate::captured::{is_capture, no_trace_yet};
 use crate::number;
 use crate::sched;
 use crate::screen::Result;
@@ -34,6 +35,9 @@ impl Opening {
     /// # Errors
     /// What the library says; and `Usage` where a person sits at standard input.
     pub(crate) fn open(&self, path: &Path) -> Result<Box<dyn Trace>> {
+        if is_capture(path) {
+            return Err(no_trace_yet(path).into());
+        }
         Ok(quipu::open(&source(path)?, &self.options())?)
     }
 }

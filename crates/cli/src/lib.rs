@@ -4,7 +4,7 @@
 //! file for each subject: how to say which trace (`input`), numbers and ranges (`number`), what goes to the standard
 //! streams (`screen`), errors and findings for people (`complaint`), reading with progress and Ctrl-C (`session`), records
 //! on their way to a stream (`stream`, `relay`), what a trace says of itself (`about`), results for a browser (`page`),
-//! where traces are written to (`edit`, `rewrite`).
+//! where traces are written to (`edit`, `rewrite`), what instrumented programs leave (`captured`).
 //!
 //! Only answers go to standard output. The exit code is 0 if all went well, 1 if the answer is that something is wrong
 //! with the trace or not all of it was read, and 2 if there is no answer.
@@ -15,6 +15,7 @@ mod about;
 mod as_apitrace;
 mod as_cacheray;
 mod as_drmemtrace;
+mod captured;
 mod complaint;
 mod conversion;
 mod edit;

@@ -56,6 +56,15 @@ enum Form {
     Packed(usize),
 }
 
+/// True if this is a capture file, whatever else is in it.
+pub fn is_capture(path: &Path) -> bool {
+    let mut first = [0; 8];
+    // What is no plain file, such as a pipe, would lose what is read here.
+    std::fs::metadata(path).is_ok_and(|meta| meta.is_file())
+        && File::open(path).is_ok_and(|file| read_up_to(&file, &mut first, 0).is_ok_and(|n| n == first.len()))
+        && u64::from_le_bytes(first) == MAGIC
+}
+
 impl Capture {
     /// Opens a file and finds what is in it.
     ///
@@ -85,6 +94,26 @@ impl Capture {
     /// A field of the header: an offset of [`quipu_capfile::layout::header`].
     pub fn header(&self, offset: usize) -> u64 {
         word(&self.head, offset)
+    }
+
+    /// The version of the file.
+    pub fn version(&self) -> u64 {
+        self.header(header::VERSION)
+    }
+
+    /// The process.
+    pub fn pid(&self) -> u64 {
+        self.header(header::PID)
+    }
+
+    /// The process that it was forked from, if that was recorded, too.
+    pub fn parent(&self) -> Option<u64> {
+        Some(self.header(header::PARENT)).filter(|pid| *pid != 0)
+    }
+
+    /// When it began, in seconds since 1970.
+    pub fn started(&self) -> u64 {
+        self.header(header::START_NS) / 1_000_000_000
     }
 
     /// The name of the file, for messages.

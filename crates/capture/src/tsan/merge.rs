@@ -6,9 +6,10 @@
 use crate::tsan::file::{Capture, Part};
 use quipu_capfile::cell::Cell;
 use quipu_capfile::event::{Event, decode};
-use quipu_model::Result;
+use quipu_model::{Error, Result};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::ops::ControlFlow;
 
 /// Who did something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,13 +20,16 @@ pub struct Who {
     pub tid: u64,
 }
 
-/// Hands every event to `each`, in order; holes too.
+/// Hands every event to `each`, in order, until it has enough; holes too.
 ///
 /// Returns how many parts of threads could not be read to their end.
 ///
 /// # Errors
 /// `Io` if the file cannot be read; what `each` says.
-pub fn events(capture: &Capture, each: &mut dyn FnMut(Who, &Event<'_>) -> Result<()>) -> Result<u64> {
+pub fn events<E: From<Error>>(
+    capture: &Capture,
+    each: &mut impl FnMut(Who, &Event<'_>) -> Result<ControlFlow<()>, E>,
+) -> Result<u64, E> {
     let mut n_damaged = 0;
     let mut text = Vec::new();
     let mut threads = Vec::new();
@@ -56,7 +60,9 @@ pub fn events(capture: &Capture, each: &mut dyn FnMut(Who, &Event<'_>) -> Result
                 }
             }
             let tid = thread.parts[thread.next - 1].tid;
-            each(Who { index, tid }, &event)?;
+            if each(Who { index, tid }, &event)?.is_break() {
+                return Ok(n_damaged);
+            }
             thread.at += n_cells;
         }
     }

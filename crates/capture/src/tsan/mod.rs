@@ -7,6 +7,7 @@
 //! | [`mod@file`] | what is in a capture file, whole or not |
 //! | [`merge`] | what all threads did, in an order that it can have happened in |
 //! | [`trace`] | events → records |
+//! | [`show`] | events in words |
 //! | [`sites`] | the type that memory was allocated for |
 //! | [`record`](mod@record) | running such a program and making its trace |
 //! | [`wrap`] | compilers that make such programs |
@@ -16,8 +17,10 @@
 pub mod file;
 pub mod merge;
 pub mod record;
+pub mod show;
 pub mod sites;
 pub mod trace;
 pub mod wrap;
 
+pub use file::{Capture, is_capture};
 pub use trace::{Ending, Summary, collect};

@@ -2,11 +2,11 @@
 //!
 //! No compiler writes down what an allocation is for. But it writes down the line, and there the source says it: the type that
 //! is in `sizeof`, behind `new` or in a cast, the variable that takes the result. Containers of C++ allocate in
-//! functions whose names have the type. A type counts only if debug information knows it and its size goes into that of
+//! functions whose names have the type, whether they were put into others or not. A type counts only if debug information knows it and its size goes into that of
 //! the allocation. A call in a function that allocates for others is judged by where that was called.
 
 use quipu_symbols::dwarf::DebugInfo;
-use quipu_symbols::dwarf::types::Kind;
+use quipu_symbols::dwarf::types::{Kind, Place};
 use rustc_hash::FxHashMap;
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -29,11 +29,25 @@ pub struct SiteType {
     pub size: u64,
 }
 
+/// Where code of a program stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Spot {
+    /// The program or library, and where in it.
+    pub module: Option<(PathBuf, u64)>,
+    /// The function, if debug information says.
+    pub function: Option<String>,
+    /// File and line of the source in that function, if debug information says.
+    pub source: Option<(String, u64)>,
+    /// The function that the compiler put there, if it did, and the place in that; of several the innermost.
+    pub inlined: Option<(String, Option<(String, u64)>)>,
+}
+
 /// What is known of the places of calls.
 #[derive(Debug, Default)]
 pub struct Sites {
     modules: Vec<Module>,
     known: FxHashMap<u64, Site>,
+    spots: FxHashMap<u64, Spot>,
     sources: HashMap<String, Vec<String>>,
 }
 
@@ -70,6 +84,7 @@ impl Sites {
             // Where it was loaded something else may have been before.
             self.modules.retain(|module| module.end <= base || module.base >= end);
             self.known.clear();
+            self.spots.clear();
             self.modules.push(Module { base, end, path, info: Info::Unread });
         }
     }
@@ -104,24 +119,68 @@ impl Sites {
         None
     }
 
-    fn look_up(&mut self, pc: u64) -> Option<Site> {
-        let module = self.modules.iter_mut().find(|module| (module.base..module.end).contains(&pc))?;
-        if matches!(module.info, Info::Unread) {
-            module.info =
-                DebugInfo::open(&module.path).map_or(Info::Missing, |info| Info::Read(Box::new(info)));
+    /// Where the code stands that is in front of `pc`, which is where a call returns to.
+    pub fn spot(&mut self, pc: u64) -> &Spot {
+        if !self.spots.contains_key(&pc) {
+            let spot = self.find_spot(pc);
+            self.spots.insert(pc, spot);
         }
+        &self.spots[&pc]
+    }
+
+    fn find_spot(&mut self, pc: u64) -> Spot {
+        let Some(module) = module_at(&mut self.modules, pc) else { return Spot::default() };
+        let address = pc.saturating_sub(module.base);
+        let mut spot = Spot { module: Some((module.path.clone(), address)), ..Spot::default() };
+        if let Info::Read(info) = &module.info {
+            let before = address.saturating_sub(1);
+            let source = |place: Place| (place.file, place.line);
+            let inlined = info.inlined_at(before);
+            spot.function = info.objects().function_at(before).map(|function| function.name.clone());
+            spot.source = info.line_of(before).map(source);
+            if let [innermost, ..] = &inlined[..] {
+                // The line is that of the innermost; in the function itself the outermost is called.
+                let line = std::mem::replace(
+                    &mut spot.source,
+                    inlined.last().and_then(|outermost| outermost.call.clone()).map(source),
+                );
+                spot.inlined = Some((innermost.name.clone(), line));
+            }
+        }
+        spot
+    }
+
+    fn look_up(&mut self, pc: u64) -> Option<Site> {
+        let module = module_at(&mut self.modules, pc)?;
         let Info::Read(info) = &module.info else { return None };
         // The call itself lies before where it returns to.
         let address = (pc - 1).checked_sub(module.base)?;
         let place = info.line_of(address)?;
         let function = info.objects().function_at(address).map(|function| function.name.clone());
-        let lines = self.sources.entry(place.file).or_insert_with_key(|file| read_lines(Path::new(file)));
-        let line = usize::try_from(place.line).ok()?.checked_sub(1)?;
-        let mut names =
-            function.as_deref().and_then(of_allocator).map(str::to_owned).into_iter().collect::<Vec<_>>();
-        names.extend(named_in(lines, line));
+        // Functions that were put into this one say more than it does; where they are called is a line that may say it, too.
+        let inlined = info.inlined_at(address);
+        let functions = inlined.iter().map(|inlined| &inlined.name).chain(&function);
+        let mut names: Vec<String> =
+            functions.filter_map(|name| of_allocator(name)).map(str::to_owned).collect();
+        for place in std::iter::once(&place).chain(inlined.iter().filter_map(|inlined| inlined.call.as_ref()))
+        {
+            let lines =
+                self.sources.entry(place.file.clone()).or_insert_with_key(|file| read_lines(Path::new(file)));
+            if let Some(line) = usize::try_from(place.line).ok().and_then(|line| line.checked_sub(1)) {
+                names.extend(named_in(lines, line));
+            }
+        }
         Some(Site::Types(names.iter().filter_map(|name| resolve(info, name)).collect()))
     }
+}
+
+/// The part of the program that has an address, with its debug information read if there is any.
+fn module_at(modules: &mut [Module], pc: u64) -> Option<&Module> {
+    let module = modules.iter_mut().find(|module| (module.base..module.end).contains(&pc))?;
+    if matches!(module.info, Info::Unread) {
+        module.info = DebugInfo::open(&module.path).map_or(Info::Missing, |info| Info::Read(Box::new(info)));
+    }
+    Some(module)
 }
 
 /// The type of that name, if the program has it and its size is known.
@@ -145,14 +204,29 @@ fn read_lines(path: &Path) -> Vec<String> {
     String::from_utf8_lossy(&bytes).lines().map(str::to_owned).collect()
 }
 
-/// The type that an allocator of the C++ library is for, which is in its name.
+/// The type that a function of the C++ library allocates for, which is in its name.
 fn of_allocator(function: &str) -> Option<&str> {
+    for maker in ["std::make_unique<", "std::make_shared<"] {
+        if let Some(arguments) = function.strip_prefix(maker) {
+            return Some(first_argument(arguments));
+        }
+    }
     let (class, method) = function.rsplit_once("::")?;
     if !method.starts_with("allocate") {
         return None;
     }
     let (_, arguments) = class.split_once("allocator<")?;
     Some(arguments.strip_suffix('>')?.trim())
+}
+
+/// What stands before the first comma, or the end, of arguments of a template.
+fn first_argument(arguments: &str) -> &str {
+    let mut depth = 0;
+    let end = arguments.find(|c: char| {
+        depth += i32::from(matches!(c, '<' | '(')) - i32::from(matches!(c, '>' | ')'));
+        depth < 0 || depth == 0 && c == ','
+    });
+    arguments[..end.unwrap_or(arguments.len())].trim()
 }
 
 /// Names of types that a line says something is allocated for, the likeliest first.
@@ -285,6 +359,8 @@ mod tests {
     #[test]
     fn an_allocator_has_its_type_in_its_name() {
         assert_eq!(of_allocator("std::__new_allocator<ns::Node<int> >::allocate"), Some("ns::Node<int>"));
+        assert_eq!(of_allocator("std::make_unique<ns::Node<int, 3>, int>"), Some("ns::Node<int, 3>"));
+        assert_eq!(of_allocator("std::make_shared<Node>"), Some("Node"));
         assert_eq!(of_allocator("make_allocator"), None);
     }
 }

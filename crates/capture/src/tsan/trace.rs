@@ -10,10 +10,11 @@ use quipu_cacheray::write::{TraceWriter, Written};
 use quipu_capfile::cell::{access, atomic, heap, sync};
 use quipu_capfile::event::{self, Event};
 use quipu_capfile::layout::{header, state};
-use quipu_model::Result;
 use quipu_model::fresh::Replace;
+use quipu_model::{Error, Result};
 use quipu_source::{PackOptions, Pool};
 use rustc_hash::FxHashMap;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,6 +35,28 @@ pub enum Ending {
     SizeReached,
     /// It went on, but the disk was full.
     DiskFull,
+}
+
+impl Ending {
+    /// What the header says.
+    pub fn of(capture: &Capture) -> Ending {
+        match capture.header(header::STATE) {
+            bits if bits & state::DISK_FULL != 0 => Ending::DiskFull,
+            bits if bits & state::LIMIT != 0 => Ending::SizeReached,
+            bits if bits & state::EXITED != 0 => Ending::Exited,
+            _ => Ending::Stopped,
+        }
+    }
+}
+
+/// How long the program was recorded: to its end if that is known, else to the last part that it began.
+pub fn duration(capture: &Capture) -> Duration {
+    let last_part = capture.threads().flat_map(|(_, parts)| parts).map(|part| part.ticks).max();
+    let end = match capture.header(header::END_TICKS) {
+        0 => last_part.unwrap_or(0),
+        end => end,
+    };
+    Duration::from_nanos(end.saturating_sub(capture.header(header::START_TICKS)))
 }
 
 /// What a capture file had, and what became of it.
@@ -101,7 +124,10 @@ pub fn collect(capture: &Path, output: &Output<'_>) -> Result<Summary> {
         sites: Sites::default(),
         summary: Summary::of(&capture),
     };
-    let n_damaged = events(&capture, &mut |who, event| maker.event(who, event))?;
+    let n_damaged = events(&capture, &mut |who, event| {
+        maker.event(who, event)?;
+        Ok::<_, Error>(ControlFlow::Continue(()))
+    })?;
     let Maker { writer, sites, mut summary, .. } = maker;
     summary.program = sites.program();
     summary.n_missing += n_damaged;
@@ -112,18 +138,6 @@ pub fn collect(capture: &Path, output: &Output<'_>) -> Result<Summary> {
 impl Summary {
     /// What the file says before anything in it is read.
     fn of(capture: &Capture) -> Summary {
-        let bits = capture.header(header::STATE);
-        let ending = match bits {
-            _ if bits & state::DISK_FULL != 0 => Ending::DiskFull,
-            _ if bits & state::LIMIT != 0 => Ending::SizeReached,
-            _ if bits & state::EXITED != 0 => Ending::Exited,
-            _ => Ending::Stopped,
-        };
-        let last_part = capture.threads().flat_map(|(_, parts)| parts).map(|part| part.ticks).max();
-        let end = match capture.header(header::END_TICKS) {
-            0 => last_part.unwrap_or(0),
-            end => end,
-        };
         Summary {
             program: None,
             pid: capture.header(header::PID),
@@ -135,8 +149,8 @@ impl Summary {
             n_annotations: 0,
             n_calls: 0,
             n_syncs: 0,
-            ending,
-            duration: Duration::from_nanos(end.saturating_sub(capture.header(header::START_TICKS))),
+            ending: Ending::of(capture),
+            duration: duration(capture),
             n_holes: 0,
             n_missing: capture.n_missing(),
             gap_bytes: capture.gap_bytes,

@@ -298,44 +298,70 @@ fn join(flags: &[OsString], args: &[OsString]) -> Vec<OsString> {
     flags.iter().chain(args).cloned().collect()
 }
 
-/// Which family a compiler is of: by its name, or by what it says of itself.
-///
-/// # Errors
-/// `Missing` if it cannot be run.
-pub fn family(compiler: &OsStr) -> Result<Family> {
-    let name = Path::new(compiler).file_name().unwrap_or(compiler).to_string_lossy().into_owned();
-    if name.contains("clang") {
-        return Ok(Family::Clang);
-    }
-    if name.starts_with("gcc") || name.starts_with("g++") {
-        return Ok(Family::Gcc);
-    }
-    let said = Command::new(compiler).arg("--version").output().map_err(|cause| missing(compiler, cause))?;
-    let is_clang = String::from_utf8_lossy(&said.stdout).contains("clang");
-    Ok(if is_clang { Family::Clang } else { Family::Gcc })
+/// A compiler as it is run: its name, or words of which the first is run, such as `ccache gcc`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Compiler {
+    words: Vec<OsString>,
 }
 
-/// Runs a compiler for these arguments and returns its exit code.
+impl Compiler {
+    fn named(name: &OsStr) -> Compiler {
+        let text = name.to_string_lossy();
+        let words = match Path::new(name).is_file() {
+            // The name of a file may have blanks in it.
+            true => vec![name.to_owned()],
+            false => text.split_whitespace().map(OsString::from).collect(),
+        };
+        Compiler { words }
+    }
+
+    fn command(&self) -> Command {
+        let mut words = self.words.iter();
+        let mut command = Command::new(words.next().map_or(OsStr::new(""), OsString::as_os_str));
+        command.args(words);
+        command
+    }
+
+    /// Which family it is of: by its name, or by what it says of itself.
+    fn family(&self) -> Result<Family> {
+        let is_name = |word: &&OsString| !word.as_bytes().starts_with(b"-");
+        let last = self.words.iter().rfind(is_name).map_or(OsStr::new(""), OsString::as_os_str);
+        let name = Path::new(last).file_name().unwrap_or(last).to_string_lossy().into_owned();
+        if name.contains("clang") {
+            return Ok(Family::Clang);
+        }
+        if name.starts_with("gcc") || name.starts_with("g++") {
+            return Ok(Family::Gcc);
+        }
+        let said = self.command().arg("--version").output().map_err(|cause| self.missing(cause))?;
+        let is_clang = String::from_utf8_lossy(&said.stdout).contains("clang");
+        Ok(if is_clang { Family::Clang } else { Family::Gcc })
+    }
+
+    fn missing(&self, cause: std::io::Error) -> Error {
+        let name = self.words.join(OsStr::new(" "));
+        Error::missing(format!("the compiler `{}` cannot be run", name.to_string_lossy()))
+            .hint("name another one in QUIPU_CC or QUIPU_CXX, or install gcc")
+            .because(cause)
+    }
+}
+
+/// Runs a compiler for these arguments and returns its exit code. It may be named with a program before it that runs it.
 ///
 /// # Errors
-/// As [`plan`] and [`family`]; `Io` if there is no place for objects.
+/// As [`plan`]; `Missing` if the compiler cannot be run; `Io` if there is no place for objects.
 pub fn run(compiler: &OsStr, args: &[OsString], runtime: &Runtime) -> Result<i32> {
+    let compiler = Compiler::named(compiler);
     let folder = Temporary::new()?;
     let include = header_folder();
-    let plan = plan(family(compiler)?, args, runtime, include.as_deref(), &folder.path)?;
+    let plan = plan(compiler.family()?, args, runtime, include.as_deref(), &folder.path)?;
     for args in &plan.commands {
-        let status = Command::new(compiler).args(args).status().map_err(|cause| missing(compiler, cause))?;
+        let status = compiler.command().args(args).status().map_err(|cause| compiler.missing(cause))?;
         if !status.success() {
             return Ok(status.code().unwrap_or(1));
         }
     }
     Ok(0)
-}
-
-fn missing(compiler: &OsStr, cause: std::io::Error) -> Error {
-    Error::missing(format!("the compiler `{}` cannot be run", compiler.to_string_lossy()))
-        .hint("name another one in QUIPU_CC or QUIPU_CXX, or install gcc")
-        .because(cause)
 }
 
 /// A folder that goes away.
@@ -383,15 +409,21 @@ fn header_folder() -> Option<PathBuf> {
 }
 
 /// Flags for `rustc` that instrument loads and stores and link the runtime; works with a stable compiler.
+///
+/// The runtime comes before the C library, in whose place its `malloc` stands; and once more, for a program that has no loads and stores of
+/// its own, where the linker may not leave it out.
 pub fn rustc_flags(library: &Path) -> OsString {
+    let folder = library.parent().unwrap_or(Path::new(".")).as_os_str();
     let mut flags = OsString::from(
         "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=3 \
          -Cllvm-args=-sanitizer-coverage-trace-loads -Cllvm-args=-sanitizer-coverage-trace-stores \
-         -Cdebuginfo=2 -Clink-arg=-Wl,--no-as-needed -Clink-arg=",
+         -Cdebuginfo=2 -Lnative=",
     );
-    flags.push(library);
-    flags.push(" -Clink-arg=-Wl,-rpath,");
-    flags.push(library.parent().unwrap_or(Path::new(".")));
+    flags.push(folder);
+    flags.push(
+        " -ldylib=quipu_rt -Clink-arg=-Wl,--no-as-needed,-lquipu_rt,--as-needed -Clink-arg=-Wl,-rpath,",
+    );
+    flags.push(folder);
     flags
 }
 

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 /// Make a trace from what a program left that was compiled with `quipu cc`
 ///
 /// Such a program writes a capture file while it runs (QUIPU_OUT says where), which is complete whatever becomes of the program. It also has
-/// what a trace has no room for: program counters, calls, locks, threads. It stays.
+/// what a trace has no room for: program counters, calls, locks, threads. It stays; `quipu view` and `quipu info` show what is in it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {
@@ -76,7 +76,7 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
 }
 
 /// What an ending is called, for programs and for people.
-fn ending(ending: Ending) -> (&'static str, &'static str) {
+pub(crate) fn ending(ending: Ending) -> (&'static str, &'static str) {
     match ending {
         Ending::Exited => ("exited", "exited"),
         Ending::Stopped => {

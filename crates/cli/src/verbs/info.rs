@@ -1,6 +1,7 @@
 //! `quipu info`: what traces say of themselves, and what a quick read of all of it tells where their headers say little.
 
 use crate::about;
+use crate::captured::{self, is_capture};
 use crate::input::{self, Arranging, Opening, check_threads};
 use crate::screen::{Outcome, Result, Screen, Stop};
 use quipu::model::pass::Detail;
@@ -9,7 +10,8 @@ use std::path::PathBuf;
 
 /// Say what traces are
 ///
-/// Reads their headers; and all of a trace whose header tells little of it, such as one of graphics calls.
+/// Reads their headers; and all of a trace whose header tells little of it, such as one of graphics calls, or of a capture file that an
+/// instrumented program left.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {
@@ -44,6 +46,15 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
     let mut fault = None;
     let (mut documents, mut values, mut findings) = (Vec::new(), Vec::new(), Vec::new());
     for path in &options.paths {
+        if is_capture(path) {
+            let info = captured::info(path, options.quick)?;
+            if info.n_missing > 0 {
+                outcome = Outcome::Flawed;
+            }
+            documents.push(info.document);
+            values.push(info.value);
+            continue;
+        }
         let opened = options.arranging.open(path, &options.opening, None).and_then(|trace| {
             check_threads(&*trace, &options.opening.threads)?;
             Ok(trace)

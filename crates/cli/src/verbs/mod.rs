@@ -3,7 +3,7 @@
 mod analyze;
 mod assemble;
 mod check;
-mod collect;
+pub(crate) mod collect;
 mod compile;
 mod completions;
 mod convert;

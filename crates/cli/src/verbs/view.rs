@@ -1,6 +1,7 @@
 //! `quipu view`: records as lines.
 
 use crate::Common;
+use crate::captured::{self, is_capture};
 use crate::input::{Input, check_present};
 use crate::number;
 use crate::screen::{Outcome, Result, Screen};
@@ -20,7 +21,8 @@ use std::time::Instant;
 /// Print records, one a line
 ///
 /// Records of several threads come in the order of their clock readings. A part of the trace is taken first, then
-/// records are chosen from it.
+/// records are chosen from it. Of a capture file that an instrumented program left, everything is shown: accesses, calls, locks,
+/// allocations with their callers, each with its place in the source.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {
@@ -146,6 +148,7 @@ Examples:
   quipu view --grep '^glUniform' --calls 0-1000 --thread-ids game.trace
   quipu view --frames 7000-7001 game.trace
   quipu view --table args --kind text game.trace
+  quipu view --kind alloc,lock,unlock prog.qcap
   quipu view --table call.glDrawElements --json --frames 0-99 game.trace
 
 Exit codes:
@@ -156,6 +159,9 @@ Exit codes:
 pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
     if options.raw {
         return dump(options, screen);
+    }
+    if is_capture(&options.input.stored.path) {
+        return view_capture(options);
     }
     let trace = options.input.open()?;
     let (table, schema) = options.table(&*trace)?;
@@ -190,6 +196,35 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         session::say_speed(shown.records, None, started.elapsed(), screen);
     }
     Ok(Verdict::new(&*trace, shown.found, shown.error, shown.cancelled).tell(screen))
+}
+
+/// Lists what an instrumented program left.
+fn view_capture(options: &Options) -> Result<Outcome> {
+    let refused = [
+        (options.csv, "--csv"),
+        (options.table.is_some(), "--table"),
+        (options.syntax.is_some(), "--syntax"),
+        (options.skip_instrs.is_some() || options.take_instrs.is_some(), "--skip-instrs and --take-instrs"),
+        (options.since.is_some() || options.until.is_some(), "--since and --until"),
+        (options.input.arranging.rearranges(), "--order"),
+        (!options.form.settings().is_empty(), "options of calls"),
+    ];
+    if let Some((_, name)) = refused.into_iter().find(|(is_asked, _)| *is_asked) {
+        return Err(Error::usage(format!("{name}: not for capture files of instrumented programs"))
+            .hint("choose with --skip, --take, --kind, --thread, --pc and --addr; print with --json")
+            .into());
+    }
+    let choice = captured::Choice {
+        skip: options.skip.unwrap_or(0),
+        take: options.take.unwrap_or(u64::MAX),
+        kinds: &options.kinds,
+        threads: &options.input.stored.opening.threads,
+        pc: options.pc.as_ref(),
+        addr: options.addr.as_ref(),
+    };
+    let form = if options.json { captured::Form::Json } else { captured::Form::Text };
+    let n_missing = captured::view(&options.input.stored.path, &choice, form)?;
+    Ok(if n_missing == 0 { Outcome::Fine } else { Outcome::Flawed })
 }
 
 /// Shows what is no trace yet, word by word.

@@ -1,0 +1,321 @@
+//! Events in words: what a capture file has, for those who look into it.
+
+use crate::tsan::merge::Who;
+use crate::tsan::sites::{Sites, Spot};
+use quipu_capfile::cell::{access, atomic, heap, sync, text};
+use quipu_capfile::event::{self, Event};
+
+/// Callers of an allocation that are told.
+const MAX_CALLERS: usize = 16;
+/// Deepest stack that is kept: functions that were left by a jump are never taken off.
+const MAX_STACK: usize = 1 << 16;
+
+/// An event.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Row {
+    /// The kernel's number of the thread.
+    pub tid: u64,
+    /// What it is: `read`, `atomic-add`, `alloc`, `lock`, …
+    pub kind: &'static str,
+    /// Its place among all events that have one.
+    pub stamp: Option<u64>,
+    /// The memory or the object that it is about.
+    pub addr: Option<u64>,
+    /// Bytes that are accessed or allocated.
+    pub size: Option<u64>,
+    /// Where the program goes on behind it.
+    pub pc: Option<u64>,
+    /// The place of that.
+    pub spot: Spot,
+    /// More, each with its name.
+    pub details: Vec<(&'static str, Detail)>,
+    /// Who called the function that allocated, innermost first.
+    pub callers: Vec<(u64, Spot)>,
+}
+
+/// One thing more about an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Detail {
+    /// In words.
+    Text(String),
+    /// A number.
+    Count(u64),
+    /// An address.
+    Addr(u64),
+    /// It is so.
+    Yes,
+}
+
+/// Which family a kind belongs to, if that has more than one: what a filter may name as well.
+pub fn family(kind: &str) -> Option<&'static str> {
+    match kind {
+        _ if kind.starts_with("atomic-") => Some("atomic"),
+        "read" | "write" => Some("access"),
+        "enter" | "leave" => Some("call"),
+        "alloc" | "free" => Some("heap"),
+        "typed" | "untyped" => Some("region"),
+        "thread-name" | "fiber-name" | "mark" => Some("text"),
+        _ if SYNCS.iter().any(|(_, name)| *name == kind) => Some("sync"),
+        _ => None,
+    }
+}
+
+/// All kinds there are, but for those of atomic operations.
+pub fn kinds() -> Vec<&'static str> {
+    let rest = [
+        "read",
+        "write",
+        "enter",
+        "leave",
+        "alloc",
+        "free",
+        "typed",
+        "untyped",
+        "module",
+        "unwritten",
+        "unknown",
+    ];
+    let texts = ["thread-name", "fiber-name", "mark"];
+    rest.into_iter()
+        .chain(texts)
+        .chain(ATOMICS.map(|(_, name)| name))
+        .chain(SYNCS.map(|(_, name)| name))
+        .collect()
+}
+
+const ATOMICS: [(u8, &str); 11] = [
+    (atomic::LOAD, "atomic-load"),
+    (atomic::STORE, "atomic-store"),
+    (atomic::EXCHANGE, "atomic-exchange"),
+    (atomic::ADD, "atomic-add"),
+    (atomic::SUB, "atomic-sub"),
+    (atomic::AND, "atomic-and"),
+    (atomic::OR, "atomic-or"),
+    (atomic::XOR, "atomic-xor"),
+    (atomic::NAND, "atomic-nand"),
+    (atomic::COMPARE_VAL, "atomic-compare"),
+    (atomic::COMPARE, "atomic-compare"),
+];
+
+const SYNCS: [(u64, &str); 27] = [
+    (sync::START, "thread-start"),
+    (sync::END, "thread-end"),
+    (sync::CREATE, "thread-create"),
+    (sync::JOIN, "thread-join"),
+    (sync::LOCK, "lock"),
+    (sync::UNLOCK, "unlock"),
+    (sync::LOCK_FAILED, "lock-failed"),
+    (sync::WAIT, "wait"),
+    (sync::WOKEN, "woken"),
+    (sync::SIGNAL, "signal"),
+    (sync::BROADCAST, "broadcast"),
+    (sync::ARRIVE, "barrier-arrive"),
+    (sync::PASS, "barrier-pass"),
+    (sync::POST, "post"),
+    (sync::TAKE, "take"),
+    (sync::RELEASE, "release"),
+    (sync::ACQUIRE, "acquire"),
+    (sync::FENCE, "fence"),
+    (sync::SIGNAL_FENCE, "signal-fence"),
+    (sync::MUTEX_CREATE, "mutex-create"),
+    (sync::MUTEX_DESTROY, "mutex-destroy"),
+    (sync::FIBER_CREATE, "fiber-create"),
+    (sync::FIBER_DESTROY, "fiber-destroy"),
+    (sync::FIBER_SWITCH, "fiber-switch"),
+    (sync::FORK, "fork"),
+    (sync::PAUSE, "pause"),
+    (sync::RESUME, "resume"),
+];
+
+/// Puts events into words, one after the other.
+#[derive(Debug, Default)]
+pub struct Shower {
+    sites: Sites,
+    /// Where the functions were called from that are active, outermost first, of each thread.
+    callers: Vec<Vec<u64>>,
+}
+
+impl Shower {
+    /// The event in words; `None` for what fills gaps. Of those that are not `wanted`, only what later ones need is remembered.
+    pub fn row(&mut self, who: Who, event: &Event<'_>, wanted: impl FnOnce(&Row) -> bool) -> Option<Row> {
+        let mut row = Row { tid: who.tid, ..Row::default() };
+        let mut allocated = None;
+        match event {
+            Event::Pad => return None,
+            Event::Access(event) => access_row(&mut row, event),
+            Event::Enter { caller, pc } => {
+                (row.kind, row.pc) = ("enter", Some(*pc));
+                row.details.push(("caller", Detail::Addr(*caller)));
+                let callers = self.callers_of(who);
+                if callers.len() == MAX_STACK {
+                    callers.drain(..MAX_STACK / 2);
+                }
+                callers.push(*caller);
+            }
+            Event::Leave { pc } => {
+                (row.kind, row.pc) = ("leave", Some(*pc));
+                self.callers_of(who).pop();
+            }
+            Event::Atomic(event) => atomic_row(&mut row, event),
+            Event::Alloc(region) => {
+                region_row(&mut row, "alloc", region);
+                row.details.insert(0, ("call", Detail::Text(call_name(region.call, "malloc").to_owned())));
+                allocated = Some(region);
+            }
+            Event::Typed(region) => {
+                region_row(&mut row, "typed", region);
+                row.details.push(("type", Detail::Text(String::from_utf8_lossy(region.name).into_owned())));
+            }
+            Event::Release(heap) => {
+                heap_row(&mut row, "free", heap);
+                row.details.push(("call", Detail::Text(call_name(heap.call, "free").to_owned())));
+            }
+            Event::Untyped(heap) => heap_row(&mut row, "untyped", heap),
+            Event::Sync(event) => sync_row(&mut row, event),
+            Event::Text { object, which, text } => text_row(&mut row, *object, *which, text),
+            Event::Module { base, bytes, path } => {
+                (row.kind, row.addr, row.size) = ("module", Some(*base), Some(*bytes));
+                row.details.push(("file", Detail::Text(String::from_utf8_lossy(path).into_owned())));
+                self.sites.module(*base, *bytes, path);
+            }
+            Event::Hole => row.kind = "unwritten",
+            Event::Unknown { kind } => {
+                row.kind = "unknown";
+                row.details.push(("number", Detail::Count((*kind).into())));
+            }
+        }
+        if !wanted(&row) {
+            return None;
+        }
+        if let Some(pc) = row.pc.filter(|pc| *pc != 0) {
+            row.spot = self.sites.spot(pc).clone();
+        }
+        if let Some(region) = allocated {
+            let callers: Vec<u64> = self.callers_of(who).iter().rev().copied().collect();
+            let n_bytes = region.element_bytes.saturating_mul(region.n_elements);
+            if let Some(kind) = self.sites.type_of(region.pc, callers.iter().copied(), n_bytes) {
+                row.details.push(("type", Detail::Text(kind.name)));
+            }
+            for caller in callers.into_iter().take(MAX_CALLERS) {
+                row.callers.push((caller, self.sites.spot(caller).clone()));
+            }
+        }
+        Some(row)
+    }
+
+    fn callers_of(&mut self, who: Who) -> &mut Vec<u64> {
+        if self.callers.len() <= who.index {
+            self.callers.resize_with(who.index + 1, Vec::new);
+        }
+        &mut self.callers[who.index]
+    }
+}
+
+fn access_row(row: &mut Row, event: &event::Access) {
+    row.kind = if event.is_write() { "write" } else { "read" };
+    (row.addr, row.size, row.pc) = (Some(event.addr), Some(event.size), Some(event.pc));
+    let flags =
+        [(access::UNALIGNED, "unaligned"), (access::VOLATILE, "volatile"), (access::VPTR, "vtable-pointer")];
+    let set = flags.into_iter().filter(|(flag, _)| event.flags & flag != 0);
+    row.details.extend(set.map(|(_, name)| (name, Detail::Yes)));
+}
+
+fn atomic_row(row: &mut Row, event: &event::Atomic) {
+    let known = ATOMICS.iter().find(|(operation, _)| *operation == event.operation);
+    row.kind = known.map_or("atomic-other", |(_, name)| name);
+    (row.addr, row.size, row.pc) = (Some(event.addr), Some(event.size), Some(event.pc));
+    row.stamp = Some(event.stamp);
+    row.details.push(("order", Detail::Text(order_name(event.order.into()).to_owned())));
+    if matches!(event.operation, atomic::COMPARE | atomic::COMPARE_VAL) {
+        let how = if event.succeeded { "succeeded" } else { "failed" };
+        row.details.push((how, Detail::Yes));
+    }
+    if event.expected != 0 {
+        row.details.push(("expected", Detail::Addr(event.expected)));
+    }
+}
+
+fn region_row(row: &mut Row, kind: &'static str, region: &event::Region<'_>) {
+    (row.kind, row.addr, row.pc) = (kind, Some(region.addr), Some(region.pc));
+    row.size = Some(region.element_bytes.saturating_mul(region.n_elements));
+    row.stamp = Some(region.stamp);
+    if region.n_elements != 1 {
+        row.details.push(("elements", Detail::Count(region.n_elements)));
+        row.details.push(("element-bytes", Detail::Count(region.element_bytes)));
+    }
+}
+
+fn heap_row(row: &mut Row, kind: &'static str, event: &event::Heap) {
+    (row.kind, row.addr, row.pc, row.stamp) = (kind, Some(event.addr), Some(event.pc), Some(event.stamp));
+}
+
+fn sync_row(row: &mut Row, event: &event::Sync) {
+    let known = SYNCS.iter().find(|(what, _)| *what == event.what);
+    row.kind = known.map_or("sync-other", |(_, name)| name);
+    (row.stamp, row.pc) = (Some(event.stamp), Some(event.pc).filter(|pc| *pc != 0));
+    row.addr = Some(event.object).filter(|object| *object != 0);
+    let [first, second] = event.values;
+    let mut tell = |name, detail| row.details.push((name, detail));
+    match event.what {
+        sync::START | sync::CREATE if first != 0 => tell("ticket", Detail::Count(first)),
+        sync::LOCK | sync::UNLOCK => {
+            if first & 1 != 0 {
+                tell("for-reading", Detail::Yes);
+            }
+            if first & 2 != 0 {
+                tell("tried", Detail::Yes);
+            }
+        }
+        sync::WAIT => tell("lock", Detail::Addr(first)),
+        sync::WOKEN => {
+            tell("lock", Detail::Addr(first));
+            if second != 0 {
+                tell("result", Detail::Count(second));
+            }
+        }
+        sync::FENCE | sync::SIGNAL_FENCE => tell("order", Detail::Text(order_name(first).to_owned())),
+        sync::MUTEX_CREATE | sync::MUTEX_DESTROY | sync::FIBER_SWITCH if first != 0 => {
+            tell("flags", Detail::Count(first));
+        }
+        _ => {}
+    }
+}
+
+fn text_row(row: &mut Row, object: u64, which: u64, words: &[u8]) {
+    row.kind = match which {
+        text::THREAD => "thread-name",
+        text::FIBER => "fiber-name",
+        text::MARK => "mark",
+        _ => "text-other",
+    };
+    match which {
+        text::MARK => row.pc = Some(object),
+        _ => row.addr = Some(object).filter(|object| *object != 0),
+    }
+    row.details.push(("text", Detail::Text(String::from_utf8_lossy(words).into_owned())));
+}
+
+fn call_name(call: u64, plain: &'static str) -> &'static str {
+    match call {
+        heap::MALLOC => plain,
+        heap::CALLOC => "calloc",
+        heap::REALLOC => "realloc",
+        heap::ALIGNED => "aligned",
+        heap::NEW if plain == "free" => "delete",
+        heap::NEW => "new",
+        heap::REALLOC_FAILED => "realloc-failed",
+        _ => "other",
+    }
+}
+
+fn order_name(order: u64) -> &'static str {
+    match order & 0xff {
+        0 => "relaxed",
+        1 => "consume",
+        2 => "acquire",
+        3 => "release",
+        4 => "acq-rel",
+        5 => "seq-cst",
+        _ => "other",
+    }
+}

@@ -1,0 +1,351 @@
+//! Capture files of instrumented programs, for people and programs: what a trace made of them has no room for.
+//!
+//! They are no traces: `quipu collect` makes one of them. Here their events are listed as they are, and counted.
+
+use crate::screen::Result;
+use quipu::model::Error;
+use quipu::model::doc::{Block, Cell, Document, Grid};
+use quipu_capture::tsan::merge::events;
+use quipu_capture::tsan::show::{Detail, Row, Shower, family, kinds};
+use quipu_capture::tsan::sites::Spot;
+use quipu_capture::tsan::{Capture, Ending, trace};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::io::{BufWriter, Write};
+use std::ops::{ControlFlow, RangeInclusive};
+use std::path::Path;
+
+pub(crate) use quipu_capture::tsan::is_capture;
+
+/// The error for a capture file where a trace is wanted.
+pub(crate) fn no_trace_yet(path: &Path) -> Error {
+    let name = path.display();
+    Error::unsupported("a capture file of an instrumented program, which is no trace yet").in_file(name.to_string()).hint(format!(
+        "`quipu collect {name}` makes one of it; `quipu view` and `quipu info` show what is in the capture file itself"
+    ))
+}
+
+/// Which events to list.
+#[derive(Debug)]
+pub(crate) struct Choice<'a> {
+    /// By number, from 1: the first that is not left out, and how many.
+    pub(crate) skip: u64,
+    pub(crate) take: u64,
+    /// Kinds or families of kinds; none for all.
+    pub(crate) kinds: &'a [String],
+    pub(crate) threads: &'a [u64],
+    pub(crate) pc: Option<&'a RangeInclusive<u64>>,
+    pub(crate) addr: Option<&'a RangeInclusive<u64>>,
+}
+
+impl Choice<'_> {
+    /// # Errors
+    /// `Usage` for a kind that there is not, with those that there are.
+    fn check(&self) -> Result<()> {
+        let known = kinds();
+        let is_known =
+            |name: &&String| known.iter().any(|kind| kind == name || family(kind) == Some(name.as_str()));
+        match self.kinds.iter().find(|name| !is_known(name)) {
+            None => Ok(()),
+            Some(name) => {
+                let mut families: Vec<_> = known.iter().filter_map(|kind| family(kind)).collect();
+                families.sort_unstable();
+                families.dedup();
+                Err(Error::usage(format!("capture files have no events of kind `{name}`"))
+                    .hint(format!("kinds: {}; together: {}", known.join(", "), families.join(", ")))
+                    .into())
+            }
+        }
+    }
+
+    fn wants(&self, row: &Row) -> bool {
+        let is_kind = |name: &String| name == row.kind || family(row.kind) == Some(name.as_str());
+        let touches = |range: &RangeInclusive<u64>| {
+            row.addr.is_some_and(|addr| {
+                let last = addr.saturating_add(row.size.unwrap_or(1).max(1) - 1);
+                addr <= *range.end() && last >= *range.start()
+            })
+        };
+        (self.kinds.is_empty() || self.kinds.iter().any(is_kind))
+            && (self.threads.is_empty() || self.threads.contains(&row.tid))
+            && self.pc.is_none_or(|range| row.pc.is_some_and(|pc| range.contains(&pc)))
+            && self.addr.is_none_or(touches)
+    }
+}
+
+/// How lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Text,
+    Json,
+}
+
+/// Writes the events of a capture file, a line each; returns how many parts of threads are missing or damaged.
+pub(crate) fn view(path: &Path, choice: &Choice<'_>, form: Form) -> Result<u64> {
+    choice.check()?;
+    let capture = Capture::open(path)?;
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    if form == Form::Text {
+        writeln!(
+            out,
+            "{:>10}  {:>7}  {:<15}  {:>14}  {:>7}  place and more",
+            "event", "thread", "kind", "address", "bytes"
+        )?;
+    }
+    let mut shower = Shower::default();
+    let mut n_events = 0_u64;
+    let end = choice.skip.saturating_add(choice.take);
+    let n_damaged = events(&capture, &mut |who, event| {
+        if n_events >= end {
+            return Ok(ControlFlow::Break(()));
+        }
+        let mut is_event = false;
+        let row = shower.row(who, event, |row| {
+            is_event = true;
+            n_events >= choice.skip && choice.wants(row)
+        });
+        n_events += u64::from(is_event);
+        match (row, form) {
+            (None, _) => {}
+            (Some(row), Form::Text) => writeln!(out, "{}", line(n_events, &row))?,
+            (Some(row), Form::Json) => writeln!(out, "{}", object(n_events, &row))?,
+        }
+        Ok::<_, crate::screen::Stop>(ControlFlow::Continue(()))
+    })?;
+    out.flush()?;
+    Ok(n_damaged + capture.n_missing())
+}
+
+fn line(nth: u64, row: &Row) -> String {
+    let addr = row.addr.map(|addr| format!("{addr:#x}")).unwrap_or_default();
+    let size = row.size.map(|size| size.to_string()).unwrap_or_default();
+    let mut line = format!("{nth:>10}  {:>7}  {:<15}  {addr:>14}  {size:>7}", row.tid, row.kind);
+    let place = row.pc.filter(|pc| *pc != 0).map(|pc| place(pc, &row.spot));
+    let details = row.details.iter().map(|(name, detail)| match detail {
+        Detail::Text(text) => format!("{name}={text}"),
+        Detail::Count(count) => format!("{name}={count}"),
+        Detail::Addr(addr) => format!("{name}={addr:#x}"),
+        Detail::Yes => (*name).to_owned(),
+    });
+    for part in place.into_iter().chain(details) {
+        line.push_str("  ");
+        line.push_str(&part);
+    }
+    for (caller, spot) in &row.callers {
+        line.push_str(" < ");
+        line.push_str(&self::place(*caller, spot));
+    }
+    line.truncate(line.trim_end().len());
+    line
+}
+
+/// `main prog.c:12`, `prog+0x1234` or `0x401234`, whatever is known; in parentheses what the compiler put there.
+fn place(pc: u64, spot: &Spot) -> String {
+    let file_name = |path: &Path| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+    let line = |source: &Option<(String, u64)>| {
+        source.as_ref().map(|(file, line)| format!("{}:{line}", file_name(Path::new(file))))
+    };
+    let words = |function: Option<&String>, source: Option<String>| {
+        let known: Vec<String> = function.cloned().into_iter().chain(source).collect();
+        (!known.is_empty()).then(|| known.join(" "))
+    };
+    let mut place = match (words(spot.function.as_ref(), line(&spot.source)), &spot.module) {
+        (Some(words), _) => words,
+        (None, Some((module, offset))) => format!("{}+{offset:#x}", file_name(module)),
+        (None, None) => format!("{pc:#x}"),
+    };
+    if let Some(words) =
+        spot.inlined.as_ref().and_then(|(function, source)| words(Some(function), line(source)))
+    {
+        place.push_str(&format!(" ({words})"));
+    }
+    place
+}
+
+fn object(nth: u64, row: &Row) -> Value {
+    let mut object = Map::new();
+    let mut put = |name: &str, value: Value| object.insert(name.to_owned(), value);
+    put("event", nth.into());
+    put("tid", row.tid.into());
+    put("kind", row.kind.into());
+    put("stamp", row.stamp.into());
+    put("addr", row.addr.map(hex).into());
+    put("bytes", row.size.into());
+    put("pc", row.pc.map(hex).into());
+    for (name, value) in spot_fields(&row.spot) {
+        put(name, value);
+    }
+    for (name, detail) in &row.details {
+        let value = match detail {
+            Detail::Text(text) => text.as_str().into(),
+            Detail::Count(count) => (*count).into(),
+            Detail::Addr(addr) => hex(*addr).into(),
+            Detail::Yes => true.into(),
+        };
+        put(&name.replace('-', "_"), value);
+    }
+    if row.kind == "alloc" {
+        let callers = row.callers.iter().map(|(pc, spot)| {
+            let mut caller = Map::from_iter([("pc".to_owned(), hex(*pc).into())]);
+            caller.extend(spot_fields(spot).map(|(name, value)| (name.to_owned(), value)));
+            Value::Object(caller)
+        });
+        put("callers", callers.collect());
+    }
+    object.into()
+}
+
+fn spot_fields(spot: &Spot) -> impl Iterator<Item = (&'static str, Value)> {
+    let (file, line) = spot.source.clone().unzip();
+    let (module, offset) = spot.module.clone().unzip();
+    let inlined = spot.inlined.clone().map(|(function, source)| {
+        let (file, line) = source.unzip();
+        json!({ "function": function, "file": file, "line": line })
+    });
+    [
+        ("module", module.map(|module| module.display().to_string()).into()),
+        ("offset", offset.map(hex).into()),
+        ("function", spot.function.clone().into()),
+        ("file", file.into()),
+        ("line", line.into()),
+        ("inlined", inlined.into()),
+    ]
+    .into_iter()
+}
+
+fn hex(number: u64) -> String {
+    format!("{number:#x}")
+}
+
+/// What a capture file is, as a document and as JSON. With `counts` all of it is read.
+pub(crate) struct Info {
+    pub(crate) document: Document,
+    pub(crate) value: Value,
+    /// Parts of threads that are missing or damaged.
+    pub(crate) n_missing: u64,
+}
+
+/// A thread of a capture file.
+#[derive(Default)]
+struct Thread {
+    tid: u64,
+    name: String,
+    parts: u64,
+    events: u64,
+}
+
+/// What there is of a capture file to be told: its header alone, or counts of all that it has.
+pub(crate) fn info(path: &Path, is_quick: bool) -> Result<Info> {
+    let capture = Capture::open(path)?;
+    let mut threads: Vec<Thread> = capture
+        .threads()
+        .map(|(_, parts)| Thread {
+            tid: parts.first().map_or(0, |part| part.tid),
+            parts: parts.len() as u64,
+            ..Thread::default()
+        })
+        .collect();
+    let mut counts: BTreeMap<&'static str, u64> = BTreeMap::new();
+    let mut modules: Vec<(u64, u64, String)> = Vec::new();
+    let (mut program, mut n_missing) = (None, capture.n_missing());
+    if !is_quick {
+        let mut shower = Shower::default();
+        n_missing += events(&capture, &mut |who, event| {
+            shower.row(who, event, |row| {
+                *counts.entry(row.kind).or_default() += 1;
+                let Some(thread) = threads.get_mut(who.index) else { return false };
+                thread.events += 1;
+                match (row.kind, row.details.first()) {
+                    ("thread-name", Some((_, Detail::Text(name)))) => thread.name.clone_from(name),
+                    ("module", Some((_, Detail::Text(file)))) => {
+                        // The program itself is told first.
+                        program.get_or_insert_with(|| file.clone());
+                        modules.push((row.addr.unwrap_or(0), row.size.unwrap_or(0), file.clone()));
+                    }
+                    _ => {}
+                }
+                false
+            });
+            Ok::<_, Error>(ControlFlow::Continue(()))
+        })?;
+    }
+    // Each library tells its own constructor, and what was there before.
+    modules.sort();
+    modules.dedup();
+    let n_bytes = std::fs::metadata(path).map_or(0, |meta| meta.len());
+    let (parent, started) = (capture.parent(), capture.started());
+    let seconds = trace::duration(&capture).as_secs_f64();
+    let ending = crate::verbs::collect::ending(Ending::of(&capture));
+    let value = json!({
+        "capture": path.display().to_string(),
+        "format": "capture",
+        "version": capture.version(),
+        "program": program,
+        "pid": capture.pid(),
+        "parent": parent,
+        "started": started,
+        "seconds": seconds,
+        "ending": ending.0,
+        "bytes": n_bytes,
+        "missing_chunks": n_missing,
+        "unread_bytes": capture.gap_bytes,
+        "events": counts,
+        "threads": threads.iter().map(|thread| json!({
+            "tid": thread.tid, "name": thread.name, "parts": thread.parts, "events": thread.events,
+        })).collect::<Vec<_>>(),
+        "modules": modules.iter().map(|(base, bytes, file)| json!({
+            "base": hex(*base), "bytes": bytes, "file": file,
+        })).collect::<Vec<_>>(),
+    });
+    let words = |text: String| vec![Cell::Text(text)];
+    let mut facts = vec![
+        (
+            "format".to_owned(),
+            words(format!(
+                "capture version {}: what an instrumented program did, as it was recorded",
+                capture.version()
+            )),
+        ),
+        ("process".to_owned(), words(capture.pid().to_string())),
+        ("recorded".to_owned(), words(format!("{}, for {seconds:.3} s", quipu_view::date_text(started)))),
+        ("ending".to_owned(), words(format!("the program {}", ending.1))),
+        ("size".to_owned(), vec![Cell::Bytes(n_bytes)]),
+    ];
+    if let Some(parent) = parent {
+        facts.insert(2, ("forked from".to_owned(), words(parent.to_string())));
+    }
+    if let Some(program) = &program {
+        facts.insert(1, ("program".to_owned(), words(program.clone())));
+    }
+    if n_missing + capture.gap_bytes > 0 {
+        let what = format!("{n_missing} parts of threads, {} bytes could not be read", capture.gap_bytes);
+        facts.push(("missing".to_owned(), words(what)));
+    }
+    let mut document = Document::new(path.display().to_string()).with(Block::Facts(facts));
+    let grid = |title: &str, head: &[&str], rows: Vec<Vec<Cell>>| {
+        let head = head.iter().map(|name| (*name).to_owned()).collect();
+        Block::Grid(Grid { title: title.to_owned(), head, rows, more: 0 })
+    };
+    if !is_quick {
+        let rows = counts.iter().map(|(kind, count)| vec![Cell::from(*kind), Cell::Count(*count)]).collect();
+        document.blocks.push(grid("Events", &["kind", "events"], rows));
+        let rows = threads.iter().map(|thread| {
+            vec![
+                Cell::Text(thread.tid.to_string()),
+                Cell::from(thread.name.clone()),
+                Cell::Count(thread.parts),
+                Cell::Count(thread.events),
+            ]
+        });
+        document.blocks.push(grid("Threads", &["thread", "name", "parts", "events"], rows.collect()));
+        let rows = modules.iter().map(|(base, bytes, file)| {
+            vec![Cell::Addr(*base), Cell::Bytes(*bytes), Cell::from(file.clone())]
+        });
+        document.blocks.push(grid("Program and libraries", &["base", "bytes", "file"], rows.collect()));
+    }
+    document.blocks.push(Block::Note(
+        "`quipu collect` makes a trace of it; `quipu view` lists its events, with places and callers"
+            .to_owned(),
+    ));
+    Ok(Info { document, value, n_missing: n_missing + u64::from(capture.gap_bytes > 0) })
+}

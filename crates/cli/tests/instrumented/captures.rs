@@ -1,0 +1,162 @@
+//! What is shown of a capture file: all that the trace made of it has no room for.
+
+use crate::*;
+
+const SOURCE: &str = r#"
+    #include <pthread.h>
+    #include <quipu.h>
+    #include <stdatomic.h>
+    #include <stdio.h>
+    #include <stdlib.h>
+    struct node { struct node *next; int key; };
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static atomic_int count;
+    __attribute__((noinline)) static struct node *make(int key) {
+        struct node *n = malloc(sizeof(struct node));
+        n->key = key;
+        return n;
+    }
+    static void *work(void *arg) {
+        QUIPU_THREAD_NAME("worker");
+        pthread_mutex_lock(&lock);
+        atomic_fetch_add_explicit(&count, 1, memory_order_release);
+        pthread_mutex_unlock(&lock);
+        return arg;
+    }
+    int main(void) {
+        pthread_t thread;
+        struct node *n = make(7);
+        QUIPU_MARK("begin");
+        pthread_create(&thread, 0, work, 0);
+        pthread_join(thread, 0);
+        printf("%p %p %p\n", (void *)n, (void *)&lock, (void *)&count);
+        free(n);
+        return 0;
+    }"#;
+
+/// Runs `quipu` in the scene's folder and returns what it printed.
+fn said(scene: &Scene, args: &[&str]) -> String {
+    let output = quipu().current_dir(&scene.folder).args(args).output().unwrap();
+    assert!(output.status.success(), "{args:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn every_event_is_listed_with_its_place() {
+    for_each(C, SOURCE, "prog.c", &["-O0", "-pthread"], |scene, run| {
+        let [node, lock, count] = run.numbers()[..] else { panic!("{}", run.printed) };
+        let rows = |args: &[&str]| -> Vec<Value> {
+            let text = said(scene, &[&["view", "--json", "prog.qcap"], args].concat());
+            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        };
+        let hex = |addr: u64| format!("{addr:#x}");
+        // The line of each call is that of the source above.
+        let line_of = |text: &str| SOURCE.lines().position(|line| line.contains(text)).unwrap() + 1;
+        let allocs = rows(&["--kind", "alloc", "--addr", &hex(node)]);
+        let [alloc] = &allocs[..] else { panic!("{allocs:?}") };
+        assert_eq!((&alloc["bytes"], &alloc["type"]), (&16.into(), &"struct.node".into()), "{alloc}");
+        assert_eq!(
+            (&alloc["function"], &alloc["line"]),
+            (&"make".into(), &line_of("malloc(").into()),
+            "{alloc}"
+        );
+        let caller = &alloc["callers"][0];
+        assert_eq!(
+            (&caller["function"], &caller["line"]),
+            (&"main".into(), &line_of("make(7)").into()),
+            "{alloc}"
+        );
+        let locks = rows(&["--kind", "lock,unlock"]);
+        let kinds: Vec<&str> = locks
+            .iter()
+            .filter(|row| row["addr"] == hex(lock))
+            .map(|row| row["kind"].as_str().unwrap())
+            .collect();
+        assert_eq!(kinds, ["lock", "unlock"]);
+        assert_eq!(locks[0]["function"], "work");
+        let atomics = rows(&["--kind", "atomic", "--addr", &hex(count)]);
+        assert_eq!((&atomics[0]["kind"], &atomics[0]["order"]), (&"atomic-add".into(), &"release".into()));
+        assert!(locks[0]["stamp"].as_u64() < atomics[0]["stamp"].as_u64());
+        let texts = rows(&["--kind", "text"]);
+        let texts: Vec<_> = texts.iter().map(|row| (&row["kind"], &row["text"])).collect();
+        assert_eq!(texts, [(&"mark".into(), &"begin".into()), (&"thread-name".into(), &"worker".into())]);
+        let calls = rows(&["--kind", "call"]);
+        assert_eq!(calls.len() as u64, 2 * run.summary["calls"].as_u64().unwrap(), "{}", scene.compiler);
+        // A part by numbers, then in words.
+        let all = rows(&[]);
+        assert_eq!(rows(&["--skip", "3", "--take", "4"]), all[3..7]);
+        let text = said(scene, &["view", "--kind", "alloc", "--addr", &hex(node), "prog.qcap"]);
+        let place = format!("make prog.c:{}", line_of("malloc("));
+        let from = format!(" < main prog.c:{}", line_of("make(7)"));
+        assert!(text.contains(&place) && text.contains(&from) && text.contains("type=struct.node"), "{text}");
+    });
+}
+
+#[test]
+fn what_a_capture_file_is_can_be_asked() {
+    for_each(C, SOURCE, "prog.c", &["-O0", "-pthread"], |scene, run| {
+        let info: Value = serde_json::from_str(&said(scene, &["info", "--json", "prog.qcap"])).unwrap();
+        for field in ["pid", "ending"] {
+            assert_eq!(info[field], run.summary[field], "{field}");
+        }
+        assert_eq!(
+            info["threads"].as_array().unwrap().len() as u64,
+            run.summary["threads"].as_u64().unwrap()
+        );
+        assert_eq!(info["threads"][1]["name"], "worker");
+        assert_eq!(info["events"]["lock"], 1);
+        assert_eq!(info["events"]["enter"], run.summary["calls"]);
+        assert!(info["program"].as_str().unwrap().ends_with("/prog"), "{info}");
+        let text = said(scene, &["info", "prog.qcap"]);
+        assert!(text.contains("worker") && text.contains("thread-create"), "{text}");
+    });
+}
+
+#[test]
+fn where_a_trace_is_wanted_the_way_to_one_is_told() {
+    let scene = Scene::new("cc");
+    scene.compile("int main(void) { return 0; }", "prog.c", &[]);
+    scene.run("prog");
+    let refused = |args: &[&str]| {
+        let output = quipu().current_dir(&scene.folder).args(args).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(refused(&["report", "prog.qcap"]).contains("quipu collect prog.qcap"));
+    assert!(refused(&["view", "--csv", "prog.qcap"]).contains("--json"));
+    assert!(refused(&["view", "--kind", "lok", "prog.qcap"]).contains("unlock"));
+}
+
+#[test]
+fn what_was_inlined_has_the_line_of_the_function_that_it_is_in() {
+    const SOURCE: &str = r#"
+        #include <cstdio>
+        #include <vector>
+        int main() {
+            std::vector<long> numbers(321);
+            std::printf("%p\n", (void *)numbers.data());
+        }"#;
+    for_each(CXX, SOURCE, "prog.cpp", &["-O2"], |scene, run| {
+        let text = said(
+            scene,
+            &[
+                "view",
+                "--json",
+                "--kind",
+                "alloc",
+                "--addr",
+                &run.printed[..run.printed.len() - 1],
+                "prog.qcap",
+            ],
+        );
+        let alloc: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(
+            (&alloc["function"], &alloc["line"]),
+            (&"main".into(), &5.into()),
+            "{}: {alloc}",
+            scene.compiler
+        );
+        let inlined = alloc["inlined"]["function"].as_str().unwrap();
+        assert!(inlined.contains("new_allocator<long"), "{alloc}");
+    });
+}

@@ -1,0 +1,193 @@
+//! Threads, and processes that are killed, forked, or become others.
+
+use crate::*;
+
+/// Threads that count in arrays of their own, with a lock and an atomic now and then.
+const THREADS: &str = r#"
+    #include <pthread.h>
+    #include <stdatomic.h>
+    #include <stdio.h>
+    #include <stdlib.h>
+    static long n;
+    static int cells[8][1024];
+    static atomic_long total;
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static long locked;
+    static void *work(void *which) {
+        int *mine = cells[(long)which];
+        for (long i = 0, end = n; i < end; i++) mine[i & 1023] = (int)i;
+        atomic_fetch_add(&total, 1);
+        pthread_mutex_lock(&lock);
+        locked++;
+        pthread_mutex_unlock(&lock);
+        return 0;
+    }
+    int main(int argc, char **argv) {
+        pthread_t threads[8];
+        n = atol(argv[1]);
+        for (long i = 0; i < 8; i++) pthread_create(threads + i, 0, work, (void *)i);
+        for (long i = 0; i < 8; i++) pthread_join(threads[i], 0);
+        printf("%p %ld %ld\n", (void *)cells, atomic_load(&total), locked);
+        return 0;
+    }"#;
+
+/// Fails unless each thread that worked on an array of its own wrote all of it in order; returns how often each did.
+fn in_order(run: &Run, start: u64) -> BTreeMap<u64, u64> {
+    let mut counts: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+    for record in run.records.iter().filter(|record| (start..start + 8 * 4096).contains(&record.addr)) {
+        let which = (record.addr - start) / 4096;
+        let (known, count) = counts.entry(record.thread).or_insert((which, 0));
+        assert_eq!((record.tag, record.size, which), (1, 4, *known));
+        assert_eq!(record.addr - start, 4096 * which + 4 * (*count % 1024));
+        *count += 1;
+    }
+    counts.into_values().collect()
+}
+
+#[test]
+fn no_access_of_eight_threads_is_lost_or_torn() {
+    let n: u64 = if is_full() { 10_000_000 } else { 150_000 };
+    for compiler in compilers(C) {
+        let scene = Scene::new(compiler);
+        scene.compile(THREADS, "prog.c", &["-O1", "-pthread"]);
+        let output = scene.program("prog").arg(n.to_string()).output().unwrap();
+        assert!(output.status.success());
+        let mut run = scene.collect("prog.qcap");
+        run.printed = String::from_utf8(output.stdout).unwrap();
+        let [start, total, locked] = run.numbers()[..] else { panic!("{}", run.printed) };
+        assert_eq!((total, locked), (8, 8));
+        let expected: BTreeMap<u64, u64> = (0..8).map(|which| (which, n)).collect();
+        assert_eq!(in_order(&run, start), expected, "{compiler}");
+        assert_eq!(run.summary["threads"], 9);
+        assert_eq!(run.summary["atomics"], 9);
+        assert_eq!(run.summary["unwritten"], 0);
+    }
+}
+
+#[test]
+fn a_killed_program_leaves_all_that_it_did() {
+    let n_kills: u64 = if is_full() { 50 } else { 3 };
+    for compiler in compilers(C) {
+        let scene = Scene::new(compiler);
+        scene.compile(THREADS, "prog.c", &["-O1", "-pthread"]);
+        for nth in 0..n_kills {
+            let _ = fs::remove_file(scene.path("prog.qcap"));
+            let mut child = scene.program("prog").arg("1000000000").spawn().unwrap();
+            // Before its first line there is nothing that it could leave.
+            while !fs::read(scene.path("prog.qcap")).is_ok_and(|bytes| bytes.starts_with(b"QUIPUCAP")) {
+                std::thread::sleep(Duration::from_micros(100));
+            }
+            std::thread::sleep(Duration::from_micros(nth * 7919 % 20_000));
+            child.kill().unwrap();
+            child.wait().unwrap();
+            let run = scene.collect("prog.qcap");
+            assert_eq!(run.summary["ending"], "stopped");
+            // The first write to the array of thread 0 tells where it is, if it came that far.
+            let cells = |record: &&Record| record.tag == 1 && record.size == 4;
+            let Some(first) = run.records.iter().find(cells) else { continue };
+            let start = first.addr & !4095;
+            let lowest = run.records.iter().filter(cells).map(|record| record.addr).min().unwrap_or(start);
+            let mut threads: BTreeMap<u64, u64> = BTreeMap::new();
+            for record in run.records.iter().filter(cells) {
+                let at = threads.entry(record.thread).or_insert(record.addr);
+                assert_eq!(record.addr, *at, "{compiler}, kill {nth}");
+                *at =
+                    if (record.addr - lowest) % 4096 == 4092 { record.addr - 4092 } else { record.addr + 4 };
+            }
+        }
+    }
+}
+
+#[test]
+fn a_forked_process_has_a_file_of_its_own() {
+    const SOURCE: &str = r#"
+        #include <stdio.h>
+        #include <sys/wait.h>
+        #include <unistd.h>
+        static int cells[100];
+        int main(void) {
+            for (int i = 0; i < 10; i++) cells[i] = i;
+            pid_t child = fork();
+            int start = child ? 10 : 50, end = child ? 20 : 90;
+            for (int i = start; i < end; i++) cells[i] = i;
+            if (!child) _exit(0);
+            int status = 0;
+            waitpid(child, &status, 0);
+            printf("%p %d\n", (void *)cells, (int)child);
+            return status;
+        }"#;
+    for_each(C, SOURCE, "prog.c", &["-O1"], |scene, run| {
+        let compiler = scene.compiler;
+        let [cells, child] = run.numbers()[..] else { panic!("{}", run.printed) };
+        let writes = |range: std::ops::Range<u64>| range.map(|i| (1, 4 * i, 4)).collect::<Vec<_>>();
+        assert_eq!(run.accesses(cells, 400), writes(0..20), "{compiler}");
+        assert_eq!(scene.captures(), ["prog.qcap".to_owned(), format!("prog.qcap.{child}")]);
+        let run = scene.collect(&format!("prog.qcap.{child}"));
+        assert_eq!(run.accesses(cells, 400), writes(50..90), "{compiler}");
+        assert_eq!((&run.summary["pid"], &run.summary["ending"]), (&child.into(), &"exited".into()));
+    });
+}
+
+#[test]
+fn a_program_that_becomes_another_keeps_its_file() {
+    const SOURCE: &str = r#"
+        #include <unistd.h>
+        static volatile int cell;
+        int main(int argc, char **argv) {
+            cell = argc;
+            if (argc == 1) execl(argv[0], argv[0], "again", (char *)0);
+            return 0;
+        }"#;
+    for compiler in compilers(C) {
+        let scene = Scene::new(compiler);
+        scene.compile(SOURCE, "prog.c", &["-O1"]);
+        assert!(scene.program("prog").status().unwrap().success());
+        let captures = scene.captures();
+        assert_eq!(captures.len(), 2);
+        let endings = captures.iter().map(|name| scene.collect(name).summary["ending"].clone());
+        assert_eq!(endings.collect::<Vec<_>>(), ["stopped", "exited"], "{compiler}");
+    }
+}
+
+#[test]
+fn record_runs_such_a_program_and_leaves_trace_and_capture() {
+    for compiler in compilers(C) {
+        let scene = Scene::new(compiler);
+        scene.compile(
+            "#include <sys/wait.h>\n#include <unistd.h>\nvolatile int cell;\nint main(void) { int child = fork(); cell = child != 0; if (child) wait(0); return 7; }",
+            "prog.c",
+            &["-O1"],
+        );
+        let record = |more: &[&str]| {
+            let mut record = quipu();
+            record.current_dir(&scene.folder).args([
+                "record",
+                "--force",
+                "--container",
+                "plain",
+                "-o",
+                "out.trace",
+            ]);
+            let output = record.args(more).args(["--", "./prog"]).output().unwrap();
+            assert_eq!(output.status.code(), Some(7), "{output:?}");
+            String::from_utf8(output.stderr).unwrap()
+        };
+        let said = record(&[]);
+        assert!(said.contains("next: quipu report out.trace"), "{said}");
+        assert_eq!(scene.captures(), ["out.qcap"], "{compiler}");
+        let records = read(&fs::read(scene.path("out.trace")).unwrap());
+        assert_eq!(records.iter().filter(|record| record.tag < 2).count(), 1, "{compiler}");
+        record(&["--with", "tsan", "--follow-fork"]);
+        assert_eq!(scene.captures().len(), 2, "{compiler}");
+    }
+    let refused =
+        quipu().args(["record", "--with", "tsan", "--max-instrs", "5", "--", "true"]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    let refused = quipu()
+        .args(["record", "--with", "tsan", "-o"])
+        .arg("/tmp/never.trace")
+        .args(["--", "true"])
+        .output()
+        .unwrap();
+    assert!(String::from_utf8(refused.stderr).unwrap().contains("the program recorded nothing"));
+}

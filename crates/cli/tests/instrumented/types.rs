@@ -1,0 +1,129 @@
+//! Which memory has which type: annotations, allocations, objects.
+
+use crate::*;
+
+#[test]
+fn annotations_and_allocations_have_their_types() {
+    const SOURCE: &str = r#"
+        #include <quipu.h>
+        #include <stdio.h>
+        #include <stdlib.h>
+        struct node { struct node *next; int key; };
+        typedef struct { double x, y, z; } body;
+        static struct node *make(int key) {
+            struct node *n = malloc(sizeof *n);
+            n->key = key;
+            return n;
+        }
+        int main(void) {
+            static char pool[3 * sizeof(struct node)];
+            QUIPU_REGION(pool, 3, struct node);
+            QUIPU_REGION_END(pool);
+            __malloc_recorded(24, "struct.by.hand", pool);
+            __calloc_recorded(3, 8, "i64", pool + 24);
+            __free_recorded(pool);
+            struct node *first = make(1), *second = make(2);
+            body *bodies = calloc(10, sizeof(body));
+            int *plain = malloc(40);
+            bodies = realloc(bodies, 20 * sizeof(body));
+            QUIPU_PAUSE();
+            plain[0] = 1;
+            QUIPU_RESUME();
+            plain[1] = 2;
+            printf("%p %p %p %p %p\n", (void *)pool, (void *)first, (void *)second, (void *)bodies, (void *)plain);
+            free(first); free(second); free(bodies); free(plain);
+            return 0;
+        }"#;
+    for_each(C, SOURCE, "prog.c", &["-O0"], |scene, run| {
+        let compiler = scene.compiler;
+        let [pool, first, second, bodies, plain] = run.numbers()[..] else { panic!("{}", run.printed) };
+        assert_eq!(run.regions("struct node"), [(pool, 16, 3)], "{compiler}");
+        assert_eq!(run.regions("struct.by.hand"), [(pool, 24, 1)]);
+        assert_eq!(run.regions("i64"), [(pool + 24, 8, 3)]);
+        assert_eq!(run.regions("struct.node"), [(first, 16, 1), (second, 16, 1)], "{compiler}");
+        let found = run.regions("body").into_iter().chain(run.regions("struct.body")).collect::<Vec<_>>();
+        assert_eq!(found.len(), 2, "{compiler}");
+        assert_eq!(found[1], (bodies, 24, 20));
+        let removed =
+            run.records.iter().filter(|record| record.tag == 3).map(|record| record.addr).collect::<Vec<_>>();
+        for addr in [first, second, bodies, plain] {
+            assert_eq!(removed.iter().filter(|known| **known == addr).count(), 1, "{compiler} {addr:#x}");
+        }
+        assert_eq!(run.accesses(plain, 40), [(1, 4, 4)], "{compiler}");
+    });
+}
+
+#[test]
+fn programs_in_cxx_have_objects_virtual_tables_and_exceptions() {
+    const SOURCE: &str = r#"
+        #include <quipu.h>
+        #include <cstdio>
+        #include <stdexcept>
+        struct Shape { long area = 3; virtual long get() const { return area; } virtual ~Shape() {} };
+        struct Square : Shape { long get() const override { return 2 * area; } };
+        __attribute__((noinline)) long ask(const Shape *shape) { return shape->get(); }
+        __attribute__((noinline)) void fail(int n) { if (n == 0) throw std::runtime_error("zero"); fail(n - 1); }
+        int main() {
+            Shape *shape = new Square;
+            long n = ask(shape);
+            double local[4] = {};
+            { quipu::region region(local, 4); local[n - 6] = 1; }
+            try { fail(3); } catch (const std::exception &) { n++; }
+            std::printf("%p %p %ld\n", (void *)shape, (void *)local, n);
+            delete shape;
+        }"#;
+    for_each(CXX, SOURCE, "prog.cpp", &["-O1", "-std=c++17"], |scene, run| {
+        let compiler = scene.compiler;
+        let [shape, local, n] = run.numbers()[..] else { panic!("{}", run.printed) };
+        assert_eq!(n, 7);
+        assert_eq!(run.regions("struct.Square"), [(shape, 16, 1)], "{compiler}");
+        assert_eq!(run.regions("double"), [(local, 8, 4)], "{compiler}");
+        // The pointer to the table is written by constructors and read by the call.
+        assert!(run.accesses(shape, 8).contains(&(0, 0, 8)), "{compiler}");
+        assert!(run.accesses(shape, 8).contains(&(1, 0, 8)), "{compiler}");
+        // What gives it back is `delete`, where it stands in the source.
+        let freed = quipu()
+            .current_dir(&scene.folder)
+            .args(["view", "--json", "--kind", "free", "--addr", &format!("{shape:#x}"), "prog.qcap"])
+            .output()
+            .unwrap();
+        let freed: Value = serde_json::from_slice(&freed.stdout).unwrap();
+        assert_eq!(freed["call"], "delete", "{compiler}");
+    });
+}
+
+#[test]
+fn containers_that_were_inlined_have_their_types() {
+    const SOURCE: &str = r#"
+        #include <cstdio>
+        #include <list>
+        #include <memory>
+        #include <vector>
+        namespace game { struct Body { double x, y, z; int id; }; }
+        int main() {
+            std::vector<game::Body> bodies(10);
+            auto one = std::make_unique<game::Body>();
+            std::list<game::Body> list;
+            list.push_back({});
+            one->id = 3;
+            bodies[2].id = one->id;
+            std::printf("%p %p %p\n", (void *)bodies.data(), (void *)one.get(), (void *)&list.front());
+        }"#;
+    for_each(CXX, SOURCE, "prog.cpp", &["-O2", "-std=c++17"], |scene, run| {
+        let compiler = scene.compiler;
+        let [bodies, one, listed] = run.numbers()[..] else { panic!("{}", run.printed) };
+        let mut regions = run.regions("struct.game::Body");
+        regions.sort();
+        let mut expected = vec![(bodies, 32, 10), (one, 32, 1)];
+        expected.sort();
+        assert_eq!(
+            regions,
+            expected,
+            "{compiler}: {:?}",
+            run.records.iter().filter(|r| r.tag == 2).collect::<Vec<_>>()
+        );
+        // A list has a node around each.
+        let node = run.records.iter().find(|record| record.tag == 2 && record.addr == listed - 16).unwrap();
+        assert_eq!(node.region, (48, 1, "struct.std::_List_node<game::Body>".to_owned()), "{compiler}");
+    });
+}
