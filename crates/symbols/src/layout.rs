@@ -121,7 +121,7 @@ impl DebugInfo {
             n_visits: 0,
             is_cut: false,
         };
-        let (name, place) = (ty.path.clone(), ty.place.clone());
+        let (name, place) = (self.shown_name(&ty), ty.place.clone());
         let whole = Piece {
             path: String::new(),
             text: name.clone(),

@@ -18,6 +18,7 @@ pub mod extract;
 pub mod layout;
 pub mod regions;
 pub mod remap;
+pub mod symbol_table;
 pub mod types_file;
 
 use std::fmt;

@@ -45,7 +45,7 @@ pub(crate) fn shape_of(info: &DebugInfo, id: TypeId) -> Option<(Shape, u64)> {
     let Building { mut parts, .. } = building;
     parts.align = parts.align.max(ty.align.unwrap_or(1));
     let level = parts.level(list);
-    Some((parts.shape(ty.path.clone(), size, ty.place.clone(), level), n))
+    Some((parts.shape(info.info.shown_name(&ty), size, ty.place.clone(), level), n))
 }
 
 /// Where the first element of the arrays around is, and how many there are.

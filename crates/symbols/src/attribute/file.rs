@@ -23,7 +23,8 @@ pub(crate) struct FileTypes {
 }
 
 impl FileTypes {
-    /// The types of a file. Of several with one name, the first that has members counts.
+    /// The types of a file. Of several with one name the last counts, as in the original's simulator, but a
+    /// declaration hides nothing.
     pub(crate) fn new(file: &TypesFile) -> FileTypes {
         let mut types = FileTypes::default();
         let structs = file.structs.iter().map(|of| (of.name.clone(), of.members.clone()));
@@ -39,8 +40,8 @@ impl FileTypes {
         });
         for (name, members) in structs.chain(unions) {
             match types.names.get(&name).and_then(|at| types.records.get_mut(*at)) {
-                Some((_, known)) if known.is_empty() => *known = members,
-                Some(_) => {}
+                Some(_) if members.is_empty() => {}
+                Some((_, known)) => *known = members,
                 None => {
                     types.names.insert(name.clone(), types.records.len());
                     types.records.push((name, members));
@@ -48,7 +49,7 @@ impl FileTypes {
             }
         }
         for typedef in &file.typedefs {
-            types.typedefs.entry(typedef.alias.clone()).or_insert_with(|| typedef.def.clone());
+            types.typedefs.insert(typedef.alias.clone(), typedef.def.clone());
         }
         types
     }
@@ -78,6 +79,11 @@ impl FileTypes {
 
     fn has_members(&self, at: usize) -> bool {
         self.records.get(at).is_some_and(|(_, members)| !members.is_empty())
+    }
+
+    /// The members of a type.
+    pub(crate) fn members(&self, at: usize) -> &[MemberDef] {
+        self.records.get(at).map_or(&[], |(_, members)| members)
     }
 
     /// The names of all types that have members.

@@ -39,7 +39,7 @@ pub use shape::{Field, Found, Shape, Spot};
 
 use crate::dwarf::{DebugInfo, TypeId};
 use crate::regions::{Region, RegionId, RegionMap};
-use crate::types_file::TypesFile;
+use crate::types_file::{MemberDef, TypesFile};
 use file::FileTypes;
 use llvm::Text;
 use std::collections::HashMap;
@@ -191,6 +191,13 @@ impl Types {
         let found = build::shape_of(&info, id).map(|(shape, n)| (self.keep(shape), n));
         self.by_type.insert(id, found);
         found
+    }
+
+    /// The members that the file of types gives to a structure or union of this name, which is found as [`Types::find`] does;
+    /// `None` without such a type.
+    pub fn file_members(&self, name: &str) -> Option<&[MemberDef]> {
+        let file = self.file.as_ref()?;
+        file.find(name).map(|at| file.members(at))
     }
 
     /// The names of all structures of the file of types; debug information has [`DebugInfo::type_ids`].

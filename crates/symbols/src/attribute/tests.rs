@@ -145,3 +145,27 @@ fn types_that_hold_themselves_end() {
     let mut types = Types::of_file(&TypesFile::parse(file.as_bytes()).unwrap());
     assert!(types.find(b"struct.Pair").is_some());
 }
+
+#[test]
+fn of_two_types_with_one_name_the_last_counts_but_a_declaration_hides_none() {
+    let def = |name: &str, member: &str| {
+        let members = match member {
+            "" => String::new(),
+            _ => format!(r#"{{"id": 2, "memberName": "{member}", "name": "int", "offset": 0, "size": 4}}"#),
+        };
+        format!(r#"{{"id": 1, "name": "struct {name}", "members": [{members}]}}"#)
+    };
+    let structs =
+        [def("A", ""), def("A", "old"), def("A", "new"), def("A", ""), def("B", "b"), def("C", "c")];
+    let text = format!(
+        r#"{{"structs": [{}], "typedefs": [{{"type": "t", "def": "struct B"}}, {{"type": "t", "def": "struct C"}}],
+            "unions": [], "version": 4}}"#,
+        structs.join(",")
+    );
+    let mut types = Types::of_file(&TypesFile::parse(text.as_bytes()).unwrap());
+    let mut first_of = |name: &str| {
+        let (id, _) = types.find(name.as_bytes()).unwrap();
+        types.shape(id).fields[0].path.clone()
+    };
+    assert_eq!((first_of("struct.A"), first_of("t")), ("new".to_owned(), "c".to_owned()));
+}

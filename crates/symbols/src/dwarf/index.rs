@@ -9,6 +9,7 @@ use super::units::{Die, Open, Slice, Value, View, unit_offset};
 use super::{DebugError, DebugInfo, MAX_DEPTH, TypeId};
 use gimli::{AttributeSpecification, DwAt, DwTag};
 use rustc_hash::FxHasher;
+use std::collections::HashMap;
 use std::hash::Hasher;
 
 /// No entry.
@@ -209,8 +210,8 @@ impl DebugInfo {
     ///
     /// Names are as C (`struct X`, `X`), C++ (`ns::Outer::X<int>`), Rust (`core::option::Option<u32>`) or LLVM
     /// (`struct.X`, `class.ns::X`) writes them. Another name of a type leads to the type. If there is no type of exactly
-    /// this name, a number behind it counts as LLVM's (`struct.X.12`); then arguments of templates may be missing, or
-    /// namespaces, if that leaves one type. Definitions go before declarations.
+    /// this name, a number behind it counts as LLVM's (`struct.X.12`); then arguments of templates may be missing, the last of
+    /// them or all, or namespaces, and blanks may be others. Definitions go before declarations.
     pub fn find(&self, name: &str) -> Option<TypeId> {
         let (tags, name) = split_keyword(name.trim());
         let found = self.find_exactly(tags, name).or_else(|| {
@@ -225,7 +226,11 @@ impl DebugInfo {
         let view = self.view();
         let own = own_name(name);
         let mut best: Option<(Rank, Entry, String)> = None;
-        for entry in self.index().candidates(own.as_bytes()) {
+        // With arguments, others may follow that are written only where they differ from what is usual.
+        let short = bare(own.as_bytes());
+        let index = self.index();
+        let candidates = index.candidates(own.as_bytes());
+        for entry in candidates.chain(short.into_iter().flat_map(|short| index.candidates(short))) {
             let is_typedef = entry.tag == gimli::DW_TAG_typedef;
             if !(tags.is_empty() || tags.contains(&entry.tag) || is_typedef) {
                 continue;
@@ -374,16 +379,100 @@ pub(crate) fn own_name(path: &str) -> &str {
     &path[start..]
 }
 
-/// True if a name could be short for a path: without its namespaces, or the arguments of its templates.
+/// True if a name could be short for a path: without its namespaces, those that libraries add for their versions, the arguments of
+/// its templates or the last of them, or with other blanks.
 fn matches_loosely(path: &str, name: &str) -> bool {
+    let (path, name) = (&*simplified(path), &*simplified(name));
     let is_end = |path: &str, name: &str| {
         path.strip_suffix(name).is_some_and(|front| front.is_empty() || front.ends_with("::"))
     };
     if is_end(path, name) {
         return true;
     }
-    let start = path.len() - own_name(path).len();
-    bare(&path.as_bytes()[start..]).is_some_and(|own| is_end(&path[..start + own.len()], name))
+    let (own, own_of_name) = (own_name(path), own_name(name));
+    let (front, front_of_name) = (&path[..path.len() - own.len()], &name[..name.len() - own_of_name.len()]);
+    if !is_end(front, front_of_name) {
+        return false;
+    }
+    bare(own.as_bytes()).is_some_and(|own| own == own_of_name.as_bytes()) || begins_so(own, own_of_name, 0)
+}
+
+/// True if two texts are the same type, but for arguments at the end of its templates, and of those of its arguments.
+fn begins_so(full: &str, short: &str, depth: usize) -> bool {
+    if full == short {
+        return true;
+    }
+    let split = |text: &str| -> Option<(usize, usize)> { Some((text.find('<')?, text.rfind('>')?)) };
+    let (Some((from, to)), Some((short_from, short_to))) = (split(full), split(short)) else { return false };
+    let is_same = full[..from] == short[..short_from] && full[to..] == short[short_to..];
+    if !is_same || depth > MAX_DEPTH || to < from || short_to < short_from {
+        return false;
+    }
+    let (full, short) = (arguments(&full[from + 1..to]), arguments(&short[short_from + 1..short_to]));
+    short.len() <= full.len()
+        && full.iter().zip(&short).all(|(full, short)| begins_so(full, short, depth + 1))
+}
+
+/// What commas outside of brackets divide.
+fn arguments(text: &str) -> Vec<&str> {
+    let (mut depth, mut start, mut found) = (0_usize, 0, Vec::new());
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            b'<' | b'(' | b'{' | b'[' => depth += 1,
+            b'>' if at > 0 && text.as_bytes()[at - 1] == b'-' => {}
+            b'>' | b')' | b'}' | b']' => depth = depth.saturating_sub(1),
+            b',' if depth == 0 => {
+                found.push(&text[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    found.push(&text[start..]);
+    found
+}
+
+/// Namespaces that libraries put around a version of themselves, and that nobody writes.
+const INLINE_NAMESPACES: [&str; 3] = ["__cxx11::", "__1::", "__ndk1::"];
+
+/// A name without what may be written or not: blanks that divide no words, and such namespaces.
+fn simplified(name: &str) -> String {
+    let mut out = String::with_capacity(name.len());
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    let mut chars = name.trim().chars().peekable();
+    while let Some(c) = chars.next() {
+        let divides = || out.chars().next_back().is_some_and(is_word);
+        if c != ' ' || (divides() && chars.peek().is_some_and(|next| is_word(*next))) {
+            out.push(c);
+        }
+    }
+    for of in INLINE_NAMESPACES {
+        out = out.replace(of, "");
+    }
+    out
+}
+
+/// Other names of types that have none of their own: of several, the first by name.
+pub(crate) fn aliases(info: &DebugInfo) -> HashMap<TypeId, String> {
+    let view = info.view();
+    let reading = Reading::new(info, &view);
+    let mut aliases: HashMap<TypeId, String> = HashMap::new();
+    for entry in info.index().entries.iter().filter(|entry| entry.tag == gimli::DW_TAG_typedef) {
+        let Ok((_, die)) = view.entry(entry.id) else { continue };
+        let Some(target) = view.reference(entry.id.unit, &die, gimli::DW_AT_type) else { continue };
+        let target = reading.behind_names(target);
+        let Ok((open, die)) = view.entry(target) else { continue };
+        if open.name(&die).is_some() || !is_type(die.tag()) {
+            continue;
+        }
+        if let Ok(path) = path_of(info, &view, entry.id) {
+            let known = aliases.entry(target).or_insert_with(|| path.clone());
+            if path < *known {
+                *known = path;
+            }
+        }
+    }
+    aliases
 }
 
 /// Used by readers of entries.
@@ -437,5 +526,20 @@ mod tests {
         assert!(matches_loosely("a::vector<int>", "vector"));
         assert!(!matches_loosely("a::bX", "X"));
         assert!(!matches_loosely("a::X", "b::X"));
+        assert!(!matches_loosely("a::vector<int>", "vector<long>"));
+        assert!(!matches_loosely("unsigned char", "unsignedchar"));
+        for name in [
+            "std::vector<std::vector<int>>",
+            "std::vector<std::vector<int, std::allocator<int>>, std::allocator<std::vector<int, std::allocator<int>>>>",
+            "vector<std::vector<int> >",
+        ] {
+            let path = "std::vector<std::vector<int, std::allocator<int> >, std::allocator<std::vector<int, std::allocator<int> > > >";
+            assert!(matches_loosely(path, name), "{name}");
+        }
+        assert!(matches_loosely(
+            "std::__cxx11::list<char const*, std::allocator<char const*> >",
+            "std::list<char const *>"
+        ));
+        assert!(matches_loosely("alloc::vec::Vec<u8, alloc::alloc::Global>", "Vec<u8>"));
     }
 }

@@ -8,6 +8,7 @@
 //! | [`types`] | a type as data |
 //! | `read` | entries as types |
 //! | `spell` | the text of a type |
+//! | `align` | how types are aligned |
 //! | [`objects`] | variables, functions, lines |
 //! | [`inlined`] | functions within functions |
 //!
@@ -18,6 +19,7 @@
 //!
 //! Everything in the file is hostile: no look-up panics, and what cannot be read is an error, or is missing.
 
+mod align;
 pub(crate) mod index;
 pub mod inlined;
 pub mod objects;
@@ -28,6 +30,7 @@ pub mod types;
 pub(crate) mod units;
 
 use index::Index;
+use std::collections::HashMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -37,11 +40,16 @@ use units::{Unit, Units, View};
 /// How deep references between entries are followed.
 pub(crate) const MAX_DEPTH: usize = 64;
 
+/// What is said of a file that has none.
+const ABSENT: &str = "the file has no debug information";
+
 /// The debug information of a program.
 pub struct DebugInfo {
     units: Units,
     index: OnceLock<Index>,
     objects: OnceLock<objects::Objects>,
+    /// Other names of structures that have none of their own.
+    aliases: OnceLock<HashMap<TypeId, String>>,
 }
 
 impl DebugInfo {
@@ -56,8 +64,8 @@ impl DebugInfo {
         let mut main = sections::load_path(path, sections::Flavour::Whole)?;
         if !main.has_units() {
             let missing = match &main.link {
-                Some((link, _)) => format!("the file has no debug information, and `{link}` is not found"),
-                None => "the file has no debug information".to_owned(),
+                Some((link, _)) => format!("{ABSENT}, and `{link}` is not found"),
+                None => ABSENT.to_owned(),
             };
             main = sections::separate(&main).ok_or_else(|| DebugError::new(missing).in_file(path))?;
         }
@@ -71,14 +79,15 @@ impl DebugInfo {
     pub fn parse(bytes: &[u8]) -> Result<DebugInfo, DebugError> {
         let main = sections::load_bytes(bytes)?;
         if !main.has_units() {
-            return Err(DebugError::new("the file has no debug information"));
+            return Err(DebugError::new(ABSENT));
         }
         DebugInfo::new(main, Path::new(""))
     }
 
     fn new(main: sections::Loaded, folder: &Path) -> Result<DebugInfo, DebugError> {
         let units = Units::new(main, folder)?;
-        Ok(DebugInfo { units, index: OnceLock::new(), objects: OnceLock::new() })
+        let (index, objects, aliases) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        Ok(DebugInfo { units, index, objects, aliases })
     }
 
     /// Units that were split off and are not where they should be.
@@ -97,6 +106,13 @@ impl DebugInfo {
 
     pub(crate) fn index(&self) -> &Index {
         self.index.get_or_init(|| Index::new(&self.view()))
+    }
+
+    /// What a type is called: one without a name, as `typedef struct {…} T` makes it, by its other name.
+    pub fn shown_name(&self, ty: &Type) -> String {
+        let alias = || self.aliases.get_or_init(|| index::aliases(self)).get(&ty.id).cloned();
+        let is_unnamed = ty.name.is_none() && ty.is_record();
+        is_unnamed.then(alias).flatten().unwrap_or_else(|| ty.path.clone())
     }
 
     pub(crate) fn unit(&self, id: TypeId) -> Option<&Unit> {
@@ -132,6 +148,11 @@ impl DebugError {
     #[cold]
     pub(crate) fn new(what: impl Into<String>) -> DebugError {
         DebugError { file: None, section: None, offset: None, what: what.into() }
+    }
+
+    /// True if the file can be read but has no debug information.
+    pub fn is_absent(&self) -> bool {
+        self.what.starts_with(ABSENT)
     }
 
     pub(crate) fn in_file(mut self, path: &Path) -> DebugError {

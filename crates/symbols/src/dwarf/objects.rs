@@ -14,6 +14,8 @@ use std::ops::Range;
 
 /// How deep blocks are nested.
 const MAX_NESTING: usize = 512;
+/// Variables that may lie over each other, in unions of Fortran and the like.
+const MAX_OVER: usize = 8;
 /// The most ranges of one function.
 const MAX_RANGES: usize = 1 << 12;
 
@@ -95,6 +97,14 @@ impl Objects {
     pub(super) fn units_at(&self, address: u64) -> impl Iterator<Item = u32> + '_ {
         let holds = move |(range, _): &&(Range<u64>, u32)| range.contains(&address);
         self.units.iter().filter(holds).map(|(_, unit)| *unit)
+    }
+
+    /// True if a variable has any of these bytes.
+    pub fn has_any_of(&self, address: u64, size: u64) -> bool {
+        let end = address.saturating_add(size);
+        let behind = self.globals.partition_point(|global| global.address < end);
+        let before = self.globals[..behind].iter().rev().take(MAX_OVER);
+        before.into_iter().any(|global| global.address.saturating_add(global.size) > address)
     }
 
     /// The function that has the code at an address.

@@ -34,6 +34,19 @@ impl DebugInfo {
         Reading::new(self, &self.view()).text(id)
     }
 
+    /// The type of the elements of an array of arrays, or what [`DebugInfo::behind_names`] gives of any other type.
+    pub fn behind_arrays(&self, id: TypeId) -> TypeId {
+        let view = self.view();
+        let reading = Reading::new(self, &view);
+        let mut id = reading.behind_names(id);
+        for _ in 0..MAX_DEPTH {
+            let Ok((open, die)) = view.entry(id) else { break };
+            let Kind::Array { element: Some(element), .. } = reading.kind(id, &open, &die) else { break };
+            id = reading.behind_names(element);
+        }
+        id
+    }
+
     /// The type that is left when other names and words like `const` are taken away.
     pub fn behind_names(&self, id: TypeId) -> TypeId {
         Reading::new(self, &self.view()).behind_names(id)
@@ -234,6 +247,11 @@ impl<'b, 'a> Reading<'b, 'a> {
             gimli::DW_TAG_pointer_type
             | gimli::DW_TAG_reference_type
             | gimli::DW_TAG_rvalue_reference_type => Some(open.unit.encoding().address_size.into()),
+            // The type of `nullptr` is as large as a pointer; that of `void` has no size.
+            gimli::DW_TAG_unspecified_type => {
+                let is_null = open.name(&die).is_some_and(|name| name.contains("nullptr"));
+                is_null.then(|| open.unit.encoding().address_size.into())
+            }
             gimli::DW_TAG_ptr_to_member_type => {
                 // Of a function, an address or a place in a table, and what to add to `this`.
                 let is_function = self.view.entry(target?).ok()?.1.tag() == gimli::DW_TAG_subroutine_type;
@@ -329,6 +347,7 @@ impl<'b, 'a> Reading<'b, 'a> {
             text: spell(self.view, self.info, ty, 0),
             bit_offset: start,
             bit_size,
+            align: number(die.attr_value(gimli::DW_AT_alignment)),
             place: place(open, die),
         })
     }

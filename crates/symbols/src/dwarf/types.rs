@@ -26,6 +26,30 @@ impl fmt::Display for Place {
     }
 }
 
+/// What a type is written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SourceLanguage {
+    /// C, of any year.
+    C,
+    /// C++, of any year.
+    Cpp,
+    /// Rust.
+    Rust,
+    /// Anything else.
+    Other,
+}
+
+/// How a type is aligned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Alignment {
+    /// What its address is a multiple of, in bytes.
+    pub bytes: u64,
+    /// True of a structure whose members lie closer together than they ask for.
+    pub is_packed: bool,
+    /// What was asked for; Rust's compiler says it of every structure.
+    pub asked: Option<u64>,
+}
+
 /// A type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Type {
@@ -115,6 +139,8 @@ pub struct Member {
     pub bit_offset: Option<u64>,
     /// Its size in bits; `None` if that is not known.
     pub bit_size: Option<u64>,
+    /// The alignment that was asked for in bytes, if the compiler says so.
+    pub align: Option<u64>,
     /// Where it is declared.
     pub place: Option<Place>,
 }

@@ -264,6 +264,18 @@ impl<'a> Open<'a> {
         )
     }
 
+    pub(crate) fn is_cpp(&self) -> bool {
+        matches!(
+            self.language,
+            gimli::DW_LANG_C_plus_plus
+                | gimli::DW_LANG_C_plus_plus_03
+                | gimli::DW_LANG_C_plus_plus_11
+                | gimli::DW_LANG_C_plus_plus_14
+                | gimli::DW_LANG_C_plus_plus_17
+                | gimli::DW_LANG_C_plus_plus_20
+        )
+    }
+
     pub(crate) fn is_rust(&self) -> bool {
         self.language == gimli::DW_LANG_Rust
     }

@@ -53,6 +53,8 @@ fn types_of_c_are_what_the_source_says() {
         );
         assert_eq!(find(info, "tight").size, Some(10), "{how}");
         assert_eq!(find(info, "nameless").size, Some(4), "{how}");
+        let nameless = info.read(info.find("nameless").unwrap()).unwrap();
+        assert_eq!((nameless.name.as_deref(), &*info.shown_name(&nameless)), (None, "nameless"), "{how}");
         assert_eq!(find(info, "vec3").path, "vec3");
         assert_eq!(find(info, "local").path, "work::local", "{how}");
         assert_eq!(find(info, "union.num").kind, Kind::Union);
