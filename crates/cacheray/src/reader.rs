@@ -2,7 +2,7 @@
 
 use crate::decode::{Layout, access_thread, address, record, size, with_layout};
 use crate::feed::Feed;
-use crate::record::{Access, Dialect, KIND_MASK, Record, WRITE};
+use crate::record::{Dialect, KIND_MASK, Record, WRITE};
 use crate::table::{self, Row, TABLES};
 use quipu_model::batch::Span;
 use quipu_model::lens::{AccessKind, RegionEvent, ThreadEvent};
@@ -31,6 +31,8 @@ pub struct RecordReader {
     feed: Feed,
     batch: Batch,
     columns: Columns,
+    /// Whether flags are counted, which no lens shows.
+    counts_flags: bool,
     batch_records: usize,
     /// The records that are wanted, counted from 0.
     wanted: Range<u64>,
@@ -64,6 +66,7 @@ impl RecordReader {
             feed: Feed::new(container, &stream_options(scan))?,
             batch: Batch { tables: tables.collect(), ..Batch::default() },
             columns: scan.columns,
+            counts_flags: scan.beyond,
             batch_records: scan.batch_records.max(1) as usize,
             is_over: wanted.is_empty(),
             wanted,
@@ -73,11 +76,18 @@ impl RecordReader {
         })
     }
 
-    /// Passes over records that are not wanted.
+    /// Passes over records that are not wanted, but for regions: those that stay live have their types in the window as well.
     fn skip<L: Layout>(&mut self) -> Result<()> {
-        while self.n_records < self.wanted.start && self.feed.ready::<L>(self.n_records)? {
-            let bytes = self.feed.unused();
-            let Ok((_, length)) = record::<L>(bytes) else { break };
+        let has_regions = self.columns.has(Columns::REGIONS);
+        while self.n_records < self.wanted.start
+            && self.batch.regions.len() < self.batch_records
+            && self.batch.values.bytes.len() < MAX_NAMES_BYTES
+            && self.feed.ready::<L>(self.n_records)?
+        {
+            let Ok((record, length)) = record::<L>(self.feed.unused()) else { break };
+            if has_regions && !matches!(record, Record::Access(_)) {
+                region(&mut self.batch, &record, 0);
+            }
             self.feed.use_up(length);
             self.n_records += 1;
         }
@@ -87,8 +97,12 @@ impl RecordReader {
     /// Collects records of one thread until the batch is full or the data ends.
     fn collect<L: Layout>(&mut self) -> Result<()> {
         self.batch.clear();
-        self.batch.span = Span { first_record: self.n_records, ..Span::default() };
+        self.batch.span = Span { first_record: self.n_records.max(self.wanted.start), ..Span::default() };
         self.skip::<L>()?;
+        if !self.batch.regions.is_empty() {
+            self.batch.span.offset = self.feed.offset();
+            return Ok(());
+        }
         let first_record = self.n_records;
         let n_wanted =
             usize::try_from(self.wanted.end - first_record.min(self.wanted.end)).unwrap_or(usize::MAX);
@@ -187,7 +201,7 @@ impl RecordReader {
         let n_bytes = L::DIALECT.access_bytes();
         let bytes = self.feed.unused();
         let records = bytes.get(..n * n_bytes).unwrap_or(&[]).chunks_exact(n_bytes);
-        let Batch { accesses, tables, .. } = &mut self.batch;
+        let Batch { accesses, tables, beyond, .. } = &mut self.batch;
         if self.columns.has(Columns::ACCESSES) {
             accesses.at.extend((at as u32..).take(n)); // At most a batch.
             accesses.addr.extend(records.clone().map(address::<L>));
@@ -200,6 +214,15 @@ impl RecordReader {
                 }
             }));
         }
+        if self.counts_flags {
+            let n_flagged =
+                records.clone().filter(|bytes| bytes.first().is_some_and(|tag| tag & !KIND_MASK != 0));
+            let n_flagged = n_flagged.count() as u64;
+            match beyond.first_mut() {
+                Some(count) => *count += n_flagged,
+                None => beyond.push(n_flagged),
+            }
+        }
         for rows in tables {
             let fields =
                 |bytes: &[u8]| (bytes.first().copied().unwrap_or(0), address::<L>(bytes), size::<L>(bytes));
@@ -211,7 +234,11 @@ impl RecordReader {
 
 /// Adds an annotation to a batch.
 fn annotation(batch: &mut Batch, columns: Columns, record: &Record<'_>, at: u32, first_record: u64) {
-    let Batch { values, regions, tables, .. } = batch;
+    let type_name = match columns.has(Columns::REGIONS) {
+        true => region(batch, record, at),
+        false if batch.tables.is_empty() => NO_NODE,
+        false => type_name(batch, record),
+    };
     let mut row = Row {
         record: first_record + u64::from(at) + 1,
         thread: record.thread(),
@@ -220,29 +247,39 @@ fn annotation(batch: &mut Batch, columns: Columns, record: &Record<'_>, at: u32,
         size: 0,
         element_bytes: 0,
         n_elements: 0,
-        type_name: NO_NODE,
+        type_name,
     };
-    let what = match record {
-        Record::Add(add) => {
-            (row.element_bytes, row.n_elements) = (add.element_bytes, add.n_elements);
-            if columns.has(Columns::REGIONS) || !tables.is_empty() {
-                row.type_name = values.push_text(add.name);
-            }
-            RegionEvent::Add
-        }
-        Record::Remove(_) | Record::Access(Access { .. }) => RegionEvent::Remove,
-    };
-    if columns.has(Columns::REGIONS) {
-        regions.at.push(at);
-        regions.what.push(what);
-        regions.addr.push(row.addr);
-        regions.element_bytes.push(row.element_bytes.into());
-        regions.n_elements.push(row.n_elements.into());
-        regions.type_name.push(row.type_name);
+    if let Record::Add(add) = record {
+        (row.element_bytes, row.n_elements) = (add.element_bytes, add.n_elements);
     }
-    for rows in tables {
+    for rows in &mut batch.tables {
         table::push(&row, rows);
     }
+}
+
+/// Adds the name that an annotation gives to a type.
+fn type_name(batch: &mut Batch, record: &Record<'_>) -> u32 {
+    match record {
+        Record::Add(add) => batch.values.push_text(add.name),
+        Record::Remove(_) | Record::Access(_) => NO_NODE,
+    }
+}
+
+/// Adds what an annotation says of regions; the name of its type.
+fn region(batch: &mut Batch, record: &Record<'_>, at: u32) -> u32 {
+    let type_name = type_name(batch, record);
+    let regions = &mut batch.regions;
+    let (what, element_bytes, n_elements) = match record {
+        Record::Add(add) => (RegionEvent::Add, add.element_bytes, add.n_elements),
+        Record::Remove(_) | Record::Access(_) => (RegionEvent::Remove, 0, 0),
+    };
+    regions.at.push(at);
+    regions.what.push(what);
+    regions.addr.push(record.addr());
+    regions.element_bytes.push(element_bytes.into());
+    regions.n_elements.push(n_elements.into());
+    regions.type_name.push(type_name);
+    type_name
 }
 
 impl Reader for RecordReader {
@@ -262,7 +299,8 @@ impl Reader for RecordReader {
             let collected = with_layout!(self.dialect, L => self.collect::<L>());
             self.fault = collected.err();
             self.batch.findings = self.feed.take_findings();
-            if self.batch.span.records > 0 || !self.batch.findings.is_empty() {
+            let Batch { span, findings, regions, .. } = &self.batch;
+            if span.records > 0 || !findings.is_empty() || !regions.is_empty() {
                 return Ok(Some(&mut self.batch));
             }
         }

@@ -16,7 +16,7 @@ use quipu_model::{
     Columns, Confidence, Error, Meta, OpenOptions, Place, Printer, Reader, Result, Scan, Shard, ShardId,
     ShardKind, TableSchema, Trace,
 };
-use quipu_source::{Container, Source, StreamOptions};
+use quipu_source::{Container, Packing, Source, StreamOptions};
 use serde_json::json;
 use std::any::Any;
 use std::path::Path;
@@ -43,7 +43,16 @@ fn named_so(source: &Source) -> Confidence {
     else {
         return Confidence::No;
     };
-    if name == "cacheray.trace" || name.ends_with(".cacheray") { Confidence::Maybe } else { Confidence::No }
+    let plain = match Packing::of_file_name(&name) {
+        Some(packing) => name.strip_suffix(packing.extension()).and_then(|name| name.strip_suffix('.')),
+        None => Some(&*name),
+    };
+    match plain.unwrap_or(&name) {
+        // What the original calls it; others have a claim on `.trace`, too.
+        "cacheray.trace" => Confidence::Likely,
+        name if name.ends_with(".cacheray") || name.ends_with(".cacheray.trace") => Confidence::Likely,
+        _ => Confidence::No,
+    }
 }
 
 /// The first record must make sense, and most of those that are seen.
@@ -181,5 +190,26 @@ impl Trace for CacherayTrace {
 
     fn as_any(&self) -> Option<&dyn Any> {
         Some(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_an_empty_trace_tells_what_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let of = |name: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, b"").unwrap();
+            probe(&Source::open(&path).unwrap())
+        };
+        for name in ["cacheray.trace", "cacheray.trace.gz", "app.cacheray", "app.cacheray.trace.zst"] {
+            assert_eq!(of(name), Confidence::Likely, "{name}");
+        }
+        for name in ["app.trace", "cacheray.txt", "mycacheray.trace"] {
+            assert_eq!(of(name), Confidence::No, "{name}");
+        }
     }
 }

@@ -7,7 +7,7 @@ mod common;
 
 use common::{GOOD, folder, lines, of_bytes, trace};
 use quipu_cacheray::record::Dialect;
-use quipu_model::Trace;
+use quipu_model::{Columns, Scan, ShardId, Trace, Window};
 use serde_json::{Map, Value, json};
 
 fn surveyed(trace: &dyn Trace) -> Map<String, Value> {
@@ -118,4 +118,51 @@ fn an_empty_file_is_an_empty_trace() {
     let (lines, findings) = lines(&of_bytes(b""));
     assert!(lines.is_empty());
     assert_eq!(findings[0].rule, "cacheray/empty");
+}
+
+#[test]
+fn flags_are_counted_where_no_lens_shows_them() {
+    let flagged = |name: &str, beyond: bool| -> u64 {
+        let trace = trace(name);
+        let scan = Scan { beyond, ..Scan::new(ShardId(0)).columns(Columns::ACCESSES) };
+        let mut reader = trace.scan(&scan).unwrap();
+        let mut sum = 0;
+        while let Some(batch) = reader.read().unwrap() {
+            assert_eq!(batch.beyond.len(), usize::from(beyond && !batch.accesses.is_empty()), "{name}");
+            sum += batch.beyond.iter().sum::<u64>();
+        }
+        sum
+    };
+    // As the printed records have them.
+    let printed = |name: &str| {
+        let (lines, _) = lines(&trace(name));
+        let is_flagged = |line: &&String| line.contains("atomic") || line.contains("unaligned");
+        lines.iter().filter(is_flagged).count() as u64
+    };
+    assert_eq!((flagged("shapes", true), flagged("atomics", false)), (0, 0));
+    assert_eq!(flagged("atomics", true), printed("atomics"));
+    assert!(flagged("atomics", true) > 0);
+}
+
+#[test]
+fn a_window_begins_with_the_regions_of_what_is_before_it() {
+    let trace = trace("grand");
+    let regions = |window: Window| {
+        let scan = Scan { window, ..Scan::new(ShardId(0)).columns(Columns::REGIONS | Columns::ACCESSES) };
+        let mut reader = trace.scan(&scan).unwrap();
+        let (mut rows, mut n_records, mut is_before) = (Vec::new(), 0, true);
+        while let Some(batch) = reader.read().unwrap() {
+            is_before &= batch.span.records == 0;
+            assert_eq!(batch.span.records == 0, is_before, "what is before comes first");
+            n_records += batch.span.records;
+            let of = &batch.regions;
+            rows.extend(of.addr.iter().zip(&of.what).map(|(addr, what)| (*addr, *what)));
+        }
+        (rows, n_records)
+    };
+    let (all, n) = regions(Window::All);
+    for start in [0, 1, 37, u64::from(n) / 2, u64::from(n) - 1] {
+        assert_eq!(regions(Window::Records(start..u64::MAX)), (all.clone(), n - start as u32), "{start}");
+    }
+    assert!(regions(Window::Records(0..10)).0.len() < all.len());
 }

@@ -90,8 +90,7 @@ pub(crate) fn run(
         screen.json(&answer.into())?;
     } else if !screen.is_quiet() {
         let rows = lines.iter().map(|line| {
-            // Of what is beyond lenses nobody knows how much there is.
-            let is_counted = !beyond.contains(&line.what.as_str());
+            let is_counted = !converted.uncounted.contains(&line.what);
             let count = if is_counted { Cell::Count(line.count) } else { Cell::Empty };
             vec![line.fate.name().into(), count, line.what.clone().into()]
         });

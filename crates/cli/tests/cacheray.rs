@@ -198,7 +198,6 @@ fn typed_accesses_become_entries_and_come_back() {
         ("kept", "beginnings of threads", 1),
         ("kept", "accesses", 536),
         ("dropped", "regions of types", 30),
-        ("dropped", "flags of atomic and unaligned accesses", 1),
         ("made up", "ends of threads", 1),
     ];
     let mut found = fates(&answer);

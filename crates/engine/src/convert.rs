@@ -77,6 +77,8 @@ pub struct Converted {
     pub facts: Vec<Fact>,
     /// What was odd in what was read.
     pub found: Found,
+    /// What is dropped wherever it is, and how much there is of it nobody knows: lines of the ledger whose count means nothing.
+    pub uncounted: Vec<String>,
 }
 
 /// Converts a trace as planned. Threads come in the order of time.
@@ -90,21 +92,35 @@ pub fn convert(
     beyond_lenses: &[&str],
     watch: &Watch,
 ) -> Result<Converted> {
-    let scan = Scan { ahead: true, ..Scan::new(ShardId(0)).columns(plan.columns) };
+    let scan = Scan { ahead: true, beyond: true, ..Scan::new(ShardId(0)).columns(plan.columns) };
     let mut import = importer.begin(&ImportJob { columns: plan.carried, ..*job })?;
-    let mut converted = Converted { ledger: Ledger::default(), facts: Vec::new(), found: Found::default() };
+    let mut converted = Converted {
+        ledger: Ledger::default(),
+        facts: Vec::new(),
+        found: Found::default(),
+        uncounted: Vec::new(),
+    };
+    // What is counted at all.
+    let (mut n_records, mut n_counted) = (0, 0);
     let mut merge = Merge::new(job.trace, &scan, MergeOrder::natural(job.trace), watch)?;
     while let Some(merged) = merge.read()? {
         let batch = merged.batch;
         batch.findings.drain(..).for_each(|finding| converted.found.push(finding));
         count_lost(plan, batch, &mut converted.ledger);
+        for (what, count) in beyond_lenses.iter().zip(&batch.beyond) {
+            converted.ledger.add(what, Fate::Dropped, *count);
+        }
+        n_records += u64::from(batch.span.records);
+        n_counted = n_counted.max(batch.beyond.len());
         import.take(batch, &mut converted.ledger)?;
         if watch.is_cancelled() {
             return Err(Error::new(quipu_model::ErrorKind::Io, "interrupted"));
         }
     }
-    for what in beyond_lenses {
+    // What a format does not count may be in any of its records.
+    for what in beyond_lenses.iter().skip(n_counted).filter(|_| n_records > 0) {
         converted.ledger.add(what, Fate::Dropped, 1);
+        converted.uncounted.push((*what).to_owned());
     }
     for what in &plan.made_up {
         converted.ledger.add(what, Fate::MadeUp, 1);

@@ -173,13 +173,16 @@ impl Run<'_> {
         Scan { cut, most: self.options.most_records, ..Scan::new(ShardId(0)).columns(self.columns) }
     }
 
-    /// True if the records of a batch are wanted.
-    fn wants(&self, batch: &Batch) -> bool {
+    /// True if a batch is wanted; of one whose records are not, what it says of regions is left.
+    fn wants(&self, batch: &mut Batch) -> bool {
         let wanted = &self.options.threads_wanted;
         if wanted.is_empty() {
             return true;
         }
-        let Some(at) = wanted.iter().position(|thread| *thread == batch.span.thread) else { return false };
+        let Some(at) = wanted.iter().position(|thread| *thread == batch.span.thread) else {
+            batch.leave_regions();
+            return !batch.regions.is_empty();
+        };
         if batch.span.records > 0 {
             self.met[at].store(true, Ordering::Relaxed);
         }

@@ -106,6 +106,10 @@ pub struct Batch {
     pub tables: Vec<Rows>,
     /// What the trace did wrong in or before this batch.
     pub findings: Vec<Finding>,
+    /// How much there is that no lens shows, in the order of
+    /// [`FormatInfo::beyond_lenses`](crate::trace::FormatInfo::beyond_lenses); empty unless [`Scan::beyond`](crate::Scan::beyond)
+    /// asks for it and the format counts such.
+    pub beyond: Vec<u64>,
 }
 
 impl Batch {
@@ -114,6 +118,17 @@ impl Batch {
     /// the same batch as the record.
     pub fn raw(&self) -> &[u8] {
         self.block.get(self.raw.clone()).unwrap_or(&[])
+    }
+
+    /// Makes this a batch of no records: all that is left is what it says of regions, and what the trace did wrong. Whoever is not
+    /// interested in a batch, because it is of another thread or before a window, still has to know which types memory has.
+    pub fn leave_regions(&mut self) {
+        let (regions, values) = (std::mem::take(&mut self.regions), std::mem::take(&mut self.values));
+        let findings = std::mem::take(&mut self.findings);
+        self.clear();
+        (self.regions, self.values, self.findings) = (regions, values, findings);
+        self.regions.at.fill(0);
+        (self.span.records, self.span.instrs, self.raw) = (0, 0, 0..0);
     }
 
     /// Removes all rows, keeping buffers, the block, the code table and the types.
@@ -129,5 +144,6 @@ impl Batch {
             rows.clear();
         }
         self.findings.clear();
+        self.beyond.clear();
     }
 }

@@ -475,6 +475,8 @@ pub struct Scan {
     pub window: Window,
     /// How many records of the window to read at most. What a jump into the middle repeats on top does not count.
     pub most: u64,
+    /// Whether to count what no lens shows, for [`Batch::beyond`].
+    pub beyond: bool,
     /// Where batches end.
     pub cut: Cut,
     /// Most records in a batch.
@@ -495,6 +497,7 @@ impl Scan {
             tables: Vec::new(),
             window: Window::All,
             most: u64::MAX,
+            beyond: false,
             cut: Cut::SIZE,
             batch_records: 1024,
             ahead: false,

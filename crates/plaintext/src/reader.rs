@@ -77,6 +77,8 @@ pub struct RecordReader {
     is_begun: bool,
     is_over: bool,
     others: Others,
+    /// Whether messages are told of, which no lens shows.
+    counts_messages: bool,
     /// The first process that a message names, and whether another one was told.
     process: Option<u64>,
     has_processes: bool,
@@ -135,6 +137,7 @@ impl RecordReader {
             is_begun: false,
             is_over: is_empty || scan.most == 0,
             others: Others::default(),
+            counts_messages: scan.beyond && dialect.lines == Lines::Lackey,
             process: None,
             has_processes: false,
             findings: Vec::new(),
@@ -215,6 +218,7 @@ impl RecordReader {
             _ => self.n_left,
         };
         let (first_instr, stop) = (self.n_instrs, self.stop());
+        let n_messages = self.others.messages;
         let mut failed = None;
         if !self.is_over {
             match self.stage::<G>(n_wanted, stop) {
@@ -238,6 +242,9 @@ impl RecordReader {
             ..Span::default()
         };
         self.fill();
+        if self.counts_messages {
+            self.batch.beyond.push(self.others.messages - n_messages);
+        }
         self.n_records += n as u64;
         self.n_left -= n as u64;
         let is_behind = matches!(&self.window, Window::Records(range) if self.n_records >= range.end);
@@ -578,7 +585,8 @@ impl Reader for RecordReader {
             };
             self.fault = collected.err();
             self.batch.findings = std::mem::take(&mut self.findings);
-            if self.batch.span.records > 0 || !self.batch.findings.is_empty() {
+            let is_beyond = self.batch.beyond.iter().any(|n| *n > 0);
+            if self.batch.span.records > 0 || !self.batch.findings.is_empty() || is_beyond {
                 return Ok(Some(&mut self.batch));
             }
         }

@@ -201,8 +201,9 @@ fn fold_lenses(batch: &Batch, records: &mut [u64]) {
     for ((at, kind), value) in batch.marks.at.iter().zip(&batch.marks.kind).zip(&batch.marks.value) {
         add(*at, 12, mix(*value) ^ u64::from(*kind));
     }
+    // Without records, they are of those before a window.
     let rows = &batch.regions;
-    for (i, at) in rows.at.iter().enumerate() {
+    for (i, at) in rows.at.iter().enumerate().take_while(|_| span.records > 0) {
         let name = fold_bytes(1, text(batch, rows.type_name[i].into()));
         add(
             *at,
