@@ -7,7 +7,7 @@
 use quipu::cacheray::record::{Access, Add, Dialect, Record};
 use quipu::engine::{RunOptions, Watch, plan, run};
 use quipu::model::pass::Detail;
-use quipu::model::{Args, OpenOptions};
+use quipu::model::{Args, OpenOptions, Window};
 use quipu::symbols::dwarf::DebugInfo;
 use quipu_testkit::fixtures;
 use serde_json::Value;
@@ -17,12 +17,19 @@ use std::process::Command;
 
 /// What the tool says.
 fn types_of(trace: &Path, options: &[(&str, &str)]) -> Value {
+    types_in(trace, options, &|_| {})
+}
+
+/// The same of a part of the trace.
+fn types_in(trace: &Path, options: &[(&str, &str)], part: &dyn Fn(&mut RunOptions<'_>)) -> Value {
     let trace = quipu::open_path(trace, &OpenOptions::default()).unwrap();
     let mut args = Args::default();
     options.iter().for_each(|(name, value)| args.set(*name, *value));
     let watch = Watch::new();
     let planned = plan(quipu::tool("types", trace.meta().format).unwrap(), &args, &*trace).unwrap();
-    let outcome = run(&*trace, vec![planned], &RunOptions::new(&watch)).unwrap();
+    let mut run_options = RunOptions::new(&watch);
+    part(&mut run_options);
+    let outcome = run(&*trace, vec![planned], &run_options).unwrap();
     outcome.reports[0].document(Detail::Full);
     outcome.reports[0].json()
 }
@@ -102,6 +109,38 @@ fn where_the_original_loses_accesses_all_are_found() {
     let (links, accesses) = members(&grand, "Link");
     assert_eq!((links["next"], links["data"], accesses), ([248, 100], [50, 100], 498));
     assert_eq!(grand["all"]["lines"], 51);
+}
+
+#[test]
+fn parts_of_a_trace_know_the_types_of_what_was_annotated_elsewhere() {
+    let accesses = |found: &Value| {
+        let of = |row: &Value| (row["name"].to_string(), row["accesses"].as_u64().unwrap());
+        let types: BTreeMap<String, u64> = found["types"].as_array().unwrap().iter().map(of).collect();
+        (types, found["unknown"]["accesses"].as_u64().unwrap())
+    };
+    let sum = |parts: &[Value]| {
+        let (mut all, mut unknown): (BTreeMap<String, u64>, u64) = (BTreeMap::new(), 0);
+        for (types, of) in parts.iter().map(accesses) {
+            unknown += of;
+            types.into_iter().for_each(|(name, n)| *all.entry(name).or_default() += n);
+        }
+        all.retain(|_, n| *n > 0);
+        (all, unknown)
+    };
+    let path = fixtures("cacheray").join("shapes.trace");
+    let window =
+        |range: std::ops::Range<u64>| types_in(&path, &[], &|of| of.window = Window::Records(range.clone()));
+    let halves = [window(0..300), window(300..u64::MAX)];
+    assert_eq!(sum(&halves), sum(&[types_of(&path, &[])]));
+    assert_eq!(halves[1]["unknown"]["accesses"], 0);
+    // Threads whose memory another one has annotated.
+    let path = fixtures("cacheray").join("derived/random.trace");
+    let whole = types_of(&path, &[]);
+    let threads: Vec<u64> =
+        whole["threads"].as_array().unwrap().iter().map(|of| of["thread"].as_u64().unwrap()).collect();
+    assert!(threads.len() > 1, "{threads:?}");
+    let of = |thread: &u64| types_in(&path, &[], &|of| of.threads_wanted = vec![*thread]);
+    assert_eq!(sum(&threads.iter().map(of).collect::<Vec<_>>()), sum(&[whole]));
 }
 
 #[test]

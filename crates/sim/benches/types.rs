@@ -89,7 +89,7 @@ fn walks(far: u64) -> Vec<Batch> {
 }
 
 fn simulation(tells_types: bool) -> Simulation {
-    let types = TypeSource { types: Types::of_file(&file()), base: 0 };
+    let types = TypeSource { types: Types::of_file(&file()), ..TypeSource::default() };
     let usual = caches::settings(&Args::default(), None).expect("no option is wrong");
     let mut settings = Settings { top: 0, ..usual };
     if tells_types {

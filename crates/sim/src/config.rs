@@ -5,7 +5,7 @@
 //! key, what was found and what is allowed.
 
 use crate::spec::{CacheSpec, Inclusion, MAX_CORES, MachineSpec, Policy, Prefetch, Role, Rrip};
-use quipu_model::{Error, Result};
+use quipu_model::{Args, Error, ErrorKind, Result};
 
 /// Longest configuration that is read.
 pub const MAX_BYTES: usize = 16 << 20;
@@ -35,6 +35,24 @@ const GLOBALS: &str = "num_cores, line_size, skip_refs, warmup_refs, warmup_frac
 /// Keys of a cache.
 const KEYS: &str =
     "type, core, size, assoc, inclusive, exclusive, parent, replace_policy, prefetcher, miss_file";
+
+/// The file that the option `config` names; `None` without it.
+///
+/// # Errors
+/// What [`text_of`] and [`parse`] say.
+pub(crate) fn of(args: &Args) -> Result<Option<Config>> {
+    let path = args.get("config").filter(|path| !matches!(*path, "" | "none"));
+    path.map(|path| parse(&text_of(path)?, path)).transpose()
+}
+
+/// The text of a small file.
+///
+/// # Errors
+/// `Io` with the file.
+pub(crate) fn text_of(path: &str) -> Result<String> {
+    std::fs::read_to_string(path)
+        .map_err(|cause| Error::new(ErrorKind::Io, "cannot read the file").in_file(path).because(cause))
+}
 
 /// Reads a configuration; `name` is what messages call it.
 ///

@@ -95,6 +95,8 @@ pub struct Miss {
     pub purpose: Purpose,
     /// First byte wanted in the line.
     pub addr: u64,
+    /// Bytes wanted from there on, those of further lines included; 0 for what a cache wants itself.
+    pub size: u32,
     /// The instruction that wanted it; 0 if unknown.
     pub pc: u64,
 }
@@ -201,17 +203,17 @@ impl Machine {
                 return;
             }
         }
-        self.request_lines(cache, first, last, size, Request { addr, pc, purpose });
+        self.request_lines(cache, first, last, Request { addr, pc, size, purpose });
     }
 
-    fn request_lines(&mut self, cache: usize, first: u64, last: u64, size: u32, mut request: Request) {
+    fn request_lines(&mut self, cache: usize, first: u64, last: u64, mut request: Request) {
         // No byte at the start of a line is nothing; nor is there anything behind the end of all addresses.
-        if last < first || (size == 0 && first != last) {
+        if last < first || (request.size == 0 && first != last) {
             return;
         }
         for line in first..=last {
             self.request_line(cache, line | self.space, request);
-            request.addr = (line + 1) << self.shift;
+            request = request.rest_at((line + 1) << self.shift);
         }
     }
 
@@ -279,7 +281,7 @@ impl Machine {
         for wanted in &wanted[..n] {
             let wanted = (wanted & self.line_mask) | self.space;
             let addr = wanted << self.shift;
-            let own = Request { addr, purpose: Purpose::OwnPrefetch, ..request };
+            let own = Request { addr, size: 0, purpose: Purpose::OwnPrefetch, ..request };
             self.request_line(at, wanted, own);
         }
     }

@@ -56,6 +56,12 @@ pub(crate) const BINARY: SettingInfo =
     option("binary", "FILE", "none", "the program, whose debug information says types and variables");
 pub(crate) const TYPES: SettingInfo =
     option("types", "FILE", "none", "a file of types, as Cacheray's extractor writes it");
+pub(crate) const CONFIG: SettingInfo = option(
+    "config",
+    "FILE",
+    "none",
+    "a configuration file of drmemtrace's simulator; it says all of the caches",
+);
 pub(crate) const BASE: SettingInfo =
     option("base", "ADDR", "0", "where the program was loaded, if not where its file says");
 

@@ -131,6 +131,7 @@ impl Simulation {
             let n_levels = levels.iter().flatten().max().map_or(0, |last| last + 1);
             let line_shift = settings.machine.line_bytes.trailing_zeros();
             let mut fields = Fields::new(source.types, line_shift, n_levels);
+            fields.add_symbols(&source.symbols, source.base);
             fields.add_variables(source.base);
             Box::new(fields)
         });
@@ -170,6 +171,7 @@ impl Simulation {
     /// page number leaves room for.
     pub fn take(&mut self, batch: &Batch) -> Result<()> {
         if batch.span.records == 0 || self.extent.is_over() {
+            self.pass_regions(batch);
             return Ok(());
         }
         let mut turns = std::mem::take(&mut self.turns);

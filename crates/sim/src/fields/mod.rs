@@ -45,6 +45,7 @@ use quipu_model::Batch;
 use quipu_model::lens::{AccessKind, RegionEvent};
 use quipu_symbols::attribute::{Attribution, Held, Shape, Spot, Types};
 use quipu_symbols::regions::Region;
+use quipu_symbols::symbol_table::DataSymbol;
 use rustc_hash::FxBuildHasher;
 use sharing::{Sharing, Turn};
 use space::{Line, NOBODY, PAGE_SHIFT, Space};
@@ -54,6 +55,9 @@ use std::ops::Range;
 const MAX_SITES: usize = 1 << 16;
 /// Threads that are told apart; all further ones are one.
 const MAX_THREADS: usize = 1 << 12;
+
+/// What kinds of variables begin with whose type nobody says.
+pub(crate) const UNKNOWN: &str = "unknown type, symbol ";
 
 /// Where memory was got: a variable, or annotations that say the same.
 #[derive(Clone, Debug)]
@@ -207,6 +211,16 @@ impl Fields {
                     self.count_region(site);
                 }
             }
+        }
+    }
+
+    /// Adds variables of which only the name is known, moved as those of [`Fields::add_variables`].
+    pub(crate) fn add_symbols(&mut self, symbols: &[DataSymbol], base: u64) {
+        for symbol in symbols.iter().take(MAX_SITES / 2) {
+            let kind = self.add_kind(format!("{UNKNOWN}{}", symbol.name), None);
+            let site = self.add_site(symbol.name.clone(), kind, true, symbol.size);
+            self.attribution.add_plain(symbol.address.wrapping_add(base), symbol.size, site);
+            self.count_region(site);
         }
     }
 
@@ -398,7 +412,7 @@ impl Fields {
         let region = region.map(|(.., region)| *region);
         let site = region.map_or(0, |region| region.what.origin);
         let counter = match region {
-            Some(region) => self.counter_at(&region, miss.addr),
+            Some(region) => self.counter_at(&region, miss.addr, miss.size),
             None => 0,
         };
         if let Some(site) = self.sites.get_mut(site as usize) {
@@ -412,14 +426,16 @@ impl Fields {
         self.threads[thread].miss(counter, level);
     }
 
-    /// The counter of a byte of a region.
-    fn counter_at(&self, region: &Region<Held>, addr: u64) -> u32 {
+    /// The counter of the first byte of an access to a region.
+    fn counter_at(&self, region: &Region<Held>, addr: u64, size: u32) -> u32 {
         let kind = &self.kinds[self.sites[region.what.origin as usize].kind as usize];
-        let mut found = kind.base;
-        spans(self.attribution.types(), kind, region, addr..addr.saturating_add(1), &mut |counter, _| {
-            found = counter;
+        // What an access has in other fields does not matter, but how long it is tells apart what lies over each other.
+        let end = addr.saturating_add(u64::from(size).max(1)).min(region.end);
+        let mut found = None;
+        spans(self.attribution.types(), kind, region, addr..end, &mut |counter, _| {
+            found = found.or(Some(counter));
         });
-        found
+        found.unwrap_or(kind.base)
     }
 }
 

@@ -521,16 +521,8 @@ impl Fields {
     /// How often lines with a type moved for nothing.
     fn false_moves_by_kind(&self) -> HashMap<u32, u64, FxBuildHasher> {
         let mut moves: HashMap<u32, u64, FxBuildHasher> = HashMap::default();
-        for of in self.sharing.lines.values().filter(|of| of.moves[1] > 0) {
-            let kind = |with: &super::sharing::SharedWith| {
-                self.sites.get(with.origin as usize).map(|site| site.kind)
-            };
-            let mut kinds: Vec<u32> = of.with.iter().filter_map(kind).collect();
-            kinds.sort_unstable();
-            kinds.dedup();
-            for kind in kinds {
-                *moves.entry(kind).or_default() += of.moves[1];
-            }
+        for of in self.sharing.lines.values().flat_map(|line| &line.by_kind) {
+            *moves.entry(of.kind).or_default() += of.moves;
         }
         moves
     }

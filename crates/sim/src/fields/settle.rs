@@ -2,11 +2,11 @@
 
 use super::count::Whose;
 use super::sharing::{Shared, SharedWith, Turn};
-use super::space::{Line, NOBODY, PAGE_SHIFT};
+use super::space::{NOBODY, PAGE_SHIFT};
 use super::{Fields, bits_between, spans};
 
 impl Fields {
-    /// Settles what lies between two addresses.
+    /// Settles what lies between two addresses: what was used of it, and what threads shared by now.
     pub(super) fn settle(&mut self, start: u64, end: u64) {
         let Fields { attribution, space, kinds, sites, totals, lines, sharing, .. } = self;
         let (regions, types) = (attribution.regions(), attribution.types());
@@ -27,6 +27,13 @@ impl Fields {
                 let last = last.min(line_base | ((1 << line_shift) - 1));
                 let bits = |from: u64, to: u64| bits_between(from, to - 1, line_shift, unit_shift);
                 let end = last.saturating_add(1);
+                // Who comes next does not share what is gone.
+                let gone = bits_between(first, last, line_shift, unit_shift);
+                if line.is_shared && (line.seen[0] | line.seen[1]) & gone != 0 {
+                    sharing.ended(number, Turn { thread: line.owner, seen: line.seen });
+                    (line.owner, line.seen) = (NOBODY, [0; 2]);
+                }
+                line.seen = line.seen.map(|seen| seen & !gone);
                 let mut shared = line.is_shared.then(|| sharing.lines.get_mut(&number)).flatten();
                 let (mut at, mut is_untyped) = (first, false);
                 for (from, to, _, region) in regions.stretches(first, end) {
@@ -52,7 +59,7 @@ impl Fields {
                         spans(types, kind, region, from..to, &mut |counter, bytes| {
                             let element = region.hit(bytes.start).element;
                             let with = SharedWith { thread: 0, origin, counter, element };
-                            shared.resolve(with, bits(bytes.start, bytes.end));
+                            shared.resolve(with, site.kind, bits(bytes.start, bytes.end));
                         });
                     }
                 }
@@ -66,31 +73,19 @@ impl Fields {
                     && let Some(shared) = &mut shared
                 {
                     let with = SharedWith { thread: 0, origin: 0, counter: 0, element: 0 };
-                    shared.resolve(with, bits(at, end));
+                    shared.resolve(with, 0, bits(at, end));
                 }
-                line.touched &= !bits(first, end);
+                if let Some(shared) = &mut shared {
+                    shared.forget(gone);
+                }
+                line.touched &= !gone;
             }
         });
     }
 
-    /// Settles everything, and ends every thread's turn.
+    /// Settles everything.
     pub(super) fn settle_all(&mut self) {
-        let Fields { space, sharing, .. } = self;
-        let line_shift = self.line_shift;
-        space.each_page(0, u64::MAX, |page| {
-            let first = page.base() >> line_shift;
-            for (number, line) in (first..).zip(page.lines.iter_mut()).filter(|(_, line)| line.is_shared) {
-                end_turn(line, number, sharing);
-            }
-        });
         self.settle(0, u64::MAX);
-    }
-}
-
-fn end_turn(line: &mut Line, number: u64, sharing: &mut super::Sharing) {
-    if line.owner != NOBODY {
-        sharing.ended(number, Turn { thread: line.owner, seen: line.seen });
-        (line.owner, line.seen) = (NOBODY, [0; 2]);
     }
 }
 
@@ -98,8 +93,11 @@ fn end_turn(line: &mut Line, number: u64, sharing: &mut super::Sharing) {
 const MAX_PARTS: usize = 64;
 
 impl Shared {
-    /// Says what some bytes are that threads have touched.
-    fn resolve(&mut self, with: SharedWith, bits: u64) {
+    /// Says what some bytes are, and of which kind, that threads have touched.
+    fn resolve(&mut self, with: SharedWith, kind: u32, bits: u64) {
+        if self.touched.iter().any(|(_, touched)| touched & bits != 0) {
+            self.count(kind);
+        }
         for (thread, touched) in &mut self.touched {
             if *touched & bits == 0 {
                 continue;

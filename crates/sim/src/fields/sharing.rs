@@ -56,6 +56,19 @@ pub(crate) struct Shared {
     pub(crate) touched: Vec<(u32, u64)>,
     /// What that was.
     pub(crate) with: Vec<SharedWith>,
+    /// How often it moved for nothing, by the kind of what was touched.
+    pub(crate) by_kind: Vec<KindMoves>,
+    /// Moves for nothing of which all is told apart.
+    n_settled: u64,
+}
+
+/// How often a line moved for nothing that has something of a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KindMoves {
+    pub(crate) kind: u32,
+    pub(crate) moves: u64,
+    /// Moves of the line, of whatever kind, when that was counted last.
+    until: u64,
 }
 
 /// What a thread touched on a line.
@@ -79,13 +92,23 @@ pub(crate) struct Sharing {
 }
 
 impl Sharing {
-    /// A turn at a line is over.
+    /// A turn at a line is over. One in which nothing was touched that is still there is none, and one of the thread that had
+    /// the last one goes on with that.
     pub(crate) fn ended(&mut self, line: u64, turn: Turn) -> Move {
+        if turn.seen == [0; 2] {
+            return Move::None;
+        }
         if self.lines.len() >= MAX_LINES && !self.lines.contains_key(&line) {
             self.n_unwatched += 1;
             return Move::None;
         }
         let shared = self.lines.entry(line).or_default();
+        if let Some(before) = &mut shared.before
+            && before.thread == turn.thread
+        {
+            (before.seen[0], before.seen[1]) = (before.seen[0] | turn.seen[0], before.seen[1] | turn.seen[1]);
+            return Move::None;
+        }
         let Some(before) = shared.before.replace(turn) else { return Move::None };
         let moved = turn.behind(&before);
         match moved {
@@ -102,7 +125,39 @@ impl Sharing {
     }
 }
 
+/// Kinds that are told apart on one line.
+const MAX_KINDS: usize = 64;
+
 impl Shared {
+    /// Counts the moves for nothing since the last time for a kind of which something was touched.
+    pub(crate) fn count(&mut self, kind: u32) {
+        let until = self.moves[1];
+        let has_room = self.by_kind.len() < MAX_KINDS;
+        match self.by_kind.iter_mut().find(|of| of.kind == kind) {
+            Some(of) => {
+                of.moves += until - of.until.max(self.n_settled);
+                of.until = until;
+            }
+            None if has_room => {
+                self.by_kind.push(KindMoves { kind, moves: until - self.n_settled, until });
+            }
+            None => {}
+        }
+    }
+
+    /// Forgets that the last turn touched some bytes: their memory was given back, or out again.
+    pub(crate) fn forget(&mut self, bytes: u64) {
+        if self.touched.iter().all(|(_, touched)| *touched == 0) {
+            self.n_settled = self.moves[1];
+        }
+        if let Some(before) = &mut self.before {
+            before.seen = before.seen.map(|seen| seen & !bytes);
+            if before.seen == [0; 2] {
+                self.before = None;
+            }
+        }
+    }
+
     fn touch(&mut self, thread: u32, bytes: u64) {
         let has_room = self.touched.len() < MAX_THREADS;
         match self.touched.iter_mut().find(|(known, _)| *known == thread) {

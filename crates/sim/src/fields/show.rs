@@ -1,5 +1,6 @@
 //! The results for people.
 
+use super::UNKNOWN;
 use super::report::{FieldRow, Numbers, PartRow, TypeReport, TypeRow};
 use quipu_model::Report;
 use quipu_model::batch::{join_thread, thread_name};
@@ -28,7 +29,7 @@ impl Report for TypeReport {
         }
         document.blocks.push(Block::Figures(self.figures()));
         if !self.has_types {
-            let how = "No program and no file of types was given: types are names of annotations, and have no fields.";
+            let how = "There is no debug information and no file of types: types are names of annotations, and have no fields.";
             document.blocks.push(Block::Note(how.to_owned()));
         }
         if detail == Detail::Brief {
@@ -72,6 +73,11 @@ fn share(part: u64, whole: u64) -> f64 {
     part as f64 / whole.max(1) as f64 // Shares of counts.
 }
 
+/// A place without the folders before the file, which the JSON form has.
+fn file_and_line(place: &str) -> &str {
+    place.rsplit('/').next().unwrap_or(place)
+}
+
 /// Accesses, reads, writes, lines, misses.
 fn cells(numbers: &Numbers) -> Vec<Cell> {
     let counts = [numbers.accesses, numbers.reads, numbers.writes, numbers.lines];
@@ -111,7 +117,9 @@ impl TypeReport {
         head.extend(self.heads());
         head.extend(["straddling", "fetched", "never used", "padding"].map(str::to_owned));
         let row = |row: &TypeRow| {
-            let name = if row.is_known { row.name.clone() } else { format!("{} (not found)", row.name) };
+            // What has no name of a type was not looked for.
+            let is_found = row.is_known || row.name.starts_with(UNKNOWN);
+            let name = if is_found { row.name.clone() } else { format!("{} (not found)", row.name) };
             let size = if row.is_known { Cell::Count(row.size) } else { Cell::Empty };
             let mut all = vec![Cell::Text(name), size, Cell::Count(row.regions)];
             all.extend(cells(&row.numbers));
@@ -163,7 +171,7 @@ impl TypeReport {
             ];
             all.extend(part(&row.part));
             all.push(Cell::from(row.heat));
-            all.push(row.declared.clone().map_or(Cell::Empty, Cell::Text));
+            all.push(row.declared.as_deref().map_or(Cell::Empty, |place| file_and_line(place).into()));
             all
         };
         let rest = |name: &str, of: &PartRow| {
@@ -179,7 +187,8 @@ impl TypeReport {
         if of.beyond.fetched > 0 || of.beyond.numbers.accesses > 0 {
             rows.push(rest("(beyond)", &of.beyond));
         }
-        let place = of.declared.as_ref().map(|place| format!(", {place}")).unwrap_or_default();
+        let place = of.declared.as_deref().map(|place| format!(", {}", file_and_line(place)));
+        let place = place.unwrap_or_default();
         Grid { title: format!("{} ({} bytes{place})", of.name, of.size), head, rows, more: 0 }
     }
 

@@ -2,7 +2,8 @@
 
 use quipu_model::{Args, Error, ErrorKind, Result};
 use quipu_symbols::attribute::Types;
-use quipu_symbols::dwarf::DebugInfo;
+use quipu_symbols::dwarf::{DebugError, DebugInfo};
+use quipu_symbols::symbol_table::{DataSymbol, data_symbols};
 use quipu_symbols::types_file::TypesFile;
 use std::path::Path;
 use std::sync::Arc;
@@ -12,6 +13,8 @@ use std::sync::Arc;
 pub struct TypeSource {
     /// The types.
     pub types: Types,
+    /// Variables of which only the program's table of symbols knows.
+    pub symbols: Arc<[DataSymbol]>,
     /// What is added to the addresses of the program's file to get those of the trace.
     pub base: u64,
 }
@@ -25,30 +28,42 @@ impl TypeSource {
         let path = |name: &str| args.get(name).filter(|path| !matches!(*path, "" | "none")).map(Path::new);
         let (binary, file) = (path("binary"), path("types"));
         let base = args.number("base", 0)?;
-        let mut types = match binary {
-            Some(path) => {
-                let info = DebugInfo::open(path)
-                    .map_err(|error| Error::new(ErrorKind::Malformed, error.to_string()))?;
-                Types::of_program(Arc::new(info))
+        let (mut types, mut symbols) = (Types::default(), Vec::new());
+        if let Some(path) = binary {
+            let wrong = |error: DebugError| Error::new(ErrorKind::Malformed, error.to_string());
+            let info = DebugInfo::open(path);
+            let is_absent = info.as_ref().is_err_and(DebugError::is_absent);
+            // Broken tables of symbols are no reason to do without types.
+            symbols = data_symbols(path).unwrap_or_default();
+            match info {
+                Ok(info) => {
+                    symbols.retain(|symbol| !info.objects().has_any_of(symbol.address, symbol.size));
+                    types = Types::of_program(Arc::new(info));
+                }
+                // Names of variables are better than nothing.
+                Err(_) if is_absent && !symbols.is_empty() => {}
+                Err(error) => return Err(wrong(error)),
             }
-            None => Types::default(),
-        };
+        }
         if let Some(path) = file {
             let name = path.display().to_string();
-            let bytes = std::fs::read(path)
-                .map_err(|error| Error::new(ErrorKind::Io, error.to_string()).in_file(name.clone()))?;
+            let bytes = std::fs::read(path).map_err(|cause| {
+                let error = Error::new(ErrorKind::Io, "cannot read the file of types");
+                error.in_file(name.clone()).because(cause)
+            })?;
             let file = TypesFile::parse(&bytes)
                 .map_err(|error| Error::new(ErrorKind::Malformed, error.to_string()).in_file(name))?;
             types = types.and_file(&file);
         }
-        Ok((binary.is_some() || file.is_some()).then_some(TypeSource { types, base }))
+        Ok((binary.is_some() || file.is_some()).then_some(TypeSource {
+            types,
+            symbols: symbols.into(),
+            base,
+        }))
     }
-}
 
-/// The text of a small file.
-///
-/// # Errors
-/// `Io` with the file.
-pub(super) fn text_of(path: &str) -> Result<String> {
-    std::fs::read_to_string(path).map_err(|error| Error::new(ErrorKind::Io, error.to_string()).in_file(path))
+    /// True if memory may be known that no annotation tells of.
+    pub fn has_variables(&self) -> bool {
+        self.types.program().is_some() || !self.symbols.is_empty()
+    }
 }

@@ -84,7 +84,7 @@ fn settings(args: &[(&str, &str)]) -> Settings {
     let mut all = Args::default();
     all.set("prefetcher", "none");
     args.iter().for_each(|(name, value)| all.set(*name, *value));
-    let types = Some(TypeSource { types: types(), base: 0 });
+    let types = Some(TypeSource { types: types(), ..TypeSource::default() });
     Settings { types, tells_types: Some(10), top: 0, ..caches::settings(&all, None).unwrap() }
 }
 
@@ -216,6 +216,51 @@ fn lines_that_two_threads_write_at_different_bytes_are_shared_for_nothing() {
     let of_pair: Vec<(u64, u64)> =
         report.types[0].threads.iter().map(|row| (row.thread, row.numbers.writes)).collect();
     assert_eq!(of_pair, [(7, 10), (8, 10)]);
+}
+
+#[test]
+fn what_was_shared_belongs_to_whom_the_memory_belonged_to() {
+    // Ten lines, each shared for nothing once before its region ends.
+    let mut scripts = Vec::new();
+    for addr in (0..10).map(|i| 0x10000 + i * 0x1000) {
+        scripts.push(Script::of(7).add(addr, 16, 2, "struct.Pair").write(addr + 8, 8));
+        scripts.push(Script::of(8).write(addr + 24, 8));
+        scripts.push(Script::of(7).remove(addr));
+    }
+    // What another type is next is neither it nor its neighbour.
+    scripts.push(Script::of(9).add(0x10000, 32, 1, "nobody.knows").write(0x10000, 4));
+    scripts.push(Script::of(7).write(0x10010, 4));
+    let report = report(scripts, &[]);
+    assert_eq!((report.false_moves, report.moves), (11, 0));
+    let of = |name: &str| report.types.iter().find(|row| row.name == name).unwrap().false_moves;
+    assert_eq!((of("Pair"), of("nobody.knows")), (10, 1));
+    for line in report.shared.iter().filter(|line| line.addr != 0x10000) {
+        let parts: Vec<_> = line.parts.iter().map(|part| (part.thread, part.spelled())).collect();
+        assert_eq!(parts, [(7, "Pair.value".to_owned()), (8, "Pair[1].value".to_owned())]);
+    }
+}
+
+#[test]
+fn a_thread_does_not_share_with_itself_when_memory_changes_on_its_line() {
+    let mut scripts = vec![Script::of(7).add(0x1000, 16, 1, "struct.Pair").write(0x1008, 8)];
+    scripts.push(Script::of(8).write(0x1038, 8));
+    // Its turn is one, whatever begins and ends meanwhile.
+    scripts.push(Script::of(7).write(0x1008, 8).add(0x1010, 16, 1, "struct.Pair").write(0x1018, 8));
+    scripts.push(Script::of(7).remove(0x1010).write(0x1008, 8));
+    let report = report(scripts, &[]);
+    assert_eq!((report.false_moves, report.moves), (2, 0));
+}
+
+#[test]
+fn a_miss_goes_to_the_member_of_a_union_that_fits_the_access() {
+    let script = Script::of(0).add(0x1000, 80, 1, "struct.Wide").read(0x1048, 8).read(0x1048, 4);
+    let report = report(vec![script], &[]);
+    let [wide] = &report.types[..] else { panic!("{:?}", report.types) };
+    let of = |path: &str| {
+        let field = wide.fields.iter().find(|field| field.path == path).unwrap();
+        (field.part.numbers.reads, field.part.numbers.misses[0])
+    };
+    assert_eq!((of("u.d"), of("u.i|f")), ((1, 1), (1, 0)));
 }
 
 #[test]

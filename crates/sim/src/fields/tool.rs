@@ -29,12 +29,11 @@
 //! * **JSON** [`TypeReport`](crate::TypeReport).
 
 use super::TypeSource;
-use super::source;
 use crate::caches;
 use crate::config;
 use crate::options::{
-    BASE, BINARY, COHERENCE, CORES, CPU_SCHEDULING, L1D_ASSOC, L1D_SIZE, L1I_ASSOC, L1I_SIZE, LINE_SIZE,
-    LL_ASSOC, LL_SIZE, POLICY, PREFETCHER, TYPES, fit_cores, option, top,
+    BASE, BINARY, COHERENCE, CONFIG, CORES, CPU_SCHEDULING, L1D_ASSOC, L1D_SIZE, L1I_ASSOC, L1I_SIZE,
+    LINE_SIZE, LL_ASSOC, LL_SIZE, POLICY, PREFETCHER, TYPES, fit_cores, option, top,
 };
 use crate::simulate::{OPTIONAL, Settings};
 use quipu_model::{Args, Columns, DynPass, Error, Needs, Order, Result, Tool, ToolInfo, Trace};
@@ -66,12 +65,7 @@ pub static INFO: ToolInfo = ToolInfo {
         PREFETCHER,
         COHERENCE,
         CPU_SCHEDULING,
-        option(
-            "config",
-            "FILE",
-            "none",
-            "a configuration file of drmemtrace's simulator; it says all of the caches",
-        ),
+        CONFIG,
     ],
     in_report: true,
 };
@@ -92,13 +86,9 @@ impl Tool for TypeTool {
 /// # Errors
 /// `Usage` for a value that makes no sense, `Missing` if nothing says what memory is.
 pub fn settings(args: &Args, trace: &dyn Trace) -> Result<Settings> {
-    let config = match args.get("config").filter(|path| !matches!(*path, "" | "none")) {
-        Some(path) => Some(config::parse(&source::text_of(path)?, path)?),
-        None => None,
-    };
-    let machine = caches::settings(args, config)?;
+    let machine = caches::settings(args, config::of(args)?)?;
     let types = TypeSource::of(args)?;
-    let has_variables = types.as_ref().is_some_and(|source| source.types.program().is_some());
+    let has_variables = types.as_ref().is_some_and(TypeSource::has_variables);
     if !trace.columns().has(Columns::REGIONS) && !has_variables {
         return Err(Error::missing(
             "tool `types` needs regions with types, which this trace does not carry, or a program with variables",

@@ -86,8 +86,8 @@ impl Ledger {
             self.rest.causes[cause] += 1;
         }
         if self.logs {
-            let Request { addr, pc, purpose } = request;
-            log.push(Miss { cache: self.cache, purpose, addr, pc });
+            let Request { addr, size, pc, purpose } = request;
+            log.push(Miss { cache: self.cache, purpose, addr, size, pc });
         }
     }
 }
@@ -97,7 +97,16 @@ impl Ledger {
 pub(super) struct Request {
     pub(super) addr: u64,
     pub(super) pc: u64,
+    pub(super) size: u32,
     pub(super) purpose: Purpose,
+}
+
+impl Request {
+    /// What of the request is left from the beginning of a further line on.
+    pub(super) fn rest_at(self, addr: u64) -> Request {
+        let before = u32::try_from(addr.wrapping_sub(self.addr)).unwrap_or(u32::MAX);
+        Request { addr, size: self.size.saturating_sub(before), ..self }
+    }
 }
 
 /// Where the lots of a cache begin: by the core and side whose cache it is, so that it draws the same whatever else there is.

@@ -99,9 +99,16 @@ impl Want {
             _ => Purpose::Fetch,
         };
         let addr = rows.addr[row];
+        // Where nobody asks for single misses, sizes are left out.
+        let size = rows.size.get(row).copied().unwrap_or(0);
+        let whole = Request { addr, size, pc: rows.pc(row), purpose };
         // Of lines behind the first one, and of what a cache wants, it is the beginning.
-        let is_first = purpose != Purpose::OwnPrefetch && (addr >> shift | space) == self.line;
-        Request { addr: if is_first { addr } else { self.line << shift }, pc: rows.pc(row), purpose }
+        let line = self.line << shift;
+        match purpose {
+            Purpose::OwnPrefetch => Request { addr: line, size: 0, ..whole },
+            _ if (addr >> shift | space) == self.line => whole,
+            _ => whole.rest_at(line),
+        }
     }
 }
 
@@ -449,7 +456,8 @@ impl Pass<'_> {
                 continue;
             }
             let own = Want { line, row: want.row | OWN, ..want };
-            let request = Request { addr: line << self.shift, purpose: Purpose::OwnPrefetch, ..request };
+            let request =
+                Request { addr: line << self.shift, size: 0, purpose: Purpose::OwnPrefetch, ..request };
             self.fetch(store, own, shadow_hit, request, asks);
         }
         if again > 0 {
