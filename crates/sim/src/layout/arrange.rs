@@ -94,7 +94,7 @@ impl Arrangement {
         what: String,
     ) -> Arrangement {
         let mut places = vec![Place { part: 0, offset: 0, step: 0 }; members.units.len()];
-        let part = lay(members, order, room, line, 0, &mut places, 0);
+        let part = lay(members, order, &room.with(members), line, 0, &mut places, 0);
         Arrangement { what, parts: vec![part], places, form: Form::Struct }
     }
 
@@ -104,8 +104,9 @@ impl Arrangement {
         let mut align = members.align;
         let mut places = Vec::with_capacity(members.units.len());
         for (at, unit) in members.units.iter().enumerate() {
-            let offset = (unit.start + moved).next_multiple_of(unit.align);
-            moved = offset - unit.start;
+            // What lay at a multiple of its alignment still does, and what did not, as far from one.
+            moved = u64::next_multiple_of(moved, unit.align);
+            let offset = unit.start + moved;
             places.push(Place { part: 0, offset, step: unit.step });
             for (_, gap) in room.gaps.iter().filter(|(behind, _)| *behind == at) {
                 let next = members.units.get(at + 1).map_or(members.size, |next| next.start) + moved;
@@ -127,7 +128,7 @@ impl Arrangement {
     /// Members at the offsets of a remap file; those that it does not name stay where they are.
     ///
     /// # Errors
-    /// `Usage` if a member is none, its offset negative or wrong for its alignment, or two lie over each other.
+    /// `Usage` if a member is none, its offset negative, or two lie over each other.
     pub(super) fn remapped(
         members: &Members,
         remap: &StructRemap,
@@ -163,7 +164,7 @@ impl Arrangement {
         let cold: Vec<usize> = (0..members.units.len()).filter(|unit| !hot.contains(unit)).collect();
         let mut places = vec![Place { part: 0, offset: 0, step: 0 }; members.units.len()];
         let parts = vec![
-            lay(members, hot, room, line, 0, &mut places, 0),
+            lay(members, hot, &room.with(members), line, 0, &mut places, 0),
             lay(members, &cold, &Room::default(), line, 1, &mut places, 0),
         ];
         let names: Vec<&str> = hot.iter().map(|unit| members.units[*unit].name.as_str()).collect();
@@ -213,7 +214,7 @@ impl Arrangement {
         let stride = at.next_multiple_of(align);
         inner.iter().for_each(|unit| places[*unit].step = stride);
         let rest: Vec<usize> = (0..members.units.len()).filter(|unit| !inner.contains(unit)).collect();
-        let part = lay(members, &rest, &Room::default(), 64, 0, &mut places, stride * n);
+        let part = lay(members, &rest, &Room::default().with(members), 64, 0, &mut places, stride * n);
         let what = format!("an array of `{n}` structures inside");
         let part = Part { align: part.align.max(align), ..part };
         let part = Part { stride: part.stride.next_multiple_of(part.align), ..part };
@@ -230,6 +231,30 @@ impl Room {
     /// True if nothing was asked for.
     pub(super) fn is_none(&self) -> bool {
         *self == Room::default()
+    }
+
+    /// What was asked for, in words.
+    pub(super) fn told(&self, members: &Members) -> String {
+        let gaps = self.gaps.iter().map(|(unit, gap)| {
+            let name = members.units.get(*unit).map_or("", |unit| unit.name.as_str());
+            match gap {
+                Gap::Bytes(n) => format!("{n} bytes behind {name}"),
+                Gap::Line => format!("a new line behind {name}"),
+            }
+        });
+        let mut told: Vec<String> = gaps.collect();
+        if self.whole_lines {
+            told.push("lines of its own for each element".to_owned());
+        }
+        if self.align > 1 {
+            told.push(format!("aligned to {}", self.align));
+        }
+        told.join(", ")
+    }
+
+    /// This and the alignment that the type asks for itself.
+    fn with(&self, members: &Members) -> Room {
+        Room { align: self.align.max(members.asked), ..self.clone() }
     }
 
     /// A structure whose members end at `end`.
@@ -255,7 +280,7 @@ fn lay(
         at = at.next_multiple_of(of.align);
         places[*unit] = Place { part, offset: at, step: of.step };
         at += of.bytes;
-        align = align.max(of.align);
+        align = align.max(of.type_align);
         for (_, gap) in room.gaps.iter().filter(|(behind, _)| behind == unit) {
             match gap {
                 Gap::Bytes(n) => at += n,

@@ -1,103 +1,13 @@
 //! A layout as the text of a declaration.
 //!
-//! Names and types are those of the program as far as it tells them; between languages, numbers and pointers are translated, and
-//! what has no counterpart becomes bytes.
+//! A compiler that reads it lays members out as the layout does: what it would put elsewhere has room before it, and alignments
+//! that do not follow from the members are asked for.
 
 use super::arrange::{Arrangement, Form};
-use super::units::{Members, Unit};
-use quipu_model::{Error, Result};
+use super::source::{Declared, Record, What};
+use super::text::{Language, c_declared, c_type, identifier, last_name, rust_type, subscripts};
+use super::units::{Members, Unit, UnitKind};
 use std::fmt::Write as _;
-
-/// A language that declares structures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Language {
-    C,
-    Cpp,
-    Rust,
-}
-
-impl Language {
-    /// The language of a name.
-    ///
-    /// # Errors
-    /// `Usage` if there is none.
-    pub(super) fn named(name: &str) -> Result<Language> {
-        match name {
-            "c" => Ok(Language::C),
-            "cpp" | "c++" => Ok(Language::Cpp),
-            "rust" => Ok(Language::Rust),
-            _ => Err(Error::usage(format!("option `language` is `c`, `cpp` or `rust`, found `{name}`"))),
-        }
-    }
-
-    /// Its name.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Language::C => "c",
-            Language::Cpp => "cpp",
-            Language::Rust => "rust",
-        }
-    }
-
-    /// The language that the members' types look like.
-    pub(super) fn guessed(members: &Members) -> Language {
-        let texts = || members.units.iter().map(|unit| unit.text.as_str());
-        if texts()
-            .any(|text| RUST_NUMBERS.iter().any(|(rust, ..)| *rust == text) || text.starts_with("alloc::"))
-        {
-            return Language::Rust;
-        }
-        let is_cpp = members.name.contains("::")
-            || texts().any(|text| text.contains("::") || text.contains('<'))
-            || members.units.iter().any(|unit| unit.is_pinned);
-        if is_cpp { Language::Cpp } else { Language::C }
-    }
-}
-
-/// Numbers of Rust, with their names in C and their bytes.
-const RUST_NUMBERS: &[(&str, &str, u64)] = &[
-    ("u8", "uint8_t", 1),
-    ("i8", "int8_t", 1),
-    ("u16", "uint16_t", 2),
-    ("i16", "int16_t", 2),
-    ("u32", "uint32_t", 4),
-    ("i32", "int32_t", 4),
-    ("u64", "uint64_t", 8),
-    ("i64", "int64_t", 8),
-    ("usize", "size_t", 8),
-    ("isize", "ptrdiff_t", 8),
-    ("f32", "float", 4),
-    ("f64", "double", 8),
-    ("bool", "bool", 1),
-];
-
-/// Further names of numbers in C: with a sign or without.
-const C_NUMBERS: &[(&str, bool)] = &[
-    ("char", true),
-    ("signed char", true),
-    ("unsigned char", false),
-    ("short", true),
-    ("short int", true),
-    ("unsigned short", false),
-    ("short unsigned int", false),
-    ("int", true),
-    ("unsigned", false),
-    ("unsigned int", false),
-    ("long", true),
-    ("long int", true),
-    ("unsigned long", false),
-    ("long unsigned int", false),
-    ("long long", true),
-    ("long long int", true),
-    ("unsigned long long", false),
-    ("long long unsigned int", false),
-];
-
-/// How a member's type is written, with the dimensions of an array.
-pub(super) fn type_text(unit: &Unit) -> String {
-    let dimensions: String = unit.dimensions.iter().map(|n| format!("[{n}]")).collect();
-    format!("{}{dimensions}", unit.text)
-}
 
 /// The declaration of a layout.
 pub(super) fn declaration(
@@ -125,22 +35,152 @@ pub(super) fn declaration(
     out
 }
 
-/// A name without what is around it.
-fn last_name(name: &str) -> String {
-    let depth_free =
-        name.rsplit_once("::").filter(|(_, last)| !last.contains('>')).map_or(name, |(_, last)| last);
-    depth_free.chars().map(|c| if c.is_alphanumeric() || c == '_' { c } else { '_' }).collect()
-}
-
 struct Writer<'w> {
     members: &'w Members,
     arrangement: &'w Arrangement,
     language: Language,
 }
 
+/// The lines of a structure, and how far a compiler has come.
+struct Lines<'l> {
+    language: Language,
+    is_packed: bool,
+    indent: usize,
+    /// Bits before what comes next.
+    at: u64,
+    n_gaps: u32,
+    out: &'l mut String,
+}
+
+impl Lines<'_> {
+    fn line(&mut self, text: &str, offset: Option<u64>) {
+        let indent = "    ".repeat(self.indent);
+        // Writing to a string cannot fail.
+        let _ = match (offset, self.language) {
+            (None, _) => writeln!(self.out, "{indent}{text}"),
+            (Some(offset), Language::C) => writeln!(self.out, "{indent}{text} /* {offset} */"),
+            (Some(offset), _) => writeln!(self.out, "{indent}{text} // {offset}"),
+        };
+    }
+
+    /// Leaves bytes free up to an offset.
+    fn room_to(&mut self, offset: u64) {
+        self.at = self.at.next_multiple_of(8);
+        let bytes = offset.saturating_sub(self.at / 8);
+        if bytes > 0 {
+            self.n_gaps += 1;
+            let n = self.n_gaps;
+            let text = match self.language {
+                Language::Rust => format!("_room{n}: [u8; {bytes}],"),
+                _ => format!("unsigned char room{n}[{bytes}];"),
+            };
+            self.line(&text, None);
+        }
+        self.at = self.at.max(offset * 8);
+    }
+
+    /// Makes room before a member if a compiler would put it elsewhere.
+    fn go_to(&mut self, offset: u64, align: u64) {
+        let align = if self.is_packed { 1 } else { align.max(1) };
+        if self.at.div_ceil(8).next_multiple_of(align) < offset {
+            self.room_to(offset);
+        }
+        self.at = offset * 8;
+    }
+
+    /// A bit field, at so many bits from the beginning.
+    fn bits(&mut self, of: &Declared, start: u64, is_first: bool) {
+        let What::Bits(type_bytes) = of.what else { return };
+        if is_first && !self.at.is_multiple_of(8) {
+            self.line("unsigned char : 0;", None);
+            self.at = self.at.next_multiple_of(8);
+        }
+        let unit = type_bytes.max(1) * 8;
+        // What does not fit into what is left of its type begins the next.
+        let is_over = !self.is_packed && self.at % unit + of.bit_size > unit;
+        let lays = if is_over { self.at.next_multiple_of(unit) } else { self.at };
+        if lays < start {
+            while !self.at.is_multiple_of(8) && self.at < start {
+                let n = (8 - self.at % 8).min(start - self.at);
+                self.line(&format!("unsigned char : {n};"), None);
+                self.at += n;
+            }
+            self.room_to(start / 8);
+            if !start.is_multiple_of(8) && self.at < start {
+                self.line(&format!("unsigned char : {};", start - self.at), None);
+            }
+        }
+        let text = format!("{} {} : {};", of.text, identifier(&of.name), of.bit_size);
+        self.line(&text, Some(start / 8));
+        self.at = start + of.bit_size;
+    }
+
+    /// A structure or union without a name, in C and C++.
+    fn body(&mut self, record: Record, members: &[Declared], name: &str, offset: u64) {
+        self.line(&format!("{} {{", head(record, record.asked, "")), None);
+        let mut inner = Lines {
+            language: self.language,
+            is_packed: record.is_packed,
+            indent: self.indent + 1,
+            at: 0,
+            n_gaps: self.n_gaps,
+            out: &mut *self.out,
+        };
+        for member in members {
+            if record.keyword == "union" {
+                inner.at = 0;
+            }
+            inner.member(member);
+        }
+        self.n_gaps = inner.n_gaps;
+        let name = if name.is_empty() { String::new() } else { format!(" {name}") };
+        self.line(&format!("}}{name};"), Some(offset));
+    }
+
+    /// A member of such.
+    fn member(&mut self, of: &Declared) {
+        let (name, dimensions) = (identifier(&of.name), subscripts(&of.dimensions));
+        let offset = of.bit_start / 8;
+        match &of.what {
+            What::Bits(_) => return self.bits(of, of.bit_start, false),
+            What::Body(record, members) => {
+                self.go_to(offset, of.align.unwrap_or(1));
+                self.body(*record, members, &format!("{name}{dimensions}"), offset);
+            }
+            _ => {
+                self.go_to(offset, of.align.unwrap_or(1));
+                let n: u64 = of.dimensions.iter().product();
+                let text = c_type(&of.text, self.language);
+                let declared = c_declared(text.as_deref(), of.bit_size / 8 / n.max(1), &name, &dimensions);
+                self.line(&format!("{}{declared};", aligned(of.asked, self.language)), Some(offset));
+            }
+        }
+        self.at = of.end() * 8;
+    }
+}
+
+/// The alignment that a member asks for.
+fn aligned(asked: Option<u64>, language: Language) -> String {
+    match (asked, language) {
+        (Some(align), Language::C) => format!("_Alignas({align}) "),
+        (Some(align), Language::Cpp) => format!("alignas({align}) "),
+        _ => String::new(),
+    }
+}
+
+/// `struct`, what is asked for, and the name; in C and C++.
+fn head(record: Record, align: Option<u64>, name: &str) -> String {
+    let mut asks = Vec::new();
+    if record.is_packed {
+        asks.push("packed".to_owned());
+    }
+    asks.extend(align.map(|align| format!("aligned({align})")));
+    let asks = if asks.is_empty() { String::new() } else { format!("__attribute__(({})) ", asks.join(", ")) };
+    format!("{} {asks}{name}", record.keyword).trim_end().to_owned()
+}
+
 impl Writer<'_> {
     fn comment(&self, text: &str, out: &mut String) {
-        // Writing to a string cannot fail.
         let _ = match self.language {
             Language::C => writeln!(out, "/* {text} */"),
             _ => writeln!(out, "// {text}"),
@@ -155,103 +195,192 @@ impl Writer<'_> {
         units
     }
 
+    /// True if a member is a class that this one derives from.
+    fn is_base(&self, unit: &Unit) -> bool {
+        self.language == Language::Cpp && unit.what == UnitKind::Base
+    }
+
     fn structure(&self, name: &str, part: usize, link: Option<&str>, out: &mut String) {
         let (units, of) = (self.in_part(part), self.arrangement.parts[part]);
-        let all = &self.members.units;
-        let natural = units.iter().map(|unit| all[*unit].align).max().unwrap_or(1);
-        let bases: Vec<&str> = units.iter().filter_map(|unit| all[*unit].name.strip_suffix("::")).collect();
-        let asked = (of.align > natural).then_some(of.align);
-        let _ = match (self.language, asked) {
-            (Language::C, None) => writeln!(out, "struct {name} {{"),
-            (Language::C, Some(align)) => writeln!(out, "struct __attribute__((aligned({align}))) {name} {{"),
-            (Language::Cpp, align) => {
-                let align = align.map_or_else(String::new, |align| format!("alignas({align}) "));
-                let bases: String = bases.iter().enumerate().fold(String::new(), |mut text, (i, base)| {
-                    text.push_str(if i == 0 { " : " } else { ", " });
-                    text.push_str(base);
-                    text
-                });
-                writeln!(out, "struct {align}{name}{bases} {{")
-            }
-            (Language::Rust, None) => writeln!(out, "#[repr(C)]\npub struct {name} {{"),
-            (Language::Rust, Some(align)) => {
-                writeln!(out, "#[repr(C, align({align}))]\npub struct {name} {{")
-            }
+        let (all, is_rust) = (&self.members.units, self.language == Language::Rust);
+        let record = if part == 0 { self.members.record } else { Record::default() };
+        // A remap may put members where their types do not allow it.
+        let is_off = |unit: &usize| {
+            !self.arrangement.places[*unit].offset.is_multiple_of(all[*unit].align)
+                && self.arrangement.places[*unit].offset != all[*unit].start
         };
-        let (mut at, mut n_gaps) = (0u64, 0);
+        let is_packed = self.members.record.is_packed || units.iter().any(is_off);
+        let natural = match is_packed {
+            true => 1,
+            false => units.iter().map(|unit| self.written_align(&all[*unit])).max().unwrap_or(1),
+        };
+        let asked = Some(of.align).filter(|align| *align > natural);
+        let is_typedef = self.language == Language::C && self.members.is_unnamed && part == 0;
+        if is_rust {
+            let repr = match (is_packed, asked) {
+                (true, _) => "C, packed".to_owned(),
+                (false, Some(align)) => format!("C, align({align})"),
+                (false, None) => "C".to_owned(),
+            };
+            if let Some(align) = asked.filter(|_| is_packed) {
+                self.comment(&format!("Addresses are multiples of {align}, which has to be seen to."), out);
+            }
+            let _ = writeln!(out, "#[repr({repr})]\npub struct {name} {{");
+        } else {
+            self.head(Record { is_packed, ..record }, asked, name, is_typedef, &units, out);
+        }
+        let mut lines =
+            Lines { language: self.language, is_packed, indent: 1, at: 0, n_gaps: 0, out: &mut *out };
         for unit in units {
-            let member = &all[unit];
-            let offset = self.arrangement.places[unit].offset;
-            let lays = at.next_multiple_of(member.align);
-            if offset > lays {
-                self.gap(&mut n_gaps, offset - at, out);
-            }
-            if self.language == Language::Cpp && member.name.ends_with("::") {
-                at = offset + member.bytes;
-                continue;
-            }
-            self.member(member, offset, out);
-            at = offset + member.bytes;
+            self.unit(&all[unit], self.arrangement.places[unit].offset, &mut lines);
         }
         if let Some(link) = link {
-            let _ = match self.language {
-                Language::Rust => writeln!(out, "    pub cold: Box<{link}>,"),
-                _ => writeln!(out, "    struct {link} *cold;"),
-            };
-            at = at.next_multiple_of(8) + 8;
+            let offset = lines.at.div_ceil(8).next_multiple_of(8);
+            lines.go_to(offset, 8);
+            lines.line(
+                &match is_rust {
+                    true => format!("pub cold: Box<{link}>,"),
+                    false => format!("struct {link} *cold;"),
+                },
+                Some(offset),
+            );
+            lines.at = (offset + 8) * 8;
         }
-        let end = at.next_multiple_of(asked.unwrap_or(natural));
-        if of.stride > end {
-            self.gap(&mut n_gaps, of.stride - at, out);
+        if part == 0 {
+            self.empty(&mut lines);
         }
-        out.push_str(if self.language == Language::Rust { "}\n" } else { "};\n" });
-    }
-
-    fn gap(&self, n_gaps: &mut u32, bytes: u64, out: &mut String) {
-        *n_gaps += 1;
-        let _ = match self.language {
-            Language::Rust => writeln!(out, "    _room{n_gaps}: [u8; {bytes}],"),
-            _ => writeln!(out, "    unsigned char room{n_gaps}[{bytes}];"),
+        if lines.at.div_ceil(8).next_multiple_of(asked.unwrap_or(natural)) < of.stride {
+            lines.room_to(of.stride);
+        }
+        let _ = match is_typedef {
+            true => writeln!(out, "}} {name};"),
+            false => writeln!(out, "{}", if is_rust { "}" } else { "};" }),
         };
     }
 
-    fn member(&self, unit: &Unit, offset: u64, out: &mut String) {
-        let declared = self.declared(unit, "", unit.n() > 1);
-        let _ = match self.language {
-            Language::Rust => writeln!(out, "    {declared}, // {offset}"),
-            Language::Cpp => writeln!(out, "    {declared}; // {offset}"),
-            Language::C => writeln!(out, "    {declared}; /* {offset} */"),
+    /// The first lines in C and C++.
+    fn head(
+        &self,
+        record: Record,
+        asked: Option<u64>,
+        name: &str,
+        is_typedef: bool,
+        units: &[usize],
+        out: &mut String,
+    ) {
+        let is_cpp = self.language == Language::Cpp;
+        let is_class = is_cpp && record.keyword == "class";
+        let keyword = if is_class { "class" } else { "struct" };
+        let mut bases = String::new();
+        let own = units.iter().map(|unit| &self.members.units[*unit]).filter(|unit| self.is_base(unit));
+        let empty = self.members.empty.iter().filter(|of| is_cpp && of.what == What::Base);
+        let empty = empty.filter(|_| record == Record { is_packed: record.is_packed, ..self.members.record });
+        for base in empty.map(|of| &of.name).chain(own.map(|unit| &unit.name)) {
+            bases.push_str(if bases.is_empty() { " : " } else { ", " });
+            bases.push_str(if is_class { "public " } else { "" });
+            bases.push_str(base.trim_end_matches("::"));
+        }
+        let front = if is_typedef { "typedef " } else { "" };
+        let name = if is_typedef { "" } else { name };
+        let head = match asked {
+            // As people write it.
+            Some(align) if is_cpp && !record.is_packed => format!("{keyword} alignas({align}) {name}"),
+            _ => head(Record { keyword, ..record }, asked, name),
         };
+        let _ = writeln!(out, "{front}{head}{bases} {{");
+        if is_class {
+            out.push_str("public:\n");
+        }
+    }
+
+    /// The alignment of a member in the language that it is written in.
+    fn written_align(&self, unit: &Unit) -> u64 {
+        let has_type = match &unit.what {
+            UnitKind::Bits(_) | UnitKind::Body(..) => self.language != Language::Rust,
+            UnitKind::Virtual => true,
+            UnitKind::Base => self.is_base(unit),
+            UnitKind::Plain => match self.language {
+                Language::Rust => unit.asked.is_none() && rust_type(&unit.text, unit.step).is_some(),
+                language => c_type(&unit.text, language).is_some(),
+            },
+        };
+        if has_type { unit.type_align } else { 1 }
+    }
+
+    fn unit(&self, unit: &Unit, offset: u64, lines: &mut Lines<'_>) {
+        match &unit.what {
+            UnitKind::Bits(all) if self.language != Language::Rust => {
+                for (i, of) in all.iter().enumerate() {
+                    lines.bits(of, offset * 8 + of.bit_start - unit.start * 8, i == 0);
+                }
+                return;
+            }
+            UnitKind::Body(record, members) if self.language != Language::Rust => {
+                lines.go_to(offset, unit.type_align);
+                // Without a name, it has one made of those of its members.
+                let name = if unit.name.contains('|') || is_made(unit, members) { "" } else { &unit.name };
+                let name = format!("{}{}", identifier(name), subscripts(&unit.dimensions));
+                lines.body(*record, members, &name, offset);
+            }
+            UnitKind::Virtual if self.language == Language::Cpp => {
+                lines.go_to(offset, unit.type_align);
+                lines.line("// the pointer to virtual functions:", Some(offset));
+            }
+            UnitKind::Base if self.language == Language::Cpp => {}
+            _ => {
+                lines.go_to(offset, self.written_align(unit));
+                let end = if self.language == Language::Rust { "," } else { ";" };
+                let asked = aligned(unit.asked, self.language);
+                let declared = self.declared(unit, "", unit.n() > 1);
+                lines.line(&format!("{asked}{declared}{end}"), Some(offset));
+            }
+        }
+        lines.at = (offset + unit.bytes) * 8;
+    }
+
+    /// Members without bytes.
+    fn empty(&self, lines: &mut Lines<'_>) {
+        for of in &self.members.empty {
+            let name = identifier(&of.name);
+            if self.language == Language::Rust {
+                let name =
+                    if name.starts_with(|c: char| c.is_ascii_digit()) { format!("_{name}") } else { name };
+                lines.line(&format!("pub {name}: {},", of.text), None);
+            } else if of.what == What::Plain && !of.text.is_empty() {
+                let text = c_type(&of.text, self.language);
+                let declared = c_declared(text.as_deref(), 0, &name, &subscripts(&of.dimensions));
+                lines.line(&format!("{declared};"), None);
+            }
+        }
     }
 
     /// A member with its type; of an array, as one or as one of its elements. C has a star before the name where there is a
     /// pointer to it instead.
     fn declared(&self, unit: &Unit, star: &str, is_array: bool) -> String {
-        let name: String =
-            unit.name.chars().map(|c| if c.is_alphanumeric() || c == '_' { c } else { '_' }).collect();
+        let name = identifier(&unit.name);
         let element = unit.step;
         let dimensions: &[u64] = if is_array { &unit.dimensions } else { &[] };
         if self.language == Language::Rust {
-            let text = rust_type(&unit.text, element);
+            let name = if name.starts_with(|c: char| c.is_ascii_digit()) { format!("_{name}") } else { name };
+            let text = match unit.what {
+                UnitKind::Plain => rust_type(&unit.text, element),
+                UnitKind::Virtual => Some("*const core::ffi::c_void".to_owned()),
+                _ => None,
+            };
+            let text = text.unwrap_or_else(|| format!("[u8; {element}]"));
             let text = dimensions.iter().rev().fold(text, |text, n| format!("[{text}; {n}]"));
             return format!("pub {name}: {text}");
         }
-        let text = c_type(&unit.text, element);
-        let dimensions: String = dimensions.iter().map(|n| format!("[{n}]")).collect();
-        let is_bytes = text.is_none();
-        let has_rank = is_bytes || !dimensions.is_empty() || unit.text.contains('[');
+        let text = match unit.what {
+            UnitKind::Plain => c_type(&unit.text, self.language),
+            UnitKind::Virtual => Some("void *".to_owned()),
+            _ => None,
+        };
+        let dimensions = subscripts(dimensions);
+        let has_rank = text.is_none() || !dimensions.is_empty() || unit.text.contains('[');
         let name =
             if !star.is_empty() && has_rank { format!("({star}{name})") } else { format!("{star}{name}") };
-        match text {
-            // Functions and arrays behind a pointer have the name inside.
-            Some(text) if text.contains("(*)") => text.replacen("(*)", &format!("(*{name}{dimensions})"), 1),
-            Some(text) if text.ends_with('*') => format!("{text}{name}{dimensions}"),
-            Some(text) => match text.split_once('[') {
-                Some((of, rest)) => format!("{} {name}{dimensions}[{rest}", of.trim_end()),
-                None => format!("{text} {name}{dimensions}"),
-            },
-            None => format!("unsigned char {name}{dimensions}[{element}]"),
-        }
+        c_declared(text.as_deref(), element, &name, &dimensions)
     }
 
     fn arrays(&self, name: &str, out: &mut String) {
@@ -297,60 +426,23 @@ impl Writer<'_> {
             true => writeln!(out, "    pub elements: [{element}; {n}],"),
             false => writeln!(out, "    struct {element} elements[{n}];"),
         };
+        let stride = inner.first().map_or(0, |unit| places[*unit].step);
+        let mut lines = Lines {
+            language: self.language,
+            is_packed: false,
+            indent: 1,
+            at: stride * n * 8,
+            n_gaps: 0,
+            out: &mut *out,
+        };
         for unit in rest {
-            self.member(&all[unit], places[unit].offset, out);
+            self.unit(&all[unit], places[unit].offset, &mut lines);
         }
         out.push_str(end);
     }
 }
 
-/// A type in C and C++; `None` if it has no name there.
-fn c_type(text: &str, bytes: u64) -> Option<String> {
-    let text = text.trim();
-    if let Some((_, c, _)) = RUST_NUMBERS.iter().find(|(rust, ..)| *rust == text) {
-        return Some((*c).to_owned());
-    }
-    if let Some(of) =
-        text.strip_prefix("*mut ").or_else(|| text.strip_prefix("&mut ")).or_else(|| text.strip_prefix('&'))
-    {
-        return Some(format!("{} *", c_type(of, 0).unwrap_or_else(|| "void".to_owned())));
-    }
-    if let Some(of) = text.strip_prefix("*const ") {
-        return Some(format!("const {} *", c_type(of, 0).unwrap_or_else(|| "void".to_owned())));
-    }
-    if text.is_empty() || text.contains('|') || text.starts_with('<') || (text.starts_with('[') && bytes > 0)
-    {
-        return None;
-    }
-    Some(text.to_owned())
-}
-
-/// A type in Rust; bytes if it has no name there.
-fn rust_type(text: &str, bytes: u64) -> String {
-    let text = text.trim();
-    let is_known = RUST_NUMBERS.iter().any(|(rust, ..)| *rust == text)
-        || text.contains("::")
-        || text.starts_with(['*', '&', '[', '('])
-        || text.starts_with(char::is_uppercase);
-    if is_known {
-        return text.to_owned();
-    }
-    if let Some((rust, ..)) = RUST_NUMBERS.iter().find(|(_, c, _)| *c == text) {
-        return (*rust).to_owned();
-    }
-    if let Some((_, is_signed)) = C_NUMBERS.iter().find(|(c, _)| *c == text) {
-        return format!("{}{}", if *is_signed { 'i' } else { 'u' }, 8 * bytes);
-    }
-    if let Some(of) = text.strip_suffix('*') {
-        let of = of.trim_end().trim_start_matches("const ");
-        return match of {
-            "void" | "" => "*mut core::ffi::c_void".to_owned(),
-            _ if of.contains('(') => "*mut core::ffi::c_void".to_owned(),
-            _ => format!("*mut {}", rust_type(of.trim_start_matches("struct "), 8)),
-        };
-    }
-    match text.trim_start_matches("struct ") {
-        name if !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_') => name.to_owned(),
-        _ => format!("[u8; {bytes}]"),
-    }
+/// True if a structure without a name has the name of its only member.
+fn is_made(unit: &Unit, members: &[Declared]) -> bool {
+    matches!(members, [only] if only.name == unit.name)
 }

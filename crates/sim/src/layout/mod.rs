@@ -7,7 +7,8 @@
 //! | `live`, `moved` | regions of the type, and where they and accesses to them go |
 //! | `survey`, `propose` | a first read of the trace, and layouts that may be better |
 //! | `levels`, `run` | the second read: a machine for each layout |
-//! | `report`, `declare` | the results, and the new declaration |
+//! | `report` | the results |
+//! | `declare`, `text` | the new declaration, and types in each language |
 //! | `tool` | the analysis `layout` |
 
 mod arrange;
@@ -20,9 +21,12 @@ mod report;
 mod run;
 mod source;
 mod survey;
+mod text;
 pub mod tool;
 mod units;
 
+#[cfg(test)]
+mod compiled;
 #[cfg(test)]
 mod tests;
 

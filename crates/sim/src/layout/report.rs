@@ -3,6 +3,7 @@
 use super::arrange::Form;
 use super::declare;
 use super::run::Side;
+use super::text;
 use super::tool::Plan;
 use quipu_model::Report;
 use quipu_model::doc::{Block, Cell, Document, Grid, Listing};
@@ -199,7 +200,7 @@ impl LayoutReport {
     ) -> LayoutReport {
         let members = plan.members.units.iter().zip(accesses).map(|(unit, [reads, writes])| MemberRow {
             name: unit.name.clone(),
-            text: declare::type_text(unit),
+            text: text::type_text(unit),
             offset: unit.start,
             size: unit.bytes,
             reads: *reads,
@@ -310,7 +311,7 @@ impl LayoutReport {
             before.spot.offset.is_some() || misses > 0
         };
         let rows = members.filter(is_seen).map(row).collect();
-        Grid { title: format!("Members, as it is and with {}", after.what), head, rows, more: 0 }
+        Grid { title: format!("Members, as it is and now: {}", after.what), head, rows, more: 0 }
     }
 
     fn notes(&self) -> Vec<String> {

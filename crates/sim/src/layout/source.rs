@@ -1,61 +1,226 @@
-//! How the members of a type are declared: what a shape leaves out, because it knows bytes only.
+//! How a type is declared: what a shape leaves out, because it knows bytes only.
 
-use quipu_model::{Error, ErrorKind, Result};
-use quipu_symbols::dwarf::types::{Kind, MemberKind};
+use super::text::Language;
+use quipu_symbols::dwarf::types::{Kind, Member, MemberKind, SourceLanguage, Type};
 use quipu_symbols::dwarf::{DebugInfo, TypeId};
-use quipu_symbols::types_file::TypesFile;
-use std::path::Path;
+use quipu_symbols::types_file::MemberDef;
+
+/// How deep structures without names are written out.
+const MAX_BODY_DEPTH: usize = 6;
+/// Members that they have all together.
+const MAX_BODY_MEMBERS: usize = 256;
+
+/// A type as it is declared.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Declaration {
+    pub(super) record: Record,
+    pub(super) members: Vec<Declared>,
+    /// What it is written in, if that is known.
+    pub(super) language: Option<Language>,
+    /// True if it has another name only, as `typedef struct {…} T` does.
+    pub(super) is_unnamed: bool,
+    /// Why its layout cannot change.
+    pub(super) refusal: Option<&'static str>,
+}
+
+/// What stands before and behind members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Record {
+    /// `struct`, `class` or `union`.
+    pub(super) keyword: &'static str,
+    /// True if members lie closer together than they ask for.
+    pub(super) is_packed: bool,
+    /// The alignment that was asked for.
+    pub(super) asked: Option<u64>,
+}
+
+impl Default for Record {
+    fn default() -> Record {
+        Record { keyword: "struct", is_packed: false, asked: None }
+    }
+}
 
 /// A member as it is declared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Declared {
+    /// Its name; empty if it has none.
     pub(super) name: String,
     /// Its type; of an array, that of its elements.
     pub(super) text: String,
     /// Elements in each dimension; none if it is no array.
     pub(super) dimensions: Vec<u64>,
+    /// Bits before it.
+    pub(super) bit_start: u64,
+    /// Its bits.
+    pub(super) bit_size: u64,
+    /// What its address is a multiple of, in bytes; of a bit field, that of its type. `None` if only its fields tell.
+    pub(super) align: Option<u64>,
+    /// The alignment that was asked for.
+    pub(super) asked: Option<u64>,
+    pub(super) what: What,
 }
 
-/// The members of a type of a program.
-pub(super) fn of_program(info: &DebugInfo, id: TypeId) -> Vec<Declared> {
-    let Ok(ty) = info.read(info.definition(id).unwrap_or(id)) else { return Vec::new() };
-    let member = |member: &quipu_symbols::dwarf::types::Member| {
-        let name = match (&member.name, &member.kind) {
-            (_, MemberKind::Base) => format!("{}::", member.text),
-            (Some(name), _) => name.clone(),
-            (None, _) => return None,
-        };
-        let array =
-            member.ty.and_then(|id| info.read(info.behind_names(id)).ok()).and_then(|ty| match ty.kind {
-                Kind::Array { element: Some(element), counts } => {
-                    let counts = counts.into_iter().collect::<Option<Vec<u64>>>()?;
-                    Some((info.text_of(element), counts))
-                }
-                _ => None,
-            });
-        let (text, dimensions) = array.unwrap_or_else(|| (member.text.clone(), Vec::new()));
-        Some(Declared { name, text, dimensions })
+/// What a member is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    Plain,
+    /// A base class.
+    Base,
+    /// The pointer to virtual functions.
+    Virtual,
+    /// Some bits of a type of so many bytes.
+    Bits(u64),
+    /// A structure or union without a name.
+    Body(Record, Vec<Declared>),
+}
+
+impl Declared {
+    /// The byte behind it.
+    pub(super) fn end(&self) -> u64 {
+        self.bit_start.saturating_add(self.bit_size).div_ceil(8)
+    }
+}
+
+/// A type of a program.
+pub(super) fn of_program(info: &DebugInfo, id: TypeId) -> Declaration {
+    let Ok(ty) = info.read(id) else { return Declaration::default() };
+    let refusal = match ty.kind {
+        Kind::Union => Some("it is a union, whose members lie over each other"),
+        Kind::Variants => Some("it is an enumeration, which the compiler lays out"),
+        _ if ty.members.iter().any(|member| member.bit_offset.is_none()) => {
+            Some("it has virtual base classes, and only the running program knows where")
+        }
+        _ => None,
     };
-    ty.members.iter().filter_map(member).collect()
+    let mut reading = Reading { info, n_members: 0 };
+    let mut members = Vec::new();
+    for member in reading.members(&ty, 0).unwrap_or_default() {
+        // What a structure without a name has, its surroundings have.
+        match member {
+            Declared { what: What::Body(record, inner), bit_start, .. }
+                if member.name.is_empty() && record.keyword != "union" && !record.is_packed =>
+            {
+                members.extend(
+                    inner.into_iter().map(|of| Declared { bit_start: of.bit_start + bit_start, ..of }),
+                );
+            }
+            member => members.push(member),
+        }
+    }
+    let language = match info.language_of(ty.id) {
+        SourceLanguage::C => Some(Language::C),
+        SourceLanguage::Cpp => Some(Language::Cpp),
+        SourceLanguage::Rust => Some(Language::Rust),
+        SourceLanguage::Other => None,
+    };
+    Declaration { record: record(info, &ty), members, language, is_unnamed: ty.name.is_none(), refusal }
 }
 
-/// The members of a structure of a file of types.
-pub(super) fn of_file(file: &TypesFile, name: &str) -> Vec<Declared> {
-    let is_named = |of: &str| of == name || of.strip_prefix("struct ").is_some_and(|of| of == name);
-    let found = file.structs.iter().find(|of| is_named(&of.name) && !of.members.is_empty());
-    let member = |member: &quipu_symbols::types_file::MemberDef| Declared {
+fn record(info: &DebugInfo, ty: &Type) -> Record {
+    let alignment = info.alignment_of(ty.id);
+    let keyword = match ty.kind {
+        Kind::Union => "union",
+        Kind::Class => "class",
+        _ => "struct",
+    };
+    Record { keyword, is_packed: alignment.is_packed, asked: alignment.asked }
+}
+
+struct Reading<'i> {
+    info: &'i DebugInfo,
+    /// Of structures without names.
+    n_members: usize,
+}
+
+impl Reading<'_> {
+    /// The members of a structure; `None` if it has too many without names.
+    fn members(&mut self, ty: &Type, depth: usize) -> Option<Vec<Declared>> {
+        if depth > 0 {
+            self.n_members += ty.members.len();
+        }
+        if depth > MAX_BODY_DEPTH || self.n_members > MAX_BODY_MEMBERS {
+            return None;
+        }
+        Some(ty.members.iter().filter_map(|member| self.member(member, depth)).collect())
+    }
+
+    fn member(&mut self, member: &Member, depth: usize) -> Option<Declared> {
+        let info = self.info;
+        let mut declared = Declared {
+            name: member.name.clone().unwrap_or_default(),
+            text: member.text.clone(),
+            dimensions: Vec::new(),
+            bit_start: member.bit_offset?,
+            bit_size: member.bit_size.unwrap_or(0),
+            align: None,
+            asked: member.align,
+            what: What::Plain,
+        };
+        let Some(ty) = member.ty else { return Some(declared) };
+        declared.align = Some(member.align.unwrap_or_else(|| info.alignment_of(ty).bytes));
+        match member.kind {
+            MemberKind::Base => {
+                (declared.name, declared.what) = (format!("{}::", member.text), What::Base);
+                return Some(declared);
+            }
+            MemberKind::BitField => {
+                declared.what = What::Bits(info.size_of(ty).unwrap_or(4));
+                return Some(declared);
+            }
+            _ if declared.name.starts_with("_vptr") => {
+                declared.what = What::Virtual;
+                return Some(declared);
+            }
+            _ => {}
+        }
+        let mut inner = ty;
+        if let Ok(of) = info.read(info.behind_names(ty))
+            && let Kind::Array { element: Some(element), counts } = of.kind
+            && let Some(counts) = counts.into_iter().collect::<Option<Vec<u64>>>()
+        {
+            (declared.text, declared.dimensions, inner) = (info.text_of(element), counts, element);
+        }
+        // What clang calls complex numbers of all sizes.
+        if declared.text == "complex" {
+            let of = match info.size_of(inner) {
+                Some(8) => "float",
+                Some(16) => "double",
+                _ => "long double",
+            };
+            declared.text = format!("_Complex {of}");
+        }
+        // Other names are names as well.
+        if let Ok(of) = info.read(inner)
+            && of.is_record()
+            && of.name.is_none()
+        {
+            let body = self.members(&of, depth + 1);
+            (declared.text, declared.what) = match body {
+                Some(body) => (String::new(), What::Body(record(info, &of), body)),
+                None => (String::new(), What::Plain),
+            };
+        }
+        Some(declared)
+    }
+}
+
+/// A type of a file of types, which tells no language.
+pub(super) fn of_file(members: &[MemberDef]) -> Declaration {
+    let bits = |bytes: i64| u64::try_from(bytes).unwrap_or(0).saturating_mul(8);
+    let member = |member: &MemberDef| Declared {
         name: member.member.clone(),
         text: member.name.trim_end_matches("[]").to_owned(),
         dimensions: Vec::new(),
+        bit_start: bits(member.offset),
+        bit_size: bits(member.size),
+        align: None,
+        asked: None,
+        what: What::Plain,
     };
-    found.map_or_else(Vec::new, |of| of.members.iter().map(member).collect())
-}
-
-/// The text of a small file.
-///
-/// # Errors
-/// `Io` with the file.
-pub(super) fn text_of(path: &Path) -> Result<String> {
-    let name = path.display().to_string();
-    std::fs::read_to_string(path).map_err(|error| Error::new(ErrorKind::Io, error.to_string()).in_file(name))
+    let refusal = members.iter().any(|member| member.size < 0 || member.offset < 0);
+    Declaration {
+        members: members.iter().map(member).collect(),
+        refusal: refusal.then_some("the size of a member is not known"),
+        ..Declaration::default()
+    }
 }

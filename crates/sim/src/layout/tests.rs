@@ -1,9 +1,10 @@
 //! Layouts by hand, and what holds for all of them.
 
 use super::arrange::{Arrangement, Form, Gap, Place, Room};
-use super::declare::{Language, declaration};
+use super::declare::declaration;
 use super::moved::{Moved, New, Old};
-use super::source::Declared;
+use super::source;
+use super::text::Language;
 use super::units::Members;
 use proptest::prelude::*;
 use quipu_symbols::attribute::{ShapeId, Types};
@@ -23,15 +24,8 @@ fn members(list: &[(&str, &str, u64, u64)]) -> Members {
     );
     let mut types = Types::of_file(&TypesFile::parse(text.as_bytes()).unwrap());
     let (shape, _): (ShapeId, u64) = types.find(b"struct.T").unwrap();
-    let declared: Vec<Declared> = list
-        .iter()
-        .map(|(name, ty, ..)| Declared {
-            name: (*name).to_owned(),
-            text: ty.trim_end_matches("[]").to_owned(),
-            dimensions: Vec::new(),
-        })
-        .collect();
-    Members::of(types.shape(shape), &declared).unwrap()
+    let declaration = source::of_file(types.file_members("T").unwrap());
+    Members::of(types.shape(shape), &declaration).unwrap()
 }
 
 /// `struct T { char a; double b; char c; int d; char name[6]; }`.

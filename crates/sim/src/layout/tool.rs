@@ -36,17 +36,18 @@
 //! * **JSON** [`LayoutReport`](super::LayoutReport).
 
 use super::arrange::{Arrangement, Gap, Room};
-use super::declare::Language;
 use super::levels::Levels;
 use super::live::Live;
 use super::propose::{hot, proposals};
 use super::run::LayoutPass;
-use super::source::{self, Declared};
+use super::source::{self, Declaration};
 use super::survey::Survey;
+use super::text::Language;
 use super::units::Members;
+use crate::fields::TypeSource;
 use crate::options::{
-    COHERENCE, CORES, L1D_ASSOC, L1D_SIZE, L1I_ASSOC, L1I_SIZE, LINE_SIZE, LL_ASSOC, LL_SIZE, POLICY,
-    PREFETCHER, fit_cores, is_by_core, option,
+    BASE, BINARY, COHERENCE, CONFIG, CORES, L1D_ASSOC, L1D_SIZE, L1I_ASSOC, L1I_SIZE, LINE_SIZE, LL_ASSOC,
+    LL_SIZE, POLICY, PREFETCHER, TYPES, fit_cores, is_by_core, option,
 };
 use crate::place::Placing;
 use crate::simulate::OPTIONAL;
@@ -55,11 +56,8 @@ use crate::{caches, config};
 use quipu_model::{
     Args, Columns, DynPass, Error, ErrorKind, Needs, Order, Result, Tool, ToolInfo, Trace, number,
 };
-use quipu_symbols::attribute::Types;
-use quipu_symbols::dwarf::DebugInfo;
+use quipu_symbols::attribute::{ShapeId, Types};
 use quipu_symbols::remap::Remap;
-use quipu_symbols::types_file::TypesFile;
-use std::path::Path;
 use std::sync::Arc;
 
 /// The tool `layout`.
@@ -74,9 +72,9 @@ pub static INFO: ToolInfo = ToolInfo {
     order: Order::Time,
     options: &[
         option("type", "NAME", "none", "the type, as C, C++, Rust or LLVM writes it"),
-        option("binary", "FILE", "none", "the program, whose debug information says types and variables"),
-        option("types", "FILE", "none", "a file of types, as Cacheray's extractor writes it"),
-        option("base", "ADDR", "0", "where the program was loaded, if not where its file says"),
+        BINARY,
+        TYPES,
+        BASE,
         option("order", "MEMBERS", "none", "members in this order; all others follow"),
         option(
             "split",
@@ -100,12 +98,7 @@ pub static INFO: ToolInfo = ToolInfo {
         POLICY,
         PREFETCHER,
         COHERENCE,
-        option(
-            "config",
-            "FILE",
-            "none",
-            "a configuration file of drmemtrace's simulator; it says all of the caches",
-        ),
+        CONFIG,
     ],
     in_report: false,
 };
@@ -161,7 +154,10 @@ fn plan(args: &Args, trace: &dyn Trace) -> Result<Plan> {
     })?;
     let machine = machine(args)?;
     let line = machine.line_bytes;
-    let (mut types, file) = types(args)?;
+    let Some(TypeSource { mut types, base, .. }) = TypeSource::of(args)? else {
+        return Err(Error::usage("tool `layout` wants to know the members of the type")
+            .hint("--binary PROGRAM with debug information, or --types FILE"));
+    };
     if !trace.columns().has(Columns::REGIONS) && types.program().is_none() {
         return Err(Error::missing(
             "tool `layout` needs regions with types, which this trace does not carry, or a program with variables",
@@ -177,9 +173,8 @@ fn plan(args: &Args, trace: &dyn Trace) -> Result<Plan> {
             error.hint(format!("types: {}", known.join(", ")))
         });
     };
-    let declared = declared(&types, file.as_ref(), name, &types.shape(shape).name);
-    let members = Members::of(types.shape(shape), &declared)?;
-    let base = args.number("base", 0)?;
+    let declaration = declaration(&mut types, name, shape);
+    let members = Members::of(types.shape(shape), &declaration)?;
     let live = Live::new(types, shape);
     let survey = Survey::of(trace, &live, base, &members)?;
     if survey.arrays + survey.singles == 0 {
@@ -191,7 +186,7 @@ fn plan(args: &Args, trace: &dyn Trace) -> Result<Plan> {
     let layouts = asked.map_or_else(|| proposals(&members, &survey, line), |one| vec![one]);
     let language = match given(args, "language").filter(|text| *text != "as the type") {
         Some(text) => Language::named(text)?,
-        None => Language::guessed(&members),
+        None => members.language,
     };
     Ok(Plan {
         levels: Levels::of(&machine)?,
@@ -210,50 +205,24 @@ fn plan(args: &Args, trace: &dyn Trace) -> Result<Plan> {
 
 /// The machine that options ask for.
 fn machine(args: &Args) -> Result<MachineSpec> {
-    let config = match given(args, "config") {
-        Some(path) => Some(config::parse(&source::text_of(Path::new(path))?, path)?),
-        None => None,
-    };
-    let machine = caches::settings(args, config)?.machine;
+    let machine = caches::settings(args, config::of(args)?)?.machine;
     if machine.caches.iter().any(|cache| cache.policy == Policy::Opt) {
         return Err(Error::unsupported("tool `layout` has no caches that know the future"));
     }
     Ok(machine)
 }
 
-/// The types, and the file that they may come from.
-fn types(args: &Args) -> Result<(Types, Option<TypesFile>)> {
-    let mut types = match given(args, "binary") {
-        Some(path) => {
-            let info = DebugInfo::open(Path::new(path))
-                .map_err(|error| Error::new(ErrorKind::Malformed, error.to_string()))?;
-            Types::of_program(Arc::new(info))
-        }
-        None => Types::default(),
-    };
-    let Some(path) = given(args, "types") else {
-        return match types.is_empty() {
-            false => Ok((types, None)),
-            true => Err(Error::usage("tool `layout` wants to know the members of the type")
-                .hint("--binary PROGRAM with debug information, or --types FILE")),
-        };
-    };
-    let text = source::text_of(Path::new(path))?;
-    let file = TypesFile::parse(text.as_bytes())
-        .map_err(|error| Error::new(ErrorKind::Malformed, error.to_string()).in_file(path))?;
-    types = types.and_file(&file);
-    Ok((types, Some(file)))
-}
-
-fn declared(types: &Types, file: Option<&TypesFile>, name: &str, full_name: &str) -> Vec<Declared> {
-    let of_program = types.program().and_then(|info| {
-        let id = info.find(name).or_else(|| info.find(full_name))?;
-        Some(source::of_program(info, info.behind_names(id)))
-    });
-    of_program
-        .filter(|members| !members.is_empty())
-        .or_else(|| file.map(|file| source::of_file(file, full_name)))
-        .unwrap_or_default()
+/// How a type is declared, as far as anybody says it.
+fn declaration(types: &mut Types, name: &str, shape: ShapeId) -> Declaration {
+    let full_name = types.shape(shape).name.clone();
+    if let Some(info) = types.shared_program()
+        && let Some(id) = info.find(name).or_else(|| info.find(&full_name))
+        && types.of_type(id).is_some_and(|(of, _)| of == shape)
+    {
+        return source::of_program(&info, info.behind_arrays(id));
+    }
+    let file = types.file_members(name).or_else(|| types.file_members(&full_name));
+    file.map_or_else(Declaration::default, source::of_file)
 }
 
 /// The members that a list with commas names.
@@ -354,7 +323,7 @@ fn asked(
         };
     }
     if let Some(path) = remap {
-        let text = source::text_of(Path::new(path))?;
+        let text = config::text_of(path)?;
         let file = Remap::parse(&text)
             .map_err(|error| Error::new(ErrorKind::Malformed, error.to_string()).in_file(path))?;
         let names = [format!("struct {}", members.name), members.name.clone()];
@@ -366,5 +335,5 @@ fn asked(
     if room.is_none() {
         return Ok(None);
     }
-    Ok(Some(Arrangement::widened(members, room, line, "with room".to_owned())))
+    Ok(Some(Arrangement::widened(members, room, line, room.told(members))))
 }

@@ -1,15 +1,17 @@
 //! The members of a type as what a layout moves: each as a whole, with its bytes, its alignment and how its type is written.
 
-use super::source::Declared;
+use super::source::{Declaration, Declared, Record, What};
+use super::text::Language;
 use quipu_model::{Error, Result};
-use quipu_symbols::attribute::{Shape, Spot};
+use quipu_symbols::attribute::{Field, Shape};
 use quipu_symbols::layout::LeafKind;
-use std::collections::BTreeMap;
 
 /// The largest type whose layout is looked at.
 pub(super) const MAX_TYPE_BYTES: u64 = 1 << 20;
 /// Members of one type at most.
 const MAX_UNITS: usize = 4096;
+/// The longest name of what has several.
+const MAX_NAME: usize = 120;
 
 /// A member.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,12 +26,32 @@ pub(super) struct Unit {
     pub(super) start: u64,
     /// Its bytes.
     pub(super) bytes: u64,
-    /// What its address is a multiple of.
+    /// What its address has to be a multiple of.
     pub(super) align: u64,
+    /// The alignment that it gives to what it is in: of bit fields, that of their type.
+    pub(super) type_align: u64,
+    /// The alignment that was asked for.
+    pub(super) asked: Option<u64>,
     /// Bytes of an element if it is an array, else all of them.
     pub(super) step: u64,
     /// True if it cannot be moved: a base class, the pointer to virtual functions.
     pub(super) is_pinned: bool,
+    /// What it consists of, if it is more than a name and a type.
+    pub(super) what: UnitKind,
+}
+
+/// What a member is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum UnitKind {
+    Plain,
+    /// A base class.
+    Base,
+    /// The pointer to virtual functions.
+    Virtual,
+    /// Bit fields that share bytes; where they begin counts from the type's beginning.
+    Bits(Vec<Declared>),
+    /// A structure or union without a name of its own.
+    Body(Record, Vec<Declared>),
 }
 
 impl Unit {
@@ -49,81 +71,53 @@ impl Unit {
 pub(super) struct Members {
     pub(super) name: String,
     pub(super) size: u64,
+    /// What the address of an element is a multiple of.
     pub(super) align: u64,
+    /// The alignment that was asked for, or 1: layouts keep it.
+    pub(super) asked: u64,
     pub(super) units: Vec<Unit>,
+    /// Members without bytes, which are anywhere.
+    pub(super) empty: Vec<Declared>,
+    pub(super) record: Record,
+    /// True if it has another name only.
+    pub(super) is_unnamed: bool,
+    /// What it is written in.
+    pub(super) language: Language,
     /// The member that has each byte; that before it, or the first, for holes.
     unit_at: Vec<u16>,
 }
 
-/// What is known of a member on the way.
-#[derive(Clone, Copy, Debug)]
-struct Extent {
-    start: u64,
-    end: u64,
-    align: u64,
-    n: u64,
-    is_array: bool,
-}
-
 impl Members {
-    /// The members of a type; what is `declared` says how their types are written.
+    /// The members of a type, as they are declared.
     ///
     /// # Errors
-    /// `Unsupported` for a type without members, one that ends with an array of any length, and one that is too large.
-    pub(super) fn of(shape: &Shape, declared: &[Declared]) -> Result<Members> {
+    /// `Unsupported` for a type without members, one whose members cannot be moved or lie nobody knows where, one that ends with an
+    /// array of any length, and one that is too large.
+    pub(super) fn of(shape: &Shape, declaration: &Declaration) -> Result<Members> {
         let refuse =
             |why: &str| Error::unsupported(format!("the layout of `{}` cannot change: {why}", shape.name));
+        if let Some(why) = declaration.refusal {
+            return Err(refuse(why));
+        }
         if shape.size > MAX_TYPE_BYTES {
             return Err(refuse("it is too large"));
         }
         if shape.is_open {
             return Err(refuse("it ends with an array of any length"));
         }
-        let mut extents: BTreeMap<&str, Extent> = BTreeMap::new();
-        for field in &shape.fields {
-            let Some((name, rest)) = head(&field.path) else {
-                return Err(refuse("it has no members"));
-            };
-            let is_array = rest.starts_with("[]");
-            let one = Extent {
-                start: field.offset,
-                end: field.offset + field.size,
-                align: alignment(field.kind, field.size, field.offset),
-                n: if is_array { field.count } else { 1 },
-                is_array,
-            };
-            extents.entry(name).and_modify(|of| of.add(one)).or_insert(one);
-        }
-        // Where arrays end, only the bytes tell.
-        shape.touched(0..shape.size, &mut |spot, bytes| {
-            let Spot::Field(found) = spot else { return };
-            let Some(field) = shape.fields.get(found.field as usize) else { return };
-            if let Some(of) = head(&field.path).and_then(|(name, _)| extents.get_mut(name)) {
-                of.start = of.start.min(bytes.start);
-                of.end = of.end.max(bytes.end);
-            }
-        });
-        let mut units: Vec<Unit> = Vec::new();
-        let mut sorted: Vec<(&str, Extent)> = extents.into_iter().collect();
-        sorted.sort_by_key(|(name, of)| (of.start, of.end, *name));
-        for (name, of) in sorted {
-            match units.last_mut() {
-                // Members of a union, and what shares bytes, move together.
-                Some(last) if of.start < last.end() => {
-                    last.name = format!("{}|{name}", last.name);
-                    last.bytes = last.bytes.max(of.end - last.start);
-                    last.align = last.align.max(of.align);
-                    (last.step, last.dimensions) = (last.bytes, Vec::new());
-                }
-                _ => units.push(unit(name, of)),
-            }
+        let record = declaration.record;
+        let (mut units, empty) = units(declaration, shape);
+        if units.is_empty() {
+            return Err(refuse("it has no members"));
         }
         if units.len() > MAX_UNITS {
             return Err(refuse("it has too many members"));
         }
-        for unit in &mut units {
-            unit.describe(declared);
+        if record.is_packed {
+            units.iter_mut().for_each(|unit| (unit.align, unit.type_align) = (1, 1));
         }
+        let asked = record.asked.unwrap_or(1);
+        let of_members = units.iter().map(|unit| unit.type_align).max().unwrap_or(1);
         let mut unit_at = Vec::with_capacity(shape.size as usize); // At most the limit.
         let mut at = 0;
         for byte in 0..shape.size {
@@ -132,7 +126,18 @@ impl Members {
             }
             unit_at.push(at as u16); // At most the limit.
         }
-        Ok(Members { name: shape.name.clone(), size: shape.size, align: shape.align, units, unit_at })
+        Ok(Members {
+            name: shape.name.clone(),
+            size: shape.size,
+            align: asked.max(of_members),
+            asked,
+            units,
+            empty,
+            record,
+            is_unnamed: declaration.is_unnamed,
+            language: declaration.language.unwrap_or_else(|| Language::guessed(shape, declaration)),
+            unit_at,
+        })
     }
 
     /// The member at an offset below the size, and whether it has that byte; else it is the one before the hole.
@@ -162,66 +167,159 @@ impl Members {
     }
 }
 
-impl Extent {
-    fn add(&mut self, other: Extent) {
-        self.start = self.start.min(other.start);
-        self.end = self.end.max(other.end);
-        self.align = self.align.max(other.align);
-        // A field of an element's own array is there more often than elements are.
-        self.n = self.n.min(other.n);
-        self.is_array &= other.is_array;
-    }
-}
-
-/// The first step of the way to a field, and the rest of the way; `None` if there is none.
-fn head(path: &str) -> Option<(&str, &str)> {
-    let end = path.find("::").map(|at| at + 2).filter(|at| !path[..*at].contains(['.', '[', '|']));
-    let end = end.unwrap_or_else(|| path.find(['.', '[']).unwrap_or(path.len()));
-    (!path.is_empty()).then(|| path.split_at(end))
-}
-
-/// The alignment that a field asks for, as its size and its place tell.
-fn alignment(kind: LeafKind, size: u64, offset: u64) -> u64 {
-    let natural = match kind {
-        LeafKind::Array => 1,
-        LeafKind::Base(_) | LeafKind::Pointer | LeafKind::Enum | LeafKind::Discriminant => {
-            size.next_power_of_two().min(16)
+/// Members by offset, those that share bytes as one; and those that have none.
+fn units(declaration: &Declaration, shape: &Shape) -> (Vec<Unit>, Vec<Declared>) {
+    let is_empty = |of: &Declared| of.bit_size == 0 || (of.what == What::Base && has_nothing(of, shape));
+    let (empty, mut sorted): (Vec<Declared>, Vec<Declared>) =
+        declaration.members.iter().cloned().partition(is_empty);
+    sorted.sort_by_key(|of| (of.bit_start, of.end()));
+    let mut units: Vec<Unit> = Vec::new();
+    for of in sorted {
+        let start = of.bit_start / 8;
+        match units.last_mut() {
+            Some(last) if start < last.end() => {
+                let is_bits = matches!(of.what, What::Bits(_));
+                match &last.what {
+                    // Members of derived classes may lie in the padding behind a base class.
+                    UnitKind::Base if last.start < start => {
+                        last.bytes = start - last.start;
+                        last.step = last.bytes;
+                        units.push(unit(of, shape));
+                    }
+                    UnitKind::Bits(_) if is_bits => last.join_bits(of),
+                    _ => last.join(unit(of, shape)),
+                }
+            }
+            _ => units.push(unit(of, shape)),
         }
-        _ => 8,
-    };
-    // Packed types ask for less.
-    if offset == 0 { natural } else { natural.min(1 << offset.trailing_zeros()) }
+    }
+    (units, empty)
 }
 
-fn unit(name: &str, of: Extent) -> Unit {
-    let bytes = of.end - of.start;
-    let step = if of.is_array && of.n > 1 && bytes.is_multiple_of(of.n) { bytes / of.n } else { bytes };
-    Unit {
-        name: name.to_owned(),
-        text: String::new(),
-        dimensions: if step < bytes { vec![bytes / step] } else { Vec::new() },
-        start: of.start,
+/// True of a base class that has no members, and so no bytes.
+fn has_nothing(base: &Declared, shape: &Shape) -> bool {
+    let (start, end) = (base.bit_start / 8, base.end());
+    end - start <= 1 && !shape.fields.iter().any(|field| field.path.starts_with(&base.name))
+}
+
+fn unit(of: Declared, shape: &Shape) -> Unit {
+    let start = of.bit_start / 8;
+    let bytes = of.end() - start;
+    let align = of.align.unwrap_or_else(|| alignment(shape, start, of.end())).max(1);
+    let mut unit = Unit {
+        name: of.shown_name(),
+        text: of.text.clone(),
+        dimensions: Vec::new(),
+        start,
         bytes,
-        align: of.align,
-        step,
-        is_pinned: name.ends_with("::") || name.starts_with("_vptr"),
+        align,
+        type_align: align,
+        asked: of.asked,
+        step: bytes,
+        is_pinned: matches!(of.what, What::Base | What::Virtual),
+        what: UnitKind::Plain,
+    };
+    match of.what {
+        What::Bits(_) => {
+            unit.align = bytes.next_power_of_two().min(align);
+            unit.what = UnitKind::Bits(vec![of]);
+            return unit;
+        }
+        What::Base => unit.what = UnitKind::Base,
+        What::Virtual => unit.what = UnitKind::Virtual,
+        What::Body(record, members) => unit.what = UnitKind::Body(record, members),
+        What::Plain => {}
     }
+    let n: u64 = of.dimensions.iter().fold(1, |n, of| n.saturating_mul(*of));
+    if !of.dimensions.is_empty() && n > 0 && bytes.is_multiple_of(n) {
+        (unit.dimensions, unit.step) = (of.dimensions, bytes / n);
+    } else if let Some(step) = step(shape, start, bytes) {
+        // Files of types tell of arrays only how long they are.
+        (unit.dimensions, unit.step) = (vec![bytes / step], step);
+    }
+    // A text of characters is one field, of which only the type tells that it is an array.
+    let is_text = matches!(unit.text.as_str(), "char" | "signed char" | "unsigned char");
+    if is_text && unit.dimensions.is_empty() && bytes > 1 {
+        (unit.dimensions, unit.step) = (vec![bytes], 1);
+    }
+    unit
+}
+
+/// Bytes of an element, where the fields between tell that they are of an array.
+fn step(shape: &Shape, start: u64, bytes: u64) -> Option<u64> {
+    let is_inside = |field: &&Field| start <= field.offset && field.offset < start + bytes;
+    let first = shape.fields.iter().find(is_inside)?;
+    let own = first.path.split('.').next().filter(|path| path.contains("[]"))?;
+    let of_array = shape.fields.iter().filter(is_inside).filter(|field| field.path.starts_with(own));
+    let n = of_array.map(|field| field.count).min()?;
+    (n > 1 && bytes.is_multiple_of(n)).then(|| bytes / n)
+}
+
+/// The alignment that the fields between ask for, as their sizes and places tell.
+fn alignment(shape: &Shape, start: u64, end: u64) -> u64 {
+    let fields = shape.fields.iter().filter(|field| start <= field.offset && field.offset < end);
+    let asks = |field: &Field| {
+        let natural = match field.kind {
+            LeafKind::Array => 1,
+            LeafKind::Base(_) | LeafKind::Pointer | LeafKind::Enum | LeafKind::Discriminant => {
+                field.size.next_power_of_two().min(16)
+            }
+            // Whatever it is, its size is a multiple of it.
+            _ => 1 << field.size.trailing_zeros().min(3),
+        };
+        // Packed types ask for less.
+        if field.offset == 0 { natural } else { natural.min(1 << field.offset.trailing_zeros()) }
+    };
+    fields.map(asks).max().unwrap_or(1)
+}
+
+impl Declared {
+    /// Its name; of what has none, the names of its members.
+    fn shown_name(&self) -> String {
+        match &self.what {
+            What::Body(_, members) if self.name.is_empty() => {
+                let mut name = String::new();
+                for member in members {
+                    join_names(&mut name, &member.shown_name());
+                }
+                name
+            }
+            _ => self.name.clone(),
+        }
+    }
+}
+
+fn join_names(name: &mut String, other: &str) {
+    if name.len() + other.len() > MAX_NAME || other.is_empty() {
+        return;
+    }
+    if !name.is_empty() {
+        name.push('|');
+    }
+    name.push_str(other);
 }
 
 impl Unit {
-    /// Takes over how its type is written.
-    fn describe(&mut self, declared: &[Declared]) {
-        let Some(known) = declared.iter().find(|known| known.name == self.name) else { return };
-        self.text.clone_from(&known.text);
-        let n: u64 = known.dimensions.iter().fold(1, |n, of| n.saturating_mul(*of));
-        if !known.dimensions.is_empty() && n > 0 && self.bytes.is_multiple_of(n) {
-            self.dimensions.clone_from(&known.dimensions);
-            self.step = self.bytes / n;
+    /// Takes in another bit field of the same bytes.
+    fn join_bits(&mut self, of: Declared) {
+        join_names(&mut self.name, &of.name);
+        self.bytes = self.bytes.max(of.end() - self.start);
+        self.type_align = self.type_align.max(of.align.unwrap_or(1));
+        self.align = self.bytes.next_power_of_two().min(self.type_align);
+        self.step = self.bytes;
+        if let UnitKind::Bits(all) = &mut self.what {
+            all.push(of);
         }
-        // A text of characters is one field, of which only the type tells that it is an array.
-        let is_text = matches!(self.text.as_str(), "char" | "signed char" | "unsigned char");
-        if is_text && self.dimensions.is_empty() && self.bytes > 1 {
-            (self.dimensions, self.step) = (vec![self.bytes], 1);
-        }
+    }
+
+    /// Takes in what lies over it: both move together, as bytes.
+    fn join(&mut self, of: Unit) {
+        join_names(&mut self.name, &of.name);
+        self.bytes = self.bytes.max(of.end() - self.start);
+        self.align = self.align.max(of.align);
+        self.type_align = self.type_align.max(of.type_align);
+        self.is_pinned |= of.is_pinned;
+        (self.step, self.dimensions, self.what) = (self.bytes, Vec::new(), UnitKind::Plain);
+        self.text.clear();
     }
 }

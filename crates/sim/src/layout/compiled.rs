@@ -1,0 +1,188 @@
+//! Declarations, compiled: a compiler that reads one puts every member where the layout has it.
+
+use super::arrange::{Arrangement, Gap, Room};
+use super::declare::declaration;
+use super::source;
+use super::text::Language;
+use super::units::{Members, UnitKind};
+use quipu_symbols::attribute::Types;
+use quipu_symbols::dwarf::DebugInfo;
+use quipu_symbols::dwarf::types::{MemberKind, Type};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+const C: &str = r#"
+struct bits { unsigned a:3; unsigned b:7; unsigned long c:40; char d; int e:5; signed long long f:1; unsigned :0; unsigned char g:2; };
+struct __attribute__((packed)) pk { char a; int b; short c; unsigned d:3; };
+struct __attribute__((packed, aligned(4))) pk4 { char a; long b; };
+union u { int i; double d; char raw[12]; struct { short s1, s2; }; };
+typedef struct { int anon_a; char anon_b; double anon_c; } td_t;
+struct al { char c; _Alignas(64) int hot; char e; };
+struct __attribute__((aligned(128))) wide { char a; int b; short c; };
+enum e { A, B = 1000, C = -3 };
+struct P { double x; char k; };
+struct Q { struct P p[2]; int n; char c; struct P one; short s; };
+struct all {
+    char first; struct pk p; enum e en; struct bits b; union u u; struct all *n; td_t t; struct al al;
+    union { int left; double right; struct { short lo, hi; } both; }; struct { char in1; long in2; };
+    struct { short x; int y; } pairs[3]; void (*fp)(int); int (*rows)[3]; char *(*handlers[2])(const char *);
+    const char *const s; volatile int vv; td_t arr[3]; _Bool bo; long double ld; _Complex double cd; short grid[2][3];
+    struct wide w; char name[6];
+};
+struct bits o1; struct pk o2; struct pk4 o3; td_t o4; struct al o5; struct wide o6; struct Q o7; struct all o8;
+"#;
+
+const CPP: &str = r#"
+namespace n {
+struct Base { long a; int b; char c; };
+struct Tail { Tail(); long a; char b; };
+struct Empty {};
+template <class T, int N> struct Box { T t[N]; };
+class Derived : public Base, public Empty { public: char d; Box<int, 3> box; bool flag; double weight; decltype(nullptr) null; };
+struct Reuser : Tail { char mine; short other; long more; };
+}
+n::Derived o1; int use(n::Reuser *p) { return p->mine; }
+"#;
+
+/// Debug information of a source; `None`, said aloud, without such a compiler.
+fn compiled(compiler: &str, folder: &Path, source: &str) -> Option<DebugInfo> {
+    let name = if compiler.ends_with('+') { "source.cpp" } else { "source.c" };
+    std::fs::write(folder.join(name), source).unwrap();
+    // Types that only a test asks for are told of as well.
+    let all = if compiler.starts_with("clang") {
+        "-fstandalone-debug"
+    } else {
+        "-fno-eliminate-unused-debug-types"
+    };
+    let args = ["-g", all, "-c", "-w", name, "-o", "source.o"];
+    let Ok(output) = Command::new(compiler).current_dir(folder).args(args).output() else {
+        eprintln!("passed over: no `{compiler}` here");
+        return None;
+    };
+    assert!(output.status.success(), "{}\n{source}", String::from_utf8_lossy(&output.stderr));
+    Some(DebugInfo::open(&folder.join("source.o")).unwrap())
+}
+
+/// Members by name with the bits before each. What has no name is called by its place among such.
+fn of_compiler(ty: &Type) -> BTreeMap<String, u64> {
+    let named = |member: &quipu_symbols::dwarf::types::Member| {
+        let name = match (&member.name, &member.kind) {
+            (_, MemberKind::Base) => format!("{}::", member.text),
+            (Some(name), _) => name.clone(),
+            (None, _) => format!("at {}", member.bit_offset?),
+        };
+        Some((name, member.bit_offset?))
+    };
+    let is_room = |name: &str| name.strip_prefix("room").is_some_and(|n| n.parse::<u32>().is_ok());
+    ty.members.iter().filter_map(named).filter(|(name, _)| !is_room(name)).collect()
+}
+
+/// The same as a layout has them.
+fn of_layout(members: &Members, arrangement: &Arrangement) -> BTreeMap<String, u64> {
+    let mut all = BTreeMap::new();
+    for (unit, place) in members.units.iter().zip(&arrangement.places) {
+        let start = place.offset * 8;
+        match &unit.what {
+            UnitKind::Bits(bits) => {
+                all.extend(bits.iter().map(|of| (of.name.clone(), start + of.bit_start - unit.start * 8)));
+            }
+            UnitKind::Body(..) if unit.name.contains('|') => {
+                all.insert(format!("at {start}"), start);
+            }
+            _ => {
+                all.insert(unit.name.clone(), start);
+            }
+        }
+    }
+    // Base classes without members are at the beginning.
+    all.extend(members.empty.iter().filter(|of| of.name.ends_with("::")).map(|of| (of.name.clone(), 0)));
+    all
+}
+
+fn check(compiler: &str, source: &str, name: &str, language: Language) {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(info) = compiled(compiler, folder.path(), source) else { return };
+    let mut types = Types::of_program(Arc::new(info));
+    let (shape, _) = types.find(name.as_bytes()).unwrap();
+    let info = types.shared_program().unwrap();
+    let members =
+        Members::of(types.shape(shape), &source::of_program(&info, info.find(name).unwrap())).unwrap();
+    assert_eq!(members.language, language);
+    let n = members.units.len();
+    let mut back: Vec<usize> = (0..n).filter(|unit| members.units[*unit].is_pinned).collect();
+    back.extend((0..n).rev().filter(|unit| !members.units[*unit].is_pinned));
+    let forth: Vec<usize> = (0..n).collect();
+    let none = Room::default();
+    let pads = Room { gaps: (0..n).map(|at| (at, Gap::Bytes(at as u64 % 4))).collect(), ..none.clone() };
+    let lines = Room { gaps: vec![(0, Gap::Line)], align: 256, ..none.clone() };
+    let ordered =
+        |order: &[usize], room: &Room| Arrangement::ordered(&members, order, room, 64, String::new());
+    let same = Arrangement::same(&members);
+    let layouts = [
+        ordered(&back, &none),
+        ordered(&back, &lines),
+        ordered(&forth, &none),
+        Arrangement::widened(&members, &pads, 64, String::new()),
+        Arrangement::widened(&members, &lines, 64, String::new()),
+    ];
+    for (at, layout) in std::iter::once(&same).chain(&layouts).enumerate() {
+        let text = declaration(&members, layout, language, false);
+        let own = name.rsplit_once("::").map_or(name, |(_, own)| own).trim_start_matches("struct ");
+        let text = match name.contains("::") {
+            true => format!(
+                "#define {own} {own}_old\n{source}\n#undef {own}\nnamespace n {{\n{text}}}\nint probing({name} *p) {{ return sizeof *p; }}"
+            ),
+            false => format!("#define {own} {own}_old\n{source}\n#undef {own}\n{text}\n{name} probe;"),
+        };
+        let info = compiled(compiler, folder.path(), &text).unwrap();
+        let id = info.find(name).unwrap();
+        let ty = info.read(id).unwrap();
+        assert_eq!(of_compiler(&ty), of_layout(&members, layout), "layout {at}: {text}");
+        assert_eq!(ty.size, Some(layout.parts[0].stride), "layout {at}: {text}");
+        assert_eq!(info.alignment_of(id).bytes, layout.parts[0].align, "layout {at}: {text}");
+    }
+}
+
+#[test]
+fn compilers_lay_members_of_c_out_as_declared() {
+    for compiler in ["gcc", "clang"] {
+        for name in [
+            "struct bits",
+            "struct pk",
+            "struct pk4",
+            "td_t",
+            "struct al",
+            "struct wide",
+            "struct Q",
+            "struct all",
+        ] {
+            check(compiler, C, name, Language::C);
+        }
+    }
+}
+
+#[test]
+fn compilers_lay_members_of_cpp_out_as_declared() {
+    for compiler in ["g++", "clang++"] {
+        for name in ["n::Derived", "n::Reuser"] {
+            check(compiler, CPP, name, Language::Cpp);
+        }
+    }
+}
+
+#[test]
+fn members_have_all_of_their_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(info) = compiled("gcc", folder.path(), C) else { return };
+    let mut types = Types::of_program(Arc::new(info));
+    let (shape, _) = types.find(b"struct.Q").unwrap();
+    let info = types.shared_program().unwrap();
+    let members =
+        Members::of(types.shape(shape), &source::of_program(&info, info.find("Q").unwrap())).unwrap();
+    let units = members.units.iter().map(|unit| (&*unit.name, unit.start, unit.bytes, unit.n()));
+    // By hand: `P` has 9 bytes, and 7 of padding.
+    let all = [("p", 0, 32, 2), ("n", 32, 4, 1), ("c", 36, 1, 1), ("one", 40, 16, 1), ("s", 56, 2, 1)];
+    assert_eq!(units.collect::<Vec<_>>(), all);
+}
