@@ -4,12 +4,15 @@ use crate::document::INDENT;
 use crate::look::{Ink, Look};
 use crate::value::{cell_ink, cell_text, columns, count_text, cut, harmless, is_number};
 use quipu_model::doc::{Cell, Grid};
+use std::collections::HashSet;
 
 /// What stands between columns.
 pub(crate) const GAP: &str = "  ";
 
 /// No column is cut below this.
 const MIN_COLUMN: usize = 8;
+/// Nor is that which says what a row is of below this.
+const MIN_FIRST: usize = 16;
 
 /// One text in a line of columns.
 #[derive(Clone, Debug)]
@@ -74,7 +77,8 @@ pub(crate) fn write_lines(mut lines: Vec<Vec<Slot>>, look: &Look, out: &mut Stri
     }
 }
 
-/// The width of each column, `total` at most with the gaps as far as cutting words allows.
+/// The width of each column, `total` at most with the gaps as far as cutting words allows. The first column of words says what a
+/// row is of: it is cut last, and never so far that rows which differ look the same.
 fn fit(lines: &[Vec<Slot>], total: usize) -> Vec<usize> {
     let n_columns = lines.iter().map(Vec::len).max().unwrap_or(0);
     let mut widths = vec![0; n_columns];
@@ -87,18 +91,35 @@ fn fit(lines: &[Vec<Slot>], total: usize) -> Vec<usize> {
     }
     let mut over =
         (widths.iter().sum::<usize>() + GAP.len() * n_columns.saturating_sub(1)).saturating_sub(total);
-    while over > 0 {
-        let widest =
-            (0..n_columns).filter(|&c| words[c] && widths[c] > MIN_COLUMN).max_by_key(|&c| widths[c]);
-        let Some(column) = widest else { break };
-        // Down to the next widest column of words, so that equals shrink together.
-        let next = (0..n_columns).filter(|&c| words[c] && c != column).map(|c| widths[c]).max().unwrap_or(0);
-        let floor = if next < widths[column] { next } else { widths[column] - 1 };
-        let step = over.min(widths[column] - floor.max(MIN_COLUMN)).max(1);
-        widths[column] -= step;
-        over -= step;
-    }
+    let Some(first) = words.iter().position(|is_words| *is_words).filter(|_| over > 0) else { return widths };
+    let all: Vec<usize> = (0..n_columns).filter(|column| words[*column]).collect();
+    let rest: Vec<usize> = all.iter().copied().filter(|column| *column != first).collect();
+    shrink(&mut widths, &rest, MIN_COLUMN, &mut over);
+    let least = telling(lines, first, widths[first]).max(widths[first].min(MIN_FIRST));
+    shrink(&mut widths, &[first], least, &mut over);
     widths
+}
+
+/// Makes the widest of some columns narrower, until all are wide enough or at their least.
+fn shrink(widths: &mut [usize], among: &[usize], least: usize, over: &mut usize) {
+    while *over > 0 {
+        let widest = among.iter().copied().filter(|&c| widths[c] > least).max_by_key(|&c| widths[c]);
+        let Some(column) = widest else { break };
+        // Down to the next widest column, so that equals shrink together.
+        let next = among.iter().filter(|&&c| c != column).map(|&c| widths[c]).max().unwrap_or(0);
+        let floor = if next < widths[column] { next } else { widths[column] - 1 };
+        let step = (*over).min(widths[column] - floor.max(least)).max(1);
+        widths[column] -= step;
+        *over -= step;
+    }
+}
+
+/// The least width at which as many texts of a column differ as without cutting.
+fn telling(lines: &[Vec<Slot>], column: usize, full: usize) -> usize {
+    let texts: HashSet<&str> =
+        lines.iter().filter_map(|line| line.get(column)).map(|slot| slot.text.as_str()).collect();
+    let differ = |width: usize| texts.iter().map(|text| cut(text, width)).collect::<HashSet<_>>().len();
+    (MIN_COLUMN..full).find(|width| differ(*width) == texts.len()).unwrap_or(full)
 }
 
 #[cfg(test)]
@@ -135,5 +156,24 @@ mod tests {
         };
         let cut = format!("{}…", "x".repeat(27));
         check(&grid, 40, &format!("  {:28}  b      n\n  {cut}  short  1\n", "a"));
+    }
+    #[test]
+    fn what_tells_rows_apart_is_not_cut() {
+        let row = |name: &str, place: &str| vec![Cell::from(name), Cell::from(place), Cell::Count(1)];
+        let grid = Grid {
+            title: String::new(),
+            head: vec!["field".into(), "declared".into(), "n".into()],
+            rows: vec![
+                row("position.current.x", "a_rather_long_name.c:12"),
+                row("position.current.y", "a_rather_long_name.c:13"),
+            ],
+            more: 0,
+        };
+        let lines = [
+            "  field               declared  n\n",
+            "  position.current.x  a_rathe…  1\n",
+            "  position.current.y  a_rathe…  1\n",
+        ];
+        check(&grid, 30, &lines.concat());
     }
 }
