@@ -9,6 +9,15 @@ use quipu::symbols::dwarf::{DebugError, DebugInfo};
 use quipu::symbols::extract::{Compat, types_file};
 use std::path::{Path, PathBuf};
 
+pub(super) const HELP: &str = "\
+Usage: quipu as cacheray dwarf2json [--original] BINARY...
+
+Writes the types of each program, as its debug information has them, to NAME.dwarf.json beside it, where
+NAME is the program's name up to its first dot.
+
+  --original  only the types that the original's extractor writes, with its faults
+";
+
 pub(super) fn run(args: &[String]) -> Result<Outcome> {
     let mut compat = Compat::Right;
     let mut programs = Vec::new();

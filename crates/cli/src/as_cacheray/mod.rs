@@ -17,6 +17,16 @@ use std::path::Path;
 /// What can be asked for.
 const TOOLS: &str = "tools that are available: dwarf2json, simulator, tracecheck";
 
+/// What each tool says of its options.
+const HELP: [(&str, &str); 3] = [
+    ("dwarf2json", dwarf2json::HELP),
+    ("simulator", simulator::HELP),
+    (
+        "tracecheck",
+        "Usage: quipu as cacheray tracecheck FILE\n\nCounts the records of a trace by tag, up to the first tag that is none. The exit code is always 0, as\nthe original's; `quipu check` finds more, and says where.\n",
+    ),
+];
+
 /// The original reads little-endian files with addresses of 64 bits, whatever the host.
 const DIALECT: Dialect = Dialect::Le64;
 
@@ -25,6 +35,12 @@ pub(crate) fn run(args: &[String], screen: &Screen) -> Result<Outcome> {
     let Some((tool, args)) = args.split_first() else {
         return Err(Error::usage("no tool is given").hint(TOOLS).into());
     };
+    if args.iter().any(|arg| matches!(arg.as_str(), "--help" | "-h"))
+        && let Some((_, help)) = HELP.iter().find(|(name, _)| name == tool)
+    {
+        screen.text(help)?;
+        return Ok(Outcome::Fine);
+    }
     match tool.as_str() {
         "dwarf2json" => dwarf2json::run(args),
         "simulator" => simulator::run(args, screen),

@@ -19,6 +19,22 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// The original writes events in blocks of so many bytes: of a run that ends early, whole blocks are left.
 const EVENT_BLOCK_BYTES: usize = 8192;
 
+pub(super) const HELP: &str = "\
+Usage: quipu as cacheray simulator -i TRACE -c CONFIG [OPTIONS]
+
+Simulates caches as the original does, faults included. Events go to [TRACE].SimulationOutput.HHMMSS,
+the records as text to traceLog.txt, and tables of structures and levels to standard output.
+
+  -i TRACE   the trace, little-endian with addresses of 64 bits
+  -c CONFIG  the caches, as JSON
+  -d TYPES   types of the program, as dwarf2json writes them
+  -r REMAP   where members of structures lie instead
+  -s         events to standard output instead of a file; nothing else is printed then
+  -t         no line of progress (there is none)
+  -l LIST    ignored, as by the original
+  --out DIR  where files go, if not to the working folder
+";
+
 /// What is asked of the simulator.
 #[derive(Debug, Default)]
 struct Request {
@@ -46,7 +62,11 @@ fn parse(args: &[String]) -> Result<Request> {
             "-t" => {}
             // The original takes a list and does nothing with it.
             "-l" => drop(value()?),
-            other => return Err(Error::usage(format!("the simulator has no option `{other}`")).into()),
+            other => {
+                return Err(Error::usage(format!("the simulator has no option `{other}`"))
+                    .hint("`quipu as cacheray simulator --help` lists them")
+                    .into());
+            }
         }
     }
     Ok(request)
