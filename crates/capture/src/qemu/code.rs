@@ -17,6 +17,8 @@ pub(crate) struct Block {
     pub(crate) entries: Vec<Entry>,
     /// How the last instruction leaves the block.
     pub(crate) exit: Exit,
+    /// Accesses of some instructions come in pieces.
+    pub(crate) has_pieces: bool,
     /// Instructions that access memory whenever they are executed.
     pub(crate) n_owing: u32,
     /// The last of them, counted from 1; 0 without.
@@ -85,6 +87,7 @@ impl Block {
             ops: Vec::with_capacity(n),
             entries: Vec::with_capacity(n),
             exit: Exit::Through,
+            has_pieces: false,
             n_owing: 0,
             last_owing: 0,
         };
@@ -133,6 +136,7 @@ impl Block {
             self.n_owing += 1;
             self.last_owing = self.ops.len() as u16 + 1; // At most `MAX_INSTRS`.
         }
+        self.has_pieces |= op.operands.is_some();
         self.entries.push(Entry::new(kind, u16::from(op.len), self.end));
         self.end = self.end.wrapping_add(u64::from(op.len));
         self.ops.push(op);

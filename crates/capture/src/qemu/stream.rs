@@ -17,6 +17,8 @@ use std::ops::Range;
 
 /// Entries that are handed on together.
 const FLUSH_ENTRIES: usize = 16 << 10;
+/// Entries of a block that are put together before they are appended.
+const SCRATCH: usize = 256;
 /// Entries that wait for the end of a signal's handler, at most: 12 MB.
 const MOST_WAITING: usize = 1 << 20;
 /// A system call's largest error number.
@@ -53,6 +55,8 @@ pub(crate) struct Stream<'r> {
     pub(super) out: Vec<Entry>,
     /// The accesses of the present block.
     pub(crate) accesses: Vec<Access>,
+    /// The entries of the present block.
+    scratch: Box<[Entry; SCRATCH]>,
     /// In which chunk each block was last written with care, by number; 0 for none.
     seen: Vec<u32>,
     /// The present chunk.
@@ -100,6 +104,7 @@ impl<'r> Stream<'r> {
             gate,
             out: Vec::with_capacity(2 * FLUSH_ENTRIES),
             accesses: Vec::new(),
+            scratch: Box::new([Entry::new(Type::INSTR, 0, 0); SCRATCH]),
             seen: Vec::new(),
             chunk: 0,
             runs: Vec::new(),
@@ -469,18 +474,11 @@ impl<'r> Stream<'r> {
         let mut at = 0;
         let mut n_made = 0;
         if is_seen && is_whole {
-            let mut from = 0;
-            while let Some(access) = self.accesses.get(at) {
-                let index = usize::from(access.instr);
-                if index >= end {
-                    break;
-                }
-                self.out.extend_from_slice(block.entries.get(from..=index).unwrap_or_default());
-                from = index + 1;
-                n_made += u32::from(block.ops[index].owes);
-                at += push_data(&mut self.out, &block.ops[index], &self.accesses[at..]);
-            }
-            self.out.extend_from_slice(block.entries.get(from..end).unwrap_or_default());
+            (at, n_made) = if !block.has_pieces && end + 2 * self.accesses.len() < SCRATCH {
+                self.write_plainly(block, end)
+            } else {
+                self.write_in_pieces(block, end)
+            };
             n_made += u32::from(block.ops[end].owes && at < self.accesses.len());
         }
         if !is_seen || !is_whole || n_made < block.n_owing {
@@ -496,6 +494,52 @@ impl<'r> Stream<'r> {
             self.settle(start, block.ops.len() as u64, u64::from(matches!(last, Last::To(_))));
         }
         from
+    }
+
+    /// The instructions before `end` with their accesses, each of which is an operand. Gives how many accesses these are, and
+    /// how many instructions made any that owe some.
+    ///
+    /// PERF: entries go one by one to a place that is always the same, and from there all at once: a copy of what lies between
+    /// two accesses is a call for a few bytes.
+    #[inline]
+    fn write_plainly(&mut self, block: &Block, end: usize) -> (usize, u32) {
+        let (mut at, mut n_made, mut from, mut n) = (0, 0, 0, 0);
+        let (scratch, accesses) = (&mut *self.scratch, &self.accesses[..]);
+        let mut put = |entry: Entry| {
+            scratch[n % SCRATCH] = entry;
+            n += 1;
+        };
+        while let Some(access) = accesses.get(at) {
+            let index = usize::from(access.instr);
+            if index >= end {
+                break;
+            }
+            block.entries[from.min(index + 1)..=index].iter().for_each(|entry| put(*entry));
+            from = index + 1;
+            let op = &block.ops[index];
+            n_made += u32::from(op.owes);
+            at += each_access(op, &accesses[at..], &mut put);
+        }
+        block.entries[from.min(end)..end].iter().for_each(|entry| put(*entry));
+        self.out.extend_from_slice(&scratch[..n.min(SCRATCH)]);
+        (at, n_made)
+    }
+
+    /// The same, of whatever kind the accesses are.
+    fn write_in_pieces(&mut self, block: &Block, end: usize) -> (usize, u32) {
+        let (mut at, mut n_made, mut from) = (0, 0, 0);
+        while let Some(access) = self.accesses.get(at) {
+            let index = usize::from(access.instr);
+            if index >= end {
+                break;
+            }
+            self.out.extend_from_slice(block.entries.get(from..=index).unwrap_or_default());
+            from = index + 1;
+            n_made += u32::from(block.ops[index].owes);
+            at += push_data(&mut self.out, &block.ops[index], &self.accesses[at..]);
+        }
+        self.out.extend_from_slice(block.entries.get(from..end).unwrap_or_default());
+        (at, n_made)
     }
 
     /// The entries from `start` on need no second look.
@@ -668,6 +712,13 @@ fn push_data(out: &mut Vec<Entry>, op: &Op, accesses: &[Access]) -> usize {
         super::pieces::join(out, op, &accesses[..n]);
         return n;
     }
+    each_access(op, accesses, &mut |entry| out.push(entry))
+}
+
+/// Gives out the accesses of one instruction, each an operand of its own; their number.
+#[inline(always)]
+fn each_access(op: &Op, accesses: &[Access], put: &mut impl FnMut(Entry)) -> usize {
+    let Some(first) = accesses.first() else { return 0 };
     let mut n = 0;
     let mut left = op.directions;
     for access in accesses {
@@ -681,10 +732,10 @@ fn push_data(out: &mut Vec<Entry>, op: &Op, accesses: &[Access]) -> usize {
             left &= !direction;
         }
         if direction & 1 != 0 {
-            out.push(Entry::new(Type::READ, access.size, access.addr));
+            put(Entry::new(Type::READ, access.size, access.addr));
         }
         if direction & 2 != 0 {
-            out.push(Entry::new(Type::WRITE, access.size, access.addr));
+            put(Entry::new(Type::WRITE, access.size, access.addr));
         }
         n += 1;
     }
