@@ -74,6 +74,9 @@ QUIPU_WEAK void quipu_resume(void);
 
 #ifdef __cplusplus
 
+/* What these functions do themselves is not to be recorded. */
+#define QUIPU_QUIET __attribute__((no_sanitize("thread")))
+
 namespace quipu {
 
 namespace detail {
@@ -81,7 +84,7 @@ namespace detail {
 /* The name of a type, without what the runtime of C++ knows of it: cut out of the name of this function. */
 template <typename T>
 struct type_name {
-    static const char *get() {
+    QUIPU_QUIET static const char *get() {
         static char name[256];
         if (!name[0]) {
             const char *text = __PRETTY_FUNCTION__;
@@ -108,7 +111,7 @@ struct type_name {
 
 /* From here on the memory at `p` is `n` elements of its type. */
 template <typename T>
-inline void typed(const T *p, size_t n = 1) {
+QUIPU_QUIET inline void typed(const T *p, size_t n = 1) {
     if (quipu_region) quipu_region(p, sizeof(T), n, detail::type_name<T>::get());
 }
 
@@ -116,13 +119,13 @@ inline void typed(const T *p, size_t n = 1) {
 class region {
   public:
     template <typename T>
-    explicit region(const T *p, size_t n = 1) : p_(p) {
+    QUIPU_QUIET explicit region(const T *p, size_t n = 1) : p_(p) {
         typed(p, n);
     }
-    region(const void *p, size_t element_bytes, size_t n, const char *type) : p_(p) {
+    QUIPU_QUIET region(const void *p, size_t element_bytes, size_t n, const char *type) : p_(p) {
         if (quipu_region) quipu_region(p, element_bytes, n, type);
     }
-    ~region() { QUIPU_REGION_END(p_); }
+    QUIPU_QUIET ~region() { QUIPU_REGION_END(p_); }
     region(const region &) = delete;
     region &operator=(const region &) = delete;
 
@@ -133,8 +136,8 @@ class region {
 /* Nothing of what this thread does is recorded as long as this lives. */
 class pause {
   public:
-    pause() { QUIPU_PAUSE(); }
-    ~pause() { QUIPU_RESUME(); }
+    QUIPU_QUIET pause() { QUIPU_PAUSE(); }
+    QUIPU_QUIET ~pause() { QUIPU_RESUME(); }
     pause(const pause &) = delete;
     pause &operator=(const pause &) = delete;
 };

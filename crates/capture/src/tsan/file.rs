@@ -6,7 +6,7 @@
 use quipu_capfile::cell::{CELL_BYTES, Cell, LOW};
 use quipu_capfile::layout::{
     BUFFER_BYTES, BUFFER_CELLS, BUFFER_MAGIC, CHUNK_MAGIC, EXTENT_ALIGN, EXTENT_HEAD_BYTES, HEADER_BYTES,
-    MAGIC, PACKED, PLAIN, VERSION, extent, header,
+    MAGIC, PACKED, PLAIN, VERSION, extent, header, state,
 };
 use quipu_capfile::pack::{Table, unpack};
 use quipu_model::fresh::cannot;
@@ -161,10 +161,31 @@ impl Capture {
                 *known = part;
             }
         }
+        self.gap_bytes += self.cut_bytes(end)?;
         for ((thread, _), part) in found {
             self.threads.entry(thread).or_default().push(part);
         }
         Ok(())
+    }
+
+    /// How many bytes are missing at the end of a file that was cut.
+    ///
+    /// The program claims room before it writes to it, so a chunk may be missing where it died; but its buffers were all there before
+    /// they were named, and all of it before it exited.
+    fn cut_bytes(&self, end: u64) -> Result<u64> {
+        let claimed = self.header(header::END);
+        let mut is_cut =
+            self.header(header::STATE) & state::EXITED != 0 && claimed > end.next_multiple_of(EXTENT_ALIGN);
+        let mut buffer = self.header(header::BUFFERS);
+        // Each buffer names one that was claimed before it.
+        while buffer != 0 && !is_cut {
+            is_cut = buffer.saturating_add(BUFFER_BYTES as u64) > end;
+            let mut head = [0; EXTENT_HEAD_BYTES];
+            read_up_to(&self.file, &mut head, buffer).map_err(|cause| self.cannot(cause))?;
+            let older = word(&head, extent::NEXT);
+            buffer = if older < buffer { older } else { 0 };
+        }
+        Ok(if is_cut { claimed.saturating_sub(end).max(1) } else { 0 })
     }
 
     /// Where the next extent may begin at or behind `at`: a place with a head that names itself. Also how many places before

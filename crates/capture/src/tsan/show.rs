@@ -192,8 +192,9 @@ impl Shower {
         }
         if let Some(region) = allocated {
             let callers: Vec<u64> = self.callers_of(who).iter().rev().copied().collect();
-            let n_bytes = region.element_bytes.saturating_mul(region.n_elements);
-            if let Some(kind) = self.sites.type_of(region.pc, callers.iter().copied(), n_bytes) {
+            let (element_bytes, n_elements) = (region.element_bytes, region.n_elements);
+            let kind = self.sites.type_of(region.pc, callers.iter().copied(), element_bytes, n_elements);
+            if let Some(kind) = kind {
                 row.details.push(("type", Detail::Text(kind.name)));
             }
             for caller in callers.into_iter().take(MAX_CALLERS) {

@@ -71,8 +71,15 @@ enum Info {
 enum Site {
     /// Nothing is known of it, so nothing of its callers may be believed either.
     Foreign,
-    /// Types that stand there, the likeliest first.
-    Types(Vec<SiteType>),
+    /// Types that stand there.
+    Types {
+        /// The likeliest first.
+        types: Vec<SiteType>,
+        /// The function returns memory of any type, so that its callers say which.
+        is_for_others: bool,
+        /// How many allocations are in that line.
+        n_calls: usize,
+    },
 }
 
 impl Sites {
@@ -94,26 +101,52 @@ impl Sites {
         self.modules.first().map(|module| module.path.clone())
     }
 
-    /// The type of an allocation of so many bytes behind `pc`, which was called from `callers`, innermost first.
-    pub fn type_of(&mut self, pc: u64, callers: impl Iterator<Item = u64>, n_bytes: u64) -> Option<SiteType> {
+    /// The type of an allocation of `n_elements` of `element_bytes` behind `pc`, which was called from `callers`, innermost first.
+    ///
+    /// Callers are asked only where the function is one that allocates for others.
+    pub fn type_of(
+        &mut self,
+        pc: u64,
+        callers: impl Iterator<Item = u64>,
+        element_bytes: u64,
+        n_elements: u64,
+    ) -> Option<SiteType> {
+        let n_bytes = element_bytes.saturating_mul(n_elements);
         for pc in std::iter::once(pc).chain(callers.take(MAX_CALLERS)) {
             if !self.known.contains_key(&pc) {
                 let site = self.look_up(pc).unwrap_or(Site::Foreign);
                 self.known.insert(pc, site);
             }
-            match self.known.get(&pc) {
-                Some(Site::Types(types)) => {
-                    let fits =
-                        |kind: &&SiteType| kind.size > 0 && n_bytes > 0 && n_bytes.is_multiple_of(kind.size);
-                    if let Some(kind) = types.iter().find(fits) {
-                        return Some(kind.clone());
+            let Some(Site::Types { types, is_for_others, n_calls }) = self.known.get(&pc) else {
+                return None;
+            };
+            // An array is of elements that the call names, if it does.
+            let fits = |kind: &&SiteType| {
+                kind.size > 0
+                    && n_bytes > 0
+                    && if n_elements > 1 {
+                        kind.size == element_bytes
+                    } else {
+                        n_bytes.is_multiple_of(kind.size)
                     }
-                    // A structure with room behind it, of one element then.
-                    if let Some(kind) = types.iter().find(|kind| kind.size > 8 && kind.size < n_bytes) {
-                        return Some(SiteType { name: kind.name.clone(), size: n_bytes });
-                    }
-                }
-                _ => return None,
+            };
+            if *n_calls > 1 {
+                // Several calls in one line: which it was, only the size tells, and only if it is that of one of them.
+                let mut same = types.iter().filter(|kind| kind.size == element_bytes);
+                let first = same.next()?;
+                return same.all(|other| other.name == first.name).then(|| first.clone());
+            }
+            if let Some(kind) = types.iter().find(fits) {
+                return Some(kind.clone());
+            }
+            // A structure with room behind it, of one element then.
+            if let Some(kind) =
+                types.iter().find(|kind| n_elements == 1 && kind.size > 8 && kind.size < n_bytes)
+            {
+                return Some(SiteType { name: kind.name.clone(), size: n_bytes });
+            }
+            if !is_for_others || !types.is_empty() {
+                return None;
             }
         }
         None
@@ -159,19 +192,80 @@ impl Sites {
         let function = info.objects().function_at(address).map(|function| function.name.clone());
         // Functions that were put into this one say more than it does; where they are called is a line that may say it, too.
         let inlined = info.inlined_at(address);
-        let functions = inlined.iter().map(|inlined| &inlined.name).chain(&function);
-        let mut names: Vec<String> =
-            functions.filter_map(|name| of_allocator(name)).map(str::to_owned).collect();
-        for place in std::iter::once(&place).chain(inlined.iter().filter_map(|inlined| inlined.call.as_ref()))
-        {
+        let functions: Vec<&String> = inlined.iter().map(|inlined| &inlined.name).chain(&function).collect();
+        let allocators = functions.iter().filter_map(|name| of_allocator(name));
+        let types: Vec<SiteType> = allocators.filter_map(|name| resolve(info, name)).collect();
+        if !types.is_empty() {
+            return Some(Site::Types { types, is_for_others: false, n_calls: 1 });
+        }
+        let places = std::iter::once(Some(&place)).chain(inlined.iter().map(|inlined| inlined.call.as_ref()));
+        for (nth, place) in places.enumerate() {
+            let Some(place) = place else { break };
             let lines =
                 self.sources.entry(place.file.clone()).or_insert_with_key(|file| read_lines(Path::new(file)));
-            if let Some(line) = usize::try_from(place.line).ok().and_then(|line| line.checked_sub(1)) {
-                names.extend(named_in(lines, line));
+            let line = usize::try_from(place.line).ok()?.checked_sub(1)?;
+            let names = named_in(lines, line);
+            if !names.is_empty() {
+                let types = names.iter().filter_map(|name| resolve(info, name)).collect();
+                return Some(Site::Types { types, is_for_others: false, n_calls: n_calls(lines, line) });
+            }
+            if !functions.get(nth).is_some_and(|function| is_for_others(lines, line, function)) {
+                return Some(Site::Types { types: Vec::new(), is_for_others: false, n_calls: 1 });
             }
         }
-        Some(Site::Types(names.iter().filter_map(|name| resolve(info, name)).collect()))
+        Some(Site::Types { types: Vec::new(), is_for_others: true, n_calls: 1 })
     }
+}
+
+/// How many allocations a line has.
+fn n_calls(lines: &[String], line: usize) -> usize {
+    let Some(text) = lines.get(line) else { return 0 };
+    let words =
+        ["malloc", "calloc", "realloc", "reallocarray", "aligned_alloc", "posix_memalign", "memalign", "new"];
+    let text = text.split("//").next().unwrap_or_default();
+    words
+        .into_iter()
+        .map(|word| {
+            let mut from = 0;
+            std::iter::from_fn(|| {
+                from = word_at(text, word, from)? + word.len();
+                Some(())
+            })
+            .count()
+        })
+        .sum()
+}
+
+/// True if the function that has this line returns memory of no type, by its source: `void *` stands before its name.
+fn is_for_others(lines: &[String], line: usize, function: &str) -> bool {
+    // Without arguments of templates, which have names of their own.
+    let mut depth = 0;
+    let path: String = function
+        .chars()
+        .filter(|c| {
+            depth += i32::from(*c == '<') - i32::from(*c == '>');
+            depth == 0 && *c != '>'
+        })
+        .collect();
+    let name = path.rsplit("::").next().unwrap_or_default();
+    if name.is_empty() {
+        return false;
+    }
+    for at in (line.saturating_sub(MAX_LINES_UP)..=line.min(lines.len().saturating_sub(1))).rev() {
+        let Some(text) = lines.get(at) else { return false };
+        let Some(start) =
+            word_at(text, name, 0).filter(|start| text[start + name.len()..].trim_start().starts_with('('))
+        else {
+            continue;
+        };
+        let before = text[..start].trim();
+        let before = match before {
+            "" if at > 0 => lines[at - 1].trim(),
+            _ => before,
+        };
+        return before.ends_with('*') && word_at(before, "void", 0).is_some();
+    }
+    false
 }
 
 /// The part of the program that has an address, with its debug information read if there is any.
@@ -183,9 +277,27 @@ fn module_at(modules: &mut [Module], pc: u64) -> Option<&Module> {
     Some(module)
 }
 
+/// What numbers are called in sources, and by gcc in debug information.
+const SPELLINGS: [(&str, &str); 10] = [
+    ("long", "long int"),
+    ("unsigned long", "long unsigned int"),
+    ("unsigned long int", "long unsigned int"),
+    ("long long", "long long int"),
+    ("unsigned long long", "long long unsigned int"),
+    ("short", "short int"),
+    ("unsigned short", "short unsigned int"),
+    ("unsigned", "unsigned int"),
+    ("unsigned char", "uint8_t"),
+    ("signed", "int"),
+];
+
 /// The type of that name, if the program has it and its size is known.
 fn resolve(info: &DebugInfo, name: &str) -> Option<SiteType> {
-    let id = info.find(name)?;
+    if let Some(pointee) = name.strip_suffix('*') {
+        return Some(SiteType { name: format!("{}*", pointee.trim_end()), size: 8 });
+    }
+    let spelled = || SPELLINGS.iter().find(|(short, _)| *short == name).map(|(_, long)| *long);
+    let id = info.find(name).or_else(|| info.find(spelled()?))?;
     let size = info.size_of(id)?;
     let found = info.read(id).ok()?;
     let short = if found.name.is_some() { found.path.as_str() } else { name };
@@ -253,6 +365,11 @@ fn named_in(lines: &[String], line: usize) -> Vec<String> {
         names.push(type_name(rest.trim_start()));
     }
     for (at, _) in text.match_indices('(') {
+        // What a function is given, or `sizeof`, is no cast.
+        let before = text[..at].trim_end();
+        if before.ends_with(|c: char| is_name(c) || c == ']') && !before.ends_with("return") {
+            continue;
+        }
         let inner = &text[at + 1..][..closing(&text[at + 1..])];
         if let Some(pointee) = inner.trim().strip_suffix('*') {
             names.push(pointee.trim().to_owned());
@@ -263,7 +380,7 @@ fn named_in(lines: &[String], line: usize) -> Vec<String> {
         let variable = left.trim().rsplit(|c: char| !is_name(c)).next().unwrap_or_default();
         names.extend(declared(lines, line, variable));
     }
-    names.retain(|name| !name.is_empty() && !name.ends_with('*'));
+    names.retain(|name| !name.is_empty() && name != "void");
     names
 }
 
@@ -277,6 +394,7 @@ fn declared(lines: &[String], line: usize, variable: &str) -> Option<String> {
         |(text, at)| {
             let is_whole = !text[at + variable.len()..].starts_with(is_name);
             let before = text[..at].trim_end().strip_suffix('*')?.trim_end();
+            let is_of_pointers = before.ends_with('*');
             let start = before.rfind(['(', ';', '{', '=']).map_or(0, |at| at + 1);
             let mut parts = before[start..].split(',').map(str::trim);
             let first = parts.next().unwrap_or_default();
@@ -287,8 +405,11 @@ fn declared(lines: &[String], line: usize, variable: &str) -> Option<String> {
             };
             let name = name.trim_start_matches("static ").trim_start_matches("const ");
             let is_type = name.starts_with(|c: char| c.is_alphabetic() || c == '_');
-            let is_other = matches!(name.split(' ').next(), Some("return" | "sizeof" | "else" | "case"));
-            (is_whole && is_type && !is_other).then(|| name.to_owned())
+            let is_other = word_at(&before[start..], "sizeof", 0).is_some()
+                || matches!(name.split(' ').next(), Some("return" | "sizeof" | "else" | "case"));
+            let name = name.trim_end_matches(['*', ' ']);
+            let stars = if is_of_pointers { " *" } else { "" };
+            (is_whole && is_type && !is_other).then(|| format!("{name}{stars}"))
         },
     )
 }
@@ -354,6 +475,23 @@ mod tests {
         check("  struct node *head, *n;\n  n = malloc(sizeof *n);", &["struct node", "struct node"]);
         check("  static struct node *n;\n  n = malloc(sizeof(*n));", &["struct node", "struct node"]);
         check("  resize(renewed, 3);", &[]);
+        check("  list = calloc(n, sizeof(char *));", &["char *"]);
+        check("  char **tab;\n  tab = malloc(n * sizeof *tab);", &["char *", "char *"]);
+        check("  void *scratch = malloc(100);", &[]);
+    }
+
+    #[test]
+    fn a_function_that_returns_any_memory_allocates_for_others() {
+        let is = |source: &str, function: &str| {
+            let lines: Vec<String> = source.lines().map(str::to_owned).collect();
+            is_for_others(&lines, lines.len() - 1, function)
+        };
+        assert!(is("static void *xmalloc(size_t n) {\n  void *p = malloc(n);", "xmalloc"));
+        assert!(is("void *\nxmalloc (size_t n)\n{\n  return malloc(n);", "xmalloc"));
+        assert!(is("void* alloc(int n) { return malloc(n); }", "ns::Pool<int>::alloc"));
+        assert!(!is("struct node *parse(int n) {\n  void *scratch = malloc(100);", "parse"));
+        assert!(!is("void fill(void *p) {\n  p = malloc(100);", "fill"));
+        assert_eq!(n_calls(&["a = malloc(4); b = new int; renew();".to_owned()], 0), 2);
     }
 
     #[test]

@@ -14,7 +14,8 @@ use quipu_model::fresh::Replace;
 use quipu_model::{Error, Result};
 use quipu_source::{PackOptions, Pool};
 use rustc_hash::FxHashMap;
-use std::ops::ControlFlow;
+use std::collections::BTreeMap;
+use std::ops::{Bound, ControlFlow};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -120,7 +121,8 @@ pub fn collect(capture: &Path, output: &Output<'_>) -> Result<Summary> {
     let mut maker = Maker {
         writer,
         threads: Vec::new(),
-        live: FxHashMap::default(),
+        live: BTreeMap::new(),
+        blocks: FxHashMap::default(),
         sites: Sites::default(),
         summary: Summary::of(&capture),
     };
@@ -128,6 +130,12 @@ pub fn collect(capture: &Path, output: &Output<'_>) -> Result<Summary> {
         maker.event(who, event)?;
         Ok::<_, Error>(ControlFlow::Continue(()))
     })?;
+    // What was allocated last has nothing behind it that would have written it.
+    let threads: Vec<_> =
+        capture.threads().map(|(_, parts)| parts.last().map_or(0, |part| part.tid)).collect();
+    for (index, tid) in threads.into_iter().enumerate().take(maker.threads.len()) {
+        maker.settle(Who { index, tid })?;
+    }
     let Maker { writer, sites, mut summary, .. } = maker;
     summary.program = sites.program();
     summary.n_missing += n_damaged;
@@ -183,7 +191,9 @@ struct Maker {
     writer: TraceWriter,
     threads: Vec<Thread>,
     /// Regions by address: what `realloc` may have to bring back, and what is worth removing.
-    live: FxHashMap<u64, Allocated>,
+    live: BTreeMap<u64, Allocated>,
+    /// Bytes of blocks of the heap, by address.
+    blocks: FxHashMap<u64, u64>,
     sites: Sites,
     summary: Summary,
 }
@@ -283,10 +293,11 @@ impl Maker {
             self.live.remove(&old);
         }
         self.summary.n_allocations += 1;
+        self.blocks.insert(region.addr, region.element_bytes.saturating_mul(region.n_elements));
         let (element_bytes, n_elements) = (region.element_bytes, region.n_elements);
         let n_bytes = element_bytes.saturating_mul(n_elements);
         let callers = self.threads[who.index].callers.iter().rev().copied();
-        let kind = self.sites.type_of(region.pc, callers, n_bytes);
+        let kind = self.sites.type_of(region.pc, callers, element_bytes, n_elements);
         let allocated = match kind {
             Some(kind) => {
                 self.summary.n_typed += 1;
@@ -324,7 +335,18 @@ impl Maker {
             heap::REALLOC => self.live.contains_key(&heap.addr),
             _ => self.live.remove(&heap.addr).is_some(),
         };
-        if was_live { self.put_remove(who, heap.addr) } else { Ok(()) }
+        if was_live {
+            self.put_remove(who, heap.addr)?;
+        }
+        // What the program said of parts of the block ends with it.
+        let end = heap.addr.saturating_add(self.blocks.remove(&heap.addr).unwrap_or(0));
+        let inside = (Bound::Excluded(heap.addr), Bound::Excluded(end.max(heap.addr + 1)));
+        let inside: Vec<u64> = self.live.range(inside).map(|(addr, _)| *addr).collect();
+        for addr in inside {
+            self.live.remove(&addr);
+            self.put_remove(who, addr)?;
+        }
+        Ok(())
     }
 
     fn typed(&mut self, who: Who, region: &event::Region<'_>) -> Result<()> {
@@ -342,9 +364,7 @@ impl Maker {
             name: region.name.to_vec(),
         };
         self.put_add(who, &allocated)?;
-        if is_new {
-            self.live.insert(allocated.addr, allocated);
-        }
+        self.live.insert(allocated.addr, allocated);
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use crate::library;
 use quipu_model::fresh::cannot;
 use quipu_model::{Error, Result};
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -142,13 +142,13 @@ pub fn plan(
         return Ok(Plan { commands: vec![join(&compiling, args)] });
     }
     match family {
+        _ if n_sources == 0 => Ok(Plan { commands: vec![join(&linking, args)] }),
         Family::Clang => {
             let mut all = linking;
             all.extend(compiling);
             all.push("-fno-sanitize-link-runtime".into());
             Ok(Plan { commands: vec![join(&all, args)] })
         }
-        Family::Gcc if n_sources == 0 => Ok(Plan { commands: vec![join(&linking, args)] }),
         Family::Gcc => Ok(in_two_steps(args, &roles, &compiling, &linking, folder)),
     }
 }
@@ -352,6 +352,7 @@ impl Compiler {
 /// As [`plan`]; `Missing` if the compiler cannot be run; `Io` if there is no place for objects.
 pub fn run(compiler: &OsStr, args: &[OsString], runtime: &Runtime) -> Result<i32> {
     let compiler = Compiler::named(compiler);
+    let args = &expand(args, 0)?;
     let folder = Temporary::new()?;
     let include = header_folder();
     let plan = plan(compiler.family()?, args, runtime, include.as_deref(), &folder.path)?;
@@ -362,6 +363,49 @@ pub fn run(compiler: &OsStr, args: &[OsString], runtime: &Runtime) -> Result<i32
         }
     }
     Ok(0)
+}
+
+/// Files of arguments within each other.
+const MAX_NESTED_FILES: usize = 16;
+
+/// The arguments with those that files of arguments have (`@FILE`) in their place. What is no file stays as it is, as in compilers.
+fn expand(args: &[OsString], depth: usize) -> Result<Vec<OsString>> {
+    let mut all = Vec::with_capacity(args.len());
+    for arg in args {
+        let file = arg.as_bytes().strip_prefix(b"@").map(OsStr::from_bytes);
+        match file.map(std::fs::read) {
+            Some(Ok(bytes)) if depth < MAX_NESTED_FILES => all.extend(expand(&words(&bytes), depth + 1)?),
+            Some(Ok(_)) => {
+                return Err(Error::usage(format!(
+                    "`{}`: too many files of arguments within each other",
+                    arg.display()
+                )));
+            }
+            _ => all.push(arg.clone()),
+        }
+    }
+    Ok(all)
+}
+
+/// Words as compilers read them from files: blanks part them, but for those in quotes or behind a backslash.
+fn words(bytes: &[u8]) -> Vec<OsString> {
+    let (mut words, mut word, mut quote) = (Vec::new(), None::<Vec<u8>>, None);
+    let mut bytes = bytes.iter().copied();
+    while let Some(byte) = bytes.next() {
+        match (byte, quote) {
+            (b'\\', _) => word.get_or_insert_default().extend(bytes.next()),
+            (_, Some(end)) if byte == end => quote = None,
+            (_, Some(_)) => word.get_or_insert_default().push(byte),
+            (b'\'' | b'"', None) => {
+                quote = Some(byte);
+                word.get_or_insert_default();
+            }
+            _ if byte.is_ascii_whitespace() => words.extend(word.take()),
+            _ => word.get_or_insert_default().push(byte),
+        }
+    }
+    words.extend(word);
+    words.into_iter().map(OsString::from_vec).collect()
 }
 
 /// A folder that goes away.
@@ -460,7 +504,9 @@ mod tests {
 
     #[test]
     fn what_is_only_linked_is_not_instrumented() {
-        assert_eq!(planned(Family::Gcc, "a.o -o a -lm"), [format!("{LINK} a.o -o a -lm")]);
+        for family in [Family::Gcc, Family::Clang] {
+            assert_eq!(planned(family, "a.o -o a -lm"), [format!("{LINK} a.o -o a -lm")]);
+        }
     }
 
     #[test]
@@ -485,6 +531,16 @@ mod tests {
                  -tsan-distinguish-volatile=1 -fno-sanitize-link-runtime -g3 a.c -o a"
             )]
         );
+    }
+
+    #[test]
+    fn files_of_arguments_are_read_as_compilers_do() {
+        let read = |text: &str| {
+            words(text.as_bytes()).into_iter().map(|word| word.into_string().unwrap()).collect::<Vec<_>>()
+        };
+        assert_eq!(read("-O2 a.c\n\t-DX='a b' \"c d\".o \\'e"), ["-O2", "a.c", "-DX=a b", "c d.o", "'e"]);
+        assert_eq!(read("'' x"), ["", "x"]);
+        assert_eq!(expand(&["@/no/such/file".into()], 0).unwrap(), ["@/no/such/file"]);
     }
 
     #[test]

@@ -160,3 +160,23 @@ fn what_was_inlined_has_the_line_of_the_function_that_it_is_in() {
         assert!(inlined.contains("new_allocator<long"), "{alloc}");
     });
 }
+
+#[test]
+fn a_capture_file_that_was_cut_is_told_to_be() {
+    let scene = Scene::new("cc");
+    scene.compile("int cell; int main(void) { cell = 1; return 0; }", "prog.c", &["-O0"]);
+    scene.run("prog");
+    let whole = fs::read(scene.path("prog.qcap")).unwrap();
+    let collect = |n_bytes: usize| {
+        fs::write(scene.path("cut.qcap"), &whole[..n_bytes]).unwrap();
+        let output =
+            quipu().current_dir(&scene.folder).args(["collect", "--force", "cut.qcap"]).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    assert_eq!(collect(whole.len()).0, Some(0));
+    for n_bytes in [5000, 100_000, whole.len() - 100] {
+        let (code, said) = collect(n_bytes);
+        assert_eq!(code, Some(1), "{n_bytes}: {said}");
+        assert!(said.contains("damaged"), "{n_bytes}: {said}");
+    }
+}

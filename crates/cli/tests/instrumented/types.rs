@@ -127,3 +127,96 @@ fn containers_that_were_inlined_have_their_types() {
         assert_eq!(node.region, (48, 1, "struct.std::_List_node<game::Body>".to_owned()), "{compiler}");
     });
 }
+
+#[test]
+fn no_allocation_has_the_type_of_another() {
+    const SOURCE: &str = r#"
+        #include <stdio.h>
+        #include <stdlib.h>
+        struct node { struct node *next; int key; };
+        typedef struct { float re, im; } cplx;
+        static void *xmalloc(size_t n) {
+            return malloc(n);
+        }
+        static struct node *parse(int n) {
+            void *scratch = malloc(96);
+            char **tab = malloc(n * sizeof *tab);
+            printf("%p %p ", scratch, (void *)tab);
+            return 0;
+        }
+        int main(void) {
+            struct node *none = parse(16);
+            struct node *one = xmalloc(sizeof(struct node));
+            char **list = calloc(16, sizeof(char *));
+            int *ia = malloc(30 * sizeof(int)); cplx *cx = calloc(10, sizeof(cplx));
+            long *numbers = malloc(sizeof(long) * 10);
+            printf("%p %p %p %p %p\n", (void *)one, (void *)list, (void *)ia, (void *)cx, (void *)numbers);
+            return none != 0;
+        }"#;
+    for_each(C, SOURCE, "prog.c", &["-O0"], |scene, run| {
+        let compiler = scene.compiler;
+        let numbers = run.numbers();
+        let of = |addr: u64| {
+            let record = run.records.iter().find(|record| record.tag == 2 && record.addr == addr).unwrap();
+            record.region.clone()
+        };
+        let [scratch, tab, one, list, ia, cx, longs] = numbers[..] else { panic!("{}", run.printed) };
+        assert_eq!(of(scratch), (96, 1, "void*".into()), "{compiler}");
+        assert_eq!(of(tab), (8, 16, "char*".into()), "{compiler}");
+        assert_eq!(of(one), (16, 1, "struct.node".into()), "{compiler}");
+        assert_eq!(of(list), (8, 16, "char*".into()), "{compiler}");
+        // Two in one line: of the first nothing is sure.
+        assert_eq!(of(ia), (120, 1, "void*".into()), "{compiler}");
+        let cx = of(cx);
+        assert!(cx.2.ends_with("cplx") && (cx.0, cx.1) == (8, 10), "{compiler}: {cx:?}");
+        let longs = of(longs);
+        assert!(longs.2.starts_with("long") && (longs.0, longs.1) == (8, 10), "{compiler}: {longs:?}");
+    });
+}
+
+#[test]
+fn what_a_program_said_of_a_block_ends_with_it() {
+    const SOURCE: &str = r#"
+        #include <quipu.h>
+        #include <stdio.h>
+        #include <stdlib.h>
+        struct v { double x, y; };
+        int main(void) {
+            char *p = malloc(5000);
+            QUIPU_REGION(p, 2, struct v);
+            QUIPU_REGION_END(p);
+            QUIPU_REGION(p, 4, struct v);
+            QUIPU_REGION(p + 640, 4, struct v);
+            printf("%p\n", (void *)p);
+            free(p);
+            return 0;
+        }"#;
+    for_each(C, SOURCE, "prog.c", &["-O0"], |scene, run| {
+        let block = run.numbers()[0];
+        let told: Vec<(u8, u64)> = run
+            .records
+            .iter()
+            .filter(|record| matches!(record.tag, 2 | 3) && (block..block + 5000).contains(&record.addr))
+            .map(|record| (record.tag, record.addr - block))
+            .collect();
+        assert_eq!(told, [(2, 0), (3, 0), (2, 0), (2, 640), (3, 0), (3, 640)], "{}", scene.compiler);
+    });
+}
+
+#[test]
+fn annotations_of_cxx_do_not_record_their_own_work() {
+    const SOURCE: &str = r#"
+        #include <quipu.h>
+        struct Vec { double x, y; };
+        static Vec cells[3];
+        int main() {
+            quipu::typed(cells, 3);
+            quipu::region region(cells, 3);
+            quipu::pause pause;
+        }"#;
+    for flags in ["-O0", "-O2"] {
+        for_each(CXX, SOURCE, "prog.cpp", &[flags, "-std=c++17"], |scene, run| {
+            assert_eq!(run.summary["accesses"], 0, "{} {flags}: {:?}", scene.compiler, run.records);
+        });
+    }
+}

@@ -109,6 +109,11 @@ fn each_step_of_a_build_can_be_done_by_itself() {
         check_twice(&scene, "shared");
         cc("-O0 -x c a.c b.c -o once");
         check_twice(&scene, "once");
+        cc("-Werror a.o b.o -o strict");
+        check_twice(&scene, "strict");
+        fs::write(scene.path("args"), "-O0 'a.c' b.c\n-o listed").unwrap();
+        cc("@args");
+        check_twice(&scene, "listed");
         cc("-O0 -no-pie a.c b.c -o fixed");
         check_twice(&scene, "fixed");
         cc("-O0 -fPIE -pie a.c b.c -o moving");
