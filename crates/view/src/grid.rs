@@ -164,16 +164,16 @@ mod tests {
             title: String::new(),
             head: vec!["field".into(), "declared".into(), "n".into()],
             rows: vec![
-                row("position.current.x", "a_rather_long_name.c:12"),
-                row("position.current.y", "a_rather_long_name.c:13"),
+                row("position.of.the.current.thing.x", "a_rather_long_name.c:12"),
+                row("position.of.the.current.thing.y", "a_rather_long_name.c:13"),
             ],
             more: 0,
         };
         let lines = [
-            "  field               declared  n\n",
-            "  position.current.x  a_rathe…  1\n",
-            "  position.current.y  a_rathe…  1\n",
+            "  field                            declared  n\n",
+            "  position.of.the.current.thing.x  a_rathe…  1\n",
+            "  position.of.the.current.thing.y  a_rathe…  1\n",
         ];
-        check(&grid, 30, &lines.concat());
+        check(&grid, 40, &lines.concat());
     }
 }
