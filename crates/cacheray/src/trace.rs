@@ -37,22 +37,26 @@ pub fn probe(source: &Source) -> Confidence {
     }
 }
 
-/// A program that died early leaves an empty file, of which only the name can tell what it is.
+/// A program that died early leaves an empty file, of which only the name can tell what it is: the file's, or in an archive
+/// its member's.
 fn named_so(source: &Source) -> Confidence {
-    let Some(name) = source.path().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned())
-    else {
-        return Confidence::No;
-    };
-    let plain = match Packing::of_file_name(&name) {
+    let file = source.path().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+    let member = source.container().ok().and_then(|container| {
+        let [only] = container.members() else { return None };
+        Some(only.name.clone())
+    });
+    let is_ours = [file, member].into_iter().flatten().any(|name| is_our_name(&name));
+    if is_ours { Confidence::Likely } else { Confidence::No }
+}
+
+fn is_our_name(name: &str) -> bool {
+    let plain = match Packing::of_file_name(name) {
         Some(packing) => name.strip_suffix(packing.extension()).and_then(|name| name.strip_suffix('.')),
-        None => Some(&*name),
+        None => Some(name),
     };
-    match plain.unwrap_or(&name) {
-        // What the original calls it; others have a claim on `.trace`, too.
-        "cacheray.trace" => Confidence::Likely,
-        name if name.ends_with(".cacheray") || name.ends_with(".cacheray.trace") => Confidence::Likely,
-        _ => Confidence::No,
-    }
+    let plain = plain.unwrap_or(name);
+    // What the original calls it; others have a claim on `.trace`, too.
+    plain == "cacheray.trace" || plain.ends_with(".cacheray") || plain.ends_with(".cacheray.trace")
 }
 
 /// The first record must make sense, and most of those that are seen.

@@ -281,9 +281,9 @@ fn a_fork_is_left_out_or_has_a_folder_of_its_own() {
     let both = record(&Job { follows_forks: true, ..job(&folder, &[], &program) });
     assert_eq!((both.status.code(), both.processes.len()), (Some(3), 2));
     for process in &both.processes {
-        let path = both.path.join(&process.folder);
-        assert_eq!(wrong(&path), [] as [&str; 0]);
-        let all = entries(&path);
+        let path = &process.path;
+        assert_eq!(wrong(path), [] as [&str; 0]);
+        let all = entries(path);
         assert!(all.iter().all(|thread| thread.contains(&Entry::new(Type::PID, 4, u64::from(process.pid)))));
     }
     let child = &both.processes[1];
@@ -364,10 +364,10 @@ fn a_program_that_goes_on_as_another_one_is_recorded_as_both() {
         assert_eq!(summary.status.code(), Some(0));
         let [one, two] = &summary.processes[..] else { panic!("{:?}", summary.processes) };
         assert_eq!((one.next, two.next), (Next::Recorded, Next::Nothing));
-        assert_eq!((one.pid, one.folder.as_path()), (two.pid, Path::new("")));
+        assert_eq!((one.pid, &one.path), (two.pid, &summary.path));
         assert_eq!((two.name.as_str(), two.instrs), (name, 5015));
         for process in [one, two] {
-            assert_eq!(wrong(&summary.path.join(&process.folder)), [] as [&str; 0]);
+            assert_eq!(wrong(&process.path), [] as [&str; 0]);
         }
         let failed = markers(&entries(&summary.path)[0], Marker::SYSCALL_FAILED);
         assert!(failed.contains(&2), "the first try: {failed:?}");

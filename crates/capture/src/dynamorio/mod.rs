@@ -92,6 +92,7 @@ pub fn record(job: &Job) -> Result<Summary> {
     }
     let processes = processes.iter().map(|name| summary(&folder, name)).collect::<Result<Vec<_>>>()?;
     fresh.commit()?;
+    let processes = processes.into_iter().map(|process| process.lies_in(&path)).collect();
     Ok(Summary {
         path,
         processes,
@@ -199,7 +200,7 @@ fn summary(folder: &Path, name: &str) -> Result<ProcessSummary> {
     Ok(ProcessSummary {
         pid,
         name: app.unwrap_or(name).to_owned(),
-        folder: PathBuf::from(name),
+        path: PathBuf::from(name),
         threads,
         instrs,
         records,

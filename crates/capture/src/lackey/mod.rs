@@ -82,7 +82,7 @@ pub fn record(job: &Job) -> Result<Summary> {
     let process = ProcessSummary {
         pid,
         name: program.name.clone(),
-        folder: PathBuf::new(),
+        path: path.clone(),
         threads: 1,
         instrs: copied.n_instrs,
         records: copied.n_instrs + copied.n_accesses,

@@ -116,6 +116,7 @@ pub fn record(job: &Job) -> Result<Summary> {
         return Err(nothing_recorded(&session, &job.limits));
     }
     fresh.commit()?;
+    let processes = processes.into_iter().map(|process| process.lies_in(&path)).collect();
     Ok(Summary {
         path,
         processes,

@@ -10,7 +10,7 @@ use quipu_model::fresh::cannot;
 use quipu_model::{Finding, Result};
 use quipu_source::{PackOptions, Pool};
 use rustc_hash::FxHashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -68,8 +68,8 @@ pub struct ProcessSummary {
     pub pid: u32,
     /// The program's name.
     pub name: String,
-    /// Its folder, from that of the recording on; empty if that is it.
-    pub folder: PathBuf,
+    /// Where its trace lies: a file or a folder.
+    pub path: PathBuf,
     /// Threads that executed something.
     pub threads: u64,
     /// Instructions of all of them.
@@ -80,6 +80,16 @@ pub struct ProcessSummary {
     pub bytes: u64,
     /// It went on as another program.
     pub next: Next,
+}
+
+impl ProcessSummary {
+    /// Where it lies in the folder of the recording was told; this tells where that is.
+    pub(crate) fn lies_in(mut self, recording: &Path) -> ProcessSummary {
+        // A path that is joined to nothing gets a slash at its end.
+        let inner = self.path.as_os_str();
+        self.path = if inner.is_empty() { recording.to_owned() } else { recording.join(inner) };
+        self
+    }
 }
 
 /// What a process does behind a program's end.
@@ -203,7 +213,7 @@ impl Session {
             let mut summary = ProcessSummary {
                 pid,
                 name: process.name.clone(),
-                folder: process.folder.clone(),
+                path: process.folder.clone(),
                 threads: threads.len() as u64,
                 instrs: 0,
                 records: 0,

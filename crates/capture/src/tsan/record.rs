@@ -80,7 +80,7 @@ pub fn record(job: &Job) -> Result<Summary> {
         processes.push(ProcessSummary {
             pid: u32::try_from(summary.pid).unwrap_or(0),
             name: program.name.clone(),
-            folder: if nth == 0 { PathBuf::new() } else { trace },
+            path: trace,
             threads: summary.n_threads,
             instrs: 0,
             records: summary.written.records,

@@ -157,6 +157,11 @@ fn say(summary: &Summary, screen: &Screen) {
         count_text(n),
         bytes_text(bytes)
     ));
+    if instrs == 0 && total(|process| process.records) == 0 && !summary.is_limited {
+        screen.say(format_args!(
+            "  nothing was noted: is all of the program compiled with `quipu cc` or `quipu c++` (with gcc, without -flto)?"
+        ));
+    }
     if summary.is_limited {
         screen.say(format_args!("  a limit was reached; what the program did then was not recorded"));
     }
@@ -177,7 +182,7 @@ fn say(summary: &Summary, screen: &Screen) {
             process.pid,
             if process.next == Next::Recorded { ", which goes on as the next" } else { "" },
             count_text(if instrs == 0 { process.records } else { process.instrs }),
-            shown_folder(summary, process)
+            process.path.display()
         ));
     }
     if summary.processes.len() > MOST_SAID {
@@ -192,15 +197,8 @@ fn say(summary: &Summary, screen: &Screen) {
     // What the program became in the end is what was meant: those before only started it.
     let main = summary.processes.first().map(|process| process.pid);
     if let Some(last) = summary.processes.iter().rfind(|process| Some(process.pid) == main) {
-        screen.say(format_args!("next: quipu report {}", shown_folder(summary, last)));
+        screen.say(format_args!("next: quipu report {}", last.path.display()));
     }
-}
-
-/// Where the trace of a process lies.
-fn shown_folder(summary: &Summary, process: &ProcessSummary) -> String {
-    // A path that is joined to nothing gets a slash at its end.
-    let path = summary.path.join(&process.folder).display().to_string();
-    path.trim_end_matches('/').to_owned()
 }
 
 /// The ways to record, what each gives, and what is missing for it.

@@ -177,8 +177,16 @@ fn record_runs_such_a_program_and_leaves_trace_and_capture() {
         assert_eq!(scene.captures(), ["out.qcap"], "{compiler}");
         let records = read(&fs::read(scene.path("out.trace")).unwrap());
         assert_eq!(records.iter().filter(|record| record.tag < 2).count(), 1, "{compiler}");
-        record(&["--with", "tsan", "--follow-fork"]);
+        let said = record(&["--with", "tsan", "--follow-fork"]);
         assert_eq!(scene.captures().len(), 2, "{compiler}");
+        // What is said to hold the records of each process holds them.
+        let places: Vec<_> = said
+            .lines()
+            .filter_map(|line| line.strip_suffix('`')?.rsplit_once("in `"))
+            .map(|(_, at)| at)
+            .collect();
+        assert_eq!(places.len(), 2, "{said}");
+        assert!(places.iter().all(|place| scene.path(place).is_file()), "{said}");
     }
     let refused =
         quipu().args(["record", "--with", "tsan", "--max-instrs", "5", "--", "true"]).output().unwrap();
@@ -190,4 +198,22 @@ fn record_runs_such_a_program_and_leaves_trace_and_capture() {
         .output()
         .unwrap();
     assert!(String::from_utf8(refused.stderr).unwrap().contains("the program recorded nothing"));
+}
+
+#[test]
+fn a_program_that_notes_nothing_leaves_a_trace_that_says_so() {
+    for compiler in compilers(C) {
+        let scene = Scene::new(compiler);
+        scene.compile("int main(void) { return 0; }", "prog.c", &["-O1"]);
+        let run = |args: &[&str]| quipu().current_dir(&scene.folder).args(args).output().unwrap();
+        let output = run(&["record", "--with", "tsan", "-o", "out.trace", "--", "./prog"]);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains("nothing was noted: is all of the program compiled"), "{said}");
+        let output = run(&["info", "out.trace"]);
+        assert!(
+            String::from_utf8(output.stdout).unwrap().contains("cacheray: memory accesses with the types"),
+            "{compiler}"
+        );
+        assert_eq!(output.status.code(), Some(0), "{compiler}");
+    }
 }
