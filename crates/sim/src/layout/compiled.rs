@@ -31,7 +31,10 @@ struct all {
     const char *const s; volatile int vv; td_t arr[3]; _Bool bo; long double ld; _Complex double cd; short grid[2][3];
     struct wide w; char name[6];
 };
-struct bits o1; struct pk o2; struct pk4 o3; td_t o4; struct al o5; struct wide o6; struct Q o7; struct all o8;
+struct __attribute__((packed)) odd {
+    _Bool m0; short m1; double m2; unsigned m3:16; struct al al; struct pk4 pk4; char one[1]; _Alignas(8) int own; char last;
+};
+struct odd o0; struct bits o1; struct pk o2; struct pk4 o3; td_t o4; struct al o5; struct wide o6; struct Q o7; struct all o8;
 "#;
 
 const CPP: &str = r#"
@@ -149,6 +152,7 @@ fn check(compiler: &str, source: &str, name: &str, language: Language) {
 fn compilers_lay_members_of_c_out_as_declared() {
     for compiler in ["gcc", "clang"] {
         for name in [
+            "struct odd",
             "struct bits",
             "struct pk",
             "struct pk4",

@@ -331,7 +331,7 @@ impl Writer<'_> {
                 lines.go_to(offset, self.written_align(unit));
                 let end = if self.language == Language::Rust { "," } else { ";" };
                 let asked = aligned(unit.asked, self.language);
-                let declared = self.declared(unit, "", unit.n() > 1);
+                let declared = self.declared(unit, "", true);
                 lines.line(&format!("{asked}{declared}{end}"), Some(offset));
             }
         }
@@ -392,7 +392,7 @@ impl Writer<'_> {
         };
         for unit in &self.members.units {
             let star = if is_rust { "" } else { "*" };
-            let of = self.declared(unit, star, unit.n() > 1);
+            let of = self.declared(unit, star, true);
             let _ = match of.split_once(": ").filter(|_| is_rust) {
                 Some((name, text)) => writeln!(out, "    {name}: Vec<{text}>,"),
                 None => writeln!(out, "    {of};"),

@@ -84,11 +84,15 @@ impl Declared {
 /// A type of a program.
 pub(super) fn of_program(info: &DebugInfo, id: TypeId) -> Declaration {
     let Ok(ty) = info.read(id) else { return Declaration::default() };
+    let lost = |kind| ty.members.iter().any(|member| member.kind == kind && member.bit_offset.is_none());
     let refusal = match ty.kind {
         Kind::Union => Some("it is a union, whose members lie over each other"),
         Kind::Variants => Some("it is an enumeration, which the compiler lays out"),
-        _ if ty.members.iter().any(|member| member.bit_offset.is_none()) => {
+        _ if lost(MemberKind::Base) => {
             Some("it has virtual base classes, and only the running program knows where")
+        }
+        _ if ty.members.iter().any(|member| member.bit_offset.is_none()) => {
+            Some("the debug information does not say where each member is")
         }
         _ => None,
     };
@@ -157,7 +161,11 @@ impl Reading<'_> {
             what: What::Plain,
         };
         let Some(ty) = member.ty else { return Some(declared) };
-        declared.align = Some(member.align.unwrap_or_else(|| info.alignment_of(ty).bytes));
+        let of_type = info.alignment_of(ty);
+        declared.align = Some(member.align.unwrap_or(of_type.bytes));
+        // Compilers say so as well of members whose types ask for it; in packed structures it may be less than that.
+        let is_own = |align: &u64| *align > of_type.bytes || (*align == of_type.bytes && of_type.asked.is_none());
+        declared.asked = member.align.filter(is_own);
         match member.kind {
             MemberKind::Base => {
                 (declared.name, declared.what) = (format!("{}::", member.text), What::Base);

@@ -59,6 +59,16 @@ fn members_have_their_bytes_and_alignments() {
 }
 
 #[test]
+fn an_array_of_one_is_declared_as_an_array() {
+    let mut members = sample();
+    members.units[0].dimensions = vec![1];
+    let text = |language| declaration(&members, &Arrangement::same(&members), language, false);
+    let (c, rust) = (text(Language::C), text(Language::Rust));
+    assert!(c.contains("    char a[1]; /* 0 */\n") && c.contains("    double b; /* 8 */\n"), "{c}");
+    assert!(rust.contains("    pub a: [i8; 1], // 0\n"), "{rust}");
+}
+
+#[test]
 fn orders_honour_alignment_and_room() {
     let members = sample();
     let ordered =

@@ -227,13 +227,17 @@ fn declaration(types: &mut Types, name: &str, shape: ShapeId) -> Declaration {
 
 /// The members that a list with commas names.
 fn list(members: &Members, text: &str) -> Result<Vec<usize>> {
-    let mut units = Vec::new();
-    for name in text.split(',').filter(|name| !name.trim().is_empty()) {
+    let (mut names, mut units) = (Vec::new(), Vec::new());
+    for name in text.split(',').map(str::trim).filter(|name| !name.is_empty()) {
         let unit = members.named(name)?;
-        if units.contains(&unit) {
-            return Err(Error::usage(format!("member `{}` is named twice", name.trim())));
+        if names.contains(&name) {
+            return Err(Error::usage(format!("member `{name}` is named twice")));
         }
-        units.push(unit);
+        names.push(name);
+        // Bit fields that share bytes move together, whichever of them is named.
+        if !units.contains(&unit) {
+            units.push(unit);
+        }
     }
     Ok(units)
 }

@@ -114,7 +114,11 @@ impl Members {
             return Err(refuse("it has too many members"));
         }
         if record.is_packed {
-            units.iter_mut().for_each(|unit| (unit.align, unit.type_align) = (1, 1));
+            for unit in &mut units {
+                unit.asked = unit.asked.filter(|asked| unit.start.is_multiple_of(*asked));
+                unit.align = unit.asked.unwrap_or(1);
+                unit.type_align = unit.align;
+            }
         }
         let asked = record.asked.unwrap_or(1);
         let of_members = units.iter().map(|unit| unit.type_align).max().unwrap_or(1);

@@ -120,7 +120,9 @@ impl Building<'_, '_> {
         let n = counts.iter().try_fold(1_u64, |n, count| n.checked_mul((*count)?)).filter(|n| *n > 0);
         let is_text = matches!(inner.kind, Kind::Base(Encoding::Char)) && inner.size == Some(1);
         if is_text && n.is_some() {
-            return self.leaf(piece, list, outer, LeafKind::Array);
+            self.leaf(piece, list, outer, LeafKind::Array);
+            list.iter_mut().last().into_iter().for_each(|part| part.element = 1);
+            return;
         }
         let start = piece.bit_offset / 8;
         let end = n.map_or(u64::MAX, |n| start.saturating_add(n.saturating_mul(size)));
@@ -138,12 +140,14 @@ impl Building<'_, '_> {
         let mut parts = Vec::new();
         let outer = Outer { offset: outer.offset + start, count: outer.count.saturating_mul(n.unwrap_or(1)) };
         self.visit(element, &mut parts, outer, depth + 1);
-        let what = match <[Part; 1]>::try_from(parts) {
-            Ok([Part { start: 0, end, what: What::Field(field), .. }]) if end == size => What::Field(field),
-            Ok(parts) => What::Level(self.parts.level(parts.into())),
-            Err(parts) => What::Level(self.parts.level(parts)),
+        let (element, what) = match <[Part; 1]>::try_from(parts) {
+            Ok([Part { start: 0, end, element, what: What::Field(field), .. }]) if end == size => {
+                (element, What::Field(field))
+            }
+            Ok(parts) => (size, What::Level(self.parts.level(parts.into()))),
+            Err(parts) => (size, What::Level(self.parts.level(parts))),
         };
-        list.push(Part { start, end, stride: size, what });
+        list.push(Part { start, end, stride: size, element, what });
     }
 
     fn leaf(&mut self, piece: Piece, list: &mut Vec<Part>, outer: Outer, kind: LeafKind) {
@@ -164,6 +168,7 @@ impl Building<'_, '_> {
             kind,
             place: piece.place,
         });
-        list.push(Part { start, end: start.saturating_add(size), stride: size, what: What::Field(field) });
+        let (end, what) = (start.saturating_add(size), What::Field(field));
+        list.push(Part { start, end, stride: size, element: size, what });
     }
 }

@@ -160,7 +160,7 @@ impl FileTypes {
                     field.count = field.count.saturating_mul(size / stride);
                 }
                 let what = What::Level(parts.level(elements));
-                list.push(Part { start, end: start.saturating_add(size), stride, what });
+                list.push(Part { start, end: start.saturating_add(size), stride, element: stride, what });
             }
             return;
         }
@@ -168,12 +168,14 @@ impl FileTypes {
             return;
         }
         let scalar = llvm::c_type(bare);
-        let (mut stride, mut kind, mut path) = (size, scalar.map_or(LeafKind::Other, |(_, kind)| kind), path);
+        let (mut element, mut path) = (size, path);
+        let (mut stride, mut kind) = (size, scalar.map_or(LeafKind::Other, |(_, kind)| kind));
         if dimensions > 0 {
             kind = LeafKind::Array;
             let is_text = matches!(scalar, Some((1, LeafKind::Base(Encoding::Char))));
+            element = if is_text { 1 } else { size };
             if let Some((bytes, of)) = scalar.filter(|(bytes, _)| !is_text && size % bytes == 0) {
-                (stride, kind) = (bytes, of);
+                (stride, element, kind) = (bytes, bytes, of);
                 path += &"[]".repeat(dimensions);
             }
         }
@@ -190,7 +192,8 @@ impl FileTypes {
             kind,
             place: None,
         });
-        list.push(Part { start, end: start.saturating_add(size), stride, what: What::Field(field) });
+        let (end, what) = (start.saturating_add(size), What::Field(field));
+        list.push(Part { start, end, stride, element, what });
     }
 }
 

@@ -69,6 +69,8 @@ pub struct Found {
     pub start: u64,
     /// Its bytes.
     pub size: u64,
+    /// Bytes of an element, if it is a text of characters; else all of them.
+    pub element: u64,
 }
 
 /// What a byte belongs to.
@@ -87,6 +89,8 @@ pub(crate) struct Part {
     pub(crate) end: u64,
     /// Bytes from one to the next; not 0.
     pub(crate) stride: u64,
+    /// Bytes of what an instruction takes of one at a time: of a text, a character.
+    pub(crate) element: u64,
     pub(crate) what: What,
 }
 
@@ -143,7 +147,9 @@ impl Parts {
                     last.end = last.end.max(part.end);
                     if shares {
                         last.stride = last.end - last.start;
+                        last.element = last.stride;
                     }
+                    last.element = last.element.min(part.element);
                     let size = last.stride;
                     self.join(one, other, size);
                     continue;
@@ -267,10 +273,11 @@ impl Level {
 }
 
 impl Found {
-    /// How badly a field fits an access: not at all if it has the same bytes; one that holds the access fits better than one that
+    /// How badly a field fits an access: not at all if it, or a character of it, has the same bytes; one that holds the access fits better than one that
     /// does not, and a small one better than a large one.
     fn misfit(&self, offset: u64, size: u64) -> u64 {
-        if self.start == offset && self.size == size {
+        let is_element = self.element == size && (offset - self.start).is_multiple_of(self.element);
+        if is_element || (self.start == offset && self.size == size) {
             return 0;
         }
         let holds =
@@ -283,7 +290,9 @@ impl Part {
     fn spot(&self, offset: u64, size: u64) -> Spot {
         let start = offset - (offset - self.start) % self.stride;
         match &self.what {
-            What::Field(field) => Spot::Field(Found { field: *field, start, size: self.stride }),
+            What::Field(field) => {
+                Spot::Field(Found { field: *field, start, size: self.stride, element: self.element })
+            }
             What::Level(level) => match level.spot(offset - start, size) {
                 Spot::Field(found) => Spot::Field(Found { start: found.start + start, ..found }),
                 Spot::Gap(end) => Spot::Gap(start.saturating_add(end.min(self.stride))),
@@ -298,13 +307,15 @@ impl Shape {
         let mut parts = Parts { align: size.next_power_of_two().min(16), ..Parts::default() };
         let (path, text) = (String::new(), name.to_owned());
         let field = parts.field(Field { path, text, offset: 0, size, count: 1, kind, place: None });
-        let level =
-            parts.level(vec![Part { start: 0, end: size, stride: size.max(1), what: What::Field(field) }]);
+        let stride = size.max(1);
+        let what = What::Field(field);
+        let level = parts.level(vec![Part { start: 0, end: size, stride, element: stride, what }]);
         parts.shape(name.to_owned(), size, None, level)
     }
 
     /// What the byte at `offset` of an element belongs to. Of fields that lie over each other, it is the one that fits best an
-    /// access of `size` bytes that begins there: the one with the same bytes, else the smallest that holds it, else the smallest.
+    /// access of `size` bytes that begins there: the one with the same bytes, or a character of a text, else the smallest that holds it, else the
+    /// smallest.
     pub fn spot(&self, offset: u64, size: u64) -> Spot {
         self.level.spot(offset, size)
     }

@@ -71,6 +71,20 @@ fn of_members_in_one_place_the_one_that_fits_is_meant() {
 }
 
 #[test]
+fn a_character_of_a_text_is_the_texts() {
+    let file = r#"{"structs": [], "typedefs": [], "unions": [{"id": 1, "name": "U", "members": [
+        {"id": 2, "memberName": "i", "name": "int", "size": 4},
+        {"id": 3, "memberName": "d", "name": "double", "size": 8},
+        {"id": 4, "memberName": "raw", "name": "char[]", "size": 12}]}], "version": 4}"#;
+    let mut types = Types::of_file(&TypesFile::parse(file.as_bytes()).unwrap());
+    let (id, _) = types.find(b"union U").unwrap();
+    let shape = types.shape(id).clone();
+    let of = |offset, size| field(&shape, offset, size).0;
+    assert_eq!([of(0, 1), of(5, 1), of(11, 1), of(0, 12)], ["raw"; 4]);
+    assert_eq!([of(0, 4), of(0, 8), of(4, 4), of(8, 4)], ["i", "d", "d", "raw"]);
+}
+
+#[test]
 fn what_the_table_says_at_once_is_what_the_search_says() {
     let shape = shape("struct Table");
     for offset in 0..shape.size {
@@ -100,9 +114,9 @@ fn an_access_touches_all_that_lies_in_its_bytes() {
     assert_eq!(
         touched,
         [
-            (Spot::Field(Found { field: 2, start: 48, size: 8 }), 54..56),
-            (Spot::Field(Found { field: 3, start: 56, size: 2 }), 56..58),
-            (Spot::Field(Found { field: 3, start: 58, size: 2 }), 58..60),
+            (Spot::Field(Found { field: 2, start: 48, size: 8, element: 8 }), 54..56),
+            (Spot::Field(Found { field: 3, start: 56, size: 2, element: 2 }), 56..58),
+            (Spot::Field(Found { field: 3, start: 58, size: 2, element: 2 }), 58..60),
         ]
     );
 }

@@ -325,14 +325,19 @@ impl<'b, 'a> Reading<'b, 'a> {
         let start = match die.attr_value(gimli::DW_AT_data_bit_offset) {
             Some(offset) => number(Some(offset)),
             None => self.storage(open, die).and_then(|bytes| bytes.checked_mul(8)).and_then(|start| {
-                // The old way counts from the highest bit of the unit of storage.
-                let Some(from_top) = number(die.attr_value(gimli::DW_AT_bit_offset)) else {
+                // The old way counts from the highest bit of the unit of storage. In packed structures the field may lie above it:
+                // then the count is below zero, which clang writes as an unsigned number.
+                let Some(from_top) = signed(die.attr_value(gimli::DW_AT_bit_offset)) else {
                     return Some(start);
                 };
-                if is_big_endian(open) {
-                    return start.checked_add(from_top);
-                }
-                start.checked_add(byte_size?.checked_mul(8)?)?.checked_sub(from_top.checked_add(bits?)?)
+                let from_top = i128::from(from_top as i64);
+                let start = i128::from(start);
+                let first = if is_big_endian(open) {
+                    start + from_top
+                } else {
+                    start + i128::from(byte_size?.checked_mul(8)?) - from_top - i128::from(bits?)
+                };
+                u64::try_from(first).ok()
             }),
         };
         let kind = kind.unwrap_or(match (is_base, bits) {
