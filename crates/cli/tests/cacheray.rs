@@ -7,7 +7,7 @@ use flate2::read::GzDecoder;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../traces/cacheray")
@@ -90,6 +90,28 @@ fn the_simulator_writes_what_the_original_writes() {
             let ours = std::fs::read_to_string(out.path().join("traceLog.txt")).unwrap();
             assert!(ours == unpacked(&log), "{golden}: the log differs");
         }
+    }
+}
+
+/// As `simulator … -s | head -1`.
+#[test]
+fn events_that_nobody_reads_end_the_simulator_quietly() {
+    let out = tempfile::tempdir().unwrap();
+    let config = "configs/two-level.json";
+    let folder_that_is_not_there = out.path().join("a/b");
+    for trace in ["structs.trace", "upstream/big.trace"] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_quipu"))
+            .current_dir(folder())
+            .args(["as", "cacheray", "simulator", "-i", trace, "-c", config, "-s", "-t", "--out"])
+            .arg(&folder_that_is_not_there)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!((output.status.code(), String::from_utf8(output.stderr).unwrap().as_str()), (Some(0), ""));
+        assert!(folder_that_is_not_there.join("traceLog.txt").is_file());
     }
 }
 

@@ -25,7 +25,9 @@ timed() {
     shift
     mkdir "$folder/$name"
     start=$(date +%s%N)
-    (cd "$folder/$name" && "$@" -i ../t.trace -c "$config" -d "$types" -t >out.txt)
+    # The original makes the names of its files out of the trace's, which so has to be without folders.
+    ln -s ../t.trace "$folder/$name/t.trace"
+    (cd "$folder/$name" && "$@" -i t.trace -c "$config" -d "$types" -t >out.txt)
     end=$(date +%s%N)
     printf '%-10s %6d ms  %8.2f M records/s\n' "$name" $(((end - start) / 1000000)) \
         "$(awk "BEGIN { print $records * 1000 / ($end - $start) }")"

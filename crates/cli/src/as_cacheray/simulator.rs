@@ -4,7 +4,7 @@
 //! DIR. Structures are printed in the order of their names.
 
 use super::{DIALECT, open};
-use crate::screen::{Outcome, Result, Screen};
+use crate::screen::{Outcome, Result, Screen, Stop};
 use quipu::cacheray::record::{KIND_MASK, Record, WRITE};
 use quipu::cacheray::trace::{StrictEnd, read_strictly};
 use quipu::model::{Error, ErrorKind};
@@ -122,8 +122,8 @@ pub(super) fn run(args: &[String], screen: &Screen) -> Result<Outcome> {
     }
     screen.text(&beginning)?;
     let mut simulator = Simulator::new(levels, structs);
-    let end =
-        read_strictly(&open(trace)?, DIALECT, &mut |record| run.record(&mut simulator, record, screen))?;
+    let end = read_strictly(&open(trace)?, DIALECT, &mut |record| run.record(&mut simulator, record, screen))
+        .map_err(|error| run.stop.take().unwrap_or_else(|| error.into()))?;
     match end {
         StrictEnd::Whole => {}
         StrictEnd::Cut(_, offset) => {
@@ -139,7 +139,7 @@ pub(super) fn run(args: &[String], screen: &Screen) -> Result<Outcome> {
             return Ok(Outcome::Flawed);
         }
     }
-    run.finish()?;
+    run.finish(screen)?;
     // With `-s` the original closes the stream behind the events, and its report is lost.
     if !request.events_to_stdout {
         let report = text::report(simulator.levels.as_slice(), &simulator.structs, run.n_records);
@@ -163,11 +163,17 @@ struct Run {
     line: String,
     found: String,
     n_records: u64,
+    /// Why standard output takes no more.
+    stop: Option<Stop>,
 }
 
 impl Run {
     fn new(request: &Request, trace: &str) -> Result<Run> {
         let folder = request.out.clone().unwrap_or_else(|| PathBuf::from("."));
+        if request.out.is_some() {
+            std::fs::create_dir_all(&folder)
+                .map_err(|cause| failed(&folder, "cannot create the folder of `--out`", cause))?;
+        }
         let create = |path: PathBuf| -> Result<(PathBuf, BufWriter<File>)> {
             let file = File::create(&path).map_err(|cause| failed(&path, "cannot create the file", cause))?;
             Ok((path, BufWriter::new(file)))
@@ -186,6 +192,7 @@ impl Run {
             line: String::new(),
             found: String::new(),
             n_records: 0,
+            stop: None,
         })
     }
 
@@ -231,9 +238,10 @@ impl Run {
             Some((path, file)) => {
                 file.write_all(now.as_bytes()).map_err(|cause| failed(path, "cannot write", cause))
             }
-            None => {
-                screen.text(&now).map_err(|_| Error::new(ErrorKind::Io, "cannot write to standard output"))
-            }
+            None => screen.text(&now).map_err(|stop| {
+                self.stop = Some(stop);
+                Error::new(ErrorKind::Io, "cannot write to standard output")
+            }),
         }
     }
 
@@ -250,13 +258,11 @@ impl Run {
         Ok(())
     }
 
-    fn finish(&mut self) -> Result<()> {
-        match &mut self.events {
-            Some((path, file)) => file
-                .write_all(self.pending.as_bytes())
-                .and_then(|()| file.flush())
-                .map_err(|cause| failed(path, "cannot write", cause))?,
-            None => print!("{}", self.pending),
+    fn finish(&mut self, screen: &Screen) -> Result<()> {
+        self.events_up_to(self.pending.len(), screen)
+            .map_err(|error| self.stop.take().unwrap_or_else(|| error.into()))?;
+        if let Some((path, file)) = &mut self.events {
+            file.flush().map_err(|cause| failed(path, "cannot write", cause))?;
         }
         let (path, log) = &mut self.log;
         Ok(log.flush().map_err(|cause| failed(path, "cannot write", cause))?)

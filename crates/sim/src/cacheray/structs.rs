@@ -54,6 +54,21 @@ struct Region {
     times: u64,
 }
 
+/// Stretches that are remembered for the addresses that come next. PERF: types/original_model.
+const RECENT: usize = 1 << 12;
+/// In such a stretch, no region.
+const NONE: u32 = u32::MAX;
+
+/// A stretch of addresses that one region holds, or none.
+#[derive(Clone, Copy, Debug, Default)]
+struct Recent {
+    start: i64,
+    end: i64,
+    region: u32,
+    /// Regions that there were.
+    n_regions: u32,
+}
+
 /// What a remap says to a structure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Remapped {
@@ -83,6 +98,8 @@ pub struct Structs {
     /// Elements of all annotations, as numbers of 32 bits with a sign.
     pub n_elements: i64,
     at_hand: Vec<Region>,
+    /// By bits of the address.
+    recent: Vec<Recent>,
 }
 
 impl Structs {
@@ -104,7 +121,8 @@ impl Structs {
             counted
         });
         let structs: Vec<CountedStruct> = structs.collect();
-        let structs = Structs { structs, lookup, has_remap: remap.is_some(), ..Structs::default() };
+        let recent = vec![Recent::default(); RECENT];
+        let structs = Structs { structs, lookup, has_remap: remap.is_some(), recent, ..Structs::default() };
         (structs, said, n_left_out)
     }
 
@@ -210,8 +228,46 @@ impl Structs {
         }
     }
 
+    /// The one region of positive length that holds an address, or [`NONE`]. `None` if there are several.
+    fn only(&mut self, addr: i64) -> Option<u32> {
+        let slot = (addr >> 6) as usize % RECENT; // Any bits will do.
+        let n_regions = self.regions.len() as u32; // As for their numbers.
+        if let Some(recent) = self.recent.get(slot)
+            && recent.n_regions == n_regions
+            && recent.start <= addr
+            && addr < recent.end
+        {
+            return Some(recent.region);
+        }
+        let found = match self.stretches.range(..=addr).next_back() {
+            Some((start, (end, over))) if addr < *end => match over[..] {
+                [region] => Recent { start: *start, end: *end, region, n_regions },
+                _ => return None,
+            },
+            before => {
+                let start = before.map_or(i64::MIN, |(_, (end, _))| *end);
+                let end = self.stretches.range(addr..).next().map_or(i64::MAX, |(next, _)| *next);
+                Recent { start, end, region: NONE, n_regions }
+            }
+        };
+        if let Some(recent) = self.recent.get_mut(slot) {
+            *recent = found;
+        }
+        Some(found.region)
+    }
+
     /// Counts an access for every region that holds it.
     pub fn count(&mut self, addr: i64, size: i8, is_write: bool, served: &Served) {
+        if self.inverse.is_empty()
+            && let Some(number) = self.only(addr)
+        {
+            if let Some(region) = self.regions.get(number as usize)
+                && let Some(counted) = self.structs.get_mut(region.ty)
+            {
+                counted.count(addr, region, size, is_write, served);
+            }
+            return;
+        }
         let mut at_hand = std::mem::take(&mut self.at_hand);
         at_hand.clear();
         at_hand.extend(self.over(addr).iter().filter_map(|number| self.regions.get(*number as usize)));

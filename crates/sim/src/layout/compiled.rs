@@ -44,9 +44,13 @@ struct Tail { Tail(); long a; char b; };
 struct Empty {};
 template <class T, int N> struct Box { T t[N]; };
 class Derived : public Base, public Empty { public: char d; Box<int, 3> box; bool flag; double weight; decltype(nullptr) null; };
+struct Pointing { bool b; double d; void (Base::*f)(); char c; int Base::*m; };
 struct Reuser : Tail { char mine; short other; long more; };
 }
-n::Derived o1; int use(n::Reuser *p) { return p->mine; }
+struct Shared { long s; };
+struct Middle : virtual Shared { int m; };
+struct Bottom : Middle { char b; double d; };
+n::Pointing o0; Bottom o3; n::Derived o1; int use(n::Reuser *p) { return p->mine; }
 "#;
 
 /// Debug information of a source; `None`, said aloud, without such a compiler.
@@ -170,8 +174,20 @@ fn compilers_lay_members_of_c_out_as_declared() {
 #[test]
 fn compilers_lay_members_of_cpp_out_as_declared() {
     for compiler in ["g++", "clang++"] {
-        for name in ["n::Derived", "n::Reuser"] {
+        for name in ["n::Derived", "n::Reuser", "n::Pointing"] {
             check(compiler, CPP, name, Language::Cpp);
+        }
+    }
+}
+
+#[test]
+fn bases_of_bases_that_are_shared_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    for compiler in ["g++", "clang++"] {
+        let Some(info) = compiled(compiler, folder.path(), CPP) else { continue };
+        for name in ["Middle", "Bottom"] {
+            let refusal = source::of_program(&info, info.find(name).unwrap()).refusal;
+            assert!(refusal.is_some_and(|why| why.contains("virtual base classes")), "{name}: {refusal:?}");
         }
     }
 }

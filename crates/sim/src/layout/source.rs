@@ -84,11 +84,10 @@ impl Declared {
 /// A type of a program.
 pub(super) fn of_program(info: &DebugInfo, id: TypeId) -> Declaration {
     let Ok(ty) = info.read(id) else { return Declaration::default() };
-    let lost = |kind| ty.members.iter().any(|member| member.kind == kind && member.bit_offset.is_none());
     let refusal = match ty.kind {
         Kind::Union => Some("it is a union, whose members lie over each other"),
         Kind::Variants => Some("it is an enumeration, which the compiler lays out"),
-        _ if lost(MemberKind::Base) => {
+        _ if has_virtual_base(info, &ty, 0) => {
             Some("it has virtual base classes, and only the running program knows where")
         }
         _ if ty.members.iter().any(|member| member.bit_offset.is_none()) => {
@@ -118,6 +117,16 @@ pub(super) fn of_program(info: &DebugInfo, id: TypeId) -> Declaration {
         SourceLanguage::Other => None,
     };
     Declaration { record: record(info, &ty), members, language, is_unnamed: ty.name.is_none(), refusal }
+}
+
+/// True if a class, or one that it derives from, has a base class that lies where the whole object has it.
+fn has_virtual_base(info: &DebugInfo, ty: &Type, depth: usize) -> bool {
+    let mut bases = ty.members.iter().filter(|member| member.kind == MemberKind::Base);
+    bases.any(|base| {
+        let of =
+            base.ty.filter(|_| depth < MAX_BODY_DEPTH).and_then(|id| info.read(info.behind_names(id)).ok());
+        base.bit_offset.is_none() || of.is_some_and(|of| has_virtual_base(info, &of, depth + 1))
+    })
 }
 
 fn record(info: &DebugInfo, ty: &Type) -> Record {
@@ -164,7 +173,8 @@ impl Reading<'_> {
         let of_type = info.alignment_of(ty);
         declared.align = Some(member.align.unwrap_or(of_type.bytes));
         // Compilers say so as well of members whose types ask for it; in packed structures it may be less than that.
-        let is_own = |align: &u64| *align > of_type.bytes || (*align == of_type.bytes && of_type.asked.is_none());
+        let is_own =
+            |align: &u64| *align > of_type.bytes || (*align == of_type.bytes && of_type.asked.is_none());
         declared.asked = member.align.filter(is_own);
         match member.kind {
             MemberKind::Base => {

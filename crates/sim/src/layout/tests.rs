@@ -5,6 +5,7 @@ use super::declare::declaration;
 use super::moved::{Moved, New, Old};
 use super::source;
 use super::text::Language;
+use super::tool::list;
 use super::units::Members;
 use proptest::prelude::*;
 use quipu_symbols::attribute::{ShapeId, Types};
@@ -66,6 +67,14 @@ fn an_array_of_one_is_declared_as_an_array() {
     let (c, rust) = (text(Language::C), text(Language::Rust));
     assert!(c.contains("    char a[1]; /* 0 */\n") && c.contains("    double b; /* 8 */\n"), "{c}");
     assert!(rust.contains("    pub a: [i8; 1], // 0\n"), "{rust}");
+}
+
+#[test]
+fn bit_fields_that_share_bytes_may_both_be_named() {
+    let mut members = sample();
+    members.units[1].name = "m1|m2".to_owned();
+    assert_eq!(list(&members, "m1, m2,a").unwrap(), [1, 0]);
+    assert!(list(&members, "m1,a,m1").is_err());
 }
 
 #[test]

@@ -226,7 +226,7 @@ fn declaration(types: &mut Types, name: &str, shape: ShapeId) -> Declaration {
 }
 
 /// The members that a list with commas names.
-fn list(members: &Members, text: &str) -> Result<Vec<usize>> {
+pub(super) fn list(members: &Members, text: &str) -> Result<Vec<usize>> {
     let (mut names, mut units) = (Vec::new(), Vec::new());
     for name in text.split(',').map(str::trim).filter(|name| !name.is_empty()) {
         let unit = members.named(name)?;

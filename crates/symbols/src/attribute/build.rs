@@ -43,9 +43,10 @@ pub(crate) fn shape_of(info: &DebugInfo, id: TypeId) -> Option<(Shape, u64)> {
     };
     building.visit(whole, &mut list, Outer { offset: 0, count: 1 }, 0);
     let Building { mut parts, .. } = building;
-    parts.align = parts.align.max(ty.align.unwrap_or(1));
     let level = parts.level(list);
-    Some((parts.shape(info.info.shown_name(&ty), size, ty.place.clone(), level), n))
+    let mut shape = parts.shape(info.info.shown_name(&ty), size, ty.place.clone(), level);
+    shape.align = info.info.alignment_of(ty.id).bytes;
+    Some((shape, n))
 }
 
 /// Where the first element of the arrays around is, and how many there are.

@@ -25,7 +25,7 @@ pub struct Shape {
     pub name: String,
     /// Bytes from one element of an array to the next; at least 1.
     pub size: u64,
-    /// The largest alignment that its fields ask for, in bytes.
+    /// What the address of an element is a multiple of.
     pub align: u64,
     /// Where it is declared.
     pub place: Option<Place>,

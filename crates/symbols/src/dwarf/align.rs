@@ -73,7 +73,9 @@ impl Aligning<'_, '_> {
             Kind::Typedef(Some(target)) | Kind::Qualified(_, Some(target)) => self.of(target, depth + 1),
             // Two numbers side by side.
             Kind::Base(Encoding::Float) if is_complex(&die) => natural(size() / 2),
-            Kind::Base(_) | Kind::Enum(_) | Kind::Pointer(_) | Kind::Other(_) => natural(size()),
+            // A pointer to a member function is as large as two of them.
+            Kind::Pointer(_) => natural(size().min(open.unit.encoding().address_size.into())),
+            Kind::Base(_) | Kind::Enum(_) | Kind::Other(_) => natural(size()),
             _ => natural(1),
         };
         Some(Alignment { bytes: asked.unwrap_or(own.bytes), asked, ..own })
