@@ -70,6 +70,31 @@ fn an_array_of_one_is_declared_as_an_array() {
 }
 
 #[test]
+fn a_character_of_rust_stays_one() {
+    let (members, mut declaration) = (sample(), source::Declaration::default());
+    let whole = |text: &str, bit_start, bit_size, align| source::Declared {
+        name: format!("at_{bit_start}"),
+        text: text.to_owned(),
+        dimensions: Vec::new(),
+        bit_start,
+        bit_size,
+        align: Some(align),
+        asked: None,
+        what: source::What::Plain,
+    };
+    declaration.members = vec![whole("char", 0, 32, 4), whole("f64", 64, 64, 8)];
+    let mut types = Types::of_file(&TypesFile::parse(
+        br#"{"structs":[{"id":1,"members":[{"id":1,"memberName":"a","name":"int","offset":0,"size":4},{"id":1,"memberName":"b","name":"double","offset":8,"size":8}],"name":"struct T"}],"typedefs":[],"unions":[],"version":4}"#,
+    ).unwrap());
+    let (shape, _) = types.find(b"struct.T").unwrap();
+    let of_rust = Members::of(types.shape(shape), &declaration).unwrap();
+    assert_eq!((of_rust.language, of_rust.units[0].n()), (Language::Rust, 1));
+    let text = super::declare::declaration(&of_rust, &Arrangement::same(&of_rust), Language::Rust, false);
+    assert!(text.contains("    pub at_0: char, // 0\n"), "{text}");
+    assert_eq!(members.units[4].n(), 6);
+}
+
+#[test]
 fn bit_fields_that_share_bytes_may_both_be_named() {
     let mut members = sample();
     members.units[1].name = "m1|m2".to_owned();

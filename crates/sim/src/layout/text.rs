@@ -189,6 +189,9 @@ pub(super) fn rust_type(text: &str, bytes: u64) -> Option<String> {
     if text.contains("(*") && bytes > 0 {
         return Some("*mut core::ffi::c_void".to_owned());
     }
+    if text == "char" && bytes == 4 {
+        return Some(text.to_owned());
+    }
     let text = text.trim_start_matches("const ").trim_start_matches("volatile ");
     if let Some((rust, _)) = RUST_NUMBERS.iter().find(|(rust, c)| *rust == text || *c == text) {
         return Some((*rust).to_owned());

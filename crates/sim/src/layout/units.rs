@@ -243,7 +243,8 @@ fn unit(of: Declared, shape: &Shape) -> Unit {
     }
     // A text of characters is one field, of which only the type tells that it is an array.
     let is_text = matches!(unit.text.as_str(), "char" | "signed char" | "unsigned char");
-    if is_text && unit.dimensions.is_empty() && bytes > 1 {
+    // Rust's `char` is a number of four bytes.
+    if is_text && align == 1 && unit.dimensions.is_empty() && bytes > 1 {
         (unit.dimensions, unit.step) = (vec![bytes], 1);
     }
     unit
