@@ -146,6 +146,12 @@ impl Error {
         self
     }
 
+    /// Names the chunk in a message that says only that it is one.
+    pub(crate) fn in_chunk(mut self, number: usize) -> Error {
+        self.0.what = self.0.what.replacen("a chunk", &format!("chunk `{number}`"), 1).into();
+        self
+    }
+
     pub(crate) fn at(mut self, offset: u64) -> Error {
         self.0.offset.get_or_insert(offset);
         self

@@ -187,7 +187,11 @@ impl Sequence {
 
     /// Notes a fault of the current member, and on a pipe looks for what follows.
     fn fault(&mut self, error: Error, current: &Current) {
-        let error = error.at(current.offset).at_packed(self.packed.at());
+        let error = match self.begin_at {
+            Some(packed_at) => self.placed_from_the_front(error, packed_at, current.offset),
+            None => error.at(current.offset),
+        };
+        let error = error.at_packed(self.packed.at());
         self.pending = Some(self.placed(error, current.index, &current.name));
         if self.container.is_indexed() {
             return;
@@ -205,6 +209,18 @@ impl Sequence {
             Ok(false) => {}
             Ok(true) | Err(_) => self.place = PipePlace::Cut,
         }
+    }
+
+    /// A fault so many bytes behind a place in the middle of the file, told as if reading had begun with the file.
+    fn placed_from_the_front(&self, error: Error, packed_at: u64, offset: u64) -> Error {
+        let landmarks = self.container.landmarks().unwrap_or(&[]);
+        let number = |at: u64| landmarks.binary_search_by_key(&at, |landmark| landmark.packed_at).ok();
+        let before = number(packed_at).map_or(0, |number| landmarks[number].at);
+        match error.packed_offset().and_then(number) {
+            Some(number) => error.in_chunk(number),
+            None => error,
+        }
+        .at(before + offset)
     }
 
     fn placed(&self, error: Error, index: u32, name: &str) -> Error {

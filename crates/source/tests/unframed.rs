@@ -116,3 +116,72 @@ fn a_chunk_with_a_bad_length_is_delivered_and_nothing_behind_it() {
         assert_eq!(read.errors[0].packed_offset(), Some(2), "{len:#x}");
     }
 }
+
+#[test]
+fn what_lies_before_a_fault_within_brotli_is_delivered() {
+    let bytes: Vec<u8> = trace_like(20_000);
+    let packed = pack(Codec::Brotli, &bytes);
+    let kept = |packed: &[u8], block_bytes| {
+        let read = read(&memory(packed).container_as(Codec::Brotli).unwrap(), &inline(block_bytes));
+        (read.bytes(), read.errors.first().map(quipu_source::Error::kind))
+    };
+    let mut n_noticed = 0;
+    for i in 1..40 {
+        let at = packed.len() * i / 40;
+        let mut damaged = packed.clone();
+        damaged[at] ^= 0x10;
+        let (whole_before, _) = kept(&packed[..at], 70_000);
+        let (found, error) = kept(&damaged, 70_000);
+        let n_good = found.iter().zip(&bytes).take_while(|(one, other)| one == other).count();
+        assert!(n_good >= whole_before.len(), "{at}: {n_good} of {}", whole_before.len());
+        assert_eq!((found, error), kept(&damaged, 333), "{at}");
+        n_noticed += usize::from(error == Some(ErrorKind::Malformed));
+    }
+    assert!(n_noticed > 10, "{n_noticed}");
+}
+
+#[test]
+fn a_chunk_whose_length_is_too_small_is_delivered() {
+    let (file, bytes, starts) = chunked(3);
+    for chunk in 0..3 {
+        let start = starts[chunk];
+        let stated = u32::from_le_bytes(file[start..start + 4].try_into().unwrap());
+        for len in [0, 1, 100, stated / 2, stated - 1] {
+            let mut damaged = file.clone();
+            damaged[start..start + 4].copy_from_slice(&len.to_le_bytes());
+            let read = read(&memory(&damaged).container_as(Codec::SnappyChunks).unwrap(), &inline(70_000));
+            assert!(read.bytes() == bytes[..(chunk + 1) << 20], "{chunk}, {len}: {}", read.bytes().len());
+            let error = &read.errors[0];
+            assert_eq!((read.errors.len(), error.kind()), (1, ErrorKind::Malformed), "{chunk}, {len}");
+            assert_eq!(error.packed_offset(), Some(start as u64), "{chunk}, {len}");
+            let what = format!(
+                "the length of chunk `{chunk}` is wrong: it says `{len}` bytes, and takes `{stated}`"
+            );
+            assert!(error.to_string().contains(&what), "{error}");
+        }
+    }
+    // The end of the data, with what is no block behind it.
+    for behind in [&[0; 4][..], &[0; 400], &[0, 0, 0, 0, 0xff, 0xff, 3, 1, 2, 3], &[0, 0, 0, 0, b'q']] {
+        let ended = [&file, behind].concat();
+        let read = read(&memory(&ended).container().unwrap(), &inline(70_000));
+        assert!(read.bytes() == bytes && read.errors.is_empty(), "{:?}", read.errors);
+    }
+}
+
+#[test]
+fn a_fault_is_told_with_the_same_place_wherever_reading_began() {
+    let (mut file, bytes, starts) = chunked(4);
+    file[starts[2] + 5000..starts[2] + 5064].fill(0xff);
+    let container = memory(&file).container().unwrap();
+    let read = read(&container, &inline(70_000));
+    let mut stream = container.stream_at(starts[1] as u64, &inline(70_000)).unwrap();
+    let mut block = Vec::new();
+    let error = loop {
+        if let Err(error) = stream.next(&mut block) {
+            break error;
+        }
+    };
+    assert_eq!(error.to_string(), read.errors[0].to_string());
+    assert_eq!(error.offset(), Some(read.bytes().len() as u64));
+    assert!(error.to_string().contains("chunk `2`") && read.bytes().len() < bytes.len(), "{error}");
+}

@@ -1,6 +1,6 @@
 //! One Brotli stream (RFC 7932). It has no magic bytes: only a caller who knows better asks for it.
 
-use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, StandardAlloc};
+use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, SliceWrapper, StandardAlloc};
 
 use super::{End, cut, unreadable};
 use crate::error::Error;
@@ -10,12 +10,14 @@ use crate::packed::Packed;
 pub(crate) struct Brotli {
     state: BrotliState<StandardAlloc, StandardAlloc, StandardAlloc>,
     ended: bool,
+    /// What the decoder failed with; what it made before is handed out first.
+    fault: Option<Error>,
 }
 
 impl Default for Brotli {
     fn default() -> Brotli {
         let alloc = StandardAlloc::default;
-        Brotli { state: BrotliState::new_strict(alloc(), alloc(), alloc()), ended: false }
+        Brotli { state: BrotliState::new_strict(alloc(), alloc(), alloc()), ended: false, fault: None }
     }
 }
 
@@ -25,6 +27,13 @@ impl Brotli {
         loop {
             if self.ended {
                 return (n_out, behind_the_end(packed));
+            }
+            if let Some(fault) = self.fault.take() {
+                n_out += self.take_rest(&mut out[n_out..]);
+                if n_out < out.len() {
+                    return (n_out, End::Fault(fault));
+                }
+                self.fault = Some(fault);
             }
             if n_out == out.len() {
                 return (n_out, End::More);
@@ -55,10 +64,26 @@ impl Brotli {
                 }
                 BrotliResult::NeedsMoreInput => {}
                 BrotliResult::ResultFailure => {
-                    return (n_out, End::Fault(Error::malformed("bad Brotli data").at_packed(packed.at())));
+                    self.fault = Some(Error::malformed("bad Brotli data").at_packed(packed.at()));
                 }
             }
         }
+    }
+
+    /// Hands out what was made before a failure and stays in the window, since the decoder itself gives nothing more.
+    fn take_rest(&mut self, out: &mut [u8]) -> usize {
+        let state = &mut self.state;
+        let whole = |number: i32| usize::try_from(number).unwrap_or(0);
+        // What is beyond the end of its block was made of damage.
+        let made = whole(state.pos).saturating_sub(whole(state.meta_block_remaining_len.saturating_neg()));
+        let made = state.rb_roundtrips.saturating_mul(whole(state.ringbuffer_size)).saturating_add(made);
+        let start = state.partial_pos_out & whole(state.ringbuffer_mask);
+        let n_bytes = made.saturating_sub(state.partial_pos_out).min(out.len());
+        let rest = state.ringbuffer.slice().get(start..).unwrap_or(&[]);
+        let rest = &rest[..n_bytes.min(rest.len())];
+        out[..rest.len()].copy_from_slice(rest);
+        state.partial_pos_out += rest.len();
+        rest.len()
     }
 }
 

@@ -4,7 +4,7 @@
 //! 61 74  then chunks:  length u32 | one raw snappy block of that many bytes
 //! ```
 //!
-//! A length of 0 ends the data. SPEC: docs/formats/apitrace.md, "Containers".
+//! A length of 0 ends the data, unless a block stands behind it: then the length is what is wrong. SPEC: docs/formats/apitrace.md, "Containers".
 
 use super::blocks::{Block, Blocks};
 use super::{cut, take, unreadable};
@@ -19,6 +19,9 @@ const MAX_EXPANSION: usize = 22;
 /// What tracers make a chunk of, and the most that snappy may need for it.
 const USUAL_CHUNK_BYTES: usize = 1 << 20;
 const USUAL_PACKED_BYTES: usize = 32 + USUAL_CHUNK_BYTES + USUAL_CHUNK_BYTES / 6;
+
+/// What is behind the end of the data is no block unless it makes more than this.
+const MIN_BEHIND_END_BYTES: usize = 256;
 
 const CUT: &str = "the snappy data is cut short";
 
@@ -58,11 +61,14 @@ impl Blocks for Chunks {
             return Ok(false);
         }
         let len_bytes = u32::from_le_bytes(take(packed, CUT)?) as usize;
-        if len_bytes == 0 {
-            return Ok(false);
-        }
         // Nobody knows it if reading began in the middle.
         let number = (!self.is_midway).then_some(self.n_chunks);
+        if len_bytes == 0 {
+            let shown = packed.fill(USUAL_PACKED_BYTES).map_err(unreadable)?;
+            let Some(n_packed) = self.whole_block(shown, MIN_BEHIND_END_BYTES) else { return Ok(false) };
+            self.chunk.fault = Some(wrong_length(number, len_bytes, n_packed).at_packed(at));
+            return Ok(true);
+        }
         if len_bytes > MAX_PACKED_CHUNK_BYTES {
             let what = format!(
                 "{} has `{len_bytes}` bytes, the limit is `{MAX_PACKED_CHUNK_BYTES}`",
@@ -98,7 +104,14 @@ impl Blocks for Chunks {
         };
         if let Err(why) = unpacked {
             self.chunk.clear();
-            inflate_prefix(body, &mut self.chunk.bytes);
+            // The block may be whole, and its length too small.
+            let shown = packed.fill(len_bytes.max(USUAL_PACKED_BYTES)).map_err(unreadable)?;
+            if let Some(n_packed) = self.whole_block(shown, 1).filter(|n_packed| *n_packed > len_bytes) {
+                self.chunk.fault = Some(wrong_length(number, len_bytes, n_packed).at_packed(at));
+                return Ok(true);
+            }
+            self.chunk.clear();
+            inflate_prefix(&shown[..len_bytes.min(shown.len())], &mut self.chunk.bytes);
             let what = format!("bad snappy block in {}: {why}", chunk_name(number));
             self.chunk.fault = Some(Error::malformed(what).at_packed(at));
         }
@@ -108,6 +121,28 @@ impl Blocks for Chunks {
     }
 }
 
+impl Chunks {
+    /// Inflates the block that these bytes begin with to just the length that it states, if it can be and there are so many;
+    /// says how many bytes it takes.
+    fn whole_block(&mut self, bytes: &[u8], min_bytes: usize) -> Option<usize> {
+        let len = snap::raw::decompress_len(bytes).ok().filter(|len| *len >= min_bytes)?;
+        if len > USUAL_PACKED_BYTES.min(bytes.len().saturating_mul(MAX_EXPANSION)) {
+            return None;
+        }
+        let n_packed = inflate_up_to(bytes, len, &mut self.chunk.bytes);
+        if self.chunk.bytes.len() == len {
+            return Some(n_packed);
+        }
+        self.chunk.clear();
+        None
+    }
+}
+
+fn wrong_length(number: Option<u64>, stated: usize, found: usize) -> Error {
+    let chunk = chunk_name(number);
+    Error::malformed(format!("the length of {chunk} is wrong: it says `{stated}` bytes, and takes `{found}`"))
+}
+
 fn chunk_name(number: Option<u64>) -> String {
     number.map_or("a chunk".to_owned(), |number| format!("chunk `{number}`"))
 }
@@ -115,11 +150,18 @@ fn chunk_name(number: Option<u64>) -> String {
 /// Inflates the beginning of a block that is cut or damaged, as far as it goes: no further than its length says, unless that
 /// is less than what tracers write or more than its bytes can make.
 fn inflate_prefix(block: &[u8], out: &mut Vec<u8>) {
-    let Some(header) = block.iter().take(5).position(|byte| byte & 0x80 == 0) else { return };
     let stated = snap::raw::decompress_len(block).unwrap_or(0);
     let most = stated.min(block.len().saturating_mul(MAX_EXPANSION)).max(USUAL_CHUNK_BYTES);
+    inflate_up_to(block, most, out);
+}
+
+/// Inflates the beginning of a block up to so many bytes, as far as it goes; says how many bytes of the block that takes.
+fn inflate_up_to(block: &[u8], most: usize, out: &mut Vec<u8>) -> usize {
+    let Some(header) = block.iter().take(5).position(|byte| byte & 0x80 == 0) else { return 0 };
     let mut rest = &block[header + 1..];
-    while let Some((&tag, behind)) = rest.split_first() {
+    while out.len() < most
+        && let Some((&tag, behind)) = rest.split_first()
+    {
         rest = behind;
         let number = |bytes: &[u8]| bytes.iter().rev().fold(0usize, |n, byte| n << 8 | usize::from(*byte));
         let n_extra = match tag & 3 {
@@ -129,7 +171,7 @@ fn inflate_prefix(block: &[u8], out: &mut Vec<u8>) {
             2 => 2,
             _ => 4,
         };
-        let Some((extra, behind)) = rest.split_at_checked(n_extra) else { return };
+        let Some((extra, behind)) = rest.split_at_checked(n_extra) else { break };
         rest = behind;
         let room = most - out.len();
         if tag & 3 == 0 {
@@ -143,14 +185,15 @@ fn inflate_prefix(block: &[u8], out: &mut Vec<u8>) {
             1 => (usize::from(tag >> 2 & 7) + 4, usize::from(tag >> 5) << 8 | number(extra)),
             _ => (usize::from(tag >> 2) + 1, number(extra)),
         };
-        if offset == 0 || offset > out.len() || room == 0 {
-            return;
+        if offset == 0 || offset > out.len() {
+            break;
         }
         // Source and copy may overlap: then the copy repeats itself.
         for _ in 0..len.min(room) {
             out.push(out[out.len() - offset]);
         }
     }
+    block.len() - rest.len()
 }
 
 #[cfg(test)]
