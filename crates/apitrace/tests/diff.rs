@@ -5,11 +5,12 @@
 
 mod common;
 
+use quipu_apitrace::diff::print::Text;
 use quipu_apitrace::diff::{At, Difference, Names, Rules, Show, Summary, diff};
 use quipu_apitrace::text::{assemble, disassemble};
 use quipu_apitrace::trace::{self, ApiTrace};
 use quipu_model::edit::Silent;
-use quipu_model::{Error, OpenOptions, Result};
+use quipu_model::{Error, OpenOptions, Paint, Result};
 use quipu_source::Source;
 
 /// Notes what is shown.
@@ -215,4 +216,20 @@ fn damaged_traces_are_compared_up_to_the_damage() {
     let mut notes = Notes::default();
     assert!(diff(&damaged, &damaged, &Rules::ours(), &mut notes, &Silent).is_err());
     assert_eq!(notes.0, [""; 0]);
+}
+
+#[test]
+fn calls_are_printed_as_their_own_trace_names_them() {
+    let [old, new] = ["glDeleteBuffers(n, buffers)", "glGenTextures(count, names)"].map(|function| {
+        let args: Vec<_> = function.split(['(', ')', ',']).map(str::trim).collect();
+        let call = format!("{}({} = 1, {} = 5)", args[0], args[1], args[2]);
+        common::written(&format!("function 0 {function}\nfunction 1 glEnd()\n{call}\nglEnd()\n"))
+    });
+    let mut out = Vec::new();
+    let mut text = Text::new(&mut out, &Paint::PLAIN, 3, ["old", "new"]).unwrap();
+    diff(&old, &new, &Rules::ours(), &mut text, &Silent).unwrap();
+    let out = String::from_utf8(out).unwrap();
+    let lines: Vec<_> = out.lines().filter(|line| line.contains('(')).collect();
+    let expected = ["- 0 glDeleteBuffers(n = 1, buffers = 5)", "+ 0 glGenTextures(count = 1, names = 5)"];
+    assert_eq!(lines, [&expected[..], &["  1 1 glEnd()"]].concat(), "{out}");
 }

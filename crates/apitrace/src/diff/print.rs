@@ -12,6 +12,10 @@ use quipu_model::{Error, ErrorKind, Paint, Printer, Result};
 use std::collections::VecDeque;
 use std::io::{self, Write};
 
+/// The indexes of the traces.
+const OLD: usize = 0;
+const NEW: usize = 1;
+
 /// The options of a printer that writes a call in one line, whatever it is.
 fn one_line() -> PrintOptions {
     let setting = |name: &str, value: &str| (name.to_owned(), value.to_owned());
@@ -30,7 +34,8 @@ fn failed(cause: io::Error) -> Error {
 pub struct Text<'o> {
     out: &'o mut dyn Write,
     ink: Ink,
-    printer: CallPrinter,
+    /// One for each trace, since each numbers its functions by itself.
+    printers: [CallPrinter; 2],
     /// Equal calls behind the last difference that are still to be shown, and how many are at most.
     left: u64,
     context: u64,
@@ -47,11 +52,12 @@ impl<'o> Text<'o> {
     /// If they cannot be written.
     pub fn new(out: &'o mut dyn Write, paint: &Paint, context: u64, names: [&str; 2]) -> Result<Text<'o>> {
         let ink = if *paint == Paint::PLAIN { Ink::PLAIN } else { Ink::COLOUR };
+        let printer = || CallPrinter::new(&Header::default(), &one_line());
         writeln!(out, "--- {}\n+++ {}", names[0], names[1]).map_err(failed)?;
         Ok(Text {
             out,
             ink,
-            printer: CallPrinter::new(&Header::default(), &one_line())?,
+            printers: [printer()?, printer()?],
             left: 0,
             context,
             before: VecDeque::new(),
@@ -60,8 +66,9 @@ impl<'o> Text<'o> {
         })
     }
 
-    fn put(&mut self, at: At<'_>) {
-        self.printer.print(at.batch, &[at.row], Ordinals::default(), &Paint::PLAIN, &mut self.line);
+    /// Puts a call of the trace with this index.
+    fn put(&mut self, trace: usize, at: At<'_>) {
+        self.printers[trace].print(at.batch, &[at.row], Ordinals::default(), &Paint::PLAIN, &mut self.line);
     }
 
     fn number(&mut self, at: At<'_>) {
@@ -89,11 +96,12 @@ impl<'o> Text<'o> {
     }
 
     /// A call that is in one trace only.
-    fn single(&mut self, sign: u8, ink: &'static [u8], at: At<'_>) -> Result<()> {
+    fn single(&mut self, trace: usize, at: At<'_>) -> Result<()> {
+        let (sign, ink) = [(b'-', self.ink.red), (b'+', self.ink.green)][trace];
         self.line.extend_from_slice(ink);
         self.line.extend_from_slice(&[sign, b' ']);
         self.number(at);
-        self.put(at);
+        self.put(trace, at);
         if !ink.is_empty() {
             self.line.pop();
             self.line.extend_from_slice(self.ink.normal);
@@ -157,7 +165,7 @@ impl Show for Text<'_> {
         self.line.extend_from_slice(b"  ");
         self.number(old);
         self.number(new);
-        self.put(new);
+        self.put(NEW, new);
         if self.left > 0 {
             self.left -= 1;
             self.n_hidden = 0;
@@ -224,11 +232,11 @@ impl Show for Text<'_> {
     }
 
     fn deleted(&mut self, old: At<'_>) -> Result<()> {
-        self.single(b'-', self.ink.red, old)
+        self.single(OLD, old)
     }
 
     fn inserted(&mut self, new: At<'_>) -> Result<()> {
-        self.single(b'+', self.ink.green, new)
+        self.single(NEW, new)
     }
 
     fn end(&mut self, summary: &Summary) -> Result<()> {
