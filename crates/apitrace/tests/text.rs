@@ -6,11 +6,11 @@
 mod common;
 mod fuzzing;
 
-use quipu_apitrace::text::{assemble, disassemble};
+use quipu_apitrace::text::{MAGIC, assemble, disassemble};
 use quipu_apitrace::trace;
 use quipu_apitrace::write::WriteOptions;
 use quipu_model::edit::Silent;
-use quipu_model::{Error, OpenOptions, Paint, Result};
+use quipu_model::{Error, OpenOptions, Paint, Result, Severity};
 use quipu_source::Source;
 use quipu_testkit::Rng;
 
@@ -72,6 +72,27 @@ fn what_text_cannot_say_stands_there_as_bytes() {
     let long = [&stream[..header_end], &[0, 0x80 | events[1], 0], &events[2..]].concat();
     fuzzing::same_text(&open(&long));
     assert!(disassembled(&open(&long)).contains("raw "));
+    // Whoever only looks at the exit code hears of it.
+    let folder = tempfile::tempdir().unwrap();
+    for (stream, findings) in [(&stream, &[][..]), (&long, &[("apitrace/not-understood", Severity::Error)])] {
+        let done =
+            disassemble::disassemble(&open(stream), &folder.path().join("text"), true, &Silent).unwrap();
+        let found: Vec<_> = done.findings.iter().map(|found| (found.rule, found.severity)).collect();
+        assert_eq!(found, findings);
+    }
+}
+
+#[test]
+fn arguments_beyond_what_readers_take_are_refused() {
+    let text = |position: u64| {
+        format!("{}\nversion 6 semantic 6\nfunction 0 glFoo(a, b)\nglFoo(#{position} = 1)\n", MAGIC)
+    };
+    assert_eq!(dumped(&text(1025)).lines().count(), 1);
+    for position in [1026, 4_000_000_000, u64::MAX] {
+        let error = assembled(&text(position)).unwrap_err();
+        let expected = format!("the position of an argument is `{position}`, and must be below `1026`");
+        assert!(error.to_string().contains(&expected), "{error}");
+    }
 }
 
 #[test]

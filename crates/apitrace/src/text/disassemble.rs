@@ -93,6 +93,7 @@ pub fn disassemble(
     let (blobs, blobs_path) = Fresh::folder(&folder, replace, &is_blob)?;
     let mut writer = Disassembler {
         path,
+        name: trace.container().name().to_owned(),
         out: BufWriter::with_capacity(256 << 10, file),
         walker: None,
         held: None,
@@ -107,7 +108,7 @@ pub fn disassemble(
     writer.put(format!("{MAGIC}\n").as_bytes())?;
     write::copy(trace, &mut findings, &mut |block| {
         progress.go_on()?;
-        writer.block(block, trace.container().name())
+        writer.block(block)
     })?;
     let done = writer.end()?;
     if done.files > 0 {
@@ -134,6 +135,8 @@ struct Held {
 
 struct Disassembler<'p> {
     path: &'p Path,
+    /// What the trace is called.
+    name: String,
     out: BufWriter<File>,
     /// Nothing before the header was read.
     walker: Option<Walker>,
@@ -155,7 +158,7 @@ impl Disassembler<'_> {
     }
 
     /// Takes a block of the stream.
-    fn block(&mut self, block: &[u8], name: &str) -> Result<()> {
+    fn block(&mut self, block: &[u8]) -> Result<()> {
         self.done.stream_bytes += block.len() as u64;
         if let Some(tail) = &mut self.tail {
             return tail.write_all(block).map_err(failed(self.path, "cannot write"));
@@ -174,7 +177,7 @@ impl Disassembler<'_> {
                 self.done.findings.push(Finding {
                     rule: "apitrace/not-understood",
                     severity: Severity::Error,
-                    place: Place { file: Some(name.to_owned()), offset: Some(offset), ..Place::default() },
+                    place: Place { file: Some(self.name.clone()), offset: Some(offset), ..Place::default() },
                     message: format!("{message}; what follows is kept as raw bytes"),
                     count: 1,
                 });
@@ -358,6 +361,19 @@ impl Disassembler<'_> {
             text.extend_from_slice(b"tail ");
             put_hex(&rest, &mut text);
             text.push(b'\n');
+        }
+        if self.done.raw_events > 0 {
+            let (n_events, are) = match self.done.raw_events {
+                1 => ("1 event".to_owned(), "is"),
+                n => (format!("{n} events"), "are"),
+            };
+            self.done.findings.push(Finding {
+                rule: "apitrace/not-understood",
+                severity: Severity::Error,
+                place: Place { file: Some(self.name.clone()), ..Place::default() },
+                message: format!("{n_events} that text cannot say {are} kept as raw bytes: no tracer writes such; `quipu check` tells what is damaged"),
+                count: self.done.raw_events,
+            });
         }
         self.put(&text)?;
         self.out.flush().map_err(failed(self.path, "cannot write"))?;

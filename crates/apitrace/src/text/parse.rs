@@ -399,10 +399,22 @@ impl<'b, R: BufRead> Parser<'b, R> {
         if self.lexer.takes(b')')? {
             return Ok(());
         }
+        let n_named = match function.and_then(|function| self.walker.table.get(function)) {
+            Some(Type::Function(function)) => function.args.len() as u64,
+            _ => 0,
+        };
         loop {
             let spot = self.lexer.spot();
             let index = if self.lexer.takes(b'#')? {
-                self.lexer.number("the position of an argument")?
+                let index = self.lexer.number("the position of an argument")?;
+                // No reader takes more.
+                let limit = n_named + MAX_EXTRA_ARGS;
+                if index >= limit {
+                    let message =
+                        format!("the position of an argument is `{index}`, and must be below `{limit}`");
+                    return Err(self.lexer.error(spot, message));
+                }
+                index
             } else {
                 let name = self.name("an argument")?;
                 let names = match function.and_then(|function| self.walker.table.get(function)) {
