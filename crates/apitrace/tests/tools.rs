@@ -403,3 +403,11 @@ fn reports_do_not_depend_on_threads_or_batches() {
         }
     }
 }
+
+#[test]
+fn sizes_below_zero_are_shown_so() {
+    let text = "function 0 glTexImage2D(width, height, pixels)\n\
+        glTexImage2D(width = -2, height = 2, pixels = hex \"01020304\")\n";
+    let ours = report_of::<Contents>(&Graphics, &Args::default(), &common::written(text)).json();
+    assert_eq!(ours["textures"]["largest"][0]["size"], "-2 × 2");
+}

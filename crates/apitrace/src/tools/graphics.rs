@@ -315,7 +315,8 @@ impl Looking {
         let (width, height) = (seen.number("width"), seen.number("height"));
         let (format, kind) = (seen.word("format"), seen.word("type"));
         let depth = seen.number("depth").filter(|depth| *depth > 1);
-        let sizes: Vec<String> = [width, height, depth].iter().flatten().map(u64::to_string).collect();
+        let sizes = [width.map(|_| "width"), height.map(|_| "height"), depth.map(|_| "depth")];
+        let sizes: Vec<String> = sizes.iter().flatten().map(|name| seen.signed(name)).collect();
         let internal = if format.is_empty() { seen.word("internalformat") } else { String::new() };
         let upload = Upload {
             call: seen.call.number,

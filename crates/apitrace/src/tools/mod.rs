@@ -90,6 +90,20 @@ impl<'a> Seen<'a> {
         }
     }
 
+    /// The same as text, below zero if it is; empty without it.
+    pub(crate) fn signed(&self, name: &str) -> String {
+        let Some(mut index) = self.arg(name) else { return String::new() };
+        // A list of one, as above.
+        while self.values.node(index).kind == Kind::Array && self.values.node(index).halves().0 == 1 {
+            index += 1;
+        }
+        let node = self.values.node(index);
+        match node.kind {
+            Kind::Negative => format!("-{}", node.payload),
+            _ => node.bits().to_string(),
+        }
+    }
+
     /// The value returned, as far as it fits into 64 bits.
     pub(crate) fn result(&self) -> Option<u64> {
         if self.call.result == NO_NODE { None } else { self.number_at(self.call.result) }
