@@ -423,10 +423,27 @@ impl Feed {
 /// The error of a trace that is damaged, with what to do about it.
 pub(crate) fn recoverable(file: &str, error: Error) -> Error {
     match error.kind() {
-        ErrorKind::Malformed => {
-            error.hint(format!("`quipu recover {file} -o FILE` writes what can be saved of it"))
+        // The number that exceeds a limit is damaged.
+        ErrorKind::Malformed | ErrorKind::Limit if file == STANDARD_INPUT => {
+            error.hint("`quipu recover` writes what can be saved of it, once it is in a file")
+        }
+        ErrorKind::Malformed | ErrorKind::Limit => {
+            error.hint(format!("`quipu recover {} -o FILE` writes what can be saved of it", argument(file)))
         }
         _ => error,
+    }
+}
+
+/// What `quipu` calls a trace that comes from there.
+const STANDARD_INPUT: &str = "standard input";
+
+/// The name of a file as it can be put behind a verb in a shell.
+fn argument(file: &str) -> String {
+    let file = if file.starts_with('-') { format!("./{file}") } else { file.to_owned() };
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./+,:@%".contains(&byte) || byte >= 0x80;
+    match !file.is_empty() && file.bytes().all(is_plain) {
+        true => file,
+        false => format!("'{}'", file.replace('\'', r"'\''")),
     }
 }
 

@@ -122,6 +122,36 @@ fn an_error_says_where_and_behind_which_call() {
 }
 
 #[test]
+fn advice_can_be_pasted_into_a_shell() {
+    let advice = |name: &str, event: &[u8]| {
+        let mut stream = common::assembled("function 0 glFoo()\nglFoo()\n");
+        stream.extend_from_slice(event);
+        let trace = APITRACE.open(&Source::from_bytes(name, stream), &OpenOptions::default()).unwrap();
+        let mut reader = trace.scan(&Scan::new(ShardId(0))).unwrap();
+        loop {
+            if let Err(error) = reader.read() {
+                break error.advice().unwrap().to_owned();
+            }
+        }
+    };
+    // An event that is none, and one whose argument has a position beyond the limit.
+    for event in [&[9][..], &[0, 0, 0, 1, 0xff, 0xff, 0x7f, 0]] {
+        for (name, shown) in [
+            ("a/b.trace", "a/b.trace"),
+            ("a b.trace", "'a b.trace'"),
+            ("it's $x", r"'it'\''s $x'"),
+            ("-x.trace", "./-x.trace"),
+            ("-x y", "'./-x y'"),
+        ] {
+            let expected = format!("`quipu recover {shown} -o FILE` writes what can be saved of it");
+            assert_eq!(advice(name, event), expected);
+        }
+        let expected = "`quipu recover` writes what can be saved of it, once it is in a file";
+        assert_eq!(advice("standard input", event), expected);
+    }
+}
+
+#[test]
 fn two_processes_in_one_file_are_told_by_the_event_that_cannot_be() {
     // The beginning of one stream, then another with its own header, as a program leaves that forked.
     let stream = common::stream("synth-d3d-kinds");
