@@ -363,6 +363,8 @@ impl Work<'_> {
         if number < n_entered {
             let what = format!("call `{number}` is left, which was left before");
             self.find(&rules::LEFT_TWICE, self.place(offset), what);
+            // A copy would be as wrong.
+            self.patch();
         } else if decoder.is_misnumbered(feed.unused(), &mut self.types) {
             let what = format!(
                 "call `{number}` is left when `{n_entered}` calls were entered: the entries of others were taken for a part of a call before"
@@ -383,6 +385,9 @@ impl Work<'_> {
 
     /// Tells of calls that were left and not entered until then.
     fn tell_unentered(&mut self, n_entered: u64) {
+        if !self.unentered.is_empty() {
+            self.patch();
+        }
         for (number, offset) in std::mem::take(&mut self.unentered) {
             let (rule, what) = match number < n_entered {
                 true => (&rules::LEFT_EARLY, "which is entered behind"),

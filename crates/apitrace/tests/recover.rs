@@ -229,10 +229,13 @@ fn a_chunk_of_which_only_the_length_is_wrong_costs_no_call() {
     assert!(chunks.len() >= 4, "{}", chunks.len());
     for (i, chunk) in [0, 1, chunks.len() - 2].map(|i| (i, chunks[i].clone())) {
         // More than any chunk has, more than the file has, a little more.
-        for (at, byte) in [(3, 0x7f), (3, 0x02), (2, 0x08)] {
+        let stated = u32::try_from(chunk.len()).unwrap() - 4;
+        // And less: nothing, a little, one less.
+        let lengths = [stated | 0x7f << 24, stated | 2 << 24, stated | 8 << 16, 0, 100, stated - 1];
+        for length in lengths {
             let mut damaged = packed.clone();
-            damaged[chunk.start + at] |= byte;
-            let what = format!("chunk {i}: byte {at} with {byte:#x}");
+            damaged[chunk.start..chunk.start + 4].copy_from_slice(&length.to_le_bytes());
+            let what = format!("chunk {i}: length {length:#x} instead of {stated:#x}");
             let (done, text) = recovered(&damaged, &OPTIONS).unwrap();
             common::assert_same(&text, &whole, &what);
             assert_eq!(rules(&done), ["apitrace/bad-chunk"], "{what}: {:?}", done.salvaged);
@@ -404,5 +407,37 @@ fn a_damaged_first_chunk_is_saved_as_far_as_it_goes() {
         let trace =
             trace::open(&Source::from_bytes("damaged", bytes.clone()), &OpenOptions::default()).unwrap();
         assert_eq!(trace.header().version, 6, "{what}");
+    }
+}
+
+#[test]
+fn functions_without_names_are_damage() {
+    let calls_of = |n: u32| (0..n).map(|i| format!("glFoo(a = {i})\n")).collect::<String>();
+    let text = format!("function 0 glFoo(a)\nfunction 1 \"\"()\n{}\"\"()\n{}", calls_of(40), calls_of(40));
+    let (done, text) = recovered(&common::assembled(&text), &OPTIONS).unwrap();
+    assert!(rules(&done).contains(&"apitrace/damaged"), "{:?}", done.salvaged);
+    let saved = calls(&text);
+    assert!(saved.iter().all(|call| call.starts_with("glFoo(")), "{saved:?}");
+    assert!(saved.len() >= 79, "{}", saved.len());
+}
+
+#[test]
+fn what_leaves_a_call_too_early_is_not_copied() {
+    for early in ["leave #3 ()", "leave #1 ()", "leave #900 ()"] {
+        let call = |i: u32| format!("glFoo(a = {i})\n");
+        let text = format!("function 0 glFoo(a)\n{}{early}\n{}", call(0) + &call(1), call(2) + &call(3));
+        let stream = common::assembled(&text);
+        let folder = tempfile::tempdir().unwrap();
+        let to = folder.path().join("to");
+        let trace = trace::open(&Source::from_bytes("odd", stream), &OpenOptions::default()).unwrap();
+        let done = recover(&trace, &to, &OPTIONS).unwrap();
+        assert!(!done.is_copy && done.salvaged.found.total() > 0, "{early}: {:?}", done.salvaged);
+        let (again, text) = recovered(&std::fs::read(&to).unwrap(), &OPTIONS).unwrap();
+        assert_eq!(
+            (calls(&text).len(), again.salvaged.found.total()),
+            (4, 0),
+            "{early}: {:?}",
+            again.salvaged
+        );
     }
 }

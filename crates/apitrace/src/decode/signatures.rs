@@ -271,6 +271,10 @@ impl Signatures {
             return self.learn(Space::Function, id, start, Type::Function(function), types, cursor);
         }
         let name = cursor.name(MAX_NAME_BYTES)?;
+        // Bytes of zeros read so.
+        if name.is_empty() && self.trust != Trust::All {
+            return Err(cursor.bad_at(start, format!("function `{id}` has no name")));
+        }
         let args = names(cursor)?;
         let mut flags = flags::of_function(&name);
         if name == b"glGetError" && args.is_empty() {
