@@ -88,8 +88,9 @@ impl Checker {
         }
     }
 
-    /// True if clock and processor stand right before the record being judged.
+    /// True if clock and processor stand right before the record being judged, with or without a window between them.
     pub(super) fn follows_clock(&self) -> bool {
         self.follows_both(Marker::TIMESTAMP, Marker::CPU_ID)
+            || self.follows_both(Marker::WINDOW_ID, Marker::CPU_ID)
     }
 }

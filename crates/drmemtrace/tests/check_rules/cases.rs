@@ -60,6 +60,20 @@ pub(crate) fn clean() -> Vec<(&'static str, Entries)> {
                 ],
             ),
         ),
+        (
+            "a system call in a window",
+            trace(
+                CALLS,
+                &[
+                    sys(1),
+                    m(M::TIMESTAMP, 110),
+                    m(M::WINDOW_ID, 0),
+                    m(M::CPU_ID, 1),
+                    m(M::SYSCALL, 5),
+                    nop(3),
+                ],
+            ),
+        ),
         ("a system call with kernel code", trace(KERNEL, &[nop(1), syscall(2, 5, &[kernel(5, 4)]), nop(4)])),
         (
             "a signal and its return",
