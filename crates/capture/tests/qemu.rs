@@ -165,6 +165,54 @@ fn limits_are_exact_for_one_thread() {
 }
 
 #[test]
+fn windows_of_any_size_pass_the_check() {
+    let Some((folder, program)) = native("forks.c", &["-O1", "-static"]) else { return };
+    for windows in [(1000, 1000), (1, 7), (3, 10), (100, 1000)] {
+        let limits = Limits { windows: Some(windows), ..Limits::default() };
+        let part = record(&Job { limits, ..job(&folder, &[], &program) });
+        let has_calls = !markers(&entries(&part.path)[0], Marker::SYSCALL).is_empty();
+        assert!(has_calls || windows.0 < windows.1, "windows without gaps hold all calls");
+        assert_eq!(wrong(&part.path), [] as [&str; 0], "{windows:?}");
+    }
+}
+
+#[test]
+fn no_instruction_is_lost_behind_an_access_that_the_emulator_does_not_report() {
+    // prefetcht0; jmp *%rax and clflush; mov; jmp *%rax, a thousand times.
+    let x86 = native("unreported.s", FREESTANDING);
+    let gcc = "aarch64-linux-gnu-gcc";
+    // prfm, dc zva and ld1b of SVE before a return, with a handler for faults and without; pairs and structures.
+    let aarch64 = built(gcc, "qemu-aarch64", "unreported.aarch64.s", FREESTANDING);
+    if let Some((folder, program)) = x86 {
+        let summary = record(&job(&folder, &[], &program));
+        let thread = entries(&summary.path).remove(0);
+        assert_eq!(n_instrs(&thread), 11_004);
+        assert_eq!(markers(&thread, Marker::SKIPPED_MEMREF).len(), 2000);
+        assert!(markers(&thread, Marker::KERNEL_XFER).is_empty());
+        assert_eq!(wrong(&summary.path), [] as [&str; 0]);
+    }
+    if let Some((folder, program)) = aarch64 {
+        let summary = record(&job(&folder, &[], &program));
+        assert_eq!(summary.status.code(), Some(0));
+        let thread = entries(&summary.path).remove(0);
+        assert_eq!(n_instrs(&thread), 24_011);
+        assert!(markers(&thread, Marker::UNCOMPLETED_INSTRUCTION).is_empty());
+        assert!(markers(&thread, Marker::KERNEL_XFER).is_empty());
+        let sizes = |kind| -> BTreeMap<u16, usize> {
+            let of_kind = thread.iter().filter(|entry| entry.kind() == kind);
+            of_kind.fold(BTreeMap::new(), |mut sizes, entry| {
+                *sizes.entry(entry.size.get()).or_default() += 1;
+                sizes
+            })
+        };
+        // As the listing says at each.
+        assert_eq!(sizes(Type::READ), BTreeMap::from([(8, 4000), (16, 1000), (32, 1000)]));
+        assert_eq!(sizes(Type::WRITE), BTreeMap::from([(4, 1000), (8, 2000), (32, 1000)]));
+        assert_eq!(wrong(&summary.path), [] as [&str; 0]);
+    }
+}
+
+#[test]
 fn every_thread_writes_what_the_program_says() {
     let Some((folder, program)) = native("threads.c", &["-O1", "-pthread"]) else { return };
     let said = folder.path().join("rows");

@@ -32,6 +32,8 @@ pub(crate) struct Op {
     pub(crate) len: u8,
     /// It accesses memory, or names some, whenever it is executed.
     pub(crate) owes: bool,
+    /// The emulator says where it accesses memory.
+    pub(crate) is_reported: bool,
     /// It must write, and must read.
     pub(crate) reads: bool,
     pub(crate) writes: bool,
@@ -113,6 +115,7 @@ impl Block {
             bytes: [0; 16],
             len: len as u8, // At most 16.
             owes: false,
+            is_reported: true,
             reads: false,
             writes: false,
             directions: 3,
@@ -186,6 +189,7 @@ fn fill(op: &mut Op, instr: &Instr) {
     let is_scattered = name.contains("gather") || name.contains("scatter");
     let is_sure = (!instr.conditional || name.starts_with("set")) && !instr.repeated && !is_scattered;
     op.owes = is_sure && !mems.is_empty();
+    op.is_reported = is_reported(name);
     op.reads = op.owes && instr.reads_memory();
     op.writes = op.owes && instr.writes_memory();
     if is_scattered {
@@ -200,11 +204,28 @@ fn fill(op: &mut Op, instr: &Instr) {
         [bytes] => matches!(bytes, 1 | 2 | 4 | 8),
         _ => false,
     };
-    if is_plain(&operands.reads) && is_plain(&operands.writes) {
+    if is_plain(&operands.reads) && is_plain(&operands.writes) && !is_split(name) {
         op.is_plain = true;
     } else {
         op.operands = Some(Box::new(operands));
     }
+}
+
+/// False where the emulator accesses memory without telling plugins.
+fn is_reported(name: &str) -> bool {
+    !matches!(name, "sve" | "sme" | "unknown" | "dc")
+}
+
+/// True where the emulator may access an operand of 8 bytes or less in pieces: those of several registers, and what is stored
+/// byte by byte.
+fn is_split(name: &str) -> bool {
+    const PAIRS: [&str; 11] =
+        ["ldp", "stp", "ldnp", "stnp", "ldpsw", "stgp", "ldxp", "ldaxp", "stxp", "stlxp", "maskmovq"];
+    let is_structure = |name: &str| {
+        let rest = name.strip_prefix("ld").or_else(|| name.strip_prefix("st"));
+        rest.is_some_and(|rest| rest.starts_with(['1', '2', '3', '4']))
+    };
+    PAIRS.contains(&name) || name.starts_with("casp") || is_structure(name)
 }
 
 /// All blocks that were described, by number.

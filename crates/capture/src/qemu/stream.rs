@@ -158,7 +158,8 @@ impl<'r> Stream<'r> {
             (Next::Pc(pc), Exit::Direct(target)) if pc == target => Last::Plain,
             (Next::Pc(pc), Exit::Through | Exit::Unknown) if pc == block.end => Last::Plain,
             (Next::Pc(pc), Exit::Indirect | Exit::Unknown)
-                if process.signals_at(pc) == 0 && self.is_complete(block) =>
+                if process.signals_at(pc) == 0
+                    && (self.is_complete(block) || self.resumes(block, pc).is_none()) =>
             {
                 Last::To(pc)
             }
@@ -175,6 +176,17 @@ impl<'r> Stream<'r> {
     /// True if every access was made that the block makes.
     fn is_complete(&self, block: &Block) -> bool {
         self.accesses.last().map_or(0, |access| access.instr + 1) >= block.last_owing
+    }
+
+    /// The instruction at which execution goes on within a block that was given up there: it is to write to code, perhaps
+    /// its own, and the emulator translates anew. Only of what surely is reported: else the access is one that is not.
+    #[cold]
+    fn resumes(&self, block: &Block, pc: u64) -> Option<usize> {
+        let from = self.accesses.last().map_or(0, |access| usize::from(access.instr));
+        let index = block.entries.iter().position(|entry| entry.addr.get() == pc)?;
+        let op = block.ops.get(index)?;
+        (index >= from && index > 0 && op.writes && op.is_reported && self.is_partial(op, index))
+            .then_some(index)
     }
 
     /// A block is left for an address where none of its instructions goes, or not to its end.
@@ -194,6 +206,12 @@ impl<'r> Stream<'r> {
             return self.flush_if_full();
         }
         let signals = process.signals_at(pc);
+        if signals == 0
+            && let Some(n) = self.resumes(block, pc)
+        {
+            self.emit(block, number, n, Last::Plain)?;
+            return self.flush_if_full();
+        }
         if let Some(fault) = self.fault(block, signals) {
             self.emit(block, number, fault, Last::Plain)?;
             if self.was_written {
@@ -271,16 +289,13 @@ impl<'r> Stream<'r> {
         const FAULTS: u64 = 1 << 7 | 1 << 11;
         let from = self.accesses.last().map_or(0, |access| usize::from(access.instr));
         let rest = || block.ops.iter().enumerate().skip(from);
-        let owing = rest().find(|(i, op)| op.owes && self.is_partial(op, *i)).map(|(i, _)| i);
-        let trap = rest().find(|(_, op)| op.may_trap).map(|(i, _)| i);
-        let (can_trap, can_fault) = (signals & TRAPS != 0, signals & FAULTS != 0 || signals == 0);
-        match (owing, trap) {
-            (Some(owing), Some(trap)) if can_trap && !can_fault => Some(trap.min(owing)),
-            (Some(owing), Some(trap)) if can_trap => Some(owing.min(trap)),
-            (Some(owing), _) => Some(owing),
-            (None, Some(trap)) if can_trap => Some(trap),
-            _ => None,
-        }
+        let (can_trap, can_fault) = (signals & TRAPS != 0, signals & FAULTS != 0);
+        // What is never reported may have failed as well, and what is has: that comes before what stands behind it.
+        let owing = rest().filter(|(i, op)| can_fault && op.owes && self.is_partial(op, *i));
+        let sure = owing.clone().find(|(_, op)| op.is_reported).map(|(i, _)| i);
+        let owing = sure.or_else(|| owing.map(|(i, _)| i).next());
+        let trap = rest().find(|(_, op)| can_trap && op.may_trap).map(|(i, _)| i);
+        [owing, trap].into_iter().flatten().min()
     }
 
     /// A further execution of a string operation.
