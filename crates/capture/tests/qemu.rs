@@ -326,9 +326,11 @@ fn a_fork_is_left_out_or_has_a_folder_of_its_own() {
     let Some((folder, program)) = native("forks.c", &["-O1"]) else { return };
     let alone = record(&job(&folder, &[], &program));
     assert_eq!((alone.status.code(), alone.processes.len()), (Some(3), 1));
+    assert_eq!(alone.processes[0].children_left_out, 1);
     let both = record(&Job { follows_forks: true, ..job(&folder, &[], &program) });
     assert_eq!((both.status.code(), both.processes.len()), (Some(3), 2));
     for process in &both.processes {
+        assert_eq!(process.children_left_out, 0);
         let path = &process.path;
         assert_eq!(wrong(path), [] as [&str; 0]);
         let all = entries(path);

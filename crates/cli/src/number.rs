@@ -4,12 +4,20 @@ use quipu::model::batch::join_thread;
 use quipu::model::number::{self, NotANumber};
 use std::ops::RangeInclusive;
 
-/// A number: decimal, or hex with `0x`; `k`, `M`, `G` for thousands, `Ki`, `Mi`, `Gi` for powers of two.
+/// A number: decimal, or hex with `0x`; `k` or `K`, `M`, `G` for thousands, `Ki`, `Mi`, `Gi` for powers of two.
 pub(crate) fn number(text: &str) -> Result<u64, String> {
     number::count(text).map_err(|why| match why {
         NotANumber::Malformed => expected(text),
         NotANumber::TooLarge => format!("`{text}` is larger than 64 bits hold"),
     })
+}
+
+/// A number that is not 0.
+pub(crate) fn positive(text: &str) -> Result<u64, String> {
+    match number(text)? {
+        0 => Err("expected 1 or more".to_owned()),
+        number => Ok(number),
+    }
 }
 
 fn expected(text: &str) -> String {
@@ -66,6 +74,8 @@ mod tests {
     #[test]
     fn what_is_no_number_is_refused() {
         assert_eq!(number("4Ki"), Ok(4096));
+        assert_eq!(positive("10K"), Ok(10_000));
+        assert_eq!(positive("0").unwrap_err(), "expected 1 or more");
         assert_eq!(
             number("1.5M").unwrap_err(),
             "expected a number such as 4096, 0x1000, 4k or 4Ki, found `1.5M`"

@@ -1,8 +1,15 @@
 //! Numbers as people type them, on command lines and in options of tools: the one place that knows suffixes.
 
 /// Suffixes of counts with what they stand for; the longest first.
-const SUFFIXES: [(&str, u64); 6] =
-    [("Ki", 1 << 10), ("Mi", 1 << 20), ("Gi", 1 << 30), ("k", 1_000), ("M", 1_000_000), ("G", 1_000_000_000)];
+const SUFFIXES: [(&str, u64); 7] = [
+    ("Ki", 1 << 10),
+    ("Mi", 1 << 20),
+    ("Gi", 1 << 30),
+    ("k", 1_000),
+    ("K", 1_000),
+    ("M", 1_000_000),
+    ("G", 1_000_000_000),
+];
 
 /// Why a text is no number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,7 +20,7 @@ pub enum NotANumber {
     TooLarge,
 }
 
-/// A count: decimal, or hex with `0x`; `k`, `M`, `G` for thousands, `Ki`, `Mi`, `Gi` for powers of two.
+/// A count: decimal, or hex with `0x`; `k` or `K`, `M`, `G` for thousands, `Ki`, `Mi`, `Gi` for powers of two.
 ///
 /// # Errors
 /// What is wrong with it.
@@ -21,6 +28,7 @@ pub enum NotANumber {
 /// ```
 /// use quipu_model::number;
 /// assert_eq!(number::count("4k"), Ok(4000));
+/// assert_eq!(number::count("4K"), Ok(4000));
 /// assert_eq!(number::count("0x10Mi"), Ok(16 << 20));
 /// assert!(number::count("1.5M").is_err());
 /// ```

@@ -206,5 +206,6 @@ fn summary(folder: &Path, name: &str) -> Result<ProcessSummary> {
         records,
         bytes,
         next: Next::Nothing,
+        children_left_out: 0,
     })
 }

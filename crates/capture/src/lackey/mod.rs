@@ -88,6 +88,7 @@ pub fn record(job: &Job) -> Result<Summary> {
         records: copied.n_instrs + copied.n_accesses,
         bytes: packed.packed_bytes,
         next: Next::Nothing,
+        children_left_out: 0,
     };
     Ok(Summary {
         path,

@@ -21,12 +21,14 @@ pub(crate) struct Process {
     handlers: RwLock<FxHashMap<u64, u64>>,
     /// Changes with the handlers.
     version: AtomicU64,
+    /// Processes that it began.
+    n_children: AtomicU64,
 }
 
 impl Process {
     pub(crate) fn new(image: Image, name: &str, folder: PathBuf) -> Process {
-        let (handlers, version) = (RwLock::default(), AtomicU64::new(0));
-        Process { image, name: name.to_owned(), folder, handlers, version }
+        let (handlers, version, n_children) = (RwLock::default(), AtomicU64::new(0), AtomicU64::new(0));
+        Process { image, name: name.to_owned(), folder, handlers, version, n_children }
     }
 
     /// A fork of this one, which begins with its handlers.
@@ -34,6 +36,16 @@ impl Process {
         let handlers = self.handlers.read().unwrap_or_else(PoisonError::into_inner).clone();
         let version = AtomicU64::new(u64::from(!handlers.is_empty()));
         Process { version, handlers: RwLock::new(handlers), ..Process::new(image, name, folder) }
+    }
+
+    /// It began another process.
+    pub(crate) fn beget(&self) {
+        self.n_children.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many processes it began.
+    pub(crate) fn n_children(&self) -> u64 {
+        self.n_children.load(Ordering::Relaxed)
     }
 
     /// A signal is given a handler.

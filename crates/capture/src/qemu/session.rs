@@ -80,6 +80,8 @@ pub struct ProcessSummary {
     pub bytes: u64,
     /// It went on as another program.
     pub next: Next,
+    /// Children of it that were not recorded.
+    pub children_left_out: u64,
 }
 
 impl ProcessSummary {
@@ -219,6 +221,7 @@ impl Session {
                 records: 0,
                 bytes: 0,
                 next: Next::Nothing,
+                children_left_out: if self.is_split { 0 } else { process.n_children() },
             };
             let mut schedules = Vec::new();
             for result in threads {

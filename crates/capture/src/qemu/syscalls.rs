@@ -11,19 +11,39 @@ pub(crate) struct Calls {
     blocking: &'static [u32],
     sigreturn: &'static [u32],
     exec: &'static [u32],
+    fork: &'static [u32],
+    clone: u32,
 }
+
+/// Of the flags of `clone`: what it begins is a thread.
+const CLONE_THREAD: u64 = 0x1_0000;
 
 impl Calls {
     /// Those of `machine`.
     pub(crate) fn of(machine: Machine) -> Calls {
         match machine {
-            Machine::X86_64 => Calls { blocking: X86_64, sigreturn: &[15], exec: &[59, 322] },
-            Machine::I386 => Calls { blocking: I386, sigreturn: &[119, 173], exec: &[11, 358] },
-            Machine::Aarch64 | Machine::Riscv64 => {
-                Calls { blocking: GENERIC, sigreturn: &[139], exec: &[221, 281] }
+            Machine::X86_64 => {
+                Calls { blocking: X86_64, sigreturn: &[15], exec: &[59, 322], fork: &[57, 58], clone: 56 }
             }
-            Machine::Arm => Calls { blocking: ARM, sigreturn: &[119, 173], exec: &[11, 387] },
+            Machine::I386 => Calls {
+                blocking: I386,
+                sigreturn: &[119, 173],
+                exec: &[11, 358],
+                fork: &[2, 190],
+                clone: 120,
+            },
+            Machine::Aarch64 | Machine::Riscv64 => {
+                Calls { blocking: GENERIC, sigreturn: &[139], exec: &[221, 281], fork: &[], clone: 220 }
+            }
+            Machine::Arm => {
+                Calls { blocking: ARM, sigreturn: &[119, 173], exec: &[11, 387], fork: &[2, 190], clone: 120 }
+            }
         }
+    }
+
+    /// True if the call begins a process; `flags` is its first argument.
+    pub(crate) fn is_fork(&self, number: u32, flags: u64) -> bool {
+        self.fork.contains(&number) || (number == self.clone && flags & CLONE_THREAD == 0)
     }
 
     /// True if the call may put the thread to sleep.

@@ -36,6 +36,8 @@ struct Call {
     pc: u64,
     /// Its beginning was written.
     is_written: bool,
+    /// It begins another process.
+    is_fork: bool,
 }
 
 /// How far words were read.
@@ -204,7 +206,8 @@ impl<'r> Words<'r> {
             self.stream.pair(micros, cpu);
             self.stream.call(number, if is_return { &[] } else { args });
         }
-        self.call = (!is_return).then_some(Call { number, pc, is_written });
+        let is_fork = calls.is_fork(number, args.first().copied().unwrap_or(0));
+        self.call = (!is_return).then_some(Call { number, pc, is_written, is_fork });
         if is_return {
             self.stream.go_back(end);
         } else {
@@ -220,6 +223,9 @@ impl<'r> Words<'r> {
             self.restart = Some(call.pc);
         } else {
             self.call = None;
+            if call.is_fork && result > 0 {
+                self.process.beget();
+            }
             if call.is_written {
                 self.stream.result(number, result);
             }

@@ -85,6 +85,7 @@ pub fn record(job: &Job) -> Result<Summary> {
             instrs: 0,
             records: summary.written.records,
             bytes: summary.written.packed_bytes,
+            children_left_out: 0,
             next: match captures.get(nth + 1) {
                 Some((next, _)) if next.starts_with(&format!("{}.qcap.", summary.pid)) => Next::Recorded,
                 _ => Next::Nothing,

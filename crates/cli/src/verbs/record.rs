@@ -42,11 +42,12 @@ pub(crate) struct Options {
     /// How hard to pack: 1 (fast) to 9 (small) for zip and gzip, to 19 for zstd; 1 if not said
     #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(1..=19))]
     level: Option<u8>,
-    /// Stop recording when the files have this many bytes
-    #[arg(long, value_name = "BYTES", value_parser = number::number, help_heading = "Limits")]
+    /// Stop recording when the files have this many bytes; what waits in memory then is still written, so they
+    /// become larger, by up to some hundred KiB for each thread
+    #[arg(long, value_name = "BYTES", value_parser = number::positive, help_heading = "Limits")]
     max_size: Option<u64>,
     /// Stop recording after this many instructions
-    #[arg(long, value_name = "N", value_parser = number::number, help_heading = "Limits")]
+    #[arg(long, value_name = "N", value_parser = number::positive, help_heading = "Limits")]
     max_instrs: Option<u64>,
     /// Begin after this many instructions
     #[arg(long, value_name = "N", value_parser = number::number, help_heading = "Limits")]
@@ -187,6 +188,14 @@ fn say(summary: &Summary, screen: &Screen) {
     }
     if summary.processes.len() > MOST_SAID {
         screen.say(format_args!("  and {} more", count_text((summary.processes.len() - MOST_SAID) as u64)));
+    }
+    let n_left_out: u64 = total(|process| process.children_left_out);
+    if n_left_out > 0 {
+        let (children, were) = if n_left_out == 1 { ("child", "was") } else { ("children", "were") };
+        screen.say(format_args!(
+            "  {} {children} {were} not recorded; `--follow-fork` records children, too",
+            count_text(n_left_out)
+        ));
     }
     for process in summary.processes.iter().filter(|process| process.next == Next::Unrecorded) {
         screen.say(format_args!(
