@@ -221,6 +221,8 @@ fn typed_accesses_become_entries_and_come_back() {
         ("kept", "accesses", 536),
         ("dropped", "regions of types", 30),
         ("made up", "ends of threads", 1),
+        ("made up", "size of lines", 1),
+        ("made up", "size of pages", 1),
     ];
     let mut found = fates(&answer);
     found.sort();
@@ -228,6 +230,8 @@ fn typed_accesses_become_entries_and_come_back() {
         expected.iter().map(|(fate, what, n)| ((*fate).to_owned(), (*what).to_owned(), *n)).collect();
     expected.sort();
     assert_eq!(found, expected);
+    let checked = quipu(&["check", &there]);
+    assert_eq!(checked.status.code(), Some(0), "{}", String::from_utf8_lossy(&checked.stdout));
     // The same caches see the same accesses.
     let config = "configs/two-level.json";
     let levels = |trace: &str| {

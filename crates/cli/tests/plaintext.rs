@@ -52,8 +52,12 @@ fn lackey_becomes_entries_with_all_its_records() {
         ("kept", "beginnings of threads", 1),
         ("dropped", "messages of Valgrind", 25),
         ("made up", "ends of threads", 1),
+        ("made up", "size of lines", 1),
+        ("made up", "size of pages", 1),
     ]);
     assert_eq!((code, found), (Some(0), expected));
+    let checked = quipu(&["check", &to]);
+    assert_eq!(checked.status.code(), Some(0), "{}", String::from_utf8_lossy(&checked.stdout));
     // Any machine sees the same in both.
     let (here, there) = (data_caches("lackey/nodes.lackey.gz"), data_caches(&to));
     assert!(here.as_array().is_some_and(|caches| caches.len() >= 3), "{here}");

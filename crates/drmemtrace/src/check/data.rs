@@ -63,7 +63,7 @@ impl Checker {
     fn attend_data(&mut self) {
         self.attend_record();
         let attention = self.attention;
-        if attention & on::FIRST != 0 {
+        if attention & on::FIRST != 0 && !self.policy.filetype.is_ifiltered() {
             self.tell(Rule::DataAlone, || "an access stands before any instruction".to_owned());
         }
         if attention & on::NO_DATA != 0 {

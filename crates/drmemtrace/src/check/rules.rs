@@ -315,7 +315,7 @@ rules! {
             "Looked at where all operands of the same direction have one known size. The original does not look." []
         DataAlone "drmemtrace/data-alone" Error
             "An access follows an instruction."
-            "Nobody can tell which instruction it belongs to." []
+            "Nobody can tell which instruction it belongs to. Not where the file type says that instructions are missing." []
         DataBit "drmemtrace/data-bit" Error
             "A trace without data (file-type bit 0x4) has none."
             "Nor has kernel code with the bit 0x8000." []

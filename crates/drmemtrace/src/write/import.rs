@@ -1,7 +1,8 @@
 //! Records of other formats as entries: one file, in which threads take turns.
 //!
-//! Addresses and sizes are those of the source. What has no instructions gets none: its accesses stand alone, as `quipu check`
-//! tells; simulators of caches do not mind.
+//! Addresses and sizes are those of the source. Its instructions have no encodings, and where branches went nobody knows; of
+//! accesses alone there are none at all. So the file type says that instructions are missing (SPEC:
+//! docs/formats/drmemtrace.md, *File types*), as it does where a tracer filtered them, and `quipu check` asks for no more.
 
 use super::{BUFFER_BYTES, ChunkRule, NoEdit, Replace, Rewriter, close};
 use crate::record::{Entry, FileType, Marker, NEWEST_VERSION, Type};
@@ -18,6 +19,10 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::PathBuf;
+
+/// What is written of lines and pages where the source says nothing of them: the sizes of most processors.
+const LINE_BYTES: u64 = 64;
+const PAGE_BYTES: u64 = 4096;
 
 /// The format as a target.
 #[derive(Debug)]
@@ -60,6 +65,11 @@ impl Importer for FromOthers {
             current: None,
             threads: BTreeMap::new(),
             pcs: BTreeMap::new(),
+            n_instrs: BTreeMap::new(),
+            sizes: [
+                ("size of lines", job.trace.meta().line_bytes),
+                ("size of pages", job.trace.meta().page_bytes),
+            ],
         }))
     }
 }
@@ -73,10 +83,12 @@ fn beginning(meta: &Meta) -> Vec<Entry> {
         _ => FileType(0),
     };
     let marker = |kind, value| Entry::marker(kind, value);
-    let mut entries = vec![marker(Marker::VERSION, NEWEST_VERSION), marker(Marker::FILETYPE, arch.0)];
-    entries.extend(meta.line_bytes.map(|bytes| marker(Marker::CACHE_LINE_SIZE, bytes)));
-    entries.extend(meta.page_bytes.map(|bytes| marker(Marker::PAGE_SIZE, bytes)));
-    entries
+    vec![
+        marker(Marker::VERSION, NEWEST_VERSION),
+        marker(Marker::FILETYPE, arch.or(FileType::IFILTERED).0),
+        marker(Marker::CACHE_LINE_SIZE, meta.line_bytes.unwrap_or(LINE_BYTES)),
+        marker(Marker::PAGE_SIZE, meta.page_bytes.unwrap_or(PAGE_BYTES)),
+    ]
 }
 
 /// What became of the accesses of a batch.
@@ -103,6 +115,10 @@ struct Entries {
     threads: BTreeMap<u64, (u64, bool)>,
     /// The last instruction of each thread.
     pcs: BTreeMap<u64, u64>,
+    /// How many instructions of each thread were written.
+    n_instrs: BTreeMap<u64, u64>,
+    /// What the source says of lines and pages.
+    sizes: [(&'static str, Option<u64>); 2],
 }
 
 impl Entries {
@@ -117,6 +133,13 @@ impl Entries {
         self.buffer.extend(begins.next());
         self.buffer.extend([Entry::new(Type::THREAD, 4, thread), Entry::new(Type::PID, 4, process)]);
         self.buffer.extend(begins);
+    }
+
+    /// A thread ends, and says how many instructions it executed, as far as anybody knows.
+    fn exit(&mut self, thread: u64) {
+        let n = self.n_instrs.get(&thread).copied().unwrap_or(0);
+        self.buffer
+            .extend([Entry::marker(Marker::INSTRUCTION_COUNT, n), Entry::new(Type::THREAD_EXIT, 4, thread)]);
     }
 
     fn instr(&mut self, batch: &Batch, row: usize) {
@@ -194,6 +217,9 @@ impl Import for Entries {
         if let Some(pc) = last_pc {
             self.pcs.insert(batch.span.thread, pc);
         }
+        if !instrs.is_empty() {
+            *self.n_instrs.entry(batch.span.thread).or_default() += instrs.len() as u64;
+        }
         ledger.add("accesses", Fate::Kept, counts.accesses - counts.cut);
         ledger.add("accesses of 64 KiB and more, cut off there", Fate::Changed, counts.cut);
         ledger.add("fetches", Fate::Dropped, counts.fetches);
@@ -211,7 +237,7 @@ impl Import for Entries {
                 ThreadEvent::Stop => {
                     ledger.add("ends of threads", Fate::Kept, 1);
                     self.threads.insert(batch.span.thread, (batch.span.process, true));
-                    self.buffer.push(Entry::new(Type::THREAD_EXIT, 4, batch.span.thread));
+                    self.exit(batch.span.thread);
                 }
                 _ => ledger.add("events of threads", Fate::Dropped, 1),
             }
@@ -232,9 +258,12 @@ impl Import for Entries {
             .map(|(thread, (process, _))| (*thread, *process))
             .collect();
         ledger.add("ends of threads", Fate::MadeUp, open.len() as u64);
+        for (what, _) in self.sizes.iter().filter(|(_, bytes)| bytes.is_none()) {
+            ledger.add(*what, Fate::MadeUp, 1);
+        }
         for (thread, process) in open {
             self.switch_to(thread, process);
-            self.buffer.push(Entry::new(Type::THREAD_EXIT, 4, thread));
+            self.exit(thread);
         }
         self.rewriter.push(&self.buffer)?;
         let rewritten = self.rewriter.finish(true)?;
