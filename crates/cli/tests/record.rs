@@ -56,6 +56,31 @@ fn a_program_keeps_its_streams_and_its_exit_code() {
 }
 
 #[test]
+fn children_are_left_out_with_a_word_or_have_traces_to_open() {
+    if !can_record("qemu") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let record = |args: &[&str]| {
+        let program = ["--", "sh", "-c", "(:); exit 0"];
+        quipu(folder.path(), &[&["record"], args, &program].concat())
+    };
+    let (code, _, said) = record(&["-o", "alone"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("1 child was not recorded; `--follow-fork` records children, too"), "{said}");
+    let (code, _, said) = record(&["-o", "both", "--follow-fork", "--max-instrs", "10K"]);
+    assert!(code == Some(0) && !said.contains("not recorded; `--follow"), "{said}");
+    let (code, _, said) = record(&["-o", "none", "--max-instrs", "0"]);
+    assert!(code == Some(2) && said.contains("expected 1 or more"), "{said}");
+    let (code, _, said) = record(&["-o", "both", "--force", "--follow-fork"]);
+    assert_eq!(code, Some(0), "{said}");
+    let (code, _, said) = quipu(folder.path(), &["report", "both"]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("a folder of `2` traces"), "{said}");
+    assert!(said.contains("open one of them: `both/drmemtrace.sh."), "{said}");
+}
+
+#[test]
 fn a_program_that_goes_on_as_another_one_leads_to_the_other() {
     if !can_record("qemu") {
         return;

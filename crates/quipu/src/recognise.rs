@@ -47,11 +47,31 @@ pub fn open_path(path: &Path, options: &OpenOptions) -> Result<Box<dyn Trace>> {
 #[cold]
 fn unknown(source: &Source) -> Result<Error> {
     let found = if source.is_folder() { describe_folder(source)? } else { describe_file(source)? };
+    let within = traces_within(source);
+    if !within.is_empty() {
+        let shown: Vec<String> = within.iter().take(SHOWN_ENTRIES).map(|path| format!("`{path}`")).collect();
+        let more = if within.len() > shown.len() { ", …" } else { "" };
+        return Ok(Error::new(ErrorKind::Unsupported, format!("a folder of `{}` traces", within.len()))
+            .in_file(source.name())
+            .hint(format!("open one of them: {}{more}", shown.join(", "))));
+    }
     let titles: Vec<String> =
         FORMATS.iter().map(|format| format!("{}: {}", format.info().name, format.info().title)).collect();
     Ok(Error::new(ErrorKind::Unsupported, format!("no known trace format: {found}"))
         .in_file(source.name())
         .hint(format!("known formats are {}", titles.join("; "))))
+}
+
+/// The traces that lie directly in a folder that is none, as where each process has its own.
+fn traces_within(source: &Source) -> Vec<String> {
+    let Ok(entries) = std::fs::read_dir(source.name()) else { return Vec::new() };
+    let folders = entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir());
+    let mut found: Vec<String> = folders
+        .filter(|path| Source::open(path).is_ok_and(|within| probe(&within).is_some()))
+        .map(|path| path.display().to_string())
+        .collect();
+    found.sort();
+    found
 }
 
 fn describe_folder(source: &Source) -> Result<String> {
