@@ -259,7 +259,7 @@ impl Import for Entries {
             .collect();
         ledger.add("ends of threads", Fate::MadeUp, open.len() as u64);
         for (what, _) in self.sizes.iter().filter(|(_, bytes)| bytes.is_none()) {
-            ledger.add(*what, Fate::MadeUp, 1);
+            ledger.add(what, Fate::MadeUp, 1);
         }
         for (thread, process) in open {
             self.switch_to(thread, process);
