@@ -50,6 +50,9 @@ use quipu_model::{Confidence, Format, FormatInfo, Found, OpenOptions, Result, Ru
 use quipu_source::Source;
 use std::ops::Range;
 
+/// Bytes that must look like entries where only its name says that a file is a trace.
+const PROBED_BYTES: usize = 64 * record::ENTRY_BYTES;
+
 /// The format, as the list of formats names it.
 pub static DRMEMTRACE: Drmemtrace = Drmemtrace;
 
@@ -107,9 +110,11 @@ impl Format for Drmemtrace {
         }
         if source.head(record::ENTRY_BYTES).is_ok_and(|head| listing::starts_like_a_trace(&head)) {
             Confidence::Sure
-        } else if listing::named_like_a_trace(listing::file_name(source))
+        } else if listing::is_raw(listing::file_name(source)) {
             // Opening says what to do with it.
-            || listing::is_raw(listing::file_name(source))
+            Confidence::Maybe
+        } else if listing::named_like_a_trace(listing::file_name(source))
+            && source.head(PROBED_BYTES).map_or(true, |head| listing::looks_like_entries(&head))
         {
             Confidence::Maybe
         } else {

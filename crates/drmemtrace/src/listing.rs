@@ -52,6 +52,14 @@ pub fn starts_like_a_trace(head: &[u8]) -> bool {
     }
 }
 
+/// True if what stands at the beginning of a file may be entries, or is too short to tell: half of their types are known.
+/// Of other bytes one in 1,300 pairs is a known type.
+pub(crate) fn looks_like_entries(head: &[u8]) -> bool {
+    let (entries, _) = Entry::slice(head);
+    let n_known = entries.iter().filter(|entry| entry.kind().name().is_some()).count();
+    2 * n_known >= entries.len()
+}
+
 /// True for names that tracers give to final traces.
 pub fn named_like_a_trace(name: &str) -> bool {
     name.contains(".trace") || name.contains(".memtrace") || name.ends_with(".x64")
@@ -172,4 +180,21 @@ fn find_auxiliary(folder: &Source, top: &Source, listing: &mut Listing) {
     listing.serial_schedule =
         ["serial_schedule.bin.gz", "serial_schedule.bin"].iter().find_map(|name| folder.child(name));
     listing.cpu_schedule = folder.child("cpu_schedule.bin.zip");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_bytes_do_not_look_like_entries() {
+        let of = |kinds: &[u16]| -> Vec<u8> {
+            kinds.iter().flat_map(|kind| [kind.to_le_bytes().to_vec(), vec![0x5a; 10]].concat()).collect()
+        };
+        assert!(looks_like_entries(&of(&[28, 22, 10, 0, 1])));
+        assert!(looks_like_entries(&of(&[60_000, 22, 10, 0, 9_999])), "damaged ones do");
+        assert!(looks_like_entries(b"short"), "too short to tell");
+        assert!(!looks_like_entries(b"Some text that somebody calls a trace, though it is none."));
+        assert!(!looks_like_entries(&of(&[60_000, 22, 10_000, 0, 9_999])));
+    }
 }

@@ -113,7 +113,7 @@ mod tests {
             assert_eq!(count(text), Err(NotANumber::Malformed), "{text}");
             assert_eq!(bytes(text), Err(NotANumber::Malformed), "{text}");
         }
-        assert_eq!(count("1K"), Err(NotANumber::Malformed));
+        assert_eq!(count("1m"), Err(NotANumber::Malformed));
         for text in ["18446744073709551616", "99999999999Gi"] {
             assert_eq!((count(text), bytes(text)), (Err(NotANumber::TooLarge), Err(NotANumber::TooLarge)));
         }
