@@ -37,7 +37,7 @@ impl TypeSource {
             symbols = data_symbols(path).unwrap_or_default();
             match info {
                 Ok(info) => {
-                    symbols.retain(|symbol| !info.objects().has_any_of(symbol.address, symbol.size));
+                    symbols.retain(|symbol| !info.variables().has_any_of(symbol.address, symbol.size));
                     types = Types::of_program(Arc::new(info));
                 }
                 // Names of variables are better than nothing.

@@ -36,7 +36,7 @@ impl Live {
     pub(super) fn add_variables(&mut self, base: u64, members: &Members) -> Vec<u32> {
         let globals: Vec<_> = match self.attribution.types().program() {
             Some(program) => program
-                .objects()
+                .variables()
                 .globals
                 .iter()
                 .filter_map(|global| Some((global.address.wrapping_add(base), global.size, global.ty?)))

@@ -5,7 +5,7 @@
 //! again. So the index is small, and nothing is kept of names.
 
 use super::read::Reading;
-use super::units::{Die, Open, Slice, Value, View, unit_offset};
+use super::units::{Die, Open, Slice, Units, Value, View, unit_offset};
 use super::{DebugError, DebugInfo, MAX_DEPTH, TypeId};
 use gimli::{AttributeSpecification, DwAt, DwTag};
 use rustc_hash::FxHasher;
@@ -18,7 +18,7 @@ const NONE: u32 = u32::MAX;
 const MAX_NESTING: usize = 512;
 
 /// A type, or what types stand in.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) id: TypeId,
     /// What it stands in, as a number of this list.
@@ -28,7 +28,7 @@ pub(crate) struct Entry {
 }
 
 /// The names of all types.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Index {
     /// In the order of units and offsets.
     pub(crate) entries: Vec<Entry>,
@@ -75,17 +75,36 @@ struct Frame {
 }
 
 impl Index {
-    pub(crate) fn new(view: &View<'_>) -> Index {
-        let mut index = Index::default();
-        for unit in 0..view.units.list.len() {
-            let Ok(unit) = u32::try_from(unit) else { break };
-            if let Ok(open) = view.open_once(unit) {
-                // What stands behind damage in a unit is lost; what stands before it counts.
-                let _ = index.add_unit(view, &open, unit);
+    pub(crate) fn new(units: &Units) -> Index {
+        let parts = units.in_parts(|view, part| {
+            let mut index = Index::default();
+            for unit in part {
+                if let Ok(open) = view.open_once(unit) {
+                    // What stands behind damage in a unit is lost; what stands before it counts.
+                    let _ = index.add_unit(view, &open, unit);
+                }
             }
-        }
-        index.names.sort_unstable();
+            index.names.sort_unstable();
+            index
+        });
+        let mut parts = parts.into_iter();
+        let mut index = parts.next().unwrap_or_default();
+        parts.for_each(|part| index.append(part));
+        // PERF: this sort puts together what is sorted in parts.
+        index.names.sort();
         index
+    }
+
+    /// Adds the names of units that come behind.
+    fn append(&mut self, part: Index) {
+        // Those that cannot be numbered are left out.
+        let room = (NONE as usize).saturating_sub(self.entries.len());
+        let before = u32::try_from(self.entries.len()).unwrap_or(NONE);
+        let moved = |number: u32| if number == NONE { NONE } else { number.saturating_add(before) };
+        let entries = part.entries.into_iter().take(room);
+        self.entries.extend(entries.map(|entry| Entry { parent: moved(entry.parent), ..entry }));
+        let names = part.names.into_iter().map(|(hash, entry)| (hash, moved(entry)));
+        self.names.extend(names.filter(|(_, entry)| *entry != NONE));
     }
 
     fn add_unit<'a>(&mut self, view: &View<'a>, open: &Open<'a>, unit: u32) -> Result<(), gimli::Error> {
@@ -183,8 +202,19 @@ impl<'a> Named<'a> {
         raw: &mut gimli::EntriesRaw<'_, Slice<'a>>,
         attributes: &[AttributeSpecification],
     ) -> Result<Named<'a>, gimli::Error> {
+        let is_asked = |attribute: &AttributeSpecification| {
+            matches!(
+                attribute.name(),
+                gimli::DW_AT_name
+                    | gimli::DW_AT_specification
+                    | gimli::DW_AT_declaration
+                    | gimli::DW_AT_signature
+            )
+        };
         let mut found = Named::default();
-        for attribute in attributes {
+        let n_asked = attributes.iter().rposition(is_asked).map_or(0, |last| last + 1);
+        let (asked, others) = attributes.split_at(n_asked);
+        for attribute in asked {
             let read = raw.read_attribute(*attribute)?;
             match read.name() {
                 gimli::DW_AT_name => found.name = Some(read.value()),
@@ -193,6 +223,7 @@ impl<'a> Named<'a> {
                 _ => {}
             }
         }
+        raw.skip_attributes(others)?;
         Ok(found)
     }
 }

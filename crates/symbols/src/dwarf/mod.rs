@@ -29,6 +29,9 @@ mod spell;
 pub mod types;
 pub(crate) mod units;
 
+#[cfg(test)]
+mod tests;
+
 use index::Index;
 use std::collections::HashMap;
 use std::fmt;
@@ -48,6 +51,7 @@ pub struct DebugInfo {
     units: Units,
     index: OnceLock<Index>,
     objects: OnceLock<objects::Objects>,
+    variables: OnceLock<objects::Objects>,
     /// Other names of structures that have none of their own.
     aliases: OnceLock<HashMap<TypeId, String>>,
 }
@@ -86,8 +90,8 @@ impl DebugInfo {
 
     fn new(main: sections::Loaded, folder: &Path) -> Result<DebugInfo, DebugError> {
         let units = Units::new(main, folder)?;
-        let (index, objects, aliases) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
-        Ok(DebugInfo { units, index, objects, aliases })
+        let (objects, variables) = (OnceLock::new(), OnceLock::new());
+        Ok(DebugInfo { units, index: OnceLock::new(), objects, variables, aliases: OnceLock::new() })
     }
 
     /// Units that were split off and are not where they should be.
@@ -105,7 +109,7 @@ impl DebugInfo {
     }
 
     pub(crate) fn index(&self) -> &Index {
-        self.index.get_or_init(|| Index::new(&self.view()))
+        self.index.get_or_init(|| Index::new(&self.units))
     }
 
     /// What a type is called: one without a name, as `typedef struct {…} T` makes it, by its other name.

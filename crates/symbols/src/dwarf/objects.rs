@@ -20,7 +20,7 @@ const MAX_OVER: usize = 8;
 const MAX_RANGES: usize = 1 << 12;
 
 /// Variables and functions of a program.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Objects {
     /// Variables with an address, by address.
     pub globals: Vec<Global>,
@@ -113,6 +113,13 @@ impl Objects {
     }
 }
 
+/// What is collected.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wanted {
+    All,
+    Variables,
+}
+
 /// An entry whose children are walked.
 struct Frame {
     id: TypeId,
@@ -124,21 +131,14 @@ struct Frame {
 impl DebugInfo {
     /// Variables and functions. The first call walks all entries.
     pub fn objects(&self) -> &Objects {
-        self.objects.get_or_init(|| {
-            let view = self.view();
-            let mut objects = Objects::default();
-            for unit in 0..view.units.list.len() {
-                let Ok(unit) = u32::try_from(unit) else { break };
-                let Ok(open) = view.open(unit) else { continue };
-                // What stands behind damage in a unit is lost.
-                let _ = objects.add_unit(self, &view, &open, unit);
-            }
-            objects.globals.sort_by(|a, b| (a.address, &a.name).cmp(&(b.address, &b.name)));
-            objects.globals.dedup_by(|a, b| a.address == b.address && a.name == b.name);
-            objects.functions.sort_by_key(|function| function.ranges.first().map(|range| range.start));
-            objects.units.sort_by_key(|(range, unit)| (range.start, *unit));
-            objects
-        })
+        self.objects.get_or_init(|| Objects::new(self, Wanted::All))
+    }
+
+    /// Variables alone; functions are missing, unless somebody has asked for all before. The first call walks all entries, but
+    /// takes only a part of the time that [`DebugInfo::objects`] takes.
+    pub fn variables(&self) -> &Objects {
+        let all = self.objects.get();
+        all.unwrap_or_else(|| self.variables.get_or_init(|| Objects::new(self, Wanted::Variables)))
     }
 
     /// The line of the source that the instruction at an address comes from.
@@ -162,14 +162,40 @@ impl DebugInfo {
 }
 
 impl Objects {
+    pub(super) fn new(info: &DebugInfo, wanted: Wanted) -> Objects {
+        let parts = info.units.in_parts(|view, part| {
+            let mut objects = Objects::default();
+            for unit in part {
+                let Ok(open) = view.open(unit) else { continue };
+                // What stands behind damage in a unit is lost.
+                let _ = objects.add_unit(info, view, &open, unit, wanted);
+            }
+            objects
+        });
+        let mut objects = Objects::default();
+        for part in parts {
+            objects.globals.extend(part.globals);
+            objects.functions.extend(part.functions);
+            objects.units.extend(part.units);
+        }
+        objects.globals.sort_by(|a, b| (a.address, &a.name).cmp(&(b.address, &b.name)));
+        objects.globals.dedup_by(|a, b| a.address == b.address && a.name == b.name);
+        objects.functions.sort_by_key(|function| function.ranges.first().map(|range| range.start));
+        objects.units.sort_by_key(|(range, unit)| (range.start, *unit));
+        objects
+    }
+
     fn add_unit<'a>(
         &mut self,
         info: &DebugInfo,
         view: &View<'a>,
         open: &Open<'a>,
         unit: u32,
+        wanted: Wanted,
     ) -> Result<(), gimli::Error> {
-        if let Ok(mut ranges) = open.dwarf.unit_ranges(&open.unit) {
+        if wanted == Wanted::All
+            && let Ok(mut ranges) = open.dwarf.unit_ranges(&open.unit)
+        {
             let mut n_ranges = 0;
             while let Ok(Some(range)) = ranges.next() {
                 n_ranges += 1;
@@ -217,7 +243,7 @@ impl Objects {
                         }
                     }
                 }
-                gimli::DW_TAG_subprogram => {
+                gimli::DW_TAG_subprogram if wanted == Wanted::All => {
                     (die.tag, die.offset) = (tag, offset);
                     raw.read_attributes(attributes, &mut die.attrs)?;
                     let around = Around { info, view, open, frames: &frames, classes: &classes };
@@ -251,9 +277,9 @@ impl Objects {
         let mut operations = expression.operations(open.unit.encoding());
         let Ok(Some(first)) = operations.next() else { return };
         let second = operations.next().ok().flatten();
-        let ty = around.type_of(die, id);
         if let (Operation::FrameOffset { offset }, None) = (&first, &second) {
             let Some(function) = function.and_then(|at| self.functions.get_mut(at)) else { return };
+            let ty = around.type_of(die, id);
             let name = around.own_name(die, id);
             function.variables.push(StackVariable { name, offset: *offset, ty, place: place(open, die) });
             return;
@@ -274,6 +300,7 @@ impl Objects {
         if address == 0 || open.unit.header.is_tombstone_address(address) {
             return;
         }
+        let ty = around.type_of(die, id);
         self.globals.push(Global {
             name: around.path(die, id),
             address: address.wrapping_add(moved),

@@ -15,6 +15,8 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 /// Bytes of a section.
 pub(crate) type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
@@ -27,6 +29,8 @@ pub(crate) type Value<'a> = AttributeValue<Slice<'a>>;
 const MAX_NAME: usize = 16 << 10;
 /// The most `.dwo` files that are opened.
 const MAX_SPLIT: usize = 1 << 16;
+/// Bytes of units that are worth a thread.
+const PART_BYTES: u64 = 1 << 20;
 
 /// Where a unit is.
 #[derive(Clone, Debug)]
@@ -63,6 +67,8 @@ pub(crate) struct Units {
     signatures: HashMap<u64, TypeId>,
     /// What was split off and is not found.
     pub(crate) missing: Vec<String>,
+    /// Bytes of units that are worth a thread.
+    pub(super) part_bytes: u64,
 }
 
 impl Units {
@@ -74,6 +80,7 @@ impl Units {
             list: Vec::new(),
             signatures: HashMap::new(),
             missing: Vec::new(),
+            part_bytes: PART_BYTES,
         };
         units.add_space(0, Part::Whole, None)?;
         let skeletons = units.skeletons();
@@ -207,6 +214,57 @@ impl Units {
             // A row that leads nowhere costs its own types only.
             let _ = self.add_space(file, Part::TuRow(row), None);
         }
+    }
+}
+
+impl Units {
+    /// Does something with all units: side by side, if there are many, on as many threads as the machine has. What comes of each
+    /// part of the list is returned in the order of the list.
+    pub(crate) fn in_parts<T: Send>(&self, work: impl Fn(&View<'_>, Range<u32>) -> T + Sync) -> Vec<T> {
+        let parts = self.parts();
+        let next = AtomicUsize::new(0);
+        let run = || {
+            let mut done = Vec::new();
+            loop {
+                let at = next.fetch_add(1, Ordering::Relaxed);
+                let Some(part) = parts.get(at) else { return done };
+                done.push((at, work(&View::new(self), part.clone())));
+            }
+        };
+        let n_threads = thread::available_parallelism().map_or(1, usize::from).min(parts.len());
+        let mut done = thread::scope(|scope| {
+            // A thread that cannot be had leaves its work to the others.
+            let start = |_| thread::Builder::new().spawn_scoped(scope, run).ok();
+            let others: Vec<_> = (1..n_threads).filter_map(start).collect();
+            let mut done = run();
+            for other in others {
+                match other.join() {
+                    Ok(more) => done.extend(more),
+                    Err(panic) => std::panic::resume_unwind(panic),
+                }
+            }
+            done
+        });
+        done.sort_by_key(|(at, _)| *at);
+        done.into_iter().map(|(_, made)| made).collect()
+    }
+
+    /// The list in parts of about equal length.
+    fn parts(&self) -> Vec<Range<u32>> {
+        let mut parts = Vec::new();
+        let (mut start, mut n_bytes) = (0, 0);
+        for (end, unit) in (1_u32..).zip(&self.list) {
+            n_bytes += unit.len;
+            if n_bytes >= self.part_bytes {
+                parts.push(start..end);
+                (start, n_bytes) = (end, 0);
+            }
+        }
+        let end = u32::try_from(self.list.len()).unwrap_or(u32::MAX);
+        if start < end {
+            parts.push(start..end);
+        }
+        parts
     }
 }
 
