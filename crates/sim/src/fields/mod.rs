@@ -194,7 +194,7 @@ impl Fields {
     /// Adds the variables of the program, moved from their addresses in the file by `base`.
     pub(crate) fn add_variables(&mut self, base: u64) {
         let Some(program) = self.attribution.types().shared_program() else { return };
-        for global in program.objects().globals.iter().filter(|global| global.size > 0) {
+        for global in program.variables().globals.iter().filter(|global| global.size > 0) {
             let Some(ty) = global.ty else { continue };
             let addr = global.address.wrapping_add(base);
             match self.attribution.types_mut().of_type(ty) {
@@ -322,15 +322,7 @@ impl Fields {
         let site = &mut self.sites[region.what.origin as usize];
         site.counts.0[is_write] += 1;
         let kind = &self.kinds[site.kind as usize];
-        let hit = region.hit(addr);
-        // Elements may be closer together than their type is long.
-        let stride = region.what.stride;
-        let is_in_element = stride == 0 || hit.offset + size <= stride;
-        let field = match hit.shape {
-            Some(shape) => self.attribution.types().shape(shape).whole(hit.offset, size),
-            None => Some(0),
-        };
-        match field.filter(|_| is_in_line & is_in_element & (last < region.end)) {
+        match field_at(self.attribution.types(), region, addr, size).filter(|_| is_in_line) {
             Some(field) => counters.add(kind.base + field, is_write),
             None => {
                 let region = *region;
@@ -408,8 +400,11 @@ impl Fields {
         if !matches!(miss.purpose, Purpose::Read | Purpose::Write) {
             return;
         }
-        let region = self.attribution.regions().stretches(miss.addr, miss.addr.saturating_add(1)).next();
-        let region = region.map(|(.., region)| *region);
+        let region = match self.space.known(miss.addr) {
+            Some(page) => page.region(miss.addr, self.attribution.regions()).copied(),
+            // Without counts of accesses there are no pages.
+            None => self.attribution.at(miss.addr).map(|hit| hit.region),
+        };
         let site = region.map_or(0, |region| region.what.origin);
         let counter = match region {
             Some(region) => self.counter_at(&region, miss.addr, miss.size),
@@ -430,13 +425,32 @@ impl Fields {
     fn counter_at(&self, region: &Region<Held>, addr: u64, size: u32) -> u32 {
         let kind = &self.kinds[self.sites[region.what.origin as usize].kind as usize];
         // What an access has in other fields does not matter, but how long it is tells apart what lies over each other.
-        let end = addr.saturating_add(u64::from(size).max(1)).min(region.end);
+        let types = self.attribution.types();
+        let size = u64::from(size).max(1);
+        if let Some(field) = field_at(types, region, addr, size) {
+            return kind.base + field;
+        }
+        let end = addr.saturating_add(size).min(region.end);
         let mut found = None;
-        spans(self.attribution.types(), kind, region, addr..end, &mut |counter, _| {
+        spans(types, kind, region, addr..end, &mut |counter, _| {
             found = found.or(Some(counter));
         });
         found.unwrap_or(kind.base)
     }
+}
+
+/// The field of a region's element that has all of these bytes, if that is seen at once; else [`spans`] knows.
+#[inline]
+fn field_at(types: &Types, region: &Region<Held>, addr: u64, size: u64) -> Option<u32> {
+    let hit = region.hit(addr);
+    // Elements may be closer together than their type is long.
+    let stride = region.what.stride;
+    let is_in_element = stride == 0 || hit.offset + size <= stride;
+    let field = match hit.shape {
+        Some(shape) => types.shape(shape).whole(hit.offset, size),
+        None => Some(0),
+    };
+    field.filter(|_| is_in_element & (addr.wrapping_add(size - 1) < region.end))
 }
 
 /// The bits of a line for the bytes from one address to another.

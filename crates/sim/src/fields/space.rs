@@ -74,6 +74,15 @@ impl Space {
         &mut self.pages[at as usize]
     }
 
+    /// The page of an address, if there is one.
+    #[inline]
+    pub(crate) fn known(&self, addr: u64) -> Option<&Page> {
+        let number = addr >> PAGE_SHIFT;
+        let (known, at) = self.near[number as usize & (N_NEAR - 1)]; // A page by its lower bits.
+        let at = if known == number { at } else { *self.numbers.get(&number)? };
+        self.pages.get(at as usize)
+    }
+
     #[cold]
     fn find(&mut self, number: u64, regions: &RegionMap<Held>) -> u32 {
         let next = self.pages.len() as u32; // 2^32 pages fit no memory.
