@@ -6,11 +6,13 @@
 //! | file | what |
 //! |---|---|
 //! | [`mod@caches`] | configuration files, levels, events |
+//! | `places` | which region holds an address |
 //! | [`structs`] | regions, structures, members, remaps |
 //! | [`text`] | what the original writes |
 //! | [`tool`] | the caches as an analysis |
 
 pub mod caches;
+mod places;
 pub mod structs;
 pub mod text;
 pub mod tool;

@@ -5,9 +5,10 @@
 //! SPEC: docs/formats/cacheray.md, "The original's model".
 
 use super::caches::Served;
+use super::places::{Places, Stretches};
 use quipu_symbols::remap::Remap;
 use quipu_symbols::types_file::{Layout, Lookup};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 /// The name of the type that all unknown names stand for.
 pub const PLACEHOLDER: &str = "PlaceholderStruct";
@@ -54,21 +55,6 @@ struct Region {
     times: u64,
 }
 
-/// Stretches that are remembered for the addresses that come next. PERF: types/original_model.
-const RECENT: usize = 1 << 12;
-/// In such a stretch, no region.
-const NONE: u32 = u32::MAX;
-
-/// A stretch of addresses that one region holds, or none.
-#[derive(Clone, Copy, Debug, Default)]
-struct Recent {
-    start: i64,
-    end: i64,
-    region: u32,
-    /// Regions that there were.
-    n_regions: u32,
-}
-
 /// What a remap says to a structure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Remapped {
@@ -87,8 +73,8 @@ pub struct Structs {
     /// Regions of positive length, in the order in which they were first added.
     regions: Vec<Region>,
     known: HashMap<(i64, i64, usize), usize>,
-    /// Where each of the regions that lie over a stretch of addresses is found, and the end of the stretch.
-    stretches: BTreeMap<i64, (i64, Vec<u32>)>,
+    stretches: Stretches,
+    places: Places,
     /// Regions of negative length hold all addresses but those between their end and their start: with that end, and how
     /// many regions of positive length there were before.
     inverse: Vec<(Region, i64, usize)>,
@@ -98,8 +84,6 @@ pub struct Structs {
     /// Elements of all annotations, as numbers of 32 bits with a sign.
     pub n_elements: i64,
     at_hand: Vec<Region>,
-    /// By bits of the address.
-    recent: Vec<Recent>,
 }
 
 impl Structs {
@@ -121,8 +105,7 @@ impl Structs {
             counted
         });
         let structs: Vec<CountedStruct> = structs.collect();
-        let recent = vec![Recent::default(); RECENT];
-        let structs = Structs { structs, lookup, has_remap: remap.is_some(), recent, ..Structs::default() };
+        let structs = Structs { structs, lookup, has_remap: remap.is_some(), ..Structs::default() };
         (structs, said, n_left_out)
     }
 
@@ -195,9 +178,10 @@ impl Structs {
         if at < end {
             free.push((at, end));
         }
-        for (start, end) in free {
-            self.stretches.insert(start, (end, vec![number]));
+        for (free_start, free_end) in free {
+            self.stretches.insert(free_start, (free_end, vec![number]));
         }
+        self.places.repaint(start, end, &self.stretches);
     }
 
     /// Where the caches see an access: elsewhere, if the first region that holds it was given another layout.
@@ -228,38 +212,10 @@ impl Structs {
         }
     }
 
-    /// The one region of positive length that holds an address, or [`NONE`]. `None` if there are several.
-    fn only(&mut self, addr: i64) -> Option<u32> {
-        let slot = (addr >> 6) as usize % RECENT; // Any bits will do.
-        let n_regions = self.regions.len() as u32; // As for their numbers.
-        if let Some(recent) = self.recent.get(slot)
-            && recent.n_regions == n_regions
-            && recent.start <= addr
-            && addr < recent.end
-        {
-            return Some(recent.region);
-        }
-        let found = match self.stretches.range(..=addr).next_back() {
-            Some((start, (end, over))) if addr < *end => match over[..] {
-                [region] => Recent { start: *start, end: *end, region, n_regions },
-                _ => return None,
-            },
-            before => {
-                let start = before.map_or(i64::MIN, |(_, (end, _))| *end);
-                let end = self.stretches.range(addr..).next().map_or(i64::MAX, |(next, _)| *next);
-                Recent { start, end, region: NONE, n_regions }
-            }
-        };
-        if let Some(recent) = self.recent.get_mut(slot) {
-            *recent = found;
-        }
-        Some(found.region)
-    }
-
     /// Counts an access for every region that holds it.
     pub fn count(&mut self, addr: i64, size: i8, is_write: bool, served: &Served) {
         if self.inverse.is_empty()
-            && let Some(number) = self.only(addr)
+            && let Some(number) = self.places.only(addr, &self.stretches)
         {
             if let Some(region) = self.regions.get(number as usize)
                 && let Some(counted) = self.structs.get_mut(region.ty)
@@ -360,5 +316,48 @@ impl CountedStruct {
             }
         }
         self.accesses += if is_touched { region.times } else { 0 };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::places::NONE;
+    use super::*;
+    use quipu_symbols::types_file::TypesFile;
+    use quipu_testkit::Rng;
+
+    const FILE: &str = r#"{"structs": [{"id": 1, "name": "struct P", "members": [
+        {"id": 2, "memberName": "x", "name": "long", "offset": 0, "size": 8},
+        {"id": 2, "memberName": "y", "name": "long", "offset": 8, "size": 8},
+        {"id": 3, "memberName": "z", "name": "int", "offset": 16, "size": 4}]}],
+        "typedefs": [], "unions": [], "version": 4}"#;
+
+    #[test]
+    fn places_say_what_the_stretches_say() {
+        let file = TypesFile::parse(FILE.as_bytes()).unwrap();
+        let (mut structs, ..) = Structs::new(Lookup::new(&file), None, 1);
+        let mut rng = Rng::new(7);
+        let near = |rng: &mut Rng| match rng.below(40) {
+            0 => i64::MAX - rng.below(6000) as i64,
+            1 => i64::MIN + rng.below(6000) as i64,
+            _ => rng.below(60_000) as i64 - 10_000,
+        };
+        let mut kinds = [0; 3];
+        for _ in 0..800 {
+            let most = if rng.below(30) == 0 { 600 } else { 4 };
+            let n = rng.below(most) as u32;
+            structs.add("struct P", near(&mut rng) as u64, n);
+            for _ in 0..30 {
+                let addr = near(&mut rng);
+                let plain = match structs.over(addr) {
+                    [] => Some(NONE),
+                    [region] => Some(*region),
+                    _ => None,
+                };
+                kinds[plain.map_or(2, |region| usize::from(region != NONE))] += 1;
+                assert_eq!(structs.places.only(addr, &structs.stretches), plain, "{addr:#x}");
+            }
+        }
+        assert!(kinds.iter().all(|n| *n > 100), "{kinds:?}");
     }
 }
