@@ -1,10 +1,8 @@
 //! Each rule is broken by a trace that is made for it, and no other is; the fixtures break those that they are known for.
 
 // The helpers of a test may panic as the test may.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-
+use crate::common;
 use quipu_apitrace::check::{Check, RULES};
 use quipu_apitrace::pack::StreamWriter;
 use quipu_apitrace::trace::{self, Packing};

@@ -1,10 +1,8 @@
 //! Cut and changed traces: what stands before the damage is kept, and nothing worse happens than an error with a place.
 
 // The helpers of a test may panic as the test may.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-
+use crate::common;
 use quipu_apitrace::APITRACE;
 use quipu_apitrace::survey::{Frames, survey};
 use quipu_apitrace::trace;

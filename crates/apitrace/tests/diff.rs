@@ -1,10 +1,8 @@
 //! What differs between two traces: two runs of one program are equal, and what was changed is found.
 
 // The helpers of a test may panic as the test may.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-
+use crate::common;
 use quipu_apitrace::diff::print::Text;
 use quipu_apitrace::diff::{At, Difference, Names, Rules, Show, Summary, diff};
 use quipu_apitrace::text::{assemble, disassemble};

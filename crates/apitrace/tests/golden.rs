@@ -3,11 +3,9 @@
 //! `traces/apitrace/golden` and `golden-cli` were printed by apitrace; see traces/README.md.
 
 // The helpers of a test may panic as the test may.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::{dump, golden, open, options, traces};
+use crate::common;
+use crate::common::{dump, golden, open, options, traces};
 use quipu_apitrace::APITRACE;
 use quipu_apitrace::survey::{Frames, survey};
 use quipu_apitrace::trace;

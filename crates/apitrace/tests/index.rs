@@ -1,10 +1,8 @@
 //! Reading from the middle gives what reading from the beginning gives, with an index or without, whatever the index is.
 
 // The helpers of a test may panic as the test may.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-
+use crate::common;
 use quipu_apitrace::decode::skim::Skimmer;
 use quipu_apitrace::feed::Feed;
 use quipu_apitrace::index::{self, Wanted, store};

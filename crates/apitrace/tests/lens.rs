@@ -1,10 +1,8 @@
 //! Calls as all formats have them: entered and left, threads where they begin, marks where frames end.
 
 // The helpers of a test may panic as the test may.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-
+use crate::common;
 use quipu_apitrace::lens::MARK_FRAME;
 use quipu_model::lens::{CallEdge, ThreadEvent};
 use quipu_model::{Columns, Scan, ShardId, Trace};

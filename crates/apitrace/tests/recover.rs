@@ -1,10 +1,8 @@
 //! What is saved of damaged traces, and what is said of the rest.
 
 // The helpers of a test may panic as the test may.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-
+use crate::common;
 use quipu_apitrace::pack::StreamWriter;
 use quipu_apitrace::recover::{RecoverOptions, Recovered, recover};
 use quipu_apitrace::trace::{self, Packing};

@@ -1,12 +1,10 @@
 //! What is written reads back as the same.
 
 // The helpers of a test may panic as the test may.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-mod fuzzing;
-
-use common::{dump, options};
+use crate::common;
+use crate::common::{dump, options};
+use crate::fuzzing;
 use quipu_apitrace::APITRACE;
 use quipu_apitrace::decode::Header;
 use quipu_apitrace::edits::rewrite;

@@ -1,10 +1,8 @@
 //! What chosen calls need: all objects that kept calls use are made, and what nothing needs is left out.
 
 // The helpers of a test may panic as the test may.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-
+use crate::common;
 use quipu_apitrace::callset::CallSet;
 use quipu_apitrace::edits::trim::{Chooser, Selection};
 use quipu_apitrace::edits::{rewrite, setup};

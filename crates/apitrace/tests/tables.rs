@@ -1,11 +1,9 @@
 //! Tables of arguments, and of functions, against what the original prints for the same calls.
 
 // The helpers of a test may panic as the test may.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::{golden, open, options, traces};
+use crate::common;
+use crate::common::{golden, open, options, traces};
 use quipu_apitrace::table::{ARGS_TABLE, TABLES};
 use quipu_model::values::NO_NODE;
 use quipu_model::{Error, OpenOptions, Scan, ShardId, Trace};

@@ -1,11 +1,9 @@
 //! The stream as text: it says every byte, people can change it, and mistakes are told with their places.
 
 // The helpers of a test may panic as the test may.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-mod fuzzing;
-
+use crate::common;
+use crate::fuzzing;
 use quipu_apitrace::text::{MAGIC, assemble, disassemble};
 use quipu_apitrace::trace;
 use quipu_apitrace::write::WriteOptions;

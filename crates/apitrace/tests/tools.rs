@@ -1,10 +1,8 @@
 //! What the analyses count is what the original's dump shows, counted here from its text, and what was counted by hand.
 
 // The helpers of a test may panic as the test may.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-
+use crate::common;
 use quipu_apitrace::tools::TOOLS;
 use quipu_apitrace::tools::calls::{CallCounts, Calls};
 use quipu_apitrace::tools::frames::{FrameCounts, Frames};

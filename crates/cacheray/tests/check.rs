@@ -1,11 +1,9 @@
 //! Each rule broken once, and sound traces.
 
 // The helpers of a test may panic as the test may.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::{GOOD, of_bytes, trace};
+use crate::common;
+use crate::common::{GOOD, of_bytes, trace};
 use quipu_cacheray::check::Check;
 use quipu_cacheray::decode::encode;
 use quipu_cacheray::record::{ADD, Access, Add, Dialect, READ, REMOVE, Record, Remove};

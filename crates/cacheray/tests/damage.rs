@@ -1,11 +1,8 @@
 //! Cut, changed and hostile traces, written and read ones.
 
 // The helpers of a test may panic as the test may.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::{GOOD, bytes, lines, of_bytes, path, trace};
+use crate::common::{GOOD, bytes, lines, of_bytes, path, trace};
 use quipu_cacheray::CACHERAY;
 use quipu_cacheray::record::Dialect;
 use quipu_cacheray::write::{Convert, TraceWriter};

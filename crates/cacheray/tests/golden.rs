@@ -1,11 +1,9 @@
 //! Real traces: counts that an independent parser made, dialects, the damage that real programs leave.
 
 // The helpers of a test may panic as the test may.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::{GOOD, folder, lines, of_bytes, trace};
+use crate::common;
+use crate::common::{GOOD, folder, lines, of_bytes, trace};
 use quipu_cacheray::record::Dialect;
 use quipu_model::{Columns, Scan, ShardId, Trace, Window};
 use serde_json::{Map, Value, json};

@@ -1,8 +1,6 @@
 //! What the program makes of traces of graphics calls is what the original makes of them.
 
 // The helpers of a test may panic as the test may.
-#![allow(clippy::unwrap_used)]
-
 use assert_cmd::Command;
 use std::path::PathBuf;
 

@@ -1,8 +1,6 @@
 //! Cacheray's tools as drop-ins, against what the originals printed and wrote.
 
 // A test that cannot set its scene has failed.
-#![allow(clippy::unwrap_used)]
-
 use flate2::read::GzDecoder;
 use std::fs::File;
 use std::io::Read;

@@ -1,8 +1,6 @@
 //! Verbs that write traces: what they leave on disk, what they say, and how they end.
 
 // A test that cannot set its scene has failed.
-#![allow(clippy::unwrap_used)]
-
 use assert_cmd::Command;
 use quipu::source::{Source, StreamOptions};
 use std::collections::BTreeSet;

@@ -1,8 +1,6 @@
 //! `quipu as drmemtrace` prints the numbers that the original's tools printed for every fixture: those of
 //! `traces/drmemtrace/facts.json`.
 
-#![expect(clippy::unwrap_used, reason = "clippy spares test functions, not what they share")]
-
 use serde_json::{Map, Value};
 use std::path::PathBuf;
 use std::process::Command;

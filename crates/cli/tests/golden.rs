@@ -6,8 +6,6 @@
 //! reduced to their sum (its decoder divides `mov` into forms, and names `jne` `jnz`).
 
 // A test that cannot set its scene has failed.
-#![allow(clippy::unwrap_used)]
-
 use std::path::PathBuf;
 use std::process::Command;
 

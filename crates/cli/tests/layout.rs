@@ -1,8 +1,6 @@
 //! `analyze layout` on made traces whose misses are known, and on real ones.
 
 // A test that cannot set its scene has failed.
-#![allow(clippy::unwrap_used)]
-
 use quipu::cacheray::decode::encode;
 use quipu::cacheray::record::{ADD, Access, Add, Dialect, READ, REMOVE, Record, Remove};
 use serde_json::Value;

@@ -1,12 +1,9 @@
 //! `--html`: the file that is written, and the page in a real browser: what it asks for, shows, and does when it is clicked.
 
 // A test that cannot set its scene has failed.
-#![allow(clippy::unwrap_used)]
 
-mod browser;
-
+use crate::browser::Browser;
 use assert_cmd::Command;
-use browser::Browser;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;

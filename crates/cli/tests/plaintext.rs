@@ -1,8 +1,6 @@
 //! Traces of text through the verbs: what is shown, simulated and converted.
 
 // A test that cannot set its scene has failed.
-#![allow(clippy::unwrap_used)]
-
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::{Command, Output};

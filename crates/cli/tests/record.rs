@@ -1,8 +1,6 @@
 //! `quipu record` as a user types it: what it says, its exit codes, and what the trace is good for.
 
 // The helpers of a test may panic as the test may.
-#![allow(clippy::unwrap_used)]
-
 use assert_cmd::Command;
 use std::path::Path;
 

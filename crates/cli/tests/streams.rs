@@ -1,8 +1,6 @@
 //! What goes to which stream, and the exit code, where a transcript cannot show it: pipes, colours, broken traces.
 
 // A test that cannot set its scene has failed.
-#![allow(clippy::unwrap_used)]
-
 use assert_cmd::Command;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;

@@ -1,8 +1,6 @@
 //! The tutorial's commands, typed one after the other as it prints them, and what it says of their results.
 
 // A test that cannot set its scene has failed.
-#![allow(clippy::unwrap_used)]
-
 use std::collections::BTreeMap;
 use std::env;
 use std::fs;

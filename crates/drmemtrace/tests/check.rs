@@ -1,16 +1,13 @@
 //! What `check` finds in the fixtures: nothing where the original's checker passes, and the same where it does not.
 
 // The helpers of a test may panic as the test may.
-#![allow(clippy::unwrap_used)]
 
-mod rewriting;
-
+use crate::rewriting::{TRACES, fixtures};
 use quipu_drmemtrace::DRMEMTRACE;
 use quipu_drmemtrace::check::{CHECK, CheckReport, RULES};
 use quipu_model::{Args, Format, OpenOptions, Report, Severity, Trace};
 use quipu_source::Source;
 use quipu_testkit::{Rng, report_of};
-use rewriting::{TRACES, fixtures};
 use std::path::Path;
 
 fn check(trace: &dyn Trace, args: &Args) -> CheckReport {

@@ -1,8 +1,6 @@
 //! Threads arranged by the cores that they ran on: every record is there once, where the schedule says.
 
 // A test that cannot set its scene has failed.
-#![allow(clippy::unwrap_used)]
-
 use quipu_drmemtrace::DRMEMTRACE;
 use quipu_drmemtrace::record::{Entry, FileType, Marker, Type};
 use quipu_drmemtrace::schedule::{self, Stretch};

@@ -5,8 +5,6 @@
 //! which takes long.
 
 // The helpers of a test may panic as the test may.
-#![allow(clippy::unwrap_used)]
-
 use quipu_drmemtrace::DRMEMTRACE;
 use quipu_drmemtrace::listing::{named_like_a_trace, starts_like_a_trace};
 use quipu_source::Source;

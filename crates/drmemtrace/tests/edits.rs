@@ -1,12 +1,11 @@
 //! Edits, against what the original's `record_filter` made of the same traces, and against what they promise.
 
 // The helpers of a test may panic as the test may.
-#![allow(clippy::unwrap_used)]
 // A part of a trace is one range.
 #![allow(clippy::single_range_in_vec_init)]
 
-mod rewriting;
-
+use crate::rewriting;
+use crate::rewriting::{assert_same, entries, members, open, rewritten};
 use quipu_drmemtrace::edits::clock_trim::{ClockTrim, ClockUnit};
 use quipu_drmemtrace::edits::filter::KernelCode;
 use quipu_drmemtrace::edits::{Filter, FilterSpec, Position, Trim};
@@ -14,7 +13,6 @@ use quipu_drmemtrace::record::{Entry, FileType, Marker, Type};
 use quipu_drmemtrace::trace::DrmemTrace;
 use quipu_drmemtrace::write::WriteOptions;
 use quipu_source::{PackOptions, Source};
-use rewriting::{assert_same, entries, members, open, rewritten};
 use std::collections::HashSet;
 use std::sync::Arc;
 

@@ -3,8 +3,6 @@
 //! `traces/drmemtrace/facts.json` and `golden/` were printed by the original tools; see traces/README.md.
 
 // The helpers of a test may panic as the test may.
-#![allow(clippy::unwrap_used)]
-
 use quipu_drmemtrace::DRMEMTRACE;
 use quipu_drmemtrace::table::{ENTRIES_TABLE, MEMREFS_TABLE, to_bytes};
 use quipu_drmemtrace::tools::counts::{COUNTS, Counts, CountsReport};

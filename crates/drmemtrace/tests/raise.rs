@@ -1,10 +1,8 @@
 //! Later versions of files: what is told, what is left as it is, and what is refused.
 
 // The helpers of a test may panic as the test may.
-#![allow(clippy::unwrap_used)]
 
-mod rewriting;
-
+use crate::rewriting::{assert_same, entries, open, open_bytes, rewritten};
 use quipu_drmemtrace::DRMEMTRACE;
 use quipu_drmemtrace::check::{CHECK, CheckReport};
 use quipu_drmemtrace::record::{Entry, FileType, Marker, Type};
@@ -13,7 +11,6 @@ use quipu_drmemtrace::write::{NoEdit, Unwatched, WriteOptions, rewrite_file};
 use quipu_model::{Args, Format, OpenOptions};
 use quipu_source::{PackOptions, Packer, Packing, Pool, Source};
 use quipu_testkit::report_of;
-use rewriting::{assert_same, entries, open, open_bytes, rewritten};
 use std::io::Cursor;
 use zerocopy::IntoBytes;
 

@@ -1,8 +1,6 @@
 //! Raw folders, whole and damaged.
 
 // A test that cannot set its scene has failed.
-#![allow(clippy::unwrap_used)]
-
 #[path = "fuzzing/raw.rs"]
 mod fuzzing;
 

@@ -1,8 +1,6 @@
 //! However a shard is read, it has the same records: whole or in pieces, in batches and buffers of any size.
 
 // The helpers of a test may panic as the test may.
-#![allow(clippy::unwrap_used)]
-
 use quipu_drmemtrace::DRMEMTRACE;
 use quipu_drmemtrace::record::{Entry, FileType, Marker, Type};
 use quipu_model::{Columns, ErrorKind, Format, OpenOptions, Scan, ShardId, ShardKind, Trace, Window};

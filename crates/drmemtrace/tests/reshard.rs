@@ -1,17 +1,14 @@
 //! Files of threads become files of cores and one stream, and come apart again as they were.
 
 // The helpers of a test may panic as the test may.
-#![allow(clippy::unwrap_used)]
 
-mod rewriting;
-
+use crate::rewriting::{assert_same, entries, fixtures, open};
 use quipu_drmemtrace::record::{Entry, FileType, Marker, Type};
 use quipu_drmemtrace::schedule;
 use quipu_drmemtrace::trace::{self, DrmemTrace};
 use quipu_drmemtrace::write::{Sharding, Unwatched, WriteOptions, reshard};
 use quipu_model::OpenOptions;
 use quipu_source::Source;
-use rewriting::{assert_same, entries, fixtures, open};
 use std::path::Path;
 use zerocopy::IntoBytes;
 

@@ -1,8 +1,6 @@
 //! Schedules found in the entries of a trace against the files that the original tools wrote beside it.
 
 // A test that cannot set its scene has failed.
-#![allow(clippy::unwrap_used)]
-
 use quipu_drmemtrace::DRMEMTRACE;
 use quipu_drmemtrace::record::Entry;
 use quipu_drmemtrace::schedule::{self, Recorder, Schedule, Stretch, first_difference};

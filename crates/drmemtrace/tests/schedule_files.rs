@@ -1,7 +1,5 @@
 //! `schedule-files` finds that the files beside a trace say what the trace says, and where they do not.
 
-#![expect(clippy::unwrap_used, reason = "clippy spares test functions, not what they share")]
-
 use quipu_drmemtrace::DRMEMTRACE;
 use quipu_drmemtrace::schedule::{self, Stretch};
 use quipu_drmemtrace::tools::schedule_files::{Missing, SCHEDULE_FILES, ScheduleFiles};

@@ -1,7 +1,5 @@
 //! Several traces read as workloads of one: only traces that are alike, each with names of its own.
 
-#![expect(clippy::unwrap_used, reason = "clippy spares test functions, not what they share")]
-
 use quipu_drmemtrace::DRMEMTRACE;
 use quipu_model::batch::join_thread;
 use quipu_model::{ErrorKind, Format, OpenOptions, Result, Trace};

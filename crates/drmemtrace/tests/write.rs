@@ -1,14 +1,12 @@
 //! Reading and writing back gives the same entries, in the same members; and what other containers hold is the same.
 
 // The helpers of a test may panic as the test may.
-#![allow(clippy::unwrap_used)]
 
-mod rewriting;
-
+use crate::rewriting;
+use crate::rewriting::{TRACES, assert_same, entries, fixtures, members, open, packing_of, rewritten};
 use quipu_drmemtrace::record::{Entry, Marker, Type};
 use quipu_drmemtrace::write::{NoEdit, WriteOptions};
 use quipu_source::{PackOptions, Packing};
-use rewriting::{TRACES, assert_same, entries, fixtures, members, open, packing_of, rewritten};
 
 fn into(packing: Packing, chunk_instrs: Option<u64>) -> WriteOptions {
     WriteOptions { pack: PackOptions::new(packing), chunk_instrs, ..WriteOptions::new() }

@@ -1,15 +1,13 @@
 //! Folders and files as an edit leaves them: complete under their name, or not there.
 
 // The helpers of a test may panic as the test may.
-#![allow(clippy::unwrap_used)]
 
-mod rewriting;
-
+use crate::rewriting;
+use crate::rewriting::{entries, fixtures, open};
 use quipu_drmemtrace::schedule;
 use quipu_drmemtrace::write::{NoEdit, Observer, Replace, Summary, Unwatched, WriteOptions, rewrite};
 use quipu_model::{ErrorKind, Result};
 use quipu_source::{PackOptions, Packing, Source};
-use rewriting::{entries, fixtures, open};
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,10 +1,8 @@
 //! Random streams, and the seeds of the fuzz targets, written again and edited.
 
 // The helpers of a test may panic as the test may.
-#![allow(clippy::unwrap_used)]
 
-mod fuzzing;
-
+use crate::fuzzing;
 use proptest::prelude::*;
 use quipu_drmemtrace::record::{Entry, Marker, Type};
 use std::path::Path;

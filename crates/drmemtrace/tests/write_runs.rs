@@ -1,8 +1,6 @@
 //! What a recorder says needs no second look is written as if it had been looked at: the same bytes, counts and schedule.
 
 // The helpers of a test may panic as the test may.
-#![allow(clippy::unwrap_used)]
-
 use proptest::prelude::*;
 use quipu_drmemtrace::record::{Entry, Marker, NEWEST_VERSION, Type};
 use quipu_drmemtrace::write::Counts;

@@ -1,7 +1,5 @@
 //! What a merge hands out: batches by time or shard by shard, with ordinals of the sequence, and windows of it.
 
-#![expect(clippy::unwrap_used, reason = "clippy spares test functions, not what they share")]
-
 use quipu_engine::{Merge, MergeOrder, Watch};
 use quipu_model::{Columns, Scan, ShardId, ShardKind, Trace, Window};
 use quipu_testkit::{MemoryShard, MemoryTrace};

@@ -1,14 +1,10 @@
 //! What a run brings: the same for any number of threads, in the trace's order, whatever goes wrong.
 
-#![expect(clippy::unwrap_used, reason = "clippy spares test functions, not what they share")]
-
-mod tools;
-
+use crate::tools::{PIECES, SHARDS, STOP, TIME};
 use quipu_engine::{DispatchOptions, Outcome, RunOptions, Watch, WindowOf, dispatch, plan, run};
 use quipu_model::{Args, Columns, Error, ErrorKind, Found, Result, Tool, Window};
 use quipu_testkit::{MemoryShard, MemoryTrace};
 use std::fmt::Write as _;
-use tools::{PIECES, SHARDS, STOP, TIME};
 
 fn outcome(
     trace: &MemoryTrace,

@@ -3,8 +3,6 @@
 //! See the head of the data file for its origin.
 
 // The helpers of a test may panic as the test may.
-#![allow(clippy::unwrap_used)]
-
 use quipu_isa::{Access, Arch, Class, Decoder, Instr, Syntax};
 
 const DATA: &str = include_str!("data/aarch64.records.txt");

@@ -1,8 +1,6 @@
 //! Bytes that nobody assembled: decoding them ends in an answer, and the answers agree with each other.
 
 // The helpers of a test may panic as the test may.
-#![allow(clippy::unwrap_used)]
-
 use quipu_isa::{Arch, DecodeError, Decoder, Instr, Syntax, UNDECODABLE};
 
 /// A fixed sequence of numbers without pattern (xorshift), so that a failure repeats.

@@ -4,8 +4,6 @@
 //! indented lines. All instructions are at address 0x401000.
 
 // A test may stop where it stands; the lint excuses test functions, not their helpers.
-#![allow(clippy::unwrap_used)]
-
 use std::fmt::Write as _;
 use std::path::Path;
 

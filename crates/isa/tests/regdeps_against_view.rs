@@ -3,8 +3,6 @@
 //! The golden is the viewer's output on a REGDEPS file of the repository; see `traces/` for its origin.
 
 // A test may stop where it stands; the lint excuses test functions, not their helpers.
-#![allow(clippy::unwrap_used)]
-
 use quipu_isa::{Arch, Decoder, Syntax};
 
 const GOLDEN: &str = include_str!("../../../traces/drmemtrace/golden/view.regdeps.first100.txt");

@@ -1,8 +1,6 @@
 //! Synthetic encodings that we make, against those that DynamoRIO made of the same instructions.
 
 // A test may stop where it stands; the lint excuses test functions, not their helpers.
-#![allow(clippy::unwrap_used)]
-
 use quipu_isa::regdeps::{Encoder, MAX_BYTES};
 use quipu_isa::{Arch, Categories, Decoder, Syntax};
 

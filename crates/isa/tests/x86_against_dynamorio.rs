@@ -4,8 +4,6 @@
 //! and registers. See the head of the data file for its origin.
 
 // A test may stop where it stands; the lint excuses test functions, not their helpers.
-#![allow(clippy::unwrap_used)]
-
 use quipu_isa::{Arch, Decoder, Instr, Reg, RegSet, Syntax};
 
 const DATA: &str = include_str!("data/x86-64.regdeps.txt");

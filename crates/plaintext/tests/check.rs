@@ -1,11 +1,8 @@
 //! Each rule broken once, and sound traces.
 
 // The helpers of a test may panic as the test may.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::{din, format, lackey, trace};
+use crate::common::{din, format, lackey, trace};
 use quipu_model::{Args, Scan, ShardId, Trace};
 use std::collections::BTreeMap;
 

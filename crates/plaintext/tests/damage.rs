@@ -1,11 +1,9 @@
 //! Cut, changed and hostile traces.
 
 // The helpers of a test may panic as the test may.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::{ALL, bytes, din, lackey, lines, text};
+use crate::common;
+use crate::common::{ALL, bytes, din, lackey, lines, text};
 use quipu_testkit::damage::{self, Damage};
 use quipu_testkit::fuzz;
 

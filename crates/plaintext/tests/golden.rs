@@ -1,11 +1,9 @@
 //! Real traces: counts that an independent parser made; what records are as columns.
 
 // The helpers of a test may panic as the test may.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::{ALL, din, lackey, lines, lines_of, path, text, trace};
+use crate::common;
+use crate::common::{ALL, din, lackey, lines, lines_of, path, text, trace};
 use quipu_model::lens::AccessKind;
 use quipu_model::{Columns, Confidence, Cut, Format, Scan, ShardId, Trace, Window};
 use quipu_plaintext::{DIN, LACKEY};

@@ -1,10 +1,8 @@
 //! The examples compile, run, and give the right answers on traces of the repository.
 
 // The examples are programs of their own; here they are modules, whose `main` nobody calls.
-#![allow(dead_code, unreachable_pub)]
+#![allow(dead_code)]
 // A test that cannot set its scene has failed.
-#![allow(clippy::unwrap_used)]
-
 #[path = "../examples/own_pass.rs"]
 mod own_pass;
 #[path = "../examples/page_accesses.rs"]

@@ -1,8 +1,6 @@
 //! Parts of real traces (intervals, cores, windows, threads) add up to the whole, whatever the number of threads.
 
 // The helpers of a test may panic as the test may.
-#![allow(clippy::unwrap_used)]
-
 use quipu::engine::{Division, Intervals, Outcome, RunOptions, Watch, plan, run};
 use quipu::model::{Args, OpenOptions, Trace, Window};
 use quipu_testkit::fixtures;

@@ -4,8 +4,6 @@
 //! how they were made.
 
 // The helpers of a test may panic as the test may.
-#![allow(clippy::unwrap_used)]
-
 use quipu::engine::{RunOptions, Watch, plan, run};
 use quipu::model::{Args, OpenOptions, Report, Tool, Trace};
 use quipu::passes::{

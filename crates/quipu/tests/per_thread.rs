@@ -1,7 +1,5 @@
 //! With `per-thread`, numbers of threads add up to those of the whole, and are those of the thread read alone.
 
-#![expect(clippy::unwrap_used, reason = "clippy spares test functions, not what they share")]
-
 use quipu::engine::{RunOptions, Watch, plan, run};
 use quipu::model::{Args, OpenOptions};
 use quipu_testkit::fixtures;

@@ -1,8 +1,6 @@
 //! A sweep of one cache counts what the same cache counts in a machine, however threads come to cores.
 
 // The helpers of a test may panic as the test may.
-#![allow(clippy::unwrap_used)]
-
 use quipu::engine::{DispatchOptions, Quantum, RunOptions, Watch, dispatch, plan, run};
 use quipu::model::{Args, OpenOptions, Trace};
 use serde_json::Value;

@@ -1,7 +1,5 @@
 //! Every analysis says the same of a trace for any number of threads and any size of batches.
 
-#![expect(clippy::unwrap_used, reason = "clippy spares test functions, not what they share")]
-
 use quipu::engine::plan;
 use quipu::model::{Args, ErrorKind, OpenOptions, Tool, Trace, Window};
 use quipu_testkit::{MemoryTrace, fixtures, same_outcome};

@@ -2,8 +2,6 @@
 //! the records by a program of its own where they are not, and with the variables of a program.
 
 // A test that cannot set its scene has failed.
-#![allow(clippy::unwrap_used)]
-
 use quipu::cacheray::record::{Access, Add, Dialect, Record};
 use quipu::engine::{RunOptions, Watch, plan, run};
 use quipu::model::pass::Detail;

@@ -1,10 +1,8 @@
 //! Zip archives: sizes, orders, names, 64-bit fields, descriptors, and what is left when the directory is gone.
 
-#![allow(clippy::unwrap_used)] // Also in functions that only tests call.
-
-mod packing;
-
-use packing::{Descriptor, HandMember, ahead, hand_zip, inline, memory, pack_zip, pipe, read, trace_like};
+use crate::packing::{
+    Descriptor, HandMember, ahead, hand_zip, inline, memory, pack_zip, pipe, read, trace_like,
+};
 use quipu_source::{Container, ErrorKind, Method};
 
 fn open(bytes: &[u8]) -> Container {

@@ -1,10 +1,6 @@
 //! Whatever the packing, the place and the size of blocks: the same bytes come out.
 
-#![allow(clippy::unwrap_used)] // Also in functions that only tests call.
-
-mod packing;
-
-use packing::{CODECS, ahead, inline, memory, pack, pack_lz4, pipe, read, trace_like};
+use crate::packing::{CODECS, ahead, inline, memory, pack, pack_lz4, pipe, read, trace_like};
 use proptest::prelude::*;
 use quipu_source::{Codec, ErrorKind, Method, Source};
 

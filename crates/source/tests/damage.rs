@@ -1,12 +1,8 @@
 //! Cut and damaged files: everything before the fault comes out, then one error says where.
 
-#![allow(clippy::unwrap_used)] // Also in functions that only tests call.
-
-mod packing;
-
 use std::io::{Cursor, Read as _};
 
-use packing::{CODECS, Read, ahead, inline, memory, pack, pipe, read, trace_like};
+use crate::packing::{CODECS, Read, ahead, inline, memory, pack, pipe, read, trace_like};
 use quipu_source::{Codec, ErrorKind, Source};
 
 fn is_prefix(read: &Read, whole: &Read) -> bool {

@@ -2,13 +2,9 @@
 //!
 //! One test only counts descriptors of the whole process, so it has this test program almost to itself.
 
-#![allow(clippy::unwrap_used)] // Also in functions that only tests call.
-
-mod packing;
-
 use std::path::Path;
 
-use packing::{inline, pack, pack_zip, trace_like};
+use crate::packing::{inline, pack, pack_zip, trace_like};
 use quipu_source::{Codec, ErrorKind, MAX_IDLE_DESCRIPTORS, Source};
 
 fn names(sources: &[Source], folder: &Path) -> Vec<String> {

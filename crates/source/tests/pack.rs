@@ -1,11 +1,8 @@
 //! What is packed comes back, through our own reader and through those of others, whatever the number of threads.
 
 // The helpers of a test may panic as the test may.
-#![allow(clippy::unwrap_used)]
 
-mod packing;
-
-use packing::{memory, read, trace_like};
+use crate::packing::{memory, read, trace_like};
 use proptest::prelude::*;
 use quipu_source::{Codec, PackOptions, Packer, Packing, Pool, StreamOptions};
 use std::io::{Cursor, Read};

@@ -1,12 +1,8 @@
 //! The real traces that lie beside the repository, where they do: every one of them inflates to whole entries.
 
-#![allow(clippy::unwrap_used)] // Also in functions that only tests call.
-
-mod packing;
-
 use std::path::{Path, PathBuf};
 
-use packing::{ahead, inline, pipe, read};
+use crate::packing::{ahead, inline, pipe, read};
 use quipu_source::{Codec, Source};
 
 fn samples() -> Option<PathBuf> {

@@ -1,16 +1,13 @@
 //! Reading ahead: what is dropped early ends early, and buffers are bounded.
 
-#![allow(clippy::unwrap_used)] // Also in functions that only tests call.
-
-mod packing;
-
+use crate::packing;
 use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use packing::{ahead, pack_zip, trace_like};
+use crate::packing::{ahead, pack_zip, trace_like};
 use quipu_source::Source;
 
 #[cfg(target_os = "linux")]

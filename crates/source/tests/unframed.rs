@@ -1,10 +1,7 @@
 //! Packings that say little of themselves: snappy blocks behind their lengths, and Brotli.
 
-#![allow(clippy::unwrap_used)] // Also in functions that only tests call.
-
-mod packing;
-
-use packing::{ahead, inline, memory, pack, pipe, read, trace_like};
+use crate::packing;
+use crate::packing::{ahead, inline, memory, pack, pipe, read, trace_like};
 use quipu_source::{Codec, ErrorKind};
 
 #[test]

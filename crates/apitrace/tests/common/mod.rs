@@ -1,8 +1,5 @@
 //! Traces, goldens and how to read them.
 
-// Each test program uses a part of this, and the helpers of a test may panic as the test may.
-#![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
-
 use quipu_apitrace::APITRACE;
 use quipu_apitrace::table::CALLS_TABLE;
 use quipu_model::print::Ordinals;

@@ -1,9 +1,5 @@
 //! Traces, and how to read them.
 
-// Each test program uses a part of this, and the helpers of a test may panic as the test may.
-#![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
-
-use quipu_cacheray::CACHERAY;
 use quipu_cacheray::trace::{CacherayTrace, open};
 use quipu_model::print::Ordinals;
 use quipu_model::trace::PrintOptions;
@@ -59,9 +55,4 @@ pub fn lines(trace: &dyn Trace) -> (Vec<String>, Vec<Finding>) {
         printer.print(batch, &rows, Ordinals::default(), &Paint::PLAIN, &mut out);
     }
     (String::from_utf8(out).unwrap().lines().map(str::to_owned).collect(), findings)
-}
-
-/// The format, for what takes any.
-pub fn format() -> &'static dyn quipu_model::Format {
-    &CACHERAY
 }

@@ -1,6 +1,6 @@
 //! What programs access: plain, in ranges, by atomics, in handlers of signals, before `main` and after it.
 
-use crate::*;
+use crate::instrumented::*;
 
 #[test]
 fn a_loop_is_recorded_access_by_access() {

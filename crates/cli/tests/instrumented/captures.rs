@@ -1,6 +1,6 @@
 //! What is shown of a capture file: all that the trace made of it has no room for.
 
-use crate::*;
+use crate::instrumented::*;
 
 const SOURCE: &str = r#"
     #include <pthread.h>

@@ -2,7 +2,7 @@
 //!
 //! No compiler calls all of it, so a program does by hand what they do.
 
-use crate::*;
+use crate::instrumented::*;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 

@@ -1,6 +1,6 @@
 //! Threads, and processes that are killed, forked, or become others.
 
-use crate::*;
+use crate::instrumented::*;
 
 /// Threads that count in arrays of their own, with a lock and an atomic now and then.
 const THREADS: &str = r#"

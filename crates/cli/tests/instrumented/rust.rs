@@ -1,6 +1,6 @@
 //! Programs in Rust, and the crate by which they say what their memory is.
 
-use crate::*;
+use crate::instrumented::*;
 
 /// Compiles Rust with the flags that are printed for it.
 fn compile_rust(scene: &Scene, source: &str, name: &str, more: &[&str]) {

@@ -1,6 +1,6 @@
 //! Which memory has which type: annotations, allocations, objects.
 
-use crate::*;
+use crate::instrumented::*;
 
 #[test]
 fn annotations_and_allocations_have_their_types() {

@@ -1,6 +1,6 @@
 //! Compilers as make and CMake call them.
 
-use crate::*;
+use crate::instrumented::*;
 
 #[test]
 fn the_runtime_can_be_a_part_of_the_program() {

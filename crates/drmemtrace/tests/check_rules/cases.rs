@@ -1,6 +1,6 @@
 //! One small trace for each rule that breaks it, and a few that break none.
 
-use crate::trace::*;
+use crate::check_rules::trace::*;
 use quipu_drmemtrace::record::{Entry, Marker, Type};
 
 /// A trace that breaks a rule, and what else it cannot help but break.

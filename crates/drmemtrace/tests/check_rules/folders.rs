@@ -1,6 +1,6 @@
 //! Cases that take an archive, a folder or broken packing.
 
-use crate::trace::*;
+use crate::check_rules::trace::*;
 use quipu_drmemtrace::record::{Marker, Type};
 use quipu_drmemtrace::schedule::Stretch;
 use std::fs;

@@ -1,8 +1,5 @@
 //! Fixtures, and entries as they stand in files, member by member.
 
-// Each test program uses a part of this, and a failing helper is a failing test.
-#![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
-
 use quipu_drmemtrace::record::Entry;
 use quipu_drmemtrace::trace::{self, DrmemTrace};
 use quipu_drmemtrace::write::{Edit, Unwatched, WriteOptions, rewrite_file};

@@ -1,8 +1,5 @@
 //! Traces, and how to read them.
 
-// Each test program uses a part of this, and the helpers of a test may panic as the test may.
-#![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
-
 use quipu_model::print::Ordinals;
 use quipu_model::trace::PrintOptions;
 use quipu_model::{Finding, Format, OpenOptions, Paint, Reader, Scan, ShardId, Trace};

@@ -2,9 +2,6 @@
 //!
 //! Bytes are packed by other people's writers, but for archives with odd headers, which are put together here.
 
-// Each test program uses a part of this, and a failing writer is a failing test.
-#![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
-
 use std::io::{Cursor, Write};
 
 use quipu_source::{Ahead, Codec, Container, Error, Source, StreamOptions};

@@ -4,8 +4,6 @@
 //! there is passed over. `QUIPU_RECORD=full` lets threads do ten million accesses each, and kills fifty programs.
 
 // A test that cannot set its scene has failed.
-#![allow(clippy::unwrap_used)]
-
 mod accesses;
 mod captures;
 mod hooks;

@@ -1,8 +1,6 @@
 //! Every rule has a small trace that breaks it, and only it as far as that can be; and traces that break none are clean.
 
 // The helpers of a test may panic as the test may.
-#![allow(clippy::unwrap_used)]
-
 mod cases;
 mod folders;
 mod trace;

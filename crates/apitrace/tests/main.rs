@@ -1,0 +1,18 @@
+//! All tests of the crate from outside: one program, since linking takes longer than most tests.
+
+#![allow(clippy::unwrap_used, unreachable_pub)]
+
+mod check;
+mod common;
+mod damage;
+mod diff;
+mod fuzzing;
+mod golden;
+mod index;
+mod lens;
+mod recover;
+mod roundtrip;
+mod setup;
+mod tables;
+mod text;
+mod tools;

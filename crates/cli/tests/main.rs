@@ -1,0 +1,18 @@
+//! All tests of the crate from outside: one program, since linking takes longer than most tests.
+
+#![allow(clippy::unwrap_used, unreachable_pub)]
+
+mod apitrace;
+mod browser;
+mod cacheray;
+mod edits;
+mod facts;
+mod golden;
+mod instrumented;
+mod layout;
+mod page;
+mod plaintext;
+mod record;
+mod stories;
+mod streams;
+mod tutorial;

@@ -1,0 +1,11 @@
+//! All tests of the crate from outside: one program, since linking takes longer than most tests.
+
+#![allow(clippy::unwrap_used, unreachable_pub)]
+
+mod examples;
+mod parts;
+mod passes_golden;
+mod per_thread;
+mod sweep;
+mod threads;
+mod types;

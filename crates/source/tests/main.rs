@@ -1,0 +1,13 @@
+//! All tests of the crate from outside: one program, since linking takes longer than most tests.
+
+#![allow(clippy::unwrap_used, unreachable_pub)]
+
+mod archives;
+mod codecs;
+mod damage;
+mod folders;
+mod pack;
+mod packing;
+mod samples;
+mod threads;
+mod unframed;
