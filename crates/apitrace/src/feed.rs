@@ -374,13 +374,7 @@ impl Feed {
                 self.has_failed = true;
                 return Err(recoverable(&self.file, error.at(&self.here(self.n_bytes()))));
             }
-            self.findings.push(Finding {
-                rule: "source/truncated",
-                severity: Severity::Warning,
-                place: error.place().clone(),
-                message: error.message().to_owned(),
-                count: 1,
-            });
+            self.findings.push(Finding::of_cut_file(&error));
         }
         let place = Place { file: Some(self.file.clone()), offset: Some(self.base), ..Place::default() };
         match &self.header {

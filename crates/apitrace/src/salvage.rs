@@ -25,7 +25,7 @@ use careful::Careful;
 use facts::Ended;
 pub use facts::{Salvaged, Sink, StreamFacts};
 use quipu_model::values::{Types, Values};
-use quipu_model::{Confidence, Error, ErrorKind, Finding, Place, Result, RuleInfo, Severity};
+use quipu_model::{Confidence, Error, ErrorKind, Finding, Place, Result, RuleInfo};
 use quipu_source::{Ahead, Codec, Container, Landmark, StreamOptions};
 
 /// Calls are handed over when there are so many, or so many bytes of values.
@@ -178,13 +178,7 @@ impl Work<'_> {
             let is_cut = failure.kind() == ErrorKind::Truncated;
             let place = failure.place().clone();
             if is_cut && next >= self.landmarks.len() {
-                self.salvaged.found.push(Finding {
-                    rule: "source/truncated",
-                    severity: Severity::Warning,
-                    place,
-                    message: failure.message().to_owned(),
-                    count: 1,
-                });
+                self.salvaged.found.push(Finding::of_cut_file(&failure));
                 break;
             }
             // Chunks of snappy have told their numbers themselves.

@@ -12,7 +12,7 @@ use quipu_model::edit::{Progress, check_level};
 use quipu_model::fresh::{Fresh, cannot};
 use quipu_model::trace::Fact;
 use quipu_model::values::{Call, Types, Values};
-use quipu_model::{Error, Finding, Place, Result, Severity};
+use quipu_model::{Error, Finding, Result};
 use quipu_source::StreamOptions;
 use serde_json::json;
 use std::fs::File;
@@ -225,13 +225,9 @@ pub(crate) fn copy(
         match stream.next(&mut block) {
             Ok(Some(_)) => take(&block)?,
             Ok(None) => return Ok(()),
-            Err(error) if error.kind() == quipu_source::ErrorKind::Truncated => findings.push(Finding {
-                rule: "source/truncated",
-                severity: Severity::Warning,
-                place: Place::from(&error),
-                message: error.what().to_owned(),
-                count: 1,
-            }),
+            Err(error) if error.kind() == quipu_source::ErrorKind::Truncated => {
+                findings.push(Finding::of_cut_file(&error.into()));
+            }
             Err(error) => return Err(recoverable(container.name(), error.into())),
         }
     }

@@ -8,17 +8,13 @@
 use crate::record::Dialect;
 use crate::rules::{self, RULES};
 use crate::trace::CacherayTrace;
-use quipu_model::check::{self, CheckLog};
-use quipu_model::doc::Document;
+use quipu_model::check::{self, CheckLog, CheckReport};
 use quipu_model::lens::RegionEvent;
-use quipu_model::pass::{Detail, Needs};
+use quipu_model::pass::Needs;
 use quipu_model::{
-    Args, Batch, Columns, DynPass, Error, Finding, Order, Pass, Place, Report, Result, Shard, Tool, ToolInfo,
-    Trace,
+    Args, Batch, Columns, DynPass, Error, Order, Pass, Place, Report, Result, Shard, Tool, ToolInfo, Trace,
 };
 use quipu_symbols::regions::RegionMap;
-use serde_json::{Value, json};
-use std::any::Any;
 
 /// Longer names are told.
 const USUAL_NAME_BYTES: usize = 4096;
@@ -283,42 +279,6 @@ impl Pass for CheckPass {
                 format!("the region at `{start:#x}`, annotated by record `{record}`, is never removed");
             self.log.add(&rules::NEVER_REMOVED, || (place, what));
         }
-        Ok(Box::new(CheckReport { log: self.log.close(), records: self.n_records }))
-    }
-}
-
-/// What was found.
-///
-/// JSON: `records` (how many were read), `rules` (list of `rule`, `severity`, `count`), `findings` (list of `rule`, `severity`,
-/// `message`, `count`, `place`).
-#[derive(Debug)]
-pub struct CheckReport {
-    log: CheckLog,
-    records: u64,
-}
-
-impl Report for CheckReport {
-    fn json(&self) -> Value {
-        json!({
-            "records": self.records,
-            "rules": self.log.rules_json(),
-            "findings": self.log.findings_json(),
-        })
-    }
-
-    fn document(&self, _: Detail) -> Document {
-        self.log.document(self.records, "records")
-    }
-
-    fn findings(&self) -> Vec<Finding> {
-        self.log.findings()
-    }
-
-    fn is_flawed(&self) -> bool {
-        self.log.is_flawed()
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
+        Ok(Box::new(CheckReport::new(self.log.close(), self.n_records, "records")))
     }
 }

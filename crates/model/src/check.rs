@@ -5,10 +5,11 @@
 use crate::doc::{Block, Cell, Document, Grid};
 use crate::error::Place;
 use crate::finding::{Finding, KEPT_PER_RULE, RuleInfo, Severity, is_called};
-use crate::pass::Args;
+use crate::pass::{Args, Detail, Report};
 use crate::trace::SettingInfo;
 use crate::{Error, Result};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -203,6 +204,58 @@ impl CheckLog {
         });
         let head = ["severity", "rule", "violations"].map(str::to_owned).into();
         document.with(Block::Grid(Grid { title: String::new(), head, rows: rows.collect(), more: 0 }))
+    }
+}
+
+/// What was found, and how much was looked at.
+///
+/// JSON: how many records or calls were read, what else the format tells, `rules` (list of `rule`, `severity`, `count`),
+/// `findings` (list of `rule`, `severity`, `message`, `count`, `place`).
+#[derive(Debug)]
+pub struct CheckReport {
+    log: CheckLog,
+    checked: u64,
+    unit: &'static str,
+    more: Map<String, Value>,
+}
+
+impl CheckReport {
+    /// What is in a log, of so many records or what `unit` says.
+    pub fn new(log: CheckLog, checked: u64, unit: &'static str) -> CheckReport {
+        CheckReport { log, checked, unit, more: Map::new() }
+    }
+
+    /// The same with something else that machines are told.
+    pub fn with(mut self, key: &str, value: Value) -> CheckReport {
+        self.more.insert(key.to_owned(), value);
+        self
+    }
+}
+
+impl Report for CheckReport {
+    fn json(&self) -> Value {
+        let mut all = Map::new();
+        all.insert(self.unit.to_owned(), self.checked.into());
+        all.extend(self.more.clone());
+        all.insert("rules".to_owned(), self.log.rules_json());
+        all.insert("findings".to_owned(), self.log.findings_json());
+        Value::Object(all)
+    }
+
+    fn document(&self, _: Detail) -> Document {
+        self.log.document(self.checked, self.unit)
+    }
+
+    fn findings(&self) -> Vec<Finding> {
+        self.log.findings()
+    }
+
+    fn is_flawed(&self) -> bool {
+        self.log.is_flawed()
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
     }
 }
 

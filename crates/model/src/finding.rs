@@ -83,6 +83,18 @@ pub struct Finding {
 }
 
 impl Finding {
+    /// A file that ends too soon, as whoever reads it says; what is before its end is good.
+    #[cold]
+    pub fn of_cut_file(error: &Error) -> Finding {
+        Finding {
+            rule: "source/truncated",
+            severity: Severity::Warning,
+            place: error.place().clone(),
+            message: error.message().to_owned(),
+            count: 1,
+        }
+    }
+
     /// The finding as an error, for callers that stop at the first.
     #[cold]
     pub fn to_error(&self) -> Error {

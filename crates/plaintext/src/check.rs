@@ -11,16 +11,13 @@ use crate::line::{Grammar, Line, Record};
 use crate::reader::Lines;
 use crate::rules;
 use crate::trace::PlainTextTrace;
-use quipu_model::check::{self, CheckLog};
-use quipu_model::doc::Document;
-use quipu_model::pass::{Detail, Needs};
+use quipu_model::check::{self, CheckLog, CheckReport};
+use quipu_model::pass::Needs;
 use quipu_model::trace::SettingInfo;
 use quipu_model::{
-    Args, Batch, Columns, DynPass, Error, Finding, Order, Pass, Place, Report, Result, RuleInfo, Shard, Tool,
+    Args, Batch, Columns, DynPass, Error, Order, Pass, Place, Report, Result, RuleInfo, Shard, Tool,
     ToolInfo, Trace,
 };
-use serde_json::{Value, json};
-use std::any::Any;
 
 /// The tool `check` of a format of this crate.
 #[derive(Debug)]
@@ -188,42 +185,6 @@ impl Pass for CheckPass {
     }
 
     fn finish(self) -> Result<Box<dyn Report>> {
-        Ok(Box::new(CheckReport { log: self.log.close(), records: self.n_records }))
-    }
-}
-
-/// What was found.
-///
-/// JSON: `records` (how many were read), `rules` (list of `rule`, `severity`, `count`), `findings` (list of `rule`, `severity`,
-/// `message`, `count`, `place`).
-#[derive(Debug)]
-pub struct CheckReport {
-    log: CheckLog,
-    records: u64,
-}
-
-impl Report for CheckReport {
-    fn json(&self) -> Value {
-        json!({
-            "records": self.records,
-            "rules": self.log.rules_json(),
-            "findings": self.log.findings_json(),
-        })
-    }
-
-    fn document(&self, _: Detail) -> Document {
-        self.log.document(self.records, "records")
-    }
-
-    fn findings(&self) -> Vec<Finding> {
-        self.log.findings()
-    }
-
-    fn is_flawed(&self) -> bool {
-        self.log.is_flawed()
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
+        Ok(Box::new(CheckReport::new(self.log.close(), self.n_records, "records")))
     }
 }

@@ -10,7 +10,7 @@ use crate::table::{self, Row};
 use quipu_model::batch::Span;
 use quipu_model::lens::{AccessKind, ThreadEvent};
 use quipu_model::{
-    Batch, Columns, Error, ErrorKind, Finding, Place, Reader, Result, Rows, RuleInfo, Scan, Severity, Window,
+    Batch, Columns, Error, ErrorKind, Finding, Place, Reader, Result, Rows, RuleInfo, Scan, Window,
 };
 use quipu_source::{Ahead, Container, StreamOptions};
 
@@ -449,13 +449,7 @@ impl RecordReader {
         }
         match self.feed.take_failure() {
             Some(error) if error.kind() == ErrorKind::Truncated => {
-                self.findings.push(Finding {
-                    rule: "source/truncated",
-                    severity: Severity::Warning,
-                    place: error.place().clone(),
-                    message: error.message().to_owned(),
-                    count: 1,
-                });
+                self.findings.push(Finding::of_cut_file(&error));
                 Ok(())
             }
             Some(error) => {

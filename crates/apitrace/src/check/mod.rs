@@ -6,7 +6,8 @@
 //!
 //! The file is read twice, so it must be one, not a pipe. Memory does not grow with the length of the trace.
 //!
-//! JSON: [`CheckReport`].
+//! JSON: as of a [`CheckReport`] of `calls`, with `lost_bytes`, `lost_chunks`, and `streams` (list of `offset`, `end`, `calls`,
+//! `incomplete`, `lost_calls`, `lost_signatures`, `doubtful`, `suspect`).
 
 pub(crate) mod rules;
 
@@ -15,19 +16,16 @@ pub use rules::RULES;
 use crate::decode::Header;
 use crate::decode::signatures::LOST_FUNCTION;
 use crate::record::INCOMPLETE;
-use crate::salvage::{Salvaged, Sink, salvage};
+use crate::salvage::{Sink, salvage};
 use crate::trace::ApiTrace;
-use quipu_model::check::{self, CheckLog};
-use quipu_model::doc::Document;
-use quipu_model::pass::{Detail, Needs};
+use quipu_model::check::{self, CheckLog, CheckReport};
+use quipu_model::pass::Needs;
 use quipu_model::values::{Call, Type, Types, Values};
 use quipu_model::{
     Args, Batch, Columns, DynPass, Error, Finding, Order, Pass, Place, Report, Result, Severity, Shard, Tool,
     ToolInfo, Trace,
 };
 use quipu_source::Container;
-use serde_json::{Value, json};
-use std::any::Any;
 
 /// The tool `check`.
 #[derive(Debug)]
@@ -112,7 +110,12 @@ impl Pass for CheckPass {
             .cloned()
             .map(as_bad_as_its_rule)
             .for_each(|finding| log.take(finding));
-        Ok(Box::new(CheckReport { log: log.close(), calls, salvaged }))
+        let streams = salvaged.streams.iter().map(crate::recover::stream_json);
+        let report = CheckReport::new(log.close(), calls, "calls")
+            .with("lost_bytes", salvaged.lost_bytes.into())
+            .with("lost_chunks", salvaged.lost_chunks.into())
+            .with("streams", streams.collect());
+        Ok(Box::new(report))
     }
 }
 
@@ -241,46 +244,5 @@ impl Sink for Checker {
             }
         }
         Ok(())
-    }
-}
-
-/// What was found.
-///
-/// JSON: `calls` (how many were read), `lost_bytes`, `lost_chunks`, `streams` (list of `offset`, `end`, `calls`, `incomplete`,
-/// `lost_calls`, `lost_signatures`, `doubtful`, `suspect`), `rules` (list of `rule`, `severity`, `count`), `findings` (list of
-/// `rule`, `severity`, `message`, `count`, `place`).
-#[derive(Debug)]
-pub struct CheckReport {
-    log: CheckLog,
-    calls: u64,
-    salvaged: Salvaged,
-}
-
-impl Report for CheckReport {
-    fn json(&self) -> Value {
-        json!({
-            "calls": self.calls,
-            "lost_bytes": self.salvaged.lost_bytes,
-            "lost_chunks": self.salvaged.lost_chunks,
-            "streams": self.salvaged.streams.iter().map(crate::recover::stream_json).collect::<Vec<_>>(),
-            "rules": self.log.rules_json(),
-            "findings": self.log.findings_json(),
-        })
-    }
-
-    fn document(&self, _detail: Detail) -> Document {
-        self.log.document(self.calls, "calls")
-    }
-
-    fn findings(&self) -> Vec<Finding> {
-        self.log.findings()
-    }
-
-    fn is_flawed(&self) -> bool {
-        self.log.is_flawed()
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }
