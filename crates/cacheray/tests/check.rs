@@ -9,32 +9,13 @@ use quipu_cacheray::decode::encode;
 use quipu_cacheray::record::{ADD, Access, Add, Dialect, READ, REMOVE, Record, Remove};
 use quipu_cacheray::rules::RULES;
 use quipu_cacheray::trace::CacherayTrace;
-use quipu_model::{Args, Scan, ShardId, Tool, Trace};
+use quipu_model::Trace;
+use quipu_testkit::broken_rules;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The rules that a trace breaks, how often each, and where first.
 fn broken(trace: &CacherayTrace) -> BTreeMap<String, (u64, Option<u64>)> {
-    let mut pass = Check.build(&Args::default(), trace).unwrap().fork(&trace.shards()[0]);
-    let columns = Check.info().needs.of("check", trace).unwrap();
-    let mut reader = trace.scan(&Scan::new(ShardId(0)).columns(columns)).unwrap();
-    while let Some(batch) = reader.read().unwrap() {
-        pass.consume(batch).unwrap();
-    }
-    let report = pass.finish().unwrap();
-    let json = report.json();
-    let first = |rule: &str| {
-        let found = report.findings();
-        found.iter().filter(|finding| finding.rule == rule).filter_map(|finding| finding.place.offset).min()
-    };
-    json["rules"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|rule| {
-            let name = rule["rule"].as_str().unwrap();
-            (name.to_owned(), (rule["count"].as_u64().unwrap(), first(name)))
-        })
-        .collect()
+    broken_rules(&Check, trace)
 }
 
 fn read(addr: u64, size: u8, thread: u64) -> Record<'static> {

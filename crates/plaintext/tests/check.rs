@@ -3,33 +3,13 @@
 // The helpers of a test may panic as the test may.
 
 use crate::common::{din, format, lackey, trace};
-use quipu_model::{Args, Scan, ShardId, Trace};
+use quipu_model::Trace;
+use quipu_testkit::broken_rules;
 use std::collections::BTreeMap;
 
 /// The rules that a trace breaks: how often, and where first.
 fn broken(name: &str, trace: &dyn Trace) -> BTreeMap<String, (u64, Option<u64>)> {
-    let tool = format(name).tools()[0];
-    let mut pass = tool.build(&Args::default(), trace).unwrap().fork(&trace.shards()[0]);
-    let columns = tool.info().needs.of("check", trace).unwrap();
-    let mut reader =
-        trace.scan(&Scan { batch_records: 3, ..Scan::new(ShardId(0)).columns(columns) }).unwrap();
-    while let Some(batch) = reader.read().unwrap() {
-        pass.consume(batch).unwrap();
-    }
-    let report = pass.finish().unwrap();
-    let first = |rule: &str| {
-        let found = report.findings();
-        found.iter().filter(|finding| finding.rule == rule).filter_map(|finding| finding.place.offset).min()
-    };
-    report.json()["rules"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|rule| {
-            let name = rule["rule"].as_str().unwrap();
-            (name.to_owned(), (rule["count"].as_u64().unwrap(), first(name)))
-        })
-        .collect()
+    broken_rules(format(name).tools()[0], trace)
 }
 
 fn of(rule: &str, count: u64, offset: u64) -> BTreeMap<String, (u64, Option<u64>)> {

@@ -6,7 +6,8 @@
 //! - [`MemoryTrace`]: a trace in memory, built from rows.
 //! - [`assert_golden`]: a text and the file that it must equal.
 //! - [`fixtures`], [`copy_files`]: the traces of the repository, and copies of them.
-//! - [`report_of`]: what a tool leaves of a trace.
+//! - [`report_of`], [`broken_rules`]: what a tool leaves of a trace, and what a check finds in it.
+//! - [`printed`]: the lines of a trace, as people read them.
 //! - [`same_report_for_any_threads`]: a tool's outcome depends on nothing but the trace.
 //! - [`damage`]: a good input cut and changed in thousands of ways.
 //! - [`fuzz`]: the bodies of fuzz targets.
@@ -21,6 +22,7 @@ pub mod fuzz;
 mod golden;
 mod memory;
 mod memory_use;
+mod printed;
 mod property;
 mod reading;
 mod report;
@@ -30,7 +32,8 @@ pub use fixtures::{copy_files, fixtures};
 pub use golden::assert_golden;
 pub use memory::{ALL_COLUMNS, Instr, MemoryShard, MemoryTrace, Record};
 pub use memory_use::PeakMemory;
+pub use printed::printed;
 pub use property::{same_outcome, same_report_for_any_threads};
 pub use reading::{Depth, Reading, ReadingOptions};
-pub use report::report_of;
+pub use report::{broken_rules, report_of};
 pub use rng::Rng;

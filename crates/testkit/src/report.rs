@@ -1,6 +1,7 @@
 //! What a tool leaves of a trace, without the engine.
 
-use quipu_model::{Args, DynPass, Report, Result, Scan, Tool, Trace};
+use quipu_model::{Args, DynPass, Report, Result, Scan, ShardId, Tool, Trace};
+use std::collections::BTreeMap;
 
 /// The report of a tool over all of a trace, shard by shard, as what it is.
 ///
@@ -8,7 +9,7 @@ use quipu_model::{Args, DynPass, Report, Result, Scan, Tool, Trace};
 /// If reading or the tool fails, or the report is of another type.
 pub fn report_of<R: Clone + 'static>(tool: &dyn Tool, args: &Args, trace: &dyn Trace) -> R {
     let name = tool.info().name;
-    let report = match run(tool, args, trace) {
+    let report = match run(tool, args, trace, Scan::new(ShardId(0)).batch_records) {
         Ok(report) => report,
         Err(error) => panic!("tool `{name}` fails: {error}"),
     };
@@ -18,14 +19,38 @@ pub fn report_of<R: Clone + 'static>(tool: &dyn Tool, args: &Args, trace: &dyn T
     }
 }
 
-fn run(tool: &dyn Tool, args: &Args, trace: &dyn Trace) -> Result<Box<dyn Report>> {
+/// Records of a batch for [`broken_rules`]: few, so that what stands in one batch often does not.
+const FEW_RECORDS: u32 = 3;
+
+/// The rules that a trace breaks, as a tool `check` says: how often, and the offset of the first violation that has one.
+///
+/// # Panics
+/// If reading or the tool fails, or its JSON has no `rules`.
+pub fn broken_rules(tool: &dyn Tool, trace: &dyn Trace) -> BTreeMap<String, (u64, Option<u64>)> {
+    let report = match run(tool, &Args::default(), trace, FEW_RECORDS) {
+        Ok(report) => report,
+        Err(error) => panic!("checking fails: {error}"),
+    };
+    let (json, findings) = (report.json(), report.findings());
+    let Some(rules) = json["rules"].as_array() else { panic!("a check without rules: {json}") };
+    let of = |rule: &serde_json::Value| {
+        let name = rule["rule"].as_str().unwrap_or_default();
+        let offsets = findings.iter().filter(|finding| finding.rule == name);
+        let first = offsets.filter_map(|finding| finding.place.offset).min();
+        (name.to_owned(), (rule["count"].as_u64().unwrap_or(0), first))
+    };
+    rules.iter().map(of).collect()
+}
+
+fn run(tool: &dyn Tool, args: &Args, trace: &dyn Trace, batch_records: u32) -> Result<Box<dyn Report>> {
     let needs = &tool.info().needs;
     // As the engine does it: what is built is only forked, and what it holds itself is lost.
     let seed = tool.build(args, trace)?;
     let mut all: Option<Box<dyn DynPass>> = None;
     for shard in trace.shards() {
         let mut pass = seed.fork(shard);
-        let mut reader = trace.scan(&Scan::new(shard.id).columns(needs.required | needs.optional))?;
+        let scan = Scan::new(shard.id).columns(needs.required | needs.optional);
+        let mut reader = trace.scan(&Scan { batch_records, ..scan })?;
         while let Some(batch) = reader.read()? {
             pass.consume(batch)?;
         }

@@ -1,10 +1,9 @@
 //! Traces, and how to read them.
 
 use quipu_cacheray::trace::{CacherayTrace, open};
-use quipu_model::print::Ordinals;
-use quipu_model::trace::PrintOptions;
-use quipu_model::{Finding, OpenOptions, Paint, Reader, Scan, ShardId, Trace};
+use quipu_model::{Finding, OpenOptions, Scan, ShardId, Trace};
 use quipu_source::Source;
+use quipu_testkit::printed;
 use std::path::PathBuf;
 
 pub fn folder() -> PathBuf {
@@ -45,14 +44,5 @@ pub fn of_bytes(bytes: &[u8]) -> CacherayTrace {
 
 /// The lines of a trace, without the head, and what was found.
 pub fn lines(trace: &dyn Trace) -> (Vec<String>, Vec<Finding>) {
-    let scan = Scan { tables: vec![0], ..Scan::new(ShardId(0)) };
-    let mut reader: Box<dyn Reader> = trace.scan(&scan).unwrap();
-    let mut printer = trace.printer(&PrintOptions::default()).unwrap();
-    let (mut out, mut findings) = (Vec::new(), Vec::new());
-    while let Some(batch) = reader.read().unwrap() {
-        findings.append(&mut batch.findings);
-        let rows: Vec<u32> = (0..batch.span.records).collect();
-        printer.print(batch, &rows, Ordinals::default(), &Paint::PLAIN, &mut out);
-    }
-    (String::from_utf8(out).unwrap().lines().map(str::to_owned).collect(), findings)
+    printed(trace, &Scan::new(ShardId(0)))
 }

@@ -1,10 +1,9 @@
 //! Traces, and how to read them.
 
-use quipu_model::print::Ordinals;
-use quipu_model::trace::PrintOptions;
-use quipu_model::{Finding, Format, OpenOptions, Paint, Reader, Scan, ShardId, Trace};
+use quipu_model::{Finding, Format, OpenOptions, Scan, ShardId, Trace};
 use quipu_plaintext::{DIN, LACKEY};
 use quipu_source::Source;
+use quipu_testkit::printed;
 use std::path::PathBuf;
 
 /// All traces.
@@ -48,16 +47,7 @@ pub fn din(text: &[u8], settings: &[(&str, &str)]) -> Box<dyn Trace> {
 
 /// The records as printed, without the head, and what was found.
 pub fn lines_of(trace: &dyn Trace, scan: &Scan) -> (Vec<String>, Vec<Finding>) {
-    let mut reader: Box<dyn Reader> =
-        trace.scan(&Scan { tables: vec![0], columns: trace.columns(), ..scan.clone() }).unwrap();
-    let mut printer = trace.printer(&PrintOptions::default()).unwrap();
-    let (mut out, mut findings) = (Vec::new(), Vec::new());
-    while let Some(batch) = reader.read().unwrap() {
-        findings.append(&mut batch.findings);
-        let rows: Vec<u32> = (0..batch.span.records).collect();
-        printer.print(batch, &rows, Ordinals::default(), &Paint::PLAIN, &mut out);
-    }
-    (String::from_utf8(out).unwrap().lines().map(str::to_owned).collect(), findings)
+    printed(trace, &Scan { columns: trace.columns(), ..scan.clone() })
 }
 
 pub fn lines(trace: &dyn Trace) -> (Vec<String>, Vec<Finding>) {
