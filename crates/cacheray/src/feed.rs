@@ -5,7 +5,7 @@ use crate::decode::{Bad, Layout, Stop, record};
 use crate::plausible::{Familiar, LAST_RECORDS, Run, Test, is_plausible, is_possible, run_of};
 use crate::record::{MAX_NAME_BYTES, Record};
 use crate::rules;
-use quipu_model::{Error, ErrorKind, Finding, Place, Result, RuleInfo, Severity};
+use quipu_model::{Error, ErrorKind, Finding, Place, Result, RuleInfo};
 use quipu_source::{Container, Stream, StreamOptions};
 
 /// A run of records that takes more bytes to be told is none.
@@ -38,6 +38,10 @@ pub(crate) struct Feed {
     next: Vec<u8>,
     next_at: usize,
     next_base: u64,
+    /// Bytes of all blocks so far.
+    n_fetched: u64,
+    /// Has the memory of a block while bytes that lie across two are at hand.
+    spare: Vec<u8>,
     is_over: bool,
     failure: Option<Error>,
     familiar: Familiar,
@@ -58,6 +62,8 @@ impl Feed {
             next: Vec::new(),
             next_at: 0,
             next_base: 0,
+            n_fetched: 0,
+            spare: Vec::new(),
             is_over: false,
             failure: None,
             familiar: Familiar::default(),
@@ -208,12 +214,22 @@ impl Feed {
             if !self.fetch() {
                 return false;
             }
-            self.bytes.clear();
             std::mem::swap(&mut self.bytes, &mut self.next);
             (self.at, self.base) = (self.next_at, self.next_base);
-            self.next_at = 0;
+            // PERF: blocks keep their length when they are used up, since the stream zeroes what it makes longer.
+            if self.next.len() < self.spare.len() {
+                std::mem::swap(&mut self.next, &mut self.spare);
+            }
+            self.next_at = self.next.len();
         } else {
-            self.bytes.drain(..self.at);
+            let rest = self.bytes.get(self.at..).unwrap_or(&[]);
+            if rest.len() <= FEW_BYTES {
+                self.spare.clear();
+                self.spare.extend_from_slice(rest);
+                std::mem::swap(&mut self.bytes, &mut self.spare);
+            } else {
+                self.bytes.drain(..self.at);
+            }
             self.base += self.at as u64;
             self.at = 0;
         }
@@ -237,10 +253,12 @@ impl Feed {
             if self.is_over {
                 return false;
             }
-            self.next_base += self.next.len() as u64;
             self.next_at = 0;
             match self.stream.next(&mut self.next) {
-                Ok(Some(_)) => {}
+                Ok(Some(_)) => {
+                    self.next_base = self.n_fetched;
+                    self.n_fetched += self.next.len() as u64;
+                }
                 Ok(None) => {
                     self.next.clear();
                     self.is_over = true;
@@ -295,13 +313,7 @@ impl Feed {
         }
         match self.failure.take() {
             Some(error) if error.kind() == ErrorKind::Truncated => {
-                self.findings.push(Finding {
-                    rule: "source/truncated",
-                    severity: Severity::Warning,
-                    place: error.place().clone(),
-                    message: error.message().to_owned(),
-                    count: 1,
-                });
+                self.findings.push(Finding::of_cut_file(&error));
                 Ok(())
             }
             Some(error) => {

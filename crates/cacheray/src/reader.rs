@@ -180,23 +180,17 @@ impl RecordReader {
     fn accesses<L: Layout>(&mut self, thread: u64, at: usize, room: usize, first_record: u64) -> usize {
         let n_bytes = L::DIALECT.access_bytes();
         let bytes = self.feed.unused();
-        let is_wanted = |bytes: &[u8]| {
-            let addr = address::<L>(bytes);
-            // Others are looked at one by one. PERF: one comparison for each field, no branches between them.
-            bytes.first().is_some_and(|tag| tag & KIND_MASK <= WRITE)
-                & (access_thread::<L>(bytes) == thread)
-                & (size::<L>(bytes) > 0)
-                & (addr >> 48 == 0 || addr >> 48 == 0xffff)
-        };
         let n_whole = (bytes.len() / n_bytes).min(room);
         let mut rest = bytes.get(..n_whole * n_bytes).unwrap_or(&[]);
+        // Others are looked at one by one.
         while let Some((block, behind)) = rest.split_at_checked(BLOCK * n_bytes)
-            && block.chunks_exact(n_bytes).fold(true, |all, bytes| all & is_wanted(bytes))
+            && are_usual::<L>(block, thread)
         {
             rest = behind;
         }
         let n_rest = rest.len() / n_bytes;
-        let n_more = rest.chunks_exact(n_bytes).position(|bytes| !is_wanted(bytes)).unwrap_or(n_rest);
+        let n_more =
+            rest.chunks_exact(n_bytes).position(|bytes| !are_usual::<L>(bytes, thread)).unwrap_or(n_rest);
         let n = n_whole - n_rest + n_more;
         self.push_accesses::<L>(n, thread, at, first_record);
         n
@@ -210,7 +204,7 @@ impl RecordReader {
         let records = bytes.get(..n * n_bytes).unwrap_or(&[]).chunks_exact(n_bytes);
         let Batch { accesses, tables, beyond, .. } = &mut self.batch;
         if self.columns.has(Columns::ACCESSES) {
-            accesses.at.extend((at as u32..).take(n)); // At most a batch.
+            accesses.at.extend(at as u32..(at + n) as u32); // At most a batch.
             accesses.addr.extend(records.clone().map(address::<L>));
             accesses.size.extend(records.clone().map(|bytes| u32::from(size::<L>(bytes))));
             accesses.kind.extend(records.clone().map(|bytes| {
@@ -237,6 +231,21 @@ impl RecordReader {
         }
         self.feed.use_up(n * n_bytes);
     }
+}
+
+/// Whether all of some bytes are accesses of a thread with values that make sense. PERF: what is odd about any of them is
+/// collected without a branch (decode_into_lenses).
+#[inline(always)]
+fn are_usual<L: Layout>(bytes: &[u8], thread: u64) -> bool {
+    let (mut tags, mut threads, mut addrs, mut sizes) = (0, 0, 0, 0);
+    for bytes in bytes.chunks_exact(L::DIALECT.access_bytes()) {
+        tags |= bytes.first().copied().unwrap_or(KIND_MASK);
+        threads |= access_thread::<L>(bytes) ^ thread;
+        // The upper 16 bits are all 0 or all 1: one more is 0 or 1.
+        addrs |= address::<L>(bytes).wrapping_add(1 << 48) >> 48;
+        sizes |= u32::from(size::<L>(bytes)).wrapping_sub(1);
+    }
+    tags & KIND_MASK <= WRITE && threads == 0 && addrs <= 1 && sizes <= u32::from(u8::MAX)
 }
 
 /// Adds an annotation to a batch.
