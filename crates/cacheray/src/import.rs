@@ -7,13 +7,16 @@ use quipu_model::edit::packing_for;
 use quipu_model::fresh::Replace;
 use quipu_model::lens::{AccessKind, ThreadEvent};
 use quipu_model::trace::{Fact, SettingInfo};
-use quipu_model::{Batch, Columns, Result};
+use quipu_model::{Batch, Columns, Error, Result};
 use serde_json::json;
+use std::collections::BTreeSet;
 
 /// The largest size that a record holds.
 const MAX_SIZE: u32 = u8::MAX as u32;
-/// Larger accesses become several of so many bytes, the largest that compilers report.
-const SPLIT_BYTES: u32 = 16;
+/// The largest size that the original's simulator reads as what it is: its sizes have a sign.
+const MAX_SIGNED_SIZE: u32 = i8::MAX as u32;
+/// The largest size that compilers report, and that of what larger accesses are split into.
+const USUAL_SIZE: u32 = 16;
 
 /// The format as a target.
 #[derive(Debug)]
@@ -23,12 +26,20 @@ static INFO: ImportInfo = ImportInfo {
     required: Columns::ACCESSES,
     taken: Columns::ACCESSES.or(Columns::REGIONS).or(Columns::THREADS),
     made_up: &[],
-    settings: &[SettingInfo {
-        name: "dialect",
-        value: "le64|be64|ilp32",
-        default: "le64",
-        doc: "Byte order and width of addresses.",
-    }],
+    settings: &[
+        SettingInfo {
+            name: "dialect",
+            value: "le64|be64|ilp32",
+            default: "le64",
+            doc: "Byte order and width of addresses.",
+        },
+        SettingInfo {
+            name: "wide",
+            value: "keep|split",
+            default: "keep",
+            doc: "Accesses of 17 to 255 bytes as they are, or as several of 16, the largest that the original writes.",
+        },
+    ],
 };
 
 impl Importer for FromOthers {
@@ -39,10 +50,17 @@ impl Importer for FromOthers {
     fn begin(&self, job: &ImportJob<'_>) -> Result<Box<dyn Import>> {
         job.settings.check(crate::INFO.name, INFO.settings)?;
         let dialect = dialect(job.settings)?.unwrap_or(Dialect::Le64);
+        let largest = match job.settings.last("wide") {
+            None | Some("keep") => MAX_SIZE,
+            Some("split") => USUAL_SIZE,
+            Some(other) => {
+                return Err(Error::usage(format!("`wide` is `keep` or `split`, found `{other}`")));
+            }
+        };
         let packing = packing_for(job.container, job.level, job.output)?;
         let replace = if job.replace { Replace::Allowed } else { Replace::Never };
         let writer = TraceWriter::create(job.output, dialect, &packing, replace, &usual_pool()?)?;
-        Ok(Box::new(Typed { writer, dialect }))
+        Ok(Box::new(Typed { writer, dialect, largest, processes: BTreeSet::new() }))
     }
 }
 
@@ -55,24 +73,38 @@ struct Counts {
     flushes: u64,
     fetches: u64,
     sizeless: u64,
+    /// Of more bytes than the original writes, and of more than its simulator can read.
+    wide: u64,
+    too_wide: u64,
     split: u64,
 }
 
 impl Counts {
-    fn enter(&self, ledger: &mut Ledger) {
+    fn enter(&self, largest: u32, ledger: &mut Ledger) {
         ledger.add("reads", Fate::Kept, self.reads);
         ledger.add("writes", Fate::Kept, self.writes);
         ledger.add("prefetches", Fate::Dropped, self.prefetches);
         ledger.add("flushes", Fate::Dropped, self.flushes);
         ledger.add("fetches", Fate::Dropped, self.fetches);
         ledger.add("accesses of unknown size, written as of 1 byte", Fate::Changed, self.sizeless);
-        ledger.add("accesses of more than 255 bytes, written as several of 16", Fate::Changed, self.split);
+        ledger.add("accesses of 17 to 127 bytes, which the original never writes", Fate::Kept, self.wide);
+        ledger.add(
+            "accesses of 128 to 255 bytes, whose sizes the original takes for negative",
+            Fate::Kept,
+            self.too_wide,
+        );
+        let split = format!("accesses of more than {largest} bytes, written as several of {USUAL_SIZE}");
+        ledger.add(&split, Fate::Changed, self.split);
     }
 }
 
 struct Typed {
     writer: TraceWriter,
     dialect: Dialect,
+    /// Accesses of more bytes are split.
+    largest: u32,
+    /// Processes that the source tells, which records have no room for.
+    processes: BTreeSet<u64>,
 }
 
 impl Typed {
@@ -105,15 +137,20 @@ impl Typed {
                 counts.sizeless += 1;
                 put(addr, 1)
             }
-            1..=MAX_SIZE => {
-                *kept += 1;
+            _ if size <= self.largest => {
+                let count = match size {
+                    _ if size <= USUAL_SIZE => kept,
+                    _ if size <= MAX_SIGNED_SIZE => &mut counts.wide,
+                    _ => &mut counts.too_wide,
+                };
+                *count += 1;
                 put(addr, size)
             }
             _ => {
                 counts.split += 1;
                 let mut done = 0;
                 while done < size {
-                    let now = SPLIT_BYTES.min(size - done);
+                    let now = USUAL_SIZE.min(size - done);
                     put(addr.wrapping_add(done.into()), now)?;
                     done += now;
                 }
@@ -143,6 +180,9 @@ impl Import for Typed {
     fn take(&mut self, batch: &Batch, ledger: &mut Ledger) -> Result<()> {
         let (accesses, regions) = (&batch.accesses, &batch.regions);
         let (mut next, mut counts) = (0, Counts::default());
+        if batch.span.process != 0 {
+            self.processes.insert(batch.span.process);
+        }
         for row in 0..=regions.len() {
             let until = regions.at.get(row).copied().unwrap_or(u32::MAX);
             while accesses.at.get(next).is_some_and(|at| *at < until) {
@@ -153,7 +193,7 @@ impl Import for Typed {
                 self.region(batch, row, ledger)?;
             }
         }
-        counts.enter(ledger);
+        counts.enter(self.largest, ledger);
         for what in &batch.threads.what {
             match what {
                 // A thread begins with its first record.
@@ -164,7 +204,8 @@ impl Import for Typed {
         Ok(())
     }
 
-    fn finish(self: Box<Self>, _: &mut Ledger) -> Result<Vec<Fact>> {
+    fn finish(self: Box<Self>, ledger: &mut Ledger) -> Result<Vec<Fact>> {
+        ledger.add("numbers of processes", Fate::Dropped, self.processes.len() as u64);
         let written = self.writer.finish()?;
         let fact = |key, label, value| Fact { key, label, value };
         Ok(vec![

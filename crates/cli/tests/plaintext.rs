@@ -69,12 +69,15 @@ fn what_is_lost_is_counted_and_ends_with_1_if_nothing_must_be() {
     let (code, found) =
         converted(&["lackey/nodes.lackey.gz", "-o", &to("a.trace"), "--to", "cacheray", "--lossless"]);
     let expected = ledger(&[
-        ("kept", "reads", 7_687),
+        // 34 of the reads have 32 bytes.
+        ("kept", "reads", 7_653),
+        ("kept", "accesses of 17 to 127 bytes, which the original never writes", 34),
         ("kept", "writes", 3_274),
         ("kept", "beginnings of threads", 1),
         ("dropped", "instructions", 45_588),
         ("dropped", "PCs of accesses", 10_961),
         ("dropped", "messages of Valgrind", 25),
+        ("dropped", "numbers of processes", 1),
     ]);
     let sorted = |mut lines: Vec<(String, String, u64)>| {
         lines.sort();
@@ -97,6 +100,54 @@ fn what_is_lost_is_counted_and_ends_with_1_if_nothing_must_be() {
     let (code, found) = converted(&["din/labels.din", "-o", &to("d.trace"), "--to", "cacheray"]);
     assert_eq!(code, Some(0));
     assert!(found.contains(&("dropped".into(), "marks".into(), 2)), "{found:?}");
+}
+
+#[test]
+fn wide_accesses_are_told_apart_and_split_if_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (from, kept, split) = (path("wide.xdin"), path("kept.trace"), path("split.trace"));
+    // Of 16, 17, 127, 128, 255, 256 and 40 bytes, in hexadecimal.
+    let lines = "r 1000 10\nr 2000 11\nw 3000 7f\nw 4000 80\nr 5000 ff\nr 6000 100\nw 7000 28\n";
+    std::fs::write(&from, lines).unwrap();
+    let to = |output: &str, more: &[&str]| {
+        converted(&[&[&from, "-o", output, "--to", "cacheray", "--lossless"], more].concat())
+    };
+    let sizes = |trace: &str| {
+        let rows = String::from_utf8(quipu(&["view", "--csv", trace]).stdout).unwrap();
+        let of = |name: &str| rows.lines().next().unwrap().split(',').position(|column| column == name);
+        let (addr, size) = (of("addr").unwrap(), of("size").unwrap());
+        let row = |line: &str| {
+            let fields: Vec<&str> = line.split(',').collect();
+            format!("{},{}", fields[addr], fields[size])
+        };
+        rows.lines().skip(1).map(row).collect::<Vec<_>>()
+    };
+    let (code, found) = to(&kept, &[]);
+    let expected = ledger(&[
+        ("kept", "reads", 1),
+        ("kept", "accesses of 17 to 127 bytes, which the original never writes", 3),
+        ("kept", "accesses of 128 to 255 bytes, whose sizes the original takes for negative", 2),
+        ("kept", "beginnings of threads", 1),
+        ("changed", "accesses of more than 255 bytes, written as several of 16", 1),
+    ]);
+    assert_eq!((code, found), (Some(1), expected));
+    let rows = sizes(&kept);
+    assert_eq!(rows.len(), 6 + 16, "{rows:?}");
+    assert_eq!(rows[..6], ["0x1000,16", "0x2000,17", "0x3000,127", "0x4000,128", "0x5000,255", "0x6000,16"]);
+    let (code, found) = to(&split, &["--set", "wide=split"]);
+    let expected = ledger(&[
+        ("kept", "reads", 1),
+        ("kept", "beginnings of threads", 1),
+        ("changed", "accesses of more than 16 bytes, written as several of 16", 6),
+    ]);
+    assert_eq!((code, found), (Some(1), expected));
+    let rows = sizes(&split);
+    assert_eq!(rows.len(), 1 + 2 + 8 + 8 + 16 + 16 + 3, "{rows:?}");
+    assert_eq!(rows[..3], ["0x1000,16", "0x2000,16", "0x2010,1"]);
+    assert_eq!(rows[rows.len() - 3..], ["0x7000,16", "0x7010,16", "0x7020,8"]);
+    let output = quipu(&["convert", &from, "-o", &path("x"), "--to", "cacheray", "--set", "wide=all"]);
+    assert_eq!(output.status.code(), Some(2));
 }
 
 #[test]
