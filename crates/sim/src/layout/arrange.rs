@@ -238,6 +238,7 @@ impl Room {
         let gaps = self.gaps.iter().map(|(unit, gap)| {
             let name = members.units.get(*unit).map_or("", |unit| unit.name.as_str());
             match gap {
+                Gap::Bytes(1) => format!("1 byte behind {name}"),
                 Gap::Bytes(n) => format!("{n} bytes behind {name}"),
                 Gap::Line => format!("a new line behind {name}"),
             }

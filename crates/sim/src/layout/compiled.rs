@@ -180,6 +180,49 @@ fn compilers_lay_members_of_cpp_out_as_declared() {
     }
 }
 
+/// Arrays whose elements lie side by side: of structures without names, of aligned and of packed members.
+const ARRAYS: &str = r#"
+struct mixed { char tag; struct { short x; int y; } pairs[4]; double w[4]; _Alignas(16) int hot[4]; char c[4]; union { int i; float f; } u[4]; long n; };
+struct __attribute__((packed)) tight { char tag, more; struct { short x; char y; } pairs[3]; double w[3]; char c[3]; int n; };
+struct __attribute__((aligned(128))) wide { int keys[2]; struct { struct { char a; } in[2]; long b; } vals[2]; char last; };
+typedef struct { int a[5]; struct { char c; long l; } b[5]; } td_t;
+struct mixed o0; struct tight o1; struct wide o2; td_t o3;
+"#;
+
+#[test]
+fn compilers_lay_structures_inside_out_as_declared() {
+    for compiler in ["gcc", "clang"] {
+        for (name, own) in
+            [("struct mixed", "mixed"), ("struct tight", "tight"), ("struct wide", "wide"), ("td_t", "td_t")]
+        {
+            let folder = tempfile::tempdir().unwrap();
+            let Some(info) = compiled(compiler, folder.path(), ARRAYS) else { continue };
+            let mut types = Types::of_program(Arc::new(info));
+            let (shape, _) = types.find(name.as_bytes()).unwrap();
+            let info = types.shared_program().unwrap();
+            let declared = source::of_program(&info, info.find(name).unwrap());
+            let members = Members::of(types.shape(shape), &declared).unwrap();
+            let layout = Arrangement::inside(&members).unwrap();
+            let text = declaration(&members, &layout, Language::C, false);
+            assert!(!text.contains("unsigned char"), "{text}");
+            let text = format!(
+                "#define {own} {own}_old\n{ARRAYS}\n#undef {own}\n{text}\n{name} probe; struct {own}_element of;"
+            );
+            let info = compiled(compiler, folder.path(), &text).unwrap();
+            let (whole, element) = (info.find(name).unwrap(), info.find(&format!("{own}_element")).unwrap());
+            let mut found = of_compiler(&info.read(whole).unwrap());
+            assert_eq!(found.remove("elements"), Some(0), "{text}");
+            let element = info.read(element).unwrap();
+            found.extend(of_compiler(&element));
+            assert_eq!(found, of_layout(&members, &layout), "{text}");
+            let stride = layout.places.iter().zip(&members.units).find(|(place, of)| place.step != of.step);
+            assert_eq!(element.size, stride.map(|(place, _)| place.step), "{text}");
+            assert_eq!(info.read(whole).unwrap().size, Some(layout.parts[0].stride), "{text}");
+            assert_eq!(info.alignment_of(whole).bytes, layout.parts[0].align, "{text}");
+        }
+    }
+}
+
 #[test]
 fn bases_of_bases_that_are_shared_are_refused() {
     let folder = tempfile::tempdir().unwrap();

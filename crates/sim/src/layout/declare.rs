@@ -210,25 +210,10 @@ impl Writer<'_> {
                 && self.arrangement.places[*unit].offset != all[*unit].start
         };
         let is_packed = self.members.record.is_packed || units.iter().any(is_off);
-        let natural = match is_packed {
-            true => 1,
-            false => units.iter().map(|unit| self.written_align(&all[*unit])).max().unwrap_or(1),
-        };
+        let natural = self.natural_align(is_packed, units.iter().map(|unit| &all[*unit]));
         let asked = Some(of.align).filter(|align| *align > natural);
         let is_typedef = self.language == Language::C && self.members.is_unnamed && part == 0;
-        if is_rust {
-            let repr = match (is_packed, asked) {
-                (true, _) => "C, packed".to_owned(),
-                (false, Some(align)) => format!("C, align({align})"),
-                (false, None) => "C".to_owned(),
-            };
-            if let Some(align) = asked.filter(|_| is_packed) {
-                self.comment(&format!("Addresses are multiples of {align}, which has to be seen to."), out);
-            }
-            let _ = writeln!(out, "#[repr({repr})]\npub struct {name} {{");
-        } else {
-            self.head(Record { is_packed, ..record }, asked, name, is_typedef, &units, out);
-        }
+        self.open(Record { is_packed, ..record }, asked, name, is_typedef, &units, out);
         let mut lines =
             Lines { language: self.language, is_packed, indent: 1, at: 0, n_gaps: 0, out: &mut *out };
         for unit in units {
@@ -252,9 +237,38 @@ impl Writer<'_> {
         if lines.at.div_ceil(8).next_multiple_of(asked.unwrap_or(natural)) < of.stride {
             lines.room_to(of.stride);
         }
+        self.close(name, is_typedef, out);
+    }
+
+    /// The first lines.
+    fn open(
+        &self,
+        record: Record,
+        asked: Option<u64>,
+        name: &str,
+        is_typedef: bool,
+        units: &[usize],
+        out: &mut String,
+    ) {
+        if self.language != Language::Rust {
+            return self.head(record, asked, name, is_typedef, units, out);
+        }
+        let repr = match (record.is_packed, asked) {
+            (true, _) => "C, packed".to_owned(),
+            (false, Some(align)) => format!("C, align({align})"),
+            (false, None) => "C".to_owned(),
+        };
+        if let Some(align) = asked.filter(|_| record.is_packed) {
+            self.comment(&format!("Addresses are multiples of {align}, which has to be seen to."), out);
+        }
+        let _ = writeln!(out, "#[repr({repr})]\npub struct {name} {{");
+    }
+
+    /// The last line.
+    fn close(&self, name: &str, is_typedef: bool, out: &mut String) {
         let _ = match is_typedef {
             true => writeln!(out, "}} {name};"),
-            false => writeln!(out, "{}", if is_rust { "}" } else { "};" }),
+            false => writeln!(out, "{}", if self.language == Language::Rust { "}" } else { "};" }),
         };
     }
 
@@ -290,6 +304,14 @@ impl Writer<'_> {
         let _ = writeln!(out, "{front}{head}{bases} {{");
         if is_class {
             out.push_str("public:\n");
+        }
+    }
+
+    /// The alignment that members give to what they are in.
+    fn natural_align<'u>(&self, is_packed: bool, units: impl Iterator<Item = &'u Unit>) -> u64 {
+        match is_packed {
+            true => 1,
+            false => units.map(|unit| self.written_align(unit)).max().unwrap_or(1),
         }
     }
 
@@ -331,7 +353,7 @@ impl Writer<'_> {
                 lines.go_to(offset, self.written_align(unit));
                 let end = if self.language == Language::Rust { "," } else { ";" };
                 let asked = aligned(unit.asked, self.language);
-                let declared = self.declared(unit, "", true);
+                let declared = self.declared(unit, "");
                 lines.line(&format!("{asked}{declared}{end}"), Some(offset));
             }
         }
@@ -354,12 +376,10 @@ impl Writer<'_> {
         }
     }
 
-    /// A member with its type; of an array, as one or as one of its elements. C has a star before the name where there is a
-    /// pointer to it instead.
-    fn declared(&self, unit: &Unit, star: &str, is_array: bool) -> String {
+    /// A member with its type. C has a star before the name where there is a pointer to it instead.
+    fn declared(&self, unit: &Unit, star: &str) -> String {
         let name = identifier(&unit.name);
         let element = unit.step;
-        let dimensions: &[u64] = if is_array { &unit.dimensions } else { &[] };
         if self.language == Language::Rust {
             let name = if name.starts_with(|c: char| c.is_ascii_digit()) { format!("_{name}") } else { name };
             let text = match unit.what {
@@ -368,7 +388,7 @@ impl Writer<'_> {
                 _ => None,
             };
             let text = text.unwrap_or_else(|| format!("[u8; {element}]"));
-            let text = dimensions.iter().rev().fold(text, |text, n| format!("[{text}; {n}]"));
+            let text = unit.dimensions.iter().rev().fold(text, |text, n| format!("[{text}; {n}]"));
             return format!("pub {name}: {text}");
         }
         let text = match unit.what {
@@ -376,7 +396,7 @@ impl Writer<'_> {
             UnitKind::Virtual => Some("void *".to_owned()),
             _ => None,
         };
-        let dimensions = subscripts(dimensions);
+        let dimensions = subscripts(&unit.dimensions);
         let has_rank = text.is_none() || !dimensions.is_empty() || unit.text.contains('[');
         let name =
             if !star.is_empty() && has_rank { format!("({star}{name})") } else { format!("{star}{name}") };
@@ -392,7 +412,7 @@ impl Writer<'_> {
         };
         for unit in &self.members.units {
             let star = if is_rust { "" } else { "*" };
-            let of = self.declared(unit, star, true);
+            let of = self.declared(unit, star);
             let _ = match of.split_once(": ").filter(|_| is_rust) {
                 Some((name, text)) => writeln!(out, "    {name}: Vec<{text}>,"),
                 None => writeln!(out, "    {of};"),
@@ -401,44 +421,66 @@ impl Writer<'_> {
         out.push_str(if is_rust { "}\n" } else { "};\n" });
     }
 
+    /// The structure of one element, then the one that has an array of them.
     fn inside(&self, name: &str, out: &mut String) {
-        let places = &self.arrangement.places;
-        let all = &self.members.units;
+        let (places, all) = (&self.arrangement.places, &self.members.units);
         let (inner, rest): (Vec<usize>, Vec<usize>) =
             self.in_part(0).into_iter().partition(|unit| places[*unit].step != all[*unit].step);
-        let n = inner.first().map_or(0, |unit| all[*unit].n());
+        let (stride, n) = inner.first().map_or((0, 0), |unit| (places[*unit].step, all[*unit].n()));
         let is_rust = self.language == Language::Rust;
         let element = if is_rust { format!("{name}Element") } else { format!("{name}_element") };
-        let head = |name: &str| match is_rust {
-            true => format!("#[repr(C)]\npub struct {name} {{\n"),
-            false => format!("struct {name} {{\n"),
-        };
-        let end = if is_rust { "}\n" } else { "};\n" };
-        out.push_str(&head(&element));
-        for unit in &inner {
-            let of = self.declared(&all[*unit], "", false);
-            let _ = writeln!(out, "    {of}{}", if is_rust { "," } else { ";" });
+        let is_packed = self.members.record.is_packed;
+        let record = Record { is_packed, ..Record::default() };
+        let members: Vec<Unit> = inner.iter().map(|unit| one_of(&all[*unit])).collect();
+        let of_element = self.natural_align(is_packed, members.iter());
+        match is_rust {
+            true => self.open(record, None, &element, false, &[], out),
+            false => out.push_str(&format!("{} {{\n", head(record, None, &element))),
         }
-        out.push_str(end);
-        out.push('\n');
-        out.push_str(&head(name));
-        let _ = match is_rust {
-            true => writeln!(out, "    pub elements: [{element}; {n}],"),
-            false => writeln!(out, "    struct {element} elements[{n}];"),
+        let language = self.language;
+        let mut lines = Lines { language, is_packed, indent: 1, at: 0, n_gaps: 0, out: &mut *out };
+        for (unit, member) in inner.iter().zip(&members) {
+            self.unit(member, places[*unit].offset, &mut lines);
+        }
+        if lines.at.div_ceil(8).next_multiple_of(of_element) < stride {
+            lines.room_to(stride);
+        }
+        out.push_str(if is_rust { "}\n\n" } else { "};\n\n" });
+
+        let of = self.arrangement.parts[0];
+        let natural = self.natural_align(is_packed, rest.iter().map(|unit| &all[*unit])).max(of_element);
+        let asked = Some(of.align).filter(|align| *align > natural);
+        let is_typedef = self.language == Language::C && self.members.is_unnamed;
+        self.open(self.members.record, asked, name, is_typedef, &rest, out);
+        let at = stride * n * 8;
+        let mut lines = Lines { language, is_packed, indent: 1, at, n_gaps: 0, out: &mut *out };
+        let elements = match is_rust {
+            true => format!("pub elements: [{element}; {n}],"),
+            false => format!("struct {element} elements[{n}];"),
         };
-        let stride = inner.first().map_or(0, |unit| places[*unit].step);
-        let mut lines = Lines {
-            language: self.language,
-            is_packed: false,
-            indent: 1,
-            at: stride * n * 8,
-            n_gaps: 0,
-            out: &mut *out,
-        };
+        lines.line(&elements, None);
         for unit in rest {
             self.unit(&all[unit], places[unit].offset, &mut lines);
         }
-        out.push_str(end);
+        self.empty(&mut lines);
+        if lines.at.div_ceil(8).next_multiple_of(asked.unwrap_or(natural)) < of.stride {
+            lines.room_to(of.stride);
+        }
+        self.close(name, is_typedef, out);
+    }
+}
+
+/// One element of a member that is an array.
+fn one_of(unit: &Unit) -> Unit {
+    // It has the alignment that every element of the array has.
+    let align = |of: u64| of.min(1 << unit.step.trailing_zeros());
+    Unit {
+        dimensions: Vec::new(),
+        bytes: unit.step,
+        align: align(unit.align),
+        type_align: align(unit.type_align),
+        asked: None,
+        ..unit.clone()
     }
 }
 

@@ -128,6 +128,19 @@ fn orders_honour_alignment_and_room() {
 }
 
 #[test]
+fn room_is_told_in_words() {
+    let members = sample();
+    assert_eq!(Room::default().told(&members), "");
+    let room = Room { gaps: vec![(1, Gap::Bytes(8)), (4, Gap::Line)], whole_lines: true, align: 32 };
+    assert_eq!(
+        room.told(&members),
+        "8 bytes behind b, a new line behind name, lines of its own for each element, aligned to 32"
+    );
+    let room = Room { align: 1, ..Room::default() };
+    assert_eq!(room.told(&members), "");
+}
+
+#[test]
 fn a_remap_moves_what_it_names() {
     let members = sample();
     let file = Remap::parse("struct T=a,30;name,0x0\n").unwrap();
