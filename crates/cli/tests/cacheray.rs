@@ -2,6 +2,10 @@
 
 // A test that cannot set its scene has failed.
 use flate2::read::GzDecoder;
+use quipu::cacheray::decode::encode;
+use quipu::cacheray::record::{
+    ADD, ATOMIC, Access, Add, Dialect, READ, REMOVE, Record, Remove, UNALIGNED, WRITE,
+};
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -127,6 +131,48 @@ fn the_checker_counts_what_the_original_counts() {
     assert!(n_files >= 9, "{n_files}");
 }
 
+/// The original takes a tag for a record before it reads the rest, and overlooks that the file ends there.
+#[test]
+fn the_checker_counts_what_begins_before_a_cut() {
+    let access = |tag| Access { tag, addr: 0x5555_5555_0000, size: 8, thread: 7 };
+    let add = Add {
+        tag: ADD,
+        addr: 0x5555_5555_0000,
+        thread: 7,
+        element_bytes: 24,
+        n_elements: 2,
+        name: b"struct.T",
+    };
+    let records = [
+        Record::Add(add),
+        Record::Access(access(READ)),
+        Record::Access(access(WRITE | ATOMIC)),
+        Record::Remove(Remove { tag: REMOVE, addr: 0x5555_5555_0000, thread: 7 }),
+        Record::Access(access(READ | UNALIGNED)),
+        Record::Add(Add { name: b"", ..add }),
+    ];
+    // By the specification: 29 bytes and the name, 18, 18, 17, 18, 29.
+    let starts = [(0, 2u8), (37, 0), (55, 0x41), (73, 3), (90, 0x80), (108, 2)];
+    let mut bytes = Vec::new();
+    records.iter().for_each(|record| encode(Dialect::Le64, record, &mut bytes).unwrap());
+    assert_eq!(bytes.len(), 137);
+    let folder = tempfile::tempdir().unwrap();
+    let cut = folder.path().join("cut.trace");
+    for n_bytes in 0..=bytes.len() {
+        std::fs::write(&cut, &bytes[..n_bytes]).unwrap();
+        let mut expected = "The file was correct\nAccess stats:\n".to_owned();
+        for tag in 0..=u8::MAX {
+            let n = starts.iter().filter(|(start, of)| *start < n_bytes && *of == tag).count();
+            if n > 0 {
+                expected += &format!("\t{tag}: {n}\n");
+            }
+        }
+        let output = quipu(&["as", "cacheray", "tracecheck", cut.to_str().unwrap()]);
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), expected, "{n_bytes}");
+        assert_eq!((output.status.code(), &*output.stderr), (Some(0), &b""[..]), "{n_bytes}");
+    }
+}
+
 #[test]
 fn a_cut_trace_leaves_whole_blocks_of_events_and_no_report() {
     let out = tempfile::tempdir().unwrap();
@@ -154,6 +200,37 @@ fn wrong_options_are_refused_by_name() {
         let output = quipu(&[&["as", "cacheray", "simulator"], args].concat());
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.code() == Some(2) && text.contains(what), "{args:?}: {text}");
+    }
+}
+
+#[test]
+fn files_of_types_that_cannot_be_read_are_told_by_name_and_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let whole = std::fs::read(self::folder().join("types/shapes.dwarf.json")).unwrap();
+    std::fs::write(path("cut.json"), &whole[..whole.len() / 2]).unwrap();
+    std::fs::write(path("other.json"), r#"{"structs": 1}"#).unwrap();
+    std::fs::write(path("bytes.json"), [0xff, 0, 0xfe]).unwrap();
+    let config = "configs/two-level.json";
+    let out = path("out");
+    for (file, why) in [
+        (path("none.json"), "No such file or directory"),
+        (path(""), "Is a directory"),
+        (path("cut.json"), "EOF while parsing"),
+        (path("other.json"), "invalid type: integer `1`, expected a sequence"),
+        (path("bytes.json"), ""),
+    ] {
+        for args in [
+            &["analyze", "types", "shapes.trace", "--types", &file][..],
+            &["analyze", "layout", "shapes.trace", "--type", "body", "--types", &file],
+            &["as", "cacheray", "simulator", "-i", "shapes.trace", "-c", config, "--out", &out, "-d", &file],
+        ] {
+            let output = quipu(args);
+            let text = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!(output.status.code(), Some(2), "{args:?}: {text}");
+            assert!(text.contains(&file) && text.contains(why), "{args:?}: {text}");
+            assert!(output.stdout.is_empty(), "{args:?}");
+        }
     }
 }
 

@@ -75,6 +75,10 @@ fn one_hot_member_of_an_array_misses_an_eighth_as_an_array_of_its_own() {
     assert_eq!(misses(&padded)[1], [1024, 1024]);
     assert_eq!((&padded["layouts"][1]["size"], &padded["layouts"][1]["moved"]), (&128.into(), &1.into()));
     assert!(padded["layouts"][1]["fresh_from"].as_str().is_some());
+    let title = |args: &[&str]| layout(folder, &[args, &MADE[..]].concat())["layouts"][1]["what"].clone();
+    assert_eq!(padded["layouts"][1]["what"], "64 bytes behind rest, aligned to 64");
+    assert_eq!(title(&["--pad", "key=line"]), "a new line behind key");
+    assert_eq!(title(&["--pad", "key=1,line"]), "1 byte behind key, lines of its own for each element");
 }
 
 #[test]
