@@ -11,17 +11,10 @@ use crate::table::{Fill, Firsts};
 use quipu_model::batch::Span;
 use quipu_model::values::Values;
 use quipu_model::{Batch, Columns, Error, Reader, Result, Scan, Window};
-use quipu_source::{Ahead, Container, StreamOptions};
+use quipu_source::Container;
 
 /// A batch ends when its values take so many bytes, however few calls they belong to.
 const MAX_BATCH_BYTES: usize = 1 << 20;
-
-/// The size of a block and how many may wait, within the buffers that a scan grants.
-pub(crate) fn stream_options(scan: &Scan) -> StreamOptions {
-    let block_bytes = (scan.buffer_bytes / 8).clamp(16 << 10, 256 << 10);
-    let ahead = if scan.ahead { Ahead::Thread { blocks: 4 } } else { Ahead::Inline };
-    StreamOptions { block_bytes, ahead, workers: 1 }
-}
 
 /// A read of calls.
 #[derive(Debug)]
@@ -87,8 +80,8 @@ impl CallReader {
         let (fill, tables) = Fill::new(&scan.tables, &[]);
         Ok(CallReader {
             feed: match &start {
-                Some(start) => start.feed(container, &stream_options(scan))?,
-                None => Feed::new(container, &stream_options(scan))?,
+                Some(start) => start.feed(container, &scan.stream())?,
+                None => Feed::new(container, &scan.stream())?,
             },
             decoder: None,
             start,

@@ -8,7 +8,7 @@ use quipu_model::batch::Span;
 use quipu_model::lens::{AccessKind, RegionEvent, ThreadEvent};
 use quipu_model::values::NO_NODE;
 use quipu_model::{Batch, Columns, Error, Place, Reader, Result, Rows, Scan, Window};
-use quipu_source::{Ahead, Container, StreamOptions};
+use quipu_source::Container;
 use rustc_hash::FxHashSet;
 use std::ops::Range;
 
@@ -18,13 +18,6 @@ const MAX_NAMES_BYTES: usize = 1 << 20;
 const BLOCK: usize = 16;
 /// Threads whose beginning is remembered; of more, a beginning may be told twice.
 const MAX_THREADS: usize = 1 << 20;
-
-/// The size of a block and how many may wait, within the buffers that a scan grants.
-fn stream_options(scan: &Scan) -> StreamOptions {
-    let block_bytes = (scan.buffer_bytes / 8).clamp(16 << 10, 256 << 10);
-    let ahead = if scan.ahead { Ahead::Thread { blocks: 4 } } else { Ahead::Inline };
-    StreamOptions { block_bytes, ahead, workers: 1 }
-}
 
 /// A read of records.
 #[derive(Debug)]
@@ -65,7 +58,7 @@ impl RecordReader {
             scan.tables.iter().filter_map(|table| TABLES.get(*table)).map(|schema| Rows::new(schema));
         Ok(RecordReader {
             dialect,
-            feed: Feed::new(container, &stream_options(scan))?,
+            feed: Feed::new(container, &scan.stream())?,
             batch: Batch { tables: tables.collect(), ..Batch::default() },
             columns: scan.columns,
             counts_flags: scan.beyond,

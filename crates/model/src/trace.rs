@@ -10,7 +10,7 @@ use crate::pass::Tool;
 use crate::print::{Printer, RowForm};
 use crate::table::TableSchema;
 use quipu_isa::Arch;
-use quipu_source::Source;
+use quipu_source::{Ahead, Source, StreamOptions};
 use std::any::Any;
 use std::borrow::Cow;
 use std::num::NonZeroU64;
@@ -503,6 +503,13 @@ impl Scan {
             ahead: false,
             buffer_bytes: 4 << 20,
         }
+    }
+
+    /// How whoever reads the bytes of a shard one after the other does so within these buffers.
+    pub fn stream(&self) -> StreamOptions {
+        let block_bytes = (self.buffer_bytes / 8).clamp(16 << 10, 256 << 10);
+        let ahead = if self.ahead { Ahead::Thread { blocks: 4 } } else { Ahead::Inline };
+        StreamOptions { block_bytes, ahead, workers: 1 }
     }
 
     /// The same read with these columns.

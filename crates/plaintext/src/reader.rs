@@ -12,7 +12,7 @@ use quipu_model::lens::{AccessKind, ThreadEvent};
 use quipu_model::{
     Batch, Columns, Error, ErrorKind, Finding, Place, Reader, Result, Rows, RuleInfo, Scan, Window,
 };
-use quipu_source::{Ahead, Container, StreamOptions};
+use quipu_source::Container;
 
 /// So many violations of each rule are told one by one; further ones are counted.
 const TOLD_PER_RULE: u64 = 100;
@@ -113,13 +113,11 @@ impl RecordReader {
                 return Err(Error::unsupported(format!("traces of format {format} have no clock")));
             }
         };
-        let block_bytes = (scan.buffer_bytes / 8).clamp(16 << 10, 256 << 10);
-        let ahead = if scan.ahead { Ahead::Thread { blocks: 4 } } else { Ahead::Inline };
         let tables = scan.tables.iter().filter_map(|table| dialect.language.tables.get(*table));
         Ok(RecordReader {
             dialect,
             file: container.name().to_owned(),
-            feed: Feed::new(container, &StreamOptions { block_bytes, ahead, workers: 1 })?,
+            feed: Feed::new(container, &scan.stream())?,
             batch: Batch { tables: tables.map(|schema| Rows::new(schema)).collect(), ..Batch::default() },
             columns: scan.columns,
             batch_records: scan.batch_records.max(1) as usize,
