@@ -1,70 +1,110 @@
 //! The names of all types, and the look-up of a name.
 //!
-//! One walk over all entries writes down 24 bytes for each type with a name: where it is, what it stands in, and a hash of
-//! its own name. A look-up goes through those of equal hash and compares whole names, which are read from the entries
-//! again. So the index is small, and nothing is kept of names.
+//! One walk over all entries writes down a few bytes for each type with a name: where it is, what it stands in, and a hash of
+//! its own name; and where variables and functions are. A look-up goes through those of equal hash and compares whole names,
+//! which are read from the entries again. So the index is small, and nothing is kept of names.
 
+use super::names::{bare, matches_loosely, own_name, split_keyword};
 use super::read::Reading;
-use super::units::{Die, Open, Slice, Units, Value, View, unit_offset};
+use super::units::{Die, Open, Units, View, unit_offset};
+use super::walk::{MAX_NESTING, Met, Role, Tables, Visit, is_type, walk};
 use super::{DebugError, DebugInfo, MAX_DEPTH, TypeId};
-use gimli::{AttributeSpecification, DwAt, DwTag};
+use gimli::{DwAt, DwTag};
 use rustc_hash::FxHasher;
 use std::collections::HashMap;
 use std::hash::Hasher;
 
 /// No entry.
 const NONE: u32 = u32::MAX;
-/// How deep entries are nested at most; what is deeper is not indexed.
-const MAX_NESTING: usize = 512;
+/// How many declarations of one thing lead from one to the next.
+pub(super) const MAX_ORIGINS: usize = 4;
 
-/// A type, or what types stand in.
+/// A type, or what types, variables and functions stand in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) id: TypeId,
     /// What it stands in, as a number of this list.
     parent: u32,
+    /// Where what stands in it ends.
+    end: u32,
     pub(crate) tag: DwTag,
     pub(crate) is_declaration: bool,
 }
 
-/// The names of all types.
+/// The names of all types, and where variables and functions are.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Index {
     /// In the order of units and offsets.
     pub(crate) entries: Vec<Entry>,
-    /// Hashes of names, and entries; sorted.
-    names: Vec<(u64, u32)>,
+    names: Names,
+    /// Variables that begin with an address, in the same order.
+    pub(super) variables: Vec<TypeId>,
+    /// Functions that have code, in the same order.
+    pub(super) functions: Vec<TypeId>,
 }
 
 fn hash(name: &[u8]) -> u64 {
     let mut hasher = FxHasher::default();
     hasher.write(name);
-    hasher.finish()
-}
-
-/// A name without the arguments of its template; `None` if it has none.
-fn bare(name: &[u8]) -> Option<&[u8]> {
-    let at = name.iter().position(|byte| *byte == b'<')?;
-    (at > 0 && name.ends_with(b">")).then(|| name[..at].trim_ascii_end())
-}
-
-/// What can be looked up.
-fn is_type(tag: DwTag) -> bool {
-    matches!(
-        tag,
-        gimli::DW_TAG_structure_type
-            | gimli::DW_TAG_class_type
-            | gimli::DW_TAG_union_type
-            | gimli::DW_TAG_enumeration_type
-            | gimli::DW_TAG_typedef
-            | gimli::DW_TAG_base_type
-            | gimli::DW_TAG_interface_type
-    )
+    // The first bits count as well as the last.
+    hasher.finish().wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 /// What the names of types are part of.
 fn is_scope(tag: DwTag) -> bool {
     is_type(tag) || matches!(tag, gimli::DW_TAG_namespace | gimli::DW_TAG_module | gimli::DW_TAG_subprogram)
+}
+
+/// Names by their hashes: the first bits choose a run of slots, others are compared.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Names {
+    /// Where the slots of a run begin; one more at the end.
+    starts: Vec<u32>,
+    /// Other bits of hashes, and entries, in the order of entries.
+    slots: Vec<(u32, u32)>,
+}
+
+impl Names {
+    /// Sorts hashes and entries into runs. Of more than 32 bits can count, the last are left out.
+    fn new(n_names: usize, names: impl Iterator<Item = (u64, u32)> + Clone) -> Names {
+        let n_names = n_names.min(NONE as usize);
+        let n_runs = n_names.next_power_of_two();
+        let mut starts = vec![0_u32; n_runs + 1];
+        names.clone().take(n_names).for_each(|(hash, _)| starts[run(hash, n_runs) + 1] += 1);
+        for at in 1..starts.len() {
+            starts[at] += starts[at - 1];
+        }
+        let mut slots = vec![(0, 0); n_names];
+        let mut next = starts.clone();
+        for (hash, entry) in names.take(n_names) {
+            let at = &mut next[run(hash, n_runs)];
+            slots[*at as usize] = (hash as u32, entry);
+            *at += 1;
+        }
+        Names { starts, slots }
+    }
+
+    /// Entries of this hash.
+    fn of(&self, hash: u64) -> impl Iterator<Item = u32> {
+        let run = run(hash, self.starts.len().saturating_sub(1));
+        let at = |run: usize| self.starts.get(run).map_or(0, |at| *at as usize);
+        let slots = self.slots.get(at(run)..at(run + 1)).unwrap_or_default();
+        slots.iter().filter(move |(other, _)| *other == hash as u32).map(|(_, entry)| *entry)
+    }
+}
+
+/// The run of a hash, by its first bits.
+fn run(hash: u64, n_runs: usize) -> usize {
+    ((u128::from(hash) * n_runs as u128) >> 64) as usize
+}
+
+/// What is found in a part of the list of units.
+#[derive(Default)]
+struct Found {
+    entries: Vec<Entry>,
+    names: Vec<(u64, u32)>,
+    variables: Vec<TypeId>,
+    functions: Vec<TypeId>,
 }
 
 /// An entry that is open while its children are walked.
@@ -74,158 +114,146 @@ struct Frame {
     entry: u32,
 }
 
-impl Index {
-    pub(crate) fn new(units: &Units) -> Index {
-        let parts = units.in_parts(|view, part| {
-            let mut index = Index::default();
-            for unit in part {
-                if let Ok(open) = view.open_once(unit) {
-                    // What stands behind damage in a unit is lost; what stands before it counts.
-                    let _ = index.add_unit(view, &open, unit);
+/// The listing of one unit.
+struct Listing<'b, 'a> {
+    view: &'b View<'a>,
+    unit: u32,
+    found: &'b mut Found,
+    frames: Vec<Frame>,
+}
+
+impl Visit for Listing<'_, '_> {
+    fn entry(&mut self, met: &Met<'_, '_>) {
+        let id = TypeId { unit: self.unit, offset: met.offset };
+        let mut number = NONE;
+        match met.role {
+            Role::Type | Role::Scope => {
+                let parent = self.parent();
+                let is_declaration = met.is_declaration || met.role == Role::Scope;
+                number = self.push(Entry { id, parent, end: met.end, tag: met.tag, is_declaration });
+                if met.role == Role::Type && number != NONE {
+                    self.add_name(met, id, number);
                 }
             }
-            index.names.sort_unstable();
-            index
-        });
-        let mut parts = parts.into_iter();
-        let mut index = parts.next().unwrap_or_default();
-        parts.for_each(|part| index.append(part));
-        // PERF: this sort puts together what is sorted in parts.
-        index.names.sort();
-        index
-    }
-
-    /// Adds the names of units that come behind.
-    fn append(&mut self, part: Index) {
-        // Those that cannot be numbered are left out.
-        let room = (NONE as usize).saturating_sub(self.entries.len());
-        let before = u32::try_from(self.entries.len()).unwrap_or(NONE);
-        let moved = |number: u32| if number == NONE { NONE } else { number.saturating_add(before) };
-        let entries = part.entries.into_iter().take(room);
-        self.entries.extend(entries.map(|entry| Entry { parent: moved(entry.parent), ..entry }));
-        let names = part.names.into_iter().map(|(hash, entry)| (hash, moved(entry)));
-        self.names.extend(names.filter(|(_, entry)| *entry != NONE));
-    }
-
-    fn add_unit<'a>(&mut self, view: &View<'a>, open: &Open<'a>, unit: u32) -> Result<(), gimli::Error> {
-        let mut raw = open.unit.entries_raw(None)?;
-        let mut frames: Vec<Frame> = Vec::new();
-        while !raw.is_empty() {
-            let offset = raw.next_offset();
-            let depth = usize::try_from(raw.next_depth()).unwrap_or(0);
-            let Some(abbreviation) = raw.read_abbreviation()? else { continue };
-            let tag = abbreviation.tag();
-            frames.truncate(depth);
-            let id = TypeId { unit, offset: u32::try_from(offset.0).unwrap_or(NONE) };
-            let mut entry = NONE;
-            if is_type(tag) {
-                let found = Named::read(&mut raw, abbreviation.attributes())?;
-                if self.entries.len() < NONE as usize {
-                    let parent = self.parent(&mut frames);
-                    entry = u32::try_from(self.entries.len()).unwrap_or(NONE);
-                    self.entries.push(Entry { id, parent, tag, is_declaration: found.is_declaration });
-                    self.add_name(view, open, unit, entry, &found);
-                }
-            } else {
-                raw.skip_attributes(abbreviation.attributes())?;
+            Role::Variable => {
+                self.parent();
+                self.found.variables.push(id);
             }
-            // Frames stand at their depth, so those in between must exist.
-            if abbreviation.has_children() && depth == frames.len() && depth < MAX_NESTING {
-                frames.push(Frame { id, tag, entry });
+            Role::Function { has_code: true } => {
+                self.parent();
+                self.found.functions.push(id);
             }
+            _ => {}
         }
-        Ok(())
+        if met.has_children {
+            self.frames.push(Frame { id, tag: met.tag, entry: number });
+        }
     }
 
-    /// The entry that is around, made now if nothing in it was named before.
-    fn parent(&mut self, frames: &mut [Frame]) -> u32 {
-        let mut parent = NONE;
-        for frame in frames {
-            if !is_scope(frame.tag) {
-                continue;
+    fn end(&mut self, offset: u32) {
+        let ended = self.frames.pop().and_then(|frame| usize::try_from(frame.entry).ok());
+        if let Some(entry) = ended.and_then(|entry| self.found.entries.get_mut(entry)) {
+            entry.end = offset;
+        }
+    }
+}
+
+impl Listing<'_, '_> {
+    /// The entry that is around, made now if nothing in it was told of before.
+    fn parent(&mut self) -> u32 {
+        let known = self.frames.iter().rposition(|frame| frame.entry != NONE);
+        let mut parent = known.map_or(NONE, |at| self.frames[at].entry);
+        for at in known.map_or(0, |at| at + 1)..self.frames.len() {
+            let Frame { id, tag, .. } = self.frames[at];
+            if is_scope(tag) {
+                parent = self.push(Entry { id, parent, end: id.offset, tag, is_declaration: true });
+                self.frames[at].entry = parent;
             }
-            if frame.entry == NONE {
-                frame.entry = u32::try_from(self.entries.len()).unwrap_or(NONE);
-                self.entries.push(Entry { id: frame.id, parent, tag: frame.tag, is_declaration: true });
-            }
-            parent = frame.entry;
         }
         parent
     }
 
-    fn add_name<'a>(&mut self, view: &View<'a>, open: &Open<'a>, unit: u32, entry: u32, found: &Named<'a>) {
-        if let Some(name) = found.name.and_then(|name| open.bytes(name)) {
-            self.names.push((hash(name), entry));
+    /// Adds an entry, if it can be numbered.
+    fn push(&mut self, entry: Entry) -> u32 {
+        let number = u32::try_from(self.found.entries.len()).unwrap_or(NONE);
+        if number != NONE {
+            self.found.entries.push(entry);
+        }
+        number
+    }
+
+    fn add_name(&mut self, met: &Met<'_, '_>, id: TypeId, number: u32) {
+        if let Some(name) = met.name() {
+            self.found.names.push((hash(name), number));
             if let Some(name) = bare(name) {
-                self.names.push((hash(name), entry));
+                self.found.names.push((hash(name), number));
             }
-        } else if let Some(other) = found.specification.and_then(|other| view.target(unit, Some(other)))
-            && let Ok((open, die)) = view.entry(other)
-            && let Some(name) = open.name(&die)
+        } else if met.is_specified()
+            && let Ok(name) = name_of(self.view, id)
         {
             // A class that is declared in another and defined outside has its name there.
-            self.names.push((hash(name.as_bytes()), entry));
+            self.found.names.push((hash(name.as_bytes()), number));
         }
     }
+}
 
-    /// The number of an entry.
-    fn number(&self, id: TypeId) -> Option<usize> {
-        // A scope is written down when the first type in it is found, so the list is in the order of the file all the same.
-        self.entries.binary_search_by_key(&id, |entry| entry.id).ok()
+impl Index {
+    pub(crate) fn new(units: &Units) -> Index {
+        let parts = units.in_parts(|view, part| {
+            let mut found = Found::default();
+            let mut tables = Tables::default();
+            for unit in part {
+                let mut listing = Listing { view, unit, found: &mut found, frames: Vec::new() };
+                walk(units, view, &mut tables, unit, &mut listing);
+            }
+            found
+        });
+        let mut index = Index::default();
+        index.entries.reserve_exact(parts.iter().map(|part| part.entries.len()).sum());
+        let mut starts = Vec::with_capacity(parts.len());
+        for part in &parts {
+            // Those that cannot be numbered are left out.
+            let room = (NONE as usize).saturating_sub(index.entries.len());
+            let before = u32::try_from(index.entries.len()).unwrap_or(NONE);
+            starts.push(before);
+            let entries = part.entries.iter().take(room);
+            index
+                .entries
+                .extend(entries.map(|entry| Entry { parent: moved(entry.parent, before), ..*entry }));
+            index.variables.extend(&part.variables);
+            index.functions.extend(&part.functions);
+        }
+        let names = parts.iter().zip(&starts).flat_map(|(part, before)| {
+            part.names.iter().map(|(hash, entry)| (*hash, moved(*entry, *before)))
+        });
+        index.names = Names::new(parts.iter().map(|part| part.names.len()).sum(), names);
+        index
     }
 
-    /// What a type stands in.
-    fn parent_of(&self, id: TypeId) -> Option<TypeId> {
-        let entry = self.entries.get(self.number(id)?)?;
-        self.entries.get(usize::try_from(entry.parent).ok()?).map(|entry| entry.id)
+    /// What an entry stands in, whether it is one of these or not.
+    pub(super) fn scope_of(&self, id: TypeId) -> Option<TypeId> {
+        // The last one before is what is wanted, or stands within it. A scope is written down when the first in it is found, so
+        // the list is in the order of the file.
+        let mut at = self.entries.partition_point(|entry| entry.id < id).checked_sub(1)?;
+        for _ in 0..=MAX_NESTING {
+            let entry = self.entries.get(at).filter(|entry| entry.id.unit == id.unit)?;
+            if entry.end > id.offset {
+                return Some(entry.id);
+            }
+            at = usize::try_from(entry.parent).ok()?;
+        }
+        None
     }
 
     /// Entries whose own name has this hash.
-    fn candidates(&self, name: &[u8]) -> impl Iterator<Item = Entry> {
-        let hash = hash(name);
-        let from = self.names.partition_point(|(other, _)| *other < hash);
-        let with = self.names[from..].iter().take_while(move |(other, _)| *other == hash);
-        with.filter_map(|(_, entry)| self.entries.get(usize::try_from(*entry).ok()?).copied())
+    pub(super) fn candidates(&self, name: &[u8]) -> impl Iterator<Item = Entry> {
+        self.names.of(hash(name)).filter_map(|entry| self.entries.get(usize::try_from(entry).ok()?).copied())
     }
 }
 
-/// What the index wants to know of an entry.
-#[derive(Default)]
-struct Named<'a> {
-    name: Option<Value<'a>>,
-    specification: Option<Value<'a>>,
-    is_declaration: bool,
-}
-
-impl<'a> Named<'a> {
-    fn read(
-        raw: &mut gimli::EntriesRaw<'_, Slice<'a>>,
-        attributes: &[AttributeSpecification],
-    ) -> Result<Named<'a>, gimli::Error> {
-        let is_asked = |attribute: &AttributeSpecification| {
-            matches!(
-                attribute.name(),
-                gimli::DW_AT_name
-                    | gimli::DW_AT_specification
-                    | gimli::DW_AT_declaration
-                    | gimli::DW_AT_signature
-            )
-        };
-        let mut found = Named::default();
-        let n_asked = attributes.iter().rposition(is_asked).map_or(0, |last| last + 1);
-        let (asked, others) = attributes.split_at(n_asked);
-        for attribute in asked {
-            let read = raw.read_attribute(*attribute)?;
-            match read.name() {
-                gimli::DW_AT_name => found.name = Some(read.value()),
-                gimli::DW_AT_specification => found.specification = Some(read.value()),
-                gimli::DW_AT_declaration | gimli::DW_AT_signature => found.is_declaration = true,
-                _ => {}
-            }
-        }
-        raw.skip_attributes(others)?;
-        Ok(found)
-    }
+/// The number of an entry of a part in the whole.
+fn moved(number: u32, before: u32) -> u32 {
+    if number == NONE { NONE } else { number.saturating_add(before) }
 }
 
 /// How well a candidate matches; less is better.
@@ -328,24 +356,47 @@ pub(crate) fn path_of<'a>(info: &DebugInfo, view: &View<'a>, id: TypeId) -> Resu
     let index = info.index();
     let mut parts = Vec::new();
     let mut at = Some(id);
-    while let Some(id) = at.filter(|_| parts.len() <= MAX_DEPTH) {
+    for _ in 0..=MAX_DEPTH {
+        let Some(id) = at else { break };
         let (_, die) = view.entry(id)?;
         // What stands for a type in a unit of its own has its name and surroundings there.
         let id = view.reference(id.unit, &die, gimli::DW_AT_signature).unwrap_or(id);
-        parts.push(name_of(view, id)?);
+        let name = name_of(view, id)?;
+        // Clang may put variables of a function without code into one that says nothing of itself.
+        if parts.is_empty() || name != anonymous(gimli::DW_TAG_null) {
+            parts.push(name);
+        }
         // What is defined outside of where it is declared has its surroundings there, too.
-        let (_, die) = view.entry(id)?;
-        let declared = view.reference(id.unit, &die, gimli::DW_AT_specification);
-        at = declared.and_then(|other| index.parent_of(other)).or_else(|| index.parent_of(id));
+        at = declared_at(view, id).and_then(|other| index.scope_of(other)).or_else(|| index.scope_of(id));
     }
     parts.reverse();
     Ok(parts.join("::"))
 }
 
+/// Where something is declared that is defined elsewhere.
+fn declared_at(view: &View<'_>, id: TypeId) -> Option<TypeId> {
+    let (mut at, mut found) = (id, None);
+    for _ in 0..MAX_ORIGINS {
+        let (_, die) = view.entry(at).ok()?;
+        let declared = view.reference(at.unit, &die, gimli::DW_AT_specification);
+        // Variables of a function's copies have that copy around them, which leads to the function.
+        let is_function = die.tag() == gimli::DW_TAG_subprogram;
+        let origin = || view.reference(at.unit, &die, gimli::DW_AT_abstract_origin);
+        at = match declared.or_else(origin) {
+            Some(other) => other,
+            None => break,
+        };
+        if declared.is_some() || is_function {
+            found = Some(at);
+        }
+    }
+    found
+}
+
 /// The own name of an entry.
 fn name_of(view: &View<'_>, id: TypeId) -> Result<String, DebugError> {
     let mut at = id;
-    for _ in 0..4 {
+    for _ in 0..MAX_ORIGINS {
         let (open, die) = view.entry(at)?;
         if let Some(name) = open.name(&die) {
             return Ok(name);
@@ -371,116 +422,6 @@ pub(crate) fn anonymous(tag: DwTag) -> &'static str {
         gimli::DW_TAG_namespace => "(anonymous namespace)",
         _ => "<anonymous>",
     }
-}
-
-/// A name without the word in front of it, and what that word allows.
-fn split_keyword(name: &str) -> (&'static [DwTag], &str) {
-    const STRUCT: &[DwTag] =
-        &[gimli::DW_TAG_structure_type, gimli::DW_TAG_class_type, gimli::DW_TAG_union_type];
-    let words: [(&str, &'static [DwTag]); 8] = [
-        ("struct.", STRUCT),
-        ("class.", STRUCT),
-        ("union.", &[gimli::DW_TAG_union_type]),
-        // LLVM and C++ take the two words for one; so does the look-up.
-        ("struct ", STRUCT),
-        ("class ", STRUCT),
-        ("union ", &[gimli::DW_TAG_union_type]),
-        ("enum.", &[gimli::DW_TAG_enumeration_type]),
-        ("enum ", &[gimli::DW_TAG_enumeration_type]),
-    ];
-    let found = words.into_iter().find_map(|(word, tags)| Some((tags, name.strip_prefix(word)?.trim())));
-    found.unwrap_or((&[], name))
-}
-
-/// The last part of a path: what stands behind the last `::` that is not inside brackets.
-pub(crate) fn own_name(path: &str) -> &str {
-    let bytes = path.as_bytes();
-    let mut depth = 0_usize;
-    let mut start = 0;
-    for (at, byte) in bytes.iter().enumerate() {
-        match byte {
-            b'<' | b'(' | b'{' | b'[' => depth += 1,
-            // The arrow of a function's type closes nothing.
-            b'>' if at > 0 && bytes[at - 1] == b'-' => {}
-            b'>' | b')' | b'}' | b']' => depth = depth.saturating_sub(1),
-            b':' if depth == 0 && at > 0 && bytes[at - 1] == b':' => start = at + 1,
-            _ => {}
-        }
-    }
-    &path[start..]
-}
-
-/// True if a name could be short for a path: without its namespaces, those that libraries add for their versions, the arguments of
-/// its templates or the last of them, or with other blanks.
-fn matches_loosely(path: &str, name: &str) -> bool {
-    let (path, name) = (&*simplified(path), &*simplified(name));
-    let is_end = |path: &str, name: &str| {
-        path.strip_suffix(name).is_some_and(|front| front.is_empty() || front.ends_with("::"))
-    };
-    if is_end(path, name) {
-        return true;
-    }
-    let (own, own_of_name) = (own_name(path), own_name(name));
-    let (front, front_of_name) = (&path[..path.len() - own.len()], &name[..name.len() - own_of_name.len()]);
-    if !is_end(front, front_of_name) {
-        return false;
-    }
-    bare(own.as_bytes()).is_some_and(|own| own == own_of_name.as_bytes()) || begins_so(own, own_of_name, 0)
-}
-
-/// True if two texts are the same type, but for arguments at the end of its templates, and of those of its arguments.
-fn begins_so(full: &str, short: &str, depth: usize) -> bool {
-    if full == short {
-        return true;
-    }
-    let split = |text: &str| -> Option<(usize, usize)> { Some((text.find('<')?, text.rfind('>')?)) };
-    let (Some((from, to)), Some((short_from, short_to))) = (split(full), split(short)) else { return false };
-    let is_same = full[..from] == short[..short_from] && full[to..] == short[short_to..];
-    if !is_same || depth > MAX_DEPTH || to < from || short_to < short_from {
-        return false;
-    }
-    let (full, short) = (arguments(&full[from + 1..to]), arguments(&short[short_from + 1..short_to]));
-    short.len() <= full.len()
-        && full.iter().zip(&short).all(|(full, short)| begins_so(full, short, depth + 1))
-}
-
-/// What commas outside of brackets divide.
-fn arguments(text: &str) -> Vec<&str> {
-    let (mut depth, mut start, mut found) = (0_usize, 0, Vec::new());
-    for (at, byte) in text.bytes().enumerate() {
-        match byte {
-            b'<' | b'(' | b'{' | b'[' => depth += 1,
-            b'>' if at > 0 && text.as_bytes()[at - 1] == b'-' => {}
-            b'>' | b')' | b'}' | b']' => depth = depth.saturating_sub(1),
-            b',' if depth == 0 => {
-                found.push(&text[start..at]);
-                start = at + 1;
-            }
-            _ => {}
-        }
-    }
-    found.push(&text[start..]);
-    found
-}
-
-/// Namespaces that libraries put around a version of themselves, and that nobody writes.
-const INLINE_NAMESPACES: [&str; 3] = ["__cxx11::", "__1::", "__ndk1::"];
-
-/// A name without what may be written or not: blanks that divide no words, and such namespaces.
-fn simplified(name: &str) -> String {
-    let mut out = String::with_capacity(name.len());
-    let is_word = |c: char| c.is_alphanumeric() || c == '_';
-    let mut chars = name.trim().chars().peekable();
-    while let Some(c) = chars.next() {
-        let divides = || out.chars().next_back().is_some_and(is_word);
-        if c != ' ' || (divides() && chars.peek().is_some_and(|next| is_word(*next))) {
-            out.push(c);
-        }
-    }
-    for of in INLINE_NAMESPACES {
-        out = out.replace(of, "");
-    }
-    out
 }
 
 /// Other names of types that have none of their own: of several, the first by name.
@@ -529,48 +470,4 @@ pub(crate) fn children<'a>(
         }
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_last_part_of_a_path_stands_outside_of_brackets() {
-        for (path, own) in [
-            ("X", "X"),
-            ("a::b::X", "X"),
-            ("core::option::Option<alloc::string::String>", "Option<alloc::string::String>"),
-            ("a::f::{impl#0}::X", "X"),
-            ("F<fn(a::B) -> c::D>", "F<fn(a::B) -> c::D>"),
-            ("(anonymous namespace)::X", "X"),
-            ("a::<b", "<b"),
-        ] {
-            assert_eq!(own_name(path), own, "{path}");
-        }
-    }
-
-    #[test]
-    fn namespaces_and_arguments_may_be_missing() {
-        assert!(matches_loosely("a::b::X", "b::X"));
-        assert!(matches_loosely("std::vector<int, std::allocator<int> >", "std::vector"));
-        assert!(matches_loosely("a::vector<int>", "vector"));
-        assert!(!matches_loosely("a::bX", "X"));
-        assert!(!matches_loosely("a::X", "b::X"));
-        assert!(!matches_loosely("a::vector<int>", "vector<long>"));
-        assert!(!matches_loosely("unsigned char", "unsignedchar"));
-        for name in [
-            "std::vector<std::vector<int>>",
-            "std::vector<std::vector<int, std::allocator<int>>, std::allocator<std::vector<int, std::allocator<int>>>>",
-            "vector<std::vector<int> >",
-        ] {
-            let path = "std::vector<std::vector<int, std::allocator<int> >, std::allocator<std::vector<int, std::allocator<int> > > >";
-            assert!(matches_loosely(path, name), "{name}");
-        }
-        assert!(matches_loosely(
-            "std::__cxx11::list<char const*, std::allocator<char const*> >",
-            "std::list<char const *>"
-        ));
-        assert!(matches_loosely("alloc::vec::Vec<u8, alloc::alloc::Global>", "Vec<u8>"));
-    }
 }

@@ -4,7 +4,10 @@
 //! |---|---|
 //! | `sections` | files and sections: finding, unpacking, relocating |
 //! | `units` | units of all files as one list; references between entries |
+//! | `forms` | values of attributes as bytes |
+//! | `walk` | the one walk over all entries |
 //! | `index` | names of types, and the look-up of a name |
+//! | `names` | names as text |
 //! | [`types`] | a type as data |
 //! | `read` | entries as types |
 //! | `spell` | the text of a type |
@@ -20,14 +23,17 @@
 //! Everything in the file is hostile: no look-up panics, and what cannot be read is an error, or is missing.
 
 mod align;
+mod forms;
 pub(crate) mod index;
 pub mod inlined;
+mod names;
 pub mod objects;
 pub(crate) mod read;
 mod sections;
 mod spell;
 pub mod types;
 pub(crate) mod units;
+mod walk;
 
 #[cfg(test)]
 mod tests;

@@ -3,18 +3,15 @@
 //! Addresses are those of the file; what was loaded elsewhere is moved by whoever knows where to. Variables that live in
 //! registers, in threads of their own, or only now and then at one place, have no address here.
 
-use super::index::{own_name, path_of};
+use super::index::{MAX_ORIGINS, children, path_of};
 use super::read::{Reading, file_name, place};
 use super::types::Place;
 use super::units::{Die, Open, View};
 use super::{DebugInfo, TypeId};
-use gimli::{AttributeValue, DwTag, Operation};
-use std::collections::HashMap;
+use gimli::{AttributeValue, Operation};
 use std::ops::Range;
 
-/// How deep blocks are nested.
-const MAX_NESTING: usize = 512;
-/// Variables that may lie over each other, in unions of Fortran and the like.
+/// Variables that may lie over each other, in unions of Fortran and the like; and functions that linkers put over each other.
 const MAX_OVER: usize = 8;
 /// The most ranges of one function.
 const MAX_RANGES: usize = 1 << 12;
@@ -26,6 +23,8 @@ pub struct Objects {
     pub globals: Vec<Global>,
     /// Functions with code, by their first address.
     pub functions: Vec<Function>,
+    /// Addresses of functions, and their places in the list; sorted.
+    code: Vec<(Range<u64>, usize)>,
     /// Addresses of the code of units, and the units' numbers; sorted.
     units: Vec<(Range<u64>, u32)>,
 }
@@ -48,6 +47,8 @@ pub struct Global {
 /// A function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Function {
+    /// Its entry.
+    pub(super) id: TypeId,
     /// Its name with everything around it.
     pub name: String,
     /// Addresses of its code.
@@ -109,7 +110,11 @@ impl Objects {
 
     /// The function that has the code at an address.
     pub fn function_at(&self, address: u64) -> Option<&Function> {
-        self.functions.iter().find(|function| function.ranges.iter().any(|range| range.contains(&address)))
+        let behind = self.code.partition_point(|(range, _)| range.start <= address);
+        // Of those that begin at one place, the first.
+        let mut before = self.code[..behind].iter().rev().take(MAX_OVER);
+        let (_, at) = before.rfind(|(range, _)| range.contains(&address))?;
+        self.functions.get(*at)
     }
 }
 
@@ -120,22 +125,14 @@ pub(super) enum Wanted {
     Variables,
 }
 
-/// An entry whose children are walked.
-struct Frame {
-    id: TypeId,
-    tag: DwTag,
-    /// The function that it is, by number.
-    function: Option<usize>,
-}
-
 impl DebugInfo {
-    /// Variables and functions. The first call walks all entries.
+    /// Variables and functions. The first call reads them all.
     pub fn objects(&self) -> &Objects {
         self.objects.get_or_init(|| Objects::new(self, Wanted::All))
     }
 
-    /// Variables alone; functions are missing, unless somebody has asked for all before. The first call walks all entries, but
-    /// takes only a part of the time that [`DebugInfo::objects`] takes.
+    /// Variables alone; functions are missing, unless somebody has asked for all before. The first call takes only a part of
+    /// the time that [`DebugInfo::objects`] takes.
     pub fn variables(&self) -> &Objects {
         let all = self.objects.get();
         all.unwrap_or_else(|| self.variables.get_or_init(|| Objects::new(self, Wanted::Variables)))
@@ -163,12 +160,17 @@ impl DebugInfo {
 
 impl Objects {
     pub(super) fn new(info: &DebugInfo, wanted: Wanted) -> Objects {
+        let index = info.index();
         let parts = info.units.in_parts(|view, part| {
+            let reading = Reading::new(info, view);
             let mut objects = Objects::default();
-            for unit in part {
-                let Ok(open) = view.open(unit) else { continue };
-                // What stands behind damage in a unit is lost.
-                let _ = objects.add_unit(info, view, &open, unit, wanted);
+            objects
+                .globals
+                .extend(within(&index.variables, &part).iter().filter_map(|id| reading.global(*id)));
+            if wanted == Wanted::All {
+                let functions = within(&index.functions, &part).iter();
+                objects.functions.extend(functions.filter_map(|id| reading.function(*id)));
+                part.for_each(|unit| objects.add_ranges(view, unit));
             }
             objects
         });
@@ -181,139 +183,82 @@ impl Objects {
         objects.globals.sort_by(|a, b| (a.address, &a.name).cmp(&(b.address, &b.name)));
         objects.globals.dedup_by(|a, b| a.address == b.address && a.name == b.name);
         objects.functions.sort_by_key(|function| function.ranges.first().map(|range| range.start));
+        for (at, function) in objects.functions.iter().enumerate() {
+            objects.code.extend(function.ranges.iter().map(|range| (range.clone(), at)));
+        }
+        objects.code.sort_by_key(|(range, at)| (range.start, *at));
         objects.units.sort_by_key(|(range, unit)| (range.start, *unit));
         objects
     }
 
-    fn add_unit<'a>(
-        &mut self,
-        info: &DebugInfo,
-        view: &View<'a>,
-        open: &Open<'a>,
-        unit: u32,
-        wanted: Wanted,
-    ) -> Result<(), gimli::Error> {
-        if wanted == Wanted::All
-            && let Ok(mut ranges) = open.dwarf.unit_ranges(&open.unit)
-        {
-            let mut n_ranges = 0;
-            while let Ok(Some(range)) = ranges.next() {
-                n_ranges += 1;
-                if n_ranges > MAX_RANGES {
-                    break;
-                }
-                self.units.push((range.begin..range.end, unit));
+    /// Adds where the code of a unit lies.
+    fn add_ranges(&mut self, view: &View<'_>, unit: u32) {
+        let Ok(open) = view.open(unit) else { return };
+        let Ok(mut ranges) = open.dwarf.unit_ranges(&open.unit) else { return };
+        let mut n_ranges = 0;
+        while let Ok(Some(range)) = ranges.next() {
+            n_ranges += 1;
+            if n_ranges > MAX_RANGES {
+                break;
             }
+            self.units.push((range.begin..range.end, unit));
         }
-        let mut raw = open.unit.entries_raw(None)?;
-        let mut frames: Vec<Frame> = Vec::new();
-        // Static members that are declared in a class and defined outside have their class here.
-        let mut classes: HashMap<u32, TypeId> = HashMap::new();
-        // Clang writes the definition of a static member before its class: such names are completed at the end.
-        let mut outside: Vec<(usize, u32)> = Vec::new();
-        let mut die = Die::null();
-        while !raw.is_empty() {
-            let offset = raw.next_offset();
-            let depth = usize::try_from(raw.next_depth()).unwrap_or(0);
-            let Some(abbreviation) = raw.read_abbreviation()? else { continue };
-            let (tag, attributes) = (abbreviation.tag(), abbreviation.attributes());
-            frames.truncate(depth);
-            let id = TypeId { unit, offset: u32::try_from(offset.0).unwrap_or(u32::MAX) };
-            let mut function = frames.last().and_then(|frame| frame.function);
-            match tag {
-                gimli::DW_TAG_variable | gimli::DW_TAG_formal_parameter | gimli::DW_TAG_member => {
-                    let has = |name| attributes.iter().any(|attribute| attribute.name() == name);
-                    let around = frames.last().map(|frame| frame.id);
-                    if !has(gimli::DW_AT_location) || tag == gimli::DW_TAG_member {
-                        if let Some(class) = around.filter(|_| has(gimli::DW_AT_external)) {
-                            classes.insert(id.offset, class);
-                        }
-                        raw.skip_attributes(attributes)?;
-                    } else {
-                        (die.tag, die.offset) = (tag, offset);
-                        raw.read_attributes(attributes, &mut die.attrs)?;
-                        let around = Around { info, view, open, frames: &frames, classes: &classes };
-                        let n_globals = self.globals.len();
-                        self.add_variable(around, &die, id, function);
-                        if let Some(origin) =
-                            around.origin(&die, id).filter(|_| self.globals.len() > n_globals)
-                            && !classes.contains_key(&origin.offset)
-                        {
-                            outside.push((n_globals, origin.offset));
-                        }
-                    }
-                }
-                gimli::DW_TAG_subprogram if wanted == Wanted::All => {
-                    (die.tag, die.offset) = (tag, offset);
-                    raw.read_attributes(attributes, &mut die.attrs)?;
-                    let around = Around { info, view, open, frames: &frames, classes: &classes };
-                    function = self.add_function(around, &die, id);
-                }
-                _ => raw.skip_attributes(attributes)?,
-            }
-            if abbreviation.has_children() && depth == frames.len() && depth < MAX_NESTING {
-                frames.push(Frame { id, tag, function });
-            }
-        }
-        for (at, origin) in outside {
-            let class = classes.get(&origin).and_then(|class| path_of(info, view, *class).ok());
-            if let (Some(class), Some(global)) = (class, self.globals.get_mut(at)) {
-                let own = own_name(&global.name).to_owned();
-                global.name = format!("{class}::{own}");
-            }
-        }
-        Ok(())
     }
+}
 
-    fn add_variable<'a>(
-        &mut self,
-        around: Around<'_, 'a>,
-        die: &Die<'a>,
-        id: TypeId,
-        function: Option<usize>,
-    ) {
-        let Around { info, view, open, .. } = around;
-        let Some(AttributeValue::Exprloc(expression)) = die.attr_value(gimli::DW_AT_location) else { return };
-        let mut operations = expression.operations(open.unit.encoding());
-        let Ok(Some(first)) = operations.next() else { return };
-        let second = operations.next().ok().flatten();
-        if let (Operation::FrameOffset { offset }, None) = (&first, &second) {
-            let Some(function) = function.and_then(|at| self.functions.get_mut(at)) else { return };
-            let ty = around.type_of(die, id);
-            let name = around.own_name(die, id);
-            function.variables.push(StackVariable { name, offset: *offset, ty, place: place(open, die) });
-            return;
-        }
-        let address = match first {
-            Operation::Address { address } => Some(address),
-            Operation::AddressIndex { index } => open.dwarf.address(&open.unit, index).ok(),
-            _ => None,
-        };
-        let moved = match second {
-            None => Some(0),
-            Some(Operation::PlusConstant { value }) => Some(value),
-            // What is done with the address makes another place of it, as for variables of threads.
-            Some(_) => None,
-        };
-        let (Some(address), Some(moved)) = (address, moved) else { return };
-        // The linker writes zero for what it left out.
-        if address == 0 || open.unit.header.is_tombstone_address(address) {
-            return;
-        }
-        let ty = around.type_of(die, id);
-        self.globals.push(Global {
-            name: around.path(die, id),
-            address: address.wrapping_add(moved),
-            size: ty.and_then(|ty| Reading { info, view }.size(ty, 0)).unwrap_or(0),
+/// Those of a list, sorted by unit, that some units have.
+fn within<'b>(ids: &'b [TypeId], units: &Range<u32>) -> &'b [TypeId] {
+    let at = |unit: u32| ids.partition_point(|id| id.unit < unit);
+    &ids[at(units.start)..at(units.end)]
+}
+
+/// Where a variable lies.
+enum Location {
+    Address(u64),
+    /// Bytes behind the frame's base.
+    Frame(i64),
+}
+
+fn location<'a>(open: &Open<'a>, die: &Die<'a>) -> Option<Location> {
+    let AttributeValue::Exprloc(expression) = die.attr_value(gimli::DW_AT_location)? else { return None };
+    let mut operations = expression.operations(open.unit.encoding());
+    let first = operations.next().ok()??;
+    let second = operations.next().ok().flatten();
+    let address = match first {
+        Operation::FrameOffset { offset } if second.is_none() => return Some(Location::Frame(offset)),
+        Operation::Address { address } => address,
+        Operation::AddressIndex { index } => open.dwarf.address(&open.unit, index).ok()?,
+        _ => return None,
+    };
+    let moved = match second {
+        None => 0,
+        Some(Operation::PlusConstant { value }) => value,
+        // What is done with the address makes another place of it, as for variables of threads.
+        Some(_) => return None,
+    };
+    // The linker writes zero for what it left out.
+    let is_there = address != 0 && !open.unit.header.is_tombstone_address(address);
+    is_there.then(|| Location::Address(address.wrapping_add(moved)))
+}
+
+impl<'a> Reading<'_, 'a> {
+    fn global(self, id: TypeId) -> Option<Global> {
+        let (open, die) = self.view.entry(id).ok()?;
+        let Location::Address(address) = location(&open, &die)? else { return None };
+        let ty = self.type_of(id, &die);
+        Some(Global {
+            name: path_of(self.info, self.view, id).ok()?,
+            address,
+            size: ty.and_then(|ty| self.size(ty, 0)).unwrap_or(0),
             ty,
-            place: place(open, die).or_else(|| around.declared(die, id, |open, die, _| place(open, die))),
-        });
+            place: self.said(id, &die, |open, die, _| place(open, die)),
+        })
     }
 
-    fn add_function<'a>(&mut self, around: Around<'_, 'a>, die: &Die<'a>, id: TypeId) -> Option<usize> {
-        let open = around.open;
+    fn function(self, id: TypeId) -> Option<Function> {
+        let (open, die) = self.view.entry(id).ok()?;
         let mut ranges = Vec::new();
-        let mut found = open.dwarf.die_ranges(&open.unit, die).ok()?;
+        let mut found = open.dwarf.die_ranges(&open.unit, &die).ok()?;
         while let Ok(Some(range)) = found.next() {
             if range.begin != 0 && range.begin < range.end && ranges.len() < MAX_RANGES {
                 ranges.push(range.begin..range.end);
@@ -322,99 +267,84 @@ impl Objects {
         if ranges.is_empty() {
             return None;
         }
-        let frame = match die.attr_value(gimli::DW_AT_frame_base) {
-            Some(AttributeValue::Exprloc(expression)) => {
-                match expression.operations(open.unit.encoding()).next() {
-                    Ok(Some(Operation::CallFrameCFA)) => FrameBase::CallFrame,
-                    Ok(Some(Operation::Register { register })) => FrameBase::Register(register.0, 0),
-                    Ok(Some(Operation::RegisterOffset { register, offset, .. })) => {
-                        FrameBase::Register(register.0, offset)
-                    }
-                    _ => FrameBase::Other,
-                }
-            }
-            _ => FrameBase::Other,
-        };
-        self.functions.push(Function {
-            name: around.path(die, id),
+        Some(Function {
+            id,
+            name: path_of(self.info, self.view, id).ok()?,
             ranges,
-            place: place(open, die).or_else(|| around.declared(die, id, |open, die, _| place(open, die))),
-            frame,
-            variables: Vec::new(),
+            place: self.said(id, &die, |open, die, _| place(open, die)),
+            frame: frame_base(&open, &die),
+            variables: self.stack_variables(id, &open),
+        })
+    }
+
+    /// Variables in the frame of a function.
+    fn stack_variables(self, id: TypeId, open: &Open<'a>) -> Vec<StackVariable> {
+        let mut variables = Vec::new();
+        let mut inner: Option<isize> = None;
+        // Damage costs those that stand behind it.
+        let _ = children(self.view, open, id, |die| {
+            if inner.is_some_and(|depth| die.depth() > depth) {
+                return;
+            }
+            // What stands in a function within has a frame of its own.
+            inner = (die.tag() == gimli::DW_TAG_subprogram).then(|| die.depth());
+            if !matches!(die.tag(), gimli::DW_TAG_variable | gimli::DW_TAG_formal_parameter) {
+                return;
+            }
+            let Some(Location::Frame(offset)) = location(open, die) else { return };
+            let Ok(at) = u32::try_from(die.offset().0) else { return };
+            let id = TypeId { unit: id.unit, offset: at };
+            variables.push(StackVariable {
+                name: self.said(id, die, |open, die, _| open.name(die)).unwrap_or_default(),
+                offset,
+                ty: self.type_of(id, die),
+                place: place(open, die),
+            });
         });
-        Some(self.functions.len() - 1)
-    }
-}
-
-/// Where an entry was met.
-#[derive(Clone, Copy)]
-struct Around<'b, 'a> {
-    info: &'b DebugInfo,
-    view: &'b View<'a>,
-    open: &'b Open<'a>,
-    frames: &'b [Frame],
-    classes: &'b HashMap<u32, TypeId>,
-}
-
-impl<'a> Around<'_, 'a> {
-    /// What an entry that was declared elsewhere refers to.
-    fn origin(self, die: &Die<'a>, id: TypeId) -> Option<TypeId> {
-        [gimli::DW_AT_specification, gimli::DW_AT_abstract_origin]
-            .into_iter()
-            .find_map(|name| self.view.reference(id.unit, die, name))
+        variables
     }
 
-    /// Something that only the declaration says.
-    fn declared<T>(
+    /// Something that an entry says, or the one that it was declared by.
+    fn said<T>(
         self,
-        die: &Die<'a>,
         id: TypeId,
+        die: &Die<'a>,
         ask: impl Fn(&Open<'a>, &Die<'a>, TypeId) -> Option<T>,
     ) -> Option<T> {
-        let mut at = self.origin(die, id)?;
-        for _ in 0..4 {
+        let origin = |die: &Die<'a>, id: TypeId| {
+            [gimli::DW_AT_specification, gimli::DW_AT_abstract_origin]
+                .into_iter()
+                .find_map(|name| self.view.reference(id.unit, die, name))
+        };
+        if let Some(found) = ask(&*self.view.open(id.unit).ok()?, die, id) {
+            return Some(found);
+        }
+        let mut at = origin(die, id)?;
+        for _ in 0..MAX_ORIGINS {
             let (open, die) = self.view.entry(at).ok()?;
             if let Some(found) = ask(&open, &die, at) {
                 return Some(found);
             }
-            at = self.origin(&die, at)?;
+            at = origin(&die, at)?;
         }
         None
     }
 
-    fn type_of(self, die: &Die<'a>, id: TypeId) -> Option<TypeId> {
-        let of = |die: &Die<'a>, id: TypeId| self.view.reference(id.unit, die, gimli::DW_AT_type);
-        of(die, id).or_else(|| self.declared(die, id, |_, die, id| of(die, id)))
-    }
-
-    fn own_name(self, die: &Die<'a>, id: TypeId) -> String {
-        let own = self.open.name(die);
-        own.or_else(|| self.declared(die, id, |open, die, _| open.name(die))).unwrap_or_default()
-    }
-
-    fn path(self, die: &Die<'a>, id: TypeId) -> String {
-        let name = self.own_name(die, id);
-        let scope = match self.origin(die, id).and_then(|origin| self.classes.get(&origin.offset)) {
-            Some(class) => Some(*class),
-            None => self.frames.iter().rev().find(|frame| is_scope(frame.tag)).map(|frame| frame.id),
-        };
-        match scope.and_then(|scope| path_of(self.info, self.view, scope).ok()) {
-            Some(path) => format!("{path}::{name}"),
-            None => name,
-        }
+    fn type_of(self, id: TypeId, die: &Die<'a>) -> Option<TypeId> {
+        self.said(id, die, |_, die, id| self.view.reference(id.unit, die, gimli::DW_AT_type))
     }
 }
 
-/// What names of variables and functions are part of.
-pub(super) fn is_scope(tag: DwTag) -> bool {
-    matches!(
-        tag,
-        gimli::DW_TAG_namespace
-            | gimli::DW_TAG_module
-            | gimli::DW_TAG_subprogram
-            | gimli::DW_TAG_structure_type
-            | gimli::DW_TAG_class_type
-            | gimli::DW_TAG_union_type
-            | gimli::DW_TAG_enumeration_type
-    )
+fn frame_base<'a>(open: &Open<'a>, die: &Die<'a>) -> FrameBase {
+    let Some(AttributeValue::Exprloc(expression)) = die.attr_value(gimli::DW_AT_frame_base) else {
+        return FrameBase::Other;
+    };
+    match expression.operations(open.unit.encoding()).next() {
+        Ok(Some(Operation::CallFrameCFA)) => FrameBase::CallFrame,
+        Ok(Some(Operation::Register { register })) => FrameBase::Register(register.0, 0),
+        Ok(Some(Operation::RegisterOffset { register, offset, .. })) => {
+            FrameBase::Register(register.0, offset)
+        }
+        _ => FrameBase::Other,
+    }
 }

@@ -26,7 +26,7 @@ pub(crate) type Die<'a> = gimli::DebuggingInformationEntry<Slice<'a>>;
 pub(crate) type Value<'a> = AttributeValue<Slice<'a>>;
 
 /// The longest name that is believed.
-const MAX_NAME: usize = 16 << 10;
+pub(super) const MAX_NAME: usize = 16 << 10;
 /// The most `.dwo` files that are opened.
 const MAX_SPLIT: usize = 1 << 16;
 /// Bytes of units that are worth a thread.
@@ -35,11 +35,11 @@ const PART_BYTES: u64 = 1 << 20;
 /// Where a unit is.
 #[derive(Clone, Debug)]
 pub(crate) struct Unit {
-    space: u32,
-    in_types: bool,
+    pub(super) space: u32,
+    pub(super) in_types: bool,
     /// Where its header starts in its section.
     pub(crate) offset: u64,
-    len: u64,
+    pub(super) len: u64,
     /// The signature and the place of the type, of a unit that has one type.
     type_of: Option<(u64, u32)>,
 }
@@ -351,7 +351,7 @@ impl<'a> View<'a> {
         View { units, dwarfs: RefCell::default(), open: RefCell::default() }
     }
 
-    fn dwarf(&self, space: u32) -> Result<Rc<Dwarf<Slice<'a>>>, DebugError> {
+    pub(super) fn dwarf(&self, space: u32) -> Result<Rc<Dwarf<Slice<'a>>>, DebugError> {
         if let Some(dwarf) = self.dwarfs.borrow().get(&space) {
             return Ok(Rc::clone(dwarf));
         }
@@ -388,7 +388,7 @@ impl<'a> View<'a> {
         Ok(dwarf)
     }
 
-    fn header(&self, number: u32) -> Result<UnitHeader<Slice<'a>>, DebugError> {
+    pub(super) fn header(&self, number: u32) -> Result<UnitHeader<Slice<'a>>, DebugError> {
         let lost = || DebugError::new("no such unit");
         let unit = usize::try_from(number).ok().and_then(|at| self.units.list.get(at)).ok_or_else(lost)?;
         let dwarf = self.dwarf(unit.space)?;

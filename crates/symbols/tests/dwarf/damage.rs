@@ -47,7 +47,8 @@ fn look_at_all(bytes: &[u8]) {
         let _ = info.flat(id, Limits { leaves: 64, elements: 4 });
     }
     let _ = info.find("struct.node.1");
-    let _ = info.line_of(info.objects().functions.first().map_or(0, |function| function.ranges[0].start));
+    let first = info.objects().functions.first().map_or(0, |function| function.ranges[0].start);
+    let _ = (info.line_of(first), info.inlined_at(first), info.variables());
     let _ = types_file(&info, Compat::Right);
     let _ = types_file(&info, Compat::Original);
 }

@@ -1,0 +1,373 @@
+//! The one walk over all entries of a unit.
+//!
+//! Of hundreds of megabytes of entries only few are asked for: types, what they stand in, functions with code, variables with
+//! an address. So entries are not read here but stepped over: of each abbreviation it is worked out once how long its fixed
+//! parts are, and where the few attributes stand that matter. Most entries then cost a look at a table and an addition.
+//! What an entry that is told of says beyond that is read by `gimli`, by whoever wants it.
+
+use super::forms::{Bytes, fixed, is_block, is_variable, leb};
+use super::units::{Slice, Units, View};
+use gimli::{Abbreviations, DwAt, DwForm, DwTag, Encoding, Reader, Section};
+use std::collections::HashMap;
+
+/// Numbers of abbreviations that are remembered; compilers count from 1.
+const MAX_CODES: usize = 1 << 14;
+/// How deep what is told of is nested at most; what stands behind something deeper is lost.
+pub(super) const MAX_NESTING: usize = 512;
+/// No abbreviation that can be stepped over in one go.
+const SLOW: u32 = 0;
+
+/// What is told of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// What can be looked up by its name.
+    Type,
+    /// What names of types are part of, and is no type: a namespace or module.
+    Scope,
+    /// A function; it has code of its own if it says where.
+    Function {
+        has_code: bool,
+    },
+    /// A variable with a constant address.
+    Variable,
+    /// The whole unit.
+    Unit,
+    Other,
+}
+
+/// What can be looked up.
+pub(super) fn is_type(tag: DwTag) -> bool {
+    matches!(
+        tag,
+        gimli::DW_TAG_structure_type
+            | gimli::DW_TAG_class_type
+            | gimli::DW_TAG_union_type
+            | gimli::DW_TAG_enumeration_type
+            | gimli::DW_TAG_typedef
+            | gimli::DW_TAG_base_type
+            | gimli::DW_TAG_interface_type
+    )
+}
+
+/// An attribute whose place is noted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Note {
+    Name,
+    Specification,
+    Sibling,
+    Location,
+    StringsBase,
+}
+const N_NOTES: usize = 5;
+
+impl Note {
+    fn of(attribute: DwAt, role: Role) -> Option<Note> {
+        match (attribute, role) {
+            (gimli::DW_AT_name, Role::Type) => Some(Note::Name),
+            (gimli::DW_AT_specification, Role::Type) => Some(Note::Specification),
+            (gimli::DW_AT_location, Role::Variable) => Some(Note::Location),
+            (gimli::DW_AT_str_offsets_base, Role::Unit) => Some(Note::StringsBase),
+            (gimli::DW_AT_sibling, _) => Some(Note::Sibling),
+            _ => None,
+        }
+    }
+}
+
+/// What to do with the bytes of an entry.
+#[derive(Clone, Copy)]
+enum Step {
+    Skip(u32),
+    /// An attribute whose length it says itself.
+    Variable(DwForm),
+    Note(Note),
+}
+
+/// What an abbreviation comes to.
+struct Shape {
+    tag: DwTag,
+    role: Role,
+    has_children: bool,
+    is_declaration: bool,
+    /// True if nothing among its children is told of, and it says where they end.
+    leaps: bool,
+    forms: [Option<DwForm>; N_NOTES],
+    steps: Vec<Step>,
+}
+
+/// What the abbreviations of a unit come to, as far as they were met.
+struct Table {
+    abbreviations: Abbreviations,
+    encoding: Encoding,
+    /// For each number the bytes of an entry that is stepped over, twice, plus one if it has children, plus two; or `SLOW`.
+    quick: Vec<u32>,
+    shapes: HashMap<u64, Shape>,
+}
+
+/// The tables of those units that were walked; units with the same abbreviations share them.
+#[derive(Default)]
+pub(super) struct Tables {
+    of: HashMap<(u32, usize, Encoding), Table>,
+}
+
+/// An entry that is told of.
+pub(super) struct Met<'w, 'a> {
+    /// Where it is in its unit.
+    pub(super) offset: u32,
+    /// Where what stands behind its attributes begins.
+    pub(super) end: u32,
+    pub(super) role: Role,
+    pub(super) tag: DwTag,
+    pub(super) is_declaration: bool,
+    pub(super) has_children: bool,
+    noted: &'w [usize; N_NOTES],
+    forms: &'w [Option<DwForm>; N_NOTES],
+    bytes: &'w Bytes<'a>,
+}
+
+impl<'a> Met<'_, 'a> {
+    /// Its own name.
+    pub(super) fn name(&self) -> Option<&'a [u8]> {
+        let at = Note::Name as usize;
+        self.bytes.text(self.forms[at]?, self.noted[at])
+    }
+
+    /// True if it says that it is declared elsewhere, too.
+    pub(super) fn is_specified(&self) -> bool {
+        self.forms[Note::Specification as usize].is_some()
+    }
+}
+
+/// Who is told.
+pub(super) trait Visit {
+    /// An entry is met. Of those that have children, the end is told.
+    fn entry(&mut self, met: &Met<'_, '_>);
+
+    /// The last entry that was met and has not ended ends before `offset`.
+    fn end(&mut self, offset: u32);
+}
+
+/// Tells of all entries of a unit. What stands behind damage is lost.
+pub(super) fn walk(units: &Units, view: &View<'_>, tables: &mut Tables, number: u32, visit: &mut impl Visit) {
+    let Some(unit) = usize::try_from(number).ok().and_then(|at| units.list.get(at)) else { return };
+    let (Ok(header), Ok(dwarf)) = (view.header(number), view.dwarf(unit.space)) else { return };
+    let section: Slice<'_> =
+        if unit.in_types { *dwarf.debug_types.reader() } else { *dwarf.debug_info.reader() };
+    let encoding = header.encoding();
+    let range = usize::try_from(unit.offset).ok().zip(usize::try_from(unit.len).ok());
+    let bytes = range.and_then(|(start, len)| section.slice().get(start..start.checked_add(len)?));
+    let Some(bytes) = bytes else { return };
+    let key = (unit.space, header.debug_abbrev_offset().0, encoding);
+    let table = match tables.of.entry(key) {
+        std::collections::hash_map::Entry::Occupied(known) => known.into_mut(),
+        std::collections::hash_map::Entry::Vacant(vacant) => {
+            let Ok(abbreviations) = dwarf.abbreviations(&header) else { return };
+            // One that nobody else has is taken out; most units share theirs with none.
+            let abbreviations = std::sync::Arc::unwrap_or_clone(abbreviations);
+            vacant.insert(Table { abbreviations, encoding, quick: Vec::new(), shapes: HashMap::new() })
+        }
+    };
+    let strings_base = gimli::DebugStrOffsetsBase::default_for_encoding_and_file(encoding, dwarf.file_type);
+    let mut bytes = Bytes {
+        unit: bytes,
+        endian: section.endian(),
+        encoding,
+        strings: dwarf.debug_str.reader().slice(),
+        line_strings: dwarf.debug_line_str.reader().slice(),
+        string_offsets: dwarf.debug_str_offsets.reader().slice(),
+        strings_base: strings_base.0,
+    };
+    // The end of a walk, by damage or not, is the end of all that is open.
+    let n_open = steps(&mut bytes, table, header.root_offset().0, visit).unwrap_or_else(|open| open);
+    let end = u32::try_from(bytes.unit.len()).unwrap_or(u32::MAX);
+    (0..n_open).for_each(|_| visit.end(end));
+}
+
+/// Goes from entry to entry. How many are open is returned; as an error if there was damage.
+fn steps(
+    bytes: &mut Bytes<'_>,
+    table: &mut Table,
+    start: usize,
+    visit: &mut impl Visit,
+) -> Result<usize, usize> {
+    let unit = bytes.unit;
+    let mut at = start;
+    let mut depth = 0_usize;
+    // Depths of the entries whose end is told.
+    let mut open: Vec<usize> = Vec::new();
+    let mut noted = [0; N_NOTES];
+    while let Some(&first) = unit.get(at) {
+        let offset = at;
+        let mut code = u64::from(first);
+        at += 1;
+        if first >= 0x80 {
+            at = offset;
+            code = leb(unit, &mut at).ok_or(open.len())?;
+        }
+        if code == 0 {
+            depth = depth.saturating_sub(1);
+            if open.last() == Some(&depth) {
+                open.pop();
+                visit.end(at as u32);
+            }
+            continue;
+        }
+        // PERF: most entries end here; `code` is below the number of abbreviations.
+        let quick = table.quick.get(code as usize).copied().unwrap_or(SLOW);
+        if quick != SLOW {
+            at += (quick as usize - 2) / 2;
+            depth += (quick & 1) as usize;
+            continue;
+        }
+        let shape = table.shape(code).ok_or(open.len())?;
+        for step in &shape.steps {
+            match *step {
+                Step::Skip(n) => at += n as usize,
+                Step::Variable(form) => at = bytes.behind(form, at, 0).ok_or(open.len())?,
+                Step::Note(note) => noted[note as usize] = at,
+            }
+        }
+        if at > unit.len() {
+            return Err(open.len());
+        }
+        let mut has_children = shape.has_children;
+        if shape.leaps
+            && let Some(form) = shape.forms[Note::Sibling as usize]
+            && let Some(to) = bytes.reference(form, noted[Note::Sibling as usize])
+            && (at..=unit.len()).contains(&to)
+        {
+            at = to;
+            has_children = false;
+        }
+        let is_told = match shape.role {
+            Role::Other => false,
+            Role::Variable => {
+                let at = Note::Location as usize;
+                shape.forms[at].is_some_and(|form| bytes.has_address(form, noted[at]))
+            }
+            Role::Unit => {
+                let base = Note::StringsBase as usize;
+                let base = shape.forms[base].and_then(|form| bytes.number(form, noted[base]));
+                bytes.strings_base = base.unwrap_or(bytes.strings_base);
+                false
+            }
+            _ => true,
+        };
+        if is_told {
+            visit.entry(&Met {
+                // Units are shorter than 4 GiB, or they are not in the list.
+                offset: offset as u32,
+                end: at as u32,
+                role: shape.role,
+                tag: shape.tag,
+                is_declaration: shape.is_declaration,
+                has_children,
+                noted: &noted,
+                forms: &shape.forms,
+                bytes,
+            });
+            if has_children {
+                open.push(depth);
+                if open.len() > MAX_NESTING {
+                    return Err(open.len());
+                }
+            }
+        }
+        depth += usize::from(has_children);
+    }
+    Ok(open.len())
+}
+
+impl Table {
+    /// What an abbreviation comes to; `None` if there is none of this number, or it has a form that nobody knows.
+    fn shape(&mut self, code: u64) -> Option<&Shape> {
+        if !self.shapes.contains_key(&code) {
+            let shape = self.made(code)?;
+            let at = usize::try_from(code).ok().filter(|at| *at < MAX_CODES);
+            if let (Some(at), Some(quick)) = (at, shape.quick()) {
+                if self.quick.len() <= at {
+                    self.quick.resize(at + 1, SLOW);
+                }
+                self.quick[at] = quick;
+            }
+            self.shapes.insert(code, shape);
+        }
+        self.shapes.get(&code)
+    }
+
+    fn made(&self, code: u64) -> Option<Shape> {
+        let abbreviation = self.abbreviations.get(code)?;
+        let tag = abbreviation.tag();
+        let attributes = abbreviation.attributes();
+        let form = |name: DwAt| attributes.iter().find(|of| of.name() == name).map(|of| of.form());
+        let has = |name: DwAt| form(name).is_some();
+        let is_declaration = has(gimli::DW_AT_declaration) || has(gimli::DW_AT_signature);
+        let role = match tag {
+            gimli::DW_TAG_namespace | gimli::DW_TAG_module => Role::Scope,
+            gimli::DW_TAG_subprogram => {
+                Role::Function { has_code: has(gimli::DW_AT_low_pc) || has(gimli::DW_AT_ranges) }
+            }
+            gimli::DW_TAG_variable | gimli::DW_TAG_formal_parameter
+                if form(gimli::DW_AT_location).is_some_and(is_block) =>
+            {
+                Role::Variable
+            }
+            gimli::DW_TAG_compile_unit
+            | gimli::DW_TAG_partial_unit
+            | gimli::DW_TAG_type_unit
+            | gimli::DW_TAG_skeleton_unit => Role::Unit,
+            tag if is_type(tag) => Role::Type,
+            _ => Role::Other,
+        };
+        let is_empty = match tag {
+            gimli::DW_TAG_enumeration_type
+            | gimli::DW_TAG_subroutine_type
+            | gimli::DW_TAG_array_type
+            | gimli::DW_TAG_call_site
+            | gimli::DW_TAG_GNU_call_site => true,
+            // What is only declared has parameters, and nothing within.
+            gimli::DW_TAG_subprogram => has(gimli::DW_AT_declaration),
+            _ => false,
+        };
+        let leaps = is_empty && abbreviation.has_children() && has(gimli::DW_AT_sibling);
+        let mut shape = Shape {
+            tag,
+            role,
+            has_children: abbreviation.has_children(),
+            is_declaration,
+            leaps,
+            forms: [None; N_NOTES],
+            steps: Vec::new(),
+        };
+        for attribute in attributes {
+            let note = Note::of(attribute.name(), role).filter(|note| leaps || *note != Note::Sibling);
+            // Of two attributes of one name the first counts.
+            if let Some(note) = note.filter(|note| shape.forms[*note as usize].is_none()) {
+                shape.forms[note as usize] = Some(attribute.form());
+                shape.steps.push(Step::Note(note));
+            }
+            match (fixed(attribute.form(), self.encoding), shape.steps.last_mut()) {
+                (Some(0), _) => {}
+                (Some(more), Some(Step::Skip(n))) => *n = n.checked_add(more)?,
+                (Some(more), _) => shape.steps.push(Step::Skip(more)),
+                (None, _) if is_variable(attribute.form()) => {
+                    shape.steps.push(Step::Variable(attribute.form()));
+                }
+                (None, _) => return None,
+            }
+        }
+        Some(shape)
+    }
+}
+
+impl Shape {
+    /// How it is stepped over, if all of it is fixed and nobody is told.
+    fn quick(&self) -> Option<u32> {
+        let len = match self.steps[..] {
+            _ if self.role != Role::Other || self.leaps => return None,
+            [] => 0,
+            [Step::Skip(len)] => len,
+            _ => return None,
+        };
+        Some(len.checked_mul(2)?.checked_add(2)? | u32::from(self.has_children))
+    }
+}
