@@ -99,6 +99,8 @@ pub struct Miss {
     pub size: u32,
     /// The instruction that wanted it; 0 if unknown.
     pub pc: u64,
+    /// The access, by its row among those of the last [`Machine::run`].
+    pub row: u32,
 }
 
 /// What to keep besides counts.
@@ -203,7 +205,7 @@ impl Machine {
                 return;
             }
         }
-        self.request_lines(cache, first, last, Request { addr, pc, size, purpose });
+        self.request_lines(cache, first, last, Request { addr, pc, size, purpose, row: 0 });
     }
 
     fn request_lines(&mut self, cache: usize, first: u64, last: u64, mut request: Request) {

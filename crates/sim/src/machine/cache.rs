@@ -86,8 +86,8 @@ impl Ledger {
             self.rest.causes[cause] += 1;
         }
         if self.logs {
-            let Request { addr, size, pc, purpose } = request;
-            log.push(Miss { cache: self.cache, purpose, addr, size, pc });
+            let Request { addr, size, pc, purpose, row } = request;
+            log.push(Miss { cache: self.cache, purpose, addr, size, pc, row });
         }
     }
 }
@@ -99,6 +99,8 @@ pub(super) struct Request {
     pub(super) pc: u64,
     pub(super) size: u32,
     pub(super) purpose: Purpose,
+    /// The access, by its row in the chunk.
+    pub(super) row: u32,
 }
 
 impl Request {

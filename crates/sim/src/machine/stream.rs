@@ -101,7 +101,7 @@ impl Want {
         let addr = rows.addr[row];
         // Where nobody asks for single misses, sizes are left out.
         let size = rows.size.get(row).copied().unwrap_or(0);
-        let whole = Request { addr, size, pc: rows.pc(row), purpose };
+        let whole = Request { addr, size, pc: rows.pc(row), purpose, row: row as u32 }; // Of a chunk.
         // Of lines behind the first one, and of what a cache wants, it is the beginning.
         let line = self.line << shift;
         match purpose {
@@ -173,7 +173,9 @@ impl Machine {
         let Some(mut streams) = streams else {
             for row in 0..n {
                 if !rows.skips(rows.kind[row]) {
+                    let n_logged = self.misses.len();
                     self.access(core, rows.kind[row], rows.addr[row], rows.size[row], rows.pc(row));
+                    self.number(n_logged, row);
                 }
             }
             return;
@@ -181,15 +183,29 @@ impl Machine {
         let mut at = 0;
         while at < n {
             let chunk = rows.part(at..n.min(at + CHUNK));
+            let n_logged = self.misses.len();
             let taken = self.chunk(core, chunk, &mut streams);
+            self.number(n_logged, at);
             at += taken;
             if taken < chunk.addr.len() {
                 // An access of many lines, of none, or a flush.
+                let n_logged = self.misses.len();
                 self.access(core, rows.kind[at], rows.addr[at], rows.size[at], rows.pc(at));
+                self.number(n_logged, at);
                 at += 1;
             }
         }
         self.streams = Some(streams);
+    }
+
+    /// Counts the rows of the misses logged since there were `n_logged` from the beginning on, of which the chunk is `at` away.
+    #[inline]
+    pub(super) fn number(&mut self, n_logged: usize, at: usize) {
+        if at > 0 {
+            for miss in self.misses.iter_mut().skip(n_logged) {
+                miss.row = miss.row.saturating_add(u32::try_from(at).unwrap_or(u32::MAX));
+            }
+        }
     }
 
     /// Runs at most [`CHUNK`] accesses, up to the first that is out of the ordinary; how many. What the machine asks of memory is

@@ -182,7 +182,9 @@ proptest! {
             let pc: Vec<u64> = addr.iter().map(|addr| addr >> 7).collect();
             for (i, kind) in kind.iter().enumerate() {
                 if !is_demand_only || matches!(kind, AccessKind::Fetch | AccessKind::Read | AccessKind::Write) {
+                    let n_logged = single.misses.len();
                     single.access(core, *kind, addr[i], size[i], pc[i]);
+                    single.number(n_logged, i);
                 }
             }
             many.run(core, Rows { kind: &kind, addr: &addr, size: &size, pc: &pc, is_demand_only });
