@@ -1,7 +1,8 @@
 //! Accesses per second of `types`, with a hundred thousand live regions; and of the original's model.
 //!
-//! A program walks over objects on its heap and touches a few fields of each: most of the time a few thousand objects, now and then
-//! any of them.
+//! A program walks over objects on its heap and touches a few fields of each: most of the time one of [`SCATTERED`] objects, which
+//! are too many for the first cache, so that a sixth of all accesses miss it, and now and then any of them; or, in the rows of hot
+//! objects, most of the time one of [`HOT`], so that a twentieth miss it.
 //!
 //! `cargo bench -p quipu-sim --bench types`
 
@@ -19,7 +20,10 @@ fn main() {
 }
 
 const REGIONS: u64 = 100_000;
-const HOT: u64 = 2_000;
+const SCATTERED: u64 = 2_000;
+const HOT: u64 = 300;
+/// Of hot objects, one in so many is any.
+const HOT_FAR: u64 = 7;
 const BYTES: u64 = 80;
 const START: u64 = 0x5555_5555_0000;
 const RECORDS: u32 = 1024;
@@ -54,8 +58,8 @@ fn regions() -> Batch {
     batch
 }
 
-/// Walks over objects, of which one in `far` is any of them.
-fn walks(far: u64) -> Vec<Batch> {
+/// Walks over objects, of which one in `far` is any of them, the others one of so many.
+fn walks(most: u64, far: u64) -> Vec<Batch> {
     let mut random = 1u64;
     let mut next = move |below: u64| {
         random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
@@ -68,7 +72,7 @@ fn walks(far: u64) -> Vec<Batch> {
         let mut object = START;
         for at in 0..RECORDS {
             if at % 5 == 0 {
-                object = START + BYTES * if next(far) == 0 { next(REGIONS) } else { next(HOT) };
+                object = START + BYTES * if next(far) == 0 { next(REGIONS) } else { next(most) };
             }
             let (offset, size) = match at % 5 {
                 0 => (0, 8),
@@ -103,10 +107,19 @@ fn simulation(tells_types: bool) -> Simulation {
 /// `types` and, for comparison, its machine alone.
 #[divan::bench(args = [(true, 4), (true, 50), (false, 4), (false, 50)])]
 fn types(bencher: Bencher<'_, '_>, (tells_types, far): (bool, u64)) {
-    let batches = walks(far);
+    simulate(bencher, tells_types, &walks(SCATTERED, far));
+}
+
+/// The same of hot objects.
+#[divan::bench(args = [true, false])]
+fn types_of_hot_objects(bencher: Bencher<'_, '_>, tells_types: bool) {
+    simulate(bencher, tells_types, &walks(HOT, HOT_FAR));
+}
+
+fn simulate(bencher: Bencher<'_, '_>, tells_types: bool, batches: &[Batch]) {
     let mut simulation = simulation(tells_types);
     bencher.counter(ItemsCount::new(BATCHES * ROUNDS * RECORDS as usize)).bench_local(|| {
-        for batch in (0..ROUNDS).flat_map(|_| &batches) {
+        for batch in (0..ROUNDS).flat_map(|_| batches) {
             simulation.take(batch).expect("a plain batch is taken");
         }
     });
@@ -140,7 +153,16 @@ const CONFIG: &str = r#"{"caches": [
 /// The original's model, caches and structures.
 #[divan::bench(args = [4, 50])]
 fn original_model(bencher: Bencher<'_, '_>, far: u64) {
-    let batches = walks(far);
+    run_original(bencher, &walks(SCATTERED, far));
+}
+
+/// The same of hot objects.
+#[divan::bench]
+fn original_model_of_hot_objects(bencher: Bencher<'_, '_>) {
+    run_original(bencher, &walks(HOT, HOT_FAR));
+}
+
+fn run_original(bencher: Bencher<'_, '_>, batches: &[Batch]) {
     let config = Configuration::parse(CONFIG).expect("the configuration above is one");
     let levels = Levels::new(&config);
     let (structs, ..) = Structs::new(Lookup::new(&file()), None, 2);
@@ -149,7 +171,7 @@ fn original_model(bencher: Bencher<'_, '_>, far: u64) {
         model.structs.add("struct.Node", START + at * BYTES, 1);
     }
     bencher.counter(ItemsCount::new(BATCHES * ROUNDS * RECORDS as usize)).bench_local(|| {
-        for batch in (0..ROUNDS).flat_map(|_| &batches) {
+        for batch in (0..ROUNDS).flat_map(|_| batches) {
             let rows = batch.accesses.addr.iter().zip(&batch.accesses.size).zip(&batch.accesses.kind);
             for ((addr, size), kind) in rows {
                 let is_write = *kind == AccessKind::Write;
