@@ -5,7 +5,7 @@
 //! SPEC: docs/formats/cacheray.md, "The original's model".
 
 use super::caches::Served;
-use super::places::{Places, Stretches};
+use super::places::{NONE, Places, Stretches};
 use quipu_symbols::remap::Remap;
 use quipu_symbols::types_file::{Layout, Lookup};
 use std::collections::HashMap;
@@ -28,7 +28,19 @@ pub struct CountedStruct {
     pub is_present: bool,
     /// New offsets by old ones.
     moved: HashMap<i64, i64>,
+    /// For each offset and each usual size of an access, the place of its sums; [`UNKNOWN`] before the first. Empty without
+    /// usual accesses, and for structures that are too large.
+    places: Vec<u32>,
+    /// Members touched at once, and the place of their sums.
+    sums: Vec<(Vec<usize>, u32)>,
 }
+
+/// Sizes of accesses that have places: so many powers of two.
+const N_SIZES: usize = 5;
+/// Bytes of a structure that has places.
+const MAX_PLACES: i64 = 1 << 12;
+/// The place of sums of accesses that nobody has met.
+const UNKNOWN: u32 = u32::MAX;
 
 /// A member with what was counted.
 #[derive(Clone, Debug)]
@@ -51,8 +63,14 @@ pub struct CountedMember {
 #[derive(Clone, Copy, Debug)]
 struct Region {
     start: i64,
+    /// Behind its last byte, if its length is positive.
+    end: i64,
     ty: usize,
     times: u64,
+    /// Bytes from a multiple of the type's size up to the start.
+    lead: i64,
+    /// Whether no other region has any of its bytes.
+    is_alone: bool,
 }
 
 /// What a remap says to a structure.
@@ -79,6 +97,12 @@ pub struct Structs {
     /// many regions of positive length there were before.
     inverse: Vec<(Region, i64, usize)>,
     has_remap: bool,
+    n_levels: usize,
+    /// Sums of accesses that touch the same members of the same structure, place by place: accesses, reads, their misses in the last
+    /// level, their hits of each level. Those at the first place touch none.
+    sums: Vec<u64>,
+    /// The region used last, if it is alone: its bounds and where it is.
+    last: (i64, i64, usize),
     /// Annotations.
     pub n_adds: u64,
     /// Elements of all annotations, as numbers of 32 bits with a sign.
@@ -105,13 +129,38 @@ impl Structs {
             counted
         });
         let structs: Vec<CountedStruct> = structs.collect();
-        let structs = Structs { structs, lookup, has_remap: remap.is_some(), ..Structs::default() };
+        let structs = Structs {
+            structs,
+            lookup,
+            has_remap: remap.is_some(),
+            n_levels,
+            sums: vec![0; N_OF_ALL + n_levels],
+            ..Structs::default()
+        };
         (structs, said, n_left_out)
     }
 
     /// The structures that annotations named, the placeholder among them.
-    pub fn present(&self) -> impl Iterator<Item = &CountedStruct> {
-        self.structs.iter().filter(|counted| counted.is_present)
+    pub fn present(&self) -> impl Iterator<Item = CountedStruct> {
+        self.structs.iter().filter(|counted| counted.is_present).map(|counted| {
+            let mut counted = counted.clone();
+            let n_sums = N_OF_ALL + self.n_levels;
+            for (members, place) in std::mem::take(&mut counted.sums) {
+                let Some(sums) = self.sums.get(place as usize * n_sums..).and_then(|sums| sums.get(..n_sums))
+                else {
+                    continue;
+                };
+                let [accesses, reads, full_misses, hits @ ..] = sums else { continue };
+                counted.accesses += accesses;
+                for member in members {
+                    let Some(member) = counted.members.get_mut(member) else { continue };
+                    member.accesses += reads;
+                    member.full_misses += full_misses;
+                    member.hits.iter_mut().zip(hits).for_each(|(all, hits)| *all += hits);
+                }
+            }
+            counted
+        })
     }
 
     /// An annotation. The size of its elements does not count, that of the type does.
@@ -143,16 +192,19 @@ impl Structs {
             }
             return;
         }
-        let region = Region { start, ty, times: 1 };
+        let end = start.saturating_add(length);
+        let lead = start.wrapping_rem(counted.size);
+        let mut region = Region { start, end, ty, times: 1, lead, is_alone: true };
         if length < 0 {
             self.known.insert((start, length, ty), self.inverse.len());
-            self.inverse.push((region, start.saturating_add(length), self.regions.len()));
+            self.inverse.push((region, end, self.regions.len()));
             return;
         }
         self.known.insert((start, length, ty), self.regions.len());
         let number = self.regions.len() as u32; // There is no memory for more.
+        region.is_alone = self.cover(start, end, number);
         self.regions.push(region);
-        self.cover(start, start.saturating_add(length), number);
+        self.last = (0, 0, 0);
     }
 
     fn split(&mut self, at: i64) {
@@ -164,13 +216,21 @@ impl Structs {
         }
     }
 
-    fn cover(&mut self, start: i64, end: i64, number: u32) {
+    /// Puts a region over others; true if there are none.
+    fn cover(&mut self, start: i64, end: i64, number: u32) -> bool {
         self.split(start);
         self.split(end);
+        let mut is_alone = true;
         let (mut at, mut free) = (start, Vec::new());
         for (stretch, (stretch_end, over)) in self.stretches.range_mut(start..end) {
             if at < *stretch {
                 free.push((at, *stretch));
+            }
+            is_alone = false;
+            for older in &*over {
+                if let Some(older) = self.regions.get_mut(*older as usize) {
+                    older.is_alone = false;
+                }
             }
             over.push(number);
             at = *stretch_end;
@@ -182,6 +242,7 @@ impl Structs {
             self.stretches.insert(free_start, (free_end, vec![number]));
         }
         self.places.repaint(start, end, &self.stretches);
+        is_alone
     }
 
     /// Where the caches see an access: elsewhere, if the first region that holds it was given another layout.
@@ -213,17 +274,61 @@ impl Structs {
     }
 
     /// Counts an access for every region that holds it.
+    #[inline]
     pub fn count(&mut self, addr: i64, size: i8, is_write: bool, served: &Served) {
+        let (start, end, last) = self.last;
+        if start <= addr && addr < end {
+            return self.count_one(last, addr, size, is_write, served);
+        }
         if self.inverse.is_empty()
             && let Some(number) = self.places.only(addr, &self.stretches)
         {
-            if let Some(region) = self.regions.get(number as usize)
-                && let Some(counted) = self.structs.get_mut(region.ty)
-            {
-                counted.count(addr, region, size, is_write, served);
+            if number == NONE {
+                return;
             }
-            return;
+            if let Some(region) = self.regions.get(number as usize).filter(|region| region.is_alone) {
+                self.last = (region.start, region.end, number as usize);
+            }
+            return self.count_one(number as usize, addr, size, is_write, served);
         }
+        self.count_all(addr, size, is_write, served);
+    }
+
+    /// Counts an access for one region.
+    ///
+    /// PERF: types/original_model; what an offset touches is found once, and counted with what touches the same.
+    #[inline]
+    fn count_one(&mut self, number: usize, addr: i64, size: i8, is_write: bool, served: &Served) {
+        let Some(region) = self.regions.get(number) else { return };
+        let Some(counted) = self.structs.get_mut(region.ty) else { return };
+        let place = counted.place(addr, region, size);
+        let known = place.and_then(|place| counted.places.get(place)).copied();
+        let sums = match known {
+            Some(UNKNOWN) | None => match place.filter(|_| known.is_some() || counted.places.is_empty()) {
+                Some(place) => {
+                    counted.find_sums(place, addr, region, size, &mut self.sums, N_OF_ALL + self.n_levels)
+                }
+                None => return counted.count(addr, region, size, is_write, served),
+            },
+            Some(sums) => sums,
+        };
+        let n_sums = N_OF_ALL + self.n_levels;
+        let Some(sums) = self.sums.get_mut(sums as usize * n_sums..).and_then(|sums| sums.get_mut(..n_sums))
+        else {
+            return;
+        };
+        let [accesses, reads, full_misses, hits @ ..] = sums else { return };
+        *accesses += region.times;
+        if !is_write {
+            *reads += region.times;
+            *full_misses += served.full_misses * region.times;
+            for (all, hits) in hits.iter_mut().zip(&served.hits) {
+                *all += hits * region.times;
+            }
+        }
+    }
+
+    fn count_all(&mut self, addr: i64, size: i8, is_write: bool, served: &Served) {
         let mut at_hand = std::mem::take(&mut self.at_hand);
         at_hand.clear();
         at_hand.extend(self.over(addr).iter().filter_map(|number| self.regions.get(*number as usize)));
@@ -237,6 +342,9 @@ impl Structs {
         self.at_hand = at_hand;
     }
 }
+
+/// Sums that stand before those of levels.
+const N_OF_ALL: usize = 3;
 
 /// Whether a region of negative length holds an address: all but those from its end up to its start.
 fn is_outside(addr: i64, end: i64, start: i64) -> bool {
@@ -260,6 +368,8 @@ impl CountedStruct {
             accesses: 0,
             is_present: false,
             moved: HashMap::new(),
+            places: Vec::new(),
+            sums: Vec::new(),
         }
     }
 
@@ -271,6 +381,8 @@ impl CountedStruct {
             accesses: 0,
             is_present: false,
             moved: HashMap::new(),
+            places: Vec::new(),
+            sums: Vec::new(),
         }
     }
 
@@ -296,26 +408,81 @@ impl CountedStruct {
         if self.size == 0 { 0 } else { addr.wrapping_rem(self.size) - start.wrapping_rem(self.size) }
     }
 
-    fn count(&mut self, addr: i64, region: &Region, size: i8, is_write: bool, served: &Served) {
+    /// Where in the list of places an access to a region stands; `None` for odd ones.
+    #[inline]
+    fn place(&self, addr: i64, region: &Region, size: i8) -> Option<usize> {
+        const SIZES: u32 = 1 << 1 | 1 << 2 | 1 << 4 | 1 << 8 | 1 << 16;
+        let own = self.size;
+        let is_odd = size as u8 > 16 || SIZES >> size & 1 == 0; // Negative sizes are large ones.
+        if is_odd || own <= 0 || own > MAX_PLACES || addr < 0 || region.start < 0 {
+            return None;
+        }
+        // What is left of the address behind multiples of the size, less what is left of the start.
+        let mut offset = addr - region.start;
+        if offset >= own {
+            offset %= own;
+        }
+        if region.lead + offset >= own {
+            offset -= own;
+        }
+        Some((offset + own) as usize * N_SIZES + size.trailing_zeros() as usize) // Not negative.
+    }
+
+    /// Where the sums are of accesses like this one, of which there was none so far.
+    #[cold]
+    fn find_sums(
+        &mut self,
+        place: usize,
+        addr: i64,
+        region: &Region,
+        size: i8,
+        sums: &mut Vec<u64>,
+        n_sums: usize,
+    ) -> u32 {
+        if self.places.is_empty() {
+            self.places = vec![UNKNOWN; 2 * self.size.unsigned_abs() as usize * N_SIZES]; // At most `MAX_PLACES`.
+        }
+        let touched: Vec<usize> = self.touched(addr, region, size).collect();
+        let found = match self.sums.iter().find(|(members, _)| *members == touched) {
+            Some((_, found)) => *found,
+            None if touched.is_empty() => 0,
+            None => {
+                let new = (sums.len() / n_sums) as u32; // As many as there are sets of neighbours.
+                sums.resize(sums.len() + n_sums, 0);
+                self.sums.push((touched, new));
+                new
+            }
+        };
+        if let Some(place) = self.places.get_mut(place) {
+            *place = found;
+        }
+        found
+    }
+
+    /// The members that an access touches.
+    fn touched(&self, addr: i64, region: &Region, size: i8) -> impl Iterator<Item = usize> + use<'_> {
         let offset = self.offset(addr, region.start);
         let offset = self.moved.get(&offset).copied().unwrap_or(offset);
         let last = offset + i64::from(size) - 1;
-        let mut is_touched = false;
-        for member in &mut self.members {
+        let is_touched = move |member: &CountedMember| {
             let has = |at: i64| member.offset <= at && at < member.offset.saturating_add(member.size);
-            if !has(offset) && !has(last) {
-                continue;
-            }
-            is_touched = true;
-            if !is_write {
-                member.accesses += region.times;
-                member.full_misses += served.full_misses * region.times;
-                for (all, hits) in member.hits.iter_mut().zip(&served.hits) {
-                    *all += hits * region.times;
-                }
+            has(offset) || has(last)
+        };
+        let touched = self.members.iter().enumerate().filter(move |(_, member)| is_touched(member));
+        touched.map(|(at, _)| at)
+    }
+
+    fn count(&mut self, addr: i64, region: &Region, size: i8, is_write: bool, served: &Served) {
+        let touched: Vec<usize> = self.touched(addr, region, size).collect();
+        for at in &touched {
+            let Some(member) = self.members.get_mut(*at).filter(|_| !is_write) else { continue };
+            member.accesses += region.times;
+            member.full_misses += served.full_misses * region.times;
+            for (all, hits) in member.hits.iter_mut().zip(&served.hits) {
+                *all += hits * region.times;
             }
         }
-        self.accesses += if is_touched { region.times } else { 0 };
+        self.accesses += if touched.is_empty() { 0 } else { region.times };
     }
 }
 

@@ -99,7 +99,7 @@ const NAME_CHARS: usize = 16;
 
 /// The report behind the simulation. Structures stand in the order of their names; the original's order is that of a hash.
 pub fn report(levels: &[Level], structs: &Structs, n_records: u64) -> String {
-    let mut present: Vec<&CountedStruct> = structs.present().collect();
+    let mut present: Vec<CountedStruct> = structs.present().collect();
     present.sort_by(|a, b| a.name.cmp(&b.name));
     let mut out = String::new();
     let _ = writeln!(out, "\x1b[33mTRACE SIMULATION FINISHED\x1b[0m\nProcessed {n_records} events");
