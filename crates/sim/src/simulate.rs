@@ -374,13 +374,12 @@ impl Simulation {
     fn take_misses(&mut self, batch: &Batch, thread: usize) -> Result<()> {
         let counts = &mut self.threads[thread];
         let shift = self.machine.shift();
-        for miss in self.machine.take_misses() {
+        let misses = self.machine.take_misses();
+        if let Some(fields) = &mut self.fields {
+            fields.misses(misses.as_slice(), &self.levels, thread);
+        }
+        for miss in misses {
             if !miss.purpose.is_prefetch() {
-                if let Some(fields) = &mut self.fields
-                    && let Some(level) = self.levels[miss.cache as usize]
-                {
-                    fields.miss(&miss, level, thread);
-                }
                 let is_last = self.is_last[miss.cache as usize];
                 if self.settings.top > 0 {
                     if !batch.accesses.pc.is_empty() {

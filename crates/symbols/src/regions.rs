@@ -35,6 +35,14 @@ pub struct Region<T> {
 /// Where a live region is kept: small numbers, which are given again when a region has ended.
 pub type Slot = u32;
 
+/// A live region in its slot.
+#[derive(Clone, Copy, Debug)]
+struct Kept<T> {
+    region: Region<T>,
+    /// Whether a newer region lay over some of it at any time.
+    was_covered: bool,
+}
+
 /// A stretch of addresses over which the same regions lie, the newest last.
 #[derive(Clone, Debug)]
 struct Segment {
@@ -67,7 +75,7 @@ pub struct Over {
 #[derive(Clone, Debug)]
 pub struct RegionMap<T> {
     segments: BTreeMap<u64, Segment>,
-    slots: Vec<Option<Region<T>>>,
+    slots: Vec<Option<Kept<T>>>,
     free: Vec<Slot>,
     starts: FxHashMap<u64, Vec<Slot>>,
     remembered: Vec<Remembered<T>>,
@@ -103,13 +111,20 @@ impl<T: Copy> RegionMap<T> {
 
     /// The live regions, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = &Region<T>> {
-        self.slots.iter().flatten()
+        self.slots.iter().flatten().map(|kept| &kept.region)
     }
 
     /// The live region that is kept in a slot.
     #[inline]
     pub fn slot(&self, slot: Slot) -> Option<&Region<T>> {
-        self.slots.get(slot as usize)?.as_ref()
+        Some(&self.slots.get(slot as usize)?.as_ref()?.region)
+    }
+
+    /// The same, and whether every address of the region is known to belong to it: no newer one ever lay over it.
+    #[inline]
+    pub fn whole_slot(&self, slot: Slot) -> Option<(&Region<T>, bool)> {
+        let kept = self.slots.get(slot as usize)?.as_ref()?;
+        Some((&kept.region, !kept.was_covered))
     }
 
     /// The stretches between two addresses that belong to a region: their bounds, and the slot and the region.
@@ -132,14 +147,14 @@ impl<T: Copy> RegionMap<T> {
         let id = self.next;
         self.next += 1;
         let end = start.saturating_add(n_bytes);
-        let region = Some(Region { id, start, end, what });
+        let kept = Some(Kept { region: Region { id, start, end, what }, was_covered: false });
         let slot = match self.free.pop() {
             Some(slot) => {
-                self.slots[slot as usize] = region;
+                self.slots[slot as usize] = kept;
                 slot
             }
             None => {
-                self.slots.push(region);
+                self.slots.push(kept);
                 (self.slots.len() - 1) as Slot // Fewer than the limit.
             }
         };
@@ -153,9 +168,9 @@ impl<T: Copy> RegionMap<T> {
 
     /// Takes a region out of its slot.
     fn take(&mut self, slot: Slot) -> Option<Region<T>> {
-        let region = self.slots.get_mut(slot as usize)?.take()?;
+        let kept = self.slots.get_mut(slot as usize)?.take()?;
         self.free.push(slot);
-        Some(region)
+        Some(kept.region)
     }
 
     /// The region that [`RegionMap::remove`] would remove.
@@ -299,6 +314,11 @@ impl<T: Copy> RegionMap<T> {
         for (segment_start, segment) in self.segments.range_mut(start..end) {
             if at < *segment_start {
                 free.push((at, *segment_start));
+            }
+            for older in &segment.over {
+                if let Some(Some(older)) = self.slots.get_mut(*older as usize) {
+                    older.was_covered = true;
+                }
             }
             if segment.over.len() >= MAX_DEPTH {
                 segment.over.remove(0);

@@ -2,6 +2,7 @@
 
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
+use std::ops::Range;
 
 /// Behind the counters of a type's fields: what belongs to no field.
 pub(super) const GAP: u32 = 0;
@@ -21,11 +22,13 @@ pub(crate) struct Kind {
     /// Its first counter.
     pub(crate) base: u32,
     pub(crate) n_fields: u32,
+    /// Its cells in the table of all kinds.
+    pub(super) cells: Range<u32>,
 }
 
 impl Kind {
     /// The counters of its fields, of padding, and of what lies beyond.
-    pub(super) fn counters(&self) -> std::ops::Range<u32> {
+    pub(super) fn counters(&self) -> Range<u32> {
         self.base..self.base + self.n_fields + EXTRA
     }
 }
@@ -63,6 +66,12 @@ impl Counters {
         self.counts[(behind + EXTRA) as usize][is_write] += n;
     }
 
+    /// Reads and writes by counter.
+    pub(super) fn counts_mut(&mut self) -> &mut [[u64; 2]] {
+        &mut self.counts
+    }
+
+    #[inline]
     pub(super) fn miss(&mut self, counter: u32, level: usize) {
         self.misses[counter as usize * self.n_levels + level] += 1;
     }

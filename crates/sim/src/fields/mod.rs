@@ -13,6 +13,7 @@
 //! | file | what |
 //! |---|---|
 //! | `count` | numbers by field |
+//! | `quick` | what nearly all accesses are |
 //! | `space` | memory by pages: regions and touched bytes |
 //! | `sharing` | lines that threads take over from each other |
 //! | `settle` | what of the lines was used |
@@ -21,6 +22,7 @@
 //! | `tool` | the analysis `types` |
 
 mod count;
+mod quick;
 mod report;
 mod settle;
 mod sharing;
@@ -41,8 +43,9 @@ pub use source::TypeSource;
 use crate::machine::{Miss, Purpose};
 use count::{BEYOND, Counters, GAP, Kind, PARTS_BEHIND, Tally};
 use hashbrown::HashMap;
+use quick::{Cell, Told};
 use quipu_model::Batch;
-use quipu_model::lens::{AccessKind, RegionEvent};
+use quipu_model::lens::RegionEvent;
 use quipu_symbols::attribute::{Attribution, Held, Shape, Spot, Types};
 use quipu_symbols::regions::Region;
 use quipu_symbols::symbol_table::DataSymbol;
@@ -95,6 +98,10 @@ pub(crate) struct Fields {
     /// All numbers that only totals have.
     totals: count::Totals,
     n_counters: u32,
+    /// The bytes of all kinds.
+    cells: Vec<Cell>,
+    /// What the accesses of the last call were told as, row by row; empty if nobody tells them.
+    told: Vec<Told>,
     space: Space,
     sharing: Sharing,
     /// Lines touched by each counter, site and thread.
@@ -119,6 +126,8 @@ impl Fields {
             threads: Vec::new(),
             totals: count::Totals::default(),
             n_counters: 0,
+            cells: quick::first_cells(),
+            told: Vec::new(),
             space: Space::new(line_shift.min(PAGE_SHIFT)),
             sharing: Sharing::default(),
             lines: count::LineSets::default(),
@@ -146,11 +155,12 @@ impl Fields {
     }
 
     fn add_kind(&mut self, name: String, shape: Option<u32>) -> u32 {
-        let n_fields = match shape {
-            Some(shape) => self.attribution.types().shape(shape).fields.len() as u32, // Of few types.
-            None => 1,
+        let (n_fields, cells) = match shape.map(|shape| self.attribution.types().shape(shape)) {
+            // Of few types.
+            Some(shape) => (shape.fields.len() as u32, quick::add_cells(&mut self.cells, shape)),
+            None => (1, 0..0),
         };
-        let kind = Kind { name, shape, base: self.n_counters, n_fields };
+        let kind = Kind { name, shape, base: self.n_counters, n_fields, cells };
         self.n_counters += n_fields + PARTS_BEHIND;
         self.kinds.push(kind);
         (self.kinds.len() - 1) as u32
@@ -271,45 +281,32 @@ impl Fields {
 
     /// Accesses of a thread.
     pub(crate) fn accesses(&mut self, batch: &Batch, rows: Range<usize>, thread: usize) {
+        let thread = self.thread(thread);
+        let mut counters = std::mem::take(&mut self.threads[thread]);
+        self.accesses_of(&mut counters, thread as u32, batch, rows); // Below the most.
+        self.threads[thread] = counters;
+    }
+
+    /// The position of a thread's counters, for which there is room.
+    fn thread(&mut self, thread: usize) -> usize {
         let thread = thread.min(MAX_THREADS - 1);
         if self.threads.len() <= thread {
             self.threads.resize_with(thread + 1, Counters::default);
         }
-        let mut counters = std::mem::take(&mut self.threads[thread]);
-        counters.fit(self.n_counters, self.n_levels);
-        let accesses = &batch.accesses;
-        let columns =
-            accesses.kind[rows.clone()].iter().zip(&accesses.addr[rows.clone()]).zip(&accesses.size[rows]);
-        for ((kind, addr), size) in columns {
-            if !matches!(kind, AccessKind::Read | AccessKind::Write) {
-                continue;
-            }
-            let is_write = usize::from(*kind == AccessKind::Write);
-            self.access(&mut counters, thread as u32, *addr, u64::from(*size).max(1), is_write);
-        }
-        self.threads[thread] = counters;
+        self.threads[thread].fit(self.n_counters, self.n_levels);
+        thread
     }
 
-    /// PERF: what nearly all accesses are, within one line, one element and one field, is done right here.
-    #[inline]
+    /// An access of any sort.
     fn access(&mut self, counters: &mut Counters, thread: u32, addr: u64, size: u64, is_write: usize) {
         let regions = self.attribution.regions();
-        let page = self.space.page(addr, regions);
         let last = addr.wrapping_add(size - 1);
-        let region = page.region(addr, regions);
-        // Lines first, as long as the page is at hand.
+        let page = self.space.page(addr, regions);
         let is_in_line = addr >> self.line_shift == last >> self.line_shift;
         if is_in_line {
-            let at = (addr & ((1 << PAGE_SHIFT) - 1)) >> self.line_shift;
-            let line = &mut page.lines[at as usize]; // Within a page.
-            let bits = bits_between(addr, last, self.line_shift, self.unit_shift);
-            if line.owner != thread {
-                take_over(line, addr >> self.line_shift, thread, &mut self.sharing, &mut self.lines);
-            }
-            line.touched |= bits;
-            line.seen[is_write] |= bits;
+            self.touch(addr, last, thread, is_write);
         }
-        let Some(region) = region else {
+        let Some(region) = self.space.region(page, addr, self.attribution.regions()) else {
             // Whatever a region that begins within the access is, it begins elsewhere.
             counters.add(0, is_write);
             self.sites[0].counts.0[is_write] += 1;
@@ -322,7 +319,7 @@ impl Fields {
         let site = &mut self.sites[region.what.origin as usize];
         site.counts.0[is_write] += 1;
         let kind = &self.kinds[site.kind as usize];
-        match field_at(self.attribution.types(), region, addr, size).filter(|_| is_in_line) {
+        match field_at(self.attribution.types(), kind, region, addr, size).filter(|_| is_in_line) {
             Some(field) => counters.add(kind.base + field, is_write),
             None => {
                 let region = *region;
@@ -331,8 +328,17 @@ impl Fields {
         }
     }
 
+    /// Notes what of a line a thread has touched.
+    fn touch(&mut self, addr: u64, last: u64, thread: u32, is_write: usize) {
+        let page = self.space.page(addr, self.attribution.regions());
+        let line = self.space.line(page, addr);
+        if line.owner != thread {
+            take_over(line, addr >> self.line_shift, thread, &mut self.sharing, &mut self.lines);
+        }
+        line.seen[is_write] |= bits_between(addr, last, self.line_shift, self.unit_shift);
+    }
+
     /// An access to more than one field or line, to padding, or beyond a region.
-    #[cold]
     fn access_parts(
         &mut self,
         counters: &mut Counters,
@@ -379,15 +385,7 @@ impl Fields {
         let mut at = addr;
         loop {
             let line_end = at | ((1 << self.line_shift) - 1);
-            let page = self.space.page(at, self.attribution.regions());
-            let index = (at & ((1 << PAGE_SHIFT) - 1)) >> self.line_shift;
-            let line = &mut page.lines[index as usize]; // Within a page.
-            let bits = bits_between(at, last.min(line_end), self.line_shift, self.unit_shift);
-            if line.owner != thread {
-                take_over(line, at >> self.line_shift, thread, &mut self.sharing, &mut self.lines);
-            }
-            line.touched |= bits;
-            line.seen[is_write] |= bits;
+            self.touch(at, last.min(line_end), thread, is_write);
             if last <= line_end {
                 return;
             }
@@ -395,30 +393,38 @@ impl Fields {
         }
     }
 
-    /// A miss of a thread in the caches of a level.
-    pub(crate) fn miss(&mut self, miss: &Miss, level: usize, thread: usize) {
-        if !matches!(miss.purpose, Purpose::Read | Purpose::Write) {
-            return;
+    /// Misses of a thread, of the accesses of the last call if these were told; caches have these levels.
+    pub(crate) fn misses(&mut self, misses: &[Miss], levels: &[Option<usize>], thread: usize) {
+        let thread = self.thread(thread);
+        for miss in misses {
+            if !matches!(miss.purpose, Purpose::Read | Purpose::Write) {
+                continue;
+            }
+            let Some(level) = levels[miss.cache as usize] else { continue };
+            // What was told as one field is of one line, and so is its miss.
+            let told = self.told.get(miss.row as usize).copied().filter(|told| *told != Told::NOT);
+            let told = match told {
+                Some(told) => told,
+                None => self.tell(miss),
+            };
+            if let Some(site) = self.sites.get_mut(told.site() as usize) {
+                site.misses[level] += 1;
+            }
+            self.threads[thread].miss(told.counter(), level);
         }
+    }
+
+    /// Whose the first byte is that missed.
+    fn tell(&mut self, miss: &Miss) -> Told {
         let region = match self.space.known(miss.addr) {
-            Some(page) => page.region(miss.addr, self.attribution.regions()).copied(),
+            Some(page) => self.space.region(page, miss.addr, self.attribution.regions()).copied(),
             // Without counts of accesses there are no pages.
             None => self.attribution.at(miss.addr).map(|hit| hit.region),
         };
-        let site = region.map_or(0, |region| region.what.origin);
-        let counter = match region {
-            Some(region) => self.counter_at(&region, miss.addr, miss.size),
-            None => 0,
-        };
-        if let Some(site) = self.sites.get_mut(site as usize) {
-            site.misses[level] += 1;
+        match region {
+            Some(region) => Told::new(self.counter_at(&region, miss.addr, miss.size), region.what.origin),
+            None => Told::new(0, 0),
         }
-        let thread = thread.min(MAX_THREADS - 1);
-        if self.threads.len() <= thread {
-            self.threads.resize_with(thread + 1, Counters::default);
-        }
-        self.threads[thread].fit(self.n_counters, self.n_levels);
-        self.threads[thread].miss(counter, level);
     }
 
     /// The counter of the first byte of an access to a region.
@@ -427,7 +433,7 @@ impl Fields {
         // What an access has in other fields does not matter, but how long it is tells apart what lies over each other.
         let types = self.attribution.types();
         let size = u64::from(size).max(1);
-        if let Some(field) = field_at(types, region, addr, size) {
+        if let Some(field) = field_at(types, kind, region, addr, size) {
             return kind.base + field;
         }
         let end = addr.saturating_add(size).min(region.end);
@@ -440,14 +446,13 @@ impl Fields {
 }
 
 /// The field of a region's element that has all of these bytes, if that is seen at once; else [`spans`] knows.
-#[inline]
-fn field_at(types: &Types, region: &Region<Held>, addr: u64, size: u64) -> Option<u32> {
-    let hit = region.hit(addr);
+fn field_at(types: &Types, kind: &Kind, region: &Region<Held>, addr: u64, size: u64) -> Option<u32> {
+    let offset = region.offset(addr);
     // Elements may be closer together than their type is long.
     let stride = region.what.stride;
-    let is_in_element = stride == 0 || hit.offset + size <= stride;
-    let field = match hit.shape {
-        Some(shape) => types.shape(shape).whole(hit.offset, size),
+    let is_in_element = stride == 0 || offset + size <= stride;
+    let field = match kind.shape {
+        Some(shape) => types.shape(shape).whole(offset, size),
         None => Some(0),
     };
     field.filter(|_| is_in_element & (addr.wrapping_add(size - 1) < region.end))
@@ -470,7 +475,7 @@ fn take_over(line: &mut Line, number: u64, thread: u32, sharing: &mut Sharing, l
         line.is_shared = true;
         sharing.ended(number, Turn { thread: line.owner, seen: line.seen });
     }
-    (line.owner, line.seen) = (thread, [0; 2]);
+    line.hand_over(thread);
 }
 
 /// Calls `each` with the counter of everything that lies in some bytes of a region, and those bytes.

@@ -11,14 +11,14 @@ impl Fields {
         let Fields { attribution, space, kinds, sites, totals, lines, sharing, .. } = self;
         let (regions, types) = (attribution.regions(), attribution.types());
         let (line_shift, unit_shift) = (self.line_shift, self.unit_shift);
-        space.each_page(start, end, |page| {
-            let base = page.base();
+        space.each_page(start, end, |base, page_lines| {
             let page_last = base | ((1 << PAGE_SHIFT) - 1);
             let (first, last) = (start.max(base), (end - 1).min(page_last));
             let lines_of_page = (first - base) >> line_shift..=(last - base) >> line_shift;
             for index in lines_of_page {
-                let Some(line) = page.lines.get_mut(index as usize) else { continue };
-                if line.touched == 0 && !line.is_shared {
+                let Some(line) = page_lines.get_mut(index as usize) else { continue };
+                let touched = line.touched();
+                if touched == 0 && !line.is_shared {
                     continue;
                 }
                 let line_base = base + (index << line_shift);
@@ -31,23 +31,23 @@ impl Fields {
                 let gone = bits_between(first, last, line_shift, unit_shift);
                 if line.is_shared && (line.seen[0] | line.seen[1]) & gone != 0 {
                     sharing.ended(number, Turn { thread: line.owner, seen: line.seen });
-                    (line.owner, line.seen) = (NOBODY, [0; 2]);
+                    line.hand_over(NOBODY);
                 }
-                line.seen = line.seen.map(|seen| seen & !gone);
+                line.forget(gone);
                 let mut shared = line.is_shared.then(|| sharing.lines.get_mut(&number)).flatten();
                 let (mut at, mut is_untyped) = (first, false);
                 for (from, to, _, region) in regions.stretches(first, end) {
-                    is_untyped |= at < from && line.touched & bits(at, from) != 0;
+                    is_untyped |= at < from && touched & bits(at, from) != 0;
                     at = to;
                     let origin = region.what.origin;
                     let Some(site) = sites.get(origin as usize) else { continue };
                     let kind = &kinds[site.kind as usize];
-                    if line.touched & bits(from, to) != 0 {
+                    if touched & bits(from, to) != 0 {
                         lines.add(Whose::Kind(site.kind), number);
                         lines.add(Whose::Site(origin), number);
                         spans(types, kind, region, from..to, &mut |counter, bytes| {
                             let n = bytes.end - bytes.start;
-                            let of = line.touched & bits(bytes.start, bytes.end);
+                            let of = touched & bits(bytes.start, bytes.end);
                             let used = (u64::from(of.count_ones()) << unit_shift).min(n);
                             totals.settle(counter, n, used);
                             if used > 0 {
@@ -63,7 +63,7 @@ impl Fields {
                         });
                     }
                 }
-                is_untyped |= at < end && line.touched & bits(at, end) != 0;
+                is_untyped |= at < end && touched & bits(at, end) != 0;
                 if is_untyped {
                     lines.add(Whose::Kind(0), number);
                     lines.add(Whose::Site(0), number);
@@ -78,7 +78,6 @@ impl Fields {
                 if let Some(shared) = &mut shared {
                     shared.forget(gone);
                 }
-                line.touched &= !gone;
             }
         });
     }

@@ -6,19 +6,33 @@
 use quipu_symbols::attribute::Held;
 use quipu_symbols::regions::{Region, RegionMap, Slot};
 use rustc_hash::FxHashMap;
+use std::ops::Range;
 
 /// Bytes of a page, as a power of two; lines are not longer.
 pub(crate) const PAGE_SHIFT: u32 = 12;
 /// Bytes that have one entry, as a power of two: what allocators align to.
 const GRAIN_SHIFT: u32 = 4;
+const GRAIN_BYTES: u64 = 1 << GRAIN_SHIFT;
 const N_GRAINS: usize = 1 << (PAGE_SHIFT - GRAIN_SHIFT);
-/// Pages whose position is remembered; a power of two.
-const N_NEAR: usize = 1 << 10;
+/// Bytes of a usual line, as a power of two, and how many entries they have.
+const LINE_SHIFT: u32 = 6;
+const GRAINS_OF_LINE: usize = 1 << (LINE_SHIFT - GRAIN_SHIFT);
+/// Pages whose position is remembered; a power of two. PERF: types; a quarter of it, too few for a heap of 8 MiB, searched for every
+/// second page.
+const N_NEAR: usize = 1 << 12;
+
+/// Addresses that are read ahead at once; a power of two.
+pub(crate) const AHEAD: usize = 256;
+/// Of so few addresses, or with so few pages, nothing is read ahead: it is near anyway.
+const FEW_ADDRS: usize = 32;
+const FEW_PAGES: usize = 64;
 
 /// An entry of bytes that no region has.
 const NONE: Slot = Slot::MAX;
 /// An entry of bytes of which only the map knows.
 const MIXED: Slot = Slot::MAX - 1;
+/// Mark of an entry of bytes of which one region has those that lie in it, and none has the others. Slots are smaller.
+const EDGE: Slot = 1 << 31;
 
 /// The owner of a line that nobody touched.
 pub(crate) const NOBODY: u32 = u32::MAX;
@@ -26,8 +40,8 @@ pub(crate) const NOBODY: u32 = u32::MAX;
 /// What happened to a line. Bits stand for its bytes, or for as many bytes as it takes for 64 bits to be enough.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Line {
-    /// What was touched since it was last settled.
-    pub(crate) touched: u64,
+    /// What was touched since it was last settled, by those who had it before.
+    before: u64,
     /// What the thread that touched the line last has read and written since it took the line over.
     pub(crate) seen: [u64; 2],
     /// That thread, by number.
@@ -36,13 +50,41 @@ pub(crate) struct Line {
     pub(crate) is_shared: bool,
 }
 
-const UNTOUCHED: Line = Line { touched: 0, seen: [0; 2], owner: NOBODY, is_shared: false };
+const UNTOUCHED: Line = Line { before: 0, seen: [0; 2], owner: NOBODY, is_shared: false };
 
-#[derive(Clone, Debug)]
-pub(crate) struct Page {
+impl Line {
+    /// What was touched since it was last settled.
+    pub(crate) fn touched(&self) -> u64 {
+        self.before | self.seen[0] | self.seen[1]
+    }
+
+    /// Hands the line over.
+    pub(crate) fn hand_over(&mut self, to: u32) {
+        (self.before, self.seen, self.owner) = (self.touched(), [0; 2], to);
+    }
+
+    /// Forgets that some bytes were touched.
+    pub(crate) fn forget(&mut self, bytes: u64) {
+        self.before &= !bytes;
+        self.seen = self.seen.map(|seen| seen & !bytes);
+    }
+}
+
+/// Bytes that belong together.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spot<'a> {
+    /// The first of them, and the one behind the last.
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    /// Their region.
+    pub(crate) region: Option<&'a Region<Held>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Page {
     number: u64,
-    grains: [Slot; N_GRAINS],
-    pub(crate) lines: Box<[Line]>,
+    /// True if it never had a region.
+    is_bare: bool,
 }
 
 /// The pages that were touched.
@@ -50,6 +92,10 @@ pub(crate) struct Page {
 pub(crate) struct Space {
     line_shift: u32,
     pages: Vec<Page>,
+    /// The entries of all pages.
+    grains: Vec<Slot>,
+    /// The lines of all pages.
+    pub(crate) lines: Vec<Line>,
     numbers: FxHashMap<u64, u32>,
     near: Box<[(u64, u32)]>,
 }
@@ -60,27 +106,27 @@ impl Space {
         Space {
             line_shift,
             pages: Vec::new(),
+            grains: Vec::new(),
+            lines: Vec::new(),
             numbers: FxHashMap::default(),
             near: vec![(u64::MAX, 0); N_NEAR].into(),
         }
     }
 
-    /// The page of an address, made if there is none.
+    /// The page of an address, by position, made if there is none.
     #[inline]
-    pub(crate) fn page(&mut self, addr: u64, regions: &RegionMap<Held>) -> &mut Page {
+    pub(crate) fn page(&mut self, addr: u64, regions: &RegionMap<Held>) -> u32 {
         let number = addr >> PAGE_SHIFT;
         let (known, at) = self.near[number as usize & (N_NEAR - 1)]; // A page by its lower bits.
-        let at = if known == number { at } else { self.find(number, regions) };
-        &mut self.pages[at as usize]
+        if known == number { at } else { self.find(number, regions) }
     }
 
     /// The page of an address, if there is one.
     #[inline]
-    pub(crate) fn known(&self, addr: u64) -> Option<&Page> {
+    pub(crate) fn known(&self, addr: u64) -> Option<u32> {
         let number = addr >> PAGE_SHIFT;
         let (known, at) = self.near[number as usize & (N_NEAR - 1)]; // A page by its lower bits.
-        let at = if known == number { at } else { *self.numbers.get(&number)? };
-        self.pages.get(at as usize)
+        if known == number { Some(at) } else { self.numbers.get(&number).copied() }
     }
 
     #[cold]
@@ -88,83 +134,218 @@ impl Space {
         let next = self.pages.len() as u32; // 2^32 pages fit no memory.
         let at = *self.numbers.entry(number).or_insert(next);
         if at == next {
-            let n_lines = 1 << (PAGE_SHIFT - self.line_shift);
-            let lines = vec![UNTOUCHED; n_lines].into();
-            let mut page = Page { number, grains: [NONE; N_GRAINS], lines };
-            page.fill(0, N_GRAINS, regions);
-            self.pages.push(page);
+            let start = self.grains.len();
+            self.lines.resize(self.lines.len() + self.n_lines(), UNTOUCHED);
+            self.grains.resize(start + N_GRAINS, NONE);
+            let is_bare = fill(&mut self.grains[start..], number << PAGE_SHIFT, 0..N_GRAINS, regions);
+            self.pages.push(Page { number, is_bare });
         }
         self.near[number as usize & (N_NEAR - 1)] = (number, at);
         at
     }
 
-    /// Takes over what has changed about regions between two addresses.
-    pub(crate) fn repaint(&mut self, start: u64, end: u64, regions: &RegionMap<Held>) {
-        if start >= end {
+    /// Reads what look-ups of some of these addresses will read, at most [`AHEAD`] of them, for all at once.
+    ///
+    /// PERF: types; an object that was not used for long costs three waits for memory, one behind the other. Here those of many objects
+    /// are waited for together: loads do not depend on each other, and nothing is decided by them.
+    pub(crate) fn read_ahead(&self, addrs: &[u64], regions: &RegionMap<Held>) {
+        if self.pages.len() < FEW_PAGES || addrs.len() < FEW_ADDRS {
             return;
         }
-        self.each_page(start, end, |page| {
-            let base = page.number << PAGE_SHIFT;
-            let from = (start.max(base) - base) >> GRAIN_SHIFT;
-            let to = ((end - 1).min(base | ((1 << PAGE_SHIFT) - 1)) - base) >> GRAIN_SHIFT;
-            page.fill(from as usize, to as usize + 1, regions); // Within a page.
-        });
-    }
-
-    /// Calls `each` for the pages that lie between two addresses, in part or in whole.
-    pub(crate) fn each_page(&mut self, start: u64, end: u64, mut each: impl FnMut(&mut Page)) {
-        if start >= end {
-            return;
+        let (mut heads, mut slots) = ([0; AHEAD], [0; AHEAD]);
+        let (mut n, mut last) = (0, u64::MAX);
+        for addr in addrs.iter().take(AHEAD) {
+            let block = addr >> LINE_SHIFT;
+            heads[n & (AHEAD - 1)] = *addr;
+            n += usize::from(block != last);
+            last = block;
         }
-        let (first, last) = (start >> PAGE_SHIFT, (end - 1) >> PAGE_SHIFT);
-        if last - first < self.pages.len() as u64 {
-            for number in first..=last {
-                if let Some(at) = self.numbers.get(&number) {
-                    each(&mut self.pages[*at as usize]);
-                }
-            }
-        } else {
-            let between = |page: &&mut Page| (first..=last).contains(&page.number);
-            self.pages.iter_mut().filter(between).for_each(each);
+        let n = n.min(AHEAD);
+        let mut read = 0;
+        for (addr, slot) in heads[..n].iter().zip(&mut slots) {
+            let number = addr >> PAGE_SHIFT;
+            let (known, at) = self.near[number as usize & (N_NEAR - 1)]; // A page by its lower bits.
+            let page = if known == number { at } else { 0 };
+            let line = self.first_line(page, *addr).wrapping_add(addr >> self.line_shift);
+            read ^= self.lines.get(line as usize).map_or(0, |line| line.owner);
+            *slot = self.grain(page, *addr) & !EDGE;
         }
-    }
-}
-
-impl Page {
-    /// Its first address.
-    pub(crate) fn base(&self) -> u64 {
-        self.number << PAGE_SHIFT
+        for slot in &slots[..n] {
+            read ^= regions.slot(*slot).map_or(0, |region| region.what.origin);
+        }
+        std::hint::black_box(read);
     }
 
-    /// The region that has an address of this page.
+    /// Lines of a page.
+    fn n_lines(&self) -> usize {
+        1 << (PAGE_SHIFT - self.line_shift)
+    }
+
+    /// What the number of a line of this page has to have added to be its position, on the ring of all numbers.
     #[inline]
-    pub(crate) fn region<'a>(&self, addr: u64, regions: &'a RegionMap<Held>) -> Option<&'a Region<Held>> {
-        let slot = self.grains[(addr >> GRAIN_SHIFT) as usize & (N_GRAINS - 1)]; // Within the page.
-        match slot {
+    pub(crate) fn first_line(&self, page: u32, addr: u64) -> u64 {
+        let lines_shift = PAGE_SHIFT - self.line_shift;
+        (u64::from(page) << lines_shift).wrapping_sub((addr >> PAGE_SHIFT) << lines_shift)
+    }
+
+    /// The line of an address on a page.
+    #[inline]
+    pub(crate) fn line(&mut self, page: u32, addr: u64) -> &mut Line {
+        let at = self.first_line(page, addr).wrapping_add(addr >> self.line_shift);
+        &mut self.lines[at as usize] // Within the page.
+    }
+
+    #[inline]
+    fn grain(&self, page: u32, addr: u64) -> Slot {
+        let at = (addr >> GRAIN_SHIFT) as usize & (N_GRAINS - 1); // Within the page.
+        self.grains[page as usize * N_GRAINS + at]
+    }
+
+    /// The region that has an address of a page.
+    #[inline]
+    pub(crate) fn region<'a>(
+        &self,
+        page: u32,
+        addr: u64,
+        regions: &'a RegionMap<Held>,
+    ) -> Option<&'a Region<Held>> {
+        match self.grain(page, addr) {
             NONE => None,
             MIXED => regions.stretches(addr, addr.saturating_add(1)).next().map(|(.., region)| region),
+            slot if slot & EDGE != 0 => {
+                regions.slot(slot & !EDGE).filter(|region| region.start <= addr && addr < region.end)
+            }
             slot => regions.slot(slot),
         }
     }
 
-    fn fill(&mut self, from: usize, to: usize, regions: &RegionMap<Held>) {
-        let base = self.base();
-        let grain = |at: u64| ((at - base) >> GRAIN_SHIFT) as usize; // Within a page.
-        self.grains[from..to].fill(NONE);
-        let start = base + ((from as u64) << GRAIN_SHIFT);
-        let end = base.saturating_add((to as u64) << GRAIN_SHIFT);
-        for (from, to, slot, _) in regions.stretches(start, end) {
-            let (first, behind) = (grain(from), grain(to - 1) + 1);
-            self.grains[first..behind].fill(slot);
-            let is_edge = |at: u64| at & ((1 << GRAIN_SHIFT) - 1) != 0;
-            if is_edge(from) {
-                self.grains[first] = MIXED;
+    /// The bytes around an address that belong together, as far as that is seen at once, and not beyond its page.
+    #[inline]
+    pub(crate) fn spot<'a>(&self, page: u32, addr: u64, regions: &'a RegionMap<Held>) -> Spot<'a> {
+        let around = |shift: u32| {
+            let start = addr >> shift << shift;
+            (start, start.saturating_add(1 << shift))
+        };
+        let grain = self.grain(page, addr);
+        if grain == NONE {
+            let is_bare = self.pages[page as usize].is_bare;
+            let (start, end) = if is_bare { around(PAGE_SHIFT) } else { self.alike(page, addr) };
+            return Spot { start, end, region: None };
+        }
+        let (mut start, mut end) = around(GRAIN_SHIFT);
+        if grain == MIXED {
+            let mut region = None;
+            for (from, to, _, of) in regions.stretches(start, end) {
+                match () {
+                    () if to <= addr => start = to,
+                    () if from <= addr => (start, end, region) = (from, to, Some(of)),
+                    () => end = end.min(from),
+                }
             }
-            if is_edge(to) {
-                self.grains[behind - 1] = MIXED;
+            return Spot { start, end, region };
+        }
+        let Some((region, is_whole)) = regions.whole_slot(grain & !EDGE) else {
+            return Spot { start, end, region: None };
+        };
+        if addr < region.start {
+            return Spot { start, end: region.start, region: None };
+        }
+        if addr >= region.end {
+            return Spot { start: region.end, end, region: None };
+        }
+        if is_whole {
+            (start, end) = around(PAGE_SHIFT);
+        } else if grain & EDGE == 0 {
+            (start, end) = self.alike(page, addr);
+        }
+        Spot { start: start.max(region.start), end: end.min(region.end), region: Some(region) }
+    }
+
+    /// The bytes around an address that have the same entry, as far as a usual line goes.
+    fn alike(&self, page: u32, addr: u64) -> (u64, u64) {
+        let base = addr >> LINE_SHIFT << LINE_SHIFT;
+        let first = page as usize * N_GRAINS + ((base >> GRAIN_SHIFT) as usize & (N_GRAINS - 1)); // Within the page.
+        let grains = &self.grains[first..first + GRAINS_OF_LINE];
+        let own = ((addr - base) >> GRAIN_SHIFT) as usize; // Below that.
+        let before = grains[..own].iter().rev().take_while(|grain| **grain == grains[own]).count();
+        let behind = grains[own..].iter().take_while(|grain| **grain == grains[own]).count();
+        let start = base + (((own - before) as u64) << GRAIN_SHIFT);
+        (start, start.saturating_add(((before + behind) as u64) << GRAIN_SHIFT))
+    }
+
+    /// Takes over what has changed about regions between two addresses.
+    pub(crate) fn repaint(&mut self, start: u64, end: u64, regions: &RegionMap<Held>) {
+        let Space { pages, grains, .. } = self;
+        each_page(pages, &self.numbers, start, end, |at, page| {
+            let base = page.number << PAGE_SHIFT;
+            let from = (start.max(base) - base) >> GRAIN_SHIFT;
+            let to = ((end - 1).min(base | ((1 << PAGE_SHIFT) - 1)) - base) >> GRAIN_SHIFT;
+            let grains = &mut grains[at * N_GRAINS..(at + 1) * N_GRAINS];
+            page.is_bare &= fill(grains, base, from as usize..to as usize + 1, regions); // Within a page.
+        });
+    }
+
+    /// Calls `each` for the pages that lie between two addresses, in part or in whole: with its first address and its lines.
+    pub(crate) fn each_page(&mut self, start: u64, end: u64, mut each: impl FnMut(u64, &mut [Line])) {
+        let n_lines = self.n_lines();
+        let Space { pages, lines, .. } = self;
+        each_page(pages, &self.numbers, start, end, |at, page| {
+            each(page.number << PAGE_SHIFT, &mut lines[at * n_lines..(at + 1) * n_lines]);
+        });
+    }
+}
+
+/// Calls `each` for the pages that lie between two addresses, in part or in whole, with the page's position.
+fn each_page(
+    pages: &mut [Page],
+    numbers: &FxHashMap<u64, u32>,
+    start: u64,
+    end: u64,
+    mut each: impl FnMut(usize, &mut Page),
+) {
+    if start >= end {
+        return;
+    }
+    let (first, last) = (start >> PAGE_SHIFT, (end - 1) >> PAGE_SHIFT);
+    if last - first < pages.len() as u64 {
+        for number in first..=last {
+            if let Some(at) = numbers.get(&number) {
+                each(*at as usize, &mut pages[*at as usize]);
             }
         }
+    } else {
+        let between = |(_, page): &(usize, &mut Page)| (first..=last).contains(&page.number);
+        pages.iter_mut().enumerate().filter(between).for_each(|(at, page)| each(at, page));
     }
+}
+
+/// Writes some entries of the page from `base` on anew; true if no region has any of their bytes.
+fn fill(grains: &mut [Slot], base: u64, which: Range<usize>, regions: &RegionMap<Held>) -> bool {
+    let start = base + ((which.start as u64) << GRAIN_SHIFT);
+    let end = base.saturating_add((which.end as u64) << GRAIN_SHIFT);
+    grains[which].fill(NONE);
+    let mut is_bare = true;
+    for (from, to, slot, region) in regions.stretches(start, end) {
+        is_bare = false;
+        let mut at = from;
+        while at < to {
+            let grain = ((at - base) >> GRAIN_SHIFT) as usize; // Within a page.
+            let n_whole = if at & (GRAIN_BYTES - 1) == 0 { (to - at) >> GRAIN_SHIFT } else { 0 };
+            if n_whole > 0 {
+                grains[grain..grain + n_whole as usize].fill(slot);
+                at += n_whole << GRAIN_SHIFT;
+                continue;
+            }
+            let first = at & !(GRAIN_BYTES - 1);
+            let behind = first.saturating_add(GRAIN_BYTES);
+            let part_end = to.min(behind);
+            let has_all_of_region = at == region.start.max(first) && part_end == region.end.min(behind);
+            let is_alone = grains[grain] == NONE && has_all_of_region;
+            grains[grain] = if is_alone { slot | EDGE } else { MIXED };
+            at = part_end;
+        }
+    }
+    is_bare
 }
 
 #[cfg(test)]
@@ -189,8 +370,18 @@ mod tests {
             }
             for _ in 0..20 {
                 let addr = rng.below(42_000);
-                let seen = space.page(addr, &regions).region(addr, &regions).map(|region| region.id);
-                assert_eq!(seen, regions.at(addr).map(|region| region.id), "{addr}");
+                let page = space.page(addr, &regions);
+                let seen = space.region(page, addr, &regions).map(|region| region.id);
+                let expected = regions.at(addr).map(|region| region.id);
+                assert_eq!(seen, expected, "{addr}");
+                let spot = space.spot(page, addr, &regions);
+                assert!(spot.start <= addr && addr < spot.end, "{addr} {spot:?}");
+                assert_eq!(spot.start >> PAGE_SHIFT, (spot.end - 1) >> PAGE_SHIFT, "{spot:?}");
+                assert_eq!(spot.region.map(|region| region.id), expected, "{addr} {spot:?}");
+                for other in [spot.start, spot.end - 1, spot.start + rng.below(spot.end - spot.start)] {
+                    let seen = regions.at(other).map(|region| region.id);
+                    assert_eq!(seen, expected, "{addr} {other}");
+                }
             }
         }
     }

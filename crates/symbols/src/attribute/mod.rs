@@ -258,6 +258,12 @@ impl Region<Held> {
         };
         Hit { region: *self, shape: self.what.shape, element, offset }
     }
+
+    /// Bytes of the element before an address in the region.
+    #[inline]
+    pub fn offset(&self, addr: u64) -> u64 {
+        self.hit(addr).offset
+    }
 }
 
 /// Live regions with types.

@@ -328,6 +328,16 @@ impl Shape {
         (first == last && *first < SEVERAL && size <= self.reach).then(|| u32::from(*first))
     }
 
+    /// Of each byte of an element the field that alone has it, and of how many bytes from there on it alone has all; no bytes where
+    /// that is not seen at once. Nothing for types that are too large.
+    pub fn runs(&self) -> impl Iterator<Item = (u16, u16)> {
+        self.table.chunk_by(|a, b| a == b).flat_map(|run| {
+            let field = run.first().copied().filter(|field| *field < SEVERAL);
+            let n_bytes = u16::try_from(run.len()).unwrap_or(0); // Tables are shorter.
+            (0..n_bytes).map(move |at| field.map_or((0, 0), |field| (field, n_bytes - at)))
+        })
+    }
+
     /// Calls `each` for all that an access of some bytes touches, field by field and gap by gap, with the bytes touched. Of
     /// fields that lie over each other one is named, as [`Shape::spot`] has it; of an array, each element.
     pub fn touched(&self, bytes: Range<u64>, each: &mut dyn FnMut(Spot, Range<u64>)) {

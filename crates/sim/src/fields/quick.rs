@@ -1,0 +1,267 @@
+//! What nearly all accesses are: to one field of one element, within one line that the thread had last.
+//!
+//! A [`Window`] is where such accesses differ in nothing but their offset. As long as they stay in it, the field is one look-up in
+//! a table away. Whatever is out of the ordinary goes [the way](Fields::access) that everything could go.
+
+use super::count::{Counters, Tally};
+use super::space::{AHEAD, Space};
+use super::{Fields, Site};
+use crate::fields::count::Kind;
+use quipu_model::Batch;
+use quipu_model::lens::AccessKind;
+use quipu_symbols::attribute::{Held, Shape};
+use quipu_symbols::regions::RegionMap;
+use std::ops::Range;
+
+/// A byte of a type: its field, and of how many bytes from there on that field has all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cell {
+    field: u16,
+    room: u16,
+}
+
+/// Bytes of all types that have cells; what goes beyond is told without.
+const MAX_CELLS: usize = 1 << 24;
+/// The cell of memory without fields.
+const PLAIN: u32 = 0;
+/// The cell of bytes that have none.
+const ODD: u32 = 1;
+
+/// The cells of no type.
+pub(super) fn first_cells() -> Vec<Cell> {
+    vec![Cell { field: 0, room: u16::MAX }, Cell { field: 0, room: 0 }]
+}
+
+/// Adds the cells of a type; where they are.
+pub(super) fn add_cells(cells: &mut Vec<Cell>, shape: &Shape) -> Range<u32> {
+    let start = cells.len() as u32; // Below the most.
+    if cells.len() < MAX_CELLS {
+        cells.extend(shape.runs().map(|(field, room)| Cell { field, room }));
+    }
+    start..cells.len() as u32
+}
+
+/// What an access was told as: a counter, and in the upper half a site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Told(u64);
+
+impl Told {
+    /// As more than that.
+    pub(super) const NOT: Told = Told(u64::MAX);
+
+    pub(super) fn new(counter: u32, site: u32) -> Told {
+        Told(u64::from(site) << 32 | u64::from(counter))
+    }
+
+    pub(super) fn counter(self) -> u32 {
+        self.0 as u32 // The lower half.
+    }
+
+    pub(super) fn site(self) -> u32 {
+        (self.0 >> 32) as u32 // The upper half.
+    }
+}
+
+/// Bytes of one element of a region, or of none, on one page.
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    start: u64,
+    n_bytes: u64,
+    /// Of a line's number, what is to be added to be its position.
+    first_line: u64,
+    /// The cell of the first byte, and those bits of an offset that lead to others.
+    cell: u64,
+    mask: u64,
+    /// What an access to the first field is told as.
+    told: Told,
+}
+
+/// Before the first access.
+const NOWHERE: Window = Window { start: 0, n_bytes: 0, first_line: 0, cell: 0, mask: 0, told: Told(0) };
+
+impl Window {
+    /// The window around an address.
+    #[inline(never)]
+    fn around(
+        addr: u64,
+        space: &mut Space,
+        regions: &RegionMap<Held>,
+        sites: &[Site],
+        kinds: &[Kind],
+    ) -> Window {
+        let page = space.page(addr, regions);
+        let first_line = space.first_line(page, addr);
+        let spot = space.spot(page, addr, regions);
+        let (start, n_bytes) = (spot.start, spot.end - spot.start);
+        let Some(region) = spot.region else {
+            // The cell of memory without fields, the counter of memory without a region.
+            return Window { start, n_bytes, first_line, ..NOWHERE };
+        };
+        let site = region.what.origin;
+        let kind = &kinds[sites[site as usize].kind as usize];
+        let told = Told::new(kind.base, site);
+        let plain = Window { start, n_bytes, first_line, cell: PLAIN.into(), mask: 0, told };
+        if kind.shape.is_none() {
+            return plain;
+        }
+        // Elements may be closer together than their type is long.
+        let (element, stride) = (addr - region.offset(addr), region.what.stride);
+        let element_end = if stride == 0 { spot.end } else { element.saturating_add(stride).min(spot.end) };
+        let n_cells = u64::from(kind.cells.end - kind.cells.start);
+        let (start, end) = (start.max(element), element_end.min(element.saturating_add(n_cells)));
+        if addr >= end {
+            return Window { cell: ODD.into(), ..plain };
+        }
+        let cell = u64::from(kind.cells.start) + (start - element);
+        Window { start, n_bytes: end - start, cell, mask: u64::MAX, ..plain }
+    }
+}
+
+/// The bits of so many bytes.
+const BITS: [u64; 128] = {
+    let mut bits = [u64::MAX; 128];
+    let mut n = 0;
+    while n < 64 {
+        bits[n] = (1 << n) - 1;
+        n += 1;
+    }
+    bits
+};
+
+impl Fields {
+    /// Accesses of a thread, at these rows.
+    pub(super) fn accesses_of(
+        &mut self,
+        counters: &mut Counters,
+        thread: u32,
+        batch: &Batch,
+        rows: Range<usize>,
+    ) {
+        let accesses = &batch.accesses;
+        let rows = Rows {
+            kind: &accesses.kind[rows.clone()],
+            addr: &accesses.addr[rows.clone()],
+            size: &accesses.size[rows],
+        };
+        let n_rows = rows.addr.len();
+        if self.told.len() < n_rows {
+            self.told.resize(n_rows, Told::NOT);
+        }
+        let mut window = NOWHERE;
+        let mut at = 0;
+        while at < n_rows {
+            let end = n_rows.min(at + AHEAD);
+            self.space.read_ahead(&rows.addr[at..end], self.attribution.regions());
+            while at < end {
+                at = if self.line_shift == USUAL_SHIFT {
+                    self.quick::<USUAL_SHIFT>(counters, thread, rows, at..end, &mut window)
+                } else {
+                    self.quick::<0>(counters, thread, rows, at..end, &mut window)
+                };
+                if at < end {
+                    let is_write = usize::from(rows.kind[at] == AccessKind::Write);
+                    self.told[at] = Told::NOT;
+                    self.access(counters, thread, rows.addr[at], u64::from(rows.size[at]).max(1), is_write);
+                    at += 1;
+                }
+            }
+        }
+    }
+
+    /// Goes over these rows up to the first that is out of the ordinary, which is the result. Lines have 2^`SHIFT` bytes, or as
+    /// many as it takes.
+    ///
+    /// PERF: types; what is counted by site waits in a register.
+    #[inline(never)]
+    fn quick<const SHIFT: u32>(
+        &mut self,
+        counters: &mut Counters,
+        thread: u32,
+        rows: Rows<'_>,
+        which: Range<usize>,
+        window: &mut Window,
+    ) -> usize {
+        let Fields { attribution, space, sites, kinds, cells, told, .. } = self;
+        let (shift, unit_shift) = if SHIFT > 0 { (SHIFT, 0) } else { (self.line_shift, self.unit_shift) };
+        let regions = attribution.regions();
+        let line_bytes = 1 << shift;
+        let n_rows = which.end;
+        let (kinds_of, addrs) = (&rows.kind[..n_rows], &rows.addr[..n_rows]);
+        let (sizes, told) = (&rows.size[..n_rows], &mut told[..n_rows]);
+        let counts = counters.counts_mut();
+        let mut here = *window;
+        // How many accesses the site had, and how many of them wrote, in the upper half.
+        let mut tally = 0u64;
+        let mut stop = n_rows;
+        for row in which.start..n_rows {
+            let (kind, addr, size) = (kinds_of[row], addrs[row], u64::from(sizes[row]).max(1));
+            if !matches!(kind, AccessKind::Read | AccessKind::Write) {
+                continue;
+            }
+            let is_write = usize::from(kind == AccessKind::Write);
+            let mut offset = addr.wrapping_sub(here.start);
+            if offset >= here.n_bytes {
+                count_for(sites, here.told.site(), &mut tally);
+                here = Window::around(addr, space, regions, sites, kinds);
+                offset = addr.wrapping_sub(here.start);
+            }
+            let at_cell = here.cell.wrapping_add(offset & here.mask) as usize;
+            let Some(Cell { field, room }) = cells.get(at_cell).copied() else {
+                stop = row;
+                break;
+            };
+            let in_line = addr & (line_bytes - 1);
+            if offset.wrapping_add(size) > here.n_bytes || size > room.into() || in_line + size > line_bytes {
+                stop = row;
+                break;
+            }
+            let line = here.first_line.wrapping_add(addr >> shift) as usize;
+            let told_as = Told(here.told.0 + u64::from(field));
+            let (Some(line), Some(count)) =
+                (space.lines.get_mut(line), counts.get_mut(told_as.counter() as usize))
+            else {
+                stop = row;
+                break;
+            };
+            if line.owner != thread {
+                stop = row;
+                break;
+            }
+            let (first, n) = match unit_shift {
+                0 => (in_line, size),
+                _ => (
+                    in_line >> unit_shift,
+                    ((in_line + size - 1) >> unit_shift) - (in_line >> unit_shift) + 1,
+                ),
+            };
+            line.seen[is_write] |= BITS[n as usize & 127] << first;
+            count[is_write] += 1;
+            tally += 1 + ((is_write as u64) << 32);
+            told[row] = told_as;
+        }
+        count_for(sites, here.told.site(), &mut tally);
+        *window = here;
+        stop
+    }
+}
+
+/// Bytes of a usual line, as a power of two.
+const USUAL_SHIFT: u32 = 6;
+
+/// Accesses as columns of equal length.
+#[derive(Clone, Copy)]
+struct Rows<'a> {
+    kind: &'a [AccessKind],
+    addr: &'a [u64],
+    size: &'a [u32],
+}
+
+/// Adds accesses, and in the upper half how many of them wrote, to a site.
+#[inline]
+fn count_for(sites: &mut [Site], site: u32, tally: &mut u64) {
+    let (n, n_writes) = (*tally & u64::from(u32::MAX), *tally >> 32);
+    let Tally(counts) = &mut sites[site as usize].counts;
+    counts[0] += n - n_writes;
+    counts[1] += n_writes;
+    *tally = 0;
+}
