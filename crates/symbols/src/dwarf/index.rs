@@ -4,7 +4,7 @@
 //! its own name; and where variables and functions are. A look-up goes through those of equal hash and compares whole names,
 //! which are read from the entries again. So the index is small, and nothing is kept of names.
 
-use super::names::{bare, matches_loosely, own_name, split_keyword};
+use super::names::{Spelling, bare, own_name, split_keyword};
 use super::read::Reading;
 use super::units::{Die, Open, Units, View, unit_offset};
 use super::walk::{MAX_NESTING, Met, Role, Tables, Visit, is_type, walk};
@@ -29,6 +29,8 @@ pub(crate) struct Entry {
     end: u32,
     pub(crate) tag: DwTag,
     pub(crate) is_declaration: bool,
+    /// True of a namespace that nobody has to write.
+    is_inline: bool,
 }
 
 /// The names of all types, and where variables and functions are.
@@ -130,7 +132,14 @@ impl Visit for Listing<'_, '_> {
             Role::Type | Role::Scope => {
                 let parent = self.parent();
                 let is_declaration = met.is_declaration || met.role == Role::Scope;
-                number = self.push(Entry { id, parent, end: met.end, tag: met.tag, is_declaration });
+                number = self.push(Entry {
+                    id,
+                    parent,
+                    end: met.end,
+                    tag: met.tag,
+                    is_declaration,
+                    is_inline: met.is_inline,
+                });
                 if met.role == Role::Type && number != NONE {
                     self.add_name(met, id, number);
                 }
@@ -166,7 +175,14 @@ impl Listing<'_, '_> {
         for at in known.map_or(0, |at| at + 1)..self.frames.len() {
             let Frame { id, tag, .. } = self.frames[at];
             if is_scope(tag) {
-                parent = self.push(Entry { id, parent, end: id.offset, tag, is_declaration: true });
+                parent = self.push(Entry {
+                    id,
+                    parent,
+                    end: id.offset,
+                    tag,
+                    is_declaration: true,
+                    is_inline: false,
+                });
                 self.frames[at].entry = parent;
             }
         }
@@ -270,7 +286,8 @@ impl DebugInfo {
     /// Names are as C (`struct X`, `X`), C++ (`ns::Outer::X<int>`), Rust (`core::option::Option<u32>`) or LLVM
     /// (`struct.X`, `class.ns::X`) writes them. Another name of a type leads to the type. If there is no type of exactly
     /// this name, a number behind it counts as LLVM's (`struct.X.12`); then arguments of templates may be missing, the last of
-    /// them or all, or namespaces, and blanks may be others. Definitions go before declarations.
+    /// them or all, or namespaces, those within a path if they are inline, and blanks may be others; `std::string` and its like
+    /// stand for what they are. Definitions go before declarations.
     pub fn find(&self, name: &str) -> Option<TypeId> {
         let (tags, name) = split_keyword(name.trim());
         let found = self.find_exactly(tags, name).or_else(|| {
@@ -304,7 +321,7 @@ impl DebugInfo {
             }
             let Ok(path) = path_of(self, &view, entry.id) else { continue };
             let is_inexact = path != name;
-            if is_inexact && !matches_loosely(&path, name) {
+            if is_inexact && !self.spelling().matches(&path, name) {
                 continue;
             }
             let rank = Rank { is_declaration, is_inexact, is_typedef };
@@ -316,6 +333,15 @@ impl DebugInfo {
             }
         }
         best.map(|(_, entry, _)| entry.id)
+    }
+
+    /// What names may leave out.
+    fn spelling(&self) -> &Spelling {
+        self.spelling.get_or_init(|| {
+            let view = self.view();
+            let inline = self.index().entries.iter().filter(|entry| entry.is_inline);
+            Spelling::new(inline.filter_map(|entry| path_of(self, &view, entry.id).ok()).collect())
+        })
     }
 
     /// The definition of a type that is declared here: by its signature, or by its name.

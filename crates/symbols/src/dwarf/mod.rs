@@ -56,6 +56,7 @@ const ABSENT: &str = "the file has no debug information";
 pub struct DebugInfo {
     units: Units,
     index: OnceLock<Index>,
+    spelling: OnceLock<names::Spelling>,
     objects: OnceLock<objects::Objects>,
     variables: OnceLock<objects::Objects>,
     /// Other names of structures that have none of their own.
@@ -97,7 +98,8 @@ impl DebugInfo {
     fn new(main: sections::Loaded, folder: &Path) -> Result<DebugInfo, DebugError> {
         let units = Units::new(main, folder)?;
         let (objects, variables) = (OnceLock::new(), OnceLock::new());
-        Ok(DebugInfo { units, index: OnceLock::new(), objects, variables, aliases: OnceLock::new() })
+        let (index, spelling, aliases) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        Ok(DebugInfo { units, index, spelling, objects, variables, aliases })
     }
 
     /// Units that were split off and are not where they should be.

@@ -46,22 +46,106 @@ pub(crate) fn own_name(path: &str) -> &str {
     &path[start..]
 }
 
-/// True if a name could be short for a path: without its namespaces, those that libraries add for their versions, the arguments of
-/// its templates or the last of them, or with other blanks.
-pub(super) fn matches_loosely(path: &str, name: &str) -> bool {
-    let (path, name) = (&*simplified(path), &*simplified(name));
-    let is_end = |path: &str, name: &str| {
-        path.strip_suffix(name).is_some_and(|front| front.is_empty() || front.ends_with("::"))
-    };
-    if is_end(path, name) {
-        return true;
+/// Which namespaces of a program nobody has to write.
+#[derive(Debug, Default)]
+pub(super) struct Spelling {
+    /// Paths of inline namespaces, with `::` behind them, and the same without the last part; the shortest first.
+    inline: Vec<(String, String)>,
+}
+
+impl Spelling {
+    /// What follows from the paths of a program's inline namespaces.
+    pub(super) fn new(mut paths: Vec<String>) -> Spelling {
+        paths.sort_unstable_by(|a, b| (a.len(), a).cmp(&(b.len(), b)));
+        paths.dedup();
+        let mut spelling = Spelling::default();
+        for path in paths {
+            // One within another is already found without that.
+            let full = spelling.simplified(&path) + "::";
+            let own = own_name(&full[..full.len() - 2]).len();
+            let short = full[..full.len() - 2 - own].to_owned();
+            spelling.inline.push((full, short));
+        }
+        spelling
     }
-    let (own, own_of_name) = (own_name(path), own_name(name));
-    let (front, front_of_name) = (&path[..path.len() - own.len()], &name[..name.len() - own_of_name.len()]);
-    if !is_end(front, front_of_name) {
-        return false;
+
+    /// True if a name could be short for a path: without its namespaces, those that are inline, the arguments of its templates or
+    /// the last of them, or with other blanks; `std::string` and its like are what they stand for.
+    pub(super) fn matches(&self, path: &str, name: &str) -> bool {
+        let (path, name) = (&*self.simplified(path), &*self.simplified(name));
+        let (mut path, mut name) = (Some(path), Some(name));
+        // From the last part to the first.
+        while let Some(of_name) = name {
+            let Some(of_path) = path else { return false };
+            let (part, part_of_name) = (own_name(of_path), own_name(of_name));
+            let is_bare = || bare(part.as_bytes()).is_some_and(|part| part == part_of_name.as_bytes());
+            if !(begins_so(part, part_of_name, 0) || is_bare()) {
+                return false;
+            }
+            path = of_path[..of_path.len() - part.len()].strip_suffix("::");
+            name = of_name[..of_name.len() - part_of_name.len()].strip_suffix("::");
+        }
+        true
     }
-    bare(own.as_bytes()).is_some_and(|own| own == own_of_name.as_bytes()) || begins_so(own, own_of_name, 0)
+
+    /// A name without what may be written or not.
+    fn simplified(&self, name: &str) -> String {
+        let mut out = String::with_capacity(name.len());
+        let mut chars = name.trim().chars().peekable();
+        while let Some(c) = chars.next() {
+            // Blanks that divide no words.
+            let divides = || out.chars().next_back().is_some_and(is_word);
+            if c != ' ' || (divides() && chars.peek().is_some_and(|next| is_word(*next))) {
+                out.push(c);
+            }
+        }
+        for of in INLINE_NAMESPACES {
+            out = out.replace(of, "");
+        }
+        for (full, short) in self.inline.iter().filter(|(full, _)| !full.is_empty()) {
+            out = replaced(&out, full, short, |_| true);
+        }
+        for (name, of) in OTHER_NAMES {
+            out = replaced(&out, name, of, |rest| !rest.starts_with(is_word) && !rest.starts_with("::"));
+        }
+        out
+    }
+}
+
+/// Namespaces that libraries put around a version of themselves, and that nobody writes; older debug information does not say that
+/// they are inline.
+const INLINE_NAMESPACES: [&str; 3] = ["__cxx11::", "__1::", "__ndk1::"];
+
+/// Other names of templates, which compilers write in full where they are arguments.
+const OTHER_NAMES: [(&str, &str); 10] = [
+    ("std::string", "std::basic_string<char>"),
+    ("std::wstring", "std::basic_string<wchar_t>"),
+    ("std::u8string", "std::basic_string<char8_t>"),
+    ("std::u16string", "std::basic_string<char16_t>"),
+    ("std::u32string", "std::basic_string<char32_t>"),
+    ("std::string_view", "std::basic_string_view<char>"),
+    ("std::wstring_view", "std::basic_string_view<wchar_t>"),
+    ("std::u8string_view", "std::basic_string_view<char8_t>"),
+    ("std::u16string_view", "std::basic_string_view<char16_t>"),
+    ("std::u32string_view", "std::basic_string_view<char32_t>"),
+];
+
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+/// A text with another one in place of a path, wherever that begins and is followed by what may follow.
+fn replaced(text: &str, from: &str, to: &str, may_follow: impl Fn(&str) -> bool) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(from) {
+        let (front, behind) = (&rest[..at], &rest[at + from.len()..]);
+        out.push_str(front);
+        let begins = !out.ends_with(is_word) && !out.ends_with("::");
+        out.push_str(if begins && may_follow(behind) { to } else { from });
+        rest = behind;
+    }
+    out + rest
 }
 
 /// True if two texts are the same type, but for arguments at the end of its templates, and of those of its arguments.
@@ -99,26 +183,6 @@ fn arguments(text: &str) -> Vec<&str> {
     found
 }
 
-/// Namespaces that libraries put around a version of themselves, and that nobody writes.
-const INLINE_NAMESPACES: [&str; 3] = ["__cxx11::", "__1::", "__ndk1::"];
-
-/// A name without what may be written or not: blanks that divide no words, and such namespaces.
-fn simplified(name: &str) -> String {
-    let mut out = String::with_capacity(name.len());
-    let is_word = |c: char| c.is_alphanumeric() || c == '_';
-    let mut chars = name.trim().chars().peekable();
-    while let Some(c) = chars.next() {
-        let divides = || out.chars().next_back().is_some_and(is_word);
-        if c != ' ' || (divides() && chars.peek().is_some_and(|next| is_word(*next))) {
-            out.push(c);
-        }
-    }
-    for of in INLINE_NAMESPACES {
-        out = out.replace(of, "");
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -140,25 +204,56 @@ mod tests {
 
     #[test]
     fn namespaces_and_arguments_may_be_missing() {
-        assert!(matches_loosely("a::b::X", "b::X"));
-        assert!(matches_loosely("std::vector<int, std::allocator<int> >", "std::vector"));
-        assert!(matches_loosely("a::vector<int>", "vector"));
-        assert!(!matches_loosely("a::bX", "X"));
-        assert!(!matches_loosely("a::X", "b::X"));
-        assert!(!matches_loosely("a::vector<int>", "vector<long>"));
-        assert!(!matches_loosely("unsigned char", "unsignedchar"));
+        assert!(loosely("a::b::X", "b::X"));
+        assert!(loosely("std::vector<int, std::allocator<int> >", "std::vector"));
+        assert!(loosely("a::vector<int>", "vector"));
+        assert!(!loosely("a::bX", "X"));
+        assert!(!loosely("a::X", "b::X"));
+        assert!(!loosely("a::vector<int>", "vector<long>"));
+        assert!(!loosely("unsigned char", "unsignedchar"));
         for name in [
             "std::vector<std::vector<int>>",
             "std::vector<std::vector<int, std::allocator<int>>, std::allocator<std::vector<int, std::allocator<int>>>>",
             "vector<std::vector<int> >",
         ] {
             let path = "std::vector<std::vector<int, std::allocator<int> >, std::allocator<std::vector<int, std::allocator<int> > > >";
-            assert!(matches_loosely(path, name), "{name}");
+            assert!(loosely(path, name), "{name}");
         }
-        assert!(matches_loosely(
+        assert!(loosely(
             "std::__cxx11::list<char const*, std::allocator<char const*> >",
             "std::list<char const *>"
         ));
-        assert!(matches_loosely("alloc::vec::Vec<u8, alloc::alloc::Global>", "Vec<u8>"));
+        assert!(loosely("alloc::vec::Vec<u8, alloc::alloc::Global>", "Vec<u8>"));
+        assert!(loosely("a::Box<int, 3>::Inner", "a::Box<int>::Inner"));
+        assert!(loosely("a::Box<int, 3>::Inner", "Box::Inner"));
+        assert!(!loosely("a::Box<int, 3>::Inner", "a::Box<long>::Inner"));
+    }
+
+    #[test]
+    fn inline_namespaces_need_not_be_written() {
+        let paths = ["lib::v1", "lib::v1::deep::abi", "other::v1"];
+        let spelling = Spelling::new(paths.map(str::to_owned).to_vec());
+        assert!(spelling.matches("lib::v1::T", "lib::T"));
+        assert!(spelling.matches("lib::v1::T", "lib::v1::T"));
+        assert!(spelling.matches("lib::v1::deep::abi::T", "lib::deep::T"));
+        assert!(spelling.matches("lib::v1::deep::abi::T", "lib::v1::deep::T"));
+        assert!(spelling.matches("Box<lib::v1::T, other::v1::T>", "Box<lib::T, other::T>"));
+        assert!(!spelling.matches("third::v1::T", "third::T"));
+        assert!(!spelling.matches("alib::v1::T", "alib::T"));
+    }
+
+    #[test]
+    fn strings_within_arguments_have_their_short_names() {
+        let path = "std::map<std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >, int, std::less<void> >";
+        for name in ["std::map<std::string, int>", "std::map<std::__cxx11::basic_string<char>, int>"] {
+            assert!(loosely(path, name), "{name}");
+        }
+        assert!(!loosely(path, "std::map<std::wstring, int>"));
+        assert!(!loosely(path, "std::map<my::std::string, int>"));
+        assert!(loosely("Of<std::basic_string_view<char, std::char_traits<char> >>", "Of<std::string_view>"));
+    }
+
+    fn loosely(path: &str, name: &str) -> bool {
+        Spelling::default().matches(path, name)
     }
 }

@@ -88,6 +88,7 @@ struct Shape {
     role: Role,
     has_children: bool,
     is_declaration: bool,
+    is_inline: bool,
     /// True if nothing among its children is told of, and it says where they end.
     leaps: bool,
     forms: [Option<DwForm>; N_NOTES],
@@ -118,6 +119,8 @@ pub(super) struct Met<'w, 'a> {
     pub(super) role: Role,
     pub(super) tag: DwTag,
     pub(super) is_declaration: bool,
+    /// True of an inline namespace.
+    pub(super) is_inline: bool,
     pub(super) has_children: bool,
     noted: &'w [usize; N_NOTES],
     forms: &'w [Option<DwForm>; N_NOTES],
@@ -260,6 +263,7 @@ fn steps(
                 role: shape.role,
                 tag: shape.tag,
                 is_declaration: shape.is_declaration,
+                is_inline: shape.is_inline,
                 has_children,
                 noted: &noted,
                 forms: &shape.forms,
@@ -334,6 +338,7 @@ impl Table {
             role,
             has_children: abbreviation.has_children(),
             is_declaration,
+            is_inline: tag == gimli::DW_TAG_namespace && has(gimli::DW_AT_export_symbols),
             leaps,
             forms: [None; N_NOTES],
             steps: Vec::new(),

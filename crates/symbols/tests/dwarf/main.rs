@@ -5,6 +5,7 @@
 
 mod damage;
 mod extract;
+mod names;
 mod programs;
 
 use programs::{COMPILERS, FLAGS, compile, each_program, find, has, members, run, source};
