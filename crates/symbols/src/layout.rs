@@ -129,6 +129,7 @@ impl DebugInfo {
             bit_offset: 0,
             bit_size: size.saturating_mul(8),
             forced: None,
+            is_base: false,
             place: place.clone(),
         };
         flattening.visit(whole, 0);
@@ -156,6 +157,8 @@ pub(crate) struct Piece {
     pub(crate) bit_size: u64,
     /// What it is if its type does not matter.
     pub(crate) forced: Option<LeafKind>,
+    /// True of a base class: its own virtual base classes lie where the whole object has them.
+    pub(crate) is_base: bool,
     pub(crate) place: Option<Place>,
 }
 
@@ -198,7 +201,8 @@ impl Flattening<'_, '_> {
                 if ty.is_declaration || (ty.size.is_none() && ty.members.is_empty()) {
                     return self.leaf(piece, LeafKind::Record);
                 }
-                for member in &ty.members {
+                let virtual_bases = if piece.is_base { Vec::new() } else { self.info.virtual_bases(&ty) };
+                for member in ty.members.iter().chain(&virtual_bases) {
                     if let Some(part) = member_piece(&piece, member) {
                         self.visit(part, depth + 1);
                     }
@@ -240,6 +244,7 @@ impl Flattening<'_, '_> {
                 bit_offset: piece.bit_offset.saturating_add(at.saturating_mul(bits)),
                 bit_size: bits,
                 forced: None,
+                is_base: false,
                 place: piece.place.clone(),
             };
             self.visit(part, depth + 1);
@@ -284,6 +289,7 @@ pub(crate) fn member_piece(piece: &Piece, member: &Member) -> Option<Piece> {
             MemberKind::Discriminant => Some(LeafKind::Discriminant),
             _ => None,
         },
+        is_base: member.kind == MemberKind::Base,
         place: member.place.clone(),
     })
 }

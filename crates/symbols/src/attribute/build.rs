@@ -39,6 +39,7 @@ pub(crate) fn shape_of(info: &DebugInfo, id: TypeId) -> Option<(Shape, u64)> {
         bit_offset: 0,
         bit_size: size.saturating_mul(8),
         forced: None,
+        is_base: false,
         place: ty.place.clone(),
     };
     building.visit(whole, &mut list, Outer { offset: 0, count: 1 }, 0);
@@ -88,7 +89,8 @@ impl Building<'_, '_> {
                     return self.leaf(piece, list, outer, LeafKind::Record);
                 }
                 self.parts.align = self.parts.align.max(ty.align.unwrap_or(1));
-                for member in &ty.members {
+                let virtual_bases = if piece.is_base { Vec::new() } else { self.info.virtual_bases(&ty) };
+                for member in ty.members.iter().chain(&virtual_bases) {
                     if let Some(part) = member_piece(&piece, member) {
                         self.visit(part, list, outer, depth + 1);
                     }
@@ -136,6 +138,7 @@ impl Building<'_, '_> {
             bit_offset: 0,
             bit_size: size.saturating_mul(8),
             forced: None,
+            is_base: false,
             place: piece.place,
         };
         let mut parts = Vec::new();

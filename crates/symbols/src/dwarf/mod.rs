@@ -11,6 +11,7 @@
 //! | [`types`] | a type as data |
 //! | `read` | entries as types |
 //! | `spell` | the text of a type |
+//! | `virtuals` | where virtual base classes lie |
 //! | `align` | how types are aligned |
 //! | [`objects`] | variables, functions, lines |
 //! | [`inlined`] | functions within functions |
@@ -33,6 +34,7 @@ mod sections;
 mod spell;
 pub mod types;
 pub(crate) mod units;
+mod virtuals;
 mod walk;
 
 #[cfg(test)]

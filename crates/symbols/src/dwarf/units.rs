@@ -10,6 +10,7 @@ use gimli::{
     AttributeValue, Dwarf, DwarfFileType, DwoId, EndianSlice, Reader, RunTimeEndian, Section, UnitHeader,
     UnitType,
 };
+use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -342,8 +343,8 @@ impl<'a> Open<'a> {
 /// One question's look at the units.
 pub(crate) struct View<'a> {
     pub(crate) units: &'a Units,
-    dwarfs: RefCell<HashMap<u32, Rc<Dwarf<Slice<'a>>>>>,
-    open: RefCell<HashMap<u32, Rc<Open<'a>>>>,
+    dwarfs: RefCell<FxHashMap<u32, Rc<Dwarf<Slice<'a>>>>>,
+    open: RefCell<FxHashMap<u32, Rc<Open<'a>>>>,
 }
 
 impl<'a> View<'a> {

@@ -10,7 +10,7 @@ use super::units::{Slice, Units, View};
 use gimli::{Abbreviations, DwAt, DwForm, DwTag, Encoding, Reader, Section};
 use std::collections::HashMap;
 
-/// Numbers of abbreviations that are remembered; compilers count from 1.
+/// Abbreviations with numbers below this are remembered; compilers count from 1.
 const MAX_CODES: usize = 1 << 14;
 /// How deep what is told of is nested at most; what stands behind something deeper is lost.
 pub(super) const MAX_NESTING: usize = 512;
@@ -101,7 +101,7 @@ struct Table {
     encoding: Encoding,
     /// For each number the bytes of an entry that is stepped over, twice, plus one if it has children, plus two; or `SLOW`.
     quick: Vec<u32>,
-    shapes: HashMap<u64, Shape>,
+    shapes: Vec<Option<Shape>>,
 }
 
 /// The tables of those units that were walked; units with the same abbreviations share them.
@@ -166,7 +166,7 @@ pub(super) fn walk(units: &Units, view: &View<'_>, tables: &mut Tables, number: 
             let Ok(abbreviations) = dwarf.abbreviations(&header) else { return };
             // One that nobody else has is taken out; most units share theirs with none.
             let abbreviations = std::sync::Arc::unwrap_or_clone(abbreviations);
-            vacant.insert(Table { abbreviations, encoding, quick: Vec::new(), shapes: HashMap::new() })
+            vacant.insert(Table { abbreviations, encoding, quick: Vec::new(), shapes: Vec::new() })
         }
     };
     let strings_base = gimli::DebugStrOffsetsBase::default_for_encoding_and_file(encoding, dwarf.file_type);
@@ -284,18 +284,18 @@ fn steps(
 impl Table {
     /// What an abbreviation comes to; `None` if there is none of this number, or it has a form that nobody knows.
     fn shape(&mut self, code: u64) -> Option<&Shape> {
-        if !self.shapes.contains_key(&code) {
-            let shape = self.made(code)?;
-            let at = usize::try_from(code).ok().filter(|at| *at < MAX_CODES);
-            if let (Some(at), Some(quick)) = (at, shape.quick()) {
-                if self.quick.len() <= at {
-                    self.quick.resize(at + 1, SLOW);
-                }
-                self.quick[at] = quick;
-            }
-            self.shapes.insert(code, shape);
+        let at = usize::try_from(code).ok().filter(|at| *at < MAX_CODES).unwrap_or(0);
+        if self.shapes.len() <= at {
+            self.shapes.resize_with(at + 1, || None);
+            self.quick.resize(at + 1, SLOW);
         }
-        self.shapes.get(&code)
+        // The first place, of which there is no abbreviation, is for all with large numbers.
+        if at == 0 || self.shapes[at].is_none() {
+            let shape = self.made(code)?;
+            self.quick[at] = shape.quick().filter(|_| at > 0).unwrap_or(SLOW);
+            self.shapes[at] = Some(shape);
+        }
+        self.shapes[at].as_ref()
     }
 
     fn made(&self, code: u64) -> Option<Shape> {

@@ -3,6 +3,7 @@
 // A test that cannot set its scene has failed.
 #![allow(clippy::unwrap_used)]
 
+mod bases;
 mod damage;
 mod extract;
 mod names;

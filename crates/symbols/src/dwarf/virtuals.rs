@@ -1,0 +1,136 @@
+//! Where virtual base classes lie in a whole object.
+//!
+//! Debug information says how the running program finds them, in a table of the object's class. Where they are follows from the
+//! rules that gcc and clang share (the C++ ABI that began with Itanium): behind everything else, in the order in which they
+//! are met in depth, each where its alignment allows. What comes out is believed only if it gives the size that the compiler
+//! wrote down.
+
+use super::MAX_DEPTH;
+use super::index::children;
+use super::read::Reading;
+use super::types::{Member, MemberKind, Type, TypeId};
+
+/// The most virtual base classes of one class.
+const MAX_BASES: usize = 256;
+
+/// The part of a class that is the same in all its objects.
+#[derive(Clone, Copy)]
+struct Extent {
+    /// Bytes up to where the next thing may begin.
+    end: u64,
+    /// True if it has nothing but the pointer to the class's table.
+    is_table_only: bool,
+}
+
+impl Reading<'_, '_> {
+    /// The virtual base classes of a whole object, those of its base classes among them, with their places; none if the places
+    /// cannot be told.
+    pub(crate) fn virtual_bases(self, ty: &Type) -> Vec<Member> {
+        let mut found: Vec<Member> = Vec::new();
+        if !ty.members.iter().any(|member| member.kind == MemberKind::Base) {
+            return found;
+        }
+        self.collect(ty, &mut found, 0);
+        let Some(size) = ty.size.filter(|_| !found.is_empty()) else { return Vec::new() };
+        // One that has nothing but the pointer may lie where the object's own pointer does.
+        let placed = [false, true].into_iter().find_map(|shares| {
+            let (end, bases) = self.placed(ty, &found, shares)?;
+            let align = self.info.alignment_of(ty.id).bytes.max(1);
+            (end.max(1).checked_next_multiple_of(align)? == size).then_some(bases)
+        });
+        placed.unwrap_or_default()
+    }
+
+    /// Virtual base classes in the order in which they are laid out, each once.
+    fn collect(self, ty: &Type, found: &mut Vec<Member>, depth: usize) {
+        for member in ty.members.iter().filter(|member| member.kind == MemberKind::Base) {
+            let Some(id) = member.ty.filter(|_| depth < MAX_DEPTH && found.len() < MAX_BASES) else {
+                continue;
+            };
+            let Ok(base) = self.defined(self.behind_names(id)) else { continue };
+            if member.bit_offset.is_none() {
+                if found.iter().any(|other| other.ty == Some(base.id)) {
+                    continue;
+                }
+                found.push(Member { ty: Some(base.id), ..member.clone() });
+            }
+            self.collect(&base, found, depth + 1);
+        }
+    }
+
+    /// Those that have bytes of their own, with their places, and where the last ends.
+    fn placed(self, ty: &Type, bases: &[Member], shares: bool) -> Option<(u64, Vec<Member>)> {
+        let mut end = self.extent(ty, 0)?.end;
+        let mut placed = Vec::new();
+        for base in bases {
+            let of = self.defined(base.ty?).ok()?;
+            let extent = self.extent(&of, 0)?;
+            if extent.end == 0 || (extent.is_table_only && shares) {
+                continue;
+            }
+            let start = end.checked_next_multiple_of(self.info.alignment_of(of.id).bytes.max(1))?;
+            end = start.checked_add(extent.end)?;
+            let (bit_offset, bit_size) = (start.checked_mul(8), extent.end.checked_mul(8));
+            placed.push(Member { bit_offset, bit_size, ..base.clone() });
+        }
+        Some((end, placed))
+    }
+
+    /// What a class has without its virtual base classes.
+    fn extent(self, ty: &Type, depth: usize) -> Option<Extent> {
+        if depth > MAX_DEPTH {
+            return None;
+        }
+        let (mut end, mut is_table_only, mut has_bases) = (0, true, false);
+        for member in &ty.members {
+            if member.kind == MemberKind::Base {
+                has_bases = true;
+                let Some(start) = member.offset() else { continue };
+                let base = self.defined(self.behind_names(member.ty?)).ok()?;
+                let of = self.extent(&base, depth + 1)?;
+                is_table_only &= of.end == 0 || (of.is_table_only && start == 0);
+                // One without bytes still must not lie over another of its type, but ends nowhere.
+                if of.end > 0 {
+                    end = end.max(start.checked_add(of.end)?);
+                }
+                continue;
+            }
+            is_table_only &= member.name.as_deref().is_some_and(|name| name.starts_with("_vptr"));
+            end = end.max(member.offset()?.checked_add(member.size()?)?);
+        }
+        // What is behind the members of a class as C has it is nobody else's.
+        if !has_bases && end > 0 && self.is_plain(ty.id) && !is_table_only {
+            end = ty.size?;
+        }
+        Some(Extent { end, is_table_only: is_table_only && end > 0 })
+    }
+
+    /// True of a structure as C has it: no functions that make, copy or end it, nothing that is private.
+    fn is_plain(self, id: TypeId) -> bool {
+        let mut is_plain = true;
+        let Ok((open, die)) = self.view.entry(id) else { return false };
+        let (own, is_class) = (open.name(&die).unwrap_or_default(), die.tag() == gimli::DW_TAG_class_type);
+        let own = own.split('<').next().unwrap_or_default().to_owned();
+        let seen = children(self.view, &open, id, |die| {
+            if die.depth() != 1 {
+                return;
+            }
+            let access = die.attr_value(gimli::DW_AT_accessibility);
+            let is_public = match access {
+                Some(gimli::AttributeValue::Accessibility(access)) => access == gimli::DW_ACCESS_public,
+                _ => !is_class,
+            };
+            match die.tag() {
+                gimli::DW_TAG_member => is_plain &= is_public || die.attr(gimli::DW_AT_external).is_some(),
+                gimli::DW_TAG_subprogram if die.attr(gimli::DW_AT_artificial).is_none() => {
+                    let name = open.name(die).unwrap_or_default();
+                    let name = name.split('<').next().unwrap_or_default();
+                    is_plain &= name != own && !name.starts_with('~') && name != "operator=";
+                    is_plain &= die.attr(gimli::DW_AT_virtuality).is_none();
+                }
+                _ => {}
+            }
+        });
+        is_plain && seen.is_ok()
+    }
+}
