@@ -215,6 +215,23 @@ fn compilers_lay_structures_inside_out_as_declared() {
             let element = info.read(element).unwrap();
             found.extend(of_compiler(&element));
             assert_eq!(found, of_layout(&members, &layout), "{text}");
+            let arrays = declaration(&members, &Arrangement::arrays(&members), Language::C, false);
+            assert!(!arrays.contains("unsigned char"), "{arrays}");
+            let sizes: String = members
+                .units
+                .iter()
+                .map(|of| {
+                    let name = &of.name;
+                    format!(
+                        "_Static_assert(sizeof *((struct {own}s *)0)->{name} == {}, \"{name}\");\n",
+                        of.bytes
+                    )
+                })
+                .collect();
+            assert!(
+                compiled(compiler, folder.path(), &format!("{arrays}\n{sizes}struct {own}s probe;"))
+                    .is_some()
+            );
             let stride = layout.places.iter().zip(&members.units).find(|(place, of)| place.step != of.step);
             assert_eq!(element.size, stride.map(|(place, _)| place.step), "{text}");
             assert_eq!(info.read(whole).unwrap().size, Some(layout.parts[0].stride), "{text}");

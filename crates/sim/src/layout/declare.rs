@@ -116,7 +116,7 @@ impl Lines<'_> {
     }
 
     /// A structure or union without a name, in C and C++.
-    fn body(&mut self, record: Record, members: &[Declared], name: &str, offset: u64) {
+    fn body(&mut self, record: Record, members: &[Declared], name: &str, offset: Option<u64>) {
         self.line(&format!("{} {{", head(record, record.asked, "")), None);
         let mut inner = Lines {
             language: self.language,
@@ -134,7 +134,7 @@ impl Lines<'_> {
         }
         self.n_gaps = inner.n_gaps;
         let name = if name.is_empty() { String::new() } else { format!(" {name}") };
-        self.line(&format!("}}{name};"), Some(offset));
+        self.line(&format!("}}{name};"), offset);
     }
 
     /// A member of such.
@@ -145,7 +145,7 @@ impl Lines<'_> {
             What::Bits(_) => return self.bits(of, of.bit_start, false),
             What::Body(record, members) => {
                 self.go_to(offset, of.align.unwrap_or(1));
-                self.body(*record, members, &format!("{name}{dimensions}"), offset);
+                self.body(*record, members, &format!("{name}{dimensions}"), Some(offset));
             }
             _ => {
                 self.go_to(offset, of.align.unwrap_or(1));
@@ -214,8 +214,7 @@ impl Writer<'_> {
         let asked = Some(of.align).filter(|align| *align > natural);
         let is_typedef = self.language == Language::C && self.members.is_unnamed && part == 0;
         self.open(Record { is_packed, ..record }, asked, name, is_typedef, &units, out);
-        let mut lines =
-            Lines { language: self.language, is_packed, indent: 1, at: 0, n_gaps: 0, out: &mut *out };
+        let mut lines = self.lines(is_packed, 0, out);
         for unit in units {
             self.unit(&all[unit], self.arrangement.places[unit].offset, &mut lines);
         }
@@ -238,6 +237,11 @@ impl Writer<'_> {
             lines.room_to(of.stride);
         }
         self.close(name, is_typedef, out);
+    }
+
+    /// Lines within a structure, so many bits behind its beginning.
+    fn lines<'o>(&self, is_packed: bool, at: u64, out: &'o mut String) -> Lines<'o> {
+        Lines { language: self.language, is_packed, indent: 1, at, n_gaps: 0, out }
     }
 
     /// The first lines.
@@ -342,7 +346,7 @@ impl Writer<'_> {
                 // Without a name, it has one made of those of its members.
                 let name = if unit.name.contains('|') || is_made(unit, members) { "" } else { &unit.name };
                 let name = format!("{}{}", identifier(name), subscripts(&unit.dimensions));
-                lines.body(*record, members, &name, offset);
+                lines.body(*record, members, &name, Some(offset));
             }
             UnitKind::Virtual if self.language == Language::Cpp => {
                 lines.go_to(offset, unit.type_align);
@@ -411,6 +415,17 @@ impl Writer<'_> {
             false => writeln!(out, "struct {name}s {{"),
         };
         for unit in &self.members.units {
+            if let UnitKind::Body(record, members) = &unit.what
+                && !is_rust
+            {
+                let (name, dimensions) = (identifier(&unit.name), subscripts(&unit.dimensions));
+                let name = match dimensions.is_empty() {
+                    true => format!("*{name}"),
+                    false => format!("(*{name}){dimensions}"),
+                };
+                self.lines(false, 0, out).body(*record, members, &name, None);
+                continue;
+            }
             let star = if is_rust { "" } else { "*" };
             let of = self.declared(unit, star);
             let _ = match of.split_once(": ").filter(|_| is_rust) {
@@ -437,8 +452,7 @@ impl Writer<'_> {
             true => self.open(record, None, &element, false, &[], out),
             false => out.push_str(&format!("{} {{\n", head(record, None, &element))),
         }
-        let language = self.language;
-        let mut lines = Lines { language, is_packed, indent: 1, at: 0, n_gaps: 0, out: &mut *out };
+        let mut lines = self.lines(is_packed, 0, out);
         for (unit, member) in inner.iter().zip(&members) {
             self.unit(member, places[*unit].offset, &mut lines);
         }
@@ -452,8 +466,7 @@ impl Writer<'_> {
         let asked = Some(of.align).filter(|align| *align > natural);
         let is_typedef = self.language == Language::C && self.members.is_unnamed;
         self.open(self.members.record, asked, name, is_typedef, &rest, out);
-        let at = stride * n * 8;
-        let mut lines = Lines { language, is_packed, indent: 1, at, n_gaps: 0, out: &mut *out };
+        let mut lines = self.lines(is_packed, stride * n * 8, out);
         let elements = match is_rust {
             true => format!("pub elements: [{element}; {n}],"),
             false => format!("struct {element} elements[{n}];"),
