@@ -39,6 +39,7 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
                     "abilities": info.abilities,
                     "settings": info.settings.iter().map(setting_json).collect::<Vec<_>>(),
                     "print_settings": info.print_settings.iter().map(setting_json).collect::<Vec<_>>(),
+                    "import_settings": import_settings(*format).iter().map(setting_json).collect::<Vec<_>>(),
                     "edits": edits(*format).map(edit_json).collect::<Vec<_>>(),
                 })
             })
@@ -59,11 +60,18 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
             let document = with_settings(document, "settings (--open KEY=VALUE)", info.settings);
             let document =
                 with_settings(document, "settings of `quipu view` (--KEY=VALUE)", info.print_settings);
+            let of_import = format!("settings of `quipu convert --to {}` (--set KEY=VALUE)", info.name);
+            let document = with_settings(document, &of_import, import_settings(*format));
             with_edits(document, *format)
         })
         .collect();
     screen.documents(&documents)?;
     Ok(Outcome::Fine)
+}
+
+/// The settings with which a format takes records of others.
+fn import_settings(format: &dyn Format) -> &'static [SettingInfo] {
+    format.importer().map_or(&[], |importer| importer.info().settings)
 }
 
 /// What a format makes of its traces itself: edits, and the comparison of two.
