@@ -240,6 +240,78 @@ fn compilers_lay_structures_inside_out_as_declared() {
     }
 }
 
+/// Members of most sorts that Rust has.
+const RUST: &str = r#"
+#![allow(dead_code)]
+use std::{any::Any, cell::*, collections::*, marker::PhantomData, num::NonZeroU32, rc::Rc, sync::*};
+pub mod shapes {
+    pub struct Point<T> { pub x: T, pub y: T }
+    pub trait Draw { fn draw(&self) -> i32; }
+    impl Draw for Point<u32> { fn draw(&self) -> i32 { 1 } }
+    pub enum Kind { A, B(u32) }
+}
+use shapes::*;
+pub struct All {
+    pub bytes: Vec<u8>, pub name: String, pub text: &'static str, pub slice: &'static [u16], pub muts: &'static mut [u8],
+    pub object: Box<dyn Draw>, pub by_ref: &'static dyn Draw, pub call: fn(i32, &str) -> u8,
+    pub foreign: Option<unsafe extern "C" fn(*const u8) -> i32>, pub never: Option<fn() -> !>,
+    pub points: Vec<Point<u32>>, pub kind: Kind, pub opt: Option<Box<Kind>>, pub map: HashMap<String, Vec<u8>>,
+    pub tree: BTreeMap<u32, String>, pub queue: VecDeque<u8>, pub set: HashSet<u64>, pub rc: Rc<RefCell<u32>>,
+    pub arc: Arc<Mutex<Vec<u8>>>, pub cell: Cell<u8>, pub tuple: (u8, u32, String), pub array: [Point<u8>; 3],
+    pub grid: [[u8; 2]; 3], pub raw: *const Point<u32>, pub raw_mut: *mut u8, pub unit: (), pub letter: char,
+    pub result: Result<u32, String>, pub path: std::path::PathBuf, pub atomic: std::sync::atomic::AtomicU64,
+    pub number: NonZeroU32, pub any: Box<dyn Any + Send>, pub closure: Box<dyn Fn(u8) -> u8>, pub letters: Box<str>,
+    pub fat: Box<[u32]>, pub phantom: PhantomData<u8>, pub wide: u128, pub flag: bool,
+    pub cow: std::borrow::Cow<'static, str>, pub last: u16,
+}
+fn main() {
+    let all: Option<All> = None;
+    std::hint::black_box(&all);
+}
+"#;
+
+#[test]
+fn rustc_lays_members_out_as_declared() {
+    let folder = tempfile::tempdir().unwrap();
+    let rustc = |source: &str, args: &[&str]| {
+        std::fs::write(folder.path().join("prog.rs"), source).unwrap();
+        let mut command = Command::new("rustc");
+        command.current_dir(folder.path()).args(["--edition", "2021", "prog.rs"]).args(args);
+        let output = command.output().ok()?;
+        assert!(output.status.success(), "{}\n{source}", String::from_utf8_lossy(&output.stderr));
+        Some(())
+    };
+    if rustc(RUST, &["-g"]).is_none() {
+        eprintln!("passed over: no `rustc` here");
+        return;
+    }
+    let mut types = Types::of_program(Arc::new(DebugInfo::open(&folder.path().join("prog")).unwrap()));
+    let (shape, _) = types.find(b"prog::All").unwrap();
+    let info = types.shared_program().unwrap();
+    let declared = source::of_program(&info, info.find("prog::All").unwrap());
+    let members = Members::of(types.shape(shape), &declared).unwrap();
+    assert_eq!(members.language, Language::Rust);
+    let back: Vec<usize> = (0..members.units.len()).rev().collect();
+    let room = Room { gaps: vec![(0, Gap::Line)], align: 256, ..Room::default() };
+    for layout in [
+        Arrangement::same(&members),
+        Arrangement::ordered(&members, &back, &Room::default(), 64, String::new()),
+        Arrangement::ordered(&members, &back, &room, 64, String::new()),
+    ] {
+        let text = declaration(&members, &layout, Language::Rust, false);
+        let mut asked = format!("assert!(size_of::<proposed::All>() == {});\n", layout.parts[0].stride);
+        for (name, start) in of_layout(&members, &layout) {
+            let offset = start / 8;
+            asked += &format!("assert!(std::mem::offset_of!(proposed::All, {name}) == {offset});\n");
+        }
+        let source = format!("{RUST}\nmod proposed {{\n{text}}}\nconst _: () = {{\n{asked}}};\n");
+        rustc(&source, &["--emit=metadata"]).unwrap();
+        // The only bytes are room: every member has its type.
+        let n_bytes = text.lines().filter(|line| line.contains("[u8; ") && !line.contains("_room")).count();
+        assert_eq!(n_bytes, 1, "{text}");
+    }
+}
+
 #[test]
 fn bases_of_bases_that_are_shared_are_refused() {
     let folder = tempfile::tempdir().unwrap();

@@ -187,6 +187,12 @@ impl Writer<'_> {
         };
     }
 
+    /// The crate that the type is of, if it is one of Rust.
+    fn own_crate(&self) -> &str {
+        let front = self.members.name.split_once("::").filter(|_| self.members.language == Language::Rust);
+        front.map_or("", |(own, _)| own)
+    }
+
     /// The members of a part, by their new offset.
     fn in_part(&self, part: usize) -> Vec<usize> {
         let places = &self.arrangement.places;
@@ -326,7 +332,9 @@ impl Writer<'_> {
             UnitKind::Virtual => true,
             UnitKind::Base => self.is_base(unit),
             UnitKind::Plain => match self.language {
-                Language::Rust => unit.asked.is_none() && rust_type(&unit.text, unit.step).is_some(),
+                Language::Rust => {
+                    unit.asked.is_none() && rust_type(&unit.text, unit.step, self.own_crate()).is_some()
+                }
                 language => c_type(&unit.text, language).is_some(),
             },
         };
@@ -371,7 +379,8 @@ impl Writer<'_> {
             if self.language == Language::Rust {
                 let name =
                     if name.starts_with(|c: char| c.is_ascii_digit()) { format!("_{name}") } else { name };
-                lines.line(&format!("pub {name}: {},", of.text), None);
+                let text = rust_type(&of.text, 0, self.own_crate()).unwrap_or_else(|| "()".to_owned());
+                lines.line(&format!("pub {name}: {text},"), None);
             } else if of.what == What::Plain && !of.text.is_empty() {
                 let text = c_type(&of.text, self.language);
                 let declared = c_declared(text.as_deref(), 0, &name, &subscripts(&of.dimensions));
@@ -387,7 +396,7 @@ impl Writer<'_> {
         if self.language == Language::Rust {
             let name = if name.starts_with(|c: char| c.is_ascii_digit()) { format!("_{name}") } else { name };
             let text = match unit.what {
-                UnitKind::Plain => rust_type(&unit.text, element),
+                UnitKind::Plain => rust_type(&unit.text, element, self.own_crate()),
                 UnitKind::Virtual => Some("*const core::ffi::c_void".to_owned()),
                 _ => None,
             };

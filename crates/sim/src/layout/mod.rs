@@ -8,7 +8,7 @@
 //! | `survey`, `propose` | a first read of the trace, and layouts that may be better |
 //! | `levels`, `run` | the second read: a machine for each layout |
 //! | `report` | the results |
-//! | `declare`, `text` | the new declaration, and types in each language |
+//! | `declare`, `text`, `rust_text` | the new declaration, and types in each language |
 //! | `tool` | the analysis `layout` |
 
 mod arrange;
@@ -19,6 +19,7 @@ mod moved;
 mod propose;
 mod report;
 mod run;
+mod rust_text;
 mod source;
 mod survey;
 mod text;

@@ -88,7 +88,7 @@ pub(super) fn of_program(info: &DebugInfo, id: TypeId) -> Declaration {
         Kind::Union => Some("it is a union, whose members lie over each other"),
         Kind::Variants => Some("it is an enumeration, which the compiler lays out"),
         _ if has_virtual_base(info, &ty, 0) => {
-            Some("it has virtual base classes, and only the running program knows where")
+            Some("it has virtual base classes, whose places depend on the class of the whole object")
         }
         _ if ty.members.iter().any(|member| member.bit_offset.is_none()) => {
             Some("the debug information does not say where each member is")

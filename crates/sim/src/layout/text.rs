@@ -2,6 +2,7 @@
 //!
 //! Numbers and pointers are translated between languages; what has no counterpart becomes bytes.
 
+use super::rust_text::rust_source;
 use super::source::Declaration;
 use super::units::{Unit, UnitKind};
 use quipu_model::{Error, Result};
@@ -174,8 +175,8 @@ pub(super) fn c_type(text: &str, language: Language) -> Option<String> {
     Some(text.strip_prefix("complex ").map_or_else(|| text.to_owned(), |of| format!("_Complex {of}")))
 }
 
-/// A type of so many bytes in Rust; `None` if it has no name there.
-pub(super) fn rust_type(text: &str, bytes: u64) -> Option<String> {
+/// A type of so many bytes in Rust; `None` if it has no name there. Names of the crate `own` begin at `crate`.
+pub(super) fn rust_type(text: &str, bytes: u64, own: &str) -> Option<String> {
     let text = text.trim();
     if let Some(of) = text.strip_suffix('*').or_else(|| text.strip_suffix("* const")) {
         let of = of.trim_end();
@@ -183,7 +184,7 @@ pub(super) fn rust_type(text: &str, bytes: u64) -> Option<String> {
             Some(of) => ("const", of),
             None => ("mut", of),
         };
-        let of = rust_type(of, 0).filter(|_| of != "void" && !of.contains('('));
+        let of = rust_type(of, 0, own).filter(|_| of != "void" && !of.contains('('));
         return Some(format!("*{sign} {}", of.unwrap_or_else(|| "core::ffi::c_void".to_owned())));
     }
     if text.contains("(*") && bytes > 0 {
@@ -200,9 +201,10 @@ pub(super) fn rust_type(text: &str, bytes: u64) -> Option<String> {
         let bytes = [bytes, *own, 8].into_iter().find(|n| *n > 0).unwrap_or(8);
         return Some(format!("{}{}", if *is_signed { 'i' } else { 'u' }, 8 * bytes));
     }
+    let is_function = ["fn(", "unsafe ", "extern "].iter().any(|front| text.starts_with(front));
     let is_rust = text.starts_with(['*', '&', '[', '(']) || (text.contains("::") && !text.contains("> >"));
-    if is_rust && !text.contains("<anonymous") {
-        return Some(text.to_owned());
+    if is_function || is_rust {
+        return rust_source(text, own);
     }
     let name = text.trim_start_matches("struct ");
     let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '<' | '>' | ',' | ' ');
