@@ -11,20 +11,8 @@ use quipu_symbols::attribute::Types;
 use quipu_symbols::types_file::TypesFile;
 use quipu_testkit::Rng;
 
-const FILE: &str = r#"{"structs": [
-    {"id": 1, "name": "struct Pair", "members": [
-        {"id": 2, "memberName": "key", "name": "char", "offset": 0, "size": 1},
-        {"id": 3, "memberName": "value", "name": "long", "offset": 8, "size": 8}]},
-    {"id": 4, "name": "struct Wide", "members": [
-        {"id": 5, "memberName": "first", "name": "long", "offset": 0, "size": 8},
-        {"id": 6, "memberName": "pairs", "name": "struct Pair[]", "offset": 8, "size": 64},
-        {"id": 7, "memberName": "u", "name": "struct Num", "offset": 72, "size": 8}]}],
-    "typedefs": [],
-    "unions": [{"id": 9, "name": "Num", "members": [
-        {"id": 10, "memberName": "i", "name": "int", "size": 4},
-        {"id": 11, "memberName": "f", "name": "float", "size": 4},
-        {"id": 12, "memberName": "d", "name": "double", "size": 8}]}],
-    "version": 4}"#;
+/// Types that tests of two crates go by.
+const FILE: &str = include_str!("../../../symbols/tests/programs/pairs.dwarf.json");
 
 fn types() -> Types {
     Types::of_file(&TypesFile::parse(FILE.as_bytes()).unwrap())
@@ -112,6 +100,38 @@ fn accesses_are_told_of_the_records_that_count() {
         let [pair] = &report.types[..] else { panic!("{:?}", report.types) };
         assert_eq!((pair.numbers.reads, pair.numbers.writes), (reads, writes), "{option} {n}");
     }
+}
+
+#[test]
+fn variables_of_programs_without_debug_information_have_their_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, program) = (folder.path().join("prog.c"), folder.path().join("prog"));
+    std::fs::write(&source, "long numbers[8]; static int n = 1; int main(void) { return n; }").unwrap();
+    let compile = |flag: &str| {
+        let args = [flag, "-no-pie", source.to_str().unwrap(), "-o", program.to_str().unwrap()];
+        std::process::Command::new("gcc").args(args).status().is_ok_and(|status| status.success())
+    };
+    let mut args = Args::default();
+    args.set("binary", program.to_str().unwrap());
+    args.set("base", "0x1000000");
+    if !compile("-g") {
+        eprintln!("passed over: no `gcc` here");
+        return;
+    }
+    // What debug information knows is left to it.
+    let source_of_types = TypeSource::of(&args).unwrap().unwrap();
+    assert!(source_of_types.symbols.iter().all(|symbol| symbol.name != "numbers"));
+    assert!(compile("-g0"));
+    let types = TypeSource::of(&args).unwrap().unwrap();
+    let address = types.symbols.iter().find(|symbol| symbol.name == "numbers").unwrap().address;
+    let mut simulation = Simulation::new(Settings { types: Some(types), ..settings(&[]) }, None).unwrap();
+    let script = Script::of(0).read(address + 0x100_0038, 8).write(address + 0x100_0000, 8).read(address, 8);
+    simulation.take(&script.0).unwrap();
+    let report = Pass::finish(simulation).unwrap();
+    let report = report.as_any().downcast_ref::<TypeReport>().unwrap();
+    let found = report.types.iter().find(|of| of.name.ends_with("numbers")).unwrap();
+    assert_eq!((found.numbers.reads, found.numbers.writes, found.regions), (1, 1, 1));
+    assert_eq!(report.unknown.accesses, 1);
 }
 
 #[test]

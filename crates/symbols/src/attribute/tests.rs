@@ -3,21 +3,8 @@
 use super::*;
 use crate::types_file::TypesFile;
 
-const FILE: &str = r#"{"structs": [
-    {"id": 1, "name": "struct Pair", "members": [
-        {"id": 2, "memberName": "key", "name": "char", "offset": 0, "size": 1},
-        {"id": 3, "memberName": "value", "name": "long", "offset": 8, "size": 8}]},
-    {"id": 4, "name": "struct Table", "members": [
-        {"id": 5, "memberName": "n", "name": "int", "offset": 0, "size": 4},
-        {"id": 6, "memberName": "slots", "name": "struct Pair[]", "offset": 8, "size": 48},
-        {"id": 7, "memberName": "marks", "name": "short[]", "offset": 56, "size": 6},
-        {"id": 8, "memberName": "u", "name": "struct Num", "offset": 64, "size": 8}]}],
-    "typedefs": [{"type": "table_t", "def": "struct Table"}],
-    "unions": [{"id": 9, "name": "Num", "members": [
-        {"id": 10, "memberName": "i", "name": "int", "size": 4},
-        {"id": 11, "memberName": "f", "name": "float", "size": 4},
-        {"id": 12, "memberName": "d", "name": "double", "size": 8}]}],
-    "version": 4}"#;
+/// Types that tests of two crates go by.
+const FILE: &str = include_str!("../../tests/programs/pairs.dwarf.json");
 
 fn types() -> Types {
     Types::of_file(&TypesFile::parse(FILE.as_bytes()).unwrap())

@@ -7,6 +7,7 @@ mod bases;
 mod damage;
 mod extract;
 mod names;
+mod places;
 mod programs;
 
 use programs::{COMPILERS, FLAGS, compile, each_program, find, has, members, run, source};
