@@ -60,7 +60,7 @@ pub struct CountedMember {
 }
 
 /// A region, and how many there are like it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Region {
     start: i64,
     /// Behind its last byte, if its length is positive.
@@ -71,6 +71,13 @@ struct Region {
     lead: i64,
     /// Whether no other region has any of its bytes.
     is_alone: bool,
+}
+
+/// How many regions hold an address.
+enum Over {
+    None,
+    One,
+    Several,
 }
 
 /// What a remap says to a structure.
@@ -101,8 +108,8 @@ pub struct Structs {
     /// Sums of accesses that touch the same members of the same structure, place by place: accesses, reads, their misses in the last
     /// level, their hits of each level. Those at the first place touch none.
     sums: Vec<u64>,
-    /// The region used last, if it is alone: its bounds and where it is.
-    last: (i64, i64, usize),
+    /// The region used last, and from where to where no other is.
+    last: (i64, i64, Region),
     /// Annotations.
     pub n_adds: u64,
     /// Elements of all annotations, as numbers of 32 bits with a sign.
@@ -166,6 +173,7 @@ impl Structs {
     /// An annotation. The size of its elements does not count, that of the type does.
     pub fn add(&mut self, name: &str, addr: u64, n_elements: u32) {
         self.n_adds += 1;
+        self.last = (0, 0, Region::default());
         let n_elements = n_elements as i32; // The original's numbers have a sign.
         self.n_elements += i64::from(n_elements);
         let ty = match self.lookup.find(name) {
@@ -204,7 +212,6 @@ impl Structs {
         let number = self.regions.len() as u32; // There is no memory for more.
         region.is_alone = self.cover(start, end, number);
         self.regions.push(region);
-        self.last = (0, 0, 0);
     }
 
     fn split(&mut self, at: i64) {
@@ -276,30 +283,46 @@ impl Structs {
     /// Counts an access for every region that holds it.
     #[inline]
     pub fn count(&mut self, addr: i64, size: i8, is_write: bool, served: &Served) {
-        let (start, end, last) = self.last;
-        if start <= addr && addr < end {
-            return self.count_one(last, addr, size, is_write, served);
-        }
-        if self.inverse.is_empty()
-            && let Some(number) = self.places.only(addr, &self.stretches)
-        {
-            if number == NONE {
-                return;
+        let (start, end, _) = self.last;
+        if !(start <= addr && addr < end) {
+            match self.find(addr) {
+                Over::One => {}
+                Over::None => return,
+                Over::Several => return self.count_all(addr, size, is_write, served),
             }
-            if let Some(region) = self.regions.get(number as usize).filter(|region| region.is_alone) {
-                self.last = (region.start, region.end, number as usize);
-            }
-            return self.count_one(number as usize, addr, size, is_write, served);
         }
-        self.count_all(addr, size, is_write, served);
+        self.count_last(addr, size, is_write, served);
     }
 
-    /// Counts an access for one region.
+    /// Which regions hold an address; if it is one, it is the last then.
+    #[inline]
+    fn find(&mut self, addr: i64) -> Over {
+        if !self.inverse.is_empty() {
+            return Over::Several;
+        }
+        match self.places.only(addr, &self.stretches) {
+            Some(NONE) => Over::None,
+            Some(number) => match self.regions.get(number as usize) {
+                Some(region) if region.is_alone => {
+                    self.last = (region.start, region.end, *region);
+                    Over::One
+                }
+                Some(region) => {
+                    self.last = (addr, addr.saturating_add(1), *region);
+                    Over::One
+                }
+                None => Over::None,
+            },
+            None => Over::Several,
+        }
+    }
+
+    /// Counts an access for the last region.
     ///
     /// PERF: types/original_model; what an offset touches is found once, and counted with what touches the same.
-    #[inline]
-    fn count_one(&mut self, number: usize, addr: i64, size: i8, is_write: bool, served: &Served) {
-        let Some(region) = self.regions.get(number) else { return };
+    #[inline(always)]
+    fn count_last(&mut self, addr: i64, size: i8, is_write: bool, served: &Served) {
+        let region = &self.last.2;
         let Some(counted) = self.structs.get_mut(region.ty) else { return };
         let place = counted.place(addr, region, size);
         let known = place.and_then(|place| counted.places.get(place)).copied();
@@ -526,5 +549,36 @@ mod tests {
             }
         }
         assert!(kinds.iter().all(|n| *n > 100), "{kinds:?}");
+    }
+
+    #[test]
+    fn sums_are_what_each_region_counts() {
+        let file = TypesFile::parse(FILE.as_bytes()).unwrap();
+        let remap = Remap::parse("struct P=x,16;y,0x2;\n").unwrap();
+        for remap in [None, Some(&remap)] {
+            let (mut quick, ..) = Structs::new(Lookup::new(&file), remap, 2);
+            let mut plain = quick.clone();
+            let mut rng = Rng::new(9);
+            for _ in 0..20_000 {
+                let addr = 4 * rng.below(3000);
+                if rng.below(20) == 0 {
+                    let (name, n) = (["struct P", "none"][rng.below(2) as usize], rng.below(4) as u32);
+                    quick.add(name, addr, n);
+                    plain.add(name, addr, n);
+                    continue;
+                }
+                let size = [1, 2, 4, 8, 16, 3, 0, -5, 100][rng.below(9) as usize];
+                let served = Served { hits: vec![rng.below(2), rng.below(3)], full_misses: rng.below(2) };
+                let (addr, is_write) = (addr as i64, rng.below(3) == 0);
+                quick.count(addr, size, is_write, &served);
+                plain.count_all(addr, size, is_write, &served);
+            }
+            let [quick, plain] = [&quick, &plain].map(|structs| {
+                let counted = structs.present().map(|of| (of.name, of.accesses, format!("{:?}", of.members)));
+                counted.collect::<Vec<_>>()
+            });
+            assert_eq!(quick, plain);
+            assert!(quick.iter().any(|(_, accesses, _)| *accesses > 1000));
+        }
     }
 }
