@@ -4,7 +4,7 @@
 //! a table away. Whatever is out of the ordinary goes [the way](Fields::access) that everything could go.
 
 use super::count::{Counters, Tally};
-use super::space::{AHEAD, Space};
+use super::space::Space;
 use super::{Fields, Site};
 use crate::fields::count::Kind;
 use quipu_model::Batch;
@@ -150,25 +150,21 @@ impl Fields {
         let mut window = NOWHERE;
         let mut at = 0;
         while at < n_rows {
-            let end = n_rows.min(at + AHEAD);
-            self.space.read_ahead(&rows.addr[at..end], self.attribution.regions());
-            while at < end {
-                at = if self.line_shift == USUAL_SHIFT {
-                    self.quick::<USUAL_SHIFT>(counters, thread, rows, at..end, &mut window)
-                } else {
-                    self.quick::<0>(counters, thread, rows, at..end, &mut window)
-                };
-                if at < end {
-                    let is_write = usize::from(rows.kind[at] == AccessKind::Write);
-                    self.told[at] = Told::NOT;
-                    self.access(counters, thread, rows.addr[at], u64::from(rows.size[at]).max(1), is_write);
-                    at += 1;
-                }
+            at = if self.line_shift == USUAL_SHIFT {
+                self.quick::<USUAL_SHIFT>(counters, thread, rows, at, &mut window)
+            } else {
+                self.quick::<0>(counters, thread, rows, at, &mut window)
+            };
+            if at < n_rows {
+                let is_write = usize::from(rows.kind[at] == AccessKind::Write);
+                self.told[at] = Told::NOT;
+                self.access(counters, thread, rows.addr[at], u64::from(rows.size[at]).max(1), is_write);
+                at += 1;
             }
         }
     }
 
-    /// Goes over these rows up to the first that is out of the ordinary, which is the result. Lines have 2^`SHIFT` bytes, or as
+    /// Goes over the rows from `at` on up to the first that is out of the ordinary, which is the result. Lines have 2^`SHIFT` bytes, or as
     /// many as it takes.
     ///
     /// PERF: types; what is counted by site waits in a register.
@@ -178,14 +174,14 @@ impl Fields {
         counters: &mut Counters,
         thread: u32,
         rows: Rows<'_>,
-        which: Range<usize>,
+        at: usize,
         window: &mut Window,
     ) -> usize {
         let Fields { attribution, space, sites, kinds, cells, told, .. } = self;
         let (shift, unit_shift) = if SHIFT > 0 { (SHIFT, 0) } else { (self.line_shift, self.unit_shift) };
         let regions = attribution.regions();
         let line_bytes = 1 << shift;
-        let n_rows = which.end;
+        let n_rows = rows.addr.len();
         let (kinds_of, addrs) = (&rows.kind[..n_rows], &rows.addr[..n_rows]);
         let (sizes, told) = (&rows.size[..n_rows], &mut told[..n_rows]);
         let counts = counters.counts_mut();
@@ -193,7 +189,7 @@ impl Fields {
         // How many accesses the site had, and how many of them wrote, in the upper half.
         let mut tally = 0u64;
         let mut stop = n_rows;
-        for row in which.start..n_rows {
+        for row in at..n_rows {
             let (kind, addr, size) = (kinds_of[row], addrs[row], u64::from(sizes[row]).max(1));
             if !matches!(kind, AccessKind::Read | AccessKind::Write) {
                 continue;

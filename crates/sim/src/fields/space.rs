@@ -21,12 +21,6 @@ const GRAINS_OF_LINE: usize = 1 << (LINE_SHIFT - GRAIN_SHIFT);
 /// second page.
 const N_NEAR: usize = 1 << 12;
 
-/// Addresses that are read ahead at once; a power of two.
-pub(crate) const AHEAD: usize = 256;
-/// Of so few addresses, or with so few pages, nothing is read ahead: it is near anyway.
-const FEW_ADDRS: usize = 32;
-const FEW_PAGES: usize = 64;
-
 /// An entry of bytes that no region has.
 const NONE: Slot = Slot::MAX;
 /// An entry of bytes of which only the map knows.
@@ -142,38 +136,6 @@ impl Space {
         }
         self.near[number as usize & (N_NEAR - 1)] = (number, at);
         at
-    }
-
-    /// Reads what look-ups of some of these addresses will read, at most [`AHEAD`] of them, for all at once.
-    ///
-    /// PERF: types; an object that was not used for long costs three waits for memory, one behind the other. Here those of many objects
-    /// are waited for together: loads do not depend on each other, and nothing is decided by them.
-    pub(crate) fn read_ahead(&self, addrs: &[u64], regions: &RegionMap<Held>) {
-        if self.pages.len() < FEW_PAGES || addrs.len() < FEW_ADDRS {
-            return;
-        }
-        let (mut heads, mut slots) = ([0; AHEAD], [0; AHEAD]);
-        let (mut n, mut last) = (0, u64::MAX);
-        for addr in addrs.iter().take(AHEAD) {
-            let block = addr >> LINE_SHIFT;
-            heads[n & (AHEAD - 1)] = *addr;
-            n += usize::from(block != last);
-            last = block;
-        }
-        let n = n.min(AHEAD);
-        let mut read = 0;
-        for (addr, slot) in heads[..n].iter().zip(&mut slots) {
-            let number = addr >> PAGE_SHIFT;
-            let (known, at) = self.near[number as usize & (N_NEAR - 1)]; // A page by its lower bits.
-            let page = if known == number { at } else { 0 };
-            let line = self.first_line(page, *addr).wrapping_add(addr >> self.line_shift);
-            read ^= self.lines.get(line as usize).map_or(0, |line| line.owner);
-            *slot = self.grain(page, *addr) & !EDGE;
-        }
-        for slot in &slots[..n] {
-            read ^= regions.slot(*slot).map_or(0, |region| region.what.origin);
-        }
-        std::hint::black_box(read);
     }
 
     /// Lines of a page.

@@ -1,8 +1,10 @@
 //! Numbers by hand on a few accesses, and the quick ways against the slow ones.
 
+use super::quick::Told;
 use super::report::TypeReport;
-use super::{Fields, TypeSource};
+use super::{Around, Fields, TypeSource};
 use crate::caches;
+use crate::machine::{Miss, Purpose};
 use crate::simulate::{Settings, Simulation};
 use quipu_model::lens::{AccessKind, RegionEvent};
 use quipu_model::pass::Detail;
@@ -366,4 +368,62 @@ fn the_quick_way_counts_what_the_slow_one_does() {
     assert_eq!(n_leaving, leaving);
     let all: u64 = fields.kinds.iter().map(|kind| fields.threads[0].of_kind(kind).0[0]).sum();
     assert_eq!(all, 400 * 20);
+}
+
+#[test]
+fn rows_at_once_are_told_as_one_by_one() {
+    for line_shift in [6, 5, 7] {
+        let mut rng = Rng::new(11);
+        let names = ["struct.Wide", "struct.Pair", "nothing", "i32*", "i64"];
+        let mut quick = Fields::new(types(), line_shift, 1);
+        let mut plain = quick.clone();
+        let mut n_told = 0;
+        for round in 0..150 {
+            let mut script = Script::of(0);
+            for _ in 0..30 {
+                let addr = 0x10000 + 8 * rng.below(60_000);
+                script = match rng.below(3) {
+                    0 => script.remove(addr),
+                    _ => script.add(addr, 1 + rng.below(200), rng.below(5), names[rng.below(5) as usize]),
+                };
+            }
+            quick.events(&script.0);
+            plain.events(&script.0);
+            let mut script = Script::of(0);
+            let mut near = 0;
+            for _ in 0..300 {
+                if rng.below(4) == 0 {
+                    near = 0x10000 + rng.below(500_000);
+                }
+                let kind = [AccessKind::Read, AccessKind::Write, AccessKind::Fetch][rng.below(3) as usize];
+                script = script.access(kind, near + rng.below(64), 1 << rng.below(5));
+            }
+            let (batch, thread) = (script.0, round % 2);
+            quick.accesses(&batch, 0..300, thread);
+            let thread = plain.thread(thread);
+            let mut counters = std::mem::take(&mut plain.threads[thread]);
+            for row in 0..300 {
+                let (addr, size) = (batch.accesses.addr[row], batch.accesses.size[row]);
+                let purpose = match batch.accesses.kind[row] {
+                    AccessKind::Read => Purpose::Read,
+                    AccessKind::Write => Purpose::Write,
+                    _ => continue,
+                };
+                let is_write = usize::from(purpose == Purpose::Write);
+                plain.access(&mut counters, thread as u32, addr, size.into(), is_write);
+                let miss = Miss { cache: 0, purpose, addr, size, pc: 0, row: 0 };
+                let told = quick.told[row];
+                if told != Told::NOT {
+                    assert_eq!(told, quick.tell(&miss), "{addr:#x} {size}");
+                    n_told += 1;
+                }
+            }
+            plain.threads[thread] = counters;
+        }
+        assert!(n_told > 500, "{n_told}");
+        let around = |levels| Around { line_size: 1 << line_shift, levels, threads: &[], top: 1000 };
+        let [quick, plain] =
+            [quick, plain].map(|fields| format!("{:?}", fields.report(&around(vec!["L1".to_owned()]))));
+        assert!(quick == plain, "{quick}\n{plain}");
+    }
 }
