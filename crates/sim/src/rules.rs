@@ -14,6 +14,9 @@ pub(crate) struct Set {
 
 /// What a policy remembers.
 pub(crate) trait Rule {
+    /// Whether the victim of a set with empty places is one of them.
+    const EMPTY_FIRST: bool = false;
+
     /// The line at `at` is used; `hit` unless it has just come.
     fn used(&mut self, set: Set, at: usize, hit: bool);
     /// The line at `at`, the one used last in its set, is used so many times more.
@@ -23,7 +26,7 @@ pub(crate) trait Rule {
     /// The place is about to get a new line.
     fn evict(&mut self, set: Set, at: usize);
     /// The line is taken away.
-    fn removed(&mut self, at: usize);
+    fn removed(&mut self, set: Set, at: usize);
 }
 
 /// LRU: the ways of each set in the order of use, four bits each, the way used last in the lowest.
@@ -41,27 +44,49 @@ impl Recent {
     }
 }
 
+/// A one in each four bits.
+const ONES: u64 = 0x1111_1111_1111_1111;
+
+impl Recent {
+    /// Where in the order of a set a way stands, in bits.
+    #[inline(always)]
+    fn place(order: u64, way: u64) -> u32 {
+        // The four bits that are zero here are those of the way; the lowest mark is exact.
+        let others = order ^ (way * ONES);
+        let marks = others.wrapping_sub(ONES) & !others & (ONES << 3);
+        marks.trailing_zeros() & 0x3c
+    }
+}
+
 impl Rule for Recent {
-    #[inline]
+    // What was never used is as old as what was taken away: older than all the rest.
+    const EMPTY_FIRST: bool = true;
+
+    #[inline(always)]
     fn used(&mut self, set: Set, at: usize, _hit: bool) {
-        const ONES: u64 = 0x1111_1111_1111_1111;
         let way = (at - set.base) as u64;
         let order = &mut self.0[set.index];
-        // The four bits that are zero here are those of the way; the lowest mark is exact.
-        let others = *order ^ (way * ONES);
-        let marks = others.wrapping_sub(ONES) & !others & (ONES << 3);
-        let place = marks.trailing_zeros() & 0x3c;
-        let later = (1u64 << place) - 1;
+        let later = (1u64 << Recent::place(*order, way)) - 1;
         *order = (*order & !(later << 4 | 0xf)) | (*order & later) << 4 | way;
     }
 
+    #[inline(always)]
     fn victim(&mut self, set: Set) -> usize {
         set.base + (self.0[set.index] >> (4 * (set.ways - 1)) & 0xf) as usize
     }
 
     fn evict(&mut self, _set: Set, _at: usize) {}
 
-    fn removed(&mut self, _at: usize) {}
+    fn removed(&mut self, set: Set, at: usize) {
+        let way = (at - set.base) as u64;
+        let order = &mut self.0[set.index];
+        let (place, last) = (Recent::place(*order, way), 4 * (set.ways as u32 - 1)); // At most sixteen ways.
+        // Those used before it move up, and it takes the last place.
+        let later = (1u64 << place) - 1;
+        let moved = ((1u64 << last) - 1) & !later;
+        let rest = !(later | moved | 0xf << last);
+        *order = (*order & (later | rest)) | (*order >> 4 & moved) | way << last;
+    }
 }
 
 /// LRU for many ways: when each line was last used.
@@ -90,7 +115,7 @@ impl Rule for Stamps {
 
     fn evict(&mut self, _set: Set, _at: usize) {}
 
-    fn removed(&mut self, _at: usize) {}
+    fn removed(&mut self, _set: Set, _at: usize) {}
 }
 
 /// How often each line was used since it came.
@@ -122,7 +147,7 @@ impl Rule for Lfu {
         self.0[at] = 0;
     }
 
-    fn removed(&mut self, at: usize) {
+    fn removed(&mut self, _set: Set, at: usize) {
         self.0[at] = 0;
     }
 }
@@ -163,7 +188,7 @@ impl Rule for Fifo {
         self.next += 1;
     }
 
-    fn removed(&mut self, _at: usize) {}
+    fn removed(&mut self, _set: Set, _at: usize) {}
 }
 
 /// One bit for each line.
@@ -202,7 +227,7 @@ impl Rule for BitPlru {
         self.bits[at] = false;
     }
 
-    fn removed(&mut self, at: usize) {
+    fn removed(&mut self, _set: Set, at: usize) {
         self.bits[at] = false;
     }
 }
@@ -239,7 +264,7 @@ impl Rule for TreePlru {
 
     fn evict(&mut self, _set: Set, _at: usize) {}
 
-    fn removed(&mut self, _at: usize) {}
+    fn removed(&mut self, _set: Set, _at: usize) {}
 }
 
 /// Predicted distance to the next use of each line. SPEC: 15.3.
@@ -302,7 +327,7 @@ impl Rule for Rripped {
         }
     }
 
-    fn removed(&mut self, at: usize) {
+    fn removed(&mut self, _set: Set, at: usize) {
         self.values[at] = self.distant;
     }
 }
@@ -321,7 +346,7 @@ impl Rule for Random {
 
     fn evict(&mut self, _set: Set, _at: usize) {}
 
-    fn removed(&mut self, _at: usize) {}
+    fn removed(&mut self, _set: Set, _at: usize) {}
 }
 
 /// Lots drawn from a seed, so that a run can be repeated (splitmix64).

@@ -5,14 +5,27 @@ use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
 /// A set of lines: a bit for each, in words of 64 neighbours. Grows with the distinct lines.
+///
+/// PERF: asked at each miss, so it is a plain table with places side by side; bench `types`.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Seen(HashMap<u64, u64, FxBuildHasher>);
+pub(crate) struct Seen {
+    /// The number of a word, or [`NO_WORD`], and the word; as many as a power of two, at most half of them in use.
+    table: Vec<(u64, u64)>,
+    n_used: usize,
+}
+
+/// No word has this number, which is that of a line without its lowest bits.
+const NO_WORD: u64 = u64::MAX;
 
 impl Seen {
     /// Adds the line; true if it is new.
+    #[inline]
     pub(crate) fn add(&mut self, line: u64) -> bool {
-        let word = self.0.entry(line >> 6).or_default();
         let bit = 1 << (line & 63);
+        let word = match self.place(line >> 6) {
+            Ok(word) => word,
+            Err(()) => return self.add_word(line >> 6, bit),
+        };
         let is_new = *word & bit == 0;
         *word |= bit;
         is_new
@@ -20,11 +33,60 @@ impl Seen {
 
     /// Takes the line out; true if it was there.
     pub(crate) fn remove(&mut self, line: u64) -> bool {
-        let Some(word) = self.0.get_mut(&(line >> 6)) else { return false };
+        let Ok(word) = self.place(line >> 6) else { return false };
         let bit = 1 << (line & 63);
         let was_there = *word & bit != 0;
         *word &= !bit;
         was_there
+    }
+
+    /// Where a search for a word begins.
+    #[inline]
+    fn begin(&self, number: u64) -> usize {
+        let product = u128::from(number) * 0x9e37_79b9_7f4a_7c15;
+        (product >> 64) as usize ^ product as usize // Any bits will do.
+    }
+
+    /// The word, if it is there.
+    #[inline]
+    fn place(&mut self, number: u64) -> Result<&mut u64, ()> {
+        let begin = self.begin(number);
+        let mask = self.table.len().wrapping_sub(1);
+        for step in 0..self.table.len() {
+            let at = begin.wrapping_add(step) & mask;
+            match self.table[at].0 {
+                found if found == number => return Ok(&mut self.table[at].1),
+                NO_WORD => return Err(()),
+                _ => {}
+            }
+        }
+        Err(())
+    }
+
+    #[cold]
+    fn add_word(&mut self, number: u64, word: u64) -> bool {
+        if 2 * (self.n_used + 1) > self.table.len() {
+            let n = (2 * self.table.len()).max(64);
+            let old = std::mem::replace(&mut self.table, vec![(NO_WORD, 0); n]);
+            for (number, word) in old.into_iter().filter(|(number, _)| *number != NO_WORD) {
+                self.insert(number, word);
+            }
+        }
+        self.n_used += 1;
+        self.insert(number, word);
+        true
+    }
+
+    /// Puts a word that is not there into the first free place.
+    fn insert(&mut self, number: u64, word: u64) {
+        let (begin, mask) = (self.begin(number), self.table.len().wrapping_sub(1));
+        let places = (0..self.table.len()).map(|step| begin.wrapping_add(step) & mask);
+        for at in places {
+            if self.table[at].0 == NO_WORD {
+                self.table[at] = (number, word);
+                return;
+            }
+        }
     }
 }
 
@@ -126,5 +188,23 @@ mod tests {
         let mut seen = Seen::default();
         assert!(seen.add(70) && seen.add(71) && !seen.add(70));
         assert!(seen.remove(70) && !seen.remove(70) && !seen.remove(9999) && seen.add(70));
+    }
+
+    #[test]
+    fn lines_are_seen_as_a_set_has_them() {
+        let mut seen = Seen::default();
+        let mut plain = std::collections::HashSet::new();
+        let mut rng = quipu_testkit::Rng::new(9);
+        for _ in 0..20_000 {
+            let line = match rng.below(3) {
+                0 => rng.below(1000),
+                1 => rng.below(1000) << 20,
+                _ => u64::MAX >> 6 << 6 >> rng.below(64),
+            };
+            match rng.below(4) {
+                0 => assert_eq!(seen.remove(line), plain.remove(&line)),
+                _ => assert_eq!(seen.add(line), plain.insert(line)),
+            }
+        }
     }
 }

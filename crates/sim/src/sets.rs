@@ -206,7 +206,7 @@ impl<R: Rule> Ways<R> {
         let Some(at) = self.find(set.base, line) else { return false };
         self.put(at, NO_LINE);
         self.n_empty += 1;
-        self.rule.removed(at);
+        self.rule.removed(set, at);
         true
     }
 
@@ -229,14 +229,17 @@ impl<R: Rule> Lines for Ways<R> {
         self.rule.again(slot.0, times);
     }
 
+    #[inline]
     fn choose(&mut self, line: u64) -> Slot {
         let set = self.set(line);
-        let empty = if self.n_empty > 0 { self.find(set.base, NO_LINE) } else { None };
+        let looks = self.n_empty > 0 && !R::EMPTY_FIRST;
+        let empty = if looks { self.find(set.base, NO_LINE) } else { None };
         let at = empty.unwrap_or_else(|| self.rule.victim(set));
         self.rule.evict(set, at);
         Slot(at)
     }
 
+    #[inline]
     fn fill(&mut self, line: u64, slot: Slot, reused: bool) -> Option<u64> {
         let victim = self.put(slot.0, line);
         self.n_empty -= usize::from(victim == NO_LINE);

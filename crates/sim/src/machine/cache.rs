@@ -86,9 +86,15 @@ impl Ledger {
             self.rest.causes[cause] += 1;
         }
         if self.logs {
-            let Request { addr, size, pc, purpose, row } = request;
-            log.push(Miss { cache: self.cache, purpose, addr, size, pc, row });
+            self.log(request, log);
         }
+    }
+
+    /// Writes a miss down.
+    #[inline]
+    pub(super) fn log(&self, request: Request, log: &mut Vec<Miss>) {
+        let Request { addr, size, pc, purpose, row } = request;
+        log.push(Miss { cache: self.cache, purpose, addr, size, pc, row });
     }
 }
 

@@ -76,6 +76,8 @@ pub(super) struct Want {
 pub(super) const OWN: u32 = 1 << 31;
 /// Mark of a request that the program makes for a prefetch.
 pub(super) const PREFETCH: u32 = 1 << 30;
+/// Mark of a request for a line that was asked for before, by the cache that asks now.
+const KNOWN: u32 = 1 << 29;
 
 impl Want {
     pub(super) const NOTHING: Want = Want { line: NO_LINE, row: 0, again: 0 };
@@ -85,32 +87,40 @@ impl Want {
     }
 
     pub(super) fn row(self) -> usize {
-        (self.row & !(OWN | PREFETCH)) as usize
+        (self.row & !(OWN | PREFETCH | KNOWN)) as usize
     }
 
     /// What for, and from which byte on.
     fn request(self, rows: &Rows<'_>, shift: u32, space: u64) -> Request {
         let row = self.row();
-        let purpose = match rows.kind[row] {
-            _ if self.row & OWN != 0 => Purpose::OwnPrefetch,
-            _ if self.row & PREFETCH != 0 => Purpose::Prefetch,
-            AccessKind::Read => Purpose::Read,
-            AccessKind::Write => Purpose::Write,
-            _ => Purpose::Fetch,
-        };
+        let purpose = PURPOSES[(self.row >> 30) as usize][rows.kind[row] as usize % 8];
+        let is_own = self.row & OWN != 0;
         let addr = rows.addr[row];
         // Where nobody asks for single misses, sizes are left out.
         let size = rows.size.get(row).copied().unwrap_or(0);
-        let whole = Request { addr, size, pc: rows.pc(row), purpose, row: row as u32 }; // Of a chunk.
         // Of lines behind the first one, and of what a cache wants, it is the beginning.
-        let line = self.line << shift;
-        match purpose {
-            Purpose::OwnPrefetch => Request { addr: line, size: 0, ..whole },
-            _ if (addr >> shift | space) == self.line => whole,
-            _ => whole.rest_at(line),
+        let start = self.line << shift;
+        let is_first = !is_own & ((addr >> shift | space) == self.line);
+        let whole = Request { addr, size, pc: rows.pc(row), purpose, row: row as u32 }; // Of a chunk.
+        let rest = whole.rest_at(start);
+        let size = if is_own { 0 } else { rest.size };
+        Request {
+            addr: if is_first { addr } else { start },
+            size: if is_first { whole.size } else { size },
+            ..whole
         }
     }
 }
+
+/// What requests are for: by their upper marks, and the kind of access.
+///
+/// PERF: which kind it is is anybody's guess, so it is looked up.
+const PURPOSES: [[Purpose; 8]; 4] = {
+    let mut demand = [Purpose::Fetch; 8];
+    demand[AccessKind::Read as usize] = Purpose::Read;
+    demand[AccessKind::Write as usize] = Purpose::Write;
+    [demand, [Purpose::Prefetch; 8], [Purpose::OwnPrefetch; 8], [Purpose::OwnPrefetch; 8]]
+};
 
 /// True for the kinds of access that are sorted without ado.
 fn is_ordinary(kind: AccessKind) -> bool {
@@ -265,8 +275,9 @@ impl Machine {
             let [asked, asks] = list;
             std::mem::swap(asked, asks);
             asks.clear();
+            // What the cache before has joined was one miss of it, so all of these are for one use.
             let (mut pass, store) = self.at(*cache, rows);
-            each!(store, store => asked.iter().for_each(|want| pass.request(store, *want, 0, asks)));
+            each!(store, store => pass.run(store, asked, asks));
         }
     }
 
@@ -427,8 +438,92 @@ pub(super) struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    /// Sends `wanted` through.
+    /// Sends `wanted` through. What is asked of the next cache is added to `asks`, each for one use.
     pub(super) fn run<L: Lines>(&mut self, store: &mut L, wanted: &[Want], asks: &mut Vec<Want>) {
+        match (&self.ledger.shadow, &self.prefetcher) {
+            (None, Prefetcher::None) => self.run_plain::<L, false>(store, wanted, asks),
+            (None, Prefetcher::NextLine) => self.run_plain::<L, true>(store, wanted, asks),
+            _ => self.run_asking(store, wanted, asks),
+        }
+    }
+
+    /// As [`Pass::run`], where nothing has to be known of a request but its line; with `NEXT`, the next line is prefetched.
+    ///
+    /// PERF: misses are counted and told behind the loop, which leaves a single look-up of the line in it; bench `types`.
+    fn run_plain<L: Lines, const NEXT: bool>(
+        &mut self,
+        store: &mut L,
+        wanted: &[Want],
+        asks: &mut Vec<Want>,
+    ) {
+        let start = asks.len();
+        let mut hits = [0, 0];
+        for want in wanted {
+            let again = u64::from(want.again);
+            hits[0] += again;
+            if let Some(slot) = store.touch(want.line) {
+                store.again(slot, again);
+                hits[usize::from(want.is_prefetch())] += 1;
+                continue;
+            }
+            let slot = self.bring(store, Want { again: 0, ..*want }, asks);
+            if !NEXT || want.is_prefetch() {
+                if again > 0 {
+                    store.again(slot, again);
+                }
+                continue;
+            }
+            let line = (want.line.wrapping_add(1) & self.line_mask) | self.space;
+            if store.touch(line).is_some() {
+                hits[Purpose::OwnPrefetch.class()] += 1;
+            } else {
+                self.bring(store, Want { line, row: (want.row & !KNOWN) | OWN, again: 0 }, asks);
+            }
+            // `joins` has promised that the line is still there.
+            if again > 0
+                && let Some(slot) = store.touch(want.line)
+            {
+                store.again(slot, again - 1);
+            }
+        }
+        self.ledger.hits[0] += hits[0];
+        self.ledger.hits[1] += hits[1];
+        self.tell(&mut asks[start..]);
+    }
+
+    /// Asks the next cache, and puts the line into its place.
+    #[inline(always)]
+    fn bring<L: Lines>(&mut self, store: &mut L, want: Want, asks: &mut Vec<Want>) -> Slot {
+        asks.push(want);
+        let slot = store.choose(want.line);
+        self.ledger.loaded += u64::from(store.fill(want.line, slot, false).is_none());
+        slot
+    }
+
+    /// Counts misses, and marks those of lines that were asked for before.
+    fn tell(&mut self, missed: &mut [Want]) {
+        let ledger = &mut *self.ledger;
+        let mut n_prefetches = 0;
+        for want in &mut *missed {
+            n_prefetches += u64::from(want.is_prefetch());
+            // What the cache before has asked for before has missed here before, too.
+            if want.row & KNOWN == 0 {
+                let is_first = ledger.seen.add(want.line);
+                ledger.rest.compulsory += u64::from(is_first);
+                want.row |= u32::from(!is_first) * KNOWN;
+            }
+        }
+        ledger.misses[0] += missed.len() as u64 - n_prefetches;
+        ledger.misses[1] += n_prefetches;
+        if ledger.logs {
+            for want in missed {
+                ledger.log(want.request(&self.rows, self.shift, self.space), self.log);
+            }
+        }
+    }
+
+    /// As [`Pass::run`], whatever is to be known of a request.
+    fn run_asking<L: Lines>(&mut self, store: &mut L, wanted: &[Want], asks: &mut Vec<Want>) {
         let has_shadow = self.ledger.shadow.is_some();
         let mut hits = [0, 0];
         for want in wanted {
@@ -438,7 +533,7 @@ impl Pass<'_> {
                 hits[usize::from(want.is_prefetch())] += 1;
                 hits[0] += again;
             } else {
-                self.request(store, *want, again, asks);
+                self.request(store, Want { row: want.row & !KNOWN, again: 0, ..*want }, again, asks);
             }
         }
         self.ledger.hits[0] += hits[0];
