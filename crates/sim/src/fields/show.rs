@@ -148,7 +148,12 @@ impl TypeReport {
         let mut head =
             vec!["offset", "field", "type", "bytes"].into_iter().map(str::to_owned).collect::<Vec<_>>();
         head.extend(self.heads());
-        head.extend(["straddling", "used", "heat", "declared"].map(str::to_owned));
+        head.extend(["straddling", "used", "heat"].map(str::to_owned));
+        // Files of types know no places, and an empty column would cost others their room.
+        let has_places = of.fields.iter().any(|field| field.declared.is_some());
+        if has_places {
+            head.push("declared".to_owned());
+        }
         let part = |part: &PartRow| {
             let mut all = cells(&part.numbers);
             all.push(Cell::Count(part.straddling));
@@ -171,7 +176,9 @@ impl TypeReport {
             ];
             all.extend(part(&row.part));
             all.push(Cell::from(row.heat));
-            all.push(row.declared.as_deref().map_or(Cell::Empty, |place| file_and_line(place).into()));
+            if has_places {
+                all.push(row.declared.as_deref().map_or(Cell::Empty, |place| file_and_line(place).into()));
+            }
             all
         };
         let rest = |name: &str, of: &PartRow| {
