@@ -108,6 +108,8 @@ pub(crate) struct Fields {
     lines: count::LineSets,
     /// Regions without a place in the map, which is full.
     n_left_out: u64,
+    /// Counters of what one access touches.
+    touched: Vec<u32>,
 }
 
 impl Fields {
@@ -132,6 +134,7 @@ impl Fields {
             sharing: Sharing::default(),
             lines: count::LineSets::default(),
             n_left_out: 0,
+            touched: Vec::new(),
         };
         // Memory that no region has is the first kind, got at the first site.
         let unknown = fields.add_kind("(no region)".to_owned(), None);
@@ -350,21 +353,21 @@ impl Fields {
         let site = &self.sites[region.what.origin as usize];
         let kind = &self.kinds[site.kind as usize];
         let end = region.end.min(last.saturating_add(1));
-        let mut seen: [u32; 8] = [u32::MAX; 8];
-        let mut n_seen = 0;
+        // Kept for its memory: an access may touch as many fields as it has bytes.
+        let mut seen = std::mem::take(&mut self.touched);
+        seen.clear();
         spans(self.attribution.types(), kind, &region, addr..end, &mut |counter, _| {
-            if !seen[..n_seen].contains(&counter) && n_seen < seen.len() {
-                seen[n_seen] = counter;
-                n_seen += 1;
+            if !seen.contains(&counter) {
+                seen.push(counter);
             }
         });
         let (base, n_fields) = (kind.base, kind.n_fields);
-        for counter in &seen[..n_seen] {
+        for counter in &seen {
             counters.add(*counter, is_write);
         }
         // The type counts the access once.
-        counters.add_extra(base + n_fields, (n_seen as u64).saturating_sub(1), is_write);
-        if n_seen > 1 {
+        counters.add_extra(base + n_fields, (seen.len() as u64).saturating_sub(1), is_write);
+        if seen.len() > 1 {
             self.totals.several(base);
         }
         if last >= region.end {
@@ -372,8 +375,9 @@ impl Fields {
         }
         if addr >> self.line_shift != last >> self.line_shift {
             self.spill(addr, last, thread, is_write);
-            self.totals.straddle(seen[0].min(self.n_counters - 1));
+            self.totals.straddle(seen.first().map_or(base, |counter| *counter));
         }
+        self.touched = seen;
     }
 
     /// Notes an access that goes on in further lines.

@@ -79,7 +79,11 @@ fn settings(args: &[(&str, &str)]) -> Settings {
 }
 
 fn report(scripts: Vec<Script>, args: &[(&str, &str)]) -> TypeReport {
-    let mut simulation = Simulation::new(settings(args), None).unwrap();
+    report_with(settings(args), scripts)
+}
+
+fn report_with(settings: Settings, scripts: Vec<Script>) -> TypeReport {
+    let mut simulation = Simulation::new(settings, None).unwrap();
     scripts.iter().for_each(|script| simulation.take(&script.0).unwrap());
     let report = Pass::finish(simulation).unwrap();
     report.document(Detail::Full);
@@ -134,6 +138,26 @@ fn variables_of_programs_without_debug_information_have_their_names() {
     let found = report.types.iter().find(|of| of.name.ends_with("numbers")).unwrap();
     assert_eq!((found.numbers.reads, found.numbers.writes, found.regions), (1, 1, 1));
     assert_eq!(report.unknown.accesses, 1);
+}
+
+#[test]
+fn wide_accesses_count_for_all_of_their_fields() {
+    let member = |at: u32| {
+        format!(r#"{{"id": 2, "memberName": "f{at}", "name": "int", "offset": {}, "size": 4}}"#, 4 * at)
+    };
+    let members = (0..16).map(member).collect::<Vec<_>>().join(",");
+    let file = format!(
+        r#"{{"structs": [{{"id": 1, "name": "struct Many", "members": [{members}]}}], "typedefs": [], "unions": [], "version": 4}}"#
+    );
+    let types = Types::of_file(&TypesFile::parse(file.as_bytes()).unwrap());
+    let types = Some(TypeSource { types, ..TypeSource::default() });
+    let script = Script::of(0).add(0x1000, 64, 1, "struct.Many").read(0x1000, 64).write(0x1020, 32);
+    let report = report_with(Settings { types, ..settings(&[]) }, vec![script]);
+    let [many] = &report.types[..] else { panic!("{:?}", report.types) };
+    assert_eq!((many.numbers.reads, many.numbers.writes, many.several_fields), (1, 1, 2));
+    let written: Vec<u64> = many.fields.iter().map(|field| field.part.numbers.writes).collect();
+    assert!(many.fields.iter().all(|field| field.part.numbers.reads == 1), "{:?}", many.fields);
+    assert_eq!(written, [0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1]);
 }
 
 #[test]

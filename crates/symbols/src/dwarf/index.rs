@@ -4,7 +4,7 @@
 //! its own name; and where variables and functions are. A look-up goes through those of equal hash and compares whole names,
 //! which are read from the entries again. So the index is small, and nothing is kept of names.
 
-use super::names::{Spelling, bare, own_name, split_keyword};
+use super::names::{Spelling, bare, numbers, own_name, split_keyword};
 use super::read::Reading;
 use super::units::{Die, Open, Units, View, unit_offset};
 use super::walk::{MAX_NESTING, Met, Role, Tables, Visit, is_type, walk};
@@ -286,8 +286,8 @@ impl DebugInfo {
     /// Names are as C (`struct X`, `X`), C++ (`ns::Outer::X<int>`), Rust (`core::option::Option<u32>`) or LLVM
     /// (`struct.X`, `class.ns::X`) writes them. Another name of a type leads to the type. If there is no type of exactly
     /// this name, a number behind it counts as LLVM's (`struct.X.12`); then arguments of templates may be missing, the last of
-    /// them or all, or namespaces, those within a path if they are inline, and blanks may be others; `std::string` and its like
-    /// stand for what they are. Definitions go before declarations.
+    /// them or all, or namespaces, those within a path if they are inline or have no name, and blanks may be others, as may the
+    /// order of `const` and of words as in `unsigned long`; `std::string` and its like stand for what they are. Definitions go before declarations.
     pub fn find(&self, name: &str) -> Option<TypeId> {
         let (tags, name) = split_keyword(name.trim());
         let found = self.find_exactly(tags, name).or_else(|| {
@@ -306,7 +306,9 @@ impl DebugInfo {
         let short = bare(own.as_bytes());
         let index = self.index();
         let candidates = index.candidates(own.as_bytes());
-        for entry in candidates.chain(short.into_iter().flat_map(|short| index.candidates(short))) {
+        let candidates = candidates.chain(short.into_iter().flat_map(|short| index.candidates(short)));
+        let numbers = numbers(name);
+        for entry in candidates.chain(numbers.iter().flat_map(|name| index.candidates(name.as_bytes()))) {
             let is_typedef = entry.tag == gimli::DW_TAG_typedef;
             if !(tags.is_empty() || tags.contains(&entry.tag) || is_typedef) {
                 continue;

@@ -46,6 +46,148 @@ pub(crate) fn own_name(path: &str) -> &str {
     &path[start..]
 }
 
+/// How compilers may write a type of numbers: `unsigned long` is gcc's `long unsigned int`. Nothing if it is none.
+pub(super) fn numbers(name: &str) -> Vec<String> {
+    let words: Vec<&str> = name.split_whitespace().collect();
+    let Some(usual) = number(&words) else { return Vec::new() };
+    // Of gcc, the size comes first, and `int` is always written.
+    let size: Vec<&str> = words.iter().copied().filter(|word| matches!(*word, "long" | "short")).collect();
+    let is_int = !words.iter().any(|word| matches!(*word, "char" | "double" | "__int128"));
+    let unsigned = words.contains(&"unsigned").then_some("unsigned");
+    let gcc: Vec<&str> = size.into_iter().chain(unsigned).chain(is_int.then_some("int")).collect();
+    if is_int { vec![gcc.join(" "), usual] } else { vec![usual] }
+}
+
+/// The usual name of a type of numbers; `None` if the words are none.
+fn number(words: &[&str]) -> Option<String> {
+    let count = |wanted: &str| words.iter().filter(|word| **word == wanted).count();
+    let (long, short) = (count("long"), count("short"));
+    let n_known: usize =
+        ["unsigned", "signed", "long", "short", "int", "char", "double", "__int128"].map(count).iter().sum();
+    if words.is_empty() || n_known != words.len() || long > 2 || short > 1 {
+        return None;
+    }
+    let core = match () {
+        () if count("char") > 0 => "char",
+        () if count("double") > 0 && long > 0 => "long double",
+        () if count("double") > 0 => "double",
+        () if count("__int128") > 0 => "__int128",
+        () if short > 0 => "short",
+        () if long == 2 => "long long",
+        () if long == 1 => "long",
+        () => "int",
+    };
+    let sign = match core {
+        _ if count("unsigned") > 0 => "unsigned ",
+        // The three types of characters differ.
+        "char" if count("signed") > 0 => "signed ",
+        _ => "",
+    };
+    Some(format!("{sign}{core}"))
+}
+
+/// A name with the words of numbers in the usual order, and `const` and `volatile` behind what they belong to. Blanks stand only
+/// where they divide words.
+fn ordered(name: &str) -> String {
+    let mut out = String::with_capacity(name.len());
+    let mut rest = name;
+    // A type may begin here.
+    let mut begins = true;
+    while let Some(c) = rest.chars().next() {
+        if begins && is_word(c) {
+            let n_bytes = base(rest);
+            out.push_str(&ordered_base(&rest[..n_bytes]));
+            rest = &rest[n_bytes..];
+            begins = false;
+            continue;
+        }
+        begins = matches!(c, '<' | ',' | '(');
+        out.push(c);
+        rest = &rest[c.len_utf8()..];
+    }
+    out
+}
+
+/// How many bytes a type has up to its pointers, references, dimensions or parameters.
+fn base(text: &str) -> usize {
+    let mut depth = 0_usize;
+    for (at, c) in text.char_indices() {
+        match c {
+            '<' => depth += 1,
+            '>' if depth > 0 && text[..at].ends_with('-') => {}
+            '>' if depth > 0 => depth -= 1,
+            _ if depth > 0 || is_word(c) || matches!(c, ' ' | ':') => {}
+            _ => return at,
+        }
+    }
+    text.len()
+}
+
+fn ordered_base(text: &str) -> String {
+    let (mut words, mut depth, mut start) = (Vec::new(), 0_usize, 0);
+    for (at, c) in text.char_indices() {
+        match c {
+            '<' => depth += 1,
+            '>' => {
+                depth = depth.saturating_sub(1);
+                if depth == 0 && text[at + 1..].starts_with(is_word) {
+                    words.push(&text[start..=at]);
+                    start = at + 1;
+                }
+            }
+            ' ' if depth == 0 => {
+                words.push(&text[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    words.push(&text[start..]);
+    let is_qualifier = |word: &str| matches!(word, "const" | "volatile");
+    let mut qualifiers: Vec<&str> = words.iter().copied().filter(|word| is_qualifier(word)).collect();
+    qualifiers.sort_unstable();
+    words.retain(|word| !is_qualifier(word));
+    let mut all = match number(&words) {
+        Some(number) => number,
+        None => {
+            // What stands within brackets begins anew.
+            let inner = |word: &&str| match word.find('<') {
+                Some(at) => format!("{}{}", &word[..at], ordered(&word[at..])),
+                None => (*word).to_owned(),
+            };
+            words.iter().map(inner).collect::<Vec<String>>().join(" ")
+        }
+    };
+    for qualifier in qualifiers {
+        all.push(' ');
+        all.push_str(qualifier);
+    }
+    all
+}
+
+/// A path without the parameters of functions that something is declared in: `f(int)::X` is `f::X`.
+fn without_parameters(name: &str) -> String {
+    let mut out = String::with_capacity(name.len());
+    // Where in `out` the brackets begin that are open.
+    let mut open = Vec::new();
+    let mut rest = name;
+    while let Some(c) = rest.chars().next() {
+        rest = &rest[c.len_utf8()..];
+        if c == '(' {
+            open.push(out.len());
+        }
+        out.push(c);
+        if c == ')'
+            && let Some(start) = open.pop()
+            && rest.starts_with("::")
+            && out[..start].ends_with(|c| is_word(c) || c == '>')
+        {
+            out.truncate(start);
+        }
+    }
+    out
+}
+
 /// Which namespaces of a program nobody has to write.
 #[derive(Debug, Default)]
 pub(super) struct Spelling {
@@ -102,6 +244,7 @@ impl Spelling {
         for of in INLINE_NAMESPACES {
             out = out.replace(of, "");
         }
+        out = ordered(&without_parameters(&out));
         for (full, short) in self.inline.iter().filter(|(full, _)| !full.is_empty()) {
             out = replaced(&out, full, short, |_| true);
         }
@@ -113,8 +256,8 @@ impl Spelling {
 }
 
 /// Namespaces that libraries put around a version of themselves, and that nobody writes; older debug information does not say that
-/// they are inline.
-const INLINE_NAMESPACES: [&str; 3] = ["__cxx11::", "__1::", "__ndk1::"];
+/// they are inline. What is in a namespace without a name can be called as if there were none.
+const INLINE_NAMESPACES: [&str; 4] = ["__cxx11::", "__1::", "__ndk1::", "(anonymous namespace)::"];
 
 /// Other names of templates, which compilers write in full where they are arguments.
 const OTHER_NAMES: [(&str, &str); 10] = [
@@ -240,6 +383,44 @@ mod tests {
         assert!(spelling.matches("Box<lib::v1::T, other::v1::T>", "Box<lib::T, other::T>"));
         assert!(!spelling.matches("third::v1::T", "third::T"));
         assert!(!spelling.matches("alib::v1::T", "alib::T"));
+    }
+
+    #[test]
+    fn words_of_numbers_and_const_stand_in_any_order() {
+        for (path, name) in [
+            ("Bx<long unsigned int>", "Bx<unsigned long>"),
+            ("Bx<unsigned long>", "Bx<long unsigned int>"),
+            ("std::atomic<long int>", "std::atomic<long>"),
+            ("Bx<short unsigned int, long long int>", "Bx<unsigned short, long long>"),
+            ("Bx<unsigned int>", "Bx<unsigned>"),
+            ("Bx<char const*>", "Bx<const char*>"),
+            ("Bx<const char *>", "Bx<char const*>"),
+            ("Bx<char const* const>", "Bx<const char* const>"),
+            ("std::pair<int const, std::basic_string<char> >", "std::pair<const int, std::string>"),
+            ("Bx<std::vector<long int> const&>", "Bx<const std::vector<long>&>"),
+            ("Bx<void (*)(long unsigned int, char const*)>", "Bx<void (*)(unsigned long, const char*)>"),
+            ("ns::(anonymous namespace)::Anon", "ns::Anon"),
+            ("ns::(anonymous namespace)::Anon", "(anonymous namespace)::Anon"),
+            ("fun2::Loc", "fun2()::Loc"),
+            ("a::fun2::Loc", "fun2(int, Bx<long>)::Loc"),
+        ] {
+            assert!(loosely(path, name), "{path} {name}");
+        }
+        for (path, name) in [
+            ("Bx<unsigned char>", "Bx<signed char>"),
+            ("Bx<signed char>", "Bx<char>"),
+            ("Bx<long int>", "Bx<long long>"),
+            ("Bx<char* const>", "Bx<char const*>"),
+            ("Bx<long double>", "Bx<double>"),
+            ("Bx<longer>", "Bx<long>"),
+            ("Vec<*const u8>", "Vec<*mut u8>"),
+        ] {
+            assert!(!loosely(path, name), "{path} {name}");
+        }
+        assert_eq!(numbers("unsigned long"), ["long unsigned int", "unsigned long"]);
+        assert_eq!(numbers("long int"), ["long int", "long"]);
+        assert_eq!(numbers("char unsigned"), ["unsigned char"]);
+        assert_eq!(numbers("longer"), [""; 0]);
     }
 
     #[test]
