@@ -37,7 +37,10 @@ pub fn header(input: &[u8]) -> Decoded<(Header, usize)> {
         Stop::Bad(Box::new(Fault { kind: quipu_model::ErrorKind::Unsupported, at: 0, message }))
     };
     if version > NEWEST_VERSION {
-        return Err(unsupported(format!("unsupported trace format version `{version}`")));
+        let message = format!(
+            "stream version `{version}` is newer than this program, which reads 0 to {NEWEST_VERSION}"
+        );
+        return Err(unsupported(message));
     }
     let mut header = Header { version, semantic_version: version, properties: Vec::new() };
     if version >= VERSION_PROPERTIES {

@@ -14,7 +14,7 @@ pub(super) const PROBE_BYTES: usize = 4 << 10;
 pub(super) const HEADER_BYTES: usize = 1 << 20;
 /// No container with nothing in it is longer.
 pub(super) const MAX_EMPTY_BYTES: u64 = 64;
-/// So many versions behind the newest are taken for what is to come, and not for damage.
+/// The next few versions after the newest are taken for newer streams; anything higher is damage.
 const FUTURE_VERSIONS: u64 = 4;
 /// No function has a longer name, where one is looked for to recognise a stream.
 const MAX_PROBED_NAME: u64 = 512;
@@ -92,6 +92,8 @@ pub(crate) fn plausible(head: &[u8]) -> Confidence {
         Err(Stop::More(_)) if head.starts_with(&[6]) && head.len() == PROBE_BYTES => {
             return Confidence::Maybe;
         }
+        // A version that this program cannot read yet is worth a sentence of its own.
+        Err(_) if has_newer_version(head) && mended_header(head).is_some() => return Confidence::Sure,
         Err(_) => return Confidence::No,
     };
     if end == head.len() {
@@ -152,11 +154,7 @@ pub(crate) fn assumed_header(head: &[u8]) -> Decoded<Opened> {
         }
         Ok((header, _)) => Ok(Opened { header, damage: None, newer: None }),
         Err(Stop::Bad(fault)) => {
-            let is_newer = head.first().is_some_and(|version| {
-                (NEWEST_VERSION + 1..=NEWEST_VERSION + FUTURE_VERSIONS).contains(&u64::from(*version))
-                    && fault.kind == ErrorKind::Unsupported
-                    && head.get(1).is_some_and(|semantic| semantic <= version)
-            });
+            let is_newer = fault.kind == ErrorKind::Unsupported && has_newer_version(head);
             match mended() {
                 Some(header) if is_newer => {
                     Ok(Opened { header, damage: Some(fault.message.clone()), newer: Some(fault.message) })
@@ -170,6 +168,14 @@ pub(crate) fn assumed_header(head: &[u8]) -> Decoded<Opened> {
         }
         Err(stop) => Err(stop),
     }
+}
+
+/// True if a header begins as one of the next few versions would: with the version, and a semantic version that is not
+/// newer.
+fn has_newer_version(head: &[u8]) -> bool {
+    let [version, semantic, ..] = head else { return false };
+    let newer = NEWEST_VERSION + 1..=NEWEST_VERSION + FUTURE_VERSIONS;
+    newer.contains(&u64::from(*version)) && semantic <= version
 }
 
 /// What a header says if its version is wrong and nothing else: as one of the newest, with a call behind it.

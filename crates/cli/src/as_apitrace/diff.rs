@@ -34,10 +34,11 @@ pub(super) fn run(args: &[String], screen: &Screen) -> Result<Outcome> {
         match name {
             "-t" | "--tool" => match value()?.as_str() {
                 "python" => is_python = true,
-                "diff" => is_python = false,
+                // apitrace looks for `wdiff` and `sdiff` first, whose layout is their own.
+                "diff" | "auto" => is_python = false,
                 other => {
                     return Err(Error::unsupported(format!(
-                        "apitrace diff: the tool `{other}` is not available"
+                        "apitrace diff: the tool `{other}` is not available: no other program is run"
                     ))
                     .hint("tools that are available: diff, python; `quipu diff` is our own")
                     .into());

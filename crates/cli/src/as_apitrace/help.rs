@@ -96,6 +96,34 @@ const VERBS: &[Verb] = &[
     },
 ];
 
+/// What apitrace has and this program refuses, each with the reason: a verb alone (`""` for the option), or an option of
+/// a verb that is played. SPEC: docs/formats/apitrace.md lists them with those that are taken.
+const REFUSED: &[(&str, &str, &str)] = &[
+    ("diff", "--apitrace", "no other program is run; the traces are read here"),
+    ("diff", "-a", "no other program is run; the traces are read here"),
+    ("diff", "--width", "it is the column width of `sdiff`, which is not run"),
+    ("diff", "-w", "it is the column width of `sdiff`, which is not run"),
+    ("leaks", "--apitrace", "no other program is run; the trace is read here"),
+    ("leaks", "-a", "no other program is run; the trace is read here"),
+    ("diff-images", "", "it compares pictures, not traces"),
+    ("diff-state", "", "it compares states that a replay on a graphics driver printed"),
+    ("dump-images", "", "it needs a graphics driver to replay the trace on"),
+    ("gltrim", "", "it needs a graphics driver to replay the trace on; `quipu trim --setup` needs none"),
+    (
+        "pickle",
+        "",
+        "it prints Python objects that only Python reads; `quipu view --json` prints the same calls",
+    ),
+    ("replay", "", "it needs a graphics driver to replay the trace on"),
+    ("trace", "", "it runs a program on a screen; apitrace itself does that"),
+];
+
+/// Why apitrace's verb, or an option of it, is refused; `None` if apitrace does not have it either.
+pub(super) fn refusal(verb: &str, option: &str) -> Option<&'static str> {
+    let option = option.split('=').next().unwrap_or(option);
+    REFUSED.iter().find(|(of, name, _)| *of == verb && *name == option).map(|(.., why)| *why)
+}
+
 /// The verbs in a line.
 pub(super) fn verbs() -> String {
     let names: Vec<&str> = VERBS.iter().map(|verb| verb.name).collect();
@@ -124,8 +152,7 @@ pub(super) fn print(verb: Option<&str>) -> Result<Outcome> {
         }
         Some(name) => {
             let Some(verb) = VERBS.iter().find(|verb| verb.name == name) else {
-                let what = format!("apitrace's verb `{name}` is not available");
-                return Err(Error::unsupported(what).hint(verbs()).into());
+                return Err(no_verb(name).into());
             };
             let Verb { name, title, usage, options } = verb;
             let _ = writeln!(text, "usage: quipu as apitrace {name} {usage}\n{title}\n");
@@ -135,6 +162,15 @@ pub(super) fn print(verb: Option<&str>) -> Result<Outcome> {
         }
     }
     Ok(say(&text)?)
+}
+
+/// The error of a verb that is not played, with the reason if apitrace has it.
+pub(super) fn no_verb(name: &str) -> Error {
+    let what = match refusal(name, "") {
+        Some(why) => format!("apitrace's verb `{name}` is not available: {why}"),
+        None => format!("apitrace has no verb `{name}`"),
+    };
+    Error::unsupported(what).hint(verbs())
 }
 
 /// Says who plays which program.

@@ -51,6 +51,10 @@ pub(crate) fn run(args: &[String], screen: &Screen) -> Result<Outcome> {
     if help::is_asked_for(verb, args) {
         return help::print(Some(verb));
     }
+    // apitrace's scripts say their version.
+    if ["diff", "leaks"].contains(&verb.as_str()) && args.iter().any(|arg| arg == "--version") {
+        return help::version();
+    }
     match verb.as_str() {
         "help" | "--help" | "-h" => return help::print(args.first().map(String::as_str)),
         "version" | "--version" => return help::version(),
@@ -62,11 +66,7 @@ pub(crate) fn run(args: &[String], screen: &Screen) -> Result<Outcome> {
     }
     let request = match verb.as_str() {
         "dump" | "info" | "leaks" => parse(verb, args)?,
-        other => {
-            return Err(Error::unsupported(format!("apitrace's verb `{other}` is not available"))
-                .hint(help::verbs())
-                .into());
-        }
+        other => return Err(help::no_verb(other).into()),
     };
     if request.files.is_empty() {
         return Err(Error::usage("no trace is given").into());
@@ -136,9 +136,16 @@ fn parse(verb: &str, args: &[String]) -> Result<Request> {
     Ok(request)
 }
 
-/// The error of an option that there is not.
+/// The error of an option that is not taken, with the reason if apitrace takes it.
 fn unknown(verb: &str, option: &str) -> crate::screen::Stop {
-    Error::usage(format!("apitrace {verb} has no option `{option}`, or it is not available")).into()
+    match help::refusal(verb, option) {
+        Some(why) => {
+            Error::unsupported(format!("apitrace {verb}: `{option}` is not available: {why}")).into()
+        }
+        None => Error::usage(format!("apitrace {verb} has no option `{option}`"))
+            .hint(format!("`quipu as apitrace help {verb}` lists the options"))
+            .into(),
+    }
 }
 
 /// Opens a trace; says so, in the original's words, if that fails.
