@@ -173,8 +173,9 @@ impl Run<'_> {
         Scan { cut, most: self.options.most_records, ..Scan::new(ShardId(0)).columns(self.columns) }
     }
 
-    /// True if a batch is wanted; of one whose records are not, what it says of regions is left.
+    /// Readies a batch for passes. True if a batch is wanted; of one whose records are not, what it says of regions is left.
     fn wants(&self, batch: &mut Batch) -> bool {
+        batch.refuse_oversized();
         let wanted = &self.options.threads_wanted;
         if wanted.is_empty() {
             return true;
@@ -330,6 +331,7 @@ impl Run<'_> {
                     continue;
                 }
             };
+            batches.iter_mut().for_each(Batch::refuse_oversized);
             sinks.feed_in_step(shards, batches)?;
             let mut is_due = false;
             for batch in batches {

@@ -1,8 +1,9 @@
 //! The batch: what one read delivers.
 
 use crate::code::CodeTable;
-use crate::finding::Finding;
-use crate::lens::{Accesses, Calls, Instrs, Marks, Regions, Threads};
+use crate::error::Place;
+use crate::finding::{Finding, Found, Severity};
+use crate::lens::{Accesses, Calls, Instrs, MAX_ACCESS_BYTES, Marks, Regions, Threads};
 use crate::table::Rows;
 use crate::values::{Types, Values};
 use std::ops::Range;
@@ -41,6 +42,9 @@ pub struct Span {
     /// The archive member that the batch starts in, counted from 0.
     pub member: u32,
 }
+
+/// The rule that accesses of more than [`MAX_ACCESS_BYTES`] break.
+const OVERSIZED: &str = "engine/access-size";
 
 /// Bits of a thread's number below the workload.
 const THREAD_BITS: u32 = 48;
@@ -129,6 +133,31 @@ impl Batch {
         (self.regions, self.values, self.findings) = (regions, values, findings);
         self.regions.at.fill(0);
         (self.span.records, self.span.instrs, self.raw) = (0, 0, 0..0);
+    }
+
+    /// Removes accesses that are too large to be true ([`MAX_ACCESS_BYTES`](crate::lens::MAX_ACCESS_BYTES)) and reports each
+    /// as a finding at its record. Whatever feeds batches to analyses calls this first.
+    #[inline]
+    pub fn refuse_oversized(&mut self) {
+        if self.accesses.has_oversized() {
+            self.remove_oversized();
+        }
+    }
+
+    #[cold]
+    fn remove_oversized(&mut self) {
+        let (span, findings) = (&self.span, &mut self.findings);
+        let mut found = Found::default();
+        self.accesses.remove_oversized(|at, size| {
+            found.add(OVERSIZED, Severity::Error, || {
+                let record = Some(span.first_record + u64::from(at) + 1);
+                let message = format!(
+                    "an access of {size} bytes, more than the {MAX_ACCESS_BYTES} that one can have: it is left out"
+                );
+                (Place { record, ..Place::default() }, message)
+            });
+        });
+        findings.extend(found.into_vec());
     }
 
     /// Removes all rows, keeping buffers, the block, the code table and the types.

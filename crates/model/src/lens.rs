@@ -42,6 +42,17 @@ named_u8! {
     }
 }
 
+impl AccessKind {
+    /// True if the access flushes lines out of caches.
+    pub const fn is_flush(self) -> bool {
+        matches!(self, AccessKind::FlushData | AccessKind::FlushInstr)
+    }
+}
+
+/// The most bytes of an access that analyses and simulators take. No instruction touches more at once; a trace that
+/// says otherwise is damaged, and following it line by line would take gigabytes. Flushes may be larger.
+pub const MAX_ACCESS_BYTES: u32 = 1 << 20;
+
 /// Memory accesses.
 #[derive(Clone, Debug, Default)]
 pub struct Accesses {
@@ -68,6 +79,34 @@ impl Accesses {
         self.addr.is_empty()
     }
 
+    /// True if an access, flushes excepted, has more than [`MAX_ACCESS_BYTES`].
+    // PERF: almost no batch has one, and the first look over the sizes alone is vectorised.
+    #[inline]
+    pub fn has_oversized(&self) -> bool {
+        self.size.iter().fold(0, |most, size| most.max(*size)) > MAX_ACCESS_BYTES
+            && (0..self.size.len()).any(|row| self.is_oversized(row))
+    }
+
+    fn is_oversized(&self, row: usize) -> bool {
+        self.size.get(row).is_some_and(|size| *size > MAX_ACCESS_BYTES)
+            && !self.kind.get(row).is_some_and(|kind| kind.is_flush())
+    }
+
+    /// Removes the accesses, flushes excepted, that have more than [`MAX_ACCESS_BYTES`], and calls `removed` with the
+    /// record index inside the batch and the size of each.
+    #[cold]
+    pub fn remove_oversized(&mut self, mut removed: impl FnMut(u32, u32)) {
+        let keep: Vec<bool> = (0..self.size.len()).map(|row| !self.is_oversized(row)).collect();
+        for (row, _) in keep.iter().enumerate().filter(|(_, keep)| !**keep) {
+            removed(self.at.get(row).copied().unwrap_or(0), self.size[row]);
+        }
+        retain(&mut self.at, &keep);
+        retain(&mut self.addr, &keep);
+        retain(&mut self.size, &keep);
+        retain(&mut self.kind, &keep);
+        retain(&mut self.pc, &keep);
+    }
+
     /// Removes all rows, keeping the buffers.
     pub fn clear(&mut self) {
         self.at.clear();
@@ -76,6 +115,12 @@ impl Accesses {
         self.kind.clear();
         self.pc.clear();
     }
+}
+
+/// Drops the rows that `keep` does not want; a column that was not asked for stays empty.
+fn retain<T>(column: &mut Vec<T>, keep: &[bool]) {
+    let mut keep = keep.iter();
+    column.retain(|_| keep.next().is_none_or(|keep| *keep));
 }
 
 named_u8! {

@@ -1,6 +1,6 @@
 //! Cutting an access into the cache lines (or pages) that it touches, and telling instructions from data.
 
-use quipu_model::lens::AccessKind;
+use quipu_model::lens::{AccessKind, MAX_ACCESS_BYTES};
 use quipu_model::trace::SettingInfo;
 use quipu_model::{Args, Error, Result};
 
@@ -45,8 +45,8 @@ pub(crate) struct Lines {
     shift: u32,
 }
 
-/// No access counts on more lines than this: a damaged trace may claim accesses of gigabytes.
-pub(crate) const MAX_LINES_PER_ACCESS: u64 = 1 << 17;
+/// No access counts on more lines than this, which is a line for each byte of the largest one that passes are given.
+pub(crate) const MAX_LINES_PER_ACCESS: u64 = MAX_ACCESS_BYTES as u64;
 
 impl Lines {
     /// Lines of `bytes`, which must be a power of two.

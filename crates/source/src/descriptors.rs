@@ -8,17 +8,20 @@
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, Result};
 
 /// The most files that wait open between two pieces, for the whole process. Besides these, each running thread
-/// holds at most the one that it is reading from.
+/// holds at most the one that it is reading from. Where the system grants the process few descriptors, a quarter of
+/// those wait at most, and fewer once opening a file has failed for want of one.
 pub const MAX_IDLE_DESCRIPTORS: usize = 64;
 
 /// Files between two reads, longest waiting first. Descriptors are a resource of the process, hence a static.
 static IDLE: Mutex<Vec<(u64, File)>> = Mutex::new(Vec::new());
+/// How many files may wait now; 0 before the first one does.
+static MOST_IDLE: AtomicUsize = AtomicUsize::new(0);
 static NEXT_KEY: AtomicU64 = AtomicU64::new(0);
 
 /// A regular file as it was when its container was recognised.
@@ -92,7 +95,7 @@ impl FileReader {
         let evicted = {
             let mut idle = idle();
             idle.push((self.key, file));
-            (idle.len() > MAX_IDLE_DESCRIPTORS).then(|| idle.remove(0))
+            (idle.len() > most_idle()).then(|| idle.remove(0))
         };
         // Closing may be slow on some file systems: not under the lock.
         drop(evicted);
@@ -100,7 +103,7 @@ impl FileReader {
     }
 
     fn reopen(&self) -> io::Result<File> {
-        let file = File::open(&self.id.path)?;
+        let file = open(&self.id.path)?;
         if identity(&file.metadata()?) != self.id.identity {
             return Err(io::Error::other("another file has taken its place while it was being read"));
         }
@@ -115,6 +118,53 @@ impl Drop for FileReader {
         drop(idle);
         drop(closed);
     }
+}
+
+/// Opens a file to read it. If the process has no descriptor left, files that wait are closed for it.
+pub(crate) fn open(path: &Path) -> io::Result<File> {
+    loop {
+        match File::open(path) {
+            Err(error) if is_exhausted(&error) && give_up_half() => {}
+            other => return other,
+        }
+    }
+}
+
+/// True if the process, or the system, has as many files open as it may.
+fn is_exhausted(error: &io::Error) -> bool {
+    /// `ENFILE` and `EMFILE`, which are the same on all systems of the family.
+    const CODES: [i32; 2] = [23, 24];
+    cfg!(unix) && error.raw_os_error().is_some_and(|code| CODES.contains(&code))
+}
+
+/// Closes half of the files that wait, and lets no more than the others wait from now on. False if none waits.
+fn give_up_half() -> bool {
+    let closed: Vec<_> = {
+        let mut idle = idle();
+        let n = idle.len().div_ceil(2);
+        MOST_IDLE.store((idle.len() - n).max(1), Ordering::Relaxed);
+        idle.drain(..n).collect()
+    };
+    !closed.is_empty()
+}
+
+/// How many files may wait, which is never 0.
+fn most_idle() -> usize {
+    match MOST_IDLE.load(Ordering::Relaxed) {
+        0 => {
+            let most = granted().map_or(MAX_IDLE_DESCRIPTORS, |n| (n / 4).clamp(1, MAX_IDLE_DESCRIPTORS));
+            MOST_IDLE.store(most, Ordering::Relaxed);
+            most
+        }
+        most => most,
+    }
+}
+
+/// How many descriptors the process may have, if the system says so.
+fn granted() -> Option<usize> {
+    let limits = std::fs::read_to_string("/proc/self/limits").ok()?;
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+    line.split_whitespace().next()?.parse().ok()
 }
 
 fn idle() -> MutexGuard<'static, Vec<(u64, File)>> {

@@ -91,7 +91,7 @@ impl OpenLater {
 impl Read for OpenLater {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         if let Err(path) = &self.0 {
-            self.0 = Ok(std::fs::File::open(path)?);
+            self.0 = Ok(crate::descriptors::open(path)?);
         }
         match &mut self.0 {
             Ok(file) => file.read(out),

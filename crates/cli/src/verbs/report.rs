@@ -8,7 +8,7 @@ use crate::screen::{Outcome, Result, Screen, Stop};
 use crate::session::{self, Verdict};
 use crate::simulation::{self, Surroundings};
 use crate::typing::Typing;
-use quipu::engine::{Planned, plan};
+use quipu::engine::{self, Planned, plan};
 use quipu::model::doc::Document;
 use quipu::model::pass::Detail;
 use quipu::model::{Args, Error, ErrorKind, Report, Tool, Trace, Window};
@@ -69,11 +69,14 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     let names: Vec<&str> = planned.iter().map(|planned| planned.info.name).collect();
     let extent = options.input.extent(Window::All);
     let outcome = session::analyse(&*trace, planned, &extent, common, screen)?;
-    let machine = match options.no_machine || outcome.cancelled {
+    let mut machine = match options.no_machine || outcome.cancelled {
         true => Served::default(),
         false => serve(options, &*trace, outcome.records, common, screen)?,
     };
-    let verdict = Verdict::new(&*trace, outcome.findings, outcome.error, outcome.cancelled);
+    // A machine reads the trace again: what fails only then is no smaller fault.
+    let error = outcome.error.or(machine.error.take());
+    let cancelled = outcome.cancelled || machine.cancelled;
+    let verdict = Verdict::new(&*trace, outcome.findings, error, cancelled);
     if let Some(path) = &options.page.html {
         let documents = page_documents(&*trace, &outcome.reports, &machine, &verdict);
         page::write(path, &options.input, &*trace, &documents, screen)?;
@@ -154,6 +157,9 @@ struct Served {
     /// How many records ran; none if the trace cannot run.
     records: Option<u64>,
     is_all: bool,
+    /// The first part that the machine could not read to its end.
+    error: Option<Error>,
+    cancelled: bool,
 }
 
 impl Served {
@@ -204,11 +210,13 @@ fn serve(
     let names = planned.iter().map(|planned| planned.info.name).collect();
     let is_all = n_records <= MACHINE_RECORDS;
     let window = if is_all { Window::All } else { Window::Records(0..MACHINE_RECORDS) };
-    // What is wrong with the trace has been told; a machine runs what can be read.
+    // The analyses have found what is wrong with the trace; a machine runs what can be read.
     let extent = session::Extent { strict: false, ..options.input.extent(window) };
     let quiet = Common { verbose: false, ..common.clone() };
     match session::analyse(trace, planned, &extent, &quiet, screen) {
-        Ok(outcome) => Ok(Served { names, reports: outcome.reports, records: Some(outcome.records), is_all }),
+        Ok(engine::Outcome { reports, records, error, cancelled, .. }) => {
+            Ok(Served { names, reports, records: Some(records), is_all, error, cancelled })
+        }
         Err(Stop::Fault(error)) if error.kind() == ErrorKind::Unsupported => left_out(error),
         Err(other) => Err(other),
     }

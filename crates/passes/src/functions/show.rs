@@ -25,8 +25,9 @@ impl Report for FunctionCounts {
             return Document::new("Functions");
         }
         if whole.rows.is_empty() {
-            return Document::new("Functions")
-                .with(Block::Note("No traced function or system call occurs.".into()));
+            return Document::new("Functions").with(Block::Note(
+                "No call of a traced function occurs, and no system call whose arguments are traced.".into(),
+            ));
         }
         let mut document = Document::new("Functions").with(Block::Grid(whole));
         for of in self.threads.iter().filter(|of| !of.result.functions.is_empty()) {

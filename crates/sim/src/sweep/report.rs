@@ -178,6 +178,9 @@ impl Report for Swept {
     }
 }
 
+/// How many times the lowest miss rate is within 5 % of it, as the screen says.
+const NEAR: f64 = 1.05;
+
 impl Swept {
     fn figures(&self) -> Vec<Figure> {
         let rate_of = |point: &PointCounts| point.miss_rate.unwrap_or_default();
@@ -195,12 +198,12 @@ impl Swept {
             let label = if self.points.len() > 1 { "miss rate of all, from" } else { "miss rate" };
             return vec![figure(label, best)];
         }
-        // Half as much again as the best is near it.
         let near = best.and_then(|best| {
-            let near = self.points.iter().filter(|point| rate_of(point) <= 1.5 * rate_of(best));
+            let near = self.points.iter().filter(|point| rate_of(point) <= NEAR * rate_of(best));
             near.min_by_key(|point| (point.size, by_rate(point)))
         });
-        let named = [("lowest miss rate", best), ("smallest near it", near), ("highest miss rate", worst)];
+        let named =
+            [("lowest miss rate", best), ("smallest within 5 % of it", near), ("highest miss rate", worst)];
         named.into_iter().filter_map(|(label, point)| Some(figure(label, point?))).collect()
     }
 
