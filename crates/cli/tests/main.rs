@@ -10,6 +10,7 @@ mod facts;
 mod golden;
 mod instrumented;
 mod layout;
+mod limits;
 mod page;
 mod plaintext;
 mod record;

@@ -54,6 +54,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// No more files than this are read at a time: each takes a few megabytes.
 const MAX_FILES_AT_ONCE: usize = 8;
+/// How many files that are read at once may each have a thread that inflates ahead.
+const MAX_READ_AHEAD: usize = 16;
+/// What files that are read at once buffer in all, unless each would have less than [`MIN_BUFFER_BYTES`].
+const SHARED_BUFFER_BYTES: usize = 40 << 20;
+const MIN_BUFFER_BYTES: usize = 16 << 10;
 /// Bytes that are put together before the system is asked to write them.
 const BUFFER_BYTES: usize = 256 << 10;
 
@@ -294,8 +299,18 @@ pub(crate) struct Part<'a> {
 
 impl Feed {
     pub(crate) fn new(trace: &DrmemTrace, shard: usize) -> Result<Feed> {
+        Feed::among(trace, shard, 1)
+    }
+
+    /// One of `n` that are read at once, which share what memory they may use.
+    pub(crate) fn among(trace: &DrmemTrace, shard: usize, n: usize) -> Result<Feed> {
         let id = ShardId(shard as u32); // No folder holds 2^32 files.
-        let scan = Scan { ahead: true, ..Scan::new(id).columns(Columns::RAW) };
+        let scan = Scan::new(id).columns(Columns::RAW);
+        let scan = Scan {
+            ahead: n <= MAX_READ_AHEAD,
+            buffer_bytes: scan.buffer_bytes.min((SHARED_BUFFER_BYTES / n.max(1)).max(MIN_BUFFER_BYTES)),
+            ..scan
+        };
         Ok(Feed { reader: trace.scan(&scan)?, told_bytes: 0 })
     }
 

@@ -64,7 +64,7 @@ pub(super) struct Input {
 impl Input {
     pub(super) fn new(trace: &DrmemTrace, shard: usize) -> Result<Input> {
         Ok(Input {
-            feed: Feed::new(trace, shard)?,
+            feed: Feed::among(trace, shard, trace.files().len())?,
             entries: Vec::new(),
             next: 0,
             is_over: false,
