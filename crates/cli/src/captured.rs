@@ -84,7 +84,7 @@ pub(crate) enum Form {
 pub(crate) fn view(path: &Path, choice: &Choice<'_>, form: Form) -> Result<u64> {
     choice.check()?;
     let capture = Capture::open(path)?;
-    let mut out = BufWriter::new(std::io::stdout().lock());
+    let mut out = BufWriter::new(crate::terminal::stdout());
     if form == Form::Text {
         writeln!(
             out,

@@ -31,6 +31,7 @@ mod screen;
 mod session;
 mod simulation;
 mod stream;
+mod terminal;
 mod typing;
 mod verbs;
 mod whole;
@@ -77,6 +78,9 @@ struct Common {
     /// When to use colours; NO_COLOR in the environment means never, unless this says otherwise
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = "Common options")]
     color: screen::ColorChoice,
+    /// Let control characters in the trace's texts reach a terminal; they are escaped otherwise
+    #[arg(long, global = true, help_heading = "Common options")]
+    raw_names: bool,
 }
 
 /// The definition of the command line, for man pages and completions.
@@ -92,6 +96,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
+    terminal::keep_raw(cli.common.raw_names);
     let screen = Screen::new(cli.common.color, cli.common.quiet);
     match cli.verb.run(&cli.common, &screen) {
         Ok(outcome) => outcome.code(),
@@ -106,7 +111,15 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 /// Help and version are answers; anything else about the command line is an error.
 fn usage(error: &clap::Error) -> ExitCode {
-    match error.print() {
+    use std::io::{IsTerminal, Write};
+    let text = error.render();
+    let is_harmful = error.use_stderr() && std::io::stderr().is_terminal();
+    let done = match is_harmful {
+        // It repeats arguments, such as names of files.
+        true => terminal::stderr().write_all(text.ansi().to_string().as_bytes()),
+        false => error.print(),
+    };
+    match done {
         Ok(()) if error.use_stderr() => ExitCode::from(2),
         // A closed pipe is the only thing that can go wrong here, and no error.
         _ => ExitCode::SUCCESS,

@@ -1,6 +1,6 @@
 //! What goes to the standard streams, in which colours, and how the program ends.
 
-use crate::complaint;
+use crate::{complaint, terminal};
 use quipu::model::doc::Document;
 use quipu::model::{Error, ErrorKind, Finding, Paint, Report, Severity};
 use quipu_view::Look;
@@ -133,12 +133,12 @@ impl Screen {
             }
             quipu_view::paint(document, &self.look(), &mut text);
         }
-        Ok(io::stdout().lock().write_all(text.as_bytes())?)
+        Ok(terminal::stdout().write_all(text.as_bytes())?)
     }
 
     /// Writes text to standard output as it is.
     pub(crate) fn text(&self, text: &str) -> Result<()> {
-        Ok(io::stdout().lock().write_all(text.as_bytes())?)
+        Ok(terminal::stdout().write_all(text.as_bytes())?)
     }
 
     /// Writes findings to standard output, a line each, where they are the answer.
@@ -148,12 +148,12 @@ impl Screen {
         if !findings.is_empty() {
             text.push('\n');
         }
-        Ok(io::stdout().lock().write_all(text.as_bytes())?)
+        Ok(terminal::stdout().write_all(text.as_bytes())?)
     }
 
     /// Writes a JSON value to standard output, laid out for people.
     pub(crate) fn json(&self, value: &serde_json::Value) -> Result<()> {
-        Ok(writeln!(io::stdout().lock(), "{value:#}")?)
+        Ok(writeln!(terminal::stdout(), "{value:#}")?)
     }
 
     /// Says on standard error why there is no answer.
@@ -184,9 +184,9 @@ impl Screen {
     }
 }
 
-/// Nobody can be told that standard error is gone.
-fn eprint(text: &str) {
-    let _ = io::stderr().lock().write_all(text.as_bytes());
+/// Writes to standard error. Nobody can be told that it is gone.
+pub(crate) fn eprint(text: &str) {
+    let _ = terminal::stderr().write_all(text.as_bytes());
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 use crate::relay::{Arrivals, relay};
 use crate::screen::Result;
+use crate::terminal::Stream;
 use quipu::engine::{Merge, Watch};
 use quipu::model::{Error, ErrorKind, Found, Paint, Printer, Severity};
 use quipu_view::{Chosen, Progress};
@@ -50,7 +51,7 @@ pub(crate) fn print(
     chosen: &Chosen,
     style: &Style<'_>,
     watch: &Watch,
-    out: impl Write + IsTerminal + Send,
+    out: Stream<impl Write + IsTerminal + Send>,
 ) -> Result<Shown> {
     let is_terminal = out.is_terminal();
     std::thread::scope(|scope| {

@@ -16,4 +16,5 @@ mod plaintext;
 mod record;
 mod stories;
 mod streams;
+mod terminal;
 mod tutorial;

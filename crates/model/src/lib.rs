@@ -19,6 +19,7 @@ pub mod edit;
 pub mod error;
 pub mod finding;
 pub mod fresh;
+pub mod harmless;
 pub mod lens;
 pub mod number;
 pub mod pass;

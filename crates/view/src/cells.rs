@@ -1,6 +1,7 @@
 //! Documents as comma-separated values: one line for each cell, so that tables of any shape fit into one file.
 
 use quipu_model::doc::{Block, Cell, Document};
+use quipu_model::harmless;
 use std::fmt::Write as _;
 
 /// Names of the columns that [`document_cells`] fills.
@@ -134,15 +135,11 @@ impl Lines<'_> {
     }
 }
 
-/// Appends a text, in quotes where it needs them.
+/// Appends a text as a cell.
 fn csv_text(text: &str, out: &mut String) {
-    if text.contains([',', '"', '\n', '\r']) {
-        out.push('"');
-        out.push_str(&text.replace('"', "\"\""));
-        out.push('"');
-    } else {
-        out.push_str(text);
-    }
+    let mut cell = Vec::new();
+    harmless::csv_cell(text.as_bytes(), false, &mut cell);
+    out.push_str(&String::from_utf8_lossy(&cell));
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 use crate::codes::CodeTexts;
 use quipu_isa::{Arch, Decoder, Syntax};
+use quipu_model::harmless::csv_cell;
 use quipu_model::print::{Ordinals, RowForm};
 use quipu_model::values::{NO_NODE, Types, Values};
 use quipu_model::{Batch, ColumnSchema, ColumnType, Error, Paint, Printer, TableSchema};
@@ -109,7 +110,7 @@ impl Field {
         }
         let head = match (is_code, form) {
             (true, _) => b"encoding,text".to_vec(),
-            (false, LineForm::Csv) => csv_cell(&column.name),
+            (false, LineForm::Csv) => cell_of(&column.name),
             (false, LineForm::Json) => Vec::new(),
         };
         let shift = match &*column.name {
@@ -138,7 +139,7 @@ impl Style {
                     let mut text = Vec::new();
                     match form {
                         LineForm::Json => json_string(name, &mut text),
-                        LineForm::Csv => text.extend_from_slice(name.as_bytes()),
+                        LineForm::Csv => cell(name.as_bytes(), &mut text),
                     }
                     text
                 };
@@ -320,31 +321,20 @@ fn csv_code(bytes: &[u8], text: Option<&str>, out: &mut Vec<u8>) {
     out.push(b',');
     if let Some(text) = text {
         // Operands are separated by commas.
-        csv_string(text, out);
+        csv_cell(text.as_bytes(), true, out);
     }
 }
 
 /// Appends a cell of CSV: in quotes if it needs them.
 fn cell(text: &[u8], out: &mut Vec<u8>) {
-    if text.iter().any(|byte| b",\"\r\n".contains(byte)) {
-        csv_string(&String::from_utf8_lossy(text), out);
-    } else {
-        out.extend_from_slice(text);
-    }
+    csv_cell(text, false, out);
 }
 
 /// The cell of CSV for a text.
-fn csv_cell(text: &str) -> Vec<u8> {
+fn cell_of(text: &str) -> Vec<u8> {
     let mut out = Vec::new();
     cell(text.as_bytes(), &mut out);
     out
-}
-
-/// Appends `text` in quotes, as CSV has them.
-fn csv_string(text: &str, out: &mut Vec<u8>) {
-    out.push(b'"');
-    out.extend(text.bytes().flat_map(|byte| std::iter::repeat_n(byte, if byte == b'"' { 2 } else { 1 })));
-    out.push(b'"');
 }
 
 /// Appends `text` as a JSON string.

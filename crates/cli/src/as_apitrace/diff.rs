@@ -58,7 +58,7 @@ pub(super) fn run(args: &[String], screen: &Screen) -> Result<Outcome> {
     }
     let [old, new] = files[..] else { return Err(Error::usage("two traces are wanted").into()) };
     let (Some(old), Some(new)) = (open(old), open(new)) else { return Ok(Outcome::Flawed) };
-    let mut answer = Answer::new(BufWriter::new(std::io::stdout().lock()));
+    let mut answer = Answer::new(BufWriter::new(crate::terminal::stdout()));
     if !is_python {
         let done = diff_lines([&old, &new], [&calls[0], &calls[1]], suppress_common_lines, &mut answer);
         answer.judge(done)?;

@@ -141,7 +141,7 @@ impl Files {
             rewrite(&trace, &header, Path::new(&output), &ORIGINAL, edit, &Watched(watch))
         })?;
         let outcome = screen.findings(&done.written.findings);
-        eprintln!("{word} trace is available as {output}");
+        crate::screen::eprint(&format!("{word} trace is available as {output}\n"));
         Ok(outcome)
     }
 }

@@ -179,6 +179,6 @@ pub(super) fn version() -> Result<Outcome> {
 }
 
 fn say(text: &str) -> std::io::Result<Outcome> {
-    std::io::stdout().lock().write_all(text.as_bytes())?;
+    crate::terminal::stdout().write_all(text.as_bytes())?;
     Ok(Outcome::Fine)
 }

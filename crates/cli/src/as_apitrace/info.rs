@@ -12,11 +12,11 @@ pub(super) fn print(file: &str, trace: &ApiTrace, has_frames: bool) -> Result<Ou
     let frames = if has_frames { Frames::Listed } else { Frames::Counted };
     let (survey, done) = survey(trace.container(), frames);
     if let Err(error) = done {
-        eprint!("{}", complaint::error(&error, false));
+        crate::screen::eprint(&complaint::error(&error, false));
         return Ok(Outcome::Flawed);
     }
     let text = text(file, trace, &survey, has_frames)?;
-    std::io::stdout().lock().write_all(text.as_bytes())?;
+    crate::terminal::stdout().write_all(text.as_bytes())?;
     Ok(Outcome::Fine)
 }
 

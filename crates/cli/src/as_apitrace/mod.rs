@@ -20,7 +20,7 @@ use quipu::model::trace::PrintOptions;
 use quipu::model::{Columns, Error, OpenOptions, Paint, Scan, ShardId, Trace};
 use quipu::source::Source;
 use quipu_view::{Chosen, RowFilter};
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::Path;
 
 /// What is asked of apitrace.
@@ -156,10 +156,10 @@ fn open(file: &str) -> Option<ApiTrace> {
     match opened {
         Ok(trace) => Some(trace),
         Err(error) => {
-            eprintln!("error: failed to open {file}");
+            crate::screen::eprint(&format!("error: failed to open {file}\n"));
             // The original does not say why.
             if error.kind() != quipu::model::ErrorKind::Missing {
-                eprint!("{}", complaint::error(&error, false));
+                crate::screen::eprint(&complaint::error(&error, false));
             }
             None
         }
@@ -167,7 +167,7 @@ fn open(file: &str) -> Option<ApiTrace> {
 }
 
 fn dump(trace: &ApiTrace, request: &Request, screen: &Screen) -> Result<Outcome> {
-    let stdout = std::io::stdout();
+    let mut stdout = crate::terminal::stdout();
     let has_color = match request.color.as_deref() {
         Some("always") => true,
         Some("never") => false,
@@ -186,11 +186,11 @@ fn dump(trace: &ApiTrace, request: &Request, screen: &Screen) -> Result<Outcome>
     let style = Style { paint, strict: false, quiet: true, limit: None, awaited: &[] };
     let shown = session::watched(screen, |watch| {
         let merge = Merge::new(trace, &scan, MergeOrder::natural(trace), watch)?;
-        stream::print(merge, &mut *printer, &chosen, &style, watch, std::io::stdout())
+        stream::print(merge, &mut *printer, &chosen, &style, watch, crate::terminal::stdout())
     })?;
     let mut end = Vec::new();
     printer.end(&mut end);
-    stdout.lock().write_all(&end)?;
+    stdout.write_all(&end)?;
     Ok(Verdict::new(trace, shown.found, shown.error, shown.cancelled).tell(screen))
 }
 
@@ -203,12 +203,12 @@ fn leaks(trace: &ApiTrace) -> Result<Outcome> {
             Ok(Some(batch)) => leaks.consume(batch, &mut lines),
             Ok(None) => break Outcome::Fine,
             Err(error) => {
-                eprint!("{}", complaint::error(&error, false));
+                crate::screen::eprint(&complaint::error(&error, false));
                 break Outcome::Flawed;
             }
         }
     };
     leaks.tell("<EOF>", &mut lines);
-    std::io::stderr().lock().write_all(&lines)?;
+    crate::terminal::stderr().write_all(&lines)?;
     Ok(outcome)
 }

@@ -113,7 +113,7 @@ pub(super) fn run(args: &[String], screen: &Screen) -> Result<Outcome> {
     let levels = Levels::new(&config);
     let (structs, remapped, n_left_out) = Structs::new(lookup, remap.as_ref(), levels.as_slice().len());
     for _ in 0..n_left_out {
-        eprintln!("ERROR: Remap list contained bad member");
+        crate::screen::eprint("ERROR: Remap list contained bad member\n");
     }
     let beginning = text::beginning(levels.as_slice(), &remapped);
     let mut run = Run::new(&request, trace)?;
@@ -127,7 +127,7 @@ pub(super) fn run(args: &[String], screen: &Screen) -> Result<Outcome> {
     match end {
         StrictEnd::Whole => {}
         StrictEnd::Cut(_, offset) => {
-            eprintln!("ERROR: trace file parse error");
+            crate::screen::eprint("ERROR: trace file parse error\n");
             run.give_up()?;
             let error = Error::truncated("the last record is cut");
             screen.complain(&at(error, trace, offset, run.n_records));

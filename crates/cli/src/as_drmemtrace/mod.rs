@@ -253,7 +253,7 @@ pub(crate) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<O
     if !division.is_none() && !is_aborted {
         intervals::write(&request, &results, &mut text)?;
     }
-    std::io::stderr().lock().write_all(&text)?;
+    crate::terminal::stderr().write_all(&text)?;
     Ok(verdict.tell(screen).and(if is_violated { Outcome::Flawed } else { Outcome::Fine }))
 }
 
@@ -325,7 +325,7 @@ fn view(
     let style = Style { paint: Paint::PLAIN, strict: false, quiet: true, limit: extent.limit, awaited: &[] };
     let shown = session::watched(screen, |watch| {
         let merge = extent.merge(trace, scan, watch)?;
-        stream::print(merge, &mut *printer, &chosen, &style, watch, std::io::stderr())
+        stream::print(merge, &mut *printer, &chosen, &style, watch, crate::terminal::stderr())
     })?;
     printer.end(end);
     Ok(Verdict::new(trace, shown.found, shown.error, shown.cancelled))
@@ -339,7 +339,7 @@ fn print_calls(trace: &dyn Trace, extent: &Extent, screen: &Screen) -> Result<()
     session::watched(screen, |watch| {
         let mut merge = extent.merge(trace, scan, watch)?;
         let mut lines = CallLines::new(trace.meta());
-        let (mut stderr, mut text) = (std::io::stderr().lock(), Vec::new());
+        let (mut stderr, mut text) = (crate::terminal::stderr(), Vec::new());
         while !watch.is_cancelled() {
             match merge.read() {
                 Ok(Some(merged)) => lines.write(merged.batch, &mut text),

@@ -78,7 +78,7 @@ pub(super) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<O
         write::rewrite(&trace, &source, &out, &options, &edit_of, &Watched(watch))
     })?;
     let (written, read) = (summary.written().entries, summary.taken.read.entries);
-    writeln!(std::io::stderr().lock(), "Output {written} entries from {read} entries.")?;
+    writeln!(crate::terminal::stderr(), "Output {written} entries from {read} entries.")?;
     let mut found = Found::default();
     summary.findings.into_iter().for_each(|finding| found.push(finding));
     Ok(Verdict::new(&trace, found, None, false).tell(screen))

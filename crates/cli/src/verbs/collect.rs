@@ -65,7 +65,7 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
         pool: &pool,
     };
     let summary = collect(&options.capture, &output)?;
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::terminal::stdout();
     if options.json {
         writeln!(out, "{:#}", as_json(&summary, &path.display().to_string()))?;
     } else if !screen.is_quiet() {

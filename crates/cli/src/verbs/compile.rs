@@ -84,7 +84,7 @@ impl RustcFlags {
     pub(crate) fn run(&self) -> Result<Outcome> {
         let mut line = wrap::rustc_flags(&find_runtime("libquipu_rt.so")?).as_bytes().to_vec();
         line.push(b'\n');
-        std::io::stdout().lock().write_all(&line)?;
+        crate::terminal::stdout().write_all(&line)?;
         Ok(Outcome::Fine)
     }
 }

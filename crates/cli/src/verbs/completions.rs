@@ -24,6 +24,6 @@ pub(crate) fn run(options: &Options) -> Result<Outcome> {
     // The generator panics if it cannot write, so it writes into memory.
     let mut script = Vec::new();
     clap_complete::generate(options.shell, &mut crate::command(), "quipu", &mut script);
-    std::io::stdout().lock().write_all(&script)?;
+    crate::terminal::stdout().write_all(&script)?;
     Ok(Outcome::Fine)
 }

@@ -84,7 +84,7 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
         paint: screen.paint(),
         json: options.json,
     };
-    let mut answer = Answer::new(BufWriter::new(std::io::stdout().lock()));
+    let mut answer = Answer::new(BufWriter::new(crate::terminal::stdout()));
     let compared = session::watched(screen, |watch| comparison.run(&job, &Watched(watch), &mut answer));
     let compared = answer.judge(compared)?;
     // Whether the traces are sound is another question than whether they differ.

@@ -185,11 +185,11 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     let started = Instant::now();
     let shown = session::watched(screen, |watch| {
         let merge = Merge::new(&*trace, &scan, MergeOrder::natural(&*trace), watch)?;
-        stream::print(merge, &mut *printer, &chosen, &style, watch, std::io::stdout())
+        stream::print(merge, &mut *printer, &chosen, &style, watch, crate::terminal::stdout())
     })?;
     let mut end = Vec::new();
     printer.end(&mut end);
-    std::io::stdout().lock().write_all(&end)?;
+    crate::terminal::stdout().write_all(&end)?;
     let is_part = options.window() != Window::All || options.limit().is_some();
     check_present(&*trace, awaited, &shown.absent, is_part)?;
     if common.verbose {
@@ -239,7 +239,7 @@ fn dump(options: &Options, screen: &Screen) -> Result<Outcome> {
         (_, true) => DumpForm::Csv,
         _ => DumpForm::Text,
     };
-    let mut stdout = std::io::stdout().lock();
+    let mut stdout = crate::terminal::stdout();
     let mut written = Ok(());
     let found = format.dump(&source, wanted, form, &mut |part| {
         written = stdout.write_all(part);

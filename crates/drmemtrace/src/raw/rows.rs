@@ -6,6 +6,7 @@
 //! number of instructions, and the version. What a word does not have is `null`, or empty.
 
 use super::word::{GENERATED, Word};
+use quipu_model::harmless::csv_cell;
 use quipu_model::trace::DumpForm;
 use std::io::Write;
 
@@ -19,10 +20,12 @@ pub(super) struct Quoted(String);
 impl Quoted {
     pub(super) fn new(text: &str, form: DumpForm) -> Quoted {
         Quoted(match form {
-            DumpForm::Csv if text.contains([',', '"', '\n', '\r']) => {
-                format!("\"{}\"", text.replace('"', "\"\""))
+            DumpForm::Csv => {
+                let mut cell = Vec::new();
+                csv_cell(text.as_bytes(), false, &mut cell);
+                String::from_utf8_lossy(&cell).into_owned()
             }
-            DumpForm::Csv | DumpForm::Text => text.to_owned(),
+            DumpForm::Text => text.to_owned(),
             DumpForm::Json => serde_json::Value::from(text).to_string(),
         })
     }

@@ -1,0 +1,112 @@
+//! Words out of traces where they could do harm: on terminals, which obey control characters, and in spreadsheets, which
+//! reckon with formulas.
+
+use std::io::Write;
+
+/// True for characters that terminals obey or that reorder a line: control characters, overrides of the direction of
+/// writing, separators of lines and paragraphs.
+pub fn is_control(c: char) -> bool {
+    c.is_control()
+        || matches!(
+            c,
+            '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+        )
+}
+
+/// Appends a character as an escape: `\x1b` for bytes, `\u{202e}` for the rest.
+pub fn escape(c: char, out: &mut Vec<u8>) {
+    let number = u32::from(c);
+    // Writing to a vector cannot fail.
+    let _ = if number < 0x80 { write!(out, "\\x{number:02x}") } else { write!(out, "\\u{{{number:x}}}") };
+}
+
+/// Appends text, but its control characters, and bytes that are no UTF-8, as escapes. Those that `keeps` names stay.
+pub fn append(text: &[u8], keeps: impl Fn(char) -> bool, out: &mut Vec<u8>) {
+    for chunk in text.utf8_chunks() {
+        let mut plain = 0;
+        for (at, c) in chunk.valid().char_indices().filter(|(_, c)| is_control(*c) && !keeps(*c)) {
+            out.extend_from_slice(chunk.valid()[plain..at].as_bytes());
+            escape(c, out);
+            plain = at + c.len_utf8();
+        }
+        out.extend_from_slice(chunk.valid()[plain..].as_bytes());
+        for byte in chunk.invalid() {
+            let _ = write!(out, "\\x{byte:02x}");
+        }
+    }
+}
+
+/// Appends a text as a cell of comma-separated values, in quotes if it needs them or `quoted` asks for them.
+///
+/// Control characters but line feed and tab are escapes, and so are bytes that are no UTF-8. A spreadsheet takes a text that
+/// begins with `=`, `+`, `-`, `@` or a tab for a formula: such a text gets an apostrophe before it, unless it is a number.
+/// So does one that begins with apostrophes and then one of these, so that readers can undo it: they take one
+/// apostrophe away from a cell where apostrophes stand before such a character.
+pub fn csv_cell(text: &[u8], quoted: bool, out: &mut Vec<u8>) {
+    let quoted = quoted || text.iter().any(|byte| b",\"\r\n".contains(byte));
+    if quoted {
+        out.push(b'"');
+    }
+    if is_formula(text) {
+        out.push(b'\'');
+    }
+    let keeps = |c| c == '\n' || c == '\t';
+    if quoted {
+        for (nth, part) in text.split(|byte| *byte == b'"').enumerate() {
+            if nth > 0 {
+                out.extend_from_slice(b"\"\"");
+            }
+            append(part, keeps, out);
+        }
+        out.push(b'"');
+    } else {
+        append(text, keeps, out);
+    }
+}
+
+fn is_formula(text: &[u8]) -> bool {
+    let n_quotes = text.iter().take_while(|byte| **byte == b'\'').count();
+    let is_number = || std::str::from_utf8(text).is_ok_and(|text| text.parse::<f64>().is_ok());
+    text.get(n_quotes).is_some_and(|byte| b"=+-@\t".contains(byte)) && !is_number()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(text: &[u8]) -> String {
+        let mut out = Vec::new();
+        csv_cell(text, false, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn what_terminals_obey_is_escaped() {
+        let mut out = Vec::new();
+        let text = "a\x1b]0;x\x07\0\x7f\u{9b}2J\u{202e}é\n".as_bytes();
+        append(&[text, b"\xff\xc3"].concat(), |c| c == '\n', &mut out);
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "a\\x1b]0;x\\x07\\x00\\x7f\\u{9b}2J\\u{202e}é\n\\xff\\xc3"
+        );
+    }
+
+    #[test]
+    fn formulas_are_texts_and_numbers_stay_numbers() {
+        for (text, shown) in [
+            ("=1+1", "'=1+1"),
+            ("@x", "'@x"),
+            ("+cmd|' /C calc'!A0", "'+cmd|' /C calc'!A0"),
+            ("-x", "'-x"),
+            ("\t=1", "'\t=1"),
+            ("\r=1", "\"\\x0d=1\""),
+            ("'=1", "''=1"),
+            ("'plain", "'plain"),
+            ("-1.5e3", "-1.5e3"),
+            ("+7", "+7"),
+            ("a,\"b\"\n", "\"a,\"\"b\"\"\n\""),
+        ] {
+            assert_eq!(cell(text.as_bytes()), shown);
+        }
+    }
+}
