@@ -41,22 +41,21 @@ fn run(state: &mut Decompress, packed: &mut Packed, out: &mut [u8]) -> (usize, R
             Ok(_) if used + made > 0 => {}
             // The end of the input is a fault only when the state has nothing left to give.
             Ok(_) if at_end => return (n_out, Run::Fault(cut(packed, CUT))),
-            Ok(_) => return (n_out, Run::Fault(bad_data(packed, "no progress"))),
+            Ok(_) => return (n_out, Run::Fault(bad_data(packed))),
             Err(error) if error.needs_dictionary().is_some() => {
                 let fault = Error::unsupported("the data needs a preset dictionary").at_packed(packed.at());
                 return (n_out, Run::Fault(fault));
             }
-            Err(error) => {
-                return (n_out, Run::Fault(bad_data(packed, error.message().unwrap_or("bad code"))));
-            }
+            // What the decompressor says of it depends on where the output ended, so its words are not handed on.
+            Err(_) => return (n_out, Run::Fault(bad_data(packed))),
         }
     }
     (n_out, Run::Full)
 }
 
 #[cold]
-fn bad_data(packed: &Packed, why: &str) -> Error {
-    Error::malformed(format!("bad deflate data: {why}")).at_packed(packed.at())
+fn bad_data(packed: &Packed) -> Error {
+    Error::malformed("bad deflate data").at_packed(packed.at())
 }
 
 /// A bare deflate stream, as a member of an archive.
