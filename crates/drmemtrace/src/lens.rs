@@ -6,6 +6,7 @@ use crate::codes::{CodeMap, FRONT, SMALL_FRONT};
 use crate::decode::{Instr, Interp, Limits, Sink, Stretch};
 use crate::record::{Entry, FileType, Marker, Type, VERSION_BRANCH_INFO, access_kind};
 use crate::table::{Memrefs, NO_MARKER};
+use quipu_model::finding::KEPT_PER_RULE;
 use quipu_model::lens::{AccessKind, CallEdge, InstrClass, NO_CODE, Taken, ThreadEvent, instr_flags};
 use quipu_model::{Batch, Columns, Severity};
 
@@ -26,8 +27,9 @@ pub struct RawFinding {
     pub message: String,
 }
 
-/// At most so many findings wait for their place; a slice of garbage has more than anyone reads.
-const MAX_WAITING: usize = 64;
+/// At most this many findings of one rule wait for their place. No read keeps more of a rule, so what is dropped here is dropped
+/// wherever batches end.
+const MAX_WAITING: usize = KEPT_PER_RULE as usize;
 
 /// The records of a traced call that came so far.
 #[derive(Debug, Default)]
@@ -71,11 +73,16 @@ impl Fill {
         }
     }
 
-    /// Keeps a finding, or counts it if too many wait.
+    /// True if a finding of this rule is still worth its message.
+    fn is_kept(&self, rule: &'static str) -> bool {
+        self.findings.iter().filter(|finding| finding.rule == rule).count() < MAX_WAITING
+    }
+
+    /// Keeps a finding, or counts it if too many of its rule wait.
     #[cold]
     fn keep(&mut self, cx: &Interp, index: usize, rule: &'static str, severity: Severity, message: String) {
         let finding = RawFinding { index, record: cx.records, instr: cx.instrs, rule, severity, message };
-        if self.findings.len() < MAX_WAITING {
+        if self.is_kept(rule) {
             self.findings.push(finding);
         } else if let Some((_, _, n)) = self.dropped.iter_mut().find(|(rule, _, _)| *rule == finding.rule) {
             *n += 1;
@@ -186,12 +193,13 @@ impl Filling<'_> {
     /// An instruction whose bytes the trace promised and never gave. Not formatted once too many wait.
     #[cold]
     fn no_encoding(&mut self, cx: &Interp, index: usize, pc: u64) {
-        let message = if self.fill.findings.len() < MAX_WAITING {
+        const RULE: &str = "drmemtrace/no-encoding";
+        let message = if self.fill.is_kept(RULE) {
             format!("instruction at {pc:#x} was never given an encoding")
         } else {
             String::new()
         };
-        self.finding(cx, index, "drmemtrace/no-encoding", Severity::Error, message);
+        self.finding(cx, index, RULE, Severity::Error, message);
     }
 
     /// Takes in a marker for the calls lens.

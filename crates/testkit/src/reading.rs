@@ -4,7 +4,7 @@
 use quipu_model::print::{Ordinals, Paint, Printer};
 use quipu_model::trace::PrintOptions;
 use quipu_model::values::{Kind, NO_NODE, Values};
-use quipu_model::{Batch, Column, ColumnType, Columns, Error, Result, Rows, Scan, Trace};
+use quipu_model::{Batch, Column, ColumnType, Columns, Error, Found, Result, Rows, Scan, Trace};
 
 /// What one read over one shard delivered.
 #[derive(Debug, Default)]
@@ -19,7 +19,7 @@ pub struct Reading {
     pub raw: u64,
     /// The records as printed.
     pub text: u64,
-    /// The findings, as people read them.
+    /// The findings of all batches put together, as people read them.
     pub findings: Vec<String>,
     /// Why the read ended early.
     pub error: Option<Error>,
@@ -126,6 +126,8 @@ struct Fold {
     printer: Option<Box<dyn Printer>>,
     out: Vec<u8>,
     text: ByteFold,
+    /// How often a rule was broken may come in parts, which everyone who reads batches adds up.
+    found: Found,
 }
 
 impl Fold {
@@ -152,13 +154,14 @@ impl Fold {
             self.text.add(&self.out);
             self.out.clear();
         }
-        self.reading.findings.extend(batch.findings.drain(..).map(|finding| finding.to_string()));
+        batch.findings.drain(..).for_each(|finding| self.found.push(finding));
     }
 
     fn finish(mut self, max_records: usize) -> Reading {
         self.reading.records.truncate(max_records);
         self.reading.raw = self.raw.finish();
         self.reading.text = self.text.finish();
+        self.reading.findings = self.found.into_vec().iter().map(ToString::to_string).collect();
         self.reading
     }
 }
