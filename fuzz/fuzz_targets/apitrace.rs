@@ -1,4 +1,4 @@
-//! Any bytes as a trace of graphics calls: it is read to its end, or the reader says what is wrong.
+//! See `quipu_fuzzing::traces::apitrace`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| quipu_testkit::fuzz::format(&quipu_apitrace::APITRACE, bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| quipu_fuzzing::traces::apitrace(bytes));

@@ -1,4 +1,4 @@
-//! Any bytes as a trace of typed accesses: it is read to its end, or the reader says what is wrong.
+//! See `quipu_fuzzing::traces::cacheray`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| quipu_testkit::fuzz::format(&quipu_cacheray::CACHERAY, bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| quipu_fuzzing::traces::cacheray(bytes));

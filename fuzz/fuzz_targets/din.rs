@@ -1,4 +1,4 @@
-//! Any bytes as what Dinero reads: they are read to their end, or the reader says what is wrong.
+//! See `quipu_fuzzing::traces::din`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| quipu_testkit::fuzz::format(&quipu_plaintext::DIN, bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| quipu_fuzzing::traces::din(bytes));

@@ -1,4 +1,4 @@
-//! Any bytes as a drmemtrace trace: it is read to its end, or the reader says what is wrong.
+//! See `quipu_fuzzing::traces::drmemtrace`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| quipu_testkit::fuzz::format(&quipu_drmemtrace::DRMEMTRACE, bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| quipu_fuzzing::traces::drmemtrace(bytes));

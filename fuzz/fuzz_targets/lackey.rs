@@ -1,4 +1,4 @@
-//! Any bytes as what Valgrind's lackey prints: they are read to their end, or the reader says what is wrong.
+//! See `quipu_fuzzing::traces::lackey`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| quipu_testkit::fuzz::format(&quipu_plaintext::LACKEY, bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| quipu_fuzzing::traces::lackey(bytes));

@@ -53,6 +53,7 @@ const LAYERS: &[(&str, Layer)] = &[
     ("quipu-python", Layer::Level(5)),
     ("quipu-cluster", Layer::Level(5)),
     ("quipu-testkit", Layer::TestKit),
+    ("quipu-fuzzing", Layer::Outside),
     ("xtask", Layer::Outside),
 ];
 

@@ -6,6 +6,7 @@ mod big_trace;
 mod layers;
 mod man;
 mod pages;
+mod seeds;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -37,6 +38,8 @@ enum Chore {
     },
     /// Write a large valid trace, repeated from a small real one, for benchmarks.
     BigTrace(big_trace::Options),
+    /// Write short seeds for the fuzz targets, made of the traces of the repository.
+    Seeds(seeds::Options),
 }
 
 fn main() -> Result<()> {
@@ -46,6 +49,7 @@ fn main() -> Result<()> {
         Chore::Docs { check: true } => pages::check(&root()),
         Chore::Man { out } => man::write(&out.unwrap_or_else(|| root().join("target/man"))),
         Chore::BigTrace(options) => big_trace::run(&root(), &options),
+        Chore::Seeds(options) => seeds::run(&root(), &options),
     }
 }
 

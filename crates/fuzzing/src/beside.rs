@@ -1,0 +1,119 @@
+//! Files that lie beside traces: raw words, lists of modules and functions, schedules, indexes.
+
+use crate::folder::Folder;
+use quipu::apitrace::APITRACE;
+use quipu::apitrace::index::Index;
+use quipu::apitrace::index::store::{self, Identity};
+use quipu::drmemtrace::raw::{self, RawFolder};
+use quipu::drmemtrace::{funclist, schedule};
+use quipu::model::trace::DumpForm;
+use quipu::model::{Columns, Format, OpenOptions, Scan, Window};
+use quipu::source::Source;
+use std::sync::LazyLock;
+use xxhash_rust::xxh64::xxh64;
+
+#[path = "../../drmemtrace/tests/fuzzing/raw.rs"]
+mod words;
+
+/// Any bytes as the words of a raw file: all of them are shown, in each form.
+pub fn raw(bytes: &[u8]) {
+    words::raw(bytes);
+}
+
+/// Any bytes as the lists of modules and of functions that lie in a raw folder: the folder is shown in each form.
+///
+/// # Panics
+/// If a line of one is not a line of the other.
+pub fn lists(bytes: &[u8]) {
+    if let Ok(functions) = funclist::parse(&String::from_utf8_lossy(bytes)) {
+        assert!(functions.iter().all(|function| !function.names.is_empty()), "a function without a name");
+    }
+    let file = |name: &str, bytes: &[u8]| Source::from_bytes(name, bytes);
+    // A header of a thread, and code of module 0.
+    let words: Vec<u8> = [0xa000_0000_0000_0000_u64, 0x2000_0000_0000_0000, 0x2000_4000_0000_0000]
+        .iter()
+        .flat_map(|word| word.to_le_bytes())
+        .collect();
+    let folder = RawFolder {
+        threads: vec![file("a.raw", &words)],
+        modules: Some(file("modules.log", bytes)),
+        functions: Some(file("funclist.log", bytes)),
+    };
+    for form in [DumpForm::Text, DumpForm::Csv, DumpForm::Json] {
+        let mut text = Vec::new();
+        let _ = raw::dump(&folder, 0..u64::MAX, form, &mut |part| {
+            text.extend_from_slice(part);
+            true
+        });
+        let text = String::from_utf8(text).expect("what is shown is text");
+        if form == DumpForm::Json {
+            for line in text.lines() {
+                let row: Result<serde_json::Value, _> = serde_json::from_str(line);
+                assert!(row.is_ok(), "no JSON: {line}");
+            }
+        }
+    }
+}
+
+/// Any bytes as a schedule: it is read or refused, and does not differ from itself.
+///
+/// # Panics
+/// If it does.
+pub fn schedule(bytes: &[u8]) {
+    let Ok(members) = schedule::read(&Source::from_bytes("fuzz", bytes)) else { return };
+    for (_, stretches) in &members {
+        for chunk_instrs in [0, 1, 1000] {
+            assert_eq!(schedule::first_difference(stretches, stretches, chunk_instrs), None);
+        }
+        if let Some((_, fewer)) = stretches.split_last() {
+            let difference = schedule::first_difference(stretches, fewer, 0).expect("one is missing");
+            assert_eq!((difference.index, difference.trace), (fewer.len(), None));
+        }
+    }
+}
+
+/// A trace with several chunks.
+const TRACE: &[u8] = include_bytes!("../../../traces/apitrace/synth-v6-tinychunks.trace");
+
+/// That trace as a file, and what an index file of it begins with.
+static INDEXED: LazyLock<(Folder, std::path::PathBuf, Vec<u8>, Identity)> = LazyLock::new(|| {
+    let folder = Folder::new();
+    let path = folder.file("trace", TRACE);
+    let identity =
+        Identity::of(&Source::open(&path).expect("it was just written")).expect("it was just written");
+    let mut head = store::to_bytes(&Index::default(), &identity);
+    // No signatures, no checkpoints, three totals, and the checksum.
+    head.truncate(head.len() - 5 - 8);
+    (folder, path, head, identity)
+});
+
+/// Any bytes as what is kept of a trace of graphics calls to jump into it, with a checksum that is right: it is believed or not, and
+/// whatever it says, the trace is read from each place without a panic.
+///
+/// # Panics
+/// If an index that is read is written as another.
+pub fn index(bytes: &[u8]) {
+    let (_, path, head, identity) = &*INDEXED;
+    let mut file = [head.as_slice(), bytes].concat();
+    file.extend_from_slice(&xxh64(&file, 0).to_le_bytes());
+    let Some(index) = store::from_bytes(&file, identity) else { return };
+    let again = store::from_bytes(&store::to_bytes(&index, identity), identity);
+    assert_eq!(again.as_ref(), Some(&index), "an index changes when it is written");
+    let mut beside = path.clone().into_os_string();
+    beside.push(".quipu-index");
+    std::fs::write(&beside, &file).expect("a temporary file can be written");
+    let options = OpenOptions { settings: vec![("index".into(), "beside".into())], ..OpenOptions::default() };
+    let source = Source::open(path).expect("the trace is there");
+    let trace = APITRACE.open(&source, &options).expect("the trace itself is right");
+    for from in [1, 7, 40, index.n_records / 2, index.n_records] {
+        for shard in trace.shards() {
+            let scan = Scan {
+                window: Window::Records(from..from.saturating_add(100)),
+                columns: trace.columns() | Columns::RAW,
+                ..Scan::new(shard.id)
+            };
+            let Ok(mut reader) = trace.scan(&scan) else { continue };
+            while let Ok(Some(_)) = reader.read() {}
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Traces of each format, and what is made of them: analyses, traces written again, traces of other formats.
+
+use crate::folder::Folder;
+use quipu::engine::{RunOptions, Watch, convert as run_conversion, plan, plan_conversion, run};
+use quipu::model::convert::ImportJob;
+use quipu::model::{Args, Columns, OpenOptions};
+use quipu::sim::caches::Caches;
+use quipu::source::Source;
+use quipu_testkit::fuzz;
+
+#[path = "../../apitrace/tests/fuzzing/mod.rs"]
+mod graphics;
+#[path = "../../drmemtrace/tests/fuzzing/mod.rs"]
+mod rewriting;
+
+/// Any bytes as a drmemtrace trace: the same records and findings however it is read.
+pub fn drmemtrace(bytes: &[u8]) {
+    fuzz::format(&quipu::drmemtrace::DRMEMTRACE, bytes);
+}
+
+/// Any bytes as a drmemtrace trace: it is checked to its end, with the same findings for buffers of any size.
+pub fn check(bytes: &[u8]) {
+    fuzz::tool(&quipu::drmemtrace::DRMEMTRACE, &quipu::drmemtrace::check::CHECK, bytes);
+}
+
+/// Any bytes as a drmemtrace trace, written again and edited: what comes out can be read, and comes out the same again.
+pub fn rewrite(bytes: &[u8]) {
+    rewriting::rewrite(bytes);
+}
+
+/// Any bytes as a trace of graphics calls: the same records and findings however it is read.
+pub fn apitrace(bytes: &[u8]) {
+    fuzz::format(&quipu::apitrace::APITRACE, bytes);
+}
+
+/// Any bytes as a trace of graphics calls, written again and as text, and any bytes as such a text: what comes out says the same.
+pub fn apitrace_text(bytes: &[u8]) {
+    graphics::write_and_text(bytes);
+}
+
+/// Any bytes as a trace of typed accesses: the same records and findings however it is read.
+pub fn cacheray(bytes: &[u8]) {
+    fuzz::format(&quipu::cacheray::CACHERAY, bytes);
+}
+
+/// Any bytes as what Valgrind's lackey prints: the same records and findings however it is read.
+pub fn lackey(bytes: &[u8]) {
+    fuzz::format(&quipu::plaintext::LACKEY, bytes);
+}
+
+/// Any bytes as what Dinero reads: the same records and findings however it is read.
+pub fn din(bytes: &[u8]) {
+    fuzz::format(&quipu::plaintext::DIN, bytes);
+}
+
+/// Any bytes as a trace of whichever format it is, through the simulator of caches: it ends, with the same report for one thread and
+/// for several.
+///
+/// # Panics
+/// If the reports differ.
+pub fn simulate(bytes: &[u8]) {
+    let Ok(trace) = quipu::open(&Source::from_bytes("fuzz", bytes), &OpenOptions::default()) else { return };
+    let report = |threads| {
+        let watch = Watch::new();
+        let plan = plan(&Caches, &Args::default(), &*trace).ok()?;
+        let outcome = run(&*trace, vec![plan], &RunOptions { threads, ..RunOptions::new(&watch) }).ok()?;
+        Some(outcome.reports[0].json().to_string())
+    };
+    assert_eq!(report(1), report(3), "reports by one thread and by three");
+}
+
+/// Any bytes as a trace of whichever format it is, written in each format that can be written: what was written can be read.
+///
+/// # Panics
+/// If it cannot.
+pub fn convert(bytes: &[u8]) {
+    let source = Source::from_bytes("fuzz", bytes);
+    let Ok(trace) = quipu::open(&source, &OpenOptions::default()) else { return };
+    let from = trace.meta().format;
+    let beyond = quipu::FORMATS
+        .iter()
+        .find(|format| format.info().name == from)
+        .map_or(&[][..], |format| format.info().beyond_lenses);
+    for format in quipu::FORMATS {
+        let Some(importer) = format.importer() else { continue };
+        let folder = Folder::new();
+        let output = folder.path("converted");
+        let job = ImportJob {
+            trace: &*trace,
+            columns: Columns::NONE,
+            settings: &quipu::model::edit::Settings::default(),
+            output: &output,
+            replace: false,
+            container: None,
+            level: None,
+        };
+        let Ok(plan) = plan_conversion(&*trace, format.info().name, importer, beyond) else { continue };
+        if run_conversion(&plan, importer, &job, beyond, &Watch::new()).is_ok() {
+            let written = Source::open(&output).expect("what was written is there");
+            format.open(&written, &OpenOptions::default()).expect("what was written can be read");
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! The tests of this crate: every input that is kept goes through the body of its target.
+
+mod seeds;

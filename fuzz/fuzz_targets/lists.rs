@@ -1,0 +1,4 @@
+//! See `quipu_fuzzing::beside::lists`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| quipu_fuzzing::beside::lists(bytes));
