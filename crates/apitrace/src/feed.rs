@@ -5,7 +5,7 @@ use crate::decode::skim::{Skimmed, Skimmer};
 use crate::decode::{Decoded, Decoder, Event, Fault, Header, Stop, header};
 use crate::record::MAX_EVENT_BYTES;
 use quipu_model::values::{Types, Values};
-use quipu_model::{Error, ErrorKind, Finding, Place, Result, Severity};
+use quipu_model::{Error, ErrorKind, Finding, Place, Result};
 use quipu_source::{Container, Landmark, Stream, StreamOptions};
 
 /// What takes events out of bytes.
@@ -384,11 +384,11 @@ impl Feed {
             }
             None => {
                 let what = "the trace ends within its header".to_owned();
-                self.findings.push(cut(place, what));
+                self.findings.push(rules::CUT.broken(place, what));
             }
             Some(_) if !self.bytes.is_empty() => {
                 let what = format!("the trace ends within an event, behind `{n_entered}` calls");
-                self.findings.push(cut(place, what));
+                self.findings.push(rules::CUT.broken(place, what));
             }
             Some(_) => {}
         }
@@ -439,11 +439,6 @@ fn argument(file: &str) -> String {
         true => file,
         false => format!("'{}'", file.replace('\'', r"'\''")),
     }
-}
-
-/// What is said of a trace that is cut: a warning to whoever reads it, since all before can be read.
-fn cut(place: Place, what: String) -> Finding {
-    Finding { severity: Severity::Warning, ..rules::CUT.broken(place, what) }
 }
 
 /// The number of the chunk or frame of the container that holds an offset of the stream, if there are several.

@@ -276,7 +276,7 @@ fn behind_a_lost_header_a_new_function_is_believed_in_the_last_call() {
 }
 
 #[test]
-fn a_cut_is_a_warning_to_readers_and_an_error_to_who_checks() {
+fn a_cut_is_an_error_to_readers_and_to_check() {
     use quipu_model::Severity;
     let whole = stream(&good_calls(3));
     for (bytes, rule) in [
@@ -288,7 +288,7 @@ fn a_cut_is_a_warning_to_readers_and_an_error_to_who_checks() {
         let trace = trace::open(&Source::from_bytes("made", bytes), &OpenOptions::default()).unwrap();
         let found = trace.survey().findings;
         let told: Vec<_> = found.iter().map(|finding| (finding.rule, finding.severity)).collect();
-        assert_eq!(told, [(rule, Severity::Warning)]);
+        assert_eq!(told, [(rule, Severity::Error)]);
     }
 }
 

@@ -7,7 +7,7 @@ quipu_model::rules! {
         EMPTY "cacheray/empty" Warning
             "A trace has a record."
             "An empty file is a trace without records: what a program leaves that is killed before its buffer is written." []
-        CUT "cacheray/cut" Warning
+        CUT "cacheray/cut" Error
             "A trace ends behind a record."
             "It ends within one if the program or the machine died. All records before it can be read. The original's checker does not notice; its simulator ends without results." ["ERROR: trace file parse error"]
         BAD_TAG "cacheray/bad-tag" Error

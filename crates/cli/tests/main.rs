@@ -5,6 +5,7 @@
 mod apitrace;
 mod browser;
 mod cacheray;
+mod damage;
 mod edits;
 mod facts;
 mod golden;

@@ -13,7 +13,7 @@ pub enum Severity {
     Note,
     /// Odd, but every record could be read.
     Warning,
-    /// Records are lost or wrong.
+    /// Records are lost or wrong: a cut or damaged file. Every verb that meets it ends with exit code 1.
     Error,
 }
 
@@ -83,12 +83,12 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// A file that ends too soon, as whoever reads it says; what is before its end is good.
+    /// A file that ends too soon. What stands before its end is good; what followed is lost, so this is an error.
     #[cold]
     pub fn of_cut_file(error: &Error) -> Finding {
         Finding {
             rule: "source/truncated",
-            severity: Severity::Warning,
+            severity: Severity::Error,
             place: error.place().clone(),
             message: error.message().to_owned(),
             count: 1,

@@ -10,7 +10,7 @@ pub(crate) mod lackey {
             EMPTY "lackey/empty" Warning
                 "A trace has a record."
                 "There is none. Without `--trace-mem=yes` lackey prints no accesses." []
-            CUT "lackey/cut" Note
+            CUT "lackey/cut" Error
                 "The last line has an end."
                 "Lines are written whole; one without an end was cut, even where what is left reads well." []
             BAD_LINE "lackey/bad-line" Warning

@@ -16,7 +16,7 @@ quipu_model::rules! {
             "A file of two bytes is what a program leaves that died before the tracer stored its first call." []
         CUT "apitrace/cut" Error
             "A trace ends behind an event."
-            "It ends within one if the program or the machine died. Whoever reads it is only warned: all calls before it can be read; those that were open are incomplete. apitrace loses the call whose end is cut." []
+            "It ends within one if the program or the machine died. All calls before it can be read; those that were open are incomplete. apitrace loses the call whose end is cut." []
         LOST_HEADER "apitrace/lost-header" Error
             "A stream begins with its version and properties."
             "What stands there is damaged, or is lost: the newest version is assumed. `quipu recover` reads the events behind it." ["error: unsupported trace format version"]

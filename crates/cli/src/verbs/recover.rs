@@ -96,7 +96,7 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
         screen.documents([&document(&recovered, output)])?;
     }
     let told = screen.findings(findings);
-    // A cut is a warning to whoever reads, and a loss to whoever recovers.
+    // Whatever was found, the result is not what the program did.
     Ok(if findings.is_empty() { told } else { Outcome::Flawed })
 }
 
