@@ -1,8 +1,9 @@
 //! Pages that are generated: `docs/tools.md` from the tools and their doc comments, `docs/verbs.md` from the help texts,
-//! `docs/checks.md` from the table of rules.
+//! `docs/checks.md` from the table of rules, `docs/compatibility.md` from the list of what is compared with other suites.
 //!
 //! They are checked in, so that people read them without building anything; a test fails when they are stale.
 
+mod compatibility;
 mod doc_comments;
 
 use anyhow::{Context, Result, bail};
@@ -51,7 +52,7 @@ pub(crate) fn check(root: &Path) -> Result<()> {
     Ok(())
 }
 
-fn pages(root: &Path) -> Result<[(&'static str, String); 3]> {
+fn pages(root: &Path) -> Result<[(&'static str, String); 4]> {
     let mut sources = SourceDocs::default();
     for folder in TOOL_SOURCES {
         sources.read_folder(&root.join(folder))?;
@@ -60,6 +61,7 @@ fn pages(root: &Path) -> Result<[(&'static str, String); 3]> {
         ("docs/tools.md", tools_page(&sources)?),
         ("docs/verbs.md", verbs_page()?),
         ("docs/checks.md", checks_page()?),
+        ("docs/compatibility.md", compatibility::page(root)?),
     ])
 }
 

@@ -10,6 +10,7 @@ mod edits;
 mod facts;
 mod golden;
 mod instrumented;
+mod launcher;
 mod layout;
 mod limits;
 mod page;

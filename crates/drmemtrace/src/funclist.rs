@@ -38,6 +38,7 @@ pub fn parse(text: &str) -> Result<Vec<Function>> {
             Some(known) => {
                 known.names.push(name.to_owned());
                 known.names.sort();
+                known.names.dedup();
                 known.noret |= noret;
             }
             None => {
@@ -60,6 +61,13 @@ mod tests {
         assert_eq!(functions.len(), 2);
         assert_eq!(functions[0].names, ["app!alias", "app!fib"]);
         assert_eq!((functions[1].noret, functions[1].names[0].as_str()), (true, "libc.so.6!exit"));
+    }
+
+    /// Recording the heap's functions as well as named ones lists `malloc` twice.
+    #[test]
+    fn a_name_that_is_listed_twice_is_one_alias() {
+        let functions = parse("1,1,0x10,lib!f\n1,1,0x10,lib!f\n").unwrap();
+        assert_eq!((functions.len(), &functions[0].names[..]), (1, &["lib!f".to_owned()][..]));
     }
 
     #[test]

@@ -178,12 +178,12 @@ const OPTIONS: &[(&[&str], Setter)] = &[
     (&["reuse_distance_limit"], Setter::Number(|draft, n| draft.tell_tools("limit", n.to_string()))),
     (&["reuse_distance_histogram"], Setter::Flag(|draft, on| draft.request.reuse_histogram = on)),
     (&["reuse_histogram_bin_multiplier"], Setter::Text(|draft, value| draft.set_bins(value))),
+    (&["funclist_file"], Setter::Text(|_, value| must_exist(value))),
     // What these say has no influence on the results of our tools.
     (&["reuse_skip_dist"], Setter::Number(|_, _| ())),
     (&["reuse_verify_skip"], Setter::Flag(|_, _| ())),
     (&["module_file"], Setter::Text(|_, _| Ok(()))),
     (&["alt_module_dir"], Setter::Text(|_, _| Ok(()))),
-    (&["funclist_file"], Setter::Text(|_, _| Ok(()))),
     (&["offline"], Setter::Flag(|_, _| ())),
     (&["disable_optimizations"], Setter::Flag(|_, _| ())),
     (&["test_mode"], Setter::Flag(|draft, is_on| draft.is_tested = is_on)),
@@ -299,10 +299,11 @@ impl Request {
         self.tools.iter().all(|tool| *tool == Tool::View)
     }
 
-    /// How many threads the launcher would use; `None` for as many as there are.
-    pub(super) fn threads_to_use(&self) -> Option<NonZeroUsize> {
+    /// How many threads to use: as the launcher's option says, else `limit`, else as many as the launcher would.
+    pub(super) fn threads_to_use(&self, limit: Option<NonZeroUsize>) -> Option<NonZeroUsize> {
         match usize::try_from(self.jobs) {
             Ok(jobs) => NonZeroUsize::new(jobs.max(1)),
+            Err(_) if limit.is_some() => limit,
             Err(_) => {
                 let cores = std::thread::available_parallelism().map_or(1, usize::from);
                 NonZeroUsize::new(cores.min(MAX_OWN_JOBS))
@@ -360,7 +361,8 @@ impl Draft {
         self.request.syntax = match value {
             "att" => Some(Syntax::Att),
             "intel" => Some(Syntax::Intel),
-            "att/arm/dr/riscv" | "arm" => None,
+            // Only mnemonics would look different: there is one text for these.
+            "att/arm/dr/riscv" | "arm" | "dr" | "riscv" => None,
             _ => return Err(Error::unsupported(format!("syntax `{value}` is not available"))),
         };
         Ok(())
@@ -482,6 +484,14 @@ impl Draft {
 fn set_real(value: &str, to: &mut f64) -> Result<()> {
     *to = value.parse().map_err(|_| Error::usage(format!("expected a number, found `{value}`")))?;
     Ok(())
+}
+
+/// The list beside the trace is read; another one has to be there at least, so that a slip of the pen is told.
+fn must_exist(path: &str) -> Result<()> {
+    match std::fs::metadata(path) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(Error::usage(format!("{path}: {error}"))),
+    }
 }
 
 /// Sets an option, replacing an earlier one.
@@ -685,8 +695,23 @@ mod tests {
         let counts = |jobs| Request { tools: vec![Tool::BasicCounts], ..jobs };
         assert!(counts(jobs(0)).is_interleaved() && !counts(jobs(1)).is_interleaved());
         assert!(jobs(1).is_interleaved());
-        assert_eq!(jobs(3).threads_to_use(), NonZeroUsize::new(3));
-        assert!(jobs(-1).threads_to_use().is_some());
+        assert!(jobs(-1).threads_to_use(None).is_some());
+    }
+
+    #[test]
+    fn the_limit_of_threads_holds_unless_jobs_are_named() {
+        let jobs = |n: i64| Request { jobs: n, ..viewing("d") };
+        let one = NonZeroUsize::new(1);
+        assert_eq!(jobs(-1).threads_to_use(one), one);
+        assert_eq!(jobs(3).threads_to_use(one), NonZeroUsize::new(3));
+    }
+
+    #[test]
+    fn every_syntax_of_the_launcher_is_taken() {
+        for name in ["arm", "dr", "riscv"] {
+            check(&format!("-indir d -tool view -view_syntax {name}"), viewing("d"));
+        }
+        refused("-indir d -tool view -view_syntax none", "syntax `none` is not available");
     }
 
     #[test]

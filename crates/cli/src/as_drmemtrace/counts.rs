@@ -2,6 +2,7 @@
 
 use quipu::drmemtrace::tools::counts::{Counts, CountsReport, PartReport};
 use quipu::engine::Part;
+use std::collections::HashSet;
 use std::io::Write as _;
 
 /// Which block of counts is printed, and the word before each name.
@@ -34,23 +35,35 @@ pub(super) fn write(report: &CountsReport, out: &mut Vec<u8>) {
             (_, Some(core)) => line(out, format_args!("Core {core} counts:")),
             (thread, None) => line(out, format_args!("Thread {} counts:", thread.unwrap_or(0))),
         }
-        // QUIRK: with windows, a shard's own block is that of its first one (docs/formats/drmemtrace.md).
-        let counts = shard.windows.first().map_or(&shard.counts, |window| &window.counts);
+        // QUIRK: with windows, a shard's own block is that of window 0 (docs/formats/drmemtrace.md).
+        let counts = shard.first_block();
         block(report, counts, Block::Shard, shard.core.is_some() || counts.threads > 1, out);
     }
 }
 
-/// QUIRK: each window has a block for each shard, and nothing says which is whose.
+/// Windows that no shard has are printed up to here; a larger number is damage, and costs no lines.
+const MAX_EMPTY_WINDOWS: u64 = 1 << 16;
+
+/// QUIRK: each window has a block for each shard that comes as far, and nothing says which is whose.
 fn windows(report: &CountsReport, out: &mut Vec<u8>) {
-    let n_windows = report.shards.iter().map(|shard| shard.windows.len()).max().unwrap_or(0);
-    if n_windows == 0 {
+    let n_windows = report.shards.iter().map(PartReport::n_blocks).max().unwrap_or(0);
+    if n_windows <= 1 {
         return;
     }
     line(out, format_args!("Total windows: {n_windows}"));
-    for i in 0..n_windows {
+    let mut numbers: Vec<u64> = (0..n_windows.min(MAX_EMPTY_WINDOWS)).collect();
+    if n_windows > MAX_EMPTY_WINDOWS {
+        let known = report.shards.iter().flat_map(|shard| shard.windows.iter().map(|window| window.window));
+        numbers.extend(known.filter(|number| (MAX_EMPTY_WINDOWS..n_windows).contains(number)));
+        numbers.sort_unstable();
+        numbers.dedup();
+    }
+    let none = Counts::default();
+    for i in numbers {
         line(out, format_args!("Window #{i}:"));
-        for window in report.shards.iter().filter_map(|shard: &PartReport| shard.windows.get(i)) {
-            block(report, &window.counts, Block::Window, false, out);
+        for shard in report.shards.iter().filter(|shard| shard.n_blocks() > i) {
+            let counts = if i == 0 { Some(shard.first_block()) } else { shard.window(i) };
+            block(report, counts.unwrap_or(&none), Block::Window, false, out);
         }
     }
 }
@@ -64,11 +77,16 @@ pub(super) fn write_intervals(parts: &[&Part], reports: &[&CountsReport], is_who
         }
         _ => line(out, format_args!("Counts per trace interval for whole trace:")),
     }
+    let mut known = HashSet::new();
     for (part, report) in parts.iter().zip(reports) {
         if let Some(at) = part.interval {
             line(out, format_args!("Interval #{} ending at timestamp {}:", at.number, at.end));
         }
-        block(report, &report.total, Block::Interval, false, out);
+        // QUIRK: the difference of two sets, that is the threads that begin in this interval.
+        let begun = report.tids.iter().filter(|tid| known.insert(**tid)).count() as u64;
+        let counts = Counts { threads: begun, ..report.total.clone() };
+        let is_by_core = report.shards.iter().any(|shard| shard.core.is_some());
+        block(report, &counts, Block::Interval, begun > 1 || is_by_core, out);
     }
 }
 

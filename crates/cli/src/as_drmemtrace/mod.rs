@@ -181,7 +181,7 @@ pub(crate) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<O
     let mut results = Results::default();
     let mut dispatched = Vec::new();
     if !names.is_empty() {
-        let common = Common { threads: request.threads_to_use().or(common.threads), ..common.clone() };
+        let common = Common { threads: request.threads_to_use(common.threads), ..common.clone() };
         let outcome = analyse(&*trace, &names, &extent, division, &request, &common, screen)?;
         dispatched = outcome.dispatched;
         results = Results { names, reports: outcome.reports, parts: outcome.parts };

@@ -86,20 +86,22 @@ fn histogram(of: &Distances, out: &mut Vec<u8>) {
     line(out, format_args!("{:indent$}{sides}", ""));
     let columns = "       Count  Percent  Cumulative  :       Count  Percent  Cumulative";
     line(out, format_args!("{title}{columns}"));
-    let share = |count: u64| 100.0 * count as f64 / of.reuses as f64;
-    let (mut all_so_far, mut data_so_far) = (0, 0);
+    let share = |count: u64| count as f64 / of.reuses as f64;
+    // QUIRK: shares are added up, which rounds otherwise than the share of the sum where that ends in a half.
+    let (mut all_so_far, mut data_so_far) = (0.0, 0.0);
     for Bin { min, max, count, data } in &of.histogram {
-        all_so_far += count;
-        data_so_far += data;
+        let (all, data_share) = (share(*count), share(*data));
+        all_so_far += all;
+        data_so_far += data_share;
         let range = if has_ranges { format!("{min:8} - {max:8}") } else { format!("{min:8}") };
         line(
             out,
             format_args!(
                 "{range}{count:12}{:8.2}%{:8.2}%     : {data:11}{:8.2}%{:8.2}%",
-                share(*count),
-                share(all_so_far),
-                share(*data),
-                share(data_so_far)
+                100.0 * all,
+                100.0 * all_so_far,
+                100.0 * data_share,
+                100.0 * data_so_far
             ),
         );
     }
@@ -123,11 +125,11 @@ fn times(of: &Times, rows: Rows, out: &mut Vec<u8>) {
     line(out, format_args!("Reuse time histogram:"));
     line(out, format_args!("Distance       Count  Percent  Cumulative"));
     let shown = if rows == Rows::All { usize::MAX } else { FEW_TIMES };
-    let mut so_far = 0;
+    let mut so_far = 0.0;
     for bin in of.exact.iter().take(shown) {
-        so_far += bin.count;
-        let share = |count: u64| 100.0 * count as f64 / of.reuses as f64;
-        let (own, all) = (share(bin.count), share(so_far));
+        let share = bin.count as f64 / of.reuses as f64;
+        so_far += share;
+        let (own, all) = (100.0 * share, 100.0 * so_far);
         line(out, format_args!("{:8}{:12}{own:8.2}%{all:11.2}%", bin.min, bin.count));
     }
     if of.exact.len() > shown {

@@ -133,12 +133,11 @@ fn write_core(i: usize, core: &CoreCounts, placing: Placing, out: &mut Vec<u8>) 
         return line(out, format_args!("Core #{i} ({} thread(s))", core.threads));
     }
     let processors: Vec<String> = core.processors.iter().map(|processor| format!("#{processor}")).collect();
+    let n = processors.len();
     let processors = processors.join(", ");
     match placing {
-        Placing::Processors => {
-            let n = core.processors.len();
-            line(out, format_args!("Core #{i} ({n} traced CPU(s): {processors})"));
-        }
+        Placing::Processors if n == 0 => line(out, format_args!("Core #{i} (0 traced CPU(s))")),
+        Placing::Processors => line(out, format_args!("Core #{i} ({n} traced CPU(s): {processors})")),
         _ => line(out, format_args!("Core #{i} (traced CPU(s): {processors})")),
     }
 }
@@ -160,6 +159,11 @@ fn description(cache: &CacheCounts, result: &Simulated) -> String {
         }
     }
     text
+}
+
+/// QUIRK: DynamoRIO divides in single precision, which moves the second decimal where it is nearly a half.
+fn percent(n: u64, all: u64) -> String {
+    format!("{:.2}%", f64::from(n as f32 * 100.0 / all as f32))
 }
 
 fn write_counts(cache: &CacheCounts, indent: &str, is_cache: bool, out: &mut Vec<u8>) {
@@ -195,7 +199,7 @@ fn write_counts(cache: &CacheCounts, indent: &str, is_cache: bool, out: &mut Vec
     let mut rate = |name: &str, all: u64| {
         // Upstream says nothing of a rate of nothing.
         if all > 0 {
-            let share = format!("{:.2}%", 100.0 * cache.misses as f64 / all as f64);
+            let share = percent(cache.misses, all);
             let width = 39usize.saturating_sub(name.len().max(18));
             line(out, format_args!("{indent}{name:<18}{share:>width$}"));
         }
@@ -205,7 +209,36 @@ fn write_counts(cache: &CacheCounts, indent: &str, is_cache: bool, out: &mut Vec
     if has_children {
         let mut row = |name: &str, count: u64| line(out, format_args!("{indent}{name:<18}{count:>20}"));
         row("Child hits:", cache.child_hits);
-        let share = format!("{:.2}%", 100.0 * cache.misses as f64 / (here + cache.child_hits) as f64);
+        let share = percent(cache.misses, here + cache.child_hits);
         line(out, format_args!("{indent}{:<18}{share:>21}", "Total miss rate:"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_divided_in_single_precision() {
+        let (n, all) = (671155_u32, 2340558_u32);
+        assert_eq!(format!("{:.2}%", 100.0 * f64::from(n) / f64::from(all)), "28.67%");
+        assert_eq!(percent(n.into(), all.into()), "28.68%");
+    }
+
+    #[test]
+    fn a_core_without_cpus_has_no_colon() {
+        let core = |processors: &[u64]| {
+            let caches = CoreCounts {
+                threads: 1,
+                processors: processors.to_vec(),
+                instruction_cache: 0,
+                data_cache: 0,
+            };
+            let mut text = Vec::new();
+            write_core(2, &caches, Placing::Processors, &mut text);
+            String::from_utf8(text).unwrap()
+        };
+        assert_eq!(core(&[]), "Core #2 (0 traced CPU(s))\n");
+        assert_eq!(core(&[3, 7]), "Core #2 (2 traced CPU(s): #3, #7)\n");
     }
 }

@@ -131,6 +131,29 @@ pub struct PartReport {
     pub windows: Vec<WindowReport>,
 }
 
+impl PartReport {
+    /// How long a list of windows by their number is: one more than the last, slept through or not. A part without
+    /// windows has one for everything, as has one whose first is not window 0: that is a window which was split off.
+    pub fn n_blocks(&self) -> u64 {
+        match self.windows.first() {
+            Some(WindowReport { window: 0, .. }) => {
+                self.windows.iter().map(|window| window.window.saturating_add(1)).max().unwrap_or(1)
+            }
+            _ => 1,
+        }
+    }
+
+    /// The counts of window 0, or of everything where there is but one.
+    pub fn first_block(&self) -> &Counts {
+        if self.n_blocks() > 1 { self.window(0).unwrap_or(&self.counts) } else { &self.counts }
+    }
+
+    /// The counts of the window with this number, if the part was awake in it.
+    pub fn window(&self, number: u64) -> Option<&Counts> {
+        self.windows.iter().find(|window| window.window == number).map(|window| &window.counts)
+    }
+}
+
 /// One window of one thread or core.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct WindowReport {
@@ -151,6 +174,9 @@ pub struct CountsReport {
     pub is_whole_system: bool,
     /// The threads or cores, in the order of the trace.
     pub shards: Vec<PartReport>,
+    /// The threads that have records, in no order.
+    #[serde(skip)]
+    pub tids: Vec<u64>,
 }
 
 impl CountsReport {
@@ -186,6 +212,7 @@ impl CountsReport {
             is_whole_system: filetype.any(FileType::WHOLE_SYSTEM),
             total,
             shards: parts,
+            tids: tids.into_iter().collect(),
         }
     }
 
@@ -193,10 +220,7 @@ impl CountsReport {
     pub fn by_instructions(&self) -> Vec<&PartReport> {
         let mut sorted: Vec<&PartReport> = self.shards.iter().collect();
         // QUIRK: upstream sorts by the instructions of the first window.
-        let key = |part: &PartReport| {
-            part.windows.first().map_or(&part.counts, |window| &window.counts).instructions
-        };
-        sorted.sort_by_key(|part| std::cmp::Reverse(key(part)));
+        sorted.sort_by_key(|part| std::cmp::Reverse(part.first_block().instructions));
         sorted
     }
 }

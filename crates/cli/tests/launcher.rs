@@ -1,0 +1,171 @@
+//! Rules of the launcher's tools that the recorded traces do not show: small traces made for each rule, with what
+//! DynamoRIO prints for them. `compatibility.tsv` lists the rules with the tests here.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// The bytes of one entry.
+fn entry(kind: u16, size: u16, addr: u64) -> Vec<u8> {
+    [&kind.to_le_bytes()[..], &size.to_le_bytes(), &addr.to_le_bytes()].concat()
+}
+
+fn marker(kind: u16, value: u64) -> Vec<u8> {
+    entry(28, kind, value)
+}
+
+const TIMESTAMP: u16 = 2;
+const CPU_ID: u16 = 3;
+const WINDOW_ID: u16 = 14;
+
+/// Entries up to the first CPU_ID, in a window if one is given.
+fn head(tid: u64, clock: u64, window: Option<u64>) -> Vec<Vec<u8>> {
+    let mut entries = vec![
+        entry(25, 0, 7),
+        marker(12, 7),
+        marker(9, 0xe40),
+        entry(22, 4, tid),
+        entry(24, 4, 1),
+        marker(10, 64),
+        marker(20, 1000),
+        marker(18, 4096),
+        marker(TIMESTAMP, clock),
+    ];
+    entries.extend(window.map(|id| marker(WINDOW_ID, id)));
+    entries.push(marker(CPU_ID, 0));
+    entries
+}
+
+/// Instructions of one byte, each with its encoding.
+fn nops(pc: u64, n: u64) -> Vec<Vec<u8>> {
+    (0..n).flat_map(|i| [entry(47, 1, 0x90), entry(10, 1, pc + i)]).collect()
+}
+
+fn clock(time: u64, window: Option<u64>) -> Vec<Vec<u8>> {
+    let mut entries = vec![marker(TIMESTAMP, time)];
+    entries.extend(window.map(|id| marker(WINDOW_ID, id)));
+    entries.push(marker(CPU_ID, 0));
+    entries
+}
+
+fn tail(tid: u64) -> Vec<Vec<u8>> {
+    vec![entry(23, 4, tid), entry(26, 0, 0)]
+}
+
+fn put(folder: &Path, name: &str, parts: &[Vec<Vec<u8>>]) {
+    std::fs::write(folder.join(name), parts.concat().concat()).unwrap();
+}
+
+fn launch(folder: &Path, args: &str) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_quipu"))
+        .current_dir(folder)
+        .args(["as", "drmemtrace"])
+        .args(args.split_whitespace())
+        .output()
+        .unwrap()
+}
+
+fn printed(folder: &Path, args: &str) -> String {
+    let output = launch(folder, args);
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    text
+}
+
+/// The first column of each line that ends so, with the heads of the blocks between.
+fn outline(text: &str, of: &str) -> Vec<String> {
+    text.lines()
+        .filter(|line| line.ends_with(of) || line.ends_with(':') || line.starts_with("Total windows"))
+        .map(|line| line.trim().trim_end_matches(of).trim_end().to_owned())
+        .collect()
+}
+
+#[test]
+fn windows_are_numbered_by_their_ids() {
+    let folder = tempfile::tempdir().unwrap();
+    let a = [head(10, 1000, Some(0)), nops(0x1000, 3), clock(1300, Some(2)), nops(0x1003, 2), tail(10)];
+    let b = [
+        head(11, 1000, Some(0)),
+        nops(0x2000, 1),
+        clock(1200, Some(1)),
+        nops(0x2001, 4),
+        clock(1300, Some(2)),
+        nops(0x2005, 5),
+        tail(11),
+    ];
+    put(folder.path(), "a.trace", &a);
+    put(folder.path(), "b.trace", &b);
+    let text = printed(folder.path(), "-indir . -tool basic_counts");
+    let windows: Vec<String> = outline(&text, " (fetched) instructions")
+        .into_iter()
+        .filter(|line| !line.ends_with("unique"))
+        .collect();
+    let expected = [
+        "Basic counts tool results:",
+        "Total counts:",
+        "15 total",
+        "Total windows: 3",
+        "Window #0:",
+        "3 window",
+        "1 window",
+        "Window #1:",
+        "0 window",
+        "4 window",
+        "Window #2:",
+        "2 window",
+        "5 window",
+        "Thread 10 counts:",
+        "3",
+        "Thread 11 counts:",
+        "1",
+    ];
+    let windows: Vec<&str> =
+        windows.iter().map(String::as_str).filter(|line| !line.contains("unique")).collect();
+    assert_eq!(windows, expected, "{text}");
+}
+
+#[test]
+fn a_window_of_a_huge_number_costs_no_lines() {
+    let folder = tempfile::tempdir().unwrap();
+    let a =
+        [head(10, 1000, Some(0)), nops(0x1000, 3), clock(1300, Some(u64::MAX)), nops(0x1003, 2), tail(10)];
+    put(folder.path(), "a.trace", &a);
+    let output = launch(folder.path(), "-indir . -tool basic_counts");
+    assert!(output.stderr.len() < 200 << 20);
+}
+
+#[test]
+fn one_window_is_no_windows_part() {
+    for window in [0, 5] {
+        let folder = tempfile::tempdir().unwrap();
+        put(folder.path(), "a.trace", &[head(10, 1000, Some(window)), nops(0x1000, 3), tail(10)]);
+        let text = printed(folder.path(), "-indir . -tool basic_counts");
+        assert!(!text.to_lowercase().contains("window"), "{text}");
+        assert!(text.contains("Thread 10 counts:\n           3 (fetched) instructions\n"), "{text}");
+    }
+}
+
+#[test]
+fn intervals_tell_threads_that_begin_in_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let a = [head(10, 1000, None), nops(0x1000, 3), clock(3100, None), nops(0x1003, 1), tail(10)];
+    put(folder.path(), "a.trace", &a);
+    put(folder.path(), "b.trace", &[head(11, 2100, None), nops(0x1000, 2), tail(11)]);
+    put(folder.path(), "c.trace", &[head(12, 2200, None), nops(0x1000, 2), tail(12)]);
+    let text = printed(folder.path(), "-indir . -tool basic_counts -interval_microseconds 1000");
+    let whole = text.split("Counts per trace interval for whole trace:").nth(1).unwrap();
+    let intervals: Vec<&str> = whole.split("Interval #").skip(1).collect();
+    let threads = |text: &str| text.lines().find(|line| line.ends_with(" threads")).map(str::to_owned);
+    assert_eq!(threads(intervals[0]), None, "{whole}");
+    assert_eq!(threads(intervals[1]).as_deref(), Some("           2 interval delta threads"), "{whole}");
+    assert_eq!(threads(intervals[2]), None, "{whole}");
+}
+
+#[test]
+fn a_function_list_that_is_not_there_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    put(folder.path(), "a.trace", &[head(10, 1000, None), nops(0x1000, 1), tail(10)]);
+    let output = launch(folder.path(), "-indir . -tool func_view -funclist_file none.log");
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("none.log"), "{text}");
+}
