@@ -144,6 +144,8 @@ pub(crate) struct Operands {
     source_bytes: usize,
     /// Categories besides those of the instruction.
     categories: Categories,
+    /// Whether arithmetic flags are read, though the instruction as such does not.
+    reads_flags: bool,
 }
 
 impl Operands {
@@ -160,6 +162,10 @@ impl Operands {
 
     pub(crate) fn category(&mut self, categories: Categories) {
         self.categories |= categories;
+    }
+
+    pub(crate) fn read_flags(&mut self) {
+        self.reads_flags = true;
     }
 
     pub(crate) fn source(&mut self, bytes: usize) {
@@ -189,7 +195,7 @@ impl Encoder {
         let header = n_writes as u32
             | (n_reads as u32) << 4
             | u32::from(instr.writes_flags) << 8
-            | u32::from(instr.reads_flags) << 9
+            | u32::from(instr.reads_flags || operands.reads_flags) << 9
             | u32::from((instr.categories | operands.categories).bits()) << 10;
         out[..HEADER_BYTES].copy_from_slice(&header.to_le_bytes());
         if n_writes + n_reads == 0 {

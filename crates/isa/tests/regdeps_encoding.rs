@@ -49,6 +49,25 @@ fn encoded(arch: Arch, code: &str) -> String {
 }
 
 #[test]
+fn operands_of_x86_are_those_that_dynamorio_lists() {
+    for (code, expected, text) in [
+        ("48f7e2", "220104000602040204000000", "mul %rdx: a source, and a destination that no operand names"),
+        ("f0410fb107", "2119000004020211", "lock cmpxchg %eax,(%r15)"),
+        ("660f164f08", "114c000006490900", "movhpd 0x8(%rdi),%xmm1: half of the destination is kept"),
+        ("4898", "1100000003020200", "cdqe"),
+        ("f2ae", "420b00000603090203092200", "repne scas: reads the flags that it writes"),
+        ("f30f1efa", "1000080004040000", "endbr64"),
+        ("62e17f2a6f16", "21480000215a086a", "vmovdqu8 (%rsi),%ymm18{%k2}"),
+        ("c4e2dd9104c8", "3248000021484c02494c0000", "vgatherqpd %ymm4,(%rax,%ymm1,8),%ymm0"),
+        ("c4e1f97ec0", "1140000006024800", "vmovq %xmm0,%rax"),
+        ("c4e3e922c701", "214000000648094a", "vpinsrq $1,%rdi,%xmm2,%xmm0"),
+        ("c4e3f916c201", "1140000006044800", "vpextrq $1,%xmm0,%rdx"),
+    ] {
+        assert_eq!(encoded(Arch::X86_64, code), expected, "{text}");
+    }
+}
+
+#[test]
 fn instructions_of_aarch64_are_encoded_as_worked_out_by_hand() {
     for (code, expected, text) in [
         ("ff8300d1", "1100040006212100", "sub sp, sp, #0x20"),

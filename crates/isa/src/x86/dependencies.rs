@@ -20,10 +20,22 @@ const VECTOR: u8 = 72;
 const MASK: u8 = 104;
 const BOUND: u8 = 112;
 
-/// What the operands name.
-pub(super) fn operands(code: &Instruction, info: &InstructionInfo) -> Operands {
+/// What the operands name. `unmasked` is what would happen to the first operand without a mask: elements that a mask
+/// keeps do not make a destination a source.
+pub(super) fn operands(code: &Instruction, unmasked: OpAccess, info: &InstructionInfo) -> Operands {
     let mut operands = Operands::default();
     let mnemonic = code.mnemonic();
+    if let Some(register) = hinted(mnemonic) {
+        operands.read(number(register), 4);
+        return operands;
+    }
+    if code.is_string_instruction()
+        && (code.has_rep_prefix() || code.has_repne_prefix())
+        && code.rflags_modified() & super::ARITHMETIC != 0
+    {
+        // Each iteration but the first depends on the comparison before it.
+        operands.read_flags();
+    }
     let n_operands = code.op_count();
     let mut explicit = [Register::None; 5];
     let is_same = n_operands >= 2
@@ -31,7 +43,7 @@ pub(super) fn operands(code: &Instruction, info: &InstructionInfo) -> Operands {
         && code.op_kind(1) == OpKind::Register
         && code.op_register(0) == code.op_register(1);
     for i in 0..n_operands {
-        let access = info.op_access(i);
+        let access = if i == 0 { unmasked } else { info.op_access(i) };
         let (mut reads, mut writes) = directions(access);
         match code.op_kind(i) {
             OpKind::Register => {
@@ -41,7 +53,7 @@ pub(super) fn operands(code: &Instruction, info: &InstructionInfo) -> Operands {
                     // iced knows that the result does not depend on it, or that nothing happens.
                     reads = true;
                 }
-                if i == 0 && keeps_destination(mnemonic) {
+                if i == 0 && keeps_destination(code) {
                     (reads, writes) = (false, true);
                 }
                 if reads {
@@ -107,17 +119,24 @@ pub(super) fn operands(code: &Instruction, info: &InstructionInfo) -> Operands {
             // In 32-bit code every access has one, which its operand does not name.
             continue;
         }
+        let (mut reads, writes) = directions(used.access());
         if explicit.iter().any(|named| *named != Register::None && named.full_register() == full)
             && !is_stack(full)
         {
-            continue;
+            // Its operand tells whether it is read. What is written, though only read as an operand, is written besides.
+            reads = false;
         }
-        let (reads, writes) = directions(used.access());
         let is_address =
             [code.memory_base(), code.memory_index()].iter().any(|name| name.full_register() == full);
         if reads {
             let is_address = is_address || register.is_segment_register();
-            operands.read(number(register), if is_address { 0 } else { register.size() });
+            let bytes = match mnemonic {
+                _ if is_address => 0,
+                // DynamoRIO lists the source of `cwde`, with which this shares a row.
+                Mnemonic::Cdqe => 2,
+                _ => register.size(),
+            };
+            operands.read(number(register), bytes);
         }
         if writes {
             operands.write(number(register));
@@ -168,9 +187,25 @@ fn is_idiom(mnemonic: Mnemonic) -> bool {
 }
 
 /// Operations that keep a part of their destination, or all of it on a condition, which DynamoRIO does not call reading.
-fn keeps_destination(mnemonic: Mnemonic) -> bool {
+fn keeps_destination(code: &Instruction) -> bool {
+    use Mnemonic::{Movhlps, Movhpd, Movhps, Movlhps, Movlpd, Movlps, Vpternlogd};
+    let mnemonic = code.mnemonic();
+    if matches!(mnemonic, Movhpd | Movhps | Movlpd | Movlps | Movhlps | Movlhps | Vpternlogd) {
+        return true;
+    }
     let name = format!("{mnemonic:?}");
-    name.starts_with("Cmov") || name.starts_with("Cvtsi2s") || mnemonic == Mnemonic::Vpternlogd
+    let is_gather = || name.starts_with("Vgather") || name.starts_with("Vpgather");
+    name.starts_with("Cmov") || name.starts_with("Cvtsi2s") || is_gather()
+}
+
+/// The register that the last byte of a hint names, which processors without its meaning take for a no-op's operand, as
+/// DynamoRIO does.
+fn hinted(mnemonic: Mnemonic) -> Option<Register> {
+    match mnemonic {
+        Mnemonic::Endbr64 => Some(Register::EDX),
+        Mnemonic::Endbr32 => Some(Register::EBX),
+        _ => None,
+    }
 }
 
 /// Those of the new encoding that move single elements take no mask.
@@ -190,15 +225,14 @@ fn memory_bytes(code: &Instruction) -> usize {
 
 /// Bytes of a register that are a source: of a vector register, a scalar operation takes the lowest element.
 fn register_bytes(code: &Instruction, register: Register) -> usize {
-    use Mnemonic::{Movd, Movq, Vmovd, Vmovq, Vpbroadcastb, Vpbroadcastw};
-    let to_general =
-        matches!(code.code(), Code::Movq_rm64_xmm | Code::VEX_Vmovq_rm64_xmm | Code::EVEX_Vmovq_rm64_xmm);
+    use Mnemonic::{Movd, Movq, Pextrq, Pinsrq, Vmovd, Vmovq, Vpbroadcastb, Vpbroadcastw, Vpextrq, Vpinsrq};
+    let to_general = matches!(code.code(), Code::Movq_rm64_xmm | Code::EVEX_Vmovq_rm64_xmm);
     match code.mnemonic() {
         // So DynamoRIO has it, whose table has one row for both widths.
         Movq | Vmovq if to_general => 4,
         Vpbroadcastb | Vpbroadcastw if register.is_gpr() => 8,
         Movd | Vmovd if register.is_xmm() => 4,
-        Movq | Vmovq if register.is_xmm() => 8,
+        Movq | Vmovq | Pinsrq | Vpinsrq | Pextrq | Vpextrq if register.is_xmm() => 8,
         mnemonic if register.is_xmm() => scalar_bytes(mnemonic).unwrap_or(16),
         _ => register.size(),
     }

@@ -97,7 +97,10 @@ impl X86 {
     /// The instruction in the terms of REGDEPS.
     pub(crate) fn operands(&mut self, pc: u64, bytes: &[u8]) -> Result<Operands, DecodeError> {
         let code = self.instruction(pc, bytes)?;
-        Ok(dependencies::operands(&code, self.info.info(&code)))
+        let mut bare = code;
+        bare.set_op_mask(Register::None);
+        let unmasked = self.info.info(&bare).op0_access();
+        Ok(dependencies::operands(&code, unmasked, self.info.info(&code)))
     }
 
     fn instruction(&self, pc: u64, bytes: &[u8]) -> Result<Instruction, DecodeError> {
