@@ -84,6 +84,7 @@ pub static INFO: FormatInfo = FormatInfo {
         setting("calls", "SET", "*", "Only these calls: numbers, ranges, `frame`, `draw`, `fbo`, `@FILE`."),
         setting("frames", "SET", "*", "Only calls of these frames, counted from 0: numbers and ranges."),
         setting("blobs", "FOLDER", "", "Writes raw memory to files in this folder."),
+        setting("replace", "yes|no", "no", "Whether such files may replace others."),
         setting(
             "strings",
             "dump|whole",

@@ -1,4 +1,4 @@
-//! The program as a child of the recorder: signals that the recorder gets are the program's.
+//! The program as a child of the recorder: while it runs, signals that the recorder gets are the program's.
 
 use quipu_model::{Error, ErrorKind, Result};
 use std::process::{Command, ExitStatus};
@@ -13,7 +13,15 @@ static CHILD: AtomicI32 = AtomicI32::new(0);
 
 /// The running program.
 #[derive(Debug)]
-pub(crate) struct Child(std::process::Child);
+pub(crate) struct Child {
+    process: std::process::Child,
+    /// What was done about signals before.
+    before: Before,
+}
+
+/// What was done about signals; comes back when this is dropped.
+#[derive(Debug)]
+struct Before(Vec<(libc::c_int, libc::sigaction)>);
 
 impl Child {
     /// Starts a command with the recorder's own streams. From then on signals are passed on to it.
@@ -26,15 +34,13 @@ impl Child {
                 .because(cause)
         })?;
         CHILD.store(child.id().cast_signed(), Ordering::Relaxed);
-        for signal in PASSED_ON {
-            pass_on(signal);
-        }
-        Ok(Child(child))
+        let before = PASSED_ON.map(|signal| (signal, pass_on(signal)));
+        Ok(Child { process: child, before: Before(before.into()) })
     }
 
     /// Its process.
     pub(crate) fn pid(&self) -> u32 {
-        self.0.id()
+        self.process.id()
     }
 
     /// Waits for its end.
@@ -42,13 +48,30 @@ impl Child {
     /// # Errors
     /// `Io` if the system does not know it.
     pub(crate) fn wait(&mut self) -> Result<ExitStatus> {
-        let status = self.0.wait();
+        let status = self.process.wait();
+        // Another may have its number soon; from here on a signal is the recorder's again.
         CHILD.store(0, Ordering::Relaxed);
+        self.before.0.drain(..).for_each(|(signal, before)| put_back(signal, &before));
         status.map_err(|cause| Error::new(ErrorKind::Io, "cannot wait for the program").because(cause))
     }
 }
 
-fn pass_on(signal: libc::c_int) {
+impl Drop for Before {
+    fn drop(&mut self) {
+        self.0.drain(..).for_each(|(signal, before)| put_back(signal, &before));
+    }
+}
+
+fn put_back(signal: libc::c_int, before: &libc::sigaction) {
+    // SAFETY: It is what the system gave.
+    #[allow(unsafe_code)]
+    unsafe {
+        libc::sigaction(signal, before, std::ptr::null_mut());
+    }
+}
+
+/// Passes a signal on from now on; returns what was done about it before.
+fn pass_on(signal: libc::c_int) -> libc::sigaction {
     let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) = on_signal;
     // SAFETY: The structure may be zero but for what is set; the handler has the signature that its flags say, and does
     // only what a handler may.
@@ -57,7 +80,9 @@ fn pass_on(signal: libc::c_int) {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = handler as usize;
         action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
-        libc::sigaction(signal, &action, std::ptr::null_mut());
+        let mut before: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, &action, &mut before);
+        before
     }
 }
 

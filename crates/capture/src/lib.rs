@@ -12,6 +12,7 @@
 //! | [`lackey`] | instructions and accesses of one thread, by Valgrind |
 //! | [`program`] | which file a command line means, and for which machine it is |
 //! | [`limits`] | how much is recorded |
+//! | [`signals`] | what asks the recorder itself to end |
 //! | `child` | the program as a child: its signals, its end |
 //! | `library` | where the libraries are that traced processes load |
 
@@ -23,4 +24,5 @@ pub mod limits;
 pub mod program;
 pub mod qemu;
 pub mod record;
+pub mod signals;
 pub mod tsan;

@@ -2,7 +2,7 @@
 //!
 //! A verb is one file under `verbs`: its options, its help, and a `run` that reads like a recipe. What verbs share has a
 //! file for each subject: how to say which trace (`input`), numbers and ranges (`number`), what goes to the standard
-//! streams (`screen`), errors and findings for people (`complaint`), reading with progress and Ctrl-C (`session`), records
+//! streams (`screen`), errors and findings for people (`complaint`), reading with progress and signals (`session`), records
 //! on their way to a stream (`stream`, `relay`), what a trace says of itself (`about`), results for a browser (`page`),
 //! where traces are written to (`edit`, `rewrite`), what instrumented programs leave (`captured`).
 //!
@@ -20,6 +20,7 @@ mod complaint;
 mod conversion;
 mod edit;
 mod input;
+mod inputs;
 mod layout;
 mod number;
 mod page;
@@ -34,7 +35,6 @@ mod stream;
 mod terminal;
 mod typing;
 mod verbs;
-mod whole;
 
 use clap::{CommandFactory, FromArgMatches, Parser};
 use screen::{Screen, Stop};
@@ -61,7 +61,10 @@ Examples:
 Exit codes:
   0  done
   1  done, and something is wrong with the trace, or the run was interrupted
-  2  could not do it";
+  2  could not do it
+
+A signal that asks quipu to end (SIGINT, SIGTERM, SIGHUP) stops the work: an analysis gives what it has, with 1; where
+a file is written nothing appears under its name, with 2. A second one ends quipu at once.";
 
 /// Options that every verb takes.
 #[derive(Clone, Debug, clap::Args)]
@@ -90,13 +93,17 @@ pub fn command() -> clap::Command {
 
 /// Runs the program with these arguments, the first of which is its name.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let parsed =
-        Cli::command().try_get_matches_from(args).and_then(|matches| Cli::from_arg_matches(&matches));
+    let command = Cli::command();
+    let parsed = command.clone().try_get_matches_from(args).and_then(|matches| {
+        inputs::keep(&command, &matches);
+        Cli::from_arg_matches(&matches)
+    });
     let cli = match parsed {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
     terminal::keep_raw(cli.common.raw_names);
+    session::catch_signals();
     let screen = Screen::new(cli.common.color, cli.common.quiet);
     match cli.verb.run(&cli.common, &screen) {
         Ok(outcome) => outcome.code(),

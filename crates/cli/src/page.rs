@@ -3,8 +3,8 @@
 use crate::input::Input;
 use crate::screen::{Result, Screen};
 use crate::session::Verdict;
-use crate::whole;
 use quipu::model::doc::{Block, Cell, Document, Figure, Grid};
+use quipu::model::fresh::{self, Replace};
 use quipu::model::{Error, Report, Trace};
 use quipu::passes::{PerThread, branches, mix, schedule, working_set};
 use quipu_view::{PageFrame, bytes_text, count_text, html_page, ticks_text};
@@ -17,6 +17,9 @@ pub(crate) struct PageOptions {
     /// Write a page for a browser, complete in one file, instead of text; `-` for standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
+    /// Replace files that are there under the names of those to be written
+    #[arg(long)]
+    pub(crate) force: bool,
 }
 
 impl PageOptions {
@@ -24,40 +27,45 @@ impl PageOptions {
         self.html.is_some()
     }
 
-    /// Makes sure that standard output gets one answer.
+    /// Makes sure, before long work, that standard output gets one answer and the page has a place.
     ///
     /// # Errors
-    /// `Usage` if it would get a page and JSON.
+    /// `Usage` if standard output would get a page and JSON; those of [`fresh::check_file`].
     pub(crate) fn check(&self, json: bool) -> quipu::model::Result<()> {
         if json && self.html.as_deref() == Some(Path::new("-")) {
             return Err(Error::usage("a page and JSON cannot both go to standard output")
                 .hint("name a file for one of them: `--html FILE`"));
         }
-        Ok(())
+        match &self.html {
+            Some(path) if path != Path::new("-") => fresh::check_file(path, self.force.into()),
+            _ => Ok(()),
+        }
     }
 }
 
-/// Writes the page of these documents to `path`, or to standard output if that is `-`, and says where it is.
+/// Writes the page of these documents, if one is wanted, or to standard output if it is called `-`, and says where it is.
 ///
 /// A file appears complete or not at all: the page is written beside it and renamed.
 pub(crate) fn write(
-    path: &Path,
+    options: &PageOptions,
     input: &Input,
     trace: &dyn Trace,
     documents: &[Document],
     screen: &Screen,
 ) -> Result<()> {
+    let Some(path) = &options.html else { return Ok(()) };
+    let place = (&**path, Replace::from(options.force));
     let (name, kind) = (input.name(), &trace.meta().title);
     // The last part of a path names the trace; all of it stands below.
     let title = input.stored.path.file_name().map(|last| last.to_string_lossy().into_owned());
     match title.filter(|title| *title != name && *title != "-") {
-        Some(title) => write_titled(path, &title, &format!("{name}: {kind}"), documents, screen),
-        None => write_titled(path, &name, kind, documents, screen),
+        Some(title) => write_titled(place, &title, &format!("{name}: {kind}"), documents, screen),
+        None => write_titled(place, &name, kind, documents, screen),
     }
 }
 
 fn write_titled(
-    path: &Path,
+    (path, replace): (&Path, Replace),
     title: &str,
     subtitle: &str,
     documents: &[Document],
@@ -69,7 +77,7 @@ fn write_titled(
     if path == Path::new("-") {
         return Ok(io::stdout().lock().write_all(page.as_bytes())?);
     }
-    whole::put(path, page.as_bytes())?;
+    fresh::put(path, page.as_bytes(), replace)?;
     let size = bytes_text(page.len() as u64);
     screen.say(format_args!("page: {} ({size}); a browser opens it from there", path.display()));
     Ok(())

@@ -1,4 +1,4 @@
-//! Reading a trace while people watch: progress, Ctrl-C, and a clear word at the end on what was not read.
+//! Reading a trace while people watch: progress, signals, and a clear word at the end on what was not read.
 
 use crate::screen::{Outcome, Result, Screen};
 use crate::{Common, input};
@@ -6,27 +6,35 @@ use quipu::engine::{self, Division, Planned, RunOptions, Watch, WindowOf};
 use quipu::model::{Error, Finding, Found, Place, Trace, Window};
 use quipu_view::{Progress, bytes_text, count_text, ticks_text};
 use serde_json::{Value, json};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// What Ctrl-C reaches. There is one signal handler in a process, so there is one of these.
+/// What a signal that asks the process to end reaches. There is one handler in a process, so there is one of these.
 static WATCH: Watch = Watch::new();
 
 /// How often the progress line looks at the watch.
 const GLANCE: Duration = Duration::from_millis(100);
 
-/// Exit code of a program that a second Ctrl-C ends at once, as shells have it.
-const INTERRUPTED: i32 = 130;
+/// How much work looks at the watch.
+static N_WATCHING: AtomicUsize = AtomicUsize::new(0);
 
-/// Does some work that keeps its watch informed. Ctrl-C cancels it; a second one ends the program.
-pub(crate) fn watched<T>(screen: &Screen, work: impl FnOnce(&'static Watch) -> T) -> T {
-    // Without a handler Ctrl-C still ends the program, only less cleanly.
-    let _ = ctrlc::set_handler(|| {
-        if WATCH.is_cancelled() {
-            std::process::exit(INTERRUPTED);
+/// From here on SIGINT, SIGTERM and SIGHUP end the process cleanly: work that looks at the watch is cancelled and tells what
+/// it has; other work, or a second signal, ends at once, by the signal, without leaving unfinished files.
+pub(crate) fn catch_signals() {
+    // Without a handler signals still end the program, only less cleanly.
+    let _ = quipu_capture::signals::on_ending(|signal| {
+        if N_WATCHING.load(Ordering::Relaxed) > 0 && !WATCH.is_cancelled() {
+            WATCH.cancel();
+            return;
         }
-        WATCH.cancel();
+        quipu::source::remove_temporaries();
+        quipu_capture::signals::end_by(signal);
     });
+}
+
+/// Does some work that keeps its watch informed. A signal that asks the process to end cancels it.
+pub(crate) fn watched<T>(screen: &Screen, work: impl FnOnce(&'static Watch) -> T) -> T {
+    N_WATCHING.fetch_add(1, Ordering::Relaxed);
     let is_done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let painter = scope.spawn(|| {
@@ -44,6 +52,7 @@ pub(crate) fn watched<T>(screen: &Screen, work: impl FnOnce(&'static Watch) -> T
         });
         let done = work(&WATCH);
         is_done.store(true, Ordering::Relaxed);
+        N_WATCHING.fetch_sub(1, Ordering::Relaxed);
         painter.thread().unpark();
         done
     })

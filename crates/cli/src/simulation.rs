@@ -1,19 +1,20 @@
 //! Simulations asked for on a command line: configuration files, lists of pages and miss files around `quipu::sim`.
 
-use crate::whole::Whole;
 use quipu::engine::Planned;
+use quipu::model::fresh::{Fresh, Replace};
 use quipu::model::{Args, Error, ErrorKind, Report, Result, ToolInfo, Trace};
 use quipu::sim::sweep::{Space, Swept};
 use quipu::sim::{
     Miss, MissSink, Pages, Settings, Simulated, Simulation, Translator, cacheray, caches, config, fit_cores,
     misses, tlbs,
 };
+use quipu::source::Reading;
 use std::fs::File;
 use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 /// What a simulation takes besides options.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Surroundings {
     /// A configuration file of the original.
     pub(crate) config: Option<PathBuf>,
@@ -23,6 +24,20 @@ pub(crate) struct Surroundings {
     pub(crate) pages: Option<PathBuf>,
     /// Whether a warm-up that does not end counts as the original has it.
     pub(crate) counts_cold: bool,
+    /// Whether files of misses may replace others.
+    pub(crate) replace: Replace,
+}
+
+impl Default for Surroundings {
+    fn default() -> Surroundings {
+        Surroundings {
+            config: None,
+            physical: false,
+            pages: None,
+            counts_cold: false,
+            replace: Replace::Never,
+        }
+    }
 }
 
 /// Plans the simulation of caches.
@@ -64,7 +79,7 @@ fn plan(
     settings.physical = translator(physical, around, trace)?;
     settings.counts_cold = around.counts_cold;
     let columns = settings.columns(info.name, trace)?;
-    let files = MissFiles::create(&settings)?;
+    let files = MissFiles::create(&settings, around.replace)?;
     Ok(Planned { info, columns, pass: Box::new(Simulation::new(settings, files)?) })
 }
 
@@ -144,6 +159,7 @@ fn configuration(path: &Path) -> Result<config::Config> {
 pub(crate) fn text_of(path: &Path) -> Result<String> {
     let mut text = String::new();
     let limit = config::MAX_BYTES as u64 + 1;
+    Reading::keep(path);
     File::open(path)
         .and_then(|file| file.take(limit).read_to_string(&mut text))
         .map_err(|error| io(path, &error))?;
@@ -155,26 +171,26 @@ fn io(path: &Path, error: &std::io::Error) -> Error {
 }
 
 /// One file of misses, packed with gzip.
-type Packed = flate2::write::GzEncoder<BufWriter<Whole>>;
+type Packed = flate2::write::GzEncoder<BufWriter<File>>;
 
 /// Writes each miss as a line `process,0xpc,0xaddress` into the file of its cache, which has its name when it has all of them.
 struct MissFiles {
     /// For each cache, its file.
-    files: Vec<Option<(PathBuf, Packed)>>,
+    files: Vec<Option<(PathBuf, Packed, Option<Fresh>)>>,
 }
 
 impl MissFiles {
     /// The files that the caches of a machine ask for; `None` if none does.
-    fn create(settings: &Settings) -> Result<Option<Box<dyn MissSink>>> {
+    fn create(settings: &Settings, replace: Replace) -> Result<Option<Box<dyn MissSink>>> {
         let mut files = Vec::new();
         for cache in &settings.machine.caches {
             files.push(match &cache.miss_file {
                 None => None,
                 Some(path) => {
                     let path = PathBuf::from(path);
-                    let file = Whole::create(&path)?;
+                    let (fresh, file) = Fresh::file(&path, replace)?;
                     let level = flate2::Compression::fast();
-                    Some((path, flate2::write::GzEncoder::new(BufWriter::new(file), level)))
+                    Some((path, flate2::write::GzEncoder::new(BufWriter::new(file), level), Some(fresh)))
                 }
             });
         }
@@ -185,15 +201,15 @@ impl MissFiles {
 
 impl MissSink for MissFiles {
     fn miss(&mut self, process: u64, miss: &Miss) -> Result<()> {
-        let Some(Some((path, file))) = self.files.get_mut(miss.cache as usize) else { return Ok(()) };
+        let Some(Some((path, file, _))) = self.files.get_mut(miss.cache as usize) else { return Ok(()) };
         writeln!(file, "{process},{:#x},{:#x}", miss.pc, miss.addr).map_err(|error| io(path, &error))
     }
 
     fn end(&mut self) -> Result<()> {
-        for (path, file) in self.files.iter_mut().flatten() {
+        for (path, file, fresh) in self.files.iter_mut().flatten() {
             let pack = file.try_finish().and_then(|()| file.get_mut().flush());
             pack.map_err(|error| io(path, &error))?;
-            file.get_mut().get_mut().finish()?;
+            fresh.take().map_or(Ok(()), Fresh::commit)?;
         }
         Ok(())
     }

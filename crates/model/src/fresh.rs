@@ -1,23 +1,31 @@
-//! Files and folders that appear under their name when they are complete, and not before.
+//! The one way to open what is written: files and folders that appear under their name when they are complete, and not
+//! before; devices, pipes and sockets, which are written into as they are.
 //!
 //! What is written goes to a hidden name beside the final one, on the same file system, and is renamed at the end. If it
-//! does not come to that (an error, an interrupt, a panic) the hidden one is removed.
+//! does not come to that (an error, a signal, a panic) the hidden one is removed. What goes to a device, a pipe or a
+//! socket waits in a temporary file and is copied at the end, so that nobody reads half an output from there either.
+//!
+//! An input is never written over, under whatever name: [`quipu_source::Reading`] says which files those are.
 
 use crate::error::{Error, ErrorKind, Result};
-use std::fs::{self, File};
-use std::io;
+use quipu_source::{Temporary, is_input};
+use std::fs::{self, File, Metadata};
+use std::io::{self, Seek, Write};
 use std::path::{Path, PathBuf};
 
-/// So many hidden names are tried.
+/// How many hidden names are tried.
 const MAX_ATTEMPTS: u32 = 100;
+
+/// How deep a folder that is to be replaced is searched for inputs: traces have two levels.
+const MAX_DEPTH: u32 = 8;
 
 /// Whether what stands under the final name may be replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replace {
-    /// It is an error if there is something.
+    /// It is an error if there is something, unless that is a character device, a pipe or a socket.
     Never,
     /// A file is replaced by a file, a folder that holds nothing but a trace by a folder. A symbolic link stays, and what
-    /// it leads to is replaced.
+    /// it leads to is replaced. An input is not replaced.
     Allowed,
 }
 
@@ -34,25 +42,59 @@ impl From<bool> for Replace {
 /// As for [`Fresh::file`].
 pub fn check_file(path: &Path, replace: Replace) -> Result<()> {
     check_place(path, replace, None)?;
-    behind_link(path).map(drop)
+    if is_special(path).is_none() {
+        follow_link(path)?;
+    }
+    Ok(())
+}
+
+/// Writes a file at once.
+///
+/// # Errors
+/// As for [`Fresh::file`] and [`Fresh::commit`]; `Io` if it cannot be written.
+pub fn put(path: &Path, bytes: &[u8], replace: Replace) -> Result<()> {
+    let (fresh, mut file) = Fresh::file(path, replace)?;
+    file.write_all(bytes).map_err(|cause| cannot("write", path, cause))?;
+    fresh.commit()
 }
 
 /// A file or folder in the making.
 #[derive(Debug)]
 pub struct Fresh {
-    temporary: PathBuf,
+    temporary: Temporary,
     path: PathBuf,
-    is_folder: bool,
-    is_done: bool,
+    replace: Replace,
+    goal: Goal,
+}
+
+/// What is in the making.
+#[derive(Debug)]
+enum Goal {
+    File,
+    Folder,
+    /// What is written into as it is, and what waits for that.
+    Special {
+        into: File,
+        written: File,
+    },
 }
 
 impl Fresh {
-    /// Begins a file that will be called `path`.
+    /// Begins a file that will be called `path`, or what is to be written into a device, a pipe or a socket of that name.
+    /// Opening a pipe waits until somebody reads it.
     ///
     /// # Errors
     /// `Usage` if there is something that must stay, or no name; `Io` if it cannot be made.
     pub fn file(path: &Path, replace: Replace) -> Result<(Fresh, File)> {
-        Fresh::begin(path, replace, None, &|temporary| File::create_new(temporary))
+        check_place(path, replace, None)?;
+        if let Some(meta) = is_special(path) {
+            let into = open_special(path, &meta).map_err(|cause| cannot("write", path, cause))?;
+            let (temporary, file) = Temporary::file().map_err(|cause| cannot("write", path, cause))?;
+            let written = file.try_clone().map_err(|cause| cannot("write", path, cause))?;
+            let goal = Goal::Special { into, written };
+            return Ok((Fresh { temporary, path: path.to_owned(), replace, goal }, file));
+        }
+        Fresh::begin(path, replace, Goal::File, &|temporary| File::create_new(temporary))
     }
 
     /// Begins a folder that will be called `path`; files go into the folder returned. A folder in its place may be replaced
@@ -61,8 +103,9 @@ impl Fresh {
     /// # Errors
     /// As for [`Fresh::file`].
     pub fn folder(path: &Path, replace: Replace, may_go: &dyn Fn(&Path) -> bool) -> Result<(Fresh, PathBuf)> {
-        let (fresh, ()) = Fresh::begin(path, replace, Some(may_go), &|temporary| fs::create_dir(temporary))?;
-        let folder = fresh.temporary.clone();
+        check_place(path, replace, Some(may_go))?;
+        let (fresh, ()) = Fresh::begin(path, replace, Goal::Folder, &|temporary| fs::create_dir(temporary))?;
+        let folder = fresh.temporary.path().to_owned();
         Ok((fresh, folder))
     }
 
@@ -70,75 +113,90 @@ impl Fresh {
     fn begin<T>(
         path: &Path,
         replace: Replace,
-        may_go: Option<&dyn Fn(&Path) -> bool>,
+        goal: Goal,
         make: &dyn Fn(&Path) -> io::Result<T>,
     ) -> Result<(Fresh, T)> {
         let name = path
             .file_name()
             .ok_or_else(|| Error::usage(format!("`{}` is no name for something to write", path.display())))?;
-        check_place(path, replace, may_go)?;
-        let target = behind_link(path)?;
+        let target = follow_link(path)?;
         let path = target.as_deref().unwrap_or(path);
         let name = path.file_name().unwrap_or(name);
         let mut attempt = 0;
         loop {
-            let mut temporary = std::ffi::OsString::from(".");
-            temporary.push(name);
-            temporary.push(format!(".{}-{attempt}.part", std::process::id()));
-            let temporary = path.with_file_name(temporary);
-            match make(&temporary) {
+            let mut hidden = std::ffi::OsString::from(".");
+            hidden.push(name);
+            hidden.push(format!(".{}-{attempt}.part", std::process::id()));
+            match Temporary::make(&path.with_file_name(hidden), make) {
                 // Another of this process, or what a killed one left.
                 Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists && attempt < MAX_ATTEMPTS => {
-                    attempt += 1
+                    attempt += 1;
                 }
                 Err(cause) => return Err(cannot("create", path, cause)),
-                Ok(made) => {
-                    let (path, is_folder) = (path.to_owned(), may_go.is_some());
-                    return Ok((Fresh { temporary, path, is_folder, is_done: false }, made));
+                Ok((temporary, made)) => {
+                    return Ok((Fresh { temporary, path: path.to_owned(), replace, goal }, made));
                 }
             }
         }
     }
 
-    /// Gives it its name.
+    /// Gives it its name, or copies it to where it goes.
     ///
     /// # Errors
-    /// `Io` if that fails; then it is removed.
-    pub fn commit(mut self) -> Result<()> {
-        let failed = |cause| cannot("write", &self.path, cause);
-        if self.is_folder && self.path.symlink_metadata().is_ok() {
-            // A folder cannot be renamed over another: the old one steps aside, and comes back if that fails.
-            let mut aside = self.temporary.clone().into_os_string();
-            aside.push(".old");
-            fs::rename(&self.path, &aside).map_err(failed)?;
-            if let Err(cause) = fs::rename(&self.temporary, &self.path) {
-                let _ = fs::rename(&aside, &self.path);
-                return Err(failed(cause));
-            }
-            self.is_done = true;
-            return fs::remove_dir_all(&aside).map_err(|cause| cannot("remove", Path::new(&aside), cause));
+    /// `Usage` if something of that name has appeared meanwhile that must stay; `Io` if it cannot be done. Then it is
+    /// removed.
+    pub fn commit(self) -> Result<()> {
+        let Fresh { temporary, path, replace, goal } = self;
+        let failed = |cause: io::Error| match cause.kind() {
+            io::ErrorKind::AlreadyExists if replace == Replace::Never => taken(&path),
+            _ => cannot("write", &path, cause),
+        };
+        if let Ok(meta) = fs::metadata(&path)
+            && is_input(&meta)
+        {
+            return Err(input(&path));
         }
-        fs::rename(&self.temporary, &self.path).map_err(failed)?;
-        self.is_done = true;
-        Ok(())
+        match goal {
+            Goal::Special { mut into, mut written } => {
+                let copied = written.rewind().and_then(|()| io::copy(&mut written, &mut into));
+                copied.and_then(|_| into.flush()).map_err(failed)
+            }
+            Goal::File if replace == Replace::Never => {
+                temporary.keep(|from| name(from, &path)).map_err(failed)
+            }
+            Goal::File => temporary.keep(|from| fs::rename(from, &path)).map_err(failed),
+            Goal::Folder if path.symlink_metadata().is_err() => {
+                temporary.keep(|from| fs::rename(from, &path)).map_err(failed)
+            }
+            Goal::Folder if replace == Replace::Never => Err(taken(&path)),
+            Goal::Folder => {
+                // A folder cannot be renamed over another: the old one steps aside, and comes back if that fails.
+                let mut aside = temporary.path().to_owned().into_os_string();
+                aside.push(".old");
+                fs::rename(&path, &aside).map_err(failed)?;
+                if let Err(cause) = temporary.keep(|from| fs::rename(from, &path)) {
+                    let _ = fs::rename(&aside, &path);
+                    return Err(failed(cause));
+                }
+                fs::remove_dir_all(&aside).map_err(|cause| cannot("remove", Path::new(&aside), cause))
+            }
+        }
     }
 }
 
-impl Drop for Fresh {
-    fn drop(&mut self) {
-        if !self.is_done {
-            // There is nobody left to tell.
-            let _ = if self.is_folder {
-                fs::remove_dir_all(&self.temporary)
-            } else {
-                fs::remove_file(&self.temporary)
-            };
-        }
+/// Gives a file a name that nothing may have: a link fails where a rename would replace.
+fn name(from: &Path, to: &Path) -> io::Result<()> {
+    match fs::hard_link(from, to) {
+        Ok(()) => fs::remove_file(from),
+        Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => Err(cause),
+        // Not all file systems have links.
+        Err(_) if to.symlink_metadata().is_ok() => Err(io::ErrorKind::AlreadyExists.into()),
+        Err(_) => fs::rename(from, to),
     }
 }
 
 /// What a symbolic link leads to; nothing if there is no link.
-fn behind_link(path: &Path) -> Result<Option<PathBuf>> {
+fn follow_link(path: &Path) -> Result<Option<PathBuf>> {
     if !path.symlink_metadata().is_ok_and(|meta| meta.is_symlink()) {
         return Ok(None);
     }
@@ -148,26 +206,52 @@ fn behind_link(path: &Path) -> Result<Option<PathBuf>> {
     })
 }
 
+/// The metadata of a device, a pipe or a socket; `None` of anything else.
+fn is_special(path: &Path) -> Option<Metadata> {
+    fs::metadata(path).ok().filter(|meta| !meta.is_file() && !meta.is_dir())
+}
+
+/// Opens a device or a pipe, or connects to a socket.
+fn open_special(path: &Path, meta: &Metadata) -> io::Result<File> {
+    #[cfg(unix)]
+    if std::os::unix::fs::FileTypeExt::is_socket(&meta.file_type()) {
+        let stream = std::os::unix::net::UnixStream::connect(path)?;
+        return Ok(std::os::fd::OwnedFd::from(stream).into());
+    }
+    let _ = meta;
+    File::options().write(true).open(path)
+}
+
+/// True for what is not replaced but written into, without losing what it held: all but disks.
+fn is_sink(meta: &Metadata) -> bool {
+    #[cfg(unix)]
+    if std::os::unix::fs::FileTypeExt::is_block_device(&meta.file_type()) {
+        return false;
+    }
+    !meta.is_file() && !meta.is_dir()
+}
+
 /// Refuses to write over what must stay.
 fn check_place(path: &Path, replace: Replace, may_go: Option<&dyn Fn(&Path) -> bool>) -> Result<()> {
     let is_folder = may_go.is_some();
-    let Ok(meta) = path.symlink_metadata() else { return Ok(()) };
+    let Ok(own) = path.symlink_metadata() else { return Ok(()) };
     let refuse = |what: &str, hint: &str| {
         Err(Error::usage(what).in_file(path.display().to_string()).hint(hint.to_owned()))
     };
-    if replace == Replace::Never {
-        return refuse(
-            "there is something of that name already",
-            "name another, or say --force to replace it",
-        );
-    }
     // Of a link, what it leads to counts; where that is nothing, following it says so.
-    let is_dir = if meta.is_symlink() {
-        fs::metadata(path).map_or(is_folder, |meta| meta.is_dir())
-    } else {
-        meta.is_dir()
-    };
-    if is_dir != is_folder {
+    let meta = if own.is_symlink() { fs::metadata(path).ok() } else { Some(own) };
+    if let Some(meta) = &meta {
+        if is_input(meta) || lies_in_input(path) || (is_folder && holds_input(path, MAX_DEPTH)) {
+            return Err(input(path));
+        }
+        if is_sink(meta) && !is_folder {
+            return Ok(());
+        }
+    }
+    if replace == Replace::Never {
+        return Err(taken(path));
+    }
+    if meta.as_ref().is_some_and(|meta| meta.is_dir() != is_folder) {
         return refuse(
             if is_folder { "a folder cannot replace a file" } else { "a file cannot replace a folder" },
             "name another, or remove it",
@@ -188,6 +272,39 @@ fn check_place(path: &Path, replace: Replace, may_go: Option<&dyn Fn(&Path) -> b
         }
     }
     Ok(())
+}
+
+/// True for what lies in a folder that is an input: all that it holds belongs to the trace.
+fn lies_in_input(path: &Path) -> bool {
+    let Ok(path) = fs::canonicalize(path) else { return false };
+    path.ancestors().skip(1).any(|folder| fs::metadata(folder).is_ok_and(|meta| is_input(&meta)))
+}
+
+/// True for a folder that holds an input.
+fn holds_input(folder: &Path, depth: u32) -> bool {
+    let Ok(entries) = fs::read_dir(folder) else { return false };
+    entries.flatten().any(|entry| {
+        let path = entry.path();
+        fs::metadata(&path).is_ok_and(|meta| {
+            is_input(&meta) || (meta.is_dir() && depth > 0 && holds_input(&path, depth - 1))
+        })
+    })
+}
+
+/// The error of a name that is taken.
+#[cold]
+fn taken(path: &Path) -> Error {
+    Error::usage("there is something of that name already")
+        .in_file(path.display().to_string())
+        .hint("name another, or say --force to replace it".to_owned())
+}
+
+/// The error of an output that is an input.
+#[cold]
+fn input(path: &Path) -> Error {
+    Error::usage("this is an input, and is never written over")
+        .in_file(path.display().to_string())
+        .hint("name another file or folder to write".to_owned())
 }
 
 /// The error of a file that cannot be written, listed, …
@@ -214,6 +331,19 @@ mod tests {
         assert!(!path.exists());
         first.commit().unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"first");
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn what_appears_while_a_file_is_made_stays() {
+        let folder = std::env::temp_dir().join(format!("quipu-fresh-late-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("out");
+        let (fresh, _) = Fresh::file(&path, Replace::Never).unwrap();
+        fs::write(&path, "somebody else's").unwrap();
+        assert_eq!(fresh.commit().unwrap_err().kind(), ErrorKind::Usage);
+        assert_eq!(fs::read(&path).unwrap(), b"somebody else's");
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
         fs::remove_dir_all(&folder).unwrap();
     }

@@ -5,13 +5,14 @@
 //! is full, the file that has waited longest is closed, and its reader opens the path again when it goes on. An
 //! open and a stat cost a few microseconds, a piece of 128 KiB a multiple of that to inflate.
 
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, Result};
+use crate::reading::{Identity, Reading, identity};
 
 /// The most files that wait open between two pieces, for the whole process. Besides these, each running thread
 /// holds at most the one that it is reading from. Where the system grants the process few descriptors, a quarter of
@@ -28,7 +29,8 @@ static NEXT_KEY: AtomicU64 = AtomicU64::new(0);
 #[derive(Debug)]
 pub(crate) struct FileId {
     path: PathBuf,
-    identity: (u64, u64),
+    identity: Identity,
+    _reading: Reading,
     /// Size in bytes at that time; what is appended later is not read.
     pub(crate) size: u64,
     /// True if nobody has written to the file for a while.
@@ -43,6 +45,7 @@ impl FileId {
         Ok(Arc::new(FileId {
             path: path.to_owned(),
             identity: identity(&meta),
+            _reading: Reading::of(&meta),
             size: meta.len(),
             settled: age.is_some_and(|age| age.as_secs() >= SETTLED_SECS),
         }))
@@ -169,17 +172,4 @@ fn granted() -> Option<usize> {
 
 fn idle() -> MutexGuard<'static, Vec<(u64, File)>> {
     IDLE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Device and inode: tells whether a path still leads to the same file.
-#[cfg(unix)]
-fn identity(meta: &Metadata) -> (u64, u64) {
-    use std::os::unix::fs::MetadataExt;
-    (meta.dev(), meta.ino())
-}
-
-/// Other systems have no stable identity in the standard library: paths are trusted there.
-#[cfg(not(unix))]
-fn identity(_: &Metadata) -> (u64, u64) {
-    (0, 0)
 }

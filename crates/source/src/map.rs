@@ -4,14 +4,16 @@
 //! (docs/performance.md, "Decompression"). Compressed input is a small fraction of its output, so nothing is
 //! gained there. Windows are small so that the resident size of a process does not grow with its files.
 //!
-//! A page of a map that lies past the end of the file raises SIGBUS when touched. Therefore the caller maps only
-//! files that nobody has written to for a while, and asks the size of the file again before each copy. What
-//! remains is a file cut short within the microseconds of one copy.
+//! A page of a map that lies past the end of the file raises SIGBUS when touched. The caller maps only files that nobody
+//! has written to for a while, and asks the size of the file again before each copy; what remains is a file that is cut
+//! within the microseconds of one copy, or a disk that fails under it. `fault.rs` turns that into an error.
 
 use std::fs::File;
 use std::io;
 
 use memmap2::{MmapOptions, MmapRaw};
+
+use crate::fault;
 
 /// Bytes mapped at a time; from 4 MiB on, larger windows brought nothing.
 pub(crate) const WINDOW_BYTES: u64 = 4 << 20;
@@ -33,14 +35,19 @@ impl Window {
     }
 
     /// Copies the bytes at file offset `at` to the front of `out`: as many as fit and lie inside this window.
-    pub(crate) fn copy(&self, at: u64, out: &mut [u8]) -> usize {
+    ///
+    /// # Errors
+    /// If the system cannot provide the bytes any more, since the file was cut or its disk fails. Then this window is of
+    /// no use: parts of it may be zero.
+    pub(crate) fn copy(&self, at: u64, out: &mut [u8]) -> io::Result<usize> {
         let Some(skip) = at.checked_sub(self.at).and_then(|skip| usize::try_from(skip).ok()) else {
-            return 0;
+            return Ok(0);
         };
         let len_bytes = self.map.len().saturating_sub(skip).min(out.len());
         if len_bytes == 0 {
-            return 0;
+            return Ok(0);
         }
+        let guard = fault::Guard::over(self.map.as_ptr(), self.map.len());
         // SAFETY: `skip + len_bytes <= map.len()` and `len_bytes <= out.len()` by the lines above, the map lives as
         // long as `self`, and `out` is memory of our own, so the two cannot overlap. No reference into the map
         // is made, so that another process may write to the file meanwhile: we copy whatever bytes are there.
@@ -48,7 +55,8 @@ impl Window {
         unsafe {
             std::ptr::copy_nonoverlapping(self.map.as_ptr().add(skip), out.as_mut_ptr(), len_bytes);
         }
-        len_bytes
+        guard.end()?;
+        Ok(len_bytes)
     }
 }
 
@@ -66,14 +74,31 @@ mod tests {
 
         let first = Window::around(&file, 17, size).unwrap();
         let mut out = vec![0; 100];
-        assert_eq!(first.copy(17, &mut out), 100);
+        assert_eq!(first.copy(17, &mut out).unwrap(), 100);
         assert_eq!(out, bytes[17..117]);
-        assert_eq!(first.copy(WINDOW_BYTES - 10, &mut out), 10, "stops at the end of the window");
-        assert_eq!(first.copy(WINDOW_BYTES, &mut out), 0);
+        assert_eq!(first.copy(WINDOW_BYTES - 10, &mut out).unwrap(), 10, "stops at the end of the window");
+        assert_eq!(first.copy(WINDOW_BYTES, &mut out).unwrap(), 0);
 
         let second = Window::around(&file, WINDOW_BYTES + 1, size).unwrap();
-        assert_eq!(second.copy(WINDOW_BYTES - 1, &mut out), 0, "before the window");
-        assert_eq!(second.copy(size - 5, &mut out), 5, "stops at the end of the file");
+        assert_eq!(second.copy(WINDOW_BYTES - 1, &mut out).unwrap(), 0, "before the window");
+        assert_eq!(second.copy(size - 5, &mut out).unwrap(), 5, "stops at the end of the file");
         assert_eq!(out[..5], bytes[bytes.len() - 5..]);
+    }
+
+    #[test]
+    fn a_file_that_is_cut_under_its_window_gives_an_error_and_no_signal() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&vec![7; 1 << 20]).unwrap();
+        let window = Window::around(&file, 0, 1 << 20).unwrap();
+        let mut out = vec![0; 1 << 20];
+        assert_eq!(window.copy(0, &mut out).unwrap(), 1 << 20);
+        file.set_len(100_000).unwrap();
+        assert_eq!(window.copy(0, &mut out[..100]).unwrap(), 100, "what is still there");
+        let error = window.copy(0, &mut out).unwrap_err();
+        assert_eq!(error.to_string(), "the file was cut while it was read, or its disk failed");
+        // The next window is not blamed for it.
+        let next = Window::around(&file, 0, 100_000).unwrap();
+        assert_eq!(next.copy(0, &mut out).unwrap(), 100_000);
+        assert!(out[..100_000].iter().all(|byte| *byte == 7));
     }
 }

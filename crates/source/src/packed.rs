@@ -190,7 +190,7 @@ impl Packed {
             match copy_mapped(file, &mut self.window, at, out) {
                 Ok(n) => return Ok(n),
                 // Some file systems cannot map; if the file itself is the matter, the read below says so.
-                Err(_) => self.mappable = false,
+                Err(_) => (self.mappable, self.window) = (false, None),
             }
         }
         self.origin.read_at(at, out)
@@ -231,15 +231,16 @@ fn copy_mapped(file: &FileReader, window: &mut Option<Window>, at: u64, out: &mu
         let room = usize::try_from(size_now.saturating_sub(at)).unwrap_or(usize::MAX).min(out.len());
         let out = &mut out[..room];
         if out.is_empty() {
-            return Ok(0);
+            // The end of the file, or one that was cut; a plain read tells them apart.
+            return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        let copied = window.as_ref().map_or(0, |window| window.copy(at, out));
+        let copied = window.as_ref().map_or(Ok(0), |window| window.copy(at, out))?;
         if copied > 0 {
             return Ok(copied);
         }
         *window = None;
         let next = Window::around(open, at, size_now)?;
-        let copied = next.copy(at, out);
+        let copied = next.copy(at, out)?;
         *window = Some(next);
         Ok(copied)
     })
@@ -255,7 +256,13 @@ impl Origin {
             Origin::File(file) => {
                 let left = file.id().size.saturating_sub(at);
                 let room = usize::try_from(left).unwrap_or(usize::MAX).min(out.len());
-                if room == 0 { Ok(0) } else { file.read_at(at, &mut out[..room]) }
+                if room == 0 {
+                    return Ok(0);
+                }
+                match file.read_at(at, &mut out[..room])? {
+                    0 => Err(io::Error::other("the file was cut while it was read")),
+                    n => Ok(n),
+                }
             }
             Origin::Memory(bytes) => {
                 let rest = usize::try_from(at).ok().and_then(|at| bytes.get(at..)).unwrap_or_default();

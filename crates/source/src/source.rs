@@ -11,6 +11,7 @@ use crate::descriptors::{FileId, FileReader};
 use crate::error::{Error, ErrorKind, Result};
 use crate::packed::{Origin, Packed};
 use crate::pipe::{OpenLater, Pipe, Reader};
+use crate::reading::Reading;
 use crate::sequence::first_bytes;
 use crate::spool::Spool;
 
@@ -21,6 +22,8 @@ pub struct Source(Arc<Inner>);
 struct Inner {
     name: Arc<str>,
     place: Place,
+    /// Keeps the file or folder from being written over.
+    _reading: Option<Reading>,
 }
 
 enum Place {
@@ -59,12 +62,14 @@ impl Source {
                 path: Some(path.to_owned()),
             }
         };
-        Ok(Source::new(name, place))
+        Ok(Source(Arc::new(Inner { name, place, _reading: Some(Reading::of(&meta)) })))
     }
 
     /// Standard input, as a pipe.
     pub fn stdin() -> Source {
-        Source::from_reader("standard input", io::stdin())
+        let stdin: Reader = Box::new(io::stdin());
+        let place = Place::Pipe { pipe: Arc::new(Pipe::new(stdin)), path: None };
+        Source(Arc::new(Inner { name: "standard input".into(), place, _reading: reading_of_stdin() }))
     }
 
     /// Any reader, as a pipe: its bytes can be streamed once.
@@ -99,7 +104,7 @@ impl Source {
     }
 
     fn new(name: Arc<str>, place: Place) -> Source {
-        Source(Arc::new(Inner { name, place }))
+        Source(Arc::new(Inner { name, place, _reading: None }))
     }
 
     /// What people call this source: the path as given, or the name given to the constructor.
@@ -291,6 +296,19 @@ impl Source {
             }
         }
     }
+}
+
+/// Standard input may be a file that a shell opened.
+#[cfg(unix)]
+fn reading_of_stdin() -> Option<Reading> {
+    use std::os::fd::AsFd;
+    let file = io::stdin().as_fd().try_clone_to_owned().map(std::fs::File::from).ok()?;
+    Some(Reading::of(&file.metadata().ok()?))
+}
+
+#[cfg(not(unix))]
+fn reading_of_stdin() -> Option<Reading> {
+    None
 }
 
 fn path_bytes(place: &Place) -> &[u8] {

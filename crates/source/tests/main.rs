@@ -5,6 +5,7 @@
 mod archives;
 mod codecs;
 mod damage;
+mod faults;
 mod folders;
 mod pack;
 mod packing;

@@ -13,6 +13,7 @@ use crate::cursor::{Cursor, Decoded, Stop};
 use crate::decode::signatures::Space;
 use crate::decode::skim::Definition;
 use crate::encode::uint;
+use quipu_model::fresh::{Replace, put};
 use quipu_source::{Container, Landmark, Source};
 use std::fs;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -139,15 +140,9 @@ pub fn save(index: &Index, container: &Container, keep: Keep) -> io::Result<Path
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }
-    // It appears when it is complete; whoever writes it at the same time writes the same.
-    let mut unfinished = path.clone().into_os_string();
-    unfinished.push(format!(".{}.part", std::process::id()));
-    let written = fs::write(&unfinished, &bytes).and_then(|()| fs::rename(&unfinished, &path));
-    if written.is_err() {
-        // The first error is the one to tell.
-        let _ = fs::remove_file(&unfinished);
-    }
-    written.map(|()| path)
+    // Another process that writes it at the same time writes the same.
+    put(&path, &bytes, Replace::Allowed).map_err(io::Error::other)?;
+    Ok(path)
 }
 
 /// An index as the bytes of a file.

@@ -227,7 +227,7 @@ impl Shown<'_> {
         let Some(folder) = &self.settings.blobs else { return json!({ "blob": bytes.len() }) };
         let name = super::blob_name(self.call.number, self.n_blobs);
         self.n_blobs += 1;
-        if let Some(error) = super::write_blob(folder, &name, bytes) {
+        if let Some(error) = super::write_blob(folder, &name, bytes, self.settings.replace) {
             self.failure.get_or_insert(error);
         }
         json!({ "blob": bytes.len(), "file": name })

@@ -14,10 +14,11 @@ use crate::decode::{Header, nobody};
 use crate::record::{END_FRAME, FAKE, INCOMPLETE};
 use float::Floats;
 use pieces::Pieces;
+use quipu_model::fresh::{Replace, cannot, put};
 use quipu_model::print::Ordinals;
 use quipu_model::trace::PrintOptions;
 use quipu_model::values::{Call, Frame, FunctionType, Kind, NO_NODE, Type, Types, Values};
-use quipu_model::{Batch, Error, ErrorKind, Paint, Printer, Result};
+use quipu_model::{Batch, Error, Paint, Printer, Result};
 use settings::{Choice, Settings};
 use std::path::Path;
 use text::Ink;
@@ -394,7 +395,7 @@ impl<const COLOUR: bool> CallWriter<'_, COLOUR> {
             Some(folder) => {
                 let name = blob_name(self.call.number, self.n_blobs);
                 self.n_blobs += 1;
-                if let Some(error) = write_blob(folder, &name, bytes) {
+                if let Some(error) = write_blob(folder, &name, bytes, self.settings.replace) {
                     self.failure.get_or_insert(error);
                 }
                 out.push(b'"');
@@ -425,6 +426,7 @@ pub(crate) fn one_value(values: &Values, types: &Types, index: u32, out: &mut Ve
         arg_names: true,
         multiline: false,
         blobs: None,
+        replace: Replace::Never,
         escapes: text::Escapes::Whole,
     };
     let call = nobody(0);
@@ -440,19 +442,10 @@ fn blob_name(number: u64, n_before: u32) -> String {
 }
 
 /// Writes raw memory to a file; returns what went wrong.
-fn write_blob(folder: &Path, name: &str, bytes: &[u8]) -> Option<Error> {
-    let path = folder.join(name);
-    let write = || match std::fs::write(&path, bytes) {
-        // The folder is made when there is something to put into it.
-        Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => {
-            std::fs::create_dir_all(folder)?;
-            std::fs::write(&path, bytes)
-        }
-        written => written,
-    };
-    let cause = write().err()?;
-    let error = Error::new(ErrorKind::Io, "cannot write raw memory to a file");
-    Some(error.in_file(path.display().to_string()).because(cause))
+fn write_blob(folder: &Path, name: &str, bytes: &[u8], replace: Replace) -> Option<Error> {
+    // The folder is made when there is something to put into it.
+    let made = std::fs::create_dir_all(folder).map_err(|cause| cannot("create", folder, cause));
+    made.and_then(|()| put(&folder.join(name), bytes, replace)).err()
 }
 
 /// One frame of a stack: `module: function+0x10: file:7`.

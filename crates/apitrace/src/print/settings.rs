@@ -5,6 +5,7 @@ use crate::INFO;
 use crate::callset::CallSet;
 use crate::record::VERBOSE;
 use crate::table::FRAME_COLUMN;
+use quipu_model::fresh::Replace;
 use quipu_model::trace::PrintOptions;
 use quipu_model::values::{Call, FunctionType};
 use quipu_model::{Batch, Error, Result};
@@ -27,6 +28,8 @@ pub struct Settings {
     pub multiline: bool,
     /// Where raw memory is written, if it is.
     pub blobs: Option<PathBuf>,
+    /// Whether such a file may replace another.
+    pub replace: Replace,
     /// How strings are written.
     pub escapes: Escapes,
 }
@@ -56,6 +59,7 @@ pub fn parse(options: &PrintOptions) -> Result<(Settings, Choice)> {
         arg_names: truth(options, "arg-names", true)?,
         multiline,
         blobs: options.last("blobs").map(PathBuf::from),
+        replace: truth(options, "replace", false)?.into(),
         escapes: match options.last("strings") {
             None | Some("dump") => Escapes::Dump { in_one_line: !multiline },
             Some("whole") => Escapes::Whole,

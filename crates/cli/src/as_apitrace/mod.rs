@@ -114,7 +114,10 @@ fn parse(verb: &str, args: &[String]) -> Result<Request> {
                 }
                 request.color = Some(when);
             }
-            ("dump", "blobs", None) => request.settings.push(("blobs".to_owned(), ".".to_owned())),
+            ("dump", "blobs", None) => {
+                let settings = [("blobs", "."), ("replace", "yes")];
+                request.settings.extend(settings.map(|(name, value)| (name.to_owned(), value.to_owned())));
+            }
             ("info", "dump-frames", None) => request.dump_frames = true,
             ("dump", name, value) => {
                 let Some((_, needs_value)) = PRINT_OPTIONS.iter().find(|(known, _)| *known == name) else {

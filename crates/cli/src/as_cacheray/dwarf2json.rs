@@ -4,7 +4,9 @@
 //! All types are written, with their true sizes; `--original` writes those of the original, with its faults.
 
 use crate::screen::{Outcome, Result};
-use quipu::model::{Error, ErrorKind};
+use quipu::model::Error;
+use quipu::model::fresh::{self, Replace};
+use quipu::source::Reading;
 use quipu::symbols::dwarf::{DebugError, DebugInfo};
 use quipu::symbols::extract::{Compat, types_file};
 use std::path::{Path, PathBuf};
@@ -41,13 +43,11 @@ pub(super) fn run(args: &[String]) -> Result<Outcome> {
             let plain = DebugError { file: None, ..error };
             Error::malformed(plain.to_string()).in_file(program.display().to_string())
         };
+        Reading::keep(program);
         let info = DebugInfo::open(program).map_err(damaged)?;
         let file = types_file(&info, compat).map_err(damaged)?;
         let target = target(program);
-        std::fs::write(&target, file.text()).map_err(|cause| {
-            let error = Error::new(ErrorKind::Io, "cannot write the types");
-            error.in_file(target.display().to_string()).because(cause)
-        })?;
+        fresh::put(&target, file.text().as_bytes(), Replace::Allowed)?;
     }
     Ok(Outcome::Fine)
 }

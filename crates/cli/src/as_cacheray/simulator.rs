@@ -7,8 +7,10 @@ use super::{DIALECT, open};
 use crate::screen::{Outcome, Result, Screen, Stop};
 use quipu::cacheray::record::{KIND_MASK, Record, WRITE};
 use quipu::cacheray::trace::{StrictEnd, read_strictly};
+use quipu::model::fresh::{Fresh, Replace};
 use quipu::model::{Error, ErrorKind};
 use quipu::sim::cacheray::{Configuration, Levels, Simulator, Structs, text};
+use quipu::source::Reading;
 use quipu::symbols::remap::Remap;
 use quipu::symbols::types_file::{Lookup, TypesFile};
 use std::fs::File;
@@ -73,6 +75,7 @@ fn parse(args: &[String]) -> Result<Request> {
 }
 
 fn read(path: &str) -> Result<String> {
+    Reading::keep(Path::new(path));
     let bytes =
         std::fs::read(path).map_err(|cause| failed(Path::new(path), "cannot read the file", cause))?;
     Ok(String::from_utf8(bytes).map_err(|_| Error::malformed("the file is no UTF-8 text").in_file(path))?)
@@ -153,11 +156,35 @@ fn at(error: Error, file: &str, offset: u64, record: u64) -> Error {
     error.at(&place).in_file(file)
 }
 
+/// A file that a run writes.
+struct New {
+    path: PathBuf,
+    file: BufWriter<File>,
+    /// What gives it its name.
+    fresh: Option<Fresh>,
+}
+
+impl New {
+    fn create(path: PathBuf) -> quipu::model::Result<New> {
+        let (fresh, file) = Fresh::file(&path, Replace::Allowed)?;
+        Ok(New { path, file: BufWriter::new(file), fresh: Some(fresh) })
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> quipu::model::Result<()> {
+        self.file.write_all(bytes).map_err(|cause| failed(&self.path, "cannot write", cause))
+    }
+
+    fn finish(&mut self) -> quipu::model::Result<()> {
+        self.file.flush().map_err(|cause| failed(&self.path, "cannot write", cause))?;
+        self.fresh.take().map_or(Ok(()), Fresh::commit)
+    }
+}
+
 /// What a run writes on its way.
 struct Run {
     /// Where events go; standard output if there is no file.
-    events: Option<(PathBuf, BufWriter<File>)>,
-    log: (PathBuf, BufWriter<File>),
+    events: Option<New>,
+    log: New,
     /// Events that were not written.
     pending: String,
     line: String,
@@ -174,17 +201,13 @@ impl Run {
             std::fs::create_dir_all(&folder)
                 .map_err(|cause| failed(&folder, "cannot create the folder of `--out`", cause))?;
         }
-        let create = |path: PathBuf| -> Result<(PathBuf, BufWriter<File>)> {
-            let file = File::create(&path).map_err(|cause| failed(&path, "cannot create the file", cause))?;
-            Ok((path, BufWriter::new(file)))
-        };
         // The original takes the name as it is given, and fails for names with folders in them.
         let name = Path::new(trace).file_name().map_or(trace.into(), |name| name.to_string_lossy());
         let events = match request.events_to_stdout {
             true => None,
-            false => Some(create(folder.join(format!("[{name}].SimulationOutput.{}", time_of_day())))?),
+            false => Some(New::create(folder.join(format!("[{name}].SimulationOutput.{}", time_of_day())))?),
         };
-        let log = create(folder.join("traceLog.txt"))?;
+        let log = New::create(folder.join("traceLog.txt"))?;
         Ok(Run {
             events,
             log,
@@ -222,8 +245,7 @@ impl Run {
             }
             Record::Remove(remove) => text::logged_remove(remove.thread, remove.addr, &mut self.line),
         }
-        let (path, log) = &mut self.log;
-        log.write_all(self.line.as_bytes()).map_err(|cause| failed(path, "cannot write", cause))?;
+        self.log.write(self.line.as_bytes())?;
         if self.pending.len() >= 8 * EVENT_BLOCK_BYTES {
             let whole = self.pending.len() / EVENT_BLOCK_BYTES * EVENT_BLOCK_BYTES;
             self.events_up_to(whole, screen)?;
@@ -235,9 +257,7 @@ impl Run {
     fn events_up_to(&mut self, n_bytes: usize, screen: &Screen) -> quipu::model::Result<()> {
         let now: String = self.pending.drain(..n_bytes).collect();
         match &mut self.events {
-            Some((path, file)) => {
-                file.write_all(now.as_bytes()).map_err(|cause| failed(path, "cannot write", cause))
-            }
+            Some(events) => events.write(now.as_bytes()),
             None => screen.text(&now).map_err(|stop| {
                 self.stop = Some(stop);
                 Error::new(ErrorKind::Io, "cannot write to standard output")
@@ -246,14 +266,12 @@ impl Run {
     }
 
     fn give_up(&mut self) -> Result<()> {
-        let (path, _) = &self.log;
-        std::fs::remove_file(path).map_err(|cause| failed(path, "cannot remove the file", cause))?;
-        if let Some((path, file)) = &mut self.events {
+        // The log has no name yet, and gets none.
+        if let Some(events) = &mut self.events {
             let whole = self.pending.len() / EVENT_BLOCK_BYTES * EVENT_BLOCK_BYTES;
             let bytes = self.pending.as_bytes().get(..whole).unwrap_or(&[]);
-            file.write_all(bytes)
-                .and_then(|()| file.flush())
-                .map_err(|cause| failed(path, "cannot write", cause))?;
+            events.write(bytes)?;
+            events.finish()?;
         }
         Ok(())
     }
@@ -261,11 +279,8 @@ impl Run {
     fn finish(&mut self, screen: &Screen) -> Result<()> {
         self.events_up_to(self.pending.len(), screen)
             .map_err(|error| self.stop.take().unwrap_or_else(|| error.into()))?;
-        if let Some((path, file)) = &mut self.events {
-            file.flush().map_err(|cause| failed(path, "cannot write", cause))?;
-        }
-        let (path, log) = &mut self.log;
-        Ok(log.flush().map_err(|cause| failed(path, "cannot write", cause))?)
+        self.events.as_mut().map_or(Ok(()), New::finish)?;
+        Ok(self.log.finish()?)
     }
 }
 

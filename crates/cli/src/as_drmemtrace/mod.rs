@@ -30,6 +30,7 @@ use args::Request;
 use extent::Extent;
 use functions::CallLines;
 use quipu::engine::{self, CoreTime, DispatchOptions, Division, Part, plan};
+use quipu::model::fresh::Replace;
 use quipu::model::trace::PrintOptions;
 use quipu::model::{
     Args, Columns, Error, ErrorKind, OpenOptions, Paint, Report, Scan, ShardId, ShardKind, Trace, Window,
@@ -370,7 +371,8 @@ fn analyse(
 ) -> Result<engine::Outcome> {
     let mut planned = Vec::new();
     // QUIRK: the original prints what a warm-up that does not end has counted.
-    let around = Surroundings { counts_cold: true, ..request.surroundings.clone() };
+    let around =
+        Surroundings { counts_cold: true, replace: Replace::Allowed, ..request.surroundings.clone() };
     for name in names {
         let tool = quipu::tool(name, trace.meta().format)?;
         let mut args = Args::default();

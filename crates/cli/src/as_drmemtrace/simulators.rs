@@ -2,7 +2,7 @@
 
 use super::counts::line;
 use super::hash_order;
-use crate::whole;
+use quipu::model::fresh::{self, Replace};
 use quipu::model::{Error, Result};
 use quipu::sim::misses::{Hint, Misses};
 use quipu::sim::{CacheCounts, CoreCounts, Placing, Simulated};
@@ -125,7 +125,7 @@ pub(super) fn write_misses(result: &Misses, file: Option<&str>, out: &mut Vec<u8
         line(out, format_args!("pc={pc:#x}, stride={stride}, locality=nta"));
         line(&mut rows, format_args!("{pc:#x},{stride},nta"));
     }
-    file.map_or(Ok(()), |file| whole::put(file.as_ref(), &rows))
+    file.map_or(Ok(()), |file| fresh::put(file.as_ref(), &rows, Replace::Allowed))
 }
 
 fn write_core(i: usize, core: &CoreCounts, placing: Placing, out: &mut Vec<u8>) {

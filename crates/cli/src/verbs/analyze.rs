@@ -106,11 +106,11 @@ fn analyse(options: &Options, common: &Common, screen: &Screen) -> Result<Outcom
     let outcome = session::analyse(&*trace, planned, &extent, common, screen)?;
     let verdict = Verdict::new(&*trace, outcome.findings, outcome.error, outcome.cancelled);
     let documents = || parts::documents(&outcome.reports, &outcome.parts);
-    if let Some(path) = &options.page.html {
+    if options.page.is_wanted() {
         let mut documents = documents();
         documents.insert(0, page::verdict(&verdict));
         documents.retain(|document| !document.blocks.is_empty());
-        page::write(path, &options.input, &*trace, &documents, screen)?;
+        page::write(&options.page, &options.input, &*trace, &documents, screen)?;
     }
     let names: Vec<&str> = tools.iter().map(|tool| tool.info().name).collect();
     if options.json {

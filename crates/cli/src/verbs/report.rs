@@ -77,9 +77,9 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     let error = outcome.error.or(machine.error.take());
     let cancelled = outcome.cancelled || machine.cancelled;
     let verdict = Verdict::new(&*trace, outcome.findings, error, cancelled);
-    if let Some(path) = &options.page.html {
+    if options.page.is_wanted() {
         let documents = page_documents(&*trace, &outcome.reports, &machine, &verdict);
-        page::write(path, &options.input, &*trace, &documents, screen)?;
+        page::write(&options.page, &options.input, &*trace, &documents, screen)?;
     }
     if options.json {
         let results: Map<String, Value> = names

@@ -336,11 +336,11 @@ impl Printing<'_> {
     ) -> Result<Outcome> {
         let verdict = Verdict::new(trace, found.findings, found.error, found.cancelled);
         let documents: Vec<_> = found.reports.iter().map(|report| report.document(Detail::Full)).collect();
-        if let Some(path) = &self.page.html {
+        if self.page.is_wanted() {
             let mut all = vec![page::verdict(&verdict)];
             all.extend(documents.clone());
             all.retain(|document| !document.blocks.is_empty());
-            page::write(path, self.input, trace, &all, screen)?;
+            page::write(self.page, self.input, trace, &all, screen)?;
         }
         if self.json {
             let results: Map<_, _> =
@@ -428,7 +428,12 @@ impl RunOptions {
     }
 
     fn around(&self) -> Surroundings {
-        Surroundings { physical: self.physical, pages: self.v2p_file.clone(), ..Surroundings::default() }
+        Surroundings {
+            physical: self.physical,
+            pages: self.v2p_file.clone(),
+            replace: self.page.force.into(),
+            ..Surroundings::default()
+        }
     }
 }
 

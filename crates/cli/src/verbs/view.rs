@@ -106,6 +106,9 @@ struct Calls {
     /// Write raw memory to files in this folder
     #[arg(long, value_name = "FOLDER", num_args = 0..=1, require_equals = true, default_missing_value = ".")]
     blobs: Option<String>,
+    /// Let files of raw memory replace others
+    #[arg(long, requires = "blobs")]
+    force: bool,
     /// Only calls of functions with this regular expression in their names
     #[arg(long, value_name = "REGEX")]
     grep: Option<String>,
@@ -130,9 +133,15 @@ impl Calls {
             ("grep", &self.grep),
         ];
         let single = single.into_iter().filter_map(|(name, value)| Some((name, value.clone()?)));
+        let replace = self.force.then(|| ("replace", "yes".to_owned()));
         let calls = self.calls.iter().map(|set| ("calls", set.clone()));
         let frames = self.frames.iter().map(|set| ("frames", set.clone()));
-        single.chain(calls).chain(frames).map(|(name, value)| (name.to_owned(), value)).collect()
+        single
+            .chain(replace)
+            .chain(calls)
+            .chain(frames)
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect()
     }
 }
 

@@ -1,0 +1,379 @@
+//! Every verb and option that writes, with every kind of place that it may be given to write to.
+
+use clap::builder::ValueParser;
+use quipu_testkit::fixtures;
+use std::any::TypeId;
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Read;
+use std::os::unix::fs::{FileTypeExt, symlink};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+/// One way to write: which verb, by which option, and a command line with `IN` and `OUT` in it.
+struct Row {
+    verb: &'static str,
+    option: &'static str,
+    input: Input,
+    line: &'static str,
+    /// Whether a folder is written.
+    folder: bool,
+    /// Whether files are replaced without `--force`, as those programs do whose command lines these are.
+    replaces: bool,
+}
+
+/// What is read.
+#[derive(Clone, Copy)]
+enum Input {
+    File(&'static str, &'static str),
+    Folder(&'static str, &'static str),
+    /// What `disassemble` wrote of a trace of apitrace.
+    Text,
+}
+
+const ENTRIES: Input = Input::File("drmemtrace", "small/drmemtrace.small.x64.trace");
+const THREADS: Input = Input::Folder("drmemtrace", "thr");
+const CALLS: Input = Input::File("apitrace", "tri.trace");
+
+const fn row(verb: &'static str, option: &'static str, input: Input, line: &'static str) -> Row {
+    let folder = matches!(input, Input::Folder(..));
+    Row { verb, option, input, line, folder, replaces: false }
+}
+
+const fn other(option: &'static str, input: Input, line: &'static str) -> Row {
+    Row { replaces: true, ..row("as", option, input, line) }
+}
+
+const ROWS: &[Row] = &[
+    row("report", "html", ENTRIES, "report --no-machine IN --html OUT"),
+    row("analyze", "html", ENTRIES, "analyze counts IN --html OUT"),
+    row("sim cache", "html", ENTRIES, "sim cache IN --html OUT"),
+    row("sim cache", "miss_file", ENTRIES, "sim cache IN --miss-file OUT"),
+    row("sim tlb", "html", ENTRIES, "sim tlb IN --html OUT"),
+    row("sim sweep", "html", ENTRIES, "sim sweep --sizes 4K IN --html OUT"),
+    row("convert", "output", ENTRIES, "convert IN -o OUT"),
+    row("convert", "output", ENTRIES, "convert --container zip IN -o OUT"),
+    row("convert", "output", ENTRIES, "convert --to cacheray IN -o OUT"),
+    row("convert", "output", CALLS, "convert IN -o OUT"),
+    row("convert", "output", THREADS, "convert IN -o OUT"),
+    row("trim", "output", ENTRIES, "trim --take 100 IN -o OUT"),
+    row("trim", "output", CALLS, "trim --calls 0-5 IN -o OUT"),
+    row(
+        "filter",
+        "output",
+        Input::File("drmemtrace", "tiny.gz/drmemtrace.tiny.05701.3845.trace.gz"),
+        "filter --icache 8Ki IN -o OUT",
+    ),
+    row("split", "output", Input::Folder("drmemtrace", "threadsig.core_sharded"), "split IN -o OUT"),
+    row("merge", "output", ENTRIES, "merge IN -o OUT"),
+    row("edit", "output", CALLS, "edit --replace s/GL_TRIANGLES/GL_POINTS/ IN -o OUT"),
+    row("disassemble", "output", CALLS, "disassemble IN -o OUT"),
+    row("assemble", "output", Input::Text, "assemble IN -o OUT"),
+    row("recover", "output", CALLS, "recover IN -o OUT"),
+    other("repack", CALLS, "as apitrace repack IN OUT"),
+    other("trim", CALLS, "as apitrace trim --calls=0-5 -o OUT IN"),
+    other("sed", CALLS, "as apitrace sed -e s/GL_TRIANGLES/GL_POINTS/ -o OUT IN"),
+    other("LL_miss_file", ENTRIES, "as drmemtrace -infile IN -tool cache_simulator -LL_miss_file OUT"),
+    other("LL_miss_file", ENTRIES, "as drmemtrace -infile IN -tool miss_analyzer -LL_miss_file OUT"),
+];
+
+/// Options that name files to be read.
+const READ: &[&str] =
+    &["path", "paths", "old", "new", "text", "config", "v2p_file", "binary", "types", "remap", "calls"];
+
+/// Options that write and have tests of their own, for their input is no file: `record.rs`, `instrumented`.
+const ELSEWHERE: &[(&str, &str)] = &[("record", "output"), ("collect", "output"), ("view", "blobs")];
+
+/// The command lines of other programs, which have no options that the tree knows.
+const AS: &[&str] = &["as apitrace", "as cacheray", "as drmemtrace"];
+
+#[test]
+fn no_option_that_names_a_file_is_forgotten() {
+    fn walk(command: &clap::Command, path: &str, found: &mut BTreeSet<(String, String)>) {
+        for arg in command.get_arguments() {
+            let is_path = |parser: &ValueParser| parser.type_id() == TypeId::of::<PathBuf>();
+            let names: Vec<String> =
+                arg.get_value_names().unwrap_or_default().iter().map(|n| n.to_string()).collect();
+            let is_named =
+                names.iter().any(|name| ["FILE", "PATH", "FOLDER", "DIR"].contains(&name.as_str()));
+            if (is_path(arg.get_value_parser()) || is_named) && !READ.contains(&arg.get_id().as_str()) {
+                found.insert((path.to_owned(), arg.get_id().to_string()));
+            }
+        }
+        for sub in command.get_subcommands() {
+            walk(sub, format!("{path} {}", sub.get_name()).trim(), found);
+        }
+    }
+    let mut found = BTreeSet::new();
+    walk(&quipu_cli::command(), "", &mut found);
+    let rows = ROWS.iter().filter(|row| row.verb != "as").map(|row| (row.verb, row.option));
+    let known: BTreeSet<_> = rows
+        .chain(ELSEWHERE.iter().copied())
+        .map(|(verb, option)| (verb.to_owned(), option.to_owned()))
+        .collect();
+    let found: BTreeSet<_> = found
+        .into_iter()
+        .filter(|(verb, option)| (verb.as_str(), option.as_str()) != ("collect", "capture"))
+        .collect();
+    assert_eq!(found, known, "each option that writes has a row, each that reads stands in READ");
+    let command = quipu_cli::command();
+    let programs = command.find_subcommand("as").unwrap().get_subcommands();
+    let programs: Vec<String> = programs.map(|program| format!("as {}", program.get_name())).collect();
+    assert_eq!(programs, AS);
+}
+
+/// A folder for one run, with the input in it.
+struct Place {
+    folder: tempfile::TempDir,
+    row: &'static Row,
+}
+
+impl Place {
+    fn new(row: &'static Row) -> Place {
+        let folder = tempfile::tempdir().unwrap();
+        let input = folder.path().join("in");
+        match row.input {
+            Input::File(family, name) => {
+                fs::copy(fixtures(family).join(name), &input).unwrap();
+            }
+            Input::Folder(family, name) => copy_folder(&fixtures(family).join(name), &input),
+            Input::Text => {
+                let trace = fixtures("apitrace").join("tri.trace");
+                let line = format!("disassemble {} -o {}", trace.display(), input.display());
+                assert_eq!(run(folder.path(), &line, false).0, 0);
+            }
+        }
+        Place { folder, row }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Runs the row's command line with this output; returns the exit code and the complaints.
+    fn write(&self, out: &str, force: bool) -> (i32, String) {
+        let line = self.row.line.replace("IN", "in").replace("OUT", out);
+        let answer = run(self.folder.path(), &line, force && !self.row.replaces);
+        for entry in fs::read_dir(self.folder.path()).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            assert!(!name.ends_with(".part"), "{line}: {name} is left");
+        }
+        answer
+    }
+
+    fn refused(&self, out: &str, force: bool, why: &str) {
+        let before = content(&self.path("in"));
+        let (code, said) = self.write(out, force);
+        assert!(code == 2 && said.contains(why), "{} to {out}: {code} {said}", self.row.line);
+        assert_eq!(content(&self.path("in")), before, "{} to {out}", self.row.line);
+    }
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    fs::create_dir(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        let copy = to.join(path.file_name().unwrap());
+        if path.is_dir() {
+            copy_folder(&path, &copy);
+        } else {
+            fs::copy(&path, &copy).unwrap();
+        }
+    }
+}
+
+fn run(folder: &Path, line: &str, force: bool) -> (i32, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_quipu"));
+    command.current_dir(folder).args(line.split(' ')).args(force.then_some("--force"));
+    let output = command.output().unwrap();
+    (output.status.code().unwrap_or(-1), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+/// The bytes of a file, or those of all files of a folder.
+fn content(path: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    if !path.is_dir() {
+        return vec![(PathBuf::new(), fs::read(path).unwrap())];
+    }
+    let mut all: Vec<_> = fs::read_dir(path)
+        .unwrap()
+        .flat_map(|entry| {
+            let path = entry.unwrap().path();
+            let name = PathBuf::from(path.file_name().unwrap());
+            content(&path).into_iter().map(move |(inner, bytes)| (name.join(inner), bytes))
+        })
+        .collect();
+    all.sort();
+    all
+}
+
+/// Reads all that comes, in a thread of its own, so that a writer that never comes does not stop the test.
+fn read_later(open: impl FnOnce() -> Box<dyn Read> + Send + 'static) -> Receiver<Vec<u8>> {
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        open().read_to_end(&mut bytes).unwrap();
+        let _ = sender.send(bytes);
+    });
+    receiver
+}
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn walk_places(row: &'static Row) {
+    let place = Place::new(row);
+    let (code, said) = place.write("new", false);
+    assert!(code < 2, "{}: {code} {said}", row.line);
+    let new = content(&place.path("new"));
+    assert!(new.iter().any(|(_, bytes)| !bytes.is_empty()), "{}: it is empty", row.line);
+
+    // What is there stays, unless it may be replaced.
+    if !row.replaces {
+        place.refused("new", false, "there is something of that name already");
+        assert_eq!(content(&place.path("new")), new);
+    }
+    let (code, said) = place.write("new", true);
+    assert!(code < 2, "{} --force: {code} {said}", row.line);
+    assert_eq!(content(&place.path("new")).len(), new.len());
+
+    // An input stays, under any name.
+    let why = "this is an input, and is never written over";
+    symlink("in", place.path("soft")).unwrap();
+    place.refused("in", true, why);
+    place.refused("in", false, why);
+    place.refused("soft", true, why);
+    place.refused("./in", true, why);
+    if row.folder {
+        fs::write(place.path("file"), "a file").unwrap();
+        place.refused("file", true, "a folder cannot replace a file");
+        return;
+    }
+    fs::hard_link(place.path("in"), place.path("hard")).unwrap();
+    place.refused("hard", true, why);
+    fs::create_dir(place.path("folder")).unwrap();
+    place.refused("folder", true, "a file cannot replace a folder");
+
+    if row.verb == "disassemble" {
+        // Its folder of raw memory has no place beside a device.
+        return;
+    }
+    // Devices, pipes and sockets are written into.
+    let (code, said) = place.write("/dev/null", false);
+    assert!(code < 2, "{}: {said}", row.line);
+    assert!(fs::metadata("/dev/null").unwrap().file_type().is_char_device());
+    let (code, said) = place.write("/dev/full", false);
+    assert!(code == 2 && said.contains("cannot write"), "{} to /dev/full: {code} {said}", row.line);
+
+    let fifo = place.path("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let came = read_later({
+        let fifo = fifo.clone();
+        move || Box::new(fs::File::open(fifo).unwrap())
+    });
+    let (code, said) = place.write("fifo", false);
+    assert!(code < 2, "{}: {said}", row.line);
+    let piped = came.recv_timeout(PATIENCE).unwrap();
+    assert!(fs::metadata(&fifo).unwrap().file_type().is_fifo());
+    let listener = UnixListener::bind(place.path("socket")).unwrap();
+    let came = read_later(move || Box::new(listener.accept().unwrap().0));
+    let (code, said) = place.write("socket", true);
+    assert!(code < 2, "{}: {said}", row.line);
+    assert_eq!(came.recv_timeout(PATIENCE).unwrap().len(), piped.len(), "{}", row.line);
+    assert_eq!(piped.len(), fs::read(place.path("new")).unwrap().len(), "{}", row.line);
+}
+
+#[test]
+fn an_input_is_never_overwritten_and_a_device_is_written_into_by_any_verb() {
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while let Some(row) = ROWS.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)) {
+                    walk_places(row);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn what_a_trace_holds_besides_its_records_is_an_input_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    copy_folder(&fixtures("drmemtrace").join("thr"), &at("thr"));
+    let member =
+        fs::read_dir(at("thr")).unwrap().map(|entry| entry.unwrap().path()).find(|path| path.is_file());
+    let member = member.unwrap();
+    fs::hard_link(&member, at("hard")).unwrap();
+    let bytes = fs::read(&member).unwrap();
+    let shown = member.display();
+    for line in [
+        format!("report thr --no-machine --html {shown}"),
+        "report thr --no-machine --html hard".to_owned(),
+        format!("merge thr -o {shown}"),
+        format!("analyze counts,histogram thr --html {shown}"),
+    ] {
+        let (code, said) = run(folder.path(), &line, true);
+        assert!(code == 2 && said.contains("this is an input"), "{line}: {code} {said}");
+        assert_eq!(fs::read(&member).unwrap(), bytes);
+    }
+    // A folder that holds the input, and further files that are read.
+    fs::create_dir(at("outer")).unwrap();
+    fs::rename(at("thr"), at("outer/thr")).unwrap();
+    let (code, said) = run(folder.path(), "convert outer/thr -o outer", true);
+    assert!(code == 2 && said.contains("this is an input"), "{said}");
+    fs::copy(env!("CARGO_BIN_EXE_quipu"), at("prog")).unwrap();
+    let (code, said) = run(folder.path(), "report outer/thr --binary prog --html prog", true);
+    assert!(code == 2 && said.contains("this is an input"), "{said}");
+    let trace = fixtures("apitrace").join("tri.trace");
+    fs::write(at("set"), "1-5\n").unwrap();
+    let line = format!("trim {} --calls @set -o set", trace.display());
+    let (code, said) = run(folder.path(), &line, true);
+    assert!(code == 2 && said.contains("this is an input"), "{said}");
+    // Standard input may be a file.
+    let entries = fixtures("drmemtrace").join("small/drmemtrace.small.x64.trace");
+    fs::copy(entries, at("in")).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_quipu"));
+    let line = ["report", "--no-machine", "--force", "--html", "in"];
+    let command = command.current_dir(folder.path()).args(line).stdin(fs::File::open(at("in")).unwrap());
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn files_of_raw_memory_replace_others_only_with_force() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = fixtures("apitrace").join("kinds.trace");
+    let line = format!("view --blobs=out {}", trace.display());
+    let (code, said) = run(folder.path(), &line, false);
+    assert!(code < 2, "{said}");
+    let (code, said) = run(folder.path(), &line, false);
+    assert!(code == 2 && said.contains("there is something of that name already"), "{code} {said}");
+    assert!(run(folder.path(), &line, true).0 < 2);
+    let line = format!("as apitrace dump --blobs {}", trace.display());
+    assert!(run(folder.path(), &line, false).0 < 2);
+    assert!(run(folder.path(), &line, false).0 < 2, "as apitrace does");
+}
+
+#[test]
+fn a_full_disk_leaves_neither_half_a_file_nor_a_signal() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = fixtures("drmemtrace").join("threadsig.x64");
+    for line in ["convert", "merge", "report --html out --no-machine"] {
+        let out = if line.contains("--html") { "" } else { "-o out" };
+        // A limit on the size of files: writing beyond it fails as on a full disk, once its signal is ignored.
+        let script = format!(
+            "trap '' XFSZ; ulimit -f 16; exec {} {line} {} {out} 2>said",
+            env!("CARGO_BIN_EXE_quipu"),
+            trace.display()
+        );
+        let status = Command::new("sh").args(["-c", &script]).current_dir(folder.path()).status().unwrap();
+        let said = fs::read_to_string(folder.path().join("said")).unwrap();
+        assert_eq!(status.code(), Some(2), "{line}: {said}");
+        assert!(said.contains("cannot write"), "{line}: {said}");
+        fs::remove_file(folder.path().join("said")).unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "{line}");
+    }
+}
