@@ -709,9 +709,15 @@ mod tests {
     #[test]
     fn every_syntax_of_the_launcher_is_taken() {
         for name in ["arm", "dr", "riscv"] {
-            check(&format!("-indir d -tool view -view_syntax {name}"), viewing("d"));
+            check(
+                &format!("-indir d -tool view -view_syntax {name}"),
+                Request { syntax: None, ..viewing("d") },
+            );
         }
-        refused("-indir d -tool view -view_syntax none", "syntax `none` is not available");
+        refused(
+            "-indir d -tool view -view_syntax none",
+            "option `-view_syntax`: syntax `none` is not available",
+        );
     }
 
     #[test]
