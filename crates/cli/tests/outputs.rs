@@ -77,7 +77,6 @@ const ROWS: &[Row] = &[
     other("trim", CALLS, "as apitrace trim --calls=0-5 -o OUT IN"),
     other("sed", CALLS, "as apitrace sed -e s/GL_TRIANGLES/GL_POINTS/ -o OUT IN"),
     other("LL_miss_file", ENTRIES, "as drmemtrace -infile IN -tool cache_simulator -LL_miss_file OUT"),
-    other("LL_miss_file", ENTRIES, "as drmemtrace -infile IN -tool miss_analyzer -LL_miss_file OUT"),
 ];
 
 /// Options that name files to be read.
@@ -155,7 +154,12 @@ impl Place {
 
     /// Runs the row's command line with this output; returns the exit code and the complaints.
     fn write(&self, out: &str, force: bool) -> (i32, String) {
-        let line = self.row.line.replace("IN", "in").replace("OUT", out);
+        let words = self.row.line.split(' ').map(|word| match word {
+            "IN" => "in",
+            "OUT" => out,
+            other => other,
+        });
+        let line = words.collect::<Vec<_>>().join(" ");
         let answer = run(self.folder.path(), &line, force && !self.row.replaces);
         for entry in fs::read_dir(self.folder.path()).unwrap() {
             let name = entry.unwrap().file_name().into_string().unwrap();

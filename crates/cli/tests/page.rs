@@ -25,8 +25,8 @@ fn quipu<I: AsRef<std::ffi::OsStr>>(args: impl IntoIterator<Item = I>) -> Comman
 /// The page of a report, and the same as JSON.
 fn report(trace: &Path, folder: &TempDir) -> (PathBuf, Value) {
     let page = folder.path().join("page.html");
-    let args = ["report".as_ref(), "--json".as_ref(), "--html".as_ref(), page.as_os_str(), trace.as_os_str()];
-    let output = quipu(args).output().unwrap();
+    let args = ["report", "--json", "--force", "--html"].map(AsRef::as_ref);
+    let output = quipu([&args[..], &[page.as_os_str(), trace.as_os_str()]].concat()).output().unwrap();
     (page, serde_json::from_slice(&output.stdout).unwrap())
 }
 
@@ -41,8 +41,14 @@ fn the_page_appears_whole_under_its_name_and_standard_error_says_where() {
     let folder = tempfile::tempdir().unwrap();
     let page = folder.path().join("a.html");
     std::fs::write(&page, "an older page").unwrap();
-    let done =
-        quipu(["report".as_ref(), "--html".as_ref(), page.as_os_str(), trace("allasm").as_os_str()]).assert();
+    let done = quipu([
+        "report".as_ref(),
+        "--force".as_ref(),
+        "--html".as_ref(),
+        page.as_os_str(),
+        trace("allasm").as_os_str(),
+    ])
+    .assert();
     let output = done.code(0).get_output().clone();
     assert_eq!(text(&output.stdout), "");
     assert!(
