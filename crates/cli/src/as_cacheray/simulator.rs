@@ -125,8 +125,12 @@ pub(super) fn run(args: &[String], screen: &Screen) -> Result<Outcome> {
     }
     screen.text(&beginning)?;
     let mut simulator = Simulator::new(levels, structs);
-    let end = read_strictly(&open(trace)?, DIALECT, &mut |record| run.record(&mut simulator, record, screen))
-        .map_err(|error| run.stop.take().unwrap_or_else(|| error.into()))?;
+    let end = read_strictly(&open(trace)?, DIALECT, &mut |record| run.record(&mut simulator, record, screen));
+    if run.stop.is_some() {
+        // Nobody reads the events any more; the log of what was simulated stays.
+        run.log.finish()?;
+    }
+    let end = end.map_err(|error| run.stop.take().unwrap_or_else(|| error.into()))?;
     match end {
         StrictEnd::Whole => {}
         StrictEnd::Cut(_, offset) => {
@@ -277,10 +281,10 @@ impl Run {
     }
 
     fn finish(&mut self, screen: &Screen) -> Result<()> {
-        self.events_up_to(self.pending.len(), screen)
-            .map_err(|error| self.stop.take().unwrap_or_else(|| error.into()))?;
-        self.events.as_mut().map_or(Ok(()), New::finish)?;
-        Ok(self.log.finish()?)
+        let told = self.events_up_to(self.pending.len(), screen);
+        self.log.finish()?;
+        told.map_err(|error| self.stop.take().unwrap_or_else(|| error.into()))?;
+        Ok(self.events.as_mut().map_or(Ok(()), New::finish)?)
     }
 }
 
