@@ -56,6 +56,67 @@ fn trimming_by_instructions_leaves_as_many_entries_as_the_original() {
 }
 
 #[test]
+fn a_branch_target_at_the_end_of_a_chunk_goes_on_to_the_branch_of_the_next() {
+    let marker = |kind: Marker, value| Entry::marker(kind, value);
+    let code = |byte| Entry::new(Type::ENCODING, 1, byte);
+    let first = [
+        Entry::new(Type::HEADER, 0, 7),
+        marker(Marker::VERSION, 7),
+        marker(Marker::FILETYPE, 0xe40),
+        Entry::new(Type::THREAD, 4, 10),
+        Entry::new(Type::PID, 4, 1),
+        marker(Marker::CACHE_LINE_SIZE, 64),
+        marker(Marker::CHUNK_INSTR_COUNT, 2),
+        marker(Marker::PAGE_SIZE, 4096),
+        marker(Marker::TIMESTAMP, 1000),
+        marker(Marker::CPU_ID, 0),
+        code(0x90),
+        Entry::new(Type::INSTR, 1, 0x1000),
+        code(0x90),
+        Entry::new(Type::INSTR, 1, 0x1001),
+        marker(Marker::BRANCH_TARGET, 0x1000),
+        marker(Marker::CHUNK_FOOTER, 0),
+    ];
+    let second = [
+        marker(Marker::RECORD_ORDINAL, 10),
+        marker(Marker::TIMESTAMP, 1000),
+        marker(Marker::CPU_ID, 0),
+        code(0xc3),
+        Entry::new(Type::INSTR_RETURN, 1, 0x1002),
+        Entry::new(Type::READ, 8, 0x7000),
+        code(0x90),
+        Entry::new(Type::INSTR, 1, 0x1000),
+        Entry::new(Type::THREAD_EXIT, 4, 10),
+        Entry::new(Type::FOOTER, 0, 0),
+    ];
+    let mut zip = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    for (name, entries) in [("chunk.00000000", &first[..]), ("chunk.00000001", &second)] {
+        use std::io::Write;
+        zip.start_file(name, zip::write::SimpleFileOptions::default()).unwrap();
+        zip.write_all(zerocopy::IntoBytes::as_bytes(entries)).unwrap();
+    }
+    let trace = rewriting::open_bytes(zip.finish().unwrap().into_inner());
+    for original_layout in [true, false] {
+        let drop_markers = std::iter::once(Marker::PAGE_SIZE.0).collect();
+        let spec = FilterSpec { drop_markers, original_layout, ..FilterSpec::default() };
+        let filter = Filter::new(Arc::new(spec), trace.files()[0].header.filetype).unwrap();
+        let options =
+            WriteOptions { pack: PackOptions::new(quipu_source::Packing::Zip), ..WriteOptions::new() };
+        let written = members(&rewritten(&trace, 0, filter, &options));
+        let expected = [
+            &[marker(Marker::RECORD_ORDINAL, 9)],
+            &second[1..3],
+            &[marker(Marker::BRANCH_TARGET, 0x1000)],
+            &second[3..5],
+        ];
+        assert_same(&written[1].1[..6], &expected.concat(), "the second chunk");
+        let ends = written[0].1.last().unwrap();
+        assert!(ends.is_marker(Marker::CHUNK_FOOTER), "{original_layout}");
+        assert!(!written[0].1.iter().any(|entry| entry.is_marker(Marker::BRANCH_TARGET)));
+    }
+}
+
+#[test]
 fn synthetic_encodings_equal_the_original() {
     let spec = FilterSpec { to_regdeps: true, ..FilterSpec::default() };
     check_against("allasm", ALLASM, spec, "allasm.regdeps");

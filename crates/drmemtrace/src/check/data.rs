@@ -131,9 +131,24 @@ impl Checker {
             (self.data.read_bytes, self.data.write_bytes) = (facts.read_bytes, facts.write_bytes);
             // Kernel code of emulators has prefetches without an access.
             let is_free = self.in_kernel && facts.flags & flag::PREFETCH != 0;
+            if self.in_kernel && facts.flags & (flag::KERNEL_READS | flag::KERNEL_WRITES) != 0 {
+                self.relax_data(facts);
+            }
             self.data.is_owed = facts.flags & flag::OPTIONAL == 0 && !is_free;
         } else {
             self.data = Data::FREE;
+        }
+    }
+
+    /// In kernel code, what restores or saves state does so in one access of any size, or in as many as it likes:
+    /// emulators have one for each register, templates one for all.
+    #[cold]
+    fn relax_data(&mut self, facts: &Facts) {
+        self.data.reads = self.data.reads.min(1);
+        self.data.read_bytes = 0;
+        if facts.flags & flag::KERNEL_WRITES != 0 {
+            self.data.writes = self.data.writes.min(1);
+            self.data.write_bytes = 0;
         }
     }
 

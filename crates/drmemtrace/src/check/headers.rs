@@ -52,10 +52,19 @@ impl Checker {
     /// A header: of the file, of a thread of a core, or of a further trace.
     pub(super) fn header(&mut self, version: u64) {
         if self.headers.stated.is_some() && self.about.kind != ShardKind::Core {
-            if self.attention & on::FOOTER == 0 {
-                self.tell(Rule::NoFooter, || "a further header follows without a footer before".to_owned());
+            if self.has_sequences() {
+                // One of several members, which are judged together at the end.
+                if self.owes_data() {
+                    self.missing_data();
+                }
+            } else {
+                if self.attention & on::FOOTER == 0 {
+                    self.tell(Rule::NoFooter, || {
+                        "a further header follows without a footer before".to_owned()
+                    });
+                }
+                self.end_trace();
             }
-            self.end_trace();
             self.headers = Headers { instrs_before: self.instrs, ..Default::default() };
             self.chunks.restart(self.instrs);
             self.time.restart();
@@ -69,6 +78,12 @@ impl Checker {
         (self.headers.has_process, self.headers.is_late) = (false, false);
         self.policy.version = version;
         self.judge_version(version);
+    }
+
+    /// True for archives of templates: each member is a sequence with a header of its own, and only the last one has
+    /// the end of a trace.
+    fn has_sequences(&self) -> bool {
+        self.policy.template && self.about.is_archive
     }
 
     /// A gap swallowed something: perhaps the header. What was read of it when the trace was opened must do.
@@ -354,7 +369,8 @@ impl Checker {
         }
         if !self.policy.core {
             let own = [(self.seen_tid, self.headers.own)];
-            let all = own.into_iter().chain(self.headers.others.iter().map(|(tid, of)| (*tid, *of)));
+            let others = self.headers.others.iter().filter(|_| !self.has_sequences());
+            let all = own.into_iter().chain(others.map(|(tid, of)| (*tid, *of)));
             let mut open: Vec<u64> = all.filter(|(_, of)| !of.has_exit).map(|(tid, _)| tid).collect();
             open.sort_unstable();
             for tid in open {

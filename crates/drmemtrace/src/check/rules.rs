@@ -194,9 +194,9 @@ rules! {
         ChunkStart "drmemtrace/chunk-start" Error
             "A chunk but the first begins with its record ordinal and with the last clock reading and processor once more."
             "Whoever starts there learns all three from them. The original does not look." []
-        RecordOrdinal "drmemtrace/record-ordinal" Warning
+        RecordOrdinal "drmemtrace/record-ordinal" Error
             "A chunk says rightly how many records stand before it."
-            "The original does not compare." []
+            "Every ordinal behind it would be wrong by as much. DynamoRIO does not compare." []
         ChunkEncoding "drmemtrace/chunk-encoding" Error
             "An instruction's encoding is given again in each chunk that executes it."
             "Whoever starts at the chunk has no other. Not for files of cores and template files." []
@@ -209,9 +209,9 @@ rules! {
         ClockMissing "drmemtrace/clock-missing" Warning
             "The header is followed by a clock reading."
             "Not for template files." []
-        ProcessorMissing "drmemtrace/processor-missing" Warning
+        ProcessorMissing "drmemtrace/processor-missing" Error
             "A clock reading is followed by the processor, perhaps with a window between."
-            "Not for template files." []
+            "Which core ran what hangs on it. Not for template files." []
         ClockInKernel "drmemtrace/clock-in-kernel" Warning
             "Kernel code of a system call or switch has no clock readings inside."
             "" []

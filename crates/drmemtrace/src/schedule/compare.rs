@@ -13,7 +13,13 @@ struct Read {
     members: Vec<(String, Vec<Stretch>)>,
 }
 
-/// What lies beside a trace; empty files are as good as none.
+impl Read {
+    fn is_empty(&self) -> bool {
+        self.members.iter().all(|(_, stretches)| stretches.is_empty())
+    }
+}
+
+/// What lies beside a trace; files that are all empty are as good as none.
 #[derive(Debug, Default)]
 pub(crate) struct Files {
     serial: Option<Read>,
@@ -100,10 +106,7 @@ impl Files {
         let chunk_instrs = headers().map(|header| header.chunk_instrs).max().unwrap_or(0);
         let mut unreadable = Vec::new();
         let mut read_all = |source: Option<&Source>| match source.map(|source| (source, read(source))) {
-            Some((source, Ok(members))) => {
-                let is_empty = members.iter().all(|(_, stretches)| stretches.is_empty());
-                (!is_empty).then(|| Read { name: source.name().to_owned(), members })
-            }
+            Some((source, Ok(members))) => Some(Read { name: source.name().to_owned(), members }),
             // Why it cannot be read was told when the trace was opened.
             Some((source, Err(_))) => {
                 unreadable.push(source.name().to_owned());
@@ -111,7 +114,11 @@ impl Files {
             }
             None => None,
         };
-        let (serial, cpus) = (read_all(trace.serial_schedule()), read_all(trace.cpu_schedule()));
+        let (mut serial, mut cpus) = (read_all(trace.serial_schedule()), read_all(trace.cpu_schedule()));
+        // DynamoRIO leaves both empty where it has nothing to say; where one of them is filled, the other lost something.
+        if [&serial, &cpus].into_iter().flatten().all(Read::is_empty) {
+            (serial, cpus) = (None, None);
+        }
         Files { serial, cpus, unreadable, chunk_instrs: if is_old { chunk_instrs } else { 0 } }
     }
 

@@ -43,6 +43,10 @@ pub struct Rewriter<W: Write + Seek, E: Edit> {
     held: Vec<Entry>,
     pieces: Vec<Entry>,
     before: Vec<Entry>,
+    /// A branch target of no instruction; one that stands before the footer of its chunk. The latter is that of the first
+    /// indirect branch of the next chunk.
+    loose: Option<Entry>,
+    carried: Option<Entry>,
     /// The next clock reading and processor only repeat others.
     repeats: bool,
     is_headed: bool,
@@ -84,6 +88,8 @@ impl<W: Write + Seek, E: Edit> Rewriter<W, E> {
             held: Vec::new(),
             pieces: Vec::new(),
             before: Vec::new(),
+            loose: None,
+            carried: None,
             repeats: false,
             is_headed: false,
             known: None,
@@ -197,6 +203,7 @@ impl<W: Write + Seek, E: Edit> Rewriter<W, E> {
                 let (kept, stays) = self.judge(entry);
                 let is_settled = group.is_none()
                     && stays
+                    && self.carried.is_none()
                     && self.codes.is_settled(entry.addr.get(), entry.size.get())
                     && !self.out.is_full()
                     && (E::IS_NONE || (self.before.is_empty() && kept == *entry));
@@ -296,9 +303,11 @@ impl<W: Write + Seek, E: Edit> Rewriter<W, E> {
             }
             return Ok(());
         }
-        let target = prefix.iter().rfind(|entry| entry.is_marker(Marker::BRANCH_TARGET)).copied();
-        let target = target.filter(|_| E::IS_NONE || self.edit.keeps_targets());
+        let own = prefix.iter().rfind(|entry| entry.is_marker(Marker::BRANCH_TARGET)).copied();
+        let carried = if entry.kind().is_indirect_branch() { self.carried.take() } else { None };
+        let target = own.or(carried).filter(|_| E::IS_NONE || self.edit.keeps_targets());
         let target_first = self.edit.has_original_layout()
+            || own.is_none() && carried.is_some()
             || prefix.first().is_some_and(|first| first.is_marker(Marker::BRANCH_TARGET));
         self.pieces.clear();
         self.pieces.extend(prefix.iter().filter(|entry| entry.kind() == Type::ENCODING).take(MAX_PIECES + 1));
@@ -339,8 +348,10 @@ impl<W: Write + Seek, E: Edit> Rewriter<W, E> {
     fn other(&mut self, entry: &Entry) -> Result<()> {
         let kind = entry.kind();
         let marker = (kind == Type::MARKER).then(|| Marker(entry.size.get()));
+        let loose = self.loose.take();
         match marker {
             Some(Marker::CHUNK_FOOTER) => {
+                self.carried = loose;
                 self.at.records += 1;
                 self.codes.next_read_chunk();
                 // Where the source cut is a good place: so the same size of chunks gives the same chunks.
@@ -418,9 +429,14 @@ impl<W: Write + Seek, E: Edit> Rewriter<W, E> {
         Ok(())
     }
 
-    /// Encodings and branch targets that belong to no instruction: kept where nothing is edited, else of no use.
+    /// Encodings and branch targets that belong to no instruction: kept where nothing is edited; else only a target at the
+    /// end of a chunk has a use.
     fn orphans(&mut self, entries: &[Entry]) -> Result<()> {
-        if E::IS_NONE { self.out.put(entries) } else { Ok(()) }
+        if E::IS_NONE {
+            return self.out.put(entries);
+        }
+        self.loose = entries.iter().rfind(|entry| entry.is_marker(Marker::BRANCH_TARGET)).copied();
+        Ok(())
     }
 
     fn release_held(&mut self) -> Result<()> {

@@ -46,6 +46,39 @@ pub(crate) fn clean() -> Vec<u8> {
     two_chunks(&[nop(1), nop(2), footer(0)], &[seam(ORDINAL, 100, 1), nop(3), nop(4)])
 }
 
+/// A member of an archive of templates: a header, and kernel code of a switch of this type.
+fn template(kind: u64, end: Entries) -> Entries {
+    let bare = ind(Type::INSTR_RETURN, 0x9001, &[0x48, 0xcf], 0xf00d);
+    all(&[
+        bare_header(TEMPLATE),
+        at(100),
+        m(Marker::CONTEXT_SWITCH_START, kind),
+        i(Type::INSTR, 0x9000, &[0x58]),
+        read(8),
+        bare,
+        // One read for all that is restored.
+        read(40),
+        m(Marker::CONTEXT_SWITCH_END, kind),
+        end,
+    ])
+}
+
+/// Archives of templates, in which each member has a header and the last one has the end: a whole one, and others, with
+/// the rule that each breaks.
+pub(crate) fn templates() -> Vec<(Option<&'static str>, Vec<u8>)> {
+    let without_read = {
+        let mut member = template(1, footer(0));
+        member.retain(|entry| entry.size.get() != 40 || entry.kind() != Type::READ);
+        member
+    };
+    vec![
+        (None, archive(&[template(1, footer(0)), template(2, end())])),
+        (Some("template-switches"), archive(&[template(1, footer(0)), template(1, end())])),
+        (Some("exit-missing"), archive(&[template(1, footer(0)), template(2, e(Type::FOOTER, 0, 0))])),
+        (Some("missing-reads"), archive(&[without_read, template(2, end())])),
+    ]
+}
+
 /// Cases of chunks and packing.
 pub(crate) fn archives() -> Vec<Packed> {
     let whole = clean();
@@ -164,6 +197,13 @@ pub(crate) fn folders() -> Vec<Folder> {
         folder("serial-schedule-count", |path| {
             write_trace(path);
             write_serial(path, &[Stretch::new(TID, 100, 1, 0); 3]);
+        }),
+        folder("serial-schedule-count", |path| {
+            write_trace(path);
+            // An empty gzip file beside a filled one.
+            let empty = b"\x1f\x8b\x08\0\0\0\0\0\0\x03\x03\0\0\0\0\0\0\0\0\0";
+            fs::write(path.join("serial_schedule.bin.gz"), empty).unwrap();
+            write_cpus(path, "1", &[Stretch::new(TID, 100, 1, 0), Stretch::new(TID, 110, 1, 1)]);
         }),
         folder("serial-schedule-entry", |path| {
             write_trace(path);

@@ -109,6 +109,26 @@ fn traces_that_break_nothing_are_clean() {
 }
 
 #[test]
+fn an_archive_of_templates_is_judged_once_at_its_end() {
+    let wrong = folders::templates().into_iter().filter_map(|(rule, bytes)| {
+        let report = check_source(&Source::from_bytes("templates.zip", bytes));
+        match rule {
+            Some(rule) => judge(&report, rule, &[]),
+            None => (!report.findings().is_empty()).then(|| format!("whole: {:?}", report.findings())),
+        }
+    });
+    assert_none(wrong.collect());
+}
+
+#[test]
+fn what_makes_ordinals_or_cores_wrong_is_an_error() {
+    for name in ["record-ordinal", "processor-missing"] {
+        let rule = RULES.iter().find(|rule| rule.is_called(name)).unwrap();
+        assert_eq!(rule.severity, quipu_model::Severity::Error, "{name}");
+    }
+}
+
+#[test]
 fn a_violation_has_its_place() {
     let bytes = folders::two_chunks(
         &[trace::nop(1), trace::nop(2), trace::m(quipu_drmemtrace::record::Marker::CHUNK_FOOTER, 0)],
