@@ -135,7 +135,9 @@ impl Request {
                 spec.keep_functions = Some(list_of(arg, value()?)?.into_iter().collect());
             }
             "filter_modify_marker_value" | "modify_marker_value" => {
-                let pairs = list_of(arg, value()?)?;
+                let parts = value()?.split(',').filter(|part| !part.is_empty());
+                let pairs =
+                    parts.map(|part| value_of(arg, part)).collect::<quipu::model::Result<Vec<u64>>>()?;
                 if pairs.len() % 2 != 0 {
                     return Err(
                         Error::usage(format!("option `{arg}` wants pairs of a kind and a value")).into()
@@ -195,7 +197,36 @@ fn jobs(arg: &str, text: &str) -> quipu::model::Result<Option<usize>> {
         .map_err(|_| Error::usage(format!("option `{arg}`: `{text}` is no number")))
 }
 
+/// A number of 64 bits, in hex behind `0x`.
+fn value_of(arg: &str, text: &str) -> quipu::model::Result<u64> {
+    let Some(digits) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) else {
+        return number_of(arg, text);
+    };
+    // A sign would be taken, too.
+    let is_hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    let value = is_hex.then(|| u64::from_str_radix(digits, 16).ok()).flatten();
+    value.ok_or_else(|| Error::usage(format!("option `{arg}`: `{text}` is no number of 64 bits")))
+}
+
 /// A limit; 0 is none.
 fn limit(arg: &str, text: &str) -> quipu::model::Result<Option<u64>> {
     Ok(Some(number_of(arg, text)?).filter(|limit| *limit > 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_markers_may_be_hex_numbers_of_64_bits() {
+        let parse = |value: &str| {
+            Request::parse(&["-filter_modify_marker_value".to_owned(), value.to_owned()])
+                .map(|request| request.spec.marker_values)
+        };
+        let values = parse("3,0xffffffffffffffff,18,2048").unwrap();
+        assert_eq!((values[&3], values[&18]), (u64::MAX, 2048));
+        for value in ["3,0x", "3,0x+1", "3,0x10000000000000000", "3,0xfg"] {
+            assert!(parse(value).is_err(), "{value}");
+        }
+    }
 }
