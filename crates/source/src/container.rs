@@ -1,8 +1,9 @@
 //! An opened file: how it is packed and which members it has.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::codec::Codec;
 use crate::descriptors::FileId;
@@ -31,6 +32,8 @@ struct Inner {
     damage: Vec<Error>,
     /// Looked for when they are first needed.
     landmarks: OnceLock<Vec<Landmark>>,
+    /// Members of an archive whose bytes are not what was packed, as far as reading has shown.
+    distrusted: Mutex<BTreeMap<u32, Error>>,
 }
 
 /// One run of bytes that can be read by itself: a whole file, or a member of an archive.
@@ -96,6 +99,7 @@ impl Container {
             indexed: true,
             damage: Vec::new(),
             landmarks: OnceLock::new(),
+            distrusted: Mutex::default(),
         };
         match (codec, source.can_seek()) {
             (Codec::Zip, true) => {
@@ -189,6 +193,26 @@ impl Container {
             return Err(error.in_file(self.shared_name()));
         }
         Stream::from_place(self.clone(), packed_at, options)
+    }
+
+    /// How many members are known to be damaged, so that no stream delivers any of their bytes from now on.
+    ///
+    /// A member of up to 4 MiB is verified before its first byte is delivered. A larger one is delivered while it is
+    /// read, and only its end tells that its checksum is wrong: who finds this number grown after a read reads again,
+    /// and then gets what is sound.
+    pub fn n_distrusted(&self) -> usize {
+        self.0.distrusted.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    pub(crate) fn distrust(&self, member: u32, error: &Error) {
+        if self.0.codec == Codec::Zip && self.0.indexed {
+            let mut distrusted = self.0.distrusted.lock().unwrap_or_else(PoisonError::into_inner);
+            distrusted.entry(member).or_insert_with(|| error.clone());
+        }
+    }
+
+    pub(crate) fn distrusted(&self, member: u32) -> Option<Error> {
+        self.0.distrusted.lock().unwrap_or_else(PoisonError::into_inner).get(&member).cloned()
     }
 
     pub(crate) fn known_landmarks(&self) -> &OnceLock<Vec<Landmark>> {

@@ -155,9 +155,12 @@ impl Sequence {
         if current.is_whole {
             filled = self.whole.fill(&mut self.packed, &current, block, self.block_bytes);
             if filled.is_none() {
-                // Something is wrong with it: streaming delivers what is good and says what is bad.
+                // Something is wrong with it, and reading it once more says what.
                 current.is_whole = false;
-                self.inflater.start_deflate(current.expected);
+                if let Some(error) = self.doubt(&current) {
+                    self.fault(error, &current);
+                    return None;
+                }
             }
         }
         let (n_bytes, end) = match filled {
@@ -176,6 +179,9 @@ impl Sequence {
             End::More => self.current = Some(current),
             End::Done => {}
             End::Fault(error) => {
+                if is_doubtful(&error) {
+                    self.container.distrust(current.index, &error);
+                }
                 self.fault(error, &current);
                 if n_bytes == 0 {
                     return None;
@@ -183,6 +189,31 @@ impl Sequence {
             }
         }
         Some(at)
+    }
+
+    /// Reads a member to its end before any of its bytes is delivered: why none of them can be trusted, or `None` if
+    /// they are good as far as they go. The inflater then stands at the member's beginning.
+    #[cold]
+    fn doubt(&mut self, current: &Current) -> Option<Error> {
+        self.inflater.start_deflate(current.expected);
+        let mut sink = vec![0; self.block_bytes];
+        let end = loop {
+            match self.inflater.inflate(&mut self.packed, &mut sink) {
+                (_, End::More) => {}
+                (_, end) => break end,
+            }
+        };
+        match end {
+            End::Fault(error) if is_doubtful(&error) => {
+                let error = error.at_packed(self.packed.at());
+                self.container.distrust(current.index, &error);
+                return Some(error);
+            }
+            // Reading it again comes to the same end, with the good bytes before it.
+            End::Fault(_) | End::Done | End::More => {}
+        }
+        self.inflater.start_deflate(current.expected);
+        self.packed.seek(current.data_at).err().map(unreadable)
     }
 
     /// Notes a fault of the current member, and on a pipe looks for what follows.
@@ -271,6 +302,9 @@ impl Sequence {
     fn open_member(&mut self, index: u32, member: &Member) -> Result<Current> {
         if let Some(refusal) = member.refusal {
             return Err(refusal.error());
+        }
+        if let Some(error) = self.container.distrusted(index) {
+            return Err(error);
         }
         let packed = &mut self.packed;
         packed.set_stop(u64::MAX);
@@ -469,6 +503,12 @@ impl Whole {
         block.copy_from_slice(part);
         Some((part.len(), if part.len() == rest.len() { End::Done } else { End::More }))
     }
+}
+
+/// True if a fault says that bytes before it may be wrong as well: a wrong checksum or a bad code only tells that some
+/// bit of the member is not what it was. Where data ends too early, what is there is good.
+fn is_doubtful(error: &Error) -> bool {
+    error.kind() == ErrorKind::Malformed
 }
 
 /// Reads the first inflated bytes of a file, or of the first member of an archive: as many as are good.
