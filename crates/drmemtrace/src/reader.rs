@@ -82,6 +82,8 @@ pub struct EntryReader {
     resumes: bool,
     /// The stream is at its end.
     ended: bool,
+    /// Entries were handed out of a member whose checksum proved wrong.
+    delivered_damage: bool,
 }
 
 impl EntryReader {
@@ -161,6 +163,7 @@ impl EntryReader {
             done: false,
             resumes: false,
             ended: false,
+            delivered_damage: false,
             file,
         })
     }
@@ -480,5 +483,9 @@ impl Reader for EntryReader {
         let within = u128::from(packed_len) * u128::from(block.offset.min(len)) / u128::from(len);
         let before = member.packed_at.saturating_sub(first.packed_at);
         Some(before.saturating_add(u64::try_from(within).unwrap_or(u64::MAX)))
+    }
+
+    fn has_delivered_damage(&self) -> bool {
+        self.delivered_damage
     }
 }

@@ -221,6 +221,8 @@ impl Run<'_> {
     }
 
     /// Reads one unit, up to its end, its fault, or the moment when nobody wants it any more.
+    ///
+    /// What passes made of bytes whose checksum proved wrong is thrown away: the unit is read again without them.
     fn unit(
         &self,
         seeds: &Seeds,
@@ -228,6 +230,20 @@ impl Run<'_> {
         unit: &Unit,
         is_unwanted: &dyn Fn() -> bool,
     ) -> Result<Harvest> {
+        match self.unit_once(seeds, template, unit, is_unwanted)? {
+            (_, true) => self.unit_once(seeds, template, unit, is_unwanted).map(|(harvest, _)| harvest),
+            (harvest, false) => Ok(harvest),
+        }
+    }
+
+    /// One read of a unit, and whether any of what it brought was made of damage.
+    fn unit_once(
+        &self,
+        seeds: &Seeds,
+        template: &Scan,
+        unit: &Unit,
+        is_unwanted: &dyn Fn() -> bool,
+    ) -> Result<(Harvest, bool)> {
         let shard = &self.trace.shards()[unit.shard as usize];
         let mut harvest = Harvest { parts: self.parts(), ..seeds.fork(shard) };
         let mut tally = Tally::new(self.options.watch);
@@ -236,7 +252,7 @@ impl Run<'_> {
             Ok(reader) => reader,
             Err(error) => {
                 harvest.losses.lose(error, strict)?;
-                return Ok(harvest);
+                return Ok((harvest, false));
             }
         };
         while !self.options.watch.is_cancelled() && !is_unwanted() {
@@ -265,7 +281,7 @@ impl Run<'_> {
             }
         }
         tally.flush(unit.packed_bytes);
-        Ok(harvest)
+        Ok((harvest, reader.has_delivered_damage()))
     }
 
     /// Reads all shards as one stream, by time.

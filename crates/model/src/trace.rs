@@ -568,6 +568,12 @@ pub trait Reader: Send {
     fn packed_bytes(&self) -> Option<u64> {
         None
     }
+
+    /// True if bytes that batches were made of have turned out to be damaged since, by a checksum behind them. The same
+    /// scan, begun anew, leaves them out.
+    fn has_delivered_damage(&self) -> bool {
+        false
+    }
 }
 
 /// Cores that run side by side, one record each at every step.

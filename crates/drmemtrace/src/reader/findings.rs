@@ -86,9 +86,17 @@ impl EntryReader {
             return Err(Error::from(error.clone()));
         }
         let mut place = Place::from(error);
-        place.record = Some(self.interp.records);
-        place.instr = Some(self.interp.instrs);
-        self.tell(source_rule(error.kind()), Severity::Error, place, error.what().to_owned());
+        if !self.raw_only {
+            place.record = Some(self.interp.records);
+            place.instr = Some(self.interp.instrs);
+        }
+        let message = format!("{}{}", error.what(), self.lost_with(error));
+        self.tell(source_rule(error.kind()), Severity::Error, place, message);
+        let container = &self.file.container;
+        self.delivered_damage |= error.kind() == quipu_source::ErrorKind::Malformed
+            && container.codec() == quipu_source::Codec::Zip
+            && container.is_indexed()
+            && error.offset().is_some_and(|offset| offset > 0);
         // The seam of the next member is judged by this finding, not by a missing footer.
         self.last_entry = None;
         if let Some((member, _)) = error.member() {
@@ -96,5 +104,37 @@ impl EntryReader {
         }
         self.block = None;
         Ok(())
+    }
+
+    /// What is lost of a member from a fault on, as far as the archive and the ordinals of its chunks tell; a part of a
+    /// sentence.
+    fn lost_with(&self, error: &quipu_source::Error) -> String {
+        let Some((index, _)) = error.member() else { return String::new() };
+        let members = self.file.container.members();
+        let len = members.get(index as usize).and_then(|member| member.len);
+        let offset = error.offset().unwrap_or(0);
+        let entries = len.map(|len| len.saturating_sub(offset) / self.file.entry_bytes as u64);
+        // The last chunk has as many instructions as there were left.
+        let is_last = index as usize + 1 >= members.len();
+        let chunk = Some(self.file.header.chunk_instrs).filter(|chunk| *chunk > 0 && !is_last);
+        // Raw entries are handed out uncounted: of a part of a chunk, nobody knows the instructions then.
+        let instrs = match chunk {
+            Some(chunk) if offset == 0 => Some(chunk),
+            Some(_) if !self.raw_only => {
+                self.instrs_before(index + 1).map(|next| next.saturating_sub(self.interp.instrs))
+            }
+            _ => None,
+        };
+        match (entries, instrs) {
+            (Some(entries), Some(instrs)) => {
+                format!(
+                    "; lost are `{entries}` entries with `{instrs}` instructions, and all numbers are without them"
+                )
+            }
+            (Some(entries), None) => {
+                format!("; lost are `{entries}` entries, and all numbers are without them")
+            }
+            _ => "; how much is lost is not known".to_owned(),
+        }
     }
 }
