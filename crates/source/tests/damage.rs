@@ -209,7 +209,7 @@ fn a_failing_reader_ends_the_stream_with_its_own_error() {
 }
 
 #[test]
-fn a_file_that_shrinks_after_it_was_opened_is_truncated() {
+fn a_file_that_shrinks_after_it_was_opened_is_an_io_error() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("shrinks");
     std::fs::write(&path, trace_like(1000)).unwrap();
@@ -217,7 +217,7 @@ fn a_file_that_shrinks_after_it_was_opened_is_truncated() {
     std::fs::File::options().write(true).open(&path).unwrap().set_len(1200).unwrap();
     let read = read(&container, &inline(1000));
     assert_eq!((read.bytes().len(), read.errors.len()), (1200, 1));
-    assert_eq!(read.errors[0].kind(), ErrorKind::Truncated);
+    assert_eq!(read.errors[0].kind(), ErrorKind::Io);
 }
 
 #[test]

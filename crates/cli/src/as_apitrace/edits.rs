@@ -2,7 +2,7 @@
 //!
 //! They write what the original writes: snappy, and calls that never returned return; a file of that name is replaced.
 
-use super::{open, unknown};
+use super::{forgive_cuts, open, unknown};
 use crate::rewrite::Watched;
 use crate::screen::{Outcome, Result, Screen, Stop};
 use crate::session;
@@ -48,8 +48,9 @@ pub(super) fn repack(args: &[String], screen: &Screen) -> Result<Outcome> {
     };
     let Some(trace) = open(from) else { return Ok(Outcome::Flawed) };
     let options = WriteOptions { packing, level, ..ORIGINAL };
-    let done =
+    let mut done =
         session::watched(screen, |watch| write::repack(&trace, Path::new(to), &options, &Watched(watch)))?;
+    forgive_cuts(&mut done.findings);
     Ok(screen.findings(&done.findings))
 }
 
@@ -137,9 +138,10 @@ impl Files {
             format!("{stem}-{verb}.trace")
         });
         let header = with_properties(trace.header(), properties.iter().map(String::as_str))?;
-        let done = session::watched(screen, |watch| {
+        let mut done = session::watched(screen, |watch| {
             rewrite(&trace, &header, Path::new(&output), &ORIGINAL, edit, &Watched(watch))
         })?;
+        forgive_cuts(&mut done.written.findings);
         let outcome = screen.findings(&done.written.findings);
         crate::screen::eprint(&format!("{word} trace is available as {output}\n"));
         Ok(outcome)

@@ -120,10 +120,12 @@ pub(super) fn run(args: &[String], screen: &Screen) -> Result<Outcome> {
     }
     let beginning = text::beginning(levels.as_slice(), &remapped);
     let mut run = Run::new(&request, trace)?;
-    if request.events_to_stdout {
-        screen.text("stdout selected\n")?;
+    let selected = if request.events_to_stdout { "stdout selected\n" } else { "" };
+    if let Err(stop) = screen.text(&format!("{selected}{beginning}")) {
+        // Nobody reads standard output; the log, empty as it is, stays.
+        run.log.finish()?;
+        return Err(stop);
     }
-    screen.text(&beginning)?;
     let mut simulator = Simulator::new(levels, structs);
     let end = read_strictly(&open(trace)?, DIALECT, &mut |record| run.record(&mut simulator, record, screen));
     if run.stop.is_some() {
