@@ -1,7 +1,8 @@
 //! What a run brings: the same for any number of threads, in the trace's order, whatever goes wrong.
 
-use crate::tools::{PIECES, SHARDS, STOP, TIME};
+use crate::tools::{PIECES, SHARDS, SIZES, STOP, TIME};
 use quipu_engine::{DispatchOptions, Outcome, RunOptions, Watch, WindowOf, dispatch, plan, run};
+use quipu_model::lens::AccessKind;
 use quipu_model::{Args, Columns, Error, ErrorKind, Found, Result, Tool, Window};
 use quipu_testkit::{MemoryShard, MemoryTrace};
 use std::fmt::Write as _;
@@ -381,4 +382,33 @@ fn cores_side_by_side_are_for_those_who_know_them_and_for_each_core_alone() {
     }
     let error = of(&TIME).err().unwrap();
     assert_eq!(error.to_string(), "this analysis takes threads one after the other, not cores side by side");
+}
+
+#[test]
+fn no_pass_in_any_order_is_given_an_access_beyond_the_limit() {
+    let text = "
+shard a
+clock 1
+read 0x1000 0x100000
+write 0x2000 0x100001
+piece
+read 0x3000 4
+flush 0x4000 0xffffffff
+shard b
+clock 2
+read 0x5000 0xffffffff
+read 0x6000 8
+";
+    let flush = AccessKind::FlushData.name();
+    let trace = MemoryTrace::parse(&text.replace("flush", flush)).unwrap();
+    for tool in &SIZES {
+        for threads in [1, 4] {
+            let outcome = outcome(&trace, &[tool], |options| options.threads = threads).unwrap();
+            assert_eq!(values(&outcome, 0), [0x10_0000, 4, 0xffff_ffff, 8]);
+            let found = messages(&outcome.findings);
+            assert_eq!(found.len(), 2, "{found:?}");
+            assert!(found[0].contains("record 3: an access of 1048577 bytes"), "{found:?}");
+            assert!(found[1].contains("record 2: an access of 4294967295 bytes"), "{found:?}");
+        }
+    }
 }

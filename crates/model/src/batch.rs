@@ -44,7 +44,7 @@ pub struct Span {
 }
 
 /// The rule that accesses of more than [`MAX_ACCESS_BYTES`] break.
-const OVERSIZED: &str = "engine/access-size";
+const OVERSIZED: &str = "engine/oversized-access";
 
 /// Bits of a thread's number below the workload.
 const THREAD_BITS: u32 = 48;
@@ -174,5 +174,43 @@ impl Batch {
         }
         self.findings.clear();
         self.beyond.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lens::AccessKind;
+
+    #[test]
+    fn only_accesses_beyond_the_limit_are_refused_and_flushes_never() {
+        let rows = [
+            (AccessKind::Read, MAX_ACCESS_BYTES),
+            (AccessKind::Write, MAX_ACCESS_BYTES + 1),
+            (AccessKind::FlushData, u32::MAX),
+            (AccessKind::FlushInstr, u32::MAX),
+            (AccessKind::Fetch, u32::MAX),
+            (AccessKind::Read, 0),
+        ];
+        let mut batch = Batch::default();
+        batch.span.first_record = 100;
+        for (at, (kind, size)) in rows.into_iter().enumerate() {
+            batch.accesses.at.push(at as u32);
+            batch.accesses.addr.push(0x1000 * at as u64);
+            batch.accesses.kind.push(kind);
+            batch.accesses.size.push(size);
+        }
+        batch.refuse_oversized();
+        let left = &batch.accesses;
+        assert_eq!(left.at, [0, 2, 3, 5]);
+        assert_eq!(left.addr, [0, 0x2000, 0x3000, 0x5000]);
+        assert_eq!(left.size, [MAX_ACCESS_BYTES, u32::MAX, u32::MAX, 0]);
+        assert_eq!(left.kind.len(), 4);
+        assert!(left.pc.is_empty(), "a column that nobody asked for stays empty");
+        let places: Vec<_> = batch.findings.iter().map(|found| (found.rule, found.place.record)).collect();
+        assert_eq!(places, [(OVERSIZED, Some(102)), (OVERSIZED, Some(105))]);
+
+        batch.refuse_oversized();
+        assert_eq!((batch.accesses.len(), batch.findings.len()), (4, 2), "a second call finds nothing");
     }
 }

@@ -15,8 +15,14 @@ use std::sync::Arc;
 
 /// Rules that a trace of any format may break, because they are about containers and reading; their entries stand in the
 /// list of the first format that has them.
-pub const SHARED_RULES: &[&str] =
-    &["source/truncated", "source/malformed", "source/unsupported", "source/limit", "engine/unreadable"];
+pub const SHARED_RULES: &[&str] = &[
+    "source/truncated",
+    "source/malformed",
+    "source/unsupported",
+    "source/limit",
+    "engine/unreadable",
+    "engine/oversized-access",
+];
 
 /// The options that such a tool has; `decode` says what is left out without it.
 pub const fn options(decode: &'static str) -> [SettingInfo; 4] {

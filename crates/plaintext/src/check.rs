@@ -39,7 +39,12 @@ const fn info(format: &'static str, options: &'static [SettingInfo]) -> ToolInfo
     ToolInfo {
         name: "check",
         summary: "whether a trace follows the rules of its format, and where not",
-        needs: Needs { format: Some(format), required: Columns::RAW, optional: Columns::NONE },
+        // Sizes that no access can have are found among the accesses, for all tools alike.
+        needs: Needs {
+            format: Some(format),
+            required: Columns::RAW.or(Columns::ACCESSES).or(Columns::ACCESS_FETCH),
+            optional: Columns::NONE,
+        },
         order: Order::Shards,
         options,
         in_report: false,

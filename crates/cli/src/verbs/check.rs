@@ -70,7 +70,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     let outcome = session::analyse(&*trace, planned, &extent, common, screen)?;
     let Some(report) = outcome.reports.first() else { return Ok(Outcome::Fine) };
     // The tool has taken in what the reader found; what is left is what could not be read at all.
-    let engine = outcome.findings.as_slice().iter().filter(|finding| finding.rule.starts_with("engine/"));
+    let engine = outcome.findings.as_slice().iter().filter(|finding| finding.rule == "engine/unreadable");
     let findings = engine.filter(|finding| options.wants(finding)).cloned().collect();
     let verdict = Verdict { findings, error: outcome.error, cancelled: outcome.cancelled };
     if options.json {

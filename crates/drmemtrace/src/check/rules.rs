@@ -62,6 +62,9 @@ rules! {
         Unreadable "engine/unreadable" Error
             "Every file of the trace can be read to its end."
             "The first file that cannot is an error of its own; this names further ones." []
+        Oversized "engine/oversized-access" Error
+            "No access has more than 1 MiB."
+            "No instruction touches more memory at once, so the number is damage. Analyses and simulators leave the access out. Flushes may be larger." []
         PartialEntry "drmemtrace/partial-entry" Error
             "A stream, or a member of an archive, has whole entries only."
             "Bytes are left over behind the last whole entry of twelve bytes (eight with `--open entry-bytes=8`): something was cut." []

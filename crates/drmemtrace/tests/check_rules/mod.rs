@@ -22,6 +22,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("drmemtrace/schedule-unreached", "arranging by cores says it; tests/cores.rs has such a schedule"),
     ("drmemtrace/schedule-source", "arranging by cores says it; tests/cores.rs has such schedules"),
     ("engine/unreadable", "the engine says it of a file that the system refuses to read"),
+    ("engine/oversized-access", "entries have 16 bits for sizes; traces of texts may break it"),
     (
         "drmemtrace/schedule-too-long",
         "it takes four million markers; a test beside the code has them counted",

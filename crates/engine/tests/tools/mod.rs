@@ -32,6 +32,14 @@ pub(crate) static PIECES: Marks = marks(Order::Pieces);
 pub(crate) static SHARDS: Marks = marks(Order::Shards);
 pub(crate) static TIME: Marks = marks(Order::Time);
 
+/// Lists the sizes of accesses, in each of the orders.
+pub(crate) static SIZES: [Marks; 3] = [sizes(Order::Pieces), sizes(Order::Shards), sizes(Order::Time)];
+
+const fn sizes(order: Order) -> Marks {
+    let needs = Needs { format: None, required: Columns::ACCESSES, optional: Columns::NONE };
+    Marks(ToolInfo { name: "sizes", needs, ..marks(order).0 })
+}
+
 /// Watches the one run that cancels itself.
 pub(crate) static STOP: Watch = Watch::new();
 
@@ -40,7 +48,8 @@ impl Tool for Marks {
         // The tests use the statics above.
         [&PIECES, &SHARDS, &TIME]
             .into_iter()
-            .find(|tool| tool.0.order == self.0.order)
+            .chain(&SIZES)
+            .find(|tool| (tool.0.order, tool.0.name) == (self.0.order, self.0.name))
             .map(|tool| &tool.0)
             .unwrap()
     }
@@ -72,6 +81,7 @@ impl Pass for MarksPass {
 
     fn consume(&mut self, batch: &Batch) -> Result<()> {
         self.values.extend_from_slice(&batch.marks.value);
+        self.values.extend(batch.accesses.size.iter().map(|size| u64::from(*size)));
         if self.values.contains(&self.cancel_at) {
             STOP.cancel();
         }
