@@ -404,6 +404,16 @@ impl Machine {
         }
     }
 
+    /// Empties all caches, which forget what they ever met. Nothing is counted.
+    pub fn empty(&mut self) {
+        self.caches.iter_mut().for_each(Cache::empty);
+        if let Some(filter) = &mut self.filter {
+            let stats = filter.stats;
+            *filter = Filter::new(self.snooped.len());
+            filter.stats = stats;
+        }
+    }
+
     /// What a cache has counted since the last reset.
     pub fn counts(&self, cache: usize) -> Counts {
         let of = &self.caches[cache];

@@ -15,6 +15,10 @@ use crate::recording::Recording;
 use quipu_model::batch::is_first_workload;
 use serde::{Serialize, Serializer};
 
+fn is_zero(n: &u64) -> bool {
+    *n == 0
+}
+
 /// How caches or TLBs served a trace.
 ///
 /// JSON: `line_size`, `recorded` (`fetches` and `data`, each `all`, `filtered` or `nothing`), `instructions` and `executed` (`null` where
@@ -23,7 +27,8 @@ use serde::{Serialize, Serializer};
 /// [`MissingPc`]), `more_missing`, `missing_functions` (list of [`MissingAt`]), `more_missing_functions`, `outside_functions`,
 /// `missing_lines` (list of [`MissingAt`]), `more_missing_lines`, with types also `missing_fields` (list of
 /// [`MissingField`]) and `more_missing_fields`, `coherence` ([`Coherence`] or `null`), `translation` ([`Translation`], or
-/// `null` with virtual addresses), `stages` (list of [`StageCounts`], empty without reset points). Levels that nothing can come to, since
+/// `null` with virtual addresses), `stages` (list of [`StageCounts`], empty without reset points), `rollovers` if there
+/// were any. Levels that nothing can come to, since
 /// the trace has no fetches or no data, are left out of `levels`; `caches` has all of them.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Simulated {
@@ -46,6 +51,9 @@ pub struct Simulated {
     pub accesses: u64,
     /// Why this is not what was asked for, in sentences: a warm-up that did not end, addresses that nobody told. Empty if it is.
     pub incomplete: Vec<String>,
+    /// How often TLBs were emptied because more processes came than page numbers leave room for; left out if never.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub rollovers: u64,
     /// How threads came to cores.
     #[serde(skip)]
     pub placing: Placing,

@@ -70,7 +70,9 @@ pub struct Simulation {
     sources: Sources,
     threads: Vec<ThreadCounts>,
     thread_at: HashMap<Key, usize, FxBuildHasher>,
+    /// The numbers of address spaces, and how often all were in use, so that TLBs were emptied to use them again.
     processes: HashMap<(u16, u64), u64, FxBuildHasher>,
+    n_rollovers: u64,
     /// Which caches are last ones, and which have a miss file.
     is_last: Vec<bool>,
     has_file: Vec<bool>,
@@ -145,6 +147,7 @@ impl Simulation {
             threads: Vec::new(),
             thread_at: HashMap::default(),
             processes: HashMap::default(),
+            n_rollovers: 0,
             is_last: caches.iter().map(|cache| cache.parent.is_none()).collect(),
             has_file: caches.iter().map(|cache| cache.miss_file.is_some()).collect(),
             sink,
@@ -167,8 +170,7 @@ impl Simulation {
     /// Takes in a batch; batches come in the order in which they happened.
     ///
     /// # Errors
-    /// What [`Placement::core_of`] says, what the miss file's writer says, and `Limit` if there are more processes than a
-    /// page number leaves room for.
+    /// What [`Placement::core_of`] says, and what the miss file's writer says.
     pub fn take(&mut self, batch: &Batch) -> Result<()> {
         if batch.span.records == 0 || self.extent.is_over() {
             self.pass_regions(batch);
@@ -199,6 +201,9 @@ impl Simulation {
             self.pass_regions(batch);
             return Ok(());
         };
+        if !self.processes.contains_key(&(batch.span.workload, batch.span.process)) {
+            self.make_room(1);
+        }
         self.assign(batch, core, turn)?;
         let mut cuts = std::mem::take(&mut self.cuts);
         cuts.clear();
@@ -285,12 +290,30 @@ impl Simulation {
     fn space(&mut self, batch: &Batch) -> Result<u64> {
         let next = self.processes.len() as u64;
         let space = *self.processes.entry((batch.span.workload, batch.span.process)).or_insert(next);
-        // All ones is no space, so that no page has the number that stands for none.
-        let limit = (1 << self.machine.shift().min(32)) - 1;
+        let limit = self.n_spaces();
         if space >= limit {
-            return Err(Error::limit("processes that share TLBs", space + 1, limit));
+            return Err(Error::limit("processes on cores side by side", space + 1, limit));
         }
         Ok(space)
+    }
+
+    /// How many address spaces a page number leaves room for. All ones is none, so that no page has the number that
+    /// stands for none.
+    fn n_spaces(&self) -> u64 {
+        (1 << self.machine.shift().min(32)) - 1
+    }
+
+    /// Makes sure that so many more processes can have address spaces. Where the numbers run out, TLBs are emptied and
+    /// numbers begin anew, as systems do it whose processors have too few of them.
+    fn make_room(&mut self, n_processes: usize) {
+        if self.settings.is_tlb
+            && !self.processes.is_empty()
+            && (self.processes.len() + n_processes) as u64 > self.n_spaces()
+        {
+            self.processes.clear();
+            self.n_rollovers += 1;
+            self.machine.empty();
+        }
     }
 
     /// Position of the batch's thread among those met.

@@ -184,6 +184,16 @@ impl Cache {
         }
     }
 
+    /// Forgets every line that was ever here. Counts stay.
+    pub(super) fn empty(&mut self) {
+        for line in self.store.lines() {
+            self.store.remove(line);
+        }
+        self.ledger.seen = Seen::default();
+        self.ledger.shadow = self.ledger.shadow.is_some().then(|| Shadow::new(self.capacity as usize));
+        self.served = self.served.is_some().then(Seen::default);
+    }
+
     /// What this cache has counted, without what its children found.
     pub(super) fn counts(&self) -> Counts {
         Counts {

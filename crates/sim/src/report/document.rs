@@ -29,6 +29,7 @@ impl Report for Simulated {
         let what = if self.is_tlb { "TLBs" } else { "caches" };
         document.blocks.extend(notes(self.recorded.notes(Some(what), self.executed.is_some())));
         document.blocks.extend(notes(self.staged().into_iter().collect()));
+        document.blocks.extend(notes(self.rolled_over().into_iter().collect()));
         document.blocks.push(Block::Figures(self.figures()));
         if self.is_part {
             document.blocks.push(Block::Facts(self.counted()));
@@ -90,6 +91,19 @@ impl Report for Simulated {
 }
 
 impl Simulated {
+    /// What many processes did to TLBs.
+    fn rolled_over(&self) -> Option<String> {
+        let often = match self.rollovers {
+            0 => return None,
+            1 => "once".to_owned(),
+            n => format!("{n} times"),
+        };
+        Some(format!(
+            "more processes than the TLBs have numbers for: they were emptied {often}, and what came back counts as met \
+             for the first time"
+        ))
+    }
+
     /// Which stage the counts of all tables but that of the stages are about, in a sentence; `None` if there is only one.
     pub fn staged(&self) -> Option<String> {
         let n = self.stages.len();

@@ -62,7 +62,7 @@ impl Simulation {
         let is_whole = self.settings.extent.is_all() && self.settings.resets.is_empty();
         let executed = self.executed.total().filter(|_| is_whole);
         let translation = self.physical.as_ref().map(Translator::translation);
-        let incomplete = self.incomplete();
+        let (incomplete, rollovers) = (self.incomplete(), self.n_rollovers);
         let Simulation { settings, machine, placement, warmup, instrs, accesses, sources, threads, .. } =
             self;
         let is_cold = settings.extent.warmup != Warmup::None && warmup.is_none();
@@ -76,6 +76,7 @@ impl Simulation {
             accesses,
             translation,
             incomplete,
+            rollovers,
             sources,
             threads,
             stages,

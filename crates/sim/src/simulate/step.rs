@@ -38,6 +38,8 @@ impl Simulation {
 
     fn take_turns(&mut self, batches: &[Batch], turns: &mut Vec<Turn>) -> Result<()> {
         let mut busy: Vec<&Batch> = Vec::with_capacity(batches.len());
+        // Not between two turns of a round: what the first is called would be another's name.
+        self.make_room(batches.len());
         for batch in batches.iter().filter(|batch| batch.span.records > 0) {
             self.follow(batch);
             let core = self.placement.core_of(batch)?;

@@ -3,9 +3,12 @@
 use crate::caches;
 use crate::machine::Miss;
 use crate::place::Placing;
+use crate::report::Simulated;
 use crate::simulate::{MissSink, Settings, Simulation};
+use crate::tlbs;
 use quipu_model::lens::AccessKind;
-use quipu_model::{Args, Batch, Result};
+use quipu_model::pass::Detail;
+use quipu_model::{Args, Batch, Report, Result};
 use quipu_testkit::Rng;
 use std::sync::{Arc, Mutex};
 
@@ -126,5 +129,38 @@ fn a_miss_file_has_all_misses_whether_or_not_a_warm_up_ends_within_a_batch() {
     assert!(all.len() > 100);
     for extent in [("warmup-refs", "300"), ("warmup-refs", "1000"), ("warmup-fraction", "0.5")] {
         assert_eq!(misses(&[extent]), all, "{extent:?}");
+    }
+}
+
+/// Each of some processes reads one page twice, one after the other.
+fn tlbs_of(n_processes: u64, read: impl Fn(&mut Simulation, &[Batch]) -> Result<()>) -> Simulated {
+    let settings = Settings { placing: Placing::Shards, ..tlbs::settings(&Args::default()).unwrap() };
+    let mut simulation = Simulation::new(settings, None).unwrap();
+    for process in 0..n_processes {
+        let mut batch = Batch::default();
+        (batch.span.process, batch.span.thread, batch.span.records) = (process, process, 2);
+        for at in 0..2 {
+            batch.accesses.at.push(at);
+            batch.accesses.kind.push(AccessKind::Read);
+            batch.accesses.addr.push(0x7000);
+            batch.accesses.size.push(8);
+            batch.accesses.pc.push(0);
+        }
+        read(&mut simulation, &[batch]).unwrap();
+    }
+    simulation.report()
+}
+
+#[test]
+fn any_number_of_processes_uses_tlbs_and_none_another_ones_pages() {
+    for (n_processes, rollovers) in [(4095, 0), (4096, 1), (9000, 2)] {
+        let alone = tlbs_of(n_processes, |simulation, batches| simulation.take(&batches[0]));
+        let in_step = tlbs_of(n_processes, |simulation, batches| simulation.take_in_step(batches));
+        let each_hits_once = alone.threads.iter().all(|of| (of.hits, of.misses) == (1, 1));
+        assert!(each_hits_once, "{n_processes} processes");
+        assert_eq!((alone.rollovers, alone.threads.len() as u64), (rollovers, n_processes));
+        assert_eq!(in_step, alone);
+        let screen = format!("{:?}", alone.document(Detail::Full));
+        assert_eq!(screen.contains("more processes than the TLBs have numbers for"), rollovers > 0);
     }
 }
