@@ -25,11 +25,11 @@ pub fn append(text: &[u8], keeps: impl Fn(char) -> bool, out: &mut Vec<u8>) {
     for chunk in text.utf8_chunks() {
         let mut plain = 0;
         for (at, c) in chunk.valid().char_indices().filter(|(_, c)| is_control(*c) && !keeps(*c)) {
-            out.extend_from_slice(chunk.valid()[plain..at].as_bytes());
+            out.extend_from_slice(&chunk.valid().as_bytes()[plain..at]);
             escape(c, out);
             plain = at + c.len_utf8();
         }
-        out.extend_from_slice(chunk.valid()[plain..].as_bytes());
+        out.extend_from_slice(&chunk.valid().as_bytes()[plain..]);
         for byte in chunk.invalid() {
             let _ = write!(out, "\\x{byte:02x}");
         }

@@ -62,7 +62,8 @@ mod unix {
         pub(crate) fn end(self) -> io::Result<()> {
             std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
             let is_hit = WATCHED.with(|watched| {
-                (watched.begin.set(0), watched.end.set(0));
+                watched.begin.set(0);
+                watched.end.set(0);
                 watched.is_hit.replace(false)
             });
             if is_hit {
