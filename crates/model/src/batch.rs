@@ -135,7 +135,7 @@ impl Batch {
         (self.span.records, self.span.instrs, self.raw) = (0, 0, 0..0);
     }
 
-    /// Removes accesses that are too large to be true ([`MAX_ACCESS_BYTES`](crate::lens::MAX_ACCESS_BYTES)) and reports each
+    /// Removes accesses that are too large to be true ([`MAX_ACCESS_BYTES`]) and reports each
     /// as a finding at its record. Whatever feeds batches to analyses calls this first.
     #[inline]
     pub fn refuse_oversized(&mut self) {
