@@ -56,7 +56,7 @@ pub fn end_by(signal: i32) -> ! {
         libc::sigaction(signal, &action, std::ptr::null_mut());
         libc::kill(libc::getpid(), signal);
     }
-    // The signal comes at once unless somebody blocks it.
+    // Only a blocked signal does not end the process at once.
     std::process::exit(128 + signal)
 }
 

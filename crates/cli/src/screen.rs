@@ -184,7 +184,7 @@ impl Screen {
     }
 }
 
-/// Writes to standard error. Nobody can be told that it is gone.
+/// Writes to standard error. If that is gone, there is no other place to report it.
 pub(crate) fn eprint(text: &str) {
     let _ = terminal::stderr().write_all(text.as_bytes());
 }

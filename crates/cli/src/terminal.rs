@@ -85,7 +85,7 @@ impl<W: Write> Write for Stream<W> {
 
 impl<W: Write> Drop for Stream<W> {
     fn drop(&mut self) {
-        // Nobody can be told any more.
+        // The stream is gone, and there is no other place to report it.
         let _ = self.end();
     }
 }

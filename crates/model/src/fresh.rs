@@ -3,7 +3,7 @@
 //!
 //! What is written goes to a hidden name beside the final one, on the same file system, and is renamed at the end. If it
 //! does not come to that (an error, a signal, a panic) the hidden one is removed. What goes to a device, a pipe or a
-//! socket waits in a temporary file and is copied at the end, so that nobody reads half an output from there either.
+//! socket waits in a temporary file and is copied at the end, so that no reader gets half an output there either.
 //!
 //! An input is never written over, under whatever name: [`quipu_source::Reading`] says which files those are.
 
@@ -81,7 +81,7 @@ enum Goal {
 
 impl Fresh {
     /// Begins a file that will be called `path`, or what is to be written into a device, a pipe or a socket of that name.
-    /// Opening a pipe waits until somebody reads it.
+    /// Opening a pipe waits for its reader.
     ///
     /// # Errors
     /// `Usage` if there is something that must stay, or no name; `Io` if it cannot be made.

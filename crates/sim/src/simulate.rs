@@ -303,7 +303,7 @@ impl Simulation {
         (1 << self.machine.shift().min(32)) - 1
     }
 
-    /// Makes sure that so many more processes can have address spaces. Where the numbers run out, TLBs are emptied and
+    /// Makes room for address spaces of `n_processes` more processes. Where the numbers run out, TLBs are emptied and
     /// numbers begin anew, as systems do it whose processors have too few of them.
     fn make_room(&mut self, n_processes: usize) {
         if self.settings.is_tlb

@@ -195,13 +195,13 @@ impl Container {
         Stream::from_place(self.clone(), packed_at, options)
     }
 
-    /// How many members are known to be damaged, so that no stream delivers any of their bytes from now on.
+    /// True if the member with this index is known to be damaged, so that no stream delivers any of its bytes from now on.
     ///
     /// A member of up to 4 MiB is verified before its first byte is delivered. A larger one is delivered while it is
-    /// read, and only its end tells that its checksum is wrong: who finds this number grown after a read reads again,
+    /// read, and only its end shows that its checksum is wrong: a caller that got bytes of such a member reads again,
     /// and then gets what is sound.
-    pub fn n_distrusted(&self) -> usize {
-        self.0.distrusted.lock().unwrap_or_else(PoisonError::into_inner).len()
+    pub fn is_distrusted(&self, member: u32) -> bool {
+        self.distrusted(member).is_some()
     }
 
     pub(crate) fn distrust(&self, member: u32, error: &Error) {

@@ -44,7 +44,7 @@ fn a_file_that_is_cut_while_it_is_read_gives_an_error_and_no_shorter_trace() {
     }
 }
 
-/// Gives so many bytes, then what a failing disk gives.
+/// Gives this many bytes, then the error of a failing disk.
 struct Failing(usize);
 
 impl Read for Failing {

@@ -122,14 +122,14 @@ pub(super) fn run(args: &[String], screen: &Screen) -> Result<Outcome> {
     let mut run = Run::new(&request, trace)?;
     let selected = if request.events_to_stdout { "stdout selected\n" } else { "" };
     if let Err(stop) = screen.text(&format!("{selected}{beginning}")) {
-        // Nobody reads standard output; the log, empty as it is, stays.
+        // The reader of standard output is gone; the log stays, empty as it is.
         run.log.finish()?;
         return Err(stop);
     }
     let mut simulator = Simulator::new(levels, structs);
     let end = read_strictly(&open(trace)?, DIALECT, &mut |record| run.record(&mut simulator, record, screen));
     if run.stop.is_some() {
-        // Nobody reads the events any more; the log of what was simulated stays.
+        // The reader of the events is gone; the log of what was simulated stays.
         run.log.finish()?;
     }
     let end = end.map_err(|error| run.stop.take().unwrap_or_else(|| error.into()))?;

@@ -486,7 +486,7 @@ fn set_real(value: &str, to: &mut f64) -> Result<()> {
     Ok(())
 }
 
-/// The list beside the trace is read; another one has to be there at least, so that a slip of the pen is told.
+/// The list beside the trace is read; another one must at least exist, so that a misspelt name is an error.
 fn must_exist(path: &str) -> Result<()> {
     match std::fs::metadata(path) {
         Ok(_) => Ok(()),
@@ -543,7 +543,8 @@ fn in_option(arg: &str, error: &Error) -> Error {
 }
 
 fn number(arg: &str, value: &str) -> Result<u64> {
-    value.parse().map_err(|_| Error::usage(format!("option `{arg}` wants a number, found `{value}`")))
+    crate::number::number(value)
+        .map_err(|_| Error::usage(format!("option `{arg}` wants a number, found `{value}`")))
 }
 
 fn size(arg: &str, value: &str) -> Result<u64> {

@@ -135,9 +135,7 @@ impl Request {
                 spec.keep_functions = Some(list_of(arg, value()?)?.into_iter().collect());
             }
             "filter_modify_marker_value" | "modify_marker_value" => {
-                let parts = value()?.split(',').filter(|part| !part.is_empty());
-                let pairs =
-                    parts.map(|part| value_of(arg, part)).collect::<quipu::model::Result<Vec<u64>>>()?;
+                let pairs = list_of(arg, value()?)?;
                 if pairs.len() % 2 != 0 {
                     return Err(
                         Error::usage(format!("option `{arg}` wants pairs of a kind and a value")).into()
@@ -195,17 +193,6 @@ fn jobs(arg: &str, text: &str) -> quipu::model::Result<Option<usize>> {
     let jobs = text.parse::<usize>();
     jobs.map(|jobs| Some(jobs.max(1)))
         .map_err(|_| Error::usage(format!("option `{arg}`: `{text}` is no number")))
-}
-
-/// A number of 64 bits, in hex behind `0x`.
-fn value_of(arg: &str, text: &str) -> quipu::model::Result<u64> {
-    let Some(digits) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) else {
-        return number_of(arg, text);
-    };
-    // A sign would be taken, too.
-    let is_hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
-    let value = is_hex.then(|| u64::from_str_radix(digits, 16).ok()).flatten();
-    value.ok_or_else(|| Error::usage(format!("option `{arg}`: `{text}` is no number of 64 bits")))
 }
 
 /// A limit; 0 is none.

@@ -92,11 +92,10 @@ impl EntryReader {
         }
         let message = format!("{}{}", error.what(), self.lost_with(error));
         self.tell(source_rule(error.kind()), Severity::Error, place, message);
-        let container = &self.file.container;
-        self.delivered_damage |= error.kind() == quipu_source::ErrorKind::Malformed
-            && container.codec() == quipu_source::Codec::Zip
-            && container.is_indexed()
-            && error.offset().is_some_and(|offset| offset > 0);
+        let has_bytes = error.offset().is_some_and(|offset| offset > 0);
+        let is_distrusted =
+            error.member().is_some_and(|(member, _)| self.file.container.is_distrusted(member));
+        self.delivered_damage |= has_bytes && is_distrusted;
         // The seam of the next member is judged by this finding, not by a missing footer.
         self.last_entry = None;
         if let Some((member, _)) = error.member() {
@@ -117,7 +116,7 @@ impl EntryReader {
         // The last chunk has as many instructions as there were left.
         let is_last = index as usize + 1 >= members.len();
         let chunk = Some(self.file.header.chunk_instrs).filter(|chunk| *chunk > 0 && !is_last);
-        // Raw entries are handed out uncounted: of a part of a chunk, nobody knows the instructions then.
+        // Raw entries are delivered uncounted, so the instructions of a part of a chunk are unknown then.
         let instrs = match chunk {
             Some(chunk) if offset == 0 => Some(chunk),
             Some(_) if !self.raw_only => {
