@@ -29,6 +29,15 @@ pub(crate) fn error(error: &Error, color: bool) -> String {
     text
 }
 
+/// A sentence that says what is wrong.
+pub(crate) fn statement(sentence: std::fmt::Arguments<'_>, color: bool) -> String {
+    let mut text = String::new();
+    write_head("error", AnsiColor::Red, color, &mut text);
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "{sentence}");
+    text
+}
+
 /// A finding on one line; its rule comes last, for those who want to look it up.
 pub(crate) fn finding(finding: &Finding, color: bool) -> String {
     let mut text = String::new();
@@ -83,6 +92,7 @@ mod tests {
             place: Place { file: Some("a.zip".into()), offset: Some(0x20), ..Place::default() },
             message: "entry type `77` is unknown".into(),
             count: 3,
+            loss: None,
         };
         assert_eq!(
             finding(&shown, false),

@@ -4,7 +4,7 @@ use crate::Common;
 use crate::input::Stored;
 use crate::number;
 use crate::screen::{Outcome, Result, Screen};
-use crate::session::{self, Verdict};
+use crate::session::{self, Verdict, say_lost};
 use quipu::drmemtrace::trace::{self, DrmemTrace};
 use quipu::drmemtrace::write::{self, Edit, Framed, Observer, Replace, Sharding, Summary, WriteOptions};
 use quipu::engine::Watch;
@@ -268,6 +268,7 @@ pub(crate) fn tell(
     let mut found = Found::default();
     summary.findings.iter().cloned().for_each(|finding| found.push(finding));
     let verdict = Verdict::new(trace, found, None, false);
+    say_lost(&verdict.lost(), "what was written is the rest", screen);
     if output.json {
         let mut answer = match summary_json(&summary, &output.path) {
             Value::Object(answer) => answer,

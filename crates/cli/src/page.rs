@@ -150,6 +150,10 @@ pub(crate) fn verdict(verdict: &Verdict) -> Document {
     if verdict.cancelled {
         document.blocks.push(Block::Note("Interrupted: this page is about the part that was read.".into()));
     }
+    let lost = verdict.lost();
+    if !lost.is_nothing() {
+        document.blocks.push(Block::Note(format!("{lost}; the numbers of this page are about the rest.")));
+    }
     if let Some(error) = &verdict.error {
         document.blocks.push(Block::Note(format!("Not all of the trace could be read: {error}")));
     }

@@ -5,11 +5,11 @@
 use crate::Common;
 use crate::input::{self, Opening};
 use crate::screen::{Outcome, Result, Screen, Stop};
-use crate::session::{self, finding_json};
+use crate::session::{self, finding_json, lost_json, say_lost};
 use quipu::engine::Watch;
 use quipu::model::doc::{Block, Cell, Document};
 use quipu::model::edit::{EditJob, Edited, Progress, Settings};
-use quipu::model::{Edit, Error, Format};
+use quipu::model::{Edit, Error, Format, Lost};
 use quipu::source::Source;
 use serde_json::{Map, Value, json};
 use std::io::{self, Write};
@@ -148,12 +148,15 @@ pub(crate) fn run(
 
 /// Says what was written, and what was odd in what was read.
 fn tell(edited: &Edited, path: &Path, is_json: bool, screen: &Screen) -> Result<Outcome> {
+    let lost = Lost::of(&edited.findings, None);
+    say_lost(&lost, "what was written is the rest", screen);
     if is_json {
         let mut answer = Map::new();
         answer.insert("output".into(), json!(path.display().to_string()));
         answer.extend(edited.facts.iter().map(|fact| (fact.key.to_owned(), fact.value.clone())));
         answer.insert("notes".into(), json!(edited.notes));
         answer.insert("findings".into(), edited.findings.iter().map(finding_json).collect());
+        answer.insert("lost".into(), lost_json(&lost));
         screen.json(&answer.into())?;
     } else if !screen.is_quiet() {
         let facts = edited.facts.iter().map(|fact| {

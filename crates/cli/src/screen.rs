@@ -176,6 +176,11 @@ impl Screen {
         outcome
     }
 
+    /// Says on standard error that something is wrong, also where only errors are wanted.
+    pub(crate) fn say_error(&self, text: fmt::Arguments<'_>) {
+        eprint(&complaint::statement(text, self.err_color));
+    }
+
     /// Says something on standard error, unless only errors are wanted.
     pub(crate) fn say(&self, text: fmt::Arguments<'_>) {
         if !self.quiet {

@@ -3,7 +3,7 @@
 use crate::screen::{Outcome, Result, Screen};
 use crate::{Common, input};
 use quipu::engine::{self, Division, Planned, RunOptions, Watch, WindowOf};
-use quipu::model::{Error, Finding, Found, Place, Trace, Window};
+use quipu::model::{Amount, Error, Finding, Found, Loss, Lost, Place, Trace, Window};
 use quipu_view::{Progress, bytes_text, count_text, ticks_text};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -156,6 +156,16 @@ impl Verdict {
         !self.cancelled && self.error.is_none()
     }
 
+    /// What of the trace is not in the answer.
+    pub(crate) fn lost(&self) -> Lost {
+        Lost::of(&self.findings, self.error.as_ref())
+    }
+
+    /// Says on standard error what is lost. It comes before the answer, because it says what the answer is about.
+    pub(crate) fn say_lost(&self, screen: &Screen) {
+        say_lost(&self.lost(), "the numbers below are about the rest", screen);
+    }
+
     /// Tells people, on standard error.
     pub(crate) fn tell(&self, screen: &Screen) -> Outcome {
         let mut outcome = screen.findings(&self.findings);
@@ -175,11 +185,51 @@ impl Verdict {
         self.error.as_ref().map(error_json).into()
     }
 
-    /// Adds the keys `complete`, `error` (`null` if there is none) and `findings` to an answer.
+    /// Adds the keys `complete`, `error` (`null` if there is none), `findings` and `lost` to an answer.
     pub(crate) fn add_to(&self, answer: &mut serde_json::Map<String, Value>) {
         answer.insert("complete".into(), self.is_complete().into());
         answer.insert("error".into(), self.error_json());
         answer.insert("findings".into(), self.findings.iter().map(finding_json).collect());
+        answer.insert("lost".into(), lost_json(&self.lost()));
+    }
+}
+
+/// Says on standard error what is lost, and what that means for the answer.
+pub(crate) fn say_lost(lost: &Lost, meaning: &str, screen: &Screen) {
+    if !lost.is_nothing() {
+        screen.say_error(format_args!("{lost}; {meaning}"));
+    }
+}
+
+/// What of a trace is lost, `null` if nothing is. Keys: `records`, `instrs`, `bytes` (a number, an object with `at_least`, or
+/// `null` where it is unknown), and `gaps`, a list of objects with these keys and the places `stopped` and `resumed`; the
+/// latter is `null` where reading did not continue.
+pub(crate) fn lost_json(lost: &Lost) -> Value {
+    let Some(sum) = lost.sum() else { return Value::Null };
+    let gaps: Vec<Value> = lost.gaps.iter().map(loss_json).collect();
+    json!({
+        "records": amount_json(sum.records),
+        "instrs": amount_json(sum.instrs),
+        "bytes": amount_json(sum.bytes),
+        "gaps": gaps,
+    })
+}
+
+fn loss_json(loss: &Loss) -> Value {
+    json!({
+        "records": amount_json(loss.records),
+        "instrs": amount_json(loss.instrs),
+        "bytes": amount_json(loss.bytes),
+        "stopped": place_json(&loss.stopped),
+        "resumed": loss.resumed.as_ref().map(place_json),
+    })
+}
+
+fn amount_json(amount: Amount) -> Value {
+    match amount {
+        Amount::Exactly(n) => n.into(),
+        Amount::AtLeast(n) => json!({ "at_least": n }),
+        Amount::Unknown => Value::Null,
     }
 }
 

@@ -160,7 +160,7 @@ pub(crate) fn beside(source: &Source) -> Result<Vec<Source>> {
 
 fn note(rule: &'static str, source: &Source, message: String) -> Finding {
     let place = Place { file: Some(source.name().to_owned()), ..Place::default() };
-    Finding { rule, severity: Severity::Note, place, message, count: 1 }
+    Finding::new(rule, Severity::Note, place, message)
 }
 
 /// Looks for auxiliary files in the folder of the traces, the folders beside it, and the folder above.

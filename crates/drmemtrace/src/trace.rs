@@ -275,7 +275,7 @@ fn shard(index: usize, file: &File) -> Shard {
 /// A broken file beside the trace is no reason not to read the trace.
 fn beside(error: &Error, rule: &'static str) -> Finding {
     let (place, message) = (error.place().clone(), error.message().to_owned());
-    Finding { rule, severity: Severity::Warning, place, message, count: 1 }
+    Finding::new(rule, Severity::Warning, place, message)
 }
 
 fn container_finding(error: &quipu_source::Error) -> Finding {
@@ -285,6 +285,7 @@ fn container_finding(error: &quipu_source::Error) -> Finding {
         place: Place::from(error),
         message: error.what().to_owned(),
         count: 1,
+        loss: None,
     }
 }
 
@@ -451,6 +452,7 @@ fn by_file(source: &Source) -> Finding {
         message: "the trace's own processor markers do not tell where all threads ran; this file tells of the others"
             .to_owned(),
         count: 1,
+        loss: None,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::parts::Parts;
 use crate::plan::Planned;
+use quipu_model::loss::Loss;
 use quipu_model::{Batch, DynPass, Error, ErrorKind, Finding, Found, Place, Result, Severity, Shard};
 use std::sync::{Mutex, PoisonError};
 
@@ -124,7 +125,8 @@ impl Losses {
 fn lost(error: &Error) -> Finding {
     let place: Place = error.place().clone();
     let message = format!("reading stops here: {}", error.message());
-    Finding { rule: "engine/unreadable", severity: Severity::Error, place, message, count: 1 }
+    let loss = error.loss().cloned().unwrap_or_else(|| Loss::from(place.clone()));
+    Finding::new("engine/unreadable", Severity::Error, place, message).losing(loss)
 }
 
 /// True if an error says that the caller is wrong rather than the trace.

@@ -4,6 +4,7 @@
 //! [`Finding`](crate::Finding) instead. The layer that knows the offset adds it, the layer that knows the file
 //! adds it; nothing is formatted before something has gone wrong.
 
+use crate::loss::Loss;
 use std::error::Error as StdError;
 use std::fmt;
 
@@ -120,6 +121,7 @@ struct Inner {
     message: String,
     hint: Option<String>,
     cause: Option<Box<dyn StdError + Send + Sync>>,
+    loss: Option<Loss>,
 }
 
 impl Error {
@@ -132,6 +134,7 @@ impl Error {
             message: message.into(),
             hint: None,
             cause: None,
+            loss: None,
         }))
     }
 
@@ -196,6 +199,18 @@ impl Error {
     pub fn because(mut self, cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Error {
         self.0.cause = Some(cause.into());
         self
+    }
+
+    /// Adds what of the trace is lost by it.
+    #[cold]
+    pub fn losing(mut self, loss: Loss) -> Error {
+        self.0.loss = Some(loss);
+        self
+    }
+
+    /// What of the trace is lost by it, if that is known.
+    pub fn loss(&self) -> Option<&Loss> {
+        self.0.loss.as_ref()
     }
 
     /// What sort of thing went wrong.

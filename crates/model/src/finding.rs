@@ -4,6 +4,7 @@
 //! garbage cannot fill the memory with complaints.
 
 use crate::error::{Error, ErrorKind, Place};
+use crate::loss::Loss;
 use std::fmt;
 
 /// How bad a finding is.
@@ -48,7 +49,7 @@ pub struct RuleInfo {
 impl RuleInfo {
     /// A violation.
     pub fn broken(&self, place: Place, message: String) -> Finding {
-        Finding { rule: self.name, severity: self.severity, place, message, count: 1 }
+        Finding::new(self.name, self.severity, place, message)
     }
 
     /// The name without the crate.
@@ -80,25 +81,41 @@ pub struct Finding {
     pub message: String,
     /// How many violations this stands for (at least 1).
     pub count: u64,
+    /// What of the trace is lost by it, if anything.
+    pub loss: Option<Box<Loss>>,
 }
 
 impl Finding {
+    /// One violation that loses nothing.
+    #[cold]
+    pub fn new(rule: &'static str, severity: Severity, place: Place, message: String) -> Finding {
+        Finding { rule, severity, place, message, count: 1, loss: None }
+    }
+
+    /// The same with what is lost by it.
+    #[cold]
+    pub fn losing(mut self, loss: Loss) -> Finding {
+        self.loss = Some(Box::new(loss));
+        self
+    }
+
     /// A file that ends too soon. What stands before its end is good; what followed is lost, so this is an error.
     #[cold]
     pub fn of_cut_file(error: &Error) -> Finding {
-        Finding {
-            rule: "source/truncated",
-            severity: Severity::Error,
-            place: error.place().clone(),
-            message: error.message().to_owned(),
-            count: 1,
-        }
+        let place = error.place().clone();
+        let loss = error.loss().cloned().unwrap_or_else(|| Loss::from(place.clone()));
+        Finding::new("source/truncated", Severity::Error, place, error.message().to_owned()).losing(loss)
     }
 
     /// The finding as an error, for callers that stop at the first.
     #[cold]
     pub fn to_error(&self) -> Error {
-        Error::new(ErrorKind::Malformed, format!("{} ({})", self.message, self.rule)).at(&self.place)
+        let error = Error::new(ErrorKind::Malformed, format!("{} ({})", self.message, self.rule));
+        let error = error.at(&self.place);
+        match &self.loss {
+            Some(loss) => error.losing((**loss).clone()),
+            None => error,
+        }
     }
 }
 
@@ -147,7 +164,7 @@ impl Found {
     ) {
         if self.count(rule, 1) < KEPT_PER_RULE {
             let (place, message) = describe();
-            self.kept.push(Finding { rule, severity, place, message, count: 1 });
+            self.kept.push(Finding::new(rule, severity, place, message));
         } else if let Some(last) = self.kept.iter_mut().rfind(|kept| kept.rule == rule) {
             last.count += 1;
         }
@@ -159,6 +176,10 @@ impl Found {
             self.kept.push(finding);
         } else if let Some(last) = self.kept.iter_mut().rfind(|kept| kept.rule == finding.rule) {
             last.count += finding.count;
+            match (&mut last.loss, finding.loss) {
+                (Some(sum), Some(loss)) => sum.add(*loss),
+                (none, loss) => *none = none.take().or(loss),
+            }
         }
     }
 

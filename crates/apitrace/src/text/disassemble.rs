@@ -180,6 +180,7 @@ impl Disassembler<'_> {
                     place: Place { file: Some(self.name.clone()), offset: Some(offset), ..Place::default() },
                     message: format!("{message}; what follows is kept as raw bytes"),
                     count: 1,
+                    loss: None,
                 });
                 self.begin_tail()
             }
@@ -373,6 +374,7 @@ impl Disassembler<'_> {
                 place: Place { file: Some(self.name.clone()), ..Place::default() },
                 message: format!("{n_events} that text cannot say {are} kept as raw bytes: no tracer writes such; `quipu check` tells what is damaged"),
                 count: self.done.raw_events,
+                loss: None,
             });
         }
         self.put(&text)?;

@@ -105,6 +105,7 @@ fn analyse(options: &Options, common: &Common, screen: &Screen) -> Result<Outcom
     let extent = Extent { division, ..options.input.extent(options.window()) };
     let outcome = session::analyse(&*trace, planned, &extent, common, screen)?;
     let verdict = Verdict::new(&*trace, outcome.findings, outcome.error, outcome.cancelled);
+    verdict.say_lost(screen);
     let documents = || parts::documents(&outcome.reports, &outcome.parts);
     if options.page.is_wanted() {
         let mut documents = documents();

@@ -4,11 +4,11 @@ use crate::Common;
 use crate::input::{Stored, check_threads};
 use crate::number;
 use crate::screen::{Outcome, Result, Screen};
-use crate::session::{self, Extent, Verdict, finding_json};
+use crate::session::{self, Extent, Verdict, finding_json, lost_json, say_lost};
 use quipu::engine::plan;
 use quipu::model::doc::{Block, Cell, Document, Grid};
 use quipu::model::pass::Detail;
-use quipu::model::{Args, Error, Finding, RuleInfo};
+use quipu::model::{Args, Error, Finding, Lost, RuleInfo};
 use serde_json::{Map, Value, json};
 
 /// Check a trace against the rules of its format
@@ -69,12 +69,15 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     let extent = Extent { strict: options.input.opening.strict, ..Extent::default() };
     let outcome = session::analyse(&*trace, planned, &extent, common, screen)?;
     let Some(report) = outcome.reports.first() else { return Ok(Outcome::Fine) };
+    let of_all = Verdict::new(&*trace, outcome.findings.clone(), None, false).findings;
+    let lost = Lost::of(&of_all, outcome.error.as_ref());
+    say_lost(&lost, "the numbers below are about the rest", screen);
     // The tool has taken in what the reader found; what is left is what could not be read at all.
     let engine = outcome.findings.as_slice().iter().filter(|finding| finding.rule == "engine/unreadable");
     let findings = engine.filter(|finding| options.wants(finding)).cloned().collect();
     let verdict = Verdict { findings, error: outcome.error, cancelled: outcome.cancelled };
     if options.json {
-        screen.json(&answer(&options.input.name(), report.json(), &verdict))?;
+        screen.json(&answer(&options.input.name(), report.json(), &verdict, &lost))?;
     } else {
         let found = report.findings();
         screen.list_findings(&found)?;
@@ -101,7 +104,7 @@ impl Options {
 }
 
 /// The tool's result with the trace's name in front and what could not be read behind.
-fn answer(name: &str, result: Value, verdict: &Verdict) -> Value {
+fn answer(name: &str, result: Value, verdict: &Verdict, lost: &Lost) -> Value {
     let mut answer = Map::new();
     answer.insert("trace".into(), name.into());
     if let Value::Object(result) = result {
@@ -113,6 +116,7 @@ fn answer(name: &str, result: Value, verdict: &Verdict) -> Value {
     }
     answer.insert("complete".into(), verdict.is_complete().into());
     answer.insert("error".into(), verdict.error_json());
+    answer.insert("lost".into(), lost_json(lost));
     answer.into()
 }
 

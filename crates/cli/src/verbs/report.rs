@@ -77,6 +77,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     let error = outcome.error.or(machine.error.take());
     let cancelled = outcome.cancelled || machine.cancelled;
     let verdict = Verdict::new(&*trace, outcome.findings, error, cancelled);
+    verdict.say_lost(screen);
     if options.page.is_wanted() {
         let documents = page_documents(&*trace, &outcome.reports, &machine, &verdict);
         page::write(&options.page, &options.input, &*trace, &documents, screen)?;

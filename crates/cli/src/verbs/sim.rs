@@ -335,6 +335,7 @@ impl Printing<'_> {
         screen: &Screen,
     ) -> Result<Outcome> {
         let verdict = Verdict::new(trace, found.findings, found.error, found.cancelled);
+        verdict.say_lost(screen);
         let documents: Vec<_> = found.reports.iter().map(|report| report.document(Detail::Full)).collect();
         if self.page.is_wanted() {
             let mut all = vec![page::verdict(&verdict)];

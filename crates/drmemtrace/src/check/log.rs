@@ -95,7 +95,7 @@ impl Log {
     pub(super) fn add(&mut self, rule: Rule, place: Place, message: String, thread: u64) {
         if self.count(rule, 1) {
             let info = rule.info();
-            let finding = Finding { rule: info.name, severity: info.severity, place, message, count: 1 };
+            let finding = Finding::new(info.name, info.severity, place, message);
             let original = info.original.first().copied().unwrap_or("");
             self.keep(rule, Violation { finding, original, thread, shard: 0, since_clock: 0, clock: 0 });
         }

@@ -27,7 +27,7 @@ impl Checker {
         let info = rule.info();
         let (rule, severity, place) = (info.name, info.severity, self.place());
         Violation {
-            finding: Finding { rule, severity, place, message, count: 1 },
+            finding: Finding::new(rule, severity, place, message),
             original: info.original.get(which).copied().unwrap_or(""),
             thread: self.seen_tid,
             shard: self.about.id,

@@ -214,6 +214,7 @@ impl Fall {
                 thread_name(file.header.tid)
             ),
             count: self.count,
+            loss: None,
         })
     }
 }
@@ -229,6 +230,7 @@ fn unreached(file: &File, first_start: u64, instrs: u64, count: u64) -> Finding 
             thread_name(file.header.tid)
         ),
         count,
+        loss: None,
     }
 }
 
@@ -242,6 +244,7 @@ fn unscheduled(file: &File) -> Finding {
             thread_name(file.header.tid)
         ),
         count: 1,
+        loss: None,
     }
 }
 

@@ -44,6 +44,7 @@ impl EntryReader {
                 if index < told {
                     // It was told as one; others may have been added to it since.
                     finding.count -= 1;
+                    finding.loss = None;
                 }
                 if finding.count > 0 {
                     self.batch.findings.push(finding);
@@ -73,7 +74,10 @@ impl EntryReader {
         }
         for (rule, severity, count) in std::mem::take(&mut self.fill.dropped) {
             let place = self.place(run_start);
-            self.found.push(Finding { rule, severity, place, message: "more of the same".to_owned(), count });
+            self.found.push(Finding {
+                count,
+                ..Finding::new(rule, severity, place, "more of the same".to_owned())
+            });
         }
     }
 

@@ -90,7 +90,7 @@ impl Met<'_> {
             Met::MissingCpu(cpu) => (count, None, format!("processor `{cpu}` of the trace has no member")),
         };
         let place = Place { offset, ..place.clone() };
-        Some(Finding { rule, severity: Severity::Error, place, message, count: 1 })
+        Some(Finding::new(rule, Severity::Error, place, message))
     }
 }
 

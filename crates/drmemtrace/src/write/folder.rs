@@ -49,6 +49,7 @@ pub(super) fn write_schedules(
             place: Place::default(),
             message,
             count: 1,
+            loss: None,
         }));
     }
     let schedule = Schedule::full(recordings).collapsed();

@@ -146,6 +146,7 @@ impl MemoryReader {
                 place: self.place(),
                 message: message.clone(),
                 count: 1,
+                loss: None,
             }),
             Item::Record(record) => {
                 let reading = record.clock().filter(|_| self.scan.cut.clock && self.at.clock.is_some());

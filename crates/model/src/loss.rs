@@ -1,0 +1,227 @@
+//! What of a trace could not be read: how much, and between which places.
+//!
+//! A [`Loss`] is one gap. A [`Finding`](crate::Finding) or an [`Error`](crate::Error) carries the gap that it caused;
+//! [`Lost`] adds the gaps of a whole run up.
+
+use crate::error::{Error, ErrorKind, Place};
+use crate::finding::Finding;
+use std::fmt;
+
+/// How much is lost, as far as it is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Amount {
+    /// This much.
+    Exactly(u64),
+    /// This much, perhaps more.
+    AtLeast(u64),
+    /// Nothing tells how much.
+    #[default]
+    Unknown,
+}
+
+impl Amount {
+    /// Both together.
+    pub fn plus(self, other: Amount) -> Amount {
+        match (self, other) {
+            (Amount::Exactly(a), Amount::Exactly(b)) => Amount::Exactly(a.saturating_add(b)),
+            (Amount::Unknown, Amount::Unknown) => Amount::Unknown,
+            (a, b) => match a.least().saturating_add(b.least()) {
+                0 => Amount::Unknown,
+                least => Amount::AtLeast(least),
+            },
+        }
+    }
+
+    /// What is lost at the least.
+    pub fn least(self) -> u64 {
+        match self {
+            Amount::Exactly(n) | Amount::AtLeast(n) => n,
+            Amount::Unknown => 0,
+        }
+    }
+
+    /// The number, if it is known exactly.
+    pub fn exactly(self) -> Option<u64> {
+        match self {
+            Amount::Exactly(n) => Some(n),
+            Amount::AtLeast(_) | Amount::Unknown => None,
+        }
+    }
+
+    /// A number that is known exactly or not at all.
+    pub fn known(n: Option<u64>) -> Amount {
+        n.map_or(Amount::Unknown, Amount::Exactly)
+    }
+}
+
+/// One gap in a trace: what lies between the place where reading stopped and the place where it continued.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Loss {
+    /// Records, as tools see them.
+    pub records: Amount,
+    /// Instructions.
+    pub instrs: Amount,
+    /// Bytes of the inflated stream.
+    pub bytes: Amount,
+    /// The place after the last good record.
+    pub stopped: Place,
+    /// The place of the first record after the gap; `None` if reading did not continue.
+    pub resumed: Option<Place>,
+}
+
+impl Loss {
+    /// A gap of unknown size from this place to the end.
+    pub fn from(stopped: Place) -> Loss {
+        Loss { stopped, ..Loss::default() }
+    }
+
+    /// Adds a later gap: the sum reaches from where this one begins to where that one ends.
+    pub fn add(&mut self, later: Loss) {
+        self.records = self.records.plus(later.records);
+        self.instrs = self.instrs.plus(later.instrs);
+        self.bytes = self.bytes.plus(later.bytes);
+        self.resumed = later.resumed;
+    }
+}
+
+/// All gaps of a run together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lost {
+    /// The gaps, in the order of discovery. One that stands for several is their sum.
+    pub gaps: Vec<Loss>,
+}
+
+impl Lost {
+    /// What findings and the error of a run say is lost. An error that says nothing of it lost all after its place.
+    pub fn of(findings: &[Finding], error: Option<&Error>) -> Lost {
+        let of_error = error.and_then(|error| {
+            let is_of_trace = matches!(
+                error.kind(),
+                ErrorKind::Io | ErrorKind::Malformed | ErrorKind::Truncated | ErrorKind::Limit
+            );
+            let implied = || is_of_trace.then(|| Loss::from(error.place().clone()));
+            error.loss().cloned().or_else(implied)
+        });
+        let of_findings = findings.iter().filter_map(|finding| finding.loss.as_deref().cloned());
+        Lost { gaps: of_findings.chain(of_error).collect() }
+    }
+
+    /// True if nothing is lost.
+    pub fn is_nothing(&self) -> bool {
+        self.gaps.is_empty()
+    }
+
+    /// The sum of all gaps, from the first one's beginning to the last one's end.
+    pub fn sum(&self) -> Option<Loss> {
+        let mut gaps = self.gaps.iter().cloned();
+        let mut sum = gaps.next()?;
+        gaps.for_each(|gap| sum.add(gap));
+        Some(sum)
+    }
+}
+
+/// `1,000 instructions (2,345 records) are lost between … and …`: a sentence without its end.
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(sum) = self.sum() else { return f.write_str("nothing is lost") };
+        let records = words(sum.records, "record");
+        match (words(sum.instrs, "instruction"), records) {
+            (Some(instrs), Some(records)) => write!(f, "{instrs} ({records}) are lost")?,
+            (Some(instrs), None) => write!(f, "{instrs} are lost")?,
+            (None, Some(records)) => write!(f, "{records} are lost")?,
+            (None, None) => match words(sum.bytes, "byte") {
+                Some(bytes) => write!(f, "{bytes} are lost, an unknown number of records")?,
+                None => f.write_str("an unknown number of records is lost")?,
+            },
+        }
+        match self.gaps.len() {
+            1 => {}
+            n => write!(f, " in {n} places, the first")?,
+        }
+        let first = &self.gaps[0];
+        match (&first.resumed, first.stopped.is_empty()) {
+            (_, true) => Ok(()),
+            (Some(resumed), false) => write!(f, " between {} and {resumed}", first.stopped),
+            (None, false) => write!(f, " after {}", first.stopped),
+        }
+    }
+}
+
+fn words(amount: Amount, one: &str) -> Option<String> {
+    let counted = |n: u64| format!("{} {one}{}", grouped(n), if n == 1 { "" } else { "s" });
+    match amount {
+        Amount::Exactly(n) => Some(counted(n)),
+        Amount::AtLeast(n) => Some(format!("at least {}", counted(n))),
+        Amount::Unknown => None,
+    }
+}
+
+/// A number with commas between groups of three digits.
+fn grouped(n: u64) -> String {
+    let digits = n.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::finding::Severity;
+
+    fn place(record: u64) -> Place {
+        Place { file: Some("a.zip".into()), record: Some(record), ..Place::default() }
+    }
+
+    fn gap(records: Amount, instrs: Amount, from: u64, to: Option<u64>) -> Loss {
+        let resumed = to.map(place);
+        Loss { records, instrs, stopped: place(from), resumed, ..Loss::default() }
+    }
+
+    #[test]
+    fn one_gap_is_told_with_both_its_ends() {
+        let gap = gap(Amount::Exactly(2345), Amount::Exactly(1000), 7, Some(2352));
+        assert_eq!(
+            Lost { gaps: vec![gap] }.to_string(),
+            "1,000 instructions (2,345 records) are lost between a.zip: record 7 and a.zip: record 2352"
+        );
+    }
+
+    #[test]
+    fn several_gaps_are_added_up_as_far_as_they_are_known() {
+        let known = gap(Amount::Exactly(5), Amount::Exactly(2), 1, Some(6));
+        let open = gap(Amount::Unknown, Amount::Exactly(3), 9, None);
+        assert_eq!(
+            Lost { gaps: vec![known, open] }.to_string(),
+            "5 instructions (at least 5 records) are lost in 2 places, the first between a.zip: record 1 and a.zip: record 6"
+        );
+    }
+
+    #[test]
+    fn an_error_that_ends_reading_loses_what_follows() {
+        let error = Error::truncated("cut").at(&place(3));
+        assert_eq!(
+            Lost::of(&[], Some(&error)).to_string(),
+            "an unknown number of records is lost after a.zip: record 3"
+        );
+        assert!(Lost::of(&[], Some(&Error::missing("no such thread"))).is_nothing());
+    }
+
+    #[test]
+    fn losses_of_findings_that_are_only_counted_are_added_up() {
+        let mut found = crate::Found::default();
+        for record in 0..20 {
+            let finding = Finding::new("demo/gap", Severity::Error, place(record), "gap".into());
+            found.push(finding.losing(gap(Amount::Exactly(2), Amount::Unknown, record, Some(record + 2))));
+        }
+        let lost = Lost::of(found.as_slice(), None);
+        assert!(lost.gaps.len() <= 8);
+        let sum = lost.sum().unwrap();
+        assert_eq!((sum.records, sum.resumed), (Amount::Exactly(40), Some(place(21))));
+    }
+}
