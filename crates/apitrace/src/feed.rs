@@ -5,7 +5,7 @@ use crate::decode::skim::{Skimmed, Skimmer};
 use crate::decode::{Decoded, Decoder, Event, Fault, Header, Stop, header};
 use crate::record::MAX_EVENT_BYTES;
 use quipu_model::values::{Types, Values};
-use quipu_model::{Error, ErrorKind, Finding, Place, Result};
+use quipu_model::{Error, ErrorKind, Finding, Found, Place, Result, RuleInfo};
 use quipu_source::{Container, Landmark, Stream, StreamOptions};
 
 /// What takes events out of bytes.
@@ -34,6 +34,16 @@ pub trait Machine {
 
     /// How many calls were entered so far, for messages.
     fn n_entered(&self) -> u64;
+
+    /// The call that an event leaves and that is not open, for machines whose reading ends where calls are numbered wrongly.
+    fn unmatched(&mut self, _out: &Self::Out) -> Option<u64> {
+        None
+    }
+
+    /// Whether the events that follow bear out that calls are numbered wrongly. Nothing is changed.
+    fn is_misnumbered(&mut self, _input: &[u8]) -> bool {
+        false
+    }
 }
 
 /// A decoder with the place where its calls go.
@@ -63,6 +73,17 @@ impl Machine for Storing<'_> {
     fn n_entered(&self) -> u64 {
         self.decoder.n_entered()
     }
+
+    fn unmatched(&mut self, out: &Event) -> Option<u64> {
+        match out {
+            Event::Unmatched(number) => Some(*number),
+            Event::Entered | Event::Left => None,
+        }
+    }
+
+    fn is_misnumbered(&mut self, input: &[u8]) -> bool {
+        self.decoder.is_misnumbered(input, self.types)
+    }
 }
 
 impl Machine for Skimmer {
@@ -84,6 +105,14 @@ impl Machine for Skimmer {
 
     fn n_entered(&self) -> u64 {
         Skimmer::n_entered(self)
+    }
+
+    fn unmatched(&mut self, _: &Option<Skimmed>) -> Option<u64> {
+        self.take_unmatched()
+    }
+
+    fn is_misnumbered(&mut self, input: &[u8]) -> bool {
+        Skimmer::is_misnumbered(self, input)
     }
 }
 
@@ -108,8 +137,18 @@ pub struct Feed {
     /// Where in the file it failed.
     failed_at: Option<u64>,
     header: Option<Header>,
-    findings: Vec<Finding>,
+    found: Found,
+    /// Calls that were left before they were entered, and where.
+    unentered: Unentered,
 }
+
+/// Calls that were left and not entered until then: numbers and offsets, as far as they are told.
+pub(crate) type Unentered = Vec<(u64, u64)>;
+
+/// Of calls that are left and were not entered, so many are told of.
+pub(crate) const MAX_UNENTERED: usize = 4096;
+/// How many bytes must be at hand after an event that contradicts others, to ask the next events about it.
+pub(crate) const EVIDENCE_BYTES: usize = 128 << 10;
 
 impl Feed {
     /// Begins to read a container.
@@ -128,7 +167,8 @@ impl Feed {
             has_failed: false,
             failed_at: None,
             header: None,
-            findings: Vec::new(),
+            found: Found::default(),
+            unentered: Unentered::new(),
         })
     }
 
@@ -213,7 +253,11 @@ impl Feed {
         loop {
             match machine.event(&self.bytes, self.at) {
                 Ok((out, next)) => {
+                    let offset = self.offset();
                     self.at = next;
+                    if let Some(number) = machine.unmatched(&out) {
+                        self.judge_unmatched(number, offset, machine)?;
+                    }
                     return Ok(Some(out));
                 }
                 Err(stop) => {
@@ -223,6 +267,25 @@ impl Feed {
                 }
             }
         }
+    }
+
+    /// Judges an event at `offset` that leaves a call which is not open.
+    ///
+    /// # Errors
+    /// If damage made one event of several, so that all calls after it have wrong numbers.
+    #[cold]
+    fn judge_unmatched<M: Machine>(&mut self, number: u64, offset: u64, machine: &mut M) -> Result<()> {
+        self.fetch(EVIDENCE_BYTES, machine)?;
+        let n_entered = machine.n_entered();
+        if number < n_entered {
+            self.found.push(rules::LEFT_TWICE.broken(self.here(offset), left_twice(number)));
+        } else if machine.is_misnumbered(self.unused()) {
+            let error = Error::malformed(swallowed(number, n_entered)).at(&self.here(offset));
+            return Err(recoverable(&self.file, error));
+        } else if self.unentered.len() < MAX_UNENTERED {
+            self.unentered.push((number, offset));
+        }
+        Ok(())
     }
 
     /// Gets more bytes where there are too few; false at the end of the data.
@@ -327,7 +390,7 @@ impl Feed {
 
     /// Takes what was odd so far.
     pub fn take_findings(&mut self) -> Vec<Finding> {
-        std::mem::take(&mut self.findings)
+        std::mem::take(&mut self.found).into_vec()
     }
 
     /// The error of a call that asks for too much memory together with others that are open.
@@ -374,21 +437,25 @@ impl Feed {
                 self.has_failed = true;
                 return Err(recoverable(&self.file, error.at(&self.here(self.n_bytes()))));
             }
-            self.findings.push(Finding::of_cut_file(&error));
+            self.found.push(Finding::of_cut_file(&error));
         }
-        let place = Place { file: Some(self.file.clone()), offset: Some(self.base), ..Place::default() };
+        for (number, offset) in std::mem::take(&mut self.unentered) {
+            let (rule, what) = left_unentered(number, n_entered);
+            self.found.push(rule.broken(self.here(offset), what));
+        }
+        let place = self.here(self.base);
         match &self.header {
             None if self.bytes.is_empty() => {
                 let what = "there is nothing in the trace: it ends before its first call was stored";
-                self.findings.push(rules::EMPTY.broken(place, what.to_owned()));
+                self.found.push(rules::EMPTY.broken(place, what.to_owned()));
             }
             None => {
                 let what = "the trace ends within its header".to_owned();
-                self.findings.push(rules::CUT.broken(place, what));
+                self.found.push(rules::CUT.broken(place, what));
             }
             Some(_) if !self.bytes.is_empty() => {
                 let what = format!("the trace ends within an event, behind `{n_entered}` calls");
-                self.findings.push(rules::CUT.broken(place, what));
+                self.found.push(rules::CUT.broken(place, what));
             }
             Some(_) => {}
         }
@@ -412,6 +479,29 @@ impl Feed {
     fn here(&self, offset: u64) -> Place {
         Place { file: Some(self.file.clone()), offset: Some(offset), ..Place::default() }
     }
+}
+
+/// What is said of a call that is left again.
+pub(crate) fn left_twice(number: u64) -> String {
+    format!("call `{number}` is left, which was left before")
+}
+
+/// What is said of a call that is left when `n_entered` calls were entered, where the events after it show the numbers of
+/// calls to be wrong.
+pub(crate) fn swallowed(number: u64, n_entered: u64) -> String {
+    format!(
+        "call `{number}` is left when `{n_entered}` calls were entered: the entries of others were taken for a part of a call before"
+    )
+}
+
+/// The rule that a call breaks which is left before it is entered, and what is said of it when all `n_entered` calls are
+/// known.
+pub(crate) fn left_unentered(number: u64, n_entered: u64) -> (&'static RuleInfo, String) {
+    let (rule, what) = match number < n_entered {
+        true => (&rules::LEFT_EARLY, "which is entered behind"),
+        false => (&rules::NEVER_ENTERED, "which is never entered"),
+    };
+    (rule, format!("call `{number}` is left, {what}"))
 }
 
 /// The error of a trace that is damaged, with what to do about it.

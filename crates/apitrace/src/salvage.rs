@@ -19,7 +19,9 @@ mod facts;
 use crate::check::rules;
 use crate::decode::trial::{Evidence, Run};
 use crate::decode::{Decoder, Event, Header};
-use crate::feed::{Feed, chunk_of};
+use crate::feed::{
+    EVIDENCE_BYTES, Feed, MAX_UNENTERED, Unentered, chunk_of, left_twice, left_unentered, swallowed,
+};
 use crate::trace::{self, assumed_header, plausible};
 use careful::Careful;
 use facts::Ended;
@@ -33,12 +35,8 @@ const CALLS_AT_ONCE: usize = 1024;
 const BYTES_AT_ONCE: usize = 1 << 20;
 /// How many bytes must be at hand for a run of events to be looked for in them.
 const RUN_BYTES: usize = 1 << 20;
-/// How many bytes must be at hand behind damage, so that events can be asked what bears them out.
-const EVIDENCE_BYTES: usize = 128 << 10;
 /// How much is asked whether it is the head of a stream.
 const HEAD_BYTES: usize = 4 << 10;
-/// Of calls that are left and were not entered, so many are told of.
-const MAX_UNENTERED: usize = 4096;
 
 /// Reads all of a container, whatever stands in the way.
 ///
@@ -103,7 +101,7 @@ struct Work<'a> {
     chunk: Chunk,
     evidence: Evidence,
     /// Calls of the stream at hand that were left and not entered until then, and where.
-    unentered: Vec<(u64, u64)>,
+    unentered: Unentered,
     values: Values,
     types: Types,
 }
@@ -176,7 +174,7 @@ impl Work<'_> {
             };
             next = behind.max(from);
             let is_cut = failure.kind() == ErrorKind::Truncated;
-            let place = failure.place().clone();
+            let place = Place { record: Some(self.n_calls()), ..failure.place().clone() };
             if is_cut && next >= self.landmarks.len() {
                 self.salvaged.found.push(Finding::of_cut_file(&failure));
                 break;
@@ -268,7 +266,7 @@ impl Work<'_> {
                         return Ok(Ended::of(&mut feed, Some(error)));
                     }
                     if !self.find_stream(&mut feed)? {
-                        let place = error.place().clone();
+                        let place = Place { record: Some(self.n_calls()), ..error.place().clone() };
                         self.chunk.is_damaged = true;
                         self.find(&rules::DAMAGED, place, error.message().to_owned());
                         feed.give_up(1);
@@ -355,15 +353,11 @@ impl Work<'_> {
         let Some((_, decoder)) = &mut self.at_work else { return Ok(()) };
         let n_entered = decoder.n_entered();
         if number < n_entered {
-            let what = format!("call `{number}` is left, which was left before");
-            self.find(&rules::LEFT_TWICE, self.place(offset), what);
+            self.find(&rules::LEFT_TWICE, self.place(offset), left_twice(number));
             // A copy would be as wrong.
             self.patch();
         } else if decoder.is_misnumbered(feed.unused(), &mut self.types) {
-            let what = format!(
-                "call `{number}` is left when `{n_entered}` calls were entered: the entries of others were taken for a part of a call before"
-            );
-            self.find(&rules::DAMAGED, self.place(offset), what);
+            self.find(&rules::DAMAGED, self.place(offset), swallowed(number, n_entered));
             self.chunk.is_damaged = true;
             self.lose_bytes(feed.offset() - offset);
             if let Some(stream) = self.salvaged.streams.last_mut() {
@@ -383,11 +377,8 @@ impl Work<'_> {
             self.patch();
         }
         for (number, offset) in std::mem::take(&mut self.unentered) {
-            let (rule, what) = match number < n_entered {
-                true => (&rules::LEFT_EARLY, "which is entered behind"),
-                false => (&rules::NEVER_ENTERED, "which is never entered"),
-            };
-            self.find(rule, self.place(offset), format!("call `{number}` is left, {what}"));
+            let (rule, what) = left_unentered(number, n_entered);
+            self.find(rule, self.place(offset), what);
         }
     }
 
@@ -621,7 +612,7 @@ impl Work<'_> {
         }
         if n_lost > 0 {
             let what = format!("`{n_lost}` signatures are lost: numbers stand for the names in them");
-            self.find(&rules::LOST_SIGNATURE, self.place(0), what);
+            self.find(&rules::LOST_SIGNATURE, self.file(), what);
         }
         let (n_doubtful, n_suspect) =
             self.salvaged.streams.last().map_or((0, 0), |stream| (stream.doubtful, stream.suspect));
@@ -630,11 +621,11 @@ impl Work<'_> {
             let what = format!(
                 "`{n_doubtful}` calls right before damage may have been others, or none; `{n_taken_back}` that contradict others are left out"
             );
-            self.find(&rules::DOUBTFUL, self.place(0), what);
+            self.find(&rules::DOUBTFUL, self.file(), what);
         }
         if n_suspect > 0 {
             let what = format!("`{n_suspect}` calls are of damaged chunks: their values may be wrong");
-            self.find(&rules::DOUBTFUL, self.place(0), what);
+            self.find(&rules::DOUBTFUL, self.file(), what);
         }
         Ok(())
     }
@@ -643,9 +634,18 @@ impl Work<'_> {
         self.salvaged.found.push(rule.broken(place, message));
     }
 
+    /// A place in the stream, with the calls that were read before it.
     fn place(&self, offset: u64) -> Place {
-        let file = Some(self.container.name().to_owned());
-        Place { file, offset: Some(offset), ..Place::default() }
+        Place { offset: Some(offset), record: Some(self.n_calls()), ..self.file() }
+    }
+
+    fn file(&self) -> Place {
+        Place { file: Some(self.container.name().to_owned()), ..Place::default() }
+    }
+
+    fn n_calls(&self) -> u64 {
+        let handed_over: u64 = self.salvaged.streams.iter().map(|stream| stream.calls).sum();
+        handed_over + self.values.calls.len() as u64
     }
 }
 

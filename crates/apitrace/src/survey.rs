@@ -5,7 +5,7 @@ use crate::feed::Feed;
 use crate::flags::Api;
 use crate::record::{END_FRAME, FAKE, INCOMPLETE, RENDER};
 use quipu_model::values::Types;
-use quipu_model::{Finding, Result};
+use quipu_model::{Finding, Place, Result};
 use quipu_source::{Ahead, Container, StreamOptions};
 
 /// What a trace holds.
@@ -90,6 +90,7 @@ fn read(container: &Container, frames: Frames, survey: &mut Survey) -> Result<()
         tally.finish(&skimmer);
         done
     });
+    let done = done.map_err(|error| error.at(&Place { record: Some(survey.calls), ..Place::default() }));
     survey.semantic_version = feed.header().semantic_version;
     survey.stream_bytes = feed.n_bytes();
     survey.findings = feed.take_findings();

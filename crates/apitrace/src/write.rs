@@ -3,16 +3,17 @@
 //! [`TraceWriter`] writes calls, [`repack`] copies a stream byte for byte into another container; [`NewFile`] is where both
 //! write to. SPEC: docs/formats/apitrace.md, "Writing".
 
-use crate::decode::Header;
+use crate::decode::skim::Skimmer;
+use crate::decode::{Decoded, Header};
 use crate::encode::{self, Encoder, Incomplete};
-use crate::feed::recoverable;
+use crate::feed::{Feed, Machine};
 use crate::pack::{StreamWriter, levels};
 use crate::trace::{ApiTrace, Packing};
 use quipu_model::edit::{Progress, check_level};
 use quipu_model::fresh::{Fresh, cannot};
 use quipu_model::trace::Fact;
 use quipu_model::values::{Call, Types, Values};
-use quipu_model::{Error, Finding, Result};
+use quipu_model::{Error, Finding, Place, Result};
 use quipu_source::StreamOptions;
 use serde_json::json;
 use std::fs::File;
@@ -193,7 +194,7 @@ impl TraceWriter {
     }
 }
 
-/// Writes the stream of `trace` to a file at `path`, byte for byte; it appears when it is complete.
+/// Writes the stream of `trace` to a file at `path`, byte for byte, up to its last whole event; it appears when it is complete.
 ///
 /// # Errors
 /// `Usage` if there is such a file and it may not be replaced; what reading and writing say. Then nothing appears.
@@ -204,31 +205,136 @@ pub fn repack(
     progress: &dyn Progress,
 ) -> Result<Written> {
     let mut file = NewFile::create(path, options)?;
-    let mut findings = Vec::new();
-    copy(trace, &mut findings, &mut |block| {
+    let mut copy = EventCopy::new(trace)?;
+    copy.events(&mut |bytes| {
         progress.go_on()?;
-        file.write(block)
+        file.write(bytes)
     })?;
-    Ok(Written { findings, ..file.finish()? })
+    let findings = copy.take_findings();
+    Ok(Written { calls: copy.n_calls, findings, ..file.finish()? })
 }
 
-/// Hands over the stream of a trace in blocks, as far as it goes.
-pub(crate) fn copy(
-    trace: &ApiTrace,
-    findings: &mut Vec<Finding>,
-    take: &mut dyn FnMut(&[u8]) -> Result<()>,
-) -> Result<()> {
-    let container = trace.container();
-    let mut stream = container.stream(container.all_members(), &StreamOptions::default())?;
-    let mut block = Vec::new();
-    loop {
-        match stream.next(&mut block) {
-            Ok(Some(_)) => take(&block)?,
-            Ok(None) => return Ok(()),
-            Err(error) if error.kind() == quipu_source::ErrorKind::Truncated => {
-                findings.push(Finding::of_cut_file(&error.into()));
-            }
-            Err(error) => return Err(recoverable(container.name(), error.into())),
+/// A stream on its way to another place: read event by event, as all reading does, and handed over as bytes.
+#[derive(Debug)]
+pub(crate) struct EventCopy {
+    feed: Feed,
+    n_calls: u64,
+}
+
+impl EventCopy {
+    /// Begins to read a trace.
+    pub(crate) fn new(trace: &ApiTrace) -> Result<EventCopy> {
+        Ok(EventCopy { feed: Feed::new(trace.container(), &StreamOptions::default())?, n_calls: 0 })
+    }
+
+    /// Hands over the header and all events that are whole, several at once.
+    ///
+    /// # Errors
+    /// What reading says, once all events before the fault were handed over; what `take` says.
+    pub(crate) fn events(&mut self, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        let counted = |n_left| Place { record: Some(n_left), ..Place::default() };
+        if !self.feed.begin().map_err(|error| error.at(&counted(0)))? {
+            return Ok(());
         }
+        let mut tap = Tap {
+            skimmer: Skimmer::new(self.feed.header()),
+            n_used: self.feed.used_since(0).len(),
+            n_left: 0,
+            take,
+            failure: None,
+        };
+        let done = loop {
+            match self.feed.next(&mut tap) {
+                Ok(Some(())) => {}
+                Ok(None) => break Ok(()),
+                Err(error) => break Err(error.at(&counted(tap.n_left))),
+            }
+        };
+        self.n_calls = tap.skimmer.n_entered();
+        tap.hand_over(self.feed.at_hand());
+        tap.failure.map_or(done, Err)
+    }
+
+    /// Hands over what stands after those, to the end of the data.
+    ///
+    /// # Errors
+    /// What `take` says.
+    pub(crate) fn rest(&mut self, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        let mut nobody = Skimmer::new(&Header::default());
+        loop {
+            self.feed.fetch(1, &mut nobody)?;
+            let n_bytes = self.feed.unused().len();
+            if n_bytes == 0 {
+                return Ok(());
+            }
+            take(self.feed.unused())?;
+            self.feed.give_up(n_bytes);
+        }
+    }
+
+    /// True if the container, not an event, is what failed.
+    pub(crate) fn is_failed(&mut self) -> bool {
+        self.feed.is_failed() || self.feed.take_failure().is_some()
+    }
+
+    /// What was odd.
+    pub(crate) fn take_findings(&mut self) -> Vec<Finding> {
+        self.feed.take_findings()
+    }
+}
+
+/// Hands over the bytes of events when they are about to go.
+struct Tap<'t> {
+    skimmer: Skimmer,
+    /// How many of the bytes at hand are used up and not handed over.
+    n_used: usize,
+    /// Calls that were left.
+    n_left: u64,
+    take: &'t mut dyn FnMut(&[u8]) -> Result<()>,
+    failure: Option<Error>,
+}
+
+impl Tap<'_> {
+    fn hand_over(&mut self, input: &[u8]) {
+        let used = input.get(..std::mem::take(&mut self.n_used)).unwrap_or(&[]);
+        if !used.is_empty() && self.failure.is_none() {
+            self.failure = (self.take)(used).err();
+        }
+    }
+}
+
+impl Machine for Tap<'_> {
+    type Out = ();
+
+    fn event(&mut self, input: &[u8], at: usize) -> Decoded<((), usize)> {
+        let (call, next) = Skimmer::event(&mut self.skimmer, input, at)?;
+        self.n_left += u64::from(call.is_some());
+        self.n_used = next;
+        Ok(((), next))
+    }
+
+    #[inline(always)]
+    fn common(&mut self, input: &[u8], at: usize) -> Option<((), usize)> {
+        let (_, next) = Skimmer::common(&mut self.skimmer, input, at)?;
+        self.n_left += 1;
+        self.n_used = next;
+        Some(((), next))
+    }
+
+    fn leave_block(&mut self, input: &[u8]) -> Result<(), u64> {
+        self.hand_over(input);
+        Skimmer::leave_block(&mut self.skimmer, input)
+    }
+
+    fn n_entered(&self) -> u64 {
+        Skimmer::n_entered(&self.skimmer)
+    }
+
+    fn unmatched(&mut self, (): &()) -> Option<u64> {
+        self.skimmer.take_unmatched()
+    }
+
+    fn is_misnumbered(&mut self, input: &[u8]) -> bool {
+        Skimmer::is_misnumbered(&mut self.skimmer, input)
     }
 }

@@ -6,7 +6,7 @@ use crate::common;
 use quipu_apitrace::check::{Check, RULES};
 use quipu_apitrace::pack::StreamWriter;
 use quipu_apitrace::trace::{self, Packing};
-use quipu_model::{Args, Finding, OpenOptions, Report, Result, Tool, Trace};
+use quipu_model::{Args, Finding, OpenOptions, Report, Result, RuleInfo, Tool, Trace};
 use quipu_source::Source;
 use std::collections::BTreeSet;
 
@@ -146,7 +146,7 @@ fn reading_goes_on_behind_an_event_that_cannot_be() {
     let found = is_broken(&snappy(&bad), &rules.each_ref().map(|rule| (rule.as_str(), 1)));
     let told = |rule: &str| {
         let finding = found.iter().find(|finding| finding.rule == rule).unwrap();
-        (finding.place.offset.unwrap() as usize, finding.message.as_str())
+        (finding.place.offset.unwrap_or(0) as usize, finding.message.as_str())
     };
     let what = "unknown event `9`, behind the entry of call `39`";
     assert_eq!(told("apitrace/damaged"), (before, what));
@@ -353,8 +353,11 @@ fn a_stack_of_which_hundreds_of_frames_are_lost_is_none() {
 #[test]
 fn every_rule_stands_in_a_test() {
     let source = include_str!("check.rs");
-    let missing: Vec<_> =
-        RULES.iter().filter(|rule| !source.contains(&format!("{}\"", rule.short_name()))).collect();
+    // What only text cannot say is no damage for `check`.
+    let is_tested = |rule: &&RuleInfo| {
+        rule.name == "apitrace/not-understood" || source.contains(&format!("{}\"", rule.short_name()))
+    };
+    let missing: Vec<_> = RULES.iter().filter(|rule| !is_tested(rule)).collect();
     assert!(missing.is_empty(), "{missing:?}");
 }
 

@@ -5,6 +5,7 @@
 
 use super::common::{self, Detail};
 use super::signatures::{Facts, GET_ERROR, Learned, Signatures, Space, sint};
+use super::trial::{Numbered, is_misnumbered};
 use super::{Decoded, Header, Stop};
 use crate::cursor::Cursor;
 use crate::record::*;
@@ -107,6 +108,8 @@ pub struct Skimmer {
     kept_bytes: usize,
     definitions: Vec<Definition>,
     definition_bytes: usize,
+    /// The call that the last event left, if it was not open.
+    unmatched: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -138,6 +141,7 @@ impl Skimmer {
             kept_bytes: 0,
             definitions: Vec::new(),
             definition_bytes: 0,
+            unmatched: None,
         }
     }
 
@@ -175,6 +179,30 @@ impl Skimmer {
     /// How many calls were entered so far.
     pub fn n_entered(&self) -> u64 {
         self.next_call
+    }
+
+    /// Takes the call that the last event left, if it was not open.
+    pub(crate) fn take_unmatched(&mut self) -> Option<u64> {
+        self.unmatched.take()
+    }
+
+    /// As [`Decoder::is_misnumbered`](super::Decoder::is_misnumbered).
+    pub(crate) fn is_misnumbered(&mut self, input: &[u8]) -> bool {
+        let (next_call, n_types, bulk) = (self.next_call, self.types.len(), self.bulk);
+        let mut cursor = Cursor::new(input, 0);
+        let told = is_misnumbered(next_call, &mut || match cursor.byte()? {
+            EVENT_ENTER => self.enter(&mut cursor).map(|_| Numbered::Entered),
+            EVENT_LEAVE => {
+                let number = cursor.uint()?;
+                self.details(&mut cursor, &mut nobody(number))?;
+                Ok(Numbered::Left { number, n_entered: self.next_call })
+            }
+            _ => Ok(Numbered::Nothing),
+        });
+        (self.next_call, self.bulk) = (next_call, bulk);
+        self.types.truncate(n_types);
+        self.signatures.forget();
+        told
     }
 
     /// The types met so far.
@@ -334,13 +362,13 @@ impl Skimmer {
             Some(open) if open.call.number == number => Some(open.call),
             _ => self.others.get(&number).map(|open| open.call),
         };
-        let nobody = Skimmed { number, thread: 0, function: NO_TYPE, flags: 0, has_stack: false };
-        let mut left = call.unwrap_or(nobody);
+        let mut left = call.unwrap_or(nobody(number));
         self.details(cursor, &mut left)?;
         if self.keeps && !self.signatures.learned().is_empty() {
             self.keep_definitions(cursor.all());
         }
         if call.is_none() {
+            self.unmatched = Some(number);
             return Ok(None);
         }
         let open = match &self.last {
@@ -496,6 +524,11 @@ impl Skimmer {
         let Skimmer { version, signatures, types, next_call, .. } = self;
         (State { version, signatures, types, next_call }, open)
     }
+}
+
+/// Stands for a call that is not open.
+fn nobody(number: u64) -> Skimmed {
+    Skimmed { number, thread: 0, function: NO_TYPE, flags: 0, has_stack: false }
 }
 
 /// A range of bytes without the bodies of signatures in it.

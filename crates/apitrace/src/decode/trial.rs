@@ -25,6 +25,33 @@ const MAX_DOUBTED_EVENTS: u32 = 1024;
 /// One in so many calls that are left must tell the number of the first, at least.
 const LEFT_FOR_AGREED: usize = 8;
 
+/// What an event says of the numbers of calls.
+pub(crate) enum Numbered {
+    /// It enters a call.
+    Entered,
+    /// It leaves a call, when this many were entered.
+    Left {
+        /// The number of the call.
+        number: u64,
+        /// How many calls were entered.
+        n_entered: u64,
+    },
+    /// It is no event.
+    Nothing,
+}
+
+/// True if the first call that the events of `next` enter and leave has another number than it would get, of which
+/// `next_call` is the first; or if they are no events.
+pub(crate) fn is_misnumbered(next_call: u64, next: &mut dyn FnMut() -> Decoded<Numbered>) -> bool {
+    let told = (0..MAX_EVENTS).map(|_| next()).find_map(|read| match read {
+        Ok(Numbered::Left { number, n_entered }) if number >= next_call => Some(number >= n_entered),
+        Ok(Numbered::Entered | Numbered::Left { .. }) => None,
+        Ok(Numbered::Nothing) | Err(Stop::Bad(_)) => Some(true),
+        Err(Stop::More(_)) => Some(false),
+    });
+    told == Some(true)
+}
+
 /// What is known of a stream, to judge by what bytes behind damage seem to say.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Evidence {
@@ -173,25 +200,19 @@ impl Decoder {
         let (next_call, n_types) = (self.next_call, types.len());
         let mut out = Values::default();
         let mut cursor = Cursor::new(input, 0);
-        let mut next = || match cursor.byte()? {
-            EVENT_ENTER => self.enter(&mut cursor, &mut out, types).map(|_| None),
+        let told = is_misnumbered(next_call, &mut || match cursor.byte()? {
+            EVENT_ENTER => self.enter(&mut cursor, &mut out, types).map(|_| Numbered::Entered),
             EVENT_LEAVE => {
                 let number = cursor.uint()?;
                 self.details(&mut cursor, &mut nobody(number), &mut out, types)?;
-                Ok((number >= next_call).then_some(number >= self.next_call))
+                Ok(Numbered::Left { number, n_entered: self.next_call })
             }
-            _ => Ok(Some(true)),
-        };
-        let told = (0..MAX_EVENTS).map(|_| next()).find_map(|read| match read {
-            Ok(None) => None,
-            Ok(told) => told,
-            Err(Stop::Bad(_)) => Some(true),
-            Err(Stop::More(_)) => Some(false),
+            _ => Ok(Numbered::Nothing),
         });
         self.next_call = next_call;
         types.truncate(n_types);
         self.signatures.forget();
-        told == Some(true)
+        told
     }
 
     /// True if events from `at` on bear out that the call entered next has the number that it would get.

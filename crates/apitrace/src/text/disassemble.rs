@@ -5,15 +5,16 @@
 use super::put::{put_hex, put_string, put_type};
 use super::walk::{Walked, Walker};
 use super::{MAGIC, MAX_INLINE_BYTES};
-use crate::cursor::Stop;
+use crate::check::rules;
+use crate::cursor::{Fault, Stop};
 use crate::decode;
 use crate::record::{MAX_EVENT_BYTES, VERSION_PROPERTIES};
 use crate::trace::{self, ApiTrace};
-use crate::write;
+use crate::write::EventCopy;
 use quipu_model::edit::{Edit, EditInfo, EditJob, Edited, Progress};
 use quipu_model::fresh::{Fresh, Replace, cannot};
 use quipu_model::trace::Fact;
-use quipu_model::{Error, ErrorKind, Finding, Place, Result, Severity};
+use quipu_model::{Error, ErrorKind, Finding, Place, Result};
 use serde_json::json;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -106,10 +107,30 @@ pub fn disassemble(
     };
     let mut findings = Vec::new();
     writer.put(format!("{MAGIC}\n").as_bytes())?;
-    write::copy(trace, &mut findings, &mut |block| {
+    let mut copy = EventCopy::new(trace)?;
+    let read = copy.events(&mut |bytes| {
         progress.go_on()?;
-        writer.block(block)
+        writer.block(bytes)
+    });
+    if let Err(error) = &read
+        && (error.kind() != ErrorKind::Malformed && error.kind() != ErrorKind::Limit
+            || writer.walker.is_none())
+    {
+        return read.map(|()| Disassembled::default());
+    }
+    findings.extend(copy.take_findings());
+    // What is no event is kept as it is, if it can be read at all.
+    copy.rest(&mut |bytes| {
+        progress.go_on()?;
+        writer.rest(bytes)
     })?;
+    if let Err(error) = read {
+        if copy.is_failed() {
+            return Err(error);
+        }
+        let what = format!("{}; what follows is kept as raw bytes", error.message());
+        findings.push(rules::DAMAGED.broken(error.place().clone(), what));
+    }
     let done = writer.end()?;
     if done.files > 0 {
         blobs.commit()?;
@@ -160,8 +181,8 @@ impl Disassembler<'_> {
     /// Takes a block of the stream.
     fn block(&mut self, block: &[u8]) -> Result<()> {
         self.done.stream_bytes += block.len() as u64;
-        if let Some(tail) = &mut self.tail {
-            return tail.write_all(block).map_err(failed(self.path, "cannot write"));
+        if self.tail.is_some() {
+            return self.tail_bytes(block);
         }
         self.buffer.drain(..self.at);
         self.at = 0;
@@ -172,19 +193,29 @@ impl Disassembler<'_> {
         match self.events() {
             Ok(()) => Ok(()),
             Err(Trouble::Error(error)) => Err(error),
-            Err(Trouble::Bad(message)) => {
-                let offset = self.done.stream_bytes - (self.buffer.len() - self.at) as u64;
-                self.done.findings.push(Finding {
-                    rule: "apitrace/not-understood",
-                    severity: Severity::Error,
-                    place: Place { file: Some(self.name.clone()), offset: Some(offset), ..Place::default() },
-                    message: format!("{message}; what follows is kept as raw bytes"),
-                    count: 1,
-                    loss: None,
-                });
+            Err(Trouble::Bad(fault)) => {
+                let offset = self.done.stream_bytes - self.buffer.len() as u64 + fault.at as u64;
+                let place = Place { file: Some(self.name.clone()), offset: Some(offset), ..Place::default() };
+                let what = format!("{}; what follows is kept as raw bytes", fault.message);
+                self.done.findings.push(rules::DAMAGED.broken(place, what));
                 self.begin_tail()
             }
         }
+    }
+
+    /// Takes bytes that are no whole event.
+    fn rest(&mut self, bytes: &[u8]) -> Result<()> {
+        self.done.stream_bytes += bytes.len() as u64;
+        if self.tail.is_none() {
+            self.buffer.extend_from_slice(bytes);
+            return if self.buffer.len() - self.at > MAX_INLINE_BYTES { self.begin_tail() } else { Ok(()) };
+        }
+        self.tail_bytes(bytes)
+    }
+
+    fn tail_bytes(&mut self, bytes: &[u8]) -> Result<()> {
+        let Some(tail) = &mut self.tail else { return Ok(()) };
+        tail.write_all(bytes).map_err(failed(self.path, "cannot write"))
     }
 
     /// Takes the events that are there in full.
@@ -210,7 +241,7 @@ impl Disassembler<'_> {
                     true
                 }),
                 Err(Stop::More(_)) => Ok(false),
-                Err(Stop::Bad(fault)) => Err(Trouble::Bad(fault.message)),
+                Err(Stop::Bad(fault)) => Err(Trouble::Bad(fault)),
             };
             self.walker = Some(walker);
             if !done? {
@@ -368,14 +399,12 @@ impl Disassembler<'_> {
                 1 => ("1 event".to_owned(), "is"),
                 n => (format!("{n} events"), "are"),
             };
-            self.done.findings.push(Finding {
-                rule: "apitrace/not-understood",
-                severity: Severity::Error,
-                place: Place { file: Some(self.name.clone()), ..Place::default() },
-                message: format!("{n_events} that text cannot say {are} kept as raw bytes: no tracer writes such; `quipu check` tells what is damaged"),
-                count: self.done.raw_events,
-                loss: None,
-            });
+            let place = Place { file: Some(self.name.clone()), ..Place::default() };
+            let what = format!(
+                "{n_events} that text cannot say {are} kept as raw bytes: no tracer writes such; `quipu check` tells what is damaged"
+            );
+            let finding = rules::NOT_UNDERSTOOD.broken(place, what);
+            self.done.findings.push(Finding { count: self.done.raw_events, ..finding });
         }
         self.put(&text)?;
         self.out.flush().map_err(failed(self.path, "cannot write"))?;
@@ -393,7 +422,7 @@ enum Trouble {
     /// It cannot go on.
     Error(Error),
     /// The stream makes no sense.
-    Bad(String),
+    Bad(Box<Fault>),
 }
 
 impl From<Error> for Trouble {
