@@ -1,7 +1,7 @@
 //! The lines of Dinero: din, of versions III and IV, and the extended din of version IV. SPEC: docs/formats/din.md.
 
 use crate::check;
-use crate::language::{Head, Language, Means, Rules, WhatLines, lines};
+use crate::language::{Head, LEADING_RECORDS, Language, Means, Rules, WhatLines, lines};
 use crate::line::{Fault, Grammar, Line, Record, word};
 use crate::number::{hex, hex_run, line_end};
 use crate::rules::din as rules;
@@ -33,6 +33,7 @@ pub(crate) static LANGUAGE: Language = Language {
         cut: &rules::CUT,
         bad_line: &rules::BAD_LINE,
         number: &rules::NUMBER,
+        zeros: None,
     },
     tools: &[&check::DIN_CHECK],
     recognise,
@@ -162,11 +163,11 @@ impl Grammar for ExtendedDin {
 fn recognise(head: &[u8], is_whole: bool, name: Option<&str>) -> Head {
     let (mut plain, mut extended) = (WhatLines::default(), WhatLines::default());
     let (mut highest, mut has_instrs, mut has_data) = (0, false, false);
-    for text in lines(head, is_whole) {
+    for (text, is_cut) in lines(head, is_whole) {
         let line = Din::line(text);
-        plain.add(&line);
+        plain.add(&line, is_cut);
         let other = ExtendedDin::line(text);
-        extended.add(&other);
+        extended.add(&other, is_cut);
         for line in [line, other] {
             if let Line::Record(record) = line {
                 highest = highest.max(record.addr);
@@ -181,12 +182,12 @@ fn recognise(head: &[u8], is_whole: bool, name: Option<&str>) -> Head {
         let name = name.to_ascii_lowercase();
         name.split('.').skip(1).any(|part| matches!(part, "din" | "xdin"))
     });
-    let is_alike = lines.n_bad == 0 && lines.n_records >= RECOGNISED_LINES && highest >= USUAL_ADDRESS;
-    let confidence = if is_named && lines.is_first && lines.n_bad <= lines.n_records / 10 || is_alike {
-        Confidence::Likely
-    } else {
-        Confidence::No
-    };
+    let is_led = lines.n_leading >= LEADING_RECORDS;
+    let is_right = lines.n_bad == 0 && lines.n_records >= RECOGNISED_LINES;
+    let is_alike = (is_right || is_led) && highest >= USUAL_ADDRESS;
+    let is_good = lines.is_first && lines.n_bad <= lines.n_records / 10;
+    let confidence =
+        if is_named && (is_good || is_led) || is_alike { Confidence::Likely } else { Confidence::No };
     let (name, title) =
         if is_extended { ("xdin", "letter, address, size") } else { ("din", "label, address") };
     // Tracers write all fetches or none.

@@ -1,7 +1,7 @@
 //! The lines of Valgrind's lackey. SPEC: docs/formats/lackey.md.
 
 use crate::check;
-use crate::language::{Head, Language, Means, Rules, WhatLines};
+use crate::language::{Head, LEADING_RECORDS, Language, Means, Rules, WhatLines};
 use crate::line::{Fault, Grammar, Line, Record, word};
 use crate::number::{decimal, hex, hex_run, line_end};
 use crate::rules::lackey as rules;
@@ -34,6 +34,7 @@ pub(crate) static LANGUAGE: Language = Language {
         cut: &rules::CUT,
         bad_line: &rules::BAD_LINE,
         number: &rules::NUMBER,
+        zeros: Some(&rules::ZEROS),
     },
     tools: &[&check::LACKEY_CHECK],
     recognise,
@@ -150,9 +151,9 @@ fn recognise(head: &[u8], is_whole: bool, _: Option<&str>) -> Head {
     let mut lines = WhatLines::default();
     let (mut process, mut is_named, mut facts) = (None, false, Vec::new());
     let fact = |key, label, text: &[u8]| Fact { key, label, value: json!(String::from_utf8_lossy(text)) };
-    for line in crate::language::lines(head, is_whole) {
+    for (line, is_cut) in crate::language::lines(head, is_whole) {
         let line = Lackey::line(line);
-        lines.add(&line);
+        lines.add(&line, is_cut);
         let Line::Message(of, message) = line else { continue };
         process.get_or_insert(of);
         is_named |= message.starts_with(b"Lackey");
@@ -166,7 +167,9 @@ fn recognise(head: &[u8], is_whole: bool, _: Option<&str>) -> Head {
     facts.dedup_by_key(|fact| fact.key);
     let confidence = if is_named {
         Confidence::Sure
-    } else if lines.n_records > 0 && lines.is_first && lines.n_bad <= lines.n_records / 10 {
+    } else if lines.n_records > 0 && lines.is_first && lines.n_bad <= lines.n_records / 10
+        || lines.n_leading >= LEADING_RECORDS
+    {
         Confidence::Likely
     } else {
         Confidence::No

@@ -34,6 +34,8 @@ pub(crate) struct Rules {
     pub(crate) cut: &'static RuleInfo,
     pub(crate) bad_line: &'static RuleInfo,
     pub(crate) number: &'static RuleInfo,
+    /// For zero bytes in lines, where lines that are no records are no errors.
+    pub(crate) zeros: Option<&'static RuleInfo>,
 }
 
 /// What a kind of record is for analyses.
@@ -68,15 +70,15 @@ pub(crate) struct Head {
     pub(crate) data: Recorded,
 }
 
-/// The lines of a beginning that are whole, without their ends.
-pub(crate) fn lines(head: &[u8], is_whole: bool) -> impl Iterator<Item = &[u8]> {
-    let n_whole = match head.iter().rposition(|byte| *byte == b'\n') {
-        _ if is_whole => head.len(),
-        Some(last) => last,
-        None => 0,
-    };
-    let lines = head[..n_whole].split(|byte| *byte == b'\n');
-    lines.map(|line| line.strip_suffix(b"\r").unwrap_or(line)).filter(|line| !line.is_empty())
+/// The lines of a beginning, without their ends, and whether each is cut, as the last line of a file without an end may be.
+pub(crate) fn lines(head: &[u8], is_whole: bool) -> impl Iterator<Item = (&[u8], bool)> {
+    let n_ended = memchr::memrchr(b'\n', head).map_or(0, |last| last + 1);
+    let (ended, cut) = head.split_at(n_ended);
+    let cut = if is_whole { cut } else { &[] };
+    let ended = ended.split(|byte| *byte == b'\n').map(|line| (line, false));
+    let lines = ended.chain([(cut, true)]);
+    let lines = lines.map(|(line, is_cut)| (line.strip_suffix(b"\r").unwrap_or(line), is_cut));
+    lines.filter(|(line, _)| !line.is_empty())
 }
 
 /// How many lines of a beginning are what.
@@ -86,14 +88,22 @@ pub(crate) struct WhatLines {
     pub(crate) n_bad: u32,
     /// The first line that is a record or should be one is one.
     pub(crate) is_first: bool,
+    /// How many are records before the first that is bad.
+    pub(crate) n_leading: u32,
 }
 
+/// A file that begins with this many records is a trace, whatever damage made of the lines after them.
+pub(crate) const LEADING_RECORDS: u32 = 64;
+
 impl WhatLines {
-    pub(crate) fn add(&mut self, line: &Line<'_>) {
+    pub(crate) fn add(&mut self, line: &Line<'_>, is_cut: bool) {
         match line {
+            // It is none for that reason.
+            Line::Bad(_) if is_cut => {}
             Line::Record(_) => {
                 self.is_first |= self.n_records + self.n_bad == 0;
                 self.n_records += 1;
+                self.n_leading += u32::from(self.n_bad == 0);
             }
             Line::Bad(_) => self.n_bad += 1,
             Line::Other | Line::Message(..) => {}

@@ -86,6 +86,14 @@ pub(crate) trait Grammar {
     fn line(text: &[u8]) -> Line<'_>;
 }
 
+/// This many zero bytes in a row are no text.
+const ZERO_RUN: usize = 4;
+
+/// Whether a line has a run of zero bytes.
+pub(crate) fn has_zeros(text: &[u8]) -> bool {
+    memchr::memmem::find(text, &[0; ZERO_RUN]).is_some()
+}
+
 /// The first word of a text, and what stands behind it; blanks before both are left out.
 pub(crate) fn word(text: &[u8]) -> (&[u8], &[u8]) {
     let text = text.trim_ascii_start();

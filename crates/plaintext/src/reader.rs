@@ -1,16 +1,16 @@
 //! One sequential read: lines in, batches out.
 
 use crate::din::{Din, ExtendedDin};
-use crate::feed::{Feed, Next};
+use crate::feed::{Feed, MAX_LINE_BYTES, Next};
 use crate::lackey::{Lackey, counted_instrs};
 use crate::language::{Language, Means};
-use crate::line::{Fault, Grammar, Line};
+use crate::line::{Fault, Grammar, Line, has_zeros};
 use crate::rules;
 use crate::table::{self, Row};
 use quipu_model::batch::Span;
 use quipu_model::lens::{AccessKind, ThreadEvent};
 use quipu_model::{
-    Batch, Columns, Error, ErrorKind, Finding, Place, Reader, Result, Rows, RuleInfo, Scan, Window,
+    Batch, Columns, Error, ErrorKind, Finding, Place, Reader, Result, Rows, RuleInfo, Scan, Severity, Window,
 };
 use quipu_source::Container;
 
@@ -271,6 +271,7 @@ impl RecordReader {
                 // Its bytes are not kept, so that a batch begins behind it.
                 Next::Long if !self.staged.is_empty() => return Ok(Staged::Full),
                 Next::Long => {
+                    self.zeros(offset, MAX_LINE_BYTES);
                     self.feed.pass_line();
                     self.batch.block.clear();
                     self.n_lines += 1;
@@ -352,10 +353,22 @@ impl RecordReader {
         }
     }
 
+    /// Tells zero bytes in a line.
+    #[cold]
+    fn zeros(&mut self, offset: u64, n_bytes: usize) {
+        let bytes = self.feed.unused();
+        if let Some(rule) = self.dialect.language.rules.zeros
+            && has_zeros(bytes.get(..n_bytes).unwrap_or(bytes))
+        {
+            self.tell(rule, offset, format!("line {} has a run of zero bytes", self.n_lines + 1));
+        }
+    }
+
     /// Takes a line that is no record.
     #[cold]
     fn other_line<G: Grammar>(&mut self, n_bytes: usize, is_cut: bool, offset: u64) {
         self.keep_raw(n_bytes, false);
+        self.zeros(offset, n_bytes);
         let bytes = self.feed.unused().get(..n_bytes).unwrap_or(&[]).trim_ascii_end();
         let (mut counted, mut other_process, mut fault) = (None, None, None);
         match G::line(bytes) {
@@ -366,8 +379,8 @@ impl RecordReader {
                 other_process = (process != first).then_some((first, process));
                 counted = counted_instrs(text);
             }
-            // What is cut is no record for that reason.
-            Line::Bad(_) if is_cut => {}
+            // It is none because it is cut, which is an error by itself.
+            Line::Bad(_) if is_cut && self.dialect.language.rules.cut.severity == Severity::Error => {}
             Line::Bad(what) => {
                 let shown = bytes.get(..SHOWN_BYTES).unwrap_or(bytes);
                 fault = Some((what, format!("`{}`", shown.escape_ascii())));

@@ -16,6 +16,9 @@ pub(crate) mod lackey {
             BAD_LINE "lackey/bad-line" Warning
                 "A line is a record or a message."
                 "Records begin with `I`, `L`, `S` or `M`, messages with `==`, `--` or `**` and a number. The output of the program itself stands among them where both write to one descriptor (`--log-file` keeps them apart), and may take parts of a record with it. Reading goes on with the next line." []
+            ZEROS "lackey/zeros" Error
+                "A line has no run of zero bytes."
+                "Neither Valgrind nor text has any; blocks of a file that were never written do. Where a program writes such bytes itself, `--log-file` keeps its output apart. Reading goes on with the next line." []
             NUMBER "lackey/number" Error
                 "An address has at most 64 bits, a size at most 32."
                 "No machine has others; digits of two lines ran together. Reading goes on with the next line." []
@@ -50,7 +53,7 @@ pub(crate) mod din {
                 "There is none." []
             CUT "din/cut" Note
                 "The last line has an end."
-                "One without an end may have been cut, even where what is left reads well." []
+                "People write files whose last line has no end, so one that is a record is taken for whole; nothing tells whether digits are missing. One that is no record breaks `din/bad-line`." []
             BAD_LINE "din/bad-line" Error
                 "A line is a record: a label of 0 to 4 and an address, or one of the letters `rwimcv`, an address and a size."
                 "Dinero ends at the first line that is none. Here reading goes on with the next line." ["din format error on trace record", "short line"]
