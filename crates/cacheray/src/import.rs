@@ -206,6 +206,7 @@ impl Import for Typed {
 
     fn finish(self: Box<Self>, ledger: &mut Ledger) -> Result<Vec<Fact>> {
         ledger.add("numbers of processes", Fate::Dropped, self.processes.len() as u64);
+        self.writer.refuse_formless()?;
         let written = self.writer.finish()?;
         let fact = |key, label, value| Fact { key, label, value };
         Ok(vec![

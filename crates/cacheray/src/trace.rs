@@ -22,7 +22,7 @@ use std::any::Any;
 use std::path::Path;
 
 /// Bytes that are looked at to recognise a trace: 32 records and more.
-const PROBED_BYTES: usize = 4 << 10;
+pub(crate) const PROBED_BYTES: usize = 4 << 10;
 
 /// How sure it is that a source is a trace of this format. There is no magic: values that make sense are all there is to
 /// see, so this is never sure.
@@ -49,6 +49,11 @@ fn named_so(source: &Source) -> Confidence {
     if is_ours { Confidence::Likely } else { Confidence::No }
 }
 
+/// Whether an empty file of this name is recognised.
+pub(crate) fn is_our_file(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| is_our_name(&name.to_string_lossy()))
+}
+
 fn is_our_name(name: &str) -> bool {
     let plain = match Packing::of_file_name(name) {
         Some(packing) => name.strip_suffix(packing.extension()).and_then(|name| name.strip_suffix('.')),
@@ -60,7 +65,7 @@ fn is_our_name(name: &str) -> bool {
 }
 
 /// The first record must make sense, and most of those that are seen.
-fn look_of(look: Look) -> Confidence {
+pub(crate) fn look_of(look: Look) -> Confidence {
     if look.n_first > 0 && look.n_good > look.n_bad { Confidence::Likely } else { Confidence::No }
 }
 

@@ -1,14 +1,15 @@
 //! Writing traces: records into a file that appears when it is complete.
 
 use crate::decode::encode;
+use crate::plausible::detect;
 use crate::record::{ADD, Access, Add, Dialect, READ, REMOVE, Record, Remove, WRITE};
-use crate::trace;
+use crate::trace::{self, PROBED_BYTES, is_our_file, look_of};
 use quipu_model::edit::{Edit, EditInfo, EditJob, Edited, Progress, Settings, packing_for};
 use quipu_model::fresh::{Fresh, Replace, cannot};
 use quipu_model::lens::{AccessKind, RegionEvent};
 use quipu_model::trace::{Fact, SettingInfo};
-use quipu_model::{Batch, Column, Error, Found, Result, Scan, ShardId, Trace};
-use quipu_source::{PackOptions, Packer, Pool};
+use quipu_model::{Batch, Column, Confidence, Error, Found, Result, Scan, ShardId, Trace};
+use quipu_source::{PackOptions, Packer, Packing, Pool};
 use serde_json::json;
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -25,6 +26,9 @@ pub struct TraceWriter {
     packer: Packer<BufWriter<File>>,
     dialect: Dialect,
     buffer: Vec<u8>,
+    /// The beginning of what was written before `buffer`.
+    head: Vec<u8>,
+    is_archive: bool,
     records: u64,
 }
 
@@ -55,7 +59,9 @@ impl TraceWriter {
         let mut packer = Packer::new(BufWriter::new(file), pool, packing);
         packer.member("cacheray.trace")?;
         let name = path.display().to_string();
-        Ok(TraceWriter { fresh, name, packer, dialect, buffer: Vec::new(), records: 0 })
+        let is_archive = packing.packing == Packing::Zip;
+        let (buffer, head) = (Vec::new(), Vec::new());
+        Ok(TraceWriter { fresh, name, packer, dialect, buffer, head, is_archive, records: 0 })
     }
 
     /// Writes a record.
@@ -66,6 +72,9 @@ impl TraceWriter {
         encode(self.dialect, record, &mut self.buffer).map_err(|error| error.in_file(&*self.name))?;
         self.records += 1;
         if self.buffer.len() >= BUFFER_BYTES {
+            if self.head.is_empty() {
+                self.head.extend_from_slice(&self.buffer[..PROBED_BYTES.min(BUFFER_BYTES)]);
+            }
             self.packer.write(&self.buffer)?;
             self.buffer.clear();
         }
@@ -125,6 +134,33 @@ impl TraceWriter {
     }
 }
 
+impl TraceWriter {
+    /// Refuses to write a file that would not be recognised, or be read in another dialect. What is recorded is kept all the
+    /// same, so `quipu collect` does not ask.
+    ///
+    /// # Errors
+    /// `Usage` if there is no record, and the name of the file does not say what it is; `Unsupported` if the records do not
+    /// look like any.
+    pub(crate) fn refuse_formless(&self) -> Result<()> {
+        let head = if self.head.is_empty() { &self.buffer } else { &self.head };
+        let head = head.get(..PROBED_BYTES).unwrap_or(head);
+        let path = Path::new(&self.name);
+        if self.records == 0 {
+            if self.is_archive || is_our_file(path) {
+                return Ok(());
+            }
+            let what = "there is no record to write: under this name, nothing would tell what the file is";
+            return Err(Error::usage(what).in_file(&*self.name).hint("end its name in `.cacheray`"));
+        }
+        let (dialect, look) = detect(head);
+        if look_of(look) != Confidence::No && dialect == self.dialect {
+            return Ok(());
+        }
+        let what = "these records do not look like those of a program (their addresses, threads or sizes): nothing would tell what the file is";
+        Err(Error::unsupported(what).in_file(&*self.name))
+    }
+}
+
 /// `convert`: the same records in another container or dialect.
 #[derive(Debug)]
 pub struct Convert;
@@ -167,6 +203,7 @@ impl Edit for Convert {
             progress.advance(records, now.saturating_sub(packed_bytes));
             packed_bytes = now.max(packed_bytes);
         }
+        writer.refuse_formless()?;
         let written = writer.finish()?;
         let fact = |key, label, value| Fact { key, label, value };
         let facts = vec![

@@ -367,7 +367,9 @@ pub fn rewrite<E: Edit>(
         let (fresh, out) = Fresh::file(path, options.replace)?;
         let packer = Packer::new(BufWriter::with_capacity(BUFFER_BYTES, out), &pool, &options.pack);
         let (rewritten, findings) = rewrite_file(trace, 0, packer, edit, options, observer)?;
-        if rewritten.written.records == 0 && rewritten.read.records > 0 {
+        // A file without entries is no trace under any other name.
+        let is_empty = rewritten.read.entries == 0;
+        if is_empty || rewritten.written.records == 0 && rewritten.read.records > 0 {
             return Err(Error::missing("nothing of the trace is left to write"));
         }
         let file = summarise(&trace.files()[0], Some(last_part(path)), &rewritten);
@@ -387,7 +389,8 @@ pub fn rewrite<E: Edit>(
         let packer = Packer::new(BufWriter::with_capacity(BUFFER_BYTES, out), &pool, &options.pack);
         let (rewritten, findings) =
             rewrite_knowing(trace, shard, packer, edit, (options, known.as_ref()), observer)?;
-        let is_left = E::IS_NONE || rewritten.written.instrs > 0 || rewritten.read.instrs == 0;
+        let is_empty = rewritten.read.entries == 0;
+        let is_left = !is_empty && (E::IS_NONE || rewritten.written.instrs > 0 || rewritten.read.instrs == 0);
         let summary = summarise(source, is_left.then_some(name), &rewritten);
         let schedule = rewritten.schedule;
         close(rewritten.out, &path)?;
