@@ -3,9 +3,10 @@
 //! They are no traces: `quipu collect` makes one of them. Here their events are listed as they are, and counted.
 
 use crate::screen::Result;
-use quipu::model::Error;
+use crate::session;
 use quipu::model::doc::{Block, Cell, Document, Grid};
-use quipu_capture::tsan::merge::events;
+use quipu::model::{Error, Finding};
+use quipu_capture::tsan::merge::{Damaged, events};
 use quipu_capture::tsan::show::{Detail, Row, Shower, family, kinds};
 use quipu_capture::tsan::sites::Spot;
 use quipu_capture::tsan::{Capture, Ending, trace};
@@ -80,8 +81,8 @@ pub(crate) enum Form {
     Json,
 }
 
-/// Writes the events of a capture file, a line each; returns how many parts of threads are missing or damaged.
-pub(crate) fn view(path: &Path, choice: &Choice<'_>, form: Form) -> Result<u64> {
+/// Writes the events of a capture file, a line each; returns what could not be read.
+pub(crate) fn view(path: &Path, choice: &Choice<'_>, form: Form) -> Result<Vec<Finding>> {
     choice.check()?;
     let capture = Capture::open(path)?;
     let mut out = BufWriter::new(crate::terminal::stdout());
@@ -95,7 +96,7 @@ pub(crate) fn view(path: &Path, choice: &Choice<'_>, form: Form) -> Result<u64> 
     let mut shower = Shower::default();
     let mut n_events = 0_u64;
     let end = choice.skip.saturating_add(choice.take);
-    let n_damaged = events(&capture, &mut |who, event| {
+    let damaged = events(&capture, &mut |who, event| {
         if n_events >= end {
             return Ok(ControlFlow::Break(()));
         }
@@ -113,7 +114,7 @@ pub(crate) fn view(path: &Path, choice: &Choice<'_>, form: Form) -> Result<u64> 
         Ok::<_, crate::screen::Stop>(ControlFlow::Continue(()))
     })?;
     out.flush()?;
-    Ok(n_damaged + capture.n_missing())
+    Ok(capture.findings(damaged))
 }
 
 fn line(nth: u64, row: &Row) -> String {
@@ -221,8 +222,8 @@ fn hex(number: u64) -> String {
 pub(crate) struct Info {
     pub(crate) document: Document,
     pub(crate) value: Value,
-    /// Parts of threads that are missing or damaged.
-    pub(crate) n_missing: u64,
+    /// What could not be read.
+    pub(crate) findings: Vec<Finding>,
 }
 
 /// A thread of a capture file.
@@ -247,10 +248,10 @@ pub(crate) fn info(path: &Path, is_quick: bool) -> Result<Info> {
         .collect();
     let mut counts: BTreeMap<&'static str, u64> = BTreeMap::new();
     let mut modules: Vec<(u64, u64, String)> = Vec::new();
-    let (mut program, mut n_missing) = (None, capture.n_missing());
+    let (mut program, mut damaged) = (None, Damaged::default());
     if !is_quick {
         let mut shower = Shower::default();
-        n_missing += events(&capture, &mut |who, event| {
+        damaged = events(&capture, &mut |who, event| {
             shower.row(who, event, |row| {
                 *counts.entry(row.kind).or_default() += 1;
                 let Some(thread) = threads.get_mut(who.index) else { return false };
@@ -269,6 +270,7 @@ pub(crate) fn info(path: &Path, is_quick: bool) -> Result<Info> {
             Ok::<_, Error>(ControlFlow::Continue(()))
         })?;
     }
+    let (n_missing, findings) = (capture.n_missing() + damaged.n_parts, capture.findings(damaged));
     // Each library tells its own constructor, and what was there before.
     modules.sort();
     modules.dedup();
@@ -276,7 +278,7 @@ pub(crate) fn info(path: &Path, is_quick: bool) -> Result<Info> {
     let (parent, started) = (capture.parent(), capture.started());
     let seconds = trace::duration(&capture).as_secs_f64();
     let ending = crate::verbs::collect::ending(Ending::of(&capture));
-    let value = json!({
+    let mut value = json!({
         "capture": path.display().to_string(),
         "format": "capture",
         "version": capture.version(),
@@ -297,6 +299,9 @@ pub(crate) fn info(path: &Path, is_quick: bool) -> Result<Info> {
             "base": hex(*base), "bytes": bytes, "file": file,
         })).collect::<Vec<_>>(),
     });
+    if let Value::Object(value) = &mut value {
+        session::add_reading(&findings, None, value);
+    }
     let words = |text: String| vec![Cell::Text(text)];
     let mut facts = vec![
         (
@@ -347,5 +352,5 @@ pub(crate) fn info(path: &Path, is_quick: bool) -> Result<Info> {
         "`quipu collect` makes a trace of it; `quipu view` lists its events, with places and callers"
             .to_owned(),
     ));
-    Ok(Info { document, value, n_missing: n_missing + u64::from(capture.gap_bytes > 0) })
+    Ok(Info { document, value, findings })
 }

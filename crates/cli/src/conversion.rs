@@ -1,9 +1,9 @@
 //! `quipu convert --to FORMAT`: a trace in another format. The plan is told before anything is read, the ledger at the end.
 
 use crate::number;
-use crate::rewrite::Target;
+use crate::rewrite::{self, Target};
 use crate::screen::{Outcome, Result, Screen};
-use crate::session::{self, finding_json};
+use crate::session;
 use quipu::engine::{ConversionPlan, convert, plan_conversion};
 use quipu::model::convert::{Fate, ImportJob};
 use quipu::model::doc::{Block, Cell, Document, Grid};
@@ -75,7 +75,11 @@ pub(crate) fn run(
         container: target.container.as_deref(),
         level: target.level,
     };
-    let converted = session::watched(screen, |watch| convert(&plan, importer, &job, beyond, watch))?;
+    let converted = session::watched(screen, |watch| convert(&plan, importer, &job, beyond, watch));
+    let converted = match converted {
+        Ok(converted) => converted,
+        Err(error) => return Err(rewrite::undone(error, target.json, screen)?),
+    };
     let lines = converted.ledger.lines();
     if target.json {
         let mut answer = Map::new();
@@ -86,7 +90,7 @@ pub(crate) fn run(
         answer.insert("lossless".into(), converted.ledger.is_lossless().into());
         let line = |line: &quipu::model::convert::LedgerLine| json!({ "what": line.what, "fate": line.fate.name(), "count": line.count });
         answer.insert("ledger".into(), lines.iter().map(line).collect());
-        answer.insert("findings".into(), converted.found.as_slice().iter().map(finding_json).collect());
+        session::add_reading(converted.found.as_slice(), None, &mut answer);
         screen.json(&answer.into())?;
     } else if !screen.is_quiet() {
         let rows = lines.iter().map(|line| {

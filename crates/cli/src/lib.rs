@@ -113,6 +113,10 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             screen.complain(&error);
             ExitCode::from(2)
         }
+        Err(Stop::Damage(error)) => {
+            screen.complain(&error);
+            ExitCode::from(1)
+        }
     }
 }
 

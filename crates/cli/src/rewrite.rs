@@ -5,7 +5,7 @@
 use crate::Common;
 use crate::input::{self, Opening};
 use crate::screen::{Outcome, Result, Screen, Stop};
-use crate::session::{self, finding_json, lost_json, say_lost};
+use crate::session::{self, say_lost};
 use quipu::engine::Watch;
 use quipu::model::doc::{Block, Cell, Document};
 use quipu::model::edit::{EditJob, Edited, Progress, Settings};
@@ -118,10 +118,11 @@ pub(crate) fn refuse_stdout(target: &Target) -> Result<()> {
     Ok(())
 }
 
-/// Does an edit and says what was done.
+/// Does an edit of a trace and says what was done.
 ///
 /// # Errors
-/// What the edit says; `Usage` if it is to write to standard output.
+/// What the edit says, with exit code 1 where that is about damage of the trace; `Usage` if it is to write to standard
+/// output.
 pub(crate) fn run(
     edit: &dyn Edit,
     source: &Source,
@@ -129,6 +130,38 @@ pub(crate) fn run(
     settings: &Settings,
     target: &Target,
     _: &Common,
+    screen: &Screen,
+) -> Result<Outcome> {
+    match make(edit, source, opening, settings, target, screen) {
+        Err(Stop::Fault(error)) => Err(undone(error, target.json, screen)?),
+        done => done,
+    }
+}
+
+/// What ends a verb that has written nothing. Programs get an object about damage.
+///
+/// # Errors
+/// If that cannot be printed.
+pub(crate) fn undone(error: Error, is_json: bool, screen: &Screen) -> Result<Stop> {
+    let stop = Stop::of_reading(error);
+    if let (Stop::Damage(error), true) = (&stop, is_json) {
+        let mut answer = Map::from_iter([("output".to_owned(), Value::Null)]);
+        session::add_reading(&[], Some(error), &mut answer);
+        screen.json(&answer.into())?;
+    }
+    Ok(stop)
+}
+
+/// Does an edit and says what was done.
+///
+/// # Errors
+/// What the edit says; `Usage` if it is to write to standard output.
+pub(crate) fn make(
+    edit: &dyn Edit,
+    source: &Source,
+    opening: &Opening,
+    settings: &Settings,
+    target: &Target,
     screen: &Screen,
 ) -> Result<Outcome> {
     refuse_stdout(target)?;
@@ -155,8 +188,7 @@ fn tell(edited: &Edited, path: &Path, is_json: bool, screen: &Screen) -> Result<
         answer.insert("output".into(), json!(path.display().to_string()));
         answer.extend(edited.facts.iter().map(|fact| (fact.key.to_owned(), fact.value.clone())));
         answer.insert("notes".into(), json!(edited.notes));
-        answer.insert("findings".into(), edited.findings.iter().map(finding_json).collect());
-        answer.insert("lost".into(), lost_json(&lost));
+        session::add_reading(&edited.findings, None, &mut answer);
         screen.json(&answer.into())?;
     } else if !screen.is_quiet() {
         let facts = edited.facts.iter().map(|fact| {

@@ -69,6 +69,18 @@ pub(crate) enum Stop {
     ClosedPipe,
     /// It could not be done.
     Fault(Error),
+    /// The trace is damaged, so that there is no answer, or nothing was written.
+    Damage(Error),
+}
+
+impl Stop {
+    /// What an error means that came up while a trace was read which had been opened.
+    pub(crate) fn of_reading(error: Error) -> Stop {
+        match error.kind() {
+            ErrorKind::Malformed | ErrorKind::Truncated | ErrorKind::Limit => Stop::Damage(error),
+            _ => Stop::Fault(error),
+        }
+    }
 }
 
 /// The result of a verb and its parts.

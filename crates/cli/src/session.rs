@@ -188,9 +188,7 @@ impl Verdict {
     /// Adds the keys `complete`, `error` (`null` if there is none), `findings` and `lost` to an answer.
     pub(crate) fn add_to(&self, answer: &mut serde_json::Map<String, Value>) {
         answer.insert("complete".into(), self.is_complete().into());
-        answer.insert("error".into(), self.error_json());
-        answer.insert("findings".into(), self.findings.iter().map(finding_json).collect());
-        answer.insert("lost".into(), lost_json(&self.lost()));
+        add_reading(&self.findings, self.error.as_ref(), answer);
     }
 }
 
@@ -231,6 +229,17 @@ fn amount_json(amount: Amount) -> Value {
         Amount::AtLeast(n) => json!({ "at_least": n }),
         Amount::Unknown => Value::Null,
     }
+}
+
+/// Adds how reading went to an answer: the keys `error`, `findings` and `lost`.
+pub(crate) fn add_reading(
+    findings: &[Finding],
+    error: Option<&Error>,
+    answer: &mut serde_json::Map<String, Value>,
+) {
+    answer.insert("error".into(), error.map(error_json).into());
+    answer.insert("findings".into(), findings.iter().map(finding_json).collect());
+    answer.insert("lost".into(), lost_json(&Lost::of(findings, error)));
 }
 
 /// Keys: `kind`, `message`, `place`.

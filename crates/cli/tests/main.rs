@@ -22,3 +22,4 @@ mod stories;
 mod streams;
 mod terminal;
 mod tutorial;
+mod written;

@@ -190,8 +190,10 @@ impl CheckLog {
                 "count": finding.count,
                 "place": {
                     "file": finding.place.file,
+                    "member": finding.place.member,
                     "offset": finding.place.offset,
                     "record": finding.place.record,
+                    "instr": finding.place.instr,
                 },
             })
         };

@@ -3,6 +3,8 @@
 //! A program may have died at any moment, so nothing in the file is taken for granted: an extent counts if its head stands
 //! where it says, the cells of a buffer if they have its tag, and of a chunk that was being written its buffer is still there.
 
+use super::merge::Damaged;
+use super::rules;
 use quipu_capfile::cell::{CELL_BYTES, Cell, LOW};
 use quipu_capfile::layout::{
     BUFFER_BYTES, BUFFER_CELLS, BUFFER_MAGIC, CHUNK_MAGIC, EXTENT_ALIGN, EXTENT_HEAD_BYTES, HEADER_BYTES,
@@ -10,7 +12,7 @@ use quipu_capfile::layout::{
 };
 use quipu_capfile::pack::{Table, unpack};
 use quipu_model::fresh::cannot;
-use quipu_model::{Error, Result};
+use quipu_model::{Error, Finding, Place, Result};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -29,6 +31,8 @@ pub struct Capture {
     threads: BTreeMap<u64, Vec<Part>>,
     /// Bytes that belong to nothing that could be read.
     pub gap_bytes: u64,
+    /// Where the first of them are.
+    gap_at: Option<u64>,
 }
 
 /// A stretch of what a thread did.
@@ -43,6 +47,13 @@ pub struct Part {
     /// The monotonic clock when it was begun, in ns.
     pub ticks: u64,
     form: Form,
+}
+
+impl Part {
+    /// Where it begins in the file.
+    pub(super) fn offset(&self) -> u64 {
+        self.offset
+    }
 }
 
 /// How the cells of a part stand in the file.
@@ -86,7 +97,7 @@ impl Capture {
             let what = format!("version {version} of capture files, where {VERSION} is what can be read");
             return Err(Error::unsupported(what).in_file(name));
         }
-        let mut capture = Capture { file, name, head, threads: BTreeMap::new(), gap_bytes: 0 };
+        let mut capture = Capture { file, name, head, threads: BTreeMap::new(), gap_bytes: 0, gap_at: None };
         capture.find_parts()?;
         Ok(capture)
     }
@@ -148,7 +159,7 @@ impl Capture {
                 // Zeros are room that was claimed, and not used before the program died.
                 let n_first = u64::from(head[..EXTENT_ALIGN as usize].iter().any(|byte| *byte != 0));
                 let (next, n_used) = self.next_extent(at + EXTENT_ALIGN, end)?;
-                self.gap_bytes += (n_first + n_used) * EXTENT_ALIGN;
+                self.add_gap(at, (n_first + n_used) * EXTENT_ALIGN);
                 at = next;
                 continue;
             };
@@ -161,11 +172,38 @@ impl Capture {
                 *known = part;
             }
         }
-        self.gap_bytes += self.cut_bytes(end)?;
+        let n_cut = self.cut_bytes(end)?;
+        self.add_gap(end, n_cut);
         for ((thread, _), part) in found {
             self.threads.entry(thread).or_default().push(part);
         }
         Ok(())
+    }
+
+    fn add_gap(&mut self, at: u64, n_bytes: u64) {
+        if n_bytes > 0 {
+            self.gap_bytes += n_bytes;
+            self.gap_at.get_or_insert(at);
+        }
+    }
+
+    /// What could not be read, as every verb reports it; `damaged` is what reading the events found.
+    pub fn findings(&self, damaged: Damaged) -> Vec<Finding> {
+        let place = |offset| Place { file: Some(self.name.clone()), offset, ..Place::default() };
+        let mut findings = Vec::new();
+        if self.gap_bytes > 0 {
+            let what = format!("`{}` bytes are missing or belong to no part of a thread", self.gap_bytes);
+            findings.push(rules::UNREAD.broken(place(self.gap_at), what));
+        }
+        if self.n_missing() > 0 {
+            let what = format!("`{}` parts of threads are missing, going by their numbers", self.n_missing());
+            findings.push(rules::MISSING.broken(place(None), what));
+        }
+        if damaged.n_parts > 0 {
+            let what = format!("`{}` parts of threads cannot be read to their end", damaged.n_parts);
+            findings.push(rules::DAMAGED.broken(place(damaged.first_at), what));
+        }
+        findings
     }
 
     /// How many bytes are missing at the end of a file that was cut.

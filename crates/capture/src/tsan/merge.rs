@@ -29,16 +29,16 @@ pub struct Who {
 pub fn events<E: From<Error>>(
     capture: &Capture,
     each: &mut impl FnMut(Who, &Event<'_>) -> Result<ControlFlow<()>, E>,
-) -> Result<u64, E> {
-    let mut n_damaged = 0;
+) -> Result<Damaged, E> {
+    let mut damaged = Damaged::default();
     let mut text = Vec::new();
     let mut threads = Vec::new();
     let mut queue = BinaryHeap::new();
     for (index, (_, parts)) in capture.threads().enumerate() {
-        let mut thread = Thread { parts, next: 0, cells: Vec::new(), at: 0, n_damaged: 0 };
+        let mut thread = Thread { parts, next: 0, cells: Vec::new(), at: 0, damaged: Damaged::default() };
         let stamp = thread.next_stamp(capture, &mut text)?;
         // Its cells are read again when it is its turn, which may be much later.
-        thread = Thread { parts, next: 0, cells: Vec::new(), at: 0, n_damaged: 0 };
+        thread = Thread { parts, next: 0, cells: Vec::new(), at: 0, damaged: Damaged::default() };
         threads.push(thread);
         queue.push(Reverse((stamp, index)));
     }
@@ -47,7 +47,7 @@ pub fn events<E: From<Error>>(
         let mut n_stamps = 0;
         loop {
             if !thread.fill(capture)? {
-                n_damaged += thread.n_damaged;
+                damaged.add(thread.damaged);
                 thread.cells = Vec::new();
                 break;
             }
@@ -61,12 +61,28 @@ pub fn events<E: From<Error>>(
             }
             let tid = thread.parts[thread.next - 1].tid;
             if each(Who { index, tid }, &event)?.is_break() {
-                return Ok(n_damaged);
+                return Ok(damaged);
             }
             thread.at += n_cells;
         }
     }
-    Ok(n_damaged)
+    Ok(damaged)
+}
+
+/// Parts of threads that stand in the file and cannot be read to their end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Damaged {
+    /// How many.
+    pub n_parts: u64,
+    /// Offset of the first in the file.
+    pub first_at: Option<u64>,
+}
+
+impl Damaged {
+    fn add(&mut self, other: Damaged) {
+        self.n_parts += other.n_parts;
+        self.first_at = self.first_at.into_iter().chain(other.first_at).min();
+    }
 }
 
 /// A thread on its way through what it did.
@@ -76,7 +92,7 @@ struct Thread<'a> {
     next: usize,
     cells: Vec<Cell>,
     at: usize,
-    n_damaged: u64,
+    damaged: Damaged,
 }
 
 impl Thread<'_> {
@@ -88,7 +104,7 @@ impl Thread<'_> {
             self.at = 0;
             self.next += 1;
             if !capture.cells(part, &mut self.cells)? {
-                self.n_damaged += 1;
+                self.damaged.add(Damaged { n_parts: 1, first_at: Some(part.offset()) });
             }
         }
         Ok(true)

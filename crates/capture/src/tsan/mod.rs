@@ -10,6 +10,7 @@
 //! | [`show`] | events in words |
 //! | [`sites`] | the type that memory was allocated for |
 //! | [`record`](mod@record) | running such a program and making its trace |
+//! | `rules` | what is told of damaged files |
 //! | [`wrap`] | compilers that make such programs |
 //!
 //! Capture files are described in docs/formats/capture.md.
@@ -17,10 +18,12 @@
 pub mod file;
 pub mod merge;
 pub mod record;
+mod rules;
 pub mod show;
 pub mod sites;
 pub mod trace;
 pub mod wrap;
 
 pub use file::{Capture, is_capture};
+pub use rules::RULES;
 pub use trace::{Ending, Summary, collect};

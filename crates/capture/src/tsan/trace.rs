@@ -11,7 +11,7 @@ use quipu_capfile::cell::{access, atomic, heap, sync};
 use quipu_capfile::event::{self, Event};
 use quipu_capfile::layout::{header, state};
 use quipu_model::fresh::Replace;
-use quipu_model::{Error, Result};
+use quipu_model::{Error, Finding, Result};
 use quipu_source::{PackOptions, Pool};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -93,6 +93,8 @@ pub struct Summary {
     pub n_missing: u64,
     /// Bytes of the file that nothing was made of.
     pub gap_bytes: u64,
+    /// All of that as findings.
+    pub findings: Vec<Finding>,
     /// What was written.
     pub written: Written,
 }
@@ -126,7 +128,7 @@ pub fn collect(capture: &Path, output: &Output<'_>) -> Result<Summary> {
         sites: Sites::default(),
         summary: Summary::of(&capture),
     };
-    let n_damaged = events(&capture, &mut |who, event| {
+    let damaged = events(&capture, &mut |who, event| {
         maker.event(who, event)?;
         Ok::<_, Error>(ControlFlow::Continue(()))
     })?;
@@ -138,7 +140,8 @@ pub fn collect(capture: &Path, output: &Output<'_>) -> Result<Summary> {
     }
     let Maker { writer, sites, mut summary, .. } = maker;
     summary.program = sites.program();
-    summary.n_missing += n_damaged;
+    summary.n_missing += damaged.n_parts;
+    summary.findings = capture.findings(damaged);
     summary.written = writer.finish()?;
     Ok(summary)
 }
@@ -162,6 +165,7 @@ impl Summary {
             n_holes: 0,
             n_missing: capture.n_missing(),
             gap_bytes: capture.gap_bytes,
+            findings: Vec::new(),
             written: Written::default(),
         }
     }

@@ -1,6 +1,5 @@
 //! `quipu assemble`: a trace from text.
 
-use crate::Common;
 use crate::input::Opening;
 use crate::rewrite::{self, Target};
 use crate::screen::{Outcome, Result, Screen};
@@ -39,7 +38,7 @@ const MAGIC: &[u8] = b"quipu-text ";
 /// The name of a format is no longer.
 const MAX_NAME_BYTES: usize = 64;
 
-pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
+pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
     let source = Source::open(&options.text).map_err(Error::from)?;
     let head = source.head(MAGIC.len() + MAX_NAME_BYTES).map_err(Error::from)?;
     let Some(rest) = head.strip_prefix(MAGIC) else {
@@ -56,5 +55,5 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         return Err(Error::unsupported(what).in_file(source.name()).into());
     };
     let (opening, settings) = (Opening::default(), Settings::default());
-    rewrite::run(*edit, &source, &opening, &settings, &options.target, common, screen)
+    rewrite::make(*edit, &source, &opening, &settings, &options.target, screen)
 }

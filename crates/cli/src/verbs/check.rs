@@ -120,9 +120,9 @@ fn answer(name: &str, result: Value, verdict: &Verdict, lost: &Lost) -> Value {
     answer.into()
 }
 
-/// The rules of all formats.
+/// The rules of all formats, and of capture files.
 fn rules() -> impl Iterator<Item = &'static RuleInfo> {
-    quipu::FORMATS.iter().flat_map(|format| format.rules())
+    quipu::FORMATS.iter().flat_map(|format| format.rules()).chain(quipu_capture::tsan::RULES)
 }
 
 fn list(options: &Options, screen: &Screen) -> Result<Outcome> {

@@ -1,6 +1,7 @@
 //! `quipu collect`: a trace from what an instrumented program left.
 
 use crate::screen::{Outcome, Result, Screen};
+use crate::session::finding_json;
 use quipu::model::Error;
 use quipu::model::fresh::Replace;
 use quipu::source::{PackOptions, Packing, Pool};
@@ -71,8 +72,7 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
     } else if !screen.is_quiet() {
         write!(out, "{}", as_text(&summary, &path.display().to_string()))?;
     }
-    let is_whole = summary.n_missing == 0 && summary.gap_bytes == 0;
-    Ok(if is_whole { Outcome::Fine } else { Outcome::Flawed })
+    Ok(screen.findings(&summary.findings))
 }
 
 /// What an ending is called, for programs and for people.
@@ -105,6 +105,7 @@ fn as_json(summary: &Summary, path: &str) -> serde_json::Value {
         "unwritten": summary.n_holes,
         "missing_chunks": summary.n_missing,
         "unread_bytes": summary.gap_bytes,
+        "findings": summary.findings.iter().map(finding_json).collect::<Vec<_>>(),
         "records": summary.written.records,
         "bytes": summary.written.bytes,
     })

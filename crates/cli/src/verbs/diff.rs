@@ -3,7 +3,7 @@
 use crate::input::Opening;
 use crate::number;
 use crate::rewrite::{self, Answer, Watched};
-use crate::screen::{Outcome, Result, Screen};
+use crate::screen::{Outcome, Result, Screen, Stop};
 use crate::session;
 use quipu::model::Error;
 use quipu::model::edit::{CompareJob, Settings};
@@ -58,7 +58,7 @@ Examples:
 
 Exit codes:
   0  nothing differs
-  1  something differs
+  1  something differs, or a trace is damaged
   2  could not do it";
 
 pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
@@ -86,7 +86,10 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
     };
     let mut answer = Answer::new(BufWriter::new(crate::terminal::stdout()));
     let compared = session::watched(screen, |watch| comparison.run(&job, &Watched(watch), &mut answer));
-    let compared = answer.judge(compared)?;
+    let compared = match answer.judge(compared) {
+        Err(Stop::Fault(error)) => return Err(Stop::of_reading(error)),
+        compared => compared?,
+    };
     // Of traces with losses, the parts that were read may be equal; that does not make the traces equal.
     let told = screen.findings(&compared.findings);
     Ok(if compared.is_same { told } else { Outcome::Flawed })

@@ -4,8 +4,11 @@ use crate::about;
 use crate::captured::{self, is_capture};
 use crate::input::{self, Arranging, Opening, check_threads};
 use crate::screen::{Outcome, Result, Screen, Stop};
+use crate::session::{self, Verdict};
+use quipu::model::Found;
 use quipu::model::pass::Detail;
 use quipu::model::trace::Surveyed;
+use serde_json::Value;
 use std::path::PathBuf;
 
 /// Say what traces are
@@ -44,13 +47,11 @@ Exit codes:
 pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
     let mut outcome = Outcome::Fine;
     let mut fault = None;
-    let (mut documents, mut values, mut findings) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut documents, mut values, mut verdicts) = (Vec::new(), Vec::new(), Vec::new());
     for path in &options.paths {
         if is_capture(path) {
             let info = captured::info(path, options.quick)?;
-            if info.n_missing > 0 {
-                outcome = Outcome::Flawed;
-            }
+            verdicts.push(Verdict { findings: info.findings, ..Verdict::default() });
             documents.push(info.document);
             values.push(info.value);
             continue;
@@ -63,17 +64,20 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
             Ok(trace) => {
                 let name = input::name(path);
                 let surveyed = if options.quick { Surveyed::default() } else { trace.survey() };
+                let Surveyed { facts, findings, error } = surveyed;
+                let mut found = Found::default();
+                findings.into_iter().for_each(|finding| found.push(finding));
+                let verdict = Verdict::new(&*trace, found, error, false);
                 if options.json {
-                    values.push(about::json_with(&name, &*trace, &surveyed.facts));
+                    let mut value = about::json_with(&name, &*trace, &facts);
+                    if let Value::Object(value) = &mut value {
+                        session::add_reading(&verdict.findings, verdict.error.as_ref(), value);
+                    }
+                    values.push(value);
                 } else {
-                    documents.push(about::document_with(&name, &*trace, Detail::Full, &surveyed.facts));
+                    documents.push(about::document_with(&name, &*trace, Detail::Full, &facts));
                 }
-                findings.extend_from_slice(&trace.meta().findings);
-                findings.extend(surveyed.findings);
-                if let Some(error) = surveyed.error {
-                    screen.complain(&error);
-                    outcome = Outcome::Flawed;
-                }
+                verdicts.push(verdict);
             }
             Err(Stop::Fault(error)) => {
                 // All but the last complaint are made here; the last is what the verb ends with.
@@ -91,7 +95,9 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
     } else {
         screen.json(&values.into())?;
     }
-    outcome = outcome.and(screen.findings(&findings));
+    for verdict in verdicts {
+        outcome = outcome.and(verdict.tell(screen));
+    }
     match fault {
         Some(error) => Err(Stop::Fault(error)),
         None => Ok(outcome),

@@ -74,7 +74,7 @@ impl Verb {
             Verb::Edit(options) => edit::run(options, common, screen),
             Verb::Diff(options) => diff::run(options, screen),
             Verb::Disassemble(options) => disassemble::run(options, common, screen),
-            Verb::Assemble(options) => assemble::run(options, common, screen),
+            Verb::Assemble(options) => assemble::run(options, screen),
             Verb::Recover(options) => recover::run(options, screen),
             Verb::Record(options) => record::run(options, screen),
             Verb::Sim(options) => sim::run(options, common, screen),

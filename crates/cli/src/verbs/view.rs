@@ -170,7 +170,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         return dump(options, screen);
     }
     if is_capture(&options.input.stored.path) {
-        return view_capture(options);
+        return view_capture(options, screen);
     }
     let trace = options.input.open()?;
     let (table, schema) = options.table(&*trace)?;
@@ -208,7 +208,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
 }
 
 /// Lists what an instrumented program left.
-fn view_capture(options: &Options) -> Result<Outcome> {
+fn view_capture(options: &Options, screen: &Screen) -> Result<Outcome> {
     let refused = [
         (options.csv, "--csv"),
         (options.table.is_some(), "--table"),
@@ -232,8 +232,7 @@ fn view_capture(options: &Options) -> Result<Outcome> {
         addr: options.addr.as_ref(),
     };
     let form = if options.json { captured::Form::Json } else { captured::Form::Text };
-    let n_missing = captured::view(&options.input.stored.path, &choice, form)?;
-    Ok(if n_missing == 0 { Outcome::Fine } else { Outcome::Flawed })
+    Ok(screen.findings(&captured::view(&options.input.stored.path, &choice, form)?))
 }
 
 /// Shows what is no trace yet, word by word.

@@ -1,0 +1,83 @@
+//! What is done to a file.
+
+/// A kind of damage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Harm {
+    /// The end is missing, from this share of the file on, in thousandths.
+    Cut(usize),
+    /// Bits of one byte are changed.
+    Flip(usize),
+    /// A run of bytes is zeros.
+    Zeros(usize),
+    /// A run of bytes stands twice.
+    Twice(usize),
+    /// A member of an archive is missing in its directory.
+    MissingMember,
+}
+
+/// How many bytes a run has.
+const RUN_BYTES: usize = 64;
+
+impl Harm {
+    /// What is done to each sample.
+    pub(super) fn all() -> Vec<Harm> {
+        let places: Vec<usize> = match std::env::var("QUIPU_DAMAGE").is_ok_and(|how| how == "full") {
+            true => (1..20).map(|n| n * 50).collect(),
+            false => vec![650],
+        };
+        let all = places
+            .into_iter()
+            .flat_map(|at| [Harm::Cut(at), Harm::Flip(at), Harm::Zeros(at), Harm::Twice(at)]);
+        all.chain([Harm::Cut(999), Harm::MissingMember]).collect()
+    }
+
+    /// The damaged bytes; `None` if this cannot be done to them.
+    pub(super) fn done_to(self, bytes: &[u8]) -> Option<Vec<u8>> {
+        let place = |thousandths: usize| bytes.len() * thousandths / 1000;
+        let run = |at: usize| at..(at + RUN_BYTES.min(bytes.len() / 8)).min(bytes.len());
+        let mut changed = bytes.to_vec();
+        match self {
+            Harm::Cut(at) => changed.truncate(place(at).min(bytes.len() - 1)),
+            Harm::Flip(at) => changed[place(at)] ^= 0x90,
+            Harm::Zeros(at) => changed[run(place(at))].fill(0),
+            Harm::Twice(at) => {
+                let run = run(place(at));
+                let copy = bytes[run.clone()].to_vec();
+                changed.splice(run.end..run.end, copy);
+            }
+            Harm::MissingMember => return without_member(bytes),
+        }
+        (changed != bytes).then_some(changed)
+    }
+}
+
+/// A zip archive whose directory does not list the member in its middle.
+fn without_member(bytes: &[u8]) -> Option<Vec<u8>> {
+    let number = |at: usize, n_bytes: usize| {
+        bytes
+            .get(at..at + n_bytes)
+            .map(|part| part.iter().rev().fold(0, |sum, byte| sum << 8 | usize::from(*byte)))
+    };
+    if !bytes.starts_with(b"PK\x03\x04") {
+        return None;
+    }
+    let end = bytes.windows(4).rposition(|mark| mark == b"PK\x05\x06")?;
+    let (n_members, n_bytes, start) = (number(end + 10, 2)?, number(end + 12, 4)?, number(end + 16, 4)?);
+    let mut entries = Vec::new();
+    let mut at = start;
+    while at < start + n_bytes {
+        let length = 46 + number(at + 28, 2)? + number(at + 30, 2)? + number(at + 32, 2)?;
+        entries.push(at..at + length);
+        at += length;
+    }
+    let gone = entries.get(n_members / 2).filter(|_| n_members > 2)?.clone();
+    let mut changed = bytes.to_vec();
+    let mut put = |at: usize, n_bytes: usize, number: usize| {
+        changed[at..at + n_bytes].copy_from_slice(&number.to_le_bytes()[..n_bytes]);
+    };
+    put(end + 8, 2, n_members - 1);
+    put(end + 10, 2, n_members - 1);
+    put(end + 12, 4, n_bytes - gone.len());
+    changed.drain(gone);
+    Some(changed)
+}

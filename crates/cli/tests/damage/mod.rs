@@ -1,0 +1,77 @@
+//! Damaged traces through the verbs: one rule for all of them, whatever the format and the container.
+//!
+//! Lost data is an error: exit code 1, also with `-q`, and every verb names the same place. Code 2 is for files of which
+//! nothing can be read. What a format cannot notice, no verb notices. The samples are in `samples`, what is done to them in
+//! `harm`, and the comparison of the verbs in `walk`. `QUIPU_DAMAGE=full` damages each sample in many more places.
+
+mod harm;
+mod samples;
+mod walk;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+/// How a verb is called on a trace; `None` for one that reads no trace of its own.
+type Call = Option<&'static [&'static str]>;
+
+/// Every verb, in the order of the help. `@` is the damaged trace, `%` a file to write.
+const VERBS: &[(&str, Call)] = &[
+    ("report", Some(&["report", "@"])),
+    ("view", Some(&["view", "@"])),
+    ("analyze", Some(&["analyze", "schedule", "@"])),
+    ("check", Some(&["check", "@"])),
+    ("convert", Some(&["convert", "@", "-o", "%"])),
+    ("trim", Some(&["trim", "--take", "1000000", "@", "-o", "%"])),
+    ("filter", Some(&["filter", "--drop", "prefetch", "@", "-o", "%"])),
+    ("split", Some(&["split", "@", "-o", "%"])),
+    ("merge", Some(&["merge", "@", "-o", "%"])),
+    ("edit", Some(&["edit", "--property", "a=b", "@", "-o", "%"])),
+    ("diff", Some(&["diff", "@", "@"])),
+    ("disassemble", Some(&["disassemble", "@", "-o", "%"])),
+    ("assemble", None),
+    ("recover", Some(&["recover", "@", "-o", "%"])),
+    ("record", None),
+    ("sim", Some(&["sim", "cache", "@"])),
+    ("info", Some(&["info", "@"])),
+    ("formats", None),
+    ("tools", None),
+    ("as", None),
+    ("collect", Some(&["collect", "@", "-o", "%"])),
+    ("cc", None),
+    ("c++", None),
+    ("rustc-flags", None),
+    ("completions", None),
+];
+
+/// What a verb said.
+struct Said {
+    code: i32,
+    /// Standard output.
+    out: String,
+    /// Standard error.
+    err: String,
+}
+
+/// Runs a verb on a trace.
+fn run(call: &[&str], trace: &Path, flags: &[&str]) -> Said {
+    let folder = tempfile::tempdir().unwrap();
+    let (trace, out) = (trace.to_str().unwrap(), folder.path().join("out"));
+    let args = call.iter().map(|arg| match *arg {
+        "@" => trace,
+        "%" => out.to_str().unwrap(),
+        arg => arg,
+    });
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_quipu")).args(["-j", "1"]).args(args).args(flags).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Said { code: output.status.code().unwrap(), out: text(&output.stdout), err: text(&output.stderr) }
+}
+
+#[test]
+fn every_verb_has_a_row() {
+    let listed: BTreeSet<String> = VERBS.iter().map(|(verb, _)| (*verb).to_owned()).collect();
+    let known = quipu_cli::command();
+    let known: BTreeSet<String> = known.get_subcommands().map(|verb| verb.get_name().to_owned()).collect();
+    assert_eq!(listed, known);
+}

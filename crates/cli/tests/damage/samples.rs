@@ -1,0 +1,118 @@
+//! A sample of each format in each container.
+
+use quipu_testkit::fixtures;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A trace that can be damaged.
+pub(super) struct Sample {
+    /// What it is called in messages.
+    pub(super) name: &'static str,
+    /// What is read: a file, or a folder.
+    pub(super) trace: PathBuf,
+    /// The file that is damaged.
+    pub(super) file: PathBuf,
+    /// Whether each change of a byte is noticed, because the container has checksums or the format leaves no room.
+    pub(super) has_checksums: bool,
+    /// Whether `info` reads headers only.
+    pub(super) is_headed: bool,
+    /// Whether all verbs name the same place. Those that write traces of drmemtrace count records anew, and what its
+    /// readers find depends on the columns that they fill; so such traces are only cut here, and exit codes compared.
+    pub(super) names_places: bool,
+}
+
+/// All samples, written to a folder.
+pub(super) fn all(folder: &Path) -> Vec<Sample> {
+    let mut all = Vec::new();
+    let mut add = |name: &'static str, from: PathBuf, has_checksums: bool, is_headed: bool| {
+        let home = folder.join(name);
+        fs::create_dir(&home).unwrap();
+        // A name that ends in `.trace` is taken for one of drmemtrace where nothing can be inflated.
+        let file_name = from.file_name().unwrap().to_str().unwrap();
+        let file =
+            home.join(if is_headed { file_name.to_owned() } else { file_name.replace(".trace", ".sample") });
+        fs::copy(&from, &file).unwrap();
+        let names_places = !is_headed;
+        all.push(Sample { name, trace: file.clone(), file, has_checksums, is_headed, names_places });
+    };
+    let drmemtrace = |name: &str| fixtures("drmemtrace").join(name);
+    let tiny = "drmemtrace.tiny.05701.3845.trace";
+    add("drmemtrace.zip", drmemtrace(&format!("tiny.chunk1000/{tiny}.zip")), true, true);
+    add("drmemtrace.gz", drmemtrace(&format!("tiny.gz/{tiny}.gz")), true, true);
+    add("drmemtrace", drmemtrace(&format!("tiny.plain/{tiny}")), false, true);
+    let apitrace = |name: &str| fixtures("apitrace").join(name);
+    add("apitrace.snappy", apitrace("threads-3x20.trace"), false, false);
+    add("apitrace.chunks", apitrace("synth-v6-tinychunks.trace"), false, false);
+    add("apitrace.gz", apitrace("kinds.gzip.trace"), true, false);
+    add("apitrace.br", apitrace("kinds.brotli.trace"), false, false);
+    add("apitrace.zst", apitrace("kinds.zstd.trace"), true, false);
+    add("apitrace", converted(&apitrace("kinds.trace"), folder, "kinds.plain", "plain"), false, false);
+    let shapes = fixtures("cacheray").join("shapes.trace");
+    add("cacheray", shapes.clone(), false, false);
+    add("cacheray.gz", converted(&shapes, folder, "shapes.trace.gz", "gzip"), true, false);
+    add("lackey", fixtures("lackey").join("mixed.lackey"), false, false);
+    add("lackey.gz", fixtures("lackey").join("nodes.lackey.gz"), true, false);
+    add("din", fixtures("din").join("labels.din"), false, false);
+    add("din.gz", fixtures("din").join("nodes.din.gz"), true, false);
+    add("xdin.gz", fixtures("din").join("nodes.xdin.gz"), true, false);
+    let capture = folder.join("made.qcap");
+    fs::write(&capture, captured()).unwrap();
+    add("qcap", capture, false, false);
+    for (name, from) in [("drmemtrace.threads", "thr"), ("drmemtrace.cores", "thr.core_sharded_kernel")] {
+        let home = folder.join(name);
+        fs::create_dir(&home).unwrap();
+        quipu_testkit::copy_files(&drmemtrace(from), &home);
+        let files = fs::read_dir(&home).unwrap().map(|entry| entry.unwrap().path());
+        let traces = files.filter(|file| file.to_str().unwrap().ends_with(".trace.zip"));
+        let file = traces.min().unwrap();
+        all.push(Sample {
+            name,
+            trace: home,
+            file,
+            has_checksums: true,
+            is_headed: true,
+            names_places: false,
+        });
+    }
+    all
+}
+
+/// A trace in another container.
+fn converted(from: &Path, folder: &Path, name: &str, container: &str) -> PathBuf {
+    let path = folder.join(name);
+    let mut convert = Command::new(env!("CARGO_BIN_EXE_quipu"));
+    convert.arg("convert").arg(from).arg("-o").arg(&path).args(["--container", container, "-q"]);
+    assert!(convert.status().unwrap().success(), "{name}");
+    path
+}
+
+/// A capture file of a program that exited: two parts of a thread, of 200 stores each.
+fn captured() -> Vec<u8> {
+    const HEADER_BYTES: usize = 4096;
+    const HEAD_BYTES: usize = 128;
+    const N_CELLS: usize = 200;
+    let mut file = vec![0; HEADER_BYTES];
+    let part_bytes = HEAD_BYTES + 16 * N_CELLS;
+    let put = |file: &mut Vec<u8>, at: usize, number: u64| {
+        file[at..at + 8].copy_from_slice(&number.to_le_bytes());
+    };
+    for seq in 0..2u64 {
+        let at = file.len();
+        file.resize(at + HEAD_BYTES, 0);
+        file[at..at + 8].copy_from_slice(b"QUIPUCHK");
+        let fields = [at as u64, part_bytes as u64, 1, 4242, seq, 0, 0, N_CELLS as u64, 0];
+        fields.iter().enumerate().for_each(|(nth, field)| put(&mut file, at + 8 * (nth + 1), *field));
+        for nth in 0..N_CELLS as u64 {
+            let store_of_8 = 0x13 << 48;
+            file.extend((store_of_8 | (0x10_0000 + 8 * nth)).to_le_bytes());
+            file.extend((0x40_0000 + 4 * nth).to_le_bytes());
+        }
+    }
+    let end = file.len() as u64;
+    file[..8].copy_from_slice(b"QUIPUCAP");
+    for (at, number) in [(8, 1), (16, end), (24, 4242), (32, 1)] {
+        put(&mut file, at, number);
+    }
+    file
+}

@@ -1,0 +1,296 @@
+//! Every verb on every sample with every kind of damage.
+
+use super::harm::Harm;
+use super::samples::{self, Sample};
+use super::{Said, VERBS, run};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::{Mutex, OnceLock};
+
+/// Verbs whose exit code and places may go beyond what reading alone finds: they look at what records say, or past damage.
+const JUDGES: &[&str] = &["check", "recover"];
+
+/// Verbs whose answer with `--json` is one object.
+const ANSWERS_JSON: &[&str] = &[
+    "report",
+    "analyze",
+    "check",
+    "convert",
+    "trim",
+    "filter",
+    "split",
+    "merge",
+    "edit",
+    "disassemble",
+    "recover",
+    "sim",
+    "info",
+    "collect",
+];
+
+/// Where damage is, as a verb prints it: offset, record, instruction.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    /// The file's name, with the member in parentheses.
+    file: String,
+    offset: Option<u64>,
+    record: Option<u64>,
+    instr: Option<u64>,
+}
+
+/// The lines that say what is wrong, in their order; not those that add it up.
+fn errors(text: &str) -> impl Iterator<Item = &str> {
+    let errors = text.lines().filter_map(|line| line.strip_prefix("error: "));
+    errors.filter(|line| {
+        !line.ends_with("; the numbers below are about the rest") && !line.ends_with(" is the rest")
+    })
+}
+
+/// The places in lines that begin with `error:`, in their order.
+fn places(text: &str) -> Vec<Place> {
+    errors(text).map(place).collect()
+}
+
+/// The place that a line begins with.
+fn place(line: &str) -> Place {
+    let names_no_file = ["offset ", "record ", "instr "].iter().any(|word| line.starts_with(word));
+    let (file, rest) = if names_no_file { ("", line) } else { line.split_once(": ").unwrap_or((line, "")) };
+    let mut place = Place { file: file.rsplit('/').next().unwrap_or(file).to_owned(), ..Place::default() };
+    let (numbers, _) = rest.split_once(": ").unwrap_or((rest, ""));
+    for word in numbers.split(", ") {
+        let number = |name: &str| {
+            let text = word.strip_prefix(name)?;
+            match text.strip_prefix("0x") {
+                Some(hex) => u64::from_str_radix(hex, 16).ok(),
+                None => text.parse().ok(),
+            }
+        };
+        place.offset = place.offset.or(number("offset "));
+        place.record = place.record.or(number("record "));
+        place.instr = place.instr.or(number("instr "));
+    }
+    place
+}
+
+/// The places of errors in an object.
+fn places_in(answer: &Value) -> Vec<Place> {
+    let found = answer["findings"].as_array().into_iter().flatten();
+    let errors = found.filter(|finding| finding["severity"] == "error").chain([&answer["error"]]);
+    let errors = errors.filter(|error| !error.is_null());
+    let place = |error: &Value| {
+        let place = &error["place"];
+        let name = place["file"].as_str().unwrap_or("").rsplit('/').next().unwrap_or("").to_owned();
+        let file = match place["member"].as_str() {
+            Some(member) => format!("{name}({member})"),
+            None => name,
+        };
+        let number = |key: &str| place[key].as_u64();
+        Place { file, offset: number("offset"), record: number("record"), instr: number("instr") }
+    };
+    errors.map(place).collect()
+}
+
+/// The rules of the manual with their severities.
+fn manual() -> &'static BTreeMap<String, String> {
+    static MANUAL: OnceLock<BTreeMap<String, String>> = OnceLock::new();
+    MANUAL.get_or_init(|| {
+        let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+        let mut rules = BTreeMap::new();
+        for page in ["checks.md", "formats/capture.md"] {
+            let text = fs::read_to_string(docs.join(page)).unwrap();
+            for entry in text.split("\n### `").skip(1) {
+                let (rule, rest) = entry.split_once("`\n\n*").unwrap();
+                let (severity, _) = rest.split_once(".*").unwrap();
+                rules.insert(rule.to_owned(), severity.to_lowercase());
+            }
+        }
+        assert!(rules.len() > 150, "{rules:?}");
+        rules
+    })
+}
+
+/// Compares the severities of an answer's findings with the manual.
+fn compare_with_manual(answer: &Value) -> Vec<String> {
+    let found = answer["findings"].as_array().into_iter().flatten();
+    let pairs =
+        found.map(|finding| (finding["rule"].as_str().unwrap(), finding["severity"].as_str().unwrap()));
+    let is_wrong =
+        |(rule, severity): &(&str, &str)| manual().get(*rule).is_none_or(|known| known != severity);
+    pairs
+        .filter(is_wrong)
+        .map(|(rule, severity)| {
+            format!("`{rule}` is of severity {severity}, the manual has {:?}", manual().get(rule))
+        })
+        .collect()
+}
+
+/// What a verb has to say of one damaged trace.
+struct Told {
+    verb: &'static str,
+    code: i32,
+    places: Vec<Place>,
+    /// Where reading stopped, if it did.
+    stop: Option<Place>,
+    /// What it printed, for messages.
+    text: String,
+}
+
+/// Runs a verb as it is, and again with `-q` and, where its answer is an object, `--json`; complains where they differ.
+fn tell(verb: &'static str, call: &[&str], sample: &Sample, wrong: &mut Vec<String>) -> Told {
+    let Said { code, out, err } = run(call, &sample.trace, &[]);
+    // The answer of `check` is its findings.
+    let text = if verb == "check" { format!("{out}{err}") } else { err };
+    let places = places(&text);
+    let is_json = ANSWERS_JSON.contains(&verb);
+    let flags: &[&str] = if is_json { &["-q", "--json"] } else { &["-q"] };
+    let quiet = run(call, &sample.trace, flags);
+    if quiet.code != code {
+        wrong.push(format!("{verb} {flags:?}: exit code {}, without {code}: {}", quiet.code, quiet.err));
+    }
+    if is_json && code != 2 {
+        match serde_json::from_str::<Value>(&quiet.out) {
+            Err(error) => wrong.push(format!("{verb} --json: {error}: {:?}", quiet.out)),
+            Ok(answer) => {
+                wrong.extend(compare_with_manual(&answer));
+                let said = places_in(&answer);
+                if let Some(lost) = places.iter().find(|place| !said.contains(place)) {
+                    wrong.push(format!("{verb} --json has {said:?} and lacks {lost:?}"));
+                }
+            }
+        }
+    }
+    // An error has no rule.
+    let stop = errors(&text).find(|line| !line.ends_with(']'));
+    let stop = stop.map(place);
+    Told { verb, code, places, stop, text }
+}
+
+/// Compares what the verbs say of one damaged trace.
+fn judge(harm: Harm, sample: &Sample, told: &[Told], wrong: &mut Vec<String>) {
+    let is_reader = |told: &&Told| !(JUDGES.contains(&told.verb) || sample.is_headed && told.verb == "info");
+    let readers: Vec<&Told> = told.iter().filter(is_reader).collect();
+    let Some(first) = readers.first() else { return };
+    let is_noticed = sample.has_checksums || matches!(harm, Harm::Cut(650 | 999)) && sample.name != "din";
+    let is_noticed = is_noticed || matches!(harm, Harm::Zeros(_)) && sample.name == "lackey";
+    if is_noticed && first.code == 0 {
+        wrong.push(format!("{} notices nothing", first.verb));
+    }
+    for other in &readers[1..] {
+        if other.code != first.code {
+            wrong.push(format!(
+                "exit codes: {} {}, {} {}: {}",
+                first.verb, first.code, other.verb, other.code, other.text
+            ));
+        }
+    }
+    if first.code == 2 || !sample.names_places {
+        return;
+    }
+    // Where reading stopped, if it did: that ends a verb that writes a file, which has not more to say.
+    let Some(place) = first
+        .stop
+        .as_ref()
+        .or(first.places.iter().min_by_key(|place| (place.offset.is_none(), place.offset)))
+    else {
+        return;
+    };
+    // Nothing can be recovered of a stream whose first frame is lost.
+    let is_told = |told: &&Told| !(sample.is_headed && told.verb == "info") && told.code != 2;
+    for other in told.iter().filter(is_told) {
+        if !other.places.contains(place) {
+            wrong.push(format!("{} has {place:?}; {} lacks it: {:?}", first.verb, other.verb, other.places));
+        }
+        if JUDGES.contains(&other.verb) && other.code < first.code {
+            wrong.push(format!("exit codes: {} {}, {} {}", first.verb, first.code, other.verb, other.code));
+        }
+    }
+}
+
+/// Damages one sample in all ways.
+fn walk(sample: &Sample) -> Vec<String> {
+    let whole = fs::read(&sample.file).unwrap();
+    let calls = VERBS.iter().filter_map(|(verb, call)| Some((*verb, (*call)?)));
+    // What a verb cannot do with a whole trace it cannot do with a damaged one.
+    let able: Vec<_> = calls
+        .filter(|(verb, call)| {
+            let said = run(call, &sample.trace, &["-q"]);
+            assert!(said.code != 1, "{verb} of whole {}: {}{}", sample.name, said.out, said.err);
+            said.code == 0
+        })
+        .collect();
+    assert!(able.len() >= 3, "{}: {able:?}", sample.name);
+    let mut all = Vec::new();
+    for harm in Harm::all().into_iter().filter(|harm| sample.names_places || *harm == Harm::Cut(650)) {
+        let Some(damaged) = harm.done_to(&whole) else { continue };
+        fs::write(&sample.file, damaged).unwrap();
+        let mut wrong = Vec::new();
+        let told: Vec<Told> = able.iter().map(|(verb, call)| tell(verb, call, sample, &mut wrong)).collect();
+        judge(harm, sample, &told, &mut wrong);
+        all.extend(wrong.into_iter().map(|what| format!("{} {harm:?}: {what}", sample.name)));
+    }
+    fs::write(&sample.file, whole).unwrap();
+    all
+}
+
+#[test]
+fn severities_in_the_manual_are_those_of_the_rules() {
+    let formats = quipu::FORMATS.iter().flat_map(|format| format.rules());
+    for rule in formats.chain(quipu_capture::tsan::RULES) {
+        assert_eq!(manual().get(rule.name).map(String::as_str), Some(rule.severity.name()), "{}", rule.name);
+    }
+}
+
+#[test]
+fn all_verbs_tell_the_same_of_a_damaged_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    let samples = Mutex::new(samples::all(folder.path()));
+    let wrong = Mutex::new(BTreeMap::new());
+    let n_threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..n_threads {
+            scope.spawn(|| {
+                loop {
+                    let Some(sample) = samples.lock().unwrap().pop() else { break };
+                    let found = walk(&sample);
+                    wrong.lock().unwrap().insert(sample.name, found);
+                }
+            });
+        }
+    });
+    let wrong: Vec<String> = wrong.into_inner().unwrap().into_values().flatten().collect();
+    assert!(wrong.is_empty(), "{} differences:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn a_call_that_is_left_under_a_number_that_it_cannot_have_ends_every_verb() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("flipped.trace");
+    let mut bytes = fs::read(quipu_testkit::fixtures("apitrace").join("threads-3x20.trace")).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 0x10;
+    fs::write(&path, bytes).unwrap();
+    for verb in [
+        "view",
+        "analyze",
+        "report",
+        "check",
+        "info",
+        "convert",
+        "trim",
+        "edit",
+        "diff",
+        "disassemble",
+        "recover",
+    ] {
+        let (_, call) = VERBS.iter().find(|(name, _)| *name == verb).unwrap();
+        let Said { code, out, err } = run(call.unwrap(), &path, &["-q"]);
+        let said = format!("{out}{err}");
+        assert_eq!(code, 1, "{verb}: {said}");
+        assert!(
+            said.contains("offset 0x2c88, record 223: call `4473946639201` is left when"),
+            "{verb}: {said}"
+        );
+    }
+}
