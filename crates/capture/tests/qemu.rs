@@ -341,6 +341,21 @@ fn a_fork_is_left_out_or_has_a_folder_of_its_own() {
 }
 
 #[test]
+fn a_child_of_several_threads_may_start_threads() {
+    let Some((folder, program)) = native("forked_threads.c", &["-O1", "-pthread"]) else { return };
+    for follows_forks in [false, true] {
+        let summary = record(&Job { follows_forks, ..job(&folder, &[], &program) });
+        assert_eq!(summary.status.code(), Some(7), "how the child ended, followed: {follows_forks}");
+        // The main thread and three others; the child's only thread and twelve of its own.
+        let threads: Vec<u64> = summary.processes.iter().map(|process| process.threads).collect();
+        assert_eq!(threads, if follows_forks { vec![4, 13] } else { vec![4] });
+        for process in &summary.processes {
+            assert_eq!(wrong(&process.path), [] as [&str; 0]);
+        }
+    }
+}
+
+#[test]
 fn programs_of_the_system_are_recorded() {
     if !has("qemu-x86_64") {
         return;

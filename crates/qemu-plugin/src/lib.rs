@@ -17,6 +17,7 @@
 
 mod emulator;
 mod exec;
+mod forks;
 mod guest;
 mod modules;
 mod threads;
@@ -104,6 +105,7 @@ pub unsafe extern "C" fn qemu_plugin_install(
         emulator::qemu_plugin_register_vcpu_exit_cb(id, on_exit);
         libc::pthread_atfork(None, None, Some(on_fork));
     }
+    forks::mend();
     0
 }
 
@@ -271,5 +273,6 @@ extern "C" fn on_exit(_: u64, vcpu: c_uint) {
 
 /// In the child of a `fork`, which has one thread.
 extern "C" fn on_fork() {
+    forks::note();
     threads::forget();
 }
