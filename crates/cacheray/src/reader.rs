@@ -103,7 +103,7 @@ impl RecordReader {
             usize::try_from(self.wanted.end - first_record.min(self.wanted.end)).unwrap_or(usize::MAX);
         let room = self.batch_records.min(n_wanted);
         let (mut n, mut thread) = (0, 0);
-        let mut offset = None;
+        let (mut offset, mut failed) = (None, Ok(()));
         while n < room && self.batch.values.bytes.len() < MAX_NAMES_BYTES {
             if n > 0 {
                 let n_run = self.accesses::<L>(thread, n, room - n, first_record);
@@ -112,9 +112,17 @@ impl RecordReader {
                     break;
                 }
             }
-            if !self.feed.ready::<L>(first_record + n as u64)? {
-                self.is_over = true;
-                break;
+            match self.feed.ready::<L>(first_record + n as u64) {
+                Ok(true) => {}
+                Ok(false) => {
+                    self.is_over = true;
+                    break;
+                }
+                // The records before it are delivered first.
+                Err(error) => {
+                    failed = Err(error);
+                    break;
+                }
             }
             let Ok((first, length)) = record::<L>(self.feed.unused()) else { break };
             let is_access = matches!(first, Record::Access(_));
@@ -152,7 +160,7 @@ impl RecordReader {
             offset: offset.unwrap_or_else(|| self.feed.offset()),
             ..Span::default()
         };
-        Ok(())
+        failed
     }
 
     /// Notes that a thread has records, the first time.
