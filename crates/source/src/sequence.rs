@@ -23,6 +23,9 @@ const FULL_BLOCK_BYTES: usize = 64 << 10;
 /// Deflate never needs more than this for as many bytes, whatever a directory says.
 const MAX_WHOLE_PACKED_BYTES: u64 = MAX_WHOLE_BYTES + (64 << 10);
 
+/// A new block begins with this size.
+const FIRST_BLOCK_BYTES: usize = 16 << 10;
+
 /// A sequential read over every `step`-th member of a range.
 pub(crate) struct Sequence {
     container: Container,
@@ -196,7 +199,7 @@ impl Sequence {
     #[cold]
     fn doubt(&mut self, current: &Current) -> Option<Error> {
         self.inflater.start_deflate(current.expected);
-        let mut sink = vec![0; self.block_bytes];
+        let mut sink = vec![0; self.block_bytes.min(FIRST_BLOCK_BYTES)];
         let end = loop {
             match self.inflater.inflate(&mut self.packed, &mut sink) {
                 (_, End::More) => {}
@@ -436,7 +439,8 @@ impl Current {
         }
     }
 
-    /// Fills a block and looks one byte further, so that the last block is known as such.
+    /// Fills a block and looks one byte further, so that the last block is known as such. A new block grows as it is filled, so that a
+    /// short member does not pay for zeroing a long block.
     fn stream(
         &mut self,
         inflater: &mut Inflater,
@@ -444,19 +448,23 @@ impl Current {
         block: &mut Vec<u8>,
         block_bytes: usize,
     ) -> (usize, End) {
-        block.resize(block_bytes, 0);
         let mut n_bytes = 0;
         if let Some(byte) = self.carry.take() {
+            block.resize(block.len().max(1), 0);
             block[0] = byte;
             n_bytes = 1;
             if let Some(end) = self.end.take() {
                 return (n_bytes, end);
             }
         }
-        let (n_more, end) = inflater.inflate(packed, &mut block[n_bytes..]);
-        n_bytes += n_more;
-        if !matches!(end, End::More) {
-            return (n_bytes, end);
+        while n_bytes < block_bytes {
+            let room = block.len().max(n_bytes.saturating_mul(2)).max(FIRST_BLOCK_BYTES).min(block_bytes);
+            block.resize(room, 0);
+            let (n_more, end) = inflater.inflate(packed, &mut block[n_bytes..]);
+            n_bytes += n_more;
+            if !matches!(end, End::More) {
+                return (n_bytes, end);
+            }
         }
         let mut byte = [0];
         let (n_ahead, end) = inflater.inflate(packed, &mut byte);
