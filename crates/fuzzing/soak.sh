@@ -17,6 +17,7 @@ usage: ./dev soak [SECONDS] [--resume] [--only STEP]… [TARGET…]
   --only     fuzz, damage, runtime or recording; all of them if not said
   TARGET     fuzz these targets only
 environment: SOAK_LANES, how many targets run side by side (2)
+             SOAK_PROGRAMS, a folder of fuzz programs that were built before
 TEXT
 }
 
@@ -76,7 +77,7 @@ fuzz() {
         started=$(date +%s)
         status=0
         "$programs/$target" "fuzz/corpus/$target" "fuzz/seeds/$target" -max_total_time=$((left < 120 ? left : 120)) \
-            -max_len=4096 -timeout=20 -rss_limit_mb=2048 -print_final_stats=1 \
+            -max_len=4096 -timeout=120 -rss_limit_mb=2048 -detect_leaks=0 -print_final_stats=1 \
             -artifact_prefix="fuzz/artifacts/$target/" >"$log" 2>&1 </dev/null || status=$?
         spent=$(($(date +%s) - started))
         last=$(grep -aE '^#[0-9]+.*cov: ' "$log" | tail -1) || true
@@ -102,10 +103,13 @@ fuzz_all() {
         exit 2
     fi
     # libdeflate compiles one table several times under one name, which is harmless and not what is looked for here.
-    export ASAN_OPTIONS="detect_odr_violation=0${ASAN_OPTIONS:+:$ASAN_OPTIONS}"
-    say "==> building the fuzz targets"
-    [ -n "${SOAK_BUILT:-}" ] || cargo +nightly fuzz build >&2
-    programs=${CARGO_TARGET_DIR:-fuzz/target}/$(rustc -vV | sed -n 's/^host: //p')/release
+    export ASAN_OPTIONS="detect_odr_violation=0:detect_leaks=0${ASAN_OPTIONS:+:$ASAN_OPTIONS}"
+    programs=${SOAK_PROGRAMS:-}
+    if [ -z "$programs" ]; then
+        say "==> building the fuzz targets"
+        cargo +nightly fuzz build >&2
+        programs=${CARGO_TARGET_DIR:-fuzz/target}/$(rustc -vV | sed -n 's/^host: //p')/release
+    fi
     [ -d fuzz/corpus ] || cargo run --quiet -p xtask -- seeds
     say "==> fuzzing, $seconds s each, $lanes side by side"
     for target in "${targets[@]}"; do

@@ -50,7 +50,10 @@ pub fn each_file(folder: impl AsRef<Path>, body: impl Fn(&[u8])) -> usize {
 pub fn source(bytes: &[u8]) {
     let source = Source::from_bytes("fuzz", bytes);
     let Ok(container) = source.container() else { return };
-    let expected = inflate(&container, StreamOptions { ahead: Ahead::Inline, ..StreamOptions::default() });
+    let plain = StreamOptions { ahead: Ahead::Inline, ..StreamOptions::default() };
+    // The first read learns which members of an archive have wrong checksums; later ones deliver none of their bytes.
+    inflate(&container, plain.clone());
+    let expected = inflate(&container, plain);
     for (block_bytes, ahead, workers) in [
         (4093, Ahead::Inline, 1),
         (1 << 20, Ahead::Inline, 1),
