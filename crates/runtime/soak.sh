@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# What is loaded into traced programs, under sanitizers: `soak.sh [SECONDS]`, 60 if not said. `./dev soak` calls this.
+#
+#   unit tests   of the ring, the capture file's cells and the annotations, under AddressSanitizer
+#   runtime      programs (`soak/programs.c`) linked with a runtime that is checked by AddressSanitizer, by assertions, by checks of overflow
+#                and of unsafe calls; the programs' own C by AddressSanitizer and UndefinedBehaviorSanitizer
+#   plugin       programs under QEMU with a plugin that is checked in the same way
+#
+# Each program runs again, with other rounds, until the time is over. Needs a nightly toolchain and clang; the last part needs QEMU.
+
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(cd "$here/../.." && pwd)
+seconds=${1:-60}
+target=${CARGO_TARGET_DIR:-$root/target}/sanitized
+host=$(rustc -vV | sed -n 's/^host: //p')
+sysroot=$(rustc +nightly --print sysroot)
+asan=$sysroot/lib/rustlib/$host/lib/librustc-nightly_rt.asan.a
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failed=()
+
+say() { printf '%s\n' "$*"; }
+
+# What Rust code is built with.
+checks="-Zsanitizer=address -Zub-checks=yes -Cdebug-assertions=on -Coverflow-checks=on -Cforce-frame-pointers=yes"
+# Leaks are the programs' own, for what the runtime maps stays until the end.
+export ASAN_OPTIONS="detect_leaks=0:detect_stack_use_after_return=1:abort_on_error=1:strict_string_checks=1"
+export UBSAN_OPTIONS="halt_on_error=1:print_stacktrace=1"
+
+built() { (cd "$root" && RUSTFLAGS="$checks ${2:-}" cargo +nightly "$1" --quiet --target-dir "$target" --target "$host" "${@:3}"); }
+
+# run NAME COMMAND…: says what failed.
+run() {
+    local name=$1 log=$work/log
+    shift
+    if ! "$@" >"$log" 2>&1; then
+        failed+=("$name")
+        say "FAILED: $name"
+        tail -50 "$log"
+        return 1
+    fi
+}
+
+say "==> unit tests under AddressSanitizer"
+run "unit tests" built test "" -p quipu-ring -p quipu-capfile -p quipu-annotate || true
+
+say "==> programs that record themselves"
+built build "" --release -p quipu-rt
+(cd "$root" && cargo build --quiet --release -p quipu-cli)
+quipu=${CARGO_TARGET_DIR:-$root/target}/release/quipu
+cd "$work"
+flags=(-g -O1 -fno-omit-frame-pointer)
+clang -O1 -shared -fPIC "$here/soak/behind.c" -o libbehind.so
+clang "${flags[@]}" -fsanitize=thread -c "$here/soak/programs.c" -o recorded.o
+clang "${flags[@]}" -fsanitize=address,undefined -fno-sanitize-recover=all "$here/soak/programs.c" -o checked -lpthread
+clang recorded.o "$target/$host/release/libquipu_rt.a" -Wl,--whole-archive "$asan" -Wl,--no-whole-archive -rdynamic \
+    -L. -lbehind -Wl,-rpath,"$work" -lpthread -ldl -lm -lrt -o programs
+
+names=(accesses locks atomics allocations signals jumps forks execs ends disk_full)
+for name in "${names[@]}"; do
+    [ "$name" = signals ] || run "$name, without the runtime" ./checked "$name" 1 || true
+done
+n_runs=0
+end=$((SECONDS + seconds))
+rounds=1
+while [ "$SECONDS" -lt "$end" ] && [ "${#failed[@]}" = 0 ]; do
+    for name in "${names[@]}"; do
+        rm -f ./*.qcap
+        run "$name, $rounds rounds" env QUIPU_OUT="$work/%n.%p.qcap" timeout 300 ./programs "$name" "$rounds" || continue
+        n_runs=$((n_runs + 1))
+        for capture in *.qcap; do
+            run "$name: $capture" "$quipu" collect --force -o made.trace "$capture" || true
+            n_captures=$((${n_captures:-0} + 1))
+        done
+    done
+    rounds=$((rounds % 5 + 1))
+done
+say "    $n_runs runs of ${#names[@]} programs, ${n_captures:-0} captures read"
+
+for name in "${failed[@]}"; do say "failed: $name"; done
+[ "${#failed[@]}" = 0 ]
