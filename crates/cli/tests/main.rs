@@ -13,6 +13,7 @@ mod instrumented;
 mod launcher;
 mod layout;
 mod limits;
+mod losses;
 mod outputs;
 mod page;
 mod plaintext;

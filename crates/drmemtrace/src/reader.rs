@@ -5,6 +5,7 @@
 
 mod cut;
 mod findings;
+mod gaps;
 mod raw;
 mod walk;
 
@@ -82,8 +83,18 @@ pub struct EntryReader {
     resumes: bool,
     /// The stream is at its end.
     ended: bool,
-    /// Entries were handed out of a member whose checksum proved wrong.
-    delivered_damage: bool,
+    /// The member of which nothing more is read.
+    skipped: Option<u32>,
+    /// Where nonsense begins in the member that is skipped, until that is reported.
+    nonsense: Option<u64>,
+    /// Something is lost of what was read.
+    is_broken: bool,
+    /// Only counts, for another reader that has met damage.
+    is_counting: bool,
+    /// What was counted up to the first gap, by a reader that only counts.
+    counted_before_gap: Option<(u64, u64)>,
+    /// Records and instructions before the member being read.
+    member_began: (u64, u64),
 }
 
 impl EntryReader {
@@ -163,7 +174,12 @@ impl EntryReader {
             done: false,
             resumes: false,
             ended: false,
-            delivered_damage: false,
+            skipped: None,
+            nonsense: None,
+            is_broken: false,
+            is_counting: false,
+            counted_before_gap: None,
+            member_began: (0, 0),
             file,
         })
     }
@@ -201,6 +217,7 @@ impl EntryReader {
     /// Fetches the next block; false at the end of the stream.
     fn next_block(&mut self) -> Result<bool> {
         self.tell_rest();
+        self.tell_nonsense();
         loop {
             let before = self.block;
             let next = if self.file.entry_bytes == ENTRY_BYTES {
@@ -209,6 +226,7 @@ impl EntryReader {
                 self.stream.next(&mut self.narrow)
             };
             match next {
+                Ok(Some(at)) if self.skipped == Some(at.member) => {}
                 Ok(Some(mut at)) => {
                     self.used = 0;
                     if self.file.entry_bytes != ENTRY_BYTES {
@@ -217,12 +235,14 @@ impl EntryReader {
                         // Keep the length odd, so that a cut entry is seen below as in any other file.
                         self.batch.block.resize(self.batch.block.len() + rest, 0);
                     }
+                    self.cut_nonsense(at);
                     if self.file.workload > 0 {
                         name_workload(&mut self.batch.block, self.file.workload);
                     }
                     if before.is_none_or(|before| before.member != at.member) {
                         self.enter_member(before, at);
                         self.held.clear();
+                        self.member_began = (self.interp.records, self.interp.instrs);
                     }
                     self.prepend_held(&mut at);
                     self.block = Some(at);
@@ -277,7 +297,8 @@ impl EntryReader {
 
     /// Instructions before a member, where chunks have a known size.
     fn instrs_before(&self, member: u32) -> Option<u64> {
-        let chunk = self.interp.chunk_instrs;
+        // Raw entries are handed out unread.
+        let chunk = if self.raw_only { self.file.header.chunk_instrs } else { self.interp.chunk_instrs };
         if chunk == 0 { None } else { u64::from(member).checked_mul(chunk) }
     }
 
@@ -320,7 +341,7 @@ impl EntryReader {
             Some(last) if whole => last.kind() == Type::FOOTER,
             Some(last) => ends_a_chunk(&last),
             // Nothing at all was read, or damage was told already.
-            None => !self.found.is_empty() || is_template,
+            None => self.is_broken || !self.found.is_empty() || is_template,
         };
         if !ends_well && !is_template {
             let place = self.place(self.batch.block.len());
@@ -483,9 +504,5 @@ impl Reader for EntryReader {
         let within = u128::from(packed_len) * u128::from(block.offset.min(len)) / u128::from(len);
         let before = member.packed_at.saturating_sub(first.packed_at);
         Some(before.saturating_add(u64::try_from(within).unwrap_or(u64::MAX)))
-    }
-
-    fn has_delivered_damage(&self) -> bool {
-        self.delivered_damage
     }
 }

@@ -196,6 +196,7 @@ fn check_alike(first: (&str, FileType), further: (&str, FileType)) -> Result<()>
 
 fn open_file(source: &Source, entry_bytes: usize, workload: u16) -> Result<File> {
     let container = source.container()?;
+    container.deliver_sound_only();
     let mut head = source.head(HEADER_BYTES)?;
     if entry_bytes == ENTRY_BYTES_32 {
         head = widen::widened(&head);
@@ -214,6 +215,12 @@ fn open_file(source: &Source, entry_bytes: usize, workload: u16) -> Result<File>
     let pieces = pieces(&container, can_jump);
     let name = source.name().to_owned();
     Ok(File { container, name, header, entry_bytes, pieces, can_jump, workload })
+}
+
+/// How often bytes of files that can be read again proved damaged after they were delivered.
+pub(crate) fn n_delivered_damaged(files: &[Arc<File>]) -> u64 {
+    let again = files.iter().map(|file| &file.container).filter(|container| container.source().can_seek());
+    again.map(Container::n_delivered_damaged).sum()
 }
 
 fn is_core_or_mixed(header: &Header) -> bool {
@@ -606,6 +613,10 @@ impl Trace for DrmemTrace {
             beside => self.recorded_stretches(beside.as_ref(), &mut meta.findings)?,
         };
         Ok(Box::new(CoreTrace::new(&self.files, meta, self.columns, stretches)?))
+    }
+
+    fn n_delivered_damaged(&self) -> u64 {
+        n_delivered_damaged(&self.files)
     }
 
     fn mark_name(&self, kind: u32) -> Cow<'static, str> {

@@ -114,15 +114,15 @@ fn run_here(trace: &dyn Trace, planned: Vec<Planned>, options: &RunOptions<'_>) 
         options,
     };
     let order = strictest(planned.iter().map(|planned| planned.info.order));
-    let mut losses = Losses::default();
-    if let Some(mut rounds) = run.rounds()? {
-        return run.side_by_side(planned, &mut *rounds);
+    if let Some(rounds) = run.rounds()? {
+        return run.side_by_side(planned, rounds);
     }
     let whole = options.window == Window::All && options.most_records == u64::MAX;
-    let mut part = match options.window_of {
-        WindowOf::Sequence => resolve(trace, &options.window, MergeOrder::natural(trace), options.watch)?,
-        WindowOf::EachShard => window::Part::same(trace, &options.window),
-    };
+    let mut part = run.sound(|| match options.window_of {
+        WindowOf::Sequence => resolve(trace, &options.window, MergeOrder::natural(trace), options.watch),
+        WindowOf::EachShard => Ok(window::Part::same(trace, &options.window)),
+    })?;
+    let mut losses = Losses::default();
     for error in part.errors.drain(..) {
         losses.lose(error, options.strict)?;
     }
@@ -167,6 +167,18 @@ struct Run<'r> {
 }
 
 impl Run<'_> {
+    /// Reads something, and once more without the damage if some of what was read proved damaged later: what passes made
+    /// of that is thrown away. Each read finds all damage that the one before has let it reach, so this ends.
+    fn sound<T>(&self, mut read: impl FnMut() -> Result<T>) -> Result<T> {
+        loop {
+            let before = self.trace.n_delivered_damaged();
+            let done = read()?;
+            if self.trace.n_delivered_damaged() == before || self.options.watch.is_cancelled() {
+                return Ok(done);
+            }
+        }
+    }
+
     fn template(&self) -> Scan {
         let mut cut = self.options.division.cut();
         cut.threads |= !self.options.threads_wanted.is_empty();
@@ -210,19 +222,20 @@ impl Run<'_> {
         // Where each thread has a unit of its own, threads that inflate ahead would only be in the way.
         let template = Scan { ahead: units.len() < self.threads, ..self.template() };
         self.expect(units.iter().map(|unit| unit.packed_bytes));
-        let merged = Work {
-            n_units: units.len(),
-            threads: self.threads,
-            unit: &|i, gate| self.unit(&seeds, &template, &units[i], &|| gate.is_shut(i)),
-            merge: &|merged: &mut Harvest, later| merged.merge(later),
-            is_stopped: &|| self.options.watch.is_cancelled(),
-        };
-        Ok(merged.run()?.unwrap_or_else(|| seeds.into_harvest()))
+        let merged = self.sound(|| {
+            let work = Work {
+                n_units: units.len(),
+                threads: self.threads,
+                unit: &|i, gate| self.unit(&seeds, &template, &units[i], &|| gate.is_shut(i)),
+                merge: &|merged: &mut Harvest, later| merged.merge(later),
+                is_stopped: &|| self.options.watch.is_cancelled(),
+            };
+            work.run()
+        })?;
+        Ok(merged.unwrap_or_else(|| seeds.into_harvest()))
     }
 
     /// Reads one unit, up to its end, its fault, or the moment when nobody wants it any more.
-    ///
-    /// What passes made of bytes whose checksum proved wrong is thrown away: the unit is read again without them.
     fn unit(
         &self,
         seeds: &Seeds,
@@ -230,20 +243,6 @@ impl Run<'_> {
         unit: &Unit,
         is_unwanted: &dyn Fn() -> bool,
     ) -> Result<Harvest> {
-        match self.unit_once(seeds, template, unit, is_unwanted)? {
-            (_, true) => self.unit_once(seeds, template, unit, is_unwanted).map(|(harvest, _)| harvest),
-            (harvest, false) => Ok(harvest),
-        }
-    }
-
-    /// One read of a unit, and whether any of what it brought was made of damage.
-    fn unit_once(
-        &self,
-        seeds: &Seeds,
-        template: &Scan,
-        unit: &Unit,
-        is_unwanted: &dyn Fn() -> bool,
-    ) -> Result<(Harvest, bool)> {
         let shard = &self.trace.shards()[unit.shard as usize];
         let mut harvest = Harvest { parts: self.parts(), ..seeds.fork(shard) };
         let mut tally = Tally::new(self.options.watch);
@@ -252,7 +251,7 @@ impl Run<'_> {
             Ok(reader) => reader,
             Err(error) => {
                 harvest.losses.lose(error, strict)?;
-                return Ok((harvest, false));
+                return Ok(harvest);
             }
         };
         while !self.options.watch.is_cancelled() && !is_unwanted() {
@@ -281,21 +280,37 @@ impl Run<'_> {
             }
         }
         tally.flush(unit.packed_bytes);
-        Ok((harvest, reader.has_delivered_damage()))
+        Ok(harvest)
     }
 
     /// Reads all shards as one stream, by time.
     fn stream(&self, planned: Vec<Planned>, part: window::Part) -> Result<Harvest> {
-        let RunOptions { strict, watch, .. } = *self.options;
         let shards = self.trace.shards();
         self.expect(shards.iter().map(|shard| shard.packed_bytes.unwrap_or(0)));
         let template = Scan { ahead: self.threads > 1, ..self.template() };
-        let mut merge = Merge::over(self.trace, &template, MergeOrder::Time, part)?;
-        let mut parts = self.parts();
         // Forks of forks, since the passes themselves read the stream.
         let first = shards.first().cloned().unwrap_or_default();
         let seeds: Vec<_> = planned.iter().map(|planned| planned.pass.fork(&first)).collect();
         let mut sinks = Sinks::new(planned, shards.len());
+        let harvest = self.sound(|| {
+            sinks.begin(&seeds, &first);
+            self.stream_once(&template, part.again(), &seeds, &mut sinks)
+        })?;
+        Ok(Harvest { passes: sinks.into_passes()?, ..harvest })
+    }
+
+    /// One read of the stream; the harvest has everything but the passes.
+    fn stream_once(
+        &self,
+        template: &Scan,
+        part: window::Part,
+        seeds: &[Box<dyn DynPass>],
+        sinks: &mut Sinks,
+    ) -> Result<Harvest> {
+        let RunOptions { strict, watch, .. } = *self.options;
+        let shards = self.trace.shards();
+        let mut merge = Merge::over(self.trace, template, MergeOrder::Time, part)?;
+        let mut parts = self.parts();
         let mut losses = Losses::default();
         let (mut records, mut instrs) = (0, 0);
         let mut tally = Tally::new(watch);
@@ -327,14 +342,32 @@ impl Run<'_> {
             }
         }
         tally.flush(merge.packed_bytes());
-        Ok(Harvest { losses, records, instrs, parts, ..Harvest::new(sinks.into_passes()?) })
+        Ok(Harvest { losses, records, instrs, parts, ..Harvest::new(Vec::new()) })
     }
 
     /// Reads cores side by side, as their scheduler has it.
-    fn side_by_side(&self, planned: Vec<Planned>, rounds: &mut dyn Rounds) -> Result<Outcome> {
+    fn side_by_side<'t>(&'t self, planned: Vec<Planned>, rounds: Box<dyn Rounds + 't>) -> Result<Outcome> {
+        let shards = self.trace.shards();
+        let first = shards.first().cloned().unwrap_or_default();
+        let seeds: Vec<_> = planned.iter().map(|planned| planned.pass.fork(&first)).collect();
+        let mut sinks = Sinks::new(planned, shards.len());
+        let mut rounds = Some(rounds);
+        let outcome = self.sound(|| {
+            sinks.begin(&seeds, &first);
+            let mut rounds = match rounds.take() {
+                Some(rounds) => rounds,
+                None => self.rounds()?.ok_or_else(|| Error::usage("the trace is not read side by side"))?,
+            };
+            self.rounds_once(&mut *rounds, &mut sinks)
+        })?;
+        let reports = sinks.into_passes()?.into_iter().map(|pass| pass.finish()).collect::<Result<_>>()?;
+        Ok(Outcome { reports, ..outcome })
+    }
+
+    /// One read of cores side by side; the outcome has everything but the reports.
+    fn rounds_once(&self, rounds: &mut dyn Rounds, sinks: &mut Sinks) -> Result<Outcome> {
         let RunOptions { strict, watch, .. } = *self.options;
         let shards = self.trace.shards();
-        let mut sinks = Sinks::new(planned, shards.len());
         let mut losses = Losses::default();
         let (mut records, mut instrs) = (0, 0);
         let mut tally = Tally::new(watch);
@@ -366,7 +399,7 @@ impl Run<'_> {
         tally.flush(rounds.packed_bytes());
         Ok(Outcome {
             parts: Vec::new(),
-            reports: sinks.into_passes()?.into_iter().map(|pass| pass.finish()).collect::<Result<_>>()?,
+            reports: Vec::new(),
             findings: losses.found,
             records,
             instrs,
@@ -410,7 +443,11 @@ fn so_far(reader: &dyn Reader, shard: &Shard, unit: &Unit, piece: u32) -> u64 {
 }
 
 /// The passes that read a merged stream.
-struct Sinks(Vec<Sink>);
+struct Sinks {
+    sinks: Vec<Sink>,
+    /// Records were fed to them.
+    is_used: bool,
+}
 
 enum Sink {
     /// Takes the stream as it comes.
@@ -420,6 +457,20 @@ enum Sink {
 }
 
 impl Sinks {
+    /// Makes the sinks ready for a read: after an earlier one, `seeds` take the places of the passes that read the stream.
+    fn begin(&mut self, seeds: &[Box<dyn DynPass>], first: &Shard) {
+        let is_again = std::mem::replace(&mut self.is_used, true);
+        if !is_again {
+            return;
+        }
+        for (sink, seed) in self.sinks.iter_mut().zip(seeds) {
+            match sink {
+                Sink::Stream(pass) => *pass = seed.fork(first),
+                Sink::Shards { forks, .. } => forks.iter_mut().for_each(|fork| *fork = None),
+            }
+        }
+    }
+
     fn new(planned: Vec<Planned>, n_shards: usize) -> Sinks {
         let sinks = planned.into_iter().map(|planned| match planned.info.order {
             Order::Time => Sink::Stream(planned.pass),
@@ -427,12 +478,12 @@ impl Sinks {
                 Sink::Shards { seed: planned.pass, forks: (0..n_shards).map(|_| None).collect() }
             }
         });
-        Sinks(sinks.collect())
+        Sinks { sinks: sinks.collect(), is_used: false }
     }
 
     fn feed(&mut self, shards: &[Shard], batch: &Batch) -> Result<()> {
         let shard = batch.span.shard as usize;
-        for sink in &mut self.0 {
+        for sink in &mut self.sinks {
             match sink {
                 Sink::Stream(pass) => pass.consume(batch)?,
                 Sink::Shards { seed, forks } => {
@@ -445,7 +496,7 @@ impl Sinks {
 
     /// Feeds what cores did side by side; passes that do not need the stream see each core alone.
     fn feed_in_step(&mut self, shards: &[Shard], batches: &[Batch]) -> Result<()> {
-        for sink in &mut self.0 {
+        for sink in &mut self.sinks {
             match sink {
                 Sink::Stream(pass) => pass.consume_in_step(batches)?,
                 Sink::Shards { seed, forks } => {
@@ -462,12 +513,12 @@ impl Sinks {
     /// True if no pass wants more; of shards that are still to come, nobody knows.
     fn have_enough(&self) -> bool {
         let has_enough = |sink: &Sink| matches!(sink, Sink::Stream(pass) if pass.has_enough());
-        !self.0.is_empty() && self.0.iter().all(has_enough)
+        !self.sinks.is_empty() && self.sinks.iter().all(has_enough)
     }
 
     /// One pass each, the forks merged in the order of the shards.
     fn into_passes(self) -> Result<Vec<Box<dyn DynPass>>> {
-        let passes = self.0.into_iter().map(|sink| match sink {
+        let passes = self.sinks.into_iter().map(|sink| match sink {
             Sink::Stream(pass) => Ok(pass),
             Sink::Shards { seed, forks } => {
                 let mut forks = forks.into_iter().flatten();

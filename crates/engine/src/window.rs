@@ -74,6 +74,12 @@ impl Part {
         }
     }
 
+    /// The same part, to be read once more; what went wrong on the way was told.
+    pub(crate) fn again(&self) -> Part {
+        let (windows, before) = (self.windows.clone(), self.before.clone());
+        Part { windows, before, errors: Vec::new(), cancelled: self.cancelled }
+    }
+
     /// Nothing of any shard.
     pub(crate) fn nothing(trace: &dyn Trace) -> Part {
         Part::same(trace, &Window::Records(0..0))

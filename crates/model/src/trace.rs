@@ -251,6 +251,12 @@ pub trait Trace: Send + Sync {
         Ok(None)
     }
 
+    /// How often readers of this trace have delivered what proved damaged later, by a checksum behind it. If it grows while
+    /// the trace is read, whatever was made of the batches is worth nothing; the same scans, begun anew, leave the damage out.
+    fn n_delivered_damaged(&self) -> u64 {
+        0
+    }
+
     /// The name of a kind of mark.
     fn mark_name(&self, kind: u32) -> Cow<'static, str> {
         Cow::Owned(format!("mark {kind}"))
@@ -567,12 +573,6 @@ pub trait Reader: Send {
     /// `None` if nobody knows.
     fn packed_bytes(&self) -> Option<u64> {
         None
-    }
-
-    /// True if bytes that batches were made of have turned out to be damaged since, by a checksum behind them. The same
-    /// scan, begun anew, leaves them out.
-    fn has_delivered_damage(&self) -> bool {
-        false
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::codec::Codec;
@@ -32,8 +33,21 @@ struct Inner {
     damage: Vec<Error>,
     /// Looked for when they are first needed.
     landmarks: OnceLock<Vec<Landmark>>,
-    /// Members of an archive whose bytes are not what was packed, as far as reading has shown.
-    distrusted: Mutex<BTreeMap<u32, Error>>,
+    /// Members whose bytes are not what was packed, as far as reading has shown.
+    distrusted: Mutex<BTreeMap<u32, Distrusted>>,
+    /// How often bytes were delivered that proved damaged later.
+    n_delivered: AtomicU64,
+    /// Whether files that are no archives are distrusted, too.
+    sound_only: AtomicBool,
+}
+
+/// A member with damage.
+#[derive(Clone, Debug)]
+pub(crate) struct Distrusted {
+    /// What is wrong.
+    pub(crate) error: Error,
+    /// Inflated bytes before this one are good.
+    pub(crate) good_until: u64,
 }
 
 /// One run of bytes that can be read by itself: a whole file, or a member of an archive.
@@ -100,6 +114,8 @@ impl Container {
             damage: Vec::new(),
             landmarks: OnceLock::new(),
             distrusted: Mutex::default(),
+            n_delivered: AtomicU64::new(0),
+            sound_only: AtomicBool::new(false),
         };
         match (codec, source.can_seek()) {
             (Codec::Zip, true) => {
@@ -195,23 +211,43 @@ impl Container {
         Stream::from_place(self.clone(), packed_at, options)
     }
 
-    /// True if the member with this index is known to be damaged, so that no stream delivers any of its bytes from now on.
+    /// From now on a stream over a file that is no archive delivers nothing that its checksums do not vouch for, as far as
+    /// that is known when it gets there. Members of archives are always treated like this. Without it, all bytes before
+    /// the place where a fault shows are delivered: for readers that notice damage themselves.
+    pub fn deliver_sound_only(&self) {
+        self.0.sound_only.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn delivers_sound_only(&self) -> bool {
+        self.0.codec == Codec::Zip || self.0.sound_only.load(Ordering::Relaxed)
+    }
+
+    /// Where the good bytes of a member end, if it is known to be damaged. No stream that delivers sound bytes only goes
+    /// beyond that from now on.
     ///
-    /// A member of up to 4 MiB is verified before its first byte is delivered. A larger one is delivered while it is
-    /// read, and only its end shows that its checksum is wrong: a caller that got bytes of such a member reads again,
-    /// and then gets what is sound.
-    pub fn is_distrusted(&self, member: u32) -> bool {
-        self.distrusted(member).is_some()
+    /// A deflated member of an archive of up to 4 MiB is verified before its first byte is delivered. All else is
+    /// delivered while it is read, and a checksum behind it tells that it was damaged: a caller that got such bytes (see
+    /// [`Container::n_delivered_damaged`]) reads again, and then gets what is sound.
+    pub fn good_until(&self, member: u32) -> Option<u64> {
+        self.distrusted(member).map(|distrusted| distrusted.good_until)
     }
 
-    pub(crate) fn distrust(&self, member: u32, error: &Error) {
-        if self.0.codec == Codec::Zip && self.0.indexed {
-            let mut distrusted = self.0.distrusted.lock().unwrap_or_else(PoisonError::into_inner);
-            distrusted.entry(member).or_insert_with(|| error.clone());
+    /// How often bytes were delivered, by any stream, that proved damaged later. If this has grown during a read, reading
+    /// again brings fewer bytes, all of them good as far as checksums tell.
+    pub fn n_delivered_damaged(&self) -> u64 {
+        self.0.n_delivered.load(Ordering::Relaxed)
+    }
+
+    /// Remembers damage in a member of which `n_delivered` bytes were delivered.
+    pub(crate) fn distrust(&self, member: u32, error: &Error, good_until: u64, n_delivered: u64) {
+        if n_delivered > good_until {
+            self.0.n_delivered.fetch_add(1, Ordering::Relaxed);
         }
+        let mut distrusted = self.0.distrusted.lock().unwrap_or_else(PoisonError::into_inner);
+        distrusted.entry(member).or_insert_with(|| Distrusted { error: error.clone(), good_until });
     }
 
-    pub(crate) fn distrusted(&self, member: u32) -> Option<Error> {
+    pub(crate) fn distrusted(&self, member: u32) -> Option<Distrusted> {
         self.0.distrusted.lock().unwrap_or_else(PoisonError::into_inner).get(&member).cloned()
     }
 

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::codec::Codec;
-use crate::container::{Container, Member, Method};
+use crate::container::{Container, Distrusted, Member, Method};
 use crate::error::{Error, ErrorKind, Result};
 use crate::inflate::{End, Expected, Inflater};
 use crate::packed::{Origin, Packed};
@@ -63,6 +63,8 @@ struct Current {
     carry: Option<u8>,
     /// How the member ends after `carry`.
     end: Option<End>,
+    /// The damage that is known of it.
+    known: Option<Distrusted>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -154,6 +156,11 @@ impl Sequence {
 
     /// Fills one block of a member; `None` if a fault came before the block's first byte.
     fn fill(&mut self, mut current: Current, block: &mut Vec<u8>) -> Option<BlockAt> {
+        let known = current.known.as_ref().filter(|known| current.offset >= known.good_until);
+        if let Some(error) = known.map(|known| known.error.clone()) {
+            self.fault(error, &current);
+            return None;
+        }
         let mut filled = None;
         if current.is_whole {
             filled = self.whole.fill(&mut self.packed, &current, block, self.block_bytes);
@@ -170,11 +177,20 @@ impl Sequence {
             Some(filled) => filled,
             None => current.stream(&mut self.inflater, &mut self.packed, block, self.block_bytes),
         };
-        block.truncate(n_bytes);
         let offset = current.offset;
+        let (n_bytes, end) = self.only_sound(&current, n_bytes, end);
+        block.truncate(n_bytes);
         current.offset += n_bytes as u64;
         let end = match end {
-            End::Done if !self.container.is_indexed() => self.leave_on_pipe(&current),
+            End::Done if !self.container.is_indexed() => match self.leave_on_pipe(&current) {
+                End::Fault(error) => {
+                    if is_doubtful(&error) {
+                        self.container.distrust(current.index, &error, 0, current.offset);
+                    }
+                    End::Fault(error)
+                }
+                end => end,
+            },
             end => end,
         };
         let at = BlockAt { member: current.index, offset, last: matches!(end, End::Done) };
@@ -182,9 +198,6 @@ impl Sequence {
             End::More => self.current = Some(current),
             End::Done => {}
             End::Fault(error) => {
-                if is_doubtful(&error) {
-                    self.container.distrust(current.index, &error);
-                }
                 self.fault(error, &current);
                 if n_bytes == 0 {
                     return None;
@@ -192,6 +205,26 @@ impl Sequence {
             }
         }
         Some(at)
+    }
+
+    /// Takes from what was inflated what is known to be damaged, and remembers a fault that says so of bytes before it.
+    fn only_sound(&self, current: &Current, n_bytes: usize, end: End) -> (usize, End) {
+        let (good_until, end) = match (&current.known, end) {
+            (Some(known), End::More) => (known.good_until, End::More),
+            (Some(known), _) => (known.good_until, End::Fault(known.error.clone())),
+            (None, End::Fault(error)) if is_doubtful(&error) && self.begin_at.is_none() => {
+                let n_inflated = current.offset + n_bytes as u64;
+                let good_until = self.inflater.vouched(n_inflated);
+                let is_sound_only = self.container.delivers_sound_only();
+                let n_delivered = if is_sound_only { current.offset.max(good_until) } else { n_inflated };
+                self.container.distrust(current.index, &error, good_until, n_delivered);
+                let good_until = if is_sound_only { good_until } else { n_inflated };
+                (good_until, End::Fault(error))
+            }
+            (None, end) => return (n_bytes, end),
+        };
+        let n_good = usize::try_from(good_until.saturating_sub(current.offset)).unwrap_or(usize::MAX);
+        (n_bytes.min(n_good), end)
     }
 
     /// Reads a member to its end before any of its bytes is delivered: why none of them can be trusted, or `None` if
@@ -209,7 +242,7 @@ impl Sequence {
         match end {
             End::Fault(error) if is_doubtful(&error) => {
                 let error = error.at_packed(self.packed.at());
-                self.container.distrust(current.index, &error);
+                self.container.distrust(current.index, &error, 0, 0);
                 return Some(error);
             }
             // Reading it again comes to the same end, with the good bytes before it.
@@ -281,13 +314,21 @@ impl Sequence {
             Codec::Zip => self.open_member(index, member),
             codec => self.open_file(codec),
         };
-        self.current = Some(opened.map_err(|error| self.placed(error.at(0), index, &member.name))?);
+        self.current = Some(opened.map_err(|error| {
+            if is_doubtful(&error) {
+                self.container.distrust(index, &error, 0, 0);
+            }
+            self.placed(error.at(0), index, &member.name)
+        })?);
         Ok(true)
     }
 
     fn open_file(&mut self, codec: Codec) -> Result<Current> {
         self.inflater = Inflater::of(codec)?;
         let mut current = Current::new(0, &self.container.members()[0], 0);
+        if self.container.delivers_sound_only() && self.begin_at.is_none() {
+            current.known = self.container.distrusted(0);
+        }
         if let Some(packed_at) = self.begin_at {
             self.packed.seek(packed_at).map_err(unreadable)?;
             self.inflater.skip_head();
@@ -306,8 +347,8 @@ impl Sequence {
         if let Some(refusal) = member.refusal {
             return Err(refusal.error());
         }
-        if let Some(error) = self.container.distrusted(index) {
-            return Err(error);
+        if let Some(known) = self.container.distrusted(index) {
+            return Err(known.error);
         }
         let packed = &mut self.packed;
         packed.set_stop(u64::MAX);
@@ -436,6 +477,7 @@ impl Current {
             is_whole: false,
             carry: None,
             end: None,
+            known: None,
         }
     }
 

@@ -139,7 +139,7 @@ impl Stream {
     /// What was inflated before a fault is delivered first, as a shorter block (formats with blocks of their own,
     /// LZ4, snappy and Zstandard, lose the block in which the fault lies). A deflated member of an archive whose
     /// checksum is wrong gives nothing but the error if it is inflated in one call, or once
-    /// [`Container::is_distrusted`] knows it: any of its bytes may be wrong. The next call gives the error, once, with
+    /// [`Container::good_until`] knows it: any of its bytes may be wrong. The next call gives the error, once, with
     /// file, member, offset and packed offset. After that, reading goes on with the next member, if there is one;
     /// after an `Io` or `Internal` error it is over. `block` is unspecified after an error.
     #[allow(clippy::should_implement_trait)] // An iterator could not lend and recycle blocks.

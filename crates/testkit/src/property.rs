@@ -105,6 +105,10 @@ impl Trace for Resized<'_> {
         self.trace.as_any()
     }
 
+    fn n_delivered_damaged(&self) -> u64 {
+        self.trace.n_delivered_damaged()
+    }
+
     fn mark_name(&self, kind: u32) -> Cow<'static, str> {
         self.trace.mark_name(kind)
     }

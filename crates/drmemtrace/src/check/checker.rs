@@ -121,6 +121,8 @@ pub(super) struct Checker {
     /// Visible records and instructions so far.
     pub(super) records: u64,
     pub(super) instrs: u64,
+    /// How many of them gaps swallowed: the ordinals after a gap count them.
+    pub(super) lost: (u64, u64),
     /// Where the next instruction should be, as far as the bits of `next_mask` go.
     pub(super) next_pc: u64,
     pub(super) next_mask: u64,
@@ -167,6 +169,7 @@ impl Checker {
             attention: on::FIRST | on::HEADER,
             records: 0,
             instrs: 0,
+            lost: (0, 0),
             next_pc: 0,
             next_mask: 0,
             prev: Prev::NONE,
@@ -201,7 +204,7 @@ impl Checker {
     pub(super) fn consume(&mut self, batch: &Batch) {
         for finding in &batch.findings {
             let mut finding = finding.clone();
-            if finding.place.record.is_some() {
+            if finding.place.record.is_some() && finding.loss.is_none() {
                 // The reader of raw entries does not count what it found; where it tells of it, all before was counted.
                 (finding.place.record, finding.place.instr) = (Some(self.records), Some(self.instrs));
             }
@@ -223,7 +226,8 @@ impl Checker {
 
     /// Nothing is known of what a gap swallowed.
     fn resume_after(&mut self, finding: &Finding) {
-        let is_gap = finding.rule.starts_with("source/") || finding.rule == "drmemtrace/chunk-cut";
+        let own = ["drmemtrace/chunk-cut", "drmemtrace/nonsense"];
+        let is_gap = finding.rule.starts_with("source/") || own.contains(&finding.rule);
         if is_gap && finding.severity == quipu_model::Severity::Error {
             self.lose_header();
             self.forget();

@@ -38,7 +38,9 @@ impl Checker {
         self.attention |= on::SEAM;
         if self.chunks.resync {
             let instrs = u64::from(member).checked_mul(self.chunks.size).filter(|n| *n < MAX_ORDINAL);
-            self.instrs = instrs.unwrap_or(self.instrs);
+            let instrs = instrs.unwrap_or(self.instrs);
+            self.lost.1 += instrs.saturating_sub(self.instrs);
+            self.instrs = instrs;
             self.chunks.start = self.instrs;
             self.chunks.next = u64::from(member);
         }
@@ -49,7 +51,9 @@ impl Checker {
         self.attention &= !on::SEAM;
         self.chunks.is_judged = !self.chunks.resync;
         if std::mem::take(&mut self.chunks.resync) {
-            self.records = if value < MAX_ORDINAL { value } else { self.records };
+            let records = if value < MAX_ORDINAL { value } else { self.records };
+            self.lost.0 += records.saturating_sub(self.records);
+            self.records = records;
         } else if value != self.records {
             let records = self.records;
             self.tell(Rule::RecordOrdinal, || {

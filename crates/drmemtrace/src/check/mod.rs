@@ -143,8 +143,8 @@ impl CheckPass {
     fn settle(&mut self) {
         let Some(mut checker) = self.at_work.take() else { return };
         checker.end_trace();
-        self.records += checker.records;
-        self.instrs += checker.instrs;
+        self.records += checker.records.saturating_sub(checker.lost.0);
+        self.instrs += checker.instrs.saturating_sub(checker.lost.1);
         if checker.about.kind == ShardKind::Thread && checker.about.schedule {
             self.is_too_long |= checker.time.is_too_long;
             let points = std::mem::take(&mut checker.time.points);

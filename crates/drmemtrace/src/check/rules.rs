@@ -52,7 +52,7 @@ rules! {
             "What stands before the end is read; reading goes on with the next member, if there is one." []
         SourceMalformed "source/malformed" Error
             "The bytes of a container follow its format."
-            "Checksums are part of it. Reading goes on with the next member, if there is one." []
+            "Checksums are part of it: what follows the last byte that a right checksum vouches for is not the trace, and no verb counts it. Reading continues with the next member, if there is one. Of a pipe, which cannot be read again, the finding says from which record on numbers are doubtful." []
         SourceUnsupported "source/unsupported" Error
             "A container is packed in a way that can be unpacked."
             "The member is left out." []
@@ -71,6 +71,9 @@ rules! {
         UnknownType "drmemtrace/unknown-type" Error
             "Every entry has a known type."
             "A larger number is damage or a newer version. The entry is passed over. The original looks the name up out of range, ends the run early and still succeeds." []
+        Nonsense "drmemtrace/nonsense" Error
+            "Entries make sense."
+            "Of 64 entries, counted from the beginning of their member, more than 8 have unknown types or are twelve zero bytes, which no tracer writes: that is no trace. Every verb stops before the first of them and continues with the next member, if there is one. Damage is looked for at each fourth entry. Fewer unknown types are passed over one by one." []
         UnknownMarker "drmemtrace/unknown-marker" Warning
             "No marker has a kind of the reserved range, 47 to 100."
             "Such a marker was written by a newer version, or is damage. It is kept. Kinds above 100 are anyone's." []

@@ -287,6 +287,10 @@ impl Trace for CoreTrace {
         crate::table::FAMILIES
     }
 
+    fn n_delivered_damaged(&self) -> u64 {
+        crate::trace::n_delivered_damaged(&self.files)
+    }
+
     fn mark_name(&self, kind: u32) -> Cow<'static, str> {
         crate::trace::mark_name(kind)
     }

@@ -3,8 +3,7 @@
 use super::{EntryReader, NOWHERE};
 use crate::lens::RawFinding;
 use crate::record::ENTRY_BYTES;
-use crate::trace::source_rule;
-use quipu_model::{Error, Finding, Place, Result, Severity};
+use quipu_model::{Finding, Place, Severity};
 
 impl EntryReader {
     /// Where the entry at byte `at` of the block is.
@@ -78,66 +77,6 @@ impl EntryReader {
                 count,
                 ..Finding::new(rule, severity, place, "more of the same".to_owned())
             });
-        }
-    }
-
-    /// The bytes could not be inflated any further; the stream goes on with the next member, if there is one.
-    pub(super) fn damaged(&mut self, error: &quipu_source::Error) -> Result<()> {
-        if matches!(
-            error.kind(),
-            quipu_source::ErrorKind::Io | quipu_source::ErrorKind::Missing | quipu_source::ErrorKind::Usage
-        ) {
-            return Err(Error::from(error.clone()));
-        }
-        let mut place = Place::from(error);
-        if !self.raw_only {
-            place.record = Some(self.interp.records);
-            place.instr = Some(self.interp.instrs);
-        }
-        let message = format!("{}{}", error.what(), self.lost_with(error));
-        self.tell(source_rule(error.kind()), Severity::Error, place, message);
-        let has_bytes = error.offset().is_some_and(|offset| offset > 0);
-        let is_distrusted =
-            error.member().is_some_and(|(member, _)| self.file.container.is_distrusted(member));
-        self.delivered_damage |= has_bytes && is_distrusted;
-        // The seam of the next member is judged by this finding, not by a missing footer.
-        self.last_entry = None;
-        if let Some((member, _)) = error.member() {
-            self.interp.resume_after_gap(self.instrs_before(member + 1));
-        }
-        self.block = None;
-        Ok(())
-    }
-
-    /// What is lost of a member from a fault on, as far as the archive and the ordinals of its chunks tell; a part of a
-    /// sentence.
-    fn lost_with(&self, error: &quipu_source::Error) -> String {
-        let Some((index, _)) = error.member() else { return String::new() };
-        let members = self.file.container.members();
-        let len = members.get(index as usize).and_then(|member| member.len);
-        let offset = error.offset().unwrap_or(0);
-        let entries = len.map(|len| len.saturating_sub(offset) / self.file.entry_bytes as u64);
-        // The last chunk has as many instructions as there were left.
-        let is_last = index as usize + 1 >= members.len();
-        let chunk = Some(self.file.header.chunk_instrs).filter(|chunk| *chunk > 0 && !is_last);
-        // Raw entries are delivered uncounted, so the instructions of a part of a chunk are unknown then.
-        let instrs = match chunk {
-            Some(chunk) if offset == 0 => Some(chunk),
-            Some(_) if !self.raw_only => {
-                self.instrs_before(index + 1).map(|next| next.saturating_sub(self.interp.instrs))
-            }
-            _ => None,
-        };
-        match (entries, instrs) {
-            (Some(entries), Some(instrs)) => {
-                format!(
-                    "; lost are `{entries}` entries with `{instrs}` instructions, and all numbers are without them"
-                )
-            }
-            (Some(entries), None) => {
-                format!("; lost are `{entries}` entries, and all numbers are without them")
-            }
-            _ => "; how much is lost is not known".to_owned(),
         }
     }
 }

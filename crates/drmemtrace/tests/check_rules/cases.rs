@@ -157,6 +157,7 @@ pub(crate) fn frames() -> Vec<Case> {
     let mut late_version = plain();
     late_version[0] = Entry::new(Type::HEADER, 0, 6);
     vec![
+        with("nonsense", &["exit-missing"], trace(X64, &vec![e(Type(77), 0, 0); 100])),
         case("unknown-type", trace(X64, &[nop(1), e(Type(77), 0, 0)])),
         case("unknown-marker", trace(X64, &[nop(1), m(M(60), 0)])),
         case("online-type", trace(0x40, &[nop_bare(1), e(Type::HARDWARE_PREFETCH, 1, 0)])),

@@ -135,6 +135,10 @@ impl Trace for DispatchedTrace {
         self.trace.families()
     }
 
+    fn n_delivered_damaged(&self) -> u64 {
+        self.trace.n_delivered_damaged()
+    }
+
     fn mark_name(&self, kind: u32) -> Cow<'static, str> {
         self.trace.mark_name(kind)
     }

@@ -116,15 +116,28 @@ pub(crate) struct Gzip {
     len: u64,
     in_member: bool,
     n_members: u64,
+    /// Inflated bytes of the members whose checksum was right.
+    n_vouched: u64,
 }
 
 impl Default for Gzip {
     fn default() -> Gzip {
-        Gzip { state: Decompress::new(false), crc: Crc::new(), len: 0, in_member: false, n_members: 0 }
+        Gzip {
+            state: Decompress::new(false),
+            crc: Crc::new(),
+            len: 0,
+            in_member: false,
+            n_members: 0,
+            n_vouched: 0,
+        }
     }
 }
 
 impl Gzip {
+    pub(super) fn vouched(&self) -> u64 {
+        self.n_vouched
+    }
+
     pub(super) fn inflate(&mut self, packed: &mut Packed, out: &mut [u8]) -> (usize, End) {
         let mut n_out = 0;
         while n_out < out.len() {
@@ -180,6 +193,7 @@ impl Gzip {
             ))
             .at_packed(packed.at()));
         }
+        self.n_vouched += self.len;
         Ok(())
     }
 }

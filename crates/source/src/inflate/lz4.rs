@@ -29,6 +29,10 @@ pub(crate) struct Lz4 {
     /// What linked blocks may refer to: the bytes before the present block.
     history: Vec<u8>,
     n_frames: u64,
+    /// Inflated bytes of the frames that ended well.
+    n_vouched: u64,
+    /// The present frame has a checksum at its end only.
+    is_open: bool,
 }
 
 /// What a frame's header says, and its running checksum.
@@ -54,6 +58,10 @@ impl Blocks for Lz4 {
                     return Ok(false);
                 }
                 self.frame = read_frame_header(packed)?;
+                self.is_open = self
+                    .frame
+                    .as_ref()
+                    .is_some_and(|frame| frame.content_checksum.is_some() && !frame.block_checksums);
                 self.n_frames += 1;
                 self.remember_nothing();
             }
@@ -68,6 +76,10 @@ impl Blocks for Lz4 {
 }
 
 impl Lz4 {
+    pub(super) fn vouched(&self, n_bytes: u64) -> u64 {
+        if self.is_open { self.n_vouched } else { n_bytes }
+    }
+
     fn remember_nothing(&mut self) {
         self.block.clear();
         self.history.clear();
@@ -80,6 +92,8 @@ impl Lz4 {
         let size = u32::from_le_bytes(take(packed, CUT)?);
         if size == 0 {
             frame.end(packed)?;
+            self.n_vouched += frame.len;
+            self.is_open = false;
             self.remember_nothing();
             return Ok(false);
         }

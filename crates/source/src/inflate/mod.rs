@@ -109,6 +109,21 @@ impl Inflater {
         }
     }
 
+    /// Of `n_bytes` inflated before a fault, how many a checksum vouches for, or all where the format has none: what
+    /// follows may be wrong, since a checksum only says that some bit before it is.
+    pub(crate) fn vouched(&self, n_bytes: u64) -> u64 {
+        match self {
+            Inflater::Plain(plain) if plain.expected.crc32.is_none() => n_bytes,
+            // The checksum stands at the end of all.
+            Inflater::Plain(_) | Inflater::Deflate(_) | Inflater::Zlib(_) => 0,
+            Inflater::Gzip(gzip) => gzip.vouched(),
+            Inflater::Lz4(lz4) => lz4.vouched(n_bytes),
+            Inflater::Zstd(zstd) => zstd.vouched(n_bytes),
+            // Each block has its own checksum, or there is none.
+            Inflater::Snappy(_) | Inflater::Chunks(_) | Inflater::Brotli(_) => n_bytes,
+        }
+    }
+
     /// CRC-32 of the bytes inflated so far, of a member of an archive.
     pub(crate) fn crc32(&self) -> u32 {
         match self {

@@ -25,7 +25,7 @@ const CUT: &str = "the snappy data is cut short";
 /// The state between two chunks, or within one.
 #[derive(Default)]
 pub(crate) struct Snappy {
-    /// The present chunk; a checksum that did not fit is reported behind its bytes.
+    /// The present chunk; one whose checksum does not fit gives no bytes.
     chunk: Block,
     identified: bool,
 }
@@ -98,10 +98,13 @@ impl Snappy {
         }
         packed.consume(body_bytes);
         let found = masked_crc32c(&self.chunk.bytes);
-        self.chunk.fault = crc
-            .filter(|crc| *crc != found)
-            .map(|crc| Error::checksum("masked CRC-32C", crc, found).at_packed(at));
-        Ok(())
+        match crc.filter(|crc| *crc != found) {
+            Some(crc) => {
+                self.chunk.clear();
+                Err(Error::checksum("masked CRC-32C", crc, found).at_packed(at))
+            }
+            None => Ok(()),
+        }
     }
 }
 

@@ -14,6 +14,9 @@ const FIRST_BYTES: usize = 5;
 /// No more than this is asked for at once: a block and the header of the next.
 const MAX_STEP_BYTES: usize = (128 << 10) + 3;
 
+/// The bit of a frame's fifth byte that promises a checksum.
+const CHECKSUM_FLAG: u8 = 1 << 2;
+
 /// The state of the decoder and how many bytes it wants next.
 pub(crate) struct Zstd {
     decoder: Decoder<'static>,
@@ -21,6 +24,11 @@ pub(crate) struct Zstd {
     /// The decoder may hold inflated bytes that did not fit into the last output.
     holds_output: bool,
     between_frames: bool,
+    /// Inflated bytes so far, and of the frames that ended well.
+    n_bytes: u64,
+    n_vouched: u64,
+    /// The present frame ends with a checksum.
+    has_checksum: bool,
 }
 
 impl Zstd {
@@ -31,7 +39,19 @@ impl Zstd {
             Ok(decoder)
         };
         let decoder = make().map_err(|cause| Error::io("cannot start the zstd decoder", cause))?;
-        Ok(Zstd { decoder, wanted: FIRST_BYTES, holds_output: false, between_frames: true })
+        Ok(Zstd {
+            decoder,
+            wanted: FIRST_BYTES,
+            holds_output: false,
+            between_frames: true,
+            n_bytes: 0,
+            n_vouched: 0,
+            has_checksum: false,
+        })
+    }
+
+    pub(super) fn vouched(&self, n_bytes: u64) -> u64 {
+        if self.has_checksum { self.n_vouched.min(n_bytes) } else { n_bytes }
     }
 
     /// Gives the decoder exactly as many bytes as it asks for, and none while it still holds output. It reports a fault
@@ -47,14 +67,21 @@ impl Zstd {
             if shown.is_empty() && !self.holds_output && self.between_frames {
                 return (n_out, End::Done);
             }
+            if self.between_frames {
+                self.has_checksum = shown.get(4).is_some_and(|flags| flags & CHECKSUM_FLAG != 0);
+            }
             let mut input = InBuffer::around(shown);
             let mut output = OutBuffer::around(&mut out[n_out..]);
             let hint = self.decoder.run(&mut input, &mut output);
             let (used, made) = (input.pos(), output.pos());
             packed.consume(used);
             n_out += made;
+            self.n_bytes += made as u64;
             match hint {
-                Ok(0) => (self.wanted, self.between_frames) = (FIRST_BYTES, true),
+                Ok(0) => {
+                    (self.wanted, self.between_frames) = (FIRST_BYTES, true);
+                    self.n_vouched = self.n_bytes;
+                }
                 Ok(wanted) if used + made > 0 || self.holds_output => {
                     self.wanted = wanted;
                     self.between_frames = false;

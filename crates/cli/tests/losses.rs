@@ -1,0 +1,113 @@
+//! What damage loses is counted: in archives, packed files and bare ones, by every verb the same, and nothing is invented.
+
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+
+const TRACES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces/drmemtrace");
+
+/// What a verb printed, its complaints, and its exit code.
+fn quipu(args: &[&str], trace: &Path) -> (String, String, i32) {
+    let run = Command::new(env!("CARGO_BIN_EXE_quipu")).args(args).arg(trace).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (text(&run.stdout), text(&run.stderr), run.status.code().unwrap())
+}
+
+fn trace_of(folder: &str) -> Vec<u8> {
+    let files = std::fs::read_dir(format!("{TRACES}/{folder}")).unwrap().map(|entry| entry.unwrap().path());
+    let is_trace = |path: &std::path::PathBuf| path.to_string_lossy().contains("drmemtrace.tiny.");
+    std::fs::read(files.into_iter().find(is_trace).unwrap()).unwrap()
+}
+
+/// Where the packed data of each member of an archive lies.
+fn members(packed: &[u8]) -> Vec<std::ops::Range<usize>> {
+    let container = quipu::source::Source::from_bytes("archive", packed.to_vec()).container().unwrap();
+    let members = container.members().iter().map(|member| {
+        let at = member.packed_at as usize;
+        let word = |at: usize| usize::from(u16::from_le_bytes([packed[at], packed[at + 1]]));
+        let start = at + 30 + word(at + 26) + word(at + 28);
+        start..start + member.packed_len.unwrap() as usize
+    });
+    members.collect()
+}
+
+/// The sum of instructions that `counts` has, and what it says is lost.
+fn counted(trace: &Path) -> (u64, Value) {
+    let (out, said, code) = quipu(&["analyze", "counts", "--json"], trace);
+    assert_eq!(code, 1, "{said}");
+    let answer: Value = serde_json::from_str(&out).unwrap();
+    let total = &answer["results"]["counts"]["total"]["instructions"];
+    (total.as_u64().unwrap_or_else(|| panic!("{answer:#}")), answer["lost"].clone())
+}
+
+#[test]
+fn a_flipped_bit_in_a_chunk_loses_that_chunk_in_every_verb() {
+    let packed = trace_of("tiny.chunk1000");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("flipped.zip");
+    // Of the first and the last chunk more is lost than ordinals tell.
+    for (chunk, data) in members(&packed).into_iter().enumerate().skip(1).take(4) {
+        for part in 1..8 {
+            let mut damaged = packed.clone();
+            damaged[data.start + data.len() * part / 8] ^= 1 << part;
+            std::fs::write(&path, damaged).unwrap();
+            let (instrs, lost) = counted(&path);
+            assert_eq!(
+                (instrs, lost["instrs"].as_u64()),
+                (5952 - 1000, Some(1000)),
+                "chunk {chunk}: {lost:#}"
+            );
+            let n_records = lost["records"].as_u64().unwrap();
+            let calls: [&[&str]; 5] = [
+                &["analyze", "counts"],
+                &["analyze", "schedule"],
+                &["sim", "cache"],
+                &["sim", "tlb"],
+                &["check"],
+            ];
+            let said: Vec<String> = calls.iter().map(|call| quipu(call, &path).1).collect();
+            let firsts: Vec<&str> = said.iter().map(|said| said.lines().next().unwrap_or("")).collect();
+            assert!(firsts[0].starts_with("error: 1,000 instructions ("), "{}", firsts[0]);
+            assert!(firsts.iter().all(|first| *first == firsts[0]), "{firsts:#?}");
+            let (out, ..) = quipu(&["check", "--json"], &path);
+            let check: Value = serde_json::from_str(&out).unwrap();
+            assert_eq!(check["records"].as_u64(), Some(7846 - n_records), "chunk {chunk}");
+            assert_eq!(check["lost"], lost);
+        }
+    }
+}
+
+#[test]
+fn of_a_gzip_file_with_a_wrong_checksum_nothing_is_counted() {
+    let packed = trace_of("tiny.gz");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("flipped.gz");
+    let mut damaged = packed;
+    let middle = damaged.len() / 2;
+    damaged[middle] ^= 1;
+    std::fs::write(&path, damaged).unwrap();
+    let (instrs, lost) = counted(&path);
+    assert_eq!((instrs, &lost["records"]), (0, &Value::Null));
+}
+
+#[test]
+fn zeros_and_garbage_in_a_bare_file_are_not_records() {
+    let bare = trace_of("tiny.plain");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("odd.memtrace");
+    let at = bare.len() / 24 * 12;
+    let before = quipu(&["analyze", "counts", "--json"], &{
+        std::fs::write(&path, &bare[..at]).unwrap();
+        path.clone()
+    });
+    let before: Value = serde_json::from_str(&before.0).unwrap();
+    let before = before["results"]["counts"]["total"]["instructions"].as_u64().unwrap();
+    for fill in [0, 0xee] {
+        let mut damaged = bare.clone();
+        damaged[at..at + 1200].fill(fill);
+        std::fs::write(&path, damaged).unwrap();
+        let (instrs, lost) = counted(&path);
+        assert_eq!(instrs, before, "fill {fill:#x}");
+        assert_eq!(lost["bytes"].as_u64(), Some((bare.len() - at) as u64), "fill {fill:#x}: {lost:#}");
+    }
+}

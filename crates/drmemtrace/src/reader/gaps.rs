@@ -1,0 +1,244 @@
+//! Gaps: what is wrong with bytes, where reading stops and continues, and how much is lost between the two places.
+//!
+//! Bytes that fail their checksum, or that make no sense, are not the trace. Reading stops after the last good record before
+//! them and continues with the next member. Both places, and with them what is lost, follow from the file alone: the last
+//! good chunk before the gap is counted, and the first good one after it says by its ordinals what stands before it. So every
+//! verb reports the same, whatever it reads, in whatever order.
+
+use super::{EntryReader, Walk};
+use crate::decode::{Interp, Limits};
+use crate::record::{ENTRY_BYTES, Entry, N_TYPES};
+use crate::trace::{File, source_rule};
+use quipu_model::{Amount, Columns, Error, Finding, Loss, Place, Reader, Result, Scan, Severity, ShardId};
+use quipu_source::{Ahead, BlockAt, StreamOptions};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Entries are judged in groups of this many, counted from the beginning of their member.
+pub(super) const GROUP_ENTRIES: usize = 64;
+/// A group with more entries than this that make no sense is no part of a trace.
+const MAX_NONSENSE: usize = 8;
+/// PERF: a look at each fourth entry finds all damage that is more than a few entries long, and costs nothing.
+const GLANCE_ENTRIES: usize = 4;
+
+/// A position in a shard: records and instructions before it, as far as they are known.
+type Position = (Option<u64>, Option<u64>);
+
+/// Finds the first entry of `entries` that is no part of a trace. They begin at entry `first` of their member.
+pub(super) fn nonsense(entries: &[Entry], first: usize) -> Option<usize> {
+    if !entries.iter().step_by(GLANCE_ENTRIES).any(may_be_nonsense) {
+        return None;
+    }
+    find_nonsense(entries, first)
+}
+
+#[inline]
+fn may_be_nonsense(entry: &Entry) -> bool {
+    entry.kind.get() >= N_TYPES || (entry.kind.get() == 0 && entry.size.get() == 0)
+}
+
+fn is_nonsense(entry: &Entry) -> bool {
+    may_be_nonsense(entry) && (entry.kind.get() != 0 || entry.addr.get() == 0)
+}
+
+#[cold]
+fn find_nonsense(entries: &[Entry], first: usize) -> Option<usize> {
+    let mut start = 0;
+    while start < entries.len() {
+        let end = (start + GROUP_ENTRIES - (first + start) % GROUP_ENTRIES).min(entries.len());
+        let group = &entries[start..end];
+        if group.iter().filter(|entry| is_nonsense(entry)).count() > MAX_NONSENSE {
+            return group.iter().position(is_nonsense).map(|at| start + at);
+        }
+        start = end;
+    }
+    None
+}
+
+impl EntryReader {
+    /// Cuts the block where nonsense begins. What follows in the member is left out.
+    pub(super) fn cut_nonsense(&mut self, at: BlockAt) {
+        let first = at.offset / self.file.entry_bytes as u64;
+        let entries = Entry::slice(&self.batch.block).0;
+        if let Some(bad) = nonsense(entries, (first % GROUP_ENTRIES as u64) as usize) {
+            self.batch.block.truncate(bad * ENTRY_BYTES);
+            self.skipped = Some(at.member);
+            self.nonsense = Some(at.offset + (bad * self.file.entry_bytes) as u64);
+        }
+    }
+
+    /// Reports nonsense once all before it was read.
+    pub(super) fn tell_nonsense(&mut self) {
+        let (Some(offset), Some(member)) = (self.nonsense.take(), self.skipped) else { return };
+        let place = Place { offset: Some(offset), ..self.place(0) };
+        let message = format!(
+            "of `{GROUP_ENTRIES}` entries more than `{MAX_NONSENSE}` have unknown types or are all zeros"
+        );
+        self.lose_rest(member, "drmemtrace/nonsense", message, place);
+    }
+
+    /// The bytes could not be inflated any further; the stream goes on with the next member, if there is one.
+    pub(super) fn damaged(&mut self, error: &quipu_source::Error) -> Result<()> {
+        use quipu_source::ErrorKind;
+        if matches!(error.kind(), ErrorKind::Io | ErrorKind::Missing | ErrorKind::Usage) {
+            return Err(Error::from(error.clone()));
+        }
+        let member = error.member().map_or(0, |(member, _)| member);
+        if self.skipped == Some(member) {
+            // That no more of it is read was reported.
+            return Ok(());
+        }
+        self.lose_rest(member, source_rule(error.kind()), error.what().to_owned(), Place::from(error));
+        Ok(())
+    }
+
+    /// Reports that nothing of a member from `place` on is read, and what is lost by that.
+    fn lose_rest(&mut self, member: u32, rule: &'static str, mut message: String, mut place: Place) {
+        self.is_broken = true;
+        self.counted_before_gap.get_or_insert(self.position());
+        let container = &self.file.container;
+        let can_read_again = container.source().can_seek() && !self.is_counting;
+        let is_doubtful = container.good_until(member).is_some();
+        let mut stopped = (Some(self.interp.records), Some(self.interp.instrs));
+        if !self.is_counting && is_doubtful && !can_read_again {
+            let from = self.member_began.0;
+            message.push_str(&format!("; all numbers from record {from} on are doubtful"));
+        }
+        let is_alone = container.members().len() <= 1;
+        if can_read_again {
+            // What was delivered of it after that is thrown away.
+            place.offset = container.good_until(member).or(place.offset);
+        }
+        if can_read_again && (is_doubtful || self.raw_only || !is_alone) {
+            stopped = self.position_before_gap(member);
+        }
+        (place.record, place.instr) = stopped;
+        let finding = Finding::new(rule, Severity::Error, place.clone(), message);
+        // Of several damaged members in a row, the first stands for the gap.
+        let container = &self.file.container;
+        let is_later = member > 0 && container.good_until(member - 1).is_some();
+        let finding = match is_later {
+            true => finding,
+            false => finding.losing(self.gap(member, stopped, place, can_read_again)),
+        };
+        self.found.push(finding);
+        // The seam of the next member is judged by this finding, not by a missing footer.
+        self.last_entry = None;
+        self.interp.resume_after_gap(self.instrs_before(member.saturating_add(1)));
+        self.block = None;
+    }
+
+    /// What is lost from a place in a member on.
+    fn gap(&self, member: u32, (records, instrs): Position, stopped: Place, can_read_again: bool) -> Loss {
+        let members = self.file.container.members();
+        let mut resumed = None;
+        let mut bytes = None;
+        if can_read_again {
+            let len = |at: usize| members.get(at).and_then(|member| member.len);
+            bytes = len(member as usize).map(|len| len.saturating_sub(stopped.offset.unwrap_or(0)));
+            for (next, member) in members.iter().enumerate().skip(member as usize + 1) {
+                if let Some((records, instrs)) = self.position_after_gap(next) {
+                    let mut place = Place {
+                        file: stopped.file.clone(),
+                        record: records,
+                        instr: instrs,
+                        ..Place::default()
+                    };
+                    place.member = Some(member.name.clone());
+                    place.offset = Some(0);
+                    resumed = Some(place);
+                    break;
+                }
+                bytes = bytes.zip(member.len).map(|(sum, len)| sum.saturating_add(len));
+            }
+        }
+        let between = |from: Option<u64>, to: Option<u64>| {
+            Amount::known(from.zip(to).and_then(|(from, to)| to.checked_sub(from)))
+        };
+        Loss {
+            records: between(records, resumed.as_ref().and_then(|place| place.record)),
+            instrs: between(instrs, resumed.as_ref().and_then(|place| place.instr)),
+            bytes: Amount::known(bytes),
+            stopped,
+            resumed,
+        }
+    }
+
+    /// Counts what is good before the gap that begins in a member: the chunk before it says by its ordinals what stands
+    /// before itself.
+    fn position_before_gap(&self, member: u32) -> Position {
+        let member = member as usize;
+        let first = if self.file.can_jump { member.saturating_sub(1) } else { 0 };
+        let Ok(mut counter) = EntryReader::counter(&self.file, first..member + 1) else {
+            return (None, None);
+        };
+        while let Ok(Some(_)) = counter.read() {}
+        if self.file.can_jump && first < member && self.file.container.good_until(first as u32).is_some() {
+            return (None, self.instrs_before(member as u32));
+        }
+        let (records, instrs) = counter.counted_before_gap.unwrap_or(counter.position());
+        (Some(records), Some(instrs))
+    }
+
+    /// What stands before a member, by its first record; `None` if the member is damaged, too.
+    fn position_after_gap(&self, member: usize) -> Option<Position> {
+        let mut counter = EntryReader::counter(&self.file, member..member + 1).ok()?;
+        let batch = counter.read().ok()??;
+        let (span, n_records) = (batch.span, batch.span.records);
+        if n_records == 0 || self.file.container.good_until(member as u32).is_some() {
+            return None;
+        }
+        let records = (self.file.can_jump && !counter.interp.resync).then_some(span.first_record);
+        Some((records, self.instrs_before(member as u32)))
+    }
+
+    /// A reader that only counts the records of some members.
+    fn counter(file: &Arc<File>, members: Range<usize>) -> Result<EntryReader> {
+        let mut counter = EntryReader::new(file.clone(), &Scan::new(ShardId(0)).columns(Columns::NONE))?;
+        let options = StreamOptions { ahead: Ahead::Inline, ..StreamOptions::default() };
+        counter.stream = file.container.stream(members.clone(), &options)?;
+        if members.start > 0 {
+            counter.interp = Interp::at_chunk(&file.header, members.start as u64);
+        }
+        counter.members = members;
+        counter.limits = Limits { batch: counter.limits.batch, ..Limits::NONE };
+        counter.walk = Walk::Done;
+        counter.is_counting = true;
+        Ok(counter)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(kind: u16, size: u16, addr: u64) -> Entry {
+        Entry { kind: kind.into(), size: size.into(), addr: addr.into() }
+    }
+
+    #[test]
+    fn nonsense_begins_with_its_first_entry_in_a_group_that_has_more_than_eight() {
+        for bad in [entry(N_TYPES, 1, 1), entry(u16::MAX, 0, 0), entry(0, 0, 0)] {
+            for n_bad in 0..=12 {
+                let mut entries = vec![entry(0, 8, 0x1000); 256];
+                entries[70..70 + n_bad].fill(bad);
+                assert_eq!(nonsense(&entries, 0), (n_bad > 8).then_some(70), "{n_bad}");
+            }
+        }
+    }
+
+    #[test]
+    fn groups_count_from_the_beginning_of_the_member() {
+        let mut entries = vec![entry(0, 8, 0x1000); 256];
+        entries[60..70].fill(entry(77, 0, 0));
+        assert_eq!(nonsense(&entries, 0), None, "four in one group, six in the next");
+        assert_eq!(nonsense(&entries[60..], 60), None);
+        assert_eq!(nonsense(&entries[40..], 0), Some(20), "ten in one group");
+    }
+
+    #[test]
+    fn loads_of_address_zero_or_of_no_bytes_are_entries() {
+        assert_eq!(nonsense(&[entry(0, 8, 0); 200], 0), None);
+        assert_eq!(nonsense(&[entry(0, 0, 0x1000); 200], 0), None);
+    }
+}
