@@ -242,7 +242,7 @@ impl CallReader {
         self.batch.span = Span {
             first_record,
             records: n_calls as u32, // At most as many as a batch may have.
-            thread: calls.first().map_or(0, |call| call.thread),
+            thread: calls.first().map_or(0, |call| call.thread).into(),
             offset: self.feed.offset(),
             ..Span::default()
         };

@@ -223,7 +223,7 @@ impl Pass for CheckPass {
         if !self.decodes {
             return Ok(());
         }
-        let thread = batch.span.thread;
+        let thread = batch.span.thread.tid;
         if thread >= 1 << 48 {
             let at = at(0);
             self.log.add(&rules::THREAD, || (at.place(), format!("thread `{thread:#x}`")));

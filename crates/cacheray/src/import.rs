@@ -111,7 +111,7 @@ impl Typed {
     fn access(&mut self, batch: &Batch, row: usize, counts: &mut Counts) -> Result<()> {
         let accesses = &batch.accesses;
         let (kind, addr, size) = (accesses.kind[row], accesses.addr[row], accesses.size[row]);
-        let thread = batch.span.thread;
+        let thread = batch.span.thread.packed();
         let kept = match kind {
             AccessKind::Read => &mut counts.reads,
             AccessKind::Write => &mut counts.writes,
@@ -171,7 +171,7 @@ impl Typed {
         let name = batch.values.bytes_of(batch.values.node(regions.type_name[row]));
         let addr = regions.addr[row];
         let record: Record<'_> =
-            region(regions.what[row], (addr, batch.span.thread), (element_bytes, n_elements), name);
+            region(regions.what[row], (addr, batch.span.thread.packed()), (element_bytes, n_elements), name);
         self.writer.record(&record)
     }
 }

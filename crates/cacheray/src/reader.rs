@@ -156,7 +156,7 @@ impl RecordReader {
         self.batch.span = Span {
             first_record,
             records: n as u32, // At most as many as a batch may have.
-            thread,
+            thread: thread.into(),
             offset: offset.unwrap_or_else(|| self.feed.offset()),
             ..Span::default()
         };

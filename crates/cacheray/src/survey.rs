@@ -35,7 +35,7 @@ pub struct Survey {
     /// Distinct lines of 64 bytes.
     pub lines: FxHashSet<u64>,
     /// Threads.
-    pub threads: std::collections::BTreeSet<u64>,
+    pub threads: std::collections::BTreeSet<quipu_model::ThreadId>,
     /// Annotations by the name of their type.
     pub names: FxHashMap<Vec<u8>, u64>,
     /// Annotations whose names are not among [`Survey::names`].

@@ -1,6 +1,5 @@
 //! What a trace says of itself, for people and for machines.
 
-use quipu::model::batch::split_thread;
 use quipu::model::doc::{Block, Cell, Document};
 use quipu::model::pass::Detail;
 use quipu::model::trace::Fact;
@@ -153,12 +152,12 @@ pub(crate) fn json_with(name: &str, trace: &dyn Trace, more: &[Fact]) -> Value {
             let told = json!({
                 "name": shard.name,
                 "kind": kind(shard.kind),
-                "thread": shard.thread,
+                "thread": shard.thread.map(|thread| thread.tid),
                 "process": shard.process,
                 "pieces": shard.pieces,
                 "packed_bytes": shard.packed_bytes,
             });
-            with_workload(told, shard.thread.map_or(0, |thread| split_thread(thread).0))
+            with_workload(told, shard.thread.map_or(0, |thread| thread.workload))
         })
         .collect();
     json!({

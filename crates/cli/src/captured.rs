@@ -5,7 +5,7 @@
 use crate::screen::Result;
 use crate::session;
 use quipu::model::doc::{Block, Cell, Document, Grid};
-use quipu::model::{Error, Finding};
+use quipu::model::{Error, Finding, ThreadId};
 use quipu_capture::tsan::merge::{Damaged, events};
 use quipu_capture::tsan::show::{Detail, Row, Shower, family, kinds};
 use quipu_capture::tsan::sites::Spot;
@@ -34,7 +34,7 @@ pub(crate) struct Choice<'a> {
     pub(crate) take: u64,
     /// Kinds or families of kinds; none for all.
     pub(crate) kinds: &'a [String],
-    pub(crate) threads: &'a [u64],
+    pub(crate) threads: &'a [ThreadId],
     pub(crate) pc: Option<&'a RangeInclusive<u64>>,
     pub(crate) addr: Option<&'a RangeInclusive<u64>>,
 }
@@ -68,7 +68,7 @@ impl Choice<'_> {
             })
         };
         (self.kinds.is_empty() || self.kinds.iter().any(is_kind))
-            && (self.threads.is_empty() || self.threads.contains(&row.tid))
+            && (self.threads.is_empty() || self.threads.contains(&row.tid.into()))
             && self.pc.is_none_or(|range| row.pc.is_some_and(|pc| range.contains(&pc)))
             && self.addr.is_none_or(touches)
     }

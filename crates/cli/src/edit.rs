@@ -204,7 +204,8 @@ pub(crate) fn rewrite_threads<E: Edit>(
     common: &Common,
     screen: &Screen,
 ) -> Result<Outcome> {
-    let threads: write::Threads = Arc::new(input.opening.threads.iter().copied().collect());
+    let threads: write::Threads =
+        Arc::new(input.opening.threads.iter().map(|thread| thread.packed()).collect());
     let framed = |shard: usize| {
         let header = &opened.trace.files().get(shard)?.header;
         Some(Framed::new(edit_of(shard)?, header, threads.clone(), needs_instrs))
@@ -241,7 +242,7 @@ pub(crate) fn reshard(
 ) -> Result<Outcome> {
     let Opened { source, trace } = opened;
     let mut options = output.options(source, common, input.opening.strict)?;
-    let threads = &input.opening.threads;
+    let threads: Vec<u64> = input.opening.threads.iter().map(|thread| thread.packed()).collect();
     if sharding != Sharding::Stream {
         output.refuse_misleading_name(source, options.pack.packing)?;
     }
@@ -253,7 +254,7 @@ pub(crate) fn reshard(
     }
     let summary = session::watched(screen, |watch| {
         watch.expect(trace.meta().packed_bytes);
-        write::reshard(trace, source, &output.path, sharding, threads, &options, &Watched(watch))
+        write::reshard(trace, source, &output.path, sharding, &threads, &options, &Watched(watch))
     })?;
     tell(trace, summary, output, screen)
 }

@@ -5,7 +5,7 @@ use crate::number;
 use crate::sched;
 use crate::screen::Result;
 use crate::session::Extent;
-use quipu::model::{Columns, Error, OpenOptions, ShardKind, Trace, Window};
+use quipu::model::{Columns, Error, OpenOptions, ShardKind, ThreadId, Trace, Window};
 use quipu::source::Source;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -14,9 +14,8 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct Opening {
     /// Only these threads; `1:TID` is one of the first further trace. Parts of a trace whose files hold several threads count the records of all of them
-    #[arg(id = "thread", long, value_name = "TID", value_delimiter = ',', value_parser = number::thread,
-          help_heading = "Reading")]
-    pub(crate) threads: Vec<u64>,
+    #[arg(id = "thread", long, value_name = "TID", value_delimiter = ',', help_heading = "Reading")]
+    pub(crate) threads: Vec<ThreadId>,
     /// A setting of the trace's format; `quipu formats` lists them
     #[arg(long = "open", value_name = "KEY=VALUE", value_parser = number::key_value, help_heading = "Reading")]
     pub(crate) settings: Vec<(String, String)>,
@@ -220,14 +219,14 @@ pub(crate) const PARTS_COUNT_ALL: &str =
 /// whatever was read of that.
 pub(crate) fn check_present(
     trace: &dyn Trace,
-    chosen: &[u64],
-    absent: &[u64],
+    chosen: &[ThreadId],
+    absent: &[ThreadId],
     is_part: bool,
 ) -> quipu::model::Result<()> {
     if is_part && absent.len() < chosen.len() {
         return Ok(());
     }
-    let has_file = |tid: u64| {
+    let has_file = |tid: ThreadId| {
         trace.shards().iter().any(|shard| shard.kind == ShardKind::Thread && shard.thread == Some(tid))
     };
     let Some(tid) = absent.iter().find(|tid| !has_file(**tid)) else { return Ok(()) };
@@ -242,7 +241,7 @@ pub(crate) fn check_present(
 ///
 /// # Errors
 /// `Unsupported` if a file holds several threads, which an analysis would count all of.
-pub(crate) fn check_threads(trace: &dyn Trace, threads: &[u64]) -> quipu::model::Result<()> {
+pub(crate) fn check_threads(trace: &dyn Trace, threads: &[ThreadId]) -> quipu::model::Result<()> {
     if threads.is_empty() || trace.shards().iter().all(|shard| shard.kind == ShardKind::Thread) {
         return Ok(());
     }

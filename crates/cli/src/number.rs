@@ -1,6 +1,5 @@
 //! Numbers and ranges as people type them.
 
-use quipu::model::batch::join_thread;
 use quipu::model::number::{self, NotANumber};
 use std::ops::RangeInclusive;
 
@@ -22,16 +21,6 @@ pub(crate) fn positive(text: &str) -> Result<u64, String> {
 
 fn expected(text: &str) -> String {
     format!("expected a number such as 4096, 0x1000, 4k or 4Ki, found `{text}`")
-}
-
-/// A thread: its number, behind its workload and a colon if it is not of the first: `5750`, `1:5750`, or as tables print it,
-/// `W1.T5750`.
-pub(crate) fn thread(text: &str) -> Result<u64, String> {
-    let printed = text.strip_prefix('W').and_then(|text| text.split_once(".T"));
-    let Some((workload, thread)) = printed.or_else(|| text.split_once(':')) else { return number(text) };
-    let workload: u16 =
-        workload.parse().map_err(|_| format!("expected a thread such as 1:5750, found `{text}`"))?;
-    Ok(join_thread(workload, number(thread)?))
 }
 
 /// A range of numbers: `A..B` without B, `A..` and `..B` without an end, `A` alone.
@@ -59,17 +48,6 @@ pub(crate) fn key_value(text: &str) -> Result<(String, String), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_thread_may_name_its_workload() {
-        assert_eq!(thread("5750"), Ok(5750));
-        assert_eq!(thread("0:5750"), Ok(5750));
-        assert_eq!(thread("1:5750"), Ok(1 << 48 | 5750));
-        assert_eq!(thread("W2.T0x10"), Ok(2 << 48 | 16));
-        for text in ["1:", ":5", "x:5", "65536:1", "W1", "W1.5"] {
-            assert!(thread(text).is_err(), "{text}");
-        }
-    }
 
     #[test]
     fn what_is_no_number_is_refused() {

@@ -2,7 +2,6 @@
 
 use crate::number;
 use quipu::engine::{Division, Intervals, Part};
-use quipu::model::batch::thread_name;
 use quipu::model::doc::Document;
 use quipu::model::pass::Detail;
 use quipu::model::{Columns, Error, Report, Trace};
@@ -61,7 +60,7 @@ fn nothing() -> Error {
     Error::usage("an interval wants at least one instruction or tick of the clock")
 }
 
-/// The results of parts as JSON: a list of objects with those of the keys `core`, `shard`, `thread` and `interval` (an object
+/// The results of parts as JSON: a list of objects with those of the keys `core`, `shard`, `thread`, `workload` (of further traces) and `interval` (an object
 /// with `number` and `end`) that say which part it is, and with `records`, `instructions` and `results`.
 pub(crate) fn json(names: &[&str], parts: &[Part]) -> Value {
     let part = |part: &Part| {
@@ -71,7 +70,11 @@ pub(crate) fn json(names: &[&str], parts: &[Part]) -> Value {
         };
         add("core", part.core.map(Value::from));
         add("shard", part.shard.map(Value::from));
-        add("thread", part.thread.map(Value::from));
+        add("thread", part.thread.map(|thread| thread.tid.into()));
+        add(
+            "workload",
+            part.thread.filter(|thread| thread.workload > 0).map(|thread| thread.workload.into()),
+        );
         add("interval", part.interval.map(|at| json!({ "number": at.number, "end": at.end })));
         add("records", Some(part.records.into()));
         add("instructions", Some(part.instrs.into()));
@@ -103,7 +106,7 @@ pub(crate) fn documents(reports: &[Box<dyn Report>], parts: &[Part]) -> Vec<Docu
 
 fn name(part: &Part) -> String {
     let core = part.core.map(|core| format!("core {core}"));
-    let thread = part.thread.map(|thread| format!("thread {}", thread_name(thread)));
+    let thread = part.thread.map(|thread| format!("thread {}", thread));
     let shard = part.shard.filter(|_| part.thread.is_none()).map(|shard| format!("file {shard}"));
     let interval = part.interval.map(|at| format!("interval {} up to {}", at.number, at.end));
     let words: Vec<String> = [core, thread, shard, interval].into_iter().flatten().collect();
@@ -118,7 +121,8 @@ pub(crate) fn csv(names: &[&str], reports: &[Box<dyn Report>], parts: &[Part]) -
     }
     let number = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
     for part in parts {
-        let which = [part.core, part.thread, part.interval.map(|at| at.number)].map(number).join(",");
+        let thread = part.thread.map(|thread| thread.to_string()).unwrap_or_default();
+        let which = [number(part.core), thread, number(part.interval.map(|at| at.number))].join(",");
         for (name, report) in names.iter().zip(&part.reports) {
             document_cells(&report.document(Detail::Full), &format!("{name},{which},"), &mut out);
         }

@@ -82,8 +82,8 @@ fn set(options: &mut DispatchOptions, name: &str, value: &str) -> Result<()> {
         "busy-cores" => options.busy_cores = count()?,
         "priority" => {
             let both = value
-                .split_once(':')
-                .and_then(|(thread, priority)| Some((number::number(thread).ok()?, priority.parse().ok()?)));
+                .rsplit_once(':')
+                .and_then(|(thread, priority)| Some((thread.parse().ok()?, priority.parse().ok()?)));
             options.priorities.push(both.ok_or_else(|| wants("`TID:N`"))?);
         }
         _ => {
@@ -120,7 +120,7 @@ mod tests {
             quantum: Quantum::Micros(5),
             block_scale: 0.01,
             direct: false,
-            priorities: vec![(7, -2)],
+            priorities: vec![(7.into(), -2)],
             layout_seed: -1,
             ..DispatchOptions::default()
         };

@@ -3,7 +3,7 @@
 use crate::screen::{Outcome, Result, Screen};
 use crate::{Common, input};
 use quipu::engine::{self, Division, Planned, RunOptions, Watch, WindowOf};
-use quipu::model::{Amount, Error, Finding, Found, Loss, Lost, Place, Trace, Window};
+use quipu::model::{Amount, Error, Finding, Found, Loss, Lost, Place, ThreadId, Trace, Window};
 use quipu_view::{Progress, bytes_text, count_text, ticks_text};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -67,7 +67,7 @@ pub(crate) struct Extent {
     pub(crate) most_records: u64,
     pub(crate) strict: bool,
     /// Only these threads, where shards mix them; all if empty.
-    pub(crate) threads: Vec<u64>,
+    pub(crate) threads: Vec<ThreadId>,
     pub(crate) division: Division,
 }
 

@@ -7,7 +7,7 @@ use crate::relay::{Arrivals, relay};
 use crate::screen::Result;
 use crate::terminal::Stream;
 use quipu::engine::{Merge, Watch};
-use quipu::model::{Error, ErrorKind, Found, Paint, Printer, Severity};
+use quipu::model::{Error, ErrorKind, Found, Paint, Printer, Severity, ThreadId};
 use quipu_view::{Chosen, Progress};
 use std::io::{self, IsTerminal, Write};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
@@ -29,7 +29,7 @@ pub(crate) struct Style<'s> {
     /// How many records to read at most. Those that a skip invents come on top.
     pub(crate) limit: Option<u64>,
     /// Threads that were chosen, of which something should come.
-    pub(crate) awaited: &'s [u64],
+    pub(crate) awaited: &'s [ThreadId],
 }
 
 /// What came of printing.
@@ -41,7 +41,7 @@ pub(crate) struct Shown {
     pub(crate) error: Option<Error>,
     pub(crate) cancelled: bool,
     /// Threads that were awaited in vain; empty if nobody wanted to read on.
-    pub(crate) absent: Vec<u64>,
+    pub(crate) absent: Vec<ThreadId>,
 }
 
 /// Prints the chosen rows of a merge to `out`, without the printer's last words.

@@ -93,7 +93,7 @@ pub static INFO: FormatInfo = FormatInfo {
             name: "also",
             value: "PATH:…",
             default: "nothing",
-            doc: "Further traces, read with this one: each is a workload, whose number stands in the upper 16 bits of its threads.",
+            doc: "Further traces, read with this one: each is a workload, whose number stands beside its threads: `W1.T5747`, `--thread 1:5747`, and in JSON `workload`.",
         },
     ],
     print_settings: &[],

@@ -7,13 +7,13 @@ use crate::INFO;
 use crate::asm::AsmCache;
 use crate::record::{
     Marker, NEWEST_VERSION, SYSCALL_FUNC_BASE, SYSCALL_FUNC_BASE_32, Type, VERSION_BRANCH_INFO,
-    VERSION_KERNEL_PC, split_tid,
+    VERSION_KERNEL_PC,
 };
 use numbers::{Prefix, decimal, hex, hex16, push_paint, right};
 use quipu_isa::{Arch, Syntax};
 use quipu_model::print::Ordinals;
 use quipu_model::trace::PrintOptions;
-use quipu_model::{Batch, Column, Paint, Printer, Result, Rows};
+use quipu_model::{Batch, Column, Paint, Printer, Result, Rows, ThreadId};
 use std::io::Write as _;
 
 /// Blanks between the thread and the bytes of an instruction that need a second line.
@@ -202,8 +202,8 @@ impl MemrefPrinter {
             Marker::FILETYPE => write!(out, "filetype {value:#x}"),
             Marker::TIMESTAMP => write!(out, "timestamp {value}"),
             Marker::CPU_ID => {
-                let (workload, thread) = split_tid(tid);
-                let _ = write!(out, "W{workload}.T{thread} on core ");
+                let ThreadId { workload, tid } = ThreadId::from_packed(tid);
+                let _ = write!(out, "W{workload}.T{tid} on core ");
                 if value == u64::MAX { write!(out, "unknown") } else { write!(out, "{value}") }
             }
             Marker::WINDOW_ID => write!(out, "window {value}"),
@@ -299,8 +299,8 @@ impl Printer for MemrefPrinter {
                     out.push(b'\n');
                 }
                 Type::THREAD_EXIT => {
-                    let (workload, thread) = split_tid(tid);
-                    let _ = writeln!(out, "<thread W{workload}.T{thread} exited>");
+                    let ThreadId { workload, tid } = ThreadId::from_packed(tid);
+                    let _ = writeln!(out, "<thread W{workload}.T{tid} exited>");
                 }
                 _ if kind.is_any_instr() => self.instr(&cols, row, batch, ordinals, paint, out),
                 _ if usize::from(kind.0) < self.names.len() => {

@@ -11,13 +11,13 @@ mod walk;
 
 use crate::decode::{Interp, Limits, Stop};
 use crate::lens::Fill;
-use crate::record::{ENTRY_BYTES, Entry, FileType, Marker, Type, join_tid, split_tid};
+use crate::record::{ENTRY_BYTES, Entry, FileType, Marker, Type, of_workload};
 use crate::table::{ENTRIES_TABLE, MEMREFS_TABLE, TABLES, push_entries};
 use crate::trace::File;
 use crate::{widen, window};
 use cut::Intervals;
 use quipu_model::lens::ThreadEvent;
-use quipu_model::{Batch, Columns, Cut, Found, Reader, Result, Rows, Scan, Severity, Window};
+use quipu_model::{Batch, Columns, Cut, Found, Reader, Result, Rows, Scan, Severity, ThreadId, Window};
 use quipu_source::{BlockAt, Stream};
 use std::ops::Range;
 use std::sync::Arc;
@@ -436,7 +436,6 @@ impl EntryReader {
             threads.what.insert(0, ThreadEvent::Start);
             threads.value.insert(0, interp.batch_pid);
         }
-        let (workload, _) = split_tid(interp.batch_tid);
         let span = &mut self.batch.span;
         span.shard = self.shard;
         span.piece = self.piece;
@@ -447,9 +446,8 @@ impl EntryReader {
         self.opened |= interp.batch_len() > 0;
         span.first_record = interp.batch_start;
         span.records = interp.batch_len() as u32; // Bounded by the batch size.
-        span.thread = interp.batch_tid;
+        span.thread = ThreadId::from_packed(interp.batch_tid);
         span.process = interp.batch_pid;
-        span.workload = workload;
         span.cpu = (interp.cpu != u64::MAX).then_some(interp.cpu);
         span.clock = interp.timestamp;
         span.offset = block.offset + (start / ENTRY_BYTES * self.file.entry_bytes) as u64;
@@ -468,7 +466,7 @@ fn name_workload(block: &mut [u8], workload: u16) {
     for bytes in block.chunks_exact_mut(ENTRY_BYTES) {
         let Some(entry) = Entry::slice(bytes).0.first() else { return };
         if matches!(entry.kind(), Type::THREAD | Type::THREAD_EXIT) {
-            let tid = join_tid(workload, entry.addr.get());
+            let tid = of_workload(workload, entry.addr.get());
             bytes[ENTRY_BYTES - size_of::<u64>()..].copy_from_slice(&tid.to_le_bytes());
         }
     }

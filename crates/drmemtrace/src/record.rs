@@ -3,7 +3,7 @@
 //! This file knows bytes and nothing else: no files, no state. The layout is described in
 //! docs/formats/drmemtrace.md, sections *The entry*, *Markers* and *File-type bits*.
 
-pub use quipu_model::batch::{join_thread as join_tid, split_thread as split_tid};
+use quipu_model::ThreadId;
 use quipu_model::lens::AccessKind;
 use zerocopy::byteorder::little_endian::{U16, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -450,6 +450,15 @@ impl FileType {
     }
 }
 
+/// The word for a thread of a file that is read as a workload: the number stands below the workload. A word that has a workload
+/// already keeps it unless one is named.
+pub(crate) fn of_workload(workload: u16, tid: u64) -> u64 {
+    match ThreadId::from_packed(tid) {
+        thread if workload == 0 || thread.is_idle() => tid,
+        thread => ThreadId { workload, ..thread }.packed(),
+    }
+}
+
 /// The newest version whose rules are known.
 pub const NEWEST_VERSION: u64 = 7;
 /// From this version on, kernel event values are absolute addresses.
@@ -493,14 +502,5 @@ mod tests {
         assert_eq!(instrs, [10, 11, 12, 13, 14, 15, 16, 31, 48, 49]);
         let prefetches: Vec<u16> = (0..60).filter(|&t| Type(t).is_prefetch()).collect();
         assert_eq!(prefetches, (2..=9).chain([27]).chain(32..=46).collect::<Vec<_>>());
-    }
-
-    #[test]
-    fn a_workload_stands_in_the_top_bits_of_a_thread() {
-        assert_eq!(split_tid((3 << 48) | 77), (3, 77));
-        assert_eq!(split_tid(u64::MAX), (0, u64::MAX));
-        assert_eq!(split_tid(join_tid(3, 77)), (3, 77));
-        assert_eq!(join_tid(0, (3 << 48) | 77), (3 << 48) | 77);
-        assert_eq!(join_tid(3, u64::MAX), u64::MAX);
     }
 }

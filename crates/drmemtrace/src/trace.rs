@@ -7,12 +7,13 @@ use crate::print::MemrefPrinter;
 use crate::reader::EntryReader;
 use crate::record::{
     ENTRY_BYTES, ENTRY_BYTES_32, Entry, FileType, Marker, UNIX_EPOCH_MICROS, VERSION_BRANCH_INFO,
-    VERSION_FREQUENT_TIMESTAMPS, join_tid,
+    VERSION_FREQUENT_TIMESTAMPS, of_workload,
 };
 use crate::schedule::{self, Stretch};
 use crate::table::{FAMILIES, TABLES};
 use crate::{INFO, funclist, widen};
 use quipu_isa::Arch;
+use quipu_model::ThreadId;
 use quipu_model::trace::{Carries, Clock, Fact, Family, Function, PrintOptions, Recorded};
 use quipu_model::{
     Columns, Error, ErrorKind, Finding, Meta, OpenOptions, Place, Printer, Reader, Result, Scan, Severity,
@@ -79,7 +80,9 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<DrmemTrace> {
     let mut listing = listing::list(source)?;
     let mut findings = std::mem::take(&mut listing.findings);
     let is_wanted = |header: &Header| {
-        options.threads.is_empty() || is_core_or_mixed(header) || options.threads.contains(&header.tid)
+        options.threads.is_empty()
+            || is_core_or_mixed(header)
+            || options.threads.contains(&ThreadId::from_packed(header.tid))
     };
     let mut files = Vec::new();
     let mut first_type = FileType::default();
@@ -210,7 +213,7 @@ fn open_file(source: &Source, entry_bytes: usize, workload: u16) -> Result<File>
         }
         header = header::read(Entry::slice(&head).0);
     }
-    header.tid = join_tid(workload, header.tid);
+    header.tid = of_workload(workload, header.tid);
     let can_jump = can_jump(&container, &header);
     let pieces = pieces(&container, can_jump);
     let name = source.name().to_owned();
@@ -271,7 +274,7 @@ fn shard(index: usize, file: &File) -> Shard {
         id: ShardId(index as u32), // No folder holds 2^32 files.
         name: file.name.clone(),
         kind,
-        thread: (kind != ShardKind::Core).then_some(header.tid),
+        thread: (kind != ShardKind::Core).then_some(ThreadId::from_packed(header.tid)),
         process: (kind != ShardKind::Core).then_some(header.pid),
         core: None,
         pieces: file.pieces.len() as u32, // At most one for each half megabyte.

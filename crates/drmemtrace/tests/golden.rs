@@ -244,8 +244,10 @@ fn assert_same_lines(ours: &str, theirs: &str, n_lines: usize, what: &str) {
 fn view_of_a_legacy_file_equals_the_originals_line_for_line() {
     let trace = open("small", &OpenOptions::default());
     assert_eq!(view(trace.as_ref(), 0, Window::All), golden("view.small.txt"));
-    let trace =
-        open("legacy-for-record-filter", &OpenOptions { threads: vec![10510], ..OpenOptions::default() });
+    let trace = open(
+        "legacy-for-record-filter",
+        &OpenOptions { threads: vec![10510.into()], ..OpenOptions::default() },
+    );
     // The golden stops after 400 records.
     let ours = view(trace.as_ref(), 0, Window::Records(0..400));
     assert_same_lines(&ours, &golden("view.legacy-10510.txt"), usize::MAX, "legacy");

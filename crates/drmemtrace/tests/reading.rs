@@ -124,7 +124,7 @@ fn entries_of_a_32_bit_tracer_are_read_when_told() {
         pcs.extend_from_slice(&batch.accesses.pc);
     }
     assert_eq!((addrs, pcs), (vec![0x2000], vec![0x1000]));
-    assert_eq!(trace.shards()[0].thread, Some(7));
+    assert_eq!(trace.shards()[0].thread, Some(7.into()));
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn threads_of_one_stream_come_in_batches_of_their_own() {
     let mut reader = trace.scan(&Scan::new(ShardId(0)).columns(Columns::INSTRS)).unwrap();
     let mut spans = Vec::new();
     while let Some(batch) = reader.read().unwrap() {
-        spans.push((batch.span.thread, batch.span.process, batch.span.records));
+        spans.push((batch.span.thread.tid, batch.span.process, batch.span.records));
     }
     assert_eq!(spans, [(7, 70, 1), (8, 70, 1), (7, 70, 1)]);
 }
@@ -213,7 +213,7 @@ fn a_second_thread_far_behind_the_header_makes_a_stream_mixed() {
     entries.extend([Entry::new(Type::THREAD, 4, 8), Entry::new(Type::PID, 4, 70)]);
     entries.extend((0..50).map(|i| Entry::new(Type::INSTR, 4, 0x1000 + 4 * i)));
     entries.push(Entry::new(Type::FOOTER, 0, 0));
-    let trace = open_entries(&entries, &OpenOptions { threads: vec![8], ..OpenOptions::default() });
+    let trace = open_entries(&entries, &OpenOptions { threads: vec![8.into()], ..OpenOptions::default() });
     assert_eq!(trace.shards()[0].kind, ShardKind::Mixed);
 }
 

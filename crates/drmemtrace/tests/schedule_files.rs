@@ -100,7 +100,7 @@ fn what_is_not_compared_says_why() {
     assert_eq!(why(&*open(&traces().join("tiny.gz"))), (Some(Missing::None), false));
     assert_eq!(why(&*open(&traces().join("thr.core_sharded_kernel"))), (Some(Missing::Cores), false));
     let thr = Source::open(&traces().join("thr")).unwrap();
-    let some = OpenOptions { threads: vec![5750], ..OpenOptions::default() };
+    let some = OpenOptions { threads: vec![5750.into()], ..OpenOptions::default() };
     assert_eq!(why(&*DRMEMTRACE.open(&thr, &some).unwrap()), (Some(Missing::SomeThreads), false));
     let also = ("also".to_owned(), traces().join("thr").to_str().unwrap().to_owned());
     let several = OpenOptions { settings: vec![also], ..OpenOptions::default() };

@@ -1,8 +1,7 @@
 //! Several traces read as workloads of one: only traces that are alike, each with names of its own.
 
 use quipu_drmemtrace::DRMEMTRACE;
-use quipu_model::batch::join_thread;
-use quipu_model::{ErrorKind, Format, OpenOptions, Result, Trace};
+use quipu_model::{ErrorKind, Format, OpenOptions, Result, ThreadId, Trace};
 use quipu_source::Source;
 use std::path::PathBuf;
 
@@ -10,7 +9,7 @@ fn path(name: &str) -> PathBuf {
     quipu_testkit::fixtures("drmemtrace").join(name)
 }
 
-fn open(first: &str, further: &[&str], threads: &[u64]) -> Result<Box<dyn Trace>> {
+fn open(first: &str, further: &[&str], threads: &[ThreadId]) -> Result<Box<dyn Trace>> {
     let further: Vec<String> = further.iter().map(|name| path(name).to_str().unwrap().to_owned()).collect();
     let settings = vec![("also".to_owned(), further.join(":"))];
     let options = OpenOptions { settings, threads: threads.to_vec(), ..OpenOptions::default() };
@@ -37,15 +36,16 @@ fn traces_that_differ_in_kind_are_refused_by_name() {
 
 #[test]
 fn threads_are_chosen_with_their_workload() {
-    let threads = |chosen: &[u64]| -> Vec<u64> {
+    let threads = |chosen: &[ThreadId]| -> Vec<ThreadId> {
         let trace = open("thr", &["thr"], chosen).unwrap();
         trace.shards().iter().filter_map(|shard| shard.thread).collect()
     };
-    let second = join_thread(1, 5750);
-    assert_eq!(threads(&[5750]), [5750]);
+    let of = |workload, tid| ThreadId { workload, tid };
+    let second = of(1, 5750);
+    assert_eq!(threads(&[of(0, 5750)]), [of(0, 5750)]);
     assert_eq!(threads(&[second]), [second]);
-    assert_eq!(threads(&[second, 5747]), [5747, second]);
-    assert_eq!(open("thr", &["thr"], &[join_thread(2, 5750)]).err().unwrap().kind(), ErrorKind::Missing);
+    assert_eq!(threads(&[second, of(0, 5747)]), [of(0, 5747), second]);
+    assert_eq!(open("thr", &["thr"], &[of(2, 5750)]).err().unwrap().kind(), ErrorKind::Missing);
 }
 
 #[test]

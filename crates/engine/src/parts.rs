@@ -4,7 +4,7 @@
 //! every analysis can be had by interval and by core without knowing of either. An analysis that remembers (an LRU stack,
 //! a footprint) begins each part with nothing.
 
-use quipu_model::{Batch, Cut, DynPass, Error, Report, Result, Shard, ShardKind};
+use quipu_model::{Batch, Cut, DynPass, Error, Report, Result, Shard, ShardKind, ThreadId};
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 
@@ -51,7 +51,7 @@ pub struct Part {
     /// The shard, if parts are intervals of instructions.
     pub shard: Option<u32>,
     /// That shard's thread, if it is one.
-    pub thread: Option<u64>,
+    pub thread: Option<ThreadId>,
     /// The interval, if parts are intervals.
     pub interval: Option<Interval>,
     /// How many records were read of it.
@@ -85,7 +85,7 @@ struct Slot {
 /// The passes of one part, and what they were fed.
 struct Share {
     passes: Vec<Box<dyn DynPass>>,
-    thread: Option<u64>,
+    thread: Option<ThreadId>,
     clock: u64,
     records: u64,
     instrs: u64,

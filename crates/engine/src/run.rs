@@ -10,7 +10,7 @@ use crate::window::{self, resolve};
 use crate::work::{Work, catch};
 use quipu_model::{
     Batch, Columns, Dispatched, DynPass, Error, Found, Order, Reader, Report, Result, Rounds, Scan, Severity,
-    Shard, ShardId, Trace, Window,
+    Shard, ShardId, ThreadId, Trace, Window,
 };
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -29,7 +29,7 @@ pub struct RunOptions<'a> {
     pub most_records: u64,
     /// Only these threads (all if empty). It leaves out records of other threads in shards that mix them; the window counts
     /// them all the same.
-    pub threads_wanted: Vec<u64>,
+    pub threads_wanted: Vec<ThreadId>,
     /// Which parts of the trace have results of their own.
     pub division: Division,
     /// Who watches.
@@ -76,7 +76,7 @@ pub struct Outcome {
     /// How many instructions were read.
     pub instrs: u64,
     /// Threads that were wanted, and of which no records came.
-    pub absent_threads: Vec<u64>,
+    pub absent_threads: Vec<ThreadId>,
     /// True if somebody cancelled the run; the results are those of the part that was read.
     pub cancelled: bool,
     /// What a scheduler did with each core, where one did.
@@ -207,7 +207,7 @@ impl Run<'_> {
         self.met.iter().for_each(|met| met.store(true, Ordering::Relaxed));
     }
 
-    fn absent_threads(&self) -> Vec<u64> {
+    fn absent_threads(&self) -> Vec<ThreadId> {
         let all = self.options.threads_wanted.iter().zip(&self.met);
         all.filter(|(_, met)| !met.load(Ordering::Relaxed)).map(|(thread, _)| *thread).collect()
     }

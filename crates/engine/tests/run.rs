@@ -3,7 +3,7 @@
 use crate::tools::{PIECES, SHARDS, SIZES, STOP, TIME};
 use quipu_engine::{DispatchOptions, Outcome, RunOptions, Watch, WindowOf, dispatch, plan, run};
 use quipu_model::lens::AccessKind;
-use quipu_model::{Args, Columns, Error, ErrorKind, Found, Result, Tool, Window};
+use quipu_model::{Args, Columns, Error, ErrorKind, Found, Result, ThreadId, Tool, Window};
 use quipu_testkit::{MemoryShard, MemoryTrace};
 use std::fmt::Write as _;
 
@@ -282,7 +282,8 @@ fn a_run_ends_when_no_pass_wants_more() {
             plan(*tool, &args, &trace).unwrap()
         });
         let watch = Watch::new();
-        let options = RunOptions { threads_wanted: vec![1, 2, 3], ..RunOptions::new(&watch) };
+        let options =
+            RunOptions { threads_wanted: [1, 2, 3].map(ThreadId::from).to_vec(), ..RunOptions::new(&watch) };
         run(&trace, planned.collect(), &options).unwrap()
     };
     let stopped = read(&[(&TIME, "7")]);
@@ -290,7 +291,7 @@ fn a_run_ends_when_no_pass_wants_more() {
     assert!(!stopped.cancelled && stopped.absent_threads.is_empty(), "thread 3 may have come later");
     let whole = read(&[(&TIME, "7"), (&TIME, "1000")]);
     assert_eq!((whole.records, values(&whole, 1).len()), (100, 100));
-    assert_eq!(whole.absent_threads, [3]);
+    assert_eq!(whole.absent_threads, [3.into()]);
 }
 
 #[test]

@@ -5,6 +5,7 @@ use crate::error::Place;
 use crate::finding::{Finding, Found, Severity};
 use crate::lens::{Accesses, Calls, Instrs, MAX_ACCESS_BYTES, Marks, Regions, Threads};
 use crate::table::Rows;
+use crate::thread::ThreadId;
 use crate::values::{Types, Values};
 use std::ops::Range;
 
@@ -23,12 +24,10 @@ pub struct Span {
     pub first_instr: u64,
     /// How many instructions the batch has.
     pub instrs: u32,
-    /// The thread of all records; 0 if the trace does not say.
-    pub thread: u64,
+    /// The thread of all records; the default if the trace does not say.
+    pub thread: ThreadId,
     /// Its process; 0 if the trace does not say.
     pub process: u64,
-    /// Position among the traces opened together, counted from 0.
-    pub workload: u16,
     /// The processor that runs the thread at the batch's end, if the trace has said so.
     pub cpu: Option<u64>,
     /// The last clock reading at or before the batch's end; 0 before the first.
@@ -45,39 +44,6 @@ pub struct Span {
 
 /// The rule that accesses of more than [`MAX_ACCESS_BYTES`] break.
 const OVERSIZED: &str = "engine/oversized-access";
-
-/// Bits of a thread's number below the workload.
-const THREAD_BITS: u32 = 48;
-
-/// Workload and thread of a thread's number as traces read together have it: the workload stands in the upper 16 bits. All
-/// ones is nobody, of no workload.
-pub fn split_thread(thread: u64) -> (u16, u64) {
-    if thread == u64::MAX {
-        return (0, thread);
-    }
-    ((thread >> THREAD_BITS) as u16, thread & ((1 << THREAD_BITS) - 1)) // The shift leaves 16 bits.
-}
-
-/// The number of a thread of a workload; of a thread that has a workload already, that one counts unless this one is named.
-pub fn join_thread(workload: u16, thread: u64) -> u64 {
-    match (workload, split_thread(thread)) {
-        (0, _) | (_, (_, u64::MAX)) => thread,
-        (workload, (_, thread)) => u64::from(workload) << THREAD_BITS | thread,
-    }
-}
-
-/// True for the first workload, which machines are not told.
-pub fn is_first_workload(workload: &u16) -> bool {
-    *workload == 0
-}
-
-/// What people call a thread: its number, behind the workload if it is not of the first: `W1.T5747`.
-pub fn thread_name(thread: u64) -> String {
-    match split_thread(thread) {
-        (0, thread) => thread.to_string(),
-        (workload, thread) => format!("W{workload}.T{thread}"),
-    }
-}
 
 /// About a thousand records of one thread, as columns. Columns that were not asked for are empty.
 #[derive(Debug, Default)]

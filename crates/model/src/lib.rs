@@ -27,6 +27,7 @@ pub mod pass;
 pub mod print;
 pub mod rows;
 pub mod table;
+pub mod thread;
 pub mod trace;
 pub mod values;
 
@@ -40,6 +41,7 @@ pub use loss::{Amount, Loss, Lost};
 pub use pass::{Args, DynPass, Needs, Order, Pass, Report, Tool, ToolInfo};
 pub use print::{Paint, Printer};
 pub use table::{Column, ColumnSchema, ColumnType, Rows, TableSchema};
+pub use thread::ThreadId;
 pub use trace::{
     Confidence, Cut, Dispatched, Family, Format, FormatInfo, Meta, OpenOptions, Reader, Rounds, Scan, Shard,
     ShardId, ShardKind, Trace, Window,

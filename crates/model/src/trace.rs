@@ -9,6 +9,7 @@ use crate::finding::{Finding, Found, RuleInfo};
 use crate::pass::Tool;
 use crate::print::{Printer, RowForm};
 use crate::table::TableSchema;
+use crate::thread::ThreadId;
 use quipu_isa::Arch;
 use quipu_source::{Ahead, Source, StreamOptions};
 use std::any::Any;
@@ -137,7 +138,7 @@ pub struct OpenOptions {
     /// Settings of the format, by name; see [`FormatInfo::settings`].
     pub settings: Vec<(String, String)>,
     /// Only these threads (all if empty).
-    pub threads: Vec<u64>,
+    pub threads: Vec<ThreadId>,
     /// Only these shards, by position (all if empty).
     pub shards: Vec<u32>,
 }
@@ -448,7 +449,7 @@ pub struct Shard {
     /// What its records have in common.
     pub kind: ShardKind,
     /// Its first (often only) thread, if known.
-    pub thread: Option<u64>,
+    pub thread: Option<ThreadId>,
     /// The process of that thread, if known.
     pub process: Option<u64>,
     /// Number of the core, if it is one and its number is known.

@@ -7,7 +7,7 @@ use crate::keyed::Keyed;
 use crate::split::{Answer, PER_THREAD, to_json};
 use quipu_model::doc::{Block, Cell, Document, Grid};
 use quipu_model::pass::Detail;
-use quipu_model::{Args, Batch, Pass, Report, Result, Shard, ShardKind, trace};
+use quipu_model::{Args, Batch, Pass, Report, Result, Shard, ShardKind, ThreadId, trace};
 use serde::Serialize;
 use std::any::Any;
 
@@ -63,8 +63,8 @@ pub struct OfShard<T> {
     /// The shard's number.
     pub shard: u32,
     /// The thread, if the shard is one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub thread: Option<u64>,
+    #[serde(flatten)]
+    pub thread: Option<ThreadId>,
     /// The core, if the shard is one: its number, or that of the shard if it is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub core: Option<u64>,
@@ -95,8 +95,8 @@ impl<T: Row> PerShard<T> {
     fn grid(&self) -> Grid {
         let is_core = self.shards.iter().all(|of| of.core.is_some());
         let row = |of: &OfShard<T>| {
-            let number = of.thread.or(of.core).unwrap_or(u64::from(of.shard));
-            let mut cells = vec![Cell::Text(number.to_string())];
+            let number = || of.core.unwrap_or(u64::from(of.shard)).to_string();
+            let mut cells = vec![Cell::Text(of.thread.map_or_else(number, |thread| thread.to_string()))];
             cells.extend(of.result.row());
             cells
         };
@@ -115,7 +115,7 @@ impl<T: Row> PerShard<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Member {
     shard: u32,
-    thread: Option<u64>,
+    thread: Option<ThreadId>,
 }
 
 /// The pass of a [`Sharded`].

@@ -1,10 +1,9 @@
 //! Keeping threads apart: the same analysis once for the whole trace, or once for each thread as well.
 
 use crate::keyed::Keyed;
-use quipu_model::batch::{is_first_workload, split_thread, thread_name};
 use quipu_model::doc::{Block, Document};
 use quipu_model::pass::Detail;
-use quipu_model::{Args, Batch, Pass, Report, Result, Shard, trace};
+use quipu_model::{Args, Batch, Pass, Report, Result, Shard, ThreadId, trace};
 use serde::Serialize;
 use std::any::Any;
 
@@ -56,10 +55,8 @@ pub struct PerThread<T> {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct OfThread<T> {
     /// The thread.
-    pub thread: u64,
-    /// Which of several traces it belongs to; left out for the first.
-    #[serde(skip_serializing_if = "is_first_workload")]
-    pub workload: u16,
+    #[serde(flatten)]
+    pub thread: ThreadId,
     /// Its result.
     #[serde(flatten)]
     pub result: T,
@@ -74,7 +71,7 @@ impl<T: Answer> Report for PerThread<T> {
         let mut document = self.total.document(detail);
         for of in &self.threads {
             let part = of.result.document(detail);
-            document.blocks.push(Block::Note(format!("thread {}:", thread_name(of.thread))));
+            document.blocks.push(Block::Note(format!("thread {}:", of.thread)));
             document.blocks.extend(part.blocks);
         }
         document
@@ -95,7 +92,7 @@ pub(crate) struct Split<P> {
     empty: P,
     whole: P,
     /// Each thread's part; none unless asked for, and then `whole` stays empty.
-    threads: Option<Keyed<u64, P>>,
+    threads: Option<Keyed<ThreadId, P>>,
 }
 
 impl<P: Part> Split<P> {
@@ -133,7 +130,7 @@ impl<P: Part> Pass for Split<P> {
         let mut threads = Vec::new();
         for (thread, part) in self.threads.map_or(Vec::new(), Keyed::into_items) {
             whole.merge(part.clone());
-            threads.push(OfThread { thread, workload: split_thread(thread).0, result: part.answer() });
+            threads.push(OfThread { thread, result: part.answer() });
         }
         Ok(Box::new(PerThread { total: whole.answer(), threads }))
     }

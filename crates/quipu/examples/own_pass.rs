@@ -10,7 +10,7 @@ use quipu::model::doc::{Block, Cell, Document};
 use quipu::model::lens::AccessKind;
 use quipu::model::pass::Detail;
 use quipu::model::{
-    Batch, Columns, Error, Needs, OpenOptions, Order, Pass, Report, Result, Shard, ToolInfo, Trace,
+    Batch, Columns, Error, Needs, OpenOptions, Order, Pass, Report, Result, Shard, ThreadId, ToolInfo, Trace,
 };
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ static INFO: ToolInfo = ToolInfo {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stores {
     /// Bytes by thread.
-    pub bytes: BTreeMap<u64, u64>,
+    pub bytes: BTreeMap<ThreadId, u64>,
 }
 
 impl Pass for Stores {

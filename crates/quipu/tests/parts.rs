@@ -160,7 +160,8 @@ fn a_thread_can_be_chosen_in_files_that_mix_them() {
     let mut sum = BTreeMap::new();
     let mut instructions = 0;
     for thread in [5747, 5750, 5751, 5752, u64::MAX] {
-        let found = outcome(&["counts", "mix"], &*trace, |options| options.threads_wanted = vec![thread]);
+        let found =
+            outcome(&["counts", "mix"], &*trace, |options| options.threads_wanted = vec![thread.into()]);
         let counts = found.reports[0].json();
         assert_eq!(counts["total"]["threads"], u64::from(thread != u64::MAX), "{thread}");
         instructions += found.reports[1].json()["instructions"].as_u64().unwrap();

@@ -11,7 +11,10 @@ const THREADS: [u64; 4] = [5747, 5750, 5751, 5752];
 
 /// What the tool says of the trace `thr`, or of some of its threads.
 fn analyse(tool: &str, options: &[(&str, &str)], threads: &[u64]) -> Value {
-    let opening = OpenOptions { threads: threads.to_vec(), ..OpenOptions::default() };
+    let opening = OpenOptions {
+        threads: threads.iter().map(|thread| (*thread).into()).collect(),
+        ..OpenOptions::default()
+    };
     let trace = quipu::open_path(&fixtures("drmemtrace/thr"), &opening).unwrap();
     let mut args = Args::default();
     options.iter().for_each(|(name, value)| args.set(*name, *value));

@@ -137,7 +137,7 @@ fn parts_of_a_trace_know_the_types_of_what_was_annotated_elsewhere() {
     let threads: Vec<u64> =
         whole["threads"].as_array().unwrap().iter().map(|of| of["thread"].as_u64().unwrap()).collect();
     assert!(threads.len() > 1, "{threads:?}");
-    let of = |thread: &u64| types_in(&path, &[], &|of| of.threads_wanted = vec![*thread]);
+    let of = |thread: &u64| types_in(&path, &[], &|of| of.threads_wanted = vec![(*thread).into()]);
     assert_eq!(sum(&threads.iter().map(of).collect::<Vec<_>>()), sum(&[whole]));
 }
 

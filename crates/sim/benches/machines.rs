@@ -32,7 +32,7 @@ fn batches() -> Vec<Batch> {
         let mut batch = Batch::default();
         batch.span.records = RECORDS;
         batch.span.first_record = u64::from(i * RECORDS);
-        batch.span.thread = 1;
+        batch.span.thread = 1.into();
         let rows = &mut batch.accesses;
         for at in 0..RECORDS {
             let (kind, addr, size) = if at % 3 == 2 {

@@ -6,7 +6,7 @@
 
 use hashbrown::HashMap;
 use quipu_model::lens::ThreadEvent;
-use quipu_model::{Batch, Error, Result};
+use quipu_model::{Batch, Error, Result, ThreadId};
 use rustc_hash::FxBuildHasher;
 
 /// How threads come to cores.
@@ -37,7 +37,7 @@ pub struct CoreLoad {
 pub struct Placement {
     placing: Placing,
     cores: Vec<CoreLoad>,
-    threads: HashMap<(u16, u64), usize, FxBuildHasher>,
+    threads: HashMap<ThreadId, usize, FxBuildHasher>,
     processors: HashMap<u64, usize, FxBuildHasher>,
     has_begun: bool,
 }
@@ -77,7 +77,7 @@ impl Placement {
         if !self.has_begun || n_idle as u64 >= u64::from(span.records) {
             return Ok(None);
         }
-        let key = (span.workload, span.thread);
+        let key = span.thread;
         if let Some(core) = self.threads.get(&key) {
             return Ok(Some(*core));
         }
@@ -101,7 +101,7 @@ impl Placement {
         Ok(core)
     }
 
-    fn settle(&mut self, thread: (u16, u64), core: usize) {
+    fn settle(&mut self, thread: ThreadId, core: usize) {
         self.threads.insert(thread, core);
         self.cores[core].live += 1;
         self.cores[core].threads += 1;
@@ -128,7 +128,7 @@ impl Placement {
                         core
                     }
                 };
-                let key = (batch.span.workload, batch.span.thread);
+                let key = batch.span.thread;
                 match self.threads.get(&key) {
                     Some(old) if *old == core => {}
                     Some(old) => {
@@ -146,7 +146,7 @@ impl Placement {
     pub fn stopped(&mut self, batch: &Batch) {
         if self.placing != Placing::Shards
             && batch.threads.what.contains(&ThreadEvent::Stop)
-            && let Some(core) = self.threads.remove(&(batch.span.workload, batch.span.thread))
+            && let Some(core) = self.threads.remove(&batch.span.thread)
         {
             self.cores[core].live -= 1;
         }

@@ -7,7 +7,7 @@
 use hashbrown::HashMap;
 use quipu_model::lens::ThreadEvent;
 use quipu_model::trace::Recorded;
-use quipu_model::{Batch, Columns, Trace};
+use quipu_model::{Batch, Columns, ThreadId, Trace};
 use rustc_hash::FxBuildHasher;
 
 /// Kinds of marks that are looked at for their names.
@@ -87,7 +87,7 @@ impl Recording {
 /// How many instructions were executed, as marks tell it: each thread's own count, which goes up to its end.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Executed {
-    threads: HashMap<(u16, u64), Count, FxBuildHasher>,
+    threads: HashMap<ThreadId, Count, FxBuildHasher>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -105,7 +105,7 @@ impl Executed {
         if !stops && !is_told && batch.accesses.is_empty() {
             return;
         }
-        let count = self.threads.entry((batch.span.workload, batch.span.thread)).or_default();
+        let count = self.threads.entry(batch.span.thread).or_default();
         for (_, value) in batch.marks.kind.iter().zip(&batch.marks.value).filter(|(of, _)| **of == kind) {
             count.first = count.first.or(Some(*value));
             count.last = *value;
@@ -129,7 +129,7 @@ mod tests {
 
     fn batch(thread: u64, counts: &[u64], stops: bool) -> Batch {
         let mut batch = Batch::default();
-        batch.span.thread = thread;
+        batch.span.thread = thread.into();
         for count in counts {
             batch.marks.kind.extend([3, KIND]);
             batch.marks.value.extend([99, *count]);

@@ -12,7 +12,7 @@ use crate::fields::MissingField;
 use crate::physical::Translation;
 use crate::place::Placing;
 use crate::recording::Recording;
-use quipu_model::batch::is_first_workload;
+use quipu_model::ThreadId;
 use serde::{Serialize, Serializer};
 
 fn is_zero(n: &u64) -> bool {
@@ -205,10 +205,8 @@ pub struct LevelCounts {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct ThreadCounts {
     /// The thread.
-    pub thread: u64,
-    /// Which of several traces it belongs to; left out for the first.
-    #[serde(skip_serializing_if = "is_first_workload")]
-    pub workload: u16,
+    #[serde(flatten)]
+    pub thread: ThreadId,
     /// Accesses found in the first caches.
     pub hits: u64,
     /// Accesses not found there.

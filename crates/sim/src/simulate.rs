@@ -22,7 +22,7 @@ use crate::recording::Executed;
 use crate::report::{self, ThreadCounts};
 use crate::resets::{Resets, Stage};
 use hashbrown::HashMap;
-use quipu_model::{Batch, Error, ErrorKind, Pass, Report, Result, Shard};
+use quipu_model::{Batch, Error, ErrorKind, Pass, Report, Result, Shard, ThreadId};
 use rustc_hash::FxBuildHasher;
 use sources::Sources;
 use std::fmt;
@@ -50,12 +50,6 @@ pub(crate) enum Cut {
     Processor(u64),
 }
 
-/// The pseudo-thread of a core without work.
-const IDLE_THREAD: u64 = u64::MAX;
-
-/// A thread, within its workload.
-type Key = (u16, u64);
-
 /// A machine at work on batches.
 pub struct Simulation {
     settings: Settings,
@@ -69,7 +63,7 @@ pub struct Simulation {
     /// Where misses come from.
     sources: Sources,
     threads: Vec<ThreadCounts>,
-    thread_at: HashMap<Key, usize, FxBuildHasher>,
+    thread_at: HashMap<ThreadId, usize, FxBuildHasher>,
     /// The numbers of address spaces, and how often all were in use, so that TLBs were emptied to use them again.
     processes: HashMap<(u16, u64), u64, FxBuildHasher>,
     n_rollovers: u64,
@@ -201,7 +195,7 @@ impl Simulation {
             self.pass_regions(batch);
             return Ok(());
         };
-        if !self.processes.contains_key(&(batch.span.workload, batch.span.process)) {
+        if !self.processes.contains_key(&(batch.span.thread.workload, batch.span.process)) {
             self.make_room(1);
         }
         self.assign(batch, core, turn)?;
@@ -277,7 +271,7 @@ impl Simulation {
 
     /// True if a core does nothing in a batch; one that does something runs on the processor that the batch names.
     fn is_rest(&mut self, batch: &Batch) -> bool {
-        if batch.span.thread == IDLE_THREAD && batch.accesses.is_empty() {
+        if batch.span.thread.is_idle() && batch.accesses.is_empty() {
             return true;
         }
         if let Some(processor) = batch.span.cpu.filter(|_| self.placement.placing() == Placing::Shards) {
@@ -289,7 +283,7 @@ impl Simulation {
     /// The number of the batch's address space.
     fn space(&mut self, batch: &Batch) -> Result<u64> {
         let next = self.processes.len() as u64;
-        let space = *self.processes.entry((batch.span.workload, batch.span.process)).or_insert(next);
+        let space = *self.processes.entry((batch.span.thread.workload, batch.span.process)).or_insert(next);
         let limit = self.n_spaces();
         if space >= limit {
             return Err(Error::limit("processes on cores side by side", space + 1, limit));
@@ -319,12 +313,8 @@ impl Simulation {
     /// Position of the batch's thread among those met.
     fn thread(&mut self, batch: &Batch) -> usize {
         let span = &batch.span;
-        *self.thread_at.entry((span.workload, span.thread)).or_insert_with(|| {
-            self.threads.push(ThreadCounts {
-                thread: span.thread,
-                workload: span.workload,
-                ..ThreadCounts::default()
-            });
+        *self.thread_at.entry(span.thread).or_insert_with(|| {
+            self.threads.push(ThreadCounts { thread: span.thread, ..ThreadCounts::default() });
             self.threads.len() - 1
         })
     }
@@ -459,7 +449,7 @@ impl Simulation {
         }
         self.strides = Strides::default();
         for of in &mut self.threads {
-            *of = ThreadCounts { thread: of.thread, workload: of.workload, ..ThreadCounts::default() };
+            *of = ThreadCounts { thread: of.thread, ..ThreadCounts::default() };
         }
     }
 }

@@ -169,7 +169,7 @@ impl Fold {
 /// Adds each row of each lens to the number of its record.
 fn fold_lenses(batch: &Batch, records: &mut [u64]) {
     let span = &batch.span;
-    let thread = mix(span.thread ^ mix(span.process ^ mix(u64::from(span.workload))));
+    let thread = mix(span.thread.tid ^ mix(span.process ^ mix(u64::from(span.thread.workload))));
     for (record, at) in records.iter_mut().zip(0..u64::from(span.records)) {
         *record = mix(thread ^ span.first_record.wrapping_add(at));
     }

@@ -14,7 +14,7 @@ fn batches(text: &str, scan: &Scan) -> Vec<(u64, u32, u64, Option<u64>)> {
     let mut reader = trace.scan(scan).unwrap();
     let mut out = Vec::new();
     while let Some(batch) = reader.read().unwrap() {
-        out.push((batch.span.first_record, batch.span.records, batch.span.thread, batch.span.opens));
+        out.push((batch.span.first_record, batch.span.records, batch.span.thread.tid, batch.span.opens));
     }
     out
 }

@@ -2,14 +2,14 @@
 //!
 //! The columns are found by name: `tid`, `pc`, `addr` with `size`, `time`, and every column of names for kinds.
 
-use quipu_model::{Column, ColumnType, Error, Family, Result, Rows, TableSchema};
+use quipu_model::{Column, ColumnType, Error, Family, Result, Rows, TableSchema, ThreadId};
 use std::ops::RangeInclusive;
 
 /// Which rows are wanted. What is empty or `None` asks for nothing; all that is given must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RowFilter {
     /// Rows of these threads.
-    pub threads: Vec<u64>,
+    pub threads: Vec<ThreadId>,
     /// Rows with one of these names in a column of names, or of one of these families.
     pub kinds: Vec<String>,
     /// Rows of instructions at these addresses.
@@ -57,7 +57,9 @@ impl Chosen {
         };
         let mut tests = Vec::new();
         if !filter.threads.is_empty() {
-            tests.push((column("tid")?, Test::OneOf(filter.threads.clone())));
+            // The column has what the trace has, which packs further traces' threads.
+            let threads = filter.threads.iter().map(|thread| thread.packed()).collect();
+            tests.push((column("tid")?, Test::OneOf(threads)));
         }
         if let Some(range) = &filter.pc {
             tests.push((column("pc")?, Test::Within(range.clone())));
@@ -241,8 +243,8 @@ mod tests {
 
     #[test]
     fn all_conditions_must_hold() {
-        check(RowFilter { threads: vec![7], pc: Some(0x1000..=0x1003), ..kinds(&["read"]) }, &[1]);
-        check(RowFilter { threads: vec![9], ..RowFilter::default() }, &[]);
+        check(RowFilter { threads: vec![7.into()], pc: Some(0x1000..=0x1003), ..kinds(&["read"]) }, &[1]);
+        check(RowFilter { threads: vec![9.into()], ..RowFilter::default() }, &[]);
     }
 
     #[test]

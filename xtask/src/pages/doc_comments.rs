@@ -48,6 +48,7 @@ impl Field {
     pub(super) fn kind(&self) -> String {
         match self.of.split_once(" as ") {
             Some((_, "hex")) => "text, hexadecimal".to_owned(),
+            Some((_, "thread::numbers")) => "list: number or text".to_owned(),
             Some((_, way)) => format!("text, {way}"),
             None => in_words(&self.of),
         }
@@ -127,6 +128,9 @@ fn collect_keys(source: &str, name: &str, json: &mut Vec<Keys>) {
     }
 }
 
+/// The meaning of the key that stands beside a thread.
+const WORKLOAD: &str = "Which of several traces the thread belongs to; left out for the first.";
+
 /// The fields of `pub struct name`, if this file has it.
 fn keys_of(source: &str, name: &str) -> Option<Keys> {
     let mut above = Vec::new();
@@ -149,6 +153,18 @@ fn keys_of(source: &str, name: &str) -> Option<Keys> {
         };
         let (doc, attributes) = join(&mut above);
         if attributes.contains("skip)") {
+            continue;
+        }
+        if attributes.contains("flatten")
+            && let Some(of) = of.contains("ThreadId").then(|| of.replace("ThreadId", "u64"))
+        {
+            // The type of another crate, which all tools share.
+            fields.push(Field {
+                key: Some("thread".to_owned()),
+                of: of.clone(),
+                doc: doc.unwrap_or_default(),
+            });
+            fields.push(Field { key: Some("workload".to_owned()), of, doc: WORKLOAD.to_owned() });
             continue;
         }
         let key = (!attributes.contains("flatten")).then(|| key.to_owned());
@@ -230,6 +246,9 @@ pub struct Answer {
     pub sides: Vec<Side>,
     #[serde(flatten)]
     pub total: Side,
+    /// Whose.
+    #[serde(flatten)]
+    pub thread: Option<ThreadId>,
     #[serde(skip)]
     pub hidden: u8,
 }
@@ -255,6 +274,8 @@ pub struct Side {
             field(Some("count"), "u64", "How many."),
             field(Some("sides"), "Vec<Side>", "Each `Side`."),
             field(None, "Side", ""),
+            field(Some("thread"), "Option<u64>", "Whose."),
+            field(Some("workload"), "Option<u64>", WORKLOAD),
         ];
         let side = [field(Some("n"), "u64", "A number on two lines.")];
         assert_eq!(

@@ -29,7 +29,7 @@ use keys::{Functions, function_of, key};
 use quipu_model::edit::{CompareJob, Compared, Comparison, EditInfo, Progress};
 use quipu_model::trace::SettingInfo;
 use quipu_model::values::Call;
-use quipu_model::{Batch, Columns, Error, Finding, Reader, Result, Scan, ShardId};
+use quipu_model::{Batch, Columns, Error, Finding, Reader, Result, Scan, ShardId, ThreadId};
 use regex_lite::Regex;
 use rename::Renamer;
 use std::collections::{BTreeMap, BTreeSet};
@@ -72,7 +72,7 @@ pub struct Rules {
     /// Calls of the old and of the new trace that count; all if `None`.
     pub calls: [Option<CallSet>; 2],
     /// Threads whose calls count; all if empty.
-    pub threads: Vec<u64>,
+    pub threads: Vec<ThreadId>,
     /// Functions that do not count.
     pub ignored: &'static [&'static str],
     /// Functions that do not count, by a pattern.
@@ -95,7 +95,7 @@ impl Rules {
     /// Whether a call counts, whatever its function is.
     fn counts(&self, side: Side, call: &Call) -> bool {
         self.calls[side as usize].as_ref().is_none_or(|calls| calls.has(call.number, call.flags))
-            && (self.threads.is_empty() || self.threads.contains(&call.thread))
+            && (self.threads.is_empty() || self.threads.contains(&call.thread.into()))
     }
 }
 

@@ -11,7 +11,7 @@ use crate::setting;
 use quipu_model::edit::{Edit, EditInfo, EditJob, Edited, Progress, Settings};
 use quipu_model::trace::{Fact, SettingInfo};
 use quipu_model::values::{Call, Kind, NO_NODE, Type, Types, Values};
-use quipu_model::{Error, Result};
+use quipu_model::{Error, Result, ThreadId};
 use regex_lite::Regex;
 use serde_json::json;
 
@@ -59,7 +59,7 @@ pub struct Replacer {
     /// Only in these calls.
     pub calls: Option<CallSet>,
     /// Only in calls of these threads; of all if empty.
-    pub threads: Vec<u64>,
+    pub threads: Vec<ThreadId>,
     /// Only in calls of such functions.
     pub function: Option<Regex>,
     /// How many values were replaced.
@@ -73,7 +73,7 @@ pub struct Replacer {
 }
 
 impl Replacer {
-    fn of(settings: &Settings, threads: &[u64]) -> Result<Replacer> {
+    fn of(settings: &Settings, threads: &[ThreadId]) -> Result<Replacer> {
         let args: Vec<Vec<u8>> = settings.all("arg").map(|name| name.as_bytes().to_vec()).collect();
         let reach = if args.is_empty() { Reach::Texts } else { Reach::Numbers };
         let is_pattern = settings.flag("regex")?;
@@ -120,7 +120,7 @@ impl Replacer {
 
     fn is_chosen(&mut self, call: &Call, types: &Types) -> bool {
         if self.calls.as_ref().is_some_and(|calls| !calls.has(call.number, call.flags))
-            || (!self.threads.is_empty() && !self.threads.contains(&call.thread))
+            || (!self.threads.is_empty() && !self.threads.contains(&call.thread.into()))
         {
             return false;
         }

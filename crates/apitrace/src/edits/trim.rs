@@ -9,7 +9,7 @@ use crate::setting;
 use quipu_model::edit::{Edit, EditInfo, EditJob, Edited, Progress, Settings};
 use quipu_model::trace::{Fact, SettingInfo};
 use quipu_model::values::{Call, Types, Values};
-use quipu_model::{Error, Result};
+use quipu_model::{Error, Result, ThreadId};
 use serde_json::json;
 use std::ops::Range;
 
@@ -39,7 +39,7 @@ pub struct Selection {
     /// Those of these frames. Without either set, all.
     pub frames: Option<CallSet>,
     /// Of them, those of these threads; of all if empty.
-    pub threads: Vec<u64>,
+    pub threads: Vec<ThreadId>,
     /// Of them, those at these positions in the order of completion.
     pub records: Range<u64>,
     /// Where the calls end that are looked at.
@@ -69,7 +69,7 @@ impl Selection {
     }
 
     /// What settings and threads say.
-    fn of(settings: &Settings, threads: &[u64]) -> Result<Selection> {
+    fn of(settings: &Settings, threads: &[ThreadId]) -> Result<Selection> {
         let set = |name| -> Result<Option<CallSet>> {
             let mut set: Option<CallSet> = None;
             for text in settings.all(name) {
@@ -133,8 +133,9 @@ impl Chooser {
         if call.flags & END_FRAME != 0 {
             self.frame += 1;
         }
-        let is_wanted =
-            is_chosen && record >= records.start && (threads.is_empty() || threads.contains(&call.thread));
+        let is_wanted = is_chosen
+            && record >= records.start
+            && (threads.is_empty() || threads.contains(&call.thread.into()));
         if is_wanted { Step::Keep } else { Step::Drop }
     }
 

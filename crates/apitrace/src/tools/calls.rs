@@ -15,7 +15,9 @@ use crate::record::{END_FRAME, FAKE, INCOMPLETE, RENDER};
 use quipu_model::doc::{Cell, Document};
 use quipu_model::pass::Detail;
 use quipu_model::trace::SettingInfo;
-use quipu_model::{Args, Batch, DynPass, Order, Pass, Report, Result, Shard, Tool, ToolInfo, Trace};
+use quipu_model::{
+    Args, Batch, DynPass, Order, Pass, Report, Result, Shard, ThreadId, Tool, ToolInfo, Trace,
+};
 use serde::Serialize;
 use serde_json::Value;
 use std::any::Any;
@@ -131,7 +133,8 @@ pub struct OfFunction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct OfThread {
     /// Its number.
-    pub thread: u64,
+    #[serde(flatten)]
+    pub thread: ThreadId,
     /// Its counts.
     #[serde(flatten)]
     pub counts: Counts,
@@ -154,7 +157,7 @@ struct Counting {
     functions: BTreeMap<String, Counts>,
     /// Counts by type, of the read at hand.
     of_type: Vec<(String, Counts)>,
-    threads: BTreeMap<u64, Counts>,
+    threads: BTreeMap<ThreadId, Counts>,
     frames: Vec<Counts>,
     /// True if the last frame is open.
     is_open: bool,

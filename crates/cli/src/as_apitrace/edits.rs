@@ -65,10 +65,10 @@ pub(super) fn trim(args: &[String], screen: &Screen) -> Result<Outcome> {
             "--frames" => selection.frames.get_or_insert_default().add(&words.value()?)?,
             "--thread" => {
                 let value = words.value()?;
-                let thread = value.parse();
+                let thread = value.parse::<u64>();
                 let thread = thread
                     .map_err(|_| Error::usage(format!("`--thread` wants a number, found `{value}`")))?;
-                selection.threads.push(thread);
+                selection.threads.push(thread.into());
             }
             "-o" | "--output" => files.output = Some(words.value()?),
             _ => files.take("trim", word)?,

@@ -2,6 +2,7 @@
 
 use quipu::drmemtrace::tools::counts::{Counts, CountsReport, PartReport};
 use quipu::engine::Part;
+use quipu::model::ThreadId;
 use std::collections::HashSet;
 use std::io::Write as _;
 
@@ -33,7 +34,9 @@ pub(super) fn write(report: &CountsReport, out: &mut Vec<u8>) {
     for shard in report.by_instructions() {
         match (shard.thread, shard.core) {
             (_, Some(core)) => line(out, format_args!("Core {core} counts:")),
-            (thread, None) => line(out, format_args!("Thread {} counts:", thread.unwrap_or(0))),
+            (thread, None) => {
+                line(out, format_args!("Thread {} counts:", thread.map_or(0, ThreadId::packed)))
+            }
         }
         // QUIRK: with windows, a shard's own block is that of window 0 (docs/formats/drmemtrace.md).
         let counts = shard.first_block();
@@ -72,7 +75,7 @@ fn windows(report: &CountsReport, out: &mut Vec<u8>) {
 pub(super) fn write_intervals(parts: &[&Part], reports: &[&CountsReport], is_whole: bool, out: &mut Vec<u8>) {
     match parts.first() {
         Some(Part { shard: Some(shard), thread, .. }) if !is_whole => {
-            let thread = thread.unwrap_or(u64::from(*shard));
+            let thread = thread.map_or(u64::from(*shard), ThreadId::packed);
             line(out, format_args!("Counts per trace interval for TID {thread}:"));
         }
         _ => line(out, format_args!("Counts per trace interval for whole trace:")),

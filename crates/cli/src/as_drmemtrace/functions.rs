@@ -4,7 +4,7 @@
 //! ends in is said not to return once, without a bracket of its own.
 
 use super::counts::line;
-use quipu::model::batch::split_thread;
+use quipu::model::ThreadId;
 use quipu::model::lens::{CallEdge, ThreadEvent};
 use quipu::model::{Batch, Meta};
 use quipu::passes::functions::{CalleeKind, FunctionCounts};
@@ -18,9 +18,9 @@ const SYSCALL_BASE: u64 = 0x1_0000_0000;
 pub(super) struct CallLines {
     /// Name, and whether it never returns, by workload and id.
     functions: HashMap<(u16, u64), (String, bool)>,
-    threads: HashMap<u64, Nesting>,
+    threads: HashMap<ThreadId, Nesting>,
     /// The thread whose line is not ended yet.
-    open: Option<u64>,
+    open: Option<ThreadId>,
 }
 
 /// Where a thread is.
@@ -62,14 +62,14 @@ impl CallLines {
         }
     }
 
-    fn enter(&mut self, tid: u64, function: u64, from: u64, args: &[u64], out: &mut Vec<u8>) {
+    fn enter(&mut self, tid: ThreadId, function: u64, from: u64, args: &[u64], out: &mut Vec<u8>) {
         let nesting = self.threads.entry(tid).or_default();
         if std::mem::take(&mut nesting.after_noret) {
             nesting.depth = nesting.depth.saturating_sub(1);
         }
         let depth = nesting.depth;
         nesting.depth += 1;
-        let (name, noret) = match self.functions.get(&(split_thread(tid).0, function)) {
+        let (name, noret) = match self.functions.get(&(tid.workload, function)) {
             Some((name, noret)) => (name.clone(), *noret),
             None => (format!("function {function}"), false),
         };
@@ -85,7 +85,7 @@ impl CallLines {
         }
     }
 
-    fn leave(&mut self, tid: u64, result: u64, out: &mut Vec<u8>) {
+    fn leave(&mut self, tid: ThreadId, result: u64, out: &mut Vec<u8>) {
         let nesting = self.threads.entry(tid).or_default();
         nesting.after_noret = false;
         if nesting.depth == 0 {
@@ -113,13 +113,13 @@ impl CallLines {
     }
 }
 
-fn nesting_depth(threads: &HashMap<u64, Nesting>, tid: u64) -> usize {
+fn nesting_depth(threads: &HashMap<ThreadId, Nesting>, tid: ThreadId) -> usize {
     threads.get(&tid).map_or(0, |nesting| nesting.depth)
 }
 
 /// The thread, and blanks for the depth.
-fn begin(tid: u64, depth: usize, out: &mut Vec<u8>) {
-    let _ = write!(out, "T{tid:<8}{:1$}", "", 4 * depth.min(MAX_DEPTH));
+fn begin(tid: ThreadId, depth: usize, out: &mut Vec<u8>) {
+    let _ = write!(out, "T{:<8}{:2$}", tid.packed(), "", 4 * depth.min(MAX_DEPTH));
 }
 
 /// The summary.

@@ -30,6 +30,7 @@ use args::Request;
 use extent::Extent;
 use functions::CallLines;
 use quipu::engine::{self, CoreTime, DispatchOptions, Division, Part, plan};
+use quipu::model::ThreadId;
 use quipu::model::fresh::Replace;
 use quipu::model::trace::PrintOptions;
 use quipu::model::{
@@ -139,12 +140,12 @@ pub(crate) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<O
         .map(|path| ("cpu-schedule".to_owned(), path.to_string_lossy().into_owned()))
         .chain((!request.also.is_empty()).then(|| ("also".to_owned(), request.also.join(":"))));
     let options = OpenOptions {
-        threads: request.threads.clone(),
+        threads: request.threads.iter().map(|tid| ThreadId::from_packed(*tid)).collect(),
         shards: request.shards.clone(),
         settings: schedule.collect(),
     };
     let trace = quipu::open_path(&request.path, &options)?;
-    input::check_threads(&*trace, &request.threads)?;
+    input::check_threads(&*trace, &options.threads)?;
     let of_threads = trace.shards().iter().any(|shard| shard.kind != ShardKind::Core);
     let trace = match of_threads.then(|| request.cores_wanted()).transpose()?.flatten() {
         Some(_) if request.cpu_schedule.is_some() && request.skip_to_timestamp == 0 => {

@@ -15,7 +15,7 @@ use quipu::drmemtrace::edits::filter::KernelCode;
 use quipu::drmemtrace::edits::{Filter, FilterSpec};
 use quipu::drmemtrace::trace;
 use quipu::drmemtrace::write::{self, Replace, WriteOptions};
-use quipu::model::{Error, Found, OpenOptions, Trace};
+use quipu::model::{Error, Found, OpenOptions, ThreadId, Trace};
 use quipu::source::{PackOptions, Source};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -52,10 +52,13 @@ pub(super) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<O
     let folder = request.folder.ok_or_else(|| Error::usage("-outdir is required"))?;
     let source = Source::open(&path).map_err(Error::from)?;
     refuse_same_place(&path, &folder, source.is_folder())?;
-    let options =
-        OpenOptions { threads: request.threads.clone(), shards: request.shards, settings: Vec::new() };
+    let options = OpenOptions {
+        threads: request.threads.iter().map(|tid| ThreadId::from_packed(*tid)).collect(),
+        shards: request.shards,
+        settings: Vec::new(),
+    };
     let trace = trace::open(&source, &options)?;
-    input::check_threads(&trace, &request.threads)?;
+    input::check_threads(&trace, &options.threads)?;
     let spec = Arc::new(request.spec);
     for file in trace.files() {
         Filter::new(spec.clone(), file.header.filetype)?;

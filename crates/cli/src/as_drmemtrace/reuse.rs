@@ -1,6 +1,7 @@
 //! The text of `reuse_distance` and `reuse_time`.
 
 use super::counts::line;
+use quipu::model::ThreadId;
 use quipu::passes::reuse_distance::{Bin, Distances, LineReuse};
 use quipu::passes::reuse_time::Times;
 use quipu::passes::{OfShard, PerShard};
@@ -44,7 +45,7 @@ fn by_accesses<T>(shards: &[OfShard<T>], accesses: impl Fn(&T) -> u64) -> Vec<&O
 fn head<T>(what: &str, shard: &OfShard<T>, out: &mut Vec<u8>) {
     let (kind, number) = match shard.core {
         Some(core) => ("core", core),
-        None => ("thread", shard.thread.unwrap_or(0)),
+        None => ("thread", shard.thread.map_or(0, ThreadId::packed)),
     };
     line(out, format_args!("\n{:=<50}", ""));
     line(out, format_args!("Reuse {what} tool results for shard {} ({kind} {number}):", shard.shard));

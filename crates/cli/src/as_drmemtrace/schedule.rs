@@ -6,11 +6,8 @@
 //! ascending order where the launcher has none.
 
 use super::counts::line;
-use quipu::model::Dispatched;
+use quipu::model::{Dispatched, ThreadId};
 use quipu::passes::schedule::{Bin, CallBins, CoreSums, CoreSwitching, SwitchOut, Switching};
-
-/// A thread's number holds the workload in its upper bits.
-const TID_BITS: u32 = 48;
 
 pub(super) fn write(found: &Switching, dispatched: &[Dispatched], verbose: u64, out: &mut Vec<u8>) {
     line(out, format_args!("Schedule stats tool results:"));
@@ -39,8 +36,8 @@ fn ratio(what: &str, ratio: Option<f64>, out: &mut Vec<u8>) {
     line(out, format_args!("Max {what} ratio between cores: {ratio}"));
 }
 
-fn name(tid: u64) -> String {
-    format!("W{}.T{}", tid >> TID_BITS, tid & ((1 << TID_BITS) - 1))
+fn name(ThreadId { workload, tid }: ThreadId) -> String {
+    format!("W{workload}.T{tid}")
 }
 
 fn sums(sums: &CoreSums, told: &Dispatched, cores_per_thread: &[Bin], out: &mut Vec<u8>) {
@@ -146,8 +143,7 @@ fn switch_outs(core: &CoreSwitching, verbose: u64, out: &mut Vec<u8>) {
 }
 
 fn switch_out(i: usize, switch: &SwitchOut, out: &mut Vec<u8>) {
-    let workload = switch.thread >> TID_BITS;
-    let tid = switch.thread & ((1 << TID_BITS) - 1);
+    let ThreadId { workload, tid } = switch.thread;
     let syscall = switch.syscall.map_or(-1, |number| i64::from(number as i32));
     let latency = switch.latency.map_or_else(|| "-1".to_owned(), |latency| latency.to_string());
     let voluntary = if switch.voluntary { "vol" } else { "invol" };

@@ -116,7 +116,7 @@ impl Options {
     fn check_names(&self, trace: &DrmemTrace) -> Result<()> {
         // Files of several threads do not say beforehand which; what is seen of them is in the records only.
         let is_known = trace.shards().iter().all(|shard| shard.kind == ShardKind::Thread);
-        let tids: Vec<u64> = trace.shards().iter().filter_map(|shard| shard.thread).collect();
+        let tids: Vec<u64> = trace.shards().iter().filter_map(|shard| Some(shard.thread?.packed())).collect();
         for (i, (old, new)) in self.rename_thread.iter().enumerate() {
             let (before, pair) = (&self.rename_thread[..i], format!("`--rename-thread {old}={new}`"));
             if is_known && !tids.contains(old) {

@@ -10,7 +10,7 @@ use crate::stream::{self, Style};
 use quipu::engine::{Merge, MergeOrder};
 use quipu::isa::Syntax;
 use quipu::model::trace::{DumpForm, PrintOptions};
-use quipu::model::{Error, Printer, Scan, Severity, ShardId, TableSchema, Trace, Window};
+use quipu::model::{Error, Printer, Scan, Severity, ShardId, TableSchema, ThreadId, Trace, Window};
 use quipu::source::Source;
 use quipu_view::{Chosen, LineForm, RowFilter, RowLines};
 use std::io::Write;
@@ -183,7 +183,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     let scan = Scan { tables: vec![table], window, ahead: true, ..Scan::new(ShardId(0)) };
     // Whoever arranges threads anew has those that were chosen.
     let opening = &options.input.stored.opening;
-    let awaited: &[u64] = if options.input.arranging.rearranges() { &[] } else { &opening.threads };
+    let awaited: &[ThreadId] = if options.input.arranging.rearranges() { &[] } else { &opening.threads };
     let style = Style {
         paint: screen.paint(),
         strict: options.input.stored.opening.strict,

@@ -39,6 +39,7 @@ use crate::schedule::compare::Files;
 use crate::trace::DrmemTrace;
 use checker::{About, Checker};
 use log::{Log, Wanted};
+use quipu_model::ThreadId;
 use quipu_model::check::{self, WantedRules};
 use quipu_model::finding::KEPT_PER_RULE;
 use quipu_model::pass::Needs;
@@ -95,11 +96,11 @@ impl Tool for CheckTool {
                 id: shard.id.0,
                 name: shard.name.clone(),
                 kind: shard.kind,
-                thread: shard.thread,
+                thread: shard.thread.map(ThreadId::packed),
                 version: file.map_or(0, |file| file.header.version),
                 filetype: file.map(|file| file.header.filetype).unwrap_or_default(),
                 chunk_instrs: file.map_or(0, |file| file.header.chunk_instrs),
-                first_thread: file.map_or(shard.thread.unwrap_or(0), |file| file.header.tid),
+                first_thread: file.map_or(shard.thread.map_or(0, ThreadId::packed), |file| file.header.tid),
                 is_archive: file.is_some_and(|file| file.container.codec() == quipu_source::Codec::Zip),
                 members,
                 entry_bytes: file.map_or(crate::record::ENTRY_BYTES, |file| file.entry_bytes) as u64,

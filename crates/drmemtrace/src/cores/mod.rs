@@ -13,7 +13,7 @@ use crate::record::{Entry, VERSION_BRANCH_INFO};
 use crate::schedule::{MAX_POINTS, Recorder, Schedule, Stretch};
 use crate::table::{ENTRIES_TABLE, TABLES};
 use crate::trace::File;
-use quipu_model::batch::thread_name;
+use quipu_model::ThreadId;
 use quipu_model::trace::{Family, PrintOptions};
 use quipu_model::{
     Columns, Error, Finding, Meta, Place, Printer, Reader, Result, Scan, Severity, Shard, ShardId, ShardKind,
@@ -211,7 +211,7 @@ impl Fall {
             place: Place { file: Some(file.name.clone()), ..Place::default() },
             message: format!(
                 "the schedule has thread {} go back from instruction `{from}` to `{to}` while time goes on",
-                thread_name(file.header.tid)
+                ThreadId::from_packed(file.header.tid)
             ),
             count: self.count,
             loss: None,
@@ -227,7 +227,7 @@ fn unreached(file: &File, first_start: u64, instrs: u64, count: u64) -> Finding 
         place: Place { file: Some(file.name.clone()), ..Place::default() },
         message: format!(
             "the schedule has a stretch of thread {} begin behind instruction `{first_start}`, the thread has `{instrs}`",
-            thread_name(file.header.tid)
+            ThreadId::from_packed(file.header.tid)
         ),
         count,
         loss: None,
@@ -241,7 +241,7 @@ fn unscheduled(file: &File) -> Finding {
         place: Place { file: Some(file.name.clone()), ..Place::default() },
         message: format!(
             "the schedule does not know thread {}; its records are left out",
-            thread_name(file.header.tid)
+            ThreadId::from_packed(file.header.tid)
         ),
         count: 1,
         loss: None,

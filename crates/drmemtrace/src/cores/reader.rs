@@ -247,7 +247,7 @@ fn theirs_raw<'b>(theirs: &'b Batch, raw: &Range<usize>) -> &'b [Entry] {
 fn copy_entries(entries: &[Entry], span: &Span, turns: bool, block: &mut Vec<u8>) {
     block.clear();
     if turns {
-        for (kind, value) in [(Type::THREAD, span.thread), (Type::PID, span.process)] {
+        for (kind, value) in [(Type::THREAD, span.thread.packed()), (Type::PID, span.process)] {
             let entry = Entry { kind: kind.0.into(), size: 0.into(), addr: value.into() };
             block.extend_from_slice(entry.as_bytes());
         }

@@ -1,7 +1,7 @@
 //! Numbers as text, and the columns in front of each line. PERF: printing is most of what viewing costs.
 
-use crate::record::{IDLE_THREAD, split_tid};
-use quipu_model::Paint;
+use crate::record::IDLE_THREAD;
+use quipu_model::{Paint, ThreadId};
 
 /// The columns in front of each line: both ordinals and the thread. Keeps the last line's text.
 pub(super) struct Prefix {
@@ -48,9 +48,9 @@ const THREAD_WIDTH: usize = 14;
 
 /// A thread in its column.
 fn thread_text(tid: u64) -> Vec<u8> {
-    let name = match split_tid(tid) {
+    let name = match ThreadId::from_packed(tid) {
         _ if tid == IDLE_THREAD => "W0.T-1".to_owned(),
-        (workload, thread) => format!("W{workload}.T{thread}"),
+        ThreadId { workload, tid } => format!("W{workload}.T{tid}"),
     };
     format!(": {name:>11} ").into_bytes()
 }

@@ -12,7 +12,7 @@ use quipu_model::edit::packing_for;
 use quipu_model::fresh::Fresh;
 use quipu_model::lens::{AccessKind, InstrClass, Taken, ThreadEvent, instr_flags};
 use quipu_model::trace::Fact;
-use quipu_model::{Batch, Columns, Meta, Result};
+use quipu_model::{Batch, Columns, Meta, Result, ThreadId};
 use quipu_source::{Packer, Pool};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -110,19 +110,19 @@ struct Entries {
     /// The first entries, until the first thread is known.
     begins: Option<Vec<Entry>>,
     buffer: Vec<Entry>,
-    current: Option<(u64, u64)>,
+    current: Option<(ThreadId, u64)>,
     /// Threads with their processes, and whether they have ended.
-    threads: BTreeMap<u64, (u64, bool)>,
+    threads: BTreeMap<ThreadId, (u64, bool)>,
     /// The last instruction of each thread.
-    pcs: BTreeMap<u64, u64>,
+    pcs: BTreeMap<ThreadId, u64>,
     /// How many instructions of each thread were written.
-    n_instrs: BTreeMap<u64, u64>,
+    n_instrs: BTreeMap<ThreadId, u64>,
     /// What the source says of lines and pages.
     sizes: [(&'static str, Option<u64>); 2],
 }
 
 impl Entries {
-    fn switch_to(&mut self, thread: u64, process: u64) {
+    fn switch_to(&mut self, thread: ThreadId, process: u64) {
         if self.current == Some((thread, process)) {
             return;
         }
@@ -131,15 +131,17 @@ impl Entries {
         let mut begins = self.begins.take().unwrap_or_default().into_iter();
         // The header stands before all, what the file says of itself behind the first thread.
         self.buffer.extend(begins.next());
-        self.buffer.extend([Entry::new(Type::THREAD, 4, thread), Entry::new(Type::PID, 4, process)]);
+        self.buffer.extend([Entry::new(Type::THREAD, 4, thread.packed()), Entry::new(Type::PID, 4, process)]);
         self.buffer.extend(begins);
     }
 
     /// A thread ends, and says how many instructions it executed, as far as anybody knows.
-    fn exit(&mut self, thread: u64) {
+    fn exit(&mut self, thread: ThreadId) {
         let n = self.n_instrs.get(&thread).copied().unwrap_or(0);
-        self.buffer
-            .extend([Entry::marker(Marker::INSTRUCTION_COUNT, n), Entry::new(Type::THREAD_EXIT, 4, thread)]);
+        self.buffer.extend([
+            Entry::marker(Marker::INSTRUCTION_COUNT, n),
+            Entry::new(Type::THREAD_EXIT, 4, thread.packed()),
+        ]);
     }
 
     fn instr(&mut self, batch: &Batch, row: usize) {
@@ -249,15 +251,18 @@ impl Import for Entries {
 
     fn finish(mut self: Box<Self>, ledger: &mut Ledger) -> Result<Vec<Fact>> {
         if self.current.is_none() {
-            self.switch_to(0, 0);
+            self.switch_to(ThreadId::default(), 0);
         }
-        let open: Vec<(u64, u64)> = self
+        let open: Vec<(ThreadId, u64)> = self
             .threads
             .iter()
             .filter(|(_, (_, ends))| !ends)
             .map(|(thread, (process, _))| (*thread, *process))
             .collect();
         ledger.add("ends of threads", Fate::MadeUp, open.len() as u64);
+        let is_wide = |thread: &&ThreadId| ThreadId::from_packed(thread.packed()) != **thread;
+        let n_wide = self.threads.keys().filter(is_wide).count() as u64;
+        ledger.add("threads of more than 48 bits, whose upper bits name a workload", Fate::Changed, n_wide);
         for (what, _) in self.sizes.iter().filter(|(_, bytes)| bytes.is_none()) {
             ledger.add(what, Fate::MadeUp, 1);
         }

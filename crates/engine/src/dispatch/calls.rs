@@ -2,6 +2,7 @@
 //! *Scheduling threads onto cores*.
 
 use super::state::{Dispatcher, Head};
+use quipu_model::ThreadId;
 use quipu_model::lens::ThreadEvent;
 
 impl Dispatcher {
@@ -69,7 +70,7 @@ impl Dispatcher {
             ThreadEvent::Timeout => state.timeout = value,
             ThreadEvent::SwitchTo if self.options.direct => {
                 self.cores[core].told.direct_requests += 1;
-                let target = self.by_number.get(&(state.workload, value));
+                let target = self.by_number.get(&ThreadId { workload: state.workload, tid: value });
                 if let Some(target) = target {
                     state.switch_to = Some(*target);
                 }
@@ -77,7 +78,7 @@ impl Dispatcher {
             }
             ThreadEvent::Park if self.options.direct => self.park(core, thread),
             ThreadEvent::Wake if self.options.direct => {
-                if let Some(target) = self.by_number.get(&(state.workload, value)) {
+                if let Some(target) = self.by_number.get(&ThreadId { workload: state.workload, tid: value }) {
                     self.wake(core, *target);
                 }
             }

@@ -108,7 +108,6 @@ impl Lanes {
         }
         let Some(reader) = &mut self.lanes[thread].reader else { return known };
         let batch = reader.batch();
-        known.workload = batch.span.workload;
         known.thread = batch.span.thread;
         let firsts = [batch.instrs.at.first(), batch.accesses.at.first()];
         let end = firsts.into_iter().flatten().min().copied().unwrap_or(u32::MAX);

@@ -1,6 +1,6 @@
 //! What a scheduler of threads on cores can be told. SPEC: docs/formats/drmemtrace.md, *Scheduling threads onto cores*.
 
-use quipu_model::{Error, Result};
+use quipu_model::{Error, Result, ThreadId};
 
 /// More cores than this are a mistake.
 pub const MAX_DISPATCH_CORES: usize = 1024;
@@ -65,8 +65,8 @@ pub struct DispatchOptions {
     pub layout_seed: i64,
     /// How many cores may be busy at once; all if 0.
     pub busy_cores: usize,
-    /// Threads that go before others (or behind, if negative), by their number.
-    pub priorities: Vec<(u64, i32)>,
+    /// Threads that go before others (or behind, if negative).
+    pub priorities: Vec<(ThreadId, i32)>,
 }
 
 impl Default for DispatchOptions {

@@ -10,13 +10,13 @@ use super::options::CoreTime;
 use super::state::{Dispatcher, Heads, Step};
 use quipu_model::lens::ThreadEvent;
 use quipu_model::trace::{Dispatched, Rounds};
-use quipu_model::{Batch, Code, CodeTable, Columns, Result, Span};
+use quipu_model::{Batch, Code, CodeTable, Columns, Result, Span, ThreadId};
 use std::collections::HashMap;
 
 /// Steps in a round, at most.
 const MAX_STEPS: u32 = 1024;
 /// The pseudo-thread of a core that rests.
-const IDLE_THREAD: u64 = u64::MAX;
+const IDLE_PROCESS: u64 = u64::MAX;
 /// How many units of time a tick of the made-up clock is, in microseconds; options do not change it.
 const UNITS_PER_MICRO: u64 = 1000;
 
@@ -155,12 +155,12 @@ impl CoreRounds {
         }
         let Some((batch, _)) = self.lanes.batch(thread) else { return false };
         let theirs = batch.span;
-        (span.workload, span.thread, span.process) == (theirs.workload, theirs.thread, theirs.process)
+        (span.thread, span.process) == (theirs.thread, theirs.process)
     }
 
     fn rests_on(&self, core: usize) -> bool {
         let span = self.now[core].span;
-        span.records == 0 || span.thread == IDLE_THREAD
+        span.records == 0 || span.thread.is_idle()
     }
 
     /// Takes steps in which nobody has anything to decide.
@@ -292,8 +292,8 @@ impl CoreRounds {
         };
         if to.span.records == 0 {
             to.span = Span {
-                thread: IDLE_THREAD,
-                process: IDLE_THREAD,
+                thread: ThreadId::IDLE,
+                process: IDLE_PROCESS,
                 clock: self.delivered[core].clock,
                 ..Span::default()
             };

@@ -11,6 +11,7 @@ mod balance;
 use super::options::{CoreTime, DispatchOptions, Quantum};
 use super::queue::{Dice, Queue, Rank, Waiting};
 use balance::{End, Why};
+use quipu_model::ThreadId;
 use quipu_model::lens::ThreadEvent;
 use quipu_model::trace::Dispatched;
 use std::collections::HashMap;
@@ -46,8 +47,7 @@ pub(super) enum Step {
 /// What is known of a thread before it runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Known {
-    pub(super) workload: u16,
-    pub(super) thread: u64,
+    pub(super) thread: ThreadId,
     /// Its first clock reading.
     pub(super) first_clock: u64,
     /// The last one before its first instruction.
@@ -133,7 +133,7 @@ pub(super) struct Dispatcher {
     /// How many cores run a thread.
     busy: usize,
     last_rebalance: u64,
-    pub(super) by_number: HashMap<(u16, u64), usize>,
+    pub(super) by_number: HashMap<ThreadId, usize>,
     dice: Dice,
     /// Whether clock readings frame calls, so that latencies are known.
     pub(super) frames_calls: bool,
@@ -144,19 +144,19 @@ impl Dispatcher {
     pub(super) fn new(options: DispatchOptions, known: &[Known], frames_calls: bool) -> Dispatcher {
         let mut bases: HashMap<u16, u64> = HashMap::new();
         for thread in known {
-            let base = bases.entry(thread.workload).or_insert(u64::MAX);
+            let base = bases.entry(thread.thread.workload).or_insert(u64::MAX);
             *base = thread.first_clock.min(*base);
         }
-        let priorities: HashMap<u64, i32> = options.priorities.iter().copied().collect();
+        let priorities: HashMap<ThreadId, i32> = options.priorities.iter().copied().collect();
         let threads = known.iter().map(|thread| ThreadState {
-            workload: thread.workload,
+            workload: thread.thread.workload,
             priority: priorities.get(&thread.thread).copied().unwrap_or(0),
-            base_clock: bases.get(&thread.workload).copied().unwrap_or(0),
+            base_clock: bases.get(&thread.thread.workload).copied().unwrap_or(0),
             clock: thread.clock,
             ..ThreadState::default()
         });
         let threads: Vec<ThreadState> = threads.collect();
-        let by_number = known.iter().enumerate().map(|(i, thread)| ((thread.workload, thread.thread), i));
+        let by_number = known.iter().enumerate().map(|(i, thread)| (thread.thread, i));
         let mut dispatcher = Dispatcher {
             live: threads.len(),
             threads,

@@ -2,6 +2,7 @@
 //! rest. What random threads do is compared with the slow, plain way to take steps, one by one.
 
 use super::*;
+use quipu_model::ThreadId;
 use quipu_model::lens::ThreadEvent;
 use quipu_testkit::{MemoryShard, MemoryTrace, Record, Rng};
 
@@ -68,7 +69,7 @@ fn run(
             let text = &mut cores[batch.span.shard as usize];
             assert_eq!(batch.span.first_record, text.len() as u64);
             for at in 0..batch.span.records {
-                let letter = match batch.span.thread {
+                let letter = match batch.span.thread.tid {
                     u64::MAX => '_',
                     number => char::from(b'a' + (number - 1) as u8),
                 };
@@ -118,7 +119,7 @@ fn who_is_behind_by_the_clock_goes_first() {
 #[test]
 fn a_priority_goes_before_the_clock() {
     let threads = vec![thread('A', 10).instrs(4), thread('B', 20).instrs(4), thread('C', 30).instrs(4)];
-    let options = DispatchOptions { priorities: vec![(3, 1), (1, -1)], ..small(1) };
+    let options = DispatchOptions { priorities: vec![(3.into(), 1), (1.into(), -1)], ..small(1) };
     assert_eq!(schedule(threads, options), ["cCCCCbBBBBaAAAA"]);
 }
 
@@ -181,6 +182,28 @@ fn a_request_to_switch_is_met_at_once() {
     assert_eq!((told[0].direct_requests, told[0].direct_switches), (1, 1));
     let deaf = DispatchOptions { direct: false, ..small(1) };
     assert_eq!(schedule(threads, deaf), ["aAaaAbBBcCC"]);
+}
+
+#[test]
+fn a_request_to_switch_names_a_thread_of_its_own_workload_by_all_64_bits() {
+    let wide = 0xffff_7f12_3456_7000;
+    let of = |workload, tid, name: &str| {
+        let thread = ThreadId { workload, tid };
+        MemoryShard::new(name).thread_of(thread, 1).clock(1).event(ThreadEvent::Start, 1)
+    };
+    let asks = |shard: MemoryShard| {
+        shard.instrs(1).event(ThreadEvent::Syscall, 1).event(ThreadEvent::SwitchTo, wide).instrs(1)
+    };
+    let threads =
+        vec![asks(of(1, 1, "asks")), of(0, wide, "namesake").instrs(2), of(1, wide, "asked").instrs(2)];
+    let trace = dispatch(Box::new(MemoryTrace::new(threads)), small(1)).unwrap();
+    let mut rounds = trace.rounds(&Scan::new(ShardId(0)).columns(Columns::THREADS)).unwrap().unwrap();
+    let mut ran = Vec::new();
+    while let Some(batches) = rounds.read().unwrap() {
+        ran.extend(batches.iter().filter(|batch| batch.span.records > 0).map(|batch| batch.span.thread));
+    }
+    ran.dedup();
+    assert_eq!(ran[..2], [ThreadId { workload: 1, tid: 1 }, ThreadId { workload: 1, tid: wide }]);
 }
 
 #[test]
@@ -268,7 +291,7 @@ fn clocks_go_on_with_what_a_core_does() {
     let mut rounds = trace.rounds(&Scan::new(ShardId(0)).columns(columns)).unwrap().unwrap();
     let mut events = Vec::new();
     while let Some(batches) = rounds.read().unwrap() {
-        for batch in batches.iter().filter(|batch| batch.span.thread == 1) {
+        for batch in batches.iter().filter(|batch| batch.span.thread == 1.into()) {
             let core = u64::from(batch.span.shard);
             events.extend(batch.threads.what.iter().copied().zip(batch.threads.value.iter().copied()));
             assert_eq!((core, batch.span.cpu), (0, Some(0)));
@@ -346,7 +369,7 @@ fn random_options(rng: &mut Rng) -> DispatchOptions {
         end_share: 0.0,
         layout_seed: rng.below(6) as i64 - 2,
         busy_cores: if rng.below(4) == 0 { 1 + rng.below(4) as usize } else { 0 },
-        priorities: if rng.below(3) == 0 { vec![(1, 1), (3, -2)] } else { Vec::new() },
+        priorities: if rng.below(3) == 0 { vec![(1.into(), 1), (3.into(), -2)] } else { Vec::new() },
     }
 }
 
@@ -401,7 +424,7 @@ fn doings(
         assert!(lens.windows(2).all(|pair| pair[0] == pair[1] || pair[0] == pair[1] + 1), "{lens:?}");
         for at in 0..lens[0] {
             for batch in batches.iter().filter(|batch| at < batch.span.records) {
-                all.push((batch.span.shard, batch.span.thread, line(batch, at)));
+                all.push((batch.span.shard, batch.span.thread.tid, line(batch, at)));
             }
         }
         assert!(all.len() < 4_000_000, "this schedule does not end");

@@ -32,8 +32,9 @@ use crate::split::{OfThread, PER_THREAD};
 use crate::syscalls::syscall_name;
 use crate::tally::Map;
 use quipu_isa::Arch;
-use quipu_model::batch::{is_first_workload, split_thread};
+use quipu_model::ThreadId;
 use quipu_model::lens::CallEdge;
+use quipu_model::thread::is_first_workload;
 use quipu_model::trace::{Function, SettingInfo};
 use quipu_model::values::{Type, Types};
 use quipu_model::{
@@ -118,10 +119,8 @@ pub struct ListedThread {
     /// The shard that they stand in.
     pub shard: u32,
     /// The thread.
-    pub thread: u64,
-    /// Which of several traces it belongs to; left out for the first.
-    #[serde(skip_serializing_if = "is_first_workload")]
-    pub workload: u16,
+    #[serde(flatten)]
+    pub thread: ThreadId,
     /// Its calls, in order.
     pub calls: Vec<Listed>,
     /// How many further calls there are.
@@ -251,7 +250,7 @@ struct Counts(Map<(u16, u64), (u64, u64)>);
 
 impl Counts {
     fn consume(&mut self, batch: &Batch) {
-        let workload = split_thread(batch.span.thread).0;
+        let workload = batch.span.thread.workload;
         for (&function, &edge) in batch.calls.function.iter().zip(&batch.calls.edge) {
             let (calls, returns) = self.0.entry((workload, function)).or_insert((0, 0));
             match edge {
@@ -299,7 +298,7 @@ struct Edges {
     names: Arc<Names>,
     whole: Counts,
     /// Each thread's counts; none unless asked for, and then `whole` stays empty.
-    threads: Option<Keyed<u64, Counts>>,
+    threads: Option<Keyed<ThreadId, Counts>>,
     tree: Tree,
     /// Names that stand in the trace itself, by id.
     defined: Map<u64, String>,
@@ -308,7 +307,7 @@ struct Edges {
 }
 
 impl Edges {
-    fn new(names: Arc<Names>, tree: Tree, threads: Option<Keyed<u64, Counts>>) -> Edges {
+    fn new(names: Arc<Names>, tree: Tree, threads: Option<Keyed<ThreadId, Counts>>) -> Edges {
         Edges { names, whole: Counts::default(), threads, tree, defined: Map::default(), n_types: 0 }
     }
 
@@ -362,7 +361,7 @@ impl Pass for Edges {
         for (thread, counts) in self.threads.map_or(Vec::new(), Keyed::into_items) {
             whole.add(&counts);
             let result = ThreadCalls { functions: counts.list(names, defined) };
-            threads.push(OfThread { thread, workload: split_thread(thread).0, result });
+            threads.push(OfThread { thread, result });
         }
         for &function in names.names.keys() {
             whole.0.entry(function).or_insert((0, 0));

@@ -3,7 +3,6 @@
 use super::{FunctionCount, FunctionCounts, ListedThread};
 use crate::split::to_json;
 use quipu_model::Report;
-use quipu_model::batch::thread_name;
 use quipu_model::doc::{Block, Cell, Document, Grid};
 use quipu_model::pass::Detail;
 use std::any::Any;
@@ -31,7 +30,7 @@ impl Report for FunctionCounts {
         }
         let mut document = Document::new("Functions").with(Block::Grid(whole));
         for of in self.threads.iter().filter(|of| !of.result.functions.is_empty()) {
-            let title = format!("thread {}", thread_name(of.thread));
+            let title = format!("thread {}", of.thread);
             document.blocks.push(Block::Grid(summary(title, &of.result.functions, detail)));
         }
         if detail == Detail::Full {
@@ -70,7 +69,7 @@ fn grid(thread: &ListedThread) -> Grid {
         ]
     });
     Grid {
-        title: format!("calls of thread {}", thread_name(thread.thread)),
+        title: format!("calls of thread {}", thread.thread),
         head: ["record", "call", "result"].map(str::to_owned).into(),
         rows: rows.collect(),
         more: thread.more,

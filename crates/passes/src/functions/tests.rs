@@ -47,7 +47,7 @@ fn system_calls_of_32_bit_programs_have_smaller_ids() {
 
 #[test]
 fn functions_of_several_traces_are_told_apart() {
-    let text = "thread 7 1\nenter 1\nleave 1 0\nthread 281474976710663 1\nenter 1\nenter 2\nleave 1 0";
+    let text = "thread 7 1\nenter 1\nleave 1 0\nthread W1.T7 1\nenter 1\nenter 2\nleave 1 0";
     let exit = Function { workload: 1, noret: true, ..named(1, &["exit"]) };
     let trace = trace(text).with_meta(|meta| meta.functions = vec![named(1, &["fib"]), exit]);
     let report = report_of(&Functions, "", &trace);
@@ -76,7 +76,7 @@ fn a_thread_has_the_functions_that_it_calls_with_their_names() {
     );
     let threads = counts.threads.iter().map(|of| {
         let functions = of.result.functions.iter().map(|f| (f.label.as_str(), f.calls, f.returns));
-        (of.thread, functions.collect::<Vec<_>>())
+        (of.thread.tid, functions.collect::<Vec<_>>())
     });
     let expected =
         [(7, vec![("fib", 1, 1)]), (8, vec![("fib", 1, 0), ("function 3", 1, 0)]), (9, Vec::new())];

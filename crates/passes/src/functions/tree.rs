@@ -6,7 +6,7 @@
 
 use super::{Listed, ListedThread, Names};
 use crate::keyed::Keyed;
-use quipu_model::batch::split_thread;
+use quipu_model::ThreadId;
 use quipu_model::lens::CallEdge;
 use quipu_model::lens::Calls;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ pub(super) struct Tree {
     /// How many calls of each thread to list.
     most: u64,
     /// By shard and thread.
-    threads: Keyed<(u32, u64), Thread>,
+    threads: Keyed<(u32, ThreadId), Thread>,
 }
 
 impl Tree {
@@ -58,15 +58,15 @@ impl Tree {
     }
 
     /// Takes in the calls of a batch that begins behind record `first_record` of a shard.
-    pub(super) fn consume(&mut self, calls: &Calls, shard: u32, thread: u64, first_record: u64) {
+    pub(super) fn consume(&mut self, calls: &Calls, shard: u32, thread: ThreadId, first_record: u64) {
         if self.most == 0 || calls.is_empty() {
             return;
         }
-        let workload = split_thread(thread).0;
-        let part = self.threads.entry((shard, thread), || Thread { workload, ..Thread::default() });
+        let part =
+            self.threads.entry((shard, thread), || Thread { workload: thread.workload, ..Thread::default() });
         for row in 0..calls.len() {
             let (function, edge) = (calls.function[row], calls.edge[row]);
-            if !part.wants(edge, self.most, self.names.is_noret((workload, function))) {
+            if !part.wants(edge, self.most, self.names.is_noret((thread.workload, function))) {
                 continue;
             }
             part.edges.push(Edge {
@@ -104,9 +104,8 @@ impl Tree {
             .map(|((shard, thread), part)| ListedThread {
                 shard,
                 thread,
-                workload: part.workload,
                 more: part.more,
-                calls: listed(part.edges, part.workload, &names),
+                calls: listed(part.edges, thread.workload, &names),
             })
             .collect()
     }

@@ -43,7 +43,7 @@ fn threads_are_kept_apart_on_request() {
     let lines =
         |of: &LineHistogram| of.dcache.top.iter().map(|line| (line.addr, line.count)).collect::<Vec<_>>();
     assert_eq!(lines(&counts.total), [(0x40, 3), (0x80, 1)]);
-    let threads: Vec<_> = counts.threads.iter().map(|of| (of.thread, lines(&of.result))).collect();
+    let threads: Vec<_> = counts.threads.iter().map(|of| (of.thread.tid, lines(&of.result))).collect();
     assert_eq!(threads, [(7, vec![(0x40, 2)]), (8, vec![(0x40, 1), (0x80, 1)])]);
     assert_eq!(report.json()["threads"][1]["thread"], 8);
 }

@@ -3,10 +3,10 @@
 //! The rules are those of docs/formats/drmemtrace.md, *schedule_stats*. A core's records are seen whole and in order: the
 //! engine never divides a shard that is a core.
 
+use super::UNKNOWN;
 use super::switching::{Bin, CallBins, CoreSums, CoreSwitching, Histogram, SwitchOut, Switching, ThreadBins};
-use super::{IDLE_THREAD, UNKNOWN};
-use quipu_model::Batch;
 use quipu_model::lens::{ThreadEvent, instr_flags};
+use quipu_model::{Batch, ThreadId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// User instructions in a bin.
@@ -27,7 +27,7 @@ enum Doing {
     #[default]
     Nothing,
     Idling,
-    Running(u64),
+    Running(ThreadId),
 }
 
 /// A system call that the running thread is in.
@@ -51,15 +51,15 @@ pub(super) struct CoreWatch {
     /// Instructions, idles or waits that one letter stands for.
     letter: u64,
     sums: CoreSums,
-    threads: BTreeSet<u64>,
+    threads: BTreeSet<ThreadId>,
     stretches: Histogram,
-    thread_stretches: BTreeMap<u64, Histogram>,
+    thread_stretches: BTreeMap<ThreadId, Histogram>,
     switched: BTreeMap<u64, Histogram>,
     others: BTreeMap<u64, Histogram>,
     schedule: String,
     listed: Vec<SwitchOut>,
     /// When each stretch began, by the clock, and whose it is: for migrations.
-    arrivals: Vec<(u64, u64)>,
+    arrivals: Vec<(u64, ThreadId)>,
     doing: Doing,
     /// Instructions, idles or waits since the last letter.
     since_letter: u64,
@@ -83,7 +83,7 @@ impl CoreWatch {
     pub(super) fn consume(&mut self, batch: &Batch) {
         let span = &batch.span;
         let (rows, events) = (&batch.instrs, &batch.threads);
-        let me = if span.thread == IDLE_THREAD { Doing::Idling } else { Doing::Running(span.thread) };
+        let me = if span.thread.is_idle() { Doing::Idling } else { Doing::Running(span.thread) };
         let (mut row, mut next) = (0, 0);
         // The ordinal of a record counts the record itself.
         let ordinal = |row: usize, at: u32| {
@@ -124,7 +124,7 @@ impl CoreWatch {
         if let Doing::Running(thread) = self.doing {
             self.since_letter += instrs;
             while self.since_letter >= self.letter {
-                self.write(b'a' + (thread % 26) as u8); // Below 26.
+                self.write(b'a' + letter(thread));
                 self.since_letter -= self.letter;
             }
         }
@@ -226,16 +226,18 @@ impl CoreWatch {
             self.start_instr = ordinal().max(1);
             self.threads.insert(thread);
             self.arrivals.push((self.clock.map_or(0, |(clock, _)| clock), thread));
-            self.write(b'A' + (thread % 26) as u8); // Below 26.
+            self.write(b'A' + letter(thread));
             self.since_letter = 0;
         }
     }
 
     /// The stretch of `thread` ends.
-    fn leave(&mut self, thread: u64, next: Doing) {
+    fn leave(&mut self, thread: ThreadId, next: Doing) {
         self.sums.switches += 1;
         let voluntary = self.saw_call || self.saw_exit;
-        let direct = self.asked_for.is_some_and(|asked| next == Doing::Running(asked));
+        let direct = self.asked_for.is_some_and(
+            |asked| matches!(next, Doing::Running(next) if next == ThreadId { tid: asked, ..thread }),
+        );
         self.sums.voluntary += u64::from(voluntary);
         self.sums.direct += u64::from(direct);
         let call = self.call.take();
@@ -259,6 +261,11 @@ impl CoreWatch {
     }
 }
 
+/// Which letter of the alphabet stands for a thread. QUIRK: DynamoRIO's `schedule_stats` takes the packed word modulo 26.
+fn letter(thread: ThreadId) -> u8 {
+    (thread.packed() % 26) as u8 // Below 26.
+}
+
 fn fetched(flags: &[u8]) -> u64 {
     flags.iter().filter(|flags| **flags & instr_flags::NO_FETCH == 0).count() as u64
 }
@@ -268,7 +275,7 @@ pub(super) fn finish(mut cores: Vec<(u32, u64, CoreWatch)>) -> Option<Switching>
     cores.sort_by_key(|(shard, ..)| *shard);
     count_migrations(&mut cores);
     let mut all = CoreWatch::default();
-    let mut homes: BTreeMap<u64, u64> = BTreeMap::new();
+    let mut homes: BTreeMap<ThreadId, u64> = BTreeMap::new();
     for (.., core) in &cores {
         for thread in &core.threads {
             *homes.entry(*thread).or_insert(0) += 1;
@@ -306,14 +313,21 @@ pub(super) fn finish(mut cores: Vec<(u32, u64, CoreWatch)>) -> Option<Switching>
     })
 }
 
+/// Adds histograms by what they are of.
+fn merge<K: Copy + Ord>(mine: &mut BTreeMap<K, Histogram>, theirs: &BTreeMap<K, Histogram>) {
+    for (key, histogram) in theirs {
+        mine.entry(*key).or_default().merge(histogram);
+    }
+}
+
 /// A thread that comes to a core after it ran on another has migrated; the clock says what is after what.
 fn count_migrations(cores: &mut [(u32, u64, CoreWatch)]) {
     let arrivals = cores.iter().enumerate().flat_map(|(index, (.., core))| {
         core.arrivals.iter().map(move |(clock, thread)| (*clock, index, *thread))
     });
-    let mut arrivals: Vec<(u64, usize, u64)> = arrivals.collect();
+    let mut arrivals: Vec<(u64, usize, ThreadId)> = arrivals.collect();
     arrivals.sort();
-    let mut homes: BTreeMap<u64, usize> = BTreeMap::new();
+    let mut homes: BTreeMap<ThreadId, usize> = BTreeMap::new();
     for (_, index, thread) in arrivals {
         if homes.insert(thread, index).is_some_and(|home| home != index) {
             cores[index].2.sums.migrations += 1;
@@ -326,11 +340,6 @@ impl CoreWatch {
     fn add(&mut self, other: &CoreWatch) {
         self.threads.extend(&other.threads);
         self.stretches.merge(&other.stretches);
-        let merge = |mine: &mut BTreeMap<u64, Histogram>, theirs: &BTreeMap<u64, Histogram>| {
-            for (key, histogram) in theirs {
-                mine.entry(*key).or_default().merge(histogram);
-            }
-        };
         merge(&mut self.thread_stretches, &other.thread_stretches);
         merge(&mut self.switched, &other.switched);
         merge(&mut self.others, &other.others);
@@ -358,8 +367,10 @@ impl CoreWatch {
             histograms.into_iter().map(bins).collect()
         };
         let threads = self.thread_stretches.into_iter();
-        let of_thread =
-            |(thread, histogram): (u64, Histogram)| ThreadBins { thread, bins: histogram.bins(INSTRS_BIN) };
+        let of_thread = |(thread, histogram): (ThreadId, Histogram)| ThreadBins {
+            thread,
+            bins: histogram.bins(INSTRS_BIN),
+        };
         let stretch_instrs: Vec<Bin> = self.stretches.bins(INSTRS_BIN);
         CoreSums {
             threads: self.threads.into_iter().collect(),

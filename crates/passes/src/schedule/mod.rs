@@ -43,7 +43,7 @@ use crate::keyed::Keyed;
 use crate::split::ALWAYS_PER_THREAD;
 use cores::CoreWatch;
 use lane::{Lane, LaneOf, Ticks};
-use quipu_model::batch::{is_first_workload, split_thread};
+use quipu_model::ThreadId;
 use quipu_model::lens::ThreadEvent;
 use quipu_model::trace::SettingInfo;
 use quipu_model::{
@@ -139,10 +139,8 @@ pub struct Steps {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ThreadTimes {
     /// The thread.
-    pub thread: u64,
-    /// Which of several traces it belongs to; left out for the first.
-    #[serde(skip_serializing_if = "is_first_workload")]
-    pub workload: u16,
+    #[serde(flatten)]
+    pub thread: ThreadId,
     /// Its process.
     pub process: u64,
     /// Records.
@@ -206,9 +204,6 @@ pub struct CoreTimes {
     /// Busy ticks of each step.
     pub busy: Vec<u64>,
 }
-
-/// The pseudo-thread of a core without work. (SPEC: docs/formats/drmemtrace.md, *Core-sharded files*.)
-const IDLE_THREAD: u64 = u64::MAX;
 
 /// A processor or clock that is not known. (SPEC: docs/formats/drmemtrace.md, *Schedule files*.)
 const UNKNOWN: u64 = u64::MAX;
@@ -289,16 +284,16 @@ impl Doings {
 }
 
 /// A lane's place: a thread of a shard, or a shard that is a core.
-type LaneKey = (u32, Option<u64>);
+type LaneKey = (u32, Option<ThreadId>);
 
 /// The pass.
 struct Watch {
     known: Arc<Known>,
     /// By shard and thread.
-    doings: Keyed<(u32, u64), Doings>,
+    doings: Keyed<(u32, ThreadId), Doings>,
     lanes: Keyed<LaneKey, Lane>,
     /// First and last thread of each shard's part.
-    ends: Keyed<u32, (u64, u64)>,
+    ends: Keyed<u32, (ThreadId, ThreadId)>,
     /// Switches of the shards that are cores.
     cores: Keyed<u32, CoreWatch>,
 }
@@ -429,7 +424,7 @@ impl Pass for Watch {
             }
         }
         // A thread may run in several shards: one lane over the other.
-        let mut threads = Keyed::<u64, (Doings, Lane)>::default();
+        let mut threads = Keyed::<ThreadId, (Doings, Lane)>::default();
         let nobody = || (Doings::default(), Lane::new(LaneOf::Thread));
         for ((shard, thread), doings) in self.doings.into_items() {
             if let Some(Some(_)) = self.known.cores.get(shard as usize) {
@@ -437,18 +432,18 @@ impl Pass for Watch {
                     cores.entry(shard, || CoreTimes { shard, core: number(shard), ..CoreTimes::default() });
                 core.records += doings.records;
                 core.instructions += doings.instrs;
-                core.stretches += if thread == IDLE_THREAD { 0 } else { doings.stretches };
+                core.stretches += if thread.is_idle() { 0 } else { doings.stretches };
                 core.idles += doings.idles;
                 core.waits += doings.waits;
             }
-            if thread != IDLE_THREAD {
+            if !thread.is_idle() {
                 let (known, _) = threads.entry(thread, nobody);
                 known.process = doings.process;
                 known.add(doings);
             }
         }
         for ((_, thread), lane) in &lanes {
-            if let Some(thread) = thread.filter(|thread| *thread != IDLE_THREAD) {
+            if let Some(thread) = thread.filter(|thread| !thread.is_idle()) {
                 threads.entry(thread, nobody).1.lay_over(lane);
             }
         }
@@ -470,10 +465,9 @@ impl Pass for Watch {
 }
 
 impl ThreadTimes {
-    fn new(thread: u64, doings: Doings, ticks: Ticks, busy: Vec<u64>) -> ThreadTimes {
+    fn new(thread: ThreadId, doings: Doings, ticks: Ticks, busy: Vec<u64>) -> ThreadTimes {
         ThreadTimes {
             thread,
-            workload: split_thread(thread).0,
             process: doings.process,
             records: doings.records,
             instructions: doings.instrs,

@@ -4,7 +4,6 @@ use super::{CoreSums, CoreTimes, Schedules, Switching, ThreadTimes};
 use crate::number::{duration, grouped, share, share_cell};
 use crate::split::to_json;
 use quipu_model::Report;
-use quipu_model::batch::thread_name;
 use quipu_model::doc::{Block, Cell, Document, Grid, Lane, Lanes};
 use quipu_model::pass::Detail;
 use std::any::Any;
@@ -107,7 +106,7 @@ impl Schedules {
 
     fn thread_lane(&self, thread: &ThreadTimes) -> Lane {
         Lane {
-            name: format!("thread {}", thread_name(thread.thread)),
+            name: format!("thread {}", thread.thread),
             busy: self.shares(&thread.busy),
             note: format!("{} instrs", grouped(thread.instructions)),
         }
@@ -205,7 +204,7 @@ impl Schedules {
         let row = |thread: &ThreadTimes| {
             let seen = thread.busy_ticks.saturating_add(thread.idle_ticks);
             vec![
-                Cell::Text(thread_name(thread.thread)),
+                Cell::Text(thread.thread.to_string()),
                 Cell::Text(thread.process.to_string()),
                 Cell::Count(thread.records),
                 Cell::Count(thread.instructions),

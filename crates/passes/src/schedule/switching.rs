@@ -1,5 +1,6 @@
 //! What the cores of a trace did: context switches, their reasons, and what lies between them.
 
+use quipu_model::{ThreadId, thread};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -40,8 +41,9 @@ pub struct CoreSwitching {
 /// Counts of one core, or of all.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct CoreSums {
-    /// Threads that ran, in ascending order.
-    pub threads: Vec<u64>,
+    /// Threads that ran, in ascending order: numbers, or texts as `W1.T5747` of threads of further traces.
+    #[serde(serialize_with = "thread::numbers")]
+    pub threads: Vec<ThreadId>,
     /// Instructions, those of the kernel included.
     pub instructions: u64,
     /// Idle records.
@@ -93,7 +95,8 @@ pub struct Bin {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ThreadBins {
     /// The thread.
-    pub thread: u64,
+    #[serde(flatten)]
+    pub thread: ThreadId,
     /// Its values.
     pub bins: Vec<Bin>,
 }
@@ -111,7 +114,8 @@ pub struct CallBins {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct SwitchOut {
     /// The thread.
-    pub thread: u64,
+    #[serde(flatten)]
+    pub thread: ThreadId,
     /// Ordinal of the core's instruction at which the stretch began, from 1.
     pub start_instr: u64,
     /// User instructions of the stretch.

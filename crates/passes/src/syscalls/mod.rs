@@ -32,7 +32,9 @@ use crate::tally::Map;
 use latency::Latencies;
 use quipu_isa::Arch;
 use quipu_model::lens::{ThreadEvent, instr_flags};
-use quipu_model::{Args, Batch, Columns, DynPass, Needs, Order, Result, ShardKind, Tool, ToolInfo, Trace};
+use quipu_model::{
+    Args, Batch, Columns, DynPass, Needs, Order, Result, ShardKind, ThreadId, Tool, ToolInfo, Trace,
+};
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -183,7 +185,7 @@ struct Watch {
     arch: Option<Arch>,
     clock_per_second: Option<u64>,
     calls: Map<u64, Call>,
-    threads: Keyed<u64, Thread>,
+    threads: Keyed<ThreadId, Thread>,
     unknown: BTreeMap<u64, u64>,
 }
 

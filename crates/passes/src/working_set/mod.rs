@@ -26,7 +26,7 @@ use crate::lines::{DATA, INSTR, LINE_SIZE, Lines, PAGE_SIZE, side_of};
 use crate::number::grouped;
 use crate::split::{Answer, PER_THREAD, Part, Split};
 use footprint::Footprint;
-use quipu_model::batch::thread_name;
+use quipu_model::ThreadId;
 use quipu_model::doc::{Block, Cell, Document, Series, SeriesLine};
 use quipu_model::lens::AccessKind;
 use quipu_model::pass::Detail;
@@ -97,8 +97,8 @@ pub struct ShardFooting {
     /// The shard's number.
     pub shard: u32,
     /// The thread, if the shard is one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub thread: Option<u64>,
+    #[serde(flatten)]
+    pub thread: Option<ThreadId>,
     /// The core, if the shard is one: its number, or that of the shard if it is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub core: Option<u64>,
@@ -186,7 +186,7 @@ impl Sides {
 /// What a shard is.
 #[derive(Clone, Copy, Debug, Default)]
 struct Who {
-    thread: Option<u64>,
+    thread: Option<ThreadId>,
     core: Option<u64>,
 }
 
@@ -306,7 +306,7 @@ impl Answer for Footprints {
             for shard in &self.shards {
                 let title = match (shard.core, shard.thread) {
                     (Some(core), _) => format!("core {core}"),
-                    (None, Some(thread)) => format!("thread {}", thread_name(thread)),
+                    (None, Some(thread)) => format!("thread {}", thread),
                     (None, None) => format!("shard {}", shard.shard),
                 };
                 document.blocks.push(Block::Series(self.series(&title, &shard.footing, detail)));

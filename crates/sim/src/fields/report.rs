@@ -4,7 +4,7 @@ use super::count::{BEYOND, GAP, Kind, Whose};
 use super::{Fields, Site};
 use crate::report::ThreadCounts;
 use hashbrown::HashMap;
-use quipu_model::batch::{is_first_workload, thread_name};
+use quipu_model::ThreadId;
 use quipu_symbols::attribute::Field;
 use quipu_symbols::layout::Cell as Byte;
 use rustc_hash::FxBuildHasher;
@@ -186,10 +186,8 @@ pub struct SiteRow {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ThreadRow {
     /// The thread.
-    pub thread: u64,
-    /// Which of several traces it belongs to.
-    #[serde(skip_serializing_if = "is_first_workload")]
-    pub workload: u16,
+    #[serde(flatten)]
+    pub thread: ThreadId,
     /// What was counted.
     #[serde(flatten)]
     pub numbers: Numbers,
@@ -213,10 +211,8 @@ pub struct SharedLine {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct SharedPart {
     /// The thread.
-    pub thread: u64,
-    /// Which of several traces it belongs to.
-    #[serde(skip_serializing_if = "is_first_workload")]
-    pub workload: u16,
+    #[serde(flatten)]
+    pub thread: ThreadId,
     /// The type or variable; `null` for memory of no region.
     pub of: Option<String>,
     /// Which element of its region it is.
@@ -501,7 +497,6 @@ impl Fields {
                 let thread = named(with.thread, around);
                 SharedPart {
                     thread: thread.thread,
-                    workload: thread.workload,
                     of: site.zip(kind).map(|(site, kind)| {
                         if site.is_variable { site.name.clone() } else { kind.name.clone() }
                     }),
@@ -531,7 +526,7 @@ impl Fields {
 /// A thread by its number among those met; beyond the most that are told apart, all the rest.
 fn named(thread: u32, around: &Around<'_>) -> ThreadRow {
     let of = around.threads.get(thread as usize).copied().unwrap_or_default();
-    ThreadRow { thread: of.thread, workload: of.workload, numbers: Numbers::default() }
+    ThreadRow { thread: of.thread, numbers: Numbers::default() }
 }
 
 impl SharedPart {
@@ -544,11 +539,6 @@ impl SharedPart {
             Some(field) => format!("{of}{element}.{field}"),
             None => format!("{of}{element} (padding)"),
         }
-    }
-
-    /// What people call its thread.
-    pub(super) fn thread_name(&self) -> String {
-        thread_name(quipu_model::batch::join_thread(self.workload, self.thread))
     }
 }
 

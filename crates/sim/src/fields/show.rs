@@ -3,7 +3,6 @@
 use super::UNKNOWN;
 use super::report::{FieldRow, Numbers, PartRow, TypeReport, TypeRow};
 use quipu_model::Report;
-use quipu_model::batch::{join_thread, thread_name};
 use quipu_model::doc::{Block, ByteCell, ByteMap, BytePart, ByteRow, Cell, Document, Figure, Grid};
 use quipu_model::pass::Detail;
 use quipu_symbols::layout::Cell as Byte;
@@ -252,7 +251,7 @@ impl TypeReport {
         let mut head = vec!["thread".to_owned()];
         head.extend(self.heads());
         let rows = self.threads.iter().map(|row| {
-            let mut all = vec![Cell::Text(thread_name(join_thread(row.workload, row.thread)))];
+            let mut all = vec![Cell::Text(row.thread.to_string())];
             all.extend(cells(&row.numbers));
             all
         });
@@ -263,10 +262,10 @@ impl TypeReport {
         let head =
             ["line", "for nothing", "for data", "threads", "what they had of it"].map(str::to_owned).into();
         let rows = self.shared.iter().map(|line| {
-            let mut threads: Vec<String> = line.parts.iter().map(|part| part.thread_name()).collect();
+            let mut threads: Vec<String> = line.parts.iter().map(|part| part.thread.to_string()).collect();
             threads.dedup();
             let parts: Vec<String> =
-                line.parts.iter().map(|part| format!("{}: {}", part.thread_name(), part.spelled())).collect();
+                line.parts.iter().map(|part| format!("{}: {}", part.thread, part.spelled())).collect();
             vec![
                 Cell::Addr(line.addr),
                 Cell::Count(line.false_moves),

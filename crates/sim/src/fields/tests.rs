@@ -27,7 +27,7 @@ struct Script(Batch);
 impl Script {
     fn of(thread: u64) -> Script {
         let mut batch = Batch::default();
-        batch.span.thread = thread;
+        batch.span.thread = thread.into();
         Script(batch)
     }
 
@@ -253,14 +253,14 @@ fn lines_that_two_threads_write_at_different_bytes_are_shared_for_nothing() {
     assert_eq!((report.false_moves, report.moves), (19, 1));
     let [line] = &report.shared[..] else { panic!("{:?}", report.shared) };
     assert_eq!((line.addr, line.false_moves, line.moves), (0x1000, 19, 1));
-    let parts: Vec<(u64, String)> = line.parts.iter().map(|part| (part.thread, part.spelled())).collect();
+    let parts: Vec<(u64, String)> = line.parts.iter().map(|part| (part.thread.tid, part.spelled())).collect();
     assert_eq!(parts, [(7, "Pair.value".to_owned()), (8, "Pair[1].value".to_owned())]);
     assert_eq!(report.types[0].false_moves, 19);
     let threads: Vec<(u64, u64, u64)> =
-        report.threads.iter().map(|row| (row.thread, row.numbers.accesses, row.numbers.lines)).collect();
+        report.threads.iter().map(|row| (row.thread.tid, row.numbers.accesses, row.numbers.lines)).collect();
     assert_eq!(threads, [(7, 21, 1), (8, 10, 1)]);
     let of_pair: Vec<(u64, u64)> =
-        report.types[0].threads.iter().map(|row| (row.thread, row.numbers.writes)).collect();
+        report.types[0].threads.iter().map(|row| (row.thread.tid, row.numbers.writes)).collect();
     assert_eq!(of_pair, [(7, 10), (8, 10)]);
 }
 
@@ -281,7 +281,7 @@ fn what_was_shared_belongs_to_whom_the_memory_belonged_to() {
     let of = |name: &str| report.types.iter().find(|row| row.name == name).unwrap().false_moves;
     assert_eq!((of("Pair"), of("nobody.knows")), (10, 1));
     for line in report.shared.iter().filter(|line| line.addr != 0x10000) {
-        let parts: Vec<_> = line.parts.iter().map(|part| (part.thread, part.spelled())).collect();
+        let parts: Vec<_> = line.parts.iter().map(|part| (part.thread.tid, part.spelled())).collect();
         assert_eq!(parts, [(7, "Pair.value".to_owned()), (8, "Pair[1].value".to_owned())]);
     }
 }

@@ -4,7 +4,7 @@ use super::live::{Change, Live};
 use super::units::Members;
 use hashbrown::HashMap;
 use quipu_model::lens::AccessKind;
-use quipu_model::{Batch, Columns, Error, Result, Scan, Trace};
+use quipu_model::{Batch, Columns, Error, Result, Scan, ThreadId, Trace};
 use rustc_hash::FxBuildHasher;
 
 /// Accesses to the type that are looked back at: members of one element that are among them are used together.
@@ -53,7 +53,7 @@ impl Survey {
             for id in live.add_variables(base, members) {
                 survey.region(&live, id);
             }
-            let mut recent: HashMap<u64, Recent, FxBuildHasher> = HashMap::default();
+            let mut recent: HashMap<ThreadId, Recent, FxBuildHasher> = HashMap::default();
             let scan = Scan { ahead: true, ..Scan::new(shard.id).columns(columns) };
             let mut reader = trace.scan(&scan).map_err(|error| {
                 error.hint("this analysis reads a trace twice: write a pipe to a file first")

@@ -5,7 +5,6 @@ use super::{
 };
 use crate::fields::MissingField;
 use quipu_model::Report;
-use quipu_model::batch::thread_name;
 use quipu_model::doc::{Block, Cell, Document, Figure, Grid};
 use quipu_model::pass::Detail;
 use std::any::Any;
@@ -251,7 +250,7 @@ impl Simulated {
     fn thread_grid(&self) -> Grid {
         let row = |of: &ThreadCounts| {
             vec![
-                Cell::from(thread_name(of.thread)),
+                Cell::from(of.thread.to_string()),
                 Cell::Count(of.hits),
                 Cell::Count(of.misses),
                 share(rate(of.misses, of.hits + of.misses)),

@@ -24,7 +24,7 @@ fn settings(args: &[(&str, &str)]) -> Settings {
 fn batch(rng: &mut Rng, core: u32, records: u32) -> Batch {
     let mut batch = Batch::default();
     batch.span.shard = core;
-    batch.span.thread = 10 + u64::from(core);
+    batch.span.thread = (10 + u64::from(core)).into();
     batch.span.records = records;
     for at in 0..records {
         if rng.below(5) == 0 {
@@ -138,7 +138,7 @@ fn tlbs_of(n_processes: u64, read: impl Fn(&mut Simulation, &[Batch]) -> Result<
     let mut simulation = Simulation::new(settings, None).unwrap();
     for process in 0..n_processes {
         let mut batch = Batch::default();
-        (batch.span.process, batch.span.thread, batch.span.records) = (process, process, 2);
+        (batch.span.process, batch.span.thread, batch.span.records) = (process, process.into(), 2);
         for at in 0..2 {
             batch.accesses.at.push(at);
             batch.accesses.kind.push(AccessKind::Read);

@@ -24,7 +24,7 @@ fn batches(accesses: &[Access]) -> Vec<Batch> {
     let mut first_record = 0;
     let run = |run: &[Access]| {
         let mut batch = Batch::default();
-        batch.span.thread = run[0].0;
+        batch.span.thread = run[0].0.into();
         batch.span.records = run.len() as u32;
         batch.span.first_record = first_record;
         first_record += run.len() as u64;
@@ -168,7 +168,8 @@ fn round(rng: &mut Rng, cores: u32) -> Vec<Batch> {
     let records = 1 + rng.below(40) as u32;
     let of_core = |core| {
         let mut batch = Batch::default();
-        (batch.span.shard, batch.span.thread, batch.span.records) = (core, 10 + u64::from(core), records);
+        (batch.span.shard, batch.span.thread, batch.span.records) =
+            (core, (10 + u64::from(core)).into(), records);
         for at in 0..records {
             let kind = match rng.below(6) {
                 0 | 1 => AccessKind::Fetch,

@@ -95,7 +95,7 @@ impl MemoryTrace {
     /// ```text
     /// # a comment
     /// shard worker.7                     begins a shard (a first one without a name is there from the start)
-    /// thread 7 1                         the records that follow are of thread 7 in process 1
+    /// thread 7 1                         the records that follow are of thread 7 in process 1; `W1.T7` is of a further trace
     /// clock 100                          start stop cpu idle wait syscall may-block interrupt resume: the same way
     /// instr 0x1000 4 conditional-jump taken =7402
     /// instr 0x1004 2 indirect-call taken ->0x2000

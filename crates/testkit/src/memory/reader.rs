@@ -3,7 +3,9 @@
 use super::shard::{Instr, Item, MemoryShard, Record};
 use super::{RECORDS, print};
 use quipu_model::lens::{AccessKind, CallEdge, NO_CODE, ThreadEvent, instr_flags};
-use quipu_model::{Batch, Code, Columns, Error, Finding, Place, Reader, Result, Rows, Scan, Span, Window};
+use quipu_model::{
+    Batch, Code, Columns, Error, Finding, Place, Reader, Result, Rows, Scan, Span, ThreadId, Window,
+};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -31,7 +33,7 @@ struct Position {
     piece: u32,
     record: u64,
     instr: u64,
-    thread: u64,
+    thread: ThreadId,
     process: u64,
     clock: Option<u64>,
     cpu: Option<u64>,

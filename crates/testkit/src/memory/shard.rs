@@ -1,7 +1,7 @@
 //! One shard of a trace in memory: a list of items, most of them records.
 
 use quipu_model::lens::{AccessKind, CallEdge, InstrClass, Taken, ThreadEvent, instr_flags};
-use quipu_model::{Severity, Shard, ShardId, ShardKind};
+use quipu_model::{Severity, Shard, ShardId, ShardKind, ThreadId};
 
 /// One record, as tools see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,7 +87,7 @@ impl Instr {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Item {
     Record(Record),
-    Thread { thread: u64, process: u64 },
+    Thread { thread: ThreadId, process: u64 },
     Piece,
     Finding(Severity, String),
     Fault(String),
@@ -143,6 +143,11 @@ impl MemoryShard {
 
     /// The records that follow are of this thread.
     pub fn thread(self, thread: u64, process: u64) -> MemoryShard {
+        self.thread_of(thread.into(), process)
+    }
+
+    /// The same for a thread of any workload.
+    pub fn thread_of(self, thread: ThreadId, process: u64) -> MemoryShard {
         self.item(Item::Thread { thread, process })
     }
 

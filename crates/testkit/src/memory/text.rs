@@ -2,7 +2,7 @@
 
 use super::shard::{Instr, Item, MemoryShard, Record};
 use quipu_model::lens::{AccessKind, CallEdge, InstrClass, Taken, ThreadEvent, instr_flags};
-use quipu_model::{Error, Result, Severity, ShardKind};
+use quipu_model::{Error, Result, Severity, ShardKind, ThreadId};
 
 /// Parses whole shards; errors name the line.
 pub(super) fn parse(text: &str) -> Result<Vec<MemoryShard>> {
@@ -40,7 +40,13 @@ fn parse_item(word: &str, rest: &str) -> Result<Item> {
     let number = |i: usize| words.get(i).map_or(Ok(0), |text| parse_number(text));
     Ok(match word {
         "piece" => Item::Piece,
-        "thread" => Item::Thread { thread: number(0)?, process: number(1)? },
+        "thread" => {
+            let thread = words.first().copied().unwrap_or("0").parse::<ThreadId>();
+            Item::Thread {
+                thread: thread.map_err(|why| Error::malformed(why.to_string()))?,
+                process: number(1)?,
+            }
+        }
         "fault" => Item::Fault(rest.to_owned()),
         "crash" => Item::Crash(rest.to_owned()),
         "finding" => {

@@ -20,7 +20,9 @@ pub use report::{Counts, CountsReport, PartReport};
 
 use quipu_model::pass::Needs;
 use quipu_model::trace::SettingInfo;
-use quipu_model::{Args, Batch, Columns, DynPass, Order, Pass, Report, Result, Shard, Tool, ToolInfo, Trace};
+use quipu_model::{
+    Args, Batch, Columns, DynPass, Order, Pass, Report, Result, Shard, ThreadId, Tool, ToolInfo, Trace,
+};
 use sums::Counted;
 use tally::Tally;
 
@@ -91,7 +93,7 @@ impl CountsPass {
 
 impl Pass for CountsPass {
     fn fork(&self, shard: &Shard) -> CountsPass {
-        let tally = Tally::new(shard.thread.unwrap_or(0), shard.kind);
+        let tally = Tally::new(shard.thread.map_or(0, ThreadId::packed), shard.kind);
         let counts = ShardCounts {
             id: shard.id.0,
             name: shard.name.clone(),
@@ -104,7 +106,7 @@ impl Pass for CountsPass {
     fn consume(&mut self, batch: &Batch) -> Result<()> {
         if let Some((_, tally)) = &mut self.at_work {
             // A read that begins in the middle has not seen who runs.
-            tally.note_thread(batch.span.thread);
+            tally.note_thread(batch.span.thread.packed());
             tally.add(crate::record::Entry::slice(batch.raw()).0);
         }
         Ok(())

@@ -4,7 +4,7 @@ use super::ShardCounts;
 use super::sums::{Part, Sum, Sums};
 use crate::record::FileType;
 use quipu_model::Report;
-use quipu_model::batch::{is_first_workload, split_thread, thread_name};
+use quipu_model::ThreadId;
 use quipu_model::doc::{Block, Cell, Document, Grid};
 use quipu_model::pass::Detail;
 use rustc_hash::FxHashSet;
@@ -116,11 +116,8 @@ pub struct PartReport {
     /// Position of the shard in the trace.
     pub shard: u32,
     /// The thread, unless the file is a core's.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub thread: Option<u64>,
-    /// Which of several traces it belongs to; left out for the first.
-    #[serde(skip_serializing_if = "is_first_workload")]
-    pub workload: u16,
+    #[serde(flatten)]
+    pub thread: Option<ThreadId>,
     /// The core, if the file is a core's: its number, or its position among the files if that is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub core: Option<u64>,
@@ -196,8 +193,7 @@ impl CountsReport {
                 parts.push(PartReport {
                     name: name.clone(),
                     shard,
-                    thread: core.is_none().then_some(part.tid),
-                    workload: if core.is_some() { 0 } else { split_thread(part.tid).0 },
+                    thread: core.is_none().then(|| ThreadId::from_packed(part.tid)),
                     core,
                     counts: Counts::new(&sums, threads),
                     windows: windows(part),
@@ -289,7 +285,7 @@ impl Report for CountsReport {
         };
         for part in self.by_instructions().into_iter().take(n_rows) {
             let core = || part.core.unwrap_or_default().to_string();
-            let name = part.thread.map_or_else(core, thread_name);
+            let name = part.thread.map_or_else(core, |thread| thread.to_string());
             grid.rows.push(row(name, &part.counts));
         }
         grid.more = self.shards.len().saturating_sub(n_rows) as u64;
