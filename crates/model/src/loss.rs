@@ -1,6 +1,6 @@
 //! What of a trace could not be read: how much, and between which places.
 //!
-//! A [`Loss`] is one gap. A [`Finding`](crate::Finding) or an [`Error`](crate::Error) carries the gap that it caused;
+//! A [`Loss`] is one gap. A [`Finding`] or an [`Error`] carries the gap that it caused;
 //! [`Lost`] adds the gaps of a whole run up.
 
 use crate::error::{Error, ErrorKind, Place};
