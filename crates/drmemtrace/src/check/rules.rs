@@ -73,7 +73,7 @@ rules! {
             "A larger number is damage or a newer version. The entry is passed over. The original looks the name up out of range, ends the run early and still succeeds." []
         Nonsense "drmemtrace/nonsense" Error
             "Entries make sense."
-            "Of 64 entries, counted from the beginning of their member, more than 8 have unknown types or are twelve zero bytes, which no tracer writes: that is no trace. Every verb stops before the first of them and continues with the next member, if there is one. Damage is looked for at each fourth entry. Fewer unknown types are passed over one by one." []
+            "Of 64 entries, counted from the beginning of their member, more than 8 have unknown types or are twelve zero bytes, which no tracer writes: that is no trace. Every verb stops before the first of them and continues with the next member, if there is one. Damage is looked for at each eighth entry. Fewer unknown types are passed over one by one." []
         UnknownMarker "drmemtrace/unknown-marker" Warning
             "No marker has a kind of the reserved range, 47 to 100."
             "Such a marker was written by a newer version, or is damage. It is kept. Kinds above 100 are anyone's." []

@@ -18,8 +18,8 @@ use std::sync::Arc;
 pub(super) const GROUP_ENTRIES: usize = 64;
 /// A group with more entries than this that make no sense is no part of a trace.
 const MAX_NONSENSE: usize = 8;
-/// PERF: a look at each fourth entry finds all damage that is more than a few entries long, and costs nothing.
-const GLANCE_ENTRIES: usize = 4;
+/// PERF: a look at each eighth entry finds every run of more than eight, for little.
+const GLANCE_ENTRIES: usize = 8;
 
 /// A position in a shard: records and instructions before it, as far as they are known.
 type Position = (Option<u64>, Option<u64>);
