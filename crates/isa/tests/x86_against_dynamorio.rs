@@ -54,6 +54,22 @@ fn categories_equal_those_of_dynamorio() {
 }
 
 #[test]
+fn hints_that_do_nothing_are_other() {
+    let mut decoder = Decoder::new(Arch::X86_64, Syntax::Att).unwrap();
+    // nop, endbr64, rdsspq %rax, rdsspd %eax
+    let hints: [&[u8]; 4] = [
+        &[0x0f, 0x1f, 0x44, 0, 0],
+        &[0xf3, 0x0f, 0x1e, 0xfa],
+        &[0xf3, 0x48, 0x0f, 0x1e, 0xc8],
+        &[0xf3, 0x0f, 0x1e, 0xc8],
+    ];
+    for bytes in hints {
+        let instr = decoder.decode(0x1000, bytes).unwrap();
+        assert_eq!(instr.categories.to_string(), "other", "{}", instr.opcode);
+    }
+}
+
+#[test]
 fn flags_equal_those_of_dynamorio() {
     let flags = |instr: &Instr| (instr.reads_flags, instr.writes_flags);
     let show = |c: &Case| format!("ours {:?} theirs {:?}", flags(&c.ours), flags(&c.theirs));

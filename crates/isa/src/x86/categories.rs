@@ -35,7 +35,10 @@ const SCALAR: &[Rule] = &[
         "call eret? int int3 into iret* j?* jmp loop* ret retf rsm sys* vmcall vmfunc uiret",
         Categories::BRANCH,
     ),
-    ("cl?emote clflush* clwb nop endbr* pause rdrand rdseed reservednop tpause umonitor umwait", OTHER),
+    (
+        "cl?emote clflush* clwb nop endbr* pause rdrand rdseed rdssp? reservednop tpause umonitor umwait",
+        OTHER,
+    ),
     ("serialize xabort xbegin xresldtrk xsusldtrk", OTHER),
     ("clac lahf lfence lkgs ltr mfence rdpid sahf sfence stac", STATE),
     ("fxrstor* fxsave* xrstor* xsave*", FP.with(STATE)),
