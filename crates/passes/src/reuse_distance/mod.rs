@@ -181,7 +181,7 @@ struct Total {
     lines: Map<u64, Use>,
 }
 
-/// A line in a total: not kept, it is no more on any stack.
+/// A line in a total: not kept, it is no more on any stack. Shards that pruned it add nothing to it.
 #[derive(Clone, Copy, Default)]
 struct Use {
     references: u64,
@@ -191,11 +191,9 @@ struct Use {
 
 impl Use {
     fn add(&mut self, other: Use) {
-        if other.is_kept {
-            self.is_kept = true;
-            self.references += other.references;
-            self.distant += other.distant;
-        }
+        self.is_kept |= other.is_kept;
+        self.references += other.references;
+        self.distant += other.distant;
     }
 }
 
@@ -242,8 +240,9 @@ impl Sharded for Options {
             lines: Map::default(),
         };
         let uses = |line: &stack::Line| {
-            let is_kept = line.is_kept();
-            (line.line, Use { references: line.references, distant: line.distant, is_kept })
+            // What a line was used for before it was pruned is forgotten, as when it comes back.
+            let kept = Use { references: line.references, distant: line.distant, is_kept: true };
+            (line.line, if line.is_kept() { kept } else { Use::default() })
         };
         let answer = self.sum_up(&own, stack.lines().iter().map(uses), stack.lines().len() as u64);
         own.lines = stack.lines().iter().map(uses).collect();

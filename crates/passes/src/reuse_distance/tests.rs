@@ -80,6 +80,19 @@ fn each_thread_has_a_stack_of_its_own() {
 }
 
 #[test]
+fn a_total_counts_a_line_where_it_is_still_on_the_stack() {
+    // The first thread prunes line 0 after two uses, whichever of the two is summed up first.
+    let pruning = "thread 1 1\nread 0 8\nread 0 8\nread 64 8\nread 128 8";
+    let keeping = "thread 2 1\nread 0 8";
+    for (a, b) in [(pruning, keeping), (keeping, pruning)] {
+        let found = json(&ReuseDistance, "limit=2", &format!("shard a\n{a}\nshard b\n{b}"));
+        let lines = found["referenced"].as_array().unwrap();
+        let line = lines.iter().find(|line| line["addr"] == "0x0").unwrap();
+        assert_eq!(line["references"], 1, "{a}");
+    }
+}
+
+#[test]
 fn a_trace_without_accesses_has_no_mean() {
     let found = json(&ReuseDistance, "", "clock 1");
     assert_eq!(
