@@ -11,7 +11,9 @@ pub struct Header {
     pub is_header: bool,
     /// Version of the format.
     pub version: u64,
-    /// File-type bits; 0 before version 2.
+    /// True if the file type is given; files of version 1 have none.
+    pub is_typed: bool,
+    /// File-type bits; 0 if they are not given.
     pub filetype: FileType,
     /// First thread.
     pub tid: u64,
@@ -59,6 +61,7 @@ impl Sink for Header {
             Marker::CACHE_LINE_SIZE => self.line_bytes = Some(value),
             Marker::PAGE_SIZE => self.page_bytes = Some(value),
             Marker::VECTOR_LENGTH => self.vector_bytes = Some(value),
+            Marker::FILETYPE => self.is_typed = true,
             Marker::WINDOW_ID => self.has_windows = true,
             Marker::TIMESTAMP if self.first_timestamp.is_none() => self.first_timestamp = Some(value),
             _ => {}

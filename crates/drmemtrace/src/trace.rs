@@ -427,6 +427,7 @@ fn meta(
             (false, false) => Recorded::All,
         },
         functions,
+        arranged: Vec::new(),
         facts,
         findings,
     }
@@ -503,6 +504,11 @@ impl DrmemTrace {
             1 => Ok(()),
             n => Err(Error::unsupported(format!("this is for one trace, and `{n}` are read together"))),
         }
+    }
+
+    /// True if each file gives its file type.
+    pub fn is_typed(&self) -> bool {
+        self.files.iter().all(|file| file.header.is_typed)
     }
 
     /// True if no file of the trace was left out.
@@ -611,6 +617,7 @@ impl Trace for DrmemTrace {
             ));
         }
         let mut meta = self.meta.clone();
+        meta.arranged = self.shards.iter().map(|shard| shard.thread.unwrap_or_default()).collect();
         let stretches = match &self.cpu_schedule {
             Some(named) if self.is_schedule_named => named_stretches(named)?,
             beside => self.recorded_stretches(beside.as_ref(), &mut meta.findings)?,

@@ -3,7 +3,7 @@
 
 use divan::Bencher;
 use divan::counter::ItemsCount;
-use quipu_engine::{Merge, MergeOrder, RunOptions, Watch, plan, run};
+use quipu_engine::{Merge, RunOptions, Watch, plan, run};
 use quipu_model::doc::Document;
 use quipu_model::pass::Detail;
 use quipu_model::print::Printer;
@@ -40,7 +40,7 @@ fn merge_by_time(bencher: Bencher<'_, '_>, n_shards: u64) {
     let trace = Blank::new(n_shards, BATCHES / n_shards);
     let watch = Watch::new();
     bencher.counter(ItemsCount::new(BATCHES)).bench(|| {
-        let merge = Merge::new(&trace, &Scan::new(ShardId(0)), MergeOrder::Time, &watch);
+        let merge = Merge::new(&trace, &Scan::new(ShardId(0)), &watch);
         let mut merge = merge.expect("the trace opens");
         let mut n_records = 0;
         while let Some(merged) = merge.read().expect("the trace is sound") {

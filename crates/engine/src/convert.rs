@@ -1,6 +1,6 @@
 //! Conversion between formats: a plan before anything is read, records through lenses, a ledger at the end.
 
-use crate::merge::{Merge, MergeOrder};
+use crate::merge::Merge;
 use crate::watch::Watch;
 use quipu_model::convert::{Fate, ImportJob, Importer, Ledger};
 use quipu_model::trace::Fact;
@@ -102,7 +102,7 @@ pub fn convert(
     };
     // What is counted at all.
     let (mut n_records, mut n_counted) = (0, 0);
-    let mut merge = Merge::new(job.trace, &scan, MergeOrder::natural(job.trace), watch)?;
+    let mut merge = Merge::new(job.trace, &scan, watch)?;
     while let Some(merged) = merge.read()? {
         let batch = merged.batch;
         batch.findings.drain(..).for_each(|finding| converted.found.push(finding));

@@ -4,8 +4,8 @@
 //!
 //! - [`run`] feeds passes: one read of the data for all of them, on as many threads as wanted. The answer never
 //!   depends on the number of threads, because the division into units is fixed and the results are merged in order.
-//! - [`Merge`] hands out batches to a reader of rows (a viewer, a converter): all shards as one sequence, by time or
-//!   one after the other, or a window of it.
+//! - [`Merge`] hands out batches to a reader of rows (a viewer, a converter): all shards as one sequence by time, or a
+//!   window of it.
 //!
 //! Who watches a run shares a [`Watch`] with it: a flag to stop it, and how far it has come.
 //!
@@ -54,7 +54,7 @@ mod work;
 
 pub use convert::{ConversionPlan, Converted, convert, plan_conversion};
 pub use dispatch::{CoreTime, DispatchOptions, MAX_DISPATCH_CORES, Quantum, dispatch};
-pub use merge::{Merge, MergeOrder, Merged};
+pub use merge::{Merge, Merged};
 pub use parts::{Division, Interval, Intervals, Part};
 pub use plan::{Planned, plan};
 pub use run::{Outcome, RunOptions, WindowOf, run};

@@ -1,4 +1,4 @@
-//! Many shards as one sequence of batches: merged by time, or one shard after the other.
+//! Many shards as one sequence of batches, merged by time: threads and cores alike.
 //!
 //! A shard is cut into segments, each opened by a clock reading. The merge always hands out the shard whose next
 //! segment opens earliest (of several the first in the trace's order), and stays with it to the segment's end. Batches
@@ -9,7 +9,7 @@ use crate::units::is_empty;
 use crate::watch::Watch;
 use crate::window::{self, Part, Position};
 use quipu_model::print::Ordinals;
-use quipu_model::{Batch, Cut, Error, Reader, Result, Scan, Shard, ShardKind, Span, Trace, Window};
+use quipu_model::{Batch, Cut, Error, Reader, Result, Scan, Shard, Span, Trace, Window};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::ops::Range;
@@ -25,32 +25,10 @@ const MIN_BATCH_RECORDS: u32 = 128;
 /// With more readers at once, threads that run ahead for each would be too many.
 const MAX_READERS_AHEAD: usize = 16;
 
-/// How several shards form one sequence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MergeOrder {
-    /// By clock.
-    Time,
-    /// One shard after the other, in the trace's order.
-    Sequence,
-}
-
-impl MergeOrder {
-    /// How people expect to see this trace: by clock, but shards that are cores stand side by side, each with a clock
-    /// that a scheduler made up, and are shown one after the other.
-    pub fn natural(trace: &dyn Trace) -> MergeOrder {
-        if trace.shards().iter().any(|shard| shard.kind == ShardKind::Core) {
-            MergeOrder::Sequence
-        } else {
-            MergeOrder::Time
-        }
-    }
-}
-
 /// A trace as one sequence of batches. See the module's page for the order.
 pub struct Merge<'t> {
     trace: &'t dyn Trace,
     template: Scan,
-    order: MergeOrder,
     lanes: Vec<Lane>,
     /// Shards that wait for their turn, by the clock that their batch opens a segment with.
     waiting: BinaryHeap<Reverse<(u64, u32)>>,
@@ -91,7 +69,7 @@ pub struct Merged<'m> {
 }
 
 impl<'t> Merge<'t> {
-    /// Begins to read all shards of `trace` in this order, with the columns, tables, window and sizes of `template`
+    /// Begins to read all shards of `trace`, with the columns, tables, window and sizes of `template`
     /// (its shard and pieces do not matter; what readers may buffer is divided among them).
     ///
     /// A window of records or instructions is one of the sequence, and what it skips is read without columns right
@@ -100,21 +78,21 @@ impl<'t> Merge<'t> {
     ///
     /// # Errors
     /// Wrong use only. A shard that cannot be read is reported by [`read`](Merge::read).
-    pub fn new(trace: &'t dyn Trace, template: &Scan, order: MergeOrder, watch: &Watch) -> Result<Merge<'t>> {
+    pub fn new(trace: &'t dyn Trace, template: &Scan, watch: &Watch) -> Result<Merge<'t>> {
         let mut end = Position::MAX;
         let part = match &template.window {
             window if is_empty(window) => Part::nothing(trace),
             Window::Records(range) if trace.shards().len() > 1 => {
                 end.records = range.end;
-                window::resolve(trace, &Window::Records(range.start..u64::MAX), order, watch)?
+                window::resolve(trace, &Window::Records(range.start..u64::MAX), watch)?
             }
             Window::Instrs(range) if trace.shards().len() > 1 => {
                 end.instrs = range.end;
-                window::resolve(trace, &Window::Instrs(range.start..u64::MAX), order, watch)?
+                window::resolve(trace, &Window::Instrs(range.start..u64::MAX), watch)?
             }
             window => Part::same(trace, window),
         };
-        let mut merge = Merge::over(trace, template, order, part)?;
+        let mut merge = Merge::over(trace, template, part)?;
         merge.end = end;
         Ok(merge)
     }
@@ -124,29 +102,17 @@ impl<'t> Merge<'t> {
     ///
     /// # Errors
     /// Wrong use only. A shard that cannot be read is reported by [`read`](Merge::read).
-    pub fn of_each_shard(trace: &'t dyn Trace, template: &Scan, order: MergeOrder) -> Result<Merge<'t>> {
-        Merge::begin(trace, template, order, Part::same(trace, &template.window), false)
+    pub fn of_each_shard(trace: &'t dyn Trace, template: &Scan) -> Result<Merge<'t>> {
+        Merge::begin(trace, template, Part::same(trace, &template.window), false)
     }
 
     /// Begins to read the given part of each shard.
-    pub(crate) fn over(
-        trace: &'t dyn Trace,
-        template: &Scan,
-        order: MergeOrder,
-        part: Part,
-    ) -> Result<Merge<'t>> {
-        Merge::begin(trace, template, order, part, true)
+    pub(crate) fn over(trace: &'t dyn Trace, template: &Scan, part: Part) -> Result<Merge<'t>> {
+        Merge::begin(trace, template, part, true)
     }
 
-    fn begin(
-        trace: &'t dyn Trace,
-        template: &Scan,
-        order: MergeOrder,
-        part: Part,
-        counts_skipped: bool,
-    ) -> Result<Merge<'t>> {
+    fn begin(trace: &'t dyn Trace, template: &Scan, part: Part, counts_skipped: bool) -> Result<Merge<'t>> {
         let wanted = part.windows.iter().filter(|window| !is_empty(window)).count();
-        let at_once = if order == MergeOrder::Time { wanted } else { 1 };
         let lanes = part.windows.into_iter().zip(part.before).map(|(window, seen)| Lane {
             closed: is_empty(&window),
             window,
@@ -156,8 +122,7 @@ impl<'t> Merge<'t> {
         let lanes: Vec<Lane> = lanes.collect();
         let mut merge = Merge {
             trace,
-            template: divided(template, order, at_once),
-            order,
+            template: divided(template, wanted),
             position: lanes.iter().fold(Position::default(), |sum, lane| sum.plus(lane.seen)),
             lanes,
             waiting: BinaryHeap::new(),
@@ -218,15 +183,11 @@ impl<'t> Merge<'t> {
         lanes.map(|(lane, shard)| lane.packed_bytes(shard)).fold(0, u64::saturating_add)
     }
 
-    /// Puts all shards into the queue; for a merge by time, each with its first batch.
+    /// Puts all shards into the queue, each with its first batch.
     fn line_up(&mut self) -> Result<()> {
         let open: Vec<u32> =
             (0..).zip(&self.lanes).filter(|(_, lane)| !lane.closed).map(|(i, _)| i).collect();
         for shard in open {
-            if self.order == MergeOrder::Sequence {
-                self.waiting.push(Reverse((0, shard)));
-                continue;
-            }
             match self.advance(shard) {
                 Ok(true) => {
                     let span = self.lanes[shard as usize].batch().span;
@@ -249,16 +210,11 @@ impl<'t> Merge<'t> {
             && self.advance(shard)?
         {
             match self.lanes[shard as usize].batch().span.opens {
-                Some(clock) if self.order == MergeOrder::Time => self.waiting.push(Reverse((clock, shard))),
-                _ => return Ok(Some(shard)),
+                Some(clock) => self.waiting.push(Reverse((clock, shard))),
+                None => return Ok(Some(shard)),
             }
         }
-        while let Some(Reverse((_, shard))) = self.waiting.pop() {
-            if self.order == MergeOrder::Time || self.advance(shard)? {
-                return Ok(Some(shard));
-            }
-        }
-        Ok(None)
+        Ok(self.waiting.pop().map(|Reverse((_, shard))| shard))
     }
 
     /// Reads the next batch of a shard, opening it first where needed; false at its end.
@@ -339,12 +295,12 @@ impl Lane {
 }
 
 /// The read of each shard, small enough that all of them together stay within bounds.
-pub(crate) fn divided(template: &Scan, order: MergeOrder, at_once: usize) -> Scan {
+pub(crate) fn divided(template: &Scan, at_once: usize) -> Scan {
     let at_once = at_once.max(1);
     let most_records = MERGE_BATCH_RECORDS / u32::try_from(at_once).unwrap_or(u32::MAX);
     Scan {
         pieces: None,
-        cut: Cut { clock: template.cut.clock || order == MergeOrder::Time, ..template.cut },
+        cut: Cut { clock: true, ..template.cut },
         ahead: template.ahead && at_once <= MAX_READERS_AHEAD,
         buffer_bytes: template.buffer_bytes.min((MERGE_BUFFER_BYTES / at_once).max(MIN_BUFFER_BYTES)),
         batch_records: template.batch_records.min(most_records.max(MIN_BATCH_RECORDS)),

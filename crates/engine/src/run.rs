@@ -1,7 +1,7 @@
 //! Runs passes over a trace: chooses the way to read, feeds the passes, brings the results together.
 
 use crate::feed::{Harvest, Losses, Seeds};
-use crate::merge::{Merge, MergeOrder};
+use crate::merge::Merge;
 use crate::parts::{Division, Part, Parts};
 use crate::plan::Planned;
 use crate::units::{Unit, pieces, share, strictest, whole_shards};
@@ -55,7 +55,7 @@ impl<'a> RunOptions<'a> {
 /// What a window is a part of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WindowOf {
-    /// The sequence of [`MergeOrder::natural`], along which records and instructions of all shards count.
+    /// The sequence that [`Merge`] hands out, along which records and instructions of all shards count.
     #[default]
     Sequence,
     /// Each shard for itself.
@@ -119,7 +119,7 @@ fn run_here(trace: &dyn Trace, planned: Vec<Planned>, options: &RunOptions<'_>) 
     }
     let whole = options.window == Window::All && options.most_records == u64::MAX;
     let mut part = run.sound(|| match options.window_of {
-        WindowOf::Sequence => resolve(trace, &options.window, MergeOrder::natural(trace), options.watch),
+        WindowOf::Sequence => resolve(trace, &options.window, options.watch),
         WindowOf::EachShard => Ok(window::Part::same(trace, &options.window)),
     })?;
     let mut losses = Losses::default();
@@ -309,7 +309,7 @@ impl Run<'_> {
     ) -> Result<Harvest> {
         let RunOptions { strict, watch, .. } = *self.options;
         let shards = self.trace.shards();
-        let mut merge = Merge::over(self.trace, template, MergeOrder::Time, part)?;
+        let mut merge = Merge::over(self.trace, template, part)?;
         let mut parts = self.parts();
         let mut losses = Losses::default();
         let (mut records, mut instrs) = (0, 0);

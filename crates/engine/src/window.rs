@@ -4,7 +4,7 @@
 //! without columns, which costs little more than inflating; with that known, the wanted part is read by windows of
 //! the shards, in whatever order and on as many threads as suits, and formats jump to it.
 
-use crate::merge::{Merge, MergeOrder};
+use crate::merge::Merge;
 use crate::watch::{Tally, Watch};
 use quipu_model::lens::instr_flags;
 use quipu_model::{Columns, Error, Result, Scan, ShardId, Span, Trace, Window};
@@ -90,7 +90,7 @@ impl Part {
 ///
 /// Reads from the start of the trace to the end of the window, or to its start if it has no end. A window of time, and
 /// any window of a lone shard, is a matter of the shards alone.
-pub(crate) fn resolve(trace: &dyn Trace, window: &Window, order: MergeOrder, watch: &Watch) -> Result<Part> {
+pub(crate) fn resolve(trace: &dyn Trace, window: &Window, watch: &Watch) -> Result<Part> {
     let bounds = match window {
         Window::All | Window::Clock(_) => return Ok(Part::same(trace, window)),
         _ if trace.shards().len() == 1 => return Ok(Part::same(trace, window)),
@@ -98,7 +98,7 @@ pub(crate) fn resolve(trace: &dyn Trace, window: &Window, order: MergeOrder, wat
         Window::Instrs(range) => [Bound::Instr(range.start), Bound::Instr(range.end)],
     };
     let [start, end] = bounds;
-    let mut walk = Walk::new(trace, order, watch)?;
+    let mut walk = Walk::new(trace, watch)?;
     if !walk.to(start)? {
         return Ok(Part { errors: walk.errors, cancelled: walk.cancelled, ..Part::nothing(trace) });
     }
@@ -122,7 +122,7 @@ pub(crate) fn resolve(trace: &dyn Trace, window: &Window, order: MergeOrder, wat
 /// # Errors
 /// What reading says that has to be read to know it; `Io` if the watch was cancelled.
 pub fn parts(trace: &dyn Trace, window: &Window, watch: &Watch) -> Result<Vec<Window>> {
-    let part = resolve(trace, window, MergeOrder::natural(trace), watch)?;
+    let part = resolve(trace, window, watch)?;
     if part.cancelled {
         return Err(Error::new(quipu_model::ErrorKind::Io, "interrupted: nothing was written"));
     }
@@ -164,13 +164,13 @@ struct Walk<'t> {
 }
 
 impl<'t> Walk<'t> {
-    fn new(trace: &'t dyn Trace, order: MergeOrder, watch: &'t Watch) -> Result<Walk<'t>> {
+    fn new(trace: &'t dyn Trace, watch: &'t Watch) -> Result<Walk<'t>> {
         let template = Scan { ahead: true, ..Scan::new(ShardId(0)) };
         Ok(Walk {
             trace,
             watch,
             tally: Tally::new(watch),
-            merge: Merge::over(trace, &template, order, Part::same(trace, &Window::All))?,
+            merge: Merge::over(trace, &template, Part::same(trace, &Window::All))?,
             seen: vec![Position::default(); trace.shards().len()],
             total: Position::default(),
             batch: None,

@@ -329,6 +329,8 @@ pub struct Meta {
     pub inflated_bytes: Option<u64>,
     /// Traced functions and system calls with their names.
     pub functions: Vec<Function>,
+    /// The threads that were arranged onto cores, in the order of their files; empty if shards are files themselves.
+    pub arranged: Vec<ThreadId>,
     /// Further facts, in the format's own words.
     pub facts: Vec<Fact>,
     /// What the trace carries and what it lacks.

@@ -15,7 +15,7 @@ use crate::stream::{self, Style};
 use quipu::apitrace::table::CALLS_TABLE;
 use quipu::apitrace::tools::leaks::OriginalLeaks;
 use quipu::apitrace::trace::{self, ApiTrace};
-use quipu::engine::{Merge, MergeOrder};
+use quipu::engine::Merge;
 use quipu::model::trace::PrintOptions;
 use quipu::model::{Columns, Error, Finding, OpenOptions, Paint, Scan, Severity, ShardId, Trace};
 use quipu::source::Source;
@@ -188,7 +188,7 @@ fn dump(trace: &ApiTrace, request: &Request, screen: &Screen) -> Result<Outcome>
     let scan = Scan { tables: vec![CALLS_TABLE], window, ahead: true, ..Scan::new(ShardId(0)) };
     let style = Style { paint, strict: false, quiet: true, limit: None, awaited: &[] };
     let shown = session::watched(screen, |watch| {
-        let merge = Merge::new(trace, &scan, MergeOrder::natural(trace), watch)?;
+        let merge = Merge::new(trace, &scan, watch)?;
         stream::print(merge, &mut *printer, &chosen, &style, watch, crate::terminal::stdout())
     })?;
     let mut end = Vec::new();

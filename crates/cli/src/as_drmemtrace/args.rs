@@ -299,6 +299,11 @@ impl Request {
         self.tools.iter().all(|tool| *tool == Tool::View)
     }
 
+    /// How many workers the launcher has for shards that it reads side by side.
+    pub(super) fn workers(&self, limit: Option<NonZeroUsize>) -> usize {
+        self.threads_to_use(limit).map_or(1, usize::from)
+    }
+
     /// How many threads to use: as the launcher's option says, else `limit`, else as many as the launcher would.
     pub(super) fn threads_to_use(&self, limit: Option<NonZeroUsize>) -> Option<NonZeroUsize> {
         match usize::try_from(self.jobs) {

@@ -26,11 +26,34 @@ impl Block {
     }
 }
 
-pub(super) fn write(report: &CountsReport, out: &mut Vec<u8>) {
+/// Which lines a block has that most traces have no use for.
+#[derive(Clone, Copy, Default)]
+struct Lines {
+    /// User-space and kernel apart.
+    kernel: bool,
+    /// Interrupts.
+    hardware: bool,
+    threads: bool,
+}
+
+impl Lines {
+    /// The lines of the whole trace. QUIRK: without a file type, DynamoRIO takes all of its bits for set.
+    fn of(report: &CountsReport, is_typed: bool) -> Lines {
+        let hardware = report.is_whole_system || !is_typed;
+        Lines { kernel: report.has_kernel || hardware, hardware, threads: false }
+    }
+
+    fn with_threads(self, threads: bool) -> Lines {
+        Lines { threads, ..self }
+    }
+}
+
+pub(super) fn write(report: &CountsReport, is_typed: bool, out: &mut Vec<u8>) {
+    let lines = Lines::of(report, is_typed);
     line(out, format_args!("Basic counts tool results:"));
     line(out, format_args!("Total counts:"));
-    block(report, &report.total, Block::Total, true, out);
-    windows(report, out);
+    block(&report.total, Block::Total, lines.with_threads(true), out);
+    windows(report, lines, out);
     for shard in report.by_instructions() {
         match (shard.thread, shard.core) {
             (_, Some(core)) => line(out, format_args!("Core {core} counts:")),
@@ -40,7 +63,8 @@ pub(super) fn write(report: &CountsReport, out: &mut Vec<u8>) {
         }
         // QUIRK: with windows, a shard's own block is that of window 0 (docs/formats/drmemtrace.md).
         let counts = shard.first_block();
-        block(report, counts, Block::Shard, shard.core.is_some() || counts.threads > 1, out);
+        let has_threads = shard.core.is_some() || counts.threads > 1;
+        block(counts, Block::Shard, lines.with_threads(has_threads), out);
     }
 }
 
@@ -48,7 +72,7 @@ pub(super) fn write(report: &CountsReport, out: &mut Vec<u8>) {
 const MAX_EMPTY_WINDOWS: u64 = 1 << 16;
 
 /// QUIRK: each window has a block for each shard that comes as far, and nothing says which is whose.
-fn windows(report: &CountsReport, out: &mut Vec<u8>) {
+fn windows(report: &CountsReport, lines: Lines, out: &mut Vec<u8>) {
     let n_windows = report.shards.iter().map(PartReport::n_blocks).max().unwrap_or(0);
     if n_windows <= 1 {
         return;
@@ -66,7 +90,8 @@ fn windows(report: &CountsReport, out: &mut Vec<u8>) {
         line(out, format_args!("Window #{i}:"));
         for shard in report.shards.iter().filter(|shard| shard.n_blocks() > i) {
             let counts = if i == 0 { Some(shard.first_block()) } else { shard.window(i) };
-            block(report, counts.unwrap_or(&none), Block::Window, false, out);
+            let has_threads = shard.core.is_some();
+            block(counts.unwrap_or(&none), Block::Window, lines.with_threads(has_threads), out);
         }
     }
 }
@@ -89,23 +114,24 @@ pub(super) fn write_intervals(parts: &[&Part], reports: &[&CountsReport], is_who
         let begun = report.tids.iter().filter(|tid| known.insert(**tid)).count() as u64;
         let counts = Counts { threads: begun, ..report.total.clone() };
         let is_by_core = report.shards.iter().any(|shard| shard.core.is_some());
-        block(report, &counts, Block::Interval, begun > 1 || is_by_core, out);
+        // QUIRK: intervals never tell user-space and kernel apart.
+        block(&counts, Block::Interval, Lines::default().with_threads(begun > 1 || is_by_core), out);
     }
 }
 
-fn block(report: &CountsReport, counts: &Counts, kind: Block, has_threads: bool, out: &mut Vec<u8>) {
+fn block(counts: &Counts, kind: Block, lines: Lines, out: &mut Vec<u8>) {
     let word = kind.word();
     let mut count = |n: u64, name: &str| line(out, format_args!("{n:12}{word} {name}"));
     count(counts.instructions, "(fetched) instructions");
     if kind != Block::Interval {
         count(counts.unique_instructions, "unique (fetched) instructions");
     }
-    if report.has_kernel {
+    if lines.kernel {
         count(counts.userspace_instructions, "userspace instructions");
         count(counts.kernel_instructions, "kernel instructions");
     }
     count(counts.no_fetch_instructions, "non-fetched instructions");
-    if report.has_kernel {
+    if lines.kernel {
         let userspace = counts.no_fetch_instructions.saturating_sub(counts.kernel_no_fetch_instructions);
         count(userspace, "non-fetched userspace instructions");
         count(counts.kernel_no_fetch_instructions, "non-fetched kernel instructions");
@@ -115,14 +141,14 @@ fn block(report: &CountsReport, counts: &Counts, kind: Block, has_threads: bool,
     count(counts.stores, "data stores");
     count(counts.instr_flushes, "icache flushes");
     count(counts.data_flushes, "dcache flushes");
-    if has_threads {
+    if lines.threads {
         count(counts.threads, "threads");
     }
     count(counts.timestamp_cpu_markers, "timestamp + cpuid markers");
     count(counts.idle_markers, "idle markers");
     count(counts.wait_markers, "wait markers");
     count(counts.kernel_transfer_markers, "kernel transfer markers");
-    if report.is_whole_system {
+    if lines.hardware {
         count(counts.hardware_transfer_markers, "hardware transfer markers");
     }
     count(counts.function_id_markers, "function id markers");

@@ -6,7 +6,7 @@
 //! both are the same.)
 
 use super::args::Request;
-use quipu::engine::{Merge, MergeOrder, Watch, WindowOf};
+use quipu::engine::{Merge, Watch, WindowOf};
 use quipu::model::{Error, Result, Scan, Shard, Trace, Window};
 
 /// The part of the trace to read.
@@ -71,10 +71,9 @@ impl Extent {
     /// The records of the part, in the trace's own order.
     pub(super) fn merge<'t>(&self, trace: &'t dyn Trace, scan: Scan, watch: &Watch) -> Result<Merge<'t>> {
         let scan = Scan { window: self.window.clone(), ..scan };
-        let order = MergeOrder::natural(trace);
         match self.window_of {
-            WindowOf::Sequence => Merge::new(trace, &scan, order, watch),
-            WindowOf::EachShard => Merge::of_each_shard(trace, &scan, order),
+            WindowOf::Sequence => Merge::new(trace, &scan, watch),
+            WindowOf::EachShard => Merge::of_each_shard(trace, &scan),
         }
     }
 }

@@ -29,6 +29,7 @@ use crate::verbs::view;
 use args::Request;
 use extent::Extent;
 use functions::CallLines;
+use quipu::drmemtrace::trace::DrmemTrace;
 use quipu::engine::{self, CoreTime, DispatchOptions, Division, Part, plan};
 use quipu::model::ThreadId;
 use quipu::model::fresh::Replace;
@@ -146,6 +147,7 @@ pub(crate) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<O
     };
     let trace = quipu::open_path(&request.path, &options)?;
     input::check_threads(&*trace, &options.threads)?;
+    let is_typed = is_typed(&*trace);
     let of_threads = trace.shards().iter().any(|shard| shard.kind != ShardKind::Core);
     let trace = match of_threads.then(|| request.cores_wanted()).transpose()?.flatten() {
         Some(_) if request.cpu_schedule.is_some() && request.skip_to_timestamp == 0 => {
@@ -195,7 +197,7 @@ pub(crate) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<O
         }
         match tool {
             Tool::View => text.extend_from_slice(&view_end),
-            Tool::BasicCounts => counts::write(results.get("counts")?, &mut text),
+            Tool::BasicCounts => counts::write(results.get("counts")?, is_typed, &mut text),
             Tool::OpcodeMix => {
                 let opcodes: &PerThread<OpcodeMix> = results.get("opcodes")?;
                 let categories: &PerThread<CategorySets> = results.get("categories")?;
@@ -247,6 +249,9 @@ pub(crate) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<O
             Tool::ScheduleStats => {
                 let schedules: &Schedules = results.get("schedule")?;
                 let switching = schedules.switching.as_ref().ok_or_else(needs_cores)?;
+                if dispatched.is_empty() && !of_threads {
+                    dispatched = schedule::taken_on(switching.cores.len(), request.workers(common.threads));
+                }
                 schedule::write(switching, &dispatched, request.verbose, &mut text);
             }
         }
@@ -267,6 +272,12 @@ fn say_untold(result: &Simulated, screen: &Screen) {
             of.untold, of.accesses
         ));
     }
+}
+
+/// True unless a file of a drmemtrace trace lacks its file type.
+fn is_typed(trace: &dyn Trace) -> bool {
+    let of_format = trace.as_any().and_then(|trace| trace.downcast_ref::<DrmemTrace>());
+    of_format.is_none_or(DrmemTrace::is_typed)
 }
 
 /// The trace arranged by the cores of its recorded schedule.

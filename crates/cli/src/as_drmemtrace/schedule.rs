@@ -101,6 +101,17 @@ fn sums(sums: &CoreSums, told: &Dispatched, cores_per_thread: &[Bin], out: &mut 
     calls(&sums.other_latencies, out);
 }
 
+/// What DynamoRIO's scheduler tells of files of cores: each worker goes through its share of the files, and each file gets
+/// how often its worker went on to a further one.
+pub(super) fn taken_on(n_files: usize, n_workers: usize) -> Vec<Dispatched> {
+    let n_workers = n_workers.clamp(1, n_files.max(1));
+    let of_file = |file: usize| {
+        let n_shared = (n_files - file % n_workers).div_ceil(n_workers);
+        Dispatched { thread_to_thread: n_shared as u64 - 1, ..Dispatched::default() }
+    };
+    (0..n_files).map(of_file).collect()
+}
+
 /// What the scheduler did.
 fn by_scheduler(told: &Dispatched) -> [(&'static str, u64); 9] {
     [

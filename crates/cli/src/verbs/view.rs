@@ -7,7 +7,7 @@ use crate::number;
 use crate::screen::{Outcome, Result, Screen};
 use crate::session::{self, Verdict};
 use crate::stream::{self, Style};
-use quipu::engine::{Merge, MergeOrder};
+use quipu::engine::Merge;
 use quipu::isa::Syntax;
 use quipu::model::trace::{DumpForm, PrintOptions};
 use quipu::model::{Error, Printer, Scan, Severity, ShardId, TableSchema, ThreadId, Trace, Window};
@@ -193,7 +193,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     };
     let started = Instant::now();
     let shown = session::watched(screen, |watch| {
-        let merge = Merge::new(&*trace, &scan, MergeOrder::natural(&*trace), watch)?;
+        let merge = Merge::new(&*trace, &scan, watch)?;
         stream::print(merge, &mut *printer, &chosen, &style, watch, crate::terminal::stdout())
     })?;
     let mut end = Vec::new();

@@ -49,7 +49,8 @@ const THREAD_WIDTH: usize = 14;
 /// A thread in its column.
 fn thread_text(tid: u64) -> Vec<u8> {
     let name = match ThreadId::from_packed(tid) {
-        _ if tid == IDLE_THREAD => "W0.T-1".to_owned(),
+        // QUIRK: DynamoRIO takes the word of no thread apart like any other, the workload as a number with a sign.
+        _ if tid == IDLE_THREAD => format!("W-1.T{}", IDLE_THREAD >> 16),
         ThreadId { workload, tid } => format!("W{workload}.T{tid}"),
     };
     format!(": {name:>11} ").into_bytes()
@@ -193,7 +194,7 @@ mod tests {
         assert_eq!(line(1), "           1           0:       W0.T1 ");
         assert_eq!(line(872805), "           1           0:  W0.T872805 ");
         assert_eq!(line(0xffff_ffff_ffff), "           1           0: W0.T281474976710655 ");
-        assert_eq!(line(IDLE_THREAD), "           1           0:      W0.T-1 ");
+        assert_eq!(line(IDLE_THREAD), "           1           0: W-1.T281474976710655 ");
     }
 
     proptest! {

@@ -20,8 +20,16 @@ impl EntryReader {
     pub(super) fn walk(&mut self) -> Result<bool> {
         let Walk::To { limits, repeat } = self.walk else { return Ok(true) };
         loop {
-            if self.used >= self.batch.block.len() && !self.next_block()? {
-                return Ok(false);
+            if self.used >= self.batch.block.len() {
+                let before = self.block.map(|block| block.member);
+                if !self.next_block()? {
+                    return Ok(false);
+                }
+                let member = self.block.map(|block| block.member);
+                if repeat && member != before && member == self.chunk_of(limits.instrs) {
+                    // A file that is read from its start counts clock readings as if its chunks had been jumped over.
+                    self.interp.n_timestamps = 0;
+                }
             }
             let block = std::mem::take(&mut self.batch.block);
             let entries = Entry::slice(&block[self.used..]).0;
@@ -52,6 +60,14 @@ impl EntryReader {
         let before = if is_real { self.interp.batch_start } else { self.interp.records };
         self.limits.records = self.limits.records.min(before.saturating_add(self.most));
         Ok(true)
+    }
+
+    /// The chunk after the first that a jump to this instruction begins to read at, whether or not this file is read from
+    /// there.
+    fn chunk_of(&self, instr: u64) -> Option<u32> {
+        let last = (self.file.container.members().len() as u64).checked_sub(1)?;
+        let chunk = instr.checked_div(self.file.header.chunk_instrs)?.min(last);
+        u32::try_from(chunk).ok().filter(|chunk| *chunk > 0)
     }
 
     /// After a jump to an instruction, the latest clock reading and processor come first, numbered as the original

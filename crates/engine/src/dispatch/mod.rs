@@ -58,6 +58,7 @@ pub fn dispatch(trace: Box<dyn Trace>, options: DispatchOptions) -> Result<Box<d
     }
     let mut meta = trace.meta().clone();
     meta.title.push_str(&format!(", scheduled onto {} cores", options.cores));
+    meta.arranged = trace.shards().iter().map(|shard| shard.thread.unwrap_or_default()).collect();
     let shards = (0..options.cores).map(|core| Shard {
         id: ShardId(core as u32), // At most `MAX_DISPATCH_CORES`.
         name: format!("core {core}"),
@@ -116,7 +117,7 @@ impl Trace for DispatchedTrace {
         let own = Columns::INSTRS | Columns::THREADS | Columns::THREAD_CLOCK;
         let shards = self.trace.shards();
         let template = Scan { columns: wanted | own.and(self.trace.columns()), ..scan.clone() };
-        let template = Scan { cut: Cut::SIZE, ..divided(&template, crate::MergeOrder::Time, shards.len()) };
+        let template = Scan { cut: Cut::SIZE, ..divided(&template, shards.len()) };
         let readers =
             shards.iter().map(|shard| self.trace.scan(&Scan { shard: shard.id, ..template.clone() }));
         let clock = self.trace.meta().clock;

@@ -8,6 +8,7 @@ use super::switching::{Bin, CallBins, CoreSums, CoreSwitching, Histogram, Switch
 use quipu_model::lens::{ThreadEvent, instr_flags};
 use quipu_model::{Batch, ThreadId};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// User instructions in a bin.
 const INSTRS_BIN: u64 = 50_000;
@@ -19,6 +20,35 @@ const MAX_LISTED: usize = 24;
 const MAX_LETTERS: usize = 1 << 20;
 /// The reading, perhaps a window, the processor, then the call. (SPEC: docs/formats/drmemtrace.md, *Grammar of a file*.)
 const FRAME_RECORDS: u64 = 4;
+
+/// Which letters stand for threads, and for how much.
+#[derive(Clone, Debug)]
+pub(super) struct Letters {
+    /// Instructions, idles or waits that one letter stands for.
+    every: u64,
+    /// Positions of the files that were arranged onto cores.
+    positions: Arc<BTreeMap<ThreadId, usize>>,
+}
+
+impl Default for Letters {
+    fn default() -> Letters {
+        Letters::new(1, &[])
+    }
+}
+
+impl Letters {
+    pub(super) fn new(every: u64, arranged: &[ThreadId]) -> Letters {
+        let positions = arranged.iter().enumerate().map(|(position, thread)| (*thread, position));
+        Letters { every: every.max(1), positions: Arc::new(positions.collect()) }
+    }
+
+    /// The letter of a thread, counted from that of the first. QUIRK: DynamoRIO's `schedule_stats` takes the position of
+    /// its file modulo 26, and in files of cores the packed word.
+    pub(super) fn of(&self, thread: ThreadId) -> u8 {
+        let word = self.positions.get(&thread).map_or(thread.packed(), |position| *position as u64);
+        (word % 26) as u8 // Below 26.
+    }
+}
 
 /// What a core is doing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,8 +78,7 @@ impl Call {
 /// The switches of one core so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CoreWatch {
-    /// Instructions, idles or waits that one letter stands for.
-    letter: u64,
+    letters: Letters,
     sums: CoreSums,
     threads: BTreeSet<ThreadId>,
     stretches: Histogram,
@@ -76,8 +105,8 @@ pub(super) struct CoreWatch {
 }
 
 impl CoreWatch {
-    pub(super) fn new(letter: u64) -> CoreWatch {
-        CoreWatch { letter: letter.max(1), ..CoreWatch::default() }
+    pub(super) fn new(letters: Letters) -> CoreWatch {
+        CoreWatch { letters, ..CoreWatch::default() }
     }
 
     pub(super) fn consume(&mut self, batch: &Batch) {
@@ -123,9 +152,9 @@ impl CoreWatch {
         self.saw_exit = false;
         if let Doing::Running(thread) = self.doing {
             self.since_letter += instrs;
-            while self.since_letter >= self.letter {
-                self.write(b'a' + letter(thread));
-                self.since_letter -= self.letter;
+            while self.since_letter >= self.letters.every {
+                self.write(b'a' + self.letters.of(thread));
+                self.since_letter -= self.letters.every;
             }
         }
         let user = flags.iter().filter(|flags| **flags & (instr_flags::NO_FETCH | instr_flags::KERNEL) == 0);
@@ -160,8 +189,8 @@ impl CoreWatch {
 
     /// Writes a letter for the beginning of a rest, and for each so many records of it.
     fn rest(&mut self, is_new: bool, letter: u8) {
-        self.since_letter = if is_new { self.letter } else { self.since_letter + 1 };
-        if self.since_letter >= self.letter {
+        self.since_letter = if is_new { self.letters.every } else { self.since_letter + 1 };
+        if self.since_letter >= self.letters.every {
             self.write(letter);
             self.since_letter = 0;
         }
@@ -226,7 +255,7 @@ impl CoreWatch {
             self.start_instr = ordinal().max(1);
             self.threads.insert(thread);
             self.arrivals.push((self.clock.map_or(0, |(clock, _)| clock), thread));
-            self.write(b'A' + letter(thread));
+            self.write(b'A' + self.letters.of(thread));
             self.since_letter = 0;
         }
     }
@@ -259,11 +288,6 @@ impl CoreWatch {
             });
         }
     }
-}
-
-/// Which letter of the alphabet stands for a thread. QUIRK: DynamoRIO's `schedule_stats` takes the packed word modulo 26.
-fn letter(thread: ThreadId) -> u8 {
-    (thread.packed() % 26) as u8 // Below 26.
 }
 
 fn fetched(flags: &[u8]) -> u64 {

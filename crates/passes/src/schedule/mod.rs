@@ -41,7 +41,7 @@ pub use switching::{Bin, CallBins, CoreSums, CoreSwitching, SwitchOut, Switching
 use crate::axis::Axis;
 use crate::keyed::Keyed;
 use crate::split::ALWAYS_PER_THREAD;
-use cores::CoreWatch;
+use cores::{CoreWatch, Letters};
 use lane::{Lane, LaneOf, Ticks};
 use quipu_model::ThreadId;
 use quipu_model::lens::ThreadEvent;
@@ -90,7 +90,9 @@ impl Tool for Schedule {
         let cores = trace.shards().iter().map(Shard::core_number).collect();
         let clock_per_second = trace.meta().clock.map(|clock| clock.per_second);
         let letter = args.number(LETTER.name, 500_000)?;
-        Ok(Box::new(Watch::new(Arc::new(Known { cores, clock_per_second, letter }))))
+        let arranged = &trace.meta().arranged;
+        let letters = Letters::new(letter, arranged);
+        Ok(Box::new(Watch::new(Arc::new(Known { cores, clock_per_second, letters }))))
     }
 }
 
@@ -213,8 +215,8 @@ struct Known {
     /// For each shard the number of the core that it is.
     cores: Vec<Option<u64>>,
     clock_per_second: Option<u64>,
-    /// What a letter of a core's schedule stands for.
-    letter: u64,
+    /// How the schedules of cores are written.
+    letters: Letters,
 }
 
 /// What one thread did in one shard, but for its lane.
@@ -327,7 +329,7 @@ impl Pass for Watch {
         let (shard, thread) = (span.shard, span.thread);
         let is_core = self.is_core(shard);
         if is_core {
-            self.cores.entry(shard, || CoreWatch::new(self.known.letter)).consume(batch);
+            self.cores.entry(shard, || CoreWatch::new(self.known.letters.clone())).consume(batch);
         }
         let doings = self.doings.entry((shard, thread), Doings::default);
         let ends = self.ends.entry(shard, || {

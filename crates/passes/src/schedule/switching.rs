@@ -29,8 +29,9 @@ pub struct CoreSwitching {
     /// Its sums.
     #[serde(flatten)]
     pub sums: CoreSums,
-    /// Who ran: a capital letter for each thread that the core turned to (its number modulo 26), small ones for as many
-    /// further instructions as `letter` says, `_` for idling and `-` for waiting.
+    /// Who ran: a capital letter for each thread that the core turned to (of threads that were arranged onto cores,
+    /// the position of its file modulo 26; of files of cores, its number modulo 26), small ones for as many further
+    /// instructions as `letter` says, `_` for idling and `-` for waiting.
     pub schedule: String,
     /// How the first stretches ended.
     pub switch_outs: Vec<SwitchOut>,

@@ -50,6 +50,14 @@ fn what_a_thread_did_is_counted() {
 }
 
 #[test]
+fn letters_stand_for_files_where_threads_were_arranged() {
+    let arranged = [ThreadId::from(50), ThreadId::from(28)];
+    let (of_files, of_numbers) = (cores::Letters::new(1, &arranged), cores::Letters::new(1, &[]));
+    assert_eq!((of_files.of(arranged[0]), of_files.of(arranged[1])), (0, 1));
+    assert_eq!((of_numbers.of(arranged[0]), of_numbers.of(arranged[1])), (50 % 26, 28 % 26));
+}
+
+#[test]
 fn time_in_a_framed_call_that_may_block_is_idle() {
     let text = "clock 100\ninstr 0x10 4\nclock 110\ncpu 1\nsyscall 0\nmay-block 0\nclock 150\ncpu 1\ninstr 0x14 4\nclock 155";
     let schedule = json(&Schedule, "", text);

@@ -10,7 +10,8 @@
 //! one behind comes before the thread's next instruction outside the kernel. Traces before version 6 have no such
 //! readings. It includes the time in which the thread was blocked or preempted, and what the tracer itself took. The
 //! histogram has a bin for 0 ticks, one for 1, one for 2 to 3, one for 4 to 7, and so on. Errors that stand before the
-//! first call of a thread count as *unknown*. (SPEC: docs/formats/drmemtrace.md, *Grammar of a file* and *syscall_mix*.)
+//! first call of a thread count as *unknown*; in a trace with a file for each core, as errors of the core's latest call, if
+//! there is one. (SPEC: docs/formats/drmemtrace.md, *Grammar of a file* and *syscall_mix*.)
 //!
 //! Names are those of Linux on the trace's architecture; a trace of another system has the numbers only, and a trace does
 //! not say which system it is from. Memory grows with the number of distinct calls and errors, and of threads.
@@ -73,6 +74,7 @@ impl Tool for Syscalls {
             clock_per_second: meta.clock.map(|clock| clock.per_second),
             calls: Map::default(),
             threads: Keyed::default(),
+            latest_on_core: None,
             unknown: BTreeMap::new(),
         };
         Ok(Box::new(Split::new(empty, args)))
@@ -186,6 +188,9 @@ struct Watch {
     clock_per_second: Option<u64>,
     calls: Map<u64, Call>,
     threads: Keyed<ThreadId, Thread>,
+    /// The latest call of the shard, if that is a core.
+    latest_on_core: Option<u64>,
+    /// Failures of calls that are not known.
     unknown: BTreeMap<u64, u64>,
 }
 
@@ -194,10 +199,11 @@ impl Part for Watch {
 
     fn consume(&mut self, batch: &Batch) {
         let span = &batch.span;
+        let is_core = self.cores.get(span.shard as usize) == Some(&true);
         let thread = self.threads.entry(span.thread, Thread::default);
         if let Some(open) = thread.open
             && span.first_record > thread.end
-            && self.cores.get(span.shard as usize) == Some(&true)
+            && is_core
         {
             self.calls.entry(open.number).or_default().switched += 1;
         }
@@ -218,6 +224,7 @@ impl Part for Watch {
                     let before = thread.clock.filter(fresh).map(|(clock, _)| clock);
                     thread.open = Some(Open { number: value, before });
                     thread.latest = Some(value);
+                    self.latest_on_core = is_core.then_some(value);
                     self.calls.entry(value).or_default().calls += 1;
                 }
                 ThreadEvent::MayBlock => {
@@ -226,7 +233,9 @@ impl Part for Watch {
                     }
                 }
                 ThreadEvent::Failed => {
-                    let errors = match thread.latest {
+                    // A thread that came from another core made its call there; the call that this core saw last is
+                    // what DynamoRIO has for it.
+                    let errors = match thread.latest.or(self.latest_on_core) {
                         Some(number) => &mut self.calls.entry(number).or_default().errors,
                         None => &mut self.unknown,
                     };
@@ -252,6 +261,7 @@ impl Part for Watch {
         }
         // What a thread was doing at the end of one shard is nothing to the next.
         self.threads = Keyed::default();
+        self.latest_on_core = None;
     }
 
     fn answer(self) -> SyscallCounts {

@@ -1,6 +1,8 @@
 //! Rules of the launcher's tools that the recorded traces do not show: small traces made for each rule, with what
 //! DynamoRIO prints for them. `compatibility.tsv` lists the rules with the tests here.
 
+mod cores;
+
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -17,22 +19,44 @@ const TIMESTAMP: u16 = 2;
 const CPU_ID: u16 = 3;
 const WINDOW_ID: u16 = 14;
 
-/// Entries up to the first CPU_ID, in a window if one is given.
+/// What a file says of itself.
+#[derive(Clone, Copy)]
+struct Head {
+    tid: u64,
+    /// None before version 2.
+    filetype: Option<u64>,
+    chunk_instrs: u64,
+    clock: u64,
+    window: Option<u64>,
+    cpu: u64,
+}
+
+impl Head {
+    const OF_THREAD: Head =
+        Head { tid: 10, filetype: Some(0xe40), chunk_instrs: 1000, clock: 1000, window: None, cpu: 0 };
+    const OF_CORE: Head = Head { filetype: Some(0x10e40), ..Head::OF_THREAD };
+
+    /// Entries up to the first CPU_ID.
+    fn entries(self) -> Vec<Vec<u8>> {
+        let mut entries = vec![entry(25, 0, 7), marker(12, 7)];
+        entries.extend(self.filetype.map(|bits| marker(9, bits)));
+        entries.extend([
+            entry(22, 4, self.tid),
+            entry(24, 4, 1),
+            marker(10, 64),
+            marker(20, self.chunk_instrs),
+            marker(18, 4096),
+            marker(TIMESTAMP, self.clock),
+        ]);
+        entries.extend(self.window.map(|id| marker(WINDOW_ID, id)));
+        entries.push(marker(CPU_ID, self.cpu));
+        entries
+    }
+}
+
+/// Entries of a thread up to the first CPU_ID, in a window if one is given.
 fn head(tid: u64, clock: u64, window: Option<u64>) -> Vec<Vec<u8>> {
-    let mut entries = vec![
-        entry(25, 0, 7),
-        marker(12, 7),
-        marker(9, 0xe40),
-        entry(22, 4, tid),
-        entry(24, 4, 1),
-        marker(10, 64),
-        marker(20, 1000),
-        marker(18, 4096),
-        marker(TIMESTAMP, clock),
-    ];
-    entries.extend(window.map(|id| marker(WINDOW_ID, id)));
-    entries.push(marker(CPU_ID, 0));
-    entries
+    Head { tid, clock, window, ..Head::OF_THREAD }.entries()
 }
 
 /// Instructions of one byte, each with its encoding.
@@ -158,6 +182,60 @@ fn intervals_tell_threads_that_begin_in_them() {
     assert_eq!(threads(intervals[0]), None, "{whole}");
     assert_eq!(threads(intervals[1]).as_deref(), Some("           2 interval delta threads"), "{whole}");
     assert_eq!(threads(intervals[2]), None, "{whole}");
+}
+
+#[test]
+fn without_a_file_type_all_its_bits_count_as_set() {
+    for (filetype, n_lines) in [(None, 1), (Some(0xe40), 0)] {
+        let folder = tempfile::tempdir().unwrap();
+        let head = Head { filetype, ..Head::OF_THREAD }.entries();
+        put(folder.path(), "a.trace", &[head, nops(0x1000, 3), tail(10)]);
+        let text = printed(folder.path(), "-indir . -tool basic_counts");
+        for words in [
+            " total userspace instructions",
+            " total kernel instructions",
+            " total hardware transfer markers",
+        ] {
+            assert_eq!(text.matches(words).count(), n_lines, "{filetype:?}, {words}: {text}");
+        }
+    }
+}
+
+#[test]
+fn intervals_never_tell_user_space_and_kernel_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let head = Head { filetype: Some(0x1e40), ..Head::OF_THREAD }.entries();
+    put(folder.path(), "a.trace", &[head, nops(0x1000, 3), tail(10)]);
+    let text = printed(folder.path(), "-indir . -tool basic_counts -interval_microseconds 1000");
+    let (totals, intervals) = text.split_once("Counts per trace interval").unwrap();
+    assert!(totals.contains(" kernel instructions") && !intervals.contains(" kernel instructions"), "{text}");
+}
+
+/// Of 160 reuses, 17 have a distance of at most 1: 10.625 %, of which the sum of 1/160 and 16/160 is a little more.
+#[test]
+fn cumulative_shares_are_added_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let read = |addr: u64| entry(0, 8, addr);
+    let [a, b, c] = [0x7000, 0x8000, 0x9000];
+    // One reuse at distance 0, then two lines in turns, then three.
+    let mut lines = vec![a, a, b];
+    lines.extend([a, b].repeat(8));
+    lines.push(c);
+    lines.extend([a, b, c].repeat(143 / 3 + 1).into_iter().take(143));
+    let reads = lines.into_iter().map(read).collect();
+    put(folder.path(), "a.trace", &[head(10, 1000, None), nops(0x1000, 1), reads, tail(10)]);
+    let text = printed(folder.path(), "-indir . -tool reuse_distance -reuse_distance_histogram");
+    let total = text.split("Reuse distance threshold").next().unwrap();
+    let rows: Vec<Vec<&str>> = total
+        .lines()
+        .map(|line| line.split_whitespace().take(4).collect::<Vec<_>>())
+        .filter(|cells| cells.len() == 4 && cells[2].ends_with('%'))
+        .collect();
+    assert_eq!(
+        rows,
+        [["0", "1", "0.62%", "0.62%"], ["1", "16", "10.00%", "10.63%"], ["2", "143", "89.38%", "100.00%"]],
+        "{text}"
+    );
 }
 
 #[test]
