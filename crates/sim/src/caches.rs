@@ -129,6 +129,7 @@ pub fn settings(args: &Args, config: Option<Config>) -> Result<Settings> {
         extent,
         resets: Resets::default(),
         placing: placing(cpu_scheduling),
+        processors: Vec::new(),
         causes: args.flag("causes"),
         top: top(args)?,
         strides: None,

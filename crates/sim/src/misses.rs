@@ -166,7 +166,7 @@ impl Strides {
 
     /// The loads beyond the limits.
     pub(crate) fn report(self, limits: Limits, line_bytes: u64) -> Misses {
-        // A share of a count is rounded down.
+        // QUIRK: as in DynamoRIO's miss_analyzer, both shares of counts are rounded down.
         let threshold = limits.count.min((limits.share * self.total as f64) as u64);
         let mut hints = Vec::new();
         for (pc, load) in self.loads {
@@ -177,7 +177,7 @@ impl Strides {
                 .max_by_key(|(stride, count)| (**count, std::cmp::Reverse(stride.unsigned_abs()), **stride));
             if let Some((stride, steady)) = best
                 && load.misses >= threshold
-                && *steady as f64 >= limits.confidence * load.misses as f64
+                && *steady >= (limits.confidence * load.misses as f64) as u64
             {
                 let stride = stride.saturating_mul(i64::try_from(line_bytes).unwrap_or(i64::MAX));
                 hints.push(Hint { pc, stride, misses: load.misses, steady: *steady });
@@ -246,6 +246,21 @@ mod tests {
         let misses = strides.report(LIMITS, 64);
         assert_eq!((misses.read_misses, misses.threshold), (300, 1));
         assert_eq!(misses.hints, [Hint { pc: 0x10, stride: -192, misses: 100, steady: 99 }]);
+    }
+
+    #[test]
+    fn a_share_of_misses_is_rounded_down() {
+        let mut strides = Strides::default();
+        // Three of five misses at one distance; 0.75 of five is 3.75.
+        for line in [10, 11, 12, 13, 99] {
+            strides.add(0x10, line);
+        }
+        // Two of five.
+        for line in [10, 11, 12, 50, 99] {
+            strides.add(0x20, line);
+        }
+        let misses = strides.report(LIMITS, 64);
+        assert_eq!(misses.hints, [Hint { pc: 0x10, stride: 64, misses: 5, steady: 3 }]);
     }
 
     #[test]

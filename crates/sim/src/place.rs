@@ -39,6 +39,8 @@ pub struct Placement {
     cores: Vec<CoreLoad>,
     threads: HashMap<ThreadId, usize, FxBuildHasher>,
     processors: HashMap<u64, usize, FxBuildHasher>,
+    /// The processor that each shard is, where the trace says so.
+    shards: Vec<Option<u64>>,
     has_begun: bool,
 }
 
@@ -50,8 +52,15 @@ impl Placement {
             cores: vec![CoreLoad::default(); n_cores],
             threads: HashMap::default(),
             processors: HashMap::default(),
+            shards: Vec::new(),
             has_begun: false,
         }
+    }
+
+    /// With the processor that each shard is. Markers at the end of a stretch already name the processor that the thread
+    /// moves to, so the shard's own number counts before them.
+    pub(crate) fn with_shards(self, shards: Vec<Option<u64>>) -> Placement {
+        Placement { shards, ..self }
     }
 
     /// The core that runs the beginning of this batch; `None` if it has nothing to run.
@@ -112,7 +121,9 @@ impl Placement {
         match self.placing {
             Placing::Fewest => None,
             Placing::Shards => {
-                let load = self.cores.get_mut(batch.span.shard as usize)?;
+                let shard = batch.span.shard as usize;
+                let processor = self.shards.get(shard).copied().flatten().unwrap_or(processor);
+                let load = self.cores.get_mut(shard)?;
                 if !load.processors.contains(&processor) {
                     load.processors.push(processor);
                 }

@@ -133,7 +133,8 @@ impl Simulation {
         });
         Simulation {
             extent: settings.extent,
-            placement: Placement::new(settings.placing, settings.machine.cores),
+            placement: Placement::new(settings.placing, settings.machine.cores)
+                .with_shards(settings.processors.clone()),
             warmup: None,
             instrs: 0,
             accesses: 0,

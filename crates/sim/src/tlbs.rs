@@ -128,6 +128,7 @@ pub fn settings(args: &Args) -> Result<Settings> {
         extent: extent(args)?,
         resets: Resets::default(),
         placing: placing(args.flag("cpu-scheduling")),
+        processors: Vec::new(),
         causes: args.flag("causes"),
         top: top(args)?,
         strides: None,

@@ -26,6 +26,8 @@ pub struct Settings {
     pub resets: Resets,
     /// How threads come to cores.
     pub placing: Placing,
+    /// The processor that each shard is, where the trace says so.
+    pub processors: Vec<Option<u64>>,
     /// Whether misses are divided by cause.
     pub causes: bool,
     /// How many instructions, functions and lines to list that miss most; with 0, nobody looks where misses come from.
@@ -85,6 +87,7 @@ impl Settings {
     /// See [`Resets::new`] and [`TypeSource::of`]; and if accesses cannot be placed on cores as is asked for.
     pub fn fitted(mut self, args: &Args, trace: &dyn Trace) -> Result<Settings> {
         self.placing = placed(self.placing, trace)?;
+        self.processors = trace.shards().iter().map(|shard| shard.core).collect();
         self.resets = Resets::new(args, trace)?;
         self.recording = Recording::of(trace);
         if self.types.is_none() {
