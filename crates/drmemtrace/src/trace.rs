@@ -20,7 +20,7 @@ use quipu_model::{
     Shard, ShardId, ShardKind, TableSchema, Trace,
 };
 use quipu_source::{Container, Source};
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::{Value, json};
 use std::any::Any;
 use std::borrow::Cow;
@@ -519,6 +519,43 @@ impl DrmemTrace {
     /// `serial_schedule.bin…`, if it lies beside the trace.
     pub fn serial_schedule(&self) -> Option<&Source> {
         self.serial_schedule.as_ref()
+    }
+
+    /// The threads that still run after `time`, each with how many of its instructions come before it, as the schedule
+    /// file says that was named when the trace was opened.
+    ///
+    /// # Errors
+    /// `Missing` if no schedule file was named, or no thread runs after `time`; `Unsupported` for files of several
+    /// threads; what reading the file says.
+    pub fn instrs_before(&self, time: u64) -> Result<Vec<(ThreadId, u64)>> {
+        self.check_lone()?;
+        if self.files.iter().any(|file| file.holds_several_threads()) {
+            return Err(Error::unsupported(
+                "a schedule says where threads are whose files hold one thread each",
+            ));
+        }
+        let Some(source) = self.cpu_schedule.as_ref().filter(|_| self.is_schedule_named) else {
+            return Err(Error::missing(
+                "where threads are at a given time stands in a schedule file, and none is named",
+            ));
+        };
+        let mut stretches = named_stretches(source)?;
+        stretches.sort_by_key(|stretch| (stretch.timestamp.get(), stretch.start_instr.get()));
+        let mut by_thread: FxHashMap<u64, Vec<Stretch>> = FxHashMap::default();
+        for stretch in stretches {
+            by_thread.entry(stretch.thread.get()).or_default().push(stretch);
+        }
+        let before = |file: &Arc<File>| {
+            let stretches = by_thread.get(&file.header.tid)?;
+            let instrs = schedule::starts::instrs_before(file, stretches, time)?;
+            Some((ThreadId::from_packed(file.header.tid), instrs))
+        };
+        let found: Vec<(ThreadId, u64)> = self.files.iter().filter_map(before).collect();
+        if found.is_empty() {
+            return Err(Error::missing(format!("no thread runs after `{time}`, as the schedule says"))
+                .in_file(source.name()));
+        }
+        Ok(found)
     }
 
     /// `cpu_schedule.bin.zip`, if it lies beside the trace.

@@ -35,6 +35,7 @@
 //! | `share` | independent work inside a pass |
 //! | `convert` | records of one format for another |
 //! | `dispatch` | threads scheduled onto cores |
+//! | `starts` | a trace whose shards begin late |
 //! | `watch` | progress and cancellation |
 
 #![warn(missing_docs)]
@@ -47,6 +48,7 @@ mod parts;
 mod plan;
 mod run;
 mod share;
+mod starts;
 mod units;
 mod watch;
 mod window;
@@ -59,5 +61,6 @@ pub use parts::{Division, Interval, Intervals, Part};
 pub use plan::{Planned, plan};
 pub use run::{Outcome, RunOptions, WindowOf, run};
 pub use share::share;
+pub use starts::begin_at;
 pub use watch::{Progress, Watch};
 pub use window::parts;

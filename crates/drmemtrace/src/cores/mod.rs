@@ -125,19 +125,12 @@ fn plan(files: &[Arc<File>], mut stretches: Vec<Stretch>, findings: &mut Vec<Fin
     stretches.sort_by_key(|stretch| (stretch.timestamp.get(), stretch.start_instr.get()));
     // Where each file's stretches begin: clock and processor.
     let mut starts: Vec<BTreeMap<u64, (u64, u64)>> = vec![BTreeMap::new(); files.len()];
-    let mut counted = vec![(0, 0); files.len()];
+    let mut counted = vec![Counted::default(); files.len()];
     let mut falls: Vec<Fall> = vec![Fall::default(); files.len()];
     for stretch in &stretches {
         let Some(&index) = by_thread.get(&stretch.thread.get()) else { continue };
-        let file = &files[index];
-        let mut start = stretch.start_instr.get();
-        let (last, chunks): &mut (u64, u64) = &mut counted[index];
-        let before = std::mem::replace(last, start);
-        if file.header.version < VERSION_BRANCH_INFO {
-            // Old files count within chunks: a count that falls has passed a border.
-            *chunks += u64::from(start < before);
-            start = start.saturating_add(chunks.saturating_mul(file.header.chunk_instrs));
-        } else if start < before {
+        let (start, fell_from) = counted[index].start(&files[index], stretch);
+        if let Some(before) = fell_from {
             falls[index].add(before, start);
         }
         // Of two at one instruction the later one goes with it.
@@ -170,6 +163,28 @@ fn plan(files: &[Arc<File>], mut stretches: Vec<Stretch>, findings: &mut Vec<Fin
             Core { cpu, segments: joined(segments) }
         })
         .collect()
+}
+
+/// How the stretches of one file count its instructions so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counted {
+    last: u64,
+    chunks: u64,
+}
+
+impl Counted {
+    /// The first instruction of the file's next stretch, counted from the file's beginning, and the one before if the
+    /// count falls without a reason.
+    pub(crate) fn start(&mut self, file: &File, stretch: &Stretch) -> (u64, Option<u64>) {
+        let start = stretch.start_instr.get();
+        let before = std::mem::replace(&mut self.last, start);
+        if file.header.version < VERSION_BRANCH_INFO {
+            // Old files count within chunks: a count that falls has passed a border.
+            self.chunks += u64::from(start < before);
+            return (start.saturating_add(self.chunks.saturating_mul(file.header.chunk_instrs)), None);
+        }
+        (start, (start < before).then_some(before))
+    }
 }
 
 /// Neighbours that go on where the one before ends become one.

@@ -8,6 +8,7 @@
 
 pub(crate) mod compare;
 mod make;
+pub(crate) mod starts;
 
 pub use make::{MAX_POINTS, Recorder, Recording, Schedule};
 
