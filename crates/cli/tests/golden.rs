@@ -293,6 +293,60 @@ fn schedule_stats_of_threads_replayed_as_they_were_traced() {
     assert!(text.contains("\nCore #11 schedule: "));
 }
 
+/// DynamoRIO plays each traced processor by a core, in their order: #6 is not among them.
+#[test]
+fn a_core_replayed_as_traced_has_one_processor() {
+    let args =
+        "-indir threadsig.x64 -core_serial -cpu_schedule_file threadsig.x64/cpu_schedule.bin.zip -cores 11";
+    let text = printed(args);
+    let cores: Vec<&str> = text.lines().filter(|line| line.starts_with("Core #")).collect();
+    let processors = [0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11];
+    let expected: Vec<String> =
+        processors.iter().enumerate().map(|(i, cpu)| format!("Core #{i} (traced CPU(s): #{cpu})")).collect();
+    assert_eq!(cores, expected);
+}
+
+/// What DynamoRIO's own test (skip_to_timestamp.templatex) expects of this trace: seven of nine threads are over.
+#[test]
+fn a_schedule_file_decides_where_threads_begin_after_a_skip_to_a_time() {
+    let args = "-indir threadsig.x64 -cpu_schedule_file threadsig.x64/cpu_schedule.bin.zip \
+                -skip_to_timestamp 13386385969691560";
+    let text = printed(&format!("{args} -tool basic_counts"));
+    assert!(text.contains("       21363 total (fetched) instructions\n"), "{text}");
+    assert!(text.contains("           2 total threads\n"), "{text}");
+    let threads: Vec<&str> = text
+        .lines()
+        .skip_while(|line| !line.starts_with("Thread "))
+        .filter(|line| {
+            line.starts_with("Thread ")
+                || line.ends_with("  21301 (fetched) instructions")
+                || line.ends_with("62 (fetched) instructions")
+        })
+        .collect();
+    let expected = [
+        "Thread 872805 counts:",
+        "       21301 (fetched) instructions",
+        "Thread 872905 counts:",
+        "          62 (fetched) instructions",
+    ];
+    assert_eq!(threads, expected);
+    // The rest can be scheduled onto cores.
+    let text = printed(&format!("{args} -tool schedule_stats -core_serial"));
+    assert!(text.contains("       21363 instructions\n"), "{text}");
+}
+
+/// DynamoRIO's scheduler knows where each thread's file stands, and names the nine threads `A` to `I`.
+#[test]
+fn letters_of_a_schedule_are_by_the_position_of_the_file() {
+    for args in ["-core_serial", "-core_sharded -cpu_schedule_file threadsig.x64/cpu_schedule.bin.zip"] {
+        let text = printed(&format!("-indir threadsig.x64 {args} -tool schedule_stats"));
+        let schedules = text.lines().filter_map(|line| line.split_once(" schedule: "));
+        let letters: std::collections::BTreeSet<char> =
+            schedules.flat_map(|(_, letters)| letters.chars()).filter(char::is_ascii_uppercase).collect();
+        assert_eq!(letters.into_iter().collect::<String>(), "ABCDEFGHI", "{args}: {text}");
+    }
+}
+
 #[test]
 fn view_without_encodings() {
     check("-infile small/drmemtrace.small.x64.trace -tool view", "view.small.txt", exact);

@@ -134,7 +134,7 @@ pub(crate) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<O
     if record_filter::is_meant(args) {
         return record_filter::run(args, common, screen);
     }
-    let request = Request::parse(args)?;
+    let mut request = Request::parse(args)?;
     let schedule = request
         .cpu_schedule
         .iter()
@@ -148,11 +148,10 @@ pub(crate) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<O
     let trace = quipu::open_path(&request.path, &options)?;
     input::check_threads(&*trace, &options.threads)?;
     let is_typed = is_typed(&*trace);
+    let trace = begun(trace, &options, &mut request)?;
     let of_threads = trace.shards().iter().any(|shard| shard.kind != ShardKind::Core);
     let trace = match of_threads.then(|| request.cores_wanted()).transpose()?.flatten() {
-        Some(_) if request.cpu_schedule.is_some() && request.skip_to_timestamp == 0 => {
-            by_core(&*trace, &request)?
-        }
+        Some(_) if request.cpu_schedule.is_some() => by_core(&*trace, &request)?,
         Some(time) => scheduled(trace, time, &request)?,
         None => trace,
     };
@@ -278,6 +277,25 @@ fn say_untold(result: &Simulated, screen: &Screen) {
 fn is_typed(trace: &dyn Trace) -> bool {
     let of_format = trace.as_any().and_then(|trace| trace.downcast_ref::<DrmemTrace>());
     of_format.is_none_or(DrmemTrace::is_typed)
+}
+
+/// The trace from the time on that is asked for, if a schedule says where each thread is then: threads that are over are
+/// left out. The request is left with what remains to be done.
+fn begun(
+    trace: Box<dyn Trace>,
+    options: &OpenOptions,
+    request: &mut Request,
+) -> quipu::model::Result<Box<dyn Trace>> {
+    if request.skip_to_timestamp == 0 || request.cpu_schedule.is_none() {
+        return Ok(trace);
+    }
+    let native = trace.as_any().and_then(|trace| trace.downcast_ref::<DrmemTrace>());
+    let native =
+        native.ok_or_else(|| Error::unsupported("only traces of drmemtrace come with a schedule file"))?;
+    let (threads, skips) = native.instrs_before(request.skip_to_timestamp)?.into_iter().unzip();
+    let trace = quipu::open_path(&request.path, &OpenOptions { threads, ..options.clone() })?;
+    (request.skip_to_timestamp, request.cpu_schedule) = (0, None);
+    Ok(engine::begin_at(trace, skips))
 }
 
 /// The trace arranged by the cores of its recorded schedule.

@@ -69,6 +69,7 @@ impl CoreTrace {
             return Err(Error::missing("the trace does not say which processors its threads ran on"));
         }
         meta.title.push_str(", by core");
+        meta.arranged = files.iter().map(|file| ThreadId::from_packed(file.header.tid)).collect();
         let shard = |(index, core): (usize, &Core)| Shard {
             id: ShardId(index as u32), // As many as distinct processors.
             name: format!("core {}", core.cpu),
