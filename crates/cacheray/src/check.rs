@@ -223,11 +223,6 @@ impl Pass for CheckPass {
         if !self.decodes {
             return Ok(());
         }
-        let thread = batch.span.thread.tid;
-        if thread >= 1 << 48 {
-            let at = at(0);
-            self.log.add(&rules::THREAD, || (at.place(), format!("thread `{thread:#x}`")));
-        }
         let (accesses, regions) = (&batch.accesses, &batch.regions);
         let mut next = 0;
         for row in 0..=regions.len() {

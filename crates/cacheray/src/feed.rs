@@ -2,7 +2,10 @@
 //! finds where to read on behind it.
 
 use crate::decode::{Bad, Layout, Stop, record};
-use crate::plausible::{Familiar, LAST_RECORDS, Run, Test, is_plausible, is_possible, run_of};
+use crate::plausible::{
+    Familiar, LAST_RECORDS, MAX_ANNOTATION_BYTES, Run, Test, after_bad_tag, is_followed, is_plausible,
+    is_possible, run_of,
+};
 use crate::record::{MAX_NAME_BYTES, Record};
 use crate::rules;
 use quipu_model::{Error, ErrorKind, Finding, Place, Result, RuleInfo};
@@ -110,10 +113,15 @@ impl Feed {
                 Ok((record, length)) => {
                     let (thread, flagged) = (record.thread(), flagged_annotation(&record));
                     let makes_sense = is_possible(&without_flags(record));
+                    let is_usual = is_plausible(&record);
                     // What is damage takes in the records behind it, or shifts them.
                     let is_damage = match flagged {
+                        // A thread that was not met before may have any number.
                         None if makes_sense => {
-                            !self.familiar.has(thread) && !self.is_run::<L>(is_possible, 0)
+                            let is_taken = self.familiar.has(thread)
+                                || (is_usual && self.is_followed::<L>(length))
+                                || self.is_run::<L>(is_possible, 0);
+                            !is_taken
                         }
                         Some(_) if !makes_sense => true,
                         _ => !self.is_run::<L>(is_possible, length),
@@ -144,7 +152,7 @@ impl Feed {
                     if self.more(n_bytes) {
                         continue;
                     }
-                    if !self.holds_run::<L>() {
+                    if self.damaged_record::<L>().is_none() && !self.holds_run::<L>() {
                         return self.end(n_bytes, n_records).map(|()| false);
                     }
                     let what = format!(
@@ -183,19 +191,47 @@ impl Feed {
     #[cold]
     fn damage<L: Layout>(&mut self, rule: &'static RuleInfo, what: &str, n_records: u64) {
         let start = self.offset();
-        let reads_on = loop {
-            if self.unused().len() <= 1 && !self.more(2) {
-                self.at = self.bytes.len();
-                break false;
-            }
-            self.at += 1;
-            if self.is_run::<L>(is_plausible, 0) {
-                break true;
+        let reads_on = if let Some(n_bytes) = self.damaged_record::<L>() {
+            self.at += n_bytes;
+            self.more(1)
+        } else {
+            loop {
+                if self.unused().len() <= 1 && !self.more(2) {
+                    self.at = self.bytes.len();
+                    break false;
+                }
+                self.at += 1;
+                if self.is_run::<L>(is_plausible, 0) || self.is_last_record::<L>() {
+                    break true;
+                }
             }
         };
         let n_bytes = self.offset() - start;
         let then = if reads_on { "reading goes on behind them" } else { "nothing can be read behind them" };
         self.tell(rule, start, n_records, format!("{what}; `{n_bytes}` bytes are no records, {then}"));
+    }
+
+    /// Whether records follow that begin so many bytes from here on, or the end of the data.
+    fn is_followed<L: Layout>(&mut self, n_bytes: usize) -> bool {
+        self.more(n_bytes + MAX_ANNOTATION_BYTES);
+        is_followed::<L>(self.unused().get(n_bytes..).unwrap_or(&[]), &self.familiar)
+    }
+
+    /// The bytes of the record that stands here, if nothing but its tag is wrong.
+    fn damaged_record<L: Layout>(&mut self) -> Option<usize> {
+        self.more(MAX_ANNOTATION_BYTES);
+        after_bad_tag::<L>(self.unused(), &self.familiar)
+    }
+
+    /// Whether what is left of the trace is one record of a familiar thread.
+    fn is_last_record<L: Layout>(&mut self) -> bool {
+        let n_left = self.unused().len();
+        let is_record = |feed: &Feed| {
+            record::<L>(feed.unused()).is_ok_and(|(record, length)| {
+                length == n_left && is_plausible(&record) && feed.familiar.has(record.thread())
+            })
+        };
+        is_record(self) && !self.more(n_left + 1)
     }
 
     fn tell(&mut self, rule: &'static RuleInfo, offset: u64, n_records: u64, message: String) {

@@ -4,7 +4,7 @@
 //! "Dialects and byte order" and "Damage".
 
 use crate::decode::{Layout, Stop, record, with_layout};
-use crate::record::{Dialect, KIND_MASK, Record};
+use crate::record::{ADD, Dialect, KIND_MASK, READ, REMOVE, Record};
 
 /// Records that are looked at to tell the dialect.
 const DETECTED_RECORDS: u32 = 4096;
@@ -14,14 +14,16 @@ pub const DETECTED_BYTES: usize = 128 << 10;
 pub const RUN_RECORDS: u32 = 16;
 /// So many are enough where the data ends behind them.
 pub(crate) const LAST_RECORDS: u32 = 2;
+/// No usual annotation is longer.
+pub(crate) const MAX_ANNOTATION_BYTES: usize = 64 + USUAL_NAME_BYTES;
 /// Names of types that are longer are unheard of, if not impossible.
 const USUAL_NAME_BYTES: usize = 4096;
-/// Numbers of threads at and above are not those of a kernel.
+/// Numbers of threads at and above are not those of a kernel. Libraries give others, which may have all 64 bits.
 const USUAL_THREADS: u64 = 1 << 32;
-/// Numbers of threads at and above are nobody's.
-const ALL_THREADS: u64 = 1 << 48;
+/// Records that must follow one whose tag is wrong, unless the trace ends there.
+const RECORDS_AFTER_BAD_TAG: u32 = 4;
 
-/// True if a record's values are such as compilers leave.
+/// True if a record's values are such as compilers leave. Threads may have any number, so none is looked at.
 pub fn is_plausible(record: &Record<'_>) -> bool {
     let has_size = !matches!(record, Record::Access(access) if !matches!(access.size, 1 | 2 | 4 | 8 | 16));
     has_size && is_possible(record)
@@ -40,7 +42,7 @@ pub fn is_possible(record: &Record<'_>) -> bool {
         }
         Record::Remove(remove) => remove.tag == remove.tag & KIND_MASK,
     };
-    is_address && has_fields && record.thread() < ALL_THREADS
+    is_address && has_fields
 }
 
 /// Threads that were met in a trace, to tell a new thread from bytes that are none.
@@ -78,19 +80,23 @@ pub enum Run {
 /// What a record of a run must be.
 pub(crate) type Test = fn(&Record<'_>) -> bool;
 
-/// Whether a run of records begins at the start of `bytes`. Their threads are familiar, or that of the first. With `n_last`,
-/// the last of the bytes are the last of the trace, and so many records are run enough there.
+/// Whether a run of records begins at the start of `bytes`. A thread that is neither familiar nor that of another record of
+/// the run takes a record that compilers leave: one with an odd size may be other bytes. With `n_last`, the last of the bytes
+/// are the last of the trace, and so many records are run enough there.
 pub(crate) fn run_of<L: Layout>(bytes: &[u8], test: Test, n_last: Option<u32>, familiar: &Familiar) -> Run {
     let mut at = 0;
-    let mut first = None;
+    let mut threads = [0; RUN_RECORDS as usize];
     for n_records in 0..RUN_RECORDS {
         match record::<L>(bytes.get(at..).unwrap_or(&[])) {
             Ok((record, length)) => {
-                let thread = *first.get_or_insert(record.thread());
-                let is_known = record.thread() == thread || familiar.has(record.thread());
+                let thread = record.thread();
+                let is_first = n_records == 0;
+                let comes_again = threads.iter().take(n_records as usize).any(|other| *other == thread);
+                let is_known = is_first || comes_again || familiar.has(thread) || is_plausible(&record);
                 if !test(&record) || !is_known {
                     return Run::None;
                 }
+                threads[n_records as usize] = thread;
                 at += length;
             }
             Err(Stop::Bad(_)) => return Run::None,
@@ -104,6 +110,23 @@ pub(crate) fn run_of<L: Layout>(bytes: &[u8], test: Test, n_last: Option<u32>, f
         }
     }
     Run::Records
+}
+
+/// Whether the bytes behind a record are records such as compilers leave, as far as they go; one of them may have a wrong tag.
+pub(crate) fn is_followed<L: Layout>(bytes: &[u8], familiar: &Familiar) -> bool {
+    let mut at = 0;
+    for _ in 0..RECORDS_AFTER_BAD_TAG {
+        let rest = bytes.get(at..).unwrap_or(&[]);
+        at += match record::<L>(rest) {
+            Ok((record, length)) if is_plausible(&record) => length,
+            Err(Stop::More(_)) => return true,
+            _ => match after_bad_tag::<L>(rest, familiar) {
+                Some(length) => length,
+                None => return false,
+            },
+        };
+    }
+    true
 }
 
 /// How a trace looks in a dialect.
@@ -125,8 +148,10 @@ pub fn look(dialect: Dialect, head: &[u8]) -> Look {
 fn look_as<L: Layout>(head: &[u8]) -> Look {
     let mut look = Look { n_first: 0, n_good: 0, n_bad: 0 };
     let mut at = 0;
+    let familiar = Familiar::default();
     while look.n_good + look.n_bad < DETECTED_RECORDS {
-        match record::<L>(head.get(at..).unwrap_or(&[])) {
+        let bytes = head.get(at..).unwrap_or(&[]);
+        match record::<L>(bytes) {
             Ok((record, length)) if is_possible(&record) => {
                 look.n_first += u32::from(look.n_bad == 0);
                 look.n_good += 1;
@@ -134,16 +159,53 @@ fn look_as<L: Layout>(head: &[u8]) -> Look {
             }
             Ok((_, length)) => {
                 look.n_bad += 1;
-                at += length;
+                // Only accesses have a length that no value of theirs changes.
+                at += after_bad_tag::<L>(bytes, &familiar).unwrap_or(length);
             }
             Err(Stop::Bad(_)) => {
                 look.n_bad += 1;
-                at += 1;
+                at += after_bad_tag::<L>(bytes, &familiar).unwrap_or(1);
             }
-            Err(Stop::More(_)) => break,
+            Err(Stop::More(_)) => match after_bad_tag::<L>(bytes, &familiar) {
+                Some(length) => {
+                    look.n_bad += 1;
+                    at += length;
+                }
+                None => break,
+            },
         }
     }
     look
+}
+
+/// The length of the record at the start of `bytes` if nothing but its tag is wrong: with another tag it makes sense, and
+/// records follow it, or it ends with the bytes. A record that would be cut with its own tag has to be followed by one: it
+/// is likelier that the trace is cut.
+pub(crate) fn after_bad_tag<L: Layout>(bytes: &[u8], familiar: &Familiar) -> Option<usize> {
+    let (found, rest) = bytes.split_first()?;
+    let is_cut = matches!(record::<L>(bytes), Err(Stop::More(_)));
+    [READ, REMOVE, ADD].into_iter().filter(|tag| tag != found).find_map(|tag| {
+        // Only annotations with a name are longer, and their name must be a usual one.
+        let mut record_bytes = Vec::with_capacity(MAX_ANNOTATION_BYTES.min(bytes.len()));
+        record_bytes.push(tag);
+        record_bytes.extend_from_slice(rest.get(..MAX_ANNOTATION_BYTES).unwrap_or(rest));
+        let (with_tag, length) = record::<L>(&record_bytes).ok().filter(|(record, _)| is_possible(record))?;
+        let behind = bytes.get(length..)?;
+        let thread = with_tag.thread();
+        let mut at = 0;
+        let mut comes_again = familiar.has(thread);
+        for _ in 0..RECORDS_AFTER_BAD_TAG {
+            match record::<L>(behind.get(at..).unwrap_or(&[])) {
+                Ok((next, length)) if is_plausible(&next) => {
+                    comes_again |= next.thread() == thread;
+                    at += length;
+                }
+                Err(Stop::More(_)) if at > 0 || (behind.is_empty() && !is_cut) => break,
+                _ => return None,
+            }
+        }
+        (comes_again || is_plausible(&with_tag)).then_some(length)
+    })
 }
 
 /// The dialect in which the beginning of a trace looks best, and how it looks; the likeliest of equals.
@@ -154,8 +216,9 @@ pub fn detect(head: &[u8]) -> (Dialect, Look) {
         let is_better = match (other.n_bad, best.1.n_bad) {
             (0, 0) => false,
             (0, _) => other.n_good > 0,
-            (_, 0) => best.1.n_good == 0 && other.n_good > 0,
-            // Of two with faults, the one that reads farther.
+            (_, 0) => best.1.n_good == 0 && other.n_first > 0 && other.n_good > other.n_bad,
+            // Of two with faults, the one that reads farther; if the first record is bad in both, the one with fewer.
+            _ if other.n_first == best.1.n_first => other.n_good > other.n_bad && other.n_bad < best.1.n_bad,
             _ => other.n_first > best.1.n_first,
         };
         if is_better {
@@ -169,7 +232,7 @@ pub fn detect(head: &[u8]) -> (Dialect, Look) {
 mod tests {
     use super::*;
     use crate::decode::{Le64, encode};
-    use crate::record::{ADD, Access, Add, READ, REMOVE, Remove};
+    use crate::record::{Access, Add, Remove};
 
     fn trace(dialect: Dialect, n: u64) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -195,6 +258,45 @@ mod tests {
             }
         }
         assert_eq!(detect(&[]).0, Dialect::Le64);
+    }
+
+    #[test]
+    fn a_bad_tag_costs_its_record_and_a_trace_is_still_recognised() {
+        for dialect in Dialect::ALL {
+            let whole = trace(dialect, 3);
+            let starts = [0, 40, 58].map(|at| if dialect.address_bytes() == 8 { at } else { at * 9 / 10 });
+            for (bad, tag) in starts.into_iter().flat_map(|at| [(at, 7), (at, 0x3f)]) {
+                let mut bytes = whole.clone();
+                let first = usize::from(bad > 0) * (dialect.add_bytes() + 11);
+                let at = if bad == starts[2] { first + dialect.access_bytes() } else { first };
+                bytes[at] = tag;
+                let (found, look) = detect(&bytes);
+                assert_eq!((found, look.n_good, look.n_bad), (dialect, 4, 1), "{at} {tag}");
+            }
+        }
+    }
+
+    #[test]
+    fn threads_of_64_bits_make_a_trace_no_less_plausible() {
+        let thread = |i: u64| 0xffff_8000_0000_0000 | (i << 12) | 0x700;
+        for dialect in Dialect::ALL {
+            for n_threads in [1, 5, 40] {
+                let mut bytes = Vec::new();
+                for i in 0..40 {
+                    let access = Access {
+                        tag: READ,
+                        addr: 0x5555_2480 + 8 * i,
+                        size: 8,
+                        thread: thread(i % n_threads),
+                    };
+                    encode(dialect, &Record::Access(access), &mut bytes).unwrap();
+                }
+                let (found, seen) = detect(&bytes);
+                assert_eq!((found, seen.n_good, seen.n_bad), (dialect, 40, 0), "{n_threads}");
+                let one = &bytes[..dialect.access_bytes()];
+                assert_eq!(look(dialect, one), Look { n_first: 1, n_good: 1, n_bad: 0 });
+            }
+        }
     }
 
     #[test]

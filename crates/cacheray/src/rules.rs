@@ -12,10 +12,10 @@ quipu_model::rules! {
             "It ends within one if the program or the machine died. All records before it can be read. The original's checker does not notice; its simulator ends without results." ["ERROR: trace file parse error"]
         BAD_TAG "cacheray/bad-tag" Error
             "Where a record is expected, one stands: its tag is known, and the name of its type has at most 64 KiB."
-            "The bytes were changed, or some are missing. Nothing marks where records begin, so reading goes on where 16 records in a row make sense (as many as are left, at least two, at the end of the file)." ["The type was wrong"]
+            "The bytes were changed, or some are missing. Nothing marks where records begin. If a record makes sense with another tag and records follow it, only that record is left out; otherwise reading continues where 16 records in a row make sense (as many as are left, at least two, at the end of the file; one if it ends there)." ["The type was wrong"]
         MIXED_THREADS "cacheray/mixed-threads" Error
             "A record belongs to one thread."
-            "The original's runtime writes a record in four pieces, and threads that write at once mix them up. Told by a thread that was never seen and looks like an address, behind which no records follow; what can be read on both sides is read." []
+            "The original's runtime writes a record in four pieces, and threads that write at once mix them up. Told by a thread that was never seen and has more than 32 bits, after which no records follow; what can be read on both sides is read." []
         DIALECT "cacheray/dialect" Warning
             "A trace is read in the dialect that it looks like."
             "Nothing in a file tells byte order and width of addresses; values that make sense do. Another dialect was asked for." []
@@ -30,9 +30,6 @@ quipu_model::rules! {
         ADDRESS "cacheray/implausible-address" Warning
             "The upper 16 bits of an address are all 0 or all 1."
             "No processor of today has others." []
-        THREAD "cacheray/implausible-thread" Warning
-            "The number of a thread is below 2^48."
-            "No kernel gives others. The original's runtime always writes 0." []
     }
     "type annotations" {
         BAD_NAME "cacheray/bad-name" Warning

@@ -24,6 +24,9 @@ use std::path::Path;
 /// Bytes that are looked at to recognise a trace: 32 records and more.
 pub(crate) const PROBED_BYTES: usize = 4 << 10;
 
+/// Where the first record makes no sense, this many others must for each that does not.
+const MIN_GOOD_OF_BAD: u32 = 3;
+
 /// How sure it is that a source is a trace of this format. There is no magic: values that make sense are all there is to
 /// see, so this is never sure.
 pub fn probe(source: &Source) -> Confidence {
@@ -64,9 +67,10 @@ fn is_our_name(name: &str) -> bool {
     plain == "cacheray.trace" || plain.ends_with(".cacheray") || plain.ends_with(".cacheray.trace")
 }
 
-/// The first record must make sense, and most of those that are seen.
+/// Most of the records that are seen must make sense, and the first, unless it alone is damaged.
 pub(crate) fn look_of(look: Look) -> Confidence {
-    if look.n_first > 0 && look.n_good > look.n_bad { Confidence::Likely } else { Confidence::No }
+    let is_first_bad = look.n_first == 0 && look.n_good < MIN_GOOD_OF_BAD * look.n_bad;
+    if look.n_good > look.n_bad && !is_first_bad { Confidence::Likely } else { Confidence::No }
 }
 
 /// An opened trace.

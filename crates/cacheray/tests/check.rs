@@ -62,7 +62,6 @@ fn each_rule_is_found_where_it_is_broken() {
         ("cacheray/annotation-flags", encoded(&[&run[..], &[flagged], &run[..]].concat()), Some(run_bytes)),
         ("cacheray/odd-size", with_run(read(0x10, 3, 0)), Some(run_bytes)),
         ("cacheray/implausible-address", with_run(read(1 << 50, 8, 0)), Some(run_bytes)),
-        ("cacheray/implausible-thread", with_run(read(0x10, 8, 1 << 48)), Some(run_bytes)),
         (
             "cacheray/bad-name",
             encoded(&[&run[..], &[named(b"\xff\xfe")], &run[..]].concat()),
@@ -95,6 +94,54 @@ fn each_rule_is_found_where_it_is_broken() {
     // Found when opening, in another dialect than the trace's.
     tested.insert("cacheray/dialect");
     assert_eq!(tested, RULES.iter().map(|rule| rule.name).collect());
+}
+
+#[test]
+fn threads_of_64_bits_break_no_rule_wherever_they_stand() {
+    // As `pthread_self` gives them, as a hash gives them, and all ones.
+    let threads = [0x7f12_3456_7700, 0xffff_8000_1234_5680, 0x9e37_79b9_7f4a_7c15, u64::MAX];
+    for n_records in [1, 2, 5, 40] {
+        for at in 0..n_records {
+            for thread in threads {
+                let records: Vec<_> = (0..n_records)
+                    .map(|i| read(0x9000 + 8 * i, 8, if i == at { thread } else { 7 }))
+                    .collect();
+                let found = broken(&of_bytes(&encoded(&records)));
+                assert_eq!(found, BTreeMap::new(), "{thread:#x} at {at} of {n_records}");
+            }
+        }
+    }
+    // Many new ones that take turns.
+    for n_threads in [2, 17, 100] {
+        let records: Vec<_> =
+            (0..200).map(|i| read(0x9000 + 8 * i, 8, 0x7f12_3456_0700 + ((i % n_threads) << 12))).collect();
+        assert_eq!(broken(&of_bytes(&encoded(&records))), BTreeMap::new(), "{n_threads}");
+    }
+}
+
+#[test]
+fn one_bad_tag_costs_its_record_only() {
+    for n_records in [1, 2, 3, 5, 40] {
+        for thread in [0, 0x7f12_3456_7700] {
+            let records: Vec<_> = (0..n_records).map(|i| read(0x9000 + 8 * i, 8, thread)).collect();
+            let whole = encoded(&records);
+            for at in 0..n_records {
+                for tag in [4, 7, 0x3f, 0x44] {
+                    let mut bytes = whole.clone();
+                    bytes[(ACCESS * at) as usize] = tag;
+                    let (lines, findings) = common::lines(&of_bytes(&bytes));
+                    let rules: Vec<&str> = findings.iter().map(|finding| finding.rule).collect();
+                    let expected = (n_records as usize - 1, vec!["cacheray/bad-tag"]);
+                    assert_eq!(
+                        (lines.len(), rules),
+                        expected,
+                        "tag {tag} at {at} of {n_records}, {thread:#x}"
+                    );
+                    assert_eq!(findings[0].place.offset, Some(ACCESS * at));
+                }
+            }
+        }
+    }
 }
 
 #[test]

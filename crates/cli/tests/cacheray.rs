@@ -374,3 +374,31 @@ fn dwarf2json_writes_the_types_beside_the_program() {
     let message = String::from_utf8_lossy(&output.stderr);
     assert!(message.contains("no ELF file"), "{message}");
 }
+
+#[test]
+fn threads_of_64_bits_are_read_and_stand_in_the_ledger_where_they_do_not_fit() {
+    let folder = tempfile::tempdir().unwrap();
+    let (trace, to) = (folder.path().join("wide.trace"), folder.path().join("wide.zip"));
+    let threads = [0x7f12_3456_7700, 0xffff_7f12_3456_7000, u64::MAX];
+    let mut bytes = Vec::new();
+    for (i, thread) in (0..30).zip(threads.iter().cycle()) {
+        let access = Access { tag: READ, addr: 0x7fff_0000 + 8 * i, size: 8, thread: *thread };
+        encode(Dialect::Le64, &Record::Access(access), &mut bytes).unwrap();
+    }
+    std::fs::write(&trace, bytes).unwrap();
+    let trace = trace.to_str().unwrap();
+    let shown = quipu(&["view", "--json", trace]);
+    assert_eq!(shown.status.code(), Some(0), "{shown:?}");
+    let text = String::from_utf8(shown.stdout).unwrap();
+    for thread in threads {
+        assert_eq!(text.matches(&thread.to_string()).count(), 10, "{thread}: {text}");
+    }
+    let converted = quipu(&["convert", "--to", "drmemtrace", "--json", trace, "-o", to.to_str().unwrap()]);
+    assert_eq!(converted.status.code(), Some(0), "{converted:?}");
+    let answer: serde_json::Value = serde_json::from_slice(&converted.stdout).unwrap();
+    let line = |line: &&serde_json::Value| {
+        line["what"] == "threads of more than 48 bits, whose upper bits name a workload"
+    };
+    let wide = answer["ledger"].as_array().unwrap().iter().find(line).unwrap();
+    assert_eq!((&wide["fate"], &wide["count"]), (&"changed".into(), &2.into()), "{answer}");
+}

@@ -260,7 +260,9 @@ impl Import for Entries {
             .map(|(thread, (process, _))| (*thread, *process))
             .collect();
         ledger.add("ends of threads", Fate::MadeUp, open.len() as u64);
-        let is_wide = |thread: &&ThreadId| ThreadId::from_packed(thread.packed()) != **thread;
+        // All ones stand for a core without a thread.
+        let is_wide =
+            |thread: &&ThreadId| thread.is_idle() || ThreadId::from_packed(thread.packed()) != **thread;
         let n_wide = self.threads.keys().filter(is_wide).count() as u64;
         ledger.add("threads of more than 48 bits, whose upper bits name a workload", Fate::Changed, n_wide);
         for (what, _) in self.sizes.iter().filter(|(_, bytes)| bytes.is_none()) {
