@@ -7,9 +7,12 @@ use quipu_drmemtrace::DRMEMTRACE;
 use quipu_drmemtrace::table::{ENTRIES_TABLE, MEMREFS_TABLE, to_bytes};
 use quipu_drmemtrace::tools::counts::{COUNTS, Counts, CountsReport};
 use quipu_drmemtrace::trace::DrmemTrace;
+use quipu_model::pass::Detail;
 use quipu_model::print::Ordinals;
 use quipu_model::trace::PrintOptions;
-use quipu_model::{Args, Columns, DynPass, Format, OpenOptions, Paint, Scan, ShardId, Tool, Trace, Window};
+use quipu_model::{
+    Args, Columns, DynPass, Format, OpenOptions, Paint, Report, Scan, ShardId, Tool, Trace, Window,
+};
 use quipu_source::{Source, StreamOptions};
 use quipu_testkit::fixtures;
 use serde_json::json;
@@ -121,6 +124,18 @@ fn counts_of_every_fixture_equal_the_originals() {
         }
     }
     assert!(n_compared > 500, "only {n_compared} numbers were compared");
+}
+
+#[test]
+fn instructions_before_filtering_are_those_that_the_markers_count() {
+    let filtered = counts(open("tiny.ifiltered", &OpenOptions::default()).as_ref());
+    assert_eq!((filtered.total.instructions, filtered.executed_instructions), (6, Some(5990)));
+    assert_eq!(filtered.shards[0].executed_instructions, Some(5990));
+    let shown = format!("{:?}", filtered.document(Detail::Full));
+    assert!(shown.contains("executed instructions, before filtering") && shown.contains("5990"), "{shown}");
+    let whole = counts(open("tiny.plain", &OpenOptions::default()).as_ref());
+    assert_eq!((whole.executed_instructions, whole.shards[0].executed_instructions), (None, None));
+    assert!(whole.json().get("executed_instructions").is_none());
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The result of `counts`.
 
 use super::ShardCounts;
-use super::sums::{Part, Sum, Sums};
+use super::sums::{Executed, Part, Sum, Sums};
 use crate::record::FileType;
 use quipu_model::Report;
 use quipu_model::ThreadId;
@@ -121,6 +121,10 @@ pub struct PartReport {
     /// The core, if the file is a core's: its number, or its position among the files if that is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub core: Option<u64>,
+    /// How many instructions it executed from its first marker of kind 11 to its last, those included that a filter left
+    /// out of the trace; `None` without such markers, and of a core, whose threads have counts of their own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub executed_instructions: Option<u64>,
     /// Its counts.
     pub counts: Counts,
     /// The counts of each window; empty without windows.
@@ -165,6 +169,10 @@ pub struct WindowReport {
 pub struct CountsReport {
     /// All records.
     pub total: Counts,
+    /// How many instructions all threads executed, those included that a filter left out; `None` unless each has markers
+    /// that count them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub executed_instructions: Option<u64>,
     /// True if the trace may hold kernel code, by its file type or because it does.
     pub has_kernel: bool,
     /// True if the trace has interrupts, by its file type.
@@ -182,6 +190,7 @@ impl CountsReport {
         let mut total = Sums::default();
         let mut tids = FxHashSet::default();
         let mut filetype = FileType::default();
+        let mut executed = Executed::default();
         let mut parts = Vec::new();
         for ShardCounts { id: shard, name, core, counted: tally } in shards {
             filetype = filetype.or(tally.filetype);
@@ -195,10 +204,12 @@ impl CountsReport {
                     shard,
                     thread: core.is_none().then(|| ThreadId::from_packed(part.tid)),
                     core,
+                    executed_instructions: if core.is_none() { tally.executed.of(part.tid) } else { None },
                     counts: Counts::new(&sums, threads),
                     windows: windows(part),
                 });
             }
+            executed.merge(&tally.executed);
             tids.extend(tally.tids);
         }
         let total = Counts::new(&total, tids.len() as u64);
@@ -207,6 +218,7 @@ impl CountsReport {
                 || total.kernel_instructions > 0,
             is_whole_system: filetype.any(FileType::WHOLE_SYSTEM),
             total,
+            executed_instructions: executed.of_all(&tids),
             shards: parts,
             tids: tids.into_iter().collect(),
         }
@@ -265,8 +277,13 @@ impl Report for CountsReport {
             ..Grid::default()
         };
         grid.head.extend(["prefetches", "syscalls", "transfers", "encodings"].map(str::to_owned));
-        let row = |name: String, counts: &Counts| {
+        let is_filtered = self.shards.iter().any(|part| part.executed_instructions.is_some());
+        if is_filtered {
+            grid.head.insert(1, "executed".to_owned());
+        }
+        let row = |name: String, executed: Option<u64>, counts: &Counts| {
             let mut cells = vec![Cell::Text(name)];
+            cells.extend(is_filtered.then(|| executed.map_or(Cell::Empty, Cell::Count)));
             cells.extend(
                 [
                     counts.instructions,
@@ -286,15 +303,18 @@ impl Report for CountsReport {
         for part in self.by_instructions().into_iter().take(n_rows) {
             let core = || part.core.unwrap_or_default().to_string();
             let name = part.thread.map_or_else(core, |thread| thread.to_string());
-            grid.rows.push(row(name, &part.counts));
+            grid.rows.push(row(name, part.executed_instructions, &part.counts));
         }
         grid.more = self.shards.len().saturating_sub(n_rows) as u64;
         if self.shards.len() != 1 {
-            grid.rows.push(row("total".to_owned(), &self.total));
+            grid.rows.push(row("total".to_owned(), self.executed_instructions, &self.total));
         }
         document.blocks.push(Block::Grid(grid));
         if detail == Detail::Full {
-            document.blocks.push(Block::Facts(full(&self.total)));
+            let executed = self
+                .executed_instructions
+                .map(|n| ("executed instructions, before filtering".to_owned(), vec![Cell::Count(n)]));
+            document.blocks.push(Block::Facts(executed.into_iter().chain(full(&self.total)).collect()));
         }
         document
     }

@@ -2,7 +2,7 @@
 
 use super::pcs::PcSet;
 use crate::record::FileType;
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// What one window of one thread amounts to; all but the distinct addresses are plain sums.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -108,6 +108,38 @@ pub(crate) struct Counted {
     pub(crate) tids: FxHashSet<u64>,
     /// All file-type bits that a header named.
     pub(crate) filetype: FileType,
+    /// What each thread had executed at the first and the last marker that counts it, filtered or not.
+    pub(crate) executed: Executed,
+}
+
+/// The first and the last count of executed instructions, by thread.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Executed(FxHashMap<u64, (u64, u64)>);
+
+impl Executed {
+    /// Takes in a marker. Counts only grow, so the order of the parts of a trace does not matter.
+    pub(super) fn add(&mut self, tid: u64, n: u64) {
+        let (first, last) = self.0.entry(tid).or_insert((n, n));
+        (*first, *last) = (n.min(*first), n.max(*last));
+    }
+
+    pub(super) fn merge(&mut self, other: &Executed) {
+        for (tid, (first, last)) in &other.0 {
+            self.add(*tid, *first);
+            self.add(*tid, *last);
+        }
+    }
+
+    /// How many instructions a thread executed from its first count to its last.
+    pub(super) fn of(&self, tid: u64) -> Option<u64> {
+        self.0.get(&tid).map(|(first, last)| last - first)
+    }
+
+    /// The same of all these threads; `None` unless each of them has counts.
+    pub(super) fn of_all(&self, tids: &FxHashSet<u64>) -> Option<u64> {
+        let sums: Option<Vec<u64>> = tids.iter().map(|tid| self.of(*tid)).collect();
+        sums.filter(|sums| !sums.is_empty()).map(|sums| sums.into_iter().fold(0, u64::saturating_add))
+    }
 }
 
 impl Counted {
@@ -115,6 +147,7 @@ impl Counted {
     pub(crate) fn append(&mut self, later: Counted) {
         self.tids.extend(later.tids);
         self.filetype = self.filetype.or(later.filetype);
+        self.executed.merge(&later.executed);
         for part in later.parts {
             let mine = match self.parts.iter_mut().find(|mine| mine.tid == part.tid) {
                 Some(mine) => mine,

@@ -6,7 +6,7 @@
 
 use super::groups::{GROUP, common_groups};
 use super::pcs::Front;
-use super::sums::{Counted, Part, Sum, Sums, WindowSums};
+use super::sums::{Counted, Executed, Part, Sum, Sums, WindowSums};
 use crate::decode::{Instr, Interp, Limits, Sink};
 use crate::record::{Entry, FileType, IDLE_THREAD, Marker, Type};
 use quipu_model::{Severity, ShardKind};
@@ -236,6 +236,7 @@ impl Counter {
                 parts: vec![Part::new(tid)],
                 tids: FxHashSet::default(),
                 filetype: FileType::default(),
+                executed: Executed::default(),
             },
             part_of: FxHashMap::default(),
             n_odd: 0,
@@ -441,8 +442,9 @@ impl Sink for Counter {
         });
     }
 
-    fn marker(&mut self, _: &Interp, kind: Marker, value: u64) {
+    fn marker(&mut self, cx: &Interp, kind: Marker, value: u64) {
         match kind {
+            Marker::INSTRUCTION_COUNT => self.counted.executed.add(cx.tid, value),
             Marker::WINDOW_ID => self.window(value),
             Marker::FILETYPE => self.counted.filetype = self.counted.filetype.or(FileType(value)),
             // The second half of a pair that its first half counts.
