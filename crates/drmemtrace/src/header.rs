@@ -1,15 +1,17 @@
 //! What the first entries of a file say about the rest.
 
 use crate::decode::{Instr, Interp, Limits, Sink};
-use crate::record::{Entry, FileType, Marker, Type};
-use quipu_model::Severity;
+use crate::record::{Entry, FileType, Marker, NEWEST_VERSION, Type};
+use quipu_model::{Finding, Place, Severity};
 
 /// The header of one file, and the state of reading right behind it.
 #[derive(Debug, Default)]
 pub struct Header {
-    /// True if the first entry is a header.
+    /// True if the first entry is a header of a version that a trace may have.
     pub is_header: bool,
-    /// Version of the format.
+    /// Version that the first entry states, if it is a header of any version.
+    pub stated: Option<u64>,
+    /// Version of the format: that of the version marker, else the stated one.
     pub version: u64,
     /// True if the file type is given; files of version 1 have none.
     pub is_typed: bool,
@@ -35,12 +37,20 @@ pub struct Header {
     pub is_mixed: bool,
 }
 
+/// No header of a larger version is believed: with a version for each year there will be none for a long time.
+const MAX_VERSION: u64 = 255;
+
+/// True if a trace may have this version, now or later; other numbers are damage.
+pub(crate) fn is_possible_version(version: u64) -> bool {
+    (1..=MAX_VERSION).contains(&version)
+}
+
 /// Reads a header from the first entries of a file; as many as are at hand, some hundred are enough.
 pub fn read(entries: &[Entry]) -> Header {
-    let mut header = Header {
-        is_header: entries.first().is_some_and(|entry| entry.kind() == Type::HEADER && entry.size.get() == 0),
-        ..Header::default()
-    };
+    let is_header = |entry: &&Entry| entry.kind() == Type::HEADER && entry.size.get() == 0;
+    let stated = entries.first().filter(is_header).map(|entry| entry.addr.get());
+    let mut header =
+        Header { is_header: stated.is_some_and(is_possible_version), stated, ..Header::default() };
     let mut interp = Interp::new();
     interp.run(entries, &Limits { instrs: 0, ..Limits::NONE }, &mut header);
     header.version = interp.version;
@@ -53,6 +63,44 @@ pub fn read(entries: &[Entry]) -> Header {
     header.pid = entries.iter().find(|entry| entry.kind() == Type::PID).map_or(0, |entry| entry.addr.get());
     header.is_mixed = threads.any(|tid| Some(tid) != first);
     header
+}
+
+impl Header {
+    /// What is wrong with it, as findings of the file `name`: every verb reports them, since they come from opening it.
+    pub(crate) fn findings(&self, name: &str) -> Vec<Finding> {
+        let place = || Place { file: Some(name.to_owned()), offset: Some(0), ..Place::default() };
+        let known = match is_possible_version(self.version) {
+            true => format!("its version marker says version `{}`", self.version),
+            false => "its version is unknown".to_owned(),
+        };
+        let mut findings = Vec::new();
+        match self.stated {
+            None => {
+                let what = format!("the first entry is no header: {known}");
+                findings.push(Finding::new("drmemtrace/no-header", Severity::Error, place(), what));
+            }
+            Some(stated) if !is_possible_version(stated) => {
+                let what =
+                    format!("the first entry is no header, as no trace has version `{stated}`: {known}");
+                findings.push(Finding::new("drmemtrace/no-header", Severity::Error, place(), what));
+            }
+            Some(stated) if stated != self.version => {
+                let what = format!("the marker says version `{}`, the header `{stated}`", self.version);
+                findings.push(Finding::new("drmemtrace/version-mismatch", Severity::Error, place(), what));
+            }
+            Some(_) => {}
+        }
+        if is_possible_version(self.version) && self.version > NEWEST_VERSION {
+            let what = newer_version(self.version);
+            findings.push(Finding::new("drmemtrace/newer-version", Severity::Warning, place(), what));
+        }
+        findings
+    }
+}
+
+/// What is said of a version that this program does not know yet.
+pub(crate) fn newer_version(version: u64) -> String {
+    format!("version `{version}` is newer than the newest known, `{NEWEST_VERSION}`; reading on by its rules")
 }
 
 impl Sink for Header {

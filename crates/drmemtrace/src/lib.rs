@@ -50,7 +50,7 @@ use quipu_model::{Confidence, Format, FormatInfo, Found, OpenOptions, Result, Ru
 use quipu_source::Source;
 use std::ops::Range;
 
-/// Bytes that must look like entries where only its name says that a file is a trace.
+/// Bytes that must look like entries where no header says that a file is a trace.
 const PROBED_BYTES: usize = 64 * record::ENTRY_BYTES;
 
 /// The format, as the list of formats names it.
@@ -109,13 +109,17 @@ impl Format for Drmemtrace {
             return probe_folder(source);
         }
         if source.head(record::ENTRY_BYTES).is_ok_and(|head| listing::starts_like_a_trace(&head)) {
-            Confidence::Sure
-        } else if listing::is_raw(listing::file_name(source)) {
+            return Confidence::Sure;
+        }
+        let name = listing::file_name(source);
+        if listing::is_raw(name) {
             // Opening says what to do with it.
-            Confidence::Maybe
-        } else if listing::named_like_a_trace(listing::file_name(source))
-            && source.head(PROBED_BYTES).map_or(true, |head| listing::looks_like_entries(&head))
-        {
+            return Confidence::Maybe;
+        }
+        let head = source.head(PROBED_BYTES).unwrap_or_default();
+        if listing::holds_entries(&head) || listing::has_chunks(source) {
+            Confidence::Likely
+        } else if listing::named_like_a_trace(name) && listing::looks_like_entries(&head) {
             Confidence::Maybe
         } else {
             Confidence::No

@@ -11,6 +11,15 @@ use quipu_source::Source;
 const AUXILIARY: &[&str] =
     &["modules.log", "funclist.log", "encodings.bin", "v2p.textproto", "info.textproto"];
 
+/// The thread and the process stand among the first entries of every file.
+const MAX_START_ENTRIES: usize = 16;
+
+/// One unknown type among this many entries may be damage; more are other bytes.
+const MIN_KNOWN_OF_UNKNOWN: usize = 5;
+
+/// The names of chunks have a number of four digits, later ones of eight.
+const MIN_CHUNK_DIGITS: usize = 4;
+
 /// The files of a trace, and the auxiliary files that were found.
 #[derive(Debug, Default)]
 pub struct Listing {
@@ -52,12 +61,35 @@ pub fn starts_like_a_trace(head: &[u8]) -> bool {
     }
 }
 
-/// True if what stands at the beginning of a file may be entries, or is too short to tell: half of their types are known.
-/// Of other bytes one in 1,300 pairs is a known type.
+/// True if what stands at the beginning of a file may be entries: half of their types are known, and one of them says whose
+/// entries follow or is a marker. Of other bytes one in 1,300 pairs is a known type; zeros are none.
 pub(crate) fn looks_like_entries(head: &[u8]) -> bool {
     let (entries, _) = Entry::slice(head);
-    let n_known = entries.iter().filter(|entry| entry.kind().name().is_some()).count();
-    2 * n_known >= entries.len()
+    let is_zero = |entry: &Entry| entry.kind.get() == 0 && entry.size.get() == 0 && entry.addr.get() == 0;
+    let n_known = entries.iter().filter(|entry| entry.kind().name().is_some() && !is_zero(entry)).count();
+    let is_frame = |entry: &Entry| matches!(entry.kind(), Type::THREAD | Type::PID | Type::MARKER);
+    2 * n_known >= entries.len() && entries.iter().any(is_frame)
+}
+
+/// True if these must be the first entries of a trace although the header in front of them is damaged: a thread and its
+/// process stand near the front, and nearly all types are known.
+pub(crate) fn holds_entries(head: &[u8]) -> bool {
+    let (entries, _) = Entry::slice(head);
+    let is_start = |kind: Type| {
+        entries.iter().take(MAX_START_ENTRIES).any(|entry| entry.kind() == kind && entry.size.get() <= 4)
+    };
+    let n_unknown = entries.iter().filter(|entry| entry.kind().name().is_none()).count();
+    is_start(Type::THREAD) && is_start(Type::PID) && n_unknown * MIN_KNOWN_OF_UNKNOWN <= entries.len()
+}
+
+/// True for an archive whose members have the names that converters give to chunks, whatever is in the first of them.
+pub(crate) fn has_chunks(source: &Source) -> bool {
+    let is_chunk = |name: &str| {
+        name.strip_prefix("chunk.").is_some_and(|number| {
+            number.len() >= MIN_CHUNK_DIGITS && number.bytes().all(|byte| byte.is_ascii_digit())
+        })
+    };
+    source.container().is_ok_and(|container| container.members().iter().any(|member| is_chunk(&member.name)))
 }
 
 /// True for names that tracers give to final traces.
@@ -193,7 +225,7 @@ mod tests {
         };
         assert!(looks_like_entries(&of(&[28, 22, 10, 0, 1])));
         assert!(looks_like_entries(&of(&[60_000, 22, 10, 0, 9_999])), "damaged ones do");
-        assert!(looks_like_entries(b"short"), "too short to tell");
+        assert!(!looks_like_entries(b"short"), "a name is no content");
         assert!(!looks_like_entries(b"Some text that somebody calls a trace, though it is none."));
         assert!(!looks_like_entries(&of(&[60_000, 22, 10_000, 0, 9_999])));
     }

@@ -77,6 +77,8 @@ pub struct EntryReader {
     instrs_before: u64,
     /// True once a batch with records was handed out.
     opened: bool,
+    /// A thread that is not the file's own was reported.
+    has_stranger: bool,
     /// Nothing more is to be handed out, by a limit or the end.
     done: bool,
     /// Whoever reads sets one limit after the other, so that reading goes on behind each.
@@ -171,6 +173,7 @@ impl EntryReader {
             clocks_before: 0,
             instrs_before: 0,
             opened: false,
+            has_stranger: false,
             done: false,
             resumes: false,
             ended: false,
@@ -313,21 +316,10 @@ impl EntryReader {
             }
             (entries.len(), rest.len())
         };
-        if self.block.is_some_and(|block| block.offset == 0 && block.member == 0)
-            && !self.starts_with_header()
-        {
-            let place = self.place(0);
-            let message = "the first entry is no header".to_owned();
-            self.tell("drmemtrace/no-header", Severity::Error, place, message);
-        }
         if rest != 0 {
             self.n_rest = rest;
             self.batch.block.truncate(n_entries * ENTRY_BYTES);
         }
-    }
-
-    fn starts_with_header(&self) -> bool {
-        Entry::slice(&self.batch.block).0.first().is_some_and(|entry| entry.kind() == Type::HEADER)
     }
 
     fn end_of_stream(&mut self) {
@@ -457,6 +449,7 @@ impl EntryReader {
             None if self.keeps_lead => self.keep_lead(start),
             None => 0..0,
         };
+        self.tell_stranger(start);
         self.hand_out_findings();
     }
 }

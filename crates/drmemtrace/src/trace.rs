@@ -93,7 +93,7 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<DrmemTrace> {
         let file = open_file(file, entry_bytes, 0)?;
         first_type = first_type.or(file.header.filetype);
         if is_wanted(&file.header) {
-            findings.extend(file.container.damage().iter().map(container_finding));
+            findings.extend(file.findings());
             files.push(Arc::new(file));
         }
     }
@@ -113,7 +113,7 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<DrmemTrace> {
             let file = open_file(file, entry_bytes, workload)?;
             further_type = further_type.or(file.header.filetype);
             if is_wanted(&file.header) {
-                findings.extend(file.container.damage().iter().map(container_finding));
+                findings.extend(file.findings());
                 files.push(Arc::new(file));
             }
         }
@@ -218,6 +218,15 @@ fn open_file(source: &Source, entry_bytes: usize, workload: u16) -> Result<File>
     let pieces = pieces(&container, can_jump);
     let name = source.name().to_owned();
     Ok(File { container, name, header, entry_bytes, pieces, can_jump, workload })
+}
+
+impl File {
+    /// What opening it found wrong.
+    fn findings(&self) -> Vec<Finding> {
+        let mut findings: Vec<Finding> = self.container.damage().iter().map(container_finding).collect();
+        findings.extend(self.header.findings(&self.name));
+        findings
+    }
 }
 
 /// How often bytes of files that can be read again proved damaged after they were delivered.
@@ -367,7 +376,8 @@ fn meta(
     mut findings: Vec<Finding>,
     listing: &Listing,
 ) -> Meta {
-    let mut versions: Vec<u64> = files.iter().map(|file| file.header.version).collect();
+    let versions = files.iter().map(|file| file.header.version);
+    let mut versions: Vec<u64> = versions.filter(|version| header::is_possible_version(*version)).collect();
     versions.sort_unstable();
     versions.dedup();
     let mut facts = vec![
@@ -407,7 +417,9 @@ fn meta(
     Meta {
         format: INFO.name,
         title: title(filetype),
-        version: Some(versions.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")),
+        // None is known where headers are damaged, which findings say.
+        version: Some(versions.iter().map(u64::to_string).collect::<Vec<_>>().join(", "))
+            .filter(|versions| !versions.is_empty()),
         arch: filetype.arch(),
         clock: Some(Clock {
             per_second: 1_000_000,

@@ -2,7 +2,7 @@
 
 use crate::FORMATS;
 use quipu_model::{Confidence, Error, ErrorKind, Format, OpenOptions, Result, Trace};
-use quipu_source::{Source, StreamOptions};
+use quipu_source::{Ahead, Codec, Source, StreamOptions};
 use std::path::Path;
 
 /// How many bytes an error shows of a source that nobody recognises.
@@ -10,6 +10,9 @@ const SHOWN_BYTES: usize = 16;
 
 /// How many entries of a folder it shows.
 const SHOWN_ENTRIES: usize = 4;
+
+/// How many inflated bytes are searched for damage where no format is recognised.
+const MAX_SEARCHED_BYTES: u64 = 256 << 20;
 
 /// The format that is surest that `source` is one of its traces; the first of equals.
 pub fn probe(source: &Source) -> Option<&'static dyn Format> {
@@ -26,8 +29,8 @@ pub fn probe(source: &Source) -> Option<&'static dyn Format> {
 /// Opens the trace that `source` is, whatever its format.
 ///
 /// # Errors
-/// `Unsupported` if no format recognises it; the message says what was found instead. Otherwise what the format has to
-/// say.
+/// `Unsupported` if no format recognises it; the message says what was found instead. `Malformed` or `Truncated`, with the
+/// place, if that is because its packing is damaged. Otherwise what the format has to say.
 pub fn open(source: &Source, options: &OpenOptions) -> Result<Box<dyn Trace>> {
     match probe(source) {
         Some(format) => format.open(source, options),
@@ -46,7 +49,6 @@ pub fn open_path(path: &Path, options: &OpenOptions) -> Result<Box<dyn Trace>> {
 /// The error for a source that no format recognises.
 #[cold]
 fn unknown(source: &Source) -> Result<Error> {
-    let found = if source.is_folder() { describe_folder(source)? } else { describe_file(source)? };
     let within = traces_within(source);
     if !within.is_empty() {
         let shown: Vec<String> = within.iter().take(SHOWN_ENTRIES).map(|path| format!("`{path}`")).collect();
@@ -55,6 +57,10 @@ fn unknown(source: &Source) -> Result<Error> {
             .in_file(source.name())
             .hint(format!("open one of them: {}{more}", shown.join(", "))));
     }
+    if let Some(error) = damage_of(source)? {
+        return Ok(error.in_file(source.name()).hint("a format can be forced: --format NAME"));
+    }
+    let found = if source.is_folder() { describe_folder(source)? } else { describe_file(source)? };
     let titles: Vec<String> =
         FORMATS.iter().map(|format| format!("{}: {}", format.info().name, format.info().title)).collect();
     Ok(Error::new(ErrorKind::Unsupported, format!("no known trace format: {found}"))
@@ -92,27 +98,51 @@ fn describe_folder(source: &Source) -> Result<String> {
 fn describe_file(source: &Source) -> Result<String> {
     let codec = source.container()?.codec();
     let head = source.head(SHOWN_BYTES)?;
-    let packed = if codec == quipu_source::Codec::Plain { "" } else { " after inflating" };
+    let packed = if codec == Codec::Plain { "" } else { " after inflating" };
     if head.is_empty() {
         return Ok(match packed {
             "" => "the file is empty".to_owned(),
-            _ => match first_failure(source)? {
-                Some(why) => format!("a {} file of which nothing can be inflated: {why}", codec.name()),
-                None => format!("a {} file with nothing in it", codec.name()),
-            },
+            _ => format!("a {} file with nothing in it", codec.name()),
         });
     }
     let hex: Vec<String> = head.iter().map(|byte| format!("{byte:02x}")).collect();
-    let kind = if codec == quipu_source::Codec::Plain { "a file" } else { codec.name() };
+    let kind = if codec == Codec::Plain { "a file" } else { codec.name() };
     Ok(format!("{kind} that begins with `{}`{}{packed}", hex.join(" "), as_text(&head)))
 }
 
-/// What inflating a file fails with before anything comes out, if it does.
-fn first_failure(source: &Source) -> Result<Option<String>> {
+/// What is wrong with a packed file whose bytes no format knows: damage comes before any judgement of what it holds.
+///
+/// A pipe cannot be read again, so only an error in its first block is seen.
+fn damage_of(source: &Source) -> Result<Option<Error>> {
+    if source.is_folder() {
+        return Ok(None);
+    }
     let container = source.container()?;
-    let mut stream = container.stream(container.all_members(), &StreamOptions::default())?;
-    let failed = stream.next(&mut Vec::new()).err().map(Error::from);
-    Ok(failed.map(|error| format!("{}, in its first block", error.message())))
+    let codec = container.codec().name();
+    if container.codec() == Codec::Plain || !source.can_seek() {
+        return Ok(None);
+    }
+    let options = StreamOptions { ahead: Ahead::Inline, ..StreamOptions::default() };
+    let mut stream = container.stream(container.all_members(), &options)?;
+    let (mut block, mut n_bytes) = (Vec::new(), 0);
+    while n_bytes < MAX_SEARCHED_BYTES {
+        match stream.next(&mut block) {
+            Ok(None) => return Ok(None),
+            Ok(Some(_)) => n_bytes += block.len() as u64,
+            Err(cause) => {
+                let error = Error::from(cause);
+                let what = match n_bytes {
+                    0 => format!("a {codec} file of which nothing can be inflated: {}", error.message()),
+                    _ => format!(
+                        "a damaged {codec} file, in whose first bytes no format is recognised: {}",
+                        error.message()
+                    ),
+                };
+                return Ok(Some(Error::new(error.kind(), what).at(&error.place().clone()).because(error)));
+            }
+        }
+    }
+    Ok(None)
 }
 
 /// The bytes as text too, if they are text.
@@ -152,7 +182,7 @@ mod tests {
         let cut = [0x28, 0xb5, 0x2f, 0xfd, 0x20, 0x10, 0x81, 0, 0];
         assert_eq!(
             refusal(&cut).to_string(),
-            "in: no known trace format: a zstd file of which nothing can be inflated: the zstd data is cut short, in its first block"
+            "in: offset 0x0: a zstd file of which nothing can be inflated: the zstd data is cut short"
         );
     }
 

@@ -6,6 +6,7 @@ mod examples;
 mod parts;
 mod passes_golden;
 mod per_thread;
+mod recognition;
 mod sweep;
 mod threads;
 mod types;

@@ -1,5 +1,7 @@
 //! Which compression a file has, told from its first bytes alone.
 
+use crate::damaged_mark::codec_behind;
+
 /// The outermost packing of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Codec {
@@ -43,7 +45,8 @@ impl Codec {
         }
     }
 
-    /// Recognises a codec by the first bytes of a file.
+    /// Recognises a codec by the first bytes of a file. A mark with one wrong byte still counts if the fields that follow it
+    /// are such as this codec writes; reading then reports the mark.
     pub fn of(head: &[u8]) -> Codec {
         match head {
             [0x1f, 0x8b, 8, ..] => Codec::Gzip,
@@ -65,14 +68,14 @@ impl Codec {
                 }
             }
             _ if looks_like_zlib(head) => Codec::Zlib,
-            _ => Codec::Plain,
+            _ => codec_behind(head).unwrap_or(Codec::Plain),
         }
     }
 }
 
 /// True if a snappy block begins here with bytes as they are, the first of which is a version that apitrace writes: text has
 /// no such bytes.
-fn begins_a_stream(block: &[u8]) -> bool {
+pub(crate) fn begins_a_stream(block: &[u8]) -> bool {
     const NEWEST_VERSION: u8 = 6;
     let Some(n_len) = block.iter().take(5).position(|byte| byte & 0x80 == 0) else { return false };
     matches!(block[n_len + 1..], [tag, 0..=NEWEST_VERSION, ..] if tag & 3 == 0 && tag >> 2 < 60)

@@ -34,6 +34,7 @@
 mod ahead;
 mod codec;
 mod container;
+mod damaged_mark;
 mod descriptors;
 mod error;
 mod fault;

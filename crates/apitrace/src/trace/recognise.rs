@@ -41,7 +41,13 @@ pub(super) fn packing(source: &Source) -> Result<Option<(Packing, Confidence)>> 
             if source.head_as(Codec::Zstd, 1)?.is_empty() {
                 return Ok(Some((Packing::SeekableZstd, Confidence::Likely)));
             }
-            sure(Packing::SeekableZstd, Codec::Zstd)
+            if let Some(found) = sure(Packing::SeekableZstd, Codec::Zstd)? {
+                return Ok(Some(found));
+            }
+            // No other format is packed so. Bytes that are no text may be a stream whose front is damaged.
+            let head = source.head_as(Codec::Zstd, PROBE_BYTES)?;
+            let is_text = head.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace());
+            Ok((!is_text).then_some((Packing::SeekableZstd, Confidence::Maybe)))
         }
         // Whoever wrote it: but for its name, nothing speaks for one format or another.
         codec @ (Codec::Gzip | Codec::Zstd) if is_empty(source, codec)? => {

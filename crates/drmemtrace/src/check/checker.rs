@@ -29,6 +29,8 @@ pub(super) struct About {
     pub(super) thread: Option<u64>,
     /// The thread of the first records.
     pub(super) first_thread: u64,
+    /// The version that the first entry states.
+    pub(super) stated: Option<u64>,
     /// What the header says, as far as it could be read when the trace was opened.
     pub(super) version: u64,
     pub(super) filetype: FileType,

@@ -2,6 +2,7 @@
 
 use super::checker::{Checker, on};
 use super::rules::Rule;
+use crate::header::newer_version;
 use crate::record::{FileType, Marker, NEWEST_VERSION};
 use quipu_model::ShardKind;
 use rustc_hash::FxHashMap;
@@ -103,10 +104,9 @@ impl Checker {
     }
 
     fn judge_version(&mut self, version: u64) {
-        if version > NEWEST_VERSION {
-            self.tell(Rule::NewerVersion, || {
-                format!("version `{version}` is newer than the newest known, `{NEWEST_VERSION}`; reading on by its rules")
-            });
+        // That of the file's own header was reported when it was opened.
+        if version > NEWEST_VERSION && version != self.about.version {
+            self.tell(Rule::NewerVersion, || newer_version(version));
         }
     }
 
@@ -196,7 +196,8 @@ impl Checker {
 
     fn version(&mut self, value: u64) {
         self.headers.has_version = true;
-        if let Some(stated) = self.headers.stated.filter(|stated| *stated != value) {
+        let is_reported = self.headers.stated == self.about.stated && value == self.about.version;
+        if let Some(stated) = self.headers.stated.filter(|stated| *stated != value && !is_reported) {
             self.tell(Rule::VersionMismatch, || {
                 format!("the marker says version `{value}`, the header `{stated}`")
             });

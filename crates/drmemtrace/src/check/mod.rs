@@ -97,6 +97,7 @@ impl Tool for CheckTool {
                 name: shard.name.clone(),
                 kind: shard.kind,
                 thread: shard.thread.map(ThreadId::packed),
+                stated: file.and_then(|file| file.header.stated),
                 version: file.map_or(0, |file| file.header.version),
                 filetype: file.map(|file| file.header.filetype).unwrap_or_default(),
                 chunk_instrs: file.map_or(0, |file| file.header.chunk_instrs),

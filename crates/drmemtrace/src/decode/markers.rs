@@ -1,6 +1,7 @@
 //! Markers: which are visible, and what they teach. SPEC: *Reader: from entries to memrefs*.
 
 use super::{Interp, Limits, MAX_HEADER_MARKERS, MAX_ORDINAL, Queued, Sink, Stop};
+use crate::header::newer_version;
 use crate::record::{Entry, FileType, IDLE_THREAD, Marker, NEWEST_VERSION};
 use quipu_model::Severity;
 
@@ -93,14 +94,10 @@ impl Interp {
             Marker::CHUNK_INSTR_COUNT => self.chunk_instrs = value,
             _ => return,
         }
-        if kind == Marker::VERSION && value > NEWEST_VERSION {
-            sink.finding(
-                self,
-                index,
-                "drmemtrace/newer-version",
-                Severity::Warning,
-                format!("version `{value}` is newer than the newest known, `{NEWEST_VERSION}`; reading on by its rules"),
-            );
+        // That of the file's own header was reported when it was opened.
+        if kind == Marker::VERSION && value > NEWEST_VERSION && self.started {
+            let what = newer_version(value);
+            sink.finding(self, index, "drmemtrace/newer-version", Severity::Warning, what);
         }
     }
 

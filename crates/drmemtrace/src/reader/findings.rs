@@ -35,6 +35,21 @@ impl EntryReader {
         }
     }
 
+    /// Reports the first records of another thread in a file that was taken for a thread's own: files of several threads are
+    /// known by the threads near their front.
+    pub(super) fn tell_stranger(&mut self, start: usize) {
+        let header = &self.file.header;
+        let tid = self.interp.batch_tid;
+        let is_own = self.file.holds_several_threads() || !header.is_header || tid == header.tid;
+        if is_own || self.has_stranger || self.interp.batch_len() == 0 {
+            return;
+        }
+        self.has_stranger = true;
+        let message = format!("records of thread `{tid}` in the file of thread `{}`", header.tid);
+        let place = self.place(start);
+        self.tell("drmemtrace/wrong-thread", Severity::Error, place, message);
+    }
+
     /// Moves new findings into the batch; at the end, also the counts of those that were not kept.
     pub(super) fn hand_out_findings(&mut self) {
         if self.done {

@@ -97,10 +97,14 @@ pub(crate) fn archives() -> Vec<Packed> {
     let seconds = || [seam(ORDINAL, 100, 1), nop(3), nop(4)];
     vec![
         packed("source/truncated", &["partial-entry", "exit-missing"], bytes_of_gzip()),
-        packed("source/malformed", &[], wrong_sum),
-        packed("source/unsupported", &[], wrong_method),
+        packed("source/malformed", &["no-header"], wrong_sum),
+        packed("source/unsupported", &["no-header"], wrong_method),
         // A Zstandard frame that asks for a window of two terabytes.
-        packed("source/limit", &[], vec![0x28, 0xb5, 0x2f, 0xfd, 0x00, 0xf8, 1, 2, 3, 4, 5, 6, 7, 8]),
+        packed(
+            "source/limit",
+            &["no-header"],
+            vec![0x28, 0xb5, 0x2f, 0xfd, 0x00, 0xf8, 1, 2, 3, 4, 5, 6, 7, 8],
+        ),
         packed("partial-entry", &[], {
             let mut bytes = bytes(&trace(X64, &[nop(1)]));
             bytes.extend([1, 2, 3]);

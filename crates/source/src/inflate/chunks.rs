@@ -23,6 +23,8 @@ const USUAL_PACKED_BYTES: usize = 32 + USUAL_CHUNK_BYTES + USUAL_CHUNK_BYTES / 6
 /// What is behind the end of the data is no block unless it makes more than this.
 const MIN_BEHIND_END_BYTES: usize = 256;
 
+const MARK: [u8; 2] = *b"at";
+
 const CUT: &str = "the snappy data is cut short";
 
 /// The state between two chunks, or within one.
@@ -53,8 +55,13 @@ impl Blocks for Chunks {
     fn advance(&mut self, packed: &mut Packed) -> Result<bool, Error> {
         self.chunk.clear();
         if !self.begun {
-            take::<2>(packed, CUT)?;
+            let at = packed.at();
+            let mark = take::<2>(packed, CUT)?;
             self.begun = true;
+            if mark != MARK {
+                let what = format!("bad mark of snappy chunks: `{}`", mark.escape_ascii());
+                return Err(Error::malformed(what).at_packed(at));
+            }
         }
         let at = packed.at();
         if packed.fill(1).map_err(unreadable)?.is_empty() {

@@ -20,6 +20,9 @@ const MAX_CHUNK_BYTES: usize = 65536;
 /// The worst case of a snappy block of that size: a sixth more, and a constant (snap's own bound).
 const MAX_PACKED_CHUNK_BYTES: usize = 32 + MAX_CHUNK_BYTES + MAX_CHUNK_BYTES / 6;
 
+/// The kind of chunks that only fill up a file.
+const PADDING: u8 = 0xfe;
+
 const CUT: &str = "the snappy data is cut short";
 
 /// The state between two chunks, or within one.
@@ -28,6 +31,9 @@ pub(crate) struct Snappy {
     /// The present chunk; one whose checksum does not fit gives no bytes.
     chunk: Block,
     identified: bool,
+    has_data: bool,
+    /// Kind and place of the first chunk that was skipped, unless it is padding.
+    skipped: Option<(u8, u64)>,
 }
 
 impl Blocks for Snappy {
@@ -40,7 +46,14 @@ impl Blocks for Snappy {
         self.chunk.clear();
         let at = packed.at();
         if packed.fill(1).map_err(unreadable)?.is_empty() {
-            return Ok(false);
+            // Nobody writes a file of nothing but chunks to be skipped: a wrong bit makes such a chunk of data.
+            return match self.skipped.take().filter(|_| !self.has_data) {
+                Some((kind, at)) => {
+                    let what = format!("no data but a snappy chunk of the unused kind `{kind:#04x}`");
+                    Err(Error::malformed(what).at_packed(at))
+                }
+                None => Ok(false),
+            };
         }
         let [kind, l0, l1, l2] = take(packed, CUT)?;
         let len_bytes = u32::from_le_bytes([l0, l1, l2, 0]) as usize;
@@ -51,8 +64,16 @@ impl Blocks for Snappy {
                 }
                 self.identified = true;
             }
-            0x00..=0x03 if self.identified => self.data_chunk(packed, kind, len_bytes)?,
-            0x80..=0xfe => skip(packed, len_bytes as u64, CUT)?,
+            0x00..=0x03 if self.identified => {
+                self.has_data = true;
+                self.data_chunk(packed, kind, len_bytes)?;
+            }
+            0x80..=0xfe => {
+                if kind != PADDING {
+                    self.skipped.get_or_insert((kind, at));
+                }
+                skip(packed, len_bytes as u64, CUT)?;
+            }
             kind => {
                 return Err(
                     Error::malformed(format!("unknown snappy chunk kind `{kind:#04x}`")).at_packed(at)
