@@ -25,7 +25,7 @@ use quipu_model::{
 };
 use quipu_source::{Codec, Container, Source};
 pub use recognise::probe;
-use recognise::{HEADER_BYTES, MAX_EMPTY_BYTES, PROBE_BYTES, packing};
+use recognise::{HEADER_BYTES, MAX_EMPTY_BYTES, PROBE_BYTES, forced_packing, packing};
 pub(crate) use recognise::{Opened, assumed_header, lost_header, plausible};
 use std::any::Any;
 use std::borrow::Cow;
@@ -109,7 +109,9 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<ApiTrace> {
             Error::usage(format!("`index` is `auto`, `cache`, `beside` or `no`, found `{word}`"))
         })?,
     };
-    let Some((packing, _)) = packing(source)? else {
+    let found = packing(source)?.map(|(packing, _)| packing);
+    let is_forced = options.format.as_deref() == Some(INFO.name);
+    let Some(packing) = found.or(if is_forced { forced_packing(source)? } else { None }) else {
         return Err(Error::unsupported("this is not a trace of format apitrace").in_file(source.name()));
     };
     let head = source.head_as(packing.codec(), HEADER_BYTES)?;

@@ -26,7 +26,7 @@ pub(crate) struct Output {
     #[arg(long, help_heading = "Writing")]
     pub(crate) force: bool,
     /// How to pack: zip, gzip, lz4, snappy, zstd or plain; traces of calls: zstd, zstd-noseek, snappy, gzip, brotli or plain. If not said, as the name of a single file ends, else as the source is packed; traces of calls as zstd
-    #[arg(long, alias = "format", value_name = "CONTAINER", help_heading = "Writing")]
+    #[arg(long, value_name = "CONTAINER", help_heading = "Writing")]
     pub(crate) container: Option<String>,
     /// Instructions in each chunk of a zip archive; as many as in the source if not said
     #[arg(long, value_name = "N", value_parser = chunk_instrs, help_heading = "Writing")]
@@ -154,7 +154,7 @@ pub(crate) fn open(input: &Stored, verb: &str) -> Result<Opened> {
 /// # Errors
 /// As for [`open`].
 pub(crate) fn open_source(source: Source, input: &Stored, verb: &str) -> Result<Opened> {
-    let format = quipu::probe(&source).map(|format| format.info());
+    let format = quipu::format_of(&source, &input.opening.options())?.map(|format| format.info());
     if let Some(other) = format.filter(|info| info.name != quipu::drmemtrace::INFO.name) {
         let what = format!("`{verb}` is not for traces of format {}", other.name);
         let own = quipu::FORMATS.iter().find(|format| format.info().name == other.name);

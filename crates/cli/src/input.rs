@@ -5,6 +5,7 @@ use crate::number;
 use crate::sched;
 use crate::screen::Result;
 use crate::session::Extent;
+use clap::builder::PossibleValuesParser;
 use quipu::model::{Columns, Error, OpenOptions, ShardKind, ThreadId, Trace, Window};
 use quipu::source::Source;
 use std::io::IsTerminal;
@@ -19,14 +20,27 @@ pub(crate) struct Opening {
     /// A setting of the trace's format; `quipu formats` lists them
     #[arg(long = "open", value_name = "KEY=VALUE", value_parser = number::key_value, help_heading = "Reading")]
     pub(crate) settings: Vec<(String, String)>,
+    /// Read the trace as this format, whatever it looks like
+    #[arg(long, value_name = "NAME", value_parser = formats(), help_heading = "Reading")]
+    pub(crate) format: Option<String>,
     /// Stop at the first error in the trace instead of reading on behind it
     #[arg(long, help_heading = "Reading")]
     pub(crate) strict: bool,
 }
 
+/// The names of all formats.
+fn formats() -> PossibleValuesParser {
+    PossibleValuesParser::new(quipu::FORMATS.iter().map(|format| format.info().name))
+}
+
 impl Opening {
     pub(crate) fn options(&self) -> OpenOptions {
-        OpenOptions { settings: self.settings.clone(), threads: self.threads.clone(), shards: Vec::new() }
+        OpenOptions {
+            format: self.format.clone(),
+            settings: self.settings.clone(),
+            threads: self.threads.clone(),
+            shards: Vec::new(),
+        }
     }
 
     /// Opens the trace at `path`.
@@ -34,7 +48,7 @@ impl Opening {
     /// # Errors
     /// What the library says; and `Usage` where a person sits at standard input.
     pub(crate) fn open(&self, path: &Path) -> Result<Box<dyn Trace>> {
-        if is_capture(path) {
+        if self.format.is_none() && is_capture(path) {
             return Err(no_trace_yet(path).into());
         }
         Ok(quipu::open(&source(path)?, &self.options())?)
@@ -195,7 +209,7 @@ impl Stored {
     /// What opening says.
     pub(crate) fn open_for(&self, tool: &str) -> Result<Box<dyn Trace>> {
         let mut source = self.source()?;
-        let format = quipu::probe(&source).map(|format| format.info().name);
+        let format = quipu::format_of(&source, &self.opening.options())?.map(|format| format.info().name);
         if format.is_some_and(|format| quipu::tool(tool, format).is_ok_and(|tool| tool.reads_again())) {
             source = source.spooled().map_err(Error::from)?;
         }

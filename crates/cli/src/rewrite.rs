@@ -59,7 +59,7 @@ pub(crate) struct Recognised {
 /// What opening says.
 pub(crate) fn recognise(path: &Path, opening: &Opening) -> Result<Recognised> {
     let source = input::spooled(path)?;
-    match quipu::probe(&source) {
+    match quipu::format_of(&source, &opening.options())? {
         Some(format) => Ok(Recognised { source, format }),
         None => {
             // It says what was found instead.
@@ -98,9 +98,17 @@ pub(crate) fn without(format: &dyn Format, name: &str, has: impl Fn(&dyn Format)
 }
 
 /// The recognised trace of a source, if its format brings this edit itself; for verbs that have another way as well.
-pub(crate) fn own(source: &Source, name: &str) -> Option<(Recognised, &'static dyn Edit)> {
-    let recognised = Recognised { source: source.clone(), format: quipu::probe(source)? };
-    recognised.edit(name).map(|edit| (recognised, edit))
+///
+/// # Errors
+/// `Usage` if a format is asked for that is none.
+pub(crate) fn own(
+    source: &Source,
+    opening: &Opening,
+    name: &str,
+) -> Result<Option<(Recognised, &'static dyn Edit)>> {
+    let Some(format) = quipu::format_of(source, &opening.options())? else { return Ok(None) };
+    let recognised = Recognised { source: source.clone(), format };
+    Ok(recognised.edit(name).map(|edit| (recognised, edit)))
 }
 
 /// Makes sure that a file is named.

@@ -8,6 +8,7 @@ mod cacheray;
 mod damage;
 mod edits;
 mod facts;
+mod forced;
 mod golden;
 mod instrumented;
 mod launcher;

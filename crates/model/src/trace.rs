@@ -135,6 +135,8 @@ pub enum Confidence {
 /// How to open a trace.
 #[derive(Clone, Debug, Default)]
 pub struct OpenOptions {
+    /// Name of the format to read the source as, whatever it looks like; if `None`, the format that recognises it.
+    pub format: Option<String>,
     /// Settings of the format, by name; see [`FormatInfo::settings`].
     pub settings: Vec<(String, String)>,
     /// Only these threads (all if empty).

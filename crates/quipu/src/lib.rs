@@ -80,7 +80,7 @@ pub use quipu_source as source;
 pub use quipu_symbols as symbols;
 
 pub use lookup::{tool, tool_for, tools_of};
-pub use recognise::{open, open_path, probe};
+pub use recognise::{format_named, format_of, open, open_path, probe};
 
 /// Every format that Quipu knows.
 pub const FORMATS: &[&dyn model::Format] = &[

@@ -26,13 +26,35 @@ pub fn probe(source: &Source) -> Option<&'static dyn Format> {
     best.map(|(format, _)| format)
 }
 
-/// Opens the trace that `source` is, whatever its format.
+/// The format called `name`.
 ///
 /// # Errors
-/// `Unsupported` if no format recognises it; the message says what was found instead. `Malformed` or `Truncated`, with the
+/// `Usage` if there is none; the hint lists those that there are.
+pub fn format_named(name: &str) -> Result<&'static dyn Format> {
+    FORMATS.iter().copied().find(|format| format.info().name == name).ok_or_else(|| {
+        let known: Vec<&str> = FORMATS.iter().map(|format| format.info().name).collect();
+        Error::usage(format!("there is no format `{name}`")).hint(format!("formats: {}", known.join(", ")))
+    })
+}
+
+/// The format to read `source` as: the one that `options` name, otherwise the one that recognises it.
+///
+/// # Errors
+/// `Usage` if there is no format of that name.
+pub fn format_of(source: &Source, options: &OpenOptions) -> Result<Option<&'static dyn Format>> {
+    match &options.format {
+        Some(name) => format_named(name).map(Some),
+        None => Ok(probe(source)),
+    }
+}
+
+/// Opens the trace that `source` is, whatever its format, or as the format that `options` name.
+///
+/// # Errors
+/// `Usage` if there is no format of the name asked for; `Unsupported` if no format recognises it; the message says what was found instead. `Malformed` or `Truncated`, with the
 /// place, if that is because its packing is damaged. Otherwise what the format has to say.
 pub fn open(source: &Source, options: &OpenOptions) -> Result<Box<dyn Trace>> {
-    match probe(source) {
+    match format_of(source, options)? {
         Some(format) => format.open(source, options),
         None => Err(unknown(source)?),
     }

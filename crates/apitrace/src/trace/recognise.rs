@@ -73,6 +73,20 @@ pub(super) fn packing(source: &Source) -> Result<Option<(Packing, Confidence)>> 
     }
 }
 
+/// How a source is packed that has to be read as a trace, whatever is in it; `None` if apitrace packs none so.
+pub(super) fn forced_packing(source: &Source) -> Result<Option<Packing>> {
+    if source.is_folder() {
+        return Ok(None);
+    }
+    Ok(match source.container()?.codec() {
+        Codec::Plain => Some(Packing::Plain),
+        Codec::Gzip => Some(Packing::Gzip),
+        Codec::Zstd => Some(Packing::Zstd),
+        Codec::SnappyChunks => Some(Packing::Snappy),
+        _ => None,
+    })
+}
+
 /// True if a file is a whole stream of this codec with nothing in it: what is written of an empty trace.
 fn is_empty(source: &Source, codec: Codec) -> Result<bool> {
     let is_short = (1..=MAX_EMPTY_BYTES).contains(&source.size_bytes().unwrap_or(0));

@@ -144,6 +144,7 @@ pub(crate) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<O
         threads: request.threads.iter().map(|tid| ThreadId::from_packed(*tid)).collect(),
         shards: request.shards.clone(),
         settings: schedule.collect(),
+        ..OpenOptions::default()
     };
     let trace = quipu::open_path(&request.path, &options)?;
     input::check_threads(&*trace, &options.threads)?;

@@ -55,7 +55,7 @@ pub(super) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<O
     let options = OpenOptions {
         threads: request.threads.iter().map(|tid| ThreadId::from_packed(*tid)).collect(),
         shards: request.shards,
-        settings: Vec::new(),
+        ..OpenOptions::default()
     };
     let trace = trace::open(&source, &options)?;
     input::check_threads(&trace, &options.threads)?;

@@ -79,14 +79,15 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     let source = options.input.source()?;
     if let Some(name) = &options.conversion.to {
         let to = conversion::format(name)?;
-        if quipu::probe(&source).is_none_or(|format| format.info().name != to.info().name) {
+        let from = quipu::format_of(&source, &options.input.opening.options())?;
+        if from.is_none_or(|format| format.info().name != to.info().name) {
             options.refuse_files_and_versions(to.info().name)?;
             let target = rewrite::Target::from(&options.output);
             let trace = quipu::open(&source, &options.input.opening.options())?;
             return conversion::run(&*trace, to, &options.conversion, &target, screen);
         }
     }
-    if let Some((recognised, edit)) = rewrite::own(&source, "convert") {
+    if let Some((recognised, edit)) = rewrite::own(&source, &options.input.opening, "convert")? {
         return repack(&recognised, edit, options, common, screen);
     }
     let opened = edit::open_source(source, &options.input, "convert")?;

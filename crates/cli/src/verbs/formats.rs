@@ -17,7 +17,8 @@ pub(crate) struct Options {
 }
 
 const AFTER_HELP: &str = "\
-A trace is recognised by its content; its name does not matter.
+A trace is recognised by its content; its name does not matter. `--format NAME` of the verbs that read
+traces makes them read it as another.
 
 Examples:
   quipu formats

@@ -57,7 +57,7 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
     }
     let source = input::spooled(&options.input.path)?;
     let is_known = |info: &FormatInfo| info.name == quipu::apitrace::INFO.name;
-    let format = quipu::probe(&source);
+    let format = quipu::format_of(&source, &options.input.opening.options())?;
     if format.is_none()
         && let Err(error) = quipu::open(&source, &options.input.opening.options())
     {

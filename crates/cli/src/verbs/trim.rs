@@ -89,7 +89,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         true => input::spooled(&options.input.path)?,
         false => options.input.source()?,
     };
-    if let Some((recognised, trim)) = rewrite::own(&source, "trim") {
+    if let Some((recognised, trim)) = rewrite::own(&source, &options.input.opening, "trim")? {
         let (source, opening) = (&recognised.source, &options.input.opening);
         let settings = options.settings(recognised.format.info().name)?;
         return rewrite::run(trim, source, opening, &settings, &(&options.output).into(), common, screen);

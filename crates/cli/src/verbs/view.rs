@@ -169,7 +169,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     if options.raw {
         return dump(options, screen);
     }
-    if is_capture(&options.input.stored.path) {
+    if options.input.stored.opening.format.is_none() && is_capture(&options.input.stored.path) {
         return view_capture(options, screen);
     }
     let trace = options.input.open()?;
@@ -238,7 +238,7 @@ fn view_capture(options: &Options, screen: &Screen) -> Result<Outcome> {
 /// Shows what is no trace yet, word by word.
 fn dump(options: &Options, screen: &Screen) -> Result<Outcome> {
     let source = Source::open(&options.input.stored.path).map_err(Error::from)?;
-    let format = quipu::probe(&source)
+    let format = quipu::format_of(&source, &options.input.stored.opening.options())?
         .ok_or_else(|| Error::unsupported("no known format leaves such files").in_file(source.name()))?;
     let start = options.skip.unwrap_or(0);
     let wanted = start..options.take.map_or(u64::MAX, |take| start.saturating_add(take));
