@@ -68,6 +68,38 @@ impl Extent {
         self.limit.unwrap_or(u64::MAX)
     }
 
+    /// True if all of the trace is read.
+    pub(super) fn is_whole(&self) -> bool {
+        self.window == Window::All && self.limit.is_none()
+    }
+
+    /// The same part of each shard as options of the tool `check`; none for all of the trace.
+    ///
+    /// # Errors
+    /// `Unsupported` for a part of what several threads make together.
+    pub(super) fn part_options(&self, trace: &dyn Trace) -> Result<Vec<(&'static str, u64)>> {
+        if !self.is_whole() && self.window_of == WindowOf::Sequence && trace.shards().len() > 1 {
+            return Err(Error::unsupported(
+                "invariant_checker checks each thread by itself, and this skip or limit is of all threads together",
+            ));
+        }
+        let (skip, take, range) = match &self.window {
+            Window::All => ("skip-records", "take-records", &(0..u64::MAX)),
+            Window::Records(range) => ("skip-records", "take-records", range),
+            Window::Instrs(range) => ("skip-instrs", "take-instrs", range),
+            Window::Clock(range) => ("from-clock", "take-records", &(range.start..u64::MAX)),
+        };
+        let mut options = Vec::new();
+        if range.start > 0 {
+            options.push((skip, range.start));
+        }
+        if range.end < u64::MAX {
+            options.push((take, range.end - range.start));
+        }
+        options.extend(self.limit.map(|limit| ("take-records", limit)));
+        Ok(options)
+    }
+
     /// The records of the part, in the trace's own order.
     pub(super) fn merge<'t>(&self, trace: &'t dyn Trace, scan: Scan, watch: &Watch) -> Result<Merge<'t>> {
         let scan = Scan { window: self.window.clone(), ..scan };

@@ -35,7 +35,7 @@ use quipu::model::ThreadId;
 use quipu::model::fresh::Replace;
 use quipu::model::trace::PrintOptions;
 use quipu::model::{
-    Args, Columns, Error, ErrorKind, OpenOptions, Paint, Report, Scan, ShardId, ShardKind, Trace, Window,
+    Args, Columns, Error, ErrorKind, OpenOptions, Paint, Report, Scan, ShardId, ShardKind, Trace,
 };
 use quipu::passes::categories::CategorySets;
 use quipu::passes::histogram::LineHistogram;
@@ -157,11 +157,6 @@ pub(crate) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<O
         None => trace,
     };
     let extent = Extent::of(&request, &*trace)?;
-    if request.tools.contains(&Tool::InvariantChecker) && extent.window != Window::All {
-        return Err(Error::unsupported("skips and limits do not go with invariant_checker")
-            .hint("it checks whole traces")
-            .into());
-    }
     if request.tools.contains(&Tool::InvariantChecker) && request.by_core && request.cpu_schedule.is_some() {
         return Err(Error::unsupported("threads arranged by cores do not go with invariant_checker")
             .hint(
@@ -186,10 +181,24 @@ pub(crate) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<O
     let mut dispatched = Vec::new();
     if !names.is_empty() {
         let common = Common { threads: request.threads_to_use(common.threads), ..common.clone() };
-        let outcome = analyse(&*trace, &names, &extent, division, &request, &common, screen)?;
-        dispatched = outcome.dispatched;
-        results = Results { names, reports: outcome.reports, parts: outcome.parts };
-        verdict = Verdict::new(&*trace, outcome.findings, outcome.error, outcome.cancelled);
+        // What is checked of a part depends on what stands before, so that is read with no window.
+        let (checks, others) = match extent.is_whole() {
+            true => (Vec::new(), names),
+            false => names.into_iter().partition(|name| *name == "check"),
+        };
+        if !others.is_empty() {
+            let outcome = analyse(&*trace, &others, &extent, division, &request, &common, screen)?;
+            dispatched = outcome.dispatched;
+            results = Results { names: others, reports: outcome.reports, parts: outcome.parts };
+            verdict = Verdict::new(&*trace, outcome.findings, outcome.error, outcome.cancelled);
+        }
+        if !checks.is_empty() {
+            let outcome = analyse(&*trace, &checks, &extent, Division::default(), &request, &common, screen)?;
+            results.names.extend(checks);
+            results.reports.extend(outcome.reports);
+            let found = Verdict::new(&*trace, outcome.findings, outcome.error, outcome.cancelled);
+            verdict = if verdict.is_complete() && verdict.findings.is_empty() { found } else { verdict };
+        }
     }
     for (i, tool) in request.tools.iter().enumerate() {
         if i > 0 {
@@ -289,6 +298,12 @@ fn begun(
 ) -> quipu::model::Result<Box<dyn Trace>> {
     if request.skip_to_timestamp == 0 || request.cpu_schedule.is_none() {
         return Ok(trace);
+    }
+    if request.tools.contains(&Tool::InvariantChecker) {
+        return Err(Error::unsupported(
+            "threads that begin where a schedule says do not go with invariant_checker",
+        )
+        .hint("leave out -cpu_schedule_file, and it checks each thread from that time on"));
     }
     let native = trace.as_any().and_then(|trace| trace.downcast_ref::<DrmemTrace>());
     let native =
@@ -439,8 +454,16 @@ fn analyse(
                 simulation::plan_misses(&args, &around, trace)
                     .map_err(|error| in_their_words(&error, CACHE_NAMES))?
             }
+            "check" => {
+                extent.part_options(trace)?.into_iter().for_each(|(name, n)| args.set(name, n.to_string()));
+                plan(tool, &args, trace)?
+            }
             _ => plan(tool, &args, trace)?,
         });
+    }
+    if names.contains(&"check") {
+        let extent = session::Extent { division, ..session::Extent::default() };
+        return session::analyse(trace, planned, &extent, common, screen);
     }
     let extent = session::Extent {
         window: extent.window.clone(),

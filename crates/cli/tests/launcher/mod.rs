@@ -247,3 +247,48 @@ fn a_function_list_that_is_not_there_is_an_error() {
     assert_eq!(output.status.code(), Some(2), "{text}");
     assert!(text.contains("none.log"), "{text}");
 }
+
+/// Two leaps, after two instructions and after six; a thread that ends.
+fn put_leaps(folder: &Path) {
+    put(
+        folder,
+        "a.trace",
+        &[head(10, 1000, None), nops(0x1000, 2), nops(0x5000, 4), nops(0x9000, 2), tail(10)],
+    );
+}
+
+#[test]
+fn a_part_is_checked_by_what_stands_before_and_only_that_is_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    put_leaps(folder.path());
+    let leaps = |part: &str| -> Vec<String> {
+        let args = format!("-indir . -tool invariant_checker -no_abort_on_invariant_error {part}");
+        let text = String::from_utf8(launch(folder.path(), &args).stderr).unwrap();
+        let is_told = |line: &&str| line.starts_with("Trace invariant failure");
+        let told = text.lines().filter(is_told).map(|line| {
+            let (_, rest) = line.split_once("at instruction # ").unwrap();
+            let (instr, what) = rest.split_once(' ').unwrap();
+            format!("{instr} {}", what.rsplit(": ").next().unwrap())
+        });
+        let told: Vec<String> = told.collect();
+        assert_eq!(told.is_empty(), text.contains("Trace invariant checks passed"), "{part}: {text}");
+        told
+    };
+    let [first, second] = [3, 7].map(|instr| format!("{instr} Non-explicit control flow has no marker"));
+    assert_eq!(leaps(""), [first.clone(), second.clone()]);
+    assert_eq!(leaps("-skip_instrs 3").concat(), second);
+    assert_eq!(leaps("-skip_records 12").concat(), second);
+    assert_eq!(leaps("-skip_to_timestamp 1001"), [""; 0]);
+    // The exit that a limit cuts off is not missed, nor is a header that is skipped.
+    assert_eq!(leaps("-exit_after_instrs 5").concat(), first);
+    assert_eq!(leaps("-exit_after_records 13").concat(), first);
+    assert_eq!(leaps("-skip_instrs 3 -exit_after_instrs 2"), [""; 0]);
+    assert_eq!(leaps("-skip_instrs 3 -exit_after_records 9").concat(), second);
+    // Other tools see the part as ever.
+    let text = printed(
+        folder.path(),
+        "-indir . -tool invariant_checker:basic_counts -skip_instrs 3 -exit_after_instrs 2",
+    );
+    assert!(text.contains("           2 total (fetched) instructions\n"), "{text}");
+    assert!(text.starts_with("Trace invariant checks passed\n"), "{text}");
+}

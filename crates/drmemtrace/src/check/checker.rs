@@ -12,6 +12,7 @@ use super::flow::Prev;
 use super::headers::Headers;
 use super::kernel::Kernel;
 use super::log::Log;
+use super::range::{Part, Progress};
 use super::rules::Rule;
 use super::signals::Signals;
 use super::time::Time;
@@ -43,6 +44,8 @@ pub(super) struct About {
     pub(super) decode: bool,
     /// Points of the schedule are kept.
     pub(super) schedule: bool,
+    /// Only violations in this part are reported.
+    pub(super) part: Option<Part>,
 }
 
 /// What the file type and the version make of the rules.
@@ -156,6 +159,7 @@ pub(super) struct Checker {
     pub(super) signals: Signals,
     pub(super) calls: Calls,
     pub(super) log: Log,
+    pub(super) progress: Progress,
     /// Where the entries being read stand.
     pub(super) at: usize,
     pub(super) offset: u64,
@@ -195,6 +199,7 @@ impl Checker {
             signals: Signals::default(),
             calls: Calls::default(),
             log,
+            progress: Progress::default(),
             at: 0,
             offset: 0,
             member: 0,
@@ -210,7 +215,9 @@ impl Checker {
                 // The reader of raw entries does not count what it found; where it tells of it, all before was counted.
                 (finding.place.record, finding.place.instr) = (Some(self.records), Some(self.instrs));
             }
-            self.log.take(&finding, self.about.first_thread, self.about.id);
+            if self.is_in_part() {
+                self.log.take(&finding, self.about.first_thread, self.about.id);
+            }
             self.resume_after(&finding);
         }
         let span = &batch.span;
@@ -223,7 +230,10 @@ impl Checker {
             self.member = span.member;
             self.enter_member();
         }
-        self.run(entries);
+        match self.about.part {
+            None => self.run(entries),
+            Some(part) => self.run_part(entries, part),
+        }
     }
 
     /// Nothing is known of what a gap swallowed.
@@ -250,7 +260,7 @@ impl Checker {
         }
     }
 
-    fn run(&mut self, entries: &[Entry]) {
+    pub(super) fn run(&mut self, entries: &[Entry]) {
         let mut start = 0;
         while start < entries.len() {
             start = match self.policy.codes {

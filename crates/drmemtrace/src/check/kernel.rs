@@ -267,6 +267,9 @@ impl Checker {
             from => format!("the core turns from thread `{from}` to `{to}` without kernel code"),
         };
         self.settle_turn();
+        if !self.is_in_part() {
+            return;
+        }
         self.kernel.turn = Some(self.violation(Rule::SwitchTraceMissing, 0, message()));
         self.attention |= on::KERNEL;
     }

@@ -22,6 +22,7 @@ mod headers;
 mod kernel;
 mod log;
 mod markers;
+mod range;
 mod report;
 mod rules;
 mod schedules;
@@ -43,10 +44,12 @@ use quipu_model::ThreadId;
 use quipu_model::check::{self, WantedRules};
 use quipu_model::finding::KEPT_PER_RULE;
 use quipu_model::pass::Needs;
+use quipu_model::trace::SettingInfo;
 use quipu_model::{
     Args, Batch, Columns, DynPass, Finding, Order, Pass, Report, Result, Shard, ShardKind, Tool, ToolInfo,
     Trace,
 };
+use range::Part;
 use std::sync::Arc;
 
 /// The tool, as lists name it.
@@ -61,10 +64,17 @@ static CHECK_INFO: ToolInfo = ToolInfo {
     summary: "whether a trace follows the rules of its format, and where not",
     needs: Needs { format: Some("drmemtrace"), required: Columns::RAW, optional: Columns::NONE },
     order: Order::Shards,
-    options: &check::options(
-        "look at encodings; without, rules that need them are left out, and checking is faster",
-    ),
+    options: &OPTIONS,
     in_report: false,
+};
+
+/// The options that all tools called `check` have, and those that name a part.
+const OPTIONS: [SettingInfo; 9] = {
+    let [max, only, without, decode] = check::options(
+        "look at encodings; without, rules that need them are left out, and checking is faster",
+    );
+    let [skip_instrs, skip_records, from_clock, take_instrs, take_records] = range::OPTIONS;
+    [max, only, without, decode, skip_instrs, skip_records, from_clock, take_instrs, take_records]
 };
 
 impl Tool for CheckTool {
@@ -84,9 +94,11 @@ impl Tool for CheckTool {
             max_per_rule: args.number("max-per-rule", KEPT_PER_RULE)?,
         };
         let decode = check::decodes(args);
+        let part = Part::of(args)?;
         let native = trace.as_any().and_then(|trace| trace.downcast_ref::<DrmemTrace>());
-        // A trace of some of its threads cannot be compared with the schedule of all.
-        let files = native.filter(|trace| trace.is_whole()).map(Files::beside).unwrap_or_default();
+        // Some threads of a trace, or a part of them, cannot be compared with the schedule of all.
+        let files =
+            native.filter(|trace| trace.is_whole() && part.is_none()).map(Files::beside).unwrap_or_default();
         let abouts = trace.shards().iter().enumerate().map(|(i, shard)| {
             let file = native.and_then(|trace| trace.files().get(i));
             let members = file.map_or_else(Vec::new, |file| {
@@ -107,6 +119,7 @@ impl Tool for CheckTool {
                 entry_bytes: file.map_or(crate::record::ENTRY_BYTES, |file| file.entry_bytes) as u64,
                 decode,
                 schedule: !files.is_empty(),
+                part,
             })
         });
         Ok(Box::new(CheckPass {
@@ -144,7 +157,10 @@ impl CheckPass {
     /// Ends the shard that was being checked, and keeps what was found.
     fn settle(&mut self) {
         let Some(mut checker) = self.at_work.take() else { return };
-        checker.end_trace();
+        // Of what comes after the part nothing is known.
+        if !checker.progress.is_over {
+            checker.end_trace();
+        }
         self.records += checker.records.saturating_sub(checker.lost.0);
         self.instrs += checker.instrs.saturating_sub(checker.lost.1);
         if checker.about.kind == ShardKind::Thread && checker.about.schedule {
@@ -181,6 +197,10 @@ impl Pass for CheckPass {
             checker.consume(batch);
         }
         Ok(())
+    }
+
+    fn has_enough(&self) -> bool {
+        self.at_work.as_ref().is_some_and(|checker| checker.progress.is_over)
     }
 
     fn merge(&mut self, mut later: CheckPass) -> Result<()> {

@@ -15,7 +15,7 @@ impl Checker {
     /// A violation that the original words in the `which`th way.
     #[cold]
     pub(super) fn tell_as(&mut self, rule: Rule, which: usize, message: impl FnOnce() -> String) {
-        if !self.log.count(rule, 1) {
+        if !self.is_in_part() || !self.log.count(rule, 1) {
             return;
         }
         let violation = self.violation(rule, which, message());

@@ -1,0 +1,98 @@
+//! Checking a part of each shard: what stands before it is read for what it says of the rest, and nothing is reported of it.
+
+use super::checker::Checker;
+use crate::record::Entry;
+use quipu_model::trace::SettingInfo;
+use quipu_model::{Args, Result};
+
+/// The options that name a part, besides those that all tools called `check` have.
+pub(super) const OPTIONS: [SettingInfo; 5] = [
+    setting("skip-instrs", "0", "report nothing of the first `N` instructions of each shard"),
+    setting("skip-records", "0", "report nothing of the first `N` records of each shard"),
+    setting("from-clock", "0", "report nothing of what comes before this clock reading"),
+    setting("take-instrs", "all", "stop after `N` instructions of each shard"),
+    setting("take-records", "all", "stop after `N` records of each shard"),
+];
+
+const fn setting(name: &'static str, default: &'static str, doc: &'static str) -> SettingInfo {
+    SettingInfo { name, value: "N", default, doc }
+}
+
+/// The part of each shard that violations are reported of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Part {
+    skip_instrs: u64,
+    skip_records: u64,
+    from_clock: u64,
+    take_instrs: u64,
+    take_records: u64,
+}
+
+impl Part {
+    const ALL: Part = Part {
+        skip_instrs: 0,
+        skip_records: 0,
+        from_clock: 0,
+        take_instrs: u64::MAX,
+        take_records: u64::MAX,
+    };
+
+    /// The part that options name; `None` for all.
+    pub(super) fn of(args: &Args) -> Result<Option<Part>> {
+        let part = Part {
+            skip_instrs: args.number("skip-instrs", 0)?,
+            skip_records: args.number("skip-records", 0)?,
+            from_clock: args.number("from-clock", 0)?,
+            take_instrs: args.number("take-instrs", u64::MAX)?,
+            take_records: args.number("take-records", u64::MAX)?,
+        };
+        Ok((part != Part::ALL).then_some(part))
+    }
+}
+
+/// How far a shard is read, as its part sees it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Progress {
+    /// Records before the part, once it has begun.
+    begun: Option<u64>,
+    /// The part has ended.
+    pub(super) is_over: bool,
+}
+
+impl Checker {
+    /// Takes entries one by one, up to the end of the part.
+    #[cold]
+    pub(super) fn run_part(&mut self, entries: &[Entry], part: Part) {
+        let offset = self.offset;
+        for (i, entry) in entries.iter().enumerate() {
+            if self.progress.is_over {
+                return;
+            }
+            self.offset = offset + i as u64 * self.about.entry_bytes;
+            self.run(std::slice::from_ref(entry));
+            if self.has_begun(part) {
+                let begun = *self.progress.begun.get_or_insert(self.records.saturating_sub(1));
+                self.progress.is_over = self.is_behind(part, begun);
+            }
+        }
+    }
+
+    fn has_begun(&self, part: Part) -> bool {
+        let is_past = |count: u64, skip: u64| skip == 0 || count > skip;
+        is_past(self.instrs, part.skip_instrs)
+            && is_past(self.records, part.skip_records)
+            && self.time.last >= part.from_clock
+    }
+
+    fn is_behind(&self, part: Part, begun: u64) -> bool {
+        self.instrs > part.skip_instrs.saturating_add(part.take_instrs)
+            || self.records > begun.saturating_add(part.take_records)
+    }
+
+    /// True if a violation at the entry being judged is to be reported.
+    pub(super) fn is_in_part(&self) -> bool {
+        let Some(part) = self.about.part else { return true };
+        let begun = self.progress.begun.unwrap_or(self.records.saturating_sub(1));
+        self.has_begun(part) && !self.is_behind(part, begun)
+    }
+}
