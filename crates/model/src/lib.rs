@@ -26,6 +26,7 @@ pub mod number;
 pub mod pass;
 pub mod print;
 pub mod rows;
+pub mod spans;
 pub mod table;
 pub mod thread;
 pub mod trace;
@@ -40,6 +41,7 @@ pub use finding::{Finding, Found, RuleInfo, Severity};
 pub use loss::{Amount, Loss, Lost};
 pub use pass::{Args, DynPass, Needs, Order, Pass, Report, Tool, ToolInfo};
 pub use print::{Paint, Printer};
+pub use spans::Spans;
 pub use table::{Column, ColumnSchema, ColumnType, Rows, TableSchema};
 pub use thread::ThreadId;
 pub use trace::{

@@ -1,8 +1,9 @@
 //! Cutting an access into the cache lines (or pages) that it touches, and telling instructions from data.
 
+use crate::tally::Map;
 use quipu_model::lens::{AccessKind, MAX_ACCESS_BYTES};
 use quipu_model::trace::SettingInfo;
-use quipu_model::{Args, Error, Result};
+use quipu_model::{Args, Error, Result, Spans};
 
 /// The option for the size of lines.
 pub(crate) const LINE_SIZE: SettingInfo =
@@ -47,6 +48,10 @@ pub(crate) struct Lines {
 
 /// No access counts on more lines than this, which is a line for each byte of the largest one that passes are given.
 pub(crate) const MAX_LINES_PER_ACCESS: u64 = MAX_ACCESS_BYTES as u64;
+
+/// Accesses to more lines than this are kept as runs of lines, not line by line: no instruction has any, and a trace that
+/// claims thousands of them would take gigabytes.
+pub(crate) const WIDE_LINES: u64 = 64;
 
 impl Lines {
     /// Lines of `bytes`, which must be a power of two.
@@ -93,23 +98,41 @@ impl Lines {
         other.shift.checked_sub(self.shift)
     }
 
-    /// Calls `touch` with the number of each line in `addr .. addr + size`, in ascending order.
+    /// Calls `touch` with the number of each line in `addr .. addr + size`, in ascending order; of one that touches
+    /// [`WIDE_LINES`] and more, `wide` with the first and the last, once.
     ///
     /// As the original suite counts them: from the line that holds `addr` on, while a line begins before
     /// `addr + size`. So an access of no bytes touches its line unless it stands exactly at the line's start.
     // PERF: the compiler's own choice is a call for each access, at half the speed; bench `working-set`.
     #[inline(always)]
-    pub(crate) fn each(self, addr: u64, size: u32, mut touch: impl FnMut(u64)) {
+    pub(crate) fn each(self, addr: u64, size: u32, mut touch: impl FnMut(u64), wide: impl FnOnce(u64, u64)) {
         let first = addr >> self.shift;
         let end = addr.saturating_add(u64::from(size));
         if end > first << self.shift {
             let last = (end - 1) >> self.shift;
-            touch(first);
-            if last > first {
-                let last = last.min(first + (MAX_LINES_PER_ACCESS - 1));
-                (first + 1..=last).for_each(touch);
+            if last - first >= WIDE_LINES {
+                return wide(first, last.min(first.saturating_add(MAX_LINES_PER_ACCESS - 1)));
             }
+            touch(first);
+            (first + 1..=last).for_each(touch);
         }
+    }
+}
+
+/// Moves the lines of `narrow` that lie in runs of `wide` over there, so that no line stands in both.
+pub(crate) fn gather<V: Copy + PartialEq>(
+    narrow: &mut Map<u64, V>,
+    wide: &mut Spans<V>,
+    mut join: impl FnMut(V, V) -> V,
+) {
+    if !wide.is_empty() {
+        narrow.retain(|line, value| {
+            let is_narrow = wide.get(*line).is_none();
+            if !is_narrow {
+                wide.change(*line, *line, |old| old.map_or(*value, |old| join(old, *value)));
+            }
+            is_narrow
+        });
     }
 }
 
@@ -119,7 +142,7 @@ mod tests {
 
     fn check(bytes: u64, addr: u64, size: u32, expected: &[u64]) {
         let mut lines = Vec::new();
-        Lines::new(bytes).each(addr, size, |line| lines.push(line));
+        Lines::new(bytes).each(addr, size, |line| lines.push(line), |_, _| panic!("it is narrow"));
         assert_eq!(lines, expected, "{addr:#x} + {size}");
     }
 
@@ -145,8 +168,8 @@ mod tests {
 
     #[test]
     fn a_giant_access_counts_on_a_bounded_number_of_lines() {
-        let mut n = 0;
-        Lines::new(64).each(0, u32::MAX, |_| n += 1);
-        assert_eq!(n, MAX_LINES_PER_ACCESS);
+        let mut found = Vec::new();
+        Lines::new(64).each(0, u32::MAX, |_| panic!("it is wide"), |first, last| found.push((first, last)));
+        assert_eq!(found, [(0, MAX_LINES_PER_ACCESS - 1)]);
     }
 }

@@ -5,14 +5,14 @@ use crate::reader::Others;
 use crate::trace::PlainTextTrace;
 use quipu_model::trace::{Fact, Surveyed};
 use quipu_model::{Batch, Column, Found, Reader as _, Result, Scan, ShardId};
-use rustc_hash::FxHashSet;
+use rustc_hash::FxHashMap;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
 /// Bytes of the lines that are counted.
 const LINE_SHIFT: u32 = 6;
 /// Lines that are counted; of more, it is told that there are at least as many.
-const MAX_LINES: usize = 1 << 24;
+const MAX_LINES: u64 = 1 << 24;
 
 /// What a trace holds.
 #[derive(Debug, Default)]
@@ -23,7 +23,9 @@ struct Survey {
     sizes: BTreeMap<u32, u64>,
     lowest: Option<u64>,
     highest: Option<u64>,
-    lines: FxHashSet<u64>,
+    /// Lines by number: a bit for each of 64 neighbours, so that accesses to many lines take little memory.
+    lines: FxHashMap<u64, u64>,
+    n_lines: u64,
     others: Others,
 }
 
@@ -49,11 +51,17 @@ impl Survey {
         let last = addr.saturating_add(u64::from(size.max(1)) - 1);
         self.lowest = Some(self.lowest.map_or(addr, |lowest| lowest.min(addr)));
         self.highest = Some(self.highest.map_or(last, |highest| highest.max(last)));
-        for line in addr >> LINE_SHIFT..=last >> LINE_SHIFT {
-            if self.lines.len() >= MAX_LINES {
+        let (first, last) = (addr >> LINE_SHIFT, last >> LINE_SHIFT);
+        for word in first >> 6..=last >> 6 {
+            if self.n_lines >= MAX_LINES {
                 break;
             }
-            self.lines.insert(line);
+            let (begin, end) = (first.max(word << 6) & 63, last.min(word << 6 | 63) & 63);
+            let bits = u64::MAX >> (63 - end) & u64::MAX << begin;
+            let known = self.lines.entry(word).or_insert(0);
+            let n_new = u64::from((bits & !*known).count_ones());
+            *known |= bits;
+            self.n_lines = (self.n_lines + n_new).min(MAX_LINES);
         }
     }
 
@@ -74,7 +82,7 @@ impl Survey {
             fact("access_sizes", "data accesses by size", json!(sizes)),
             fact("lowest", "lowest byte accessed", json!(address(self.lowest))),
             fact("highest", "highest byte accessed", json!(address(self.highest))),
-            fact("lines", "distinct lines of 64 bytes", json!(self.lines.len())),
+            fact("lines", "distinct lines of 64 bytes", json!(self.n_lines)),
             fact("messages", "lines that are messages", json!(self.others.messages)),
             fact("bad_lines", "lines that are no records", json!(self.others.bad)),
         ]

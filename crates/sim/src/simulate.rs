@@ -28,6 +28,10 @@ use sources::Sources;
 use std::fmt;
 use std::ops::Range;
 
+/// Lines beyond the first of each access that a machine is asked for at once. Batches of a thousand accesses of usual
+/// sizes have none, those of a thousand times a megabyte millions.
+const MAX_LINES_AT_ONCE: u64 = 1 << 16;
+
 /// Receives the misses of caches that have a miss file.
 pub trait MissSink: Send {
     /// One miss, of a process.
@@ -345,11 +349,31 @@ impl Simulation {
         Ok(())
     }
 
-    /// Runs accesses as they stand.
-    fn run_rows(&mut self, batch: &Batch, rows: Range<usize>, turn: &Turn) -> Result<()> {
-        if rows.is_empty() {
-            return Ok(());
+    /// Runs accesses as they stand, few enough at once that the misses which wait to be counted stay few.
+    fn run_rows(&mut self, batch: &Batch, mut rows: Range<usize>, turn: &Turn) -> Result<()> {
+        while !rows.is_empty() {
+            let end = rows.start + self.n_at_once(batch.accesses.size.get(rows.clone()).unwrap_or(&[]));
+            self.run_few(batch, rows.start..end.min(rows.end), turn)?;
+            rows.start = end;
         }
+        Ok(())
+    }
+
+    /// How many accesses of these sizes are run at once: one at least, all unless they are absurdly large.
+    fn n_at_once(&self, sizes: &[u32]) -> usize {
+        let n_lines = |size: &u32| u64::from(*size) >> self.machine.shift();
+        if sizes.iter().map(n_lines).sum::<u64>() <= MAX_LINES_AT_ONCE {
+            return sizes.len().max(1);
+        }
+        let mut sum = 0;
+        let fits = |size: &&u32| {
+            sum += n_lines(size);
+            sum <= MAX_LINES_AT_ONCE
+        };
+        sizes.iter().take_while(fits).count().max(1)
+    }
+
+    fn run_few(&mut self, batch: &Batch, rows: Range<usize>, turn: &Turn) -> Result<()> {
         if self.settings.tells_types.is_some()
             && let Some(fields) = &mut self.fields
         {
@@ -399,7 +423,7 @@ impl Simulation {
                     if !batch.accesses.pc.is_empty() {
                         self.sources.pcs.entry(miss.pc).or_default()[usize::from(is_last)] += 1;
                     }
-                    self.sources.lines.entry(miss.addr >> shift).or_default()[usize::from(is_last)] += 1;
+                    self.sources.miss(miss.addr >> shift, u64::from(miss.size) >> shift, is_last);
                 }
                 counts.last_misses += u64::from(is_last);
                 if is_last && miss.purpose == Purpose::Read && self.settings.strides.is_some() {

@@ -13,15 +13,16 @@
 //!   `per-thread`.
 //! * **JSON** [`LineHistogram`], with `threads` as [`PerThread`](crate::PerThread) says.
 
-use crate::lines::{LINE_SIZE, Lines, side_of};
+use crate::lines::{LINE_SIZE, Lines, gather, side_of};
 use crate::number::hex;
 use crate::split::{Answer, PER_THREAD, Part, Split};
 use crate::tally::{self, Tally};
 use quipu_model::doc::{Block, Cell, Document, Grid};
 use quipu_model::pass::Detail;
 use quipu_model::trace::SettingInfo;
-use quipu_model::{Args, Batch, Columns, DynPass, Needs, Order, Result, Tool, ToolInfo, Trace};
+use quipu_model::{Args, Batch, Columns, DynPass, Needs, Order, Result, Spans, Tool, ToolInfo, Trace};
 use serde::Serialize;
+use std::cmp::Reverse;
 
 #[cfg(test)]
 mod tests;
@@ -51,7 +52,10 @@ impl Tool for Histogram {
     fn build(&self, args: &Args, _trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
         let lines = Lines::of(args)?;
         let top = args.number("top", 10)?;
-        Ok(Box::new(Split::new(Touches { lines, top, sides: Default::default() }, args)))
+        Ok(Box::new(Split::new(
+            Touches { lines, top, sides: Default::default(), wide: Default::default() },
+            args,
+        )))
     }
 }
 
@@ -100,6 +104,8 @@ struct Touches {
     top: u64,
     /// Touches of each line: instruction side, data side.
     sides: [Tally<u64>; 2],
+    /// Those of the lines of large accesses, which are not among the former.
+    wide: [Spans<u64>; 2],
 }
 
 impl Part for Touches {
@@ -110,8 +116,8 @@ impl Part for Touches {
         let accesses = &batch.accesses;
         for ((&addr, &size), &kind) in accesses.addr.iter().zip(&accesses.size).zip(&accesses.kind) {
             if let Some(side) = side_of(kind) {
-                let side = &mut self.sides[side];
-                lines.each(addr, size, |line| side.add(line));
+                let (side, wide) = (&mut self.sides[side], &mut self.wide[side]);
+                lines.each(addr, size, |line| side.add(line), |first, last| add_all(wide, first, last, 1));
             }
         }
     }
@@ -120,23 +126,47 @@ impl Part for Touches {
         for (side, later) in self.sides.iter_mut().zip(later.sides) {
             side.merge(later);
         }
+        for (wide, later) in self.wide.iter_mut().zip(later.wide) {
+            later.iter().for_each(|(first, last, count)| add_all(wide, first, last, count));
+        }
     }
 
     fn answer(self) -> LineHistogram {
-        let [icache, dcache] = self.sides.map(|tally| {
-            let counts = tally.into_map();
-            let top = tally::top(&counts, usize::try_from(self.top).unwrap_or(usize::MAX));
+        let [mut instr, mut data] = self.wide;
+        let top = usize::try_from(self.top).unwrap_or(usize::MAX);
+        let side = |tally: Tally<u64>, wide: &mut Spans<u64>| {
+            let mut counts = tally.into_map();
+            gather(&mut counts, wide, |count, more| count + more);
+            let n_narrow: u64 = counts.values().sum();
+            let touches = wide.iter().fold(n_narrow, |sum, (first, last, count)| {
+                sum.saturating_add((last - first + 1).saturating_mul(count))
+            });
+            let unique_lines = counts.len() as u64 + wide.n_numbers();
+            // All lines of a run have one count, so that only its first ones can be among those listed.
+            let wide =
+                wide.iter().flat_map(|(first, last, n)| (first..=last).take(top).map(move |line| (line, n)));
+            let busiest = tally::top_by(counts.into_iter().chain(wide).collect(), top, |&(line, count)| {
+                (Reverse(count), line)
+            });
             Side {
-                unique_lines: counts.len() as u64,
-                touches: counts.values().sum(),
-                top: top
+                unique_lines,
+                touches,
+                top: busiest
                     .into_iter()
                     .map(|(line, count)| LineCount { addr: self.lines.addr(line), count })
                     .collect(),
             }
-        });
+        };
+        let [instr_side, data_side] = self.sides;
+        let (icache, dcache) = (side(instr_side, &mut instr), side(data_side, &mut data));
         LineHistogram { line_size: self.lines.bytes(), icache, dcache }
     }
+}
+
+/// Counts each of the lines of a large access.
+#[cold]
+fn add_all(lines: &mut Spans<u64>, first: u64, last: u64, count: u64) {
+    lines.change(first, last, |known| known.unwrap_or(0) + count);
 }
 
 impl Answer for LineHistogram {

@@ -35,7 +35,7 @@
 mod places;
 
 use crate::executed::PerCode;
-use crate::lines::{LINE_SIZE, Lines, PAGE_SIZE};
+use crate::lines::{LINE_SIZE, Lines, PAGE_SIZE, gather};
 use crate::number::{hex, share, share_cell};
 use crate::split::{Answer, PER_THREAD, Part, Split};
 use crate::tally::{Map, Tally, top_by};
@@ -46,7 +46,9 @@ use quipu_model::doc::{Block, Cell, Document, Grid};
 use quipu_model::lens::{AccessKind, NO_CODE};
 use quipu_model::pass::Detail;
 use quipu_model::trace::SettingInfo;
-use quipu_model::{Args, Batch, Code, Columns, DynPass, Error, Needs, Order, Result, Tool, ToolInfo, Trace};
+use quipu_model::{
+    Args, Batch, Code, Columns, DynPass, Error, Needs, Order, Result, Spans, Tool, ToolInfo, Trace,
+};
 use serde::Serialize;
 use std::cmp::Reverse;
 
@@ -195,6 +197,31 @@ struct Options {
     has_accesses: bool,
 }
 
+/// Adds reads and writes to each of the lines of a large access.
+#[cold]
+fn add_all(lines: &mut Spans<(u64, u64)>, first: u64, last: u64, (reads, writes): (u64, u64)) {
+    lines.change(first, last, |uses| {
+        let uses = uses.unwrap_or((0, 0));
+        (uses.0 + reads, uses.1 + writes)
+    });
+}
+
+/// The uses of a run of lines, of which each has as many, page by page: an address in the page, reads, writes.
+fn in_pages(
+    lines: Lines,
+    pages: Lines,
+    first: u64,
+    last: u64,
+    (reads, writes): (u64, u64),
+) -> impl Iterator<Item = (u64, u64, u64)> {
+    let n_lines = lines.coarser(pages).map_or(1, |coarser| 1u64 << coarser);
+    (first / n_lines..=last / n_lines).map(move |page| {
+        let begin = first.max(page * n_lines);
+        let n_used = last.min(page * n_lines + (n_lines - 1)) - begin + 1;
+        (lines.addr(begin), reads.saturating_mul(n_used), writes.saturating_mul(n_used))
+    })
+}
+
 /// The analysis at work.
 #[derive(Clone)]
 struct Heat {
@@ -208,6 +235,8 @@ struct Heat {
     flow: Flow,
     reads: Tally<u64>,
     writes: Tally<u64>,
+    /// Reads and writes of the lines of large accesses, which are not among those above.
+    wide: Spans<(u64, u64)>,
 }
 
 impl Heat {
@@ -220,6 +249,7 @@ impl Heat {
             flow: Flow::default(),
             reads: Tally::default(),
             writes: Tally::default(),
+            wide: Spans::default(),
         }
     }
 
@@ -247,8 +277,18 @@ impl Part for Heat {
         let (lines, accesses) = (self.options.lines, &batch.accesses);
         for ((&addr, &size), &kind) in accesses.addr.iter().zip(&accesses.size).zip(&accesses.kind) {
             match kind {
-                AccessKind::Read => lines.each(addr, size, |line| self.reads.add(line)),
-                AccessKind::Write => lines.each(addr, size, |line| self.writes.add(line)),
+                AccessKind::Read => lines.each(
+                    addr,
+                    size,
+                    |line| self.reads.add(line),
+                    |first, last| add_all(&mut self.wide, first, last, (1, 0)),
+                ),
+                AccessKind::Write => lines.each(
+                    addr,
+                    size,
+                    |line| self.writes.add(line),
+                    |first, last| add_all(&mut self.wide, first, last, (0, 1)),
+                ),
                 _ => {}
             }
         }
@@ -263,6 +303,9 @@ impl Part for Heat {
         self.flow.merge(later.flow);
         self.reads.merge(later.reads);
         self.writes.merge(later.writes);
+        for (first, last, uses) in later.wide.iter() {
+            add_all(&mut self.wide, first, last, uses);
+        }
     }
 
     fn answer(mut self) -> Hottest {
@@ -282,14 +325,26 @@ impl Part for Heat {
         for (line, writes) in self.writes.into_map() {
             used.entry(line).or_insert((0, 0)).1 = writes;
         }
+        gather(&mut used, &mut self.wide, |uses, more| (uses.0 + more.0, uses.1 + more.1));
         let by_line = used.iter().map(|(&line, &(reads, writes))| (lines.addr(line), reads, writes));
-        let used_pages = places::pages(&executed, by_line, pages);
+        let by_page =
+            self.wide.iter().flat_map(|(first, last, uses)| in_pages(lines, pages, first, last, uses));
+        let used_pages = places::pages(&executed, by_line.chain(by_page), pages);
         let hottest = top_by(executed, top, |(code, count)| {
             (Reverse(*count), code.pc, code.size, code.bytes().to_vec())
         });
-        let n_accesses = used.values().map(|(reads, writes)| reads + writes).sum();
-        let distinct_lines = used.len() as u64;
-        let busiest = top_by(used.into_iter().collect(), top, |&(line, (reads, writes))| {
+        let n_narrow: u64 = used.values().map(|(reads, writes)| reads + writes).sum();
+        let wide = self.wide.iter();
+        let n_accesses = wide.fold(n_narrow, |sum, (first, last, (reads, writes))| {
+            sum.saturating_add((last - first + 1).saturating_mul(reads + writes))
+        });
+        let distinct_lines = used.len() as u64 + self.wide.n_numbers();
+        // All lines of a run are used as often, so that only its first ones can be among those listed.
+        let wide = self
+            .wide
+            .iter()
+            .flat_map(|(first, last, uses)| (first..=last).take(top).map(move |line| (line, uses)));
+        let busiest = top_by(used.into_iter().chain(wide).collect(), top, |&(line, (reads, writes))| {
             (Reverse(reads + writes), line)
         });
 

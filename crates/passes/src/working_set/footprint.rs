@@ -1,7 +1,9 @@
 //! Which lines were touched, and in which intervals: a word of flags for each distinct line.
 
 use crate::axis::{Axis, Remap};
+use crate::lines::gather;
 use crate::tally::Map;
+use quipu_model::Spans;
 
 /// Slots of the filter in front of the table.
 const FILTER_SLOTS: usize = 1024;
@@ -11,6 +13,8 @@ const FILTER_SLOTS: usize = 1024;
 pub(super) struct Footprint {
     axis: Axis,
     lines: Map<u64, u64>,
+    /// The same of the lines of large accesses. A line may stand in both until [`Footprint::settle`].
+    wide: Spans<u64>,
     /// The interval that touches go to now.
     now: usize,
     /// Lines already marked in this interval, by their low bits. A slot that is free holds a line of another slot.
@@ -21,8 +25,13 @@ const _: () = assert!(Axis::MAX == u64::BITS as usize, "an interval is a bit of 
 
 impl Default for Footprint {
     fn default() -> Footprint {
-        let mut footprint =
-            Footprint { axis: Axis::default(), lines: Map::default(), now: 0, marked: vec![0; FILTER_SLOTS] };
+        let mut footprint = Footprint {
+            axis: Axis::default(),
+            lines: Map::default(),
+            wide: Spans::default(),
+            now: 0,
+            marked: vec![0; FILTER_SLOTS],
+        };
         footprint.forget_marked();
         footprint
     }
@@ -32,7 +41,7 @@ impl Footprint {
     /// Extends the axis to these positions.
     pub(super) fn cover(&mut self, first: u64, last: u64) {
         if let Some(remap) = self.axis.cover(first, last) {
-            remap_lines(&mut self.lines, remap);
+            self.remap(remap);
             self.forget_marked();
         }
     }
@@ -61,6 +70,30 @@ impl Footprint {
         }
     }
 
+    /// Marks the lines of a large access as touched now.
+    #[cold]
+    pub(super) fn touch_all(&mut self, first: u64, last: u64) {
+        let now = 1 << self.now;
+        self.wide.change(first, last, |intervals| intervals.unwrap_or(0) | now);
+    }
+
+    /// Leaves each line in one place only; what is told of a footprint needs that.
+    pub(super) fn settle(&mut self) {
+        gather(&mut self.lines, &mut self.wide, |intervals, others| intervals | others);
+        self.forget_marked();
+    }
+
+    fn remap(&mut self, remap: Remap) {
+        self.lines.values_mut().chain(self.wide.values_mut()).for_each(|intervals| {
+            let mut left = *intervals;
+            *intervals = 0;
+            while left != 0 {
+                *intervals |= 1 << remap.index(left.trailing_zeros() as usize);
+                left &= left - 1;
+            }
+        });
+    }
+
     /// PERF: out of line, so that the filter above fits into the loop over accesses; bench `working-set`.
     #[inline(never)]
     fn mark(&mut self, line: u64) {
@@ -74,10 +107,10 @@ impl Footprint {
         }
         let joined = self.axis.joined(other.axis);
         if joined != self.axis {
-            remap_lines(&mut self.lines, self.axis.remap_to(joined));
+            self.remap(self.axis.remap_to(joined));
         }
         if joined != other.axis {
-            remap_lines(&mut other.lines, other.axis.remap_to(joined));
+            other.remap(other.axis.remap_to(joined));
         }
         self.axis = joined;
         if other.lines.len() > self.lines.len() {
@@ -86,7 +119,10 @@ impl Footprint {
         for (line, intervals) in other.lines {
             *self.lines.entry(line).or_insert(0) |= intervals;
         }
-        self.forget_marked();
+        for (first, last, intervals) in other.wide.iter() {
+            self.wide.change(first, last, |old| old.unwrap_or(0) | intervals);
+        }
+        self.settle();
     }
 
     /// The same touches by units `1 << coarser` lines large.
@@ -95,18 +131,30 @@ impl Footprint {
         for (line, intervals) in &self.lines {
             *units.entry(line >> coarser).or_insert(0) |= intervals;
         }
-        Footprint { axis: self.axis, lines: units, ..Footprint::default() }
+        let mut wide = Spans::default();
+        for (first, last, intervals) in self.wide.iter() {
+            wide.change(first >> coarser, last >> coarser, |old: Option<u64>| old.unwrap_or(0) | intervals);
+        }
+        let mut coarse = Footprint { axis: self.axis, lines: units, wide, ..Footprint::default() };
+        coarse.settle();
+        coarse
     }
 
     /// How many distinct lines there are.
     pub(super) fn len(&self) -> u64 {
-        self.lines.len() as u64
+        self.lines.len() as u64 + self.wide.n_numbers()
     }
 
     /// How many distinct lines both have.
     pub(super) fn n_shared(&self, other: &Footprint) -> u64 {
-        let (few, many) = if self.len() < other.len() { (self, other) } else { (other, self) };
-        few.lines.keys().filter(|line| many.lines.contains_key(*line)).count() as u64
+        let (few, many) = if self.lines.len() < other.lines.len() { (self, other) } else { (other, self) };
+        let narrow = few.lines.keys().filter(|line| many.lines.contains_key(*line)).count() as u64;
+        let mixed = |lines: &Map<u64, u64>, wide: &Spans<u64>| match wide.is_empty() {
+            true => 0,
+            false => lines.keys().filter(|line| wide.get(**line).is_some()).count() as u64,
+        };
+        let wide: u64 = few.wide.iter().map(|(first, last, _)| many.wide.n_within(first, last)).sum();
+        narrow + mixed(&few.lines, &many.wide) + mixed(&many.lines, &few.wide) + wide
     }
 
     pub(super) fn axis(&self) -> Axis {
@@ -117,14 +165,16 @@ impl Footprint {
     pub(super) fn over_time(&self) -> (Vec<u64>, Vec<u64>) {
         let mut touched = [0u64; Axis::MAX];
         let mut new = [0u64; Axis::MAX];
-        for &intervals in self.lines.values() {
+        let narrow = self.lines.values().map(|intervals| (*intervals, 1));
+        let wide = self.wide.iter().map(|(first, last, intervals)| (intervals, last - first + 1));
+        for (intervals, n_lines) in narrow.chain(wide) {
             let mut left = intervals;
             while left != 0 {
-                touched[left.trailing_zeros() as usize] += 1;
+                touched[left.trailing_zeros() as usize] += n_lines;
                 left &= left - 1;
             }
             // Every line in the table has been touched, so some bit is set.
-            new[intervals.trailing_zeros() as usize & (Axis::MAX - 1)] += 1;
+            new[intervals.trailing_zeros() as usize & (Axis::MAX - 1)] += n_lines;
         }
         let n_intervals = self.axis.len();
         let so_far = new.iter().scan(0, |sum, new| {
@@ -137,17 +187,6 @@ impl Footprint {
     fn forget_marked(&mut self) {
         for (i, slot) in self.marked.iter_mut().enumerate() {
             *slot = !(i as u64); // Its low bits differ from `i`: no line of this slot.
-        }
-    }
-}
-
-fn remap_lines(lines: &mut Map<u64, u64>, remap: Remap) {
-    for intervals in lines.values_mut() {
-        let mut left = *intervals;
-        *intervals = 0;
-        while left != 0 {
-            *intervals |= 1 << remap.index(left.trailing_zeros() as usize);
-            left &= left - 1;
         }
     }
 }

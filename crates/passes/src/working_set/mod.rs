@@ -11,8 +11,8 @@
 //! touch counts once. With `per-thread` the same is told of each thread, at the positions of its shard. (Position is
 //! progress of each shard, not time of day.)
 //!
-//! Memory grows with the number of distinct lines of each shard, about 20 to 40 bytes each; it does not grow with the
-//! length of the trace.
+//! Memory grows with the number of distinct lines of each shard, about 20 to 40 bytes each, those of an access to more than
+//! 64 lines together; it does not grow with the length of the trace.
 //!
 //! * **Needs** `accesses`; uses `accesses.fetch`.
 //! * **Options** `line-size` (bytes, default 64), `page-size` (bytes, default 4096, at least `line-size`), `per-thread`.
@@ -166,7 +166,12 @@ impl Sides {
     fn touch(&mut self, lines: Lines, addr: u64, size: u32, kind: AccessKind) {
         if let Some(side) = side_of(kind) {
             let side = &mut self.0[side];
-            lines.each(addr, size, |line| side.touch(line));
+            // Both want the side, and one of them gets it.
+            let mut wide = None;
+            lines.each(addr, size, |line| side.touch(line), |first, last| wide = Some((first, last)));
+            if let Some((first, last)) = wide {
+                side.touch_all(first, last);
+            }
         }
     }
 
@@ -241,7 +246,8 @@ impl Part for Touched {
     fn answer(self) -> Footprints {
         let mut shards = Vec::new();
         let mut total = Sides::default();
-        for (shard, sides) in self.shards.into_items() {
+        for (shard, mut sides) in self.shards.into_items() {
+            sides.0.iter_mut().for_each(Footprint::settle);
             let Who { thread, core } = self.who.get(shard as usize).copied().unwrap_or_default();
             let footing = Footing::new(&sides, self.lines_in_page);
             shards.push(ShardFooting { shard, thread, core, footing });

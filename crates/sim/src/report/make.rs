@@ -32,7 +32,12 @@ pub(crate) struct Told {
 }
 
 /// The result of a simulation.
-pub(crate) fn make(settings: &Settings, machine: &Machine, placement: &Placement, told: Told) -> Simulated {
+pub(crate) fn make(
+    settings: &Settings,
+    machine: &Machine,
+    placement: &Placement,
+    mut told: Told,
+) -> Simulated {
     let spec = &settings.machine;
     let caches: Vec<CacheCounts> = spec
         .caches
@@ -51,6 +56,7 @@ pub(crate) fn make(settings: &Settings, machine: &Machine, placement: &Placement
         CoreCounts { threads: load.threads, processors, instruction_cache, data_cache }
     });
     let (functions, outside) = told.sources.functions();
+    let (lines, n_others) = told.sources.take_lines(settings.top);
     let (missing, more_missing) = most_missing(told.sources.pcs, settings.top);
     let missing = missing.into_iter().map(|(pc, first_misses, last_misses)| MissingPc {
         pc,
@@ -61,8 +67,9 @@ pub(crate) fn make(settings: &Settings, machine: &Machine, placement: &Placement
     let (functions, more_missing_functions) = most_missing(functions, settings.top);
     let (missing_fields, more_missing_fields) = told.fields.unzip();
     let shift = spec.line_bytes.trailing_zeros();
-    let lines = told.sources.lines.into_iter().map(|(line, misses)| (line << shift, misses));
+    let lines = lines.into_iter().map(|(line, misses)| (line << shift, misses));
     let (lines, more_missing_lines) = most_missing(lines, settings.top);
+    let more_missing_lines = more_missing_lines + n_others;
     let recorded = settings.recording;
     let instructions = (recorded.instrs != Recorded::Nothing).then_some(told.instrs);
     let executed = if recorded.instrs == Recorded::All { instructions } else { told.executed };

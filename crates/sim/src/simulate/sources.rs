@@ -14,12 +14,24 @@ pub(crate) type Pair = [u64; 2];
 /// How far behind the place that is called an instruction may stand and still count as the function's: 1 MiB.
 const MAX_FUNCTION_BYTES: u64 = 1 << 20;
 
+/// Misses of an access to more lines than this are counted in small fields for all lines of a page: no instruction wants
+/// as many, and a trace that claims thousands of such accesses would take gigabytes.
+const WIDE_LINES: u64 = 64;
+/// Lines that are counted side by side.
+const PAGE_LINES: usize = 64;
+/// Lines beyond those wanted that wait to be compared.
+const MANY_LINES: usize = 1 << 12;
+
 /// What misses are counted by.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sources {
     pub(crate) pcs: HashMap<u64, Pair, FxBuildHasher>,
     /// Lines by number.
-    pub(crate) lines: HashMap<u64, Pair, FxBuildHasher>,
+    lines: HashMap<u64, Pair, FxBuildHasher>,
+    /// Lines of large accesses, page by page; what a count of 8 bits cannot hold is above.
+    wide: HashMap<u64, Box<[[u8; 2]; PAGE_LINES]>, FxBuildHasher>,
+    /// The first and the last line of the large access that missed last.
+    within: (u64, u64),
     /// Addresses that were called.
     callees: HashSet<u64, FxBuildHasher>,
     /// For each thread, whether its last instruction was a call.
@@ -31,6 +43,53 @@ impl Sources {
     pub(crate) fn reset(&mut self) {
         self.pcs.clear();
         self.lines.clear();
+        self.wide.clear();
+    }
+
+    /// Counts a miss of a line, in a first or last cache, by an access that wants `n_lines` beyond it.
+    pub(crate) fn miss(&mut self, line: u64, n_lines: u64, is_last: bool) {
+        if n_lines >= WIDE_LINES {
+            self.within = (line, line.saturating_add(n_lines));
+        }
+        if line < self.within.0 || line > self.within.1 {
+            self.lines.entry(line).or_default()[usize::from(is_last)] += 1;
+        } else {
+            self.miss_within(line, is_last);
+        }
+    }
+
+    /// Counts a miss by a large access.
+    #[cold]
+    fn miss_within(&mut self, line: u64, is_last: bool) {
+        let page =
+            self.wide.entry(line / PAGE_LINES as u64).or_insert_with(|| Box::new([[0; 2]; PAGE_LINES]));
+        let count = &mut page[line as usize % PAGE_LINES][usize::from(is_last)]; // Only the low bits count.
+        *count = match count.checked_add(1) {
+            Some(more) => more,
+            None => {
+                self.lines.entry(line).or_default()[usize::from(is_last)] += u64::from(*count) + 1;
+                0
+            }
+        };
+    }
+
+    /// The `top` lines that miss most, and how many others miss, too.
+    pub(crate) fn take_lines(&mut self, top: usize) -> (Vec<(u64, Pair)>, u64) {
+        let mut best = Best { top, lines: Vec::new(), worst: None, n_others: 0 };
+        let mut narrow = std::mem::take(&mut self.lines);
+        for (number, page) in std::mem::take(&mut self.wide) {
+            for (at, misses) in page.iter().enumerate() {
+                let line = number * PAGE_LINES as u64 + at as u64;
+                let more = narrow.remove(&line).unwrap_or_default();
+                let misses = [u64::from(misses[0]) + more[0], u64::from(misses[1]) + more[1]];
+                if misses != [0, 0] {
+                    best.add(line, misses);
+                }
+            }
+        }
+        narrow.into_iter().for_each(|(line, misses)| best.add(line, misses));
+        best.cut();
+        (best.lines, best.n_others)
     }
 
     /// Takes in where the calls of a batch of a thread go.
@@ -76,6 +135,41 @@ impl Sources {
     }
 }
 
+/// The lines that miss most, out of more than memory has room for.
+struct Best {
+    top: usize,
+    lines: Vec<(u64, Pair)>,
+    /// The last one of those that were the best so far, once there were enough.
+    worst: Option<(u64, Pair)>,
+    n_others: u64,
+}
+
+impl Best {
+    fn add(&mut self, line: u64, misses: Pair) {
+        if self.worst.is_some_and(|worst| rank(worst) < rank((line, misses))) {
+            self.n_others += 1;
+            return;
+        }
+        self.lines.push((line, misses));
+        if self.lines.len() >= self.top.saturating_add(MANY_LINES) {
+            self.cut();
+        }
+    }
+
+    /// Leaves the best.
+    fn cut(&mut self) {
+        self.lines.sort_unstable_by_key(|of| rank(*of));
+        self.n_others += self.lines.len().saturating_sub(self.top) as u64;
+        self.lines.truncate(self.top);
+        self.worst = self.lines.last().copied().filter(|_| self.lines.len() == self.top);
+    }
+}
+
+/// Most misses in last caches first, then in first ones; equal ones by ascending number.
+fn rank((line, [first, last]): (u64, Pair)) -> (u64, u64, u64) {
+    (u64::MAX - last, u64::MAX - first, line)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -110,5 +204,34 @@ mod tests {
         assert_eq!(outside, [6, 5]);
         sources.reset();
         assert_eq!(sources.functions(), (Vec::new(), [0, 0]));
+    }
+
+    #[test]
+    fn lines_of_large_accesses_count_like_any_others_and_take_no_room() {
+        let mut sources = Sources::default();
+        let mut all: HashMap<u64, Pair, FxBuildHasher> = HashMap::default();
+        let mut miss = |line: u64, n_lines: u64, is_last: bool| {
+            sources.miss(line, n_lines, is_last);
+            all.entry(line).or_default()[usize::from(is_last)] += 1;
+        };
+        for round in 0..300u64 {
+            for line in 0..1000 {
+                // A prefetcher brings each second line.
+                if line % 2 == 0 {
+                    miss(5000 + line + 100 * (round % 3), 999 - line, false);
+                }
+                miss(5000 + line + 100 * (round % 3), 999 - line, true);
+            }
+            miss(9500, 0, false);
+            miss(77, 0, true);
+        }
+        assert!(sources.lines.len() < 1000 && sources.wide.len() < 30, "{:?}", sources.lines);
+        let (lines, n_others) = sources.clone().take_lines(usize::MAX);
+        assert_eq!((lines.into_iter().collect::<HashMap<_, _, FxBuildHasher>>(), n_others), (all.clone(), 0));
+        let mut expected: Vec<(u64, Pair)> = all.into_iter().collect();
+        expected.sort_unstable_by_key(|of| rank(*of));
+        let n_others = expected.len() as u64 - 7;
+        expected.truncate(7);
+        assert_eq!(sources.take_lines(7), (expected, n_others));
     }
 }
