@@ -375,6 +375,79 @@ fn dwarf2json_writes_the_types_beside_the_program() {
     assert!(message.contains("no ELF file"), "{message}");
 }
 
+/// Types that are declared only, other names of nothing, and members of every sort.
+const OPAQUE: &str = r"
+struct opaque; typedef struct opaque opaque_t; typedef struct opaque *handle;
+union never; typedef union never never_t; typedef void nothing; typedef void (*back)(int, struct opaque *);
+enum color { RED };
+struct flex { int n; double d[]; };
+struct holder {
+    opaque_t *o; handle h; nothing *p; back f; never_t *u; enum color c;
+    struct { int x; union { int y; float z; }; };
+    int m[3][4]; struct flex *fl; const volatile char *s; long double ld; unsigned a : 3, b : 5;
+} H;
+int main(void) { struct local { int q; } l = { 1 }; opaque_t *o = H.o; handle h = o; nothing *p = h; never_t *n = H.u;
+    back f = H.f; return l.q + (p == (void *)n) + (f == 0); }
+";
+
+/// What the original's reader asks of a file of types: version 4, every key there, and of the right sort.
+fn assert_readable(text: &str, what: &str) {
+    let file: serde_json::Value = serde_json::from_str(text).unwrap();
+    assert_eq!(file["version"], 4, "{what}");
+    for (list, has_offset) in [("structs", true), ("unions", false)] {
+        for of in file[list].as_array().unwrap() {
+            assert!(
+                of["id"].is_u64() && of["name"].as_str().is_some_and(|name| !name.is_empty()),
+                "{what}: {of}"
+            );
+            for member in of["members"].as_array().unwrap() {
+                let is_whole = member["id"].is_u64()
+                    && ["memberName", "name"]
+                        .iter()
+                        .all(|key| member[key].as_str().is_some_and(|t| !t.is_empty()))
+                    && member["size"].as_i64().is_some_and(|size| size >= -1)
+                    && member["offset"].is_u64() == has_offset;
+                assert!(is_whole, "{what}: {member}");
+            }
+        }
+    }
+    for typedef in file["typedefs"].as_array().unwrap() {
+        let is_text = |key: &str| typedef[key].as_str().is_some_and(|text| !text.is_empty());
+        assert!(is_text("type") && is_text("def"), "{what}: {typedef}");
+    }
+}
+
+#[test]
+fn types_of_every_version_of_dwarf_are_written_as_the_original_reads_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("opaque.c");
+    std::fs::write(&source, OPAQUE).unwrap();
+    for compiler in ["gcc", "clang"] {
+        for flags in [
+            &["-gdwarf-2"][..],
+            &["-gdwarf-3"],
+            &["-gdwarf-4"],
+            &["-gdwarf-5"],
+            &["-gdwarf-4", "-fdebug-types-section"],
+        ] {
+            let program = folder.path().join("opaque.bin");
+            let compiled =
+                Command::new(compiler).args(flags).arg("-w").arg("-o").arg(&program).arg(&source).status();
+            if !compiled.is_ok_and(|status| status.success()) {
+                eprintln!("passed over: no `{compiler}` here that takes {flags:?}");
+                continue;
+            }
+            let what = format!("{compiler} {flags:?}");
+            let output = quipu(&["as", "cacheray", "dwarf2json", program.to_str().unwrap()]);
+            assert!(output.status.success(), "{what}: {}", String::from_utf8_lossy(&output.stderr));
+            let text = std::fs::read_to_string(folder.path().join("opaque.dwarf.json")).unwrap();
+            assert_readable(&text, &what);
+            assert!(text.contains("\"name\": \"struct opaque*\""), "{what}: {text}");
+            assert!(!text.contains("\"name\": \"struct opaque\""), "{what}: only declared");
+        }
+    }
+}
+
 #[test]
 fn threads_of_64_bits_are_read_and_stand_in_the_ledger_where_they_do_not_fit() {
     let folder = tempfile::tempdir().unwrap();
