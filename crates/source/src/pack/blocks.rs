@@ -48,7 +48,6 @@ const LZ4_STORED: u32 = 1 << 31;
 pub(super) struct Compressors {
     /// By level.
     whole: HashMap<u8, Compressor>,
-    parts: HashMap<u8, Compress>,
     fast: Option<Fast>,
     snappy: Option<snap::raw::Encoder>,
     zstd: HashMap<u8, zstd::bulk::Compressor<'static>>,
@@ -103,26 +102,25 @@ impl Compressors {
             self.fast.get_or_insert_default().deflate(plain, is_last, out);
             return Ok(());
         }
-        let new = || Compress::new(Compression::new(u32::from(level)), false);
-        let compress = self.parts.entry(level).or_insert_with(new);
-        compress.reset();
+        // A new one for each part: one that was reset remembers enough of an earlier part to pack this one otherwise, and
+        // what is written must not depend on which thread packed what.
+        let mut compress = Compress::new(Compression::new(u32::from(level)), false);
         if !before.is_empty() {
             compress.set_dictionary(before).map_err(|error| broken(&error))?;
         }
         let flush = if is_last { FlushCompress::Finish } else { FlushCompress::Sync };
-        // All in one call, with room for whatever comes: what zlib-rs makes of a block depends on how much room it finds.
+        // All in one call, with room for whatever comes. What zlib-rs makes of a block depends on how much room it finds, so
+        // the room is always the same, whatever the vector has held before.
         let start = out.len();
-        out.reserve(plain.len() + plain.len() / 8 + 1024);
-        let status = compress.compress_vec(plain, out, flush).map_err(|error| broken(&error))?;
+        out.resize(start + plain.len() + plain.len() / 8 + 1024, 0);
+        let status = compress.compress(plain, &mut out[start..], flush).map_err(|error| broken(&error))?;
+        let packed = compress.total_out() as usize; // No more than there was room for.
         let is_complete = match is_last {
             true => status == Status::StreamEnd,
-            false => compress.total_in() == plain.len() as u64 && out.len() < out.capacity(),
+            false => compress.total_in() == plain.len() as u64 && start + packed < out.len(),
         };
-        if !is_complete {
-            out.truncate(start);
-            return Err(no_room());
-        }
-        Ok(())
+        out.truncate(start + if is_complete { packed } else { 0 });
+        if is_complete { Ok(()) } else { Err(no_room()) }
     }
 
     fn snappy_chunk(&mut self, plain: &[u8], out: &mut Vec<u8>) -> Result<()> {
@@ -189,4 +187,37 @@ fn no_room() -> Error {
 #[cold]
 fn broken(error: &dyn std::fmt::Display) -> Error {
     Error::new(ErrorKind::Internal, Cow::Owned(format!("a compressor failed: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_block_becomes_does_not_depend_on_where_it_is_put_or_what_was_packed_before() {
+        let block = |seed: u64| -> Vec<u8> {
+            let mut state = seed;
+            let mut next = || {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                (state >> 33) as u8 % 7
+            };
+            (0..300_000).map(|_| next()).collect()
+        };
+        let (plain, other) = (block(1), block(2));
+        let work = |is_last| Work::DeflatePart { before: other[..WINDOW_BYTES].to_vec(), is_last };
+        for level in [1, 2, 6, 9] {
+            for is_last in [false, true] {
+                let mut expected = Vec::new();
+                Compressors::default().pack(&work(is_last), level, &plain, &mut expected).unwrap();
+                let mut used = Compressors::default();
+                for room in [0, 100, 1 << 16, 1 << 20, 1 << 22] {
+                    let mut out = Vec::with_capacity(room);
+                    used.pack(&work(is_last), level, &other, &mut out).unwrap();
+                    out.clear();
+                    used.pack(&work(is_last), level, &plain, &mut out).unwrap();
+                    assert!(out == expected, "level {level}, {room} bytes of room");
+                }
+            }
+        }
+    }
 }
