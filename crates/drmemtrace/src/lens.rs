@@ -60,7 +60,11 @@ impl Fill {
     /// A sink for these columns, and for `memrefs` rows if `memrefs`, that may use about `buffer_bytes`.
     pub fn new(columns: Columns, memrefs: bool, buffer_bytes: usize) -> Fill {
         let needs_codes = memrefs || columns.has(Columns::INSTR_CODE);
-        let n_slots = if needs_codes && buffer_bytes >= 1 << 20 { FRONT } else { SMALL_FRONT };
+        let n_slots = match needs_codes {
+            true if buffer_bytes >= 1 << 20 => FRONT,
+            true => SMALL_FRONT,
+            false => 1,
+        };
         Fill {
             columns,
             memrefs: memrefs.then(Memrefs::default),

@@ -27,8 +27,8 @@
 //! # }
 //! ```
 //!
-//! Where to read on: `source.rs` (places), `container.rs` (files and members), `stream.rs` and `sequence.rs` (blocks),
-//! `ahead.rs` (threads), `inflate/` (one file per codec), `zip/` (archives), `descriptors.rs` and `map.rs`
+//! Where to read on: `source.rs` (places), `container.rs` (files and members), `stream.rs`, `sequence.rs` and
+//! `whole.rs` (blocks), `ahead.rs` (threads), `inflate/` (one file per codec), `zip/` (archives), `descriptors.rs` and `map.rs`
 //! (how files are held).
 
 mod ahead;
@@ -50,6 +50,7 @@ mod source;
 mod spool;
 mod stream;
 mod temporary;
+mod whole;
 mod zip;
 
 pub use codec::Codec;

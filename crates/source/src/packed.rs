@@ -151,6 +151,13 @@ impl Packed {
         }
     }
 
+    /// Gives the buffer back; the bytes in it are read again when they are needed. Not for pipes.
+    pub(crate) fn shrink(&mut self) {
+        if matches!(self.origin, Origin::File(_)) {
+            (self.buffer, self.start, self.end) = (Vec::new(), 0, 0);
+        }
+    }
+
     /// Takes the next bytes into `out`: as many as there are, without a detour through the buffer.
     pub(crate) fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let mut done = 0;

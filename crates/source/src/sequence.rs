@@ -3,6 +3,7 @@
 //! It opens each member, chooses its decompressor, cuts the bytes into blocks of one size and adds the place to
 //! what goes wrong. [`crate::Stream`] runs one of these on the caller's thread, or several of them ahead of it.
 
+use std::cell::RefCell;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,15 +14,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::inflate::{End, Expected, Inflater};
 use crate::packed::{Origin, Packed};
 use crate::stream::BlockAt;
+use crate::whole::{self, Filled, Progress, Whole};
 use crate::zip::{self, LocalHeader, Next};
-
-/// Members up to this inflated size are inflated in one call, which is nearly twice as fast, into a buffer of that
-/// size. PERF: docs/performance.md, "Decompression".
-pub(crate) const MAX_WHOLE_BYTES: u64 = 4 << 20;
-/// From this size of blocks on, a reader is taken to have memory for [`MAX_WHOLE_BYTES`].
-const FULL_BLOCK_BYTES: usize = 64 << 10;
-/// Deflate never needs more than this for as many bytes, whatever a directory says.
-const MAX_WHOLE_PACKED_BYTES: u64 = MAX_WHOLE_BYTES + (64 << 10);
 
 /// A new block begins with this size.
 const FIRST_BLOCK_BYTES: usize = 16 << 10;
@@ -75,14 +69,6 @@ enum PipePlace {
     Lost,
     /// The pipe ended within a member, which was reported.
     Cut,
-}
-
-/// Inflates small members in one call.
-#[derive(Default)]
-struct Whole {
-    decompressor: Option<libdeflater::Decompressor>,
-    /// A member that is larger than a block.
-    bytes: Vec<u8>,
 }
 
 impl Sequence {
@@ -163,15 +149,32 @@ impl Sequence {
         }
         let mut filled = None;
         if current.is_whole {
-            filled = self.whole.fill(&mut self.packed, &current, block, self.block_bytes);
-            if filled.is_none() {
-                // Something is wrong with it, and reading it once more says what.
-                current.is_whole = false;
-                if let Some(error) = self.doubt(&current) {
-                    self.fault(error, &current);
-                    return None;
+            let member = Progress {
+                codec: self.container.codec(),
+                expected: current.expected,
+                packed_len: current.packed_len,
+                offset: current.offset,
+            };
+            filled = match self.whole.fill(&mut self.packed, member, block, self.block_bytes) {
+                Filled::Block(n_bytes, end) => Some((n_bytes, end)),
+                Filled::Unfit => {
+                    current.is_whole = false;
+                    if let Err(error) = self.restart(&current) {
+                        self.fault(error, &current);
+                        return None;
+                    }
+                    None
                 }
-            }
+                Filled::Doubtful => {
+                    // Something is wrong with it, and reading it once more says what.
+                    current.is_whole = false;
+                    if let Some(error) = self.doubt(&current) {
+                        self.fault(error, &current);
+                        return None;
+                    }
+                    None
+                }
+            };
         }
         let (n_bytes, end) = match filled {
             Some(filled) => filled,
@@ -225,6 +228,15 @@ impl Sequence {
         };
         let n_good = usize::try_from(good_until.saturating_sub(current.offset)).unwrap_or(usize::MAX);
         (n_bytes.min(n_good), end)
+    }
+
+    /// Makes the inflater ready for a member of which nothing is delivered yet.
+    fn restart(&mut self, current: &Current) -> Result<()> {
+        match self.container.codec() {
+            Codec::Zip => self.inflater.start_deflate(current.expected),
+            codec => self.inflater = Inflater::of(codec)?,
+        }
+        Ok(())
     }
 
     /// Reads a member to its end before any of its bytes is delivered: why none of them can be trusted, or `None` if
@@ -324,10 +336,15 @@ impl Sequence {
     }
 
     fn open_file(&mut self, codec: Codec) -> Result<Current> {
-        self.inflater = Inflater::of(codec)?;
         let mut current = Current::new(0, &self.container.members()[0], 0);
         if self.container.delivers_sound_only() && self.begin_at.is_none() {
             current.known = self.container.distrusted(0);
+        }
+        current.is_whole = self.begin_at.is_none()
+            && current.known.is_none()
+            && whole::suits_file(codec, self.packed.size(), self.block_bytes);
+        if !current.is_whole {
+            self.inflater = Inflater::of(codec)?;
         }
         if let Some(packed_at) = self.begin_at {
             self.packed.seek(packed_at).map_err(unreadable)?;
@@ -335,11 +352,6 @@ impl Sequence {
             current.expected = Expected::default();
         }
         Ok(current)
-    }
-
-    /// Whoever asks for small blocks reads many files at once and has no megabytes for each.
-    fn max_whole_bytes(&self) -> u64 {
-        if self.block_bytes >= FULL_BLOCK_BYTES { MAX_WHOLE_BYTES } else { 4 * self.block_bytes as u64 }
     }
 
     /// Goes to a member that the index lists.
@@ -359,10 +371,7 @@ impl Sequence {
             return Err(Error::malformed(what).at_packed(member.packed_at));
         };
         let mut current = Current::new(index, member, header.data_at);
-        current.is_whole = member.method == Method::Deflate
-            && member.crc32.is_some()
-            && member.len.is_some_and(|len| (1..=self.max_whole_bytes()).contains(&len))
-            && member.packed_len.is_some_and(|len| len <= MAX_WHOLE_PACKED_BYTES);
+        current.is_whole = whole::suits_member(member, self.block_bytes);
         self.start(member, &current)?;
         Ok(current)
     }
@@ -519,51 +528,27 @@ impl Current {
     }
 }
 
-impl Whole {
-    /// Inflates a member in one call, or gives the next part of it; `None`, with the cursor where it was, if
-    /// anything does not fit.
-    fn fill(
-        &mut self,
-        packed: &mut Packed,
-        current: &Current,
-        block: &mut Vec<u8>,
-        block_bytes: usize,
-    ) -> Option<(usize, End)> {
-        let len = usize::try_from(current.expected.len?).ok()?;
-        if current.offset == 0 {
-            let packed_len = usize::try_from(current.packed_len?).ok()?;
-            let input = packed.fill(packed_len).ok()?.get(..packed_len)?;
-            let out = if len <= block_bytes { &mut *block } else { &mut self.bytes };
-            out.resize(len, 0);
-            let decompressor = self.decompressor.get_or_insert_default();
-            if decompressor.deflate_decompress(input, out) != Ok(len) {
-                return None;
-            }
-            if Some(libdeflater::crc32(out)) != current.expected.crc32 {
-                return None;
-            }
-            packed.consume(packed_len);
-            if len <= block_bytes {
-                return Some((len, End::Done));
-            }
-        }
-        let rest = self.bytes.get(usize::try_from(current.offset).ok()?..)?;
-        let part = &rest[..rest.len().min(block_bytes)];
-        block.resize(part.len(), 0);
-        block.copy_from_slice(part);
-        Some((part.len(), if part.len() == rest.len() { End::Done } else { End::More }))
-    }
-}
-
 /// True if a fault says that bytes before it may be wrong as well: a wrong checksum or a bad code only tells that some
 /// bit of the member is not what it was. Where data ends too early, what is there is good.
 fn is_doubtful(error: &Error) -> bool {
     error.kind() == ErrorKind::Malformed
 }
 
+thread_local! {
+    /// What looks into the first bytes of one file after the other. Each file is remembered in a few small allocations, and
+    /// between those a decompressor for each would leave holes that nothing fits into.
+    static LOOKS: RefCell<Inflater> = RefCell::default();
+}
+
 /// Reads the first inflated bytes of a file, or of the first member of an archive: as many as are good.
-pub(crate) fn first_bytes(mut packed: Packed, codec: Codec, out: &mut [u8]) -> Result<usize> {
-    let mut inflater = Inflater::default();
+pub(crate) fn first_bytes(packed: Packed, codec: Codec, out: &mut [u8]) -> Result<usize> {
+    let mut inflater = LOOKS.take();
+    let n_bytes = look(&mut inflater, packed, codec, out);
+    LOOKS.set(inflater);
+    n_bytes
+}
+
+fn look(inflater: &mut Inflater, mut packed: Packed, codec: Codec, out: &mut [u8]) -> Result<usize> {
     if codec == Codec::Zip {
         let Next::Member(header) = zip::next_local(&mut packed).map_err(unreadable)? else { return Ok(0) };
         let member = &header.member;
@@ -576,7 +561,7 @@ pub(crate) fn first_bytes(mut packed: Packed, codec: Codec, out: &mut [u8]) -> R
             _ => return Ok(0),
         }
     } else {
-        inflater = Inflater::of(codec)?;
+        inflater.restart(codec)?;
     }
     match inflater.inflate(&mut packed, out) {
         (_, End::Fault(error)) if error.kind() == ErrorKind::Io => Err(error),

@@ -11,8 +11,9 @@ use crate::sequence::Sequence;
 /// How a stream cuts and reads ahead.
 ///
 /// Memory per stream, at most: the blocks read ahead, and per worker one block, a quarter of a block (but 4 to 128 KiB)
-/// of packed bytes, about 50 KiB of decompressor state, and 4 MiB (four blocks, if blocks are below 64 KiB) while
-/// members of up to that size are inflated in one call into smaller blocks. LZ4 and Zstandard add what their frames ask for: usually 0.2 to 8 MiB, at most
+/// of packed bytes, about 50 KiB of decompressor state, and 4 MiB while members of up to that size are inflated in one call
+/// into smaller blocks. If blocks are below 64 KiB, such members, which are then packed again, take at most 40 KiB instead of
+/// the decompressor's state. LZ4 and Zstandard add what their frames ask for: usually 0.2 to 8 MiB, at most
 /// 13 and 128 MiB.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamOptions {

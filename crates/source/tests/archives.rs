@@ -440,3 +440,24 @@ fn lying_headers_never_keep_a_reader_busy() {
         }
     }
 }
+
+/// Thousands of readers with small blocks keep little of a member each, whatever there is in it.
+#[test]
+fn small_blocks_of_members_that_are_kept_packed_are_the_same_bytes() {
+    let repeated = trace_like(40).repeat(2_000);
+    let noise: Vec<u8> =
+        (0..30_000u64).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as u8).collect();
+    // Small when it is packed as a whole, because it repeats far away, and large block by block.
+    let far = noise.repeat(8);
+    let parts = [&repeated[..], &far, &noise, &trace_like(300), b"x"];
+    let container = open(&pack_zip(&parts));
+    for block_bytes in [4096, 6144, 30_000, 65_535] {
+        let read = read(&container, &inline(block_bytes));
+        assert_eq!(read.errors.len(), 0);
+        for (part, got) in parts.iter().zip(&read.members) {
+            assert!(*part == got.as_slice(), "{} bytes in blocks of {block_bytes}", part.len());
+        }
+        let n_of_first = repeated.len() / block_bytes;
+        assert!(read.blocks[..n_of_first].iter().all(|n| *n == block_bytes), "{:?}", read.blocks);
+    }
+}

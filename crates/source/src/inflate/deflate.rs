@@ -134,6 +134,12 @@ impl Default for Gzip {
 }
 
 impl Gzip {
+    /// Begins another file.
+    pub(super) fn restart(&mut self) {
+        // The state is reset where a member begins.
+        (self.in_member, self.n_members, self.n_vouched) = (false, 0, 0);
+    }
+
     pub(super) fn vouched(&self) -> u64 {
         self.n_vouched
     }
@@ -255,6 +261,11 @@ impl Default for Zlib {
 }
 
 impl Zlib {
+    /// Begins another file.
+    pub(super) fn restart(&mut self) {
+        self.state.reset(true);
+    }
+
     pub(super) fn inflate(&mut self, packed: &mut Packed, out: &mut [u8]) -> (usize, End) {
         let (n_bytes, end) = run(&mut self.state, packed, out);
         let end = match end {

@@ -71,6 +71,16 @@ impl Inflater {
         })
     }
 
+    /// Makes this the decompressor of a file that is packed as a whole, with the room that it has if it fits.
+    pub(crate) fn restart(&mut self, codec: Codec) -> Result<(), Error> {
+        match (&mut *self, codec) {
+            (Inflater::Gzip(gzip), Codec::Gzip) => gzip.restart(),
+            (Inflater::Zlib(zlib), Codec::Zlib) => zlib.restart(),
+            (inflater, codec) => *inflater = Inflater::of(codec)?,
+        }
+        Ok(())
+    }
+
     /// Takes it that what stands at the beginning of a file only has been read.
     pub(crate) fn skip_head(&mut self) {
         if let Inflater::Chunks(chunks) = self {

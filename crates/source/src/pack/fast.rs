@@ -80,7 +80,7 @@ fn distance_symbol(distance: usize) -> usize {
 
 /// What is kept from one call to the next: room.
 #[derive(Debug)]
-pub(super) struct Fast {
+pub(crate) struct Fast {
     /// The last place of each hash, counted from 1.
     places: Vec<u32>,
     /// A literal, or a match: its length less 3, above that its distance.
@@ -103,7 +103,7 @@ impl Default for Fast {
 impl Fast {
     /// Appends `plain` as a part of a deflate stream that refers to nothing before it, to the end of the stream or up to a
     /// byte's border.
-    pub(super) fn deflate(&mut self, plain: &[u8], is_last: bool, out: &mut Vec<u8>) {
+    pub(crate) fn deflate(&mut self, plain: &[u8], is_last: bool, out: &mut Vec<u8>) {
         let mut bits = Bits { out, held: 0, n_held: 0 };
         self.places.fill(0);
         let mut at = 0;

@@ -16,6 +16,7 @@ mod packer;
 mod pool;
 mod zip;
 
+pub(crate) use fast::Fast;
 pub use packer::{Packed, Packer};
 pub use pool::Pool;
 
