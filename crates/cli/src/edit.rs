@@ -10,6 +10,7 @@ use quipu::drmemtrace::write::{self, Edit, Framed, Observer, Replace, Sharding, 
 use quipu::engine::Watch;
 use quipu::model::doc::{Block, Cell, Document};
 use quipu::model::edit::packing_for;
+use quipu::model::number::grouped;
 use quipu::model::{Error, Found, ShardKind, Trace};
 use quipu::source::{Codec, Packing, Source};
 use serde_json::{Value, json};
@@ -280,7 +281,23 @@ pub(crate) fn tell(
     } else if !screen.is_quiet() {
         screen.documents([&document(&summary, &output.path)])?;
     }
+    if let Some(sentence) = layout(&summary) {
+        screen.say(format_args!("note: {sentence}"));
+    }
     Ok(verdict.tell(screen))
+}
+
+/// Why as many records are not written as were read and not dropped; `None` if they are.
+fn layout(summary: &Summary) -> Option<String> {
+    let (read, made) = (summary.taken.layout_records, summary.made_records());
+    (read != made).then(|| {
+        format!(
+            "of the records read, {} belong to the layout of files, such as headers of threads and footers of chunks; of \
+             those written, {} do",
+            grouped(read),
+            grouped(made)
+        )
+    })
 }
 
 fn document(summary: &Summary, path: &Path) -> Document {
@@ -310,7 +327,9 @@ fn document(summary: &Summary, path: &Path) -> Document {
 
 /// Keys: `output`, `files` (a list of `source`, `name` or `null` if nothing was left, `read` and `written` with `entries`,
 /// `records` and `instrs`, `dropped_records`, `bytes`, `members`; `read` and `dropped_records` are `null` for what was
-/// written from several files), `read`, `written`, `dropped` (`records`, `instrs`), `bytes`.
+/// written from several files), `read`, `written`, `dropped` (`records`, `instrs`), `layout` (of the records `read`, those
+/// that belong to the layout of files and are no records of the program, such as headers of threads and footers of chunks,
+/// and of the records `written`; so `read` less `dropped` less `layout.read` is `written` less `layout.written`), `bytes`.
 fn summary_json(summary: &Summary, path: &Path) -> Value {
     let counts = |counts: write::Counts| json!({ "entries": counts.entries, "records": counts.records, "instrs": counts.instrs });
     let files: Vec<Value> = summary
@@ -335,6 +354,7 @@ fn summary_json(summary: &Summary, path: &Path) -> Value {
         "read": counts(taken.read),
         "written": counts(summary.written()),
         "dropped": { "records": taken.dropped_records, "instrs": taken.dropped_instrs },
+        "layout": { "read": taken.layout_records, "written": summary.made_records() },
         "bytes": summary.packed_bytes(),
     })
 }

@@ -359,6 +359,42 @@ fn what_comes_in_other_files_is_not_dropped() {
 }
 
 #[test]
+fn records_of_the_layout_are_told_where_their_number_changes() {
+    let folder = tempfile::tempdir().unwrap();
+    let number = |of: &serde_json::Value| of.as_u64().unwrap();
+    for (name, n_fewer) in [("threadsig.x64", 41), ("thr", 16), ("tiny.chunk1000", 6)] {
+        let input = trace(name);
+        for (i, line) in [
+            &["merge"][..],
+            &["split"],
+            &["convert", "--sharding", "cores"],
+            &["convert", "--container", "gzip"],
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let out = folder.path().join(format!("{name}{i}")).display().to_string();
+            let args = [line, &[input.as_str()]].concat();
+            let answer = told(&args, &out);
+            let layout = &answer["layout"];
+            let kept_of = |side: &str| number(&answer[side]["records"]) - number(&layout[side]);
+            assert_eq!(
+                kept_of("read") - number(&answer["dropped"]["records"]),
+                kept_of("written"),
+                "{args:?}"
+            );
+            let output = quipu(&[&args[..], &["-o", &out, "--force"]].concat()).assert().code(0);
+            let said = String::from_utf8_lossy(&output.get_output().stderr).into_owned();
+            let is_told = said.contains("belong to the layout of files");
+            assert_eq!(is_told, layout["read"] != layout["written"], "{args:?}: {said}");
+            if line == ["merge"] {
+                assert_eq!(number(&layout["read"]) - number(&layout["written"]), n_fewer, "{name}");
+            }
+        }
+    }
+}
+
+#[test]
 fn what_is_left_out_of_other_files_is_counted() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();

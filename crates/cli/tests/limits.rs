@@ -3,7 +3,8 @@
 // A test that cannot set its scene has failed.
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 /// A run of the program under limits of a shell (`ulimit -n 64`).
 fn run_under(limits: &str, args: &[&str]) -> Output {
@@ -62,14 +63,39 @@ fn tools(trace: &str) -> Option<String> {
     (!names.is_empty()).then(|| names.join(","))
 }
 
+/// The most memory that a run of the program had, in bytes, as far as the kernel has told it shortly before the end.
+fn peak_of(args: &[&str]) -> u64 {
+    let mut child =
+        Command::new(env!("CARGO_BIN_EXE_quipu")).args(args).stdout(Stdio::null()).spawn().unwrap();
+    let status = format!("/proc/{}/status", child.id());
+    let mut peak = 0;
+    let ended = loop {
+        let told = std::fs::read_to_string(&status).unwrap_or_default();
+        let line = told.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok());
+        peak = peak.max(1024 * kib.unwrap_or(0));
+        match child.try_wait().unwrap() {
+            Some(ended) => break ended,
+            None => std::thread::sleep(Duration::from_millis(5)),
+        }
+    };
+    assert_eq!(ended.code(), Some(0), "{args:?}");
+    peak
+}
+
 /// A folder of files of a thread each, far more than a process may open.
 fn many_files(folder: &Path) -> PathBuf {
     let n = std::env::var("QUIPU_MANY_FILES").ok().and_then(|n| n.parse().ok()).unwrap_or(100);
+    some_files(folder, n)
+}
+
+/// A folder of `n` files of a thread each.
+fn some_files(folder: &Path, n: usize) -> PathBuf {
     let from = quipu_testkit::fixtures("drmemtrace").join("thr");
     let mut files: Vec<_> = std::fs::read_dir(from).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.retain(|path| path.to_string_lossy().ends_with(".trace.zip"));
     files.sort();
-    let many = folder.join("many");
+    let many = folder.join(format!("many{n}"));
     std::fs::create_dir(&many).unwrap();
     for i in 0..n {
         let to = many.join(format!("drmemtrace.thr.{:05}.{:04}.trace.zip", 10_000 + i, i % 10_000));
@@ -120,6 +146,20 @@ fn a_report_of_many_files_reads_all_of_them_under_few_descriptors() {
     let (free, few) = (report("-n 1024"), report("-n 64"));
     assert_eq!(few, free);
     assert!(few["machine_records"].is_u64());
+}
+
+/// Ten thousand files at once take a few hundred megabytes.
+#[test]
+fn each_further_file_that_is_merged_takes_a_few_kilobytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let merge = |n: usize| {
+        let (many, out) = (some_files(folder.path(), n), folder.path().join(format!("merged{n}")));
+        let args = ["merge", "-q", "-j", "1", many.to_str().unwrap(), "-o", out.to_str().unwrap()];
+        peak_of(&[&args[..], &["--container", "plain"]].concat())
+    };
+    let (few, many) = (merge(40), merge(240));
+    let each = many.saturating_sub(few) / 200;
+    assert!(each < 70 << 10, "{each} bytes for each file: {few} of 40, {many} of 240");
 }
 
 /// Texts of a few lines whose addresses and sizes no program has, and the same with sizes that one may have.

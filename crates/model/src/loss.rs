@@ -5,6 +5,7 @@
 
 use crate::error::{Error, ErrorKind, Place};
 use crate::finding::Finding;
+use crate::number::grouped;
 use std::fmt;
 
 /// How much is lost, as far as it is known.
@@ -154,19 +155,6 @@ fn words(amount: Amount, one: &str) -> Option<String> {
         Amount::AtLeast(n) => Some(format!("at least {}", counted(n))),
         Amount::Unknown => None,
     }
-}
-
-/// A number with commas between groups of three digits.
-fn grouped(n: u64) -> String {
-    let digits = n.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Numbers as people type them, on command lines and in options of tools: the one place that knows suffixes.
+//! Numbers as people type them, on command lines and in options of tools, and as people read them: the one place that knows
+//! suffixes.
 
 /// Suffixes of counts with what they stand for; the longest first.
 const SUFFIXES: [(&str, u64); 7] = [
@@ -10,6 +11,19 @@ const SUFFIXES: [(&str, u64); 7] = [
     ("M", 1_000_000),
     ("G", 1_000_000_000),
 ];
+
+/// A count with commas between groups of three digits: `1,234,567`.
+pub fn grouped(n: u64) -> String {
+    let digits = n.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
 
 /// Why a text is no number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

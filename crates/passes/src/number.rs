@@ -1,20 +1,8 @@
 //! Numbers in running text and in JSON.
 
 use quipu_model::doc::Cell;
+pub(crate) use quipu_model::number::grouped;
 use serde::Serializer;
-
-/// A count with separators: `1,234,567`.
-pub(crate) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
 
 /// `part` of `whole`, 0 if there is no whole.
 pub(crate) fn share(part: u64, whole: u64) -> f64 {

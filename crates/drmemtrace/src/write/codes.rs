@@ -93,11 +93,6 @@ impl Codes {
         self.front[self.slot(pc)] == (pc, self.writing, size)
     }
 
-    /// True if anything was last known of an address.
-    pub(super) fn knows(&self, pc: u64) -> bool {
-        self.all.contains_key(&pc)
-    }
-
     /// What was last known of an address, and whether a branch target stands before it; none if it was an instruction
     /// of another size, as where kernel code and the program share addresses.
     pub(super) fn get(&self, pc: u64, size: u16) -> Option<(&[Entry], bool)> {

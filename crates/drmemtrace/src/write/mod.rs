@@ -163,8 +163,11 @@ pub struct FileSummary {
 pub struct Taken {
     /// What was read.
     pub read: Counts,
-    /// Records that were read and not written, but for footers of chunks and for headers, which are written anew.
+    /// Records that were read and not written, but for those of `layout`.
     pub dropped_records: u64,
+    /// Records that belong to the layout of the files that were read: footers of chunks, and of what is split in another
+    /// way, headers of threads. What is written has its own.
+    pub layout_records: u64,
     /// Instructions that were read and not written.
     pub dropped_instrs: u64,
 }
@@ -175,6 +178,7 @@ impl Taken {
         Taken {
             read: self.read.plus(other.read),
             dropped_records: self.dropped_records + other.dropped_records,
+            layout_records: self.layout_records + other.layout_records,
             dropped_instrs: self.dropped_instrs + other.dropped_instrs,
         }
     }
@@ -202,6 +206,12 @@ impl Summary {
     pub fn written(&self) -> Counts {
         let kept = self.files.iter().filter(|file| file.name.is_some());
         kept.fold(Counts::default(), |sum, file| sum.plus(file.written))
+    }
+
+    /// Records that were written and not read: those of the layout, such as headers and footers of chunks.
+    pub fn made_records(&self) -> u64 {
+        let Taken { read, dropped_records, layout_records, .. } = self.taken;
+        (self.written().records + dropped_records + layout_records).saturating_sub(read.records)
     }
 
     /// Bytes of the traces that were written, without what lies beside them.
@@ -312,6 +322,11 @@ impl Feed {
             ..scan
         };
         Ok(Feed { reader: trace.scan(&scan)?, told_bytes: 0 })
+    }
+
+    /// The entries of the present part, once more.
+    pub(crate) fn present(&mut self) -> &[Entry] {
+        Entry::slice(self.reader.batch().raw()).0
     }
 
     /// The next part that has entries.
@@ -432,11 +447,16 @@ fn last_part(path: &Path) -> String {
 }
 
 fn summarise<W>(source: &File, name: Option<String>, rewritten: &Rewritten<W>) -> FileSummary {
-    let kept = if name.is_some() { rewritten.written.instrs } else { 0 };
+    let read = rewritten.read;
+    let (dropped_records, kept) = match name {
+        Some(_) => (rewritten.dropped_records, rewritten.written.instrs),
+        None => (read.records.saturating_sub(rewritten.layout_records), 0),
+    };
     let taken = Taken {
-        read: rewritten.read,
-        dropped_records: rewritten.dropped_records,
-        dropped_instrs: rewritten.read.instrs.saturating_sub(kept),
+        read,
+        dropped_records,
+        layout_records: rewritten.layout_records,
+        dropped_instrs: read.instrs.saturating_sub(kept),
     };
     FileSummary {
         source: source.name.clone(),

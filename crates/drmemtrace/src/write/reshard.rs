@@ -12,8 +12,10 @@
 //! | file | what |
 //! |---|---|
 //! | `input` | one file that is read |
+//! | `encodings` | the encodings that each of the files has given |
 //! | `output` | the files that are written |
 
+mod encodings;
 mod input;
 mod output;
 
@@ -22,12 +24,15 @@ use super::rewrite::ChunkRule;
 use super::{Observer, Summary, Taken, WriteOptions};
 use crate::record::FileType;
 use crate::trace::DrmemTrace;
+use encodings::Encodings;
 use input::Input;
 use output::{Outputs, Target};
 use quipu_model::fresh::Fresh;
 use quipu_model::{Error, Result};
 use quipu_source::Source;
 use rustc_hash::FxHashSet;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::path::{Path, PathBuf};
 
 /// What a file is to be about.
@@ -100,19 +105,23 @@ pub fn reshard(
         threads: threads.iter().copied().collect::<FxHashSet<u64>>(),
         is_of_cores: has(FileType::CORE_SHARDED),
         known,
+        encodings: Encodings::default(),
         open: Default::default(),
         last_core: Default::default(),
     };
     for input in &mut inputs {
         input.fill(options.strict, observer, &mut findings)?;
     }
-    // The next in time; of equals, the first. Folders have few thousand files, so a look at each is quick enough beside
-    // a stretch of entries, which is long.
-    while let Some(next) =
-        (0..inputs.len()).filter(|i| !inputs[*i].is_done()).min_by_key(|i| (inputs[*i].time(), *i))
-    {
-        let input = &mut inputs[next];
-        input.run_stretch(&mut outputs, options.strict, observer, &mut findings)?;
+    // The next in time; of equals, the first.
+    let later = |input: &mut Input, i: usize| (!input.is_done()).then(|| Reverse((input.time(), i)));
+    let mut waiting: BinaryHeap<_> =
+        inputs.iter_mut().enumerate().filter_map(|(i, input)| later(input, i)).collect();
+    while let Some(Reverse((_, i))) = waiting.pop() {
+        inputs[i].run_stretch(&mut outputs, options.strict, observer, &mut findings)?;
+        match later(&mut inputs[i], i) {
+            Some(next) => waiting.push(next),
+            None => inputs[i].rest(),
+        }
     }
     for input in &mut inputs {
         input.end(&mut outputs)?;

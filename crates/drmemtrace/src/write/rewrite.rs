@@ -39,6 +39,7 @@ pub struct Rewriter<W: Write + Seek, E: Edit> {
     /// Entries of the source so far.
     n_read: u64,
     n_dropped: u64,
+    n_layout: u64,
     /// An instruction's encoding and branch target, as long as it has not come.
     held: Vec<Entry>,
     pieces: Vec<Entry>,
@@ -67,6 +68,8 @@ pub struct Rewritten<W> {
     pub written: Counts,
     /// Records that were read and not written, but for footers of chunks.
     pub dropped_records: u64,
+    /// Footers of chunks that were read.
+    pub layout_records: u64,
     /// When its threads ran where, as far as was written (spec 11).
     pub schedule: Recording,
 }
@@ -85,6 +88,7 @@ impl<W: Write + Seek, E: Edit> Rewriter<W, E> {
             at: At::default(),
             n_read: 0,
             n_dropped: 0,
+            n_layout: 0,
             held: Vec::new(),
             pieces: Vec::new(),
             before: Vec::new(),
@@ -353,6 +357,7 @@ impl<W: Write + Seek, E: Edit> Rewriter<W, E> {
             Some(Marker::CHUNK_FOOTER) => {
                 self.carried = loose;
                 self.at.records += 1;
+                self.n_layout += 1;
                 self.codes.next_read_chunk();
                 // Where the source cut is a good place: so the same size of chunks gives the same chunks.
                 return self.split_if_full();
@@ -459,7 +464,8 @@ impl<W: Write + Seek, E: Edit> Rewriter<W, E> {
         footer.map_or(Ok(()), |footer| self.out.add(&footer))?;
         let read = Counts { entries: self.n_read, records: self.at.records, instrs: self.at.instrs };
         let (out, packed, written, schedule) = self.out.finish()?;
-        Ok(Rewritten { out, packed, read, written, dropped_records: self.n_dropped, schedule })
+        let (dropped_records, layout_records) = (self.n_dropped, self.n_layout);
+        Ok(Rewritten { out, packed, read, written, dropped_records, layout_records, schedule })
     }
 
     /// Why the edit cannot be gone on with, once that turns out.

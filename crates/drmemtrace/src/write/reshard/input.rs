@@ -1,11 +1,11 @@
 //! One file that is read, and where each of its entries goes.
 
 use super::Sharding;
+use super::encodings::OfFile;
 use super::output::Outputs;
 use crate::kernel::Regions;
 use crate::record::{Entry, Marker, Type};
 use crate::trace::DrmemTrace;
-use crate::write::codes::Codes;
 use crate::write::frames::is_of_header;
 use crate::write::known::Space;
 use crate::write::{Feed, Observer, Taken, chunks};
@@ -13,6 +13,8 @@ use quipu_model::{Finding, Result};
 
 /// Entries that are looked at to find the processor behind a clock reading.
 const LOOK_AHEAD: usize = 8;
+/// Entries that are copied from the reader at a time: of thousands of files, each holds these.
+const FEW: usize = 64;
 /// More than these are no kernel code of a switch.
 const MAX_HELD: usize = 1 << 16;
 /// More than these before one instruction are no encoding and branch target of it.
@@ -33,13 +35,15 @@ enum Hold {
 
 /// One file that is read.
 pub(super) struct Input {
-    feed: Feed,
+    /// `None` once it is over.
+    feed: Option<Feed>,
     /// Entries at hand, without what only chunks need; those before `next` are done.
     entries: Vec<Entry>,
     next: usize,
-    is_over: bool,
+    /// How many entries of the reader's present part were put there.
+    n_taken: usize,
     repeats: bool,
-    codes: Codes,
+    codes: OfFile,
     /// An instruction's encoding and branch target, as long as it has not come.
     group: Vec<Entry>,
     pub(super) tid: u64,
@@ -63,19 +67,20 @@ pub(super) struct Input {
 
 impl Input {
     pub(super) fn new(trace: &DrmemTrace, shard: usize) -> Result<Input> {
+        let header = trace.files().get(shard).map(|file| &file.header);
         Ok(Input {
-            feed: Feed::among(trace, shard, trace.files().len())?,
+            feed: Some(Feed::among(trace, shard, trace.files().len())?),
             entries: Vec::new(),
             next: 0,
-            is_over: false,
+            n_taken: 0,
             repeats: false,
-            codes: Codes::small(),
+            codes: OfFile::new(header.map_or(0, |header| header.pid)),
             group: Vec::new(),
             tid: 0,
             pid: 0,
             header: Vec::new(),
             in_header: true,
-            shares_header: trace.files().get(shard).is_some_and(|file| file.header.is_mixed),
+            shares_header: header.is_some_and(|header| header.is_mixed),
             cpu: None,
             time: 0,
             taken: Taken::default(),
@@ -87,7 +92,7 @@ impl Input {
     }
 
     pub(super) fn is_done(&self) -> bool {
-        self.is_over && self.next >= self.entries.len()
+        self.feed.is_none() && self.next >= self.entries.len()
     }
 
     /// Makes sure that some entries are at hand, if there are any.
@@ -97,35 +102,49 @@ impl Input {
         observer: &dyn Observer,
         findings: &mut Vec<Finding>,
     ) -> Result<()> {
-        while !self.is_over && self.entries.len() - self.next < LOOK_AHEAD {
+        while self.entries.len() - self.next < LOOK_AHEAD
+            && let Some(feed) = &mut self.feed
+        {
             self.entries.drain(..self.next);
             self.next = 0;
-            match self.feed.next(strict, observer, findings)? {
-                None => self.is_over = true,
-                Some(part) => {
-                    let read = &mut self.taken.read;
-                    read.entries += part.entries.len() as u64;
-                    for entry in part.entries {
-                        if is_of_chunks(entry, &mut self.repeats, &mut self.codes) {
-                            // Who reads sees the footer, and no copies.
-                            read.records += u64::from(entry.is_marker(Marker::CHUNK_FOOTER));
-                            continue;
-                        }
-                        let (records, instrs) = chunks::weight(entry);
-                        read.records += records;
-                        read.instrs += instrs;
-                        self.entries.push(*entry);
+            let mut n_present = feed.present().len();
+            if self.n_taken >= n_present {
+                self.n_taken = 0;
+                n_present = match feed.next(strict, observer, findings)? {
+                    Some(part) => part.entries.len(),
+                    None => {
+                        // Other files may go on for long: this one needs no memory any more.
+                        self.feed = None;
+                        return Ok(());
                     }
-                }
+                };
+                self.taken.read.entries += n_present as u64;
             }
+            let end = n_present.min(self.n_taken + FEW);
+            for entry in &feed.present()[self.n_taken..end] {
+                if is_of_chunks(entry, &mut self.repeats, &mut self.codes) {
+                    // Who reads sees the footer, and no copies.
+                    let n_footers = u64::from(entry.is_marker(Marker::CHUNK_FOOTER));
+                    self.taken.read.records += n_footers;
+                    self.taken.layout_records += n_footers;
+                    continue;
+                }
+                let (records, instrs) = chunks::weight(entry);
+                self.taken.read.records += records;
+                self.taken.read.instrs += instrs;
+                self.entries.push(*entry);
+            }
+            self.n_taken = end;
         }
         Ok(())
     }
 
     /// When the next stretch is: its clock reading, which for the first stands behind the header.
-    pub(super) fn time(&self) -> u64 {
-        let rest = self.entries.get(self.next..).unwrap_or_default();
-        let clock = rest.iter().find(|entry| entry.is_marker(Marker::TIMESTAMP));
+    pub(super) fn time(&mut self) -> u64 {
+        let at_hand = self.entries.get(self.next..).unwrap_or_default();
+        let later =
+            self.feed.as_mut().and_then(|feed| feed.present().get(self.n_taken..)).unwrap_or_default();
+        let clock = at_hand.iter().chain(later).find(|entry| entry.is_marker(Marker::TIMESTAMP));
         clock.map_or(self.time, |entry| entry.addr.get())
     }
 
@@ -204,6 +223,15 @@ impl Input {
         self.send_group(outputs)
     }
 
+    /// Gives back what is not needed to [end](Input::end).
+    pub(super) fn rest(&mut self) {
+        self.entries = Vec::new();
+        self.next = 0;
+        if self.held.is_empty() {
+            self.codes = OfFile::new(0);
+        }
+    }
+
     /// Counts what is not written.
     fn drop_entry(&mut self, entry: &Entry) {
         let (records, instrs) = chunks::weight(entry);
@@ -214,7 +242,9 @@ impl Input {
     /// The header is over: if it is of a thread that is not written, neither is it.
     fn end_header(&mut self, outputs: &Outputs<'_>) {
         if std::mem::take(&mut self.in_header) && !self.shares_header && !outputs.is_wanted(self.tid) {
-            self.taken.dropped_records += self.header.len() as u64;
+            let n_records = self.header.len() as u64;
+            self.taken.dropped_records += n_records;
+            self.taken.layout_records -= n_records;
         }
     }
 
@@ -251,6 +281,7 @@ impl Input {
             (_, Some(marker)) if is_of_header(marker) => {
                 if self.in_header {
                     self.header.push(*entry);
+                    self.taken.layout_records += 1;
                 } else {
                     self.drop_entry(entry);
                 }
@@ -298,7 +329,7 @@ impl Input {
         if !has_pieces {
             let known = match &outputs.known {
                 Some(known) => known.get(space, pc, size),
-                None => self.codes.get(pc, size),
+                None => self.codes.get(&outputs.encodings, pc, size),
             };
             if let Some((known, target_first)) = known
                 && !outputs.has_encoding(self, pc, size, known)
@@ -311,12 +342,11 @@ impl Input {
         let pieces: Vec<Entry> =
             group.iter().filter(|entry| entry.kind() == Type::ENCODING).copied().collect();
         let target_first = group.first().is_some_and(|first| first.kind() != Type::ENCODING);
-        let was_known = self.codes.knows(pc);
-        let is_news = self.codes.learn(pc, size, &pieces, target_first);
+        let is_changed = self.codes.learn(&mut outputs.encodings, pc, size, &pieces, target_first);
         if let Some(known) = &mut outputs.known {
             known.learn(space, pc, size, &pieces, target_first);
         }
-        if !(was_known && is_news) && outputs.has_encoding(self, pc, size, &pieces) {
+        if !is_changed && outputs.has_encoding(self, pc, size, &pieces) {
             group.retain(|entry| entry.kind() != Type::ENCODING);
         }
     }
@@ -340,14 +370,14 @@ fn is_of_beginning(entry: &Entry) -> bool {
 }
 
 /// True for what only the chunks of the source need.
-fn is_of_chunks(entry: &Entry, repeats: &mut bool, codes: &mut Codes) -> bool {
+fn is_of_chunks(entry: &Entry, repeats: &mut bool, codes: &mut OfFile) -> bool {
     if entry.kind() != Type::MARKER {
         return false;
     }
     match Marker(entry.size.get()) {
         Marker::CHUNK_FOOTER => true,
         Marker::RECORD_ORDINAL => {
-            codes.next_read_chunk();
+            codes.next_chunk();
             *repeats = true;
             true
         }

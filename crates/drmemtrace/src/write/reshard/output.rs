@@ -1,6 +1,7 @@
 //! The files that are written: of threads, of cores, or the only one.
 
 use super::Sharding;
+use super::encodings::Encodings;
 use super::input::Input;
 use crate::record::{Entry, FileType, IDLE_THREAD, Marker, Type};
 use crate::write::edit::NoEdit;
@@ -43,6 +44,8 @@ pub(super) struct Outputs<'o> {
     pub(super) threads: FxHashSet<u64>,
     /// Encodings of files of cores.
     pub(super) known: Option<Known>,
+    /// Encodings of all other files.
+    pub(super) encodings: Encodings,
     pub(super) open: BTreeMap<u64, Output>,
     /// The core that each thread ran on last.
     pub(super) last_core: FxHashMap<u64, u64>,
