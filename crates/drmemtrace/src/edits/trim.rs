@@ -5,9 +5,12 @@
 //! stand first, those that held there; where there are several parts, a window id between the two numbers them, which
 //! tells everyone that the flow of control is broken on purpose (spec 18.5). Of several parts none ends with a branch: it
 //! goes on to the next instruction that is none, because a branch is followed by its successor (spec 6.2).
+//!
+//! In a file of a core a part also ends where the core turns to another thread or has rested: what comes then may be of
+//! a much later time, when the thread comes back from other cores.
 
 use crate::kernel::Regions;
-use crate::record::{Entry, Marker, Type};
+use crate::record::{Entry, FileType, Marker, Type};
 use crate::write::{At, Edit};
 use std::ops::Range;
 
@@ -42,6 +45,10 @@ pub struct Trim {
     in_header: bool,
     /// The instruction before was a branch that stays.
     is_behind_branch: bool,
+    /// The file is a core's.
+    is_of_core: bool,
+    /// The core has rested, or turned to a thread, since the last record.
+    has_turned: bool,
     /// The next processor that stays is the first, where a window begins with the trace.
     is_first_cpu: bool,
 }
@@ -76,6 +83,8 @@ impl Trim {
             window: None,
             in_header: true,
             is_behind_branch: false,
+            is_of_core: false,
+            has_turned: false,
             is_first_cpu: true,
         }
     }
@@ -94,11 +103,8 @@ impl Trim {
 
     /// An instruction may begin or end a part.
     fn at_instr(&mut self, at: &At, before: &mut Vec<Entry>) {
-        let position = match self.unit {
-            Position::Records => at.records,
-            Position::Instrs => at.instrs,
-            Position::Clock => at.timestamp.unwrap_or(0),
-        };
+        self.has_turned = false;
+        let position = self.position(at);
         let is_wanted = self.is_wanted(position);
         if self.has_windows && self.is_inside && self.is_behind_branch {
             // Between a branch and its successor no clock may stand: the part goes on until it ends behind something else.
@@ -117,6 +123,24 @@ impl Trim {
             before.extend(self.window_here().map(|value| Entry::marker(Marker::WINDOW_ID, value)));
             before.extend(at.cpu.map(|value| Entry::marker(Marker::CPU_ID, value)));
         }
+    }
+
+    fn position(&self, at: &At) -> u64 {
+        match self.unit {
+            Position::Records => at.records,
+            Position::Instrs => at.instrs,
+            Position::Clock => at.timestamp.unwrap_or(0),
+        }
+    }
+
+    /// A marker may end a part that is over where a core turns.
+    fn at_marker(&mut self, kind: Marker, at: &At) {
+        let goes_on = self.has_windows && self.is_behind_branch;
+        if std::mem::take(&mut self.has_turned) && self.is_inside && !goes_on {
+            let position = self.position(at);
+            self.is_inside = self.is_wanted(position);
+        }
+        self.has_turned = self.is_of_core && matches!(kind, Marker::CORE_IDLE | Marker::CORE_WAIT);
     }
 
     /// The first clock reading ends the header: what follows belongs to the first instruction, if that is wanted.
@@ -148,11 +172,19 @@ impl Edit for Trim {
             return self.is_inside;
         }
         match kind {
-            Type::HEADER | Type::FOOTER | Type::THREAD | Type::PID | Type::THREAD_EXIT => return true,
-            Type::MARKER => {}
+            Type::THREAD => {
+                self.has_turned = self.is_of_core && !self.in_header;
+                return true;
+            }
+            Type::HEADER | Type::FOOTER | Type::PID | Type::THREAD_EXIT => return true,
+            Type::MARKER => self.at_marker(Marker(entry.size.get()), at),
             _ => return self.is_inside,
         }
         match Marker(entry.size.get()) {
+            Marker::FILETYPE => {
+                self.is_of_core = FileType(entry.addr.get()).any(FileType::CORE_SHARDED);
+                return true;
+            }
             Marker::TIMESTAMP if self.in_header => self.begin(entry.addr.get()),
             Marker::WINDOW_ID => {
                 self.window = Some(entry.addr.get());
@@ -165,7 +197,6 @@ impl Edit for Trim {
             }
             // What a trace says of itself, and how many instructions a filter has seen, holds for all of it.
             Marker::VERSION
-            | Marker::FILETYPE
             | Marker::CACHE_LINE_SIZE
             | Marker::PAGE_SIZE
             | Marker::CHUNK_INSTR_COUNT
