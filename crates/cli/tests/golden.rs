@@ -347,6 +347,67 @@ fn letters_of_a_schedule_are_by_the_position_of_the_file() {
     }
 }
 
+const AS_TRACED: &str = "-cpu_schedule_file threadsig.x64/cpu_schedule.bin.zip";
+
+#[test]
+fn letters_of_scheduled_threads_are_those_of_their_files() {
+    let text = printed("-indir threadsig.x64 -sched_block_scale 0.01 -tool schedule_stats -core_serial");
+    let letters: std::collections::BTreeSet<char> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("Core #")?.split_once(" schedule: "))
+        .flat_map(|(_, schedule)| schedule.chars().filter(char::is_ascii_uppercase))
+        .collect();
+    assert_eq!(letters, ('A'..='I').collect());
+}
+
+#[test]
+fn basic_counts_of_scheduled_threads_are_those_of_the_threads_and_their_cores_rest() {
+    let of_threads = printed("-indir threadsig.x64 -tool basic_counts");
+    for mode in ["-core_sharded", "-core_serial -cores 3"] {
+        let args = format!("-indir threadsig.x64 -sched_block_scale 0.01 {mode}");
+        let text = printed(&format!("{args} -tool basic_counts"));
+        let total = |text: &str| -> Vec<String> {
+            let block = text.lines().skip_while(|line| *line != "Total counts:").skip(1);
+            let is_own = |line: &&str| !line.ends_with(" idle markers");
+            block.take_while(|line| line.contains(" total ")).filter(is_own).map(str::to_owned).collect()
+        };
+        assert_eq!(total(&text), total(&of_threads), "{mode}");
+        let numbers = |text: &str, words: &str| -> Vec<u64> {
+            let lines = text.lines().filter_map(|line| line.trim().strip_suffix(words)?.trim().parse().ok());
+            lines.collect()
+        };
+        let instrs = numbers(&text, "(fetched) instructions");
+        let schedule = printed(&format!("{args} -tool schedule_stats"));
+        let by_schedule = numbers(&schedule, "instructions");
+        assert_eq!(instrs.iter().sum::<u64>(), 650_576, "{text}");
+        let mut sorted = by_schedule[1..].to_vec();
+        sorted.sort_by_key(|instrs| std::cmp::Reverse(*instrs));
+        assert_eq!(instrs, sorted, "{mode}");
+        assert_eq!(numbers(&text, "total idle markers"), numbers(&schedule, "idles")[..1], "{mode}");
+    }
+}
+
+/// What record_filter_as_traced.templatex does, and the same joined with a further tool.
+#[test]
+fn a_filter_by_core_writes_the_cores_of_the_schedule() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("cores").display().to_string();
+    let args = format!("{AS_TRACED} -core_sharded -cores 11 -indir threadsig.x64 -outdir {out}");
+    let text = printed(&format!("-tool record_filter:schedule_stats {args}"));
+    assert!(text.starts_with("Output "), "{text}");
+    let (_, joined) = text.split_once("=\nSchedule stats tool results:\n").unwrap();
+    let written = printed(&format!("-indir {out} -tool schedule_stats -no_core_sharded"));
+    for text in [joined, &written] {
+        for line in ["          11 cores", "      650576 instructions", "         480 system calls"] {
+            assert_eq!(text.lines().filter(|found| *found == line).count(), 1, "{line}: {text}");
+        }
+    }
+    let kept = printed(&format!("-tool record_filter -filter_trace_types 0,1 {args}"));
+    assert!(kept.starts_with("Output "), "{kept}");
+    let counts = printed(&format!("-indir {out} -tool basic_counts"));
+    assert!(counts.contains("           0 total data loads\n"), "{counts}");
+}
+
 #[test]
 fn view_without_encodings() {
     check("-infile small/drmemtrace.small.x64.trace -tool view", "view.small.txt", exact);

@@ -518,6 +518,11 @@ fn find(name: &str) -> Option<(Setter, bool)> {
     }
 }
 
+/// Whether the option of this name takes a value; `None` if there is no such option.
+pub(super) fn takes_value(name: &str) -> Option<bool> {
+    find(name).map(|(setter, _)| !matches!(setter, Setter::Flag(_)))
+}
+
 fn unknown_option(arg: &str) -> Error {
     let known: Vec<String> = OPTIONS.iter().map(|(names, _)| format!("-{}", names[0])).collect();
     Error::unsupported(format!("option `{arg}` of drmemtrace is not available"))

@@ -16,6 +16,7 @@ mod mix;
 mod record_filter;
 mod reuse;
 mod schedule;
+mod scheduled;
 mod simulators;
 mod syscalls;
 
@@ -150,10 +151,17 @@ pub(crate) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<O
     input::check_threads(&*trace, &options.threads)?;
     let is_typed = is_typed(&*trace);
     let trace = begun(trace, &options, &mut request)?;
+    let mut counted = None;
     let of_threads = trace.shards().iter().any(|shard| shard.kind != ShardKind::Core);
     let trace = match of_threads.then(|| request.cores_wanted()).transpose()?.flatten() {
         Some(_) if request.cpu_schedule.is_some() => by_core(&*trace, &request)?,
-        Some(time) => scheduled(trace, time, &request)?,
+        Some(time) => {
+            if request.tools.contains(&Tool::BasicCounts) {
+                let written = quipu::open_path(&request.path, &options)?;
+                counted = Some(scheduled::Cores::of(&*trace, scheduled(written, time, &request)?)?);
+            }
+            scheduled(trace, time, &request)?
+        }
         None => trace,
     };
     let extent = Extent::of(&request, &*trace)?;
@@ -177,6 +185,9 @@ pub(crate) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<O
     }
     // Tools that print at the end only share one read; records and calls are printed before.
     let names: Vec<&'static str> = request.tools.iter().flat_map(|tool| tool.ours()).copied().collect();
+    // Threads that a scheduler puts onto cores have no entries to count there; they are counted as it had arranged them.
+    let names: Vec<&'static str> =
+        names.into_iter().filter(|name| counted.is_none() || *name != "counts").collect();
     let mut results = Results::default();
     let mut dispatched = Vec::new();
     if !names.is_empty() {
@@ -206,7 +217,10 @@ pub(crate) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<O
         }
         match tool {
             Tool::View => text.extend_from_slice(&view_end),
-            Tool::BasicCounts => counts::write(results.get("counts")?, is_typed, &mut text),
+            Tool::BasicCounts => match &counted {
+                Some(cores) => counts::write(&cores.counts(common, screen)?, is_typed, &mut text),
+                None => counts::write(results.get("counts")?, is_typed, &mut text),
+            },
             Tool::OpcodeMix => {
                 let opcodes: &PerThread<OpcodeMix> = results.get("opcodes")?;
                 let categories: &PerThread<CategorySets> = results.get("categories")?;
@@ -336,9 +350,10 @@ fn scheduled(
         Some(path) => Some(simulation::cores_of(path)? as u64),
         None => None,
     };
-    let of_threads = request.tools.iter().find(|tool| {
-        matches!(tool, Tool::View | Tool::BasicCounts | Tool::FuncView | Tool::InvariantChecker)
-    });
+    let of_threads = request
+        .tools
+        .iter()
+        .find(|tool| matches!(tool, Tool::View | Tool::FuncView | Tool::InvariantChecker));
     if let Some(tool) = of_threads {
         let name = Tool::ALL.iter().find(|(known, _)| known == tool).map_or("", |(_, name)| name);
         return Err(Error::unsupported(format!(

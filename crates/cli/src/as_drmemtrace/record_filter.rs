@@ -4,7 +4,7 @@
 //! QUIRK: the original writes what it cannot pack (lz4, snappy) bare under the old name, which nobody can read; here every
 //! file is packed as it was.
 
-use super::args::{find_value, list_of, number_of};
+use super::args::{find_value, list_of, number_of, takes_value};
 use crate::Common;
 use crate::edit::{self, Watched};
 use crate::input;
@@ -13,8 +13,8 @@ use crate::session::{self, Verdict};
 use quipu::drmemtrace::edits::clock_trim::{ClockTrim, ClockUnit};
 use quipu::drmemtrace::edits::filter::KernelCode;
 use quipu::drmemtrace::edits::{Filter, FilterSpec};
-use quipu::drmemtrace::trace;
-use quipu::drmemtrace::write::{self, Replace, WriteOptions};
+use quipu::drmemtrace::trace::{self, DrmemTrace};
+use quipu::drmemtrace::write::{self, Replace, Sharding, WriteOptions};
 use quipu::model::{Error, Found, OpenOptions, ThreadId, Trace};
 use quipu::source::{PackOptions, Source};
 use std::io::Write;
@@ -35,16 +35,86 @@ struct Request {
     spec: FilterSpec,
     trim_timestamps: [Option<u64>; 2],
     trim_instrs: [Option<u64>; 2],
+    /// Whether a file for each core is written.
+    by_core: bool,
+    cores: Option<u64>,
+    cpu_schedule: Option<PathBuf>,
 }
 
 /// True if the command line asks for this tool.
 pub(super) fn is_meant(args: &[String]) -> bool {
-    args.windows(2)
-        .any(|pair| matches!(pair[0].trim_start_matches('-'), "tool" | "simulator_type") && pair[1] == NAME)
+    args.windows(2).any(|pair| is_tool(&pair[0]) && pair[1].split(':').any(|name| name == NAME))
+}
+
+fn is_tool(arg: &str) -> bool {
+    matches!(arg.trim_start_matches('-'), "tool" | "simulator_type")
+}
+
+/// Options of this tool without a value.
+const SWITCHES: &[&str] =
+    &["filter_encodings2regdeps", "encodings2regdeps", "filter_kernel", "filter_kernel_except_syscalls"];
+
+/// Options that this tool shares with others that run along.
+const SHARED: &[&str] = &[
+    "indir",
+    "infile",
+    "only_thread",
+    "only_threads",
+    "only_shards",
+    "jobs",
+    "verbose",
+    "core_sharded",
+    "core_serial",
+    "cores",
+    "cpu_schedule_file",
+];
+
+/// The arguments for this tool, and those for the tools that are joined with it by colons, if there are any.
+fn parted(args: &[String]) -> (Vec<String>, Option<Vec<String>>) {
+    let (mut own, mut others) = (Vec::new(), Vec::new());
+    let mut has_others = false;
+    let mut rest = args.iter();
+    while let Some(arg) = rest.next() {
+        if is_tool(arg) {
+            let names = rest.next().map(String::as_str).unwrap_or_default();
+            let joined: Vec<&str> =
+                names.split(':').filter(|name| !name.is_empty() && *name != NAME).collect();
+            own.extend([arg.clone(), NAME.to_owned()]);
+            if !joined.is_empty() {
+                has_others = true;
+                others.extend([arg.clone(), joined.join(":")]);
+            }
+            continue;
+        }
+        let name = arg.trim_start_matches('-');
+        let known = takes_value(name);
+        let has_value = known.unwrap_or(!SWITCHES.contains(&name));
+        let words: Vec<String> =
+            [Some(arg), if has_value { rest.next() } else { None }].into_iter().flatten().cloned().collect();
+        let is_shared = SHARED.contains(&name.strip_prefix("no_").unwrap_or(name));
+        if is_shared || known.is_none() {
+            own.extend_from_slice(&words);
+        }
+        if is_shared || known.is_some() {
+            others.extend(words);
+        }
+    }
+    (own, has_others.then_some(others))
 }
 
 /// Does what the launcher does with these arguments.
 pub(super) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<Outcome> {
+    match parted(args) {
+        (_, None) => filter(args, common, screen),
+        (own, Some(others)) => {
+            let filtered = filter(&own, common, screen)?;
+            crate::terminal::stderr().write_all(super::SEPARATOR.as_bytes())?;
+            Ok(filtered.and(super::run(&others, common, screen)?))
+        }
+    }
+}
+
+fn filter(args: &[String], common: &Common, screen: &Screen) -> Result<Outcome> {
     let mut request = Request::parse(args)?;
     request.spec.trim = request.trim()?;
     request.spec.original_layout = true;
@@ -63,24 +133,45 @@ pub(super) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<O
     for file in trace.files() {
         Filter::new(spec.clone(), file.header.filetype)?;
     }
+    if request.by_core {
+        let named = request.cpu_schedule.as_deref().ok_or_else(|| {
+            Error::unsupported("record_filter writes files of cores that a schedule names")
+                .hint("name it with -cpu_schedule_file; threads are not scheduled anew for files")
+        })?;
+        check_cores(&trace, &path, named, request.cores)?;
+    }
     let options = WriteOptions {
         pack: PackOptions::new(edit::same_packing(&trace)),
         threads: request.jobs.or(common.threads.map(usize::from)).unwrap_or(0),
         replace: Replace::Allowed,
         ..WriteOptions::new()
     };
-    let out = if source.is_folder() {
+    let out = if source.is_folder() || request.by_core {
         folder
     } else {
         std::fs::create_dir_all(&folder)?;
         folder.join(path.file_name().unwrap_or_default())
+    };
+    let staged = Staged::beside(&out);
+    let (trace, source, n_read) = match request.by_core {
+        false => (trace, source, None),
+        true => {
+            let summary = session::watched(screen, |watch| {
+                watch.expect(trace.meta().packed_bytes);
+                write::reshard(&trace, &source, &staged.0, Sharding::Cores, &[], &options, &Watched(watch))
+            })?;
+            // What is left out of a core depends on what else the core does.
+            let written = Source::open(&staged.0).map_err(Error::from)?;
+            let trace = trace::open(&written, &OpenOptions::default())?;
+            (trace, written, Some(summary.taken.read.entries))
+        }
     };
     let edit_of = |shard: usize| Filter::new(spec.clone(), trace.files().get(shard)?.header.filetype).ok();
     let summary = session::watched(screen, |watch| {
         watch.expect(trace.meta().packed_bytes);
         write::rewrite(&trace, &source, &out, &options, &edit_of, &Watched(watch))
     })?;
-    let (written, read) = (summary.written().entries, summary.taken.read.entries);
+    let (written, read) = (summary.written().entries, n_read.unwrap_or(summary.taken.read.entries));
     writeln!(crate::terminal::stderr(), "Output {written} entries from {read} entries.")?;
     let mut found = Found::default();
     summary.findings.into_iter().for_each(|finding| found.push(finding));
@@ -150,7 +241,10 @@ impl Request {
             }
             "filter_kernel" => spec.kernel = KernelCode::Drop,
             "filter_kernel_except_syscalls" => spec.kernel = KernelCode::DropButSyscalls,
-            "no_core_sharded" | "no_core_serial" => {}
+            "core_sharded" | "core_serial" => self.by_core = true,
+            "no_core_sharded" | "no_core_serial" => self.by_core = false,
+            "cores" => self.cores = Some(number_of(arg, value()?)?),
+            "cpu_schedule_file" => self.cpu_schedule = Some(value()?.into()),
             _ => {
                 let what = format!("option `{arg}` of drmemtrace is not available with the tool {NAME}");
                 return Err(Error::unsupported(what).into());
@@ -171,6 +265,42 @@ impl Request {
             (false, true) => (ClockUnit::Instrs, self.trim_instrs),
         };
         ClockTrim::new(unit, limits[0].unwrap_or(0), limits[1].unwrap_or(u64::MAX)).map(Some)
+    }
+}
+
+/// A folder of files of cores that are still to be filtered, which goes with this.
+struct Staged(PathBuf);
+
+impl Staged {
+    fn beside(folder: &Path) -> Staged {
+        let name = folder.file_name().unwrap_or_default().to_string_lossy();
+        Staged(folder.with_file_name(format!(".{name}.cores.{}", std::process::id())))
+    }
+}
+
+impl Drop for Staged {
+    fn drop(&mut self) {
+        // Without cores to write it was never made.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Makes sure that the schedule is the trace's own, and has as many cores as are asked for.
+fn check_cores(trace: &DrmemTrace, path: &Path, schedule: &Path, cores: Option<u64>) -> Result<()> {
+    let setting = ("cpu-schedule".to_owned(), schedule.to_string_lossy().into_owned());
+    let options = OpenOptions { settings: vec![setting], ..OpenOptions::default() };
+    let n_named = trace::open(&Source::open(path).map_err(Error::from)?, &options)?.by_core()?.shards().len();
+    let n_marked = trace.by_core()?.shards().len();
+    if n_named != n_marked {
+        let what = format!("the schedule has {n_named} cores, and the trace's own markers name {n_marked}");
+        return Err(Error::unsupported(what).hint("files of cores are written as the markers say").into());
+    }
+    match cores {
+        Some(cores) if cores != n_named as u64 => {
+            let what = format!("the schedule has {n_named} cores, and -cores asks for {cores}");
+            Err(Error::usage(what).into())
+        }
+        _ => Ok(()),
     }
 }
 
@@ -206,6 +336,15 @@ fn limit(arg: &str, text: &str) -> quipu::model::Result<Option<u64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn options_go_to_the_tools_that_know_them() {
+        let line = "-tool record_filter:schedule_stats -indir a -outdir b -filter_kernel -verbose 1 -sched_time -jobs 2";
+        let args: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        let (own, others) = parted(&args);
+        assert_eq!(own.join(" "), "-tool record_filter -indir a -outdir b -filter_kernel -verbose 1 -jobs 2");
+        assert_eq!(others.unwrap().join(" "), "-tool schedule_stats -indir a -verbose 1 -sched_time -jobs 2");
+    }
 
     #[test]
     fn values_of_markers_may_be_hex_numbers_of_64_bits() {
