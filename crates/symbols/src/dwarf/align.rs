@@ -65,7 +65,7 @@ impl Aligning<'_, '_> {
             Kind::Array { element: Some(element), .. } => {
                 let is_vector = die.attr(gimli::DW_AT_GNU_vector).is_some();
                 if is_vector {
-                    Alignment { bytes: size().next_power_of_two(), ..natural(1) }
+                    Alignment { bytes: size().checked_next_power_of_two().unwrap_or(1), ..natural(1) }
                 } else {
                     self.of(element, depth + 1)
                 }

@@ -56,7 +56,7 @@ impl DebugInfo {
 
 /// True if the code of an entry has the address.
 fn holds<'a>(open: &Open<'a>, die: &Die<'a>, address: u64) -> bool {
-    let Ok(mut ranges) = open.dwarf.die_ranges(&open.unit, die) else { return false };
+    let Some(mut ranges) = open.ranges(die) else { return false };
     while let Ok(Some(range)) = ranges.next() {
         if (range.begin..range.end).contains(&address) {
             return true;

@@ -194,7 +194,8 @@ impl Objects {
     /// Adds where the code of a unit lies.
     fn add_ranges(&mut self, view: &View<'_>, unit: u32) {
         let Ok(open) = view.open(unit) else { return };
-        let Ok(mut ranges) = open.dwarf.unit_ranges(&open.unit) else { return };
+        let Ok(root) = open.unit.entry(open.unit.header.root_offset()) else { return };
+        let Some(mut ranges) = open.ranges(&root) else { return };
         let mut n_ranges = 0;
         while let Ok(Some(range)) = ranges.next() {
             n_ranges += 1;
@@ -258,7 +259,7 @@ impl<'a> Reading<'_, 'a> {
     fn function(self, id: TypeId) -> Option<Function> {
         let (open, die) = self.view.entry(id).ok()?;
         let mut ranges = Vec::new();
-        let mut found = open.dwarf.die_ranges(&open.unit, &die).ok()?;
+        let mut found = open.ranges(&die)?;
         while let Ok(Some(range)) = found.next() {
             if range.begin != 0 && range.begin < range.end && ranges.len() < MAX_RANGES {
                 ranges.push(range.begin..range.end);

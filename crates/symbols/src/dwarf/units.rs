@@ -312,6 +312,22 @@ impl<'a> Open<'a> {
         self.text(die, gimli::DW_AT_name)
     }
 
+    /// Where the code of an entry lies; `None` if damage makes it end beyond all addresses.
+    ///
+    /// `gimli` adds the length of the code to its start without a check, so that is checked here first.
+    pub(super) fn ranges(&self, die: &Die<'a>) -> Option<gimli::RangeIter<Slice<'a>>> {
+        let (mut start, mut len) = (0, 0);
+        for attr in die.attrs() {
+            match (attr.name(), attr.value()) {
+                (gimli::DW_AT_low_pc, value) => start = self.dwarf.attr_address(&self.unit, value).ok()??,
+                (gimli::DW_AT_high_pc, AttributeValue::Udata(bytes)) => len = bytes,
+                _ => {}
+            }
+        }
+        start.checked_add(len)?;
+        self.dwarf.die_ranges(&self.unit, die).ok()
+    }
+
     pub(crate) fn is_c(&self) -> bool {
         matches!(
             self.language,

@@ -9,6 +9,7 @@ use super::MAX_DEPTH;
 use super::index::children;
 use super::read::Reading;
 use super::types::{Member, MemberKind, Type, TypeId};
+use std::collections::{HashMap, HashSet};
 
 /// The most virtual base classes of one class.
 const MAX_BASES: usize = 256;
@@ -30,7 +31,7 @@ impl Reading<'_, '_> {
         if !ty.members.iter().any(|member| member.kind == MemberKind::Base) {
             return found;
         }
-        self.collect(ty, &mut found, 0);
+        self.collect(ty, &mut found, &mut HashSet::from([ty.id]), 0);
         let Some(size) = ty.size.filter(|_| !found.is_empty()) else { return Vec::new() };
         // One that has nothing but the pointer may lie where the object's own pointer does.
         let placed = [false, true].into_iter().find_map(|shares| {
@@ -42,7 +43,10 @@ impl Reading<'_, '_> {
     }
 
     /// Virtual base classes in the order in which they are laid out, each once.
-    fn collect(self, ty: &Type, found: &mut Vec<Member>, depth: usize) {
+    ///
+    /// A class in `seen` adds no base class that `found` lacks. Damage can make a class its own base several times: without `seen`
+    /// the steps would double at each level.
+    fn collect(self, ty: &Type, found: &mut Vec<Member>, seen: &mut HashSet<TypeId>, depth: usize) {
         for member in ty.members.iter().filter(|member| member.kind == MemberKind::Base) {
             let Some(id) = member.ty.filter(|_| depth < MAX_DEPTH && found.len() < MAX_BASES) else {
                 continue;
@@ -54,17 +58,20 @@ impl Reading<'_, '_> {
                 }
                 found.push(Member { ty: Some(base.id), ..member.clone() });
             }
-            self.collect(&base, found, depth + 1);
+            if seen.insert(base.id) {
+                self.collect(&base, found, seen, depth + 1);
+            }
         }
     }
 
     /// Those that have bytes of their own, with their places, and where the last ends.
     fn placed(self, ty: &Type, bases: &[Member], shares: bool) -> Option<(u64, Vec<Member>)> {
-        let mut end = self.extent(ty, 0)?.end;
+        let mut known = HashMap::new();
+        let mut end = self.extent(ty, &mut known, 0)?.end;
         let mut placed = Vec::new();
         for base in bases {
             let of = self.defined(base.ty?).ok()?;
-            let extent = self.extent(&of, 0)?;
+            let extent = self.extent(&of, &mut known, 0)?;
             if extent.end == 0 || (extent.is_table_only && shares) {
                 continue;
             }
@@ -76,18 +83,34 @@ impl Reading<'_, '_> {
         Some((end, placed))
     }
 
-    /// What a class has without its virtual base classes.
-    fn extent(self, ty: &Type, depth: usize) -> Option<Extent> {
+    /// What a class has without its virtual base classes; `None` if that is unknown, as of a class that is its own base.
+    fn extent(self, ty: &Type, known: &mut HashMap<TypeId, Option<Extent>>, depth: usize) -> Option<Extent> {
         if depth > MAX_DEPTH {
             return None;
         }
+        if let Some(extent) = known.get(&ty.id) {
+            return *extent;
+        }
+        // A class that is met again while it is being measured contains itself.
+        known.insert(ty.id, None);
+        let extent = self.measured(ty, known, depth);
+        known.insert(ty.id, extent);
+        extent
+    }
+
+    fn measured(
+        self,
+        ty: &Type,
+        known: &mut HashMap<TypeId, Option<Extent>>,
+        depth: usize,
+    ) -> Option<Extent> {
         let (mut end, mut is_table_only, mut has_bases) = (0, true, false);
         for member in &ty.members {
             if member.kind == MemberKind::Base {
                 has_bases = true;
                 let Some(start) = member.offset() else { continue };
                 let base = self.defined(self.behind_names(member.ty?)).ok()?;
-                let of = self.extent(&base, depth + 1)?;
+                let of = self.extent(&base, known, depth + 1)?;
                 is_table_only &= of.end == 0 || (of.is_table_only && start == 0);
                 // One without bytes still must not lie over another of its type, but ends nowhere.
                 if of.end > 0 {

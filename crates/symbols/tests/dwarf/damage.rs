@@ -55,13 +55,17 @@ fn look_at_all(bytes: &[u8]) {
 
 /// The smallest program that says anything: DWARF 4 with `struct A { A a; }`, which holds itself.
 fn tiny() -> Vec<u8> {
-    let abbreviations: &[u8] = &[
+    let abbreviations = &[
         1, 0x11, 1, 0, 0, // A unit with children,
         2, 0x13, 1, 0x03, 0x08, 0x0b, 0x0b, 0, 0, // a structure with name and size,
         3, 0x0d, 0, 0x03, 0x08, 0x49, 0x13, 0x38, 0x0b, 0, 0, // a member with name, type and offset.
         0,
     ];
-    let entries: &[u8] = &[1, 2, b'A', 0, 4, 3, b'a', 0, 12, 0, 0, 0, 0, 0, 0];
+    program(abbreviations, &[1, 2, b'A', 0, 4, 3, b'a', 0, 12, 0, 0, 0, 0, 0, 0])
+}
+
+/// A program with one unit of DWARF 4.
+fn program(abbreviations: &[u8], entries: &[u8]) -> Vec<u8> {
     let mut info = u32::try_from(entries.len() + 7).unwrap().to_le_bytes().to_vec();
     info.extend([4, 0, 0, 0, 0, 0, 8]);
     info.extend(entries);
@@ -93,4 +97,57 @@ fn a_type_that_holds_itself_comes_to_an_end() {
     let info = DebugInfo::parse(&tiny()).unwrap();
     let flat = info.flat(find(&info, "A").id, Limits::default()).unwrap();
     assert!(flat.is_cut && flat.leaves.len() == 1, "{flat:?}");
+}
+
+#[test]
+fn code_that_ends_beyond_all_addresses_is_none() {
+    let start = [0xf0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff];
+    let abbreviations = &[
+        1, 0x11, 1, 0x11, 0x01, 0x12, 0x07, 0, 0, // A unit with a start, a length and children,
+        2, 0x2e, 0, 0x03, 0x08, 0x11, 0x01, 0x12, 0x07, 0, 0, // a function with name, start and length.
+        0,
+    ];
+    for (len, is_code) in [(0x0f, true), (0x10, false)] {
+        let len = [len, 0, 0, 0, 0, 0, 0, 0];
+        let entries = [&[1][..], &start, &len, &[2, b'f', 0], &start, &len, &[0]].concat();
+        let bytes = program(abbreviations, &entries);
+        look_at_all(&bytes);
+        let info = DebugInfo::parse(&bytes).unwrap();
+        assert_eq!(info.objects().functions.len(), usize::from(is_code), "{len:?}");
+    }
+}
+
+#[test]
+fn a_class_that_is_its_own_base_twice_comes_to_an_end() {
+    let abbreviations = &[
+        1, 0x11, 1, 0, 0, // A unit with children,
+        2, 0x13, 1, 0x03, 0x08, 0x0b, 0x0b, 0, 0, // a structure with name and size,
+        3, 0x1c, 0, 0x49, 0x13, 0x38, 0x0b, 0, 0, // a base class with type and offset,
+        4, 0x1c, 0, 0x49, 0x13, 0x38, 0x18, 0,
+        0, // a virtual base class, whose place the program looks up.
+        0,
+    ];
+    let own = [12, 0, 0, 0];
+    let base = [&[3][..], &own, &[0]].concat();
+    let entries = [&[1, 2, b'A', 0, 8][..], &base, &base, &[4], &own, &[1, 0x12, 0, 0]].concat();
+    let info = DebugInfo::parse(&program(abbreviations, &entries)).unwrap();
+    assert!(info.flat(find(&info, "A").id, Limits::default()).unwrap().is_cut);
+}
+
+#[test]
+fn a_vector_larger_than_all_memory_has_an_alignment() {
+    let abbreviations = &[
+        1, 0x11, 1, 0, 0, // A unit with children,
+        2, 0x24, 0, 0x03, 0x08, 0x0b, 0x0b, 0, 0, // a number with name and size,
+        3, 0x01, 0, 0x87, 0x42, 0x0c, 0x49, 0x13, 0x0b, 0x07, 0, 0, // a vector of numbers, with a size,
+        4, 0x13, 1, 0x03, 0x08, 0x0b, 0x0b, 0, 0, // a structure with name and size,
+        5, 0x0d, 0, 0x03, 0x08, 0x49, 0x13, 0x38, 0x0b, 0, 0, // a member with name, type and offset.
+        0,
+    ];
+    let size = [0xff; 8];
+    let record = [4, b'A', 0, 8, 5, b'v', 0, 16, 0, 0, 0, 0, 0, 0];
+    let entries = [&[1, 2, b'i', 0, 4, 3, 1, 12, 0, 0, 0][..], &size, &record].concat();
+    let info = DebugInfo::parse(&program(abbreviations, &entries)).unwrap();
+    let vector = find(&info, "A").members[0].ty.unwrap();
+    assert_eq!(info.alignment_of(vector).bytes, 1);
 }
