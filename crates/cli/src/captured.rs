@@ -270,7 +270,8 @@ pub(crate) fn info(path: &Path, is_quick: bool) -> Result<Info> {
             Ok::<_, Error>(ControlFlow::Continue(()))
         })?;
     }
-    let (n_missing, findings) = (capture.n_missing() + damaged.n_parts, capture.findings(damaged));
+    let (n_missing, findings) =
+        (capture.n_missing().saturating_add(damaged.n_parts), capture.findings(damaged));
     // Each library tells its own constructor, and what was there before.
     modules.sort();
     modules.dedup();
@@ -322,7 +323,7 @@ pub(crate) fn info(path: &Path, is_quick: bool) -> Result<Info> {
     if let Some(program) = &program {
         facts.insert(1, ("program".to_owned(), words(program.clone())));
     }
-    if n_missing + capture.gap_bytes > 0 {
+    if n_missing > 0 || capture.gap_bytes > 0 {
         let what = format!("{n_missing} parts of threads, {} bytes could not be read", capture.gap_bytes);
         facts.push(("missing".to_owned(), words(what)));
     }

@@ -140,10 +140,11 @@ impl Capture {
     /// How many parts of threads should be there, going by their numbers, and are not.
     pub fn n_missing(&self) -> u64 {
         let missing = |parts: &Vec<Part>| {
-            let last = parts.last().map_or(0, |part| part.seq + 1);
+            let last = parts.last().map_or(0, |part| part.seq.saturating_add(1));
             last.saturating_sub(parts.len() as u64)
         };
-        self.threads.values().map(missing).sum()
+        // Damaged numbers may add up to more than there can be.
+        self.threads.values().map(missing).fold(0, u64::saturating_add)
     }
 
     /// Goes through the file from extent to extent.
@@ -215,9 +216,13 @@ impl Capture {
         let mut is_cut =
             self.header(header::STATE) & state::EXITED != 0 && claimed > end.next_multiple_of(EXTENT_ALIGN);
         let mut buffer = self.header(header::BUFFERS);
-        // Each buffer names one that was claimed before it.
+        // Each buffer names one that was claimed before it. One beyond the end of the file cannot be read, and a damaged header may
+        // name a place that no file can have.
         while buffer != 0 && !is_cut {
-            is_cut = buffer.saturating_add(BUFFER_BYTES as u64) > end;
+            if buffer.saturating_add(BUFFER_BYTES as u64) > end {
+                is_cut = true;
+                break;
+            }
             let mut head = [0; EXTENT_HEAD_BYTES];
             read_up_to(&self.file, &mut head, buffer).map_err(|cause| self.cannot(cause))?;
             let older = word(&head, extent::NEXT);
@@ -339,4 +344,52 @@ fn read_up_to(file: &File, bytes: &mut [u8], at: u64) -> std::io::Result<usize> 
         }
     }
     Ok(n_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file with these fields in its header, and chunks without cells of thread 1 with these numbers.
+    fn opened(fields: &[(usize, u64)], numbers: &[u64]) -> Capture {
+        let mut file = vec![0; HEADER_BYTES as usize];
+        let put = |file: &mut [u8], at: usize, value: u64| {
+            file[at..at + 8].copy_from_slice(&value.to_le_bytes());
+        };
+        put(&mut file, header::MAGIC, MAGIC);
+        put(&mut file, header::VERSION, VERSION);
+        fields.iter().for_each(|(at, value)| put(&mut file, *at, *value));
+        for (nth, number) in numbers.iter().enumerate() {
+            let at = file.len();
+            file.resize(at + EXTENT_HEAD_BYTES, 0);
+            let head = &mut file[at..];
+            put(head, extent::MAGIC, CHUNK_MAGIC);
+            put(head, extent::OFFSET, at as u64);
+            put(head, extent::BYTES, EXTENT_HEAD_BYTES as u64);
+            put(head, extent::THREAD, nth as u64 + 1);
+            put(head, extent::SEQ, *number);
+        }
+        // A piece of an extent, which belongs to nothing.
+        file.push(1);
+        let folder = tempfile::TempDir::new().unwrap();
+        let path = folder.path().join("a.capture");
+        std::fs::write(&path, file).unwrap();
+        Capture::open(&path).unwrap()
+    }
+
+    #[test]
+    fn damaged_numbers_of_parts_add_up_to_no_more_than_there_can_be() {
+        let capture = opened(&[], &[u64::MAX, u64::MAX, 3]);
+        assert_eq!(capture.n_missing(), u64::MAX);
+        assert_eq!(opened(&[], &[3, 0]).n_missing(), 3);
+    }
+
+    #[test]
+    fn a_damaged_header_leaves_a_file_that_can_be_read() {
+        let huge = u64::MAX;
+        let of_header = [(header::STATE, state::EXITED), (header::END, huge)];
+        assert!(opened(&of_header, &[0]).gap_bytes > huge - 8192);
+        // The system refuses to read at such a place.
+        assert!(opened(&[(header::BUFFERS, huge - 4096)], &[0]).gap_bytes > 0);
+    }
 }

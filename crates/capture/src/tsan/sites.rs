@@ -187,7 +187,7 @@ impl Sites {
         let module = module_at(&mut self.modules, pc)?;
         let Info::Read(info) = &module.info else { return None };
         // The call itself lies before where it returns to.
-        let address = (pc - 1).checked_sub(module.base)?;
+        let address = pc.checked_sub(1)?.checked_sub(module.base)?;
         let place = info.line_of(address)?;
         let function = info.objects().function_at(address).map(|function| function.name.clone());
         // Functions that were put into this one say more than it does; where they are called is a line that may say it, too.

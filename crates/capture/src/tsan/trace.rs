@@ -25,6 +25,9 @@ const UNTYPED: &[u8] = b"void*";
 /// Deepest stack that is kept: functions that were left by a jump are never taken off.
 const MAX_STACK: usize = 1 << 16;
 
+/// A range of more bytes is damage: no program has that much memory, and the trace would take all room that there is.
+const MAX_RANGE_BYTES: u64 = 1 << 40;
+
 /// How a program ended, as far as its capture file tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
@@ -140,7 +143,7 @@ pub fn collect(capture: &Path, output: &Output<'_>) -> Result<Summary> {
     }
     let Maker { writer, sites, mut summary, .. } = maker;
     summary.program = sites.program();
-    summary.n_missing += damaged.n_parts;
+    summary.n_missing = summary.n_missing.saturating_add(damaged.n_parts);
     summary.findings = capture.findings(damaged);
     summary.written = writer.finish()?;
     Ok(summary)
@@ -250,6 +253,10 @@ impl Maker {
     }
 
     fn access(&mut self, who: Who, access: &event::Access) -> Result<()> {
+        if access.size > MAX_RANGE_BYTES {
+            self.summary.n_holes += 1;
+            return Ok(());
+        }
         self.summary.n_accesses += 1;
         let tag = if access.is_write() { WRITE } else { READ };
         let is_said = access.flags & access::UNALIGNED != 0;
@@ -426,5 +433,28 @@ mod tests {
         assert_eq!(split(0x1000, 0), []);
         assert_eq!(split(0x1000, 8), [(0x1000, 8)]);
         assert_eq!(split(0x1001, 39), [(0x1001, 16), (0x1011, 16), (0x1021, 4), (0x1025, 2), (0x1027, 1)]);
+    }
+
+    #[test]
+    fn a_range_larger_than_all_memory_is_damage() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let (from, to) = (folder.path().join("a.capture"), folder.path().join("a.cacheray"));
+        let head = |n_following: u64| (u64::from(quipu_capfile::cell::kind::RANGE) << 56) | n_following << 48;
+        let cells = [[head(1) | 0x1000, 0x40], [u64::MAX, 0], [head(1) | 0x1000, 0x40], [48, 0]];
+        std::fs::write(&from, one_chunk(&cells)).unwrap();
+        let (packing, pool) = (PackOptions::new(quipu_source::Packing::Plain), Pool::new(1).unwrap());
+        let output = Output { path: &to, packing: &packing, replace: Replace::Never, pool: &pool };
+        let summary = collect(&from, &output).unwrap();
+        assert_eq!((summary.n_holes, summary.n_accesses, summary.written.records), (1, 1, 3));
+    }
+
+    /// A capture file with one chunk.
+    fn one_chunk(cells: &[[u64; 2]]) -> Vec<u8> {
+        use quipu_capfile::layout::{CHUNK_MAGIC, EXTENT_HEAD_BYTES, HEADER_BYTES, MAGIC, VERSION};
+        let n_bytes = (EXTENT_HEAD_BYTES + 16 * cells.len()) as u64;
+        let header = [MAGIC, VERSION].into_iter().chain([0; 510]);
+        let head = [CHUNK_MAGIC, HEADER_BYTES, n_bytes, 1, 1, 0, 0, 0, cells.len() as u64, 0];
+        let words = header.chain(head).chain([0; 6]).chain(cells.iter().flatten().copied());
+        words.flat_map(u64::to_le_bytes).collect()
     }
 }

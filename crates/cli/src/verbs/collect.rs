@@ -136,7 +136,7 @@ fn as_text(summary: &Summary, path: &str) -> String {
             summary.n_holes
         ));
     }
-    if summary.n_missing + summary.gap_bytes > 0 {
+    if summary.n_missing > 0 || summary.gap_bytes > 0 {
         text.push_str(&format!(
             "  damaged: {} stretches of threads are missing, {} bytes could not be read\n",
             summary.n_missing, summary.gap_bytes
