@@ -38,6 +38,19 @@ pub fn header(header: &Header, out: &mut Vec<u8>) {
     uint(0, out);
 }
 
+/// Writes a header as its version has it: its properties in their order, and each number as short as it can be.
+pub(crate) fn header_as_is(header: &Header, out: &mut Vec<u8>) {
+    uint(header.version, out);
+    if header.version >= VERSION_PROPERTIES {
+        uint(header.semantic_version, out);
+        for (name, value) in &header.properties {
+            string(name, out);
+            string(value, out);
+        }
+        uint(0, out);
+    }
+}
+
 impl Encoder {
     /// An encoder that has written nothing.
     pub fn new(incomplete: Incomplete) -> Encoder {

@@ -70,6 +70,15 @@ fn what_text_cannot_say_stands_there_as_bytes() {
     let long = [&stream[..header_end], &[0, 0x80 | events[1], 0], &events[2..]].concat();
     fuzzing::same_text(&open(&long));
     assert!(disassembled(&open(&long)).contains("raw "));
+    // The same in the header: the end of its properties in two bytes.
+    let of_header = [&b"\x06\x06\x07os.name\x04none\x80\0"[..], &events].concat();
+    fuzzing::same_text(&open(&of_header));
+    let text = disassembled(&open(&of_header));
+    assert_eq!(assembled(&text).unwrap(), of_header);
+    let cut = text.replacen("8000\"", "80\"", 1);
+    assert_ne!(cut, text);
+    let error = assembled(&cut).unwrap_err().to_string();
+    assert!(error.contains("not the header of a stream"), "{error}");
     // Whoever only looks at the exit code hears of it.
     let folder = tempfile::tempdir().unwrap();
     // The trace has a call that is left and was never entered.

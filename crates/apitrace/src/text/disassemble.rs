@@ -8,6 +8,7 @@ use super::{MAGIC, MAX_INLINE_BYTES};
 use crate::check::rules;
 use crate::cursor::{Fault, Stop};
 use crate::decode;
+use crate::encode;
 use crate::record::{MAX_EVENT_BYTES, VERSION_PROPERTIES};
 use crate::trace::{self, ApiTrace};
 use crate::write::EventCopy;
@@ -60,7 +61,7 @@ pub struct Disassembled {
     pub calls: u64,
     /// Bytes of the stream.
     pub stream_bytes: u64,
-    /// Events that text cannot say.
+    /// Events that text cannot say, the header among them.
     pub raw_events: u64,
     /// Files of raw memory.
     pub files: u64,
@@ -223,7 +224,7 @@ impl Disassembler<'_> {
         if self.walker.is_none() {
             match decode::header(&self.buffer) {
                 Ok((header, end)) => {
-                    self.header(&header)?;
+                    self.header(&header, end)?;
                     self.walker = Some(Walker::new(header.version));
                     self.at = end;
                 }
@@ -251,7 +252,16 @@ impl Disassembler<'_> {
         Ok(())
     }
 
-    fn header(&mut self, header: &decode::Header) -> Result<()> {
+    /// Writes the header, which ends at `end`.
+    fn header(&mut self, header: &decode::Header, end: usize) -> Result<()> {
+        let mut plain = Vec::new();
+        encode::header_as_is(header, &mut plain);
+        if plain != self.buffer[..end] {
+            let mut text = Vec::new();
+            self.raw(end, &mut text)?;
+            text.push(b'\n');
+            return self.put(&text);
+        }
         let mut text = format!("version {}\n", header.version).into_bytes();
         if header.version >= VERSION_PROPERTIES {
             text.extend_from_slice(format!("semantic {}\n", header.semantic_version).as_bytes());
@@ -332,7 +342,7 @@ impl Disassembler<'_> {
         }
     }
 
-    /// Writes an event as it is.
+    /// Writes an event or the header as it is.
     fn raw(&mut self, end: usize, text: &mut Vec<u8>) -> Result<()> {
         self.done.raw_events += 1;
         text.extend_from_slice(b"raw ");
@@ -381,11 +391,12 @@ impl Disassembler<'_> {
         let mut text = Vec::new();
         self.release(&mut text);
         let rest = self.buffer.split_off(self.at);
+        if self.walker.is_none() && (self.tail.is_some() || !rest.is_empty()) {
+            return Err(Error::truncated("the trace ends within its header"));
+        }
         if let Some(tail) = &mut self.tail {
             tail.flush().map_err(failed(self.path, "cannot write"))?;
             text.extend_from_slice(b"tail blob \"tail.bin\"\n");
-        } else if !rest.is_empty() && self.walker.is_none() {
-            return Err(Error::truncated("the trace ends within its header"));
         } else if rest.len() > MAX_INLINE_BYTES {
             self.file("tail.bin", &rest)?;
             text.extend_from_slice(b"tail blob \"tail.bin\"\n");

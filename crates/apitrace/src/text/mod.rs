@@ -4,7 +4,8 @@
 //! for byte; what text cannot say (numbers longer than they need to be, an event that is cut) stands there as raw bytes.
 //!
 //! ```text
-//! text      = "quipu-text apitrace 1" [ "version" N [ "semantic" N ] { "property" string "=" string } ] { statement }
+//! text      = "quipu-text apitrace 1" [ header ] { statement }
+//! header    = "version" N [ "semantic" N ] { "property" string "=" string } | "raw" bytes
 //! statement = type | call | leave | [ N ":" ] "raw" bytes | "tail" bytes
 //! type      = "function" N name "(" names ")"        | "struct" N name "{" names "}"
 //!           | "enum" N "{" { name "=" integer } "}"  | "flags" N "{" { name "=" N } "}"

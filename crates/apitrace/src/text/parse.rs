@@ -6,6 +6,7 @@
 use super::lexer::{Lexer, Spot};
 use super::names::Space;
 use super::walk::{Walked, Walker};
+use crate::decode;
 use crate::encode::{self, string, uint};
 use crate::record::*;
 use quipu_model::Result;
@@ -54,8 +55,10 @@ impl<'b, R: BufRead> Parser<'b, R> {
             return Ok(());
         }
         let spot = self.lexer.spot();
-        if self.lexer.word()?.as_deref() != Some("version") {
-            return Err(self.lexer.error(spot, "expected `version` and the version of the stream"));
+        match self.lexer.word()?.as_deref() {
+            Some("version") => {}
+            Some("raw") => return self.raw_header(out),
+            _ => return Err(self.lexer.error(spot, "expected `version` and the version of the stream")),
         }
         let spot = self.lexer.spot();
         let version = self.lexer.number("the version of the stream")?;
@@ -99,6 +102,18 @@ impl<'b, R: BufRead> Parser<'b, R> {
             string(&value, out);
         }
         uint(0, out);
+        Ok(())
+    }
+
+    /// A header that text cannot say.
+    fn raw_header(&mut self, out: &mut Vec<u8>) -> Result<()> {
+        let spot = self.lexer.spot();
+        let bytes = self.raw_bytes()?;
+        match decode::header(&bytes) {
+            Ok((header, end)) if end == bytes.len() => self.walker = Walker::new(header.version),
+            _ => return Err(self.lexer.error(spot, "these bytes are not the header of a stream")),
+        }
+        out.extend_from_slice(&bytes);
         Ok(())
     }
 
