@@ -540,32 +540,41 @@ thread_local! {
     static LOOKS: RefCell<Inflater> = RefCell::default();
 }
 
-/// Reads the first inflated bytes of a file, or of the first member of an archive: as many as are good.
-pub(crate) fn first_bytes(packed: Packed, codec: Codec, out: &mut [u8]) -> Result<usize> {
+/// Reads the first inflated bytes of a file, or of the first member of an archive: as many as are good, and `wanted` at most.
+pub(crate) fn first_bytes(packed: Packed, codec: Codec, wanted: usize) -> Result<Vec<u8>> {
     let mut inflater = LOOKS.take();
-    let n_bytes = look(&mut inflater, packed, codec, out);
+    let bytes = look(&mut inflater, packed, codec, wanted);
     LOOKS.set(inflater);
-    n_bytes
+    bytes
 }
 
-fn look(inflater: &mut Inflater, mut packed: Packed, codec: Codec, out: &mut [u8]) -> Result<usize> {
+/// PERF: callers ask for what a long list may have, and most lists are short; so memory grows with what is found.
+fn look(inflater: &mut Inflater, mut packed: Packed, codec: Codec, wanted: usize) -> Result<Vec<u8>> {
+    let mut out = Vec::new();
     if codec == Codec::Zip {
-        let Next::Member(header) = zip::next_local(&mut packed).map_err(unreadable)? else { return Ok(0) };
+        let Next::Member(header) = zip::next_local(&mut packed).map_err(unreadable)? else { return Ok(out) };
         let member = &header.member;
         let stop = member.packed_len.and_then(|len| header.data_at.checked_add(len));
         packed.set_stop(stop.unwrap_or(u64::MAX));
         match member.method {
-            _ if member.refusal.is_some() => return Ok(0),
+            _ if member.refusal.is_some() => return Ok(out),
             Method::Stored => inflater.start_stored(Expected::default()),
             Method::Deflate => inflater.start_deflate(Expected::default()),
-            _ => return Ok(0),
+            _ => return Ok(out),
         }
     } else {
         inflater.restart(codec)?;
     }
-    match inflater.inflate(&mut packed, out) {
-        (_, End::Fault(error)) if error.kind() == ErrorKind::Io => Err(error),
-        (n_bytes, _) => Ok(n_bytes),
+    loop {
+        let n_before = out.len();
+        out.resize(wanted.min(FIRST_BLOCK_BYTES.max(4 * n_before)), 0);
+        let (n_bytes, end) = inflater.inflate(&mut packed, &mut out[n_before..]);
+        out.truncate(n_before + n_bytes);
+        match end {
+            End::Fault(error) if error.kind() == ErrorKind::Io => return Err(error),
+            End::More if n_bytes > 0 && out.len() < wanted => {}
+            _ => return Ok(out),
+        }
     }
 }
 

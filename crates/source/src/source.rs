@@ -38,9 +38,6 @@ enum Place {
     },
 }
 
-/// The least that one look at the first bytes of a packed file reads.
-const HEAD_READ_BYTES: usize = 4 << 10;
-
 impl Source {
     /// A path: a file, a folder, a named pipe or device; `-` is standard input.
     ///
@@ -196,12 +193,8 @@ impl Source {
     /// # Errors
     /// As for [`Source::head`].
     pub fn head_as(&self, codec: Codec, n_bytes: usize) -> Result<Vec<u8>> {
-        let packed =
-            Packed::with_request(self.peek_origin(self.file_id()?)?, HEAD_READ_BYTES.max(n_bytes / 4));
-        let mut head = vec![0; n_bytes];
-        let n = first_bytes(packed, codec, &mut head).map_err(|error| error.in_file(&self.0.name))?;
-        head.truncate(n);
-        Ok(head)
+        let packed = Packed::for_blocks(self.peek_origin(self.file_id()?)?, n_bytes);
+        first_bytes(packed, codec, n_bytes).map_err(|error| error.in_file(&self.0.name))
     }
 
     /// The first bytes as stored: at most `n_bytes`. As for [`Source::head`], nothing is consumed.

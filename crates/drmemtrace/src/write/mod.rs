@@ -56,6 +56,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 const MAX_FILES_AT_ONCE: usize = 8;
 /// How many files that are read at once may each have a thread that inflates ahead.
 const MAX_READ_AHEAD: usize = 16;
+/// PERF: a smaller file is inflated faster than a thread starts that does it.
+const WORTH_A_THREAD_BYTES: u64 = 32 << 10;
 /// What files that are read at once buffer in all, unless each would have less than [`MIN_BUFFER_BYTES`].
 const SHARED_BUFFER_BYTES: usize = 40 << 20;
 const MIN_BUFFER_BYTES: usize = 16 << 10;
@@ -316,8 +318,9 @@ impl Feed {
     pub(crate) fn among(trace: &DrmemTrace, shard: usize, n: usize) -> Result<Feed> {
         let id = ShardId(shard as u32); // No folder holds 2^32 files.
         let scan = Scan::new(id).columns(Columns::RAW);
+        let packed_bytes = trace.files().get(shard).and_then(|file| file.container.size_bytes());
         let scan = Scan {
-            ahead: n <= MAX_READ_AHEAD,
+            ahead: n <= MAX_READ_AHEAD && packed_bytes.is_none_or(|bytes| bytes >= WORTH_A_THREAD_BYTES),
             buffer_bytes: scan.buffer_bytes.min((SHARED_BUFFER_BYTES / n.max(1)).max(MIN_BUFFER_BYTES)),
             ..scan
         };
