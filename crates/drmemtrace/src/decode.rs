@@ -83,6 +83,8 @@ pub enum Stop {
     Instrs,
     /// The next visible record belongs to another thread.
     Thread,
+    /// The thread belongs to another process from here on.
+    Process,
     /// The next visible record is a clock reading.
     Clock,
     /// The next visible record is a clock reading not below [`Limits::clock`].
@@ -270,6 +272,11 @@ impl Interp {
         self.in_header = false;
     }
 
+    /// True if records wait that belong to entries before these: of the header, or of a bundle.
+    pub fn has_waiting(&self) -> bool {
+        !self.in_header && !self.queue.is_empty()
+    }
+
     /// Records in the current batch so far.
     pub fn batch_len(&self) -> u64 {
         self.records - self.batch_start
@@ -437,6 +444,11 @@ impl Interp {
                 }
             }
             Type::PID => {
+                // A batch has one process. No tracer writes this in the middle of a thread, but damage does.
+                let is_batched = self.records != self.batch_start && self.batch_tid == self.tid;
+                if is_batched && self.batch_pid != value {
+                    return Some(Stop::Process);
+                }
                 self.pid = value;
                 self.pids.insert(self.tid, value);
                 self.in_header = false;

@@ -121,7 +121,9 @@ impl EntryReader {
         } else {
             Interp::at_chunk(&file.header, members.start as u64)
         };
+        // Whole groups, so that what makes no sense is found in the same places with blocks of any size.
         let n_entries = (scan.buffer_bytes / (4 * ENTRY_BYTES)).clamp(MIN_BLOCK_ENTRIES, BLOCK_ENTRIES);
+        let n_entries = n_entries / gaps::GROUP_ENTRIES * gaps::GROUP_ENTRIES;
         let stream =
             file.container.stream(members.clone(), &window::stream_options(&file, scan, n_entries))?;
         let position = |table| scan.tables.iter().position(|wanted| *wanted == table);
@@ -359,7 +361,8 @@ impl EntryReader {
             if self.done {
                 return Ok(self.finish_without_records());
             }
-            let is_end = self.used >= self.batch.block.len() && !self.next_block()?;
+            let is_end =
+                self.used >= self.batch.block.len() && !self.interp.has_waiting() && !self.next_block()?;
             // A stream that ends inside its header has no thread to hand its markers out for; its missing footer says so.
             let start = self.used;
             let stop = self.fill_batch(start, is_end);
@@ -368,7 +371,7 @@ impl EntryReader {
                 Stop::Instrs => !self.begin_interval(),
                 Stop::ClockLimit => true,
                 Stop::End => is_end,
-                Stop::Thread | Stop::Clock => false,
+                Stop::Thread | Stop::Process | Stop::Clock => false,
             };
             self.done = is_over;
             let wants_hidden = self.entries_rows.is_some() || self.columns.has(Columns::RAW);

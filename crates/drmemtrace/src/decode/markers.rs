@@ -33,6 +33,10 @@ impl Interp {
             }
             Marker::TIMESTAMP | Marker::CPU_ID if self.is_repeated(kind, value) => return None,
             Marker::VERSION | Marker::FILETYPE | Marker::CHUNK_INSTR_COUNT => {
+                // One that has to wait for the next batch comes here again, and is learned then.
+                if let Some(stop) = self.blocked(self.tid, limits) {
+                    return Some(stop);
+                }
                 self.learn(kind, value, index, sink)
             }
             _ => {}

@@ -46,7 +46,9 @@ impl EntryReader {
         }
         self.has_stranger = true;
         let message = format!("records of thread `{tid}` in the file of thread `{}`", header.tid);
-        let place = self.place(start);
+        // The first of them, however many the batch has.
+        let (record, instr) = (Some(self.interp.batch_start), Some(self.instrs_before));
+        let place = Place { record, instr, ..self.place(start) };
         self.tell("drmemtrace/wrong-thread", Severity::Error, place, message);
     }
 

@@ -20,7 +20,7 @@ impl EntryReader {
     pub(super) fn walk(&mut self) -> Result<bool> {
         let Walk::To { limits, repeat } = self.walk else { return Ok(true) };
         loop {
-            if self.used >= self.batch.block.len() {
+            if self.used >= self.batch.block.len() && !self.interp.has_waiting() {
                 let before = self.block.map(|block| block.member);
                 if !self.next_block()? {
                     return Ok(false);
@@ -44,7 +44,7 @@ impl EntryReader {
             }
             self.place_findings(start);
             match stop {
-                Stop::End | Stop::Thread | Stop::Clock => {}
+                Stop::End | Stop::Thread | Stop::Process | Stop::Clock => {}
                 Stop::Records | Stop::Instrs | Stop::ClockLimit => break,
             }
         }
