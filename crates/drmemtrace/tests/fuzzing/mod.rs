@@ -6,7 +6,7 @@
 use quipu_drmemtrace::edits::clock_trim::{ClockTrim, ClockUnit};
 use quipu_drmemtrace::edits::filter::KernelCode;
 use quipu_drmemtrace::edits::{Filter, FilterSpec, Position, Trim};
-use quipu_drmemtrace::record::{Entry, FileType, Marker, Type};
+use quipu_drmemtrace::record::{Entry, FileType, Marker, N_TYPES, Type};
 use quipu_drmemtrace::trace::{self, DrmemTrace};
 use quipu_drmemtrace::write::{Edit, Framed, NoEdit, Unwatched, WriteOptions, rewrite_file};
 use quipu_model::OpenOptions;
@@ -42,6 +42,14 @@ fn content(bytes: &[u8]) -> Vec<Entry> {
     Entry::slice(bytes).0.iter().filter(is_content).copied().collect()
 }
 
+/// True if entries make no sense in such numbers that, arranged otherwise, a reader could stop before them.
+fn may_be_nonsense(bytes: &[u8]) -> bool {
+    let is_odd = |entry: &&Entry| {
+        entry.kind.get() >= N_TYPES || (entry.kind.get(), entry.size.get(), entry.addr.get()) == (0, 0, 0)
+    };
+    Entry::slice(bytes).0.iter().filter(is_odd).count() > 8
+}
+
 /// Writing again what was written changes nothing, chunks of any size hold the same, and edits end with something that
 /// can be read.
 pub fn rewrite(bytes: &[u8]) {
@@ -51,6 +59,10 @@ pub fn rewrite(bytes: &[u8]) {
         return;
     }
     let Some(plain) = rewritten(&trace, NoEdit, Packing::Plain, None) else { return };
+    // Of 64 entries, more than eight are no part of a trace, and edits move entries.
+    if may_be_nonsense(&plain) {
+        return;
+    }
     let Some(trace) = open(plain.clone()) else { return };
     if !trace.files()[0].header.is_header || trace.files()[0].container.members().len() != 1 {
         return;
