@@ -17,6 +17,7 @@ usage: ./dev soak [SECONDS] [--resume] [--only STEP]… [TARGET…]
   --only     fuzz, damage, runtime or recording; all of them if not said
   TARGET     fuzz these targets only
 environment: SOAK_LANES, how many targets run side by side (2)
+             SOAK_SANITIZER, what the fuzz programs are built with: address, or none (about twice as fast)
              SOAK_PROGRAMS, a folder of fuzz programs that were built before
 TEXT
 }
@@ -71,22 +72,28 @@ sum() { [ -e "$1" ] && awk -v at="$2" '{ total += $at } END { print total + 0 }'
 
 # fuzz TARGET: runs it until it had its time; an input that fails is kept and does not end that.
 fuzz() {
+    # What `time` says: seconds of processors, in the program and in the system.
+    local TIMEFORMAT='%U %S'
     local target=$1 runs=$state/fuzz-$1.runs log=$state/fuzz-$1.log left started spent status last
     mkdir -p "fuzz/corpus/$target" "fuzz/artifacts/$target"
     while left=$((seconds - $(sum "$runs" 1))) && [ "$left" -gt 0 ] && [ "$(sum "$runs" 6)" -lt 20 ]; do
         started=$(date +%s)
         status=0
-        "$programs/$target" "fuzz/corpus/$target" "fuzz/seeds/$target" -max_total_time=$((left < 120 ? left : 120)) \
-            -max_len=4096 -timeout=120 -rss_limit_mb=2048 -detect_leaks=0 -print_final_stats=1 \
-            -artifact_prefix="fuzz/artifacts/$target/" >"$log" 2>&1 </dev/null || status=$?
+        {
+            time "$programs/$target" "fuzz/corpus/$target" "fuzz/seeds/$target" \
+                -max_total_time=$((left < 120 ? left : 120)) -max_len=4096 -timeout=120 -rss_limit_mb=2048 \
+                -detect_leaks=0 -print_final_stats=1 -artifact_prefix="fuzz/artifacts/$target/" \
+                >"$log" 2>&1 </dev/null || status=$?
+        } 2>"$log.time"
         spent=$(($(date +%s) - started))
         last=$(grep -aE '^#[0-9]+.*cov: ' "$log" | tail -1) || true
-        # seconds, inputs, coverage, features, inputs kept, findings
-        awk -v spent=$((spent > 0 ? spent : 1)) -v bad=$((status != 0)) -v line="$last" 'BEGIN {
+        # seconds, inputs, coverage, features, inputs kept, findings, seconds of processors
+        awk -v spent=$((spent > 0 ? spent : 1)) -v bad=$((status != 0)) -v line="$last" -v cpu="$(tail -1 "$log.time")" 'BEGIN {
             n = split(line, word, /[ \t]+/); sub("#", "", word[1])
             for (i = 2; i < n; i++) value[word[i]] = word[i + 1]
             sub("/.*", "", value["corp:"])
-            print spent, word[1] + 0, value["cov:"] + 0, value["ft:"] + 0, value["corp:"] + 0, bad
+            split(cpu, own, " ")
+            print spent, word[1] + 0, value["cov:"] + 0, value["ft:"] + 0, value["corp:"] + 0, bad, own[1] + own[2]
         }' >>"$runs"
         if [ "$status" != 0 ]; then
             cp "$log" "$state/fuzz-$target.finding-$(sum "$runs" 6).log"
@@ -107,7 +114,7 @@ fuzz_all() {
     programs=${SOAK_PROGRAMS:-}
     if [ -z "$programs" ]; then
         say "==> building the fuzz targets"
-        cargo +nightly fuzz build >&2
+        cargo +nightly fuzz build -s "${SOAK_SANITIZER:-address}" >&2
         programs=${CARGO_TARGET_DIR:-fuzz/target}/$(rustc -vV | sed -n 's/^host: //p')/release
     fi
     [ -d fuzz/corpus ] || cargo run --quiet -p xtask -- seeds
@@ -122,13 +129,13 @@ fuzz_all() {
 # The figures of all runs, as a table.
 table() {
     local target runs
-    echo "| target | seconds | executions | per second | coverage | features | findings |"
-    echo "|---|---:|---:|---:|---:|---:|---:|"
+    echo "| target | seconds | of processors | executions | per second | per second of processors | coverage | features | findings |"
+    echo "|---|---:|---:|---:|---:|---:|---:|---:|---:|"
     for target in "${targets[@]}"; do
         runs=$state/fuzz-$target.runs
-        [ -e "$runs" ] || { echo "| \`$target\` | 0 | 0 | – | – | – | – |"; continue; }
-        awk -v name="$target" '{ s += $1; n += $2; bad += $6; if ($3 > cov) cov = $3; if ($4 > ft) ft = $4 }
-            END { printf "| `%s` | %d | %d | %d | %d | %d | %d |\n", name, s, n, n / s, cov, ft, bad }' "$runs"
+        [ -e "$runs" ] || { echo "| \`$target\` | 0 | 0 | 0 | – | – | – | – | – |"; continue; }
+        awk -v name="$target" '{ s += $1; n += $2; bad += $6; cpu += $7; if ($3 > cov) cov = $3; if ($4 > ft) ft = $4 }
+            END { printf "| `%s` | %d | %d | %d | %d | %d | %d | %d | %d |\n", name, s, cpu, n, n / s, n / (cpu > 1 ? cpu : 1), cov, ft, bad }' "$runs"
     done
 }
 

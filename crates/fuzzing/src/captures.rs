@@ -16,6 +16,9 @@ use quipu_capture::tsan::trace::{Output, collect};
 use std::ops::ControlFlow;
 use std::sync::{Arc, LazyLock};
 
+/// No trace is made of accesses to more bytes than these.
+const MAX_RANGE_BYTES: u64 = 1 << 20;
+
 static POOL: LazyLock<Arc<Pool>> = LazyLock::new(|| Pool::new(1).expect("a thread can be started"));
 static FOLDER: LazyLock<Folder> = LazyLock::new(Folder::new);
 
@@ -48,7 +51,11 @@ pub fn file(bytes: &[u8]) {
     let path = FOLDER.file("capture", &whole(bytes));
     let Ok(capture) = Capture::open(&path) else { return };
     let mut shower = Shower::default();
+    let mut range_bytes = 0_u64;
     let shown = events(&capture, &mut |who, event| {
+        if let quipu_capfile::event::Event::Access(access) = event {
+            range_bytes = range_bytes.saturating_add(access.size);
+        }
         // Modules name files of this machine, which are none of the input.
         if !matches!(event, quipu_capfile::event::Event::Module { .. }) {
             let _ = shower.row(who, event, |_| true);
@@ -56,6 +63,10 @@ pub fn file(bytes: &[u8]) {
         Ok::<_, quipu::model::Error>(ControlFlow::Continue(()))
     });
     shown.expect("a file that is there can be read");
+    // A trace has a record for each 16 bytes of a range, so a few bytes may stand for gigabytes.
+    if range_bytes > MAX_RANGE_BYTES {
+        return;
+    }
     let output = FOLDER.path("made.trace");
     let packing = PackOptions::new(Packing::Plain);
     let target = Output { path: &output, packing: &packing, replace: Replace::Allowed, pool: &POOL };
