@@ -14,7 +14,7 @@ use crate::table::{FAMILIES, TABLES};
 use crate::{INFO, funclist, widen};
 use quipu_isa::Arch;
 use quipu_model::ThreadId;
-use quipu_model::trace::{Carries, Clock, Fact, Family, Function, PrintOptions, Recorded};
+use quipu_model::trace::{Carries, Clock, CoreForm, Fact, Family, Function, PrintOptions, Recorded};
 use quipu_model::{
     Columns, Error, ErrorKind, Finding, Meta, OpenOptions, Place, Printer, Reader, Result, Scan, Severity,
     Shard, ShardId, ShardKind, TableSchema, Trace,
@@ -687,6 +687,10 @@ impl Trace for DrmemTrace {
             beside => self.recorded_stretches(beside.as_ref(), &mut meta.findings)?,
         };
         Ok(Box::new(CoreTrace::new(&self.files, meta, self.columns, stretches)?))
+    }
+
+    fn core_form(&self) -> Option<&'static dyn CoreForm> {
+        Some(&cores::FORM)
     }
 
     fn n_delivered_damaged(&self) -> u64 {

@@ -2,7 +2,7 @@
 
 use crate::units::is_empty;
 use quipu_model::print::Printer;
-use quipu_model::trace::{Family, PrintOptions};
+use quipu_model::trace::{CoreForm, Family, PrintOptions};
 use quipu_model::{Columns, Error, Meta, Reader, Result, Scan, Shard, TableSchema, Trace, Window};
 use std::borrow::Cow;
 
@@ -68,6 +68,10 @@ impl Trace for LateTrace {
 
     fn families(&self) -> &'static [Family] {
         self.trace.families()
+    }
+
+    fn core_form(&self) -> Option<&'static dyn CoreForm> {
+        self.trace.core_form()
     }
 
     fn n_delivered_damaged(&self) -> u64 {

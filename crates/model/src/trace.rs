@@ -254,6 +254,12 @@ pub trait Trace: Send + Sync {
         Ok(None)
     }
 
+    /// How native records of threads become those of cores; `None` if there is no such form, so that what schedules
+    /// threads onto cores has no native records.
+    fn core_form(&self) -> Option<&'static dyn CoreForm> {
+        None
+    }
+
     /// How often readers of this trace have delivered what proved damaged later, by a checksum behind it. If it grows while
     /// the trace is read, whatever was made of the batches is worth nothing; the same scans, begun anew, leave the damage out.
     fn n_delivered_damaged(&self) -> u64 {
@@ -264,6 +270,18 @@ pub trait Trace: Send + Sync {
     fn mark_name(&self, kind: u32) -> Cow<'static, str> {
         Cow::Owned(format!("mark {kind}"))
     }
+}
+
+/// How native records look in a file of a core that several threads run on.
+pub trait CoreForm: Send + Sync {
+    /// Writes what stands before the records of a thread that the core turns to.
+    fn turn(&self, thread: ThreadId, process: u64, out: &mut Vec<u8>);
+
+    /// Writes one record of a core that rests.
+    fn rest(&self, out: &mut Vec<u8>);
+
+    /// Makes records of a thread those of this core, with clock readings replaced by `clock` if there is one.
+    fn adopt(&self, records: &mut [u8], core: u64, clock: Option<u64>);
 }
 
 /// A word for several kinds of record: `branch` for jumps, calls and returns of all sorts.

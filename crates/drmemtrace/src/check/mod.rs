@@ -89,8 +89,13 @@ impl Tool for CheckTool {
 
     fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
         let wanted = WantedRules::of(args, RULES)?;
+        // Cores that threads were arranged on have chunks of many files, in pieces.
+        let has_chunks = trace.meta().arranged.is_empty();
         let wanted = Wanted {
-            rules: RULES.iter().map(|rule| wanted.wants(rule.name)).collect(),
+            rules: RULES
+                .iter()
+                .map(|rule| wanted.wants(rule.name) && (has_chunks || !rules::is_of_chunks(rule.name)))
+                .collect(),
             max_per_rule: args.number("max-per-rule", KEPT_PER_RULE)?,
         };
         let decode = check::decodes(args);

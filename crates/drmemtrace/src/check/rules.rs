@@ -552,6 +552,11 @@ rules! {
     }
 }
 
+/// True for rules that are about how a file is divided.
+pub(super) fn is_of_chunks(rule: &str) -> bool {
+    rule.starts_with("drmemtrace/chunk-") || rule == "drmemtrace/record-ordinal"
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,7 +6,10 @@
 //! and the first of the next belongs to the former. Raw entries are those of the threads, with who runs from here on in front of
 //! each stretch, as files of cores have it. SPEC: docs/formats/drmemtrace.md, *Schedule files*.
 
+mod form;
 mod reader;
+
+pub(crate) use form::FORM;
 
 use crate::print::MemrefPrinter;
 use crate::record::{Entry, VERSION_BRANCH_INFO};

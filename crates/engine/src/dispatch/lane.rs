@@ -14,6 +14,10 @@ struct Lane {
     at: Cursor,
     /// The last clock reading, in microseconds.
     clock: u64,
+    /// Native records up to the next one, which it includes.
+    raw: Vec<u8>,
+    /// Native records of it were delivered.
+    has_begun: bool,
 }
 
 /// All threads, and what went wrong with them.
@@ -25,6 +29,8 @@ pub(super) struct Lanes {
     pub(super) errors: VecDeque<Error>,
     /// What threads that have ended used up on disk.
     packed_bytes: u64,
+    /// Native records are delivered.
+    has_raw: bool,
 }
 
 /// What a thread can deliver without a decision of the scheduler.
@@ -67,15 +73,42 @@ fn is_fetched(flags: u8) -> bool {
 
 impl Lanes {
     pub(super) fn new(readers: Vec<Box<dyn Reader>>, clock: Option<Clock>) -> Lanes {
-        let lanes =
-            readers.into_iter().map(|reader| Lane { reader: Some(reader), at: Cursor::default(), clock: 0 });
+        let lanes = readers.into_iter().map(|reader| Lane {
+            reader: Some(reader),
+            at: Cursor::default(),
+            clock: 0,
+            raw: Vec::new(),
+            has_begun: false,
+        });
         Lanes {
             lanes: lanes.collect(),
             per_second: clock.map_or(1_000_000, |clock| clock.per_second.max(1)),
             findings: Vec::new(),
             errors: VecDeque::new(),
             packed_bytes: 0,
+            has_raw: false,
         }
+    }
+
+    /// The same with native records, of threads of which this much is known.
+    pub(super) fn with_raw(mut self, known: &[Known]) -> Lanes {
+        self.has_raw = true;
+        for (lane, known) in self.lanes.iter_mut().zip(known) {
+            lane.clock = known.clock;
+        }
+        self
+    }
+
+    /// Takes the native records up to the thread's next record, which they include.
+    pub(super) fn take_raw(&mut self, thread: usize, out: &mut Vec<u8>) {
+        let lane = &mut self.lanes[thread];
+        lane.has_begun = true;
+        out.append(&mut lane.raw);
+    }
+
+    /// True once native records of the thread were taken.
+    pub(super) fn has_begun(&self, thread: usize) -> bool {
+        self.lanes[thread].has_begun
     }
 
     /// Ticks of the clock as microseconds.
@@ -145,6 +178,9 @@ impl Lanes {
                 Ok(Some(batch)) => {
                     self.findings.append(&mut batch.findings);
                     lane.at = Cursor::default();
+                    if self.has_raw {
+                        lane.raw.extend_from_slice(batch.raw());
+                    }
                     if batch.span.records > 0 {
                         return true;
                     }

@@ -67,10 +67,12 @@ pub fn dispatch(trace: Box<dyn Trace>, options: DispatchOptions) -> Result<Box<d
         pieces: 1,
         ..Shard::default()
     });
+    // Tables stay with the threads, and native records unless they are wanted and have a form for cores.
+    let has_native = options.native && trace.core_form().is_some();
+    let without = if has_native { Columns::NONE } else { Columns::RAW };
     Ok(Box::new(DispatchedTrace {
         shards: shards.collect(),
-        // Native bytes and tables stay with the threads.
-        columns: trace.columns().minus(Columns::RAW | Columns::CALL_VALUES),
+        columns: trace.columns().minus(without | Columns::CALL_VALUES),
         trace,
         options,
         meta,
@@ -118,14 +120,27 @@ impl Trace for DispatchedTrace {
         let shards = self.trace.shards();
         let template = Scan { columns: wanted | own.and(self.trace.columns()), ..scan.clone() };
         let template = Scan { cut: Cut::SIZE, ..divided(&template, shards.len()) };
-        let readers =
-            shards.iter().map(|shard| self.trace.scan(&Scan { shard: shard.id, ..template.clone() }));
         let clock = self.trace.meta().clock;
-        let mut lanes = Lanes::new(readers.collect::<Result<_>>()?, clock);
-        let known = lanes.begin();
+        let open = |template: &Scan| -> Result<Lanes> {
+            let readers =
+                shards.iter().map(|shard| self.trace.scan(&Scan { shard: shard.id, ..template.clone() }));
+            Ok(Lanes::new(readers.collect::<Result<_>>()?, clock))
+        };
+        let form = self.trace.core_form().filter(|_| wanted.has(Columns::RAW));
+        let (lanes, known) = if form.is_some() {
+            // Native records go to cores one by one, and the first look at a thread takes more than one.
+            let ahead = Scan { columns: template.columns.minus(Columns::RAW), ..template.clone() };
+            let known = open(&ahead)?.begin();
+            let lanes = open(&Scan { batch_records: 1, ..template })?.with_raw(&known);
+            (lanes, known)
+        } else {
+            let mut lanes = open(&template)?;
+            let known = lanes.begin();
+            (lanes, known)
+        };
         let frames_calls = clock.is_some_and(|clock| clock.frames_calls);
         let dispatcher = Dispatcher::new(self.options.clone(), &known, frames_calls);
-        Ok(Some(Box::new(CoreRounds::new(dispatcher, lanes, wanted))))
+        Ok(Some(Box::new(CoreRounds::new(dispatcher, lanes, wanted, form))))
     }
 
     fn printer(&self, options: &PrintOptions) -> Result<Box<dyn Printer>> {

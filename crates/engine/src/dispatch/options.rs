@@ -67,6 +67,9 @@ pub struct DispatchOptions {
     pub busy_cores: usize,
     /// Threads that go before others (or behind, if negative).
     pub priorities: Vec<(ThreadId, i32)>,
+    /// Whether native records are delivered, where the format has a form of them for cores. It takes time: records go to
+    /// cores one by one.
+    pub native: bool,
 }
 
 impl Default for DispatchOptions {
@@ -91,6 +94,7 @@ impl Default for DispatchOptions {
             layout_seed: 1,
             busy_cores: 0,
             priorities: Vec::new(),
+            native: false,
         }
     }
 }

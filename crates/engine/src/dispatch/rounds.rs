@@ -9,7 +9,7 @@ use super::lane::{Lanes, Load};
 use super::options::CoreTime;
 use super::state::{Dispatcher, Heads, Step};
 use quipu_model::lens::ThreadEvent;
-use quipu_model::trace::{Dispatched, Rounds};
+use quipu_model::trace::{CoreForm, Dispatched, Rounds};
 use quipu_model::{Batch, Code, CodeTable, Columns, Result, Span, ThreadId};
 use std::collections::HashMap;
 
@@ -52,6 +52,10 @@ struct Delivered {
     clock: u64,
     /// Whether the last record was an instruction.
     last_is_instr: bool,
+    /// Bytes of its native form.
+    last_raw: usize,
+    /// The thread that native records were of last.
+    raw_thread: Option<usize>,
 }
 
 /// All cores at work.
@@ -60,6 +64,8 @@ pub(super) struct CoreRounds {
     lanes: Lanes,
     /// What is wanted of each record.
     wanted: Columns,
+    /// How native records look, if they are wanted.
+    form: Option<&'static dyn CoreForm>,
     delivered: Vec<Delivered>,
     codes: Vec<Codes>,
     /// What each core has done since the last round, by core.
@@ -91,7 +97,12 @@ impl CoreRounds {
         self.way = way;
     }
 
-    pub(super) fn new(dispatcher: Dispatcher, lanes: Lanes, wanted: Columns) -> CoreRounds {
+    pub(super) fn new(
+        dispatcher: Dispatcher,
+        lanes: Lanes,
+        wanted: Columns,
+        form: Option<&'static dyn CoreForm>,
+    ) -> CoreRounds {
         let n_cores = dispatcher.cores.len();
         let batches = || (0..n_cores).map(|_| Batch::default()).collect();
         CoreRounds {
@@ -108,6 +119,7 @@ impl CoreRounds {
             dispatcher,
             lanes,
             wanted,
+            form,
         }
     }
 
@@ -225,6 +237,8 @@ impl CoreRounds {
                     next.span = Span { records: 0, instrs, ..now.span };
                     now.span.instrs -= instrs;
                     move_last(now, next, self.wanted);
+                    let at = now.block.len().saturating_sub(self.delivered[core].last_raw);
+                    next.block.extend(now.block.drain(at..));
                 }
             }
         }
@@ -249,6 +263,10 @@ impl CoreRounds {
             Side::Next => &mut self.next[core],
         };
         batch.span.clock = now;
+        if let Some(form) = self.form {
+            let at = batch.block.len().saturating_sub(self.delivered[core].last_raw);
+            form.adopt(&mut batch.block[at..], core as u64, Some(now));
+        }
         let last = batch.span.records.saturating_sub(1);
         let threads = &mut batch.threads;
         for row in (0..threads.at.len()).rev().take_while(|row| threads.at[*row] == last) {
@@ -278,6 +296,15 @@ impl CoreRounds {
         let names = codes.names.get(thread).map_or(&[][..], Vec::as_slice);
         at.copy(batch, n, to, self.wanted, |code| names.get(code as usize).copied().unwrap_or(code));
         to.span.instrs += instrs as u32; // No more than records.
+        if let Some(form) = self.form {
+            let (delivered, start) = (&mut self.delivered[core], to.block.len());
+            if delivered.raw_thread.replace(thread) != Some(thread) && self.lanes.has_begun(thread) {
+                form.turn(to.span.thread, to.span.process, &mut to.block);
+            }
+            self.lanes.take_raw(thread, &mut to.block);
+            form.adopt(&mut to.block[start..], core as u64, None);
+            delivered.last_raw = to.block.len() - start;
+        }
         let events = to.threads.what[first_event..].iter().zip(&mut to.threads.value[first_event..]);
         for (_, value) in events.filter(|(what, _)| **what == ThreadEvent::Cpu) {
             *value = core as u64;
@@ -306,6 +333,15 @@ impl CoreRounds {
             events.value.resize(events.value.len() + n as usize, 0);
         }
         to.span.records += n;
+        if let Some(form) = self.form {
+            let delivered = &mut self.delivered[core];
+            delivered.raw_thread = None;
+            for _ in 0..n {
+                let start = to.block.len();
+                form.rest(&mut to.block);
+                delivered.last_raw = to.block.len() - start;
+            }
+        }
     }
 
     /// Takes back what was lent with the last round.
@@ -324,10 +360,12 @@ impl CoreRounds {
         for (place, core) in turns.enumerate() {
             let batch = &mut self.round[place];
             batch.clear();
+            batch.block.clear();
             batch.span = Span::default();
             std::mem::swap(batch, &mut self.now[core]);
             std::mem::swap(&mut self.now[core], &mut self.next[core]);
             batch.codes = std::mem::take(&mut self.codes[core].table);
+            batch.raw = 0..batch.block.len();
             let (span, delivered) = (&mut batch.span, &mut self.delivered[core]);
             span.shard = core as u32; // At most `MAX_DISPATCH_CORES`.
             span.piece = 0;

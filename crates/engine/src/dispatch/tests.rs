@@ -370,6 +370,7 @@ fn random_options(rng: &mut Rng) -> DispatchOptions {
         layout_seed: rng.below(6) as i64 - 2,
         busy_cores: if rng.below(4) == 0 { 1 + rng.below(4) as usize } else { 0 },
         priorities: if rng.below(3) == 0 { vec![(1.into(), 1), (3.into(), -2)] } else { Vec::new() },
+        native: false,
     }
 }
 
@@ -416,7 +417,7 @@ fn doings(
         .map(|shard| trace.scan(&Scan { batch_records, ..Scan::new(shard.id).columns(columns) }).unwrap());
     let mut lanes = Lanes::new(readers.collect(), trace.meta().clock);
     let known = lanes.begin();
-    let mut rounds = CoreRounds::new(Dispatcher::new(options.clone(), &known, true), lanes, columns);
+    let mut rounds = CoreRounds::new(Dispatcher::new(options.clone(), &known, true), lanes, columns, None);
     rounds.set_way(way);
     let mut all = Vec::new();
     while let Some(batches) = rounds.read().unwrap() {
