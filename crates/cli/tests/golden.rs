@@ -408,6 +408,24 @@ fn a_filter_by_core_writes_the_cores_of_the_schedule() {
     assert!(counts.contains("           0 total data loads\n"), "{counts}");
 }
 
+/// Cores have chunks of many files in pieces, and instructions whose encodings stayed with another core.
+#[test]
+fn scheduled_threads_break_no_rule() {
+    for args in [
+        "-indir threadsig.x64 -core_serial",
+        "-indir thr -core_sharded -cores 3 -sched_quantum 1000",
+        "-indir thr.kernel_injected -core_serial -cores 2",
+    ] {
+        let text = printed(&format!("{args} -tool invariant_checker"));
+        assert_eq!(text, "Trace invariant checks passed\n", "{args}");
+    }
+}
+
+#[test]
+fn calls_of_scheduled_threads_are_printed_as_cores_come_to_them() {
+    check("-indir tiny.func -tool func_view -core_serial", "func_view.tiny.txt", exact);
+}
+
 #[test]
 fn view_without_encodings() {
     check("-infile small/drmemtrace.small.x64.trace -tool view", "view.small.txt", exact);

@@ -575,21 +575,6 @@ impl DrmemTrace {
         self.cpu_schedule.as_ref()
     }
 
-    /// The trace arranged by cores as these stretches say, in the order of their times.
-    ///
-    /// # Errors
-    /// `Unsupported` for files of several threads or of cores; `Missing` if there is no stretch of its threads.
-    pub fn arranged(&self, stretches: Vec<Stretch>) -> Result<Box<dyn Trace>> {
-        if self.files.iter().any(|file| file.holds_several_threads()) {
-            return Err(Error::unsupported(
-                "files of this trace hold several threads or a core each already",
-            ));
-        }
-        let mut meta = self.meta.clone();
-        meta.arranged = self.shards.iter().map(|shard| shard.thread.unwrap_or_default()).collect();
-        Ok(Box::new(CoreTrace::new(&self.files, meta, self.columns, stretches)?))
-    }
-
     /// Which thread ran where, as the trace's own markers tell; of threads without any, as the file beside the trace does.
     ///
     /// The markers come first because the file leaves out a thread's return to a processor that no other thread had in between.

@@ -44,18 +44,36 @@ impl CallLines {
     }
 
     pub(super) fn write(&mut self, batch: &Batch, out: &mut Vec<u8>) {
+        (0..batch.calls.len()).for_each(|row| self.call(batch, row, out));
+        self.end_thread(batch, out);
+    }
+
+    /// Writes what cores did side by side, in the order of their records.
+    pub(super) fn write_round(&mut self, batches: &[Batch], out: &mut Vec<u8>) {
+        let of = |(turn, batch): (usize, &Batch)| -> Vec<(u32, usize, usize)> {
+            batch.calls.at.iter().enumerate().map(|(row, at)| (*at, turn, row)).collect()
+        };
+        let mut calls: Vec<(u32, usize, usize)> = batches.iter().enumerate().flat_map(of).collect();
+        calls.sort_unstable();
+        calls.into_iter().for_each(|(_, turn, row)| self.call(&batches[turn], row, out));
+        batches.iter().for_each(|batch| self.end_thread(batch, out));
+    }
+
+    fn call(&mut self, batch: &Batch, row: usize, out: &mut Vec<u8>) {
         let (tid, calls) = (batch.span.thread, &batch.calls);
-        for row in 0..calls.len() {
-            if calls.function[row] < SYSCALL_BASE {
-                match calls.edge[row] {
-                    CallEdge::Enter => {
-                        let (function, from) = (calls.function[row], calls.return_to[row]);
-                        self.enter(tid, function, from, calls.args_of(row), out);
-                    }
-                    CallEdge::Leave => self.leave(tid, calls.result[row], out),
+        if calls.function[row] < SYSCALL_BASE {
+            match calls.edge[row] {
+                CallEdge::Enter => {
+                    let (function, from) = (calls.function[row], calls.return_to[row]);
+                    self.enter(tid, function, from, calls.args_of(row), out);
                 }
+                CallEdge::Leave => self.leave(tid, calls.result[row], out),
             }
         }
+    }
+
+    fn end_thread(&mut self, batch: &Batch, out: &mut Vec<u8>) {
+        let tid = batch.span.thread;
         if self.open == Some(tid) && batch.threads.what.contains(&ThreadEvent::Stop) {
             line(out, format_args!(" <no return>"));
             self.open = None;

@@ -16,7 +16,6 @@ mod mix;
 mod record_filter;
 mod reuse;
 mod schedule;
-mod scheduled;
 mod simulators;
 mod syscalls;
 
@@ -151,17 +150,10 @@ pub(crate) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<O
     input::check_threads(&*trace, &options.threads)?;
     let is_typed = is_typed(&*trace);
     let trace = begun(trace, &options, &mut request)?;
-    let mut counted = None;
     let of_threads = trace.shards().iter().any(|shard| shard.kind != ShardKind::Core);
     let trace = match of_threads.then(|| request.cores_wanted()).transpose()?.flatten() {
         Some(_) if request.cpu_schedule.is_some() => by_core(&*trace, &request)?,
-        Some(time) => {
-            if request.tools.contains(&Tool::BasicCounts) {
-                let written = quipu::open_path(&request.path, &options)?;
-                counted = Some(scheduled::Cores::of(&*trace, scheduled(written, time, &request)?)?);
-            }
-            scheduled(trace, time, &request)?
-        }
+        Some(time) => scheduled(trace, time, &request)?,
         None => trace,
     };
     let extent = Extent::of(&request, &*trace)?;
@@ -185,9 +177,6 @@ pub(crate) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<O
     }
     // Tools that print at the end only share one read; records and calls are printed before.
     let names: Vec<&'static str> = request.tools.iter().flat_map(|tool| tool.ours()).copied().collect();
-    // Threads that a scheduler puts onto cores have no entries to count there; they are counted as it had arranged them.
-    let names: Vec<&'static str> =
-        names.into_iter().filter(|name| counted.is_none() || *name != "counts").collect();
     let mut results = Results::default();
     let mut dispatched = Vec::new();
     if !names.is_empty() {
@@ -217,10 +206,7 @@ pub(crate) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<O
         }
         match tool {
             Tool::View => text.extend_from_slice(&view_end),
-            Tool::BasicCounts => match &counted {
-                Some(cores) => counts::write(&cores.counts(common, screen)?, is_typed, &mut text),
-                None => counts::write(results.get("counts")?, is_typed, &mut text),
-            },
+            Tool::BasicCounts => counts::write(results.get("counts")?, is_typed, &mut text),
             Tool::OpcodeMix => {
                 let opcodes: &PerThread<OpcodeMix> = results.get("opcodes")?;
                 let categories: &PerThread<CategorySets> = results.get("categories")?;
@@ -350,20 +336,16 @@ fn scheduled(
         Some(path) => Some(simulation::cores_of(path)? as u64),
         None => None,
     };
-    let of_threads = request
-        .tools
-        .iter()
-        .find(|tool| matches!(tool, Tool::View | Tool::FuncView | Tool::InvariantChecker));
-    if let Some(tool) = of_threads {
-        let name = Tool::ALL.iter().find(|(known, _)| known == tool).map_or("", |(_, name)| name);
-        return Err(Error::unsupported(format!(
-            "{name} reads threads as they were written, which says nothing of cores that they are scheduled onto"
-        ))
+    if request.tools.contains(&Tool::View) {
+        return Err(Error::unsupported(
+            "view reads threads as they were written, which says nothing of cores that they are scheduled onto",
+        )
         .hint("add -no_core_sharded, or choose another tool"));
     }
     let cores = request.cores.or(configured).unwrap_or(4);
     let cores = usize::try_from(cores).unwrap_or(usize::MAX);
-    engine::dispatch(trace, DispatchOptions { cores, time, ..request.dispatch.clone() })
+    let native = request.tools.iter().any(|tool| matches!(tool, Tool::BasicCounts | Tool::InvariantChecker));
+    engine::dispatch(trace, DispatchOptions { cores, time, native, ..request.dispatch.clone() })
 }
 
 /// What to say where threads stand in files of their own and cores are asked for.
@@ -399,9 +381,25 @@ fn print_calls(trace: &dyn Trace, extent: &Extent, screen: &Screen) -> Result<()
     let columns = Columns::CALLS | Columns::THREADS;
     let scan = Scan { columns, most: extent.most_records(), ahead: true, ..Scan::new(ShardId(0)) };
     session::watched(screen, |watch| {
-        let mut merge = extent.merge(trace, scan, watch)?;
         let mut lines = CallLines::new(trace.meta());
         let (mut stderr, mut text) = (crate::terminal::stderr(), Vec::new());
+        if let Some(mut rounds) =
+            trace.rounds(&Scan { window: extent.window.clone(), most: u64::MAX, ..scan.clone() })?
+        {
+            while !watch.is_cancelled() {
+                match rounds.read() {
+                    Ok(Some(batches)) => lines.write_round(batches, &mut text),
+                    Ok(None) => break,
+                    Err(_) => continue,
+                }
+                stderr.write_all(&text)?;
+                text.clear();
+            }
+            lines.end_line(&mut text);
+            stderr.write_all(&text)?;
+            return Ok(());
+        }
+        let mut merge = extent.merge(trace, scan, watch)?;
         while !watch.is_cancelled() {
             match merge.read() {
                 Ok(Some(merged)) => lines.write(merged.batch, &mut text),

@@ -284,6 +284,8 @@ fn a_part_is_checked_by_what_stands_before_and_only_that_is_reported() {
     assert_eq!(leaps("-exit_after_records 13").concat(), first);
     assert_eq!(leaps("-skip_instrs 3 -exit_after_instrs 2"), [""; 0]);
     assert_eq!(leaps("-skip_instrs 3 -exit_after_records 9").concat(), second);
+    // A core that runs the thread checks it all the same.
+    assert_eq!(leaps("-core_serial"), leaps(""));
     // Other tools see the part as ever.
     let text = printed(
         folder.path(),
