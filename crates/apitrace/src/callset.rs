@@ -10,6 +10,8 @@
 
 use crate::record::{END_FRAME, RENDER, SWAP_RENDERTARGET};
 use quipu_model::{Error, Result};
+use quipu_source::Reading;
+use std::path::Path;
 
 /// A set of calls; nothing at first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,6 +37,7 @@ impl CallSet {
         for part in text.split(',') {
             match part.strip_prefix('@') {
                 Some(path) => {
+                    Reading::keep(Path::new(path));
                     let content = std::fs::read_to_string(path).map_err(|cause| {
                         let kind = match cause.kind() {
                             std::io::ErrorKind::NotFound => quipu_model::ErrorKind::Missing,

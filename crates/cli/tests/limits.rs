@@ -1,4 +1,4 @@
-//! What verbs do where the system grants little, and where a trace claims absurd things.
+//! What verbs do where the system grants little.
 
 // A test that cannot set its scene has failed.
 use serde_json::Value;
@@ -160,79 +160,4 @@ fn each_further_file_that_is_merged_takes_a_few_kilobytes() {
     let (few, many) = (merge(40), merge(240));
     let each = many.saturating_sub(few) / 200;
     assert!(each < 70 << 10, "{each} bytes for each file: {few} of 40, {many} of 240");
-}
-
-/// Texts of a few lines whose addresses and sizes no program has, and the same with sizes that one may have.
-const ABSURD: &[(&str, &str, &str)] = &[
-    (
-        "din",
-        "r 1000 4\nr 2000 ffffffff\nw fffffffffffffff0 100000\ni 4000 80000000\nr ffffffffffffffff 100001\nr 0 0\n",
-        "r 1000 4\nr 2000 8\nw fffffffffffffff0 40\ni 4000 4\nr ffffffffffffffff 8\nr 0 0\n",
-    ),
-    (
-        "lackey",
-        "I  04000,3\n L 1000,4\n S 2000,4294967295\n M ffffffffffffffff,4294967295\n L fffffffffffffff0,1048576\n",
-        "I  04000,3\n L 1000,4\n S 2000,8\n M ffffffffffffffff,8\n L fffffffffffffff0,16\n",
-    ),
-];
-
-/// Both of its streams: what is wrong with a trace is the answer of a check, and a complaint of other verbs.
-fn said(output: &Output) -> String {
-    [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes)).concat()
-}
-
-/// The verbs that follow accesses, which are those that refuse some.
-const FOLLOWING: &[&str] = &["report", "analyze", "sim", "check"];
-
-#[test]
-fn absurd_sizes_are_errors_where_accesses_are_followed_and_take_no_verb_beyond_a_gigabyte() {
-    let folder = tempfile::tempdir().unwrap();
-    let out = folder.path().join("out");
-    for (family, absurd, usual) in ABSURD {
-        let trace = folder.path().join("trace").with_extension(family);
-        let (mut n_following, mut n_others) = (0, 0);
-        std::fs::write(&trace, usual).unwrap();
-        for line in command_lines(trace.to_str().unwrap(), out.to_str().unwrap()) {
-            let args: Vec<_> = line.iter().map(String::as_str).collect();
-            let [usual, absurd] = [usual, absurd].map(|text| {
-                let _ = std::fs::remove_dir_all(&out);
-                let _ = std::fs::remove_file(&out);
-                std::fs::write(&trace, text).unwrap();
-                run_under("-v 1000000", &args)
-            });
-            let said = said(&absurd);
-            let codes = [&usual, &absurd].map(|output| output.status.code());
-            match codes {
-                // The verb is for other families, or wants other arguments: it says so, whatever the trace says.
-                [Some(2), _] => assert_eq!(codes[1], Some(2), "{family} {line:?}: {said}"),
-                _ if FOLLOWING.contains(&args[0]) => {
-                    assert_eq!(codes, [Some(0), Some(1)], "{family} {line:?}: {said}");
-                    assert!(said.contains("[engine/oversized-access]"), "{family} {line:?}: {said}");
-                    n_following += 1;
-                }
-                _ => {
-                    assert_eq!(codes, [Some(0); 2], "{family} {line:?}: {said}");
-                    n_others += 1;
-                }
-            }
-        }
-        assert!(n_following >= 5 && n_others >= 2, "{family}: {n_following} and {n_others} verbs worked");
-    }
-}
-
-#[test]
-fn an_access_that_is_too_large_is_found_at_its_record() {
-    let folder = tempfile::tempdir().unwrap();
-    let trace = folder.path().join("large.din");
-    std::fs::write(&trace, "r 1000 4\nr 2000 ffffffff\nr 3000 100000\n").unwrap();
-    for verb in
-        [&["report"][..], &["check"], &["analyze", "working-set"], &["sim", "cache"], &["sim", "sweep"]]
-    {
-        let args: Vec<_> = verb.iter().copied().chain([trace.to_str().unwrap()]).collect();
-        let output = run_under("-v 1000000", &args);
-        let complaint = said(&output);
-        assert_eq!(output.status.code(), Some(1), "{verb:?}: {complaint}");
-        assert!(complaint.contains("record 2: an access of 4294967295 bytes"), "{verb:?}: {complaint}");
-        assert_eq!(complaint.matches("an access of").count(), 1, "{verb:?}: {complaint}");
-    }
 }

@@ -2,12 +2,14 @@
 
 #![allow(clippy::unwrap_used, unreachable_pub)]
 
+mod absurd;
 mod apitrace;
 mod browser;
 mod cacheray;
 mod damage;
 mod edits;
 mod facts;
+mod faults;
 mod forced;
 mod golden;
 mod instrumented;

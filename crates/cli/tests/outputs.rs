@@ -4,6 +4,7 @@ use clap::builder::ValueParser;
 use quipu_testkit::fixtures;
 use std::any::TypeId;
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs;
 use std::io::Read;
 use std::os::unix::fs::{FileTypeExt, symlink};
@@ -14,11 +15,11 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 /// One way to write: which verb, by which option, and a command line with `IN` and `OUT` in it.
-struct Row {
+pub(crate) struct Row {
     verb: &'static str,
     option: &'static str,
     input: Input,
-    line: &'static str,
+    pub(crate) line: &'static str,
     /// Whether a folder is written.
     folder: bool,
     /// Whether files are replaced without `--force`, as those programs do whose command lines these are.
@@ -32,9 +33,12 @@ enum Input {
     Folder(&'static str, &'static str),
     /// What `disassemble` wrote of a trace of apitrace.
     Text,
+    /// What an instrumented program left.
+    Capture,
 }
 
 const ENTRIES: Input = Input::File("drmemtrace", "small/drmemtrace.small.x64.trace");
+const CHUNKS: Input = Input::File("drmemtrace", "as_traced/drmemtrace.simple_app.1674735.1533.trace.zip");
 const THREADS: Input = Input::Folder("drmemtrace", "thr");
 const CALLS: Input = Input::File("apitrace", "tri.trace");
 
@@ -47,7 +51,7 @@ const fn other(option: &'static str, input: Input, line: &'static str) -> Row {
     Row { replaces: true, ..row("as", option, input, line) }
 }
 
-const ROWS: &[Row] = &[
+pub(crate) const ROWS: &[Row] = &[
     row("report", "html", ENTRIES, "report --no-machine IN --html OUT"),
     row("analyze", "html", ENTRIES, "analyze counts IN --html OUT"),
     row("sim cache", "html", ENTRIES, "sim cache IN --html OUT"),
@@ -73,18 +77,21 @@ const ROWS: &[Row] = &[
     row("disassemble", "output", CALLS, "disassemble IN -o OUT"),
     row("assemble", "output", Input::Text, "assemble IN -o OUT"),
     row("recover", "output", CALLS, "recover IN -o OUT"),
+    row("collect", "output", Input::Capture, "collect IN -o OUT"),
     other("repack", CALLS, "as apitrace repack IN OUT"),
     other("trim", CALLS, "as apitrace trim --calls=0-5 -o OUT IN"),
     other("sed", CALLS, "as apitrace sed -e s/GL_TRIANGLES/GL_POINTS/ -o OUT IN"),
     other("LL_miss_file", ENTRIES, "as drmemtrace -infile IN -tool cache_simulator -LL_miss_file OUT"),
+    other("LL_miss_file", CHUNKS, "as drmemtrace -infile IN -tool miss_analyzer -LL_miss_file OUT"),
+    other("outdir", THREADS, "as drmemtrace -tool record_filter -indir IN -outdir OUT"),
 ];
 
 /// Options that name files to be read.
 const READ: &[&str] =
     &["path", "paths", "old", "new", "text", "config", "v2p_file", "binary", "types", "remap", "calls"];
 
-/// Options that write and have tests of their own, for their input is no file: `record.rs`, `instrumented`.
-const ELSEWHERE: &[(&str, &str)] = &[("record", "output"), ("collect", "output"), ("view", "blobs")];
+/// Options that write and have tests of their own below, for their input is no file, or they write many.
+const ELSEWHERE: &[(&str, &str)] = &[("record", "output"), ("view", "blobs")];
 
 /// The command lines of other programs, which have no options that the tree knows.
 const AS: &[&str] = &["as apitrace", "as cacheray", "as drmemtrace"];
@@ -124,14 +131,26 @@ fn no_option_that_names_a_file_is_forgotten() {
     assert_eq!(programs, AS);
 }
 
+impl Row {
+    /// The command line with this output.
+    pub(crate) fn words(&self, out: &str) -> String {
+        let words = self.line.split(' ').map(|word| match word {
+            "IN" => "in",
+            "OUT" => out,
+            other => other,
+        });
+        words.collect::<Vec<_>>().join(" ")
+    }
+}
+
 /// A folder for one run, with the input in it.
-struct Place {
-    folder: tempfile::TempDir,
+pub(crate) struct Place {
+    pub(crate) folder: tempfile::TempDir,
     row: &'static Row,
 }
 
 impl Place {
-    fn new(row: &'static Row) -> Place {
+    pub(crate) fn new(row: &'static Row) -> Place {
         let folder = tempfile::tempdir().unwrap();
         let input = folder.path().join("in");
         match row.input {
@@ -139,6 +158,7 @@ impl Place {
                 fs::copy(fixtures(family).join(name), &input).unwrap();
             }
             Input::Folder(family, name) => copy_folder(&fixtures(family).join(name), &input),
+            Input::Capture => fs::write(&input, crate::damage::samples::captured()).unwrap(),
             Input::Text => {
                 let trace = fixtures("apitrace").join("tri.trace");
                 let line = format!("disassemble {} -o {}", trace.display(), input.display());
@@ -148,18 +168,13 @@ impl Place {
         Place { folder, row }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
     /// Runs the row's command line with this output; returns the exit code and the complaints.
-    fn write(&self, out: &str, force: bool) -> (i32, String) {
-        let words = self.row.line.split(' ').map(|word| match word {
-            "IN" => "in",
-            "OUT" => out,
-            other => other,
-        });
-        let line = words.collect::<Vec<_>>().join(" ");
+    pub(crate) fn write(&self, out: &str, force: bool) -> (i32, String) {
+        let line = self.row.words(out);
         let answer = run(self.folder.path(), &line, force && !self.row.replaces);
         for entry in fs::read_dir(self.folder.path()).unwrap() {
             let name = entry.unwrap().file_name().into_string().unwrap();
@@ -190,14 +205,20 @@ fn copy_folder(from: &Path, to: &Path) {
 }
 
 fn run(folder: &Path, line: &str, force: bool) -> (i32, String) {
+    run_with(folder, &format!("{line}{}", if force { " --force" } else { "" }), &[])
+}
+
+/// Runs a command line with further variables of the environment.
+pub(crate) fn run_with(folder: &Path, line: &str, variables: &[(&str, OsString)]) -> (i32, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_quipu"));
-    command.current_dir(folder).args(line.split(' ')).args(force.then_some("--force"));
+    command.current_dir(folder).args(line.split(' '));
+    command.envs(variables.iter().map(|(name, value)| (name, value)));
     let output = command.output().unwrap();
     (output.status.code().unwrap_or(-1), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
 /// The bytes of a file, or those of all files of a folder.
-fn content(path: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+pub(crate) fn content(path: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     if !path.is_dir() {
         return vec![(PathBuf::new(), fs::read(path).unwrap())];
     }
@@ -259,10 +280,6 @@ fn walk_places(row: &'static Row) {
     fs::create_dir(place.path("folder")).unwrap();
     place.refused("folder", true, "a file cannot replace a folder");
 
-    if row.verb == "disassemble" {
-        // Its folder of raw memory has no place beside a device.
-        return;
-    }
     // Devices, pipes and sockets are written into.
     let (code, said) = place.write("/dev/null", false);
     assert!(code < 2, "{}: {said}", row.line);
@@ -359,6 +376,190 @@ fn files_of_raw_memory_replace_others_only_with_force() {
     let line = format!("as apitrace dump --blobs {}", trace.display());
     assert!(run(folder.path(), &line, false).0 < 2);
     assert!(run(folder.path(), &line, false).0 < 2, "as apitrace does");
+}
+
+/// Runs a program under a stand-in for DynamoRIO.
+fn record(folder: &Path, line: &str, force: bool) -> (i32, String) {
+    let home = folder.join("home");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_quipu"));
+    command.current_dir(folder).env("DYNAMORIO_HOME", &home).env("HOME_OF_FAKE", &home);
+    command.args(["record", "--with", "dynamorio"]).args(force.then_some("--force")).args(line.split(' '));
+    let output = command.output().unwrap();
+    (output.status.code().unwrap_or(-1), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn a_recording_replaces_traces_only_and_never_the_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    crate::record::fake_dynamorio(&at("home"));
+    let answer = record(folder.path(), "-o out -- true", false);
+    assert_eq!(answer.0, 0, "{}", answer.1);
+    fs::copy("/bin/true", at("prog")).unwrap();
+    fs::hard_link(at("prog"), at("hard")).unwrap();
+    symlink("prog", at("soft")).unwrap();
+    fs::create_dir(at("folder")).unwrap();
+    fs::write(at("folder/mine"), "text").unwrap();
+    for (line, force, why) in [
+        ("-o out -- true", false, "there is something of that name already"),
+        ("-o prog -- ./prog", true, "this is an input"),
+        ("-o hard -- ./prog", true, "this is an input"),
+        ("-o soft -- ./prog", true, "this is an input"),
+        ("-o home/said -- true", true, "a folder cannot replace a file"),
+        ("-o /dev/null -- true", true, "a folder cannot replace a file"),
+        ("-o folder -- true", true, "mine"),
+    ] {
+        let (code, said) = record(folder.path(), line, force);
+        assert!(code == 2 && said.contains(why), "{line}: {code} {said}");
+    }
+    assert_eq!(content(&at("folder")), [(PathBuf::from("mine"), b"text".to_vec())]);
+    assert_eq!(fs::read(at("prog")).unwrap(), fs::read("/bin/true").unwrap());
+    let (code, said) = record(folder.path(), "-o out -- true", true);
+    assert_eq!(code, 0, "{said}");
+    let left = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    assert!(!left.into_iter().any(|name| name.to_str().unwrap().ends_with(".part")));
+}
+
+/// Command lines of other programs, each with an output that is one of its further inputs, here under the name `set`.
+#[test]
+fn what_other_programs_command_lines_read_besides_the_trace_is_an_input() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    fs::copy(fixtures("apitrace").join("tri.trace"), at("calls.trace")).unwrap();
+    fs::copy(fixtures("drmemtrace").join("small/drmemtrace.small.x64.trace"), at("entries.trace")).unwrap();
+    fs::write(at("set"), "1-5\n").unwrap();
+    fs::hard_link(at("set"), at("hard")).unwrap();
+    for line in [
+        "as apitrace trim --calls=@set -o set calls.trace",
+        "as apitrace trim --calls=@set -o hard calls.trace",
+        "as apitrace sed --calls=@set -e s/GL_TRIANGLES/GL_POINTS/ -o set calls.trace",
+        "as apitrace sed -e s/GL_TRIANGLES/@file(set)/ -o hard calls.trace",
+        "as apitrace repack calls.trace calls.trace",
+        "as drmemtrace -infile entries.trace -tool miss_analyzer -LL_miss_file set -funclist_file set",
+        "as drmemtrace -infile entries.trace -tool miss_analyzer -LL_miss_file hard -funclist_file set",
+        "as drmemtrace -infile entries.trace -tool cache_simulator -LL_miss_file entries.trace",
+    ] {
+        let (code, said) = run(folder.path(), line, false);
+        assert!(code == 2 && said.contains("this is an input"), "{line}: {code} {said}");
+        assert_eq!(fs::read(at("set")).unwrap(), b"1-5\n", "{line}");
+    }
+    // A description of caches that names itself as the file of its misses.
+    let config = "num_cores 1\nline_size 64\nL1I { type instruction core 0 size 1K assoc 2 parent LL }\n\
+        L1D { type data core 0 size 1K assoc 2 parent LL }\n\
+        LL { size 4K assoc 4 parent memory miss_file config }\n";
+    fs::write(at("config"), config).unwrap();
+    let line = "as drmemtrace -infile entries.trace -tool cache_simulator -config_file config";
+    let (code, said) = run(folder.path(), line, false);
+    assert!(code == 2 && said.contains("this is an input"), "{code} {said}");
+    assert_eq!(fs::read(at("config")).unwrap(), config.as_bytes());
+}
+
+#[test]
+fn the_simulator_of_cacheray_spares_its_inputs_and_leaves_no_half_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let trace = fs::read(fixtures("cacheray").join("structs.trace")).unwrap();
+    fs::write(at("t.trace"), &trace).unwrap();
+    fs::copy(fixtures("cacheray").join("configs/l1-1k-2way.json"), at("c.json")).unwrap();
+    let simulate =
+        |more: &str| run(folder.path(), &format!("as cacheray simulator -i t.trace -c c.json{more}"), false);
+    for input in ["t.trace", "c.json"] {
+        let before = fs::read(at(input)).unwrap();
+        for link in [fs::hard_link::<PathBuf, PathBuf>, symlink::<PathBuf, PathBuf>] {
+            link(at(input), at("traceLog.txt")).unwrap();
+            let (code, said) = simulate("");
+            assert!(code == 2 && said.contains("this is an input"), "{input}: {code} {said}");
+            assert_eq!(fs::read(at(input)).unwrap(), before);
+            fs::remove_file(at("traceLog.txt")).unwrap();
+        }
+    }
+    let (code, said) = simulate(" --out c.json");
+    assert!(code == 2 && said.contains("cannot create the folder"), "{code} {said}");
+    fs::create_dir(at("full")).unwrap();
+    symlink("/dev/full", at("full/traceLog.txt")).unwrap();
+    let (code, said) = simulate(" --out full");
+    assert!(code == 2 && said.contains("cannot write"), "{code} {said}");
+    assert!(fs::metadata(at("full/traceLog.txt")).unwrap().file_type().is_char_device());
+    // As the original does, a second run writes over what the first one left.
+    for _ in 0..2 {
+        let (code, said) = simulate(" --out new/deep");
+        assert_eq!(code, 0, "{said}");
+    }
+    assert!(fs::metadata(at("new/deep/traceLog.txt")).unwrap().len() > 0);
+    for name in ["", "full", "new/deep"] {
+        let mut names = fs::read_dir(at(name)).unwrap().map(|entry| entry.unwrap().file_name());
+        assert!(!names.any(|name| name.to_str().unwrap().ends_with(".part")), "{name}");
+    }
+}
+
+#[test]
+fn types_beside_a_program_spare_it_and_go_into_devices() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    fs::write(at("prog.c"), "struct pair { int a, b; } it; int main(void) { return it.a; }\n").unwrap();
+    let compiled =
+        Command::new("cc").current_dir(folder.path()).args(["-g", "-o", "prog", "prog.c"]).status();
+    if !compiled.is_ok_and(|status| status.success()) {
+        eprintln!("passed over: there is no cc");
+        return;
+    }
+    let before = fs::read(at("prog")).unwrap();
+    let write = || run(folder.path(), "as cacheray dwarf2json prog", false);
+    for link in [fs::hard_link::<PathBuf, PathBuf>, symlink::<PathBuf, PathBuf>] {
+        link(at("prog"), at("prog.dwarf.json")).unwrap();
+        let (code, said) = write();
+        assert!(code == 2 && said.contains("this is an input"), "{code} {said}");
+        assert_eq!(fs::read(at("prog")).unwrap(), before);
+        fs::remove_file(at("prog.dwarf.json")).unwrap();
+    }
+    symlink("/dev/full", at("prog.dwarf.json")).unwrap();
+    let (code, said) = write();
+    assert!(code == 2 && said.contains("cannot write"), "{code} {said}");
+    fs::remove_file(at("prog.dwarf.json")).unwrap();
+    for _ in 0..2 {
+        assert_eq!(write().0, 0);
+        assert!(fs::read_to_string(at("prog.dwarf.json")).unwrap().contains("pair"));
+    }
+}
+
+#[test]
+fn raw_memory_needs_a_folder_and_text_alone_goes_into_a_device() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let [plain, blobs] = ["tri.trace", "kinds.trace"].map(|name| fixtures("apitrace").join(name));
+    // What has raw memory gets a folder beside the text, also beside a pipe.
+    for (trace, has_folder) in [(&plain, false), (&blobs, true)] {
+        let fifo = at("fifo");
+        assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+        let came = read_later({
+            let fifo = fifo.clone();
+            move || Box::new(fs::File::open(fifo).unwrap())
+        });
+        let line = format!("disassemble {} -o fifo", trace.display());
+        let (code, said) = run(folder.path(), &line, true);
+        assert!(code < 2, "{said}");
+        assert!(!came.recv_timeout(PATIENCE).unwrap().is_empty());
+        assert_eq!(at("fifo.blobs").exists(), has_folder, "{line}");
+        fs::remove_file(&fifo).unwrap();
+    }
+    let line = format!("disassemble {} -o /dev/null", plain.display());
+    assert_eq!(run(folder.path(), &line, false).0, 0);
+    assert!(!Path::new("/dev/null.blobs").exists());
+    let line = format!("disassemble {} -o /dev/full", plain.display());
+    let (code, said) = run(folder.path(), &line, false);
+    assert!(code == 2 && said.contains("cannot write"), "{code} {said}");
+    let line = format!("view --blobs=/dev/null {}", blobs.display());
+    let (code, said) = run(folder.path(), &line, true);
+    assert!(code == 2 && said.contains("/dev/null"), "{code} {said}");
+    // A device under the name of a piece of memory.
+    fs::remove_dir_all(at("fifo.blobs")).unwrap();
+    let line = format!("view --blobs=out {}", blobs.display());
+    assert!(run(folder.path(), &line, false).0 < 2);
+    let first = fs::read_dir(at("out")).unwrap().next().unwrap().unwrap().path();
+    fs::remove_file(&first).unwrap();
+    symlink("/dev/full", &first).unwrap();
+    let (code, said) = run(folder.path(), &line, true);
+    assert!(code == 2 && said.contains("cannot write"), "{code} {said}");
 }
 
 #[test]

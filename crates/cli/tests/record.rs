@@ -147,20 +147,24 @@ const CONVERTER: &str = r#"#!/bin/sh
 mkdir "$2/trace" && cp "$HOME_OF_FAKE"/*.trace.zip "$2/trace/"
 "#;
 
-#[test]
-fn dynamorio_is_run_converted_and_made_one_result() {
+/// Puts programs into `home` that stand for those of DynamoRIO, and the trace that they make of any program.
+pub(crate) fn fake_dynamorio(home: &Path) {
     use std::os::unix::fs::PermissionsExt;
-    let folder = tempfile::tempdir().unwrap();
-    let home = folder.path().join("home");
     for (name, text) in [("bin64/drrun", DRRUN), ("tools/bin64/drraw2trace", CONVERTER)] {
         let path = home.join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, text).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
     }
-    let fixture = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../traces/drmemtrace/allasm/drmemtrace.allasm_x86_64.trace.zip");
+    let fixture = quipu_testkit::fixtures("drmemtrace").join("allasm/drmemtrace.allasm_x86_64.trace.zip");
     std::fs::copy(fixture, home.join("drmemtrace.prog.1992554.0000.trace.zip")).unwrap();
+}
+
+#[test]
+fn dynamorio_is_run_converted_and_made_one_result() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().join("home");
+    fake_dynamorio(&home);
     let record = [
         "record",
         "--with",

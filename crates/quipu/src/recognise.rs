@@ -68,6 +68,9 @@ pub fn open_path(path: &Path, options: &OpenOptions) -> Result<Box<dyn Trace>> {
     open(&Source::open(path)?, options)
 }
 
+/// Formats look at no more than this of a file to recognise it.
+const PROBED_BYTES: usize = 1 << 16;
+
 /// The error for a source that no format recognises.
 #[cold]
 fn unknown(source: &Source) -> Result<Error> {
@@ -81,6 +84,10 @@ fn unknown(source: &Source) -> Result<Error> {
     }
     if let Some(error) = damage_of(source)? {
         return Ok(error.in_file(source.name()).hint("a format can be forced: --format NAME"));
+    }
+    // Formats pass over what they cannot read; that is the reason then, not what it looks like.
+    if source.can_seek() && !source.is_folder() {
+        source.head(PROBED_BYTES)?;
     }
     let found = if source.is_folder() { describe_folder(source)? } else { describe_file(source)? };
     let titles: Vec<String> =

@@ -6,7 +6,9 @@
 
 use quipu_model::values::{Kind, NO_TYPE, NamedNumbers, Node, Type, Types, Values};
 use quipu_model::{Error, ErrorKind, Result};
+use quipu_source::Reading;
 use regex_lite::Regex;
+use std::path::Path;
 
 /// What is replaced by what.
 #[derive(Clone, Debug)]
@@ -338,16 +340,17 @@ fn misfit(value: &str, wanted: &str) -> Error {
 
 /// What stands on one side of a rule.
 fn content(side: &str) -> Result<Vec<u8>> {
-    match side.strip_prefix("@file(").and_then(|rest| rest.strip_suffix(')')) {
-        None => Ok(side.as_bytes().to_vec()),
-        Some(path) => std::fs::read(path).map_err(|cause| {
-            let kind = match cause.kind() {
-                std::io::ErrorKind::NotFound => ErrorKind::Missing,
-                _ => ErrorKind::Io,
-            };
-            Error::new(kind, "cannot read what a replacement names").in_file(path).because(cause)
-        }),
-    }
+    let Some(path) = side.strip_prefix("@file(").and_then(|rest| rest.strip_suffix(')')) else {
+        return Ok(side.as_bytes().to_vec());
+    };
+    Reading::keep(Path::new(path));
+    std::fs::read(path).map_err(|cause| {
+        let kind = match cause.kind() {
+            std::io::ErrorKind::NotFound => ErrorKind::Missing,
+            _ => ErrorKind::Io,
+        };
+        Error::new(kind, "cannot read what a replacement names").in_file(path).because(cause)
+    })
 }
 
 /// Adds bytes to the values and makes a node of them.

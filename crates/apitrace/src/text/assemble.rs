@@ -6,6 +6,7 @@ use crate::write::{NewFile, WriteOptions, Written, packing_for};
 use quipu_model::edit::{Edit, EditInfo, EditJob, Edited, Progress};
 use quipu_model::trace::Fact;
 use quipu_model::{Error, ErrorKind, Result};
+use quipu_source::Reading;
 use serde_json::json;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -63,6 +64,7 @@ pub fn assemble(
         Error::new(kind, "cannot open the text").in_file(name.clone()).because(cause)
     })?;
     let folder = blob_folder(text);
+    Reading::keep(text);
     let mut file_of = |name: &str| blob(&folder, name);
     let mut new = NewFile::create(path, options)?;
     let calls = stream(BufReader::with_capacity(64 << 10, file), &name, &mut file_of, &mut |bytes| {
@@ -101,6 +103,7 @@ fn blob(folder: &Path, name: &str) -> Result<Vec<u8>> {
         return Err(Error::usage(format!("`{name}` is no name of a file in the folder of raw memory")));
     }
     let path = folder.join(name);
+    Reading::keep(&path);
     std::fs::read(&path).map_err(|cause| {
         let kind = match cause.kind() {
             std::io::ErrorKind::NotFound => ErrorKind::Missing,

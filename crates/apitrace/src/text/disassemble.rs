@@ -90,16 +90,13 @@ pub fn disassemble(
 ) -> Result<Disassembled> {
     let replace = Replace::from(replace);
     let (fresh, file) = Fresh::file(path, replace)?;
-    let folder = blob_folder(path);
-    let is_blob = |file: &Path| file.extension().is_some_and(|extension| extension == "bin");
-    let (blobs, blobs_path) = Fresh::folder(&folder, replace, &is_blob)?;
     let mut writer = Disassembler {
         path,
         name: trace.container().name().to_owned(),
         out: BufWriter::with_capacity(256 << 10, file),
         walker: None,
         held: None,
-        folder: &blobs_path,
+        blobs: Blobs::new(blob_folder(path), replace)?,
         buffer: Vec::new(),
         at: 0,
         tail: None,
@@ -132,12 +129,8 @@ pub fn disassemble(
         let what = format!("{}; what follows is kept as raw bytes", error.message());
         findings.push(rules::DAMAGED.broken(error.place().clone(), what));
     }
-    let done = writer.end()?;
-    if done.files > 0 {
-        blobs.commit()?;
-    } else if folder.exists() {
-        std::fs::remove_dir_all(&folder).map_err(|cause| cannot("replace", &folder, cause))?;
-    }
+    let (done, blobs) = writer.end()?;
+    blobs.commit(done.files)?;
     fresh.commit()?;
     findings.extend(done.findings);
     Ok(Disassembled { findings, ..done })
@@ -163,7 +156,7 @@ struct Disassembler<'p> {
     /// Nothing before the header was read.
     walker: Option<Walker>,
     held: Option<Held>,
-    folder: &'p Path,
+    blobs: Blobs,
     /// Bytes of the stream; those before `at` are done.
     buffer: Vec<u8>,
     at: usize,
@@ -363,14 +356,14 @@ impl Disassembler<'_> {
     fn blobs(&mut self, walker: &Walker) -> Result<()> {
         for (name, range) in &walker.blobs {
             let Some(bytes) = self.buffer.get(range.clone()) else { continue };
-            write_file(self.folder, name, bytes)?;
+            self.blobs.write(name, bytes)?;
             self.done.files += 1;
         }
         Ok(())
     }
 
     fn file(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
-        write_file(self.folder, name, bytes)?;
+        self.blobs.write(name, bytes)?;
         self.done.files += 1;
         Ok(())
     }
@@ -380,14 +373,14 @@ impl Disassembler<'_> {
         let rest = self.buffer.split_off(self.at);
         self.buffer.clear();
         self.at = 0;
-        self.file("tail.bin", &rest)?;
-        let path = self.folder.join("tail.bin");
+        let path = self.blobs.write("tail.bin", &rest)?;
+        self.done.files += 1;
         let file = File::options().append(true).open(&path).map_err(failed(&path, "cannot write"))?;
         self.tail = Some(BufWriter::new(file));
         Ok(())
     }
 
-    fn end(mut self) -> Result<Disassembled> {
+    fn end(mut self) -> Result<(Disassembled, Blobs)> {
         let mut text = Vec::new();
         self.release(&mut text);
         let rest = self.buffer.split_off(self.at);
@@ -419,13 +412,57 @@ impl Disassembler<'_> {
         }
         self.put(&text)?;
         self.out.flush().map_err(failed(self.path, "cannot write"))?;
-        Ok(self.done)
+        Ok((self.done, self.blobs))
     }
 }
 
-fn write_file(folder: &Path, name: &str, bytes: &[u8]) -> Result<()> {
-    let path = folder.join(name);
-    std::fs::write(&path, bytes).map_err(failed(&path, "cannot write raw memory"))
+/// The folder for raw memory. It is made for the first piece, since there may be no room for a folder beside a device.
+struct Blobs {
+    folder: PathBuf,
+    replace: Replace,
+    made: Option<(Fresh, PathBuf)>,
+}
+
+impl Blobs {
+    /// # Errors
+    /// As for [`Fresh::folder`], if something is there already.
+    fn new(folder: PathBuf, replace: Replace) -> Result<Blobs> {
+        let mut blobs = Blobs { folder, replace, made: None };
+        if blobs.folder.symlink_metadata().is_ok() {
+            blobs.place()?;
+        }
+        Ok(blobs)
+    }
+
+    /// Where files go.
+    fn place(&mut self) -> Result<&Path> {
+        let made = match self.made.take() {
+            Some(made) => made,
+            None => {
+                let is_blob = |file: &Path| file.extension().is_some_and(|extension| extension == "bin");
+                Fresh::folder(&self.folder, self.replace, &is_blob)?
+            }
+        };
+        Ok(&self.made.insert(made).1)
+    }
+
+    /// Writes a file; returns its path for now.
+    fn write(&mut self, name: &str, bytes: &[u8]) -> Result<PathBuf> {
+        let path = self.place()?.join(name);
+        std::fs::write(&path, bytes).map_err(failed(&path, "cannot write raw memory"))?;
+        Ok(path)
+    }
+
+    /// Gives the folder its name if it has files; else one that was there is gone.
+    fn commit(self, n_files: u64) -> Result<()> {
+        match self.made {
+            Some((fresh, _)) if n_files > 0 => fresh.commit(),
+            Some(_) if self.folder.exists() => {
+                std::fs::remove_dir_all(&self.folder).map_err(|cause| cannot("replace", &self.folder, cause))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Why events end.

@@ -98,6 +98,7 @@ pub(super) fn run(args: &[String], screen: &Screen) -> Result<Outcome> {
             .hint("run them one by one")
             .into());
     }
+    Reading::keep(Path::new(trace));
     let config = Configuration::parse(&read(config)?).map_err(|error| error.in_file(config.as_str()))?;
     let lookup = match &request.types {
         Some(path) => {

@@ -8,8 +8,9 @@ use crate::simulation::Surroundings;
 use quipu::engine::{CoreTime, DispatchOptions, Quantum};
 use quipu::isa::Syntax;
 use quipu::model::{Error, Result};
+use quipu::source::Reading;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The launcher never uses more threads than this on its own account.
 const MAX_OWN_JOBS: usize = 16;
@@ -333,6 +334,7 @@ impl Draft {
     }
 
     fn set_cpu_schedule(&mut self, value: &str) -> Result<()> {
+        Reading::keep(Path::new(value));
         self.request.cpu_schedule = Some(PathBuf::from(value));
         Ok(())
     }
@@ -421,6 +423,7 @@ impl Draft {
     }
 
     fn set_pages(&mut self, value: &str) -> Result<()> {
+        Reading::keep(Path::new(value));
         self.request.surroundings.pages = Some(PathBuf::from(value));
         Ok(())
     }
@@ -493,6 +496,7 @@ fn set_real(value: &str, to: &mut f64) -> Result<()> {
 
 /// The list beside the trace is read; another one must at least exist, so that a misspelt name is an error.
 fn must_exist(path: &str) -> Result<()> {
+    Reading::keep(Path::new(path));
     match std::fs::metadata(path) {
         Ok(_) => Ok(()),
         Err(error) => Err(Error::usage(format!("{path}: {error}"))),

@@ -311,7 +311,10 @@ fn refuse_same_place(input: &Path, folder: &Path, is_folder: bool) -> Result<()>
     let from = from.map(|from| if from == Path::new("") { Path::new(".") } else { from });
     match (from.map(Path::canonicalize), folder.canonicalize()) {
         (Some(Ok(from)), Ok(to)) if from == to => {
-            let what = format!("-outdir `{}` is where the trace is", folder.display());
+            let what = format!(
+                "-outdir `{}` is where the trace is: this is an input, and is never written over",
+                folder.display()
+            );
             Err(Error::usage(what).hint("name another folder").into())
         }
         _ => Ok(()),

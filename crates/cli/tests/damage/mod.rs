@@ -5,7 +5,7 @@
 //! `harm`, and the comparison of the verbs in `walk`. `QUIPU_DAMAGE=full` damages each sample in many more places.
 
 mod harm;
-mod samples;
+pub(crate) mod samples;
 mod walk;
 
 use std::collections::BTreeSet;
@@ -13,10 +13,10 @@ use std::path::Path;
 use std::process::Command;
 
 /// How a verb is called on a trace; `None` for one that reads no trace of its own.
-type Call = Option<&'static [&'static str]>;
+pub(crate) type Call = Option<&'static [&'static str]>;
 
 /// Every verb, in the order of the help. `@` is the damaged trace, `%` a file to write.
-const VERBS: &[(&str, Call)] = &[
+pub(crate) const VERBS: &[(&str, Call)] = &[
     ("report", Some(&["report", "@"])),
     ("view", Some(&["view", "@"])),
     ("analyze", Some(&["analyze", "schedule", "@"])),

@@ -6,24 +6,24 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A trace that can be damaged.
-pub(super) struct Sample {
+pub(crate) struct Sample {
     /// What it is called in messages.
-    pub(super) name: &'static str,
+    pub(crate) name: &'static str,
     /// What is read: a file, or a folder.
-    pub(super) trace: PathBuf,
+    pub(crate) trace: PathBuf,
     /// The file that is damaged.
-    pub(super) file: PathBuf,
+    pub(crate) file: PathBuf,
     /// Whether each change of a byte is noticed, because the container has checksums or the format leaves no room.
-    pub(super) has_checksums: bool,
+    pub(crate) has_checksums: bool,
     /// Whether `info` reads headers only.
-    pub(super) is_headed: bool,
+    pub(crate) is_headed: bool,
     /// Whether all verbs name the same place. Those that write traces of drmemtrace count records anew, and what its
     /// readers find depends on the columns that they fill; so such traces are only cut here, and exit codes compared.
-    pub(super) names_places: bool,
+    pub(crate) names_places: bool,
 }
 
 /// All samples, written to a folder.
-pub(super) fn all(folder: &Path) -> Vec<Sample> {
+pub(crate) fn all(folder: &Path) -> Vec<Sample> {
     let mut all = Vec::new();
     let mut add = |name: &'static str, from: PathBuf, has_checksums: bool, is_headed: bool| {
         let home = folder.join(name);
@@ -88,7 +88,7 @@ fn converted(from: &Path, folder: &Path, name: &str, container: &str) -> PathBuf
 }
 
 /// A capture file of a program that exited: two parts of a thread, of 200 stores each.
-fn captured() -> Vec<u8> {
+pub(crate) fn captured() -> Vec<u8> {
     const HEADER_BYTES: usize = 4096;
     const HEAD_BYTES: usize = 128;
     const N_CELLS: usize = 200;

@@ -1,0 +1,212 @@
+//! Traces that claim what no program does: sizes, ids, counts and addresses at the end of what their fields hold. Each verb
+//! answers each of them within a gigabyte, and the file beside this one says how.
+//!
+//! The traces are made in `samples`. `BLESS=1` writes the file anew, for a person to review.
+
+mod samples;
+
+use crate::damage::VERBS;
+use samples::Sample;
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::time::Duration;
+
+/// Further lines than one for each verb; `@` is the trace, `%` a place to write to.
+const MORE: &[&[&str]] = &[
+    &["view", "--json", "@"],
+    &["analyze", "working-set,hot,histogram,heatmap,reuse-distance,reuse-time,miss-ratio", "@"],
+    &["analyze", "calls,frames,graphics,leaks", "@"],
+    &["sim", "tlb", "@"],
+    &["sim", "sweep", "--sizes", "4K", "@"],
+    &["convert", "--to", "drmemtrace", "@", "-o", "%"],
+    &["convert", "--to", "cacheray", "@", "-o", "%"],
+    &["as", "drmemtrace", "-tool", "basic_counts", "-infile", "@"],
+    &["as", "apitrace", "dump", "@"],
+    &["as", "cacheray", "tracecheck", "@"],
+];
+
+/// What a run came to.
+struct Said {
+    code: Option<i32>,
+    out: String,
+    err: String,
+    /// The most memory that it took; 0 if the system does not tell.
+    peak_bytes: u64,
+}
+
+/// Runs the program with at most a gigabyte of addresses.
+fn run(line: &[&str], trace: &Path) -> Said {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let words = line.iter().map(|word| match *word {
+        "@" => trace.to_str().unwrap(),
+        "%" => out.to_str().unwrap(),
+        word => word,
+    });
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -v 1000000 && exec \"$0\" -j 2 \"$@\"", env!("CARGO_BIN_EXE_quipu")]);
+    command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let read = |mut from: Box<dyn Read + Send>| {
+        std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            from.read_to_end(&mut bytes).unwrap();
+            String::from_utf8_lossy(&bytes).into_owned()
+        })
+    };
+    let readers =
+        (read(Box::new(child.stdout.take().unwrap())), read(Box::new(child.stderr.take().unwrap())));
+    let status = format!("/proc/{}/status", child.id());
+    let mut peak_bytes = 0;
+    let code = loop {
+        // The system keeps the peak, so that only what is allocated right before the end can be missed.
+        peak_bytes = resident_peak(&status).unwrap_or(0).max(peak_bytes);
+        match child.try_wait().unwrap() {
+            Some(status) => break status.code(),
+            None => std::thread::sleep(Duration::from_millis(2)),
+        }
+    };
+    Said { code, out: readers.0.join().unwrap(), err: readers.1.join().unwrap(), peak_bytes }
+}
+
+fn resident_peak(status: &str) -> Option<u64> {
+    let status = fs::read_to_string(status).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
+}
+
+/// One line of the file: the verb, the exit code, and the first thing that it complains of. With whether the verb could do
+/// anything.
+fn answer(sample: &Sample, line: &[&str], folder: &Path) -> (String, bool) {
+    let trace = folder.join(sample.name);
+    let Said { code, out, err, .. } = run(line, &trace);
+    let is_complaint = |line: &&str| {
+        ["error:", "warning:", "thread '", "memory allocation"].iter().any(|word| line.starts_with(word))
+    };
+    // The findings of a check are its answer.
+    let answer = if line[0] == "check" { out.as_str() } else { "" };
+    let complaint = err.lines().chain(answer.lines()).find(is_complaint).unwrap_or("");
+    let complaint = complaint.replace(&format!("{}/", folder.display()), "");
+    // What is written to has another name in each run.
+    let complaint = match complaint.split_once("/out: ") {
+        Some((_, what)) => format!("error: out: {what}"),
+        None => complaint,
+    };
+    let shown = code.map_or("killed".to_owned(), |code| code.to_string());
+    (format!("{} | {} | {shown} | {complaint}\n", sample.name, line.join(" ")), code != Some(2))
+}
+
+#[test]
+fn every_verb_answers_absurd_traces_as_written_down() {
+    let folder = tempfile::tempdir().unwrap();
+    let families = samples::all();
+    for sample in families.iter().flatten() {
+        fs::write(folder.path().join(sample.name), &sample.bytes).unwrap();
+    }
+    let lines: Vec<&[&str]> =
+        VERBS.iter().filter_map(|(_, call)| *call).chain(MORE.iter().copied()).collect();
+    let of_family = |family| lines.iter().map(move |line| (family, *line));
+    let todo: Vec<(&Vec<Sample>, &[&str])> = families.iter().flat_map(of_family).collect();
+    let (next, answers) = (Mutex::new(todo.iter().enumerate()), Mutex::new(vec![String::new(); todo.len()]));
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                loop {
+                    let Some((at, (family, line))) = next.lock().unwrap().next() else { break };
+                    let mut text = String::new();
+                    for sample in *family {
+                        let (answer, is_able) = answer(sample, line, folder.path());
+                        text.push_str(&answer);
+                        // The verb is for other families, which it says once.
+                        if text.len() == answer.len() && !is_able {
+                            break;
+                        }
+                    }
+                    answers.lock().unwrap()[at] = text;
+                }
+            });
+        }
+    });
+    let answers = answers.into_inner().unwrap().concat();
+    assert!(!answers.contains("| killed |"), "{answers}");
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/absurd/answers.txt");
+    quipu_testkit::assert_golden(golden, &answers);
+}
+
+#[test]
+fn accesses_of_65535_bytes_take_no_more_memory_than_small_ones() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, bytes) in samples::wide(20_000) {
+        let trace = folder.path().join(name);
+        fs::write(&trace, bytes).unwrap();
+        for line in [
+            &["report", "--no-machine", "@"][..],
+            &["analyze", "working-set,hot,histogram", "@"],
+            &["sim", "tlb", "@"],
+            &["info", "@"],
+        ] {
+            let Said { code, out, err, peak_bytes } = run(line, &trace);
+            assert_eq!(code, Some(0), "{name} {line:?}: {err}");
+            assert!(peak_bytes < 200 << 20, "{name} {line:?}: {peak_bytes} bytes");
+            if line[0] == "analyze" {
+                // 20,000 accesses, each to 1,024 lines of its own.
+                assert!(out.contains("20,480,000"), "{name}: {out}");
+            }
+        }
+    }
+}
+
+/// A machine goes through the lines one by one, so these are fewer accesses.
+#[test]
+fn lines_of_large_accesses_that_miss_take_little_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, bytes) in samples::wide(3000) {
+        let trace = folder.path().join(name);
+        fs::write(&trace, bytes).unwrap();
+        let Said { code, err, peak_bytes, .. } = run(&["sim", "cache", "@"], &trace);
+        assert_eq!(code, Some(0), "{name}: {err}");
+        assert!(peak_bytes < 80 << 20, "{name}: {peak_bytes} bytes");
+    }
+}
+
+/// Where a trace holds many accesses of the largest size that is allowed, wherever they lie.
+#[test]
+fn thousands_of_accesses_of_a_megabyte_fit_into_a_gigabyte() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("large.din");
+    let text: String =
+        (0..1000u64).map(|nth| format!("r {:x} 100000\n", nth.wrapping_mul(0x0123_4567_89ab_cdef))).collect();
+    fs::write(&trace, text).unwrap();
+    for line in [
+        &["report", "--no-machine", "@"][..],
+        &["analyze", "working-set,hot,histogram", "@"],
+        &["sim", "tlb", "@"],
+    ] {
+        let Said { code, err, peak_bytes, .. } = run(line, &trace);
+        assert_eq!(code, Some(0), "{line:?}: {err}");
+        assert!(peak_bytes < 200 << 20, "{line:?}: {peak_bytes} bytes");
+    }
+}
+
+#[test]
+fn an_access_that_is_too_large_is_found_at_its_record() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("large.din");
+    fs::write(&trace, "r 1000 4\nr 2000 ffffffff\nr 3000 100000\n").unwrap();
+    for line in [
+        &["report", "@"][..],
+        &["check", "@"],
+        &["analyze", "working-set", "@"],
+        &["sim", "cache", "@"],
+        &["sim", "sweep", "@"],
+    ] {
+        let Said { code, out, err, .. } = run(line, &trace);
+        let said = format!("{out}{err}");
+        assert_eq!(code, Some(1), "{line:?}: {said}");
+        assert!(said.contains("record 2: an access of 4294967295 bytes"), "{line:?}: {said}");
+        assert_eq!(said.matches("an access of").count(), 1, "{line:?}: {said}");
+    }
+}

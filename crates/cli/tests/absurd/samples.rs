@@ -1,0 +1,262 @@
+//! Absurd traces of each family, written field by field.
+
+/// A trace under the name that its file gets.
+pub(super) struct Sample {
+    pub(super) name: &'static str,
+    pub(super) bytes: Vec<u8>,
+}
+
+const MAX: u64 = u64::MAX;
+
+/// All samples, family by family.
+pub(super) fn all() -> Vec<Vec<Sample>> {
+    let [entries, din, lackey] = <[_; 3]>::try_from(wide(300)).unwrap();
+    let is_din = |(name, _): &(&str, Vec<u8>)| name.ends_with(".din");
+    let (mut dins, mut lackeys): (Vec<_>, Vec<_>) = text().into_iter().partition(is_din);
+    dins.push(din);
+    lackeys.push(lackey);
+    let families =
+        [[drmemtrace(), vec![entries]].concat(), cacheray(), apitrace(), dins, lackeys, captures()];
+    let sample = |(name, bytes)| Sample { name, bytes };
+    families.into_iter().map(|family| family.into_iter().map(sample).collect()).collect()
+}
+
+/// Accesses of 65,535 bytes, each to lines of its own, in families that have room for such.
+pub(super) fn wide(n: u64) -> Vec<(&'static str, Vec<u8>)> {
+    let addr = |nth: u64| nth << 16;
+    let entries =
+        (0..n).map(|nth| [instr(nth), entry(0, 65535, addr(nth))].concat()).collect::<Vec<_>>().concat();
+    let din: String = (0..n).map(|nth| format!("r {:x} ffff\n", addr(nth))).collect();
+    let lackey: String = (0..n).map(|nth| format!(" L {:x},65535\n", addr(nth))).collect();
+    vec![
+        ("wide.1.0.trace", entries_of(&Head::default(), &entries)),
+        ("wide.din", din.into()),
+        ("wide.lackey", format!("I  04000,3\n{lackey}").into()),
+    ]
+}
+
+fn entry(kind: u16, size: u16, value: u64) -> Vec<u8> {
+    [&kind.to_le_bytes()[..], &size.to_le_bytes(), &value.to_le_bytes()].concat()
+}
+
+fn marker(kind: u16, value: u64) -> Vec<u8> {
+    entry(28, kind, value)
+}
+
+/// Instructions of four bytes, one after the other.
+fn instr(nth: u64) -> Vec<u8> {
+    entry(10, 4, 0x40_0000 + 4 * nth)
+}
+
+/// What the head of a trace of drmemtrace says.
+struct Head {
+    thread: u64,
+    process: u64,
+    file_type: u64,
+    line_bytes: u64,
+    page_bytes: u64,
+    chunk_instrs: u64,
+}
+
+impl Default for Head {
+    fn default() -> Head {
+        Head {
+            thread: 1,
+            process: 1,
+            file_type: 0x40,
+            line_bytes: 64,
+            page_bytes: 4096,
+            chunk_instrs: 10_000_000,
+        }
+    }
+}
+
+fn entries_of(head: &Head, body: &[u8]) -> Vec<u8> {
+    let begin = [
+        entry(25, 0, 7),
+        marker(12, 7),
+        marker(9, head.file_type),
+        entry(22, 4, head.thread),
+        entry(24, 4, head.process),
+        marker(10, head.line_bytes),
+        marker(20, head.chunk_instrs),
+        marker(18, head.page_bytes),
+        marker(2, 13_300_000_000_000_000),
+        marker(3, 0),
+    ];
+    [begin.concat(), body.to_vec(), entry(23, 4, head.thread), entry(26, 0, 0)].concat()
+}
+
+fn drmemtrace() -> Vec<(&'static str, Vec<u8>)> {
+    let each = |n: u64, of: &dyn Fn(u64) -> Vec<Vec<u8>>| (0..n).flat_map(of).collect::<Vec<_>>().concat();
+    let usual = |head: Head| entries_of(&head, &[instr(0), entry(0, 8, 0x1000), instr(1)].concat());
+    let plain = |body: Vec<u8>| entries_of(&Head::default(), &body);
+    let top = each(200, &|nth| vec![instr(nth), entry(0, 65535, MAX - nth)]);
+    // From the first address to the last.
+    let flushes = each(200, &|nth| vec![instr(nth), entry(20, 0, 0), entry(21, 0, MAX)]);
+    let threads = each(200, &|nth| {
+        let thread = MAX - 1 - nth;
+        vec![entry(22, 4, thread), entry(24, 4, thread), instr(nth), entry(23, 4, thread)]
+    });
+    let clocks = each(50, &|nth| {
+        vec![marker(2, [0, MAX, 1, MAX / 2][nth as usize % 4]), marker(3, MAX - nth), instr(nth)]
+    });
+    let markers = (0..120).map(|kind| marker(kind, MAX)).collect::<Vec<_>>().concat();
+    let functions = each(50, &|nth| vec![marker(4, MAX - nth), marker(5, MAX), marker(6, MAX), instr(nth)]);
+    let instrs = each(200, &|nth| vec![entry(10, 65535, nth.wrapping_mul(0x0123_4567_89ab_cdef))]);
+    vec![
+        ("top.1.0.trace", plain(top)),
+        ("flushes.1.0.trace", plain(flushes)),
+        ("threads.1.0.trace", plain(threads)),
+        ("ids.1.0.trace", usual(Head { thread: MAX - 1, process: MAX, ..Head::default() })),
+        ("zero.1.0.trace", usual(Head { line_bytes: 0, page_bytes: 0, chunk_instrs: 0, ..Head::default() })),
+        (
+            "head.1.0.trace",
+            usual(Head { line_bytes: MAX, page_bytes: MAX, chunk_instrs: MAX, ..Head::default() }),
+        ),
+        ("type.1.0.trace", usual(Head { file_type: MAX, ..Head::default() })),
+        ("clocks.1.0.trace", plain(clocks)),
+        ("markers.1.0.trace", plain([markers, instr(0)].concat())),
+        ("functions.1.0.trace", plain(functions)),
+        ("instrs.1.0.trace", plain(instrs)),
+    ]
+}
+
+fn cacheray() -> Vec<(&'static str, Vec<u8>)> {
+    let access = |nth: u64, size: u8, thread: u64| {
+        [&[0][..], &(0x7f00_0000_0000 + 0x100 * nth).to_le_bytes(), &[size], &thread.to_le_bytes()].concat()
+    };
+    let region = |addr: u64, len: u32| {
+        let fields = [&[2][..], &addr.to_le_bytes(), &[0; 8], &[0xff; 8], &len.to_le_bytes()];
+        [&fields.concat()[..], b"struct.X"].concat()
+    };
+    let each = |n: u64, of: &dyn Fn(u64) -> Vec<u8>| (0..n).flat_map(of).collect::<Vec<u8>>();
+    let usual = each(500, &|nth| access(nth, 8, 0));
+    vec![
+        ("sizes.cacheray", each(500, &|nth| access(nth, 255, 0))),
+        (
+            "regions.cacheray",
+            each(200, &|nth| [region(0x7f00_0000_0000 + 64 * nth, 8), access(nth, 8, 0)].concat()),
+        ),
+        ("top.cacheray", each(200, &|nth| [region(MAX - nth, 8), access(nth, 8, 0)].concat())),
+        ("name.cacheray", [usual, region(0x7f00_0000_0000, u32::MAX)].concat()),
+        ("threads.cacheray", each(200, &|nth| access(nth, 8, (1 << 48) - 1 - nth))),
+    ]
+}
+
+/// A number as apitrace writes it.
+fn number(mut number: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while number > 127 {
+        bytes.push(number as u8 & 127 | 128);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
+    bytes
+}
+
+/// A call of `glFoo` with one argument, whose signature may be the first.
+struct Call {
+    nth: u64,
+    thread: u64,
+    signature: u64,
+    n_args: u64,
+    index: u64,
+    value: Vec<u8>,
+    /// The number under which it is left.
+    left: u64,
+}
+
+impl Call {
+    fn new(nth: u64) -> Call {
+        let value = [vec![4], number(1)].concat();
+        Call { nth, thread: 0, signature: 0, n_args: 1, index: 0, value, left: nth }
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        let mut bytes = [vec![0], number(self.thread), number(self.signature)].concat();
+        if self.nth == 0 {
+            bytes.extend([&[5][..], b"glFoo", &number(self.n_args), &[1], b"a"].concat());
+        }
+        bytes.extend([vec![1], number(self.index), self.value.clone(), vec![0, 1]].concat());
+        bytes.extend([number(self.left), vec![0]].concat());
+        bytes
+    }
+}
+
+fn apitrace() -> Vec<(&'static str, Vec<u8>)> {
+    let stream = |calls: &[Call]| [vec![5], calls.iter().flat_map(Call::bytes).collect()].concat();
+    let one = |change: &dyn Fn(&mut Call)| {
+        let mut call = Call::new(0);
+        change(&mut call);
+        stream(&[call, Call::new(1)])
+    };
+    let value = |kind: u8, rest: Vec<u8>| one(&|call| call.value = [vec![kind], rest.clone()].concat());
+    let threads: Vec<Call> = (0..200).map(|nth| Call { thread: MAX - nth, ..Call::new(nth) }).collect();
+    vec![
+        ("array.trace", value(11, number(MAX))),
+        ("nulls.trace", value(11, [number(100_000), vec![0; 100_000]].concat())),
+        ("nested.trace", value(11, [[1, 11].repeat(100_000), vec![0]].concat())),
+        ("blob.trace", value(8, number(1 << 40))),
+        ("string.trace", value(7, number(MAX))),
+        ("index.trace", one(&|call| call.index = MAX)),
+        ("n-args.trace", one(&|call| call.n_args = MAX)),
+        ("signature.trace", one(&|call| call.signature = MAX)),
+        ("left.trace", one(&|call| call.left = MAX)),
+        ("threads.trace", stream(&threads)),
+    ]
+}
+
+fn text() -> Vec<(&'static str, Vec<u8>)> {
+    let din = "r 1000 4\nr 2000 ffffffff\nw fffffffffffffff0 100000\ni 4000 80000000\nr ffffffffffffffff 100001\nr 0 0\n";
+    let lackey = "I  04000,3\n L 1000,4\n S 2000,4294967295\n M ffffffffffffffff,4294967295\n L fffffffffffffff0,1048576\n";
+    let lines = "r 1000 4\n".repeat(20);
+    let beyond = format!("{lines}r 10000000000000000 4\nr 1000 10000000000000000\nr 1000 100000000\n{lines}");
+    let loads = " L 1000,4\n".repeat(20);
+    let loads_beyond = format!(
+        "I  04000,3\n{loads} L 10000000000000000,4\n L 1000,18446744073709551616\n L 1000,4294967296\n{loads}"
+    );
+    vec![
+        ("sizes.din", din.into()),
+        ("sizes.lackey", lackey.into()),
+        ("beyond.din", beyond.into()),
+        ("beyond.lackey", loads_beyond.into()),
+    ]
+}
+
+/// Capture files: a head of 4,096 bytes, and a part of 128 bytes and cells of 16.
+fn captures() -> Vec<(&'static str, Vec<u8>)> {
+    let capture = |cells: &[[u64; 2]], part_bytes: Option<u64>, n_cells: Option<u64>, thread: u64| {
+        let len = 128 + 16 * cells.len() as u64;
+        let fields = [
+            u64::from_le_bytes(*b"QUIPUCHK"),
+            4096,
+            part_bytes.unwrap_or(len),
+            thread,
+            thread,
+            0,
+            0,
+            0,
+            n_cells.unwrap_or(cells.len() as u64),
+            0,
+        ];
+        let head = [u64::from_le_bytes(*b"QUIPUCAP"), 1, 4096 + len, 4242, 1];
+        let mut bytes: Vec<u8> = head.iter().flat_map(|word| word.to_le_bytes()).collect();
+        bytes.resize(4096, 0);
+        bytes.extend(fields.iter().flat_map(|word| word.to_le_bytes()));
+        bytes.resize(4096 + 128, 0);
+        bytes.extend(cells.iter().flatten().flat_map(|word| word.to_le_bytes()));
+        bytes
+    };
+    let low = (1 << 48) - 1;
+    let store: [u64; 2] = [0x13 << 48 | 0x10_0000, 0x40_0000];
+    let access = [[0x501 << 48 | low, low], [MAX, low]];
+    let alloc = [[0x602 << 48 | low, low], [MAX, low], [MAX, low]];
+    let several = [&[store][..], &access, &alloc, &[store]].concat();
+    vec![
+        ("cells.qcap", capture(&several, None, None, 1)),
+        ("part.qcap", capture(&[store; 20], Some(MAX), None, 1)),
+        ("count.qcap", capture(&[store; 20], None, Some(MAX), 1)),
+        ("thread.qcap", capture(&[store; 20], None, None, MAX)),
+    ]
+}

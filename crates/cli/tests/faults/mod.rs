@@ -1,0 +1,141 @@
+//! Disks that fail while verbs read and write: a typed error, no half file, no death by a signal.
+//!
+//! `faults.c` is compiled here and loaded before the C library, so that the program itself runs as it always does. Without a
+//! compiler for C these tests are passed over, with a word.
+
+use crate::damage::{VERBS, samples};
+use crate::outputs::{Place, ROWS, content, run_with};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::Mutex;
+
+/// The library that makes a disk fail; none if it cannot be made here.
+fn library(folder: &Path) -> Option<PathBuf> {
+    if !cfg!(target_os = "linux") {
+        eprintln!("passed over: libraries are loaded before others on Linux only");
+        return None;
+    }
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/faults/faults.c");
+    let library = folder.join("faults.so");
+    let mut cc = Command::new("cc");
+    match cc.args(["-shared", "-fPIC", "-O1", "-o"]).args([&library, &source]).arg("-ldl").status() {
+        Ok(status) => assert!(status.success(), "faults.c cannot be compiled"),
+        Err(_) => {
+            eprintln!("passed over: there is no cc");
+            return None;
+        }
+    }
+    Some(library)
+}
+
+/// Calls `each` with all items, on a few threads.
+fn in_parallel<T: Send>(items: Vec<T>, each: impl Fn(T) + Sync) {
+    let items = Mutex::new(items);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                loop {
+                    let Some(item) = items.lock().unwrap().pop() else { break };
+                    each(item);
+                }
+            });
+        }
+    });
+}
+
+/// What lies in a folder, hidden things included.
+fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+/// A verb on a trace whose file cannot be read from the byte `at` on.
+fn read_failing(library: &Path, sample: &samples::Sample, call: &[&str], at: u64, out: &Path) -> Output {
+    let (trace, out) = (sample.trace.to_str().unwrap(), out.to_str().unwrap());
+    let words = call.iter().map(|word| match *word {
+        "@" => trace,
+        "%" => out,
+        word => word,
+    });
+    let mut command = Command::new(env!("CARGO_BIN_EXE_quipu"));
+    command.args(["-j", "2"]).args(words).env("LD_PRELOAD", library);
+    command.env("QUIPU_FAULT_READ", &sample.file).env("QUIPU_FAULT_AT", at.to_string()).output().unwrap()
+}
+
+/// True if a complaint names the fault of the disk, as a read or as a mapped page tells it.
+fn names_the_fault(said: &str) -> bool {
+    said.contains("Input/output error") || said.contains("its disk failed")
+}
+
+#[test]
+fn a_file_that_cannot_be_read_to_its_end_is_an_error_of_every_verb() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(library) = library(folder.path()) else { return };
+    let samples = samples::all(folder.path());
+    let n_noticed = Mutex::new(0);
+    in_parallel(samples.iter().collect(), |sample| {
+        let len = fs::metadata(&sample.file).unwrap().len();
+        for (verb, call) in VERBS.iter().filter_map(|(verb, call)| Some((*verb, (*call)?))) {
+            let place = tempfile::tempdir().unwrap();
+            let out = place.path().join("out");
+            // Nothing can be read, or half of it.
+            let whole = read_failing(&library, sample, call, u64::MAX >> 1, &out);
+            let is_able = whole.status.code() == Some(0);
+            for at in [0, len / 2] {
+                let _ = fs::remove_file(&out);
+                let _ = fs::remove_dir_all(&out);
+                let _ = fs::remove_dir_all(place.path().join("out.blobs"));
+                let output = read_failing(&library, sample, call, at, &out);
+                let said = [output.stdout, output.stderr].concat();
+                let said = String::from_utf8_lossy(&said);
+                let what = format!("{verb} of {} from byte {at}", sample.name);
+                let code = output.status.code();
+                // Headers may lie before the fault; all else meets it.
+                let is_header = verb == "info" && sample.is_headed && at > 0 && code == Some(0);
+                if is_able && !is_header {
+                    assert!(matches!(code, Some(1 | 2)), "{what}: {:?} {said}", output.status);
+                    assert!(names_the_fault(&said), "{what}: {said}");
+                    *n_noticed.lock().unwrap() += 1;
+                } else {
+                    assert!(code.is_some(), "{what}: {:?} {said}", output.status);
+                }
+                // A file of what was read stays only if the verb says that it did what it could.
+                let left = names(place.path());
+                assert!(code != Some(2) || left.is_empty(), "{what}: {left:?} {said}");
+                assert!(left.iter().all(|name| !name.ends_with(".part")), "{what}: {left:?}");
+            }
+        }
+    });
+    let n_noticed = n_noticed.into_inner().unwrap();
+    assert!(n_noticed > 200, "{n_noticed} runs met the fault");
+}
+
+#[test]
+fn a_disk_that_fills_at_any_write_leaves_no_half_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(library) = library(folder.path()) else { return };
+    in_parallel(ROWS.iter().collect(), |row| {
+        let place = Place::new(row);
+        let (code, said) = place.write("new", false);
+        assert!(code < 2, "{}: {code} {said}", row.line);
+        let n_bytes: usize = content(&place.path("new")).iter().map(|(_, bytes)| bytes.len()).sum();
+        let before = names(place.folder.path());
+        // No room at all, room for half of it, for all but what is written last.
+        for room in [0, n_bytes / 2, n_bytes - 1] {
+            let faults = [
+                ("LD_PRELOAD", library.as_os_str().to_owned()),
+                ("QUIPU_FAULT_WRITE", place.folder.path().canonicalize().unwrap().into()),
+                ("QUIPU_FAULT_ROOM", room.to_string().into()),
+            ];
+            let (code, said) = run_with(place.folder.path(), &row.words("other"), &faults);
+            assert_eq!(code, 2, "{} with room for {room} of {n_bytes} bytes: {said}", row.line);
+            assert!(said.contains("No space left"), "{}: {said}", row.line);
+            assert_eq!(names(place.folder.path()), before, "{} with room for {room} bytes", row.line);
+        }
+    });
+}
