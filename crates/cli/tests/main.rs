@@ -20,6 +20,7 @@ mod losses;
 mod outputs;
 mod page;
 mod plaintext;
+mod quotients;
 mod record;
 mod signals;
 mod stories;

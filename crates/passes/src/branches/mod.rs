@@ -20,7 +20,7 @@
 
 mod entropy;
 
-use crate::number::{hex, share, share_cell};
+use crate::number::{grouped, hex, share, share_cell};
 use crate::split::{Answer, PER_THREAD, Part, Split};
 use crate::tally::{Map, Tally, top_by};
 pub use entropy::{TakenCounts, Unpredictable, UnpredictableSite};
@@ -265,13 +265,27 @@ impl Answer for BranchCounts {
         let mut facts = vec![
             (
                 "branches".to_owned(),
-                vec![Cell::Count(self.branches), share_cell(self.branches, self.instructions)],
+                vec![
+                    Cell::Count(self.branches),
+                    share_cell(self.branches, self.instructions),
+                    Cell::Text(format!("of {} fetched instructions", grouped(self.instructions))),
+                ],
             ),
-            ("conditional".to_owned(), self.conditional_cells()),
+            (
+                "conditional".to_owned(),
+                vec![
+                    Cell::Count(self.conditional.total),
+                    share_cell(self.conditional.total, self.instructions),
+                    Cell::from("of these instructions"),
+                ],
+            ),
+        ];
+        facts.extend(self.taken());
+        facts.extend([
             ("jumps".to_owned(), direct_and_indirect(self.direct_jumps, self.indirect_jumps)),
             ("calls".to_owned(), direct_and_indirect(self.direct_calls, self.indirect_calls)),
             ("returns".to_owned(), vec![Cell::Count(self.returns)]),
-        ];
+        ]);
         for (name, sites) in [("computed targets", &self.computed), ("return targets", &self.return_sites)] {
             if sites.sites > 0 {
                 facts.push((name.to_owned(), sites.cells()));
@@ -300,21 +314,29 @@ impl Answer for BranchCounts {
 }
 
 impl BranchCounts {
-    fn conditional_cells(&self) -> Vec<Cell> {
+    /// How many conditional branches were taken, of those whose outcome the trace has.
+    fn taken(&self) -> Option<(String, Vec<Cell>)> {
         let outcomes = &self.conditional;
-        let mut cells = vec![Cell::Count(outcomes.total), share_cell(outcomes.total, self.instructions)];
-        match outcomes.taken_rate {
-            Some(rate) => cells.extend([Cell::Share(rate), Cell::from("taken")]),
-            None if outcomes.total > 0 => cells.push(Cell::from("the trace does not say which were taken")),
-            None => {}
-        }
-        cells
+        let known = outcomes.taken + outcomes.not_taken;
+        let cells = match outcomes.taken_rate {
+            Some(rate) if outcomes.unknown == 0 => {
+                vec![Cell::Count(outcomes.taken), Cell::Share(rate), Cell::from("of conditional branches")]
+            }
+            Some(rate) => {
+                let of =
+                    format!("of the {} conditional branches whose outcome the trace has", grouped(known));
+                vec![Cell::Count(outcomes.taken), Cell::Share(rate), Cell::Text(of)]
+            }
+            None if outcomes.total > 0 => vec![Cell::from("the trace does not say which were taken")],
+            None => return None,
+        };
+        Some(("taken".to_owned(), cells))
     }
 }
 
 fn direct_and_indirect(direct: u64, indirect: u64) -> Vec<Cell> {
     let total = direct + indirect;
-    vec![Cell::Count(total), Cell::Empty, share_cell(indirect, total), Cell::from("to a computed place")]
+    vec![Cell::Count(total), share_cell(indirect, total), Cell::from("of them to a computed place")]
 }
 
 impl Sites {
@@ -322,9 +344,8 @@ impl Sites {
         let mean = share(self.targets, self.sites);
         vec![
             Cell::Count(self.targets),
-            Cell::Empty,
             Cell::Real(mean, 2),
-            Cell::Text(format!("per site, at most {}", crate::number::grouped(self.max_targets))),
+            Cell::Text(format!("per site of {}, at most {}", grouped(self.sites), grouped(self.max_targets))),
         ]
     }
 

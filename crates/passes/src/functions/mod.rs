@@ -19,7 +19,9 @@
 //! Memory grows with the number of distinct functions, and of threads times `tree`; with `per-thread`, with the number of distinct
 //! functions of each thread.
 //!
-//! * **Needs** `calls`.
+//! System calls that are traced by their number only, without values, are no calls here: they are counted all together.
+//!
+//! * **Needs** `calls`; uses `threads`.
 //! * **Options** `tree` (calls listed of each thread, default 100; 0 for none), `per-thread`.
 //! * **JSON** [`FunctionCounts`].
 
@@ -33,7 +35,7 @@ use crate::syscalls::syscall_name;
 use crate::tally::Map;
 use quipu_isa::Arch;
 use quipu_model::ThreadId;
-use quipu_model::lens::CallEdge;
+use quipu_model::lens::{CallEdge, ThreadEvent};
 use quipu_model::thread::is_first_workload;
 use quipu_model::trace::{Function, SettingInfo};
 use quipu_model::values::{Type, Types};
@@ -55,7 +57,7 @@ pub struct Functions;
 static INFO: ToolInfo = ToolInfo {
     name: "functions",
     summary: "traced functions and system calls: counts, and who calls whom with what",
-    needs: Needs { format: None, required: Columns::CALLS, optional: Columns::NONE },
+    needs: Needs { format: None, required: Columns::CALLS, optional: Columns::THREADS },
     order: Order::Pieces,
     options: &[TREE, PER_THREAD],
     in_report: true,
@@ -78,7 +80,9 @@ impl Tool for Functions {
         let names = Arc::new(Names::new(trace.meta()));
         let tree = Tree::new(Arc::clone(&names), args.number(TREE.name, 100)?);
         let threads = args.flag(PER_THREAD.name).then(Keyed::default);
-        Ok(Box::new(Edges::new(names, tree, threads)))
+        let mut edges = Edges::new(names, tree, threads);
+        edges.syscalls = trace.columns().has(Columns::THREADS).then_some(0);
+        Ok(Box::new(edges))
     }
 }
 
@@ -89,7 +93,8 @@ const SYSCALL_BASE_32: u64 = 0x1_0000;
 
 /// How often each function was entered and left.
 ///
-/// JSON: `functions` (list of [`FunctionCount`]), `tree` (list of [`ListedThread`]); with `per-thread` also `threads`, a list in which
+/// JSON: `functions` (list of [`FunctionCount`]), `tree` (list of [`ListedThread`]), `syscalls` (null if the trace does not
+/// say); with `per-thread` also `threads`, a list in which
 /// each item has `thread`, `workload` (of further traces read with the first) and the keys of [`ThreadCalls`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FunctionCounts {
@@ -97,6 +102,8 @@ pub struct FunctionCounts {
     pub functions: Vec<FunctionCount>,
     /// The first calls of each thread that makes any, by shard.
     pub tree: Vec<ListedThread>,
+    /// System calls that occur, whether traced with their values or by their number only.
+    pub syscalls: Option<u64>,
     /// Each thread in order of first appearance; empty if not asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub threads: Vec<OfThread<ThreadCalls>>,
@@ -300,6 +307,8 @@ struct Edges {
     /// Each thread's counts; none unless asked for, and then `whole` stays empty.
     threads: Option<Keyed<ThreadId, Counts>>,
     tree: Tree,
+    /// System calls by number; none if the trace does not carry them.
+    syscalls: Option<u64>,
     /// Names that stand in the trace itself, by id.
     defined: Map<u64, String>,
     /// How many types of the read at hand were looked at for them.
@@ -308,7 +317,15 @@ struct Edges {
 
 impl Edges {
     fn new(names: Arc<Names>, tree: Tree, threads: Option<Keyed<ThreadId, Counts>>) -> Edges {
-        Edges { names, whole: Counts::default(), threads, tree, defined: Map::default(), n_types: 0 }
+        Edges {
+            names,
+            whole: Counts::default(),
+            threads,
+            tree,
+            syscalls: None,
+            defined: Map::default(),
+            n_types: 0,
+        }
     }
 
     /// Learns the names of functions that the batch is the first to know.
@@ -326,7 +343,8 @@ impl Edges {
 impl Pass for Edges {
     fn fork(&self, _shard: &Shard) -> Edges {
         let threads = self.threads.as_ref().map(|_| Keyed::default());
-        Edges::new(Arc::clone(&self.names), self.tree.fork(), threads)
+        let fork = Edges::new(Arc::clone(&self.names), self.tree.fork(), threads);
+        Edges { syscalls: self.syscalls.map(|_| 0), ..fork }
     }
 
     fn consume(&mut self, batch: &Batch) -> Result<()> {
@@ -338,6 +356,10 @@ impl Pass for Edges {
             None => self.whole.consume(batch),
             Some(threads) => threads.entry(span.thread, Counts::default).consume(batch),
         }
+        if let Some(syscalls) = &mut self.syscalls {
+            let is_call = |what: &&ThreadEvent| **what == ThreadEvent::Syscall;
+            *syscalls += batch.threads.what.iter().filter(is_call).count() as u64;
+        }
         self.tree.consume(&batch.calls, span.shard, span.thread, span.first_record);
         Ok(())
     }
@@ -348,6 +370,9 @@ impl Pass for Edges {
             threads.merge(later, |counts, later| counts.add(&later));
         }
         self.tree.merge(later.tree);
+        if let (Some(syscalls), Some(later)) = (&mut self.syscalls, later.syscalls) {
+            *syscalls += later;
+        }
         for (id, name) in later.defined {
             self.defined.entry(id).or_insert(name);
         }
@@ -373,6 +398,6 @@ impl Pass for Edges {
                 call.name.clone_from(name);
             }
         }
-        Ok(Box::new(FunctionCounts { functions, tree, threads }))
+        Ok(Box::new(FunctionCounts { functions, tree, syscalls: self.syscalls, threads }))
     }
 }

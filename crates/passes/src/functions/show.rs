@@ -1,6 +1,7 @@
 //! Functions as people see them.
 
-use super::{FunctionCount, FunctionCounts, ListedThread};
+use super::{CalleeKind, FunctionCount, FunctionCounts, ListedThread};
+use crate::number::grouped;
 use crate::split::to_json;
 use quipu_model::Report;
 use quipu_model::doc::{Block, Cell, Document, Grid};
@@ -24,15 +25,14 @@ impl Report for FunctionCounts {
             return Document::new("Functions");
         }
         if whole.rows.is_empty() {
-            return Document::new("Functions").with(Block::Note(
-                "No call of a traced function occurs, and no system call whose arguments are traced.".into(),
-            ));
+            return Document::new("Functions").with(Block::Note(self.nothing()));
         }
         let mut document = Document::new("Functions").with(Block::Grid(whole));
         for of in self.threads.iter().filter(|of| !of.result.functions.is_empty()) {
             let title = format!("thread {}", of.thread);
             document.blocks.push(Block::Grid(summary(title, &of.result.functions, detail)));
         }
+        document.blocks.extend(self.untraced().filter(|_| detail == Detail::Full).map(Block::Note));
         if detail == Detail::Full {
             document.blocks.extend(self.tree.iter().map(|thread| Block::Grid(grid(thread))));
         }
@@ -41,6 +41,33 @@ impl Report for FunctionCounts {
 
     fn as_any(&self) -> &dyn Any {
         self
+    }
+}
+
+impl FunctionCounts {
+    /// What to say where no call is traced with its values.
+    fn nothing(&self) -> String {
+        match self.syscalls {
+            None => "No call of a traced function occurs, and no system call whose arguments are traced."
+                .to_owned(),
+            Some(0) => "No call of a traced function occurs, and no system call.".to_owned(),
+            Some(n) => format!(
+                "No call of a traced function occurs. System calls occur, without their arguments: {}. `syscalls` lists them.",
+                grouped(n)
+            ),
+        }
+    }
+
+    /// How many system calls are missing from the list, in a sentence.
+    fn untraced(&self) -> Option<String> {
+        let traced = self.functions.iter().filter(|function| function.kind == CalleeKind::Syscall);
+        let traced: u64 = traced.map(|function| function.calls).sum();
+        let all = self.syscalls.filter(|all| *all > traced)?;
+        Some(format!(
+            "Of {} system calls, {} are traced with their arguments; `syscalls` lists all.",
+            grouped(all),
+            grouped(traced)
+        ))
     }
 }
 

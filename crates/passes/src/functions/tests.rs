@@ -28,7 +28,7 @@ fn calls_and_returns_count_by_function_and_system_call() {
         .with_meta(|meta| meta.functions = vec![named(1, &["fib", "fib_alias"]), named(2, &["idle"])]);
     assert_eq!(
         report_of(&Functions, "tree=0", &trace).json(),
-        json!({ "tree": [], "functions": [
+        json!({ "tree": [], "syscalls": 0, "functions": [
             { "id": 1, "kind": "function", "number": null, "names": ["fib", "fib_alias"], "calls": 2, "returns": 2 },
             { "id": 4294967297u64, "kind": "syscall", "number": 1, "names": [], "calls": 1, "returns": 1 },
             { "id": 9, "kind": "function", "number": null, "names": [], "calls": 1, "returns": 0 },
@@ -170,4 +170,29 @@ fn the_division_of_the_work_does_not_show() {
         }
         assert_division_of_does_not_show(&Functions, "tree=20", &trace(&text));
     }
+}
+
+#[test]
+fn system_calls_without_arguments_are_told_and_counted() {
+    let text = |text: &str| {
+        let report = report_of(&Functions, "", &trace(text));
+        let Block::Note(note) = report.document(Detail::Full).blocks.pop().unwrap() else {
+            panic!("no note")
+        };
+        note
+    };
+    let none = "No call of a traced function occurs, and no system call.";
+    assert_eq!(text("thread 7 1"), none);
+    assert_eq!(
+        text("thread 7 1\nsyscall 1\nsyscall 3"),
+        "No call of a traced function occurs. System calls occur, without their arguments: 2. `syscalls` lists them."
+    );
+    let report = report_of(
+        &Functions,
+        "tree=0",
+        &trace("syscall 1\nenter 4294967297 1\nleave 4294967297 3\nsyscall 3"),
+    );
+    assert_eq!(report.json()["syscalls"], 2);
+    let said = "Of 2 system calls, 1 are traced with their arguments; `syscalls` lists all.";
+    assert!(report.document(Detail::Full).blocks.contains(&Block::Note(said.to_owned())));
 }

@@ -421,7 +421,7 @@ impl Hottest {
         let rows: Vec<_> = self.instructions.iter().take(shown).map(row).collect();
         Grid {
             title: "instructions".to_owned(),
-            head: ["pc", "executed", "share", "instruction"].map(str::to_owned).into(),
+            head: ["pc", "executed", "share of executed", "instruction"].map(str::to_owned).into(),
             more: self.distinct_instructions - rows.len() as u64,
             rows,
         }
@@ -439,7 +439,7 @@ impl Hottest {
         };
         Grid {
             title: format!("pages of {} bytes", self.page_size),
-            head: ["page", "executed", "reads", "writes", "share"].map(str::to_owned).into(),
+            head: ["page", "executed", "reads", "writes", "share of all three"].map(str::to_owned).into(),
             rows: self.pages.iter().map(row).collect(),
             more: self.distinct_pages - self.pages.len() as u64,
         }
@@ -457,7 +457,7 @@ impl Hottest {
         let rows: Vec<_> = self.lines.iter().take(shown).map(row).collect();
         Grid {
             title: format!("data lines of {} bytes", self.line_size),
-            head: ["line", "reads", "writes", "share"].map(str::to_owned).into(),
+            head: ["line", "reads", "writes", "share of reads and writes"].map(str::to_owned).into(),
             more: self.distinct_lines - rows.len() as u64,
             rows,
         }

@@ -304,13 +304,15 @@ impl HotCode {
         [
             Block::Grid(Grid {
                 title: "basic blocks".to_owned(),
-                head: ["pc", "instructions", "executions", "executed", "share"].map(str::to_owned).into(),
+                head: ["pc", "instructions", "executions", "executed", "share of executed"]
+                    .map(str::to_owned)
+                    .into(),
                 rows: self.blocks.iter().map(block).collect(),
                 more: self.distinct_blocks - self.blocks.len() as u64,
             }),
             Block::Grid(Grid {
                 title: "functions, by the addresses that are called".to_owned(),
-                head: ["pc", "calls", "executed", "share"].map(str::to_owned).into(),
+                head: ["pc", "calls", "executed", "share of executed"].map(str::to_owned).into(),
                 rows: self.functions.iter().map(function).collect(),
                 more: self.distinct_functions - self.functions.len() as u64,
             }),

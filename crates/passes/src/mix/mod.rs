@@ -14,7 +14,7 @@
 
 use crate::categories::CategorySets;
 use crate::executed::Executed;
-use crate::number::share;
+use crate::number::{grouped, share};
 use crate::split::{Answer, PER_THREAD, Part, Split};
 use quipu_isa::{Arch, Decoder, Syntax};
 use quipu_model::doc::{Bars, Block, Cell, Document};
@@ -178,8 +178,16 @@ impl Part for Counts {
         let executed = self.instructions + self.no_fetch;
         let (by, named): (_, Vec<(String, u64)>) = match self.kinds {
             Some(kinds) => {
-                let sets = CategorySets::new(&kinds.finish()).sets;
-                ("categories", sets.iter().map(|set| (set.categories.to_string(), set.count)).collect())
+                let kinds = kinds.finish();
+                let sets = CategorySets::new(&kinds).sets;
+                let mut named: Vec<_> =
+                    sets.iter().map(|set| (set.categories.to_string(), set.count)).collect();
+                if kinds.without > 0 {
+                    // They are executed as well, and the parts make up the whole.
+                    named.push(("without encoding".to_owned(), kinds.without));
+                    named.sort_by_key(|(_, count)| Reverse(*count));
+                }
+                ("categories", named)
             }
             None => {
                 let named = InstrClass::ALL.iter().zip(self.classes).filter(|(_, count)| *count > 0);
@@ -224,19 +232,28 @@ impl Answer for InstructionMix {
         if rest > 0 {
             bars.push((format!("{} more", self.parts.len() - shown), rest));
         }
-        let bars = Bars { title: String::new(), total: self.executed, bars };
+        let bars = Bars { title: self.whole(), total: self.executed, bars };
         Document::new("Instruction mix").with(Block::Bars(bars)).with(Block::Facts(self.facts()))
     }
 }
 
 impl InstructionMix {
+    /// What the parts are shares of; nothing where the trace does not say what its instructions are.
+    fn whole(&self) -> String {
+        if self.parts.is_empty() {
+            return String::new();
+        }
+        let loops = if self.no_fetch > 0 { ", further iterations of string loops included" } else { "" };
+        format!("shares of {} executed instructions{loops}", grouped(self.executed))
+    }
+
     fn facts(&self) -> Vec<(String, Vec<Cell>)> {
         let mut facts = vec![];
         if let (Some(loads), Some(stores)) = (self.loads_per_instruction, self.stores_per_instruction) {
-            facts.push(("loads per instruction".to_owned(), vec![Cell::Real(loads, 3)]));
-            facts.push(("stores per instruction".to_owned(), vec![Cell::Real(stores, 3)]));
+            facts.push(("loads per fetched instruction".to_owned(), vec![Cell::Real(loads, 3)]));
+            facts.push(("stores per fetched instruction".to_owned(), vec![Cell::Real(stores, 3)]));
         }
-        facts.push(("bytes per instruction".to_owned(), vec![Cell::Real(self.mean_length, 2)]));
+        facts.push(("bytes per fetched instruction".to_owned(), vec![Cell::Real(self.mean_length, 2)]));
         if self.no_fetch > 0 {
             facts.push(("string loop iterations".to_owned(), vec![Cell::Count(self.no_fetch)]));
         }
