@@ -17,6 +17,9 @@ const MAX_SIZE: u32 = u8::MAX as u32;
 const MAX_SIGNED_SIZE: u32 = i8::MAX as u32;
 /// The largest size that compilers report, and that of what larger accesses are split into.
 const USUAL_SIZE: u32 = 16;
+/// The most bytes of one access that are written: all that an access of drmemtrace can have, and one more. A line of text may
+/// claim 4 GiB, which would become 268 million records.
+const MAX_SPLIT_SIZE: u32 = 64 << 10;
 
 /// The format as a target.
 #[derive(Debug)]
@@ -77,6 +80,8 @@ struct Counts {
     wide: u64,
     too_wide: u64,
     split: u64,
+    /// Of more bytes than are written at all.
+    cut: u64,
 }
 
 impl Counts {
@@ -95,6 +100,7 @@ impl Counts {
         );
         let split = format!("accesses of more than {largest} bytes, written as several of {USUAL_SIZE}");
         ledger.add(&split, Fate::Changed, self.split);
+        ledger.add("accesses of more than 64 KiB, cut off there", Fate::Changed, self.cut);
     }
 }
 
@@ -147,8 +153,9 @@ impl Typed {
                 put(addr, size)
             }
             _ => {
-                counts.split += 1;
-                let mut done = 0;
+                let count = if size <= MAX_SPLIT_SIZE { &mut counts.split } else { &mut counts.cut };
+                *count += 1;
+                let (size, mut done) = (size.min(MAX_SPLIT_SIZE), 0);
                 while done < size {
                     let now = USUAL_SIZE.min(size - done);
                     put(addr.wrapping_add(done.into()), now)?;

@@ -151,6 +151,26 @@ fn wide_accesses_are_told_apart_and_split_if_asked() {
 }
 
 #[test]
+fn an_access_that_claims_gigabytes_becomes_few_records() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (from, to) = (path("huge.xdin"), path("huge.trace"));
+    // Of 64 KiB, of one byte more and of 4 GiB less one byte, in hexadecimal.
+    std::fs::write(&from, "r 100000 10000\nr 200000 10001\nw 300000 ffffffff\nr 400000 8\n").unwrap();
+    let (code, found) = converted(&[&from, "-o", &to, "--to", "cacheray", "--lossless"]);
+    let expected = ledger(&[
+        ("kept", "reads", 1),
+        ("kept", "beginnings of threads", 1),
+        ("changed", "accesses of more than 255 bytes, written as several of 16", 1),
+        ("changed", "accesses of more than 64 KiB, cut off there", 2),
+    ]);
+    assert_eq!((code, found), (Some(1), expected));
+    let counted = quipu(&["info", "--json", &to]);
+    let info: serde_json::Value = serde_json::from_slice(&counted.stdout).unwrap();
+    assert!(info.to_string().contains(&format!("{}", 3 * 4096 + 1)), "{info}");
+}
+
+#[test]
 fn the_same_accesses_give_the_same_misses_in_every_form() {
     let folder = tempfile::tempdir().unwrap();
     let to = folder.path().join("nodes.zip").to_str().unwrap().to_owned();
