@@ -18,7 +18,10 @@ use std::sync::Arc;
 pub(super) const GROUP_ENTRIES: usize = 64;
 /// A group with more entries than this that make no sense is no part of a trace.
 const MAX_NONSENSE: usize = 8;
-/// PERF: a look at each eighth entry finds every run of more than eight, for little.
+/// Of each group only every eighth entry is looked at first; a group where these make sense is part of the trace. Each group
+/// is judged by its own entries alone, so the verdict does not depend on the other groups of a block.
+///
+/// PERF: this finds every run of more than eight, for little.
 const GLANCE_ENTRIES: usize = 8;
 
 /// A position in a shard: records and instructions before it, as far as they are known.
@@ -26,10 +29,17 @@ type Position = (Option<u64>, Option<u64>);
 
 /// Finds the first entry of `entries` that is no part of a trace. They begin at entry `first` of their member.
 pub(super) fn nonsense(entries: &[Entry], first: usize) -> Option<usize> {
-    if !entries.iter().step_by(GLANCE_ENTRIES).any(may_be_nonsense) {
+    if !glance(entries, first) {
         return None;
     }
     find_nonsense(entries, first)
+}
+
+/// True if an entry that is looked at first may make no sense. `entries` begin at entry `first` of their member.
+#[inline]
+fn glance(entries: &[Entry], first: usize) -> bool {
+    let skipped = first.next_multiple_of(GLANCE_ENTRIES) - first;
+    entries.iter().skip(skipped).step_by(GLANCE_ENTRIES).any(may_be_nonsense)
 }
 
 #[inline]
@@ -47,7 +57,9 @@ fn find_nonsense(entries: &[Entry], first: usize) -> Option<usize> {
     while start < entries.len() {
         let end = (start + GROUP_ENTRIES - (first + start) % GROUP_ENTRIES).min(entries.len());
         let group = &entries[start..end];
-        if group.iter().filter(|entry| is_nonsense(entry)).count() > MAX_NONSENSE {
+        if glance(group, first + start)
+            && group.iter().filter(|entry| is_nonsense(entry)).count() > MAX_NONSENSE
+        {
             return group.iter().position(is_nonsense).map(|at| start + at);
         }
         start = end;
@@ -225,6 +237,18 @@ mod tests {
                 assert_eq!(nonsense(&entries, 0), (n_bad > 8).then_some(70), "{n_bad}");
             }
         }
+    }
+
+    #[test]
+    fn a_group_is_judged_without_the_others() {
+        let bad = entry(77, 0, 0);
+        let mut entries = vec![entry(0, 8, 0x1000); 256];
+        // Ten in the second group, at odd places: no glance falls on them.
+        entries[64..128].iter_mut().skip(1).step_by(6).take(10).for_each(|entry| *entry = bad);
+        let alone = nonsense(&entries[64..128], 64);
+        // A glance falls on one of the third group.
+        entries[136] = bad;
+        assert_eq!(nonsense(&entries, 0), alone.map(|at| at + 64));
     }
 
     #[test]
