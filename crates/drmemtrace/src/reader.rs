@@ -353,6 +353,7 @@ impl EntryReader {
                 return Ok(self.finish_without_records());
             }
             if self.interp.batch_len() > 0 {
+                self.tell_stranger(self.used);
                 self.finish_batch(self.used);
                 return Ok(true);
             }
@@ -406,6 +407,8 @@ impl EntryReader {
         }
         self.batch.block = block;
         self.used += n * ENTRY_BYTES;
+        // It lies where the batch begins, so it comes before what was found within the batch.
+        self.tell_stranger(start);
         self.place_findings(start);
         stop
     }
@@ -452,7 +455,6 @@ impl EntryReader {
             None if self.keeps_lead => self.keep_lead(start),
             None => 0..0,
         };
-        self.tell_stranger(start);
         self.hand_out_findings();
     }
 }
