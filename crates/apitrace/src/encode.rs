@@ -1,8 +1,9 @@
 //! Calls → bytes of a stream of version 6.
 //!
 //! Each call is written as an event that enters it, with its flags, stack and all arguments, and one that leaves it, with
-//! its result; a call that never returned is not left, so that it stays incomplete. Signatures are written once, with the
-//! ids that they had. SPEC: docs/formats/apitrace.md.
+//! its result; a call that never returned is not left, so that it stays incomplete. If the trace was cut right after the
+//! result of a call, the event that enters the call has it: either event may. Signatures are written once, with the ids
+//! that they had. SPEC: docs/formats/apitrace.md.
 
 use crate::decode::Header;
 use crate::record::*;
@@ -79,16 +80,16 @@ impl Encoder {
             uint(arg.index.into(), out);
             self.value(arg.node, values, types, out);
         }
-        out.push(DETAIL_END);
         if call.flags & INCOMPLETE == 0 || self.incomplete == Incomplete::Completed {
+            out.push(DETAIL_END);
             out.push(EVENT_LEAVE);
             uint(self.next_call, out);
-            if call.result != NO_NODE {
-                out.push(DETAIL_RESULT);
-                self.value(call.result, values, types, out);
-            }
-            out.push(DETAIL_END);
         }
+        if call.result != NO_NODE {
+            out.push(DETAIL_RESULT);
+            self.value(call.result, values, types, out);
+        }
+        out.push(DETAIL_END);
         self.next_call += 1;
     }
 
