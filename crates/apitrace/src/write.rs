@@ -9,12 +9,13 @@ use crate::encode::{self, Encoder, Incomplete};
 use crate::feed::{Feed, Machine};
 use crate::pack::{StreamWriter, levels};
 use crate::trace::{ApiTrace, Packing};
+use quipu_model::damaged::{Damaged, Intake, Reading, SoFar};
 use quipu_model::edit::{Progress, check_level};
 use quipu_model::fresh::{Fresh, cannot};
 use quipu_model::trace::Fact;
 use quipu_model::values::{Call, Types, Values};
-use quipu_model::{Error, Finding, Place, Result};
-use quipu_source::StreamOptions;
+use quipu_model::{Error, Finding, Place, Result, Severity};
+use quipu_source::{Codec, StreamOptions};
 use serde_json::json;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -34,6 +35,10 @@ pub struct WriteOptions {
     pub replace: bool,
     /// What becomes of calls that never returned.
     pub incomplete: Incomplete,
+    /// Whether what is made of a damaged trace is kept.
+    pub damaged: Damaged,
+    /// Whether the first damage is an error of its own.
+    pub strict: bool,
 }
 
 impl WriteOptions {
@@ -43,7 +48,14 @@ impl WriteOptions {
         level: None,
         replace: false,
         incomplete: Incomplete::Kept,
+        damaged: Damaged::Refuse,
+        strict: false,
     };
+
+    /// What reading for an output begins with.
+    pub(crate) fn intake(&self) -> Intake {
+        Intake::new(self.damaged).strict(self.strict)
+    }
 }
 
 /// The container that a name asks for, or else the name of the output; Zstandard with a table of frames if neither does.
@@ -88,8 +100,8 @@ pub struct Written {
     pub stream_bytes: u64,
     /// Bytes of the file.
     pub packed_bytes: u64,
-    /// What was odd in the source: a stream that is cut is copied as far as it goes.
-    pub findings: Vec<Finding>,
+    /// How reading the source went.
+    pub reading: Reading,
 }
 
 impl Written {
@@ -197,7 +209,8 @@ impl TraceWriter {
 /// Writes the stream of `trace` to a file at `path`, byte for byte, up to its last whole event; it appears when it is complete.
 ///
 /// # Errors
-/// `Usage` if there is such a file and it may not be replaced; what reading and writing say. Then nothing appears.
+/// `Usage` if there is such a file and it may not be replaced; what reading and writing say, and damage of the trace unless
+/// `options` keep what is made of it. Then nothing appears.
 pub fn repack(
     trace: &ApiTrace,
     path: &Path,
@@ -206,12 +219,25 @@ pub fn repack(
 ) -> Result<Written> {
     let mut file = NewFile::create(path, options)?;
     let mut copy = EventCopy::new(trace)?;
-    copy.events(&mut |bytes| {
+    let read = copy.events(&mut |bytes| {
         progress.go_on()?;
         file.write(bytes)
-    })?;
-    let findings = copy.take_findings();
-    Ok(Written { calls: copy.n_calls, findings, ..file.finish()? })
+    });
+    let (mut intake, mut findings) = (options.intake(), copy.take_findings());
+    let first = findings.iter().find(|finding| finding.severity == Severity::Error);
+    let n_good = first.and_then(|finding| finding.place.record).unwrap_or(copy.n_left);
+    intake.take(&mut findings, so_far(trace, n_good))?;
+    intake.end(read, so_far(trace, copy.n_left))?;
+    Ok(Written { calls: copy.n_calls, reading: intake.finish(), ..file.finish()? })
+}
+
+/// How far the output of a trace is, with the calls whose bytes are good even if the container's next checksum is wrong: all
+/// where it has none, or one for each part.
+pub(crate) fn so_far(trace: &ApiTrace, n_written: u64) -> SoFar {
+    match trace.container().codec() {
+        Codec::Plain | Codec::Snappy | Codec::SnappyChunks => SoFar::vouched(n_written),
+        _ => SoFar::unvouched(n_written),
+    }
 }
 
 /// A stream on its way to another place: read event by event, as all reading does, and handed over as bytes.
@@ -219,12 +245,18 @@ pub fn repack(
 pub(crate) struct EventCopy {
     feed: Feed,
     n_calls: u64,
+    /// Calls that were left.
+    n_left: u64,
 }
 
 impl EventCopy {
     /// Begins to read a trace.
     pub(crate) fn new(trace: &ApiTrace) -> Result<EventCopy> {
-        Ok(EventCopy { feed: Feed::new(trace.container(), &StreamOptions::default())?, n_calls: 0 })
+        Ok(EventCopy {
+            feed: Feed::new(trace.container(), &StreamOptions::default())?,
+            n_calls: 0,
+            n_left: 0,
+        })
     }
 
     /// Hands over the header and all events that are whole, several at once.
@@ -251,6 +283,7 @@ impl EventCopy {
             }
         };
         self.n_calls = tap.skimmer.n_entered();
+        self.n_left = tap.n_left;
         tap.hand_over(self.feed.at_hand());
         tap.failure.map_or(done, Err)
     }
@@ -275,6 +308,11 @@ impl EventCopy {
     /// True if the container, not an event, is what failed.
     pub(crate) fn is_failed(&mut self) -> bool {
         self.feed.is_failed() || self.feed.take_failure().is_some()
+    }
+
+    /// The number of calls that were left so far.
+    pub(crate) fn n_left(&self) -> u64 {
+        self.n_left
     }
 
     /// What was odd.

@@ -7,6 +7,7 @@ use quipu_apitrace::diff::print::Text;
 use quipu_apitrace::diff::{At, Difference, Names, Rules, Show, Summary, diff};
 use quipu_apitrace::text::{assemble, disassemble};
 use quipu_apitrace::trace::{self, ApiTrace};
+use quipu_model::damaged::{Damaged, Intake};
 use quipu_model::edit::Silent;
 use quipu_model::{Error, OpenOptions, Paint, Result};
 use quipu_source::Source;
@@ -66,7 +67,7 @@ fn open(name: &str) -> ApiTrace {
 fn changed(name: &str, change: impl FnOnce(String) -> String) -> ApiTrace {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("text");
-    disassemble::disassemble(&open(name), &path, false, &Silent).unwrap();
+    disassemble::disassemble(&open(name), &path, false, Intake::new(Damaged::Keep), &Silent).unwrap();
     let text = change(std::fs::read_to_string(&path).unwrap());
     let blobs = disassemble::blob_folder(&path);
     let mut blob = |name: &str| {

@@ -19,7 +19,7 @@ use quipu_model::edit::Silent;
 use quipu_model::values::{
     Arg, Call, Frame, FunctionType, Kind, NO_NODE, NO_TYPE, NamedNumbers, Node, StructType, Type,
 };
-use quipu_model::{Columns, Format, OpenOptions, Paint, Reader, Scan, ShardId, Types, Values};
+use quipu_model::{Columns, Damaged, Format, OpenOptions, Paint, Reader, Scan, ShardId, Types, Values};
 use quipu_source::Source;
 use quipu_testkit::Rng;
 use std::sync::Arc;
@@ -64,7 +64,9 @@ fn every_stream_comes_back_from_every_container_byte_for_byte() {
             }
             let path = folder.path().join(format!("{name}.{packing:?}"));
             let level = Some(1);
-            repack(&trace, &path, &WriteOptions { packing, level, ..WriteOptions::USUAL }, &Silent).unwrap();
+            // One of them is cut, and copied as far as it goes.
+            let options = WriteOptions { packing, level, damaged: Damaged::Keep, ..WriteOptions::USUAL };
+            repack(&trace, &path, &options, &Silent).unwrap();
             let again = trace::open(&Source::open(&path).unwrap(), &OpenOptions::default()).unwrap();
             assert_eq!(again.packing(), packing, "{name}");
             let container = again.container();
@@ -87,7 +89,7 @@ fn whoever_cannot_copy_a_damaged_stream_is_told_who_can_save_it() {
     let trace = trace::open(&Source::from_bytes("bad", bytes), &OpenOptions::default()).unwrap();
     let error = repack(&trace, &folder.path().join("out"), &WriteOptions::USUAL, &Silent).unwrap_err();
     let advice = "`quipu recover bad -o FILE` writes what can be saved of it";
-    assert_eq!(error.advice(), Some(advice), "{error}");
+    assert!(error.advice().is_some_and(|said| said.ends_with(advice)), "{error}: {:?}", error.advice());
 }
 
 #[test]

@@ -7,6 +7,7 @@ use crate::fuzzing;
 use quipu_apitrace::text::{MAGIC, assemble, disassemble};
 use quipu_apitrace::trace;
 use quipu_apitrace::write::WriteOptions;
+use quipu_model::damaged::{Damaged, Intake};
 use quipu_model::edit::Silent;
 use quipu_model::{Error, OpenOptions, Paint, Result, Severity};
 use quipu_source::Source;
@@ -38,7 +39,7 @@ fn dumped(text: &str) -> String {
 fn disassembled(trace: &trace::ApiTrace) -> String {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("text");
-    disassemble::disassemble(trace, &path, false, &Silent).unwrap();
+    disassemble::disassemble(trace, &path, false, Intake::new(Damaged::Keep), &Silent).unwrap();
     std::fs::read_to_string(&path).unwrap()
 }
 
@@ -84,10 +85,17 @@ fn what_text_cannot_say_stands_there_as_bytes() {
     // The trace has a call that is left and was never entered.
     let unentered = ("apitrace/never-entered", Severity::Warning);
     let raw = ("apitrace/not-understood", Severity::Error);
-    for (stream, findings) in [(&stream, &[unentered][..]), (&long, &[unentered, raw])] {
-        let done =
-            disassemble::disassemble(&open(stream), &folder.path().join("text"), true, &Silent).unwrap();
-        let found: Vec<_> = done.findings.iter().map(|found| (found.rule, found.severity)).collect();
+    for (name, stream, findings) in [("whole", &stream, &[unentered][..]), ("long", &long, &[unentered, raw])]
+    {
+        let done = disassemble::disassemble(
+            &open(stream),
+            &folder.path().join(name),
+            true,
+            Intake::new(Damaged::Keep),
+            &Silent,
+        )
+        .unwrap();
+        let found: Vec<_> = done.reading.findings.iter().map(|found| (found.rule, found.severity)).collect();
         assert_eq!(found, findings);
     }
 }
@@ -240,13 +248,13 @@ fn nothing_is_replaced_or_left_behind_unless_asked_for() {
     let folder = tempfile::tempdir().unwrap();
     let (text, path) = (folder.path().join("text"), folder.path().join("trace"));
     let trace = trace::open(&common::source("kinds"), &OpenOptions::default()).unwrap();
-    disassemble::disassemble(&trace, &text, false, &Silent).unwrap();
-    assert!(disassemble::disassemble(&trace, &text, false, &Silent).is_err());
-    disassemble::disassemble(&trace, &text, true, &Silent).unwrap();
+    disassemble::disassemble(&trace, &text, false, Intake::new(Damaged::Keep), &Silent).unwrap();
+    assert!(disassemble::disassemble(&trace, &text, false, Intake::new(Damaged::Keep), &Silent).is_err());
+    disassemble::disassemble(&trace, &text, true, Intake::new(Damaged::Keep), &Silent).unwrap();
     // A folder with other things in it is nobody's to remove.
     let other = disassemble::blob_folder(&text).join("diary");
     std::fs::write(&other, "precious").unwrap();
-    assert!(disassemble::disassemble(&trace, &text, true, &Silent).is_err());
+    assert!(disassemble::disassemble(&trace, &text, true, Intake::new(Damaged::Keep), &Silent).is_err());
     std::fs::remove_file(other).unwrap();
     let mut changed = std::fs::read_to_string(&text).unwrap();
     changed.push_str("nonsense");

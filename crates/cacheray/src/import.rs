@@ -211,6 +211,10 @@ impl Import for Typed {
         Ok(())
     }
 
+    fn n_written(&self) -> u64 {
+        self.writer.n_records()
+    }
+
     fn finish(self: Box<Self>, ledger: &mut Ledger) -> Result<Vec<Fact>> {
         ledger.add("numbers of processes", Fate::Dropped, self.processes.len() as u64);
         self.writer.refuse_formless()?;

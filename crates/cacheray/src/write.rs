@@ -4,11 +4,12 @@ use crate::decode::encode;
 use crate::plausible::detect;
 use crate::record::{ADD, Access, Add, Dialect, READ, REMOVE, Record, Remove, WRITE};
 use crate::trace::{self, PROBED_BYTES, is_our_file, look_of};
+use quipu_model::damaged::{Intake, SoFar};
 use quipu_model::edit::{Edit, EditInfo, EditJob, Edited, Progress, Settings, packing_for};
 use quipu_model::fresh::{Fresh, Replace, cannot};
 use quipu_model::lens::{AccessKind, RegionEvent};
 use quipu_model::trace::{Fact, SettingInfo};
-use quipu_model::{Batch, Column, Confidence, Error, Found, Result, Scan, ShardId, Trace};
+use quipu_model::{Batch, Column, Confidence, Error, Result, Scan, ShardId, Trace};
 use quipu_source::{PackOptions, Packer, Packing, Pool};
 use serde_json::json;
 use std::fs::File;
@@ -79,6 +80,11 @@ impl TraceWriter {
             self.buffer.clear();
         }
         Ok(())
+    }
+
+    /// The number of records written so far.
+    pub fn n_records(&self) -> u64 {
+        self.records
     }
 
     /// Writes the records of a batch that has the table of records.
@@ -189,12 +195,19 @@ impl Edit for Convert {
         let replace = if job.replace { Replace::Allowed } else { Replace::Never };
         let mut writer = TraceWriter::create(job.output, dialect, &packing, replace, &usual_pool()?)?;
         let scan = Scan { tables: vec![0], ahead: true, ..Scan::new(ShardId(0)) };
-        let (mut reader, mut found) = (trace.scan(&scan)?, Found::default());
+        let (mut reader, mut intake) = (trace.scan(&scan)?, Intake::new(job.damaged).strict(job.strict));
         let threads = &job.opening.threads;
         let mut packed_bytes = 0;
-        while let Some(batch) = reader.read()? {
+        loop {
+            let batch = match reader.read() {
+                Ok(Some(batch)) => batch,
+                read => {
+                    intake.end(read.map(drop), SoFar::unvouched(writer.n_records()))?;
+                    break;
+                }
+            };
             progress.go_on()?;
-            batch.findings.drain(..).for_each(|finding| found.push(finding));
+            intake.take(&mut batch.findings, SoFar::unvouched(writer.n_records()))?;
             if threads.is_empty() || threads.contains(&batch.span.thread) {
                 writer.rows(batch)?;
             }
@@ -213,7 +226,7 @@ impl Edit for Convert {
             fact("bytes", "bytes of the records", json!(written.bytes)),
             fact("packed_bytes", "bytes of the file", json!(written.packed_bytes)),
         ];
-        Ok(Edited { facts, findings: found.into_vec(), ..Edited::default() })
+        Ok(Edited { facts, reading: intake.finish(), ..Edited::default() })
     }
 }
 

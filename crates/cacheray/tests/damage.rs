@@ -103,6 +103,8 @@ fn rewritten(name: &str, dialect: Option<&str>, to: &Path) -> Vec<u8> {
         replace: true,
         container: None,
         level: None,
+        damaged: quipu_model::Damaged::Refuse,
+        strict: false,
     };
     Convert.run(&job, &Silent).unwrap();
     std::fs::read(to).unwrap()

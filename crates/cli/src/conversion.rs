@@ -3,12 +3,12 @@
 use crate::number;
 use crate::rewrite::{self, Target};
 use crate::screen::{Outcome, Result, Screen};
-use crate::session;
+use crate::session::{self, say_lost};
 use quipu::engine::{ConversionPlan, convert, plan_conversion};
 use quipu::model::convert::{Fate, ImportJob};
 use quipu::model::doc::{Block, Cell, Document, Grid};
 use quipu::model::edit::Settings;
-use quipu::model::{Columns, Error, Format, Trace};
+use quipu::model::{Columns, Error, Format, Lost, Trace};
 use serde_json::{Map, json};
 
 /// Whether another format is wanted, and how.
@@ -50,7 +50,7 @@ pub(crate) fn run(
     trace: &dyn Trace,
     to: &'static dyn Format,
     options: &Conversion,
-    target: &Target,
+    (target, is_strict): (&Target, bool),
     screen: &Screen,
 ) -> Result<Outcome> {
     let name = to.info().name;
@@ -74,12 +74,18 @@ pub(crate) fn run(
         replace: target.force,
         container: target.container.as_deref(),
         level: target.level,
+        damaged: target.damaged,
+        strict: is_strict,
     };
     let converted = session::watched(screen, |watch| convert(&plan, importer, &job, beyond, watch));
     let converted = match converted {
         Ok(converted) => converted,
         Err(error) => return Err(rewrite::undone(error, target.json, screen)?),
     };
+    let reading = &converted.reading;
+    let error = reading.error.as_deref();
+    say_lost(&Lost::of(&reading.findings, error), "what was written is the rest", screen);
+    rewrite::say_doubtful(&target.path, reading.doubtful_from, screen);
     let lines = converted.ledger.lines();
     if target.json {
         let mut answer = Map::new();
@@ -90,7 +96,8 @@ pub(crate) fn run(
         answer.insert("lossless".into(), converted.ledger.is_lossless().into());
         let line = |line: &quipu::model::convert::LedgerLine| json!({ "what": line.what, "fate": line.fate.name(), "count": line.count });
         answer.insert("ledger".into(), lines.iter().map(line).collect());
-        session::add_reading(converted.found.as_slice(), None, &mut answer);
+        answer.insert("doubtful_from".into(), json!(reading.doubtful_from));
+        session::add_reading(&reading.findings, error, &mut answer);
         screen.json(&answer.into())?;
     } else if !screen.is_quiet() {
         let rows = lines.iter().map(|line| {
@@ -103,7 +110,7 @@ pub(crate) fn run(
             .with(Block::Grid(Grid { title: String::new(), head, rows: rows.collect(), more: 0 }));
         screen.documents([&document])?;
     }
-    let outcome = screen.findings(converted.found.as_slice());
+    let outcome = rewrite::tell_reading(reading, screen);
     let is_lossless = lines.iter().all(|line| line.fate == Fate::Kept);
     Ok(if options.lossless && !is_lossless { outcome.and(Outcome::Flawed) } else { outcome })
 }

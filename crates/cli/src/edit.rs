@@ -3,6 +3,7 @@
 use crate::Common;
 use crate::input::Stored;
 use crate::number;
+use crate::rewrite;
 use crate::screen::{Outcome, Result, Screen};
 use crate::session::{self, Verdict, say_lost};
 use quipu::drmemtrace::trace::{self, DrmemTrace};
@@ -11,7 +12,7 @@ use quipu::engine::Watch;
 use quipu::model::doc::{Block, Cell, Document};
 use quipu::model::edit::packing_for;
 use quipu::model::number::grouped;
-use quipu::model::{Error, Found, ShardKind, Trace};
+use quipu::model::{Damaged, Error, Found, Result as Done, ShardKind, Trace};
 use quipu::source::{Codec, Packing, Source};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -35,6 +36,8 @@ pub(crate) struct Output {
     /// How hard to pack: 1 (fast) to 9 (small) for zip and gzip, to 19 for zstd; traces of calls: to 22 for zstd, 0 to 11 for brotli
     #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u32).range(0..=22), help_heading = "Writing")]
     pub(crate) level: Option<u32>,
+    #[command(flatten)]
+    pub(crate) keeping: Keeping,
     /// Print what was done as JSON
     #[arg(long, help_heading = "Writing")]
     pub(crate) json: bool,
@@ -43,13 +46,27 @@ pub(crate) struct Output {
     pub(crate) version: Option<u64>,
 }
 
+/// What becomes of what is made of a damaged trace.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub(crate) struct Keeping {
+    /// Write what can be read of a damaged trace, and say from which record on it is doubtful
+    #[arg(long, help_heading = "Writing")]
+    keep_damaged: bool,
+}
+
+impl From<Keeping> for Damaged {
+    fn from(keeping: Keeping) -> Damaged {
+        keeping.keep_damaged.into()
+    }
+}
+
 /// The end of the help of every verb that writes.
 pub(crate) const EXIT_CODES: &str = "
 Nothing appears under the name given before all of it is written.
 
 Exit codes:
   0  done
-  1  done, and something is wrong with the trace that was read
+  1  the trace that was read is damaged: nothing was written, but with --keep-damaged
   2  could not do it; nothing was written";
 
 fn chunk_instrs(text: &str) -> Result<u64, String> {
@@ -108,6 +125,7 @@ impl Output {
             chunk_instrs: self.chunk_instrs,
             threads: common.threads.map_or(0, usize::from),
             strict,
+            damaged: self.keeping.into(),
             replace: if self.force { Replace::Allowed } else { Replace::Never },
             version: self.version,
         })
@@ -225,11 +243,11 @@ pub(crate) fn rewrite<E: Edit>(
 ) -> Result<Outcome> {
     let options = output.options(&opened.source, common, input.opening.strict)?;
     output.refuse_misleading_name(&opened.source, options.pack.packing)?;
-    let summary = session::watched(screen, |watch| {
+    let done = session::watched(screen, |watch| {
         watch.expect(opened.trace.meta().packed_bytes);
         write::rewrite(&opened.trace, &opened.source, &output.path, &options, edit_of, &Watched(watch))
-    })?;
-    tell(&opened.trace, summary, output, screen)
+    });
+    tell(&opened.trace, done, output, screen)
 }
 
 /// Writes a trace again, split in another way, and says what was done.
@@ -253,24 +271,28 @@ pub(crate) fn reshard(
     {
         options.pack.packing = packing;
     }
-    let summary = session::watched(screen, |watch| {
+    let done = session::watched(screen, |watch| {
         watch.expect(trace.meta().packed_bytes);
         write::reshard(trace, source, &output.path, sharding, &threads, &options, &Watched(watch))
-    })?;
-    tell(trace, summary, output, screen)
+    });
+    tell(trace, done, output, screen)
 }
 
 /// Says what was written, and what is wrong with what was read.
-pub(crate) fn tell(
-    trace: &DrmemTrace,
-    summary: Summary,
-    output: &Output,
-    screen: &Screen,
-) -> Result<Outcome> {
+fn tell(trace: &DrmemTrace, done: Done<Summary>, output: &Output, screen: &Screen) -> Result<Outcome> {
+    let summary = match done {
+        Ok(summary) => summary,
+        Err(error) => return Err(rewrite::undone(error, output.json, screen)?),
+    };
     let mut found = Found::default();
     summary.findings.iter().cloned().for_each(|finding| found.push(finding));
     let verdict = Verdict::new(trace, found, None, false);
     say_lost(&verdict.lost(), "what was written is the rest", screen);
+    for file in &summary.files {
+        let name = file.name.as_ref().filter(|_| summary.files.len() > 1);
+        let path = name.map_or_else(|| output.path.clone(), |name| output.path.join(name));
+        rewrite::say_doubtful(&path, file.doubtful_from, screen);
+    }
     if output.json {
         let mut answer = match summary_json(&summary, &output.path) {
             Value::Object(answer) => answer,
@@ -326,7 +348,8 @@ fn document(summary: &Summary, path: &Path) -> Document {
 }
 
 /// Keys: `output`, `files` (a list of `source`, `name` or `null` if nothing was left, `read` and `written` with `entries`,
-/// `records` and `instrs`, `dropped_records`, `bytes`, `members`; `read` and `dropped_records` are `null` for what was
+/// `records` and `instrs`, `dropped_records`, `bytes`, `members`, `doubtful_from`, the number of records before the
+/// first damage, or `null`; `read` and `dropped_records` are `null` for what was
 /// written from several files), `read`, `written`, `dropped` (`records`, `instrs`), `layout` (of the records `read`, those
 /// that belong to the layout of files and are no records of the program, such as headers of threads and footers of chunks,
 /// and of the records `written`; so `read` less `dropped` less `layout.read` is `written` less `layout.written`), `bytes`.
@@ -344,6 +367,7 @@ fn summary_json(summary: &Summary, path: &Path) -> Value {
                 "dropped_records": file.taken.map(|taken| taken.dropped_records),
                 "bytes": file.packed_bytes,
                 "members": file.members,
+                "doubtful_from": file.doubtful_from,
             })
         })
         .collect();

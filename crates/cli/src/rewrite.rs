@@ -7,9 +7,10 @@ use crate::input::{self, Opening};
 use crate::screen::{Outcome, Result, Screen, Stop};
 use crate::session::{self, say_lost};
 use quipu::engine::Watch;
+use quipu::model::damaged::Reading;
 use quipu::model::doc::{Block, Cell, Document};
 use quipu::model::edit::{EditJob, Edited, Progress, Settings};
-use quipu::model::{Edit, Error, Format, Lost};
+use quipu::model::{Damaged, Edit, Error, Format, Lost};
 use quipu::source::Source;
 use serde_json::{Map, Value, json};
 use std::io::{self, Write};
@@ -33,6 +34,9 @@ pub(crate) struct Target {
     /// Print what was done as JSON
     #[arg(long, help_heading = "Writing")]
     pub(crate) json: bool,
+    /// Whether what is made of a damaged trace is kept, where a verb lets it be chosen.
+    #[arg(skip)]
+    pub(crate) damaged: Damaged,
 }
 
 impl From<&crate::edit::Output> for Target {
@@ -43,6 +47,7 @@ impl From<&crate::edit::Output> for Target {
             container: output.container.clone(),
             level: output.level,
             json: output.json,
+            damaged: output.keeping.into(),
         }
     }
 }
@@ -146,15 +151,18 @@ pub(crate) fn run(
     }
 }
 
-/// What ends a verb that has written nothing. Programs get an object about damage.
+/// What ends a verb that has written nothing: says what is lost, and gives programs an object about damage.
 ///
 /// # Errors
 /// If that cannot be printed.
 pub(crate) fn undone(error: Error, is_json: bool, screen: &Screen) -> Result<Stop> {
     let stop = Stop::of_reading(error);
+    if let Stop::Damage(error) = &stop {
+        say_lost(&Lost::of(&[], Some(error)), "nothing was written", screen);
+    }
     if let (Stop::Damage(error), true) = (&stop, is_json) {
         let mut answer = Map::from_iter([("output".to_owned(), Value::Null)]);
-        session::add_reading(&[], Some(error), &mut answer);
+        session::add_undone(error, &mut answer);
         screen.json(&answer.into())?;
     }
     Ok(stop)
@@ -173,7 +181,7 @@ pub(crate) fn make(
     screen: &Screen,
 ) -> Result<Outcome> {
     refuse_stdout(target)?;
-    let opening = opening.options();
+    let (opening, is_strict) = (opening.options(), opening.strict);
     let job = EditJob {
         source,
         opening: &opening,
@@ -182,6 +190,8 @@ pub(crate) fn make(
         replace: target.force,
         container: target.container.as_deref(),
         level: target.level,
+        damaged: target.damaged,
+        strict: is_strict,
     };
     let edited = session::watched(screen, |watch| edit.run(&job, &Watched(watch)))?;
     tell(&edited, &target.path, target.json, screen)
@@ -189,14 +199,17 @@ pub(crate) fn make(
 
 /// Says what was written, and what was odd in what was read.
 fn tell(edited: &Edited, path: &Path, is_json: bool, screen: &Screen) -> Result<Outcome> {
-    let lost = Lost::of(&edited.findings, None);
-    say_lost(&lost, "what was written is the rest", screen);
+    let reading = &edited.reading;
+    let error = reading.error.as_deref();
+    say_lost(&Lost::of(&reading.findings, error), "what was written is the rest", screen);
+    say_doubtful(path, reading.doubtful_from, screen);
     if is_json {
         let mut answer = Map::new();
         answer.insert("output".into(), json!(path.display().to_string()));
         answer.extend(edited.facts.iter().map(|fact| (fact.key.to_owned(), fact.value.clone())));
         answer.insert("notes".into(), json!(edited.notes));
-        session::add_reading(&edited.findings, None, &mut answer);
+        answer.insert("doubtful_from".into(), json!(reading.doubtful_from));
+        session::add_reading(&reading.findings, error, &mut answer);
         screen.json(&answer.into())?;
     } else if !screen.is_quiet() {
         let facts = edited.facts.iter().map(|fact| {
@@ -214,7 +227,27 @@ fn tell(edited: &Edited, path: &Path, is_json: bool, screen: &Screen) -> Result<
         screen.documents([&document])?;
     }
     edited.notes.iter().for_each(|note| screen.say(format_args!("note: {note}")));
-    Ok(screen.findings(&edited.findings))
+    Ok(tell_reading(reading, screen))
+}
+
+/// Says on standard error what is wrong with what was read.
+pub(crate) fn tell_reading(reading: &Reading, screen: &Screen) -> Outcome {
+    let outcome = screen.findings(&reading.findings);
+    match &reading.error {
+        Some(error) => {
+            screen.complain(error);
+            Outcome::Flawed
+        }
+        None => outcome,
+    }
+}
+
+/// Says on standard error from which record on an output is doubtful.
+pub(crate) fn say_doubtful(path: &Path, doubtful_from: Option<u64>, screen: &Screen) {
+    if let Some(n_good) = doubtful_from {
+        let path = path.display();
+        screen.say_error(format_args!("{path}: from record {n_good} on, what was written is doubtful"));
+    }
 }
 
 /// Tells a watch what an edit tells.

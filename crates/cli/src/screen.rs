@@ -76,10 +76,7 @@ pub(crate) enum Stop {
 impl Stop {
     /// What an error means that came up while a trace was read which had been opened.
     pub(crate) fn of_reading(error: Error) -> Stop {
-        match error.kind() {
-            ErrorKind::Malformed | ErrorKind::Truncated | ErrorKind::Limit => Stop::Damage(error),
-            _ => Stop::Fault(error),
-        }
+        if error.is_damage() { Stop::Damage(error) } else { Stop::Fault(error) }
     }
 }
 
@@ -168,8 +165,9 @@ impl Screen {
         Ok(writeln!(terminal::stdout(), "{value:#}")?)
     }
 
-    /// Says on standard error why there is no answer.
+    /// Says on standard error why there is no answer, after what was found before.
     pub(crate) fn complain(&self, error: &Error) {
+        self.findings(error.findings());
         eprint(&complaint::error(error, self.err_color));
     }
 

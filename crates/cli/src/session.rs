@@ -242,6 +242,13 @@ pub(crate) fn add_reading(
     answer.insert("lost".into(), lost_json(&Lost::of(findings, error)));
 }
 
+/// The same where nothing was done: the findings are those before the error.
+pub(crate) fn add_undone(error: &Error, answer: &mut serde_json::Map<String, Value>) {
+    answer.insert("error".into(), error_json(error));
+    answer.insert("findings".into(), error.findings().iter().map(finding_json).collect());
+    answer.insert("lost".into(), lost_json(&Lost::of(&[], Some(error))));
+}
+
 /// Keys: `kind`, `message`, `place`.
 fn error_json(error: &Error) -> Value {
     json!({ "kind": error.kind().name(), "message": error.message(), "place": place_json(error.place()) })

@@ -7,7 +7,7 @@ use crate::relay::{Arrivals, relay};
 use crate::screen::Result;
 use crate::terminal::Stream;
 use quipu::engine::{Merge, Watch};
-use quipu::model::{Error, ErrorKind, Found, Paint, Printer, Severity, ThreadId};
+use quipu::model::{Error, ErrorKind, Finding, Found, Paint, Printer, Severity, ThreadId};
 use quipu_view::{Chosen, Progress};
 use std::io::{self, IsTerminal, Write};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
@@ -40,6 +40,11 @@ pub(crate) struct Shown {
     /// The first part that could not be read to its end.
     pub(crate) error: Option<Error>,
     pub(crate) cancelled: bool,
+    /// Printing stopped where bytes of the container proved damaged.
+    pub(crate) is_stopped: bool,
+    /// The number of records before the first damage, in the shard that it is in; `None` if nothing is damaged, or nothing
+    /// says it.
+    pub(crate) doubtful_from: Option<u64>,
     /// Threads that were awaited in vain; empty if nobody wanted to read on.
     pub(crate) absent: Vec<ThreadId>,
 }
@@ -126,12 +131,16 @@ fn fill(
     let mut rows = Vec::new();
     let mut left = style.limit.unwrap_or(u64::MAX);
     printer.begin(&mut buffers.current);
-    while left > 0 && !printer.is_done() && !watch.is_cancelled() {
+    while left > 0 && !printer.is_done() && !watch.is_cancelled() && !shown.is_stopped {
         let mut parcel = match arrivals.next() {
             Ok(Some(parcel)) => parcel,
             Ok(None) => break,
             Err(error) if style.strict || is_misuse(&error) => return Err(error),
             Err(error) => {
+                if error.is_damage() && shown.doubtful_from.is_none() {
+                    let n_good = error.place().record.unwrap_or(shown.records);
+                    shown.doubtful_from = Some(if error.is_of_container() { 0 } else { n_good });
+                }
                 shown.error.get_or_insert(error);
                 continue;
             }
@@ -140,7 +149,11 @@ fn fill(
         if batch.span.records > 0 {
             absent.retain(|thread| *thread != batch.span.thread);
         }
-        if let Some(table) = batch.tables.first() {
+        // The container's checksum is wrong, or its bytes cannot be inflated, right before this batch. What follows may be read
+        // by verbs that count, not by one whose output is read while it is written.
+        let is_damage = |finding: &Finding| finding.is_of_container() && finding.severity == Severity::Error;
+        shown.is_stopped = batch.findings.iter().any(is_damage);
+        if let Some(table) = batch.tables.first().filter(|_| !shown.is_stopped) {
             chosen.choose(table, &mut rows);
             let is_part = records != (0..batch.span.records) || style.limit.is_some();
             // A skip invents rows: more of them than the batch has records, and none of them counts.
@@ -158,10 +171,13 @@ fn fill(
             if style.strict && finding.severity == Severity::Error {
                 return Err(finding.to_error());
             }
+            if finding.severity == Severity::Error {
+                shown.doubtful_from = shown.doubtful_from.or(finding.place.record);
+            }
             shown.found.push(finding);
         }
         arrivals.give_back(parcel);
-        shown.records += records.len() as u64;
+        shown.records += if shown.is_stopped { 0 } else { records.len() as u64 };
         // Of a few records of a large trace, those few are the whole.
         let of_limit =
             style.limit.filter(|limit| *limit > 0).map(|limit| shown.records as f64 / limit as f64);
@@ -171,7 +187,7 @@ fn fill(
         }
     }
     shown.cancelled = watch.is_cancelled();
-    if !shown.cancelled && shown.error.is_none() && !printer.is_done() {
+    if !shown.cancelled && shown.error.is_none() && !shown.is_stopped && !printer.is_done() {
         shown.absent = absent;
     }
     Ok(shown)

@@ -111,3 +111,83 @@ fn zeros_and_garbage_in_a_bare_file_are_not_records() {
         assert_eq!(lost["bytes"].as_u64(), Some((bare.len() - at) as u64), "fill {fill:#x}: {lost:#}");
     }
 }
+
+/// A damaged archive: its bytes, and the records and instructions before the damaged chunk and in it.
+fn with_a_flipped_bit() -> (Vec<u8>, [u64; 2], [u64; 2]) {
+    let packed = trace_of("tiny.chunk1000");
+    let data = members(&packed)[2].clone();
+    let mut damaged = packed;
+    damaged[data.start + data.len() / 2] ^= 4;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("flipped.zip");
+    std::fs::write(&path, &damaged).unwrap();
+    let gap = &counted(&path).1["gaps"][0];
+    let number = |key: &str| gap[key].as_u64().unwrap();
+    let stopped = |key: &str| gap["stopped"][key].as_u64().unwrap();
+    (damaged, [stopped("record"), stopped("instr")], [number("records"), number("instrs")])
+}
+
+#[test]
+fn verbs_that_write_make_nothing_of_a_damaged_trace_unless_asked_to() {
+    let (damaged, [n_good, _], [n_records, n_instrs]) = with_a_flipped_bit();
+    let folder = tempfile::tempdir().unwrap();
+    let (path, out) = (folder.path().join("flipped.zip"), folder.path().join("out.zip"));
+    std::fs::write(&path, damaged).unwrap();
+    let target = out.to_str().unwrap();
+    for call in [
+        &["convert", "-o", target][..],
+        &["merge", "-o", target],
+        &["trim", "--take", "10M", "-o", target],
+        &["filter", "--drop", "prefetch", "-o", target],
+        &["convert", "--to", "cacheray", "-o", target],
+    ] {
+        let (_, said, code) = quipu(call, &path);
+        assert_eq!((code, out.exists()), (1, false), "{call:?}: {said}");
+        assert!(said.contains("nothing was written; --keep-damaged"), "{call:?}: {said}");
+        let first = said.lines().find(|line| line.contains(" lost ")).unwrap();
+        assert!(first.starts_with("error: 1,000 instructions ("), "{call:?}: {first}");
+        let kept: Vec<&str> = call.iter().copied().chain(["--keep-damaged", "--force"]).collect();
+        let (_, said, code) = quipu(&kept, &path);
+        assert_eq!((code, out.exists()), (1, true), "{call:?}: {said}");
+        assert!(said.contains("what was written is doubtful"), "{call:?}: {said}");
+        std::fs::remove_file(&out).unwrap();
+    }
+    let (answer, said, _) = quipu(&["convert", "--keep-damaged", "--json", "-o", target], &path);
+    let answer: Value = serde_json::from_str(&answer).unwrap();
+    assert_eq!(answer["files"][0]["doubtful_from"].as_u64(), Some(n_good), "{said}");
+    assert!(said.contains(&format!("from record {n_good} on, what was written is doubtful")), "{said}");
+    // Nothing of the damaged chunk is in it, and all of the others.
+    let read = &answer["read"];
+    assert_eq!(
+        (read["records"].as_u64(), read["instrs"].as_u64()),
+        (Some(7846 - n_records), Some(5952 - n_instrs)),
+        "{answer:#}"
+    );
+}
+
+#[test]
+fn view_stops_where_the_checksum_is_wrong() {
+    let (damaged, [n_good, _], _) = with_a_flipped_bit();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("flipped.zip");
+    std::fs::write(&path, damaged).unwrap();
+    let doubt = format!("error: from record {n_good} on, what was printed is doubtful");
+    let (out, said, code) = quipu(&["view"], &path);
+    assert_eq!(code, 1, "{said}");
+    let mut lines = said.lines();
+    let first = lines.next().unwrap();
+    assert!(first.starts_with("error: 1,000 instructions (") && first.ends_with("; printing stopped there"));
+    assert_eq!(lines.next(), Some(&*doubt), "{said}");
+    // The last record before the printer's last words.
+    let of_records = out.lines().take_while(|line| *line != "View tool results:");
+    let last = of_records.last().unwrap();
+    assert_eq!(last.split_whitespace().next().unwrap().parse(), Ok(n_good), "{last}");
+    // Of a pipe, too, although what follows the place was printed.
+    let mut cat = Command::new("cat").arg(&path).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut view = Command::new(env!("CARGO_BIN_EXE_quipu"));
+    let piped = view.args(["view", "-q", "-"]).stdin(cat.stdout.take().unwrap()).output().unwrap();
+    cat.wait().unwrap();
+    let said = String::from_utf8_lossy(&piped.stderr).into_owned();
+    assert_eq!(piped.status.code(), Some(1), "{said}");
+    assert!(said.lines().any(|line| line == doubt), "{said}");
+}

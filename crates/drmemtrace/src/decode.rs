@@ -117,6 +117,10 @@ enum Queued {
     BundledInstr(u8),
 }
 
+/// The rule of entries that are read as they are. Only some readers look at them, so it is a warning; `check` has a rule for each
+/// of them.
+pub const ODD_ENTRIES: &str = "drmemtrace/odd-entries";
+
 /// No trace has so many records; larger ordinals are damage, and counting on from them would overflow.
 pub const MAX_ORDINAL: u64 = 1 << 62;
 
@@ -384,8 +388,8 @@ impl Interp {
             sink.finding(
                 self,
                 index,
-                "drmemtrace/encoding-length",
-                Severity::Error,
+                ODD_ENTRIES,
+                Severity::Warning,
                 format!("instruction of `{size}` bytes at {pc:#x} has an encoding of `{len}` bytes"),
             );
         }
@@ -415,8 +419,8 @@ impl Interp {
             sink.finding(
                 self,
                 index,
-                "drmemtrace/encoding-too-long",
-                Severity::Error,
+                ODD_ENTRIES,
+                Severity::Warning,
                 format!("an encoding of `{end}` bytes in pieces of at most 8, limit `{MAX_CODE_BYTES}`"),
             );
             self.pending_len = 0;
@@ -509,7 +513,7 @@ impl Interp {
         let start = self.flush.take().filter(|start| *start <= end);
         if start.is_none() {
             let message = format!("a flush ends at {end:#x} that began nowhere before");
-            sink.finding(self, index, "drmemtrace/flush-end", Severity::Error, message);
+            sink.finding(self, index, ODD_ENTRIES, Severity::Warning, message);
         }
         let kind = if entry.kind() == Type::INSTR_FLUSH_END { Type::INSTR_FLUSH } else { Type::DATA_FLUSH };
         let start = start.unwrap_or(end);

@@ -3,7 +3,7 @@
 mod plain;
 
 use crate::codes::{CodeMap, FRONT, SMALL_FRONT};
-use crate::decode::{Instr, Interp, Limits, Sink, Stretch};
+use crate::decode::{Instr, Interp, Limits, ODD_ENTRIES, Sink, Stretch};
 use crate::record::{Entry, FileType, Marker, Type, VERSION_BRANCH_INFO, access_kind};
 use crate::table::{Memrefs, NO_MARKER};
 use quipu_model::finding::KEPT_PER_RULE;
@@ -197,13 +197,12 @@ impl Filling<'_> {
     /// An instruction whose bytes the trace promised and never gave. Not formatted once too many wait.
     #[cold]
     fn no_encoding(&mut self, cx: &Interp, index: usize, pc: u64) {
-        const RULE: &str = "drmemtrace/no-encoding";
-        let message = if self.fill.is_kept(RULE) {
+        let message = if self.fill.is_kept(ODD_ENTRIES) {
             format!("instruction at {pc:#x} was never given an encoding")
         } else {
             String::new()
         };
-        self.finding(cx, index, RULE, Severity::Error, message);
+        self.finding(cx, index, ODD_ENTRIES, Severity::Warning, message);
     }
 
     /// Takes in a marker for the calls lens.

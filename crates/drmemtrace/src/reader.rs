@@ -17,7 +17,9 @@ use crate::trace::File;
 use crate::{widen, window};
 use cut::Intervals;
 use quipu_model::lens::ThreadEvent;
-use quipu_model::{Batch, Columns, Cut, Found, Reader, Result, Rows, Scan, Severity, ThreadId, Window};
+use quipu_model::{
+    Batch, Columns, Cut, Finding, Found, Loss, Reader, Result, Rows, Scan, Severity, ThreadId, Window,
+};
 use quipu_source::{BlockAt, Stream};
 use std::ops::Range;
 use std::sync::Arc;
@@ -89,6 +91,8 @@ pub struct EntryReader {
     skipped: Option<u32>,
     /// Where nonsense begins in the member that is skipped, until that is reported.
     nonsense: Option<u64>,
+    /// A gap right before the first member belongs to this read.
+    tells_gap_before: bool,
     /// Something is lost of what was read.
     is_broken: bool,
     /// Only counts, for another reader that has met damage.
@@ -97,6 +101,8 @@ pub struct EntryReader {
     counted_before_gap: Option<(u64, u64)>,
     /// Records and instructions before the member being read.
     member_began: (u64, u64),
+    /// The member and the offset in it that a reader which only counts stops at.
+    stop_at: Option<(u32, u64)>,
 }
 
 impl EntryReader {
@@ -119,7 +125,7 @@ impl EntryReader {
         let interp = if members.start == 0 {
             Interp::new()
         } else {
-            Interp::at_chunk(&file.header, members.start as u64)
+            Interp::at_chunk(&file.header, file.chunk_number(members.start as u32)) // No archive has 2^32 members.
         };
         // Whole groups, so that what makes no sense is found in the same places with blocks of any size.
         let n_entries = (scan.buffer_bytes / (4 * ENTRY_BYTES)).clamp(MIN_BLOCK_ENTRIES, BLOCK_ENTRIES);
@@ -181,10 +187,12 @@ impl EntryReader {
             ended: false,
             skipped: None,
             nonsense: None,
+            tells_gap_before: scan.window == Window::All,
             is_broken: false,
             is_counting: false,
             counted_before_gap: None,
             member_began: (0, 0),
+            stop_at: None,
             file,
         })
     }
@@ -241,6 +249,7 @@ impl EntryReader {
                         self.batch.block.resize(self.batch.block.len() + rest, 0);
                     }
                     self.cut_nonsense(at);
+                    self.cut_where_counting_stops(at);
                     if self.file.workload > 0 {
                         name_workload(&mut self.batch.block, self.file.workload);
                     }
@@ -276,14 +285,13 @@ impl EntryReader {
     /// What must hold where one member ends and the next begins.
     fn enter_member(&mut self, before: Option<BlockAt>, at: BlockAt) {
         let is_template = self.interp.filetype.any(FileType::KERNEL_SYSCALL_TRACE_TEMPLATES);
+        let is_after_gap = self.file.is_after_missing_chunk(at.member);
         if let (Some(before), Some(last)) = (before, self.last_entry)
             && !is_template
+            && !is_after_gap
             && !ends_a_chunk(&last)
         {
-            let mut place = self.place(0);
-            place.member =
-                self.file.container.members().get(before.member as usize).map(|member| member.name.clone());
-            place.offset = Some(before.offset + self.batch.block.len() as u64);
+            let place = self.place_in(before.member, self.member_end);
             self.tell(
                 "drmemtrace/chunk-cut",
                 Severity::Error,
@@ -292,7 +300,9 @@ impl EntryReader {
             );
             self.interp.resume_after_gap(self.instrs_before(at.member));
         }
-        if before.is_none_or(|before| at.member > before.member + 1)
+        if self.file.is_after_missing_chunk(at.member) && (before.is_some() || self.tells_gap_before) {
+            self.lose_chunks_before(at.member);
+        } else if before.is_none_or(|before| at.member > before.member + 1)
             && at.member as usize != self.members.start
         {
             self.interp.resume_after_gap(self.instrs_before(at.member));
@@ -304,7 +314,7 @@ impl EntryReader {
     fn instrs_before(&self, member: u32) -> Option<u64> {
         // Raw entries are handed out unread.
         let chunk = if self.raw_only { self.file.header.chunk_instrs } else { self.interp.chunk_instrs };
-        if chunk == 0 { None } else { u64::from(member).checked_mul(chunk) }
+        if chunk == 0 { None } else { self.file.chunk_number(member).checked_mul(chunk) }
     }
 
     /// Checks that belong to bytes, not to records: a cut entry, the last entry of a member.
@@ -342,7 +352,9 @@ impl EntryReader {
             let message =
                 if whole { "the trace ends without a footer" } else { "the chunk ends without its footer" };
             let rule = if whole { "drmemtrace/no-footer" } else { "drmemtrace/chunk-cut" };
-            self.tell(rule, Severity::Error, place, message.to_owned());
+            let finding = Finding::new(rule, Severity::Error, place.clone(), message.to_owned());
+            // Nothing tells how much would have followed.
+            self.found.push(if whole { finding.losing(Loss::from(place)) } else { finding });
         }
     }
 

@@ -16,14 +16,15 @@ use quipu_isa::Arch;
 use quipu_model::ThreadId;
 use quipu_model::trace::{Carries, Clock, CoreForm, Fact, Family, Function, PrintOptions, Recorded};
 use quipu_model::{
-    Columns, Error, ErrorKind, Finding, Meta, OpenOptions, Place, Printer, Reader, Result, Scan, Severity,
-    Shard, ShardId, ShardKind, TableSchema, Trace,
+    Amount, Columns, Error, ErrorKind, Finding, Loss, Meta, OpenOptions, Place, Printer, Reader, Result,
+    Scan, Severity, Shard, ShardId, ShardKind, TableSchema, Trace,
 };
 use quipu_source::{Container, Source};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::{Value, json};
 use std::any::Any;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -84,13 +85,14 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<DrmemTrace> {
             || is_core_or_mixed(header)
             || options.threads.contains(&ThreadId::from_packed(header.tid))
     };
-    let mut files = Vec::new();
+    let (mut files, mut tids) = (Vec::new(), FxHashSet::default());
     let mut first_type = FileType::default();
     for (index, file) in listing.files.iter().enumerate() {
         if !options.shards.is_empty() && !options.shards.iter().any(|shard| *shard as usize == index) {
             continue;
         }
         let file = open_file(file, entry_bytes, 0)?;
+        tids.insert(file.header.tid);
         first_type = first_type.or(file.header.filetype);
         if is_wanted(&file.header) {
             findings.extend(file.findings());
@@ -131,7 +133,11 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<DrmemTrace> {
     let shards = files.iter().enumerate().map(|(index, file)| shard(index, file)).collect();
     let filetype = FileType(files.iter().fold(0, |bits, file| bits | file.header.filetype.0));
     let columns = columns(filetype, &files);
-    let meta = meta(&files, filetype, columns, functions, findings, &listing);
+    let is_complete = options.shards.is_empty() && n_workloads == 1;
+    let is_complete = is_complete && source.is_folder();
+    let has_threads = files.iter().all(|file| !is_core_or_mixed(&file.header));
+    let wanted = Wanted { threads: &options.threads, present: (is_complete && has_threads).then_some(&tids) };
+    let meta = meta(&files, filetype, columns, functions, findings, (&listing, &wanted));
     let is_whole = n_workloads == 1 && files.len() == listing.files.len();
     let Listing { serial_schedule, mut cpu_schedule, .. } = listing;
     let named = options.setting(&INFO, "cpu-schedule")?;
@@ -227,6 +233,25 @@ impl File {
         findings.extend(self.header.findings(&self.name));
         findings
     }
+
+    /// The number of the chunk that a member is, which its name says.
+    pub fn chunk_number(&self, member: u32) -> u64 {
+        let name = |at: u32| self.container.members().get(at as usize).map(|member| &*member.name);
+        chunk_number_of(member, name(member))
+    }
+
+    /// True if chunks before a member are missing.
+    pub(crate) fn is_after_missing_chunk(&self, member: u32) -> bool {
+        let has_chunks = self.header.chunk_instrs > 0 && self.container.members().len() > 1;
+        has_chunks && member > 0 && self.chunk_number(member) > self.chunk_number(member - 1) + 1
+    }
+}
+
+/// The number of the chunk that a member of this name is; its position if the name says none.
+pub(crate) fn chunk_number_of(member: u32, name: Option<&str>) -> u64 {
+    let number = name.and_then(|name| name.strip_prefix("chunk.")?.parse().ok());
+    // A number that is lower than the position is made up.
+    number.filter(|number| *number >= u64::from(member)).unwrap_or(member.into())
 }
 
 /// How often bytes of files that can be read again proved damaged after they were delivered.
@@ -374,7 +399,7 @@ fn meta(
     columns: Columns,
     functions: Vec<Function>,
     mut findings: Vec<Finding>,
-    listing: &Listing,
+    (listing, wanted): (&Listing, &Wanted<'_>),
 ) -> Meta {
     let versions = files.iter().map(|file| file.header.version);
     let mut versions: Vec<u64> = versions.filter(|version| header::is_possible_version(*version)).collect();
@@ -406,7 +431,7 @@ fn meta(
         "chunks",
         json!(files.iter().map(|f| f.container.members().len()).sum::<usize>()),
     ));
-    facts.extend(schedule_facts(listing, &mut findings));
+    facts.extend(schedule_facts(listing, wanted, &mut findings));
     let inflated: Option<u64> = files
         .iter()
         .map(|file| match file.container.is_indexed() {
@@ -479,8 +504,43 @@ fn by_file(source: &Source) -> Finding {
     }
 }
 
+/// Which threads should have files.
+struct Wanted<'w> {
+    /// Those that were chosen; all if empty.
+    threads: &'w [ThreadId],
+    /// Those that have files; `None` if files were left out.
+    present: Option<&'w FxHashSet<u64>>,
+}
+
+impl Wanted<'_> {
+    /// Threads of a schedule without files. Only files of threads say in their headers whose they are.
+    fn missing_files(&self, source: &Source, members: &[(String, Vec<Stretch>)]) -> Option<Finding> {
+        let present = self.present?;
+        let mut missing: BTreeMap<u64, u64> = BTreeMap::new();
+        for stretch in members.iter().flat_map(|(_, stretches)| stretches) {
+            let tid = stretch.thread.get();
+            let is_wanted = self.threads.is_empty() || self.threads.contains(&ThreadId::from_packed(tid));
+            if is_wanted && !present.contains(&tid) {
+                let n_instrs = missing.entry(tid).or_default();
+                *n_instrs = stretch.start_instr.get().max(*n_instrs);
+            }
+        }
+        let (first, n_instrs) = (missing.keys().next()?, missing.values().sum());
+        let message = match missing.len() {
+            1 => format!("thread `{first}` has no file"),
+            n => format!("`{n}` threads have no files, the first of them `{first}`"),
+        };
+        let place = Place { file: Some(source.name().to_owned()), ..Place::default() };
+        let loss = Loss { instrs: Amount::AtLeast(n_instrs), ..Loss::default() };
+        Some(Finding::new(MISSING_FILE, Severity::Error, place, message).losing(loss))
+    }
+}
+
+/// The rule of files that should be there.
+const MISSING_FILE: &str = "drmemtrace/missing-file";
+
 /// What the schedule files beside the trace say; a broken one is a finding, not a failure.
-fn schedule_facts(listing: &Listing, findings: &mut Vec<Finding>) -> Vec<Fact> {
+fn schedule_facts(listing: &Listing, wanted: &Wanted<'_>, findings: &mut Vec<Finding>) -> Vec<Fact> {
     let mut facts = Vec::new();
     let mut read = |source: &Option<Source>| match source.as_ref().map(schedule::read) {
         Some(Ok(members)) => Some(members),
@@ -490,11 +550,18 @@ fn schedule_facts(listing: &Listing, findings: &mut Vec<Finding>) -> Vec<Fact> {
         }
         None => None,
     };
-    if let Some(members) = read(&listing.serial_schedule) {
+    let serial = read(&listing.serial_schedule);
+    let cpus = read(&listing.cpu_schedule);
+    let named = [(&listing.serial_schedule, &serial), (&listing.cpu_schedule, &cpus)];
+    let schedule = named.into_iter().find_map(|(source, members)| source.as_ref().zip(members.as_ref()));
+    if let Some((source, members)) = schedule {
+        findings.extend(wanted.missing_files(source, members));
+    }
+    if let Some(members) = serial {
         let n: usize = members.iter().map(|(_, stretches)| stretches.len()).sum();
         facts.push(fact("serial_schedule_stretches", "stretches in the serial schedule", json!(n)));
     }
-    if let Some(members) = read(&listing.cpu_schedule) {
+    if let Some(members) = cpus {
         let cpus = members.iter().filter(|(_, stretches)| !stretches.is_empty()).count();
         facts.push(fact("schedule_cpus", "processors in the schedule", json!(cpus)));
     }

@@ -6,7 +6,7 @@ use crate::rewriting;
 use crate::rewriting::{entries, fixtures, open};
 use quipu_drmemtrace::schedule;
 use quipu_drmemtrace::write::{NoEdit, Observer, Replace, Summary, Unwatched, WriteOptions, rewrite};
-use quipu_model::{ErrorKind, Result};
+use quipu_model::{Damaged, ErrorKind, Result};
 use quipu_source::{PackOptions, Packing, Source};
 use std::fs;
 use std::path::Path;
@@ -162,6 +162,9 @@ fn a_damaged_trace_is_told_and_what_is_whole_is_written() {
     let source = Source::from_bytes("cut", bytes.clone());
     let path = folder.path().join("cut.trace");
     let options = WriteOptions { pack: PackOptions::new(Packing::Plain), ..WriteOptions::new() };
+    let refused = rewrite(&trace, &source, &path, &options, &|_| Some(NoEdit), &Unwatched).unwrap_err();
+    assert_eq!((refused.kind(), path.exists()), (ErrorKind::Damaged, false));
+    let options = WriteOptions { damaged: Damaged::Keep, ..options };
     let summary = rewrite(&trace, &source, &path, &options, &|_| Some(NoEdit), &Unwatched).unwrap();
     assert!(!summary.findings.is_empty());
     let written = fs::read(&path).unwrap();

@@ -2,9 +2,10 @@
 
 use crate::merge::Merge;
 use crate::watch::Watch;
-use quipu_model::convert::{Fate, ImportJob, Importer, Ledger};
+use quipu_model::convert::{Fate, Import, ImportJob, Importer, Ledger};
+use quipu_model::damaged::{Intake, Reading, SoFar};
 use quipu_model::trace::Fact;
-use quipu_model::{Batch, Columns, Error, Found, Result, Scan, ShardId, Trace};
+use quipu_model::{Batch, Columns, Error, Result, Scan, ShardId, Trace};
 
 /// Columns of which each row is something of its own, with their names.
 const ROWS: &[(Columns, &str)] = &[
@@ -75,8 +76,8 @@ pub struct Converted {
     pub ledger: Ledger,
     /// What was written, in the target's words.
     pub facts: Vec<Fact>,
-    /// What was odd in what was read.
-    pub found: Found,
+    /// How reading went.
+    pub reading: Reading,
     /// What is dropped wherever it is, and how much there is of it nobody knows: lines of the ledger whose count means nothing.
     pub uncounted: Vec<String>,
 }
@@ -84,7 +85,7 @@ pub struct Converted {
 /// Converts a trace as planned. Threads come in the order of time.
 ///
 /// # Errors
-/// What reading and writing say; then nothing is written.
+/// What reading and writing say, and damage of the trace unless the job keeps what is made of it; then nothing is written.
 pub fn convert(
     plan: &ConversionPlan,
     importer: &dyn Importer,
@@ -92,41 +93,63 @@ pub fn convert(
     beyond_lenses: &[&str],
     watch: &Watch,
 ) -> Result<Converted> {
+    loop {
+        let before = job.trace.n_delivered_damaged();
+        let (import, mut converted) = convert_once(plan, importer, job, beyond_lenses, watch)?;
+        // What proved damaged after it was converted is left out of a second read.
+        if job.trace.n_delivered_damaged() == before {
+            converted.facts = import.finish(&mut converted.ledger)?;
+            return Ok(converted);
+        }
+    }
+}
+
+/// One read of the trace; what comes of it has no name yet.
+fn convert_once(
+    plan: &ConversionPlan,
+    importer: &dyn Importer,
+    job: &ImportJob<'_>,
+    beyond_lenses: &[&str],
+    watch: &Watch,
+) -> Result<(Box<dyn Import>, Converted)> {
     let scan = Scan { ahead: true, beyond: true, ..Scan::new(ShardId(0)).columns(plan.columns) };
     let mut import = importer.begin(&ImportJob { columns: plan.carried, ..*job })?;
-    let mut converted = Converted {
-        ledger: Ledger::default(),
-        facts: Vec::new(),
-        found: Found::default(),
-        uncounted: Vec::new(),
-    };
+    let (mut ledger, mut uncounted) = (Ledger::default(), Vec::new());
+    let mut intake = Intake::new(job.damaged).strict(job.strict);
+    // Only readers that leave out what proved damaged vouch for what they deliver.
+    let is_sound = job.trace.n_delivered_damaged() > 0;
+    let so_far = |n| if is_sound { SoFar::vouched(n) } else { SoFar::unvouched(n) };
     // What is counted at all.
     let (mut n_records, mut n_counted) = (0, 0);
     let mut merge = Merge::new(job.trace, &scan, watch)?;
-    while let Some(merged) = merge.read()? {
-        let batch = merged.batch;
-        batch.findings.drain(..).for_each(|finding| converted.found.push(finding));
-        count_lost(plan, batch, &mut converted.ledger);
-        for (what, count) in beyond_lenses.iter().zip(&batch.beyond) {
-            converted.ledger.add(what, Fate::Dropped, *count);
+    let mut read = || -> Result<()> {
+        while let Some(merged) = merge.read()? {
+            let batch = merged.batch;
+            intake.take(&mut batch.findings, so_far(import.n_written()))?;
+            count_lost(plan, batch, &mut ledger);
+            for (what, count) in beyond_lenses.iter().zip(&batch.beyond) {
+                ledger.add(what, Fate::Dropped, *count);
+            }
+            n_records += u64::from(batch.span.records);
+            n_counted = n_counted.max(batch.beyond.len());
+            import.take(batch, &mut ledger)?;
+            if watch.is_cancelled() {
+                return Err(Error::new(quipu_model::ErrorKind::Io, "interrupted"));
+            }
         }
-        n_records += u64::from(batch.span.records);
-        n_counted = n_counted.max(batch.beyond.len());
-        import.take(batch, &mut converted.ledger)?;
-        if watch.is_cancelled() {
-            return Err(Error::new(quipu_model::ErrorKind::Io, "interrupted"));
-        }
-    }
+        Ok(())
+    };
+    let read = read();
+    intake.end(read, so_far(import.n_written()))?;
     // What a format does not count may be in any of its records.
     for what in beyond_lenses.iter().skip(n_counted).filter(|_| n_records > 0) {
-        converted.ledger.add(what, Fate::Dropped, 1);
-        converted.uncounted.push((*what).to_owned());
+        ledger.add(what, Fate::Dropped, 1);
+        uncounted.push((*what).to_owned());
     }
     for what in &plan.made_up {
-        converted.ledger.add(what, Fate::MadeUp, 1);
+        ledger.add(what, Fate::MadeUp, 1);
     }
-    converted.facts = import.finish(&mut converted.ledger)?;
-    Ok(converted)
+    Ok((import, Converted { ledger, facts: Vec::new(), reading: intake.finish(), uncounted }))
 }
 
 /// Writes rows that have no room into the ledger.

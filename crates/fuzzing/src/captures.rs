@@ -3,7 +3,7 @@
 use crate::folder::Folder;
 use quipu::cacheray::CACHERAY;
 use quipu::model::fresh::Replace;
-use quipu::model::{Format, OpenOptions};
+use quipu::model::{Damaged, Format, OpenOptions};
 use quipu::source::{PackOptions, Packing, Pool, Source};
 use quipu_capfile::cell::{CELL_BYTES, Cell, LOW};
 use quipu_capfile::event::decode;
@@ -69,7 +69,14 @@ pub fn file(bytes: &[u8]) {
     }
     let output = FOLDER.path("made.trace");
     let packing = PackOptions::new(Packing::Plain);
-    let target = Output { path: &output, packing: &packing, replace: Replace::Allowed, pool: &POOL };
+    let target = Output {
+        path: &output,
+        packing: &packing,
+        replace: Replace::Allowed,
+        pool: &POOL,
+        damaged: Damaged::Keep,
+        may_be_empty: true,
+    };
     if collect(&path, &target).is_ok() {
         let made = Source::open(&output).expect("what was made is there");
         if made.size_bytes() != Some(0) {

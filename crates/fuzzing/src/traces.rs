@@ -3,7 +3,7 @@
 use crate::folder::Folder;
 use quipu::engine::{RunOptions, Watch, convert as run_conversion, plan, plan_conversion, run};
 use quipu::model::convert::ImportJob;
-use quipu::model::{Args, Columns, OpenOptions};
+use quipu::model::{Args, Columns, Damaged, OpenOptions};
 use quipu::sim::caches::Caches;
 use quipu::source::Source;
 use quipu_testkit::fuzz;
@@ -93,6 +93,8 @@ pub fn convert(bytes: &[u8]) {
             replace: false,
             container: None,
             level: None,
+            damaged: Damaged::Keep,
+            strict: false,
         };
         let Ok(plan) = plan_conversion(&*trace, format.info().name, importer, beyond) else { continue };
         if run_conversion(&plan, importer, &job, beyond, &Watch::new()).is_ok() {

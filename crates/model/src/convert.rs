@@ -6,6 +6,7 @@
 
 use crate::batch::Batch;
 use crate::columns::Columns;
+use crate::damaged::Damaged;
 use crate::edit::Settings;
 use crate::error::Result;
 use crate::trace::{Fact, SettingInfo, Trace};
@@ -53,6 +54,10 @@ pub struct ImportJob<'a> {
     pub container: Option<&'a str>,
     /// How hard to pack; the usual if `None`.
     pub level: Option<u32>,
+    /// Whether what is made of a damaged trace is kept.
+    pub damaged: Damaged,
+    /// Whether the first damage is an error of its own.
+    pub strict: bool,
 }
 
 /// A trace in the making.
@@ -62,6 +67,9 @@ pub trait Import {
     /// # Errors
     /// What writing says.
     fn take(&mut self, batch: &Batch, ledger: &mut Ledger) -> Result<()>;
+
+    /// The number of records written so far.
+    fn n_written(&self) -> u64;
 
     /// Ends the trace and gives it its name.
     ///

@@ -3,6 +3,7 @@
 //! A verb that edits or compares finds what a format offers by name, hands over what the user said as settings, and shows
 //! the facts that come back; it knows no format.
 
+use crate::damaged::{Damaged, Reading};
 use crate::error::{Error, ErrorKind, Result};
 use crate::finding::Finding;
 use crate::print::Paint;
@@ -31,6 +32,7 @@ pub trait Edit: Sync {
     /// Does it. The output appears under its name when all of it is written, and not at all after an error.
     ///
     /// # Errors
+    /// For damage of the trace, unless [`EditJob::damaged`] keeps what is made of it.
     /// `Usage` if a setting is unknown or wrong, or the output exists and may not be replaced; what reading and writing
     /// say; `Io` if the progress wants an end.
     fn run(&self, job: &EditJob<'_>, progress: &dyn Progress) -> Result<Edited>;
@@ -54,6 +56,10 @@ pub struct EditJob<'a> {
     pub container: Option<&'a str>,
     /// How hard to pack; the usual if `None`.
     pub level: Option<u32>,
+    /// Whether what is made of a damaged trace is kept.
+    pub damaged: Damaged,
+    /// Whether the first damage is an error of its own.
+    pub strict: bool,
 }
 
 /// How to pack what goes into containers of any format: as asked for by name, or else as the name of the output ends, or else
@@ -156,8 +162,8 @@ impl Settings {
 pub struct Edited {
     /// What was done, in the format's own words.
     pub facts: Vec<Fact>,
-    /// What was odd in what was read.
-    pub findings: Vec<Finding>,
+    /// How reading went.
+    pub reading: Reading,
     /// What whoever asked for it may not expect of the result: that nothing was chosen, nothing was replaced.
     pub notes: Vec<String>,
 }

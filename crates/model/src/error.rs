@@ -1,9 +1,10 @@
 //! The one error of all Quipu libraries, and the place in a trace that it points at.
 //!
 //! An [`Error`] means that an operation could not go on. What a trace did wrong while reading *can* go on is a
-//! [`Finding`](crate::Finding) instead. The layer that knows the offset adds it, the layer that knows the file
+//! [`Finding`] instead. The layer that knows the offset adds it, the layer that knows the file
 //! adds it; nothing is formatted before something has gone wrong.
 
+use crate::finding::Finding;
 use crate::loss::Loss;
 use std::error::Error as StdError;
 use std::fmt;
@@ -21,6 +22,8 @@ pub enum ErrorKind {
     Malformed,
     /// The bytes end too early.
     Truncated,
+    /// The trace is damaged, and the caller wants nothing made of damaged traces. The findings say what is wrong.
+    Damaged,
     /// A legal thing that Quipu cannot do.
     Unsupported,
     /// A number in the input exceeds a documented limit.
@@ -40,6 +43,7 @@ impl ErrorKind {
             ErrorKind::Io => "io",
             ErrorKind::Malformed => "malformed",
             ErrorKind::Truncated => "truncated",
+            ErrorKind::Damaged => "damaged",
             ErrorKind::Unsupported => "unsupported",
             ErrorKind::Limit => "limit",
             ErrorKind::Missing => "missing",
@@ -122,6 +126,7 @@ struct Inner {
     hint: Option<String>,
     cause: Option<Box<dyn StdError + Send + Sync>>,
     loss: Option<Loss>,
+    findings: Vec<Finding>,
 }
 
 impl Error {
@@ -135,6 +140,7 @@ impl Error {
             hint: None,
             cause: None,
             loss: None,
+            findings: Vec::new(),
         }))
     }
 
@@ -211,6 +217,32 @@ impl Error {
     /// What of the trace is lost by it, if that is known.
     pub fn loss(&self) -> Option<&Loss> {
         self.0.loss.as_ref()
+    }
+
+    /// Adds the findings of what was read before it, in front of those that it has.
+    #[cold]
+    pub fn after(mut self, mut findings: Vec<Finding>) -> Error {
+        findings.append(&mut self.0.findings);
+        self.0.findings = findings;
+        self
+    }
+
+    /// The findings of what was read before it.
+    pub fn findings(&self) -> &[Finding] {
+        &self.0.findings
+    }
+
+    /// True if the input is damaged, not the request or the machine.
+    pub fn is_damage(&self) -> bool {
+        use ErrorKind::{Damaged, Limit, Malformed, Truncated};
+        matches!(self.kind(), Damaged | Limit | Malformed | Truncated)
+    }
+
+    /// True if the container is damaged, so that all since its last good checksum is doubtful. A cut is no such damage: what
+    /// stands before it is good.
+    pub fn is_of_container(&self) -> bool {
+        let is_of_source = self.0.cause.as_ref().is_some_and(|cause| cause.is::<quipu_source::Error>());
+        is_of_source && matches!(self.kind(), ErrorKind::Malformed | ErrorKind::Limit)
     }
 
     /// What sort of thing went wrong.

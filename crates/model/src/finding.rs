@@ -107,6 +107,12 @@ impl Finding {
         Finding::new("source/truncated", Severity::Error, place, error.message().to_owned()).losing(loss)
     }
 
+    /// True if the container is damaged, so that all since its last good checksum is doubtful. A cut is no such damage: what
+    /// stands before it is good.
+    pub fn is_of_container(&self) -> bool {
+        self.rule.starts_with("source/") && self.rule != "source/truncated"
+    }
+
     /// The finding as an error, for callers that stop at the first.
     #[cold]
     pub fn to_error(&self) -> Error {

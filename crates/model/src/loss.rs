@@ -93,7 +93,8 @@ pub struct Lost {
 }
 
 impl Lost {
-    /// What findings and the error of a run say is lost. An error that says nothing of it lost all after its place.
+    /// What findings and the error of a run, with the findings before it, say is lost. An error that says nothing of it lost all
+    /// after its place.
     pub fn of(findings: &[Finding], error: Option<&Error>) -> Lost {
         let of_error = error.and_then(|error| {
             let is_of_trace = matches!(
@@ -103,7 +104,9 @@ impl Lost {
             let implied = || is_of_trace.then(|| Loss::from(error.place().clone()));
             error.loss().cloned().or_else(implied)
         });
-        let of_findings = findings.iter().filter_map(|finding| finding.loss.as_deref().cloned());
+        let before = error.map_or(&[][..], Error::findings);
+        let of_findings =
+            findings.iter().chain(before).filter_map(|finding| finding.loss.as_deref().cloned());
         Lost { gaps: of_findings.chain(of_error).collect() }
     }
 

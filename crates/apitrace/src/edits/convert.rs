@@ -33,7 +33,7 @@ impl Edit for Convert {
         let (trace, options) = begin(job)?;
         refuse_formless(&trace, job.output, options.packing)?;
         let written = repack(&trace, job.output, &options, progress)?;
-        Ok(Edited { facts: written.facts(options.packing), findings: written.findings, ..Edited::default() })
+        Ok(Edited { facts: written.facts(options.packing), reading: written.reading, ..Edited::default() })
     }
 }
 

@@ -14,12 +14,13 @@ use crate::reader::CallReader;
 use crate::text::assemble::Assemble;
 use crate::text::disassemble::Disassemble;
 use crate::trace::{self, ApiTrace};
-use crate::write::{TraceWriter, WriteOptions, Written, packing_for};
+use crate::write::{TraceWriter, WriteOptions, Written, packing_for, so_far};
 use quipu_model::edit::{Edit, EditJob, Edited, Progress};
 use quipu_model::trace::Fact;
 use quipu_model::values::{Types, Values};
 use quipu_model::{Columns, Finding, Reader, Result, Scan, ShardId};
 use serde_json::json;
+use std::cell::Cell;
 use std::path::Path;
 
 /// All edits, as the format lists them.
@@ -64,14 +65,15 @@ impl Rewritten {
         ];
         facts.extend(more);
         facts.extend(self.written.facts(packing));
-        Edited { facts, findings: self.written.findings, ..Edited::default() }
+        Edited { facts, reading: self.written.reading, ..Edited::default() }
     }
 }
 
 /// Writes the calls of a trace that an edit keeps, as it leaves them.
 ///
 /// # Errors
-/// What reading, writing and the edit say; then nothing is written.
+/// What reading, writing and the edit say, and damage of the trace unless `options` keep what is made of it; then nothing is
+/// written.
 pub fn rewrite(
     trace: &ApiTrace,
     header: &Header,
@@ -81,38 +83,40 @@ pub fn rewrite(
     progress: &dyn Progress,
 ) -> Result<Rewritten> {
     let mut writer = TraceWriter::create(path, header, options)?;
-    let (mut read, mut findings) = (0, Vec::new());
-    each_call(trace, progress, &mut findings, &mut |at, values, types| {
-        read += 1;
+    let (mut n_read, mut intake, n_written) = (0, options.intake(), Cell::new(0));
+    let mut take = |findings: &mut Vec<Finding>| intake.take(findings, so_far(trace, n_written.get()));
+    let read = each_call(trace, progress, &mut take, &mut |at, values, types| {
+        n_read += 1;
         let step = edit.step(at, values, types)?;
         if step == Step::Keep {
             writer.call(&values.calls[at], values, types)?;
+            n_written.set(n_written.get() + 1);
         }
         Ok(step != Step::End)
-    })?;
-    let mut written = writer.finish()?;
-    written.findings = findings;
-    Ok(Rewritten { read, written })
+    });
+    intake.end(read, so_far(trace, n_written.get()))?;
+    let written = Written { reading: intake.finish(), ..writer.finish()? };
+    Ok(Rewritten { read: n_read, written })
 }
 
 /// Takes one call of a batch, by its position; says whether more are wanted.
 pub(crate) type Visit<'v> = dyn FnMut(usize, &mut Values, &Types) -> Result<bool> + 'v;
 
-/// Shows all calls of a trace, in the order of completion, until no more are wanted.
+/// Shows all calls of a trace, in the order of completion, until no more are wanted. Findings of a batch go to `take` first.
 ///
 /// # Errors
-/// What reading and the visitor say.
+/// What reading, `take` and the visitor say.
 pub(crate) fn each_call(
     trace: &ApiTrace,
     progress: &dyn Progress,
-    findings: &mut Vec<Finding>,
+    take: &mut dyn FnMut(&mut Vec<Finding>) -> Result<()>,
     visit: &mut Visit<'_>,
 ) -> Result<()> {
     let scan = Scan { ahead: true, ..Scan::new(ShardId(0)).columns(Columns::CALL_VALUES) };
     let mut reader = CallReader::new(trace.container(), &scan)?;
     while let Some(batch) = reader.read()? {
         progress.go_on()?;
-        findings.append(&mut batch.findings);
+        take(&mut batch.findings)?;
         let (values, types) = (&mut batch.values, &batch.types);
         for at in 0..values.calls.len() {
             if !visit(at, values, types)? {
@@ -133,6 +137,8 @@ fn begin(job: &EditJob<'_>) -> Result<(ApiTrace, WriteOptions)> {
         packing: packing_for(job.container, job.level, job.output)?,
         level: job.level,
         replace: job.replace,
+        damaged: job.damaged,
+        strict: job.strict,
         ..WriteOptions::USUAL
     };
     Ok((trace, options))

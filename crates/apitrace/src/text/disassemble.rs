@@ -11,7 +11,8 @@ use crate::decode;
 use crate::encode;
 use crate::record::{MAX_EVENT_BYTES, VERSION_PROPERTIES};
 use crate::trace::{self, ApiTrace};
-use crate::write::EventCopy;
+use crate::write::{EventCopy, so_far};
+use quipu_model::damaged::{Intake, Reading};
 use quipu_model::edit::{Edit, EditInfo, EditJob, Edited, Progress};
 use quipu_model::fresh::{Fresh, Replace, cannot};
 use quipu_model::trace::Fact;
@@ -42,7 +43,8 @@ impl Edit for Disassemble {
             return Err(Error::usage("a text holds the whole stream, and is not packed"));
         }
         let trace = trace::open(job.source, job.opening)?;
-        let done = disassemble(&trace, job.output, job.replace, progress)?;
+        let intake = Intake::new(job.damaged).strict(job.strict);
+        let done = disassemble(&trace, job.output, job.replace, intake, progress)?;
         let fact = |key, label, value| Fact { key, label, value };
         let facts = vec![
             fact("calls", "calls", json!(done.calls)),
@@ -50,7 +52,7 @@ impl Edit for Disassemble {
             fact("raw_events", "events kept as raw bytes", json!(done.raw_events)),
             fact("files", "files of raw memory", json!(done.files)),
         ];
-        Ok(Edited { facts, findings: done.findings, ..Edited::default() })
+        Ok(Edited { facts, reading: done.reading, ..Edited::default() })
     }
 }
 
@@ -65,8 +67,8 @@ pub struct Disassembled {
     pub raw_events: u64,
     /// Files of raw memory.
     pub files: u64,
-    /// What was odd.
-    pub findings: Vec<Finding>,
+    /// How reading went.
+    pub reading: Reading,
 }
 
 /// The folder for raw memory that belongs to a text.
@@ -86,6 +88,7 @@ pub fn disassemble(
     trace: &ApiTrace,
     path: &Path,
     replace: bool,
+    mut intake: Intake,
     progress: &dyn Progress,
 ) -> Result<Disassembled> {
     let replace = Replace::from(replace);
@@ -101,39 +104,40 @@ pub fn disassemble(
         at: 0,
         tail: None,
         done: Disassembled::default(),
+        findings: Vec::new(),
         text: Vec::new(),
     };
     let mut findings = Vec::new();
     writer.put(format!("{MAGIC}\n").as_bytes())?;
     let mut copy = EventCopy::new(trace)?;
-    let read = copy.events(&mut |bytes| {
+    let mut read = copy.events(&mut |bytes| {
         progress.go_on()?;
         writer.block(bytes)
     });
-    if let Err(error) = &read
-        && (error.kind() != ErrorKind::Malformed && error.kind() != ErrorKind::Limit
-            || writer.walker.is_none())
-    {
-        return read.map(|()| Disassembled::default());
-    }
-    findings.extend(copy.take_findings());
-    // What is no event is kept as it is, if it can be read at all.
-    copy.rest(&mut |bytes| {
-        progress.go_on()?;
-        writer.rest(bytes)
-    })?;
-    if let Err(error) = read {
-        if copy.is_failed() {
-            return Err(error);
+    let is_of_events = |error: &Error| matches!(error.kind(), ErrorKind::Malformed | ErrorKind::Limit);
+    let so_far = so_far(trace, copy.n_left());
+    if read.is_ok() || read.as_ref().is_err_and(is_of_events) && writer.walker.is_some() {
+        findings.extend(copy.take_findings());
+        // What is no event is kept as it is, if it can be read at all.
+        copy.rest(&mut |bytes| {
+            progress.go_on()?;
+            writer.rest(bytes)
+        })?;
+        if let Err(error) = &read
+            && !copy.is_failed()
+        {
+            let what = format!("{}; what follows is kept as raw bytes", error.message());
+            findings.push(rules::DAMAGED.broken(error.place().clone(), what));
+            read = Ok(());
         }
-        let what = format!("{}; what follows is kept as raw bytes", error.message());
-        findings.push(rules::DAMAGED.broken(error.place().clone(), what));
     }
-    let (done, blobs) = writer.end()?;
+    intake.take(&mut findings, so_far)?;
+    intake.end(read, so_far)?;
+    let (done, mut findings, blobs) = writer.end()?;
+    intake.take(&mut findings, so_far)?;
     blobs.commit(done.files)?;
     fresh.commit()?;
-    findings.extend(done.findings);
-    Ok(Disassembled { findings, ..done })
+    Ok(Disassembled { reading: intake.finish(), ..done })
 }
 
 fn failed(path: &Path, what: &'static str) -> impl FnOnce(io::Error) -> Error {
@@ -163,6 +167,7 @@ struct Disassembler<'p> {
     /// Where bytes go behind which nothing can be told.
     tail: Option<BufWriter<File>>,
     done: Disassembled,
+    findings: Vec<Finding>,
     /// The text of the event at hand.
     text: Vec<u8>,
 }
@@ -191,7 +196,7 @@ impl Disassembler<'_> {
                 let offset = self.done.stream_bytes - self.buffer.len() as u64 + fault.at as u64;
                 let place = Place { file: Some(self.name.clone()), offset: Some(offset), ..Place::default() };
                 let what = format!("{}; what follows is kept as raw bytes", fault.message);
-                self.done.findings.push(rules::DAMAGED.broken(place, what));
+                self.findings.push(rules::DAMAGED.broken(place, what));
                 self.begin_tail()
             }
         }
@@ -380,7 +385,7 @@ impl Disassembler<'_> {
         Ok(())
     }
 
-    fn end(mut self) -> Result<(Disassembled, Blobs)> {
+    fn end(mut self) -> Result<(Disassembled, Vec<Finding>, Blobs)> {
         let mut text = Vec::new();
         self.release(&mut text);
         let rest = self.buffer.split_off(self.at);
@@ -408,11 +413,11 @@ impl Disassembler<'_> {
                 "{n_events} that text cannot say {are} kept as raw bytes: no tracer writes such; `quipu check` tells what is damaged"
             );
             let finding = rules::NOT_UNDERSTOOD.broken(place, what);
-            self.done.findings.push(Finding { count: self.done.raw_events, ..finding });
+            self.findings.push(Finding { count: self.done.raw_events, ..finding });
         }
         self.put(&text)?;
         self.out.flush().map_err(failed(self.path, "cannot write"))?;
-        Ok((self.done, self.blobs))
+        Ok((self.done, self.findings, self.blobs))
     }
 }
 

@@ -9,6 +9,7 @@ use quipu_apitrace::reader::CallReader;
 use quipu_apitrace::text::{assemble, disassemble};
 use quipu_apitrace::trace::{self, ApiTrace, Packing};
 use quipu_apitrace::write::WriteOptions;
+use quipu_model::damaged::{Damaged, Intake};
 use quipu_model::edit::Silent;
 use quipu_model::values::{Call, Kind, NO_NODE, Type, Types, Values};
 use quipu_model::{Error, OpenOptions, Reader, Result, Scan, ShardId};
@@ -135,7 +136,7 @@ pub fn same_text(trace: &ApiTrace) {
     let folder = Folder::new();
     let Ok(stream) = stream_of(trace) else { return };
     let text = folder.0.join("text");
-    match disassemble::disassemble(trace, &text, false, &Silent) {
+    match disassemble::disassemble(trace, &text, false, Intake::new(Damaged::Keep), &Silent) {
         Ok(_) => {}
         Err(error) if stream.is_empty() => panic!("{error}"),
         // There is no text without a header.

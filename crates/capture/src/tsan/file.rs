@@ -25,7 +25,7 @@ const SCAN_BYTES: usize = 64 << 10;
 #[derive(Debug)]
 pub struct Capture {
     file: File,
-    name: String,
+    pub(super) name: String,
     head: Vec<u8>,
     /// Parts of each thread, by its number, in order.
     threads: BTreeMap<u64, Vec<Part>>,

@@ -5,6 +5,7 @@ use crate::limits::Limits;
 use crate::program::Program;
 use crate::record::{Job, Next, ProcessSummary, Summary};
 use crate::tsan::trace::{Ending, Output, collect};
+use quipu_model::Damaged;
 use quipu_model::fresh::cannot;
 use quipu_model::{Error, Result};
 use quipu_source::Pool;
@@ -73,7 +74,15 @@ pub fn record(job: &Job) -> Result<Summary> {
         // The first is the program itself.
         let trace = if nth == 0 { path.clone() } else { with_process(&path, name) };
         let kept = trace.with_extension("qcap");
-        let output = Output { path: &trace, packing: &job.pack, replace: job.replace, pool: &pool };
+        let output = Output {
+            path: &trace,
+            packing: &job.pack,
+            replace: job.replace,
+            pool: &pool,
+            damaged: Damaged::Keep,
+            // A process that does nothing has a trace like the others.
+            may_be_empty: true,
+        };
         let summary = collect(capture, &output)?;
         fs::rename(capture, &kept).map_err(|cause| cannot("write", &kept, cause))?;
         is_limited |= matches!(summary.ending, Ending::SizeReached | Ending::DiskFull);

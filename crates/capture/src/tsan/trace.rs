@@ -10,6 +10,7 @@ use quipu_cacheray::write::{TraceWriter, Written};
 use quipu_capfile::cell::{access, atomic, heap, sync};
 use quipu_capfile::event::{self, Event};
 use quipu_capfile::layout::{header, state};
+use quipu_model::damaged::{Damaged, Intake, SoFar};
 use quipu_model::fresh::Replace;
 use quipu_model::{Error, Finding, Result};
 use quipu_source::{PackOptions, Pool};
@@ -98,6 +99,8 @@ pub struct Summary {
     pub gap_bytes: u64,
     /// All of that as findings.
     pub findings: Vec<Finding>,
+    /// The number of records in the trace before the first damage of the file; `None` if that is whole.
+    pub doubtful_from: Option<u64>,
     /// What was written.
     pub written: Written,
 }
@@ -113,12 +116,18 @@ pub struct Output<'a> {
     pub replace: Replace,
     /// Threads that pack.
     pub pool: &'a Arc<Pool>,
+    /// Whether what is made of a damaged capture file is kept.
+    pub damaged: Damaged,
+    /// Whether a trace without records is written.
+    pub may_be_empty: bool,
 }
 
 /// Makes a trace of a capture file.
 ///
 /// # Errors
-/// `Unsupported` if it is none; `Usage` if something of the trace's name must stay; `Io` if a file cannot be read or written.
+/// `Unsupported` if it is none; `Damaged` if it is damaged, unless the output is kept; `Missing` if nothing was recorded and the
+/// trace may not be empty; `Usage`
+/// if something of the trace's name must stay; `Io` if a file cannot be read or written.
 pub fn collect(capture: &Path, output: &Output<'_>) -> Result<Summary> {
     let capture = Capture::open(capture)?;
     let writer =
@@ -144,7 +153,16 @@ pub fn collect(capture: &Path, output: &Output<'_>) -> Result<Summary> {
     let Maker { writer, sites, mut summary, .. } = maker;
     summary.program = sites.program();
     summary.n_missing = summary.n_missing.saturating_add(damaged.n_parts);
-    summary.findings = capture.findings(damaged);
+    let mut intake = Intake::new(output.damaged);
+    // Parts of threads are merged by time, so what a lost one held may belong anywhere.
+    intake.take(&mut capture.findings(damaged), SoFar::default())?;
+    if writer.n_records() == 0 && !output.may_be_empty {
+        return Err(
+            Error::missing("nothing was recorded, so there is no trace").in_file(capture.name.clone())
+        );
+    }
+    let reading = intake.finish();
+    (summary.findings, summary.doubtful_from) = (reading.findings, reading.doubtful_from);
     summary.written = writer.finish()?;
     Ok(summary)
 }
@@ -169,6 +187,7 @@ impl Summary {
             n_missing: capture.n_missing(),
             gap_bytes: capture.gap_bytes,
             findings: Vec::new(),
+            doubtful_from: None,
             written: Written::default(),
         }
     }
@@ -443,7 +462,9 @@ mod tests {
         let cells = [[head(1) | 0x1000, 0x40], [u64::MAX, 0], [head(1) | 0x1000, 0x40], [48, 0]];
         std::fs::write(&from, one_chunk(&cells)).unwrap();
         let (packing, pool) = (PackOptions::new(quipu_source::Packing::Plain), Pool::new(1).unwrap());
-        let output = Output { path: &to, packing: &packing, replace: Replace::Never, pool: &pool };
+        let (replace, damaged) = (Replace::Never, Damaged::Keep);
+        let output =
+            Output { path: &to, packing: &packing, replace, damaged, may_be_empty: false, pool: &pool };
         let summary = collect(&from, &output).unwrap();
         assert_eq!((summary.n_holes, summary.n_accesses, summary.written.records), (1, 1, 3));
     }

@@ -1,9 +1,10 @@
 //! `repack`, `trim` and `sed`: the original's verbs that write traces.
 //!
-//! They write what the original writes: snappy, and calls that never returned return; a file of that name is replaced.
+//! They write what the original writes: snappy, and calls that never returned return; a file of that name is replaced. Of a
+//! damaged trace, they write the calls before the damage.
 
 use super::{forgive_cuts, open, unknown};
-use crate::rewrite::Watched;
+use crate::rewrite::{Watched, tell_reading};
 use crate::screen::{Outcome, Result, Screen, Stop};
 use crate::session;
 use quipu::apitrace::callset::CallSet;
@@ -14,12 +15,17 @@ use quipu::apitrace::edits::{CallEdit, rewrite};
 use quipu::apitrace::encode::Incomplete;
 use quipu::apitrace::trace::Packing;
 use quipu::apitrace::write::{self, WriteOptions};
-use quipu::model::Error;
+use quipu::model::{Damaged, Error};
 use std::path::Path;
 
 /// How the original writes.
-const ORIGINAL: WriteOptions =
-    WriteOptions { packing: Packing::Snappy, level: None, replace: true, incomplete: Incomplete::Completed };
+const ORIGINAL: WriteOptions = WriteOptions {
+    packing: Packing::Snappy,
+    replace: true,
+    incomplete: Incomplete::Completed,
+    damaged: Damaged::Keep,
+    ..WriteOptions::USUAL
+};
 
 /// `repack [-s | -b[=Q] | -z[=Q] | --zlib] IN OUT`.
 pub(super) fn repack(args: &[String], screen: &Screen) -> Result<Outcome> {
@@ -50,8 +56,8 @@ pub(super) fn repack(args: &[String], screen: &Screen) -> Result<Outcome> {
     let options = WriteOptions { packing, level, ..ORIGINAL };
     let mut done =
         session::watched(screen, |watch| write::repack(&trace, Path::new(to), &options, &Watched(watch)))?;
-    forgive_cuts(&mut done.findings);
-    Ok(screen.findings(&done.findings))
+    forgive_cuts(&mut done.reading.findings);
+    Ok(tell_reading(&done.reading, screen))
 }
 
 /// `trim [--calls=SET] [--frames=SET] [--thread=N] [-o FILE] TRACE`.
@@ -141,8 +147,8 @@ impl Files {
         let mut done = session::watched(screen, |watch| {
             rewrite(&trace, &header, Path::new(&output), &ORIGINAL, edit, &Watched(watch))
         })?;
-        forgive_cuts(&mut done.written.findings);
-        let outcome = screen.findings(&done.written.findings);
+        forgive_cuts(&mut done.written.reading.findings);
+        let outcome = tell_reading(&done.written.reading, screen);
         crate::screen::eprint(&format!("{word} trace is available as {output}\n"));
         Ok(outcome)
     }

@@ -15,7 +15,7 @@ use quipu::drmemtrace::edits::filter::KernelCode;
 use quipu::drmemtrace::edits::{Filter, FilterSpec};
 use quipu::drmemtrace::trace::{self, DrmemTrace};
 use quipu::drmemtrace::write::{self, Replace, Sharding, WriteOptions};
-use quipu::model::{Error, Found, OpenOptions, ThreadId, Trace};
+use quipu::model::{Damaged, Error, Found, OpenOptions, ThreadId, Trace};
 use quipu::source::{PackOptions, Source};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -144,6 +144,7 @@ fn filter(args: &[String], common: &Common, screen: &Screen) -> Result<Outcome> 
         pack: PackOptions::new(edit::same_packing(&trace)),
         threads: request.jobs.or(common.threads.map(usize::from)).unwrap_or(0),
         replace: Replace::Allowed,
+        damaged: Damaged::Keep,
         ..WriteOptions::new()
     };
     let out = if source.is_folder() || request.by_core {

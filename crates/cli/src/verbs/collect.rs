@@ -1,5 +1,7 @@
 //! `quipu collect`: a trace from what an instrumented program left.
 
+use crate::edit::Keeping;
+use crate::rewrite;
 use crate::screen::{Outcome, Result, Screen};
 use crate::session::finding_json;
 use quipu::model::Error;
@@ -27,6 +29,8 @@ pub(crate) struct Options {
     /// Replace what is there under that name
     #[arg(long, help_heading = "Writing")]
     force: bool,
+    #[command(flatten)]
+    keeping: Keeping,
     /// How to pack: plain, zstd, snappy, gzip; if not said, as the name ends, else plain
     #[arg(long, value_name = "CONTAINER", help_heading = "Writing")]
     container: Option<String>,
@@ -43,7 +47,7 @@ Examples:
 
 Exit codes:
   0  done
-  1  done, and something of the capture file is missing or damaged
+  1  something of the capture file is missing or damaged: nothing was written, but with --keep-damaged
   2  could not do it; nothing was written";
 
 pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
@@ -64,8 +68,14 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
         packing: &PackOptions::new(packing),
         replace: if options.force { Replace::Allowed } else { Replace::Never },
         pool: &pool,
+        damaged: options.keeping.into(),
+        may_be_empty: false,
     };
-    let summary = collect(&options.capture, &output)?;
+    let summary = match collect(&options.capture, &output) {
+        Ok(summary) => summary,
+        Err(error) => return Err(rewrite::undone(error, options.json, screen)?),
+    };
+    rewrite::say_doubtful(&path, summary.doubtful_from, screen);
     let mut out = crate::terminal::stdout();
     if options.json {
         writeln!(out, "{:#}", as_json(&summary, &path.display().to_string()))?;
@@ -105,6 +115,7 @@ fn as_json(summary: &Summary, path: &str) -> serde_json::Value {
         "unwritten": summary.n_holes,
         "missing_chunks": summary.n_missing,
         "unread_bytes": summary.gap_bytes,
+        "doubtful_from": summary.doubtful_from,
         "findings": summary.findings.iter().map(finding_json).collect::<Vec<_>>(),
         "records": summary.written.records,
         "bytes": summary.written.bytes,

@@ -84,7 +84,8 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
             options.refuse_files_and_versions(to.info().name)?;
             let target = rewrite::Target::from(&options.output);
             let trace = quipu::open(&source, &options.input.opening.options())?;
-            return conversion::run(&*trace, to, &options.conversion, &target, screen);
+            let strict = options.input.opening.strict;
+            return conversion::run(&*trace, to, &options.conversion, (&target, strict), screen);
         }
     }
     if let Some((recognised, edit)) = rewrite::own(&source, &options.input.opening, "convert")? {

@@ -1,6 +1,7 @@
 //! `quipu disassemble`: a trace as text that can be edited.
 
 use crate::Common;
+use crate::edit::Keeping;
 use crate::input::Stored;
 use crate::rewrite::{self, Target};
 use crate::screen::{Outcome, Result, Screen};
@@ -23,6 +24,8 @@ pub(crate) struct Options {
     /// Replace a text, and its folder of raw memory
     #[arg(long, help_heading = "Writing")]
     force: bool,
+    #[command(flatten)]
+    keeping: Keeping,
     /// Print what was done as JSON
     #[arg(long, help_heading = "Writing")]
     json: bool,
@@ -37,7 +40,7 @@ Nothing appears under the names given before all of it is written.
 
 Exit codes:
   0  done
-  1  done, and something is wrong with the trace that was read
+  1  the trace that was read is damaged: nothing was written, but with --keep-damaged
   2  could not do it; nothing was written";
 
 pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
@@ -50,6 +53,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         container: None,
         level: None,
         json: options.json,
+        damaged: options.keeping.into(),
     };
     rewrite::run(edit, &recognised.source, opening, &Settings::default(), &target, common, screen)
 }

@@ -1,6 +1,7 @@
 //! `quipu edit`: a trace with some values replaced.
 
 use crate::Common;
+use crate::edit::Keeping;
 use crate::input::Stored;
 use crate::rewrite::{self, Target};
 use crate::screen::{Outcome, Result, Screen};
@@ -39,6 +40,8 @@ pub(crate) struct Options {
     #[arg(long, value_name = "SET", help_heading = "Where")]
     calls: Vec<String>,
     #[command(flatten)]
+    keeping: Keeping,
+    #[command(flatten)]
     target: Target,
 }
 
@@ -52,11 +55,12 @@ Nothing appears under the name given before all of it is written.
 
 Exit codes:
   0  done
-  1  done, and something is wrong with the trace that was read
+  1  the trace that was read is damaged: nothing was written, but with --keep-damaged
   2  could not do it; nothing was written";
 
 pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
-    let Options { input, target, .. } = options;
+    let Options { input, .. } = options;
+    let target = &Target { damaged: options.keeping.into(), ..options.target.clone() };
     let recognised = rewrite::recognise(&input.path, &input.opening)?;
     let edit = recognised.must_edit("edit")?;
     rewrite::run(edit, &recognised.source, &input.opening, &options.settings(), target, common, screen)

@@ -204,7 +204,16 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     if common.verbose {
         session::say_speed(shown.records, None, started.elapsed(), screen);
     }
-    Ok(Verdict::new(&*trace, shown.found, shown.error, shown.cancelled).tell(screen))
+    let verdict = Verdict::new(&*trace, shown.found, shown.error, shown.cancelled);
+    let meaning = match shown.is_stopped {
+        true => "printing stopped there",
+        false => "what was printed is the rest",
+    };
+    session::say_lost(&verdict.lost(), meaning, screen);
+    if let Some(n_good) = shown.doubtful_from {
+        screen.say_error(format_args!("from record {n_good} on, what was printed is doubtful"));
+    }
+    Ok(verdict.tell(screen))
 }
 
 /// Lists what an instrumented program left.

@@ -13,6 +13,8 @@ pub(super) enum Harm {
     Twice(usize),
     /// A member of an archive is missing in its directory.
     MissingMember,
+    /// A file of a folder is missing.
+    MissingFile,
 }
 
 /// How many bytes a run has.
@@ -28,7 +30,7 @@ impl Harm {
         let all = places
             .into_iter()
             .flat_map(|at| [Harm::Cut(at), Harm::Flip(at), Harm::Zeros(at), Harm::Twice(at)]);
-        all.chain([Harm::Cut(999), Harm::MissingMember]).collect()
+        all.chain([Harm::Cut(999), Harm::MissingMember, Harm::MissingFile]).collect()
     }
 
     /// The damaged bytes; `None` if this cannot be done to them.
@@ -46,6 +48,7 @@ impl Harm {
                 changed.splice(run.end..run.end, copy);
             }
             Harm::MissingMember => return without_member(bytes),
+            Harm::MissingFile => return None,
         }
         (changed != bytes).then_some(changed)
     }

@@ -51,6 +51,8 @@ struct Said {
     out: String,
     /// Standard error.
     err: String,
+    /// What was to be written is there.
+    has_output: bool,
 }
 
 /// Runs a verb on a trace.
@@ -65,7 +67,13 @@ fn run(call: &[&str], trace: &Path, flags: &[&str]) -> Said {
     let output =
         Command::new(env!("CARGO_BIN_EXE_quipu")).args(["-j", "1"]).args(args).args(flags).output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    Said { code: output.status.code().unwrap(), out: text(&output.stdout), err: text(&output.stderr) }
+    let has_output = out.exists();
+    Said {
+        code: output.status.code().unwrap(),
+        out: text(&output.stdout),
+        err: text(&output.stderr),
+        has_output,
+    }
 }
 
 #[test]

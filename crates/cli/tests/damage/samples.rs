@@ -17,9 +17,6 @@ pub(crate) struct Sample {
     pub(crate) has_checksums: bool,
     /// Whether `info` reads headers only.
     pub(crate) is_headed: bool,
-    /// Whether all verbs name the same place. Those that write traces of drmemtrace count records anew, and what its
-    /// readers find depends on the columns that they fill; so such traces are only cut here, and exit codes compared.
-    pub(crate) names_places: bool,
 }
 
 /// All samples, written to a folder.
@@ -33,14 +30,21 @@ pub(crate) fn all(folder: &Path) -> Vec<Sample> {
         let file =
             home.join(if is_headed { file_name.to_owned() } else { file_name.replace(".trace", ".sample") });
         fs::copy(&from, &file).unwrap();
-        let names_places = !is_headed;
-        all.push(Sample { name, trace: file.clone(), file, has_checksums, is_headed, names_places });
+        all.push(Sample { name, trace: file.clone(), file, has_checksums, is_headed });
     };
     let drmemtrace = |name: &str| fixtures("drmemtrace").join(name);
     let tiny = "drmemtrace.tiny.05701.3845.trace";
     add("drmemtrace.zip", drmemtrace(&format!("tiny.chunk1000/{tiny}.zip")), true, true);
     add("drmemtrace.gz", drmemtrace(&format!("tiny.gz/{tiny}.gz")), true, true);
-    add("drmemtrace", drmemtrace(&format!("tiny.plain/{tiny}")), false, true);
+    let plain = drmemtrace(&format!("tiny.plain/{tiny}"));
+    add("drmemtrace", plain.clone(), false, true);
+    for (name, ending, container) in [
+        ("drmemtrace.lz4", "lz4", "lz4"),
+        ("drmemtrace.sz", "sz", "snappy"),
+        ("drmemtrace.zst", "zst", "zstd"),
+    ] {
+        add(name, converted(&plain, folder, &format!("{tiny}.{ending}"), container), true, true);
+    }
     let apitrace = |name: &str| fixtures("apitrace").join(name);
     add("apitrace.snappy", apitrace("threads-3x20.trace"), false, false);
     add("apitrace.chunks", apitrace("synth-v6-tinychunks.trace"), false, false);
@@ -66,14 +70,7 @@ pub(crate) fn all(folder: &Path) -> Vec<Sample> {
         let files = fs::read_dir(&home).unwrap().map(|entry| entry.unwrap().path());
         let traces = files.filter(|file| file.to_str().unwrap().ends_with(".trace.zip"));
         let file = traces.min().unwrap();
-        all.push(Sample {
-            name,
-            trace: home,
-            file,
-            has_checksums: true,
-            is_headed: true,
-            names_places: false,
-        });
+        all.push(Sample { name, trace: home, file, has_checksums: true, is_headed: true });
     }
     all
 }

@@ -12,6 +12,9 @@ use std::sync::{Mutex, OnceLock};
 /// Verbs whose exit code and places may go beyond what reading alone finds: they look at what records say, or past damage.
 const JUDGES: &[&str] = &["check", "recover"];
 
+/// Verbs that write what they can save, without being asked to.
+const KEEPS: &[&str] = &["recover"];
+
 /// Verbs whose answer with `--json` is one object.
 const ANSWERS_JSON: &[&str] = &[
     "report",
@@ -44,7 +47,14 @@ struct Place {
 fn errors(text: &str) -> impl Iterator<Item = &str> {
     let errors = text.lines().filter_map(|line| line.strip_prefix("error: "));
     errors.filter(|line| {
-        !line.ends_with("; the numbers below are about the rest") && !line.ends_with(" is the rest")
+        let meanings = [
+            "; the numbers below are about the rest",
+            " is the rest",
+            " is doubtful",
+            "; nothing was written",
+            "; printing stopped there",
+        ];
+        !meanings.iter().any(|meaning| line.ends_with(meaning))
     })
 }
 
@@ -133,13 +143,41 @@ struct Told {
     places: Vec<Place>,
     /// Where reading stopped, if it did.
     stop: Option<Place>,
+    /// It writes a file.
+    writes: bool,
+    /// What it says is lost.
+    lost: Option<String>,
     /// What it printed, for messages.
     text: String,
 }
 
+/// Compares what a verb writes of a damaged trace with what it says of that: nothing, or a doubtful file.
+fn compare_kept(
+    verb: &str,
+    call: &[&str],
+    sample: &Sample,
+    (said, has_output): (&str, bool),
+    wrong: &mut Vec<String>,
+) {
+    if has_output || !said.contains("--keep-damaged") || !said.contains("nothing was written") {
+        wrong.push(format!("{verb} writes ({has_output}), or does not say how to keep it: {said}"));
+    }
+    let kept = run(call, &sample.trace, &["--keep-damaged"]);
+    let is_nothing_left = kept.err.contains("nothing of the trace can be read") || kept.code == 2;
+    let is_kept = kept.has_output && kept.code == 1 && kept.err.contains("what was written is doubtful");
+    if !is_kept && (kept.has_output || !is_nothing_left) {
+        let Said { code, err, has_output, .. } = kept;
+        wrong.push(format!("{verb} --keep-damaged: exit code {code}, writes {has_output}: {err}"));
+    }
+}
+
 /// Runs a verb as it is, and again with `-q` and, where its answer is an object, `--json`; complains where they differ.
 fn tell(verb: &'static str, call: &[&str], sample: &Sample, wrong: &mut Vec<String>) -> Told {
-    let Said { code, out, err } = run(call, &sample.trace, &[]);
+    let Said { code, out, err, has_output } = run(call, &sample.trace, &[]);
+    let writes = call.contains(&"%") && !KEEPS.contains(&verb);
+    if writes && code == 1 {
+        compare_kept(verb, call, sample, (&err, has_output), wrong);
+    }
     // The answer of `check` is its findings.
     let text = if verb == "check" { format!("{out}{err}") } else { err };
     let places = places(&text);
@@ -164,7 +202,11 @@ fn tell(verb: &'static str, call: &[&str], sample: &Sample, wrong: &mut Vec<Stri
     // An error has no rule.
     let stop = errors(&text).find(|line| !line.ends_with(']'));
     let stop = stop.map(place);
-    Told { verb, code, places, stop, text }
+    let lost = text.lines().find_map(|line| {
+        let (lost, _) = line.strip_prefix("error: ")?.rsplit_once("; ")?;
+        lost.contains(" lost").then(|| lost.to_owned())
+    });
+    Told { verb, code, places, stop, writes, lost, text }
 }
 
 /// Compares what the verbs say of one damaged trace.
@@ -172,8 +214,11 @@ fn judge(harm: Harm, sample: &Sample, told: &[Told], wrong: &mut Vec<String>) {
     let is_reader = |told: &&Told| !(JUDGES.contains(&told.verb) || sample.is_headed && told.verb == "info");
     let readers: Vec<&Told> = told.iter().filter(is_reader).collect();
     let Some(first) = readers.first() else { return };
-    let is_noticed = sample.has_checksums || matches!(harm, Harm::Cut(650 | 999)) && sample.name != "din";
+    let is_noticed = sample.has_checksums && harm != Harm::MissingFile
+        || matches!(harm, Harm::Cut(650 | 999)) && sample.name != "din";
     let is_noticed = is_noticed || matches!(harm, Harm::Zeros(_)) && sample.name == "lackey";
+    // Nothing says how many cores there were.
+    let is_noticed = is_noticed || harm == Harm::MissingFile && sample.name == "drmemtrace.threads";
     if is_noticed && first.code == 0 {
         wrong.push(format!("{} notices nothing", first.verb));
     }
@@ -185,7 +230,7 @@ fn judge(harm: Harm, sample: &Sample, told: &[Told], wrong: &mut Vec<String>) {
             ));
         }
     }
-    if first.code == 2 || !sample.names_places {
+    if first.code == 2 {
         return;
     }
     // Where reading stopped, if it did: that ends a verb that writes a file, which has not more to say.
@@ -199,8 +244,20 @@ fn judge(harm: Harm, sample: &Sample, told: &[Told], wrong: &mut Vec<String>) {
     // Nothing can be recovered of a stream whose first frame is lost.
     let is_told = |told: &&Told| !(sample.is_headed && told.verb == "info") && told.code != 2;
     for other in told.iter().filter(is_told) {
-        if !other.places.contains(place) {
+        // What is to be written ends at the first damage.
+        let is_named = match (&other.stop, other.writes) {
+            (Some(stop), true) => first.places.contains(stop),
+            _ => other.places.contains(place),
+        };
+        if !is_named {
             wrong.push(format!("{} has {place:?}; {} lacks it: {:?}", first.verb, other.verb, other.places));
+        }
+        let is_silent = other.lost.is_none() && other.code == 1 && ["diff", "recover"].contains(&other.verb);
+        if sample.is_headed && other.lost != first.lost && !is_silent {
+            wrong.push(format!(
+                "{} loses {:?}, {} loses {:?}",
+                first.verb, first.lost, other.verb, other.lost
+            ));
         }
         if JUDGES.contains(&other.verb) && other.code < first.code {
             wrong.push(format!("exit codes: {} {}, {} {}", first.verb, first.code, other.verb, other.code));
@@ -222,9 +279,16 @@ fn walk(sample: &Sample) -> Vec<String> {
         .collect();
     assert!(able.len() >= 3, "{}: {able:?}", sample.name);
     let mut all = Vec::new();
-    for harm in Harm::all().into_iter().filter(|harm| sample.names_places || *harm == Harm::Cut(650)) {
-        let Some(damaged) = harm.done_to(&whole) else { continue };
-        fs::write(&sample.file, damaged).unwrap();
+    for harm in Harm::all() {
+        if harm == Harm::MissingFile {
+            if sample.trace == sample.file {
+                continue;
+            }
+            fs::remove_file(&sample.file).unwrap();
+        } else {
+            let Some(damaged) = harm.done_to(&whole) else { continue };
+            fs::write(&sample.file, damaged).unwrap();
+        }
         let mut wrong = Vec::new();
         let told: Vec<Told> = able.iter().map(|(verb, call)| tell(verb, call, sample, &mut wrong)).collect();
         judge(harm, sample, &told, &mut wrong);
@@ -285,7 +349,7 @@ fn a_call_that_is_left_under_a_number_that_it_cannot_have_ends_every_verb() {
         "recover",
     ] {
         let (_, call) = VERBS.iter().find(|(name, _)| *name == verb).unwrap();
-        let Said { code, out, err } = run(call.unwrap(), &path, &["-q"]);
+        let Said { code, out, err, .. } = run(call.unwrap(), &path, &["-q"]);
         let said = format!("{out}{err}");
         assert_eq!(code, 1, "{verb}: {said}");
         assert!(

@@ -210,15 +210,10 @@ impl Checker {
     /// Takes in a batch of raw entries and what the reader found.
     pub(super) fn consume(&mut self, batch: &Batch) {
         for finding in &batch.findings {
-            let mut finding = finding.clone();
-            if finding.place.record.is_some() && finding.loss.is_none() {
-                // The reader of raw entries does not count what it found; where it tells of it, all before was counted.
-                (finding.place.record, finding.place.instr) = (Some(self.records), Some(self.instrs));
-            }
             if self.is_in_part() {
-                self.log.take(&finding, self.about.first_thread, self.about.id);
+                self.log.take(finding, self.about.first_thread, self.about.id);
             }
-            self.resume_after(&finding);
+            self.resume_after(finding);
         }
         let span = &batch.span;
         let entries = Entry::slice(batch.raw()).0;
@@ -238,7 +233,7 @@ impl Checker {
 
     /// Nothing is known of what a gap swallowed.
     fn resume_after(&mut self, finding: &Finding) {
-        let own = ["drmemtrace/chunk-cut", "drmemtrace/nonsense"];
+        let own = ["drmemtrace/chunk-cut", "drmemtrace/nonsense", "drmemtrace/missing-chunk"];
         let is_gap = finding.rule.starts_with("source/") || own.contains(&finding.rule);
         if is_gap && finding.severity == quipu_model::Severity::Error {
             self.lose_header();

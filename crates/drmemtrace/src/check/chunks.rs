@@ -4,6 +4,7 @@ use super::checker::{Checker, on};
 use super::rules::Rule;
 use crate::decode::MAX_ORDINAL;
 use crate::record::Marker;
+use crate::trace::chunk_number_of;
 
 /// What is known of the chunks.
 #[derive(Clone, Debug, Default)]
@@ -37,12 +38,14 @@ impl Checker {
         }
         self.attention |= on::SEAM;
         if self.chunks.resync {
-            let instrs = u64::from(member).checked_mul(self.chunks.size).filter(|n| *n < MAX_ORDINAL);
+            let name = self.about.members.get(member as usize).map(|name| &**name);
+            let chunk = chunk_number_of(member, name);
+            let instrs = chunk.checked_mul(self.chunks.size).filter(|n| *n < MAX_ORDINAL);
             let instrs = instrs.unwrap_or(self.instrs);
             self.lost.1 += instrs.saturating_sub(self.instrs);
             self.instrs = instrs;
             self.chunks.start = self.instrs;
-            self.chunks.next = u64::from(member);
+            self.chunks.next = chunk;
         }
     }
 

@@ -74,6 +74,9 @@ rules! {
         Nonsense "drmemtrace/nonsense" Error
             "Entries make sense."
             "Of 64 entries, counted from the beginning of their member, more than 8 have unknown types or are twelve zero bytes, which no tracer writes: that is no trace. Every verb stops before the first of them and continues with the next member, if there is one. Damage is looked for at each eighth entry. Fewer unknown types are passed over one by one." []
+        OddEntries "drmemtrace/odd-entries" Warning
+            "Encodings are whole, and belong to their instructions; so are long flushes; chunks count the records before them."
+            "Verbs that read such entries take them as they are and warn; others do not look at them. `quipu check` judges each by a rule of its own: `no-encoding`, `encoding-length`, `encoding-too-long`, `flush-end`, `record-ordinal`." []
         UnknownMarker "drmemtrace/unknown-marker" Warning
             "No marker has a kind of the reserved range, 47 to 100."
             "Such a marker was written by a newer version, or is damage. It is kept. Kinds above 100 are anyone's." []
@@ -87,6 +90,12 @@ rules! {
         FlushEnd "drmemtrace/flush-end" Error
             "The end of a long flush follows its beginning."
             "A flush of more than 65535 bytes is two entries, the first of size 0." []
+        MissingChunk "drmemtrace/missing-chunk" Error
+            "Chunks of an archive are numbered without gaps."
+            "The number stands in the name of the member. Reading continues with the chunk after the gap." []
+        MissingFile "drmemtrace/missing-file" Error
+            "Each thread that the schedule files name has a file."
+            "Files of threads that were not chosen may be missing. Of files of cores nothing says how many there were." []
         NoHeader "drmemtrace/no-header" Error
             "The first entry of a file is a header."
             "The original refuses such a file." []

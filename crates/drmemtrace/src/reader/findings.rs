@@ -9,15 +9,28 @@ impl EntryReader {
     /// Where the entry at byte `at` of the block is.
     pub(super) fn place(&self, at: usize) -> Place {
         let block = self.block.unwrap_or(NOWHERE);
-        let member =
-            self.file.container.members().get(block.member as usize).map(|member| member.name.clone());
         let narrow_at = (at / ENTRY_BYTES * self.file.entry_bytes) as u64;
+        self.place_in(block.member, block.offset + narrow_at)
+    }
+
+    /// The place at an offset of a member, up to which all was read. Raw entries are handed out unread, so they are counted
+    /// for it.
+    pub(super) fn place_in(&self, member: u32, offset: u64) -> Place {
+        let (record, instr) = match self.raw_only {
+            true => self.position_at(member, offset),
+            false => (Some(self.interp.records), Some(self.interp.instrs)),
+        };
+        Place { record, instr, ..self.place_of_bytes(member, offset) }
+    }
+
+    /// The place at an offset of a member, without ordinals.
+    pub(super) fn place_of_bytes(&self, member: u32, offset: u64) -> Place {
+        let name = self.file.container.members().get(member as usize).map(|member| member.name.clone());
         Place {
             file: Some(self.file.name.clone()),
-            member: member.filter(|name| !name.is_empty()),
-            offset: Some(block.offset + narrow_at),
-            record: Some(self.interp.records),
-            instr: Some(self.interp.instrs),
+            member: name.filter(|name| !name.is_empty()),
+            offset: Some(offset),
+            ..Place::default()
         }
     }
 
@@ -29,7 +42,8 @@ impl EntryReader {
     pub(super) fn tell_rest(&mut self) {
         let rest = std::mem::take(&mut self.n_rest);
         if rest != 0 {
-            let place = Place { offset: Some(self.member_end), ..self.place(0) };
+            let member = self.block.unwrap_or(NOWHERE).member;
+            let place = self.place_in(member, self.member_end);
             let message = format!("`{rest}` bytes are left over, an entry has `{}`", self.file.entry_bytes);
             self.tell("drmemtrace/partial-entry", Severity::Error, place, message);
         }

@@ -79,10 +79,36 @@ impl EntryReader {
         }
     }
 
+    /// Cuts the block where a reader that only counts stops.
+    pub(super) fn cut_where_counting_stops(&mut self, at: BlockAt) {
+        let Some((_, offset)) = self.stop_at.filter(|(member, _)| *member == at.member) else { return };
+        let n_entries = offset.saturating_sub(at.offset) / self.file.entry_bytes as u64;
+        let n_left = usize::try_from(n_entries).map_or(usize::MAX, |n| n.saturating_mul(ENTRY_BYTES));
+        if n_left < self.batch.block.len() {
+            self.batch.block.truncate(n_left);
+            self.skipped = Some(at.member);
+        }
+    }
+
+    /// Counts what stands before an offset of a member. Nothing is known of a pipe, which is read once.
+    pub(super) fn position_at(&self, member: u32, offset: u64) -> Position {
+        if !self.file.container.source().can_seek() {
+            return (None, None);
+        }
+        let first = if self.file.can_jump { (member as usize).saturating_sub(1) } else { 0 };
+        let Ok(mut counter) = EntryReader::counter(&self.file, first..member as usize + 1) else {
+            return (None, None);
+        };
+        counter.stop_at = Some((member, offset));
+        while let Ok(Some(_)) = counter.read() {}
+        let (records, instrs) = counter.position();
+        ((!counter.interp.resync).then_some(records), Some(instrs))
+    }
+
     /// Reports nonsense once all before it was read.
     pub(super) fn tell_nonsense(&mut self) {
         let (Some(offset), Some(member)) = (self.nonsense.take(), self.skipped) else { return };
-        let place = Place { offset: Some(offset), ..self.place(0) };
+        let place = self.place_in(member, offset);
         let message = format!(
             "of `{GROUP_ENTRIES}` entries more than `{MAX_NONSENSE}` have unknown types or are all zeros"
         );
@@ -111,15 +137,27 @@ impl EntryReader {
         let container = &self.file.container;
         let can_read_again = container.source().can_seek() && !self.is_counting;
         let is_doubtful = container.good_until(member).is_some();
-        let mut stopped = (Some(self.interp.records), Some(self.interp.instrs));
+        // A short member is refused before any block of it.
+        let began = match self.block {
+            Some(at) if at.member == member => self.member_began,
+            _ => (self.interp.records, self.interp.instrs),
+        };
+        let mut stopped = match self.raw_only {
+            true => (None, None),
+            false => (Some(self.interp.records), Some(self.interp.instrs)),
+        };
         if !self.is_counting && is_doubtful && !can_read_again {
-            let from = self.member_began.0;
-            message.push_str(&format!("; all numbers from record {from} on are doubtful"));
+            let from = match self.raw_only {
+                true => "the beginning of this member".to_owned(),
+                false => format!("record {}", began.0),
+            };
+            message.push_str(&format!("; all numbers from {from} on are doubtful"));
         }
         let is_alone = container.members().len() <= 1;
-        if can_read_again {
-            // What was delivered of it after that is thrown away.
-            place.offset = container.good_until(member).or(place.offset);
+        // What was delivered of it after that is thrown away, or doubtful.
+        place.offset = container.good_until(member).or(place.offset);
+        if is_doubtful && !can_read_again && !self.raw_only {
+            stopped = (Some(began.0), Some(began.1));
         }
         if can_read_again && (is_doubtful || self.raw_only || !is_alone) {
             stopped = self.position_before_gap(member);
@@ -138,6 +176,35 @@ impl EntryReader {
         self.last_entry = None;
         self.interp.resume_after_gap(self.instrs_before(member.saturating_add(1)));
         self.block = None;
+    }
+
+    /// Reports the chunks that are missing before a member.
+    pub(super) fn lose_chunks_before(&mut self, member: u32) {
+        let last = member - 1;
+        let n_missing = self.file.chunk_number(member) - self.file.chunk_number(last) - 1;
+        if !self.is_counting {
+            let len = self.file.container.members().get(last as usize).and_then(|member| member.len);
+            let (records, instrs) = self.position_at(last, u64::MAX);
+            let place = Place { record: records, instr: instrs, offset: len, ..self.place_of_bytes(last, 0) };
+            let after = self.position_after_gap(member as usize);
+            let resumed =
+                after.map(|(record, instr)| Place { record, instr, ..self.place_of_bytes(member, 0) });
+            let between = |from: Option<u64>, to: Option<u64>| {
+                Amount::known(from.zip(to).and_then(|(from, to)| to.checked_sub(from)))
+            };
+            let loss = Loss {
+                records: between(records, resumed.as_ref().and_then(|place| place.record)),
+                instrs: between(instrs, resumed.as_ref().and_then(|place| place.instr)),
+                bytes: Amount::Unknown,
+                stopped: place.clone(),
+                resumed,
+            };
+            let message = format!("the next `{n_missing}` chunks of the archive are missing");
+            let finding = Finding::new("drmemtrace/missing-chunk", Severity::Error, place, message);
+            self.found.push(finding.losing(loss));
+        }
+        self.is_broken = true;
+        self.interp.resume_after_gap(self.instrs_before(member));
     }
 
     /// What is lost from a place in a member on.
@@ -210,7 +277,7 @@ impl EntryReader {
         let options = StreamOptions { ahead: Ahead::Inline, ..StreamOptions::default() };
         counter.stream = file.container.stream(members.clone(), &options)?;
         if members.start > 0 {
-            counter.interp = Interp::at_chunk(&file.header, members.start as u64);
+            counter.interp = Interp::at_chunk(&file.header, file.chunk_number(members.start as u32));
         }
         counter.members = members;
         counter.limits = Limits { batch: counter.limits.batch, ..Limits::NONE };

@@ -1,14 +1,16 @@
 //! Handing out entries as they are, for whoever looks at them himself.
 
-use super::EntryReader;
+use super::{EntryReader, NOWHERE};
 use crate::record::{ENTRY_BYTES, Entry, N_TYPES};
 use bytemuck::pod_read_unaligned;
-use quipu_model::{Place, Result, Severity};
+use quipu_model::{Result, Severity};
 use wide::u16x8;
 use zerocopy::IntoBytes;
 
 /// Bytes of a raw batch: 24 KiB, half of a level-1 cache.
 const RAW_BYTES: usize = 2048 * ENTRY_BYTES;
+
+const UNKNOWN_TYPE: &str = "drmemtrace/unknown-type";
 
 impl EntryReader {
     /// Hands out parts of blocks as they are; only what must be said of bytes is looked at. PERF: a part fits into
@@ -44,9 +46,18 @@ impl EntryReader {
             .map(|(index, entry)| (start + index * ENTRY_BYTES, entry.kind.get()))
             .collect();
         for (at, kind) in bad {
-            let place = Place { record: None, instr: None, ..self.place(at) };
+            // Counting takes a read of its own, which the first is worth.
+            let is_first = !self.found.as_slice().iter().any(|found| found.rule == UNKNOWN_TYPE);
+            let place = match is_first {
+                true => self.place(at),
+                false => {
+                    let narrow_at = (at / ENTRY_BYTES * self.file.entry_bytes) as u64;
+                    let block = self.block.unwrap_or(NOWHERE);
+                    self.place_of_bytes(block.member, block.offset + narrow_at)
+                }
+            };
             let message = format!("entry type `{kind}` is unknown; the types end at {}", N_TYPES - 1);
-            self.tell("drmemtrace/unknown-type", Severity::Error, place, message);
+            self.tell(UNKNOWN_TYPE, Severity::Error, place, message);
         }
     }
 }

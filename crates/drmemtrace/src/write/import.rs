@@ -249,6 +249,10 @@ impl Import for Entries {
         Ok(())
     }
 
+    fn n_written(&self) -> u64 {
+        self.rewriter.n_written()
+    }
+
     fn finish(mut self: Box<Self>, ledger: &mut Ledger) -> Result<Vec<Fact>> {
         if self.current.is_none() {
             self.switch_to(ThreadId::default(), 0);

@@ -11,6 +11,7 @@ use crate::kernel::Regions;
 use crate::record::{Entry, FileType, Type};
 use crate::trace::{DrmemTrace, File};
 use quipu_model::Result;
+use quipu_model::damaged::{Damaged, Intake, SoFar};
 use quipu_source::Pool;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
@@ -78,7 +79,8 @@ impl Known {
         let mut feed = Feed::new(trace, shard)?;
         let quiet = Quiet(observer);
         // What is wrong with the file is told when it is read to be written.
-        while let Some(part) = feed.next(false, &quiet, &mut Vec::new())? {
+        let mut intake = Intake::new(Damaged::Keep);
+        while let Some(part) = feed.next(&quiet, SoFar::default(), &mut intake)? {
             for entry in part.entries {
                 let kind = entry.kind();
                 match kind {

@@ -43,10 +43,12 @@ use crate::record::{Entry, FileType};
 use crate::schedule::Recording;
 use crate::trace::{DrmemTrace, File};
 use known::Known;
+use quipu_model::damaged::{Intake, Reading, SoFar};
 use quipu_model::fresh::{Fresh, cannot};
-use quipu_model::{Columns, Error, ErrorKind, Finding, Result, Scan, Severity, ShardId, Trace};
+use quipu_model::{Columns, Damaged, Error, ErrorKind, Finding, Result, Scan, Severity, ShardId, Trace};
 use quipu_source::{PackOptions, Packer, Packing, Pool, Source};
 use raise::Raiser;
+use rustc_hash::FxHashMap;
 use std::io::{BufWriter, Seek, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -75,6 +77,8 @@ pub struct WriteOptions {
     pub threads: usize,
     /// Whether the first thing that is wrong with the source is an error.
     pub strict: bool,
+    /// Whether what is made of a damaged source is kept.
+    pub damaged: Damaged,
     /// Whether to write over something.
     pub replace: Replace,
     /// Version to raise files to; `None` for that of the source. Not for [`mod@reshard`].
@@ -89,9 +93,15 @@ impl WriteOptions {
             chunk_instrs: None,
             threads: 0,
             strict: false,
+            damaged: Damaged::Refuse,
             replace: Replace::Never,
             version: None,
         }
+    }
+
+    /// What reading for an output begins with.
+    fn intake(&self) -> Intake {
+        Intake::new(self.damaged).strict(self.strict)
     }
 
     pub(crate) fn pool(&self) -> Result<Arc<Pool>> {
@@ -158,6 +168,8 @@ pub struct FileSummary {
     pub packed_bytes: u64,
     /// Members of the archive, else 1.
     pub members: u64,
+    /// The number of records in it before the first damage of the source; `None` if the source is whole.
+    pub doubtful_from: Option<u64>,
 }
 
 /// What was taken from a source.
@@ -225,7 +237,8 @@ impl Summary {
 /// Rewrites one file of a trace into `packer`.
 ///
 /// # Errors
-/// What reading or writing says; `Io` if the observer cancels it.
+/// What reading or writing says, and damage of the source unless `options` keep what is made of it; `Io` if the observer
+/// cancels it.
 pub fn rewrite_file<W: Write + Seek, E: Edit>(
     trace: &DrmemTrace,
     shard: usize,
@@ -233,7 +246,7 @@ pub fn rewrite_file<W: Write + Seek, E: Edit>(
     edit: E,
     options: &WriteOptions,
     observer: &dyn Observer,
-) -> Result<(Rewritten<W>, Vec<Finding>)> {
+) -> Result<(Rewritten<W>, Reading)> {
     rewrite_knowing(trace, shard, packer, edit, (options, None), observer)
 }
 
@@ -245,19 +258,26 @@ fn rewrite_knowing<W: Write + Seek, E: Edit>(
     edit: E,
     (options, known): (&WriteOptions, Option<&Arc<Known>>),
     observer: &dyn Observer,
-) -> Result<(Rewritten<W>, Vec<Finding>)> {
+) -> Result<(Rewritten<W>, Reading)> {
     let file = trace.files().get(shard).ok_or_else(|| Error::usage("the trace has no such file"))?;
     let rule = options.chunk_rule(&file.header);
     let verbatim_members = has_own_members(file) && options.pack.packing == Packing::Zip;
     let mut rewriter = Rewriter::new(packer, edit, rule)?.knowing(known.cloned());
-    let mut findings = Vec::new();
+    let mut intake = options.intake();
     let mut feed = Feed::new(trace, shard)?;
     let mut member = None;
+    // A pipe is read once: of its members, only those before the one at hand proved good.
+    let can_read_again = file.container.source().can_seek();
+    let (mut so_far, mut member_at_hand) = (SoFar::default(), None);
     let in_file = |cause: Error| cause.in_file(&file.name);
     let raiser = options.version.map(|version| Raiser::new(&file.header, version)).transpose();
     let mut raiser = raiser.map_err(in_file)?.flatten();
     let mut raised = Vec::new();
-    while let Some(part) = feed.next(options.strict, observer, &mut findings)? {
+    while let Some(part) = feed.next(observer, so_far, &mut intake)? {
+        if member_at_hand != Some(part.member) {
+            member_at_hand = Some(part.member);
+            so_far.n_vouched = so_far.n_written;
+        }
         if verbatim_members && member != Some(part.member) {
             member = Some(part.member);
             if let Some(raiser) = &mut raiser {
@@ -278,8 +298,12 @@ fn rewrite_knowing<W: Write + Seek, E: Edit>(
         if let Some(fault) = rewriter.fault() {
             return Err(fault.in_file(&file.name));
         }
+        so_far.n_written = rewriter.n_written();
+        if can_read_again {
+            so_far.n_vouched = so_far.n_written;
+        }
     }
-    let Some(mut raiser) = raiser else { return Ok((rewriter.finish(!verbatim_members)?, findings)) };
+    let Some(mut raiser) = raiser else { return Ok((rewriter.finish(!verbatim_members)?, intake.finish())) };
     raised.clear();
     raiser.finish(&mut raised).map_err(in_file)?;
     rewriter.push(&raised)?;
@@ -289,7 +313,7 @@ fn rewrite_knowing<W: Write + Seek, E: Edit>(
     rewritten.read.records += raiser.n_dropped;
     rewritten.read.instrs += raiser.n_dropped_instrs;
     rewritten.dropped_records += raiser.n_dropped;
-    Ok((rewritten, findings))
+    Ok((rewritten, intake.finish()))
 }
 
 /// True if the members of a file are sequences of their own instead of chunks of one.
@@ -332,22 +356,20 @@ impl Feed {
         Entry::slice(self.reader.batch().raw()).0
     }
 
-    /// The next part that has entries.
+    /// The next part that has entries. Findings go to `intake`, which may end reading; `so_far` is what was written of the
+    /// parts before.
     pub(crate) fn next(
         &mut self,
-        strict: bool,
         observer: &dyn Observer,
-        findings: &mut Vec<Finding>,
+        so_far: SoFar,
+        intake: &mut Intake,
     ) -> Result<Option<Part<'_>>> {
         if observer.is_cancelled() {
             return Err(Error::new(ErrorKind::Io, "interrupted: nothing was written"));
         }
         loop {
             let Some(batch) = self.reader.read()? else { return Ok(None) };
-            findings.append(&mut batch.findings);
-            if let Some(bad) = findings.iter().find(|finding| strict && finding.severity == Severity::Error) {
-                return Err(bad.to_error());
-            }
+            intake.take(&mut batch.findings, so_far)?;
             if !batch.raw.is_empty() {
                 break;
             }
@@ -368,9 +390,21 @@ impl Feed {
 /// of it is complete.
 ///
 /// # Errors
-/// What reading or writing says; `Usage` if something stands at `path` that may not be replaced, `Io` if the observer
-/// cancels it.
+/// What reading or writing says, and damage of the trace unless `options` keep what is made of it; `Usage` if something stands
+/// at `path` that may not be replaced, `Io` if the observer cancels it.
 pub fn rewrite<E: Edit>(
+    trace: &DrmemTrace,
+    source: &Source,
+    path: &Path,
+    options: &WriteOptions,
+    edit_of: &(dyn Fn(usize) -> Option<E> + Sync),
+    observer: &dyn Observer,
+) -> Result<Summary> {
+    let done = rewrite_read(trace, source, path, options, edit_of, observer);
+    done.map_err(|error| with_opening(trace, error))
+}
+
+fn rewrite_read<E: Edit>(
     trace: &DrmemTrace,
     source: &Source,
     path: &Path,
@@ -381,41 +415,43 @@ pub fn rewrite<E: Edit>(
     trace.check_lone()?;
     let pool = options.pool()?;
     if !source.is_folder() {
-        let edit = edit_of(0).ok_or_else(|| Error::missing("nothing of the trace is left to write"))?;
         let (fresh, out) = Fresh::file(path, options.replace)?;
-        let packer = Packer::new(BufWriter::with_capacity(BUFFER_BYTES, out), &pool, &options.pack);
-        let (rewritten, findings) = rewrite_file(trace, 0, packer, edit, options, observer)?;
+        let edit = || edit_of(0).ok_or_else(nothing_left);
+        let (rewritten, reading) =
+            rewrite_soundly(trace, 0, (&out, path), &edit, &pool, options, None, observer)?;
         // A file without entries is no trace under any other name.
         let is_empty = rewritten.read.entries == 0;
         if is_empty || rewritten.written.records == 0 && rewritten.read.records > 0 {
-            return Err(Error::missing("nothing of the trace is left to write"));
+            return Err(nothing_left_of(reading));
         }
-        let file = summarise(&trace.files()[0], Some(last_part(path)), &rewritten);
-        close(rewritten.out, path)?;
+        let doubtful_from = reading.doubtful_from.or(judge_opening(trace, options)?);
+        let file =
+            FileSummary { doubtful_from, ..summarise(&trace.files()[0], Some(last_part(path)), &rewritten) };
         fresh.commit()?;
-        return Ok(Summary::of(vec![file], findings));
+        return Ok(Summary::of(vec![file], reading.findings));
     }
     let wants_known = !E::IS_NONE && Known::is_needed(trace.files());
     let known = if wants_known { Some(Arc::new(Known::collect(trace, &pool, observer)?)) } else { None };
     let (fresh, folder) = Fresh::folder(path, options.replace, &folder::is_part_of_a_trace)?;
+    let opened = damaged_at_opening(trace);
     let write_one = |shard: usize| -> Result<Option<One>> {
         let Some(edit) = edit_of(shard) else { return Ok(None) };
         let source = &trace.files()[shard];
         let name = edit.file_name(&renamed_file(source, options.pack.packing));
         let path = folder.join(&name);
         let out = std::fs::File::create_new(&path).map_err(|cause| cannot("create", &path, cause))?;
-        let packer = Packer::new(BufWriter::with_capacity(BUFFER_BYTES, out), &pool, &options.pack);
-        let (rewritten, findings) =
-            rewrite_knowing(trace, shard, packer, edit, (options, known.as_ref()), observer)?;
+        let edit = || edit_of(shard).ok_or_else(nothing_left);
+        let (rewritten, reading) =
+            rewrite_soundly(trace, shard, (&out, &path), &edit, &pool, options, known.as_ref(), observer)?;
         let is_empty = rewritten.read.entries == 0;
         let is_left = !is_empty && (E::IS_NONE || rewritten.written.instrs > 0 || rewritten.read.instrs == 0);
-        let summary = summarise(source, is_left.then_some(name), &rewritten);
+        let doubtful_from = reading.doubtful_from.or(opened.get(&source.name).copied());
+        let summary = FileSummary { doubtful_from, ..summarise(source, is_left.then_some(name), &rewritten) };
         let schedule = rewritten.schedule;
-        close(rewritten.out, &path)?;
         if !is_left {
             std::fs::remove_file(&path).map_err(|cause| cannot("remove", &path, cause))?;
         }
-        Ok(Some(One { summary, findings, schedule: is_left.then_some(schedule) }))
+        Ok(Some(One { summary, findings: reading.findings, schedule: is_left.then_some(schedule) }))
     };
     let n_files = trace.files().len();
     let ones = side_by_side(n_files, pool.n_threads().min(MAX_FILES_AT_ONCE), &write_one)?;
@@ -425,13 +461,93 @@ pub fn rewrite<E: Edit>(
         findings.extend(one.findings);
         schedules.extend(one.schedule);
     }
+    judge_opening(trace, options)?;
     if schedules.is_empty() {
-        return Err(Error::missing("nothing of the trace is left to write"));
+        let doubtful_from = files.iter().find_map(|file| file.doubtful_from);
+        return Err(nothing_left_of(Reading { findings, doubtful_from, ..Reading::default() }));
     }
     findings.extend(folder::write_schedules(&folder, schedules, &pool)?);
     folder::copy_beside(source, &folder)?;
     fresh.commit()?;
     Ok(Summary::of(files, findings))
+}
+
+/// Judges what opening a trace found, once all files are read: reading says better what is lost. Returns from which record on
+/// what is written is doubtful.
+///
+/// # Errors
+/// For damage, unless the output is kept.
+pub(crate) fn judge_opening(trace: &DrmemTrace, options: &WriteOptions) -> Result<Option<u64>> {
+    let mut intake = options.intake();
+    intake.take(&mut trace.meta().findings.clone(), SoFar::default())?;
+    Ok(intake.finish().doubtful_from)
+}
+
+/// The files that opening a trace found damaged, with the records before the damage: none. A file that is missing makes all
+/// others doubtful.
+fn damaged_at_opening(trace: &DrmemTrace) -> FxHashMap<String, u64> {
+    let errors = trace.meta().findings.iter().filter(|finding| finding.severity == Severity::Error);
+    let names: Vec<&str> = errors.filter_map(|finding| finding.place.file.as_deref()).collect();
+    let files = || trace.files().iter().map(|file| &file.name);
+    let concerns_all = names.iter().any(|name| files().all(|file| file != name));
+    files().filter(|file| concerns_all || names.contains(&&***file)).map(|file| (file.clone(), 0)).collect()
+}
+
+/// Adds what opening a trace found to an error about damage.
+pub(crate) fn with_opening(trace: &DrmemTrace, error: Error) -> Error {
+    let opening = &trace.meta().findings;
+    match error.is_damage() && !error.findings().starts_with(opening) {
+        true => error.after(opening.clone()),
+        false => error,
+    }
+}
+
+fn nothing_left() -> Error {
+    Error::missing("nothing of the trace is left to write")
+}
+
+/// The same, where that may be because all of it is damaged.
+fn nothing_left_of(reading: Reading) -> Error {
+    match reading.doubtful_from {
+        None => nothing_left(),
+        Some(_) => {
+            let first = reading.findings.iter().find(|finding| finding.severity == Severity::Error);
+            let error = Error::new(ErrorKind::Damaged, "nothing of the trace can be read");
+            match first {
+                Some(finding) => error.at(&finding.place).after(reading.findings),
+                None => error,
+            }
+        }
+    }
+}
+
+/// Rewrites one file into `out`, once more if some of what was written proved damaged later.
+#[expect(clippy::too_many_arguments, reason = "two callers, which have all of these at hand")]
+fn rewrite_soundly<E: Edit>(
+    trace: &DrmemTrace,
+    shard: usize,
+    (mut out, path): (&std::fs::File, &Path),
+    edit: &dyn Fn() -> Result<E>,
+    pool: &Arc<Pool>,
+    options: &WriteOptions,
+    known: Option<&Arc<Known>>,
+    observer: &dyn Observer,
+) -> Result<(Rewritten<()>, Reading)> {
+    let container = &trace.files()[shard].container;
+    loop {
+        let before = container.n_delivered_damaged();
+        let packer = Packer::new(BufWriter::with_capacity(BUFFER_BYTES, out), pool, &options.pack);
+        let (rewritten, reading) =
+            rewrite_knowing(trace, shard, packer, edit()?, (options, known), observer)?;
+        let (mut written, rewritten) = rewritten.split();
+        written.flush().map_err(|cause| cannot("write", path, cause))?;
+        // What is delivered twice from a pipe is what was delivered once.
+        if !container.source().can_seek() || container.n_delivered_damaged() == before {
+            return Ok((rewritten, reading));
+        }
+        let emptied = out.set_len(0).and_then(|()| out.rewind());
+        emptied.map_err(|cause| cannot("write", path, cause))?;
+    }
 }
 
 /// One file of a folder.
@@ -468,6 +584,7 @@ fn summarise<W>(source: &File, name: Option<String>, rewritten: &Rewritten<W>) -
         written: rewritten.written,
         packed_bytes: rewritten.packed.packed_bytes,
         members: rewritten.packed.members,
+        doubtful_from: None,
     }
 }
 

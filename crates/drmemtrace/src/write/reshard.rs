@@ -21,19 +21,21 @@ mod output;
 
 use super::known::Known;
 use super::rewrite::ChunkRule;
-use super::{Observer, Summary, Taken, WriteOptions};
+use super::{Observer, Summary, Taken, WriteOptions, judge_opening, with_opening};
 use crate::record::FileType;
-use crate::trace::DrmemTrace;
+use crate::trace::{DrmemTrace, n_delivered_damaged};
 use encodings::Encodings;
 use input::Input;
 use output::{Outputs, Target};
+use quipu_model::damaged::Reading;
 use quipu_model::fresh::Fresh;
 use quipu_model::{Error, Result};
-use quipu_source::Source;
+use quipu_source::{Pool, Source};
 use rustc_hash::FxHashSet;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// What a file is to be about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +52,7 @@ pub enum Sharding {
 /// written, but for [`Sharding::Stream`], which is a file.
 ///
 /// # Errors
-/// What reading or writing says; `Unsupported` for templates and for cores that the trace does not name; `Missing` if
+/// What reading or writing says, and damage of the trace unless `options` keep what is made of it; `Unsupported` for templates and for cores that the trace does not name; `Missing` if
 /// there is nothing of the threads; `Io` if the observer cancels it.
 pub fn reshard(
     trace: &DrmemTrace,
@@ -74,20 +76,62 @@ pub fn reshard(
             "only files of threads, of version 2 or later, become files of cores",
         ));
     }
+    let done = reshard_read(trace, source, path, sharding, threads, options, observer);
+    done.map_err(|error| with_opening(trace, error))
+}
+
+fn reshard_read(
+    trace: &DrmemTrace,
+    source: &Source,
+    path: &Path,
+    sharding: Sharding,
+    threads: &[u64],
+    options: &WriteOptions,
+    observer: &dyn Observer,
+) -> Result<Summary> {
     let pool = options.pool()?;
-    let mut findings = Vec::new();
-    let mut inputs = (0..files.len()).map(|shard| Input::new(trace, shard)).collect::<Result<Vec<_>>>()?;
-    let known = if Known::is_needed(files) { Some(Known::collect(trace, &pool, observer)?) } else { None };
-    let target = match sharding {
+    let (fresh, target) = match sharding {
         Sharding::Stream => {
             let (fresh, file) = Fresh::file(path, options.replace)?;
-            Target { fresh, folder: PathBuf::new(), only: Some(file) }
+            (fresh, Target { folder: PathBuf::new(), only: Some(file) })
         }
         _ => {
             let (fresh, folder) = Fresh::folder(path, options.replace, &super::folder::is_part_of_a_trace)?;
-            Target { fresh, folder, only: None }
+            (fresh, Target { folder, only: None })
         }
     };
+    let mut summary = loop {
+        let before = n_delivered_damaged(trace.files());
+        let (outputs, reading, taken) =
+            read_all(trace, target.again()?, sharding, threads, (options, &pool), observer)?;
+        let is_sound = n_delivered_damaged(trace.files()) == before;
+        let mut summary = outputs.finish(source, reading, is_sound)?;
+        // What proved damaged after it was written is left out of a second read.
+        if is_sound {
+            summary.taken = taken;
+            break summary;
+        }
+    };
+    let doubtful_from = judge_opening(trace, options)?;
+    for file in &mut summary.files {
+        file.doubtful_from = file.doubtful_from.or(doubtful_from);
+    }
+    fresh.commit()?;
+    Ok(summary)
+}
+
+/// One read of all files; what is written has no name yet.
+fn read_all<'o>(
+    trace: &DrmemTrace,
+    target: Target,
+    sharding: Sharding,
+    threads: &[u64],
+    (options, pool): (&'o WriteOptions, &Arc<Pool>),
+    observer: &dyn Observer,
+) -> Result<(Outputs<'o>, Reading, Taken)> {
+    let files = trace.files();
+    let mut inputs = (0..files.len()).map(|shard| Input::new(trace, shard)).collect::<Result<Vec<_>>>()?;
+    let known = if Known::is_needed(files) { Some(Known::collect(trace, pool, observer)?) } else { None };
     let header = &files[0].header;
     let mut rule = options.chunk_rule(header);
     if sharding == Sharding::Stream {
@@ -99,25 +143,28 @@ pub fn reshard(
         sharding,
         rule,
         options,
-        pool,
+        pool: pool.clone(),
         stem: stem(files[0].container.source()),
         version: header.version,
         threads: threads.iter().copied().collect::<FxHashSet<u64>>(),
-        is_of_cores: has(FileType::CORE_SHARDED),
+        is_of_cores: files.iter().any(|file| file.header.filetype.any(FileType::CORE_SHARDED)),
         known,
         encodings: Encodings::default(),
         open: Default::default(),
         last_core: Default::default(),
+        is_doubtful: false,
+        is_pipe: files.iter().any(|file| !file.container.source().can_seek()),
     };
+    let mut intake = options.intake();
     for input in &mut inputs {
-        input.fill(options.strict, observer, &mut findings)?;
+        input.fill(&mut outputs, observer, &mut intake)?;
     }
     // The next in time; of equals, the first.
     let later = |input: &mut Input, i: usize| (!input.is_done()).then(|| Reverse((input.time(), i)));
     let mut waiting: BinaryHeap<_> =
         inputs.iter_mut().enumerate().filter_map(|(i, input)| later(input, i)).collect();
     while let Some(Reverse((_, i))) = waiting.pop() {
-        inputs[i].run_stretch(&mut outputs, options.strict, observer, &mut findings)?;
+        inputs[i].run_stretch(&mut outputs, observer, &mut intake)?;
         match later(&mut inputs[i], i) {
             Some(next) => waiting.push(next),
             None => inputs[i].rest(),
@@ -127,10 +174,7 @@ pub fn reshard(
         input.end(&mut outputs)?;
     }
     let taken = inputs.iter().fold(Taken::default(), |sum, input| sum.plus(input.taken));
-    let mut summary = outputs.finish(source)?;
-    summary.taken = taken;
-    summary.findings.append(&mut findings);
-    Ok(summary)
+    Ok((outputs, intake.finish(), taken))
 }
 
 /// The name of the traced program's files without thread and ending: `drmemtrace.threadsig`. Files of cores do not tell

@@ -74,6 +74,14 @@ pub struct Rewritten<W> {
     pub schedule: Recording,
 }
 
+impl<W> Rewritten<W> {
+    /// Where it was written to, and the rest.
+    pub(super) fn split(self) -> (W, Rewritten<()>) {
+        let Rewritten { out, packed, read, written, dropped_records, layout_records, schedule } = self;
+        (out, Rewritten { out: (), packed, read, written, dropped_records, layout_records, schedule })
+    }
+}
+
 impl<W: Write + Seek, E: Edit> Rewriter<W, E> {
     /// Begins a file.
     ///
@@ -466,6 +474,11 @@ impl<W: Write + Seek, E: Edit> Rewriter<W, E> {
         let (out, packed, written, schedule) = self.out.finish()?;
         let (dropped_records, layout_records) = (self.n_dropped, self.n_layout);
         Ok(Rewritten { out, packed, read, written, dropped_records, layout_records, schedule })
+    }
+
+    /// Records written so far.
+    pub fn n_written(&self) -> u64 {
+        self.out.counts.records
     }
 
     /// Why the edit cannot be gone on with, once that turns out.

@@ -21,6 +21,9 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("drmemtrace/schedule-backwards", "arranging by cores says it; tests/cores.rs has such a schedule"),
     ("drmemtrace/schedule-unreached", "arranging by cores says it; tests/cores.rs has such a schedule"),
     ("drmemtrace/schedule-source", "arranging by cores says it; tests/cores.rs has such schedules"),
+    ("drmemtrace/odd-entries", "readers that interpret entries warn; `check` has a rule for each"),
+    ("drmemtrace/missing-chunk", "the damage tests of the program take chunks out of an archive"),
+    ("drmemtrace/missing-file", "the damage tests of the program remove a file of a folder"),
     ("engine/unreadable", "the engine says it of a file that the system refuses to read"),
     ("engine/oversized-access", "entries have 16 bits for sizes; traces of texts may break it"),
     (

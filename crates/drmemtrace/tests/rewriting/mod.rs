@@ -95,8 +95,8 @@ pub fn packing_of(source: &Source) -> Packing {
 pub fn rewritten<E: Edit>(trace: &DrmemTrace, shard: usize, edit: E, options: &WriteOptions) -> Source {
     let pool = Pool::new(2).unwrap();
     let packer = Packer::new(Cursor::new(Vec::new()), &pool, &options.pack);
-    let (result, findings) = rewrite_file(trace, shard, packer, edit, options, &Unwatched).unwrap();
-    assert!(findings.is_empty(), "{findings:?}");
+    let (result, reading) = rewrite_file(trace, shard, packer, edit, options, &Unwatched).unwrap();
+    assert!(reading.findings.is_empty(), "{reading:?}");
     let source = Source::from_bytes("written", result.out.into_inner());
     assert_eq!(result.written.entries, entries(&source).len() as u64, "entries are counted");
     source

@@ -48,8 +48,9 @@ pub struct Needed {
 /// What reading says; `Limit` if there are more calls than are followed.
 pub fn needed(trace: &ApiTrace, mut chooser: Chooser, progress: &dyn Progress) -> Result<Needed> {
     let mut tracker = Tracker::default();
-    let (mut n_calls, mut n_chosen, mut findings) = (0u32, 0, Vec::new());
-    each_call(trace, progress, &mut findings, &mut |at, values, types| {
+    let (mut n_calls, mut n_chosen) = (0u32, 0);
+    // The read that writes reports what is wrong with the trace.
+    let read = each_call(trace, progress, &mut |_| Ok(()), &mut |at, values, types| {
         let call = &values.calls[at];
         let step = chooser.next(call);
         if step == Step::End {
@@ -61,7 +62,11 @@ pub fn needed(trace: &ApiTrace, mut chooser: Chooser, progress: &dyn Progress) -
             .checked_add(1)
             .ok_or_else(|| Error::limit("calls to follow", u64::from(u32::MAX) + 1, u32::MAX.into()))?;
         Ok(true)
-    })?;
+    });
+    match read {
+        Err(error) if !error.is_damage() || n_calls == u32::MAX => return Err(error),
+        _ => {}
+    }
     Ok(Needed { bits: tracker.log.needed(), n_calls, n_chosen, at: 0 })
 }
 

@@ -9,7 +9,8 @@ use crate::trace::DrmemTrace;
 use crate::write::frames::is_of_header;
 use crate::write::known::Space;
 use crate::write::{Feed, Observer, Taken, chunks};
-use quipu_model::{Finding, Result};
+use quipu_model::Result;
+use quipu_model::damaged::{Intake, SoFar};
 
 /// Entries that are looked at to find the processor behind a clock reading.
 const LOOK_AHEAD: usize = 8;
@@ -98,9 +99,9 @@ impl Input {
     /// Makes sure that some entries are at hand, if there are any.
     pub(super) fn fill(
         &mut self,
-        strict: bool,
+        outputs: &mut Outputs<'_>,
         observer: &dyn Observer,
-        findings: &mut Vec<Finding>,
+        intake: &mut Intake,
     ) -> Result<()> {
         while self.entries.len() - self.next < LOOK_AHEAD
             && let Some(feed) = &mut self.feed
@@ -110,8 +111,10 @@ impl Input {
             let mut n_present = feed.present().len();
             if self.n_taken >= n_present {
                 self.n_taken = 0;
-                n_present = match feed.next(strict, observer, findings)? {
-                    Some(part) => part.entries.len(),
+                let next = feed.next(observer, SoFar::default(), intake)?.map(|part| part.entries.len());
+                outputs.note_damage(intake);
+                n_present = match next {
+                    Some(n_entries) => n_entries,
                     None => {
                         // Other files may go on for long: this one needs no memory any more.
                         self.feed = None;
@@ -159,13 +162,12 @@ impl Input {
     pub(super) fn run_stretch(
         &mut self,
         outputs: &mut Outputs<'_>,
-        strict: bool,
         observer: &dyn Observer,
-        findings: &mut Vec<Finding>,
+        intake: &mut Intake,
     ) -> Result<()> {
         let mut has_begun = false;
         loop {
-            self.fill(strict, observer, findings)?;
+            self.fill(outputs, observer, intake)?;
             let Some(entry) = self.entries.get(self.next).copied() else { return Ok(()) };
             if entry.is_marker(Marker::TIMESTAMP) {
                 if has_begun {

@@ -4,17 +4,19 @@ use super::Sharding;
 use super::encodings::Encodings;
 use super::input::Input;
 use crate::record::{Entry, FileType, IDLE_THREAD, Marker, Type};
+use crate::write::chunks::weight;
 use crate::write::edit::NoEdit;
 use crate::write::known::Known;
 use crate::write::rewrite::{ChunkRule, Rewriter};
-use crate::write::{BUFFER_BYTES, FileSummary, Summary, WriteOptions, close, folder};
-use quipu_model::fresh::{Fresh, cannot};
+use crate::write::{BUFFER_BYTES, FileSummary, Summary, WriteOptions, close, folder, nothing_left_of};
+use quipu_model::damaged::{Intake, Reading};
+use quipu_model::fresh::cannot;
 use quipu_model::{Error, Result};
 use quipu_source::{Packer, Pool, Source};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::BufWriter;
+use std::io::{self, BufWriter, Seek};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -23,10 +25,28 @@ const MAX_PENDING: usize = 1 << 10;
 
 /// Where the files go.
 pub(super) struct Target {
-    pub(super) fresh: Fresh,
     pub(super) folder: PathBuf,
     /// The file, if there is only one.
     pub(super) only: Option<File>,
+}
+
+impl Target {
+    /// The same, without what was written.
+    pub(super) fn again(&self) -> Result<Target> {
+        let only = match &self.only {
+            None => None,
+            Some(file) => {
+                let emptied = || -> io::Result<File> {
+                    file.set_len(0)?;
+                    let mut file = file.try_clone()?;
+                    file.rewind()?;
+                    Ok(file)
+                };
+                Some(emptied().map_err(|cause| cannot("write", &self.folder, cause))?)
+            }
+        };
+        Ok(Target { folder: self.folder.clone(), only })
+    }
 }
 
 /// The files that are written, by thread, by processor, or one.
@@ -49,6 +69,10 @@ pub(super) struct Outputs<'o> {
     pub(super) open: BTreeMap<u64, Output>,
     /// The core that each thread ran on last.
     pub(super) last_core: FxHashMap<u64, u64>,
+    /// The trace is damaged: files that begin now are doubtful from their first record on.
+    pub(super) is_doubtful: bool,
+    /// The trace can be read once only.
+    pub(super) is_pipe: bool,
 }
 
 pub(super) struct Output {
@@ -62,6 +86,8 @@ pub(super) struct Output {
     seen: FxHashSet<u64>,
     /// Threads that exited.
     exited: FxHashSet<u64>,
+    /// Records in it when the first damage was met.
+    doubtful_from: Option<u64>,
 }
 
 impl Outputs<'_> {
@@ -77,6 +103,15 @@ impl Outputs<'_> {
     /// True if the thread is written at all.
     pub(super) fn is_wanted(&self, tid: u64) -> bool {
         self.threads.is_empty() || self.threads.contains(&tid)
+    }
+
+    /// Notes how far each file is when the first damage is met. Of what came from a pipe, all may be damaged.
+    pub(super) fn note_damage(&mut self, intake: &Intake) {
+        if intake.is_damaged() && !std::mem::replace(&mut self.is_doubtful, true) {
+            let is_pipe = self.is_pipe;
+            let good = |output: &Output| if is_pipe { 0 } else { output.n_written() };
+            self.open.values_mut().for_each(|output| output.doubtful_from = Some(good(output)));
+        }
     }
 
     fn key(&self, input: &Input) -> Option<u64> {
@@ -149,10 +184,12 @@ impl Outputs<'_> {
             thread: None,
             seen: FxHashSet::default(),
             exited: FxHashSet::default(),
+            doubtful_from: self.is_doubtful.then_some(0),
         })
     }
 
-    pub(super) fn finish(self, source: &Source) -> Result<Summary> {
+    /// Ends all files; those that are to be written again are removed.
+    pub(super) fn finish(self, source: &Source, reading: Reading, is_sound: bool) -> Result<Summary> {
         let mut summary = Summary::default();
         let mut schedules = Vec::new();
         for mut output in self.open.into_values() {
@@ -161,6 +198,7 @@ impl Outputs<'_> {
             }
             output.write(&[])?;
             let rewritten = output.rewriter.finish(true)?;
+            let doubtful_from = output.doubtful_from.filter(|good| *good < rewritten.written.records);
             summary.files.push(FileSummary {
                 source: source.name().to_owned(),
                 name: Some(output.name),
@@ -168,25 +206,36 @@ impl Outputs<'_> {
                 written: rewritten.written,
                 packed_bytes: rewritten.packed.packed_bytes,
                 members: rewritten.packed.members,
+                doubtful_from,
             });
             schedules.push(rewritten.schedule);
             close(rewritten.out, &output.path)?;
+            if !is_sound && self.sharding != Sharding::Stream {
+                std::fs::remove_file(&output.path).map_err(|cause| cannot("remove", &output.path, cause))?;
+            }
+        }
+        if !is_sound {
+            return Ok(summary);
         }
         if summary.files.is_empty() {
-            return Err(Error::missing("nothing of the trace is left to write"));
+            return Err(nothing_left_of(reading));
         }
+        summary.findings = reading.findings;
         if self.sharding != Sharding::Stream {
             summary.findings.extend(folder::write_schedules(&self.target.folder, schedules, &self.pool)?);
             if source.is_folder() {
                 folder::copy_beside(source, &self.target.folder)?;
             }
         }
-        self.target.fresh.commit()?;
         Ok(summary)
     }
 }
 
 impl Output {
+    fn n_written(&self) -> u64 {
+        self.rewriter.n_written() + self.pending.iter().map(|entry| weight(entry).0).sum::<u64>()
+    }
+
     /// Takes in an entry of the thread at work, with the encoding and the branch target in front of it.
     pub(super) fn push(&mut self, group: &[Entry], entry: &Entry) -> Result<()> {
         if entry.kind() == Type::THREAD_EXIT {

@@ -1,0 +1,213 @@
+//! Damaged inputs of outputs: whether an output is kept, and from which record on it is doubtful.
+//!
+//! One rule for every edit and every conversion, whatever the format: what is made of a damaged trace gets no name, unless
+//! the caller asks for it. An [`Intake`] stands between the reader and the writer and applies the rule.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::finding::{Finding, Found, Severity};
+use std::sync::Arc;
+
+/// What becomes of an output whose input proves damaged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Damaged {
+    /// Nothing is written: reading ends at the first damage.
+    #[default]
+    Refuse,
+    /// The output is kept: reading continues after the damage where the format can.
+    Keep,
+}
+
+impl From<bool> for Damaged {
+    /// The meaning of an option that keeps such outputs.
+    fn from(is_kept: bool) -> Damaged {
+        if is_kept { Damaged::Keep } else { Damaged::Refuse }
+    }
+}
+
+/// What an error says that refuses to write; the program has this option.
+const HOW_TO_KEEP: &str = "nothing was written; --keep-damaged keeps what can be written, and says from which record on it is doubtful";
+
+/// How far an output is, in records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SoFar {
+    /// Records in the output so far.
+    pub n_written: u64,
+    /// Of them, those whose bytes in the input are good even if the container's next checksum is wrong.
+    pub n_vouched: u64,
+}
+
+impl SoFar {
+    /// A container that vouches for all of it or for nothing: one checksum stands at its end.
+    pub fn unvouched(n_written: u64) -> SoFar {
+        SoFar { n_written, n_vouched: 0 }
+    }
+
+    /// A container that vouches for each part before the reader gets it, or none at all.
+    pub fn vouched(n_written: u64) -> SoFar {
+        SoFar { n_written, n_vouched: n_written }
+    }
+
+    fn good(self, is_container: bool) -> u64 {
+        if is_container { self.n_vouched.min(self.n_written) } else { self.n_written }
+    }
+}
+
+/// How reading for an output goes: what was found so far, and where in the output the first damage is.
+#[derive(Debug, Default)]
+pub struct Intake {
+    damaged: Damaged,
+    is_strict: bool,
+    found: Found,
+    error: Option<Error>,
+    doubtful_from: Option<u64>,
+}
+
+/// How reading for an output went.
+#[derive(Clone, Debug, Default)]
+pub struct Reading {
+    /// What the input did wrong.
+    pub findings: Vec<Finding>,
+    /// The error that ended reading before the end of the input, if one did.
+    pub error: Option<Arc<Error>>,
+    /// The number of records in the output before the first damage; `None` if the input is whole.
+    pub doubtful_from: Option<u64>,
+}
+
+impl Intake {
+    /// Reading has not begun.
+    pub fn new(damaged: Damaged) -> Intake {
+        Intake { damaged, ..Intake::default() }
+    }
+
+    /// The first finding of severity `Error` ends reading as an error of its own, if `is_strict`.
+    #[must_use]
+    pub fn strict(self, is_strict: bool) -> Intake {
+        Intake { is_strict, ..self }
+    }
+
+    /// True once damage was met.
+    pub fn is_damaged(&self) -> bool {
+        self.doubtful_from.is_some()
+    }
+
+    /// Takes the findings of a batch. `so_far` is the output before that batch.
+    ///
+    /// # Errors
+    /// `Damaged` if one of them is damage and the output is refused; in strict runs the first that is damage.
+    #[inline]
+    pub fn take(&mut self, findings: &mut Vec<Finding>, so_far: SoFar) -> Result<()> {
+        if findings.is_empty() { Ok(()) } else { self.take_some(findings, so_far) }
+    }
+
+    #[cold]
+    fn take_some(&mut self, findings: &mut Vec<Finding>, so_far: SoFar) -> Result<()> {
+        let is_damage = |finding: &&Finding| finding.severity == Severity::Error;
+        let damage = findings.iter().find(is_damage).cloned();
+        findings.drain(..).for_each(|finding| self.found.push(finding));
+        let Some(damage) = damage else { return Ok(()) };
+        self.doubtful_from.get_or_insert(so_far.good(damage.is_of_container()));
+        if self.is_strict {
+            return Err(damage.to_error());
+        }
+        match self.damaged {
+            Damaged::Keep => Ok(()),
+            Damaged::Refuse => {
+                let error = Error::new(ErrorKind::Damaged, "the trace is damaged here");
+                Err(error.at(&damage.place).hint(HOW_TO_KEEP).after(self.take_findings()))
+            }
+        }
+    }
+
+    /// Takes the end of reading. Where outputs of damaged inputs are kept, an error about the input is an end like any other.
+    ///
+    /// # Errors
+    /// The error of `read`, with what was found before it, unless it is about the input and the output is kept.
+    pub fn end(&mut self, read: Result<()>, so_far: SoFar) -> Result<()> {
+        let Err(error) = read else { return Ok(()) };
+        if !error.is_damage() || self.is_strict {
+            return Err(error.after(self.take_findings()));
+        }
+        self.doubtful_from.get_or_insert(so_far.good(error.is_of_container()));
+        match self.damaged {
+            Damaged::Refuse => {
+                let advice = match error.advice() {
+                    Some(advice) => format!("{HOW_TO_KEEP}; {advice}"),
+                    None => HOW_TO_KEEP.to_owned(),
+                };
+                Err(error.hint(advice).after(self.take_findings()))
+            }
+            Damaged::Keep => {
+                self.error = Some(error);
+                Ok(())
+            }
+        }
+    }
+
+    fn take_findings(&mut self) -> Vec<Finding> {
+        std::mem::take(&mut self.found).into_vec()
+    }
+
+    /// All that is known once the output is written.
+    pub fn finish(self) -> Reading {
+        Reading {
+            findings: self.found.into_vec(),
+            error: self.error.map(Into::into),
+            doubtful_from: self.doubtful_from,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Place;
+
+    fn finding(severity: Severity, record: u64) -> Finding {
+        let place = Place { record: Some(record), ..Place::default() };
+        Finding::new("demo/rule", severity, place, "odd".into())
+    }
+
+    #[test]
+    fn the_first_damage_ends_an_output_that_is_not_kept() {
+        let mut intake = Intake::new(Damaged::Refuse);
+        intake.take(&mut vec![finding(Severity::Warning, 1)], SoFar::vouched(1)).unwrap();
+        let error = intake.take(&mut vec![finding(Severity::Error, 7)], SoFar::vouched(5)).unwrap_err();
+        assert_eq!((error.kind(), error.place().record), (ErrorKind::Damaged, Some(7)));
+        assert_eq!(error.findings().len(), 2);
+        assert!(error.advice().unwrap().contains("--keep-damaged"));
+    }
+
+    #[test]
+    fn an_output_that_is_kept_is_doubtful_from_the_first_damage_on() {
+        let mut intake = Intake::new(Damaged::Keep);
+        intake.take(&mut vec![finding(Severity::Error, 7)], SoFar::vouched(5)).unwrap();
+        intake.take(&mut vec![finding(Severity::Error, 9)], SoFar::vouched(8)).unwrap();
+        intake.end(Err(Error::truncated("cut")), SoFar::vouched(11)).unwrap();
+        let reading = intake.finish();
+        assert_eq!((reading.findings.len(), reading.doubtful_from), (2, Some(5)));
+        assert_eq!(reading.error.unwrap().message(), "cut");
+    }
+
+    #[test]
+    fn a_wrong_checksum_at_the_end_makes_all_doubtful_that_it_stands_for() {
+        let damage =
+            || Finding::new("source/malformed", Severity::Error, Place::default(), "checksum".into());
+        for (so_far, doubtful_from) in [(SoFar::unvouched(5), 0), (SoFar::vouched(5), 5)] {
+            let mut intake = Intake::new(Damaged::Keep);
+            intake.take(&mut vec![damage()], so_far).unwrap();
+            assert_eq!(intake.finish().doubtful_from, Some(doubtful_from));
+        }
+    }
+
+    #[test]
+    fn errors_of_other_sorts_end_every_output() {
+        for damaged in [Damaged::Keep, Damaged::Refuse] {
+            let mut intake = Intake::new(damaged);
+            let error = intake.end(Err(Error::usage("no such option")), SoFar::default()).unwrap_err();
+            assert_eq!((error.kind(), error.advice()), (ErrorKind::Usage, None));
+            let mut strict = Intake::new(damaged).strict(true);
+            let error = strict.take(&mut vec![finding(Severity::Error, 7)], SoFar::vouched(5)).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Malformed);
+        }
+    }
+}
