@@ -191,3 +191,20 @@ fn view_stops_where_the_checksum_is_wrong() {
     assert_eq!(piped.status.code(), Some(1), "{said}");
     assert!(said.lines().any(|line| line == doubt), "{said}");
 }
+
+#[test]
+fn a_conversion_minds_what_opening_the_trace_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, out) = (folder.path().join("wrong.trace"), folder.path().join("out.cacheray"));
+    let mut bytes = std::fs::read(format!("{TRACES}/small/drmemtrace.small.x64.trace")).unwrap();
+    bytes[5] = 1; // No trace has such a version.
+    std::fs::write(&path, bytes).unwrap();
+    let call = ["convert", "--to", "cacheray", "-o", out.to_str().unwrap()];
+    let (_, said, code) = quipu(&call, &path);
+    assert_eq!((code, out.exists()), (1, false), "{said}");
+    assert!(said.contains("drmemtrace/no-header"), "{said}");
+    assert_eq!(said.matches("--keep-damaged keeps").count(), 1, "{said}");
+    let (_, said, code) = quipu(&[&call[..], &["--keep-damaged"]].concat(), &path);
+    assert_eq!((code, out.exists()), (1, true), "{said}");
+    assert!(said.contains("from record 0 on, what was written is doubtful"), "{said}");
+}

@@ -243,7 +243,9 @@ impl File {
     /// True if chunks before a member are missing.
     pub(crate) fn is_after_missing_chunk(&self, member: u32) -> bool {
         let has_chunks = self.header.chunk_instrs > 0 && self.container.members().len() > 1;
-        has_chunks && member > 0 && self.chunk_number(member) > self.chunk_number(member - 1) + 1
+        has_chunks
+            && member > 0
+            && self.chunk_number(member) > self.chunk_number(member - 1).saturating_add(1)
     }
 }
 

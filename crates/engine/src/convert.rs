@@ -116,6 +116,7 @@ fn convert_once(
     let mut import = importer.begin(&ImportJob { columns: plan.carried, ..*job })?;
     let (mut ledger, mut uncounted) = (Ledger::default(), Vec::new());
     let mut intake = Intake::new(job.damaged).strict(job.strict);
+    intake.take(&mut job.trace.meta().findings.clone(), SoFar::default())?;
     // Only readers that leave out what proved damaged vouch for what they deliver.
     let is_sound = job.trace.n_delivered_damaged() > 0;
     let so_far = |n| if is_sound { SoFar::vouched(n) } else { SoFar::unvouched(n) };

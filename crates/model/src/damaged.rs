@@ -129,6 +129,8 @@ impl Intake {
         }
         self.doubtful_from.get_or_insert(so_far.good(error.is_of_container()));
         match self.damaged {
+            // It says so already.
+            Damaged::Refuse if error.kind() == ErrorKind::Damaged => Err(error),
             Damaged::Refuse => {
                 let advice = match error.advice() {
                     Some(advice) => format!("{HOW_TO_KEEP}; {advice}"),
@@ -175,6 +177,10 @@ mod tests {
         assert_eq!((error.kind(), error.place().record), (ErrorKind::Damaged, Some(7)));
         assert_eq!(error.findings().len(), 2);
         assert!(error.advice().unwrap().contains("--keep-damaged"));
+        // Where the error of a batch also ends reading, nothing is said twice.
+        let advice = error.advice().unwrap().to_owned();
+        let ended = intake.end(Err(error), SoFar::vouched(5)).unwrap_err();
+        assert_eq!((ended.advice(), ended.findings().len()), (Some(&*advice), 2));
     }
 
     #[test]

@@ -28,7 +28,7 @@ quipu_model::rules! {
             "The bytes were changed, or some are missing. Nothing tells how long an event was, so reading stops; `quipu check` and `quipu recover` look for the next run of events whose functions are known and whose numbers agree." ["error: unknown event", "error: unknown call detail", "error: unknown type"]
         NOT_UNDERSTOOD "apitrace/not-understood" Error
             "Text can say an event: numbers are as short as they can be, and details stand in their order."
-            "No tracer writes others, so the bytes were changed. `quipu disassemble` keeps such events as raw bytes." []
+            "No tracer writes others, so the bytes were changed. `quipu disassemble --keep-damaged` keeps such events as raw bytes." []
         LEFT_TWICE "apitrace/left-twice" Error
             "A call is left once."
             "What leaves it again is dropped. Behind damage this is not asked for." []

@@ -154,6 +154,7 @@ fn filter(args: &[String], common: &Common, screen: &Screen) -> Result<Outcome> 
         folder.join(path.file_name().unwrap_or_default())
     };
     let staged = Staged::beside(&out);
+    let mut found = Found::default();
     let (trace, source, n_read) = match request.by_core {
         false => (trace, source, None),
         true => {
@@ -161,6 +162,9 @@ fn filter(args: &[String], common: &Common, screen: &Screen) -> Result<Outcome> 
                 watch.expect(trace.meta().packed_bytes);
                 write::reshard(&trace, &source, &staged.0, Sharding::Cores, &[], &options, &Watched(watch))
             })?;
+            // The copy is whole: what is wrong with the trace itself is known only here.
+            let of_trace = trace.meta().findings.iter().cloned();
+            of_trace.chain(summary.findings).for_each(|finding| found.push(finding));
             // What is left out of a core depends on what else the core does.
             let written = Source::open(&staged.0).map_err(Error::from)?;
             let trace = trace::open(&written, &OpenOptions::default())?;
@@ -174,7 +178,6 @@ fn filter(args: &[String], common: &Common, screen: &Screen) -> Result<Outcome> 
     })?;
     let (written, read) = (summary.written().entries, n_read.unwrap_or(summary.taken.read.entries));
     writeln!(crate::terminal::stderr(), "Output {written} entries from {read} entries.")?;
-    let mut found = Found::default();
     summary.findings.into_iter().for_each(|finding| found.push(finding));
     Ok(Verdict::new(&trace, found, None, false).tell(screen))
 }
