@@ -211,7 +211,7 @@ impl Feed {
         self.tell(rule, start, n_records, format!("{what}; `{n_bytes}` bytes are no records, {then}"));
     }
 
-    /// Whether records follow that begin so many bytes from here on, or the end of the data.
+    /// Whether records, or the end of the data, follow `n_bytes` bytes after this place.
     fn is_followed<L: Layout>(&mut self, n_bytes: usize) -> bool {
         self.more(n_bytes + MAX_ANNOTATION_BYTES);
         is_followed::<L>(self.unused().get(n_bytes..).unwrap_or(&[]), &self.familiar)

@@ -81,8 +81,8 @@ pub enum Run {
 pub(crate) type Test = fn(&Record<'_>) -> bool;
 
 /// Whether a run of records begins at the start of `bytes`. A thread that is neither familiar nor that of another record of
-/// the run takes a record that compilers leave: one with an odd size may be other bytes. With `n_last`, the last of the bytes
-/// are the last of the trace, and so many records are run enough there.
+/// the run takes a record that compilers leave: one with an odd size may be other bytes. With `n_last`, the bytes
+/// end where the trace ends, and that number of records is enough for a run there.
 pub(crate) fn run_of<L: Layout>(bytes: &[u8], test: Test, n_last: Option<u32>, familiar: &Familiar) -> Run {
     let mut at = 0;
     let mut threads = [0; RUN_RECORDS as usize];

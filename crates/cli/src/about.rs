@@ -108,7 +108,7 @@ fn plain(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
-        Value::Number(number) => number.as_u64().map_or(number.to_string(), quipu_view::count_text),
+        Value::Number(number) => number.as_u64().map_or(number.to_string(), quipu_view::grouped),
         Value::Bool(truth) => if *truth { "yes" } else { "no" }.to_owned(),
         Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join(", "),
         Value::Object(items) => {

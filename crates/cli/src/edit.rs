@@ -66,7 +66,7 @@ Nothing appears under the name given before all of it is written.
 
 Exit codes:
   0  done
-  1  the trace that was read is damaged: nothing was written, but with --keep-damaged
+  1  the trace that was read is damaged; nothing was written unless --keep-damaged was given
   2  could not do it; nothing was written";
 
 fn chunk_instrs(text: &str) -> Result<u64, String> {

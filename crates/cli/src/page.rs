@@ -7,7 +7,7 @@ use quipu::model::doc::{Block, Cell, Document, Figure, Grid};
 use quipu::model::fresh::{self, Replace};
 use quipu::model::{Error, Report, Trace};
 use quipu::passes::{PerThread, branches, mix, schedule, working_set};
-use quipu_view::{PageFrame, bytes_text, count_text, html_page, ticks_text};
+use quipu_view::{PageFrame, bytes_text, grouped, html_page, ticks_text};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -115,7 +115,7 @@ pub(crate) fn figures(reports: &[Box<dyn Report>]) -> Document {
         let cpus = match n_cpus.len() {
             0 => String::new(),
             1 => "on 1 processor".to_owned(),
-            n => format!("on {} processors", count_text(n as u64)),
+            n => format!("on {} processors", grouped(n as u64)),
         };
         figure("threads", Cell::Count(schedule.threads.len() as u64), cpus);
         let span = schedule.first_clock.zip(schedule.last_clock);
@@ -125,13 +125,13 @@ pub(crate) fn figures(reports: &[Box<dyn Report>]) -> Document {
         let syscalls: u64 = schedule.threads.iter().map(|thread| thread.syscalls).sum();
         if syscalls > 0 {
             let blocking: u64 = schedule.threads.iter().map(|thread| thread.may_block).sum();
-            figure("system calls", Cell::Count(syscalls), format!("{} may block", count_text(blocking)));
+            figure("system calls", Cell::Count(syscalls), format!("{} may block", grouped(blocking)));
         }
     }
     if let Some(touched) = find::<PerThread<working_set::Footprints>>(reports) {
         let touched = &touched.total;
         let bytes = |lines: u64| Cell::Bytes(lines.saturating_mul(touched.line_size));
-        let lines = |lines: u64| format!("{} lines of {} bytes", count_text(lines), touched.line_size);
+        let lines = |lines: u64| format!("{} lines of {} bytes", grouped(lines), touched.line_size);
         let touched = touched.total.lines;
         figure("data touched", bytes(touched.data), lines(touched.data));
         figure("code touched", bytes(touched.instr), lines(touched.instr));

@@ -4,7 +4,7 @@ use crate::screen::{Outcome, Result, Screen};
 use crate::{Common, input};
 use quipu::engine::{self, Division, Planned, RunOptions, Watch, WindowOf};
 use quipu::model::{Amount, Error, Finding, Found, Loss, Lost, Place, ThreadId, Trace, Window};
-use quipu_view::{Progress, bytes_text, count_text, ticks_text};
+use quipu_view::{Progress, bytes_text, grouped, ticks_text};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -128,9 +128,9 @@ pub(crate) fn say_speed(records: u64, inflated_bytes: Option<u64>, elapsed: Dura
         inflated_bytes.map(|bytes| format!(" ({} inflated)", bytes_text(bytes))).unwrap_or_default();
     screen.say(format_args!(
         "read {} records{inflated} in {}: {} records/s",
-        count_text(records),
+        grouped(records),
         ticks_text(micros, 1_000_000),
-        count_text(rate)
+        grouped(rate)
     ));
 }
 
@@ -149,6 +149,18 @@ impl Verdict {
         trace.meta().findings.iter().cloned().for_each(|finding| all.push(finding));
         found.into_vec().into_iter().for_each(|finding| all.push(finding));
         Verdict { findings: all.into_vec(), error, cancelled }
+    }
+
+    /// That of two reads of one trace: what both found is there once.
+    pub(crate) fn and(mut self, other: Verdict) -> Verdict {
+        let new = other.findings.into_iter().filter(|finding| !self.findings.contains(finding));
+        let new: Vec<Finding> = new.collect();
+        self.findings.extend(new);
+        Verdict {
+            findings: self.findings,
+            error: self.error.or(other.error),
+            cancelled: self.cancelled || other.cancelled,
+        }
     }
 
     /// True if every record was read.
@@ -274,4 +286,24 @@ fn place_json(place: &Place) -> Value {
         "record": place.record,
         "instr": place.instr,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quipu::model::{Place, Severity};
+
+    #[test]
+    fn a_verdict_of_two_reads_has_what_either_found_once() {
+        let finding = |rule| Finding::new(rule, Severity::Error, Place::default(), "odd".into());
+        let first =
+            Verdict { findings: vec![finding("demo/opening"), finding("demo/a")], ..Verdict::default() };
+        let error = Some(Error::usage("cut"));
+        let second =
+            Verdict { findings: vec![finding("demo/opening"), finding("demo/b")], error, cancelled: true };
+        let both = first.and(second);
+        let rules: Vec<_> = both.findings.iter().map(|finding| finding.rule).collect();
+        assert_eq!(rules, ["demo/opening", "demo/a", "demo/b"]);
+        assert!(both.cancelled && both.error.is_some());
+    }
 }

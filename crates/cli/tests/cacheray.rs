@@ -390,7 +390,7 @@ int main(void) { struct local { int q; } l = { 1 }; opaque_t *o = H.o; handle h 
     back f = H.f; return l.q + (p == (void *)n) + (f == 0); }
 ";
 
-/// What the original's reader asks of a file of types: version 4, every key there, and of the right sort.
+/// Asserts what Cacheray's reader requires of a file of types: version 4, and every key with a value of the right type.
 fn assert_readable(text: &str, what: &str) {
     let file: serde_json::Value = serde_json::from_str(text).unwrap();
     assert_eq!(file["version"], 4, "{what}");

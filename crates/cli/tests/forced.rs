@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Verbs without a trace to read: they run programs, speak of formats, or read what is no trace.
+/// Verbs that read no trace: they run programs, describe formats, or read other files.
 const OTHERS: &[&str] = &[
     "assemble",
     "record",
@@ -80,7 +80,7 @@ fn a_file_that_no_format_recognises_is_read_as_the_forced_one() {
         let path = path.to_str().unwrap();
         quipu(&[args, &[path]].concat())
     };
-    // Nothing is left of the header and the entries behind it that say what the file is.
+    // The header and the entries after it are overwritten, so nothing says what the file is.
     let mut bytes = std::fs::read(fixtures("drmemtrace/small/drmemtrace.small.x64.trace")).unwrap();
     bytes[..60].fill(0xee);
     std::fs::write(&path, &bytes).unwrap();

@@ -480,7 +480,7 @@ fn the_simulator_of_cacheray_spares_its_inputs_and_leaves_no_half_file() {
     let (code, said) = simulate(" --out full");
     assert!(code == 2 && said.contains("cannot write"), "{code} {said}");
     assert!(fs::metadata(at("full/traceLog.txt")).unwrap().file_type().is_char_device());
-    // As the original does, a second run writes over what the first one left.
+    // A second run replaces the files of the first, as Cacheray's simulator does.
     for _ in 0..2 {
         let (code, said) = simulate(" --out new/deep");
         assert_eq!(code, 0, "{said}");

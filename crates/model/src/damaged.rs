@@ -101,13 +101,15 @@ impl Intake {
 
     #[cold]
     fn take_some(&mut self, findings: &mut Vec<Finding>, so_far: SoFar) -> Result<()> {
-        let is_damage = |finding: &&Finding| finding.severity == Severity::Error;
-        let damage = findings.iter().find(is_damage).cloned();
-        findings.drain(..).for_each(|finding| self.found.push(finding));
+        let at = findings.iter().position(|finding| finding.severity == Severity::Error);
+        let damage = at.map(|at| findings[at].clone());
+        // In strict runs the damage is the error itself.
+        let n_told = at.filter(|_| self.is_strict).unwrap_or(findings.len());
+        findings.drain(..).take(n_told).for_each(|finding| self.found.push(finding));
         let Some(damage) = damage else { return Ok(()) };
         self.doubtful_from.get_or_insert(so_far.good(damage.is_of_container()));
         if self.is_strict {
-            return Err(damage.to_error());
+            return Err(damage.to_error().after(self.take_findings()));
         }
         match self.damaged {
             Damaged::Keep => Ok(()),
@@ -212,8 +214,10 @@ mod tests {
             let error = intake.end(Err(Error::usage("no such option")), SoFar::default()).unwrap_err();
             assert_eq!((error.kind(), error.advice()), (ErrorKind::Usage, None));
             let mut strict = Intake::new(damaged).strict(true);
-            let error = strict.take(&mut vec![finding(Severity::Error, 7)], SoFar::vouched(5)).unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::Malformed);
+            let mut found = vec![finding(Severity::Warning, 3), finding(Severity::Error, 7)];
+            let error = strict.take(&mut found, SoFar::vouched(5)).unwrap_err();
+            // The warning before it is not lost, and the damage is not told twice.
+            assert_eq!((error.kind(), error.findings().len()), (ErrorKind::Malformed, 1));
         }
     }
 }

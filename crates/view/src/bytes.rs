@@ -4,7 +4,7 @@ use crate::document::INDENT;
 use crate::grid::{self, Slot};
 use crate::look::Look;
 use crate::map::heat;
-use crate::value::{count_text, harmless};
+use crate::value::{grouped, harmless};
 use quipu_model::doc::{ByteCell, ByteMap, BytePart, Cell};
 
 /// Parts beyond these have one letter together.
@@ -61,7 +61,7 @@ pub(crate) fn paint_bytes(map: &ByteMap, look: &Look, out: &mut String) {
     }
     let more = |n: u64, what: &str, out: &mut String| {
         out.push_str(INDENT);
-        look.label().write(&format!("{} more {what}", count_text(n)), out);
+        look.label().write(&format!("{} more {what}", grouped(n)), out);
         out.push('\n');
     };
     if map.more > 0 {

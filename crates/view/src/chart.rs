@@ -3,7 +3,7 @@
 use crate::document::INDENT;
 use crate::grid::GAP;
 use crate::look::{Charset, Ink, Look};
-use crate::value::{columns, count_text, cut, harmless};
+use crate::value::{columns, cut, grouped, harmless};
 use quipu_model::doc::{Bars, Lanes, Series};
 
 /// Names in front of a drawing are cut to this.
@@ -22,7 +22,7 @@ const MAX_BAR: usize = 48;
 /// Named shares: name, bar, share, count. The longest bar fills the width.
 pub(crate) fn paint_bars(bars: &Bars, look: &Look, out: &mut String) {
     let names: Vec<String> = bars.bars.iter().map(|(name, _)| cut(&harmless(name), MAX_NAME)).collect();
-    let counts: Vec<String> = bars.bars.iter().map(|(_, part)| count_text(*part)).collect();
+    let counts: Vec<String> = bars.bars.iter().map(|(_, part)| grouped(*part)).collect();
     let name_width = widest(&names);
     let count_width = widest(&counts);
     let share_width = "100.0 %".len();
@@ -72,7 +72,7 @@ pub(crate) fn paint_lanes(lanes: &Lanes, look: &Look, out: &mut String) {
     }
     if lanes.more > 0 {
         out.push_str(INDENT);
-        look.label().write(&format!("{} more", count_text(lanes.more)), out);
+        look.label().write(&format!("{} more", grouped(lanes.more)), out);
         out.push('\n');
     }
     frame.axis(&lanes.ends, "", drawn, look, out);

@@ -2,7 +2,7 @@
 
 use crate::document::INDENT;
 use crate::look::{Ink, Look};
-use crate::value::{cell_ink, cell_text, columns, count_text, cut, harmless, is_number};
+use crate::value::{cell_ink, cell_text, columns, cut, grouped, harmless, is_number};
 use quipu_model::doc::{Cell, Grid};
 use std::collections::HashSet;
 
@@ -44,7 +44,7 @@ pub(crate) fn paint_grid(grid: &Grid, look: &Look, out: &mut String) {
     write_lines(std::iter::once(head.collect()).chain(rows).collect(), look, out);
     if grid.more > 0 {
         out.push_str(INDENT);
-        look.label().write(&format!("{} more", count_text(grid.more)), out);
+        look.label().write(&format!("{} more", grouped(grid.more)), out);
         out.push('\n');
     }
 }

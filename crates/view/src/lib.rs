@@ -29,4 +29,4 @@ pub use html::{PageFrame, html_page};
 pub use lines::{LineForm, RowLines};
 pub use look::{Charset, Look};
 pub use progress::{Progress, progress_text};
-pub use value::{bytes_text, count_text, date_text, ticks_text};
+pub use value::{bytes_text, date_text, grouped, ticks_text};

@@ -3,7 +3,7 @@
 use crate::chart::{Frame, level, resample, shade};
 use crate::document::INDENT;
 use crate::look::Look;
-use crate::value::{count_text, harmless};
+use crate::value::{grouped, harmless};
 use quipu_model::doc::{Curve, CurveLine, HeatMap, HeatRow};
 
 /// A heat map has about this many lines at most; beyond it, neighbouring rows of a band are drawn as one.
@@ -68,7 +68,7 @@ pub(crate) fn paint_curve(curve: &Curve, look: &Look, out: &mut String) {
         frame.line(&line.name, &text, note, look.chart(), out);
     }
     if !curve.lines.is_empty() {
-        let end = |octave: u32| count_text(1u64.checked_shl(octave).unwrap_or(u64::MAX));
+        let end = |octave: u32| grouped(1u64.checked_shl(octave).unwrap_or(u64::MAX));
         let ends = (end(first), end(last));
         frame.axis(&ends, &curve.axis, frame.width, look, out);
     } else {
@@ -116,7 +116,7 @@ pub(crate) fn curve_note(curve: &Curve, line: &CurveLine) -> String {
     let reaches = |share: f64| line.points.iter().find(|(_, at)| *at >= share).map(|(value, _)| *value);
     let words = [(0.5, "half"), (0.9, "90 %")];
     let words =
-        words.iter().filter_map(|(share, word)| Some(format!("{word} ≤ {}", count_text(reaches(*share)?))));
+        words.iter().filter_map(|(share, word)| Some(format!("{word} ≤ {}", grouped(reaches(*share)?))));
     words.collect::<Vec<_>>().join(", ")
 }
 

@@ -1,6 +1,6 @@
 //! One line on standard error that says how far a long read is. Never on anything but a terminal.
 
-use crate::value::{count_text, cut, ticks_text};
+use crate::value::{cut, grouped, ticks_text};
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
@@ -73,7 +73,7 @@ fn draw(text: &str) {
 pub fn progress_text(records: u64, share: Option<f64>, elapsed: Duration) -> String {
     let seconds = elapsed.as_secs_f64();
     let rate = if seconds > 0.0 { (records as f64 / seconds) as u64 } else { 0 }; // Shown, not reckoned with.
-    let counts = format!("{} records  {}/s", count_text(records), count_text(rate));
+    let counts = format!("{} records  {}/s", grouped(records), grouped(rate));
     match share {
         Some(share) if share > 0.0 => {
             let share = share.min(1.0);

@@ -2,20 +2,8 @@
 
 use crate::look::{Ink, Look};
 use quipu_model::doc::Cell;
+pub use quipu_model::number::grouped;
 use std::fmt::Write as _;
-
-/// A count with a comma after every three digits: `1,234,567`.
-pub fn count_text(count: u64) -> String {
-    let digits = count.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
 
 /// A count of bytes with a binary unit and three significant digits: `4.11 MiB`.
 pub fn bytes_text(bytes: u64) -> String {
@@ -38,7 +26,7 @@ pub fn ticks_text(ticks: u64, per_second: u64) -> String {
     let seconds = ticks as f64 / per_second.max(1) as f64; // Three digits are shown.
     if seconds >= 3600.0 {
         let minutes = (seconds / 60.0).floor() as u64;
-        format!("{} h {:02} min", count_text(minutes / 60), minutes % 60)
+        format!("{} h {:02} min", grouped(minutes / 60), minutes % 60)
     } else if seconds >= 60.0 {
         let whole = seconds.floor() as u64;
         format!("{} min {:02} s", whole / 60, whole % 60)
@@ -88,7 +76,7 @@ pub(crate) fn cell_text(cell: &Cell) -> String {
     match cell {
         Cell::Empty => String::new(),
         Cell::Text(text) | Cell::Code(text) => harmless(text),
-        Cell::Count(count) => count_text(*count),
+        Cell::Count(count) => grouped(*count),
         Cell::Bytes(bytes) => bytes_text(*bytes),
         Cell::Addr(addr) => format!("{addr:#x}"),
         Cell::Share(share) => format!("{:.1} %", share * 100.0),
@@ -148,7 +136,7 @@ mod tests {
             (1234567, "1,234,567"),
             (u64::MAX, "18,446,744,073,709,551,615"),
         ] {
-            assert_eq!(count_text(count), text);
+            assert_eq!(grouped(count), text);
         }
     }
 

@@ -118,7 +118,7 @@ pub fn disassemble(
     let so_far = so_far(trace, copy.n_left());
     if read.is_ok() || read.as_ref().is_err_and(is_of_events) && writer.walker.is_some() {
         findings.extend(copy.take_findings());
-        // What is no event is kept as it is, if it can be read at all.
+        // Bytes that are not an event are kept unchanged, if they can be read at all.
         copy.rest(&mut |bytes| {
             progress.go_on()?;
             writer.rest(bytes)

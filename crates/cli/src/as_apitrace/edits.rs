@@ -1,7 +1,7 @@
 //! `repack`, `trim` and `sed`: the original's verbs that write traces.
 //!
-//! They write what the original writes: snappy, and calls that never returned return; a file of that name is replaced. Of a
-//! damaged trace, they write the calls before the damage.
+//! They write what apitrace writes: snappy, with a return for each call that never returned; an existing file is replaced.
+//! Of a damaged trace, they write the calls before the damage.
 
 use super::{forgive_cuts, open, unknown};
 use crate::rewrite::{Watched, tell_reading};

@@ -196,8 +196,7 @@ pub(crate) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<O
             let outcome = analyse(&*trace, &checks, &extent, Division::default(), &request, &common, screen)?;
             results.names.extend(checks);
             results.reports.extend(outcome.reports);
-            let found = Verdict::new(&*trace, outcome.findings, outcome.error, outcome.cancelled);
-            verdict = if verdict.is_complete() && verdict.findings.is_empty() { found } else { verdict };
+            verdict = verdict.and(Verdict::new(&*trace, outcome.findings, outcome.error, outcome.cancelled));
         }
     }
     for (i, tool) in request.tools.iter().enumerate() {

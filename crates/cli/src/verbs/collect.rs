@@ -47,7 +47,7 @@ Examples:
 
 Exit codes:
   0  done
-  1  something of the capture file is missing or damaged: nothing was written, but with --keep-damaged
+  1  something of the capture file is missing or damaged; nothing was written unless --keep-damaged was given
   2  could not do it; nothing was written";
 
 pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {

@@ -40,7 +40,7 @@ Nothing appears under the names given before all of it is written.
 
 Exit codes:
   0  done
-  1  the trace that was read is damaged: nothing was written, but with --keep-damaged
+  1  the trace that was read is damaged; nothing was written unless --keep-damaged was given
   2  could not do it; nothing was written";
 
 pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {

@@ -7,7 +7,7 @@ use quipu::model::fresh::Replace;
 use quipu::source::{PackOptions, Packing};
 use quipu_capture::limits::Limits;
 use quipu_capture::record::{FRONT_ENDS, Job, Next, ProcessSummary, Summary, front_end};
-use quipu_view::{bytes_text, count_text};
+use quipu_view::{bytes_text, grouped};
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::os::unix::process::ExitStatusExt;
@@ -148,16 +148,12 @@ fn say(summary: &Summary, screen: &Screen) {
     let total = |count: fn(&ProcessSummary) -> u64| summary.processes.iter().map(count).sum();
     let (instrs, threads): (u64, u64) = (total(|process| process.instrs), total(|process| process.threads));
     let bytes: u64 = total(|process| process.bytes);
-    let of = if threads == 1 { "one thread".to_owned() } else { format!("{} threads", count_text(threads)) };
+    let of = if threads == 1 { "one thread".to_owned() } else { format!("{} threads", grouped(threads)) };
     let (n, what) = match instrs {
         0 => (total(|process| process.records), "records"),
         _ => (instrs, "instructions"),
     };
-    screen.say(format_args!(
-        "recorded: {} {what} of {of} in `{shown}`, {}",
-        count_text(n),
-        bytes_text(bytes)
-    ));
+    screen.say(format_args!("recorded: {} {what} of {of} in `{shown}`, {}", grouped(n), bytes_text(bytes)));
     if instrs == 0 && total(|process| process.records) == 0 && !summary.is_limited {
         screen.say(format_args!(
             "  nothing was noted: is all of the program compiled with `quipu cc` or `quipu c++` (with gcc, without -flto)?"
@@ -182,19 +178,19 @@ fn say(summary: &Summary, screen: &Screen) {
             process.name,
             process.pid,
             if process.next == Next::Recorded { ", which goes on as the next" } else { "" },
-            count_text(if instrs == 0 { process.records } else { process.instrs }),
+            grouped(if instrs == 0 { process.records } else { process.instrs }),
             process.path.display()
         ));
     }
     if summary.processes.len() > MOST_SAID {
-        screen.say(format_args!("  and {} more", count_text((summary.processes.len() - MOST_SAID) as u64)));
+        screen.say(format_args!("  and {} more", grouped((summary.processes.len() - MOST_SAID) as u64)));
     }
     let n_left_out: u64 = total(|process| process.children_left_out);
     if n_left_out > 0 {
         let (children, were) = if n_left_out == 1 { ("child", "was") } else { ("children", "were") };
         screen.say(format_args!(
             "  {} {children} {were} not recorded; `--follow-fork` records children, too",
-            count_text(n_left_out)
+            grouped(n_left_out)
         ));
     }
     for process in summary.processes.iter().filter(|process| process.next == Next::Unrecorded) {

@@ -12,7 +12,7 @@ use quipu::engine::{self, Planned, plan};
 use quipu::model::doc::Document;
 use quipu::model::pass::Detail;
 use quipu::model::{Args, Error, ErrorKind, Report, Tool, Trace, Window};
-use quipu_view::count_text;
+use quipu_view::grouped;
 use serde_json::{Map, Value};
 use std::path::Path;
 
@@ -169,7 +169,7 @@ impl Served {
         let titled = documents.map(|document| {
             let mut title = format!("{} of a default machine", document.title);
             if let Some(records) = self.records.filter(|_| !self.is_all) {
-                title.push_str(&format!(", for the first {} records", count_text(records)));
+                title.push_str(&format!(", for the first {} records", grouped(records)));
             }
             Document { title, ..document }
         });

@@ -189,9 +189,6 @@ impl EntryReader {
             let after = self.position_after_gap(member as usize);
             let resumed =
                 after.map(|(record, instr)| Place { record, instr, ..self.place_of_bytes(member, 0) });
-            let between = |from: Option<u64>, to: Option<u64>| {
-                Amount::known(from.zip(to).and_then(|(from, to)| to.checked_sub(from)))
-            };
             let loss = Loss {
                 records: between(records, resumed.as_ref().and_then(|place| place.record)),
                 instrs: between(instrs, resumed.as_ref().and_then(|place| place.instr)),
@@ -231,9 +228,6 @@ impl EntryReader {
                 bytes = bytes.zip(member.len).map(|(sum, len)| sum.saturating_add(len));
             }
         }
-        let between = |from: Option<u64>, to: Option<u64>| {
-            Amount::known(from.zip(to).and_then(|(from, to)| to.checked_sub(from)))
-        };
         Loss {
             records: between(records, resumed.as_ref().and_then(|place| place.record)),
             instrs: between(instrs, resumed.as_ref().and_then(|place| place.instr)),
@@ -285,6 +279,11 @@ impl EntryReader {
         counter.is_counting = true;
         Ok(counter)
     }
+}
+
+/// How much lies between two places, if both are known and in this order.
+fn between(from: Option<u64>, to: Option<u64>) -> Amount {
+    Amount::known(from.zip(to).and_then(|(from, to)| to.checked_sub(from)))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Words, figures, facts and tables on a page.
 
 use super::text::{cut, escape, short};
-use crate::value::{cell_text, count_text, is_number};
+use crate::value::{cell_text, grouped, is_number};
 use quipu_model::doc::{Cell, Figure, Grid, Listing, Pictures};
 use std::fmt::Write as _;
 
@@ -82,7 +82,7 @@ fn base64(bytes: &[u8]) -> String {
 
 /// A word on what is not shown.
 pub(super) fn more(n: u64, what: &str, out: &mut String) {
-    let _ = writeln!(out, "<p class=\"more\">{} more {what}</p>", count_text(n));
+    let _ = writeln!(out, "<p class=\"more\">{} more {what}</p>", grouped(n));
 }
 
 pub(super) fn figures(figures: &[Figure], out: &mut String) {

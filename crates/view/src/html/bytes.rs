@@ -5,7 +5,7 @@ use super::plot::MAX_WORDS;
 use super::raster::SHADES;
 use super::text::{cut, escape};
 use crate::bytes::{heats, is_drawn, symbol};
-use crate::value::count_text;
+use crate::value::grouped;
 use quipu_model::doc::{ByteCell, ByteMap};
 use std::fmt::Write as _;
 
@@ -49,7 +49,7 @@ pub(super) fn byte_map(map: &ByteMap, out: &mut String) {
                         "<g><title>{}: {} {}</title><rect class=\"part h0{}\" x=\"{x}\" y=\"{y}\" width=\"{width}\" \
                          height=\"{HEIGHT}\"/><text x=\"{}\" y=\"{}\">{}</text></g>",
                         escape(&cut(name, MAX_WORDS)),
-                        count_text(heat),
+                        grouped(heat),
                         escape(&cut(&map.unit, MAX_WORDS)),
                         class(part),
                         x + width / 2,
@@ -80,7 +80,7 @@ pub(super) fn byte_map(map: &ByteMap, out: &mut String) {
             class(number),
             symbol(number),
             escape(&cut(&part.name, MAX_WORDS)),
-            count_text(part.heat),
+            grouped(part.heat),
             escape(&cut(&map.unit, MAX_WORDS)),
             escape(&cut(&note, MAX_WORDS)),
         );

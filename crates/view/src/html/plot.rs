@@ -7,7 +7,7 @@ use super::blocks;
 use super::text::{cut, escape, short};
 use crate::chart::resample;
 use crate::map::{Scale, curve_note, percent};
-use crate::value::count_text;
+use crate::value::grouped;
 use quipu_model::doc::{Bars, Curve, CurveLine, Series, SeriesLine};
 use std::fmt::Write as _;
 
@@ -38,7 +38,7 @@ pub(super) fn bars(bars: &Bars, out: &mut String) {
              <rect width=\"{width}\" height=\"1\"/></svg>\
              <span class=\"share\">{share:.1} %</span><span class=\"count\">{}</span></div>",
             escape(&cut(name, MAX_WORDS)),
-            count_text(*part)
+            grouped(*part)
         );
     }
     out.push_str("</div>\n");
@@ -178,7 +178,7 @@ fn curve_line(number: usize, line: &CurveLine, (scale, falls): (&Scale, bool), o
         .iter()
         .map(|(value, share)| {
             let word = if falls { "at" } else { "≤" };
-            format!("{} % {word} {}", short(share * 100.0), count_text(*value))
+            format!("{} % {word} {}", short(share * 100.0), grouped(*value))
         })
         .collect();
     let _ = writeln!(
@@ -195,7 +195,7 @@ fn curve_line(number: usize, line: &CurveLine, (scale, falls): (&Scale, bool), o
 fn power_text(exponent: u32) -> String {
     const UNITS: [&str; 6] = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
     match exponent {
-        0..14 => count_text(1 << exponent),
+        0..14 => grouped(1 << exponent),
         _ => {
             let unit = UNITS.get(exponent as usize / 10 - 1).copied().unwrap_or("");
             format!("{} {unit}", 1u64 << (exponent % 10))

@@ -8,7 +8,7 @@ use super::plot::{MAX_WORDS, axis, open_figure};
 use super::text::{cut, escape, short};
 use crate::chart::resample;
 use crate::map::heat;
-use crate::value::count_text;
+use crate::value::grouped;
 use quipu_model::doc::{HeatMap, HeatRow, Lane, Lanes};
 use std::fmt::Write as _;
 
@@ -145,7 +145,7 @@ pub(super) fn heat_map(map: &HeatMap, out: &mut String) {
     open_figure("heat", &map.ends, &map.axis, out);
     out.push_str("<div class=\"row\">");
     gutter(&names, y, out);
-    let words = format!("{} over {}, hottest cell {}", map.unit, map.axis, count_text(hottest));
+    let words = format!("{} over {}, hottest cell {}", map.unit, map.axis, grouped(hottest));
     plot(&drawn, &grounds, y, height, &map.unit, &escape(&words), out);
     gutter(&notes, y, out);
     out.push_str("</div>\n");
@@ -171,7 +171,7 @@ pub(super) fn heat_map(map: &HeatMap, out: &mut String) {
     let _ = writeln!(
         out,
         "<li class=\"note\">1 to {} {unit} a cell, on a logarithmic scale</li></ul></figure>",
-        count_text(hottest)
+        grouped(hottest)
     );
 }
 
