@@ -1,6 +1,7 @@
 //! What a trace says of itself, for people and for machines.
 
 use quipu::model::doc::{Block, Cell, Document};
+use quipu::model::number::counted;
 use quipu::model::pass::Detail;
 use quipu::model::trace::Fact;
 use quipu::model::{ShardKind, Trace};
@@ -59,20 +60,19 @@ fn noted(sign: &str, item: &quipu::model::trace::Carries) -> String {
 
 /// How the trace splits: threads, cores or streams, in how many files.
 fn parts(trace: &dyn Trace) -> String {
-    let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
-    let of_kind = |kind| trace.shards().iter().filter(|shard| shard.kind == kind).count();
+    let of_kind = |kind| trace.shards().iter().filter(|shard| shard.kind == kind).count() as u64;
     let kinds = [
-        (ShardKind::Thread, "thread"),
-        (ShardKind::Core, "core"),
-        (ShardKind::Mixed, "stream of mixed thread"),
+        (ShardKind::Thread, "thread", ""),
+        (ShardKind::Core, "core", ""),
+        (ShardKind::Mixed, "stream", " of mixed threads"),
     ];
     let mut parts: Vec<String> = kinds
         .into_iter()
-        .map(|(kind, what)| (of_kind(kind), what))
-        .filter(|(n, _)| *n > 0)
-        .map(|(n, what)| if what.contains("mixed") { format!("{n} {what}s") } else { count(n, what) })
+        .map(|(kind, what, which)| (of_kind(kind), what, which))
+        .filter(|(n, ..)| *n > 0)
+        .map(|(n, what, which)| format!("{}{which}", counted(n, what)))
         .collect();
-    parts.push(format!("in {}", count(usize::try_from(trace.meta().n_files).unwrap_or(usize::MAX), "file")));
+    parts.push(format!("in {}", counted(trace.meta().n_files, "file")));
     parts.join(" ")
 }
 

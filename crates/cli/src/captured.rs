@@ -5,6 +5,7 @@
 use crate::screen::Result;
 use crate::session;
 use quipu::model::doc::{Block, Cell, Document, Grid};
+use quipu::model::number::counted;
 use quipu::model::{Error, Finding, ThreadId};
 use quipu_capture::tsan::merge::{Damaged, events};
 use quipu_capture::tsan::show::{Detail, Row, Shower, family, kinds};
@@ -324,7 +325,11 @@ pub(crate) fn info(path: &Path, is_quick: bool) -> Result<Info> {
         facts.insert(1, ("program".to_owned(), words(program.clone())));
     }
     if n_missing > 0 || capture.gap_bytes > 0 {
-        let what = format!("{n_missing} parts of threads, {} bytes could not be read", capture.gap_bytes);
+        let what = format!(
+            "{} of threads, {} that could not be read",
+            counted(n_missing, "part"),
+            counted(capture.gap_bytes, "byte")
+        );
         facts.push(("missing".to_owned(), words(what)));
     }
     let mut document = Document::new(path.display().to_string()).with(Block::Facts(facts));

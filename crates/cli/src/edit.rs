@@ -11,7 +11,7 @@ use quipu::drmemtrace::write::{self, Edit, Framed, Observer, Replace, Sharding, 
 use quipu::engine::Watch;
 use quipu::model::doc::{Block, Cell, Document};
 use quipu::model::edit::packing_for;
-use quipu::model::number::grouped;
+use quipu::model::number::{grouped, noun};
 use quipu::model::{Damaged, Error, Found, Result as Done, ShardKind, Trace};
 use quipu::source::{Codec, Packing, Source};
 use serde_json::{Value, json};
@@ -327,10 +327,11 @@ fn document(summary: &Summary, path: &Path) -> Document {
     let n_files = summary.files.iter().filter(|file| file.name.is_some()).count() as u64;
     let line = |label: &str, cells: Vec<Cell>| (label.to_owned(), cells);
     let counts = |records: u64, instrs: u64| {
-        vec![Cell::Count(records), "records,".into(), Cell::Count(instrs), "instructions".into()]
+        let of_records = format!("{},", noun(records, "record"));
+        vec![Cell::Count(records), of_records.into(), Cell::Count(instrs), noun(instrs, "instruction").into()]
     };
     let mut facts = vec![line("written", counts(written.records, written.instrs))];
-    let what = if n_files == 1 { "file," } else { "files," };
+    let what = format!("{},", noun(n_files, "file"));
     facts.push(line("", vec![Cell::Count(n_files), what.into(), Cell::Bytes(summary.packed_bytes())]));
     let (records, instrs) = (summary.taken.dropped_records, summary.taken.dropped_instrs);
     if records > 0 || instrs > 0 {
@@ -340,8 +341,7 @@ fn document(summary: &Summary, path: &Path) -> Document {
         summary.files.iter().filter(|file| file.name.is_none()).map(|file| &*file.source).collect();
     if !lost.is_empty() {
         let count = lost.len() as u64;
-        let files =
-            if count == 1 { "file of which nothing is left" } else { "files of which nothing is left" };
+        let files = format!("{} of which nothing is left", noun(count, "file"));
         facts.push(line("", vec![Cell::Count(count), files.into()]));
     }
     Document::new(path.display().to_string()).with(Block::Facts(facts))

@@ -5,6 +5,7 @@ use crate::screen::{Result, Screen};
 use crate::session::Verdict;
 use quipu::model::doc::{Block, Cell, Document, Figure, Grid};
 use quipu::model::fresh::{self, Replace};
+use quipu::model::number::counted;
 use quipu::model::{Error, Report, Trace};
 use quipu::passes::{PerThread, branches, mix, schedule, working_set};
 use quipu_view::{PageFrame, bytes_text, grouped, html_page, ticks_text};
@@ -90,20 +91,28 @@ pub(crate) fn figures(reports: &[Box<dyn Report>]) -> Document {
         figures.push(Figure { label: label.to_owned(), value, note });
     };
     if let Some(mix) = find::<PerThread<mix::InstructionMix>>(reports) {
-        let mix = &mix.total;
-        figure("instructions", Cell::Count(mix.instructions), format!("{:.2} bytes each", mix.mean_length));
+        let (mix, filtered) = (&mix.total, mix.filtered);
+        let label = filtered.fetched_instructions();
+        figure(label, Cell::Count(mix.instructions), format!("{:.2} bytes each", mix.mean_length));
         for (label, count, each) in [
             ("loads", mix.loads, mix.loads_per_instruction),
             ("stores", mix.stores, mix.stores_per_instruction),
         ] {
             if let (Some(count), Some(each)) = (count, each) {
-                figure(label, Cell::Count(count), format!("{each:.3} per instruction"));
+                let label = filtered.of_data(label);
+                figure(&label, Cell::Count(count), format!("{each:.3} for each of these instructions"));
             }
         }
     }
     if let Some(branches) = find::<PerThread<branches::BranchCounts>>(reports) {
         let conditional = &branches.total.conditional;
-        let taken = conditional.taken_rate.map(|rate| format!("{:.1} % of conditions taken", rate * 100.0));
+        let taken = conditional.taken_rate.map(|rate| {
+            let known = match conditional.unknown {
+                0 => "conditional branches".to_owned(),
+                _ => counted(conditional.taken + conditional.not_taken, "conditional branch"),
+            };
+            format!("{:.1} % of {known} taken", rate * 100.0)
+        });
         figure("branches", Cell::Count(branches.total.branches), taken.unwrap_or_default());
     }
     if let Some(schedule) = find::<schedule::Schedules>(reports) {
@@ -112,10 +121,9 @@ pub(crate) fn figures(reports: &[Box<dyn Report>]) -> Document {
             .iter()
             .flat_map(|thread| &thread.cpus)
             .collect::<std::collections::BTreeSet<_>>();
-        let cpus = match n_cpus.len() {
+        let cpus = match n_cpus.len() as u64 {
             0 => String::new(),
-            1 => "on 1 processor".to_owned(),
-            n => format!("on {} processors", grouped(n as u64)),
+            n => format!("on {}", counted(n, "processor")),
         };
         figure("threads", Cell::Count(schedule.threads.len() as u64), cpus);
         let span = schedule.first_clock.zip(schedule.last_clock);
@@ -131,7 +139,7 @@ pub(crate) fn figures(reports: &[Box<dyn Report>]) -> Document {
     if let Some(touched) = find::<PerThread<working_set::Footprints>>(reports) {
         let touched = &touched.total;
         let bytes = |lines: u64| Cell::Bytes(lines.saturating_mul(touched.line_size));
-        let lines = |lines: u64| format!("{} lines of {} bytes", grouped(lines), touched.line_size);
+        let lines = |lines: u64| format!("{} of {} bytes", counted(lines, "line"), touched.line_size);
         let touched = touched.total.lines;
         figure("data touched", bytes(touched.data), lines(touched.data));
         figure("code touched", bytes(touched.instr), lines(touched.instr));

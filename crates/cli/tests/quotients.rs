@@ -139,6 +139,93 @@ fn check_screen(text: &str, checked: &mut Checked) {
     }
 }
 
+/// A text in one line, with one space between its words, as notes are broken anywhere.
+fn words_of(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Misses for 1,000 instructions are on a screen with the number of instructions that divides them.
+fn check_divisor(text: &str, json: &Value, checked: &mut Checked) {
+    let result = json["results"].as_object().and_then(|results| results.values().next());
+    let executed = result.and_then(|result| result["executed"].as_u64());
+    let Some(executed) = executed.filter(|n| *n > 0) else { return };
+    let named = format!(": {}", quipu::model::number::grouped(executed));
+    let said = words_of(text);
+    let at =
+        said.find("misses for 1,000 instructions (MPKI) are of the ").unwrap_or_else(|| panic!("{text}"));
+    let (sentence, _) = said[at..].split_once(named.as_str()).unwrap_or_else(|| panic!("{named}: {text}"));
+    assert!(sentence.len() < 120, "{sentence}");
+    checked.n += 1;
+}
+
+#[test]
+fn instructions_that_a_filter_left_are_not_called_executed() {
+    let trace = fixtures("drmemtrace").join("tiny.ifiltered");
+    for tool in ["mix", "opcodes", "categories", "branches", "hot"] {
+        let text = words_of(&run(&["analyze", tool], &trace));
+        assert!(text.contains("left by the filter"), "{tool}: {text}");
+        assert!(text.contains("that a small cache had are not in it"), "{tool}: {text}");
+        assert!(!text.contains("executed"), "{tool}: {text}");
+        let whole = words_of(&run(&["analyze", tool], &fixtures("drmemtrace").join("tiny.plain")));
+        assert!(!whole.contains("filter"), "{tool}: {whole}");
+    }
+    // Its data only is filtered, so its instructions are those that were executed.
+    let text = words_of(&run(&["analyze", "mix"], &fixtures("drmemtrace").join("tiny.dfiltered")));
+    assert!(text.contains("executed instructions"), "{text}");
+    assert!(text.contains("loads left by the filter, per fetched instruction"), "{text}");
+    for tool in ["reuse-distance", "reuse-time", "miss-ratio", "histogram"] {
+        let text = words_of(&run(&["analyze", tool], &trace));
+        assert!(text.contains("all numbers are about the rest"), "{tool}: {text}");
+    }
+}
+
+/// Pairs of `1` and a plural.
+fn one_of_many(text: &str) -> Vec<String> {
+    text.lines().flat_map(one_of_many_in).collect()
+}
+
+fn one_of_many_in(line: &str) -> Vec<String> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let is_plural = |word: &str| {
+        let word = word.trim_end_matches([',', '.', ';', ')']);
+        let is_word = word.bytes().all(|byte| byte.is_ascii_lowercase());
+        is_word && word.ends_with('s') && !word.ends_with("ss") && !["is", "was", "has", "as"].contains(&word)
+    };
+    let pairs = words.windows(2).filter(|pair| pair[0] == "1" && is_plural(pair[1]));
+    pairs.map(|pair| pair.join(" ")).collect()
+}
+
+#[test]
+fn one_thing_is_not_called_by_a_plural() {
+    let folder = tempfile::tempdir().unwrap();
+    let din = folder.path().join("one.din");
+    std::fs::write(&din, "2 400000\n").unwrap();
+    let out = folder.path().join("out");
+    let out = out.to_str().unwrap();
+    for verb in ["report", "info"] {
+        assert_eq!(one_of_many(&run(&[verb], &din)), [""; 0], "{verb}");
+    }
+    for verb in
+        [&["sim", "cache"][..], &["sim", "cache", "--warmup-refs", "5"], &["sim", "sweep", "--level", "l1i"]]
+    {
+        assert_eq!(one_of_many(&run(verb, &din)), [""; 0], "{verb:?}");
+    }
+    let tiny = fixtures("drmemtrace").join("tiny.plain");
+    for verb in ["trim", "filter"] {
+        let args: &[&str] = match verb {
+            "trim" => &[verb, "--take-instrs", "1", "--force", "-o", out],
+            _ => &[verb, "--drop", "prefetch", "--force", "-o", out],
+        };
+        assert_eq!(one_of_many(&run(args, &tiny)), [""; 0], "{verb}");
+    }
+    for tool in
+        ["mix", "branches", "working-set", "functions", "syscalls", "opcodes", "reuse-distance", "schedule"]
+    {
+        let text = run(&["analyze", tool, "--take", "1"], &tiny);
+        assert_eq!(one_of_many(&text), [""; 0], "{tool}: {text}");
+    }
+}
+
 #[test]
 fn every_quotient_is_that_of_the_counts_that_it_names() {
     let mut checked = Checked::default();
@@ -150,6 +237,7 @@ fn every_quotient_is_that_of_the_counts_that_it_names() {
         for verb in [&["sim", "cache"][..], &["sim", "tlb"], &["sim", "sweep", "--sizes", "4K,16K"]] {
             let json: Value = serde_json::from_str(&run(&[verb, &["--json"]].concat(), &trace)).unwrap();
             check_rates(&json, None, &mut checked);
+            check_divisor(&run(verb, &trace), &json, &mut checked);
         }
     }
     assert!(checked.n > 300, "only {} quotients were found", checked.n);

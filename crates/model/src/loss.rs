@@ -5,7 +5,7 @@
 
 use crate::error::{Error, ErrorKind, Place};
 use crate::finding::Finding;
-use crate::number::grouped;
+use crate::number::counted;
 use std::fmt;
 
 /// How much is lost, as far as it is known.
@@ -152,10 +152,9 @@ impl fmt::Display for Lost {
 }
 
 fn words(amount: Amount, one: &str) -> Option<String> {
-    let counted = |n: u64| format!("{} {one}{}", grouped(n), if n == 1 { "" } else { "s" });
     match amount {
-        Amount::Exactly(n) => Some(counted(n)),
-        Amount::AtLeast(n) => Some(format!("at least {}", counted(n))),
+        Amount::Exactly(n) => Some(counted(n, one)),
+        Amount::AtLeast(n) => Some(format!("at least {}", counted(n, one))),
         Amount::Unknown => None,
     }
 }

@@ -25,6 +25,27 @@ pub fn grouped(n: u64) -> String {
     text
 }
 
+/// The noun for `n` things of which one is called `one`: its plural ends in `s`, or in `es` after `s` and `h`.
+pub fn noun(n: u64, one: &str) -> String {
+    let ending = match (n, one.ends_with(['s', 'h'])) {
+        (1, _) => "",
+        (_, true) => "es",
+        (_, false) => "s",
+    };
+    format!("{one}{ending}")
+}
+
+/// A count with its [`noun`]: `1 record`, `1,234 accesses`.
+///
+/// ```
+/// use quipu_model::number::counted;
+/// assert_eq!(counted(1, "record"), "1 record");
+/// assert_eq!(counted(1234, "access"), "1,234 accesses");
+/// ```
+pub fn counted(n: u64, one: &str) -> String {
+    format!("{} {}", grouped(n), noun(n, one))
+}
+
 /// Why a text is no number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotANumber {

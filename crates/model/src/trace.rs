@@ -434,6 +434,17 @@ impl Recorded {
     }
 }
 
+/// What a trace lacks that was filtered while it was traced, as the beginning of a sentence; `None` if nothing was.
+pub fn filtered_sentence(fetches: Recorded, data: Recorded) -> Option<String> {
+    let what = match (fetches, data) {
+        (Recorded::Filtered, Recorded::Filtered) => "fetches and accesses to data",
+        (Recorded::Filtered, _) => "fetches",
+        (_, Recorded::Filtered) => "accesses to data",
+        _ => return None,
+    };
+    Some(format!("filtered while it was traced: {what} that a small cache had are not in it"))
+}
+
 /// One sort of information that a trace may carry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Carries {

@@ -6,7 +6,7 @@
 //!
 //! What several analyses share has a file of its own: `tally` counts keys, `keyed` has a value for each key, `axis` divides a long
 //! stretch into few intervals, `lines` cuts accesses into cache lines, `bins` makes histograms, `executed` counts executions of distinct
-//! instructions, `split` keeps threads apart, `sharded` is for what must see a shard from its
+//! instructions, `filtered` has the words for what a filter left, `split` keeps threads apart, `sharded` is for what must see a shard from its
 //! beginning.
 
 #![warn(missing_docs)]
@@ -14,6 +14,7 @@
 mod axis;
 mod bins;
 mod executed;
+mod filtered;
 mod keyed;
 mod lines;
 mod number;
@@ -41,6 +42,7 @@ mod sample;
 
 use quipu_model::Tool;
 
+pub use filtered::Filtered;
 pub use sharded::{OfShard, PerShard, Row};
 pub use split::{Answer, OfThread, PerThread};
 

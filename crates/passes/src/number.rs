@@ -1,7 +1,7 @@
 //! Numbers in running text and in JSON.
 
 use quipu_model::doc::Cell;
-pub(crate) use quipu_model::number::grouped;
+pub(crate) use quipu_model::number::{counted, grouped, noun};
 use serde::Serializer;
 
 /// `part` of `whole`, 0 if there is no whole.

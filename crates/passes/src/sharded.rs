@@ -3,11 +3,12 @@
 //! Such a state (an LRU stack, the time of each line's last use) cannot be joined with the one of the records behind it. What can be
 //! joined is what it amounts to: each shard's own answer, and a total of all shards.
 
+use crate::filtered::Filtered;
 use crate::keyed::Keyed;
-use crate::split::{Answer, PER_THREAD, to_json};
+use crate::split::{Answer, PER_THREAD, noted, to_json};
 use quipu_model::doc::{Block, Cell, Document, Grid};
 use quipu_model::pass::Detail;
-use quipu_model::{Args, Batch, Pass, Report, Result, Shard, ShardKind, ThreadId, trace};
+use quipu_model::{Args, Batch, Pass, Report, Result, Shard, ShardKind, ThreadId, Trace, trace};
 use serde::Serialize;
 use std::any::Any;
 
@@ -55,6 +56,9 @@ pub struct PerShard<T> {
     /// Each shard, in the trace's order; empty if there is one only.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub shards: Vec<OfShard<T>>,
+    /// What a filter has thinned out.
+    #[serde(skip)]
+    pub filtered: Filtered,
 }
 
 /// The result for one shard.
@@ -79,7 +83,7 @@ impl<T: Answer + Row> Report for PerShard<T> {
     }
 
     fn document(&self, detail: Detail) -> Document {
-        let mut document = self.total.document(detail);
+        let mut document = noted(self.total.document(detail, self.filtered), detail, self.filtered);
         if detail == Detail::Full && !self.shards.is_empty() {
             document.blocks.push(Block::Grid(self.grid()));
         }
@@ -128,10 +132,11 @@ pub(crate) struct Shards<S: Sharded> {
     open: Keyed<Member, S::Open>,
     total: S::Total,
     closed: Vec<OfShard<S::Answer>>,
+    filtered: Filtered,
 }
 
 impl<S: Sharded> Shards<S> {
-    pub(crate) fn new(options: S, args: &Args) -> Shards<S> {
+    pub(crate) fn new(options: S, args: &Args, trace: &dyn Trace) -> Shards<S> {
         Shards {
             options,
             by_thread: args.flag(BY_THREAD.name),
@@ -140,6 +145,7 @@ impl<S: Sharded> Shards<S> {
             open: Keyed::default(),
             total: S::Total::default(),
             closed: Vec::new(),
+            filtered: Filtered::of(trace.meta()),
         }
     }
 
@@ -162,6 +168,7 @@ impl<S: Sharded> Pass for Shards<S> {
             open: Keyed::default(),
             total: S::Total::default(),
             closed: Vec::new(),
+            filtered: self.filtered,
         }
     }
 
@@ -183,6 +190,6 @@ impl<S: Sharded> Pass for Shards<S> {
         self.close();
         let total = self.options.answer(self.total);
         let shards = if self.closed.len() > 1 { self.closed } else { Vec::new() };
-        Ok(Box::new(PerShard { total, shards }))
+        Ok(Box::new(PerShard { total, shards, filtered: self.filtered }))
     }
 }

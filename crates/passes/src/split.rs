@@ -1,9 +1,10 @@
 //! Keeping threads apart: the same analysis once for the whole trace, or once for each thread as well.
 
+use crate::filtered::Filtered;
 use crate::keyed::Keyed;
 use quipu_model::doc::{Block, Document};
 use quipu_model::pass::Detail;
-use quipu_model::{Args, Batch, Pass, Report, Result, Shard, ThreadId, trace};
+use quipu_model::{Args, Batch, Pass, Report, Result, Shard, ThreadId, Trace, trace};
 use serde::Serialize;
 use std::any::Any;
 
@@ -33,8 +34,8 @@ pub(crate) trait Part: Clone + Send + 'static {
 
 /// The result of one analysis for a whole trace or for one thread.
 pub trait Answer: Serialize + Send + 'static {
-    /// The result for people.
-    fn document(&self, detail: Detail) -> Document;
+    /// The result for people, of a trace of which a filter left only a part.
+    fn document(&self, detail: Detail, filtered: Filtered) -> Document;
 }
 
 /// A result for the whole trace and, if asked for with `per-thread`, for each thread.
@@ -49,6 +50,9 @@ pub struct PerThread<T> {
     /// Each thread in order of first appearance; empty if not asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub threads: Vec<OfThread<T>>,
+    /// What a filter has thinned out.
+    #[serde(skip)]
+    pub filtered: Filtered,
 }
 
 /// The result for one thread.
@@ -68,9 +72,9 @@ impl<T: Answer> Report for PerThread<T> {
     }
 
     fn document(&self, detail: Detail) -> Document {
-        let mut document = self.total.document(detail);
+        let mut document = noted(self.total.document(detail, self.filtered), detail, self.filtered);
         for of in &self.threads {
-            let part = of.result.document(detail);
+            let part = of.result.document(detail, self.filtered);
             document.blocks.push(Block::Note(format!("thread {}:", of.thread)));
             document.blocks.extend(part.blocks);
         }
@@ -80,6 +84,14 @@ impl<T: Answer> Report for PerThread<T> {
     fn as_any(&self) -> &dyn Any {
         self
     }
+}
+
+/// A document that first says what a filter has thinned out, if it is in full; a brief one stands below what a trace lacks.
+pub(crate) fn noted(mut document: Document, detail: Detail, filtered: Filtered) -> Document {
+    if let Some(sentence) = filtered.sentence().filter(|_| detail == Detail::Full) {
+        document.blocks.insert(0, Block::Note(sentence));
+    }
+    document
 }
 
 /// A report as JSON. Reports are plain structures of numbers, strings and lists, which always have a JSON form.
@@ -93,20 +105,21 @@ pub(crate) struct Split<P> {
     whole: P,
     /// Each thread's part; none unless asked for, and then `whole` stays empty.
     threads: Option<Keyed<ThreadId, P>>,
+    filtered: Filtered,
 }
 
 impl<P: Part> Split<P> {
     /// A pass of `empty`, with threads kept apart if `args` say so.
-    pub(crate) fn new(empty: P, args: &Args) -> Split<P> {
+    pub(crate) fn new(empty: P, args: &Args, trace: &dyn Trace) -> Split<P> {
         let threads = args.flag(PER_THREAD.name).then(Keyed::default);
-        Split { whole: empty.clone(), empty, threads }
+        Split { whole: empty.clone(), empty, threads, filtered: Filtered::of(trace.meta()) }
     }
 }
 
 impl<P: Part> Pass for Split<P> {
     fn fork(&self, _shard: &Shard) -> Split<P> {
         let threads = self.threads.as_ref().map(|_| Keyed::default());
-        Split { empty: self.empty.clone(), whole: self.empty.clone(), threads }
+        Split { empty: self.empty.clone(), whole: self.empty.clone(), threads, filtered: self.filtered }
     }
 
     fn consume(&mut self, batch: &Batch) -> Result<()> {
@@ -132,6 +145,6 @@ impl<P: Part> Pass for Split<P> {
             whole.merge(part.clone());
             threads.push(OfThread { thread, result: part.answer() });
         }
-        Ok(Box::new(PerThread { total: whole.answer(), threads }))
+        Ok(Box::new(PerThread { total: whole.answer(), threads, filtered: self.filtered }))
     }
 }

@@ -6,6 +6,7 @@
 use crate::lane::Ref;
 use crate::place::processors;
 use quipu_model::Batch;
+use quipu_model::number::{counted, grouped};
 
 /// When statistics begin.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
@@ -81,21 +82,27 @@ impl Extent {
         if left.skip > 0 {
             let skip = self.skip;
             return Some(format!(
-                "nothing was simulated: skip-refs leaves out {skip} records, and there are {met}"
+                "nothing was simulated: skip-refs leaves out {}, and the trace has {}",
+                counted(skip, "record"),
+                grouped(met)
             ));
         }
         match (self.warmup, left.is_warm(), self.take) {
             (Warmup::Refs(refs), false, _) => {
                 let there = met.saturating_sub(self.skip);
                 Some(format!(
-                    "the statistics did not begin: warmup-refs wants {refs} records, and there are {there}"
+                    "the statistics did not begin: warmup-refs wants {}, and the trace has {} for it",
+                    counted(refs, "record"),
+                    grouped(there)
                 ))
             }
             (Warmup::Instrs(wanted), false, _) => {
                 let Warmup::Instrs(left) = left.warmup else { return None };
                 let there = wanted - left;
                 Some(format!(
-                    "the statistics did not begin: warmup-instrs wants {wanted} instructions, and there are {there}"
+                    "the statistics did not begin: warmup-instrs wants {}, and the trace has {} for it",
+                    counted(wanted, "instruction"),
+                    grouped(there)
                 ))
             }
             (Warmup::Fraction(share), false, _) => Some(format!(
@@ -104,7 +111,10 @@ impl Extent {
             )),
             (_, _, Some(0)) => Some("nothing was simulated: sim-refs is 0".to_owned()),
             _ => is_empty.then(|| {
-                format!("the statistics are empty: the warm-up ended with the last of {met} records")
+                format!(
+                    "the statistics are empty: the warm-up ended with the last of {}",
+                    counted(met, "record")
+                )
             }),
         }
     }

@@ -216,7 +216,7 @@ impl Report for Misses {
         if limit > 0 && !self.hints.is_empty() {
             document.blocks.push(Block::Grid(Grid {
                 title: String::new(),
-                head: ["load", "bytes ahead", "misses", "at that distance"].map(str::to_owned).into(),
+                head: ["load", "bytes ahead", "misses", "share at that distance"].map(str::to_owned).into(),
                 rows: self.hints.iter().map(row).collect(),
                 more: 0,
             }));

@@ -5,6 +5,7 @@
 //! physical addresses use these. A page that nobody told keeps the lower 28 bits of its virtual address.
 
 use hashbrown::HashMap;
+use quipu_model::number::{counted, grouped};
 use quipu_model::{Batch, Error, Result, Trace};
 use rustc_hash::FxBuildHasher;
 use serde::Serialize;
@@ -35,8 +36,9 @@ impl Translation {
         let Translation { accesses, untold, .. } = self;
         (untold > 0).then(|| {
             format!(
-                "{untold} of {accesses} accesses are to pages whose physical address nobody told; they keep the lower 28 bits of \
-                 the virtual one"
+                "the physical address of the page is missing for {} of {}; the lower 28 bits of the virtual address stand for it",
+                grouped(untold),
+                counted(accesses, "access")
             )
         })
     }

@@ -6,7 +6,8 @@
 
 use hashbrown::HashMap;
 use quipu_model::lens::ThreadEvent;
-use quipu_model::trace::Recorded;
+use quipu_model::number::grouped;
+use quipu_model::trace::{Recorded, filtered_sentence};
 use quipu_model::{Batch, Columns, ThreadId, Trace};
 use rustc_hash::FxBuildHasher;
 
@@ -24,6 +25,15 @@ pub struct Recording {
     pub data: Recorded,
     /// The kind of marks that tell how many instructions a thread has executed, where records do not.
     pub count_kind: Option<u32>,
+}
+
+/// Counts of instructions of one result, `None` where unknown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Instructions {
+    /// Those that the trace has.
+    pub(crate) in_trace: Option<u64>,
+    /// Those that were executed meanwhile.
+    pub(crate) executed: Option<u64>,
 }
 
 impl Recording {
@@ -47,32 +57,43 @@ impl Recording {
         if self.count_kind.is_some() { Columns::MARKS | Columns::THREADS } else { Columns::default() }
     }
 
-    /// What a person has to know of it, in sentences; `what` is left out of results where a side has nothing.
-    pub(crate) fn notes(self, what: Option<&str>, is_told: bool) -> Vec<String> {
+    /// What a person has to know of it, in sentences: what `counted` instructions of the trace mean, and what divides misses.
+    /// `what` is left out of results where a side has nothing.
+    pub(crate) fn notes(self, what: Option<&str>, counted: Instructions) -> Vec<String> {
         let mut notes = Vec::new();
-        let filtered = match (self.fetches, self.data) {
-            (Recorded::Filtered, Recorded::Filtered) => Some("fetches and accesses to data"),
-            (Recorded::Filtered, _) => Some("fetches"),
-            (_, Recorded::Filtered) => Some("accesses to data"),
-            _ => None,
-        };
-        if let Some(filtered) = filtered {
-            notes.push(format!(
-                "filtered while it was traced: {filtered} that a small cache had are not in it, so hits are missing and miss rates \
-                 are too high"
-            ));
+        if let Some(lacks) = filtered_sentence(self.fetches, self.data) {
+            notes.push(format!("{lacks}, so hits are missing and miss rates are too high"));
         }
-        match self.instrs {
-            Recorded::Filtered if !is_told => {
-                notes.push(
-                    "how many instructions were executed is not told, so no misses for 1,000 instructions (MPKI)".to_owned(),
-                );
+        notes.extend(self.divisor(counted));
+        notes.extend(self.left_out(what));
+        notes
+    }
+
+    /// What misses for 1,000 instructions are divided by, or why there are none.
+    fn divisor(self, Instructions { in_trace, executed }: Instructions) -> Option<String> {
+        let name = "misses for 1,000 instructions (MPKI)";
+        match (self.instrs, executed) {
+            (Recorded::Nothing, _) => {
+                Some("the trace has no instructions, so no misses for 1,000 of them (MPKI)".to_owned())
             }
-            Recorded::Nothing => {
-                notes.push("the trace has no instructions, so no misses for 1,000 of them (MPKI)".to_owned())
+            (Recorded::Filtered, None) => Some(format!(
+                "nothing says how many instructions were executed here, of which the filter left {}, so no {name}",
+                grouped(in_trace.unwrap_or(0))
+            )),
+            (_, None | Some(0)) => None,
+            (Recorded::Filtered, Some(n)) => Some(format!(
+                "{name} are of the instructions that were executed: {}, as marks count them; the filter left {}",
+                grouped(n),
+                grouped(in_trace.unwrap_or(0))
+            )),
+            (Recorded::All, Some(n)) => {
+                Some(format!("{name} are of the fetched instructions that count: {}", grouped(n)))
             }
-            _ => {}
         }
+    }
+
+    fn left_out(self, what: Option<&str>) -> Vec<String> {
+        let mut notes = Vec::new();
         let Some(what) = what else { return notes };
         if self.fetches == Recorded::Nothing {
             notes.push(format!("the trace has no fetches: {what} of instructions are left out"));
@@ -136,6 +157,23 @@ mod tests {
         }
         batch.threads.what.extend(stops.then_some(ThreadEvent::Stop));
         batch
+    }
+
+    #[test]
+    fn what_divides_misses_is_named() {
+        let notes = |instrs, in_trace, executed| {
+            let recording = Recording { instrs, ..Recording::default() };
+            recording.notes(None, Instructions { in_trace: Some(in_trace), executed }).join("; ")
+        };
+        assert_eq!(
+            notes(Recorded::All, 5979, Some(5979)),
+            "misses for 1,000 instructions (MPKI) are of the fetched instructions that count: 5,979"
+        );
+        assert_eq!(notes(Recorded::All, 0, Some(0)), "", "there are no such misses");
+        let of_marks = notes(Recorded::Filtered, 53, Some(5979));
+        assert!(of_marks.contains("executed: 5,979, as marks count them; the filter left 53"), "{of_marks}");
+        let unknown = notes(Recorded::Filtered, 53, None);
+        assert!(unknown.contains("the filter left 53, so no misses for 1,000"), "{unknown}");
     }
 
     #[test]

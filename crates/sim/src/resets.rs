@@ -2,6 +2,7 @@
 
 use crate::simulate::Cut;
 use quipu_model::lens::instr_flags;
+use quipu_model::number::counted;
 use quipu_model::{Args, Batch, Error, Result, Trace};
 
 /// Kinds of marks that are looked at for their names.
@@ -78,7 +79,7 @@ impl Resets {
     /// `is_over`. Marks are expected anywhere, numbers of instructions are not.
     pub(crate) fn missed(&self, is_over: bool) -> Vec<String> {
         let mut told = Vec::new();
-        let points = |n: u64| if n == 1 { "1 point".to_owned() } else { format!("{n} points") };
+        let points = |n: u64| counted(n, "point");
         if self.n_before_statistics > 0 {
             let points = points(self.n_before_statistics);
             told.push(format!(
@@ -94,9 +95,9 @@ impl Resets {
             }
             return told;
         }
-        told.extend(
-            late.map(|point| format!("reset-at {point} was not reached: there are {n} instructions")),
-        );
+        told.extend(late.map(|point| {
+            format!("reset-at {point} was not reached: the trace has {} for it", counted(n, "instruction"))
+        }));
         if !self.kinds.is_empty() && !self.met_mark {
             told.push("reset-at names marks, and the trace has none of them".to_owned());
         }

@@ -307,7 +307,7 @@ fn people_see_who_was_where_and_how_much_counts() {
     assert!(of.contains("(\"instructions that count\", [Count(31)])"), "{of}");
     let of = seen(&result(&Caches, "cores=3 top=0 cpu-scheduling", &trace));
     assert!(of.contains("Text(\"0, 3\")") && of.contains("Text(\"2\")"), "{of}");
-    assert!(!of.contains("that count"), "{of}");
+    assert!(!of.contains("accesses that count"), "{of}");
     let swept: Swept = report(&SweepTool, "cores=1 sizes=512K,1M,1536K ways=2,3", &trace);
     let of = seen(&swept);
     assert!(of.contains("\"miss rate of all, from\"") && of.contains("512 KiB, 2 ways"), "{of}");
@@ -487,18 +487,18 @@ fn statistics_that_never_begin_are_told_with_what_was_reached() {
     };
     assert_eq!(
         told("skip-refs=1000"),
-        "nothing was simulated: skip-refs leaves out 1000 records, and there are 934"
+        "nothing was simulated: skip-refs leaves out 1,000 records, and the trace has 934"
     );
     assert_eq!(
         told("skip-refs=34 warmup-refs=901"),
-        "the statistics did not begin: warmup-refs wants 901 records, and there are 900"
+        "the statistics did not begin: warmup-refs wants 901 records, and the trace has 900 for it"
     );
     assert_eq!(
         told("warmup-refs=934"),
         "the statistics are empty: the warm-up ended with the last of 934 records"
     );
     assert_eq!(told("sim-refs=0"), "nothing was simulated: sim-refs is 0");
-    assert_eq!(told("reset-at=400"), "reset-at 400 was not reached: there are 400 instructions");
+    assert_eq!(told("reset-at=400"), "reset-at 400 was not reached: the trace has 400 instructions for it");
     // Each of 402 lines fills a place, and there are 1,024.
     let huge = "ll-size=64K warmup-fraction=0.5";
     assert_eq!(
@@ -519,7 +519,7 @@ fn statistics_that_never_begin_are_told_with_what_was_reached() {
     let swept: Swept = report(&SweepTool, "cores=1 sizes=1K ways=2 warmup-instrs=500", &trace);
     assert_eq!(
         swept.incomplete,
-        ["the statistics did not begin: warmup-instrs wants 500 instructions, and there are 400"]
+        ["the statistics did not begin: warmup-instrs wants 500 instructions, and the trace has 400 for it"]
     );
 }
 
@@ -558,7 +558,7 @@ fn a_sweep_counts_records_as_a_machine_does() {
     let swept: Swept = report(&SweepTool, "sizes=1K ways=2 skip-refs=100000", &trace);
     assert_eq!(
         swept.incomplete,
-        ["nothing was simulated: skip-refs leaves out 100000 records, and there are 1400"]
+        ["nothing was simulated: skip-refs leaves out 100,000 records, and the trace has 1,400"]
     );
 }
 

@@ -13,6 +13,7 @@ use super::calls::Counts;
 use super::{VALUES, grid, rows_option, seen};
 use crate::record::END_FRAME;
 use quipu_model::doc::{Block, Cell, Document, Figure, Series, SeriesLine};
+use quipu_model::number::{counted, grouped};
 use quipu_model::pass::Detail;
 use quipu_model::trace::SettingInfo;
 use quipu_model::{Args, Batch, DynPass, Order, Pass, Report, Result, Shard, Tool, ToolInfo, Trace};
@@ -216,7 +217,11 @@ impl Report for FrameCounts {
         document.blocks.push(Block::Figures(vec![
             figure("frames", Cell::Count(n_frames), String::new()),
             figure("calls per frame", Cell::Real(mean, 1), format!("{least} to {most}, median {median}")),
-            figure("draws per frame", Cell::Real(draws_per_frame, 1), format!("{draws} in all")),
+            figure(
+                "draws per frame",
+                Cell::Real(draws_per_frame, 1),
+                format!("{} in these frames", grouped(draws)),
+            ),
             figure("raw memory per frame", Cell::Bytes(bytes_per_frame), String::new()),
         ]));
         let mut lines = vec![self.line("calls", "calls", |frame| frame.calls)];
@@ -233,7 +238,7 @@ impl Report for FrameCounts {
             lines,
         }));
         if let Some(open) = &self.behind {
-            let text = format!("{} calls stand behind the last frame.", open.calls);
+            let text = format!("After the last frame: {}.", counted(open.calls, "call"));
             document.blocks.push(Block::Note(text));
         }
         if detail == Detail::Brief {

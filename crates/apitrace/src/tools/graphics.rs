@@ -16,6 +16,7 @@ use super::{Seen, VALUES, grid, rows_option, seen};
 use crate::flags::Api;
 use crate::record::{INCOMPLETE, RENDER};
 use quipu_model::doc::{Block, Cell, Document, Figure, Listing, Picture, Pictures};
+use quipu_model::number::counted;
 use quipu_model::pass::Detail;
 use quipu_model::trace::SettingInfo;
 use quipu_model::values::Kind;
@@ -522,7 +523,7 @@ impl Report for Contents {
         let figure = |label: &str, value: Cell, note: String| Figure { label: label.to_owned(), value, note };
         let n_draws: u64 = self.draws.iter().map(|draws| draws.calls).sum();
         let n_errors: u64 = self.errors.iter().map(|trouble| trouble.times.times).sum();
-        let uploads = |uploads: &Uploads| format!("{} uploads", uploads.calls);
+        let uploads = |uploads: &Uploads| counted(uploads.calls, "upload");
         document.blocks.push(Block::Figures(vec![
             figure("API", Cell::from(self.api), String::new()),
             figure("draws", Cell::Count(n_draws), String::new()),

@@ -438,7 +438,7 @@ impl Report for Leaked {
     fn document(&self, _detail: Detail) -> Document {
         let document = Document::new("Leaks");
         if self.kinds.is_empty() {
-            return document.with(Block::Note("No call makes an object.".into()));
+            return document.with(Block::Note("No call makes an object of OpenGL.".into()));
         }
         let head = ["kind", "made", "destroyed", "most at a time", "leaked"];
         let document =

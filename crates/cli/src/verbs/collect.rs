@@ -6,6 +6,7 @@ use crate::screen::{Outcome, Result, Screen};
 use crate::session::finding_json;
 use quipu::model::Error;
 use quipu::model::fresh::Replace;
+use quipu::model::number::{counted, grouped};
 use quipu::source::{PackOptions, Packing, Pool};
 use quipu_capture::tsan::trace::Output;
 use quipu_capture::tsan::{Ending, Summary, collect};
@@ -125,32 +126,30 @@ fn as_json(summary: &Summary, path: &str) -> serde_json::Value {
 fn as_text(summary: &Summary, path: &str) -> String {
     let program = summary.program.as_deref().and_then(|path| path.file_name()).unwrap_or_default();
     let mut text = format!(
-        "{path}: {} records\n  {} (process {}, {} threads, {:.3} s) {}\n  {} accesses, {} atomic operations, {} calls, {} events of locks and threads\n  \
-         {} allocations, {} of a known type; {} annotations\n",
-        summary.written.records,
+        "{path}: {}\n  {} (process {}, {}, {:.3} s) {}\n  {}, {}, {}, {} of locks and threads\n  {}, {} of a known type; {}\n",
+        counted(summary.written.records, "record"),
         program.to_string_lossy(),
         summary.pid,
-        summary.n_threads,
+        counted(summary.n_threads, "thread"),
         summary.duration.as_secs_f64(),
         ending(summary.ending).1,
-        summary.n_accesses,
-        summary.n_atomics,
-        summary.n_calls,
-        summary.n_syncs,
-        summary.n_allocations,
-        summary.n_typed,
-        summary.n_annotations,
+        counted(summary.n_accesses, "access"),
+        counted(summary.n_atomics, "atomic operation"),
+        counted(summary.n_calls, "call"),
+        counted(summary.n_syncs, "event"),
+        counted(summary.n_allocations, "allocation"),
+        grouped(summary.n_typed),
+        counted(summary.n_annotations, "annotation"),
     );
     if summary.n_holes > 0 {
-        text.push_str(&format!(
-            "  {} events were being written when it ended, and are left out\n",
-            summary.n_holes
-        ));
+        let events = counted(summary.n_holes, "event");
+        text.push_str(&format!("  left out, because the program ended while they were written: {events}\n"));
     }
     if summary.n_missing > 0 || summary.gap_bytes > 0 {
         text.push_str(&format!(
-            "  damaged: {} stretches of threads are missing, {} bytes could not be read\n",
-            summary.n_missing, summary.gap_bytes
+            "  damaged: missing are {} of threads, and {} that could not be read\n",
+            counted(summary.n_missing, "stretch"),
+            counted(summary.gap_bytes, "byte")
         ));
     }
     text.push_str(&format!("next: quipu report {path}\n"));

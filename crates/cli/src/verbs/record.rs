@@ -4,6 +4,7 @@ use crate::number;
 use crate::screen::{Outcome, Result, Screen};
 use quipu::model::Error;
 use quipu::model::fresh::Replace;
+use quipu::model::number::counted;
 use quipu::source::{PackOptions, Packing};
 use quipu_capture::limits::Limits;
 use quipu_capture::record::{FRONT_ENDS, Job, Next, ProcessSummary, Summary, front_end};
@@ -167,8 +168,8 @@ fn say(summary: &Summary, screen: &Screen) {
     }
     if summary.n_refused > 0 {
         screen.say(format_args!(
-            "  {} threads more than can be recorded at a time were not",
-            summary.n_refused
+            "  not recorded, because more ran at a time than can be: {}",
+            counted(summary.n_refused, "thread")
         ));
     }
     let several = summary.processes.len() > 1;

@@ -8,6 +8,7 @@ use quipu::apitrace::recover::{RecoverOptions, Recovered, recover, stream_json};
 use quipu::apitrace::trace;
 use quipu::apitrace::write::packing_for;
 use quipu::model::doc::{Block, Cell, Document, Grid};
+use quipu::model::number::noun;
 use quipu::model::{Error, FormatInfo};
 use serde_json::json;
 
@@ -106,33 +107,52 @@ fn document(recovered: &Recovered, output: &Target) -> Document {
     let mut facts = Vec::new();
     if let Some(saved) = salvaged.streams.get(*stream) {
         let how = if recovered.is_copy { "copied as they are" } else { "written anew" };
-        facts.push(fact("saved", vec![Cell::Count(saved.calls), "calls,".into(), how.into()]));
+        facts.push(fact(
+            "saved",
+            vec![Cell::Count(saved.calls), format!("{},", noun(saved.calls, "call")).into(), how.into()],
+        ));
         if saved.incomplete > 0 {
             let what = "of them: where they end is lost or was never written";
             facts.push(fact("incomplete", vec![Cell::Count(saved.incomplete), what.into()]));
         }
         if saved.lost_calls > 0 {
-            facts.push(fact("lost", vec![Cell::Count(saved.lost_calls), "calls at least".into()]));
+            facts.push(fact(
+                "lost",
+                vec![
+                    Cell::Count(saved.lost_calls),
+                    format!("{} at least", noun(saved.lost_calls, "call")).into(),
+                ],
+            ));
         }
         if saved.doubtful > 0 {
             facts.push(fact(
                 "in doubt",
-                vec![Cell::Count(saved.doubtful), "calls right before damage".into()],
+                vec![
+                    Cell::Count(saved.doubtful),
+                    format!("{} right before damage", noun(saved.doubtful, "call")).into(),
+                ],
             ));
         }
         if saved.suspect > 0 {
-            let what = "calls of damaged chunks: their values may be wrong";
+            let what =
+                format!("{} of damaged chunks, whose values may be wrong", noun(saved.suspect, "call"));
             facts.push(fact("in doubt", vec![Cell::Count(saved.suspect), what.into()]));
         }
         if saved.lost_signatures > 0 {
-            facts.push(fact("made up", vec![Cell::Count(saved.lost_signatures), "signatures".into()]));
+            facts.push(fact(
+                "made up",
+                vec![Cell::Count(saved.lost_signatures), noun(saved.lost_signatures, "signature").into()],
+            ));
         }
     }
     if salvaged.lost_bytes > 0 {
         facts.push(fact("passed over", vec![Cell::Bytes(salvaged.lost_bytes)]));
     }
     if salvaged.lost_chunks > 0 {
-        facts.push(fact("unreadable", vec![Cell::Count(salvaged.lost_chunks), "chunks".into()]));
+        facts.push(fact(
+            "unreadable",
+            vec![Cell::Count(salvaged.lost_chunks), noun(salvaged.lost_chunks, "chunk").into()],
+        ));
     }
     facts.push(fact("size", vec![Cell::Bytes(recovered.packed_bytes)]));
     let document = Document::new(output.path.display().to_string()).with(Block::Facts(facts));

@@ -3,6 +3,7 @@
 use super::log::{Log, Violation};
 use super::rules::RULES;
 use quipu_model::doc::{Block, Cell, Document, Grid};
+use quipu_model::number::counted;
 use quipu_model::pass::Detail;
 use quipu_model::{Finding, Report, RuleInfo, Severity};
 use serde_json::{Value, json};
@@ -37,18 +38,14 @@ impl CheckReport {
     }
 
     fn verdict(&self) -> String {
-        let word = |severity, one, many| {
+        let word = |severity: Severity| {
             let n = self.total(severity);
-            (n > 0).then(|| format!("{n} {}", if n == 1 { one } else { many }))
+            (n > 0).then(|| counted(n, severity.name()))
         };
-        let words = [
-            word(Severity::Error, "error", "errors"),
-            word(Severity::Warning, "warning", "warnings"),
-            word(Severity::Note, "note", "notes"),
-        ];
+        let words = [Severity::Error, Severity::Warning, Severity::Note].map(word);
         let words: Vec<String> = words.into_iter().flatten().collect();
         let found = if words.is_empty() { "nothing is wrong".to_owned() } else { words.join(", ") };
-        format!("{found} in {} records, {} instructions", self.records, self.instrs)
+        format!("{found} in {}, {}", counted(self.records, "record"), counted(self.instrs, "instruction"))
     }
 }
 

@@ -1,5 +1,6 @@
 //! Which branches a guess from their place alone misses most.
 
+use crate::filtered::Filtered;
 use crate::number::hex;
 use crate::tally::top_by;
 use quipu_model::doc::{Cell, Grid};
@@ -74,7 +75,7 @@ impl Unpredictable {
         }
     }
 
-    pub(super) fn grid(&self, name: &str) -> Grid {
+    pub(super) fn grid(&self, name: &str, filtered: Filtered) -> Grid {
         let row = |site: &UnpredictableSite| {
             let mut cells = vec![Cell::Addr(site.pc), Cell::Count(site.executed)];
             match site.taken {
@@ -86,7 +87,7 @@ impl Unpredictable {
         };
         let is_conditional = self.top.first().is_some_and(|site| site.taken.is_some());
         let outcomes: &[&str] = if is_conditional { &["taken", "not taken"] } else { &["targets"] };
-        let head = [&["site", "executed"], outcomes, &["entropy", "bits"]].concat();
+        let head = [&["site", filtered.executed()], outcomes, &["entropy", "bits"]].concat();
         Grid {
             title: format!("{name} that are least predictable"),
             head: head.into_iter().map(str::to_owned).collect(),

@@ -20,7 +20,8 @@
 
 mod entropy;
 
-use crate::number::{grouped, hex, share, share_cell};
+use crate::filtered::Filtered;
+use crate::number::{counted, grouped, hex, share, share_cell};
 use crate::split::{Answer, PER_THREAD, Part, Split};
 use crate::tally::{Map, Tally, top_by};
 pub use entropy::{TakenCounts, Unpredictable, UnpredictableSite};
@@ -60,8 +61,8 @@ impl Tool for Branches {
         &INFO
     }
 
-    fn build(&self, args: &Args, _trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
-        Ok(Box::new(Split::new(Counts { top: args.number("top", 10)?, ..Counts::default() }, args)))
+    fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+        Ok(Box::new(Split::new(Counts { top: args.number("top", 10)?, ..Counts::default() }, args, trace)))
     }
 }
 
@@ -258,26 +259,21 @@ impl Sites {
 }
 
 impl Answer for BranchCounts {
-    fn document(&self, detail: Detail) -> Document {
+    fn document(&self, detail: Detail, filtered: Filtered) -> Document {
         if detail == Detail::Brief && self.branches == 0 {
             return Document::new("Branches");
         }
         let mut facts = vec![
             (
                 "branches".to_owned(),
-                vec![
-                    Cell::Count(self.branches),
-                    share_cell(self.branches, self.instructions),
-                    Cell::Text(format!("of {} fetched instructions", grouped(self.instructions))),
-                ],
+                self.of_instructions(
+                    self.branches,
+                    format!("of {}", filtered.whole_of_fetched(self.instructions)),
+                ),
             ),
             (
                 "conditional".to_owned(),
-                vec![
-                    Cell::Count(self.conditional.total),
-                    share_cell(self.conditional.total, self.instructions),
-                    Cell::from("of these instructions"),
-                ],
+                self.of_instructions(self.conditional.total, "of these instructions".to_owned()),
             ),
         ];
         facts.extend(self.taken());
@@ -297,7 +293,7 @@ impl Answer for BranchCounts {
                 [("computed jumps and calls", &self.computed), ("returns", &self.return_sites)]
             {
                 if sites.sites > 0 {
-                    document.blocks.push(Block::Grid(sites.grid(name)));
+                    document.blocks.push(Block::Grid(sites.grid(name, filtered)));
                 }
             }
             for (name, sites) in [
@@ -305,7 +301,7 @@ impl Answer for BranchCounts {
                 ("computed branches and returns", &self.unpredictable_computed),
             ] {
                 if sites.sites > 0 {
-                    document.blocks.push(Block::Grid(sites.grid(name)));
+                    document.blocks.push(Block::Grid(sites.grid(name, filtered)));
                 }
             }
         }
@@ -314,6 +310,14 @@ impl Answer for BranchCounts {
 }
 
 impl BranchCounts {
+    /// A count as a share of the instructions; alone where there are none.
+    fn of_instructions(&self, count: u64, of: String) -> Vec<Cell> {
+        match self.instructions {
+            0 => vec![Cell::Count(count)],
+            whole => vec![Cell::Count(count), share_cell(count, whole), Cell::Text(of)],
+        }
+    }
+
     /// How many conditional branches were taken, of those whose outcome the trace has.
     fn taken(&self) -> Option<(String, Vec<Cell>)> {
         let outcomes = &self.conditional;
@@ -324,7 +328,7 @@ impl BranchCounts {
             }
             Some(rate) => {
                 let of =
-                    format!("of the {} conditional branches whose outcome the trace has", grouped(known));
+                    format!("of the {} whose outcome the trace has", counted(known, "conditional branch"));
                 vec![Cell::Count(outcomes.taken), Cell::Share(rate), Cell::Text(of)]
             }
             None if outcomes.total > 0 => vec![Cell::from("the trace does not say which were taken")],
@@ -336,6 +340,9 @@ impl BranchCounts {
 
 fn direct_and_indirect(direct: u64, indirect: u64) -> Vec<Cell> {
     let total = direct + indirect;
+    if total == 0 {
+        return vec![Cell::Count(0)];
+    }
     vec![Cell::Count(total), share_cell(indirect, total), Cell::from("of them to a computed place")]
 }
 
@@ -349,12 +356,12 @@ impl Sites {
         ]
     }
 
-    fn grid(&self, name: &str) -> Grid {
+    fn grid(&self, name: &str, filtered: Filtered) -> Grid {
         let row =
             |site: &Site| vec![Cell::Addr(site.pc), Cell::Count(site.targets), Cell::Count(site.executed)];
         Grid {
             title: format!("{name} with the most targets"),
-            head: ["site", "targets", "executed"].map(str::to_owned).into(),
+            head: ["site", "targets", filtered.executed()].map(str::to_owned).into(),
             rows: self.top.iter().map(row).collect(),
             more: self.sites - self.top.len() as u64,
         }

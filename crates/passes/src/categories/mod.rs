@@ -13,6 +13,7 @@
 //! * **JSON** [`CategorySets`], with `threads` as [`PerThread`](crate::PerThread) says.
 
 use crate::executed::{Executed, Kinds};
+use crate::filtered::Filtered;
 use crate::number::share_cell;
 use crate::opcodes::{DECODING, decodable};
 use crate::split::{Answer, PER_THREAD, Part, Split};
@@ -46,7 +47,7 @@ impl Tool for CategoryMix {
     }
 
     fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
-        Ok(Box::new(Split::new(BySet(Executed::new(decodable(INFO.name, trace)?)), args)))
+        Ok(Box::new(Split::new(BySet(Executed::new(decodable(INFO.name, trace)?)), args, trace)))
     }
 }
 
@@ -116,7 +117,7 @@ impl Part for BySet {
 const BRIEF_ROWS: usize = 8;
 
 impl Answer for CategorySets {
-    fn document(&self, detail: Detail) -> Document {
+    fn document(&self, detail: Detail, filtered: Filtered) -> Document {
         let shown = if detail == Detail::Brief { BRIEF_ROWS.min(self.sets.len()) } else { self.sets.len() };
         let row = |set: &SetCount| {
             vec![
@@ -125,10 +126,10 @@ impl Answer for CategorySets {
                 share_cell(set.count, self.executed),
             ]
         };
-        let facts = vec![("executed instructions".to_owned(), vec![Cell::Count(self.executed)])];
+        let facts = vec![(filtered.executed_instructions().to_owned(), vec![Cell::Count(self.executed)])];
         let grid = Grid {
             title: String::new(),
-            head: ["categories", "executed", "share"].map(str::to_owned).into(),
+            head: ["categories", filtered.executed(), filtered.share_of_executed()].map(str::to_owned).into(),
             rows: self.sets.iter().take(shown).map(row).collect(),
             more: (self.sets.len() - shown) as u64,
         };

@@ -63,11 +63,14 @@ impl FunctionCounts {
         let traced = self.functions.iter().filter(|function| function.kind == CalleeKind::Syscall);
         let traced: u64 = traced.map(|function| function.calls).sum();
         let all = self.syscalls.filter(|all| *all > traced)?;
-        Some(format!(
-            "Of {} system calls, {} are traced with their arguments; `syscalls` lists all.",
-            grouped(all),
-            grouped(traced)
-        ))
+        let calls = grouped(all);
+        let traced = match (all, traced) {
+            (1, _) => "The only system call is traced without its arguments".to_owned(),
+            (_, 0) => format!("None of {calls} system calls is traced with its arguments"),
+            (_, 1) => format!("Of {calls} system calls, 1 is traced with its arguments"),
+            (_, n) => format!("Of {calls} system calls, {} are traced with their arguments", grouped(n)),
+        };
+        Some(format!("{traced}; `syscalls` lists all."))
     }
 }
 

@@ -107,6 +107,34 @@ fn people_see_only_what_occurs_unless_they_ask_for_all() {
     assert_eq!(rows(Detail::Full), (2, 0));
 }
 
+#[test]
+fn system_calls_without_arguments_are_said_in_true_sentences() {
+    let function = FunctionCount {
+        id: 0x1_0000_0001,
+        workload: 0,
+        label: "write".to_owned(),
+        kind: CalleeKind::Syscall,
+        number: Some(1),
+        names: Vec::new(),
+        calls: 1,
+        returns: 1,
+    };
+    let said = |calls, syscalls| {
+        let functions = vec![FunctionCount { calls, ..function.clone() }];
+        let counts =
+            FunctionCounts { functions, tree: Vec::new(), syscalls: Some(syscalls), threads: Vec::new() };
+        match counts.document(Detail::Full).blocks.pop() {
+            Some(Block::Note(note)) => note,
+            _ => String::new(),
+        }
+    };
+    assert_eq!(said(1, 17), "Of 17 system calls, 1 is traced with its arguments; `syscalls` lists all.");
+    assert_eq!(said(2, 17), "Of 17 system calls, 2 are traced with their arguments; `syscalls` lists all.");
+    assert_eq!(said(0, 17), "None of 17 system calls is traced with its arguments; `syscalls` lists all.");
+    assert_eq!(said(0, 1), "The only system call is traced without its arguments; `syscalls` lists all.");
+    assert_eq!(said(17, 17), "");
+}
+
 /// Depth, function, result of each listed call.
 fn tree(options: &str, trace: &quipu_testkit::MemoryTrace) -> (Vec<(u64, u64, Option<u64>)>, u64) {
     let report = report_of(&Functions, options, trace);
@@ -193,6 +221,6 @@ fn system_calls_without_arguments_are_told_and_counted() {
         &trace("syscall 1\nenter 4294967297 1\nleave 4294967297 3\nsyscall 3"),
     );
     assert_eq!(report.json()["syscalls"], 2);
-    let said = "Of 2 system calls, 1 are traced with their arguments; `syscalls` lists all.";
+    let said = "Of 2 system calls, 1 is traced with its arguments; `syscalls` lists all.";
     assert!(report.document(Detail::Full).blocks.contains(&Block::Note(said.to_owned())));
 }

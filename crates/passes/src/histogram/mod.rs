@@ -13,6 +13,7 @@
 //!   `per-thread`.
 //! * **JSON** [`LineHistogram`], with `threads` as [`PerThread`](crate::PerThread) says.
 
+use crate::filtered::Filtered;
 use crate::lines::{LINE_SIZE, Lines, gather, side_of};
 use crate::number::hex;
 use crate::split::{Answer, PER_THREAD, Part, Split};
@@ -49,12 +50,13 @@ impl Tool for Histogram {
         &INFO
     }
 
-    fn build(&self, args: &Args, _trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+    fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
         let lines = Lines::of(args)?;
         let top = args.number("top", 10)?;
         Ok(Box::new(Split::new(
             Touches { lines, top, sides: Default::default(), wide: Default::default() },
             args,
+            trace,
         )))
     }
 }
@@ -170,7 +172,7 @@ fn add_all(lines: &mut Spans<u64>, first: u64, last: u64, count: u64) {
 }
 
 impl Answer for LineHistogram {
-    fn document(&self, detail: Detail) -> Document {
+    fn document(&self, detail: Detail, _: Filtered) -> Document {
         let sides = [("instruction lines", &self.icache), ("data lines", &self.dcache)];
         let facts = sides.map(|(name, side)| {
             let bytes = side.unique_lines.saturating_mul(self.line_size);
@@ -196,7 +198,7 @@ fn grid(name: &str, side: &Side) -> Grid {
     };
     Grid {
         title: format!("hottest {name}"),
-        head: ["line", "touches", "share"].map(str::to_owned).into(),
+        head: ["line", "touches", "share of touches"].map(str::to_owned).into(),
         rows: side.top.iter().map(row).collect(),
         more: side.unique_lines - side.top.len() as u64,
     }

@@ -35,6 +35,7 @@
 mod places;
 
 use crate::executed::PerCode;
+use crate::filtered::Filtered;
 use crate::lines::{LINE_SIZE, Lines, PAGE_SIZE, gather};
 use crate::number::{hex, share, share_cell};
 use crate::split::{Answer, PER_THREAD, Part, Split};
@@ -116,7 +117,7 @@ impl Tool for Hot {
             has_classes: has.has(Columns::INSTRS | Columns::INSTR_CLASS),
             has_accesses: has.has(Columns::ACCESSES),
         };
-        Ok(Box::new(Split::new(Heat::new(options), args)))
+        Ok(Box::new(Split::new(Heat::new(options), args, trace)))
     }
 }
 
@@ -391,29 +392,29 @@ fn text_of(decoder: Option<&mut Decoder>, code: &Code) -> Option<String> {
 const BRIEF_ROWS: usize = 5;
 
 impl Answer for Hottest {
-    fn document(&self, detail: Detail) -> Document {
+    fn document(&self, detail: Detail, filtered: Filtered) -> Document {
         let shown = if detail == Detail::Brief { BRIEF_ROWS } else { usize::MAX };
         let mut document = Document::new("Hottest");
         // A brief document has no empty lists.
         let is_shown = |n_rows: u64| detail == Detail::Full || n_rows > 0;
         if let Some(executed) = self.executed.filter(|_| is_shown(self.distinct_instructions)) {
-            document.blocks.push(Block::Grid(self.instr_grid(executed, shown)));
+            document.blocks.push(Block::Grid(self.instr_grid(executed, shown, filtered)));
             if let Some(code) = self.code.as_ref().filter(|_| detail == Detail::Full) {
-                document.blocks.extend(code.blocks(executed));
+                document.blocks.extend(code.blocks(executed, filtered));
             }
         }
         if self.accesses.is_some() && is_shown(self.distinct_lines) {
             document.blocks.push(Block::Grid(self.line_grid(shown)));
         }
         if detail == Detail::Full {
-            document.blocks.push(Block::Grid(self.page_grid()));
+            document.blocks.push(Block::Grid(self.page_grid(filtered)));
         }
         document
     }
 }
 
 impl Hottest {
-    fn instr_grid(&self, executed: u64, shown: usize) -> Grid {
+    fn instr_grid(&self, executed: u64, shown: usize, filtered: Filtered) -> Grid {
         let row = |instr: &HotInstr| {
             let text = instr.text.clone().map_or(Cell::Empty, Cell::Code);
             vec![Cell::Addr(instr.pc), Cell::Count(instr.count), share_cell(instr.count, executed), text]
@@ -421,13 +422,15 @@ impl Hottest {
         let rows: Vec<_> = self.instructions.iter().take(shown).map(row).collect();
         Grid {
             title: "instructions".to_owned(),
-            head: ["pc", "executed", "share of executed", "instruction"].map(str::to_owned).into(),
+            head: ["pc", filtered.executed(), filtered.share_of_executed(), "instruction"]
+                .map(str::to_owned)
+                .into(),
             more: self.distinct_instructions - rows.len() as u64,
             rows,
         }
     }
 
-    fn page_grid(&self) -> Grid {
+    fn page_grid(&self, filtered: Filtered) -> Grid {
         let row = |page: &HotPage| {
             vec![
                 Cell::Addr(page.addr),
@@ -439,7 +442,9 @@ impl Hottest {
         };
         Grid {
             title: format!("pages of {} bytes", self.page_size),
-            head: ["page", "executed", "reads", "writes", "share of all three"].map(str::to_owned).into(),
+            head: ["page", filtered.executed(), "reads", "writes", "share of all three"]
+                .map(str::to_owned)
+                .into(),
             rows: self.pages.iter().map(row).collect(),
             more: self.distinct_pages - self.pages.len() as u64,
         }

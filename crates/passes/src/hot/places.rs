@@ -3,6 +3,7 @@
 //! All of it follows from counts of single addresses, when these are complete. So it costs little while the trace is read, and no
 //! border between pieces of the trace can show.
 
+use crate::filtered::Filtered;
 use crate::lines::Lines;
 use crate::number::{hex, share, share_cell};
 use crate::tally::{Map, Tally, top_by};
@@ -283,7 +284,7 @@ impl HotPage {
 
 impl HotCode {
     /// Both lists for people.
-    pub(super) fn blocks(&self, executed: u64) -> [Block; 2] {
+    pub(super) fn blocks(&self, executed: u64, filtered: Filtered) -> [Block; 2] {
         let block = |block: &HotBlock| {
             vec![
                 Cell::Addr(block.pc),
@@ -304,7 +305,7 @@ impl HotCode {
         [
             Block::Grid(Grid {
                 title: "basic blocks".to_owned(),
-                head: ["pc", "instructions", "executions", "executed", "share of executed"]
+                head: ["pc", "instructions", "executions", filtered.executed(), filtered.share_of_executed()]
                     .map(str::to_owned)
                     .into(),
                 rows: self.blocks.iter().map(block).collect(),
@@ -312,7 +313,9 @@ impl HotCode {
             }),
             Block::Grid(Grid {
                 title: "functions, by the addresses that are called".to_owned(),
-                head: ["pc", "calls", "executed", "share of executed"].map(str::to_owned).into(),
+                head: ["pc", "calls", filtered.executed(), filtered.share_of_executed()]
+                    .map(str::to_owned)
+                    .into(),
                 rows: self.functions.iter().map(function).collect(),
                 more: self.distinct_functions - self.functions.len() as u64,
             }),

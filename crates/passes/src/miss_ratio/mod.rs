@@ -25,6 +25,7 @@
 
 mod sample;
 
+use crate::filtered::Filtered;
 use crate::lines::{DATA, INSTR, LINE_SIZE, Lines, side_of};
 use crate::sharded::{BY_THREAD, Row, Sharded, Shards};
 use crate::split::Answer;
@@ -88,7 +89,7 @@ impl Tool for MissRatio {
             )));
         }
         let options = Options { lines: Lines::of(args)?, sample: sample(args)?, sides };
-        Ok(Box::new(Shards::new(options, args)))
+        Ok(Box::new(Shards::new(options, args, trace)))
     }
 }
 
@@ -232,7 +233,7 @@ impl Options {
 }
 
 impl Answer for Ratios {
-    fn document(&self, detail: Detail) -> Document {
+    fn document(&self, detail: Detail, _: Filtered) -> Document {
         let mut facts = vec![
             ("accesses", vec![Cell::Count(self.accesses)]),
             ("distinct lines", vec![Cell::Count(self.lines)]),

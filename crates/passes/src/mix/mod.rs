@@ -14,7 +14,8 @@
 
 use crate::categories::CategorySets;
 use crate::executed::Executed;
-use crate::number::{grouped, share};
+use crate::filtered::Filtered;
+use crate::number::share;
 use crate::split::{Answer, PER_THREAD, Part, Split};
 use quipu_isa::{Arch, Decoder, Syntax};
 use quipu_model::doc::{Bars, Block, Cell, Document};
@@ -55,7 +56,7 @@ impl Tool for Mix {
             .meta()
             .arch
             .filter(|&arch| has.has(Columns::INSTR_CODE) && Decoder::new(arch, Syntax::default()).is_ok());
-        Ok(Box::new(Split::new(Counts::new(arch, has.has(Columns::ACCESSES)), args)))
+        Ok(Box::new(Split::new(Counts::new(arch, has.has(Columns::ACCESSES)), args, trace)))
     }
 }
 
@@ -221,7 +222,7 @@ impl Part for Counts {
 const BRIEF_BARS: usize = 8;
 
 impl Answer for InstructionMix {
-    fn document(&self, detail: Detail) -> Document {
+    fn document(&self, detail: Detail, filtered: Filtered) -> Document {
         if detail == Detail::Brief && self.executed == 0 {
             return Document::new("Instruction mix");
         }
@@ -232,28 +233,28 @@ impl Answer for InstructionMix {
         if rest > 0 {
             bars.push((format!("{} more", self.parts.len() - shown), rest));
         }
-        let bars = Bars { title: self.whole(), total: self.executed, bars };
-        Document::new("Instruction mix").with(Block::Bars(bars)).with(Block::Facts(self.facts()))
+        let bars = Bars { title: self.whole(filtered), total: self.executed, bars };
+        Document::new("Instruction mix").with(Block::Bars(bars)).with(Block::Facts(self.facts(filtered)))
     }
 }
 
 impl InstructionMix {
     /// What the parts are shares of; nothing where the trace does not say what its instructions are.
-    fn whole(&self) -> String {
+    fn whole(&self, filtered: Filtered) -> String {
         if self.parts.is_empty() {
             return String::new();
         }
         let loops = if self.no_fetch > 0 { ", further iterations of string loops included" } else { "" };
-        format!("shares of {} executed instructions{loops}", grouped(self.executed))
+        format!("shares of {}{loops}", filtered.whole_of_executed(self.executed))
     }
 
-    fn facts(&self) -> Vec<(String, Vec<Cell>)> {
+    fn facts(&self, filtered: Filtered) -> Vec<(String, Vec<Cell>)> {
         let mut facts = vec![];
         if let (Some(loads), Some(stores)) = (self.loads_per_instruction, self.stores_per_instruction) {
-            facts.push(("loads per fetched instruction".to_owned(), vec![Cell::Real(loads, 3)]));
-            facts.push(("stores per fetched instruction".to_owned(), vec![Cell::Real(stores, 3)]));
+            facts.push((filtered.per_fetched("loads"), vec![Cell::Real(loads, 3)]));
+            facts.push((filtered.per_fetched("stores"), vec![Cell::Real(stores, 3)]));
         }
-        facts.push(("bytes per fetched instruction".to_owned(), vec![Cell::Real(self.mean_length, 2)]));
+        facts.push((filtered.of_fetched("bytes"), vec![Cell::Real(self.mean_length, 2)]));
         if self.no_fetch > 0 {
             facts.push(("string loop iterations".to_owned(), vec![Cell::Count(self.no_fetch)]));
         }

@@ -13,6 +13,7 @@
 //! * **JSON** [`OpcodeMix`], with `threads` as [`PerThread`](crate::PerThread) says.
 
 use crate::executed::{Executed, Kinds};
+use crate::filtered::Filtered;
 use crate::number::share_cell;
 use crate::split::{Answer, PER_THREAD, Part, Split};
 use crate::tally::Map;
@@ -49,7 +50,7 @@ impl Tool for Opcodes {
     }
 
     fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
-        Ok(Box::new(Split::new(ByOpcode(Executed::new(decodable(INFO.name, trace)?)), args)))
+        Ok(Box::new(Split::new(ByOpcode(Executed::new(decodable(INFO.name, trace)?)), args, trace)))
     }
 }
 
@@ -137,7 +138,7 @@ impl OpcodeMix {
 const BRIEF_ROWS: usize = 8;
 
 impl Answer for OpcodeMix {
-    fn document(&self, detail: Detail) -> Document {
+    fn document(&self, detail: Detail, filtered: Filtered) -> Document {
         let shown =
             if detail == Detail::Brief { BRIEF_ROWS.min(self.opcodes.len()) } else { self.opcodes.len() };
         let row = |opcode: &OpcodeCount| {
@@ -148,12 +149,12 @@ impl Answer for OpcodeMix {
             ]
         };
         let facts = vec![
-            ("executed instructions".to_owned(), vec![Cell::Count(self.executed)]),
+            (filtered.executed_instructions().to_owned(), vec![Cell::Count(self.executed)]),
             ("undecoded".to_owned(), vec![Cell::Count(self.undecoded)]),
         ];
         let grid = Grid {
             title: String::new(),
-            head: ["operation", "executed", "share"].map(str::to_owned).into(),
+            head: ["operation", filtered.executed(), filtered.share_of_executed()].map(str::to_owned).into(),
             rows: self.opcodes.iter().take(shown).map(row).collect(),
             more: (self.opcodes.len() - shown) as u64,
         };

@@ -24,6 +24,7 @@
 pub(crate) mod stack;
 
 use crate::bins::{self, Bins, Spread};
+use crate::filtered::Filtered;
 use crate::lines::{LINE_SIZE, Lines};
 use crate::number::{hex, share, share_cell};
 use crate::sharded::{BY_THREAD, Row, Sharded, Shards};
@@ -77,7 +78,7 @@ impl Tool for ReuseDistance {
         &INFO
     }
 
-    fn build(&self, args: &Args, _trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+    fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
         let options = Options {
             lines: Lines::of(args)?,
             threshold: args.number("threshold", 100)?,
@@ -85,7 +86,7 @@ impl Tool for ReuseDistance {
             bins: Bins::new(args)?,
             top: usize::try_from(args.number("top", 10)?).unwrap_or(usize::MAX),
         };
-        Ok(Box::new(Shards::new(options, args)))
+        Ok(Box::new(Shards::new(options, args, trace)))
     }
 }
 
@@ -341,7 +342,7 @@ fn binned(exact: &[Bin], bins: Bins) -> Vec<Bin> {
 }
 
 impl Answer for Distances {
-    fn document(&self, detail: Detail) -> Document {
+    fn document(&self, detail: Detail, _: Filtered) -> Document {
         let real = |number: Option<f64>| number.map_or(Cell::Empty, |number| Cell::Real(number, 2));
         let mut facts = vec![
             ("accesses", Cell::Count(self.accesses)),
@@ -407,7 +408,9 @@ impl Distances {
         };
         Grid {
             title: "distances".to_owned(),
-            head: ["distance", "reuses", "share", "up to here", "by data"].map(str::to_owned).into(),
+            head: ["distance", "reuses", "share of reuses", "up to here", "by data"]
+                .map(str::to_owned)
+                .into(),
             rows: self.histogram.iter().map(row).collect(),
             more: 0,
         }

@@ -15,6 +15,7 @@
 //! * **JSON** [`Times`], with `shards` as [`PerShard`](crate::PerShard) says.
 
 use crate::bins::{self, Bins};
+use crate::filtered::Filtered;
 use crate::lines::{LINE_SIZE, Lines};
 use crate::number::share_cell;
 use crate::sharded::{BY_THREAD, Row, Sharded, Shards};
@@ -47,9 +48,9 @@ impl Tool for ReuseTime {
         &INFO
     }
 
-    fn build(&self, args: &Args, _trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+    fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
         let lines = Lines::of(args)?;
-        Ok(Box::new(Shards::new(Options { lines, bins: Bins::new(args)? }, args)))
+        Ok(Box::new(Shards::new(Options { lines, bins: Bins::new(args)? }, args, trace)))
     }
 }
 
@@ -215,7 +216,7 @@ impl Options {
 }
 
 impl Answer for Times {
-    fn document(&self, detail: Detail) -> Document {
+    fn document(&self, detail: Detail, _: Filtered) -> Document {
         let facts = [
             ("accesses of data", Cell::Count(self.accesses)),
             ("instructions", Cell::Count(self.instructions)),
@@ -245,7 +246,7 @@ impl Times {
         };
         Grid {
             title: "times".to_owned(),
-            head: ["time", "reuses", "share", "up to here"].map(str::to_owned).into(),
+            head: ["time", "reuses", "share of reuses", "up to here"].map(str::to_owned).into(),
             rows: self.histogram.iter().map(row).collect(),
             more: 0,
         }

@@ -77,7 +77,7 @@ impl Tool for Syscalls {
             latest_on_core: None,
             unknown: BTreeMap::new(),
         };
-        Ok(Box::new(Split::new(empty, args)))
+        Ok(Box::new(Split::new(empty, args, trace)))
     }
 }
 

@@ -1,6 +1,7 @@
 //! System calls as people see them.
 
 use super::{SyscallCount, SyscallCounts};
+use crate::filtered::Filtered;
 use crate::split::Answer;
 use quipu_model::doc::{Block, Cell, Document, Grid};
 use quipu_model::pass::Detail;
@@ -16,7 +17,7 @@ impl SyscallCount {
 }
 
 impl Answer for SyscallCounts {
-    fn document(&self, detail: Detail) -> Document {
+    fn document(&self, detail: Detail, _: Filtered) -> Document {
         let document = Document::new("System calls");
         if self.calls == 0 && self.syscalls.is_empty() {
             return match detail {
@@ -46,10 +47,14 @@ impl SyscallCounts {
     /// A row for each call; columns that are empty throughout are left out.
     fn calls_grid(&self, shown: usize) -> Grid {
         let is_timed = self.syscalls.iter().any(|call| call.latency.is_some());
+        // Means are of the calls that have a latency.
+        let timed = |call: &SyscallCount| call.latency.as_ref().map_or(0, |latency| latency.timed);
+        let is_partly_timed = is_timed && self.syscalls.iter().any(|call| timed(call) != call.calls);
         let is_switched = self.syscalls.iter().any(|call| call.switched > 0);
         let has_kernel = self.syscalls.iter().any(|call| call.kernel.is_some());
         let mut head = vec!["call", "number", "calls", "failed", "may block"];
         head.extend(is_switched.then_some("switched"));
+        head.extend(is_partly_timed.then_some("timed"));
         head.extend(if is_timed { &["mean", "longest", "together"][..] } else { &[] });
         head.extend(has_kernel.then_some("kernel instrs"));
         let row = |call: &SyscallCount| {
@@ -61,6 +66,7 @@ impl SyscallCounts {
                 Cell::Count(call.may_block),
             ];
             row.extend(is_switched.then_some(Cell::Count(call.switched)));
+            row.extend(is_partly_timed.then(|| Cell::Count(timed(call))));
             if is_timed {
                 let time = |ticks: Option<u64>| ticks.map_or(Cell::Empty, |ticks| self.time(ticks));
                 let latency = call.latency.as_ref();

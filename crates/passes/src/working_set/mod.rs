@@ -21,9 +21,10 @@
 mod footprint;
 
 use crate::axis::Positions;
+use crate::filtered::Filtered;
 use crate::keyed::Keyed;
 use crate::lines::{DATA, INSTR, LINE_SIZE, Lines, PAGE_SIZE, side_of};
-use crate::number::grouped;
+use crate::number::{grouped, noun};
 use crate::split::{Answer, PER_THREAD, Part, Split};
 use footprint::Footprint;
 use quipu_model::ThreadId;
@@ -66,7 +67,7 @@ impl Tool for WorkingSet {
         };
         let who = trace.shards().iter().map(who).collect();
         let empty = Touched { who, lines, lines_in_page, axis, shards: Keyed::default() };
-        Ok(Box::new(Split::new(empty, args)))
+        Ok(Box::new(Split::new(empty, args, trace)))
     }
 }
 
@@ -292,14 +293,16 @@ impl Distinct {
 }
 
 impl Answer for Footprints {
-    fn document(&self, detail: Detail) -> Document {
+    fn document(&self, detail: Detail, _: Filtered) -> Document {
         let total = &self.total;
         if detail == Detail::Brief && total.lines.total == 0 {
             return Document::new("Working set");
         }
         let row = |lines: u64, pages: u64| {
             let bytes = lines.saturating_mul(self.line_size);
-            vec![Cell::Count(lines), "lines".into(), Cell::Bytes(bytes), Cell::Count(pages), "pages".into()]
+            let words = [noun(lines, "line"), noun(pages, "page")].map(Cell::Text);
+            let [of_lines, of_pages] = words;
+            vec![Cell::Count(lines), of_lines, Cell::Bytes(bytes), Cell::Count(pages), of_pages]
         };
         let facts = vec![
             ("data".to_owned(), row(total.lines.data, total.pages.data)),

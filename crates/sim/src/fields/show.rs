@@ -4,6 +4,7 @@ use super::UNKNOWN;
 use super::report::{FieldRow, Numbers, PartRow, TypeReport, TypeRow};
 use quipu_model::Report;
 use quipu_model::doc::{Block, ByteCell, ByteMap, BytePart, ByteRow, Cell, Document, Figure, Grid};
+use quipu_model::number::{counted, grouped};
 use quipu_model::pass::Detail;
 use quipu_symbols::layout::Cell as Byte;
 use std::any::Any;
@@ -49,15 +50,17 @@ impl Report for TypeReport {
         if self.threads.len() > 1 {
             document.blocks.push(Block::Grid(self.thread_grid()));
             document.blocks.push(Block::Note(format!(
-                "Lines went from thread to thread {} times for data, and {} times for nothing but the line (false sharing).",
-                self.moves, self.false_moves
+                "Moves of lines from thread to thread: {} for data, {} for nothing but the line (false sharing).",
+                grouped(self.moves),
+                grouped(self.false_moves)
             )));
             if !self.shared.is_empty() {
                 document.blocks.push(Block::Grid(self.shared_grid()));
             }
         }
         if self.regions_left_out > 0 {
-            let what = format!("{} regions were left out: too many are live at once.", self.regions_left_out);
+            let n = counted(self.regions_left_out, "region");
+            let what = format!("Left out, because too many are live at once: {n}.");
             document.blocks.push(Block::Note(what));
         }
         document

@@ -7,6 +7,7 @@ use super::text;
 use super::tool::Plan;
 use quipu_model::Report;
 use quipu_model::doc::{Block, Cell, Document, Grid, Listing};
+use quipu_model::number::counted;
 use quipu_model::pass::Detail;
 use serde::{Serialize, Serializer};
 use std::any::Any;
@@ -322,20 +323,20 @@ impl LayoutReport {
         }
         if let Some(from) = row.fresh_from {
             notes.push(format!(
-                "{} regions have no room where they are, and were put at {from:#x} and above, where the trace has nothing.",
-                row.moved
+                "Put at {from:#x} and above, where the trace has nothing, for want of room where they are: {}.",
+                counted(row.moved, "region")
             ));
         }
         if row.kept > 0 {
             notes.push(format!(
-                "{} regions stay as they are: they have no whole element, or a single one.",
-                row.kept
+                "Left as they are, without a whole element or with a single one: {}.",
+                counted(row.kept, "region")
             ));
         }
         if row.divided > 0 {
             notes.push(format!(
-                "{} accesses became several, because their members lie apart now.",
-                row.divided
+                "Divided into several, because their members lie apart now: {}.",
+                counted(row.divided, "access")
             ));
         }
         if row.form == "split" && self.singles > 0 {

@@ -4,6 +4,7 @@ use super::{
     CacheCounts, CoreCounts, LevelCounts, MissingAt, MissingPc, Simulated, StageCounts, ThreadCounts, rate,
 };
 use crate::fields::MissingField;
+use crate::recording::Instructions;
 use quipu_model::Report;
 use quipu_model::doc::{Block, Cell, Document, Figure, Grid};
 use quipu_model::pass::Detail;
@@ -26,7 +27,8 @@ impl Report for Simulated {
             return document;
         }
         let what = if self.is_tlb { "TLBs" } else { "caches" };
-        document.blocks.extend(notes(self.recorded.notes(Some(what), self.executed.is_some())));
+        let counted = Instructions { in_trace: self.instructions, executed: self.executed };
+        document.blocks.extend(notes(self.recorded.notes(Some(what), counted)));
         document.blocks.extend(notes(self.staged().into_iter().collect()));
         document.blocks.extend(notes(self.rolled_over().into_iter().collect()));
         document.blocks.push(Block::Figures(self.figures()));

@@ -3,11 +3,12 @@
 use super::space::{Level, Point};
 use crate::machine::Counts;
 use crate::physical::Translation;
-use crate::recording::Recording;
+use crate::recording::{Instructions, Recording};
 use crate::report::{FIRST_MET, names, rate};
 use crate::spec::Prefetch;
 use quipu_model::Report;
 use quipu_model::doc::{Block, Cell, Curve, CurveLine, Document, Figure, Grid};
+use quipu_model::number::counted as counted_words;
 use quipu_model::pass::Detail;
 use serde::Serialize;
 use std::any::Any;
@@ -107,7 +108,7 @@ impl PointCounts {
 
     /// Everything but the size, in words: what one curve is about.
     fn sort(&self, all: &[PointCounts]) -> String {
-        let mut words = vec![format!("{} way{}", self.assoc, if self.assoc == 1 { "" } else { "s" })];
+        let mut words = vec![counted_words(self.assoc, "way")];
         let differs = |of: fn(&PointCounts) -> u64| all.iter().any(|other| of(other) != of(self));
         if all.iter().any(|other| other.policy != self.policy) {
             words.push(self.policy.to_owned());
@@ -152,11 +153,13 @@ impl Report for Swept {
         }
         let is_of_both = self.level == Level::First.name() || self.level == Level::Last.name();
         let what = is_of_both.then_some("accesses");
-        document.blocks.extend(notes(self.recorded.notes(what, self.executed.is_some())));
+        let counted = Instructions { in_trace: self.instructions, executed: self.executed };
+        document.blocks.extend(notes(self.recorded.notes(what, counted)));
         document.blocks.push(Block::Figures(self.figures()));
         if self.impossible > 0 {
-            let n = self.impossible;
-            let text = format!("{n} combinations are no cache: sets must be a power of two, 1 or more");
+            let n = counted_words(self.impossible, "combination");
+            let text =
+                format!("left out, as no cache can have that many sets (a power of two, 1 or more): {n}");
             document.blocks.push(Block::Note(text));
         }
         if detail == Detail::Full {
