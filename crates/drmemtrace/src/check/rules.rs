@@ -73,7 +73,7 @@ rules! {
             "A larger number is damage or a newer version. The entry is passed over. The original looks the name up out of range, ends the run early and still succeeds." []
         Nonsense "drmemtrace/nonsense" Error
             "Entries make sense."
-            "Of 64 entries, counted from the beginning of their member, more than 8 have unknown types or are twelve zero bytes, which no tracer writes: that is no trace. Every verb stops before the first of them and continues with the next member, if there is one. Damage is looked for at each eighth entry. Fewer unknown types are passed over one by one." []
+            "Of 64 entries, counted from the beginning of their member, more than 8 have types from 64 on or are twelve zero bytes, which no tracer writes: that is no trace. Every verb stops before the first of them and continues with the next member, if there is one. Damage is looked for at each eighth entry. Fewer unknown types are passed over one by one." []
         OddEntries "drmemtrace/odd-entries" Warning
             "Encodings are whole, and belong to their instructions; so are long flushes; chunks count the records before them."
             "Verbs that read such entries take them as they are and warn; others do not look at them. `quipu check` judges each by a rule of its own: `no-encoding`, `encoding-length`, `encoding-too-long`, `flush-end`, `record-ordinal`." []

@@ -64,30 +64,29 @@ impl EntryReader {
 
 /// True if any type is none of spec 2.1.
 ///
-/// PERF: four entries are three vectors, whose words are all looked at; those that hold types are picked out at the end.
+/// PERF: four entries are three vectors, whose words are all looked at; those that hold types are picked out at the end. The
+/// loop takes sixteen entries at a time, since it would spend a third of its instructions on itself with four.
 fn has_unknown_type(entries: &[Entry]) -> bool {
-    const FOUR: usize = 4;
+    const SIXTEEN: usize = 16 * ENTRY_BYTES;
+    const VECTOR: usize = size_of::<u16x8>();
     /// With this, exactly the unknown types reach the highest bit; the sum saturates.
     const REACH: u16 = (1 << 15) - N_TYPES;
-    /// The words of each vector that hold types.
+    /// The words of each of three vectors that hold types.
     const TYPES: [[usize; 2]; 3] = [[0, 6], [4, 4], [2, 2]];
     let is_unknown = |entry: &Entry| entry.kind.get() >= N_TYPES;
     if cfg!(target_endian = "big") {
         return entries.iter().any(is_unknown); // The vectors are read as they lie in memory.
     }
     let mut all = [u16x8::ZERO; 3];
-    let fours = entries.chunks_exact(FOUR);
-    let rest = fours.remainder();
-    let n_bytes = (entries.len() - rest.len()) * ENTRY_BYTES;
-    for four in entries.as_bytes()[..n_bytes].chunks_exact(FOUR * ENTRY_BYTES) {
-        for (index, all) in all.iter_mut().enumerate() {
-            let words: u16x8 = pod_read_unaligned(&four[16 * index..16 * index + 16]);
-            *all |= words.saturating_add(u16x8::splat(REACH));
+    let (sixteens, _) = entries.as_bytes().as_chunks::<SIXTEEN>();
+    for sixteen in sixteens {
+        for (index, vector) in sixteen.as_chunks::<VECTOR>().0.iter().enumerate() {
+            all[index % 3] |= pod_read_unaligned::<u16x8>(vector).saturating_add(u16x8::splat(REACH));
         }
     }
     let reached =
         all.iter().zip(TYPES).any(|(all, words)| words.iter().any(|word| all.to_array()[*word] >> 15 != 0));
-    reached || rest.iter().any(is_unknown)
+    reached || entries[16 * sixteens.len()..].iter().any(is_unknown)
 }
 
 #[cfg(test)]
@@ -97,10 +96,10 @@ mod tests {
     #[test]
     fn an_unknown_type_is_seen_wherever_it_stands() {
         for kind in (0..u16::MAX).step_by(3).chain([N_TYPES - 1, N_TYPES, 0x7fff, 0x8000, u16::MAX]) {
-            for at in 0..11 {
+            for at in 0..45 {
                 // Everything but the types is as large as can be.
                 let known = Entry { kind: 28.into(), size: u16::MAX.into(), addr: u64::MAX.into() };
-                let mut entries = vec![known; 11];
+                let mut entries = vec![known; 45];
                 entries[at].kind = kind.into();
                 assert_eq!(has_unknown_type(&entries), kind >= N_TYPES, "type {kind}, at {at}");
             }
