@@ -339,7 +339,11 @@ impl Feed {
     #[cold]
     fn end(&mut self, n_bytes: usize, n_records: u64) -> Result<()> {
         let n_left = self.unused().len();
-        if n_left > 0 {
+        // A disk that fails in the middle of a record has not cut the trace.
+        let is_unread = self.failure.as_ref().is_some_and(|error| error.kind() == ErrorKind::Io);
+        if n_left > 0 && is_unread {
+            self.at = self.bytes.len();
+        } else if n_left > 0 {
             let what = format!("the last record is cut: it has `{n_left}` bytes of at least `{n_bytes}`");
             self.tell(&rules::CUT, self.offset(), n_records, what);
             self.at = self.bytes.len();

@@ -1,6 +1,6 @@
 //! Blocks of a file → lines in place.
 
-use quipu_model::{Error, Result};
+use quipu_model::{Error, ErrorKind, Result};
 use quipu_source::{Container, Stream, StreamOptions};
 
 /// A longer line is none.
@@ -73,6 +73,11 @@ impl Feed {
     /// Whether the file cannot be read on behind the bytes at hand.
     pub(crate) fn has_failed(&self) -> bool {
         self.failure.is_some()
+    }
+
+    /// Whether that is because a disk fails: the trace itself may go on.
+    pub(crate) fn is_unread(&self) -> bool {
+        self.failure.as_ref().is_some_and(|error| error.kind() == ErrorKind::Io)
     }
 
     /// Looks for the end of the next line.

@@ -300,7 +300,7 @@ impl RecordReader {
             } else {
                 self.other_line::<G>(n_bytes, is_cut, offset);
             }
-            if is_cut {
+            if is_cut && !self.feed.is_unread() {
                 self.cut(offset, n_bytes);
             }
             self.n_lines += 1;
@@ -381,6 +381,7 @@ impl RecordReader {
             }
             // It is none because it is cut, which is an error by itself.
             Line::Bad(_) if is_cut && self.dialect.language.rules.cut.severity == Severity::Error => {}
+            Line::Bad(_) if is_cut && self.feed.is_unread() => {}
             Line::Bad(what) => {
                 let shown = bytes.get(..SHOWN_BYTES).unwrap_or(bytes);
                 fault = Some((what, format!("`{}`", shown.escape_ascii())));

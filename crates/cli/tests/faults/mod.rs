@@ -5,6 +5,7 @@
 
 use crate::damage::{VERBS, samples};
 use crate::outputs::{Place, ROWS, content, run_with};
+use quipu_testkit::fixtures;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -113,6 +114,39 @@ fn a_file_that_cannot_be_read_to_its_end_is_an_error_of_every_verb() {
     });
     let n_noticed = n_noticed.into_inner().unwrap();
     assert!(n_noticed > 200, "{n_noticed} runs met the fault");
+}
+
+#[test]
+fn a_disk_that_fails_in_the_middle_of_a_record_has_not_cut_the_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(library) = library(folder.path()) else { return };
+    // Several blocks, the last of which cannot be read.
+    let threads = fs::read(fixtures("cacheray").join("threads.trace")).unwrap();
+    let lackey = b"I  04001000,3\n L 1ffefff5a0,8\n".repeat(20_000);
+    let din = b"2 4001000\n0 1ffefff5a0\n".repeat(20_000);
+    for (name, bytes) in [("threads.sample", &threads), ("loop.lackey", &lackey), ("loop.din", &din)] {
+        let file = folder.path().join(name);
+        fs::write(&file, bytes).unwrap();
+        let sample =
+            samples::Sample { name, trace: file.clone(), file, has_checksums: false, is_headed: false };
+        let at = bytes.len() as u64 * 4 / 5 / 5 * 5 + 1;
+        for call in [
+            &["view", "@"][..],
+            &["check", "@"],
+            &["report", "--no-machine", "@"],
+            &["convert", "--to", "drmemtrace", "@", "-o", "%"],
+        ] {
+            let out = folder.path().join("out");
+            let output = read_failing(&library, &sample, call, at, &out);
+            let said = [output.stdout, output.stderr].concat();
+            let said = String::from_utf8_lossy(&said);
+            let end: String = said.lines().rev().take(8).collect::<Vec<_>>().join("\n");
+            assert!(matches!(output.status.code(), Some(1 | 2)), "{call:?} {name}: {end}");
+            assert!(names_the_fault(&said), "{call:?} {name}: {end}");
+            assert!(!said.contains("/cut]") && !said.contains("/bad-line]"), "{call:?} {name}: {end}");
+            assert!(!out.exists(), "{call:?} {name}");
+        }
+    }
 }
 
 #[test]
