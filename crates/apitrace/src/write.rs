@@ -15,9 +15,8 @@ use quipu_model::fresh::{Fresh, cannot};
 use quipu_model::trace::Fact;
 use quipu_model::values::{Call, Types, Values};
 use quipu_model::{Error, Finding, Place, Result, Severity};
-use quipu_source::{Codec, StreamOptions};
+use quipu_source::{Codec, OutputFile, StreamOptions};
 use serde_json::json;
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -120,7 +119,7 @@ impl Written {
 pub struct NewFile {
     path: PathBuf,
     fresh: Fresh,
-    out: StreamWriter<BufWriter<File>>,
+    out: StreamWriter<BufWriter<OutputFile>>,
     stream_bytes: u64,
 }
 

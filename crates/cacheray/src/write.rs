@@ -10,9 +10,8 @@ use quipu_model::fresh::{Fresh, Replace, cannot};
 use quipu_model::lens::{AccessKind, RegionEvent};
 use quipu_model::trace::{Fact, SettingInfo};
 use quipu_model::{Batch, Column, Confidence, Error, Result, Scan, ShardId, Trace};
-use quipu_source::{PackOptions, Packer, Packing, Pool};
+use quipu_source::{OutputFile, PackOptions, Packer, Packing, Pool};
 use serde_json::json;
-use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -24,7 +23,7 @@ const BUFFER_BYTES: usize = 1 << 20;
 pub struct TraceWriter {
     fresh: Fresh,
     name: String,
-    packer: Packer<BufWriter<File>>,
+    packer: Packer<BufWriter<OutputFile>>,
     dialect: Dialect,
     buffer: Vec<u8>,
     /// The beginning of what was written before `buffer`.
@@ -135,6 +134,7 @@ impl TraceWriter {
         self.packer.write(&self.buffer)?;
         let (mut out, packed) = self.packer.finish()?;
         out.flush().map_err(|cause| cannot("write", Path::new(&self.name), cause))?;
+        drop(out);
         self.fresh.commit()?;
         Ok(Written { records: self.records, bytes: packed.bytes, packed_bytes: packed.packed_bytes })
     }

@@ -8,7 +8,7 @@ use quipu::sim::{
     Miss, MissSink, Pages, Settings, Simulated, Simulation, Translator, cacheray, caches, config, fit_cores,
     misses, tlbs,
 };
-use quipu::source::Reading;
+use quipu::source::{OutputFile, Reading};
 use std::fs::File;
 use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
@@ -171,12 +171,12 @@ fn io(path: &Path, error: &std::io::Error) -> Error {
 }
 
 /// One file of misses, packed with gzip.
-type Packed = flate2::write::GzEncoder<BufWriter<File>>;
+type Packed = flate2::write::GzEncoder<BufWriter<OutputFile>>;
 
 /// Writes each miss as a line `process,0xpc,0xaddress` into the file of its cache, which has its name when it has all of them.
 struct MissFiles {
     /// For each cache, its file.
-    files: Vec<Option<(PathBuf, Packed, Option<Fresh>)>>,
+    files: Vec<Option<(PathBuf, Packed, Fresh)>>,
 }
 
 impl MissFiles {
@@ -190,7 +190,7 @@ impl MissFiles {
                     let path = PathBuf::from(path);
                     let (fresh, file) = Fresh::file(&path, replace)?;
                     let level = flate2::Compression::fast();
-                    Some((path, flate2::write::GzEncoder::new(BufWriter::new(file), level), Some(fresh)))
+                    Some((path, flate2::write::GzEncoder::new(BufWriter::new(file), level), fresh))
                 }
             });
         }
@@ -206,10 +206,10 @@ impl MissSink for MissFiles {
     }
 
     fn end(&mut self) -> Result<()> {
-        for (path, file, fresh) in self.files.iter_mut().flatten() {
-            let pack = file.try_finish().and_then(|()| file.get_mut().flush());
-            pack.map_err(|error| io(path, &error))?;
-            fresh.take().map_or(Ok(()), Fresh::commit)?;
+        for (path, file, fresh) in self.files.drain(..).flatten() {
+            let pack = file.finish().and_then(|mut out| out.flush());
+            pack.map_err(|error| io(&path, &error))?;
+            fresh.commit()?;
         }
         Ok(())
     }

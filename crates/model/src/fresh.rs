@@ -8,7 +8,7 @@
 //! An input is never written over, under whatever name: [`quipu_source::Reading`] says which files those are.
 
 use crate::error::{Error, ErrorKind, Result};
-use quipu_source::{Temporary, is_input};
+use quipu_source::{OutputFile, Temporary, failed_close, is_input};
 use std::fs::{self, File, Metadata};
 use std::io::{self, Seek, Write};
 use std::path::{Path, PathBuf};
@@ -55,6 +55,7 @@ pub fn check_file(path: &Path, replace: Replace) -> Result<()> {
 pub fn put(path: &Path, bytes: &[u8], replace: Replace) -> Result<()> {
     let (fresh, mut file) = Fresh::file(path, replace)?;
     file.write_all(bytes).map_err(|cause| cannot("write", path, cause))?;
+    drop(file);
     fresh.commit()
 }
 
@@ -74,27 +75,29 @@ enum Goal {
     Folder,
     /// What is written into as it is, and what waits for that.
     Special {
-        into: File,
+        into: OutputFile,
         written: File,
     },
 }
 
 impl Fresh {
     /// Begins a file that will be called `path`, or what is to be written into a device, a pipe or a socket of that name.
-    /// Opening a pipe waits for its reader.
+    /// Opening a pipe waits for its reader. Drop the file before [`commit`](Fresh::commit), which says whether it could be
+    /// closed.
     ///
     /// # Errors
     /// `Usage` if there is something that must stay, or no name; `Io` if it cannot be made.
-    pub fn file(path: &Path, replace: Replace) -> Result<(Fresh, File)> {
+    pub fn file(path: &Path, replace: Replace) -> Result<(Fresh, OutputFile)> {
         check_place(path, replace, None)?;
         if let Some(meta) = is_special(path) {
             let into = open_special(path, &meta).map_err(|cause| cannot("write", path, cause))?;
             let (temporary, file) = Temporary::file().map_err(|cause| cannot("write", path, cause))?;
             let written = file.try_clone().map_err(|cause| cannot("write", path, cause))?;
-            let goal = Goal::Special { into, written };
+            let goal = Goal::Special { into: OutputFile::new(into, path), written };
+            let file = OutputFile::new(file, temporary.path());
             return Ok((Fresh { temporary, path: path.to_owned(), replace, goal }, file));
         }
-        Fresh::begin(path, replace, Goal::File, &|temporary| File::create_new(temporary))
+        Fresh::begin(path, replace, Goal::File, &|temporary| OutputFile::create_new(temporary))
     }
 
     /// Begins a folder that will be called `path`; files go into the folder returned. A folder in its place may be replaced
@@ -156,10 +159,17 @@ impl Fresh {
         {
             return Err(input(&path));
         }
+        if let Some((file, cause)) = failed_close(temporary.path()) {
+            let inner = file.strip_prefix(temporary.path()).unwrap_or(Path::new(""));
+            let file = if inner == Path::new("") { path } else { path.join(inner) };
+            return Err(cannot("write", &file, cause));
+        }
         match goal {
             Goal::Special { mut into, mut written } => {
                 let copied = written.rewind().and_then(|()| io::copy(&mut written, &mut into));
-                copied.and_then(|_| into.flush()).map_err(failed)
+                copied.and_then(|_| into.flush()).map_err(failed)?;
+                drop(into);
+                failed_close(&path).map_or(Ok(()), |(_, cause)| Err(failed(cause)))
             }
             Goal::File if replace == Replace::Never => {
                 temporary.keep(|from| name(from, &path)).map_err(failed)
@@ -327,6 +337,7 @@ mod tests {
         let (second, mut other) = Fresh::file(&path, Replace::Allowed).unwrap();
         file.write_all(b"first").unwrap();
         other.write_all(b"second").unwrap();
+        drop((file, other));
         drop(second);
         assert!(!path.exists());
         first.commit().unwrap();

@@ -17,6 +17,7 @@ use quipu_model::edit::{Edit, EditInfo, EditJob, Edited, Progress};
 use quipu_model::fresh::{Fresh, Replace, cannot};
 use quipu_model::trace::Fact;
 use quipu_model::{Error, ErrorKind, Finding, Place, Result};
+use quipu_source::OutputFile;
 use serde_json::json;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -156,7 +157,7 @@ struct Disassembler<'p> {
     path: &'p Path,
     /// What the trace is called.
     name: String,
-    out: BufWriter<File>,
+    out: BufWriter<OutputFile>,
     /// Nothing before the header was read.
     walker: Option<Walker>,
     held: Option<Held>,
@@ -165,7 +166,7 @@ struct Disassembler<'p> {
     buffer: Vec<u8>,
     at: usize,
     /// Where bytes go behind which nothing can be told.
-    tail: Option<BufWriter<File>>,
+    tail: Option<BufWriter<OutputFile>>,
     done: Disassembled,
     findings: Vec<Finding>,
     /// The text of the event at hand.
@@ -381,7 +382,7 @@ impl Disassembler<'_> {
         let path = self.blobs.write("tail.bin", &rest)?;
         self.done.files += 1;
         let file = File::options().append(true).open(&path).map_err(failed(&path, "cannot write"))?;
-        self.tail = Some(BufWriter::new(file));
+        self.tail = Some(BufWriter::new(OutputFile::new(file, &path)));
         Ok(())
     }
 
@@ -454,7 +455,8 @@ impl Blobs {
     /// Writes a file; returns its path for now.
     fn write(&mut self, name: &str, bytes: &[u8]) -> Result<PathBuf> {
         let path = self.place()?.join(name);
-        std::fs::write(&path, bytes).map_err(failed(&path, "cannot write raw memory"))?;
+        let written = File::create(&path).and_then(|file| OutputFile::new(file, &path).write_all(bytes));
+        written.map_err(failed(&path, "cannot write raw memory"))?;
         Ok(path)
     }
 

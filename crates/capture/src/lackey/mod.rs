@@ -78,6 +78,7 @@ pub fn record(job: &Job) -> Result<Summary> {
         return Err(Error::missing("nothing was recorded")
             .hint("the program executed nothing before the limits, or Valgrind could not run it"));
     }
+    drop(out);
     fresh.commit()?;
     let process = ProcessSummary {
         pid,

@@ -10,10 +10,9 @@ use quipu::cacheray::trace::{StrictEnd, read_strictly};
 use quipu::model::fresh::{Fresh, Replace};
 use quipu::model::{Error, ErrorKind};
 use quipu::sim::cacheray::{Configuration, Levels, Simulator, Structs, text};
-use quipu::source::Reading;
+use quipu::source::{OutputFile, Reading};
 use quipu::symbols::remap::Remap;
 use quipu::symbols::types_file::{Lookup, TypesFile};
-use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -166,24 +165,26 @@ fn at(error: Error, file: &str, offset: u64, record: u64) -> Error {
 /// A file that a run writes.
 struct New {
     path: PathBuf,
-    file: BufWriter<File>,
-    /// What gives it its name.
-    fresh: Option<Fresh>,
+    /// With what gives it its name; `None` once it has that.
+    file: Option<(BufWriter<OutputFile>, Fresh)>,
 }
 
 impl New {
     fn create(path: PathBuf) -> quipu::model::Result<New> {
         let (fresh, file) = Fresh::file(&path, Replace::Allowed)?;
-        Ok(New { path, file: BufWriter::new(file), fresh: Some(fresh) })
+        Ok(New { path, file: Some((BufWriter::new(file), fresh)) })
     }
 
     fn write(&mut self, bytes: &[u8]) -> quipu::model::Result<()> {
-        self.file.write_all(bytes).map_err(|cause| failed(&self.path, "cannot write", cause))
+        let written = self.file.as_mut().map_or(Ok(()), |(file, _)| file.write_all(bytes));
+        written.map_err(|cause| failed(&self.path, "cannot write", cause))
     }
 
     fn finish(&mut self) -> quipu::model::Result<()> {
-        self.file.flush().map_err(|cause| failed(&self.path, "cannot write", cause))?;
-        self.fresh.take().map_or(Ok(()), Fresh::commit)
+        let Some((mut file, fresh)) = self.file.take() else { return Ok(()) };
+        file.flush().map_err(|cause| failed(&self.path, "cannot write", cause))?;
+        drop(file);
+        fresh.commit()
     }
 }
 

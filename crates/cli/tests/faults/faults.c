@@ -2,6 +2,8 @@
  *
  * QUIPU_FAULT_READ: the file; QUIPU_FAULT_AT: the byte from which on it cannot be read (EIO; in a map, a bus error).
  * QUIPU_FAULT_WRITE: the folder; QUIPU_FAULT_ROOM: how many bytes can be written below it (then ENOSPC).
+ * QUIPU_FAULT_CLOSE: the folder; files below it that were opened to be written are closed, but that says ENOSPC, as file
+ * systems of a network do.
  *
  * It is loaded before the C library, whose calls it passes on. Memory maps of the file are made of a copy that ends at
  * that byte, in whole pages, so that touching what lies behind is the bus error that a failing disk makes.
@@ -9,6 +11,7 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +25,7 @@
 static struct stat target;
 static int has_target;
 static off_t fault_at;
-static const char *folder;
+static const char *folder, *closing;
 static atomic_llong room;
 
 __attribute__((constructor)) static void begin(void) {
@@ -30,6 +33,7 @@ __attribute__((constructor)) static void begin(void) {
     has_target = path && at && stat(path, &target) == 0;
     fault_at = at ? atoll(at) : 0;
     folder = getenv("QUIPU_FAULT_WRITE");
+    closing = getenv("QUIPU_FAULT_CLOSE");
     room = limit ? atoll(limit) : 0;
 }
 
@@ -83,16 +87,29 @@ void *mmap(void *at, size_t n, int rights, int flags, int fd, off_t from) {
     return mmap64(at, n, rights, flags, fd, from);
 }
 
-/* How many of `n` bytes can be written; -1 if not even one. */
-static ssize_t writable(int fd, size_t n) {
+/* Whether a descriptor is of a file below a folder. */
+static int is_below(int fd, const char *folder) {
     char link[64], path[4096];
     struct stat is;
-    if (!folder || fstat(fd, &is) != 0 || !S_ISREG(is.st_mode)) return n;
+    if (!folder || fstat(fd, &is) != 0 || !S_ISREG(is.st_mode)) return 0;
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     ssize_t len = readlink(link, path, sizeof path - 1);
-    if (len < 0) return n;
+    if (len < 0) return 0;
     path[len] = 0;
-    if (strncmp(path, folder, strlen(folder)) != 0) return n;
+    return strncmp(path, folder, strlen(folder)) == 0;
+}
+
+int close(int fd) {
+    int fails = closing && (fcntl(fd, F_GETFL) & O_ACCMODE) != O_RDONLY && is_below(fd, closing);
+    int done = NEXT(close)(fd);
+    if (!fails) return done;
+    errno = ENOSPC;
+    return -1;
+}
+
+/* How many of `n` bytes can be written; -1 if not even one. */
+static ssize_t writable(int fd, size_t n) {
+    if (!is_below(fd, folder)) return n;
     long long before = atomic_fetch_sub(&room, (long long)n);
     if (before >= (long long)n) return n;
     if (before > 0) return before;

@@ -173,3 +173,21 @@ fn a_disk_that_fills_at_any_write_leaves_no_half_file() {
         }
     });
 }
+
+#[test]
+fn a_disk_that_proves_full_when_a_file_is_closed_leaves_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(library) = library(folder.path()) else { return };
+    in_parallel(ROWS.iter().collect(), |row| {
+        let place = Place::new(row);
+        let before = names(place.folder.path());
+        let faults = [
+            ("LD_PRELOAD", library.as_os_str().to_owned()),
+            ("QUIPU_FAULT_CLOSE", place.folder.path().canonicalize().unwrap().into()),
+        ];
+        let (code, said) = run_with(place.folder.path(), &row.words("other"), &faults);
+        assert_eq!(code, 2, "{}: {said}", row.line);
+        assert!(said.contains("cannot write it") && said.contains("No space left"), "{}: {said}", row.line);
+        assert_eq!(names(place.folder.path()), before, "{}: {said}", row.line);
+    });
+}

@@ -4,9 +4,9 @@ use crate::listing;
 use crate::schedule::{MAX_POINTS, Recording, Schedule};
 use quipu_model::fresh::cannot;
 use quipu_model::{Finding, Place, Result, Severity};
-use quipu_source::{PackOptions, Packer, Packing, Pool, Source};
-use std::fs::{self, File};
-use std::io::{BufWriter, Write};
+use quipu_source::{OutputFile, PackOptions, Packer, Packing, Pool, Source};
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ pub(super) fn write_schedules(
 }
 
 fn write_small(path: &Path, packing: Packing, members: &[(String, Vec<u8>)], pool: &Arc<Pool>) -> Result<()> {
-    let file = File::create_new(path).map_err(|cause| cannot("create", path, cause))?;
+    let file = OutputFile::create_new(path).map_err(|cause| cannot("create", path, cause))?;
     let mut packer = Packer::new(BufWriter::new(file), pool, &PackOptions::new(packing));
     for (name, bytes) in members {
         packer.member(name)?;
@@ -76,7 +76,9 @@ pub(super) fn copy_beside(source: &Source, folder: &Path) -> Result<()> {
         let (Some(from), name) = (file.path(), listing::file_name(&file)) else { continue };
         let to = folder.join(name);
         if !to.exists() {
-            fs::copy(from, &to).map_err(|cause| cannot("write", &to, cause))?;
+            let mut from = File::open(from).map_err(|cause| cannot("read", from, cause))?;
+            let copied = OutputFile::create_new(&to).and_then(|mut to| io::copy(&mut from, &mut to));
+            copied.map_err(|cause| cannot("write", &to, cause))?;
         }
     }
     Ok(())

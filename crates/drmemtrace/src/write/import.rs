@@ -13,10 +13,9 @@ use quipu_model::fresh::Fresh;
 use quipu_model::lens::{AccessKind, InstrClass, Taken, ThreadEvent, instr_flags};
 use quipu_model::trace::Fact;
 use quipu_model::{Batch, Columns, Meta, Result, ThreadId};
-use quipu_source::{Packer, Pool};
+use quipu_source::{OutputFile, Packer, Pool};
 use serde_json::json;
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::BufWriter;
 use std::path::PathBuf;
 
@@ -104,7 +103,7 @@ struct Counts {
 }
 
 struct Entries {
-    rewriter: Rewriter<BufWriter<File>, NoEdit>,
+    rewriter: Rewriter<BufWriter<OutputFile>, NoEdit>,
     fresh: Fresh,
     path: PathBuf,
     /// The first entries, until the first thread is known.

@@ -46,7 +46,7 @@ use known::Known;
 use quipu_model::damaged::{Intake, Reading, SoFar};
 use quipu_model::fresh::{Fresh, cannot};
 use quipu_model::{Columns, Damaged, Error, ErrorKind, Finding, Result, Scan, Severity, ShardId, Trace};
-use quipu_source::{PackOptions, Packer, Packing, Pool, Source};
+use quipu_source::{OutputFile, PackOptions, Packer, Packing, Pool, Source};
 use raise::Raiser;
 use rustc_hash::FxHashMap;
 use std::io::{BufWriter, Seek, Write};
@@ -418,7 +418,7 @@ fn rewrite_read<E: Edit>(
         let (fresh, out) = Fresh::file(path, options.replace)?;
         let edit = || edit_of(0).ok_or_else(nothing_left);
         let (rewritten, reading) =
-            rewrite_soundly(trace, 0, (&out, path), &edit, &pool, options, None, observer)?;
+            rewrite_soundly(trace, 0, (&*out, path), &edit, &pool, options, None, observer)?;
         // A file without entries is no trace under any other name.
         let is_empty = rewritten.read.entries == 0;
         if is_empty || rewritten.written.records == 0 && rewritten.read.records > 0 {
@@ -427,6 +427,7 @@ fn rewrite_read<E: Edit>(
         let doubtful_from = reading.doubtful_from.or(judge_opening(trace, options)?);
         let file =
             FileSummary { doubtful_from, ..summarise(&trace.files()[0], Some(last_part(path)), &rewritten) };
+        drop(out);
         fresh.commit()?;
         return Ok(Summary::of(vec![file], reading.findings));
     }
@@ -439,10 +440,10 @@ fn rewrite_read<E: Edit>(
         let source = &trace.files()[shard];
         let name = edit.file_name(&renamed_file(source, options.pack.packing));
         let path = folder.join(&name);
-        let out = std::fs::File::create_new(&path).map_err(|cause| cannot("create", &path, cause))?;
+        let out = OutputFile::create_new(&path).map_err(|cause| cannot("create", &path, cause))?;
         let edit = || edit_of(shard).ok_or_else(nothing_left);
         let (rewritten, reading) =
-            rewrite_soundly(trace, shard, (&out, &path), &edit, &pool, options, known.as_ref(), observer)?;
+            rewrite_soundly(trace, shard, (&*out, &path), &edit, &pool, options, known.as_ref(), observer)?;
         let is_empty = rewritten.read.entries == 0;
         let is_left = !is_empty && (E::IS_NONE || rewritten.written.instrs > 0 || rewritten.read.instrs == 0);
         let doubtful_from = reading.doubtful_from.or(opened.get(&source.name).copied());
@@ -589,7 +590,7 @@ fn summarise<W>(source: &File, name: Option<String>, rewritten: &Rewritten<W>) -
 }
 
 /// Hands everything to the system, which may say only now that there is no room.
-pub(crate) fn close(mut out: BufWriter<std::fs::File>, path: &Path) -> Result<()> {
+pub(crate) fn close(mut out: BufWriter<OutputFile>, path: &Path) -> Result<()> {
     out.flush().map_err(|cause| cannot("write", path, cause))
 }
 

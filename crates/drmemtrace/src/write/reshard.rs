@@ -112,6 +112,7 @@ fn reshard_read(
             break summary;
         }
     };
+    drop(target);
     let doubtful_from = judge_opening(trace, options)?;
     for file in &mut summary.files {
         file.doubtful_from = file.doubtful_from.or(doubtful_from);

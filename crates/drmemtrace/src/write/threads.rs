@@ -8,8 +8,7 @@ use crate::record::Entry;
 use crate::schedule::Recording;
 use quipu_model::fresh::cannot;
 use quipu_model::{Finding, Result};
-use quipu_source::{PackOptions, Packer, Pool};
-use std::fs::File;
+use quipu_source::{OutputFile, PackOptions, Packer, Pool};
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -58,7 +57,7 @@ impl ThreadFile {
         chunk_instrs: u64,
         n_bytes: Arc<AtomicU64>,
     ) -> Result<ThreadFile> {
-        let file = File::create_new(path).map_err(|cause| cannot("create", path, cause))?;
+        let file = OutputFile::create_new(path).map_err(|cause| cannot("create", path, cause))?;
         let counted = Counted::new(file, n_bytes);
         let packer = Packer::new(BufWriter::with_capacity(BUFFER_BYTES, counted), pool, pack);
         let instrs = if pack.packing == quipu_source::Packing::Zip { chunk_instrs } else { 0 };
@@ -146,13 +145,13 @@ pub fn is_recorded(path: &Path) -> bool {
 /// A file whose bytes are counted, for limits on what is recorded.
 #[derive(Debug)]
 pub struct Counted {
-    file: File,
+    file: OutputFile,
     n_bytes: Arc<AtomicU64>,
 }
 
 impl Counted {
     /// Adds the bytes that reach the file to `n_bytes`.
-    pub fn new(file: File, n_bytes: Arc<AtomicU64>) -> Counted {
+    pub fn new(file: OutputFile, n_bytes: Arc<AtomicU64>) -> Counted {
         Counted { file, n_bytes }
     }
 }

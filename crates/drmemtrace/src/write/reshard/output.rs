@@ -12,10 +12,9 @@ use crate::write::{BUFFER_BYTES, FileSummary, Summary, WriteOptions, close, fold
 use quipu_model::damaged::{Intake, Reading};
 use quipu_model::fresh::cannot;
 use quipu_model::{Error, Result};
-use quipu_source::{Packer, Pool, Source};
+use quipu_source::{OutputFile, Packer, Pool, Source};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{self, BufWriter, Seek};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -27,7 +26,7 @@ const MAX_PENDING: usize = 1 << 10;
 pub(super) struct Target {
     pub(super) folder: PathBuf,
     /// The file, if there is only one.
-    pub(super) only: Option<File>,
+    pub(super) only: Option<OutputFile>,
 }
 
 impl Target {
@@ -36,7 +35,7 @@ impl Target {
         let only = match &self.only {
             None => None,
             Some(file) => {
-                let emptied = || -> io::Result<File> {
+                let emptied = || -> io::Result<OutputFile> {
                     file.set_len(0)?;
                     let mut file = file.try_clone()?;
                     file.rewind()?;
@@ -76,7 +75,7 @@ pub(super) struct Outputs<'o> {
 }
 
 pub(super) struct Output {
-    rewriter: Rewriter<BufWriter<File>, NoEdit>,
+    rewriter: Rewriter<BufWriter<OutputFile>, NoEdit>,
     /// Entries that the writer has not been given yet. None is an encoding: what its readers know of those is asked for.
     pending: Vec<Entry>,
     name: String,
@@ -167,7 +166,7 @@ impl Outputs<'_> {
         let path = self.target.folder.join(&name);
         let file = match self.target.only.take() {
             Some(file) => file,
-            None => File::create_new(&path).map_err(|cause| cannot("create", &path, cause))?,
+            None => OutputFile::create_new(&path).map_err(|cause| cannot("create", &path, cause))?,
         };
         let (small, buffer_bytes) = (self.sharding != Sharding::Stream, BUFFER_BYTES);
         let buffer_bytes = if small { buffer_bytes / 16 } else { buffer_bytes };
