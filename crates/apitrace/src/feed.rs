@@ -35,6 +35,11 @@ pub trait Machine {
     /// How many calls were entered so far, for messages.
     fn n_entered(&self) -> u64;
 
+    /// How many calls were left so far, for machines that count them.
+    fn n_left(&self) -> Option<u64> {
+        None
+    }
+
     /// The call that an event leaves and that is not open, for machines whose reading ends where calls are numbered wrongly.
     fn unmatched(&mut self, _out: &Self::Out) -> Option<u64> {
         None
@@ -55,6 +60,8 @@ pub struct Storing<'a> {
     pub out: &'a mut Values,
     /// Where types go.
     pub types: &'a mut Types,
+    /// How many calls were left before those in `out`.
+    pub n_before: u64,
 }
 
 impl Machine for Storing<'_> {
@@ -72,6 +79,10 @@ impl Machine for Storing<'_> {
 
     fn n_entered(&self) -> u64 {
         self.decoder.n_entered()
+    }
+
+    fn n_left(&self) -> Option<u64> {
+        Some(self.n_before + self.out.calls.len() as u64)
     }
 
     fn unmatched(&mut self, out: &Event) -> Option<u64> {
@@ -143,7 +154,7 @@ pub struct Feed {
 }
 
 /// Calls that were left and not entered until then: numbers and offsets, as far as they are told.
-pub(crate) type Unentered = Vec<(u64, u64)>;
+pub(crate) type Unentered = Vec<(u64, Place)>;
 
 /// Of calls that are left and were not entered, so many are told of.
 pub(crate) const MAX_UNENTERED: usize = 4096;
@@ -277,13 +288,14 @@ impl Feed {
     fn judge_unmatched<M: Machine>(&mut self, number: u64, offset: u64, machine: &mut M) -> Result<()> {
         self.fetch(EVIDENCE_BYTES, machine)?;
         let n_entered = machine.n_entered();
+        let place = Place { record: machine.n_left(), ..self.here(offset) };
         if number < n_entered {
-            self.found.push(rules::LEFT_TWICE.broken(self.here(offset), left_twice(number)));
+            self.found.push(rules::LEFT_TWICE.broken(place, left_twice(number)));
         } else if machine.is_misnumbered(self.unused()) {
             let error = Error::malformed(swallowed(number, n_entered)).at(&self.here(offset));
             return Err(recoverable(&self.file, error));
         } else if self.unentered.len() < MAX_UNENTERED {
-            self.unentered.push((number, offset));
+            self.unentered.push((number, place));
         }
         Ok(())
     }
@@ -439,9 +451,9 @@ impl Feed {
             }
             self.found.push(Finding::of_cut_file(&error));
         }
-        for (number, offset) in std::mem::take(&mut self.unentered) {
+        for (number, place) in std::mem::take(&mut self.unentered) {
             let (rule, what) = left_unentered(number, n_entered);
-            self.found.push(rule.broken(self.here(offset), what));
+            self.found.push(rule.broken(place, what));
         }
         let place = self.here(self.base);
         match &self.header {

@@ -164,7 +164,8 @@ impl CallReader {
                 State::Reading => {
                     let Some(decoder) = &mut self.decoder else { break };
                     let Batch { values, types, .. } = &mut self.batch;
-                    match self.feed.next(&mut Storing { decoder, out: values, types }) {
+                    let n_before = self.n_records;
+                    match self.feed.next(&mut Storing { decoder, out: values, types, n_before }) {
                         Ok(Some(Event::Left)) => {
                             let at = self.feed.offset();
                             if let Some(call) = self.batch.values.calls.last_mut() {

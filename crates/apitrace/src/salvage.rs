@@ -366,7 +366,7 @@ impl Work<'_> {
             }
             self.look_for_events(feed)?;
         } else if self.unentered.len() < MAX_UNENTERED {
-            self.unentered.push((number, offset));
+            self.unentered.push((number, self.place(offset)));
         }
         Ok(())
     }
@@ -376,9 +376,9 @@ impl Work<'_> {
         if !self.unentered.is_empty() {
             self.patch();
         }
-        for (number, offset) in std::mem::take(&mut self.unentered) {
+        for (number, place) in std::mem::take(&mut self.unentered) {
             let (rule, what) = left_unentered(number, n_entered);
-            self.find(rule, self.place(offset), what);
+            self.find(rule, place, what);
         }
     }
 

@@ -223,8 +223,9 @@ pub fn repack(
         file.write(bytes)
     });
     let (mut intake, mut findings) = (options.intake(), copy.take_findings());
-    let first = findings.iter().find(|finding| finding.severity == Severity::Error);
-    let n_good = first.and_then(|finding| finding.place.record).unwrap_or(copy.n_left);
+    // What is only known to be wrong at the end may stand before what was found earlier.
+    let errors = findings.iter().filter(|finding| finding.severity == Severity::Error);
+    let n_good = errors.filter_map(|finding| finding.place.record).min().unwrap_or(copy.n_left);
     intake.take(&mut findings, so_far(trace, n_good))?;
     intake.end(read, so_far(trace, copy.n_left))?;
     Ok(Written { calls: copy.n_calls, reading: intake.finish(), ..file.finish()? })
@@ -365,6 +366,10 @@ impl Machine for Tap<'_> {
 
     fn n_entered(&self) -> u64 {
         Skimmer::n_entered(&self.skimmer)
+    }
+
+    fn n_left(&self) -> Option<u64> {
+        Some(self.n_left)
     }
 
     fn unmatched(&mut self, (): &()) -> Option<u64> {

@@ -208,3 +208,59 @@ fn a_conversion_minds_what_opening_the_trace_found() {
     assert_eq!((code, out.exists()), (1, true), "{said}");
     assert!(said.contains("from record 0 on, what was written is doubtful"), "{said}");
 }
+
+#[test]
+fn a_conversion_of_which_damage_leaves_nothing_names_the_damage() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, out) = (folder.path().join("wrong.trace.gz"), folder.path().join("out"));
+    let mut bytes = trace_of("tiny.gz");
+    let n_bytes = bytes.len();
+    bytes[n_bytes - 8] ^= 1; // The checksum of all of it.
+    std::fs::write(&path, bytes).unwrap();
+    let call = ["convert", "--to", "cacheray", "--keep-damaged", "-o", out.to_str().unwrap()];
+    let (_, said, code) = quipu(&call, &path);
+    assert_eq!((code, out.exists()), (1, false), "{said}");
+    assert!(said.contains("nothing of the trace can be read") && said.contains("CRC-32"), "{said}");
+}
+
+#[test]
+fn verbs_that_write_name_the_place_of_damage_that_nonsense_follows() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, out) = (folder.path().join("drmemtrace.tiny.05701.3845.trace"), folder.path().join("out"));
+    let mut bytes = trace_of("tiny.plain");
+    // All entries after these bytes are shifted.
+    let at = bytes.len() / 20;
+    let again = bytes[at..at + 64].to_vec();
+    bytes.splice(at..at, again);
+    std::fs::write(&path, bytes).unwrap();
+    let first = |call: &[&str]| {
+        let (_, said, code) = quipu(call, &path);
+        assert_eq!(code, 1, "{call:?}: {said}");
+        said.lines().find(|line| line.contains("[drmemtrace/unknown-type]")).unwrap().to_owned()
+    };
+    let read = first(&["analyze", "mix"]);
+    assert!(read.contains("record 386, instr 280"), "{read}");
+    assert_eq!(first(&["convert", "-o", out.to_str().unwrap()]), read);
+}
+
+#[test]
+fn calls_after_one_that_is_left_twice_are_doubtful() {
+    let folder = tempfile::tempdir().unwrap();
+    let [text, trace, out] = ["text", "made.trace", "out.trace"].map(|name| folder.path().join(name));
+    let calls = |n: u64| (0..n).map(|i| format!("glFoo(a = {i}) = {i}\n")).collect::<String>();
+    let head = "quipu-text apitrace 1\nversion 6\nsemantic 6\nproperty \"process.name\" = \"made\"\nfunction 0 glFoo(a)\n";
+    std::fs::write(&text, format!("{head}{}leave #3 () = 1\n{}", calls(30), calls(50))).unwrap();
+    let (_, said, code) = quipu(&["assemble", "-q", "-o", trace.to_str().unwrap()], &text);
+    assert_eq!(code, 0, "{said}");
+    let target = out.to_str().unwrap();
+    for call in [
+        &["view"][..],
+        &["convert", "--keep-damaged", "-o", target],
+        &["convert", "--keep-damaged", "--container", "plain", "-o", target],
+    ] {
+        let (_, said, code) = quipu(call, &trace);
+        assert_eq!(code, 1, "{call:?}: {said}");
+        assert!(said.contains("from record 30 on, what was "), "{call:?}: {said}");
+        let _ = std::fs::remove_file(&out);
+    }
+}

@@ -98,7 +98,13 @@ pub fn convert(
         let (import, mut converted) = convert_once(plan, importer, job, beyond_lenses, watch)?;
         // What proved damaged after it was converted is left out of a second read.
         if job.trace.n_delivered_damaged() == before {
-            converted.facts = import.finish(&mut converted.ledger)?;
+            let is_empty = import.n_written() == 0;
+            match import.finish(&mut converted.ledger) {
+                Ok(facts) => converted.facts = facts,
+                // The format refuses a file without records, and what left none is to be said.
+                Err(refused) if is_empty => return Err(converted.reading.nothing_left().unwrap_or(refused)),
+                Err(error) => return Err(error),
+            }
             return Ok(converted);
         }
     }

@@ -73,6 +73,17 @@ pub struct Reading {
     pub doubtful_from: Option<u64>,
 }
 
+impl Reading {
+    /// The error of an output that damage of the input has left without records; `None` if the input is whole.
+    pub fn nothing_left(self) -> Option<Error> {
+        self.doubtful_from?;
+        let first = self.findings.iter().find(|finding| finding.severity == Severity::Error);
+        let place = first.map(|finding| &finding.place).or(self.error.as_deref().map(Error::place)).cloned();
+        let error = Error::new(ErrorKind::Damaged, "nothing of the trace can be read");
+        Some(error.at(&place.unwrap_or_default()).after(self.findings))
+    }
+}
+
 impl Intake {
     /// Reading has not begun.
     pub fn new(damaged: Damaged) -> Intake {

@@ -129,6 +129,8 @@ impl EntryReader {
         if n_left < self.batch.block.len() {
             self.batch.block.truncate(n_left);
             self.skipped = Some(at.member);
+            // What makes no sense in this block stands after that.
+            self.nonsense = None;
         }
     }
 

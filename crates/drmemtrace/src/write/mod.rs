@@ -509,17 +509,7 @@ fn nothing_left() -> Error {
 
 /// The same, where that may be because all of it is damaged.
 fn nothing_left_of(reading: Reading) -> Error {
-    match reading.doubtful_from {
-        None => nothing_left(),
-        Some(_) => {
-            let first = reading.findings.iter().find(|finding| finding.severity == Severity::Error);
-            let error = Error::new(ErrorKind::Damaged, "nothing of the trace can be read");
-            match first {
-                Some(finding) => error.at(&finding.place).after(reading.findings),
-                None => error,
-            }
-        }
-    }
+    reading.nothing_left().unwrap_or_else(nothing_left)
 }
 
 /// Rewrites one file into `out`, once more if some of what was written proved damaged later.
