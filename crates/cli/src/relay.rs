@@ -87,7 +87,9 @@ impl Departures {
         let new_types = batch.types.as_slice().get(known.1..).unwrap_or(&[]).to_vec();
         *known = (batch.codes.len(), batch.types.len());
         let findings = std::mem::take(&mut batch.findings);
-        let batch = Batch { span: batch.span, tables, values, findings, ..Batch::default() };
+        // Where all shards share their instructions, what both sides need is there.
+        let codes = CodeTable::sharing(batch.codes.shared().cloned());
+        let batch = Batch { span: batch.span, tables, values, codes, findings, ..Batch::default() };
         Parcel { batch, ordinals, records, share: None, new_codes, new_types }
     }
 }
@@ -101,6 +103,9 @@ impl Arrivals {
         let Ok(parcel) = self.parcels.recv() else { return Ok(None) };
         let mut parcel = parcel?;
         let (mut codes, mut types) = self.known.remove(&parcel.batch.span.shard).unwrap_or_default();
+        if parcel.batch.codes.shared().is_some() {
+            codes = std::mem::take(&mut parcel.batch.codes);
+        }
         parcel.new_codes.drain(..).for_each(|code| {
             codes.push(code);
         });

@@ -3,6 +3,7 @@
 use quipu_model::lens::NO_CODE;
 use quipu_model::{Code, CodeTable};
 use rustc_hash::FxHashMap;
+use std::sync::Arc;
 
 /// Slots of the front table; a power of two: 256 KiB stay in level-2 cache.
 pub(crate) const FRONT: usize = 1 << 14;
@@ -14,7 +15,11 @@ pub(crate) const SMALL_FRONT: usize = 1 << 8;
 pub(crate) struct CodeMap {
     /// Address, index, and bytes of the instruction there.
     front: Vec<(u64, u32, u16)>,
+    /// The latest index of each address, but for what `firsts` tells.
     all: FxHashMap<u64, u32>,
+    /// If many reads share their instructions: those of which this read has given the first of all reads at its address, and
+    /// no other since. By index, 64 in a word: instructions that are met together have indexes that lie together.
+    firsts: FxHashMap<u32, u64>,
 }
 
 impl CodeMap {
@@ -23,7 +28,18 @@ impl CodeMap {
         CodeMap {
             front: vec![(u64::MAX, NO_CODE, 0); n_slots.next_power_of_two()],
             all: FxHashMap::default(),
+            firsts: FxHashMap::default(),
         }
+    }
+
+    /// The index of the latest encoding at `pc`.
+    fn latest(&self, pc: u64, table: &CodeTable) -> Option<u32> {
+        if let Some(code) = self.all.get(&pc) {
+            return Some(*code);
+        }
+        let first = table.shared()?.first_at(pc)?;
+        let word = self.firsts.get(&(first / 64))?;
+        (word >> (first % 64) & 1 != 0).then_some(first)
     }
 
     /// The instruction of `size` bytes at `pc`, or [`NO_CODE`]: one of another size is another one, as where kernel code
@@ -39,7 +55,7 @@ impl CodeMap {
     }
 
     fn get_slow(&mut self, pc: u64, size: u16, slot: usize, table: &CodeTable) -> u32 {
-        let code = self.all.get(&pc).copied().unwrap_or(NO_CODE);
+        let code = self.latest(pc, table).unwrap_or(NO_CODE);
         if table.get(code).is_none_or(|known| known.size != size) {
             return NO_CODE;
         }
@@ -48,21 +64,35 @@ impl CodeMap {
     }
 
     /// True if any instruction is known at `pc`.
-    pub(crate) fn knows(&self, pc: u64) -> bool {
-        self.all.contains_key(&pc)
+    pub(crate) fn knows(&self, pc: u64, table: &CodeTable) -> bool {
+        self.latest(pc, table).is_some()
     }
 
     /// Notes that `bytes` stand at `pc` from now on and returns their index, the old one if they stood there before.
     pub(crate) fn set(&mut self, pc: u64, size: u16, bytes: &[u8], table: &mut CodeTable) -> u32 {
         let new = Code::new(pc, size, bytes);
-        let known = self.all.get(&pc).copied();
-        if let Some(code) = known
+        if let Some(code) = self.latest(pc, table)
             && table.get(code) == Some(&new)
         {
             return code;
         }
-        let code = table.push(new);
-        self.all.insert(pc, code);
+        let code = match table.shared().map(Arc::clone) {
+            None => {
+                let code = table.push(new);
+                self.all.insert(pc, code);
+                code
+            }
+            Some(shared) => {
+                let (code, is_first) = shared.learn(new);
+                if is_first {
+                    *self.firsts.entry(code / 64).or_default() |= 1 << (code % 64);
+                    self.all.remove(&pc);
+                } else {
+                    self.all.insert(pc, code);
+                }
+                code
+            }
+        };
         let slot = self.slot(pc);
         self.front[slot] = (pc, code, size);
         code
@@ -89,6 +119,26 @@ mod tests {
         assert_eq!((first, again, changed), (0, 0, 1));
         assert_eq!(map.get(0x1000, 1, &table), 1);
         assert_eq!(map.get(0x1000, 2, &table), NO_CODE, "another instruction");
+    }
+
+    #[test]
+    fn reads_that_share_a_table_know_only_what_they_were_given() {
+        let shared = Arc::default();
+        let [mut first, mut second] = [(); 2].map(|()| CodeTable::sharing(Some(Arc::clone(&shared))));
+        let [mut one, mut two] = [(); 2].map(|()| CodeMap::new(SMALL_FRONT));
+        assert_eq!(one.set(0x1000, 1, &[0x90], &mut first), 0);
+        assert_eq!(two.get(0x1000, 1, &second), NO_CODE, "it was not given one");
+        assert!(!two.knows(0x1000, &second));
+        assert_eq!(two.set(0x1000, 1, &[0xc3], &mut second), 1);
+        assert_eq!(two.set(0x1000, 1, &[0x90], &mut second), 0, "the first of all is the latest again");
+        assert_eq!(two.get(0x1000, 1, &second), 0);
+        assert_eq!(one.set(0x1000, 1, &[0xc3], &mut first), 1);
+        // Another address has the slot of the first one.
+        for (map, table, expected) in [(&mut one, &mut first, 1), (&mut two, &mut second, 0)] {
+            map.set(0x1000 | 1 << 40, 1, &[0x90], table);
+            assert_eq!(map.get(0x1000, 1, table), expected);
+        }
+        assert_eq!(shared.len(), 3);
     }
 
     #[test]

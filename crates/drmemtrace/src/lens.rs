@@ -282,7 +282,7 @@ impl Sink for Filling<'_> {
                 && let Some(index) = instr.index
                 && cx.filetype.any(FileType::ENCODINGS)
                 && !cx.filetype.any(FileType::CORE_SHARDED.or(FileType::KERNEL_SYSCALL_TRACE_TEMPLATES))
-                && !self.fill.codes.knows(instr.pc)
+                && !self.fill.codes.knows(instr.pc, &self.batch.codes)
             {
                 self.no_encoding(cx, index, instr.pc);
             }

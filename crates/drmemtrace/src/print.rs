@@ -147,8 +147,8 @@ impl MemrefPrinter {
         self.n_instrs += 1;
         self.access(cols, row, out);
         push_paint(paint.code, out);
-        let text =
-            batch.codes.get(cols.code[row]).map(|code| self.asm.get(batch.span.shard, cols.code[row], code));
+        let home = batch.codes.home(batch.span.shard);
+        let text = batch.codes.get(cols.code[row]).map(|code| self.asm.get(home, cols.code[row], code));
         let mut more: &[u8] = &[];
         match text {
             Some((first, rest)) => {

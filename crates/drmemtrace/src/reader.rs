@@ -18,7 +18,8 @@ use crate::{widen, window};
 use cut::Intervals;
 use quipu_model::lens::ThreadEvent;
 use quipu_model::{
-    Batch, Columns, Cut, Finding, Found, Loss, Reader, Result, Rows, Scan, Severity, ThreadId, Window,
+    Batch, CodeTable, Columns, Cut, Finding, Found, Loss, Reader, Result, Rows, Scan, Severity, ThreadId,
+    Window,
 };
 use quipu_source::{BlockAt, Stream};
 use std::ops::Range;
@@ -149,7 +150,7 @@ impl EntryReader {
             used: 0,
             interp,
             fill: Fill::new(scan.columns, memrefs_rows.is_some(), scan.buffer_bytes),
-            batch: Batch { tables, ..Batch::default() },
+            batch: Batch { tables, codes: CodeTable::sharing(scan.codes.clone()), ..Batch::default() },
             entries_rows: position(ENTRIES_TABLE),
             memrefs_rows,
             columns: scan.columns,

@@ -13,6 +13,7 @@ use quipu_model::{Batch, Cut, Error, Reader, Result, Scan, Shard, Span, Trace, W
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// What the buffers of all readers of one merge may take together, about.
 const MERGE_BUFFER_BYTES: usize = 40 << 20;
@@ -69,6 +70,13 @@ pub struct Merged<'m> {
 }
 
 impl<'t> Merge<'t> {
+    /// The same read, whose shards keep their instructions in one table if there are many of them: files of one program hold
+    /// mostly the same. For callers that look instructions up by index and nothing else.
+    pub fn sharing_codes(trace: &dyn Trace, template: Scan) -> Scan {
+        let codes = (trace.shards().len() > MAX_READERS_AHEAD).then(Arc::default);
+        Scan { codes, ..template }
+    }
+
     /// Begins to read all shards of `trace`, with the columns, tables, window and sizes of `template`
     /// (its shard and pieces do not matter; what readers may buffer is divided among them).
     ///

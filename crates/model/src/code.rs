@@ -3,6 +3,12 @@
 //! A trace of a billion instructions has tens of thousands of distinct ones. A reader adds an instruction when it
 //! first meets its bytes at its address (again when the bytes change), and gives its index to each row.
 
+mod shared;
+
+pub use shared::SharedCodes;
+
+use std::sync::Arc;
+
 /// The longest encoding, in bytes: REGDEPS needs 16, x86 15.
 pub const MAX_CODE_BYTES: usize = 16;
 
@@ -32,15 +38,35 @@ impl Code {
     }
 }
 
-/// The distinct instructions of one read, in order of first appearance. Append-only.
+/// The distinct instructions of one read, in order of first appearance, or of many reads together. Append-only.
 #[derive(Clone, Debug, Default)]
 pub struct CodeTable {
     codes: Vec<Code>,
+    /// Where the instructions are instead, if many reads keep theirs together.
+    shared: Option<Arc<SharedCodes>>,
 }
 
 impl CodeTable {
+    /// The table of a read that keeps its instructions there, if anywhere.
+    pub fn sharing(shared: Option<Arc<SharedCodes>>) -> CodeTable {
+        CodeTable { codes: Vec::new(), shared }
+    }
+
+    /// Where many reads keep their instructions, if this is one of them. Then indexes mean the same in all of them.
+    pub fn shared(&self) -> Option<&Arc<SharedCodes>> {
+        self.shared.as_ref()
+    }
+
+    /// The shard that indexes of a batch of `shard` are counted in: the same one for all that share a table.
+    pub fn home(&self, shard: u32) -> u32 {
+        if self.shared.is_some() { 0 } else { shard }
+    }
+
     /// Adds an instruction and returns its index. The caller knows that it is new.
     pub fn push(&mut self, code: Code) -> u32 {
+        if let Some(shared) = &self.shared {
+            return shared.learn(code).0;
+        }
         let index = self.codes.len() as u32; // Readers stop long before 2^32 distinct instructions.
         self.codes.push(code);
         index
@@ -48,20 +74,23 @@ impl CodeTable {
 
     /// The instruction at `index`.
     pub fn get(&self, index: u32) -> Option<&Code> {
-        self.codes.get(index as usize)
+        match &self.shared {
+            None => self.codes.get(index as usize),
+            Some(shared) => shared.get(index),
+        }
     }
 
     /// How many distinct instructions there are so far.
     pub fn len(&self) -> usize {
-        self.codes.len()
+        self.shared.as_ref().map_or(self.codes.len(), |shared| shared.len())
     }
 
     /// True if there is none yet.
     pub fn is_empty(&self) -> bool {
-        self.codes.is_empty()
+        self.len() == 0
     }
 
-    /// All instructions so far, in order of first appearance.
+    /// All instructions so far that the read keeps for itself, in order of first appearance.
     pub fn as_slice(&self) -> &[Code] {
         &self.codes
     }

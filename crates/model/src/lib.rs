@@ -34,7 +34,7 @@ pub mod trace;
 pub mod values;
 
 pub use batch::{Batch, Span};
-pub use code::{Code, CodeTable};
+pub use code::{Code, CodeTable, SharedCodes};
 pub use columns::Columns;
 pub use damaged::Damaged;
 pub use edit::{Comparison, Edit, Edited};

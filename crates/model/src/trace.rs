@@ -1,6 +1,7 @@
 //! What a trace format offers: recognise, open, describe, split into shards, read.
 
 use crate::batch::Batch;
+use crate::code::SharedCodes;
 use crate::columns::Columns;
 use crate::convert::Importer;
 use crate::edit::{Comparison, Edit};
@@ -525,6 +526,8 @@ pub struct Scan {
     pub ahead: bool,
     /// How many bytes of buffers the read may use, about; readers of many shards at once get little.
     pub buffer_bytes: usize,
+    /// Where many reads keep their instructions together. For callers that look instructions up by index and nothing else.
+    pub codes: Option<Arc<SharedCodes>>,
 }
 
 impl Scan {
@@ -542,6 +545,7 @@ impl Scan {
             batch_records: 1024,
             ahead: false,
             buffer_bytes: 4 << 20,
+            codes: None,
         }
     }
 

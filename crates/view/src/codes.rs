@@ -31,9 +31,10 @@ impl CodeTexts {
         codes: &CodeTable,
         render: impl Fn(&[u8], Option<&str>, &mut Vec<u8>),
     ) {
-        let ids = self.shards.entry(shard).or_default();
-        let known = ids.len().min(codes.len());
-        for code in &codes.as_slice()[known..] {
+        let ids = self.shards.entry(codes.home(shard)).or_default();
+        // Indexes of readers are of this type.
+        let new = (ids.len() as u32..codes.len() as u32).filter_map(|index| codes.get(index));
+        for code in new {
             let next = self.texts.len() as u32; // No more than the readers' indexes, which are of this type.
             let id = *self.known.entry(*code).or_insert(next);
             if id == next {

@@ -162,7 +162,7 @@ impl Printer for RowLines {
 
     fn print(&mut self, batch: &Batch, rows: &[u32], ordinals: Ordinals, _: &Paint, out: &mut Vec<u8>) {
         let Some(table) = batch.tables.first() else { return };
-        let shard = batch.span.shard;
+        let shard = batch.codes.home(batch.span.shard);
         let end: &[u8] = match self.form {
             LineForm::Json => {
                 self.texts.learn(shard, &batch.codes, json_code);

@@ -30,7 +30,7 @@ use args::Request;
 use extent::Extent;
 use functions::CallLines;
 use quipu::drmemtrace::trace::DrmemTrace;
-use quipu::engine::{self, CoreTime, DispatchOptions, Division, Part, plan};
+use quipu::engine::{self, CoreTime, DispatchOptions, Division, Merge, Part, plan};
 use quipu::model::ThreadId;
 use quipu::model::fresh::Replace;
 use quipu::model::trace::PrintOptions;
@@ -367,7 +367,7 @@ fn view(
     let scan = Scan { tables: vec![table], ahead: true, ..Scan::new(ShardId(0)) };
     let style = Style { paint: Paint::PLAIN, strict: false, quiet: true, limit: extent.limit, awaited: &[] };
     let shown = session::watched(screen, |watch| {
-        let merge = extent.merge(trace, scan, watch)?;
+        let merge = extent.merge(trace, Merge::sharing_codes(trace, scan), watch)?;
         stream::print(merge, &mut *printer, &chosen, &style, watch, crate::terminal::stderr())
     })?;
     printer.end(end);

@@ -193,7 +193,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     };
     let started = Instant::now();
     let shown = session::watched(screen, |watch| {
-        let merge = Merge::new(&*trace, &scan, watch)?;
+        let merge = Merge::new(&*trace, &Merge::sharing_codes(&*trace, scan), watch)?;
         stream::print(merge, &mut *printer, &chosen, &style, watch, crate::terminal::stdout())
     })?;
     let mut end = Vec::new();

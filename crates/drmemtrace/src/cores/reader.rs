@@ -85,6 +85,8 @@ impl CoreReader {
                 most: u64::MAX,
                 // With windows of time, no batch may reach over a reading.
                 cut: Cut { instrs: None, clock: scan.cut.clock || clock != ALL, ..scan.cut },
+                // The core's table is made of theirs.
+                codes: None,
                 ..scan.clone()
             },
             lanes: FxHashMap::default(),

@@ -73,7 +73,7 @@ impl Filling<'_> {
             let index = usize::from(place.entry);
             let (pc, size) = (entries[index].addr.get(), entries[index].size.get());
             let code = self.fill.codes.get(pc, size, &self.batch.codes);
-            if code == NO_CODE && must_know && !self.fill.codes.knows(pc) {
+            if code == NO_CODE && must_know && !self.fill.codes.knows(pc, &self.batch.codes) {
                 return Some(index);
             }
             self.batch.instrs.code.push(code);

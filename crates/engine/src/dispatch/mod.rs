@@ -118,7 +118,7 @@ impl Trace for DispatchedTrace {
         let wanted = scan.columns.and(self.columns);
         let own = Columns::INSTRS | Columns::THREADS | Columns::THREAD_CLOCK;
         let shards = self.trace.shards();
-        let template = Scan { columns: wanted | own.and(self.trace.columns()), ..scan.clone() };
+        let template = Scan { columns: wanted | own.and(self.trace.columns()), codes: None, ..scan.clone() };
         let template = Scan { cut: Cut::SIZE, ..divided(&template, shards.len()) };
         let clock = self.trace.meta().clock;
         let open = |template: &Scan| -> Result<Lanes> {
