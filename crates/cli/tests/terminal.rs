@@ -7,6 +7,9 @@ use std::sync::Mutex;
 /// Sets the title, clears the screen, turns the direction of writing; each as long as what it takes the place of.
 const BYTES: &[u8] = b"\x1b]0;x\x07\x1b[2J\xc2\x9b\xe2\x80\xae\xff\x7f\x1b[8m";
 
+/// What a program for tables would obey.
+const FORMULA: &[u8] = b"=cmd|' /C calc'!A0";
+
 /// Verbs that hand their arguments to a compiler, whose messages pass through as they are.
 const OTHERS_WRITE: &[&str] = &["cc", "c++"];
 
@@ -35,16 +38,19 @@ fn hostile(folder: &Path) -> Vec<PathBuf> {
         ("apitrace", "synth-v3.trace", &b"gl"[..]),
         ("apitrace", "kinds.trace", b"gl"),
         ("cacheray", "structs.trace", b"struct"),
+        ("cacheray", "shapes.trace", b"struct"),
         ("drmemtrace", "small/drmemtrace.small.x64.trace", b""),
         ("din", "labels.din", b""),
     ] {
         let mut bytes = std::fs::read(quipu_testkit::fixtures(format).join(name)).unwrap();
         let mut at = 0;
+        // One of the two traces of Cacheray has formulas.
+        let put = if name == "shapes.trace" { FORMULA } else { BYTES };
         while let Some(found) =
             bytes[at..].windows(word.len().max(1)).position(|part| !word.is_empty() && part == word)
         {
-            let n = word.len().min(BYTES.len());
-            bytes[at + found..at + found + n].copy_from_slice(&BYTES[..n]);
+            let n = word.len().min(put.len());
+            bytes[at + found..at + found + n].copy_from_slice(&put[..n]);
             at += found + n;
         }
         let name = name.rsplit('/').next().unwrap();
@@ -53,9 +59,84 @@ fn hostile(folder: &Path) -> Vec<PathBuf> {
         all.push(path);
     }
     all.push(lackey(folder));
+    all.push(lines(folder, "odd.lackey", b"I  04001000,3\n", b" L 1ffefff5a0,"));
+    all.push(lines(folder, "odd.din", b"2 1000\n0 2000\n", b"0 "));
+    all.push(lines(folder, "label.din", b"2 1000\n0 2000\n", b""));
     all.push(functions(folder));
     all.push(archive(folder));
+    all.push(modules(folder));
+    all.push(capture(folder));
     all
+}
+
+/// A text of good lines, one of which goes on with hostile bytes.
+fn lines(folder: &Path, name: &str, good: &[u8], odd: &[u8]) -> PathBuf {
+    let path = folder.join(name);
+    let [good, odd] = [good.repeat(20), [odd, BYTES, b"\n"].concat()];
+    std::fs::write(&path, [&good[..], &odd, &good].concat()).unwrap();
+    path
+}
+
+/// What a tracer left, with a list of modules whose paths have hostile bytes.
+fn modules(folder: &Path) -> PathBuf {
+    let path = folder.join("modules");
+    let from = quipu_testkit::fixtures("drmemtrace").join("threadsig.aarch64.raw");
+    std::fs::create_dir_all(path.join("raw")).unwrap();
+    quipu_testkit::copy_files(&from, &path);
+    quipu_testkit::copy_files(&from.join("raw"), &path.join("raw"));
+    let list = path.join("raw/modules.log");
+    let mut bytes = std::fs::read(&list).unwrap();
+    for at in memmem(&bytes, b"/lib") {
+        bytes[at + 1..at + 4].copy_from_slice(b"\x1b]0");
+    }
+    std::fs::write(&list, bytes).unwrap();
+    path
+}
+
+/// What a program left that was compiled with `quipu cc`: names of a type, a thread, a mark and a module.
+fn capture(folder: &Path) -> PathBuf {
+    const HEADER_BYTES: usize = 4096;
+    const HEAD_BYTES: usize = 128;
+    let mut cells: Vec<[u64; 2]> = Vec::new();
+    let texts = [BYTES, FORMULA, b"\0\x1b[2J", "\u{9b}2J".as_bytes()];
+    for (nth, text) in (0..).zip(texts) {
+        let parts: Vec<&[u8]> = text.chunks(14).collect();
+        let n_bytes = text.len() as u64;
+        let word = |kind: u64, n_more: u64, value: u64| (kind << 8 | n_more) << 48 | value;
+        let n = parts.len() as u64;
+        let spell = |cells: &mut Vec<[u64; 2]>| {
+            for part in &parts {
+                let mut bytes = [0; 16];
+                bytes[..part.len()].copy_from_slice(part);
+                let half = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+                cells.push([half(0), half(8)]);
+            }
+        };
+        let address = 0x10_0000 + 64 * nth;
+        cells.extend([[word(8, n + 2, address), 0x40_0000], [nth + 1, n_bytes], [4, 2]]);
+        spell(&mut cells);
+        for which in 1..=3 {
+            cells.extend([[word(11, n + 1, address), 0], [which, n_bytes]]);
+            spell(&mut cells);
+        }
+        cells.extend([[word(12, n + 1, 0x40_0000 * (nth + 1)), 0], [0x1000, n_bytes]]);
+        spell(&mut cells);
+        cells.push([0x13 << 48 | address, 0x40_0004]);
+    }
+    let mut file = vec![0; HEADER_BYTES + HEAD_BYTES];
+    let mut put = |at: usize, number: u64| file[at..at + 8].copy_from_slice(&number.to_le_bytes());
+    let part_bytes = (HEAD_BYTES + 16 * cells.len()) as u64;
+    put(0, u64::from_le_bytes(*b"QUIPUCAP"));
+    for (at, number) in [(8, 1), (16, HEADER_BYTES as u64 + part_bytes), (24, 4242), (32, 1)] {
+        put(at, number);
+    }
+    let head = [HEADER_BYTES as u64, part_bytes, 1, 4242, 0, 0, 0, cells.len() as u64, 0];
+    put(HEADER_BYTES, u64::from_le_bytes(*b"QUIPUCHK"));
+    head.iter().enumerate().for_each(|(nth, field)| put(HEADER_BYTES + 8 * (nth + 1), *field));
+    cells.iter().flatten().for_each(|half| file.extend(half.to_le_bytes()));
+    let path = folder.join("hostile.qcap");
+    std::fs::write(&path, file).unwrap();
+    path
 }
 
 /// A command line that lackey repeats, with hostile bytes.
@@ -78,7 +159,7 @@ fn functions(folder: &Path) -> PathBuf {
     for (nth, line) in names.split_inclusive(|byte| *byte == b'\n').enumerate() {
         let name = line.iter().position(|byte| *byte == b'!').unwrap();
         changed.extend_from_slice(&line[..=name]);
-        changed.extend_from_slice(if nth % 2 == 0 { b"=cmd|' /C calc'!A0" } else { BYTES });
+        changed.extend_from_slice(if nth % 2 == 0 { FORMULA } else { BYTES });
         changed.push(b'\n');
     }
     std::fs::write(list, changed).unwrap();
@@ -182,11 +263,26 @@ fn no_verb_passes_commands_of_a_trace_on_to_the_terminal() {
         vec!["view", "--table", "args", &kinds],
         vec!["view", "--json", &cacheray],
         vec!["analyze", "types", &cacheray],
+        vec!["view", "--json", "hostile.qcap"],
+        vec!["view", "--raw", "modules"],
+        vec!["view", "--raw", "--csv", "modules"],
+        vec!["collect", "-o", "collected", "hostile.qcap"],
+        vec!["view", "collected"],
+        vec!["view", "--csv", "collected"],
+        vec!["report", "collected"],
     ] {
         let args: Vec<String> = line.into_iter().map(str::to_owned).collect();
         let shown = on_terminal(folder.path(), &args);
         assert_eq!(command_in(&shown), None, "{args:?}\n{}", String::from_utf8_lossy(&shown).escape_debug());
     }
+    // What the capture file tells is there.
+    let view = Command::new(env!("CARGO_BIN_EXE_quipu"))
+        .current_dir(folder.path())
+        .args(["view", "--json", "hostile.qcap"])
+        .output()
+        .unwrap();
+    let events = String::from_utf8(view.stdout).unwrap();
+    assert!(events.contains("=cmd|") && events.contains("\\u001b]0;x"), "{events}");
     // A pipe gets JSON that is text, and tables without commands and formulas.
     for trace in &traces {
         for form in [&["view", "--csv"][..], &["view", "--json"], &["report", "--json"], &["info", "--json"]]

@@ -2,7 +2,7 @@
 
 /// A kind of damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Harm {
+pub(crate) enum Harm {
     /// The end is missing, from this share of the file on, in thousandths.
     Cut(usize),
     /// Bits of one byte are changed.
@@ -22,7 +22,7 @@ const RUN_BYTES: usize = 64;
 
 impl Harm {
     /// What is done to each sample.
-    pub(super) fn all() -> Vec<Harm> {
+    pub(crate) fn all() -> Vec<Harm> {
         let places: Vec<usize> = match std::env::var("QUIPU_DAMAGE").is_ok_and(|how| how == "full") {
             true => (1..20).map(|n| n * 50).collect(),
             false => vec![650],
@@ -34,7 +34,7 @@ impl Harm {
     }
 
     /// The damaged bytes; `None` if this cannot be done to them.
-    pub(super) fn done_to(self, bytes: &[u8]) -> Option<Vec<u8>> {
+    pub(crate) fn done_to(self, bytes: &[u8]) -> Option<Vec<u8>> {
         let place = |thousandths: usize| bytes.len() * thousandths / 1000;
         let run = |at: usize| at..(at + RUN_BYTES.min(bytes.len() / 8)).min(bytes.len());
         let mut changed = bytes.to_vec();

@@ -4,7 +4,7 @@
 //! nothing can be read. What a format cannot notice, no verb notices. The samples are in `samples`, what is done to them in
 //! `harm`, and the comparison of the verbs in `walk`. `QUIPU_DAMAGE=full` damages each sample in many more places.
 
-mod harm;
+pub(crate) mod harm;
 pub(crate) mod samples;
 mod walk;
 
