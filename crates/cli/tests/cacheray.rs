@@ -375,24 +375,69 @@ fn dwarf2json_writes_the_types_beside_the_program() {
     assert!(message.contains("no ELF file"), "{message}");
 }
 
-/// Types that are declared only, other names of nothing, and members of every sort.
+/// Types that are declared only, other names of nothing, several names of one type, and members of every sort.
 const OPAQUE: &str = r"
 struct opaque; typedef struct opaque opaque_t; typedef struct opaque *handle;
 union never; typedef union never never_t; typedef void nothing; typedef void (*back)(int, struct opaque *);
-enum color { RED };
-struct flex { int n; double d[]; };
+enum color { RED }; struct empty {};
+typedef struct { int a; } first, second; typedef union { int a; float f; } either, other;
+struct flex { int n; double d[]; }; struct zero { int n; char z[0]; };
+struct bits { unsigned a : 3, b : 5, : 4, c : 20; unsigned long long d : 40; };
+struct large { int x; char m[5000000000ULL]; };
 struct holder {
-    opaque_t *o; handle h; nothing *p; back f; never_t *u; enum color c;
-    struct { int x; union { int y; float z; }; };
-    int m[3][4]; struct flex *fl; const volatile char *s; long double ld; unsigned a : 3, b : 5;
+    opaque_t *o; handle h; nothing *p; back f; never_t *u; enum color c; second s2; other o2;
+    struct { int x; union { int y; float z; }; struct { char q; } named; };
+    int m[3][4]; struct flex *fl; const volatile char *s; long double ld; unsigned a : 3, b : 5; __int128 wide;
 } H;
+struct bits B; struct large *L; struct empty E; struct zero Z;
+int vla(int n) { typedef int row[n]; row r; r[0] = n; return r[0]; }
 int main(void) { struct local { int q; } l = { 1 }; opaque_t *o = H.o; handle h = o; nothing *p = h; never_t *n = H.u;
-    back f = H.f; return l.q + (p == (void *)n) + (f == 0); }
+    back f = H.f; return l.q + (p == (void *)n) + (f == 0) + vla(B.a) + (L != 0) + Z.n; }
 ";
 
-/// Asserts what Cacheray's reader requires of a file of types: version 4, and every key with a value of the right type.
+/// Classes with bases, virtual ones, too, templates, closures, references, pointers to members, names that are not ASCII.
+const CLASSES: &str = r"
+namespace ns {
+class Base { public: virtual ~Base(); int b; static int shared; protected: char c; };
+Base::~Base() {}
+class Empty {};
+template <class T> struct Of : Base { T t; Empty e; enum class E : char { X }; E ee; };
+}
+struct Virtual : virtual ns::Base { int v; };
+struct Several : ns::Base, ns::Empty { int (Several::*pm)(int); int Several::*pd; int &r; Several(int &x) : r(x) {} };
+class Forward; struct Uses { Forward *f; }; struct gr\u00f6\u00dfe { int n; };
+int main() {
+    int x = 1; ns::Of<int> t; ns::Of<double> d; Virtual v; Several m(x); Uses u{}; gr\u00f6\u00dfe g{1};
+    struct { int anonymous; } an{1}; auto closure = [&](int y) { return y + x; };
+    return t.b + d.b + v.v + (u.f != nullptr) + m.r + closure(an.anonymous) + g.n;
+}
+";
+
+/// Asserts what Cacheray's simulator and the check of its extractor require of a file of types: version 4, and every key
+/// with a value of the right type (sizes of structures' members have 32 bits, other numbers 64, with a sign); each entry
+/// once; no structure without an end, which would hold every address.
 fn assert_readable(text: &str, what: &str) {
     let file: serde_json::Value = serde_json::from_str(text).unwrap();
+    assert!(text.is_ascii(), "{what}");
+    for list in ["structs", "unions"] {
+        let key_of = |key: &str| -> Vec<String> {
+            let mut keys: Vec<String> =
+                file[list].as_array().unwrap().iter().map(|of| of[key].to_string()).collect();
+            keys.sort();
+            keys
+        };
+        for key in ["id", "name"] {
+            let keys = key_of(key);
+            assert!(keys.windows(2).all(|pair| pair[0] != pair[1]), "{what}: {list}, {key}: {keys:?}");
+        }
+    }
+    for of in file["structs"].as_array().unwrap() {
+        let members = of["members"].as_array().unwrap();
+        assert!(members.last().is_some_and(|last| last["size"].as_i64() != Some(-1)), "{what}: {of}");
+        let fits =
+            |member: &serde_json::Value| member["size"].as_i64().is_some_and(|n| i32::try_from(n).is_ok());
+        assert!(members.iter().all(fits), "{what}: {of}");
+    }
     assert_eq!(file["version"], 4, "{what}");
     for (list, has_offset) in [("structs", true), ("unions", false)] {
         for of in file[list].as_array().unwrap() {
@@ -419,33 +464,62 @@ fn assert_readable(text: &str, what: &str) {
 
 #[test]
 fn types_of_every_version_of_dwarf_are_written_as_the_original_reads_them() {
-    let folder = tempfile::tempdir().unwrap();
-    let source = folder.path().join("opaque.c");
-    std::fs::write(&source, OPAQUE).unwrap();
     for compiler in ["gcc", "clang"] {
-        for flags in [
-            &["-gdwarf-2"][..],
-            &["-gdwarf-3"],
-            &["-gdwarf-4"],
-            &["-gdwarf-5"],
-            &["-gdwarf-4", "-fdebug-types-section"],
-        ] {
-            let program = folder.path().join("opaque.bin");
-            let compiled =
-                Command::new(compiler).args(flags).arg("-w").arg("-o").arg(&program).arg(&source).status();
-            if !compiled.is_ok_and(|status| status.success()) {
-                eprintln!("passed over: no `{compiler}` here that takes {flags:?}");
-                continue;
-            }
+        for flags in FLAGS {
+            let Some(text) = types_of(compiler, flags, "opaque.c", OPAQUE) else { continue };
             let what = format!("{compiler} {flags:?}");
-            let output = quipu(&["as", "cacheray", "dwarf2json", program.to_str().unwrap()]);
-            assert!(output.status.success(), "{what}: {}", String::from_utf8_lossy(&output.stderr));
-            let text = std::fs::read_to_string(folder.path().join("opaque.dwarf.json")).unwrap();
             assert_readable(&text, &what);
             assert!(text.contains("\"name\": \"struct opaque*\""), "{what}: {text}");
-            assert!(!text.contains("\"name\": \"struct opaque\""), "{what}: only declared");
+            for absent in ["struct opaque", "struct empty"] {
+                assert!(!text.contains(&format!("\"name\": \"{absent}\"")), "{what}: {absent}");
+            }
+            assert!(text.contains("\"size\": 2147483647"), "{what}: {text}");
         }
     }
+}
+
+#[test]
+fn types_of_classes_are_written_as_the_original_reads_them() {
+    for compiler in ["g++", "clang++"] {
+        for flags in FLAGS {
+            let Some(text) = types_of(compiler, flags, "classes.cc", CLASSES) else { continue };
+            assert_readable(&text, &format!("{compiler} {flags:?}"));
+            assert!(text.contains("\"struct gr\\u00f6\\u00dfe\""), "{compiler} {flags:?}: {text}");
+        }
+    }
+}
+
+/// Versions of DWARF and ways to divide it.
+const FLAGS: [&[&str]; 7] = [
+    &["-gdwarf-2"],
+    &["-gdwarf-3"],
+    &["-gdwarf-4"],
+    &["-gdwarf-5"],
+    &["-gdwarf-4", "-fdebug-types-section"],
+    &["-gdwarf-5", "-gsplit-dwarf"],
+    &["-gdwarf-5", "-flto", "-O1"],
+];
+
+/// The types of a program as the drop-in writes them; none where the compiler is missing, or refuses the flags.
+fn types_of(compiler: &str, flags: &[&str], name: &str, source: &str) -> Option<String> {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, program) = (folder.path().join(name), folder.path().join("types.bin"));
+    std::fs::write(&path, source).unwrap();
+    let compiled = Command::new(compiler)
+        .current_dir(folder.path())
+        .args(flags)
+        .arg("-w")
+        .arg("-o")
+        .arg(&program)
+        .arg(&path)
+        .status();
+    if !compiled.is_ok_and(|status| status.success()) {
+        eprintln!("passed over: no `{compiler}` here that takes {flags:?}");
+        return None;
+    }
+    let output = quipu(&["as", "cacheray", "dwarf2json", program.to_str().unwrap()]);
+    assert!(output.status.success(), "{compiler} {flags:?}: {}", String::from_utf8_lossy(&output.stderr));
+    Some(std::fs::read_to_string(folder.path().join("types.dwarf.json")).unwrap())
 }
 
 #[test]

@@ -7,9 +7,13 @@ use crate::dwarf::read::Reading;
 use crate::dwarf::types::{Kind, Member, MemberKind};
 use crate::dwarf::{DebugError, DebugInfo, Type, TypeId};
 use crate::types_file::{MemberDef, StructDef, TypedefDef, TypesFile, UnionDef, UnionMemberDef};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 mod original;
+
+/// The largest size of a member that Cacheray's simulator reads, whose numbers there have 32 bits. Larger ones are cut, as
+/// the rest of the file would be lost.
+const MAX_MEMBER: i64 = i32::MAX as i64;
 
 /// Which types are written, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -32,13 +36,17 @@ pub fn types_file(info: &DebugInfo, compat: Compat) -> Result<TypesFile, DebugEr
     }
 }
 
-/// All types, each name once: what is defined in several units comes as in the first.
+/// All types, each name and each entry once: what is defined in several units comes as in the first, and of several names
+/// that `typedef` gives to one structure without a name, the first is its name.
 ///
-/// What is only declared is left out: the original's simulator takes such a structure for one that holds every address.
+/// A structure that is only declared, or has no members, is left out: Cacheray's simulator takes it for one that holds
+/// every address.
 fn right(info: Reading<'_, '_>) -> TypesFile {
     let mut file = TypesFile::default();
     let mut known: HashSet<String> = HashSet::new();
     let mut aliases: HashSet<(String, String)> = HashSet::new();
+    // What structures and unions without a name of their own are called.
+    let mut given: HashMap<TypeId, String> = HashMap::new();
     for id in info.info.type_ids() {
         // Damage to one type costs that type.
         let Ok(ty) = info.defined(id) else { continue };
@@ -54,7 +62,7 @@ fn right(info: Reading<'_, '_>) -> TypesFile {
                         aliases.insert((alias.clone(), name.clone()));
                         file.typedefs.push(TypedefDef { def: name.clone(), alias });
                     }
-                    file.structs.push(structure(info, &ty, name));
+                    file.structs.extend(structure(info, &ty, name));
                 }
             }
             Kind::Union if ty.name.is_some() && known.insert(format!("union {}", ty.path)) => {
@@ -66,18 +74,25 @@ fn right(info: Reading<'_, '_>) -> TypesFile {
                 let def = match &target {
                     None => "void".to_owned(),
                     Some(target) if target.is_record() && target.name.is_none() => {
-                        // A structure without a name of its own has the name that it is given.
-                        if target.kind == Kind::Union {
-                            if known.insert(format!("union {}", ty.path)) {
-                                file.unions.push(union(info, target, ty.path.clone()));
-                            }
-                        } else {
-                            let name = record_name(target, &ty.path);
-                            if known.insert(name.clone()) {
-                                file.structs.push(structure(info, target, name));
+                        // A structure without a name of its own has the first name that it is given.
+                        match given.get(&target.id) {
+                            Some(name) => name.clone(),
+                            None => {
+                                let name = format!("struct {}", ty.path);
+                                given.insert(target.id, name.clone());
+                                if target.kind == Kind::Union {
+                                    if known.insert(format!("union {}", ty.path)) {
+                                        file.unions.push(union(info, target, ty.path.clone()));
+                                    }
+                                } else {
+                                    let of_table = record_name(target, &ty.path);
+                                    if known.insert(of_table.clone()) {
+                                        file.structs.extend(structure(info, target, of_table));
+                                    }
+                                }
+                                name
                             }
                         }
-                        format!("struct {}", ty.path)
                     }
                     Some(target) => text(info, Some(target.id)),
                 };
@@ -98,13 +113,15 @@ fn record_name(ty: &Type, path: &str) -> String {
     }
 }
 
-fn structure(info: Reading<'_, '_>, ty: &Type, name: String) -> StructDef {
+/// A structure; none without members.
+fn structure(info: Reading<'_, '_>, ty: &Type, name: String) -> Option<StructDef> {
     let members = ty.members.iter().filter_map(|member| {
         let (offset, size) = extent(info, member)?;
         let (member, name, id) = words(info, member);
-        Some(MemberDef { id, member, name, offset, size })
+        Some(MemberDef { id, member, name, offset, size: size.min(MAX_MEMBER) })
     });
-    StructDef { id: info.info.section_offset(ty.id), members: members.collect(), name }
+    let members: Vec<MemberDef> = members.collect();
+    (!members.is_empty()).then(|| StructDef { id: info.info.section_offset(ty.id), members, name })
 }
 
 fn union(info: Reading<'_, '_>, ty: &Type, name: String) -> UnionDef {

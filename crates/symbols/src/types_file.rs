@@ -5,6 +5,7 @@
 use crate::FileError;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
+use std::fmt::Write as _;
 
 /// The version of the file that is read and written.
 pub const VERSION: u64 = 4;
@@ -113,7 +114,8 @@ impl TypesFile {
         Ok(file)
     }
 
-    /// The text of the file, as the extractor writes it.
+    /// The text of the file, as the extractor writes it: other characters than ASCII as their numbers, so that no reader has
+    /// to know the encoding.
     pub fn text(&self) -> String {
         let mut out = Vec::new();
         let mut writer = serde_json::Serializer::with_formatter(
@@ -122,8 +124,23 @@ impl TypesFile {
         );
         // A vector takes everything, and there are no keys but strings.
         let _ = self.serialize(&mut writer);
-        String::from_utf8_lossy(&out).into_owned()
+        ascii(&String::from_utf8_lossy(&out))
     }
+}
+
+/// JSON with the characters of its strings that are not ASCII written as numbers of 16 bits.
+fn ascii(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    let mut units = [0; 2];
+    for c in json.chars() {
+        if c.is_ascii() {
+            out.push(c);
+        } else {
+            // Writing to memory cannot fail.
+            c.encode_utf16(&mut units).iter().for_each(|unit| _ = write!(out, "\\u{unit:04x}"));
+        }
+    }
+    out
 }
 
 /// A structure as the original's simulator sees it.
