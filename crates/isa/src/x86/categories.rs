@@ -36,7 +36,7 @@ const SCALAR: &[Rule] = &[
         Categories::BRANCH,
     ),
     (
-        "cl?emote clflush* clwb nop endbr* pause rdrand rdseed rdssp? reservednop tpause umonitor umwait",
+        "cl?emote clflush* clwb nop endbr* pause prefetchit? rdrand rdseed rdssp? reservednop tpause umonitor umwait",
         OTHER,
     ),
     ("serialize xabort xbegin xresldtrk xsusldtrk", OTHER),
@@ -175,8 +175,11 @@ fn base(name: &str, vector: bool) -> Categories {
 
 /// The categories of `code`, whose memory operands are already in `instr`, from the base set of its operation.
 pub(crate) fn of(code: &Instruction, instr: &Instr, base: Categories) -> Categories {
-    // These name an address and leave it alone.
-    if matches!(code.mnemonic(), Mnemonic::Lea | Mnemonic::Nop) {
+    // These name an address and leave it alone; to DynamoRIO, instructions that prefetch code are hints that do nothing.
+    if matches!(
+        code.mnemonic(),
+        Mnemonic::Lea | Mnemonic::Nop | Mnemonic::Prefetchit0 | Mnemonic::Prefetchit1
+    ) {
         return base;
     }
     // A hint names memory as a source.
