@@ -121,6 +121,10 @@ enum Queued {
 /// of them.
 pub const ODD_ENTRIES: &str = "drmemtrace/odd-entries";
 
+/// The rule of chunks that count otherwise than their entries. Every reader that counts records looks at it, and
+/// every ordinal after a jump to such a chunk is wrong: an error.
+pub const WRONG_ORDINAL: &str = "drmemtrace/record-ordinal";
+
 /// No trace has so many records; larger ordinals are damage, and counting on from them would overflow.
 pub const MAX_ORDINAL: u64 = 1 << 62;
 

@@ -189,8 +189,8 @@ impl Filling<'_> {
         calls.args_end.push(calls.args.len() as u32); // Bounded by the records in a batch.
     }
 
-    /// Ends an open call at the end of a thread's records.
-    pub fn end_thread(&mut self, cx: &Interp) {
+    /// Ends an open call after the records so far, which are a thread's last, or its last before a clock reading.
+    pub fn end_call_here(&mut self, cx: &Interp) {
         self.end_call((cx.records - cx.batch_start) as u32); // Bounded by the records in a batch.
     }
 

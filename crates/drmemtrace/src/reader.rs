@@ -410,9 +410,10 @@ impl EntryReader {
         let entries = Entry::slice(block.get(start..).unwrap_or(&[])).0;
         let mut filling = self.fill.into_batch(&mut self.batch, self.memrefs_rows);
         let (n, stop) = self.interp.run(entries, &self.limits, &mut filling);
-        if stop == Stop::Thread || (is_end && stop == Stop::End) {
-            // No value can follow for a call that is still open.
-            filling.end_thread(&self.interp);
+        if matches!(stop, Stop::Thread | Stop::Clock | Stop::ClockLimit) || (is_end && stop == Stop::End) {
+            // No value can follow for a call that is still open. Before a clock reading other threads may have their
+            // turn, and the call stands before what they do.
+            filling.end_call_here(&self.interp);
         }
         drop(filling);
         if let Some(rows) = self.entries_rows {

@@ -75,8 +75,8 @@ rules! {
             "Entries make sense."
             "Of 64 entries, counted from the beginning of their member, more than 8 have types from 64 on or are twelve zero bytes, which no tracer writes: that is no trace. Every verb stops before the first of them and continues with the next member, if there is one. Damage is looked for at each eighth entry. Fewer unknown types are passed over one by one." []
         OddEntries "drmemtrace/odd-entries" Warning
-            "Encodings are whole, and belong to their instructions; so are long flushes; chunks count the records before them."
-            "Verbs that read such entries take them as they are and warn; others do not look at them. `quipu check` judges each by a rule of its own: `no-encoding`, `encoding-length`, `encoding-too-long`, `flush-end`, `record-ordinal`." []
+            "Encodings are whole, and belong to their instructions; so are long flushes."
+            "Verbs that read such entries take them as they are and warn; others do not look at them. `quipu check` judges each by a rule of its own: `no-encoding`, `encoding-length`, `encoding-too-long`, `flush-end`." []
         UnknownMarker "drmemtrace/unknown-marker" Warning
             "No marker has a kind of the reserved range, 47 to 100."
             "Such a marker was written by a newer version, or is damage. It is kept. Kinds above 100 are anyone's." []
@@ -211,7 +211,7 @@ rules! {
             "Whoever starts there learns all three from them. The original does not look." []
         RecordOrdinal "drmemtrace/record-ordinal" Error
             "A chunk says rightly how many records stand before it."
-            "Every ordinal behind it would be wrong by as much. DynamoRIO does not compare." []
+            "Every ordinal after a jump to the chunk is wrong by the difference. Each verb that counts records across the seam reports it and continues with its own count. DynamoRIO does not compare." []
         ChunkEncoding "drmemtrace/chunk-encoding" Error
             "An instruction's encoding is given again in each chunk that executes it."
             "Whoever starts at the chunk has no other. Not for files of cores and template files." []

@@ -1,6 +1,6 @@
 //! Markers: which are visible, and what they teach. SPEC: *Reader: from entries to memrefs*.
 
-use super::{Interp, Limits, MAX_HEADER_MARKERS, MAX_ORDINAL, ODD_ENTRIES, Queued, Sink, Stop};
+use super::{Interp, Limits, MAX_HEADER_MARKERS, MAX_ORDINAL, Queued, Sink, Stop, WRONG_ORDINAL};
 use crate::header::newer_version;
 use crate::record::{Entry, FileType, IDLE_THREAD, Marker, NEWEST_VERSION};
 use quipu_model::Severity;
@@ -116,7 +116,7 @@ impl Interp {
         } else if value != self.records {
             let message =
                 format!("the chunk counts `{value}` records before it, the entries `{}`", self.records);
-            sink.finding(self, index, ODD_ENTRIES, Severity::Warning, message);
+            sink.finding(self, index, WRONG_ORDINAL, Severity::Error, message);
         }
     }
 

@@ -21,6 +21,19 @@ fn with(rule: &'static str, also: &'static [&'static str], entries: Entries) -> 
 const JE: &[u8] = &[0x74, 0x0e];
 const LOAD: &[u8] = &[0x48, 0x8b, 0x18];
 const STORE: &[u8] = &[0x48, 0x89, 0x18];
+const XRSTOR: &[u8] = &[0x0f, 0xae, 0x28];
+const XSAVE: &[u8] = &[0x0f, 0xae, 0x20];
+
+/// A system call whose kernel code has one instruction, which does no accesses.
+fn kernel_code(bytes: &[u8]) -> Entries {
+    let code = [
+        m(Marker::SYSCALL_TRACE_START, 5),
+        i(Type::INSTR, 0xf000, bytes),
+        iret(0xf000 + bytes.len() as u64, 4),
+        m(Marker::SYSCALL_TRACE_END, 5),
+    ];
+    trace(KERNEL, &[nop(1), syscall(2, 5, &code), nop(4)])
+}
 
 /// The position of the first entry that is a marker of this kind.
 fn find(entries: &[Entry], kind: Marker) -> usize {
@@ -74,6 +87,25 @@ pub(crate) fn clean() -> Vec<(&'static str, Entries)> {
                 ],
             ),
         ),
+        ("kernel code that saves and restores state in accesses of any number and size", {
+            let code = [
+                m(M::SYSCALL_TRACE_START, 5),
+                i(Type::INSTR, 0xf000, XRSTOR),
+                read(8),
+                read(24),
+                read(1),
+                i(Type::INSTR, 0xf003, XSAVE),
+                read(8),
+                write(512),
+                write(8),
+                // A prefetch owes nothing there.
+                i(Type::INSTR, 0xf006, &[0x0f, 0x18, 0x08]),
+                ind(Type::INSTR_RETURN, 0xf009, &[0x48, 0xcf], 4),
+                read(40),
+                m(M::SYSCALL_TRACE_END, 5),
+            ];
+            trace(KERNEL, &[nop(1), syscall(2, 5, &code), nop(4)])
+        }),
         ("a system call with kernel code", trace(KERNEL, &[nop(1), syscall(2, 5, &[kernel(5, 4)]), nop(4)])),
         (
             "a signal and its return",
@@ -297,6 +329,8 @@ pub(crate) fn instructions() -> Vec<Case> {
         case("instr-type", trace(X64, &[i(Type::INSTR, 1, &[0xff, 0xe0])])),
         case("missing-reads", trace(X64, &[i(Type::INSTR, 1, LOAD), nop(4)])),
         case("missing-writes", trace(X64, &[i(Type::INSTR, 1, STORE), nop(4)])),
+        case("missing-reads", kernel_code(XRSTOR)),
+        case("missing-writes", kernel_code(XSAVE)),
         case("too-many-reads", trace(X64, &[nop(1), read(8)])),
         case("too-many-writes", trace(X64, &[nop(1), write(8)])),
         case("access-size", trace(X64, &[i(Type::INSTR, 1, LOAD), read(4)])),

@@ -179,6 +179,9 @@ pub struct CountsReport {
     pub is_whole_system: bool,
     /// The threads or cores, in the order of the trace.
     pub shards: Vec<PartReport>,
+    /// Files in which several threads take turns, each counted as a whole under the thread that comes first in it.
+    #[serde(skip)]
+    pub mixed: Vec<PartReport>,
     /// The threads that have records, in no order.
     #[serde(skip)]
     pub tids: Vec<u64>,
@@ -191,23 +194,29 @@ impl CountsReport {
         let mut tids = FxHashSet::default();
         let mut filetype = FileType::default();
         let mut executed = Executed::default();
-        let mut parts = Vec::new();
+        let (mut parts, mut mixed) = (Vec::new(), Vec::new());
         for ShardCounts { id: shard, name, core, counted: tally } in shards {
             filetype = filetype.or(tally.filetype);
-            let n_parts = tally.parts.len();
+            let report = |part: &Part, sums: &Sums, threads: u64| PartReport {
+                name: name.clone(),
+                shard,
+                thread: core.is_none().then(|| ThreadId::from_packed(part.tid)),
+                core,
+                executed_instructions: if core.is_none() { tally.executed.of(part.tid) } else { None },
+                counts: Counts::new(sums, threads),
+                windows: windows(part),
+            };
+            let n_threads = tally.tids.len() as u64;
             for part in &tally.parts {
                 let sums = part_sums(part);
                 total.merge(&sums);
-                let threads = if n_parts > 1 { 1 } else { tally.tids.len() as u64 };
-                parts.push(PartReport {
-                    name: name.clone(),
-                    shard,
-                    thread: core.is_none().then(|| ThreadId::from_packed(part.tid)),
-                    core,
-                    executed_instructions: if core.is_none() { tally.executed.of(part.tid) } else { None },
-                    counts: Counts::new(&sums, threads),
-                    windows: windows(part),
-                });
+                parts.push(report(part, &sums, if tally.parts.len() > 1 { 1 } else { n_threads }));
+            }
+            if let [first, others @ ..] = &tally.parts[..]
+                && !others.is_empty()
+            {
+                let whole = joined(first, others);
+                mixed.push(report(&whole, &part_sums(&whole), n_threads));
             }
             executed.merge(&tally.executed);
             tids.extend(tally.tids);
@@ -220,17 +229,51 @@ impl CountsReport {
             total,
             executed_instructions: executed.of_all(&tids),
             shards: parts,
+            mixed,
             tids: tids.into_iter().collect(),
         }
     }
 
     /// The threads or cores by falling count of instructions; equals by their order in the trace.
     pub fn by_instructions(&self) -> Vec<&PartReport> {
-        let mut sorted: Vec<&PartReport> = self.shards.iter().collect();
-        // QUIRK: upstream sorts by the instructions of the first window.
-        sorted.sort_by_key(|part| std::cmp::Reverse(part.first_block().instructions));
-        sorted
+        sorted(self.shards.iter().collect())
     }
+
+    /// The same, but for a file in which several threads take turns there is one for all of them.
+    pub fn files_by_instructions(&self) -> Vec<&PartReport> {
+        sorted(self.files())
+    }
+
+    /// The files of the trace, in its order: a thread or core each, or several threads that take turns.
+    pub fn files(&self) -> Vec<&PartReport> {
+        let whole = |part: &PartReport| {
+            let found = self.mixed.binary_search_by_key(&part.shard, |whole| whole.shard);
+            found.ok().and_then(|at| self.mixed.get(at))
+        };
+        let mut files: Vec<&PartReport> =
+            self.shards.iter().map(|part| whole(part).unwrap_or(part)).collect();
+        files.dedup_by_key(|part| part.shard);
+        files
+    }
+}
+
+fn sorted(mut parts: Vec<&PartReport>) -> Vec<&PartReport> {
+    // QUIRK: upstream sorts by the instructions of the first window.
+    parts.sort_by_key(|part| std::cmp::Reverse(part.first_block().instructions));
+    parts
+}
+
+/// All threads of a file in which they take turns as one part, named after the first.
+fn joined(first: &Part, others: &[Part]) -> Part {
+    let mut whole = first.clone();
+    for window in others.iter().flat_map(|part| &part.windows) {
+        match whole.windows.iter_mut().find(|mine| mine.id == window.id) {
+            Some(mine) => mine.sums.merge(&window.sums),
+            None => whole.windows.push(window.clone()),
+        }
+    }
+    whole.windows.sort_by_key(|window| window.id);
+    whole
 }
 
 fn part_sums(part: &Part) -> Sums {
