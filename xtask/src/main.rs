@@ -3,6 +3,7 @@
 //! Nothing here ships with Quipu. Each chore is one module; this file only reads the command line.
 
 mod big_trace;
+mod drop_ins;
 mod layers;
 mod man;
 mod pages;
@@ -38,6 +39,8 @@ enum Chore {
     },
     /// Write a large valid trace, repeated from a small real one, for benchmarks.
     BigTrace(big_trace::Options),
+    /// Time the tools that `quipu as …` stands in for, with two builds in turn.
+    DropIns(drop_ins::Options),
     /// Write short seeds for the fuzz targets, made of the traces of the repository.
     Seeds(seeds::Options),
 }
@@ -49,6 +52,7 @@ fn main() -> Result<()> {
         Chore::Docs { check: true } => pages::check(&root()),
         Chore::Man { out } => man::write(&out.unwrap_or_else(|| root().join("target/man"))),
         Chore::BigTrace(options) => big_trace::run(&root(), &options),
+        Chore::DropIns(options) => drop_ins::run(&root(), &options),
         Chore::Seeds(options) => seeds::run(&root(), &options),
     }
 }
