@@ -151,6 +151,11 @@ impl Verdict {
         Verdict { findings: all.into_vec(), error, cancelled }
     }
 
+    /// What was found in a read that came to its end.
+    pub(crate) fn of(found: Found) -> Verdict {
+        Verdict { findings: found.into_vec(), ..Verdict::default() }
+    }
+
     /// That of two reads of one trace: what both found is there once.
     pub(crate) fn and(mut self, other: Verdict) -> Verdict {
         let new = other.findings.into_iter().filter(|finding| !self.findings.contains(finding));

@@ -38,6 +38,8 @@ pub(super) struct Request {
     pub(super) line_size: u64,
     pub(super) report_top: u64,
     pub(super) syntax: Option<Syntax>,
+    /// The syntax of DynamoRIO's that was asked for and that `view` does not have.
+    pub(super) other_syntax: Option<String>,
     /// Whether `func_view` prints each call.
     pub(super) show_calls: bool,
     /// Whether `invariant_checker` stops at the first violation.
@@ -239,6 +241,7 @@ impl Request {
             line_size: 64,
             report_top: 10,
             syntax: None,
+            other_syntax: None,
             show_calls: true,
             stops_at_violation: true,
             by_core: false,
@@ -364,14 +367,20 @@ impl Draft {
     }
 
     fn set_syntax(&mut self, value: &str) -> Result<()> {
-        // The launcher's default names one syntax for each architecture.
-        self.request.syntax = match value {
-            "att" => Some(Syntax::Att),
-            "intel" => Some(Syntax::Intel),
-            // Only mnemonics would look different: there is one text for these.
-            "att/arm/dr/riscv" | "arm" | "dr" | "riscv" => None,
-            _ => return Err(Error::unsupported(format!("syntax `{value}` is not available"))),
+        let (syntax, other) = match value {
+            "att" => (Some(Syntax::Att), None),
+            "intel" => (Some(Syntax::Intel), None),
+            // The launcher's default names one syntax for each architecture.
+            "att/arm/dr/riscv" => (None, None),
+            // DynamoRIO takes each of these for each architecture. Only mnemonics and operands look different.
+            "arm" | "dr" | "riscv" => (None, Some(value.to_owned())),
+            // QUIRK: DynamoRIO takes a name that it does not know for its default, and does not say so.
+            _ => {
+                return Err(Error::unsupported(format!("syntax `{value}` is not available"))
+                    .hint("available are att, intel, dr, arm and riscv"));
+            }
         };
+        (self.request.syntax, self.request.other_syntax) = (syntax, other);
         Ok(())
     }
 
@@ -726,9 +735,10 @@ mod tests {
         for name in ["arm", "dr", "riscv"] {
             check(
                 &format!("-indir d -tool view -view_syntax {name}"),
-                Request { syntax: None, ..viewing("d") },
+                Request { other_syntax: Some(name.to_owned()), ..viewing("d") },
             );
         }
+        check("-indir d -tool view -view_syntax arm -view_syntax att/arm/dr/riscv", viewing("d"));
         refused(
             "-indir d -tool view -view_syntax none",
             "option `-view_syntax`: syntax `none` is not available",

@@ -1,6 +1,6 @@
 //! The text of `basic_counts`.
 
-use quipu::drmemtrace::tools::counts::{Counts, CountsReport, PartReport};
+use quipu::drmemtrace::tools::counts::{Counts, CountsReport};
 use quipu::engine::Part;
 use quipu::model::ThreadId;
 use std::collections::HashSet;
@@ -54,7 +54,7 @@ pub(super) fn write(report: &CountsReport, is_typed: bool, out: &mut Vec<u8>) {
     line(out, format_args!("Total counts:"));
     block(&report.total, Block::Total, lines.with_threads(true), out);
     windows(report, lines, out);
-    for shard in report.by_instructions() {
+    for shard in report.files_by_instructions() {
         match (shard.thread, shard.core) {
             (_, Some(core)) => line(out, format_args!("Core {core} counts:")),
             (thread, None) => {
@@ -73,14 +73,15 @@ const MAX_EMPTY_WINDOWS: u64 = 1 << 16;
 
 /// QUIRK: each window has a block for each shard that comes as far, and nothing says which is whose.
 fn windows(report: &CountsReport, lines: Lines, out: &mut Vec<u8>) {
-    let n_windows = report.shards.iter().map(PartReport::n_blocks).max().unwrap_or(0);
+    let files = report.files();
+    let n_windows = files.iter().map(|file| file.n_blocks()).max().unwrap_or(0);
     if n_windows <= 1 {
         return;
     }
     line(out, format_args!("Total windows: {n_windows}"));
     let mut numbers: Vec<u64> = (0..n_windows.min(MAX_EMPTY_WINDOWS)).collect();
     if n_windows > MAX_EMPTY_WINDOWS {
-        let known = report.shards.iter().flat_map(|shard| shard.windows.iter().map(|window| window.window));
+        let known = files.iter().flat_map(|file| file.windows.iter().map(|window| window.window));
         numbers.extend(known.filter(|number| (MAX_EMPTY_WINDOWS..n_windows).contains(number)));
         numbers.sort_unstable();
         numbers.dedup();
@@ -88,7 +89,7 @@ fn windows(report: &CountsReport, lines: Lines, out: &mut Vec<u8>) {
     let none = Counts::default();
     for i in numbers {
         line(out, format_args!("Window #{i}:"));
-        for shard in report.shards.iter().filter(|shard| shard.n_blocks() > i) {
+        for shard in files.iter().filter(|file| file.n_blocks() > i) {
             let counts = if i == 0 { Some(shard.first_block()) } else { shard.window(i) };
             let has_threads = shard.core.is_some();
             block(counts.unwrap_or(&none), Block::Window, lines.with_threads(has_threads), out);

@@ -1,9 +1,10 @@
 //! The text of `invariant_checker`: a line for each violation that the original knows, in its words.
 
 use super::counts::line;
+use crate::session::Verdict;
 use quipu::drmemtrace::check::{CheckReport, Violation};
 use quipu::isa::Arch;
-use quipu::model::{Shard, ShardKind, Trace};
+use quipu::model::{Found, Severity, Shard, ShardKind, Trace};
 
 /// How many violations of each rule get a line; the rest are counted.
 pub(super) const MAX_LINES: u64 = 100_000;
@@ -37,6 +38,16 @@ pub(super) fn write(report: &CheckReport, trace: &dyn Trace, stops: bool, out: &
         line(out, format_args!("Some invariant checks have been disabled."));
     }
     total > 0
+}
+
+/// Errors that DynamoRIO's checker does not look for: they are told as what is wrong with the trace.
+pub(super) fn unknown_errors(report: &CheckReport) -> Verdict {
+    let is_unknown = |violation: &&Violation| {
+        violation.original.is_empty() && violation.finding.severity == Severity::Error
+    };
+    let mut found = Found::default();
+    report.violations.iter().filter(is_unknown).for_each(|unknown| found.push(unknown.finding.clone()));
+    Verdict::of(found)
 }
 
 fn violation(violation: &Violation, shards: &[Shard], out: &mut Vec<u8>) {

@@ -31,6 +31,7 @@ use extent::Extent;
 use functions::CallLines;
 use quipu::drmemtrace::trace::DrmemTrace;
 use quipu::engine::{self, CoreTime, DispatchOptions, Division, Merge, Part, plan};
+use quipu::isa::Arch;
 use quipu::model::ThreadId;
 use quipu::model::fresh::Replace;
 use quipu::model::trace::PrintOptions;
@@ -170,6 +171,7 @@ pub(crate) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<O
     let mut view_end = Vec::new();
     let mut is_violated = false;
     if request.tools.contains(&Tool::View) {
+        say_syntax(&request, &*trace, screen);
         verdict = view(&*trace, &extent, &request, screen, &mut view_end)?;
     }
     if request.tools.contains(&Tool::FuncView) && request.show_calls {
@@ -232,6 +234,7 @@ pub(crate) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<O
             }
             Tool::InvariantChecker => {
                 let report = results.get("check")?;
+                verdict = verdict.and(invariants::unknown_errors(report));
                 if invariants::write(report, &*trace, request.stops_at_violation, &mut text) {
                     is_violated = true;
                     if request.stops_at_violation {
@@ -278,6 +281,17 @@ fn say_untold(result: &Simulated, screen: &Screen) {
         screen.say(format_args!(
             "Missing physical address marker for {} of {} accesses",
             of.untold, of.accesses
+        ));
+    }
+}
+
+/// Says that instructions look otherwise than asked for. REGDEPS has one syntax, DynamoRIO's, whatever is asked for.
+fn say_syntax(request: &Request, trace: &dyn Trace, screen: &Screen) {
+    if let Some(name) = &request.other_syntax
+        && trace.meta().arch != Some(Arch::Regdeps)
+    {
+        screen.say(format_args!(
+            "note: instructions are printed in the usual syntax of their architecture, not in DynamoRIO's `{name}`"
         ));
     }
 }

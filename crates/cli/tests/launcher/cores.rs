@@ -1,8 +1,8 @@
 //! Files that hold a core each.
 
-use super::{CPU_ID, Head, TIMESTAMP, entry, marker, nops, outline, printed, put, tail};
-use std::fs::File;
-use std::io::Write as _;
+use super::{
+    CHUNK_FOOTER, CPU_ID, Head, TIMESTAMP, archive, entry, marker, nops, outline, printed, put, seam, tail,
+};
 use std::path::Path;
 
 const SYSCALL: u16 = 25;
@@ -57,19 +57,12 @@ fn files_of_cores_are_merged_by_time() {
 fn a_skip_in_a_file_of_a_core_counts_from_the_chunk_it_jumps_to() {
     let folder = tempfile::tempdir().unwrap();
     let head = Head { tid: 20, chunk_instrs: 2, clock: 4000, ..Head::OF_CORE }.entries();
-    let seam = |records: u64| [vec![marker(22, records)], clock(4100, 0)].concat();
     let chunks = [
-        [head, nops(0x1000, 1), clock(4100, 0), nops(0x1001, 1), vec![marker(21, 0)]].concat(),
-        [seam(12), nops(0x1002, 2), vec![marker(21, 1)]].concat(),
-        [seam(15), nops(0x1004, 2), tail(20)].concat(),
+        [head, nops(0x1000, 1), clock(4100, 0), nops(0x1001, 1), vec![marker(CHUNK_FOOTER, 0)]].concat(),
+        [seam(12, 4100), nops(0x1002, 2), vec![marker(CHUNK_FOOTER, 1)]].concat(),
+        [seam(15, 4100), nops(0x1004, 2), tail(20)].concat(),
     ];
-    let path = folder.path().join("drmemtrace.core.000000.trace.zip");
-    let mut archive = zip::ZipWriter::new(File::create(path).unwrap());
-    for (i, chunk) in chunks.iter().enumerate() {
-        archive.start_file(format!("chunk.{i:08}"), zip::write::SimpleFileOptions::default()).unwrap();
-        archive.write_all(&chunk.concat()).unwrap();
-    }
-    archive.finish().unwrap();
+    archive(&folder.path().join("drmemtrace.core.000000.trace.zip"), &chunks);
     let text = printed(folder.path(), "-indir . -tool view -skip_instrs 4 -exit_after_records 2");
     let records: Vec<&str> = text
         .lines()
@@ -125,4 +118,28 @@ fn files_of_cores_tell_how_often_a_worker_goes_on_to_another() {
     };
     assert_eq!(switches(1), ["2", "1", "1"]);
     assert_eq!(switches(2), ["0", "0", "0"]);
+}
+
+/// Calls and misses of two cores: tools that want one stream read the file whose clock is behind.
+#[test]
+fn calls_and_caches_of_files_of_cores_come_by_time() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("funclist.log"), "1,1,0x10,lib!f\n").unwrap();
+    for (cpu, tid, time) in [(0, 20, 5000), (1, 21, 4000)] {
+        let head = Head { tid, clock: time, cpu, ..Head::OF_CORE }.entries();
+        let call = |n: u64| {
+            let pc = 0x10000 * tid + 0x1000 * n;
+            [nops(pc, 1), vec![marker(4, 1), marker(5, 0x1234), marker(6, tid)]].concat()
+        };
+        put(folder.path(), &core_file(cpu), &[head, call(1), clock(time + 2000, cpu), call(2), tail(tid)]);
+    }
+    let text = printed(folder.path(), "-indir . -tool func_view");
+    let callers: Vec<&str> =
+        text.lines().filter(|line| line.starts_with('T')).filter_map(|line| line.split(' ').next()).collect();
+    assert_eq!(callers, ["T21", "T20", "T21", "T20"], "{text}");
+    printed(folder.path(), "-indir . -no_core_sharded -LL_miss_file misses.gz");
+    assert_eq!(
+        super::misses(&folder.path().join("misses.gz")),
+        ["1,0x151000,0x151000", "1,0x141000,0x141000", "1,0x152000,0x152000", "1,0x142000,0x142000"]
+    );
 }

@@ -1,8 +1,12 @@
 //! Rules of the launcher's tools that the recorded traces do not show: small traces made for each rule, with what
 //! DynamoRIO prints for them. `compatibility.tsv` lists the rules with the tests here.
 
+mod better;
 mod cores;
+mod examples;
 
+use std::fs::File;
+use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -18,6 +22,9 @@ fn marker(kind: u16, value: u64) -> Vec<u8> {
 const TIMESTAMP: u16 = 2;
 const CPU_ID: u16 = 3;
 const WINDOW_ID: u16 = 14;
+const CHUNK_FOOTER: u16 = 21;
+const RECORD_ORDINAL: u16 = 22;
+const BRANCH_TARGET: u16 = 29;
 
 /// What a file says of itself.
 #[derive(Clone, Copy)]
@@ -79,20 +86,66 @@ fn put(folder: &Path, name: &str, parts: &[Vec<Vec<u8>>]) {
     std::fs::write(folder.join(name), parts.concat().concat()).unwrap();
 }
 
-fn launch(folder: &Path, args: &str) -> Output {
+/// Writes an archive of these chunks.
+fn archive(path: &Path, chunks: &[Vec<Vec<u8>>]) {
+    let mut archive = zip::ZipWriter::new(File::create(path).unwrap());
+    for (i, chunk) in chunks.iter().enumerate() {
+        archive.start_file(format!("chunk.{i:08}"), zip::write::SimpleFileOptions::default()).unwrap();
+        archive.write_all(&chunk.concat()).unwrap();
+    }
+    archive.finish().unwrap();
+}
+
+/// How a chunk after the first begins.
+fn seam(records: u64, time: u64) -> Vec<Vec<u8>> {
+    [vec![marker(RECORD_ORDINAL, records)], clock(time, None)].concat()
+}
+
+/// An instruction of this type, with its encoding.
+fn coded(kind: u16, pc: u64, bytes: &[u8]) -> Vec<Vec<u8>> {
+    let mut entries: Vec<Vec<u8>> = bytes
+        .chunks(8)
+        .map(|piece| {
+            let mut eight = [0; 8];
+            eight[..piece.len()].copy_from_slice(piece);
+            entry(47, piece.len() as u16, u64::from_le_bytes(eight))
+        })
+        .collect();
+    entries.push(entry(kind, bytes.len() as u16, pc));
+    entries
+}
+
+/// Runs the program in a folder.
+fn quipu(folder: &Path, args: &str) -> Output {
     Command::new(env!("CARGO_BIN_EXE_quipu"))
         .current_dir(folder)
-        .args(["as", "drmemtrace"])
         .args(args.split_whitespace())
         .output()
         .unwrap()
 }
 
-fn printed(folder: &Path, args: &str) -> String {
+fn launch(folder: &Path, args: &str) -> Output {
+    quipu(folder, &format!("as drmemtrace {args}"))
+}
+
+/// What a launch prints that ends with this code.
+fn told(folder: &Path, args: &str, code: i32) -> String {
     let output = launch(folder, args);
     let text = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert_eq!(output.status.code(), Some(code), "{args}: {text}");
     text
+}
+
+fn printed(folder: &Path, args: &str) -> String {
+    told(folder, args, 0)
+}
+
+/// The lines of a file of misses.
+fn misses(path: &Path) -> Vec<String> {
+    let mut text = String::new();
+    let mut file = flate2::read::GzDecoder::new(File::open(path).unwrap());
+    std::io::Read::read_to_string(&mut file, &mut text).unwrap();
+    text.lines().map(str::to_owned).collect()
 }
 
 /// The first column of each line that ends so, with the heads of the blocks between.
@@ -234,6 +287,19 @@ fn cumulative_shares_are_added_up() {
     assert_eq!(
         rows,
         [["0", "1", "0.62%", "0.62%"], ["1", "16", "10.00%", "10.63%"], ["2", "143", "89.38%", "100.00%"]],
+        "{text}"
+    );
+    // The times of the same reuses are a distance of accesses, one more than that of lines.
+    let text = printed(folder.path(), "-indir . -tool reuse_time");
+    let total = text.split("=====").next().unwrap();
+    let rows: Vec<Vec<&str>> = total
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>())
+        .filter(|cells| cells.len() == 4 && cells[2].ends_with('%'))
+        .collect();
+    assert_eq!(
+        rows,
+        [["1", "1", "0.62%", "0.62%"], ["2", "16", "10.00%", "10.63%"], ["3", "143", "89.38%", "100.00%"]],
         "{text}"
     );
 }
