@@ -1,6 +1,12 @@
 //! The layers of the workspace: who may depend on whom.
 //!
-//! `ARCHITECTURE.md` draws the picture; [`LAYERS`] is the same picture as data, and a test fails on any other edge.
+//! `ARCHITECTURE.md` draws the picture. Each manifest says where its crate stands, in `[package.metadata.quipu]`:
+//!
+//! ```toml
+//! layer = 2             # or "format", "testkit", "outside": see `Layer`
+//! names-formats = true  # below layer 4 only, for a crate whose work is done on native records
+//! ```
+//!
 //! The check reads manifests only, so it needs no build and sees edges of every target and feature.
 
 use anyhow::{Context, Result, bail};
@@ -14,59 +20,65 @@ use toml::{Table, Value};
 enum Layer {
     /// Depends on lower levels only; crates of one level never see each other.
     Level(u8),
-    /// One trace format: stands at level 2, and only levels from 4 up may name it, but for [`LIVES_ON_RECORDS`].
+    /// One trace format: stands at level 2, and only levels from 4 up may name it, but for crates that say `names-formats`.
     Format,
     /// Help for tests: sees up to level 2 but no format, and is seen by dev-dependencies only.
     TestKit,
-    /// A chore runner: sees everything, is seen by nobody.
+    /// A chore runner: sees everything, is seen by no crate.
     Outside,
 }
 
-/// Every package of the workspace that exists or is planned. A package that is missing here fails the check.
-const LAYERS: &[(&str, Layer)] = &[
-    ("quipu-annotate", Layer::Level(0)),
-    ("quipu-capfile", Layer::Level(0)),
-    ("quipu-source", Layer::Level(0)),
-    ("quipu-ring", Layer::Level(0)),
-    ("quipu-isa", Layer::Level(0)),
-    ("quipu-symbols", Layer::Level(0)),
-    ("quipu-rt", Layer::Level(1)),
-    ("quipu-model", Layer::Level(1)),
-    ("quipu-engine", Layer::Level(2)),
-    ("quipu-drmemtrace", Layer::Format),
-    ("quipu-apitrace", Layer::Format),
-    ("quipu-cacheray", Layer::Format),
-    ("quipu-plaintext", Layer::Format),
-    ("quipu-prism", Layer::Format),
-    ("quipu-dtrace", Layer::Format),
-    ("quipu-stream", Layer::Format),
-    ("quipu-export", Layer::Format),
-    ("quipu-passes", Layer::Level(3)),
-    ("quipu-sim", Layer::Level(3)),
-    ("quipu-query", Layer::Level(3)),
-    ("quipu-view", Layer::Level(3)),
-    ("quipu-qemu", Layer::Level(1)),
-    ("quipu-capture", Layer::Level(3)),
-    ("quipu-replay", Layer::Level(3)),
-    ("quipu", Layer::Level(4)),
-    ("quipu-cli", Layer::Level(5)),
-    ("quipu-python", Layer::Level(5)),
-    ("quipu-cluster", Layer::Level(5)),
-    ("quipu-testkit", Layer::TestKit),
-    ("quipu-fuzzing", Layer::Outside),
-    ("xtask", Layer::Outside),
-];
+impl Layer {
+    /// The highest level that there is.
+    const TOP: i64 = 5;
 
-/// Crates of level 3 that may name formats, because their work is done on native records.
-const LIVES_ON_RECORDS: &[&str] = &["quipu-capture", "quipu-replay"];
+    /// What a manifest says.
+    fn of(value: &Value) -> Option<Layer> {
+        match (value.as_integer(), value.as_str()) {
+            (Some(level @ 0..=Layer::TOP), _) => Some(Layer::Level(level as u8)), // At most 5.
+            (_, Some("format")) => Some(Layer::Format),
+            (_, Some("testkit")) => Some(Layer::TestKit),
+            (_, Some("outside")) => Some(Layer::Outside),
+            _ => None,
+        }
+    }
+}
 
-/// Edges inside a layer that are wanted: `stream` is the carrier of DTrace data.
-const WRITTEN_DOWN: &[(&str, &str)] = &[("quipu-dtrace", "quipu-stream")];
+/// One crate, as its manifest describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Member {
+    name: String,
+    layer: Layer,
+    /// Whether it may name formats, whatever its layer.
+    names_formats: bool,
+}
+
+impl Member {
+    /// The crate of a manifest.
+    ///
+    /// # Errors
+    /// If it says no layer, or none that there is.
+    fn of(manifest: &Table) -> Result<Member> {
+        let name = package_name(manifest).context("a manifest without a package")?;
+        let ours = manifest["package"].get("metadata").and_then(|metadata| metadata.get("quipu"));
+        let layer = ours.and_then(|ours| ours.get("layer")).and_then(Layer::of);
+        let Some(layer) = layer else {
+            bail!(
+                "`{name}` has no layer: write `layer = 0` to `{}`, \"format\", \"testkit\" or \"outside\" under \
+                 `[package.metadata.quipu]` in its manifest",
+                Layer::TOP
+            );
+        };
+        let names_formats =
+            ours.and_then(|ours| ours.get("names-formats")).and_then(Value::as_bool) == Some(true);
+        Ok(Member { name, layer, names_formats })
+    }
+}
 
 /// Reads all manifests of the workspace at `root` and prints what is wrong; an error if anything is.
 pub(crate) fn run(root: &Path) -> Result<()> {
-    let edges = workspace_edges(root)?;
-    let wrong: Vec<String> = edges.iter().filter_map(forbidden).collect();
+    let (members, edges) = workspace(root)?;
+    let wrong: Vec<String> = edges.iter().filter_map(|edge| forbidden(&members, edge)).collect();
     for line in &wrong {
         eprintln!("{line}");
     }
@@ -109,30 +121,23 @@ impl fmt::Display for Edge {
 }
 
 /// Why the layers forbid `edge`; `None` if they allow it.
-fn forbidden(edge: &Edge) -> Option<String> {
-    let Some(from) = layer_of(&edge.from) else {
-        return Some(format!("{edge}: `{}` has no layer yet", edge.from));
+fn forbidden(members: &[Member], edge: &Edge) -> Option<String> {
+    let find = |name: &str| members.iter().find(|member| member.name == name);
+    let (Some(from), Some(to)) = (find(&edge.from), find(&edge.to)) else {
+        return Some(format!("{edge}: `{}` is no crate of the workspace", edge.to));
     };
-    let Some(to) = layer_of(&edge.to) else {
-        return Some(format!("{edge}: `{}` has no layer yet", edge.to));
-    };
-    if from == Layer::Outside || WRITTEN_DOWN.contains(&(edge.from.as_str(), edge.to.as_str())) {
+    if from.layer == Layer::Outside {
         return None;
     }
-    let reason = match to {
-        Layer::Outside => "nobody depends on a chore runner",
+    let reason = match to.layer {
+        Layer::Outside => "no crate depends on a chore runner",
         Layer::TestKit if edge.kind == Kind::Dev => return None,
         Layer::TestKit => "the test kit is for dev-dependencies only",
-        Layer::Format if !names_formats(&edge.from, from) => "this crate knows no format",
-        Layer::Format | Layer::Level(_) if level(to) >= level(from) => "not a lower layer",
+        Layer::Format if !from.names_formats && level(from.layer) < 4 => "this crate knows no format",
+        Layer::Format | Layer::Level(_) if level(to.layer) >= level(from.layer) => "not a lower layer",
         Layer::Format | Layer::Level(_) => return None,
     };
     Some(format!("{edge}: {reason}"))
-}
-
-/// True if a crate may name a format.
-fn names_formats(package: &str, layer: Layer) -> bool {
-    level(layer) >= 4 || LIVES_ON_RECORDS.contains(&package)
 }
 
 /// Height of a layer; a crate sees what is lower.
@@ -145,12 +150,8 @@ fn level(layer: Layer) -> u8 {
     }
 }
 
-fn layer_of(package: &str) -> Option<Layer> {
-    LAYERS.iter().find(|(known, _)| *known == package).map(|(_, layer)| *layer)
-}
-
-/// The edges between the crates under `root`.
-fn workspace_edges(root: &Path) -> Result<Vec<Edge>> {
+/// The crates under `root`, and the edges between them.
+fn workspace(root: &Path) -> Result<(Vec<Member>, Vec<Edge>)> {
     let mut manifests = Vec::new();
     for entry in fs::read_dir(root.join("crates")).context("folder `crates`")? {
         manifests.push(entry?.path().join("Cargo.toml"));
@@ -163,12 +164,13 @@ fn workspace_edges(root: &Path) -> Result<Vec<Edge>> {
         let manifest: Table = text.parse().with_context(|| path.display().to_string())?;
         parsed.push(manifest);
     }
-    let members: Vec<String> = parsed.iter().filter_map(package_name).collect();
-    Ok(parsed.iter().flat_map(|manifest| edges(manifest, &members)).collect())
+    let members: Vec<Member> = parsed.iter().map(Member::of).collect::<Result<_>>()?;
+    let edges = parsed.iter().flat_map(|manifest| edges(manifest, &members)).collect();
+    Ok((members, edges))
 }
 
 /// The edges from one manifest to crates that are `members`, or that carry our prefix.
-fn edges(manifest: &Table, members: &[String]) -> Vec<Edge> {
+fn edges(manifest: &Table, members: &[Member]) -> Vec<Edge> {
     let Some(from) = package_name(manifest) else { return Vec::new() };
     let mut tables: Vec<&Table> = vec![manifest];
     if let Some(Value::Table(targets)) = manifest.get("target") {
@@ -185,7 +187,8 @@ fn edges(manifest: &Table, members: &[String]) -> Vec<Edge> {
             for (name, value) in dependencies {
                 let renamed = value.get("package").and_then(Value::as_str);
                 let to = renamed.unwrap_or(name).to_owned();
-                if members.contains(&to) || to == "quipu" || to.starts_with("quipu-") {
+                if members.iter().any(|member| member.name == to) || to == "quipu" || to.starts_with("quipu-")
+                {
                     edges.push(Edge { from: from.clone(), to, kind });
                 }
             }
@@ -202,26 +205,57 @@ fn package_name(manifest: &Table) -> Option<String> {
 mod tests {
     use super::*;
 
+    /// Some crates, one of each kind.
+    fn members() -> Vec<Member> {
+        let member =
+            |name: &str, layer, names_formats| Member { name: name.to_owned(), layer, names_formats };
+        vec![
+            member("quipu-source", Layer::Level(0), false),
+            member("quipu-isa", Layer::Level(0), false),
+            member("quipu-model", Layer::Level(1), false),
+            member("quipu-engine", Layer::Level(2), false),
+            member("quipu-drmemtrace", Layer::Format, false),
+            member("quipu-prism", Layer::Format, false),
+            member("quipu-passes", Layer::Level(3), false),
+            member("quipu-view", Layer::Level(3), false),
+            member("quipu-capture", Layer::Level(3), true),
+            member("quipu", Layer::Level(4), false),
+            member("quipu-cli", Layer::Level(5), false),
+            member("quipu-testkit", Layer::TestKit, false),
+            member("xtask", Layer::Outside, false),
+        ]
+    }
+
     /// What the check says about one manifest.
     fn check(manifest: &str) -> Vec<String> {
         let manifest: Table = manifest.parse().unwrap();
-        edges(&manifest, &[]).iter().filter_map(forbidden).collect()
+        let members = members();
+        edges(&manifest, &members).iter().filter_map(|edge| forbidden(&members, edge)).collect()
     }
 
     #[test]
     fn the_workspace_has_no_forbidden_edge() {
-        let edges = workspace_edges(&crate::root()).unwrap();
+        let (members, edges) = workspace(&crate::root()).unwrap();
         assert!(!edges.is_empty());
-        let wrong: Vec<String> = edges.iter().filter_map(forbidden).collect();
+        let wrong: Vec<String> = edges.iter().filter_map(|edge| forbidden(&members, edge)).collect();
         assert_eq!(wrong, Vec::<String>::new());
     }
 
     #[test]
-    fn every_crate_of_the_workspace_has_a_layer() {
-        for entry in fs::read_dir(crate::root().join("crates")).unwrap() {
-            let text = fs::read_to_string(entry.unwrap().path().join("Cargo.toml")).unwrap();
-            let name = package_name(&text.parse().unwrap()).unwrap();
-            assert!(layer_of(&name).is_some(), "`{name}` has no layer");
+    fn a_manifest_says_where_its_crate_stands() {
+        let member = |metadata: &str| {
+            let manifest = format!("[package]\nname = 'quipu-novel'\n{metadata}");
+            Member::of(&manifest.parse().unwrap())
+        };
+        let said = member("[package.metadata.quipu]\nlayer = 3\nnames-formats = true\n").unwrap();
+        assert_eq!((said.layer, said.names_formats), (Layer::Level(3), true));
+        let said = member("[package.metadata.quipu]\nlayer = 'format'\n").unwrap();
+        assert_eq!((said.layer, said.names_formats), (Layer::Format, false));
+        for wrong in
+            ["", "[package.metadata.quipu]\nlayer = 6\n", "[package.metadata.quipu]\nlayer = 'top'\n"]
+        {
+            let error = member(wrong).unwrap_err().to_string();
+            assert!(error.starts_with("`quipu-novel` has no layer"), "{error}");
         }
     }
 
@@ -247,11 +281,16 @@ mod tests {
     }
 
     #[test]
-    fn a_format_may_not_name_another_but_for_the_edge_written_down() {
-        let manifest = "[package]\nname = 'quipu-prism'\n[dependencies]\nquipu-stream.workspace = true\n";
-        assert_eq!(check(manifest), ["quipu-prism -> quipu-stream: this crate knows no format"]);
-        let manifest = "[package]\nname = 'quipu-dtrace'\n[dependencies]\nquipu-stream.workspace = true\n";
+    fn a_crate_whose_work_is_done_on_records_may_name_formats() {
+        let manifest =
+            "[package]\nname = 'quipu-capture'\n[dependencies]\nquipu-drmemtrace.workspace = true\n";
         assert_eq!(check(manifest), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_format_may_not_name_another() {
+        let manifest = "[package]\nname = 'quipu-prism'\n[dependencies]\nquipu-drmemtrace.workspace = true\n";
+        assert_eq!(check(manifest), ["quipu-prism -> quipu-drmemtrace: this crate knows no format"]);
     }
 
     #[test]
@@ -283,8 +322,11 @@ mod tests {
     }
 
     #[test]
-    fn a_crate_without_a_layer_is_reported() {
-        let manifest = "[package]\nname = 'quipu-novel'\n[dependencies]\nquipu-model.workspace = true\n";
-        assert_eq!(check(manifest), ["quipu-novel -> quipu-model: `quipu-novel` has no layer yet"]);
+    fn a_crate_that_is_no_member_is_reported() {
+        let manifest = "[package]\nname = 'quipu-model'\n[dependencies]\nquipu-novel.workspace = true\n";
+        assert_eq!(
+            check(manifest),
+            ["quipu-model -> quipu-novel: `quipu-novel` is no crate of the workspace"]
+        );
     }
 }
