@@ -32,9 +32,9 @@ pub struct Span {
     pub cpu: Option<u64>,
     /// The last clock reading at or before the batch's end; 0 before the first.
     pub clock: u64,
-    /// If batches are cut at [clock readings](crate::Cut::clock): the clock that this batch opens a segment with, `None` if it goes on
-    /// with the segment before. A read that begins in the middle of a segment (after a window's skip) has that segment's
-    /// own reading, or `None` if the reader does not know it: a merge delivers that rest first.
+    /// If batches are cut at [clock readings](crate::Cut::clock): the clock that this batch opens a segment with, `None` if
+    /// it goes on with the segment before. A read that begins in the middle of a segment (after a window's skip) has that
+    /// segment's own reading, or `None` if the reader does not know it: a merge delivers that rest first.
     pub opens: Option<u64>,
     /// Byte offset of the first record in the inflated stream of `member`.
     pub offset: u64,
@@ -90,8 +90,9 @@ impl Batch {
         self.block.get(self.raw.clone()).unwrap_or(&[])
     }
 
-    /// Makes this a batch of no records: all that is left is what it says of regions, and what the trace did wrong. Whoever is not
-    /// interested in a batch, because it is of another thread or before a window, still has to know which types memory has.
+    /// Makes this a batch of no records: all that is left is what it says of regions, and what the trace did wrong. Whoever
+    /// is not interested in a batch, because it is of another thread or before a window, still has to know which types memory
+    /// has.
     pub fn leave_regions(&mut self) {
         let (regions, values) = (std::mem::take(&mut self.regions), std::mem::take(&mut self.values));
         let findings = std::mem::take(&mut self.findings);

@@ -26,7 +26,6 @@ pub mod loss;
 pub mod number;
 pub mod pass;
 pub mod print;
-pub mod rows;
 pub mod spans;
 pub mod table;
 pub mod thread;
