@@ -1,8 +1,8 @@
 //! Short seeds for the fuzz targets, made of the traces of the repository and of folders of samples.
 //!
-//! Fuzzers change a few bytes at a time and run thousands of inputs a second if those are short, so a seed is a whole file that is
-//! short, or what a long one begins with, in each container that can be written. What begins a trace tells its version and kind, and
-//! whatever is cut is found cut, which is no loss here.
+//! Fuzzers change a few bytes at a time and run thousands of inputs a second if those are short, so a seed is a whole file
+//! that is short, or what a long one begins with, in each container that can be written. What begins a trace tells its
+//! version and kind, and whatever is cut is found cut, which is no loss here.
 
 use anyhow::{Context, Result};
 use flate2::Crc;
@@ -27,14 +27,22 @@ pub(crate) struct Options {
     samples: Vec<PathBuf>,
 }
 
-/// What lies in a folder of this name is for these targets.
-const FOLDERS: &[(&str, &[&str])] = &[
-    ("drmemtrace", &["source", "drmemtrace", "check", "rewrite", "convert", "simulate"]),
-    ("apitrace", &["source", "apitrace", "apitrace_text"]),
-    ("cacheray", &["cacheray", "convert", "simulate"]),
-    ("lackey", &["lackey", "convert", "simulate"]),
-    ("din", &["din", "convert", "simulate"]),
-];
+/// What lies in the folder of a format is for the target of its name, for these, and for [`OF_ACCESSES`].
+const MORE: &[(&str, &[&str])] =
+    &[("drmemtrace", &["source", "check", "rewrite"]), ("apitrace", &["source", "apitrace_text"])];
+
+/// Targets for every format whose traces may have accesses to memory.
+const OF_ACCESSES: &[&str] = &["convert", "simulate"];
+
+/// Formats whose traces have none.
+const WITHOUT_ACCESSES: &[&str] = &["apitrace"];
+
+/// The targets that the folder of a format is for.
+fn targets_of_format(name: &'static str) -> Vec<&'static str> {
+    let more = MORE.iter().filter(|(folder, _)| *folder == name).flat_map(|(_, targets)| targets.iter());
+    let of_accesses = OF_ACCESSES.iter().filter(|_| !WITHOUT_ACCESSES.contains(&name));
+    [name].into_iter().chain(more.copied()).chain(of_accesses.copied()).collect()
+}
 
 /// Files with such a part in their path are for another target, whatever the folder.
 const PARTS: &[(&str, &str)] = &[
@@ -101,7 +109,8 @@ fn targets_of(path: &Path) -> Vec<&'static str> {
         return vec![target];
     }
     let is_in = |folder: &str| path.components().any(|part| part.as_os_str() == folder);
-    FOLDERS.iter().find(|(folder, _)| is_in(folder)).map_or_else(Vec::new, |(_, targets)| targets.to_vec())
+    let format = quipu::FORMATS.iter().map(|format| format.info().name).find(|name| is_in(name));
+    format.map_or_else(Vec::new, targets_of_format)
 }
 
 /// The file itself if it is short, and its first bytes in each container.
@@ -144,4 +153,23 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     }
     files.sort();
     Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_folder_of_any_format_is_for_its_own_target() {
+        for format in quipu::FORMATS {
+            let name = format.info().name;
+            assert!(targets_of(&Path::new("traces").join(name).join("some.trace")).contains(&name), "{name}");
+        }
+        assert_eq!(
+            targets_of(Path::new("traces/apitrace/tri.trace")),
+            ["apitrace", "source", "apitrace_text"]
+        );
+        assert_eq!(targets_of(Path::new("samples/modules.log")), ["lists"]);
+        assert!(targets_of(Path::new("traces/README.md")).is_empty());
+    }
 }
