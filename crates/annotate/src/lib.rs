@@ -1,8 +1,8 @@
 //! What a Rust program says of itself while it is recorded: the calls of `quipu.h`, with Rust's types.
 //!
 //! Compile the program with the flags that `quipu rustc-flags` prints, and these calls tell which memory has which type, mark
-//! places, and suspend recording. In a program that was compiled without them, and on other systems than Linux on x86-64, they do nothing
-//! and cost a test. No feature has to be switched, and nothing is allocated.
+//! places, and suspend recording. In a program that was compiled without them, and on other systems than Linux on x86-64,
+//! they do nothing and cost a test. No feature has to be switched, and nothing is allocated.
 //!
 //! ```
 //! struct Node {

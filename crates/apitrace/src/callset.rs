@@ -6,7 +6,7 @@
 //! interval = "*" | N | N "-" | N "-" M  freq  = frame | rendertarget | fbo | render | draw
 //! ```
 //!
-//! SPEC: docs/formats/apitrace.md, "Call sets".
+//! SPEC: apitrace.md#the-command-line-of-apitrace.
 
 use crate::record::{END_FRAME, RENDER, SWAP_RENDERTARGET};
 use quipu_model::{Error, Result};

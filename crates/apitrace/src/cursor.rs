@@ -1,6 +1,6 @@
 //! A position in bytes that may end too early, and the primitive types of the format.
 //!
-//! SPEC: docs/formats/apitrace.md, "Primitive types".
+//! SPEC: apitrace.md#primitive-types.
 
 use quipu_model::ErrorKind;
 

@@ -2,7 +2,7 @@
 //!
 //! [`Decoder::event`] takes one event from the front of the bytes. An event that is not there in full leaves no trace in the
 //! state: it is read again when there are more bytes. Calls come out when they are left, in the order of completion, and
-//! those never left at the end of the data, in the order of entering. SPEC: docs/formats/apitrace.md, "Events".
+//! those never left at the end of the data, in the order of entering. SPEC: apitrace.md#events.
 
 mod common;
 mod pending;

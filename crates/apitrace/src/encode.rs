@@ -3,7 +3,7 @@
 //! Each call is written as an event that enters it, with its flags, stack and all arguments, and one that leaves it, with
 //! its result; a call that never returned is not left, so that it stays incomplete. If the trace was cut right after the
 //! result of a call, the event that enters the call has it: either event may. Signatures are written once, with the ids
-//! that they had. SPEC: docs/formats/apitrace.md.
+//! that they had. SPEC: apitrace.md.
 
 use crate::decode::Header;
 use crate::record::*;

@@ -346,7 +346,7 @@ impl Feed {
         self.failed_at
     }
 
-    /// Keeps what it failed with for whoever asks again.
+    /// Keeps what it failed with for the next request.
     pub(crate) fn put_back(&mut self, failure: Error) {
         (self.failure, self.has_failed) = (Some(failure), false);
     }

@@ -1,7 +1,7 @@
 //! What a function does, as far as its name tells: draws, ends a frame, changes nothing.
 //!
 //! The trace does not hold this. Patterns come first, then the table in `data/call-flags.tsv`.
-//! SPEC: docs/formats/apitrace.md, "Call flags".
+//! SPEC: apitrace.md#how-calls-come-out.
 
 use crate::record::{
     END_FRAME, MARKER, MARKER_POP, MARKER_PUSH, NO_SIDE_EFFECTS, RENDER, SWAP_RENDERTARGET, VERBOSE,

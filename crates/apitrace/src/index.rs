@@ -2,8 +2,8 @@
 //!
 //! An [`Index`] has a checkpoint for every few megabytes of the stream: how many calls were over by then, where the bytes
 //! are in the packed file, which signatures were known, which calls were open. It is made by one quick read of the trace
-//! ([`build`]), and kept in a file ([`store`]), which is believed only if the trace is still the one that it was made of. An index
-//! never changes what is read, only from where.
+//! ([`build`]), and kept in a file ([`store`]), which is believed only if the trace is still the one that it was made of. An
+//! index never changes what is read, only from where.
 //!
 //! Packings whose bytes can be inflated from the beginning only (gzip, Brotli, a single frame of Zstandard) have no index.
 

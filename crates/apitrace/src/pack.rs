@@ -1,6 +1,6 @@
 //! Writing a stream into the containers that apitrace reads.
 //!
-//! SPEC: docs/formats/apitrace.md, "Containers".
+//! SPEC: apitrace.md#containers.
 
 use crate::trace::Packing;
 use flate2::write::GzEncoder;

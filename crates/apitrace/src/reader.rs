@@ -196,7 +196,7 @@ impl CallReader {
                 State::Over => break,
             }
         }
-        // Whoever reads the batch may take the values with it.
+        // The caller may take the values out of the batch.
         let parked = self.decoder.as_mut().map_or(Ok(()), |decoder| decoder.park(&self.batch.values));
         if let Err(n_bytes) = parked {
             let error = self.feed.too_much_pending(n_bytes);

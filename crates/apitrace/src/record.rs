@@ -1,6 +1,6 @@
 //! The numbers of the format: events, details, value tags, flags, and the limits that this reader sets.
 //!
-//! This file knows nothing else. SPEC: docs/formats/apitrace.md.
+//! This file knows nothing else. SPEC: apitrace.md.
 
 /// The newest version of the stream.
 pub const NEWEST_VERSION: u64 = 6;

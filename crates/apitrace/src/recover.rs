@@ -96,8 +96,8 @@ impl Sink for Rewriter<'_> {
 /// Writes what can be saved of a trace to a file at `path`, which appears when it is complete.
 ///
 /// # Errors
-/// `Usage` if there is such a file and it may not be replaced, or no such stream; `Malformed` if nothing can be saved; `Unsupported` for a
-/// pipe, which can be read only once.
+/// `Usage` if there is such a file and it may not be replaced, or no such stream; `Malformed` if nothing can be saved;
+/// `Unsupported` for a pipe, which can be read only once.
 pub fn recover(trace: &ApiTrace, path: &Path, options: &RecoverOptions) -> Result<Recovered> {
     check_file(path, options.replace.into())?;
     let container = trace.container();

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! chunks ──▶ runs of bytes without a gap ──▶ events ──▶ calls
-//!   a chunk that cannot be inflated:           what is no event: look for the next run of events whose
+//!   a chunk that cannot be inflated:           not an event: look for the next run of events whose
 //!   go on with the next                        functions are known and whose numbers fit
 //! ```
 //!
@@ -330,7 +330,8 @@ impl Work<'_> {
         (self.chunk.end, self.chunk.is_damaged) = (end, false);
     }
 
-    /// Counts the calls that were read of the chunk at hand, if they are in doubt. Where nothing is packed, damage does not spread.
+    /// Counts the calls that were read of the chunk at hand, if they are in doubt. Where nothing is packed, damage does not
+    /// spread.
     fn leave_chunk(&mut self) {
         let n_waiting = self.values.calls.len() as u64;
         if let Some(stream) = self.salvaged.streams.last_mut() {

@@ -1,7 +1,7 @@
 //! Writing traces: a file that appears when it is complete, with calls written anew, or a stream copied as it is.
 //!
 //! [`TraceWriter`] writes calls, [`repack`] copies a stream byte for byte into another container; [`NewFile`] is where both
-//! write to. SPEC: docs/formats/apitrace.md, "Writing".
+//! write to. SPEC: apitrace.md#writing.
 
 use crate::decode::skim::Skimmer;
 use crate::decode::{Decoded, Header};

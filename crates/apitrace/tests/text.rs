@@ -57,7 +57,7 @@ fn what_text_cannot_say_stands_there_as_bytes() {
     let trace = open(&stream);
     let whole = disassembled(&trace);
     assert!(!whole.contains("raw "), "{whole}");
-    // Cut within an event, and followed by what is no event.
+    // Cut within an event, and followed by bytes that form no event.
     let cut = &stream[..stream.len() - 1];
     fuzzing::same_text(&open(cut));
     assert!(disassembled(&open(cut)).contains("tail "));
@@ -80,7 +80,7 @@ fn what_text_cannot_say_stands_there_as_bytes() {
     assert_ne!(cut, text);
     let error = assembled(&cut).unwrap_err().to_string();
     assert!(error.contains("not the header of a stream"), "{error}");
-    // Whoever only looks at the exit code hears of it.
+    // The exit code alone shows it.
     let folder = tempfile::tempdir().unwrap();
     // The trace has a call that is left and was never entered.
     let unentered = ("apitrace/never-entered", Severity::Warning);

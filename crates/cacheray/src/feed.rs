@@ -16,7 +16,7 @@ const MAX_RUN_BYTES: usize = 2 * MAX_NAME_BYTES;
 /// Fewer bytes are cheap to move again and again.
 const FEW_BYTES: usize = 1 << 10;
 
-/// How a trace ends for whoever does not read past damage.
+/// How a trace ends for readers that stop at damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StrictEnd {
     /// Behind a record.

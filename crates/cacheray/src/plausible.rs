@@ -1,7 +1,7 @@
 //! What real records look like: how a dialect is told, a trace recognised, and a place found to read on from.
 //!
-//! The format has neither a header nor marks, so all of this is judged by values. SPEC: docs/formats/cacheray.md,
-//! "Dialects and byte order" and "Damage".
+//! The format has neither a header nor marks, so all of this is judged by values.
+//! SPEC: cacheray.md#dialects-and-byte-order, cacheray.md#damage.
 
 use crate::decode::{Layout, Stop, record, with_layout};
 use crate::record::{ADD, Dialect, KIND_MASK, READ, REMOVE, Record};

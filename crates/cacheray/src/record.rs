@@ -1,7 +1,7 @@
 //! The numbers of the format: tags, layouts, dialects, and the limits of this reader.
 //!
 //! A record is a tag byte and fixed fields without padding; integers have the byte order, and addresses the width, of the
-//! traced host. SPEC: docs/formats/cacheray.md, "Records" and "Dialects".
+//! traced host. SPEC: cacheray.md#records, cacheray.md#dialects-and-byte-order.
 
 /// Tag of a load, without flags.
 pub const READ: u8 = 0x00;

@@ -1,4 +1,4 @@
-//! Cells: 16 bytes each, which everything is written in. SPEC: docs/formats/capture.md, "Cells".
+//! Cells: 16 bytes each, which everything is written in. SPEC: capture.md#cells.
 //!
 //! ```text
 //!  63        48 47                                             0

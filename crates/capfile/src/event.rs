@@ -1,4 +1,4 @@
-//! Cells ⇄ events. SPEC: docs/formats/capture.md, "Events".
+//! Cells ⇄ events. SPEC: capture.md#events.
 
 use crate::cell::{Cell, LOW, TEXT_BYTES, access, kind};
 

@@ -1,4 +1,4 @@
-//! Where things stand in a capture file. SPEC: docs/formats/capture.md, "Layout".
+//! Where things stand in a capture file. SPEC: capture.md#layout.
 //!
 //! The file is a page of header and then *extents*, claimed one after the other by moving [`header::END`] on. An extent is a
 //! *buffer*, which a thread of the program writes cells into, or a *chunk*, what a buffer held when it was full.

@@ -1,8 +1,8 @@
-//! Cells in fewer bytes. SPEC: docs/formats/capture.md, "Packed chunks".
+//! Cells in fewer bytes. SPEC: capture.md#packed-chunks.
 //!
 //! A program counter predicts which one comes next, and each remembers the word that it came with last and by how much that
-//! grew. What is predicted whole costs nothing but a count; a loop over an array of any length is a few bytes. Packing and unpacking keep the
-//! same table. A chunk is packed by itself.
+//! grew. What is predicted whole costs nothing but a count; a loop over an array of any length is a few bytes. Packing and
+//! unpacking keep the same table. A chunk is packed by itself.
 //!
 //! A packed chunk is tokens, whose lower two bits say what they are:
 //!

@@ -4,7 +4,7 @@ use quipu_model::{Error, ErrorKind, Result};
 use std::process::{Command, ExitStatus};
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// Signals that are passed on when somebody sends them to the recorder.
+/// Signals that the recorder passes on to the program when it receives them.
 const PASSED_ON: [libc::c_int; 6] =
     [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2];
 

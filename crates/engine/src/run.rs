@@ -77,7 +77,7 @@ pub struct Outcome {
     pub instrs: u64,
     /// Threads that were wanted, and of which no records came.
     pub absent_threads: Vec<ThreadId>,
-    /// True if somebody cancelled the run; the results are those of the part that was read.
+    /// True if the run was cancelled; the results are those of the part that was read.
     pub cancelled: bool,
     /// What a scheduler did with each core, where one did.
     pub dispatched: Vec<Dispatched>,

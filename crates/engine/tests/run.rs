@@ -36,7 +36,7 @@ fn seen(text: &str, tool: &dyn Tool, window: Window) -> Vec<u64> {
     values(&outcome, 0)
 }
 
-/// Everything of an outcome that somebody could see.
+/// All of an outcome that a caller can see.
 fn everything(result: &Result<Outcome>) -> String {
     match result {
         Err(error) => format!("failed: {error}"),

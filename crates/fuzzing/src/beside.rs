@@ -104,8 +104,8 @@ static INDEXED: LazyLock<(Folder, std::path::PathBuf, Vec<u8>, Identity)> = Lazy
     (folder, path, head, identity)
 });
 
-/// Any bytes as what is kept of a trace of graphics calls to jump into it, with a checksum that is right: it is believed or not, and
-/// whatever it says, the trace is read from each place without a panic.
+/// Any bytes as what is kept of a trace of graphics calls to jump into it, with a checksum that is right: it is believed or
+/// not, and whatever it says, the trace is read from each place without a panic.
 ///
 /// # Panics
 /// If an index that is read is written as another.

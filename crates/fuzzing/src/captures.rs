@@ -42,8 +42,8 @@ fn whole(bytes: &[u8]) -> Vec<u8> {
     file
 }
 
-/// Any bytes as a capture file (a short header, then extents, whose places are put right): every event of it is shown, and a trace is
-/// made of it that can be read.
+/// Any bytes as a capture file (a short header, then extents, whose places are put right): every event of it is shown, and a
+/// trace is made of it that can be read.
 ///
 /// # Panics
 /// If it cannot.

@@ -1,8 +1,8 @@
 //! Hostile bytes for every reader: one function for each fuzz target.
 //!
 //! A function returns, whatever the bytes are, or panics because a promise is broken. It may use memory and time in proportion to
-//! what it is given. [`TARGETS`] names all of them; a test compares that list with the programs in `fuzz/fuzz_targets` and with the
-//! formats that Quipu knows, so none can be forgotten.
+//! what it is given. [`TARGETS`] names all of them; a test compares that list with the programs in `fuzz/fuzz_targets` and
+//! with the formats that Quipu knows, so none can be forgotten.
 //!
 //! | file | readers |
 //! |---|---|

@@ -11,8 +11,8 @@ use quipu::symbols::layout::Limits;
 use quipu::symbols::remap::Remap;
 use quipu::symbols::types_file::{Lookup, TypesFile};
 
-/// Any text as a configuration of caches, as a space of caches to try, as Cacheray's caches, and as a list of pages: it is read or
-/// refused, and what was read can be built.
+/// Any text as a configuration of caches, as a space of caches to try, as Cacheray's caches, and as a list of pages: it is
+/// read or refused, and what was read can be built.
 ///
 /// # Panics
 /// If what was read does not hold together.

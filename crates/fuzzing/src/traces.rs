@@ -53,8 +53,8 @@ pub fn din(bytes: &[u8]) {
     fuzz::format(&quipu::plaintext::DIN, bytes);
 }
 
-/// Any bytes as a trace of whichever format it is, through the simulator of caches: it ends, with the same report for one thread and
-/// for several.
+/// Any bytes as a trace of whichever format it is, through the simulator of caches: it ends, with the same report for one
+/// thread and for several.
 ///
 /// # Panics
 /// If the reports differ.

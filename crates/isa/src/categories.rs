@@ -1,6 +1,6 @@
 //! What kind of work an instruction does, as a set of DynamoRIO's published category names.
 //!
-//! The bit values are those of the REGDEPS header (SPEC: docs/formats/drmemtrace.md, *REGDEPS encodings*), so that a set read from a
+//! The bit values are those of the REGDEPS header (SPEC: drmemtrace.md#regdeps-encodings), so that a set read from a
 //! file and a set computed from machine code compare equal.
 
 use std::fmt;

@@ -1,6 +1,6 @@
 //! REGDEPS: drmemtrace's synthetic instructions, which keep dependencies and hide what was executed.
 //!
-//! SPEC: docs/formats/drmemtrace.md, *REGDEPS encodings* and *view*.
+//! SPEC: drmemtrace.md#regdeps-encodings, drmemtrace.md#view.
 //!
 //! ```text
 //!  0                   4       5                                    padded to 4·n, at most 36

@@ -90,9 +90,8 @@ impl Batch {
         self.block.get(self.raw.clone()).unwrap_or(&[])
     }
 
-    /// Makes this a batch of no records: all that is left is what it says of regions, and what the trace did wrong. Whoever
-    /// is not interested in a batch, because it is of another thread or before a window, still has to know which types memory
-    /// has.
+    /// Drops all records but keeps region changes and findings. Callers that skip a batch, because it is of another thread or
+    /// before a window, still need its region changes to know the types of memory.
     pub fn leave_regions(&mut self) {
         let (regions, values) = (std::mem::take(&mut self.regions), std::mem::take(&mut self.values));
         let findings = std::mem::take(&mut self.findings);

@@ -1,6 +1,6 @@
 //! Taking records of another format: what can be carried over, what is lost, and the book that is kept of it.
 //!
-//! An [`Importer`] says which columns of the lenses its format has room for. Whoever converts makes a plan of that before
+//! An [`Importer`] says which columns of the lenses its format has room for. The engine makes a plan of that before
 //! anything is read, hands over the batches, and shows the [`Ledger`] at the end: nothing is left out or made up without
 //! being written there.
 

@@ -164,7 +164,7 @@ pub struct Edited {
     pub facts: Vec<Fact>,
     /// How reading went.
     pub reading: Reading,
-    /// What whoever asked for it may not expect of the result: that nothing was chosen, nothing was replaced.
+    /// What the caller may not expect of the result: that nothing was chosen, nothing was replaced.
     pub notes: Vec<String>,
 }
 
@@ -211,13 +211,13 @@ pub trait Progress: Sync {
     /// So many more records and packed bytes of the source are done.
     fn advance(&self, records: u64, packed_bytes: u64);
 
-    /// True if somebody wants the work to end.
+    /// True if the caller wants the work to end.
     fn is_cancelled(&self) -> bool;
 
     /// Nothing, or the error of work that was ended.
     ///
     /// # Errors
-    /// `Io` if somebody wants the work to end.
+    /// `Io` if the caller wants the work to end.
     fn go_on(&self) -> Result<()> {
         if self.is_cancelled() { Err(Error::new(ErrorKind::Io, "interrupted")) } else { Ok(()) }
     }

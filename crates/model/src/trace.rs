@@ -549,7 +549,7 @@ impl Scan {
         }
     }
 
-    /// How whoever reads the bytes of a shard one after the other does so within these buffers.
+    /// How a reader of the bytes of a shard, one after the other, stays within these buffers.
     pub fn stream(&self) -> StreamOptions {
         let block_bytes = (self.buffer_bytes / 8).clamp(16 << 10, 256 << 10);
         let ahead = if self.ahead { Ahead::Thread { blocks: 4 } } else { Ahead::Inline };

@@ -1,4 +1,4 @@
-//! Dividing a stretch of unknown length into few intervals, the same ones whoever looks.
+//! Dividing a stretch of unknown length into few intervals, the same ones for every reader.
 //!
 //! Intervals have a width of 2^k and begin at multiples of it, counted from the axis's own zero and not from where
 //! reading began. So two readers of two parts of a trace divide it alike, and their intervals merge without loss: the
@@ -79,7 +79,8 @@ impl Default for Axis {
 }
 
 impl Axis {
-    /// The most intervals unless said otherwise: as many as a word has bits, so that a word can say in which ones something happened.
+    /// The most intervals unless said otherwise: as many as a word has bits, so that a word can say in which ones something
+    /// happened.
     pub(crate) const MAX: usize = 64;
 
     /// An axis of at most so many intervals, one at least.

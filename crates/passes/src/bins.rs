@@ -11,7 +11,8 @@ pub(crate) const OPTION: SettingInfo = SettingInfo {
     doc: "how much wider each bin of the histogram is than the one before; 1 gives each number its own",
 };
 
-/// Bins, the first two of which hold one number each, 0 and 1; each further one is a factor wider than the one before, rounded down.
+/// Bins, the first two of which hold one number each, 0 and 1; each further one is a factor wider than the one before,
+/// rounded down.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Bins {
     factor: f64,

@@ -4,10 +4,10 @@
 //! the tool's manual page; it says what is counted, which columns it needs, and which JSON keys it prints.
 //! [`TOOLS`] lists them in the order in which a report shows them.
 //!
-//! What several analyses share has a file of its own: `tally` counts keys, `keyed` has a value for each key, `axis` divides a long
-//! stretch into few intervals, `lines` cuts accesses into cache lines, `bins` makes histograms, `executed` counts executions of distinct
-//! instructions, `filtered` has the words for what a filter left, `split` keeps threads apart, `sharded` is for what must see a shard from its
-//! beginning.
+//! What several analyses share has a file of its own: `tally` counts keys, `keyed` has a value for each key, `axis` divides a
+//! long stretch into few intervals, `lines` cuts accesses into cache lines, `bins` makes histograms, `executed` counts
+//! executions of distinct instructions, `filtered` has the words for what a filter left, `split` keeps threads apart,
+//! `sharded` is for what must see a shard from its beginning.
 
 #![warn(missing_docs)]
 

@@ -1,6 +1,6 @@
 //! `check`: every rule that a trace must follow, and where it does not.
 //!
-//! What is no record is told by the reader; what records say is looked at here, in the lines themselves, so that each
+//! The reader reports lines that are not records; this file looks at what records say, in the lines themselves, so that each
 //! place is exact. Memory does not grow.
 //!
 //! JSON: [`CheckReport`].

@@ -1,4 +1,4 @@
-//! The lines of Dinero: din, of versions III and IV, and the extended din of version IV. SPEC: docs/formats/din.md.
+//! The lines of Dinero: din, of versions III and IV, and the extended din of version IV. SPEC: din.md.
 
 use crate::check;
 use crate::language::{Head, LEADING_RECORDS, Language, Means, Rules, WhatLines, lines};

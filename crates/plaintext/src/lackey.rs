@@ -1,4 +1,4 @@
-//! The lines of Valgrind's lackey. SPEC: docs/formats/lackey.md.
+//! The lines of Valgrind's lackey. SPEC: lackey.md.
 
 use crate::check;
 use crate::language::{Head, LEADING_RECORDS, Language, Means, Rules, WhatLines};

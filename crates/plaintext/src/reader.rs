@@ -340,7 +340,7 @@ impl RecordReader {
         is_stopped
     }
 
-    /// Keeps the next bytes for whoever wants them as they are. Lines that are no records stand before the record that
+    /// Keeps the next bytes for callers that want them as they are. Lines that are no records stand before the record that
     /// follows them, in its batch.
     fn keep_raw(&mut self, n_bytes: usize, is_record: bool) {
         if !self.columns.has(Columns::RAW) {

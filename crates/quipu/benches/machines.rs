@@ -1,5 +1,5 @@
-//! Machines on the accesses of a real program: a part of one thread of a trace of the repository, again and again, in batches that
-//! stay in a near cache as those of a reader do. `crates/sim/benches` has a stream with jumps at random.
+//! Machines on the accesses of a real program: a part of one thread of a trace of the repository, again and again, in batches
+//! that stay in a near cache as those of a reader do. `crates/sim/benches` has a stream with jumps at random.
 //!
 //! `cargo bench -p quipu --bench machines`
 

@@ -51,8 +51,9 @@ pub fn format_of(source: &Source, options: &OpenOptions) -> Result<Option<&'stat
 /// Opens the trace that `source` is, whatever its format, or as the format that `options` name.
 ///
 /// # Errors
-/// `Usage` if there is no format of the name asked for; `Unsupported` if no format recognises it; the message says what was found instead. `Malformed` or `Truncated`, with the
-/// place, if that is because its packing is damaged. Otherwise what the format has to say.
+/// `Usage` if there is no format of the name asked for; `Unsupported` if no format recognises it; the message says what was
+/// found instead. `Malformed` or `Truncated`, with the place, if that is because its packing is damaged. Otherwise what the
+/// format has to say.
 pub fn open(source: &Source, options: &OpenOptions) -> Result<Box<dyn Trace>> {
     match format_of(source, options)? {
         Some(format) => format.open(source, options),

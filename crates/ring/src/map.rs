@@ -244,7 +244,7 @@ impl Shared {
         self.head().bell.0.load(Ordering::Acquire)
     }
 
-    /// Wakes whoever waits for the bell.
+    /// Wakes the waiter for the bell.
     pub fn ring_bell(&self) {
         self.head().bell.0.fetch_add(1, Ordering::Release);
         wake(&self.head().bell.0);
@@ -323,7 +323,7 @@ pub(crate) fn sleep_on(word: &AtomicU32, value: u32, most: Duration) {
     }
 }
 
-/// Wakes whoever sleeps on the word, in any process.
+/// Wakes all that sleep on the word, in any process.
 pub(crate) fn wake(word: &AtomicU32) {
     // SAFETY: The word lives in shared memory for the whole call.
     #[allow(unsafe_code)]

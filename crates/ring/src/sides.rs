@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_millis(20);
 pub enum SlotState {
     /// Nobody's.
     Free,
-    /// Somebody is about to write.
+    /// A producer is about to write.
     Claimed,
     /// A thread writes.
     Live,
@@ -246,7 +246,7 @@ impl<'s> Consumer<'s> {
         self.slot.reader_sleeps.store(0, Ordering::Relaxed);
     }
 
-    /// Gives the slot to whoever claims it next. To be called when its thread has left, or is no more, and all is read.
+    /// Frees the slot for the next claim. To be called when its thread has left, or is no more, and all is read.
     pub fn free(self) {
         self.slot.head.0.store(self.slot.tail.0.load(Ordering::Relaxed), Ordering::Relaxed);
         self.slot.state.0.store(0, Ordering::Release);

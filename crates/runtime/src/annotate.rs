@@ -1,4 +1,4 @@
-//! `quipu.h`: which memory has which type, marks, pauses. SPEC: docs/formats/cacheray.md, "Hooks".
+//! `quipu.h`: which memory has which type, marks, pauses. SPEC: capture.md#events.
 
 use crate::header::tell_text;
 use crate::thread::{head, heed, ignore, put, put_sync, put_text, stamp, text_at};

@@ -1,7 +1,7 @@
 //! Atomic operations: performed here, because compilers call these functions instead of performing them.
 //!
-//! Each is done in the order that was asked for, or a stronger one. A store is stamped before it is done and anything else after, so
-//! that who reads what was stored has a later stamp than who stored it.
+//! Each is done in the order that was asked for, or a stronger one. A store is stamped before it is done and anything else
+//! after, so that who reads what was stored has a later stamp than who stored it.
 
 use crate::thread::{head, put, put_sync, stamp};
 use core::arch::asm;
@@ -43,8 +43,8 @@ const fn order_of_store(order: c_int) -> Ordering {
 ///
 /// # Safety
 /// Of all of these: `at` is what a program gave to one of the C functions below, so it can be read and, but for a load, written,
-/// and is aligned to its size, as C wants of atomic objects. Where it is not, the processor does up to 8 bytes all the same, and ends
-/// the program at 16, as it does without us.
+/// and is aligned to its size, as C wants of atomic objects. Where it is not, the processor does up to 8 bytes all the same,
+/// and ends the program at 16, as it does without us.
 trait Shared: Copy {
     unsafe fn load(at: *mut Self, order: Ordering) -> Self;
     unsafe fn store(at: *mut Self, value: Self, order: Ordering);
@@ -237,8 +237,8 @@ unsafe extern "C" fn compare<T: Shared>(
     _: c_int,
     pc: u64,
 ) -> c_int {
-    // SAFETY: as for `load`. What is expected is a value of the program's own, which gcc aligns less than the object: a structure of
-    // two words to 8 bytes.
+    // SAFETY: as for `load`. What is expected is a value of the program's own, which gcc aligns less than the object: a
+    // structure of two words to 8 bytes.
     let old = unsafe { T::compare(at, expected.read_unaligned(), desired) };
     record_compare(at as u64, pc, expected as u64, size_of::<T>(), order, old.is_ok());
     match old {

@@ -86,7 +86,7 @@ fn turn_over(thread: &Thread) -> bool {
     } else {
         match write_out(thread, CELLS_END) {
             Kept::Written => begin_buffer(thread, Extent(thread.buffer.get())),
-            // Somebody below us on this stack claimed a cell and has not written it: a handler interrupted it. The buffer
+            // A caller below us on this stack claimed a cell and has not written it: a handler interrupted it. The buffer
             // stays as it is, for that cell will be written there, and readers find buffers as well as chunks.
             Kept::Unfinished => claim_buffer(thread),
             Kept::Nothing => false,
@@ -229,12 +229,12 @@ fn write_out(thread: &Thread, end: usize) -> Kept {
     let (base, scratch) = (thread.buffer.get(), thread.scratch.get());
     let n_cells = (end - EXTENT_HEAD_BYTES) / CELL_BYTES;
     let tag = Extent(base).field(extent::TAG).load(Ordering::Relaxed);
-    // SAFETY: the cells of a buffer, which is mapped as long as the process lives, and aligned. Only this thread and its handlers write
-    // them, and none of those runs until this is over.
+    // SAFETY: the cells of a buffer, which is mapped as long as the process lives, and aligned. Only this thread and its
+    // handlers write them, and none of those runs until this is over.
     let words =
         unsafe { core::slice::from_raw_parts(base.add(EXTENT_HEAD_BYTES).cast::<[u64; 2]>(), n_cells) };
-    // SAFETY: the scratch has `SCRATCH_BYTES`, room for these three one behind the other; it is this thread's, signals are blocked, and
-    // nobody else has a reference into it. It was zeros at first, of which a table may consist.
+    // SAFETY: the scratch has `SCRATCH_BYTES`, room for these three one behind the other; it is this thread's, signals are
+    // blocked, and nobody else has a reference into it. It was zeros at first, of which a table may consist.
     let (table, chunk, payload) = unsafe {
         let chunk = scratch.add(size_of::<Table>());
         let payload = core::slice::from_raw_parts_mut(chunk.add(EXTENT_HEAD_BYTES), BUFFER_BYTES);

@@ -1,4 +1,4 @@
-//! What compilers call: accesses, functions, memory functions. SPEC: docs/formats/cacheray.md, "Hooks".
+//! What compilers call: accesses, functions, memory functions. SPEC: capture.md#events.
 
 use crate::thread::{head, heed, ignore, put, put_later, put_one};
 use crate::{modules, process};
@@ -43,8 +43,9 @@ pub(crate) fn range(addr: u64, size: u64, pc: u64, flags: u16) {
 //
 // PERF: one function without a call, a frame or a second jump. `crates/runtime/bench/run.sh` measures it.
 //
-// SAFETY: as for `put_one`. A cell below `CELLS_END` of what the cursor says lies in a buffer of this thread, whose head is at the
-// multiple of its size below. Only registers are changed that a function may change, and the stack is as the caller left it.
+// SAFETY: as for `put_one`. A cell below `CELLS_END` of what the cursor says lies in a buffer of this thread, whose head is
+// at the multiple of its size below. Only registers are changed that a function may change, and the stack is as the caller
+// left it.
 macro_rules! cells {
     ($first:literal: $($name:ident = $code:expr;)*) => {$(
         #[unsafe(naked)]

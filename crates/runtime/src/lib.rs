@@ -1,9 +1,9 @@
 //! The runtime of instrumented programs: compilers put calls into the program that is traced, and this is what they call.
 //!
 //! It exports what gcc and clang call with `-fsanitize=thread` and what coverage instrumentation calls, which is how Rust
-//! programs are traced; the calls of the sanitizers' public header and those of `quipu.h`; and it stands before `malloc`, `operator new`
-//! and what threads call. What is recorded goes to a capture file (docs/formats/capture.md), which `quipu collect` makes a
-//! trace of.
+//! programs are traced; the calls of the sanitizers' public header and those of `quipu.h`; and it stands before `malloc`,
+//! `operator new` and what threads call. What is recorded goes to a capture file (docs/formats/capture.md), which
+//! `quipu collect` makes a trace of.
 //!
 //! | file | what |
 //! |---|---|

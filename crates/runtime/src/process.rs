@@ -466,7 +466,8 @@ pub(crate) fn map_buffer(offset: u64) -> Option<Extent> {
 
 /// Has [`buffer::end_thread`] called when this thread ends.
 pub(crate) fn call_at_end_of_thread() {
-    // SAFETY: the key was made when the file was opened, or is none, which is refused; the value is only looked at for being there.
+    // SAFETY: the key was made when the file was opened, or is none, which is refused; the value is only looked at for being
+    // there.
     unsafe {
         libc::pthread_setspecific(KEY.load(Ordering::Relaxed), HEADER.load(Ordering::Relaxed).cast());
     }

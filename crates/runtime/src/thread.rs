@@ -90,8 +90,9 @@ pub(crate) fn this() -> &'static Thread {
             options(nostack, readonly, pure),
         );
     }
-    // SAFETY: 128 bytes that were made above, aligned to 64, of which zeros and the cursor are valid for every field. They are there as
-    // long as the thread, and the reference cannot leave it, for `Own` is of one thread. Nobody has another kind of reference.
+    // SAFETY: 128 bytes that were made above, aligned to 64, of which zeros and the cursor are valid for every field. They
+    // are there as long as the thread, and the reference cannot leave it, for `Own` is of one thread. Nobody has another kind
+    // of reference.
     unsafe { &*thread }
 }
 
@@ -119,8 +120,8 @@ fn claim(n_cells: usize) -> usize {
 #[inline]
 unsafe fn write(at: usize, cell: Cell) {
     let tag = ((at & !(BUFFER_BYTES - 1)) + extent::TAG) as *const AtomicU64;
-    // SAFETY: a buffer stands at a multiple of its size, so the first is in the head of the one that has `at`; both are mapped, as the
-    // caller says, for as long as the process lives, and aligned. Nobody accesses them but by atomics.
+    // SAFETY: a buffer stands at a multiple of its size, so the first is in the head of the one that has `at`; both are
+    // mapped, as the caller says, for as long as the process lives, and aligned. Nobody accesses them but by atomics.
     let (tag, words) = unsafe { (&*tag, &*(at as *const [AtomicU64; 2])) };
     words[0].store(cell.word, Ordering::Relaxed);
     words[1].store(tag.load(Ordering::Relaxed) | cell.side & LOW, Ordering::Release);
@@ -158,7 +159,7 @@ pub(crate) fn put(cells: &[Cell]) {
             }
             return;
         }
-        // What was claimed has to be filled, for an unwritten cell means that somebody is about to write it.
+        // What was claimed has to be filled, for an unwritten cell means that a hook is about to write it.
         for offset in (offset..CELLS_END).step_by(CELL_BYTES) {
             // SAFETY: these cells were claimed above.
             unsafe { write((at & !(BUFFER_BYTES - 1)) + offset, head(kind::PAD, 0, 0, 0)) };

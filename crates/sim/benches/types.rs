@@ -1,8 +1,8 @@
 //! Accesses per second of `types`, with a hundred thousand live regions; and of the original's model.
 //!
-//! A program walks over objects on its heap and touches a few fields of each: most of the time one of [`SCATTERED`] objects, which
-//! are too many for the first cache, so that a sixth of all accesses miss it, and now and then any of them; or, in the rows of hot
-//! objects, most of the time one of [`HOT`], so that a twentieth miss it.
+//! A program walks over objects on its heap and touches a few fields of each: most of the time one of [`SCATTERED`] objects,
+//! which are too many for the first cache, so that a sixth of all accesses miss it, and now and then any of them; or, in the
+//! rows of hot objects, most of the time one of [`HOT`], so that a twentieth miss it.
 //!
 //! `cargo bench -p quipu-sim --bench types`
 

@@ -4,7 +4,7 @@
 //! the core, data through its data cache, and what these miss through the caches behind them. Unless told otherwise there
 //! are four cores with 32 KiB of eight ways for instructions and as much for data, whose misses fetch the next line as well,
 //! over one shared cache of 8 MiB and sixteen ways; lines have 64 bytes and the one not used for longest gives way.
-//! (SPEC: docs/formats/drmemtrace.md, *simulators*.)
+//! (SPEC: drmemtrace.md#simulators.)
 //!
 //! A thread runs on the core with the fewest live threads when it first does something, and stays there until it ends; in a
 //! trace of cores, each shard is a core. An access that straddles a border counts on each line. Prefetches are counted apart.
@@ -18,7 +18,8 @@
 //! Memory grows with the distinct lines that miss and the distinct instructions that miss.
 //!
 //! * **Needs** `accesses`; `instrs` with `reset-at` numbers; `threads.cpu` with `cpu-scheduling`.
-//!   Uses `accesses.fetch`, without which instruction caches see prefetches only, and `accesses.pc`; `regions` if there are types.
+//!   Uses `accesses.fetch`, without which instruction caches see prefetches only, and `accesses.pc`; `regions` if there are
+//!   types.
 //! * **JSON** [`Simulated`](crate::Simulated).
 
 use crate::config::Config;

@@ -1,4 +1,4 @@
-//! The original's configuration files: text in, a machine and settings of the run out. SPEC: 15.6.
+//! The original's configuration files: text in, a machine and settings of the run out. SPEC: drmemtrace.md#simulators.
 //!
 //! Words are separated by white space; braces also separate themselves. `//` begins a comment only as a word of its own.
 //! At the top stand `name value` and `name { … }`; a name with braces is a cache. What is wrong is told with line,
@@ -362,8 +362,8 @@ fn policies() -> String {
     Policy::NAMES.map(|(name, _)| name).join(", ")
 }
 
-/// A size with an optional `K`, `M` or `G`, in either case, for powers of two: what the original reads, and no more, so that a file
-/// that works here works there.
+/// A size with an optional `K`, `M` or `G`, in either case, for powers of two: what the original reads, and no more, so that
+/// a file that works here works there.
 fn size(text: &str) -> Option<u64> {
     let shift = match text.bytes().last()? {
         b'k' | b'K' => 10,

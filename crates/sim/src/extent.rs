@@ -1,7 +1,7 @@
-//! Which records count: some are left out, some only warm the caches, so many are simulated. SPEC: 15.4.
+//! Which records count: some are left out, some only warm the caches, so many are simulated. SPEC: drmemtrace.md#simulators.
 //!
-//! All are counted in records that are no markers, but for a warm-up in instructions. The original lets the records to simulate run out during warm-up, too;
-//! here so many are simulated behind it.
+//! All are counted in records that are no markers, but for a warm-up in instructions. The original lets the records to
+//! simulate run out during warm-up, too; here so many are simulated behind it.
 
 use crate::lane::Ref;
 use crate::place::processors;
@@ -49,8 +49,8 @@ impl Extent {
         self.skip == 0 && self.is_warm() && self.take == Some(0)
     }
 
-    /// The first record of a batch behind those that are left out at the start. `None` if all of it is left out, or nothing behind
-    /// them means anything; then they are done.
+    /// The first record of a batch behind those that are left out at the start. `None` if all of it is left out, or nothing
+    /// behind them means anything; then they are done.
     pub(crate) fn leave_out(&mut self, batch: &Batch, refs: &[Ref]) -> Option<u32> {
         if self.skip == 0 {
             return Some(0);

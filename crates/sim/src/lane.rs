@@ -1,6 +1,6 @@
 //! A batch on its way through a core: which records come next, whether they count, and where their accesses lead.
 //!
-//! Whoever simulates takes a batch at once or, where cores run side by side, a record of each in turn. Either way the core's
+//! A simulation takes a batch at once or, where cores run side by side, a record of each in turn. Either way the core's
 //! [`Lane`] says what comes next that is alike, so that both count, translate and run the same.
 
 use crate::extent::{Extent, Stretch};

@@ -1,4 +1,4 @@
-//! A machine at work: accesses go in, counts come out. SPEC: 15.2, 15.5.
+//! A machine at work: accesses go in, counts come out. SPEC: drmemtrace.md#simulators.
 //!
 //! One [`Machine`] runs caches or TLBs alike: a TLB is a cache whose lines are pages, with the address space in their upper
 //! bits. There is no clock and no bandwidth; an access is done before the next begins.
@@ -353,7 +353,7 @@ impl Machine {
         }
     }
 
-    /// A cache hears that its child `from` has lost a line. SPEC: 15.2, step 8.
+    /// A cache hears that its child `from` has lost a line. SPEC: drmemtrace.md#simulators.
     fn take_victim(&mut self, at: usize, line: u64, from: usize) {
         let cache = &self.caches[at];
         if cache.store.contains(line)

@@ -3,7 +3,7 @@
 //! The machine of `caches` runs, and each read that no cache has is noted with the line that it wanted. A load that misses
 //! often enough, and mostly at one distance from its miss before, is listed with that distance: a prefetch so far ahead, without
 //! keeping the line in the nearer caches, would have brought it in time. *Often enough* is a share of all such misses, at most
-//! a fixed count. (SPEC: docs/formats/drmemtrace.md, *miss_analyzer*.)
+//! a fixed count. (SPEC: drmemtrace.md#miss_analyzer.)
 //!
 //! Memory grows with the distinct loads that miss and the distinct distances of each.
 //!

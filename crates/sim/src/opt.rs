@@ -2,9 +2,9 @@
 //! fewer misses, so it bounds all others.
 //!
 //! It looks into the future; but which accesses are hits can be told when they come, without looking ahead. Count the
-//! accesses to one set. A line that is used at `a` and again at `b` is a hit at `b` if it was kept over the accesses between, and at
-//! each of these one way goes to the line accessed there. So of `w` ways, `w - 1` keep lines over stretches of time, and Belady's
-//! choice keeps a stretch unless that many others, all ending earlier, are in its way at some moment. That is the
+//! accesses to one set. A line that is used at `a` and again at `b` is a hit at `b` if it was kept over the accesses between,
+//! and at each of these one way goes to the line accessed there. So of `w` ways, `w - 1` keep lines over stretches of time,
+//! and Belady's choice keeps a stretch unless that many others, all ending earlier, are in its way at some moment. That is the
 //! greedy way to give stretches to `w - 1` keepers: in the order of their ends, each to the keeper who has become free last among
 //! those that are free when it begins. A keeper is told by the end of its last stretch alone.
 //!
@@ -50,7 +50,7 @@ impl Opt {
         (line & self.mask) as usize // Below the number of sets.
     }
 
-    /// Whether a line used at `then` is still there at `now`; if so, somebody has kept it until now.
+    /// Whether a line used at `then` is still there at `now`; if so, a keeper has held it until now.
     fn keep(&mut self, set: usize, then: u64, now: u64) -> bool {
         if then + 1 == now {
             return true;

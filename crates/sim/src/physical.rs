@@ -1,4 +1,4 @@
-//! Physical addresses instead of virtual ones, page by page. SPEC: 15.4.
+//! Physical addresses instead of virtual ones, page by page. SPEC: drmemtrace.md#simulators.
 //!
 //! A trace tells the physical address of a page when the page is first used, in a pair of marks, or says that it has none; a
 //! file may tell pages beforehand. The marks are known by their names, which each format chooses: those that have
@@ -171,12 +171,12 @@ pub struct Pages {
 
 impl Pages {
     /// Reads the text form of a list of pages: `page_size: N` and, for each page, `virtual_address: V` followed by
-    /// `physical_address: P`, each on a line of its own, in any nesting of braces; a page without a virtual address is the one at 0.
-    /// What begins with `#` is a remark. SPEC: 1.3.
+    /// `physical_address: P`, each on a line of its own, in any nesting of braces; a page without a virtual address is the
+    /// one at 0. What begins with `#` is a remark. SPEC: drmemtrace.md#auxiliary-files.
     ///
     /// # Errors
-    /// `Usage` with the line, what was found and what is allowed: for a number that is none, two keys on one line, a page or an address
-    /// that is told twice, a size that changes; and for a text without any page.
+    /// `Usage` with the line, what was found and what is allowed: for a number that is none, two keys on one line, a page or
+    /// an address that is told twice, a size that changes; and for a text without any page.
     pub fn parse(text: &str, name: &str) -> Result<Pages> {
         let mut lines = Lines::default();
         for (i, line) in text.lines().enumerate() {

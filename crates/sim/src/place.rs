@@ -1,4 +1,4 @@
-//! Which core runs which thread. SPEC: 15.1.
+//! Which core runs which thread. SPEC: drmemtrace.md#simulators.
 //!
 //! Thread by thread, a thread goes to the core with the fewest live threads when it first does something, and stays until
 //! it ends. With the processors that the trace names, a thread moves where it ran. In traces of cores, the shard is the
@@ -95,8 +95,8 @@ impl Placement {
         Ok(Some(core))
     }
 
-    /// The core that runs the beginning of this batch, of which the records before `begin` are left out. If it has nothing to run,
-    /// it still says where its thread goes.
+    /// The core that runs the beginning of this batch, of which the records before `begin` are left out. If it has nothing to
+    /// run, it still says where its thread goes.
     ///
     /// # Errors
     /// See [`core_of`](Placement::core_of).

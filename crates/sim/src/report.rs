@@ -21,8 +21,8 @@ fn is_zero(n: &u64) -> bool {
 
 /// How caches or TLBs served a trace.
 ///
-/// JSON: `line_size`, `recorded` (`fetches` and `data`, each `all`, `filtered` or `nothing`), `instructions` and `executed` (`null` where
-/// unknown), `accesses`, `incomplete` (list of sentences), `cores` (list of [`CoreCounts`]), `caches` (list of
+/// JSON: `line_size`, `recorded` (`fetches` and `data`, each `all`, `filtered` or `nothing`), `instructions` and `executed`
+/// (`null` where unknown), `accesses`, `incomplete` (list of sentences), `cores` (list of [`CoreCounts`]), `caches` (list of
 /// [`CacheCounts`]), `levels` (list of [`LevelCounts`]), `threads` (list of [`ThreadCounts`]), `missing` (list of
 /// [`MissingPc`]), `more_missing`, `missing_functions` (list of [`MissingAt`]), `more_missing_functions`, `outside_functions`,
 /// `missing_lines` (list of [`MissingAt`]), `more_missing_lines`, with types also `missing_fields` (list of
@@ -163,7 +163,8 @@ pub struct CacheCounts {
     pub bytes_in: u64,
     /// Misses of accesses by cause: never met before, too small, too few ways; `null` unless asked for with `causes`.
     pub causes: Option<[u64; 3]>,
-    /// Hits and misses before the statistics; `null` without warm-up. If it did not end, those up to the end, and all other counts are 0.
+    /// Hits and misses before the statistics; `null` without warm-up. If it did not end, those up to the end, and all other
+    /// counts are 0.
     pub warmup: Option<WarmupCounts>,
 }
 

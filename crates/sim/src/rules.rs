@@ -1,4 +1,4 @@
-//! Replacement policies: what each remembers of the lines at their ways, and which way gives way. SPEC: 15.3.
+//! Replacement policies: what each remembers of the lines at their ways, and which way gives way. SPEC: drmemtrace.md#simulators.
 //!
 //! Places are numbered through all sets. Lines themselves are the business of `sets`.
 
@@ -267,7 +267,7 @@ impl Rule for TreePlru {
     fn removed(&mut self, _set: Set, _at: usize) {}
 }
 
-/// Predicted distance to the next use of each line. SPEC: 15.3.
+/// Predicted distance to the next use of each line. SPEC: drmemtrace.md#simulators.
 #[derive(Clone, Debug)]
 pub(crate) struct Rripped {
     values: Box<[u32]>,

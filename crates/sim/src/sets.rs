@@ -1,7 +1,7 @@
 //! The lines that a cache holds, and which of them gives way: flat arrays, one type for each policy.
 //!
 //! A miss is two steps, because the parent is asked in between and may take lines away: [`Store::choose`] says which
-//! place the new line will have, [`Store::fill`] puts it there. SPEC: 15.2, 15.3.
+//! place the new line will have, [`Store::fill`] puts it there. SPEC: drmemtrace.md#simulators.
 //!
 //! Lines stand at fixed ways; what a policy remembers of them is in `rules`. Belady's policy remembers something else
 //! altogether, and has `opt` for itself.

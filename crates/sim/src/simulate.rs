@@ -91,7 +91,7 @@ pub struct Simulation {
     fields: Option<Box<Fields>>,
     /// The level of each cache that data goes through.
     levels: Vec<Option<usize>>,
-    /// Whoever runs a batch, or those that run side by side.
+    /// The thread that runs a batch, or those that run side by side.
     turns: Vec<Turn>,
 }
 

@@ -1,4 +1,4 @@
-//! The snoop filter: which of the watched caches hold each line, and whether one has written it. SPEC: 15.5.
+//! The snoop filter: which of the watched caches hold each line, and whether one has written it. SPEC: drmemtrace.md#simulators.
 //!
 //! It only keeps the books; the machine takes lines away from caches as it says.
 

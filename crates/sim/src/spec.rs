@@ -202,7 +202,7 @@ pub struct MachineSpec {
     pub seed: u64,
 }
 
-/// A machine of the usual shape, which the original simulates unless told otherwise. SPEC: 15.4.
+/// A machine of the usual shape, which the original simulates unless told otherwise. SPEC: drmemtrace.md#simulators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Usual {
     /// Cores.
@@ -472,7 +472,8 @@ impl MachineSpec {
         wrong("num_cores", self.cores as u64, &allowed)
     }
 
-    /// The children of the lowest cache that all cores share, or all last caches if there are several. SPEC: 15.5.
+    /// The children of the lowest cache that all cores share, or all last caches if there are several.
+    /// SPEC: drmemtrace.md#simulators.
     fn snooped(&self, parent: &[Option<usize>], children: &[Vec<usize>]) -> Vec<usize> {
         let last: Vec<usize> = (0..parent.len()).filter(|cache| parent[*cache].is_none()).collect();
         let mut snooped = match last[..] {

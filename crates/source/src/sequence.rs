@@ -490,8 +490,8 @@ impl Current {
         }
     }
 
-    /// Fills a block and looks one byte further, so that the last block is known as such. A new block grows as it is filled, so that a
-    /// short member does not pay for zeroing a long block.
+    /// Fills a block and looks one byte further, so that the last block is known as such. A new block grows as it is filled,
+    /// so that a short member does not pay for zeroing a long block.
     fn stream(
         &mut self,
         inflater: &mut Inflater,

@@ -82,7 +82,7 @@ impl Source {
         Source::new(name.into(), Place::Memory(bytes.into()))
     }
 
-    /// The same, for whoever reads more than once: all that a pipe brings is copied into a temporary file first, which is
+    /// The same, for callers that read more than once: all that a pipe brings is copied into a temporary file first, which is
     /// removed with the last source that reads it. What can be read again is given back as it is.
     ///
     /// # Errors

@@ -143,7 +143,7 @@ fn a_wrong_checksum_is_reported_behind_the_data_that_it_is_about() {
             assert_eq!(read.errors[0].offset(), Some(bytes.len() as u64), "{codec:?}");
         }
     }
-    // Whoever reads again gets nothing that no checksum vouches for.
+    // A second read gives nothing that no checksum vouches for.
     for (codec, from_end) in from_end {
         let packed = [pack(codec, &bytes), pack(codec, &bytes)].concat();
         let has_frames = codec != Codec::Zlib;

@@ -157,7 +157,7 @@ fn a_chunk_whose_length_is_too_small_is_delivered() {
             assert!(error.to_string().contains(&what), "{error}");
         }
     }
-    // The end of the data, with what is no block behind it.
+    // The end of the data, followed by bytes that form no block.
     for behind in [&[0; 4][..], &[0; 400], &[0, 0, 0, 0, 0xff, 0xff, 3, 1, 2, 3], &[0, 0, 0, 0, b'q']] {
         let ended = [&file, behind].concat();
         let read = read(&memory(&ended).container().unwrap(), &inline(70_000));

@@ -1,6 +1,6 @@
 //! Types files from debug information: what Cacheray's extractor writes, and what it should have written.
 //!
-//! SPEC: docs/formats/cacheray.md, "Types". The file's words are the original's (`struct U` also for a union, `T[]`, names
+//! SPEC: cacheray.md#types. The file's words are the original's (`struct U` also for a union, `T[]`, names
 //! of anonymous types, identity by the entry's offset), so a file of C types that the original gets right comes out the same.
 
 use crate::dwarf::read::Reading;

@@ -1,8 +1,8 @@
 //! Live regions of memory: which one an address lies in.
 //!
-//! Regions may lie over each other. An address belongs to the one that was added last of those that hold it, and whoever
-//! removes by an address removes the one that was added last of those that begin there. SPEC: docs/formats/cacheray.md,
-//! "Regions".
+//! Regions may lie over each other. An address belongs to the one that was added last of those that hold it, and
+//! removing by an address removes the one that was added last of those that begin there.
+//! SPEC: cacheray.md#regions.
 
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;

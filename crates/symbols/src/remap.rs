@@ -1,7 +1,7 @@
 //! Files that say where the members of structures lie in another layout.
 //!
 //! A line for each structure: `struct NAME=member,offset;member,offset`. Numbers are decimal, hexadecimal (`0x`) or octal
-//! (a leading `0`). SPEC: docs/formats/cacheray.md, "Types".
+//! (a leading `0`). SPEC: cacheray.md#types.
 
 use crate::FileError;
 

@@ -1,6 +1,6 @@
 //! Types as Cacheray's extractor writes them: `NAME.dwarf.json`, version 4.
 //!
-//! JSON with sorted keys, indented by four blanks, without a last end of line. SPEC: docs/formats/cacheray.md, "Types".
+//! JSON with sorted keys, indented by four blanks, without a last end of line. SPEC: cacheray.md#types.
 
 use crate::FileError;
 use serde::{Deserialize, Serialize};

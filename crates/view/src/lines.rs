@@ -237,7 +237,7 @@ fn function(form: LineForm, value: u64, types: &Types, out: &mut Vec<u8>) {
     }
 }
 
-/// A text; what is no UTF-8 in it is replaced.
+/// A text; bytes that are not UTF-8 are replaced.
 fn text(form: LineForm, value: u64, values: &Values, out: &mut Vec<u8>) {
     match u32::try_from(value).ok().filter(|node| *node != NO_NODE) {
         Some(node) => name(form, values.bytes_of(values.node(node)), out),

@@ -1,8 +1,8 @@
 //! `check`: every rule that a trace must follow, and where it does not.
 //!
 //! Reads the trace as `quipu recover` does: behind damage it goes on, so that all of it is found. A violation has a rule with a
-//! stable name and severity (docs/checks.md lists them) and a place: the offset in the stream, and in words the chunk and the call.
-//! The first few of each rule are kept one by one, the rest are counted.
+//! stable name and severity (docs/checks.md lists them) and a place: the offset in the stream, and in words the chunk and the
+//! call. The first few of each rule are kept one by one, the rest are counted.
 //!
 //! The file is read twice, so it must be one, not a pipe. Memory does not grow with the length of the trace.
 //!

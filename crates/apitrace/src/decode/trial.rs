@@ -195,7 +195,7 @@ impl Decoder {
     }
 
     /// True if the first call that is entered in `input` and left there has another number than it would get: then entries
-    /// of calls were swallowed before. What is no event says so as well. Nothing is changed.
+    /// of calls were swallowed before. Bytes that form no event say so too. Nothing is changed.
     pub(crate) fn is_misnumbered(&mut self, input: &[u8], types: &mut Types) -> bool {
         let (next_call, n_types) = (self.next_call, types.len());
         let mut out = Values::default();
@@ -297,7 +297,7 @@ impl Decoder {
                 Err(stop) => Err(stop),
             };
             match read {
-                // What is new is for whoever comes to it, if there are enough events before.
+                // A new signature is left to the reader that reaches it, if there are enough events before.
                 Ok(Some(true)) if n_events >= RUN_EVENTS && !has_news && numbers.agree() => {
                     doubtful.pop();
                     break true;

@@ -6,8 +6,8 @@
 //! says what differs. So memory is 8 bytes a call of both traces, some for each difference and each name, whatever the calls
 //! hold, and no accident of numbers can hide a difference between calls that stand side by side.
 //!
-//! [`print`](mod@print) shows differences in our text and in JSON, [`original`] as the original does, and [`lines`] compares dumps line by
-//! line, as the original does with the help of `diff`. SPEC: docs/formats/apitrace.md, "Comparing".
+//! [`print`](mod@print) shows differences in our text and in JSON, [`original`] as the original does, and [`lines`] compares
+//! dumps line by line, as the original does with the help of `diff`. SPEC: apitrace.md#comparing.
 
 pub mod align;
 mod compare;
@@ -67,7 +67,7 @@ pub enum Names {
 pub struct Rules {
     /// How addresses and names of objects are compared.
     pub names: Names,
-    /// Whether what is no number is equal to another such.
+    /// Whether one NaN equals another.
     pub nan_is_equal: bool,
     /// Calls of the old and of the new trace that count; all if `None`.
     pub calls: [Option<CallSet>; 2],
@@ -260,8 +260,8 @@ pub fn diff(
     }
 }
 
-/// Nobody knows what a damaged trace has in place of what the other one has at its end: of that stays what stands in place of calls
-/// that were read.
+/// Nobody knows what a damaged trace has in place of what the other one has at its end: of that stays what stands in place of
+/// calls that were read.
 fn forget_end(runs: &mut Vec<Run>, is_old_damaged: bool, is_new_damaged: bool) {
     let (mut deleted, mut inserted) = (0, 0);
     while let Some(run) = runs.pop_if(|run| !matches!(run, Run::Equal(_))) {

@@ -21,7 +21,7 @@ const IGNORED: &[&str] = &[
     "wglGetProcAddress",
 ];
 
-/// What counts as equal for the original: addresses are as they are, and what is no number is not even equal to itself.
+/// What counts as equal for the original: addresses are as they are, and a NaN is not even equal to itself.
 pub fn rules() -> Rules {
     Rules { names: Names::Exact, nan_is_equal: false, ignored: IGNORED, ..Rules::ours() }
 }

@@ -25,7 +25,7 @@ fn one_line() -> PrintOptions {
 
 #[cold]
 fn failed(cause: io::Error) -> Error {
-    // Whoever hears of a pipe that is closed wants to know just that.
+    // A caller that gets a closed pipe needs to know just that.
     Error::new(ErrorKind::Io, "cannot write the differences").because(cause)
 }
 
@@ -258,10 +258,10 @@ impl Show for Text<'_> {
     }
 }
 
-/// JSON: an object a line. Keys: `op` (`property`, `changed`, `deleted`, `inserted`, at the end `summary`), `old` and `new` (calls, as `quipu
-/// view --json` writes them), `args` (names or positions of those that differ), `result`, `completion`, `fake` (whether they differ); of a `property` its
-/// `name`, and `old` and `new` (text, or `null` where there is none); of the summary `same`, `changed`, `deleted`, `inserted`,
-/// `properties`.
+/// JSON: an object a line. Keys: `op` (`property`, `changed`, `deleted`, `inserted`, at the end `summary`), `old` and `new`
+/// (calls, as `quipu view --json` writes them), `args` (names or positions of those that differ), `result`, `completion`,
+/// `fake` (whether they differ); of a `property` its `name`, and `old` and `new` (text, or `null` where there is none); of
+/// the summary `same`, `changed`, `deleted`, `inserted`, `properties`.
 pub struct Json<'o> {
     out: &'o mut dyn Write,
     printer: JsonPrinter,

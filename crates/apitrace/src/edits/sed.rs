@@ -1,7 +1,7 @@
 //! `edit`: values replaced, in all calls or in some.
 //!
 //! Rules are in [`substitute`](super::substitute); this file says where they apply.
-//! SPEC: docs/formats/apitrace.md, "Editing".
+//! SPEC: apitrace.md#editing.
 
 use super::substitute::{Applied, Reach, Rule};
 use super::{CallEdit, Step, begin, rewrite};

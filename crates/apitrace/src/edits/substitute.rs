@@ -2,7 +2,7 @@
 //!
 //! A rule is data; [`Rule::apply`] does it to one value and its parts. The original's rule `s/SEARCH/REPLACE/` is one of
 //! them: it takes whole strings, names of numbers, flags and addresses, and leaves plain numbers alone.
-//! SPEC: docs/formats/apitrace.md, "Editing".
+//! SPEC: apitrace.md#editing.
 
 use quipu_model::values::{Kind, NO_TYPE, NamedNumbers, Node, Type, Types, Values};
 use quipu_model::{Error, ErrorKind, Result};
@@ -217,8 +217,8 @@ impl Rule {
         }
     }
 
-    /// The number for a name that replaces another. A name that is not known is an error where one was looked for, and is passed over
-    /// where a pattern was, which may be meant for others; the original passes over both.
+    /// The number for a name that replaces another. A name that is not known is an error where one was looked for, and is
+    /// passed over where a pattern was, which may be meant for others; the original passes over both.
     fn replacement(
         &self,
         names: &NamedNumbers,

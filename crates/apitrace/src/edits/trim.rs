@@ -1,6 +1,6 @@
 //! `trim`: some calls of a trace as a trace of its own.
 //!
-//! SPEC: docs/formats/apitrace.md, "Trimming".
+//! SPEC: apitrace.md#trimming.
 
 use super::{CallEdit, Step, begin, rewrite, setup};
 use crate::callset::CallSet;

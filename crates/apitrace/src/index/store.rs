@@ -4,9 +4,9 @@
 //! "quipu apitrace index\n"  version  what the trace was  signatures  checkpoints  totals  checksum
 //! ```
 //!
-//! All numbers are as in the traces themselves, but for the checksum (XXH64 of all before it, little-endian). What the trace was: its size, the
-//! time of its last change, and a hash of its first and last bytes and of some between. A file that is damaged, of another version
-//! or of another trace is no index: it is made anew.
+//! All numbers are as in the traces themselves, but for the checksum (XXH64 of all before it, little-endian). What the trace
+//! was: its size, the time of its last change, and a hash of its first and last bytes and of some between. A file that is
+//! damaged, of another version or of another trace is no index: it is made anew.
 
 use super::{Checkpoint, Index};
 use crate::cursor::{Cursor, Decoded, Stop};
@@ -92,7 +92,7 @@ impl Identity {
     }
 }
 
-/// Where the index of a trace may be, in the order of looking; nothing for what is no file.
+/// Where the index of a trace may be, in the order of looking; nothing for a source that is not a file.
 fn places(source: &Source, keep: Keep) -> Vec<PathBuf> {
     let Some(path) = source.path() else { return Vec::new() };
     let mut beside = path.as_os_str().to_owned();

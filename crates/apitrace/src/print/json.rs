@@ -1,8 +1,8 @@
 //! Calls as JSON objects, one a line, with typed values.
 //!
 //! Keys: `call`, `thread`, `function`, `args` (list of `name`, `value`), `result` (absent without one), `fake` and
-//! `incomplete` (present if true), `stack` (list of frames). Values: numbers, floats, `true`, `false` and `null` as themselves; what
-//! JSON has no word for as an object with one key that names the type:
+//! `incomplete` (present if true), `stack` (list of frames). Values: numbers, floats, `true`, `false` and `null` as
+//! themselves; what JSON has no word for as an object with one key that names the type:
 //!
 //! | object | is |
 //! |---|---|

@@ -1,7 +1,7 @@
 //! Calls as text, as `apitrace dump` writes them.
 //!
 //! Which calls, and how much of each, is in [`Settings`]; text of values in [`text`] and [`float`]; JSON in [`json`].
-//! SPEC: docs/formats/apitrace.md, "Text layout of `dump`".
+//! SPEC: apitrace.md#text.
 
 pub mod float;
 pub mod guid;

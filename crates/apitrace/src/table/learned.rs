@@ -53,7 +53,7 @@ pub fn learn(container: &Container) -> Result<Vec<FunctionTable>> {
         ..StreamOptions::default()
     };
     let mut feed = Feed::new(container, &options)?;
-    // Damage is told by whoever reads the rows.
+    // The reader of the rows reports damage.
     if !feed.begin().unwrap_or(false) {
         return Ok(Vec::new());
     }

@@ -33,7 +33,7 @@ impl<R: BufRead> Lexer<R> {
 
     /// Where the next word or sign is.
     pub(super) fn spot(&mut self) -> Spot {
-        // What cannot be read is told by whoever reads it.
+        // The parser reports what cannot be read.
         let _ = self.peek();
         self.spot
     }

@@ -1,7 +1,7 @@
 //! Statements of a text → events of a stream.
 //!
-//! Values, which are in [`values`](super::values), are written as they are read: there is no tree. What types there are, and which of them the stream has said, is
-//! kept in the same [`Walker`] that goes the other way.
+//! Values, which are in [`values`](super::values), are written as they are read: there is no tree. What types there are, and
+//! which of them the stream has said, is kept in the same [`Walker`] that goes the other way.
 
 use super::lexer::{Lexer, Spot};
 use super::names::Space;

@@ -1,7 +1,7 @@
 //! Blocks of compressed textures → pixels: S3TC (DXT1, DXT3, DXT5), RGTC and LATC.
 //!
-//! A block stands for four by four pixels: two ends of a ramp, and for each pixel a number that says where on it. Ramps of colours
-//! have four steps, those of single components eight.
+//! A block stands for four by four pixels: two ends of a ramp, and for each pixel a number that says where on it. Ramps of
+//! colours have four steps, those of single components eight.
 
 /// Pixels of a block along each side.
 const SIDE: u64 = 4;

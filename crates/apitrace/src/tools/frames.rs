@@ -1,7 +1,7 @@
 //! `frames`: how much is done in each frame.
 //!
-//! A frame is the calls up to and with one that ends it, such as a swap of buffers, in the order of completion. Calls behind the last
-//! such call are no frame; they are told as *behind the last frame*.
+//! A frame is the calls up to and with one that ends it, such as a swap of buffers, in the order of completion. Calls behind
+//! the last such call are no frame; they are told as *behind the last frame*.
 //!
 //! Memory grows with the number of frames (56 bytes each).
 //!

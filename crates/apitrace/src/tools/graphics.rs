@@ -1,9 +1,9 @@
 //! `graphics`: what is drawn with what: draws, textures, buffers, shaders, and what went wrong.
 //!
 //! *Uploads* are calls that hand raw memory to a texture or a buffer. The largest are listed; of textures whose
-//! format is known, a page shows a picture of the first `pictures` distinct ones. *Errors* are results that say so: of `glGetError` and its like,
-//! shaders that do not compile, programs that do not link, framebuffers that are not complete. Calls that never returned are
-//! listed as well.
+//! format is known, a page shows a picture of the first `pictures` distinct ones. *Errors* are results that say so: of
+//! `glGetError` and its like, shaders that do not compile, programs that do not link, framebuffers that are not complete.
+//! Calls that never returned are listed as well.
 //!
 //! Memory: what is listed, and at most 256 KiB of shader sources.
 //!

@@ -1,9 +1,9 @@
 //! `leaks`: objects that are made and never destroyed.
 //!
 //! Follows the calls that make and destroy objects of OpenGL and OpenGL ES: buffers, textures, framebuffers, renderbuffers,
-//! vertex arrays, queries, samplers, pipelines, transform feedbacks, shaders, programs, display lists, syncs, and the contexts themselves. Names
-//! belong to a context, or to the contexts that share with it, as it was made; where the trace does not say which context a
-//! thread uses, to one that stands for all such.
+//! vertex arrays, queries, samplers, pipelines, transform feedbacks, shaders, programs, display lists, syncs, and the
+//! contexts themselves. Names belong to a context, or to the contexts that share with it, as it was made; where the trace
+//! does not say which context a thread uses, to one that stands for all such.
 //!
 //! An object is leaked if it is there when its last context is destroyed, or at the end of the trace. A program that
 //! just ends leaks all it had, which is no fault; what counts is how the number grows.
@@ -472,7 +472,7 @@ impl Report for Leaked {
 /// What the original's script says of leaks: of buffers and textures only, without regard to contexts; when the last
 /// context is destroyed and at the end of the trace. Calls without side effects are passed over.
 ///
-/// SPEC: docs/formats/apitrace.md, "Others".
+/// SPEC: apitrace.md#the-command-line-of-apitrace.
 #[derive(Debug, Default)]
 pub struct OriginalLeaks {
     n_contexts: u64,

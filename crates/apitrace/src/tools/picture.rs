@@ -1,7 +1,7 @@
 //! Pixels of an upload → a small picture.
 //!
-//! Knows the formats that client memory has in nearly all traces: 8 bits or 32 bits of floating point for each component, the packed
-//! 16-bit ones, and compressed [`blocks`](super::blocks). Anything else has no picture.
+//! Knows the formats that client memory has in nearly all traces: 8 bits or 32 bits of floating point for each component, the
+//! packed 16-bit ones, and compressed [`blocks`](super::blocks). Anything else has no picture.
 
 use super::blocks::Blocks;
 use flate2::Compression;
@@ -50,8 +50,8 @@ fn row_bytes(width: u64, pixel_bytes: u64, height: u64, len: u64) -> u64 {
 }
 
 impl Pixels<'_> {
-    /// The picture, as wide and high as it is then, and as a file in the format PNG. `None` if the format is not known, or there are too
-    /// few bytes.
+    /// The picture, as wide and high as it is then, and as a file in the format PNG. `None` if the format is not known, or
+    /// there are too few bytes.
     pub(crate) fn picture(&self) -> Option<(u32, u32, Vec<u8>)> {
         let (width, height) = (self.width, self.height);
         if width == 0 || height == 0 || width > MAX_TEXTURE_SIDE || height > MAX_TEXTURE_SIDE {

@@ -49,7 +49,7 @@ pub(super) fn packing(source: &Source) -> Result<Option<(Packing, Confidence)>> 
             let is_text = head.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace());
             Ok((!is_text).then_some((Packing::SeekableZstd, Confidence::Maybe)))
         }
-        // Whoever wrote it: but for its name, nothing speaks for one format or another.
+        // But for its name, nothing speaks for one format or another.
         codec @ (Codec::Gzip | Codec::Zstd) if is_empty(source, codec)? => {
             let packing = if codec == Codec::Gzip { Packing::Gzip } else { Packing::Zstd };
             let is_named = source.name().ends_with(".trace");

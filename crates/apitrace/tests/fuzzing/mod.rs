@@ -1,6 +1,6 @@
 //! The body of the fuzz target `apitrace_text`: what is written, as a stream or as text, can be read and says the same.
 
-// Whoever includes this uses a part of it, and it panics where something does not hold.
+// A file that includes this uses a part of it, and it panics where something does not hold.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 use quipu_apitrace::edits::trim::{Chooser, Selection};

@@ -1,6 +1,6 @@
 //! What happened → entries: instructions with their accesses, outcomes of branches, clock readings, system calls.
 //!
-//! SPEC: docs/formats/drmemtrace.md, sections *Body* to *Signals*, and *Writing*.
+//! SPEC: drmemtrace.md#grammar-of-a-file, drmemtrace.md#writing.
 
 use super::code::{Block, Exit, Op};
 use super::events::{Events, Unresolved};

@@ -1,4 +1,4 @@
-//! What is in a capture file. SPEC: docs/formats/capture.md, "Layout" and "Reading".
+//! What is in a capture file. SPEC: capture.md#layout, capture.md#reading.
 //!
 //! A program may have died at any moment, so nothing in the file is taken for granted: an extent counts if its head stands
 //! where it says, the cells of a buffer if they have its tag, and of a chunk that was being written its buffer is still there.
@@ -70,7 +70,7 @@ enum Form {
 /// True if this is a capture file, whatever else is in it.
 pub fn is_capture(path: &Path) -> bool {
     let mut first = [0; 8];
-    // What is no plain file, such as a pipe, would lose what is read here.
+    // A pipe, or anything else that is not a plain file, would lose the bytes that are read here.
     std::fs::metadata(path).is_ok_and(|meta| meta.is_file())
         && File::open(path).is_ok_and(|file| read_up_to(&file, &mut first, 0).is_ok_and(|n| n == first.len()))
         && u64::from_le_bytes(first) == MAGIC
@@ -209,15 +209,15 @@ impl Capture {
 
     /// How many bytes are missing at the end of a file that was cut.
     ///
-    /// The program claims room before it writes to it, so a chunk may be missing where it died; but its buffers were all there before
-    /// they were named, and all of it before it exited.
+    /// The program claims room before it writes to it, so a chunk may be missing where it died; but its buffers were all
+    /// there before they were named, and all of it before it exited.
     fn cut_bytes(&self, end: u64) -> Result<u64> {
         let claimed = self.header(header::END);
         let mut is_cut =
             self.header(header::STATE) & state::EXITED != 0 && claimed > end.next_multiple_of(EXTENT_ALIGN);
         let mut buffer = self.header(header::BUFFERS);
-        // Each buffer names one that was claimed before it. One beyond the end of the file cannot be read, and a damaged header may
-        // name a place that no file can have.
+        // Each buffer names one that was claimed before it. One beyond the end of the file cannot be read, and a damaged
+        // header may name a place that no file can have.
         while buffer != 0 && !is_cut {
             if buffer.saturating_add(BUFFER_BYTES as u64) > end {
                 is_cut = true;

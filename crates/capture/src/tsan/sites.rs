@@ -2,8 +2,9 @@
 //!
 //! No compiler writes down what an allocation is for. But it writes down the line, and there the source says it: the type that
 //! is in `sizeof`, behind `new` or in a cast, the variable that takes the result. Containers of C++ allocate in
-//! functions whose names have the type, whether they were put into others or not. A type counts only if debug information knows it and its size goes into that of
-//! the allocation. A call in a function that allocates for others is judged by where that was called.
+//! functions whose names have the type, whether they were put into others or not. A type counts only if debug information
+//! knows it and its size goes into that of the allocation. A call in a function that allocates for others is judged by where
+//! that was called.
 
 use quipu_symbols::dwarf::DebugInfo;
 use quipu_symbols::dwarf::types::{Kind, Place};
@@ -101,7 +102,8 @@ impl Sites {
         self.modules.first().map(|module| module.path.clone())
     }
 
-    /// The type of an allocation of `n_elements` of `element_bytes` behind `pc`, which was called from `callers`, innermost first.
+    /// The type of an allocation of `n_elements` of `element_bytes` behind `pc`, which was called from `callers`, innermost
+    /// first.
     ///
     /// Callers are asked only where the function is one that allocates for others.
     pub fn type_of(

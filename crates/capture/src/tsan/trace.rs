@@ -1,4 +1,4 @@
-//! Events → records: what a Cacheray trace has room for. SPEC: docs/formats/capture.md, "What a trace is made of".
+//! Events → records: what a Cacheray trace has room for. SPEC: capture.md#what-a-trace-is-made-of.
 
 use crate::tsan::file::Capture;
 use crate::tsan::merge::{Who, events};
@@ -291,7 +291,7 @@ impl Maker {
         self.writer.record(&Record::Access(Access { tag, addr, size, thread: who.tid }))
     }
 
-    /// As the original logs them. SPEC: docs/formats/cacheray.md, "What the values mean".
+    /// As the original logs them. SPEC: cacheray.md#what-the-values-mean.
     fn atomic(&mut self, who: Who, atomic: &event::Atomic) -> Result<()> {
         self.summary.n_atomics += 1;
         let (read, write) = (READ | ATOMIC, WRITE | ATOMIC);

@@ -1,7 +1,7 @@
 //! Compilers with instrumentation: what `quipu cc` and `quipu c++` run.
 //!
-//! The command line is the compiler's own. What is compiled gets calls of the runtime, and what is linked gets the runtime in place of
-//! the compiler's own race detector. clang has a flag for the second. gcc has none, and links its detector wherever it
+//! The command line is the compiler's own. What is compiled gets calls of the runtime, and what is linked gets the runtime in
+//! place of the compiler's own race detector. clang has a flag for the second. gcc has none, and links its detector wherever it
 //! is told to instrument; so where one command compiles and links, it is done in two steps here.
 
 use crate::library;
@@ -368,7 +368,8 @@ pub fn run(compiler: &OsStr, args: &[OsString], runtime: &Runtime) -> Result<i32
 /// Files of arguments within each other.
 const MAX_NESTED_FILES: usize = 16;
 
-/// The arguments with those that files of arguments have (`@FILE`) in their place. What is no file stays as it is, as in compilers.
+/// The arguments with those that files of arguments have (`@FILE`) in their place. An argument that names no file stays as it is, as in
+/// compilers.
 fn expand(args: &[OsString], depth: usize) -> Result<Vec<OsString>> {
     let mut all = Vec::with_capacity(args.len());
     for arg in args {
@@ -454,8 +455,8 @@ fn header_folder() -> Option<PathBuf> {
 
 /// Flags for `rustc` that instrument loads and stores and link the runtime; works with a stable compiler.
 ///
-/// The runtime comes before the C library, in whose place its `malloc` stands; and once more, for a program that has no loads and stores of
-/// its own, where the linker may not leave it out.
+/// The runtime comes before the C library, in whose place its `malloc` stands; and once more, for a program that has no loads
+/// and stores of its own, where the linker may not leave it out.
 pub fn rustc_flags(library: &Path) -> OsString {
     let folder = library.parent().unwrap_or(Path::new(".")).as_os_str();
     let mut flags = OsString::from(

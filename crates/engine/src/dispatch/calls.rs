@@ -1,5 +1,5 @@
-//! What system calls do to the threads that make them: block, rest, wake, hand over. SPEC: docs/formats/drmemtrace.md,
-//! *Scheduling threads onto cores*.
+//! What system calls do to the threads that make them: block, rest, wake, hand over.
+//! SPEC: drmemtrace.md#scheduling-threads-onto-cores.
 
 use super::state::{Dispatcher, Head};
 use quipu_model::ThreadId;

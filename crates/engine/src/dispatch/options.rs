@@ -1,4 +1,4 @@
-//! What a scheduler of threads on cores can be told. SPEC: docs/formats/drmemtrace.md, *Scheduling threads onto cores*.
+//! What a scheduler of threads on cores can be told. SPEC: drmemtrace.md#scheduling-threads-onto-cores.
 
 use quipu_model::{Error, Result, ThreadId};
 

@@ -3,7 +3,7 @@
 //! Cores take turns. At each turn a core delivers one record of its thread, or rests. What a core decides depends on the
 //! record that its thread would deliver next: it is looked at, and looked at again when the thread comes back. Decisions
 //! are made where threads enter blocking calls (`calls`), where a quantum is over, and where a thread ends; what runs next
-//! is chosen in `choose`. SPEC: docs/formats/drmemtrace.md, *Scheduling threads onto cores*.
+//! is chosen in `choose`. SPEC: drmemtrace.md#scheduling-threads-onto-cores.
 
 mod ahead;
 mod balance;
@@ -74,7 +74,7 @@ pub(super) struct ThreadState {
     pub(super) blocked_at: u64,
     /// At rest until another thread wakes it; also with a timeout, which `blocked` measures.
     pub(super) is_parked: bool,
-    /// Somebody woke it before it went to rest.
+    /// Another thread woke it before it went to rest.
     pub(super) skips_park: bool,
     /// Whom it asked to go on.
     pub(super) switch_to: Option<usize>,
@@ -105,7 +105,7 @@ pub(super) struct CoreState {
     pub(super) in_kernel: bool,
     /// Kernel code ends behind this record.
     pub(super) kernel_ends: bool,
-    /// Whether somebody came into the queue since the core last looked.
+    /// Whether a thread came into the queue since the core last looked.
     pub(super) is_fresh: bool,
     pub(super) told: Dispatched,
 }

@@ -1,7 +1,7 @@
 //! An AArch64 instruction in the terms of REGDEPS: its registers under the numbers of DynamoRIO's converter, and how
 //! large its sources are.
 //!
-//! SPEC: docs/formats/drmemtrace.md, *REGDEPS encodings*.
+//! SPEC: drmemtrace.md#regdeps-encodings.
 //!
 //! The registers are those of [`decode`](super::decode): loads and stores by the fields of their encoding, the others as
 //! yaxpeax-arm names them. The zero register is no dependency and has no number here. Of scalable vectors and matrices

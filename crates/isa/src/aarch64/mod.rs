@@ -2,7 +2,8 @@
 //!
 //! Two sources, chosen for what each does well. The word's own fields say, by the architecture's top-level
 //! encoding groups, where an instruction branches and what memory it touches (`memory`), and its categories
-//! (`categories`). `dependencies` puts it in the terms of REGDEPS. yaxpeax-arm names the operation and its register operands (`data`) and prints it (`text`).
+//! (`categories`). `dependencies` puts it in the terms of REGDEPS. yaxpeax-arm names the operation and its register operands
+//! (`data`) and prints it (`text`).
 //!
 //! yaxpeax-arm knows Armv8 with Advanced SIMD, but not the latest extensions and no scalable vectors. What it does
 //! not know reads `.inst 0x…`, and its operation `unknown`, `sve` or `sme`. Such an instruction still has its

@@ -4,7 +4,7 @@
 //! (`load math` is another set than `load` and than `math`). Categories are DynamoRIO's: `fp`, `load`, `store`, `branch`,
 //! `simd`, `state`, `move`, `convert`, `math`, `other`; the empty set is `uncategorized`, and holds what cannot be
 //! decoded and what the trace has no encoding of. For REGDEPS traces they are those that the trace itself says.
-//! (SPEC: docs/formats/drmemtrace.md, *REGDEPS encodings* and *opcode_mix*.)
+//! (SPEC: drmemtrace.md#regdeps-encodings, drmemtrace.md#opcode_mix.)
 //!
 //! Each distinct instruction is decoded once; memory grows with their number.
 //!

@@ -2,10 +2,10 @@
 //!
 //! *Counts*: counts the rows of the calls lens by the trace's id of the function (of several traces read together, each has
 //! ids and names of its own): *calls* are entries, *returns* are leaves. Names
-//! come from the trace, from its head or from where it defines a function; functions that its head names but that are never called are listed with 0. A system call that is traced with
-//! its values has an id of its own, a base plus its number (base 0x1_0000_0000 where pointers have 8 bytes, else 0x1_0000);
-//! it is listed as a system call with that number. A function that does not return, and one that the trace ends in,
-//! has fewer returns than calls. (SPEC: docs/formats/drmemtrace.md, *Grammar of a file*.)
+//! come from the trace, from its head or from where it defines a function; functions that its head names but that are never
+//! called are listed with 0. A system call that is traced with its values has an id of its own, a base plus its number (base
+//! 0x1_0000_0000 where pointers have 8 bytes, else 0x1_0000); it is listed as a system call with that number. A function that
+//! does not return, and one that the trace ends in, has fewer returns than calls. (SPEC: drmemtrace.md#grammar-of-a-file.)
 //!
 //! *Tree*: the first calls of each thread of each shard, in order, with their depth below the functions that were entered
 //! and not left, their arguments and their result. A function that the trace says never to return adds no depth. A
@@ -13,11 +13,11 @@
 //! further calls, which are only counted, any return ends the innermost.
 //! `record` is where the call's values end, so `quipu view --skip` finds it.
 //!
-//! With `per-thread` the counts of each thread are given as well, of the functions that it enters or leaves; they add up to those of the whole.
-//! (The tree tells threads apart in any case.)
+//! With `per-thread` the counts of each thread are given as well, of the functions that it enters or leaves; they add up to
+//! those of the whole. (The tree tells threads apart in any case.)
 //!
-//! Memory grows with the number of distinct functions, and of threads times `tree`; with `per-thread`, with the number of distinct
-//! functions of each thread.
+//! Memory grows with the number of distinct functions, and of threads times `tree`; with `per-thread`, with the number of
+//! distinct functions of each thread.
 //!
 //! System calls that are traced by their number only, without values, are no calls here: they are counted all together.
 //!
@@ -160,8 +160,8 @@ pub struct Listed {
 
 /// One function or system call.
 ///
-/// JSON: `id`, `workload` (of further traces read with the first), `kind` (`function` or `syscall`), `number` (of a system call, else null), `names` (several if they are
-/// aliases, sorted; none if the trace does not say), `calls`, `returns`.
+/// JSON: `id`, `workload` (of further traces read with the first), `kind` (`function` or `syscall`), `number` (of a system
+/// call, else null), `names` (several if they are aliases, sorted; none if the trace does not say), `calls`, `returns`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FunctionCount {
     /// The trace's id.

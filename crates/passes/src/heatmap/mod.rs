@@ -5,8 +5,8 @@
 //!
 //! **Rows**: there are at most 256, for touched blocks only. Programs touch few places far apart, so the address
 //! space is divided into aligned regions of 2^g bytes, with the smallest g from 20 up for which no more than 32 regions
-//! are touched. While g is 20, the rows are divided evenly between the regions; later each has 8. Within a region all blocks have 2^k
-//! bytes, with the smallest k from 6 up for which its rows suffice. A document shows neighbouring rows as a band, and
+//! are touched. While g is 20, the rows are divided evenly between the regions; later each has 8. Within a region all blocks
+//! have 2^k bytes, with the smallest k from 6 up for which its rows suffice. A document shows neighbouring rows as a band, and
 //! leaves out what lies between bands.
 //!
 //! **Columns**: at most 128 intervals of equal width, a power of two, that begin at multiples of it. Positions are

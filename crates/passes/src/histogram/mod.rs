@@ -4,7 +4,7 @@
 //! iterations of a string loop are no fetches. The data side counts reads, writes and all other prefetches. Flushes count
 //! on neither side. An access counts once on *each* line in `addr .. addr + size`, so one that straddles a border
 //! counts twice; one of no bytes counts on its line unless it stands exactly at the line's start.
-//! (SPEC: docs/formats/drmemtrace.md, *histogram*.)
+//! (SPEC: drmemtrace.md#histogram.)
 //!
 //! Memory grows with the number of distinct lines, not with the length of the trace.
 //!

@@ -7,20 +7,20 @@
 //! that it touches, prefetches and flushes do not count.
 //!
 //! *Basic blocks*: runs of adjacent instructions, each fetched as often as the one before, that end with a branch of any sort.
-//! Where control enters or leaves a run in between, the numbers of fetches differ, so a block ends there as well; only if as many leave at
-//! a place (by signals) as enter there does one block hide two.
+//! Where control enters or leaves a run in between, the numbers of fetches differ, so a block ends there as well; only if as
+//! many leave at a place (by signals) as enter there does one block hide two.
 //!
 //! *Functions*: the addresses that calls go to, taken from the trace or from the bytes of the call, with the number of
-//! calls. An executed instruction belongs to the nearest such address at or below its own, if that is less than 1 MiB away. This knows neither
-//! symbols nor stacks: what is only jumped to (tail calls, parts moved elsewhere) counts for the function before it in memory, and
-//! callees do not count for their callers. Functions that the tracer itself has marked are told by
+//! calls. An executed instruction belongs to the nearest such address at or below its own, if that is less than 1 MiB away.
+//! This knows neither symbols nor stacks: what is only jumped to (tail calls, parts moved elsewhere) counts for the function
+//! before it in memory, and callees do not count for their callers. Functions that the tracer itself has marked are told by
 //! [`functions`](crate::functions), with who called whom.
 //!
 //! *Pages*: executed instructions by their first byte, and the reads and writes of the page's lines.
 //!
-//! With `per-thread` the same is told of each thread, out of what that thread executes, calls and touches. So executions, calls, reads
-//! and writes of one instruction, address, line or page add up to those of the whole; how instructions gather into blocks and functions
-//! may differ, as each thread enters and calls other places.
+//! With `per-thread` the same is told of each thread, out of what that thread executes, calls and touches. So executions,
+//! calls, reads and writes of one instruction, address, line or page add up to those of the whole; how instructions gather
+//! into blocks and functions may differ, as each thread enters and calls other places.
 //!
 //! Memory grows with the number of distinct instructions and lines, not with the length of the trace; with `per-thread`, with
 //! those of each thread. Where threads share a file, each also holds a count for every instruction of the file.

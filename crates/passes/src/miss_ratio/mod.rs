@@ -1,26 +1,27 @@
 //! `miss-ratio`: the share of accesses that a cache of each size would miss.
 //!
 //! For each shard (a thread, or a core) there is a cache of its own under LRU, of one set, so that any line may stand anywhere;
-//! the total adds up what the shards have. A cache of `n` lines misses an access if `n` or more other lines were used since the last
-//! use of its line, or if there was none. So one list of distances has the miss ratio of every size. Fetches, reads, writes
-//! and prefetches of all sorts count, as accesses to the line of their first byte; flushes do not. Sizes are powers of two and
-//! one and a half times these.
+//! the total adds up what the shards have. A cache of `n` lines misses an access if `n` or more other lines were used since
+//! the last use of its line, or if there was none. So one list of distances has the miss ratio of every size. Fetches, reads,
+//! writes and prefetches of all sorts count, as accesses to the line of their first byte; flushes do not. Sizes are powers of
+//! two and one and a half times these.
 //!
-//! With `sample`, only some lines are looked at: those whose hash is below a threshold, all accesses to them, and distances count for
-//! as much more as there are lines for each one sampled (Waldspurger and others, *SHARDS*, 2015). `sample=0.01` takes this share
-//! of the lines; `sample=8192` takes at most so many lines, whatever the trace, by lowering the threshold as lines come, so that memory
-//! stays the same. How far the sampled ratios may be off is estimated from eight parts of the sample, each with a curve of its own,
-//! by the standard error of their mean, and from the distances: where a size falls among lines of which few are in the sample, a
-//! steep place of the curve may stand a little before it or behind it, in all parts alike. `error` is both together. It knows nothing
-//! of lines that are too few to be in the sample: with fewer than two thousand lines in it, which is told, or very uneven use of
-//! them, be generous. Sizes that the parts cannot tell apart are left
+//! With `sample`, only some lines are looked at: those whose hash is below a threshold, all accesses to them, and distances
+//! count for as much more as there are lines for each one sampled (Waldspurger and others, *SHARDS*, 2015). `sample=0.01`
+//! takes this share of the lines; `sample=8192` takes at most so many lines, whatever the trace, by lowering the threshold as
+//! lines come, so that memory stays the same. How far the sampled ratios may be off is estimated from eight parts of the
+//! sample, each with a curve of its own, by the standard error of their mean, and from the distances: where a size falls
+//! among lines of which few are in the sample, a steep place of the curve may stand a little before it or behind it, in all
+//! parts alike. `error` is both together. It knows nothing of lines that are too few to be in the sample: with fewer than two
+//! thousand lines in it, which is told, or very uneven use of them, be generous. Sizes that the parts cannot tell apart are left
 //! out: those of fewer lines than eight times as many as there are for each one sampled (with `sample=0.1`, fewer than 80).
 //!
-//! Memory grows with the number of distinct lines, by about 100 bytes each, or of those in the sample; not with the length of the trace.
+//! Memory grows with the number of distinct lines, by about 100 bytes each, or of those in the sample; not with the length of
+//! the trace.
 //!
 //! * **Needs** `accesses`; uses `accesses.fetch`, without which data alone counts.
-//! * **Options** `line-size` (bytes, a power of two, default 64), `sample` (`none`, a share of the lines below 1, or a number of lines;
-//!   default `none`), `side` (`all`, `instr` or `data`, default `all`), `per-thread`.
+//! * **Options** `line-size` (bytes, a power of two, default 64), `sample` (`none`, a share of the lines below 1, or a number
+//!   of lines; default `none`), `side` (`all`, `instr` or `data`, default `all`), `per-thread`.
 //! * **JSON** [`Ratios`], with `shards` as [`PerShard`](crate::PerShard) says.
 
 mod sample;
@@ -134,8 +135,8 @@ const ENOUGH_LINES: u64 = 2000;
 
 /// Miss ratios of a trace or shard.
 ///
-/// JSON: the fields; `sampled`, `sampled_lines`, `is_coarse`, `mean_error` and `largest_error` are null without a sample, the errors also
-/// without points.
+/// JSON: the fields; `sampled`, `sampled_lines`, `is_coarse`, `mean_error` and `largest_error` are null without a sample, the
+/// errors also without points.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Ratios {
     /// Bytes in a line.

@@ -50,7 +50,8 @@ fn bin(distance: u64) -> usize {
     }
 }
 
-/// The smallest distance of a bin, which is the largest cache, in lines, that its distances miss in; `None` if there is no such bin.
+/// The smallest distance of a bin, which is the largest cache, in lines, that its distances miss in; `None` if there is no
+/// such bin.
 fn lines_of(bin: usize) -> Option<u64> {
     let octave = bin.checked_sub(1)? / 2;
     match (bin - 1) % 2 {
@@ -166,8 +167,9 @@ impl Sums {
     }
 
     /// What it does to the ratio of a cache of so many lines that distances are told by few lines. A distance of `n` lines has
-    /// `n / scale` of them in the sample, give or take the root of that, and all accesses of one loop are off together, in every part.
-    /// Of those within twice that, half: of a smooth curve these are as many as within once, and of a step half its height.
+    /// `n / scale` of them in the sample, give or take the root of that, and all accesses of one loop are off together, in
+    /// every part. Of those within twice that, half: of a smooth curve these are as many as within once, and of a step half
+    /// its height.
     fn error_of_position(&self, lines: u64) -> f64 {
         if self.scale <= 1.0 {
             return 0.0;

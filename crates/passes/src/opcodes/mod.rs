@@ -3,7 +3,7 @@
 //! Counts every executed instruction, further iterations of string loops included, by the operation that its bytes
 //! decode to. Names are those of Quipu's decoders: Intel's mnemonics in lower case for x86, the architecture's own names
 //! (not the aliases) for AArch64. Instructions that cannot be decoded count as `undecoded`; so does every
-//! instruction of a REGDEPS trace, whose synthetic encodings have no operation. (SPEC: docs/formats/drmemtrace.md, *opcode_mix*;
+//! instruction of a REGDEPS trace, whose synthetic encodings have no operation. (SPEC: drmemtrace.md#opcode_mix;
 //! another decoder may draw the border between operations elsewhere.)
 //!
 //! Each distinct instruction is decoded once; memory grows with their number.

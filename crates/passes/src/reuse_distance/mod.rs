@@ -2,10 +2,10 @@
 //!
 //! For each shard (a thread, or a core) there is an LRU stack of lines, of instructions and data together. The
 //! distance of an access is the number of distinct lines above its own on the stack: 0 if the access before was to the
-//! same line. A line's first use has no distance. Fetches, reads, writes and prefetches of all sorts count, and count as accesses to the
-//! line of their first byte; flushes do not count. Distances are exact, and each access takes O(log n) for n
+//! same line. A line's first use has no distance. Fetches, reads, writes and prefetches of all sorts count, and count as
+//! accesses to the line of their first byte; flushes do not count. Distances are exact, and each access takes O(log n) for n
 //! distinct lines. The total adds up what the shards have; it is not about the threads interleaved.
-//! (SPEC: docs/formats/drmemtrace.md, *reuse_distance*.)
+//! (SPEC: drmemtrace.md#reuse_distance.)
 //!
 //! Of intervals, each begins with an empty stack, so that a line's first use in it has no distance. (The original tells no
 //! intervals of this tool.)
@@ -17,8 +17,8 @@
 //! * **Needs** `accesses`; uses `accesses.fetch`, without which data alone counts.
 //! * **Options** `line-size` (bytes, a power of two, default 64), `threshold` (references farther than this are *distant*,
 //!   default 100), `limit` (most lines on a stack, default 0 for no limit), `bins` (how much wider each bin of the histogram
-//!   is than the one before, at least 1; 1 gives each distance a bin of its own, default 2), `top` (lines in each list, default 10),
-//!   `per-thread`.
+//!   is than the one before, at least 1; 1 gives each distance a bin of its own, default 2), `top` (lines in each list,
+//!   default 10), `per-thread`.
 //! * **JSON** [`Distances`], with `shards` as [`PerShard`](crate::PerShard) says.
 
 pub(crate) mod stack;

@@ -3,7 +3,7 @@
 //! For each shard (a thread, or a core) a clock counts accesses of data: reads, writes and prefetches of all sorts. The reuse
 //! time of an access is what the clock has gone on since the access before to the same cache line: 1 if that was the
 //! access right before. A line's first use has no time. An access counts on the line of its first byte. The total adds up
-//! what the shards have. (SPEC: docs/formats/drmemtrace.md, *reuse_time*.)
+//! what the shards have. (SPEC: drmemtrace.md#reuse_time.)
 //!
 //! Of intervals, each begins with no line used yet. (The original tells no intervals of this tool.)
 //!

@@ -18,7 +18,7 @@ const TICKS_BIN: u64 = 5;
 const MAX_LISTED: usize = 24;
 /// A schedule is written out up to so many letters; a trace that switches more often is not read that way.
 const MAX_LETTERS: usize = 1 << 20;
-/// The reading, perhaps a window, the processor, then the call. (SPEC: docs/formats/drmemtrace.md, *Grammar of a file*.)
+/// The reading, perhaps a window, the processor, then the call. (SPEC: drmemtrace.md#grammar-of-a-file.)
 const FRAME_RECORDS: u64 = 4;
 
 /// Which letters stand for threads, and for how much.

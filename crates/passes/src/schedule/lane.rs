@@ -16,7 +16,7 @@ pub(super) enum LaneOf {
 }
 
 /// A call that may block is framed by readings if it follows the one before within so many records: the reading itself, the
-/// cpu, perhaps a window, and the call's number stand in between. (SPEC: docs/formats/drmemtrace.md, *Grammar of a file*.)
+/// cpu, perhaps a window, and the call's number stand in between. (SPEC: drmemtrace.md#grammar-of-a-file.)
 const FRAME_RECORDS: u64 = 4;
 
 /// The clock, and where it was read.

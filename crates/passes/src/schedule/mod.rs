@@ -12,7 +12,8 @@
 //! preempted, or that the tracer itself held up, looks busy. In a trace with a file for each *core*, the core counts as busy
 //! for the share of records between two readings that are neither idle nor wait records, at the beginning of that
 //! time. Time before the first and after the last reading counts nowhere; a clock that runs back adds nothing; readings of 0
-//! and 2^64-1 are taken as none, as is processor 2^64-1. (SPEC: docs/formats/drmemtrace.md, *Grammar of a file* and *Core-sharded files*.)
+//! and 2^64-1 are taken as none, as is processor 2^64-1. (SPEC: drmemtrace.md#grammar-of-a-file,
+//! drmemtrace.md#core-sharded-files.)
 //!
 //! In a trace with a file for each core, the tool also tells what the cores did. A *context switch* is where a core leaves a
 //! thread for another one or for idling; it is *voluntary* if a system call or the thread's end stands behind the last
@@ -22,13 +23,14 @@
 //! files that the original's scheduler wrote, they say little. A core's *schedule* is a string: a capital letter where the
 //! core turns to a thread, small letters for as many further instructions as the option `letter` says, `_` where it idles and
 //! `-` where it waits; it ends at 2^20 letters. In a trace that is arranged by core as it was recorded (`--order cores`), no
-//! record stands for a core that rests, so that it looks busy until its next thread. (SPEC: docs/formats/drmemtrace.md, *schedule_stats*.)
+//! record stands for a core that rests, so that it looks busy until its next thread. (SPEC: drmemtrace.md#analysis-tools.)
 //!
 //! The chart divides the time from first to last reading into at most 64 steps of equal width, a power of two of ticks, that
 //! begin at multiples of it. Memory grows with the number of threads, and of context switches, 16 bytes each.
 //!
 //! * **Needs** `threads`; uses `threads.clock`, `threads.cpu`, and `instrs` where shards are cores.
-//! * **Options** `letter` (instructions, idle or wait records, default 500,000), `per-thread` (threads are listed without it, too).
+//! * **Options** `letter` (instructions, idle or wait records, default 500,000), `per-thread` (threads are listed without it,
+//!   too).
 //! * **JSON** [`Schedules`].
 
 mod cores;
@@ -134,10 +136,10 @@ pub struct Steps {
 
 /// One thread.
 ///
-/// JSON: `thread`, `workload` (of further traces read with the first), `process`, `records`, `instructions`, `first_clock`, `last_clock` (null without readings), `cpus` (sorted list),
-/// `stretches`, `migrations`, `syscalls`, `may_block`, `interrupts`, `idles`, `waits`, `busy_ticks`, `idle_ticks`,
-/// `unclear_ticks` (part of `busy_ticks`), `busy` (busy ticks of each step). In traces with a file for each core, the
-/// three sums of ticks are 0 and `busy` is empty: see `cores`.
+/// JSON: `thread`, `workload` (of further traces read with the first), `process`, `records`, `instructions`, `first_clock`,
+/// `last_clock` (null without readings), `cpus` (sorted list), `stretches`, `migrations`, `syscalls`, `may_block`,
+/// `interrupts`, `idles`, `waits`, `busy_ticks`, `idle_ticks`, `unclear_ticks` (part of `busy_ticks`), `busy` (busy ticks of
+/// each step). In traces with a file for each core, the three sums of ticks are 0 and `busy` is empty: see `cores`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ThreadTimes {
     /// The thread.
@@ -181,8 +183,8 @@ pub struct ThreadTimes {
 
 /// One core.
 ///
-/// JSON: `shard`, `core`, `records`, `instructions`, `stretches`, `idles`, `waits`, `busy_ticks`, `idle_ticks`, `busy` (busy ticks of each
-/// step).
+/// JSON: `shard`, `core`, `records`, `instructions`, `stretches`, `idles`, `waits`, `busy_ticks`, `idle_ticks`, `busy` (busy
+/// ticks of each step).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CoreTimes {
     /// Number of the shard that holds it.
@@ -207,7 +209,7 @@ pub struct CoreTimes {
     pub busy: Vec<u64>,
 }
 
-/// A processor or clock that is not known. (SPEC: docs/formats/drmemtrace.md, *Schedule files*.)
+/// A processor or clock that is not known. (SPEC: drmemtrace.md#schedule-files.)
 const UNKNOWN: u64 = u64::MAX;
 
 /// What is known before reading.

@@ -11,7 +11,7 @@
 //! readings. It includes the time in which the thread was blocked or preempted, and what the tracer itself took. The
 //! histogram has a bin for 0 ticks, one for 1, one for 2 to 3, one for 4 to 7, and so on. Errors that stand before the
 //! first call of a thread count as *unknown*; in a trace with a file for each core, as errors of the core's latest call, if
-//! there is one. (SPEC: docs/formats/drmemtrace.md, *Grammar of a file* and *syscall_mix*.)
+//! there is one. (SPEC: drmemtrace.md#grammar-of-a-file, drmemtrace.md#analysis-tools.)
 //!
 //! Names are those of Linux on the trace's architecture; a trace of another system has the numbers only, and a trace does
 //! not say which system it is from. Memory grows with the number of distinct calls and errors, and of threads.
@@ -173,7 +173,7 @@ struct Thread {
     end: u64,
 }
 
-/// The reading, perhaps a window, the processor, then the call. (SPEC: docs/formats/drmemtrace.md, *Grammar of a file*.)
+/// The reading, perhaps a window, the processor, then the call. (SPEC: drmemtrace.md#grammar-of-a-file.)
 const FRAME_RECORDS: u64 = 4;
 
 /// A clock that is not known.

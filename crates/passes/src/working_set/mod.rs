@@ -111,8 +111,8 @@ pub struct ShardFooting {
 /// The memory in use of a trace or shard.
 ///
 /// JSON: `lines` and `pages` ([`Distinct`] each), `interval` (positions in an interval), `start` (position at
-/// which the first interval begins), and one number for each interval: `instr_lines`, `data_lines`, `data_pages` (distinct ones touched
-/// in it), `instr_lines_so_far`, `data_lines_so_far`, `data_pages_so_far` (distinct ones touched up to its end).
+/// which the first interval begins), and one number for each interval: `instr_lines`, `data_lines`, `data_pages` (distinct
+/// ones touched in it), `instr_lines_so_far`, `data_lines_so_far`, `data_pages_so_far` (distinct ones touched up to its end).
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Footing {
     /// Distinct lines.

@@ -1,6 +1,6 @@
 //! The caches of the original's model, with its faults.
 //!
-//! SPEC: docs/formats/cacheray.md, "The original's model".
+//! SPEC: cacheray.md#the-originals-model.
 
 use quipu_model::{Error, Result};
 use serde::Deserialize;

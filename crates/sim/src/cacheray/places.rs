@@ -1,8 +1,8 @@
 //! Which region alone holds an address, by pages.
 //!
-//! A page is made when it is first asked for. The truth stands in the stretches of [`Structs`](super::Structs); here is what of it
-//! fits 16 bytes, so that a look-up takes two loads. PERF: types/original_model; a search among the stretches took a sixth of the
-//! time.
+//! A page is made when it is first asked for. The truth stands in the stretches of [`Structs`](super::Structs); here is what
+//! of it fits 16 bytes, so that a look-up takes two loads. PERF: types/original_model; a search among the stretches took a
+//! sixth of the time.
 
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;

@@ -2,7 +2,7 @@
 //!
 //! Regions live for ever and may lie over each other; each that holds an address counts the access. Regions alike are kept
 //! once with their number, so that a program that allocates again and again in one place costs no more for it.
-//! SPEC: docs/formats/cacheray.md, "The original's model".
+//! SPEC: cacheray.md#the-originals-model.
 
 use super::caches::Served;
 use super::places::{NONE, Places, Stretches};
@@ -105,8 +105,8 @@ pub struct Structs {
     inverse: Vec<(Region, i64, usize)>,
     has_remap: bool,
     n_levels: usize,
-    /// Sums of accesses that touch the same members of the same structure, place by place: accesses, reads, their misses in the last
-    /// level, their hits of each level. Those at the first place touch none.
+    /// Sums of accesses that touch the same members of the same structure, place by place: accesses, reads, their misses in
+    /// the last level, their hits of each level. Those at the first place touch none.
     sums: Vec<u64>,
     /// The region used last, and from where to where no other is.
     last: (i64, i64, Region),

@@ -1,6 +1,6 @@
 //! What the original's simulator writes: events, a log of the trace, and the report.
 //!
-//! SPEC: docs/formats/cacheray.md, "What the original's simulator writes".
+//! SPEC: cacheray.md#the-originals-model.
 
 use super::caches::{Event, Level};
 use super::structs::{CountedStruct, Remapped, Structs};

@@ -84,8 +84,8 @@ impl Pass for ModelPass {
 
 /// What the caches counted.
 ///
-/// JSON: `levels` (list of `name`, `bytes`, `line_bytes`, `ways`, `accesses`, `reads`, `hits`, `misses`), `too_large` (accesses of
-/// 128 bytes and more, which the model cannot take).
+/// JSON: `levels` (list of `name`, `bytes`, `line_bytes`, `ways`, `accesses`, `reads`, `hits`, `misses`), `too_large`
+/// (accesses of 128 bytes and more, which the model cannot take).
 #[derive(Debug)]
 pub struct ModelReport {
     levels: Levels,

@@ -1,7 +1,7 @@
 //! What nearly all accesses are: to one field of one element, within one line that the thread had last.
 //!
-//! A [`Window`] is where such accesses differ in nothing but their offset. As long as they stay in it, the field is one look-up in
-//! a table away. Whatever is out of the ordinary goes [the way](Fields::access) that everything could go.
+//! A [`Window`] is where such accesses differ in nothing but their offset. As long as they stay in it, the field is one
+//! look-up in a table away. Whatever is out of the ordinary goes [the way](Fields::access) that everything could go.
 
 use super::count::{Counters, Tally};
 use super::space::Space;
@@ -164,8 +164,8 @@ impl Fields {
         }
     }
 
-    /// Goes over the rows from `at` on up to the first that is out of the ordinary, which is the result. Lines have 2^`SHIFT` bytes, or as
-    /// many as it takes.
+    /// Goes over the rows from `at` on up to the first that is out of the ordinary, which is the result. Lines have 2^`SHIFT`
+    /// bytes, or as many as it takes.
     ///
     /// PERF: types; what is counted by site waits in a register.
     #[inline(never)]

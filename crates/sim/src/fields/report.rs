@@ -18,10 +18,11 @@ const COLD: f64 = 0.01;
 /// Which types and fields accesses and misses went to.
 ///
 /// JSON: `line_size`, `levels` (names; all `misses` are lists in this order), `all` ([`Numbers`]), `unknown` (of accesses to
-/// memory that no region has), `untyped` (to regions whose type was not found), `types` (list of [`TypeRow`], those that miss most
-/// first), `more_types`, `sites` (list of [`SiteRow`]), `more_sites`, `threads` (list of [`ThreadRow`]), `moves` (how often lines
-/// went from thread to thread for data), `false_moves` (and for nothing), `shared` (list of [`SharedLine`], those that moved for
-/// nothing most often first), `more_shared`, `has_types` (whether a program or a file of types was given), `regions_left_out`.
+/// memory that no region has), `untyped` (to regions whose type was not found), `types` (list of [`TypeRow`], those that miss
+/// most first), `more_types`, `sites` (list of [`SiteRow`]), `more_sites`, `threads` (list of [`ThreadRow`]), `moves` (how
+/// often lines went from thread to thread for data), `false_moves` (and for nothing), `shared` (list of [`SharedLine`], those
+/// that moved for nothing most often first), `more_shared`, `has_types` (whether a program or a file of types was given),
+/// `regions_left_out`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct TypeReport {
     /// Bytes in a line.

@@ -17,8 +17,8 @@ const N_GRAINS: usize = 1 << (PAGE_SHIFT - GRAIN_SHIFT);
 /// Bytes of a usual line, as a power of two, and how many entries they have.
 const LINE_SHIFT: u32 = 6;
 const GRAINS_OF_LINE: usize = 1 << (LINE_SHIFT - GRAIN_SHIFT);
-/// Pages whose position is remembered; a power of two. PERF: types; a quarter of it, too few for a heap of 8 MiB, searched for every
-/// second page.
+/// Pages whose position is remembered; a power of two. PERF: types; a quarter of it, too few for a heap of 8 MiB, searched
+/// for every second page.
 const N_NEAR: usize = 1 << 12;
 
 /// An entry of bytes that no region has.

@@ -6,7 +6,7 @@ use quipu_model::Batch;
 use quipu_model::lens::RegionEvent;
 use quipu_symbols::attribute::{Attribution, ShapeId, Types};
 
-/// What is no region of the type.
+/// Memory that is not a region of the type.
 const OTHER: u32 = u32::MAX;
 
 /// Regions as batches tell them.

@@ -14,10 +14,10 @@ use std::any::Any;
 
 /// What layouts of a type give.
 ///
-/// JSON: `type`, `size`, `align`, `regions` (of several elements), `single_regions`, `levels` (names; all `misses` are lists in this order),
-/// `accesses` (to the type's members and padding), `other_accesses`, `members` (list of [`MemberRow`]), `layouts` (list of [`Row`],
-/// the one there is first), `best` (position in that list), `is_proposal`, `language`, `declaration` (of the best, or the one asked
-/// for; as text).
+/// JSON: `type`, `size`, `align`, `regions` (of several elements), `single_regions`, `levels` (names; all `misses` are lists
+/// in this order), `accesses` (to the type's members and padding), `other_accesses`, `members` (list of [`MemberRow`]),
+/// `layouts` (list of [`Row`], the one there is first), `best` (position in that list), `is_proposal`, `language`,
+/// `declaration` (of the best, or the one asked for; as text).
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LayoutReport {
     /// The type.
@@ -103,7 +103,7 @@ pub struct Row {
 
 /// Where a member lies, and what it misses.
 ///
-/// JSON: `name`, `part`, `offset` (both `null` for what is no member), `misses`.
+/// JSON: `name`, `part`, `offset` (both `null` for memory that is not a member), `misses`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MissesBy {
     /// Its name, or `(padding)`.
@@ -131,7 +131,7 @@ fn hex<S: Serializer>(addr: &Option<u64>, serializer: S) -> Result<S::Ok, S::Err
     }
 }
 
-/// The name of what is no member.
+/// The name of memory that is not a member.
 const PADDING: &str = "(padding)";
 /// A difference below this share of the misses before decides nothing.
 const EVEN: f64 = 0.01;

@@ -1,8 +1,8 @@
 //! `layout`: what another layout of a type would give.
 //!
-//! All accesses run through the machine of `caches` as they are, and again with the elements of one type laid out differently: what
-//! goes to the type's regions goes where the member is now, everything else stays. Told are the misses of each level before
-//! and after, of all accesses and of each member, and the new declaration.
+//! All accesses run through the machine of `caches` as they are, and again with the elements of one type laid out
+//! differently: what goes to the type's regions goes where the member is now, everything else stays. Told are the misses of
+//! each level before and after, of all accesses and of each member, and the new declaration.
 //!
 //! Regions have the type where the trace annotates them (of regions over each other, the newest counts), and where a variable of
 //! the program lies. Types come from the program's debug information (`binary`) or a file of types (`types`).
@@ -20,9 +20,9 @@
 //!   `pad=line`; several with commas. `align`: what each element's address is a multiple of.
 //! * `remap`: a file of Cacheray's simulator that says where members lie.
 //!
-//! `order` and `split` take `pad` and `align` with them. Without any of these, layouts are proposed and simulated: members that are
-//! used together side by side (how often two members of one element are among 32 accesses of a thread to the type decides, and
-//! lines are packed greedily), hot members first, large alignments first, hot members apart, an array for each. The
+//! `order` and `split` take `pad` and `align` with them. Without any of these, layouts are proposed and simulated: members
+//! that are used together side by side (how often two members of one element are among 32 accesses of a thread to the type
+//! decides, and lines are packed greedily), hot members first, large alignments first, hot members apart, an array for each. The
 //! best has the fewest misses of the last level, if that differs by more than one in a hundred, else of the first.
 //!
 //! A region stays where it is if its elements have room there in the new layout. One that grows goes to addresses that the trace

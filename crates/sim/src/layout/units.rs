@@ -91,8 +91,8 @@ impl Members {
     /// The members of a type, as they are declared.
     ///
     /// # Errors
-    /// `Unsupported` for a type without members, one whose members cannot be moved or lie nobody knows where, one that ends with an
-    /// array of any length, and one that is too large.
+    /// `Unsupported` for a type without members, one whose members cannot be moved or lie nobody knows where, one that ends
+    /// with an array of any length, and one that is too large.
     pub(super) fn of(shape: &Shape, declaration: &Declaration) -> Result<Members> {
         let refuse =
             |why: &str| Error::unsupported(format!("the layout of `{}` cannot change: {why}", shape.name));

@@ -38,8 +38,8 @@ pub(super) struct Cache {
     pub(super) prefetcher: Prefetcher,
     /// Whether accesses to the line used last may be counted without looking, whatever the prefetcher has done.
     pub(super) joins: bool,
-    /// Bits in which lines of different sets differ, if nothing that happens in one set matters to another, and a further use of the
-    /// line that a set has used last changes nothing; else none.
+    /// Bits in which lines of different sets differ, if nothing that happens in one set matters to another, and a further use
+    /// of the line that a set has used last changes nothing; else none.
     pub(super) set_mask: u64,
     /// Lines that went down to a child from here; kept for policies that mind.
     pub(super) served: Option<Seen>,

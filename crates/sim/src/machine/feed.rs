@@ -1,7 +1,7 @@
 //! What the caches of one level are asked, for many caches that are tried at once.
 //!
-//! A [`Feed`] makes requests of accesses as a machine does, and collects them in a [`Block`]: those of first caches right away, those
-//! of a last cache behind the first caches that it has. Each cache that is tried takes the whole block, on whatever
+//! A [`Feed`] makes requests of accesses as a machine does, and collects them in a [`Block`]: those of first caches right
+//! away, those of a last cache behind the first caches that it has. Each cache that is tried takes the whole block, on whatever
 //! thread; a [`Lone`] is such a cache, of any policy and with any prefetcher, once for each core if cores have their own.
 
 use super::stream::{CHUNK, OWN, PREFETCH, Pass, Rows, SIDE, Sides, Want, sort};

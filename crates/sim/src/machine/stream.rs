@@ -7,8 +7,8 @@
 //! cache, compiled for its policy.
 //!
 //! Most accesses are to the line that the same side has used just before. They become one request that counts for several. That
-//! is right as long as nothing happens in the set between; [`joins`] says when that is certain. Where one cache serves both sides,
-//! the other side may have been in other sets meanwhile.
+//! is right as long as nothing happens in the set between; [`joins`] says when that is certain. Where one cache serves both
+//! sides, the other side may have been in other sets meanwhile.
 //!
 //! PERF: three to four times as fast as one access after the other; bench `default_hierarchy`.
 
@@ -72,7 +72,8 @@ pub(super) struct Want {
     pub(super) line: u64,
     /// The access, by its row in the chunk's columns, and perhaps one of the marks.
     pub(super) row: u32,
-    /// How many more uses are counted with it: of its line or, where nothing else than their number matters, of lines used before.
+    /// How many more uses are counted with it: of its line or, where nothing else than their number matters, of lines used
+    /// before.
     pub(super) again: u32,
 }
 

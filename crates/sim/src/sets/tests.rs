@@ -1,4 +1,5 @@
-//! Each policy against a slow, obvious model of its description (SPEC: 15.3), on random uses, misses and losses.
+//! Each policy against a slow, obvious model of its description (SPEC: drmemtrace.md#simulators), on random uses, misses and
+//! losses.
 
 use super::*;
 use crate::spec::Rrip;

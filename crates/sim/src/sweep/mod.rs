@@ -1,10 +1,11 @@
 //! `sweep`: how caches of many sizes, ways, policies, lines and prefetchers would serve the trace, in one read of it.
 //!
-//! What is tried is one level: the first caches of the cores for instructions (`l1i`), for data (`l1d`) or for both (`l1`), or the
-//! last cache (`ll`) behind first caches that stay the same. `sizes`, `ways`, `policies`, `line-sizes` and `prefetchers` are lists,
-//! and every combination that can be built is tried; a range such as `16K..1M` doubles from its first number on. Each has the
-//! numbers that `caches` would give for it. With `bound`, each is compared with Belady's policy, which no other policy can beat
-//! without prefetches: what is lost to it could be won by a better choice, the rest only by more room.
+//! What is tried is one level: the first caches of the cores for instructions (`l1i`), for data (`l1d`) or for both (`l1`),
+//! or the last cache (`ll`) behind first caches that stay the same. `sizes`, `ways`, `policies`, `line-sizes` and
+//! `prefetchers` are lists, and every combination that can be built is tried; a range such as `16K..1M` doubles from its
+//! first number on. Each has the numbers that `caches` would give for it. With `bound`, each is compared with Belady's
+//! policy, which no other policy can beat without prefetches: what is lost to it could be won by a better choice, the rest
+//! only by more room.
 //!
 //! Caches under LRU without a prefetcher are not run one by one: stack distances tell of all sizes and ways at once. All others
 //! are shared among `threads`; the answer does not depend on how many.
@@ -121,7 +122,7 @@ pub struct Sweep {
     recording: Recording,
     executed: Executed,
     physical: Option<Translator>,
-    /// Whoever runs a batch, or those that run side by side.
+    /// The thread that runs a batch, or those that run side by side.
     lanes: Vec<Lane>,
 }
 

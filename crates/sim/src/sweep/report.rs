@@ -18,8 +18,9 @@ const MAX_CURVES: usize = 16;
 
 /// How the caches of a sweep served a trace.
 ///
-/// JSON: `level`, `cores`, `recorded` (`fetches` and `data`, each `all`, `filtered` or `nothing`), `instructions` and `executed` (`null`
-/// where unknown), `accesses`, `incomplete` (list of sentences), `translation` ([`Translation`] or `null`), `impossible`, `points` (list of [`PointCounts`]).
+/// JSON: `level`, `cores`, `recorded` (`fetches` and `data`, each `all`, `filtered` or `nothing`), `instructions` and
+/// `executed` (`null` where unknown), `accesses`, `incomplete` (list of sentences), `translation` ([`Translation`] or
+/// `null`), `impossible`, `points` (list of [`PointCounts`]).
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Swept {
     /// Which caches were tried: `l1i`, `l1d`, `l1` or `ll`.

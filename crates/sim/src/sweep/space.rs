@@ -64,7 +64,8 @@ pub struct Space {
     pub extent: Extent,
     /// Whether threads run on the processors that the trace names.
     pub cpu_scheduling: bool,
-    /// Whether addresses are to be physical. Like the list, this is for the caller: see [`with_physical`](super::Sweep::with_physical).
+    /// Whether addresses are to be physical. Like the list, this is for the caller: see
+    /// [`with_physical`](super::Sweep::with_physical).
     pub physical: bool,
     /// The path of a list of pages.
     pub v2p_file: Option<String>,

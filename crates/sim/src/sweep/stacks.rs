@@ -1,8 +1,8 @@
 //! All LRU caches of some numbers of sets and all numbers of ways at once, by stack distances.
 //!
-//! Under LRU, a cache of `w` ways holds in each set the `w` lines used last. So one list of lines in the order of use, for each set,
-//! tells of every number of ways whether an access is a hit: if the line's place in the list is below it. Counting accesses by place
-//! is enough (Mattson and others, 1970).
+//! Under LRU, a cache of `w` ways holds in each set the `w` lines used last. So one list of lines in the order of use, for
+//! each set, tells of every number of ways whether an access is a hit: if the line's place in the list is below it. Counting
+//! accesses by place is enough (Mattson and others, 1970).
 //!
 //! Several numbers of sets go through one loop, from the fewest sets to the most: a line that stands first in its list stands
 //! first in its list of more sets, too, since these lists are parts of that one. So the loop ends there, which is where most

@@ -4,7 +4,7 @@
 //! 61 74  then chunks:  length u32 | one raw snappy block of that many bytes
 //! ```
 //!
-//! A length of 0 ends the data, unless a block stands behind it: then the length is what is wrong. SPEC: docs/formats/apitrace.md, "Containers".
+//! A length of 0 ends the data, unless a block stands behind it: then the length is what is wrong. SPEC: apitrace.md#containers.
 
 use super::blocks::{Block, Blocks};
 use super::{cut, take, unreadable};

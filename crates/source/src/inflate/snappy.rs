@@ -8,7 +8,7 @@
 //! fe  padding          80-fd  may be skipped                   others are faults
 //! ```
 //!
-//! SPEC: docs/formats/drmemtrace.md, "Containers".
+//! SPEC: drmemtrace.md#containers.
 
 use super::blocks::{Block, Blocks};
 use super::{cut, skip, take, unreadable};

@@ -365,7 +365,7 @@ mod tests {
     use proptest::prelude::*;
     use std::io::Read;
 
-    /// Deflates in parts of this many bytes, and inflates with somebody else's code.
+    /// Deflates in parts of this many bytes, and inflates with the code of another crate.
     fn check(plain: &[u8], part: usize) -> usize {
         let (mut fast, mut packed) = (Fast::default(), Vec::new());
         let n_parts = plain.len().div_ceil(part).max(1);

@@ -7,8 +7,8 @@
 //! How bytes are cut into blocks depends on nothing but the bytes, so a file is the same whatever the number of
 //! threads. What waits is bounded: writing blocks until the threads have caught up.
 //!
-//! `blocks.rs` knows how one block is compressed (`fast.rs` how it is deflated fastest), `pool.rs` who does it, `zip.rs` the headers of archives, and
-//! `packer.rs` puts the blocks in order.
+//! `blocks.rs` knows how one block is compressed (`fast.rs` how it is deflated fastest), `pool.rs` who does it, `zip.rs` the
+//! headers of archives, and `packer.rs` puts the blocks in order.
 
 mod blocks;
 mod fast;

@@ -112,7 +112,7 @@ impl<W: Write + Seek> Packer<W> {
         }
     }
 
-    /// Uses small blocks, of 128 KiB, and lets two of them wait: for whoever writes hundreds of containers at once. Packs
+    /// Uses small blocks, of 128 KiB, and lets two of them wait: for callers that write hundreds of containers at once. Packs
     /// a little worse. To be said before anything is written.
     pub fn in_small_blocks(mut self) -> Packer<W> {
         (self.block_bytes, self.whole_bytes, self.n_waiting) = (SMALL_BYTES, SMALL_BYTES, 2);

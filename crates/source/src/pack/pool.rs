@@ -97,7 +97,7 @@ fn work(queue: &Mutex<Receiver<Job>>) {
         out.clear();
         let crc32 = if matches!(work, Work::DeflateWhole) { libdeflater::crc32(&plain) } else { 0 };
         let packed = compressors.pack(&work, level, &plain, &mut out).map(|()| out);
-        // Whoever waited may have given up.
+        // The waiting thread may have given up.
         let _ = done.send(Done { packed, crc32, plain });
     }
 }

@@ -224,7 +224,7 @@ pub struct Held {
     pub shape: Option<ShapeId>,
     /// Bytes from one element to the next; 0 if the region is one element, however long.
     pub stride: u64,
-    /// What whoever added the region says of it.
+    /// What the caller that added the region says of it.
     pub origin: u32,
 }
 
@@ -298,7 +298,7 @@ impl Attribution {
     ///
     /// An annotation says how many bytes were allocated, not of how many elements: one "element" that has as many bytes as
     /// several of the type is taken for so many. Elements of any other size are one of the type each, with what is behind it, or
-    /// as much of the type as there is room for. SPEC: docs/formats/cacheray.md, "Regions".
+    /// as much of the type as there is room for. SPEC: cacheray.md#regions.
     pub fn add(
         &mut self,
         name: &str,

@@ -1,7 +1,7 @@
 //! A type as fields: which of them has a byte, whatever arrays are between.
 //!
 //! A field is what has no members itself, named by the way to it: `pos.x`, `slots[].key`. The elements of an array are one field,
-//! so that a type has as many fields as somebody has written, not as many as it has numbers. Where members lie over each
+//! so that a type has as many fields as its source declares, not as many as it has numbers. Where members lie over each
 //! other, those that have exactly the same bytes are one field, `i|f`, since nothing tells which was meant; so are bit fields
 //! that share bytes.
 
@@ -273,8 +273,8 @@ impl Level {
 }
 
 impl Found {
-    /// How badly a field fits an access: not at all if it, or a character of it, has the same bytes; one that holds the access fits better than one that
-    /// does not, and a small one better than a large one.
+    /// How badly a field fits an access: not at all if it, or a character of it, has the same bytes; one that holds the
+    /// access fits better than one that does not, and a small one better than a large one.
     fn misfit(&self, offset: u64, size: u64) -> u64 {
         let is_element = self.element == size && (offset - self.start).is_multiple_of(self.element);
         if is_element || (self.start == offset && self.size == size) {
@@ -314,8 +314,8 @@ impl Shape {
     }
 
     /// What the byte at `offset` of an element belongs to. Of fields that lie over each other, it is the one that fits best an
-    /// access of `size` bytes that begins there: the one with the same bytes, or a character of a text, else the smallest that holds it, else the
-    /// smallest.
+    /// access of `size` bytes that begins there: the one with the same bytes, or a character of a text, else the smallest
+    /// that holds it, else the smallest.
     pub fn spot(&self, offset: u64, size: u64) -> Spot {
         self.level.spot(offset, size)
     }
@@ -328,8 +328,8 @@ impl Shape {
         (first == last && *first < SEVERAL && size <= self.reach).then(|| u32::from(*first))
     }
 
-    /// Of each byte of an element the field that alone has it, and of how many bytes from there on it alone has all; no bytes where
-    /// that is not seen at once. Nothing for types that are too large.
+    /// Of each byte of an element the field that alone has it, and of how many bytes from there on it alone has all; no bytes
+    /// where that is not seen at once. Nothing for types that are too large.
     pub fn runs(&self) -> impl Iterator<Item = (u16, u16)> {
         self.table.chunk_by(|a, b| a == b).flat_map(|run| {
             let field = run.first().copied().filter(|field| *field < SEVERAL);

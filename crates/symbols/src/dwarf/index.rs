@@ -287,7 +287,8 @@ impl DebugInfo {
     /// (`struct.X`, `class.ns::X`) writes them. Another name of a type leads to the type. If there is no type of exactly
     /// this name, a number behind it counts as LLVM's (`struct.X.12`); then arguments of templates may be missing, the last of
     /// them or all, or namespaces, those within a path if they are inline or have no name, and blanks may be others, as may the
-    /// order of `const` and of words as in `unsigned long`; `std::string` and its like stand for what they are. Definitions go before declarations.
+    /// order of `const` and of words as in `unsigned long`; `std::string` and its like stand for what they are. Definitions
+    /// go before declarations.
     pub fn find(&self, name: &str) -> Option<TypeId> {
         let (tags, name) = split_keyword(name.trim());
         let found = self.find_exactly(tags, name).or_else(|| {

@@ -255,8 +255,8 @@ impl Spelling {
     }
 }
 
-/// Namespaces that libraries put around a version of themselves, and that nobody writes; older debug information does not say that
-/// they are inline. What is in a namespace without a name can be called as if there were none.
+/// Namespaces that libraries put around a version of themselves, and that nobody writes; older debug information does not say
+/// that they are inline. What is in a namespace without a name can be called as if there were none.
 const INLINE_NAMESPACES: [&str; 4] = ["__cxx11::", "__1::", "__ndk1::", "(anonymous namespace)::"];
 
 /// Other names of templates, which compilers write in full where they are arguments.

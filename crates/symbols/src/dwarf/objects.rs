@@ -1,6 +1,6 @@
 //! Variables, functions and lines: what the addresses of a program mean.
 //!
-//! Addresses are those of the file; what was loaded elsewhere is moved by whoever knows where to. Variables that live in
+//! Addresses are those of the file; a caller that knows where a file was loaded moves them. Variables that live in
 //! registers, in threads of their own, or only now and then at one place, have no address here.
 
 use super::index::{MAX_ORIGINS, children, path_of};
@@ -131,7 +131,7 @@ impl DebugInfo {
         self.objects.get_or_init(|| Objects::new(self, Wanted::All))
     }
 
-    /// Variables alone; functions are missing, unless somebody has asked for all before. The first call takes only a part of
+    /// Variables alone; functions are missing, unless an earlier call asked for all. The first call takes only a part of
     /// the time that [`DebugInfo::objects`] takes.
     pub fn variables(&self) -> &Objects {
         let all = self.objects.get();

@@ -325,8 +325,8 @@ impl<'b, 'a> Reading<'b, 'a> {
         let start = match die.attr_value(gimli::DW_AT_data_bit_offset) {
             Some(offset) => number(Some(offset)),
             None => self.storage(open, die).and_then(|bytes| bytes.checked_mul(8)).and_then(|start| {
-                // The old way counts from the highest bit of the unit of storage. In packed structures the field may lie above it:
-                // then the count is below zero, which clang writes as an unsigned number.
+                // The old way counts from the highest bit of the unit of storage. In packed structures the field may lie
+                // above it: then the count is below zero, which clang writes as an unsigned number.
                 let Some(from_top) = signed(die.attr_value(gimli::DW_AT_bit_offset)) else {
                     return Some(start);
                 };

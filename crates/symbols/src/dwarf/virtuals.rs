@@ -44,8 +44,8 @@ impl Reading<'_, '_> {
 
     /// Virtual base classes in the order in which they are laid out, each once.
     ///
-    /// A class in `seen` adds no base class that `found` lacks. Damage can make a class its own base several times: without `seen`
-    /// the steps would double at each level.
+    /// A class in `seen` adds no base class that `found` lacks. Damage can make a class its own base several times: without
+    /// `seen` the steps would double at each level.
     fn collect(self, ty: &Type, found: &mut Vec<Member>, seen: &mut HashSet<TypeId>, depth: usize) {
         for member in ty.members.iter().filter(|member| member.kind == MemberKind::Base) {
             let Some(id) = member.ty.filter(|_| depth < MAX_DEPTH && found.len() < MAX_BASES) else {

@@ -3,7 +3,7 @@
 //! Of hundreds of megabytes of entries only few are asked for: types, what they stand in, functions with code, variables with
 //! an address. So entries are not read here but stepped over: of each abbreviation it is worked out once how long its fixed
 //! parts are, and where the few attributes stand that matter. Most entries then cost a look at a table and an addition.
-//! What an entry that is told of says beyond that is read by `gimli`, by whoever wants it.
+//! Visitors that need further attributes of an entry read them with `gimli`.
 
 use super::forms::{Bytes, fixed, is_block, is_variable, leb};
 use super::units::{Slice, Units, View};

@@ -4,8 +4,8 @@ use crate::programs::{COMPILERS, compile, has, run};
 use quipu_symbols::dwarf::DebugInfo;
 use tempfile::TempDir;
 
-/// What the program's variables are, in the order in which it prints their types: names that people write, the type's own, and its
-/// size.
+/// What the program's variables are, in the order in which it prints their types: names that people write, the type's own,
+/// and its size.
 const TYPES: [(&[&str], &str, u64); 7] = [
     (&["lib::Plain", "lib::v1::Plain"], "lib::v1::Plain", 4),
     (&["lib::v2::Plain"], "lib::v2::Plain", 8),

@@ -1,4 +1,4 @@
-// Types of Rust in all their shapes. What the tests say about them is in dwarf.rs.
+//! Types of Rust in all their shapes. What the tests say about them is in dwarf.rs.
 pub mod shapes {
     pub struct Point<T> {
         pub flag: bool,

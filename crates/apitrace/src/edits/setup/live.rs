@@ -4,9 +4,9 @@
 //! call that was chosen makes live what it reads; a call before is kept if it writes what is live, and then makes live what
 //! it reads itself. A slot that is written whole is not live before that.
 //!
-//! The log takes some words for each call and one for each slot that it touches. When it is long, calls leave it that nothing to come
-//! can need ([`Log::compact`]): what stays is what makes the state as it is, and what chosen calls need. So memory grows with what
-//! is alive and what is kept, not with the length of the trace.
+//! The log takes some words for each call and one for each slot that it touches. When it is long, calls leave it that nothing
+//! to come can need ([`Log::compact`]): what stays is what makes the state as it is, and what chosen calls need. So memory
+//! grows with what is alive and what is kept, not with the length of the trace.
 
 use super::bits::Bits;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -428,7 +428,8 @@ mod tests {
         }
     }
 
-    /// A log of calls that do anything to some slots, gone through every `every` calls. Some are chosen alone, and the last all together.
+    /// A log of calls that do anything to some slots, gone through every `every` calls. Some are chosen alone, and the last
+    /// all together.
     fn anything(n_calls: u32, n_chosen: u32, every: u32) -> Log {
         let (mut log, mut number) = (Log::default(), numbers());
         let groups: Vec<Group> = (0..5).map(|_| log.new_group()).collect();

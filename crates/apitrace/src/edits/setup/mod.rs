@@ -1,8 +1,8 @@
 //! What chosen calls need of those before them: `trim --setup`.
 //!
 //! Nothing is run. A first read notes what each call writes and reads of the library's state (`track`, by the rules as data in
-//! `rules`); a walk back from the last call that was chosen finds what is needed (`live`). What no rule knows is kept, with all that it
-//! might need; so are all calls of Direct3D that do not draw, show or ask.
+//! `rules`); a walk back from the last call that was chosen finds what is needed (`live`). What no rule knows is kept, with
+//! all that it might need; so are all calls of Direct3D that do not draw, show or ask.
 //!
 //! Left out are draws whose pixels nothing chosen depends on, what ends a frame, questions, values that are set again before they
 //! count, and objects that are not used. Draws into textures that are used later are kept, and so are the draws since the frame
@@ -11,7 +11,8 @@
 //! Memory grows with the state that is alive, the objects that there are, and a bit for each call of those near one that is kept;
 //! not with the length of the trace.
 //!
-//! What is not followed: what shaders write into images and buffers, unless capturing is on; what the program reads back and acts on.
+//! What is not followed: what shaders write into images and buffers, unless capturing is on; what the program reads back and
+//! acts on.
 
 mod args;
 mod bits;

@@ -57,8 +57,8 @@ pub(super) struct Object {
     pub(super) content: Group,
     /// Objects that it is made of, in order.
     pub(super) parts: Vec<Group>,
-    /// Objects that it uses at a place of its own, and their names: buffers of a vertex array, the program of a pipeline that gets
-    /// values.
+    /// Objects that it uses at a place of its own, and their names: buffers of a vertex array, the program of a pipeline that
+    /// gets values.
     pub(super) sources: FxHashMap<u64, (u64, Group)>,
     /// Images that are drawn into and what they belong to, by where they are attached.
     pub(super) images: FxHashMap<u64, (Slot, Group)>,

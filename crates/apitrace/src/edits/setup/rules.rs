@@ -363,7 +363,8 @@ const RULES: &[(&str, Action)] = &[
     ("glActiveShaderProgram", Named),
     // Memory.
     ("memcpy", Copy),
-    // Window systems. What is asked about a configuration tells a replayer what to choose. Frames end where the flags of the call say so.
+    // Window systems. What is asked about a configuration tells a replayer what to choose. Frames end where the flags of the
+    // call say so.
     ("glXGetFBConfigAttrib*", Config),
     ("eglGetConfigAttrib", Config),
     ("glXMakeCurrent*", MakeCurrent),

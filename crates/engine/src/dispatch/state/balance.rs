@@ -107,7 +107,7 @@ impl Dispatcher {
         self.cores[core].told.rebalances += 1;
         let mut moving = Vec::new();
         if self.live == self.parked.len() {
-            // Whoever should wake them has missed it, and nobody else is left.
+            // The thread that should wake them has missed it, and no other is left.
             while let Some(waiting) = self.parked.pop_first() {
                 self.threads[waiting.thread].is_parked = false;
                 moving.push(waiting.thread);
