@@ -4,10 +4,12 @@
 
 mod big_trace;
 mod drop_ins;
+mod house;
 mod layers;
 mod man;
 mod pages;
 mod seeds;
+mod tidy;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -25,6 +27,11 @@ struct Cli {
 enum Chore {
     /// Check that no crate depends on one that its layer may not see.
     Layers,
+    /// Measure the repository: what a large change should come to, and the rules of the house.
+    House {
+        /// List what this measure or rule counts.
+        name: Option<String>,
+    },
     /// Rewrite the generated pages under `docs/`.
     Docs {
         /// Write nothing; fail if a page is stale.
@@ -48,6 +55,7 @@ enum Chore {
 fn main() -> Result<()> {
     match Cli::parse().chore {
         Chore::Layers => layers::run(&root()),
+        Chore::House { name } => house::run(&root(), name.as_deref()),
         Chore::Docs { check: false } => pages::write(&root()),
         Chore::Docs { check: true } => pages::check(&root()),
         Chore::Man { out } => man::write(&out.unwrap_or_else(|| root().join("target/man"))),

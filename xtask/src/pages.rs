@@ -1,10 +1,11 @@
 //! Pages that are generated: `docs/tools.md` from the tools and their doc comments, `docs/verbs.md` from the help texts,
-//! `docs/checks.md` from the table of rules, `docs/compatibility.md` from the list of what is compared with other suites.
+//! `docs/checks.md` from the table of rules, `docs/compatibility.md` from the list of what is compared with other suites;
+//! `docs/house.md` is written along with them ([`crate::house`]).
 //!
 //! They are checked in, so that people read them without building anything; a test fails when they are stale.
 
 mod compatibility;
-mod doc_comments;
+pub(crate) mod doc_comments;
 
 use anyhow::{Context, Result, bail};
 use doc_comments::SourceDocs;
@@ -53,6 +54,9 @@ pub(crate) fn write(root: &Path) -> Result<()> {
         let path = root.join(path);
         fs::write(&path, text).with_context(|| path.display().to_string())?;
     }
+    let path = root.join(crate::house::page::PATH);
+    let text = crate::house::written(root)?;
+    fs::write(&path, text).with_context(|| path.display().to_string())?;
     Ok(())
 }
 
@@ -67,11 +71,11 @@ pub(crate) fn check(root: &Path) -> Result<()> {
     if !stale.is_empty() {
         bail!("stale: {}; run `cargo xtask docs`", stale.join(", "));
     }
-    Ok(())
+    crate::house::check(root)
 }
 
 /// The manuals of all tools.
-fn sources(root: &Path) -> Result<SourceDocs> {
+pub(crate) fn sources(root: &Path) -> Result<SourceDocs> {
     let mut sources = SourceDocs::default();
     for folder in tool_sources(root)? {
         sources.read_folder(&folder)?;

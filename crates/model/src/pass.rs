@@ -24,7 +24,8 @@ pub trait Pass: Send + Sized + 'static {
     /// before the second of any. Only passes of order [`Time`](Order::Time) are given that, all others each core alone.
     ///
     /// # Errors
-    /// `Unsupported` unless a pass says otherwise: a pass that wants the order of time must know what to make of cores side by side.
+    /// `Unsupported` unless a pass says otherwise: a pass that wants the order of time must know what to make of cores side
+    /// by side.
     fn consume_in_step(&mut self, batches: &[Batch]) -> Result<()> {
         let _ = batches;
         Err(Error::unsupported("this analysis takes threads one after the other, not cores side by side")

@@ -368,8 +368,8 @@ pub fn run(compiler: &OsStr, args: &[OsString], runtime: &Runtime) -> Result<i32
 /// Files of arguments within each other.
 const MAX_NESTED_FILES: usize = 16;
 
-/// The arguments with those that files of arguments have (`@FILE`) in their place. An argument that names no file stays as it is, as in
-/// compilers.
+/// The arguments with those that files of arguments have (`@FILE`) in their place. An argument that names no file stays as it
+/// is, as in compilers.
 fn expand(args: &[OsString], depth: usize) -> Result<Vec<OsString>> {
     let mut all = Vec::with_capacity(args.len());
     for arg in args {

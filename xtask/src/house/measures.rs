@@ -1,0 +1,371 @@
+//! The measures of the house: what each counts, where it should come to, and how it is taken.
+//!
+//! A measure reads sources, not meaning: it counts what a rule of a line can find, and says which rule that is. What has to be
+//! compiled, run or timed stands in [`LATER`] with the reason.
+
+use super::source::{Line, Source, files};
+use anyhow::{Result, ensure};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The repository as measures see it.
+pub(crate) struct Tree {
+    pub(crate) root: PathBuf,
+    pub(crate) sources: Vec<Source>,
+}
+
+impl Tree {
+    /// Reads all sources below `root`.
+    pub(crate) fn read(root: &Path) -> Result<Tree> {
+        Ok(Tree { root: root.to_path_buf(), sources: super::source::sources(root)? })
+    }
+
+    /// The sources of the crates that the workspace builds, without their tests and benchmarks.
+    pub(crate) fn of_crates(&self) -> impl Iterator<Item = &Source> {
+        self.sources.iter().filter(|source| is_of_crates(&source.path))
+    }
+
+    /// The text files below the root whose names have one of these endings, with their paths from there.
+    pub(crate) fn texts(&self, endings: &[&str]) -> Result<Vec<(String, String)>> {
+        let mut texts = Vec::new();
+        for ending in endings {
+            for path in files(&self.root, ending)? {
+                let name =
+                    path.strip_prefix(&self.root).unwrap_or(&path).to_string_lossy().replace('\\', "/");
+                if let Ok(text) = fs::read_to_string(&path) {
+                    texts.push((name, text));
+                }
+            }
+        }
+        Ok(texts)
+    }
+}
+
+fn is_of_crates(path: &str) -> bool {
+    let mut parts = path.split('/');
+    parts.next() == Some("crates") && parts.nth(1) == Some("src")
+}
+
+/// Something that is counted.
+pub(crate) struct Measure {
+    pub(crate) name: &'static str,
+    pub(crate) what: &'static str,
+    pub(crate) goal: Goal,
+    pub(crate) take: fn(&Tree) -> Result<Taken>,
+}
+
+/// Where a measure should come to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Goal {
+    /// No more than this.
+    AtMost(u64),
+    /// This many in a hundred fewer than at the start.
+    Fewer(u64),
+}
+
+impl Goal {
+    /// The most that the goal allows, if the measure began with `start`.
+    pub(crate) fn limit(self, start: u64) -> u64 {
+        match self {
+            Goal::AtMost(limit) => limit,
+            Goal::Fewer(percent) => start - start * percent / 100,
+        }
+    }
+}
+
+/// A measure taken.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Taken {
+    pub(crate) value: u64,
+    /// What was counted, one line each.
+    pub(crate) places: Vec<String>,
+}
+
+impl Taken {
+    fn of(places: Vec<String>) -> Taken {
+        Taken { value: places.len() as u64, places }
+    }
+}
+
+/// All measures, in the order of the page.
+pub(crate) const MEASURES: &[Measure] = &[
+    Measure {
+        name: "family-files",
+        what: "files outside its crate that name a read-only family (the format din, or its crate): sources, scripts, manifests, \
+               the pages at the root, its own page",
+        goal: Goal::AtMost(4),
+        take: family_files,
+    },
+    Measure {
+        name: "flat-family-lines",
+        what: "lines of the families of flat records (lackey, din and Cacheray together)",
+        goal: Goal::AtMost(2_300),
+        take: |tree| Ok(lines_of(tree, |path| FLAT_FAMILIES.iter().any(|folder| path.starts_with(folder)))),
+    },
+    Measure {
+        name: "lens-lists",
+        what: "places that list the lenses: five of the six named within 20 lines",
+        goal: Goal::AtMost(1),
+        take: lens_lists,
+    },
+    Measure {
+        name: "option-types",
+        what: "types of `model` that hold options as pairs of texts",
+        goal: Goal::AtMost(1),
+        take: |tree| {
+            Ok(places(tree, |source, line| {
+                is_field_of_pairs(line) && source.path.starts_with("crates/model/")
+            }))
+        },
+    },
+    Measure {
+        name: "edit-systems",
+        what: "traits of something that changes a trace (`Edit`, `Transform`)",
+        goal: Goal::AtMost(1),
+        take: |tree| {
+            let names = ["pub trait Edit", "pub trait Transform"];
+            Ok(places(tree, |_, line| names.iter().any(|name| has_word(&line.code, name))))
+        },
+    },
+    Measure {
+        name: "block-joiners",
+        what: "types that make consecutive bytes of blocks (`Feed` over a `Stream`)",
+        goal: Goal::AtMost(1),
+        take: |tree| {
+            Ok(places(tree, |source, line| {
+                has_word(&line.code, "struct Feed")
+                    && source.program().any(|(_, line)| has_word(&line.code, "Stream"))
+            }))
+        },
+    },
+    Measure {
+        name: "print-pipelines",
+        what: "places that ask a trace for a printer to write its records out",
+        goal: Goal::AtMost(1),
+        take: |tree| {
+            Ok(places(tree, |source, line| {
+                let asks = line.code.contains("trace.printer(") && !line.code.contains("self.trace.printer(");
+                asks && !source.path.starts_with("crates/testkit/")
+            }))
+        },
+    },
+    Measure {
+        name: "format-names",
+        what: "lines of `cli` that name a format, outside the imitations of other programs (`as_*`, and `impersonate.rs`, which \
+               lists them)",
+        goal: Goal::AtMost(0),
+        take: format_names,
+    },
+    Measure {
+        name: "json-macros",
+        what: "uses of `json!`",
+        goal: Goal::AtMost(60),
+        take: |tree| Ok(places(tree, |_, line| line.code.contains("json!"))),
+    },
+    Measure {
+        name: "lines",
+        what: "lines of `crates/*/src`",
+        goal: Goal::Fewer(3),
+        take: |tree| Ok(lines_of(tree, |_| true)),
+    },
+];
+
+/// A measure that cannot be taken yet, or not by reading.
+pub(crate) struct Later {
+    pub(crate) what: &'static str,
+    pub(crate) goal: &'static str,
+    pub(crate) why: &'static str,
+}
+
+/// What cannot be taken here.
+pub(crate) const LATER: &[Later] = &[
+    Later {
+        what: "projection of all tables and lenses to Arrow",
+        goal: "one file, 300 lines at most",
+        why: "tables, lenses and results have no common schema to project",
+    },
+    Later {
+        what: "a toy trace that describes itself opens, views, filters, checks, converts to JSON",
+        goal: "a test in `testkit`",
+        why: "schemas take constants only, so nothing can be learned from a file",
+    },
+    Later {
+        what: "benchmarks of `docs/performance.md` (fill, counts, view, check, caches)",
+        goal: "none slower by more than 3 %",
+        why: "the program before and after has to run in turn on a quiet machine: `./dev bench`",
+    },
+    Later {
+        what: "cold `cargo build --release -p quipu-cli` on two quiet cores, and the part of it where one crate is built alone",
+        goal: "150 s; 8 s",
+        why: "it takes a quiet machine and an empty target: `cargo build --release -p quipu-cli --timings`",
+    },
+];
+
+/// The read-only family that is looked for: its format, its crate.
+const READ_ONLY: (&str, &str) = ("din", "plaintext");
+
+/// The crates of families whose records are flat.
+const FLAT_FAMILIES: &[&str] = &["crates/plaintext/src/", "crates/cacheray/src/"];
+
+/// The lenses, as fields of a batch.
+const LENSES: &[&str] = &["accesses", "instrs", "calls", "threads", "marks", "regions"];
+
+/// How many lenses within how many lines are a list of them: the last two were added later than some lists.
+const LISTED: usize = 5;
+const LIST_LINES: usize = 20;
+
+fn family_files(tree: &Tree) -> Result<Taken> {
+    let (format, package) = READ_ONLY;
+    let home = format!("crates/{package}/");
+    ensure!(
+        tree.root.join(&home).exists(),
+        "there is no folder {home} any more: name another family in `READ_ONLY`"
+    );
+    let is_counted = |path: &str| {
+        let is_page = path.ends_with(".md");
+        let is_own = path == format!("docs/formats/{format}.md");
+        let name = path.rsplit('/').next().unwrap_or(path);
+        !path.starts_with(&home) && name != "Cargo.lock" && (!is_page || !path.contains('/') || is_own)
+            // Measures and the page of measures speak of it, too.
+            && !path.starts_with("xtask/src/house")
+    };
+    let mut places: Vec<String> = Vec::new();
+    for (path, text) in tree.texts(&["rs", "toml", "md", "sh", "tsv"])? {
+        let names_it = has_word(&text, format) || has_word(&text, &format!("quipu-{package}"));
+        if is_counted(&path) && (names_it || path == format!("docs/formats/{format}.md")) {
+            places.push(path);
+        }
+    }
+    places.sort();
+    Ok(Taken::of(places))
+}
+
+fn lens_lists(tree: &Tree) -> Result<Taken> {
+    let mut places = Vec::new();
+    for source in tree.of_crates() {
+        let mut last: Vec<Option<usize>> = vec![None; LENSES.len()];
+        for (number, line) in source.program() {
+            let code = line.code.to_lowercase();
+            for (lens, last) in LENSES.iter().zip(&mut last) {
+                if has_word(&code.replace('_', " "), lens) {
+                    *last = Some(number);
+                }
+            }
+            let near: Vec<usize> =
+                last.iter().flatten().copied().filter(|at| number - at < LIST_LINES).collect();
+            if near.len() >= LISTED {
+                places.push(format!("{}:{}", source.path, near.iter().min().unwrap_or(&number)));
+                last.fill(None);
+            }
+        }
+    }
+    Ok(Taken::of(places))
+}
+
+/// True if a line declares a field that holds pairs of texts.
+fn is_field_of_pairs(line: &Line) -> bool {
+    let code = line.code.trim_start();
+    let declares = !code.starts_with("let ") && !code.contains("fn ") && !code.contains("->");
+    declares && code.contains("Vec<(String, String)>")
+}
+
+/// The lines of the verbs that name a format.
+pub(crate) fn format_names(tree: &Tree) -> Result<Taken> {
+    let mut names: Vec<String> =
+        quipu::FORMATS.iter().map(|format| format.info().name.to_lowercase()).collect();
+    names.extend(["plaintext", "drmemtrace", "dinero"].map(str::to_owned));
+    Ok(places(tree, |source, line| {
+        let Some(path) = source.path.strip_prefix("crates/cli/src/") else { return false };
+        let imitates = path.starts_with("as_") || path == "verbs/impersonate.rs";
+        let code = line.code.to_lowercase();
+        !imitates && names.iter().any(|name| has_word(&code, name) || code.contains("drmemtrace"))
+    }))
+}
+
+/// The lines of the crates' programs for which `wanted` holds.
+fn places(tree: &Tree, wanted: impl Fn(&Source, &Line) -> bool) -> Taken {
+    let mut places = Vec::new();
+    for source in tree.of_crates() {
+        for (number, line) in source.program().filter(|(_, line)| wanted(source, line)) {
+            places.push(format!("{}:{number}: {}", source.path, line.code.trim()));
+        }
+    }
+    Taken::of(places)
+}
+
+/// How many lines the programs of some sources have, with a place for each crate.
+fn lines_of(tree: &Tree, wanted: impl Fn(&str) -> bool) -> Taken {
+    let mut crates: Vec<(&str, u64)> = Vec::new();
+    for source in tree.of_crates().filter(|source| wanted(&source.path)) {
+        let name = source.path.split('/').nth(1).unwrap_or_default();
+        let n = source.program().count() as u64;
+        match crates.last_mut() {
+            Some((last, sum)) if *last == name => *sum += n,
+            _ => crates.push((name, n)),
+        }
+    }
+    Taken {
+        value: crates.iter().map(|(_, n)| n).sum(),
+        places: crates.iter().map(|(name, n)| format!("crates/{name}: {n}")).collect(),
+    }
+}
+
+/// True if `text` has `word` with nothing of a word on either side.
+pub(crate) fn has_word(text: &str, word: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    text.match_indices(word).any(|(at, _)| {
+        let before = text[..at].chars().next_back();
+        let after = text[at + word.len()..].chars().next();
+        !before.is_some_and(is_part) && !after.is_some_and(is_part)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::house::source::lines;
+
+    fn tree(path: &str, text: &str) -> Tree {
+        Tree { root: PathBuf::new(), sources: vec![Source { path: path.to_owned(), lines: lines(text).0 }] }
+    }
+
+    #[test]
+    fn a_list_of_lenses_is_found_once() {
+        let text = "struct Cursor {\n    accesses: usize,\n    instrs: usize,\n    calls: usize,\n    threads: usize,\n    marks: usize,\n}\n";
+        let taken = lens_lists(&tree("crates/engine/src/copy.rs", text)).unwrap();
+        assert_eq!(taken.places, ["crates/engine/src/copy.rs:2"]);
+        let taken = lens_lists(&tree("crates/engine/tests/copy.rs", text)).unwrap();
+        assert_eq!(taken.value, 0);
+    }
+
+    #[test]
+    fn a_verb_that_names_a_format_is_found_and_an_imitation_is_not() {
+        let text =
+            "//! Of drmemtrace.\nuse quipu::drmemtrace::write;\nlet format = \"lackey\";\nlet dinner = 1;\n";
+        assert_eq!(format_names(&tree("crates/cli/src/verbs/trim.rs", text)).unwrap().value, 2);
+        assert_eq!(format_names(&tree("crates/cli/src/as_drmemtrace/mod.rs", text)).unwrap().value, 0);
+    }
+
+    #[test]
+    fn all_measures_can_be_taken_and_have_names_of_their_own() {
+        let tree = Tree::read(&crate::root()).unwrap();
+        for (i, measure) in MEASURES.iter().enumerate() {
+            assert!(MEASURES[..i].iter().all(|other| other.name != measure.name), "{}", measure.name);
+            let taken = (measure.take)(&tree);
+            assert!(taken.is_ok(), "{}: {:?}", measure.name, taken.err());
+        }
+    }
+
+    #[test]
+    fn a_goal_of_fewer_depends_on_the_start() {
+        assert_eq!(Goal::Fewer(3).limit(1_000), 970);
+        assert_eq!(Goal::AtMost(4).limit(1_000), 4);
+    }
+
+    #[test]
+    fn words_are_whole() {
+        assert!(has_word("of din, too", "din"));
+        assert!(!has_word("dinner", "din"));
+        assert!(!has_word("quipu_din", "din"));
+    }
+}

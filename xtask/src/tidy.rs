@@ -1,0 +1,250 @@
+//! The rules of the house that a test can hold: how comments and pages look, what they may point at, which words they use.
+//!
+//! A rule gives the places that break it. `docs/house.md` says how many are allowed; [`crate::house::page`] lets that fall only.
+//! What a compiler or formatter can say is left to it.
+
+mod keys;
+mod pages;
+mod tests_named;
+
+use crate::house::measures::{Tree, has_word};
+use anyhow::Result;
+
+/// No comment is wider.
+const MAX_COMMENT: usize = 130;
+
+/// Something that holds everywhere.
+pub(crate) struct Rule {
+    pub(crate) name: &'static str,
+    pub(crate) what: &'static str,
+    check: Check,
+}
+
+/// How a rule finds what breaks it.
+enum Check {
+    By(fn(&Tree) -> Result<Vec<String>>),
+    /// No comment and no page has this word, or these words.
+    Word(&'static str),
+}
+
+impl Rule {
+    /// The places that break the rule, a line each.
+    pub(crate) fn broken(&self, tree: &Tree) -> Result<Vec<String>> {
+        match self.check {
+            Check::By(find) => find(tree),
+            Check::Word(word) => uses_of(tree, word),
+        }
+    }
+}
+
+const fn rule(name: &'static str, what: &'static str, check: Check) -> Rule {
+    Rule { name, what, check }
+}
+
+/// All rules, in the order of the page.
+pub(crate) const RULES: &[Rule] = &[
+    rule("width", "a comment has at most 130 columns", Check::By(wide_comments)),
+    rule("first-lines", "a source file begins with `//!`: what it is about", Check::By(no_first_lines)),
+    rule(
+        "spec",
+        "`SPEC:` names a page of `docs/formats`, with the heading (`drmemtrace.md#chunks`), or an RFC",
+        Check::By(spec_pointers),
+    ),
+    rule(
+        "links",
+        "a link of a page leads to a file and a heading that exist",
+        Check::By(pages::broken_links),
+    ),
+    rule("index", "`docs/README.md` lists every page", Check::By(pages::missing_in_index)),
+    rule(
+        "formats",
+        "each format has its page, a row in the README, a place in the index, a folder of traces",
+        Check::By(pages::missing_formats),
+    ),
+    rule(
+        "crates",
+        "the table of crates in `ARCHITECTURE.md` has a row for each",
+        Check::By(pages::wrong_crates),
+    ),
+    rule(
+        "tests-named",
+        "each invariant of `ARCHITECTURE.md` and each decision names what holds it: tests that exist, or a lint",
+        Check::By(tests_named::missing),
+    ),
+    rule(
+        "unsafe-files",
+        "`unsafe` stands in two files of `source`, and where programs are recorded",
+        Check::By(|tree| Ok(lines_outside(tree, UNSAFE_PLACES, is_unsafe))),
+    ),
+    rule(
+        "thread-files",
+        "threads are started by the engine, and in the few other places that `ARCHITECTURE.md` names",
+        Check::By(|tree| Ok(lines_outside(tree, THREAD_PLACES, starts_thread))),
+    ),
+    rule("keys", "the keys that a tool prints are those that `docs/tools.md` lists", Check::By(keys::wrong)),
+    rule("word-what-is-no", "*what is no …*: say which thing it is", Check::Word("what is no")),
+    rule("word-whoever", "*whoever*: name the actor", Check::Word("whoever")),
+    rule("word-nobody", "*nobody*: name the actor", Check::Word("nobody")),
+    rule("word-somebody", "*somebody*: name the actor", Check::Word("somebody")),
+    rule("word-so-many", "*so many*: *N*, *this many*", Check::Word("so many")),
+    rule("word-is-told", "*is told*: *gets*, *is given*", Check::Word("is told")),
+    rule("word-behind", "*behind*: *after*, unless one thing hides another", Check::Word("behind")),
+    rule("word-of-which", "*of which*: two sentences", Check::Word("of which")),
+    rule("word-goes-on", "*goes on*: *continues*", Check::Word("goes on")),
+    rule("word-at-hand", "*at hand*: *available*, *buffered*", Check::Word("at hand")),
+    rule("word-the-original", "*the original*: the name of the program", Check::Word("the original")),
+];
+
+/// Where `unsafe` may stand.
+const UNSAFE_PLACES: &[&str] = &[
+    "crates/source/src/map.rs",
+    "crates/source/src/fault.rs",
+    "crates/annotate/",
+    "crates/capture/",
+    "crates/qemu-plugin/",
+    "crates/ring/",
+    "crates/runtime/",
+];
+
+/// Where threads may be started.
+const THREAD_PLACES: &[&str] = &[
+    "crates/engine/",
+    "crates/source/",
+    "crates/symbols/src/dwarf/units.rs",
+    "crates/drmemtrace/src/write/",
+    "crates/capture/",
+    "crates/cli/src/session.rs",
+    "crates/cli/src/stream.rs",
+    "crates/testkit/",
+];
+
+fn is_unsafe(code: &str) -> bool {
+    ["unsafe {", "unsafe fn ", "unsafe impl ", "unsafe extern "].iter().any(|form| code.contains(form))
+}
+
+fn starts_thread(code: &str) -> bool {
+    ["thread::spawn(", "thread::scope(", "thread::Builder::"].iter().any(|form| code.contains(form))
+}
+
+/// The lines of the crates' programs that `is_meant` finds outside the places where they may stand.
+fn lines_outside(tree: &Tree, allowed: &[&str], is_meant: fn(&str) -> bool) -> Vec<String> {
+    let mut lines = Vec::new();
+    for source in
+        tree.of_crates().filter(|source| !allowed.iter().any(|place| source.path.starts_with(place)))
+    {
+        for (number, line) in source.program().filter(|(_, line)| is_meant(&line.code)) {
+            lines.push(format!("{}:{number}: {}", source.path, line.code.trim()));
+        }
+    }
+    lines
+}
+
+/// Comments that are too wide.
+fn wide_comments(tree: &Tree) -> Result<Vec<String>> {
+    let mut wide = Vec::new();
+    for source in &tree.sources {
+        for (i, line) in source.lines.iter().enumerate() {
+            if line.width > MAX_COMMENT && line.code.trim().is_empty() {
+                wide.push(format!("{}:{}: {} columns", source.path, i + 1, line.width));
+            }
+        }
+    }
+    Ok(wide)
+}
+
+/// Files that do not say what they are about.
+fn no_first_lines(tree: &Tree) -> Result<Vec<String>> {
+    let mut files = Vec::new();
+    for source in &tree.sources {
+        let path = tree.root.join(&source.path);
+        if !std::fs::read_to_string(path)?.starts_with("//!") {
+            files.push(source.path.clone());
+        }
+    }
+    Ok(files)
+}
+
+/// Pointers to specifications that lead nowhere.
+fn spec_pointers(tree: &Tree) -> Result<Vec<String>> {
+    let mut broken = Vec::new();
+    for source in &tree.sources {
+        for (i, line) in source.lines.iter().enumerate() {
+            for (at, mark) in line.comment.match_indices("SPEC: ") {
+                for target in targets(&line.comment[at + mark.len()..]) {
+                    if let Some(reason) = no_spec(tree, target) {
+                        broken.push(format!("{}:{}: {reason}", source.path, i + 1));
+                    }
+                }
+            }
+            if line.comment.ends_with("SPEC:") {
+                broken.push(format!("{}:{}: what it points at stands on another line", source.path, i + 1));
+            }
+        }
+    }
+    Ok(broken)
+}
+
+/// What a pointer names: pages with commas or *and* between them. There is at least one.
+fn targets(text: &str) -> Vec<&str> {
+    let text = text.trim_start();
+    if text.starts_with("RFC ") {
+        return vec!["RFC"];
+    }
+    let mut targets = Vec::new();
+    for word in text.split_whitespace().filter(|word| *word != "and") {
+        if !targets.is_empty() && !word.contains(".md") {
+            break;
+        }
+        let target = word.trim_end_matches(['.', ',', ')', ';', ':', '`']);
+        targets.push(target);
+        if target.len() < word.len() && !word.ends_with(',') {
+            break;
+        }
+    }
+    targets
+}
+
+/// Why a pointer leads nowhere.
+fn no_spec(tree: &Tree, target: &str) -> Option<String> {
+    if target == "RFC" {
+        return None;
+    }
+    if !target.contains(".md") {
+        return Some(format!("`SPEC: {target}` names no page of `docs/formats`"));
+    }
+    pages::missing(&tree.root, "docs/formats", target)
+}
+
+/// The comments and pages that use a word.
+fn uses_of(tree: &Tree, word: &str) -> Result<Vec<String>> {
+    let mut uses = Vec::new();
+    let has = |text: &str| has_word(&text.to_lowercase(), word);
+    for source in tree.sources.iter().filter(|source| !source.path.starts_with("xtask/src/tidy")) {
+        for (i, line) in source.lines.iter().enumerate().filter(|(_, line)| has(&line.comment)) {
+            uses.push(format!("{}:{}: {}", source.path, i + 1, line.comment.trim()));
+        }
+    }
+    for (path, text) in tree.texts(&["md"])?.iter().filter(|(path, _)| pages::is_prose(path)) {
+        for (number, line) in pages::prose(text).into_iter().filter(|(_, line)| has(line)) {
+            uses.push(format!("{path}:{number}: {line}"));
+        }
+    }
+    Ok(uses)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pointers_name_pages_and_what_follows_is_text() {
+        assert_eq!(targets("drmemtrace.md#chunks."), ["drmemtrace.md#chunks"]);
+        assert_eq!(
+            targets("drmemtrace.md#chunks, drmemtrace.md#view; more text"),
+            ["drmemtrace.md#chunks", "drmemtrace.md#view"]
+        );
+        assert_eq!(targets("drmemtrace.md and cacheray.md say"), ["drmemtrace.md", "cacheray.md"]);
+        assert_eq!(targets("15.4, 15.5."), ["15.4"]);
+        assert_eq!(targets("RFC 1951."), ["RFC"]);
+    }
+}

@@ -1,0 +1,144 @@
+//! The keys that tools print, against those that their pages list.
+//!
+//! Every tool that can be built without options runs over [`TRACES`]. A key that is printed and not listed is wrong; so is
+//! one that is listed for a type of which something was printed, but never stood in it.
+
+use crate::house::measures::Tree;
+use crate::pages::doc_comments::{Field, Keys, SourceDocs};
+use anyhow::{Context, Result};
+use quipu::engine::{RunOptions, Watch, plan, run};
+use quipu::model::{Args, OpenOptions};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// What tools run over: small, and between them with something for every tool. A format that is not here comes with the first of
+/// its traces in `traces`.
+const TRACES: &[&str] = &[
+    "traces/drmemtrace/as_traced",
+    "traces/drmemtrace/func-trace",
+    "traces/drmemtrace/mock_syscall",
+    "traces/drmemtrace/thr",
+    "traces/drmemtrace/thr.core_sharded_kernel",
+    "traces/drmemtrace/tiny.physical",
+    "traces/apitrace/glxgears-300.trace",
+    "traces/apitrace/kinds-backtrace.trace",
+    "traces/apitrace/tri_glsl.trace",
+    "traces/cacheray/mt-interleaved.cut.trace",
+    "traces/cacheray/structs.trace",
+];
+
+/// What is wrong with keys, a line each.
+pub(super) fn wrong(tree: &Tree) -> Result<Vec<String>> {
+    let docs = crate::pages::sources(&tree.root)?;
+    let mut seen = Seen::default();
+    for name in traces(&tree.root)? {
+        let trace = quipu::open_path(&tree.root.join(&name), &OpenOptions::default())
+            .with_context(|| name.clone())?;
+        for tool in quipu::tools_of(trace.meta().format) {
+            // What it needs may be missing in this trace, or has to be given.
+            let Ok(planned) = plan(tool, &Args::default(), &*trace) else { continue };
+            let watch = Watch::new();
+            let outcome = run(&*trace, vec![planned], &RunOptions { threads: 1, ..RunOptions::new(&watch) });
+            for report in outcome.with_context(|| format!("{} of {name}", tool.info().name))?.reports {
+                seen.report(&docs, tool.info().name, report.json());
+            }
+        }
+    }
+    Ok(seen.wrong(&docs))
+}
+
+/// [`TRACES`], and one of each format that has none there.
+fn traces(root: &Path) -> Result<Vec<String>> {
+    let mut traces: Vec<String> = TRACES.iter().map(|name| (*name).to_owned()).collect();
+    for name in quipu::FORMATS.iter().map(|format| format.info().name) {
+        let folder = format!("traces/{name}");
+        if traces.iter().any(|known| known.starts_with(&folder)) {
+            continue;
+        }
+        let mut paths = Vec::new();
+        for entry in std::fs::read_dir(root.join(&folder)).with_context(|| folder.clone())? {
+            paths.push(entry?.path());
+        }
+        paths.sort();
+        let is_trace = |path: &&PathBuf| {
+            quipu::open_path(path, &OpenOptions::default()).is_ok_and(|trace| trace.meta().format == name)
+        };
+        let path =
+            paths.iter().find(is_trace).with_context(|| format!("{folder} has no trace of the format"))?;
+        traces.push(path.strip_prefix(root).unwrap_or(path).to_string_lossy().into_owned());
+    }
+    Ok(traces)
+}
+
+/// What was printed.
+#[derive(Default)]
+struct Seen {
+    /// The keys of each type of each tool.
+    keys: BTreeMap<(String, String), BTreeSet<String>>,
+    /// Keys that are not listed.
+    unlisted: BTreeSet<String>,
+}
+
+impl Seen {
+    fn report(&mut self, docs: &SourceDocs, tool: &str, json: Value) {
+        let Some(types) = docs.of(tool).map(|manual| manual.json.as_slice()) else { return };
+        if let Some(outermost) = types.first() {
+            self.value(tool, types, &outermost.name, &json);
+        }
+    }
+
+    /// Compares a value with the type called `name`.
+    fn value(&mut self, tool: &str, types: &[Keys], name: &str, json: &Value) {
+        if let Some(items) = json.as_array() {
+            return items.iter().for_each(|item| self.value(tool, types, name, item));
+        }
+        let Some(object) = json.as_object() else { return };
+        let listed = listed(types, name);
+        if listed.is_empty() {
+            return;
+        }
+        for (key, value) in object {
+            self.keys.entry((tool.to_owned(), name.to_owned())).or_default().insert(key.clone());
+            match listed.iter().find(|(known, _)| known == key) {
+                Some((_, field)) => {
+                    for inner in
+                        field.inner().iter().filter(|inner| types.iter().any(|keys| keys.name == **inner))
+                    {
+                        self.value(tool, types, inner, value);
+                    }
+                }
+                None => {
+                    self.unlisted
+                        .insert(format!("{tool}: prints `{key}` in `{name}`, which its page does not list"));
+                }
+            }
+        }
+    }
+
+    fn wrong(self, docs: &SourceDocs) -> Vec<String> {
+        let mut wrong: Vec<String> = self.unlisted.into_iter().collect();
+        for ((tool, name), printed) in &self.keys {
+            let Some(manual) = docs.of(tool) else { continue };
+            for (key, field) in listed(&manual.json, name) {
+                if !printed.contains(&key) && !field.is_optional {
+                    wrong.push(format!("{tool}: lists `{key}` in `{name}`, which it does not print"));
+                }
+            }
+        }
+        wrong
+    }
+}
+
+/// The keys of a type with their types, those of types that stand in it with theirs.
+fn listed<'t>(types: &'t [Keys], name: &str) -> Vec<(String, &'t Field)> {
+    let Some(keys) = types.iter().find(|keys| keys.name == name) else { return Vec::new() };
+    let mut all = Vec::new();
+    for field in &keys.fields {
+        match &field.key {
+            Some(key) => all.push((key.clone(), field)),
+            None => field.inner().iter().for_each(|inner| all.extend(listed(types, inner))),
+        }
+    }
+    all
+}

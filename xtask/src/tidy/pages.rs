@@ -1,0 +1,176 @@
+//! Markdown as far as rules need it: headings as anchors, links, tables.
+
+use crate::house::measures::Tree;
+use anyhow::Result;
+use std::path::{Component, Path, PathBuf};
+
+/// Pages that are written from the sources, whose words are those of the sources.
+const GENERATED: &[&str] =
+    &["docs/tools.md", "docs/verbs.md", "docs/checks.md", "docs/compatibility.md", "docs/house.md"];
+
+/// True if a page says what people wrote into it, about the tree as it is.
+pub(super) fn is_prose(path: &str) -> bool {
+    !GENERATED.contains(&path)
+        && path != "CHANGELOG.md"
+        && !path.starts_with("traces/")
+        && !path.starts_with("fuzz/seeds/")
+}
+
+/// The lines of a page that are not within a block of code, with their numbers from 1.
+pub(super) fn prose(text: &str) -> Vec<(usize, &str)> {
+    let mut is_code = false;
+    let mut lines = Vec::new();
+    for (i, line) in text.lines().enumerate() {
+        if line.trim_start().starts_with("```") {
+            is_code = !is_code;
+        } else if !is_code {
+            lines.push((i + 1, line));
+        }
+    }
+    lines
+}
+
+/// The anchors that a page has: one for each heading, as forges make them.
+pub(super) fn anchors(text: &str) -> Vec<String> {
+    let mut anchors: Vec<String> = Vec::new();
+    for (_, line) in prose(text).into_iter().filter(|(_, line)| line.starts_with('#')) {
+        let slug = slug(line.trim_start_matches('#').trim());
+        let n = anchors.iter().filter(|known| known.as_str() == slug).count();
+        anchors.push(if n == 0 { slug } else { format!("{slug}-{n}") });
+    }
+    anchors
+}
+
+/// A heading as an anchor: small letters, hyphens for blanks, no punctuation.
+fn slug(heading: &str) -> String {
+    let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    kept.flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+/// Why `target`, seen from the folder `from`, leads nowhere; `None` if it leads to a file, and to a heading in it if it names
+/// one.
+pub(super) fn missing(root: &Path, from: &str, target: &str) -> Option<String> {
+    let (file, anchor) = target.split_once('#').map_or((target, None), |(file, anchor)| (file, Some(anchor)));
+    let path = plain(&root.join(from).join(file));
+    if !path.exists() {
+        return Some(format!("there is no file `{file}`"));
+    }
+    let anchor = anchor?;
+    let text = std::fs::read_to_string(&path).unwrap_or_default();
+    (!anchors(&text).iter().any(|known| known == anchor))
+        .then(|| format!("`{file}` has no heading `#{anchor}`"))
+}
+
+/// A path without `..`.
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        if part == Component::ParentDir {
+            plain.pop();
+        } else {
+            plain.push(part);
+        }
+    }
+    plain
+}
+
+/// Links of pages that lead nowhere; addresses in the network are not asked.
+pub(super) fn broken_links(tree: &Tree) -> Result<Vec<String>> {
+    let mut broken = Vec::new();
+    for (path, text) in tree.texts(&["md"])? {
+        if path.starts_with("fuzz/seeds/") {
+            continue;
+        }
+        let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+        for (number, line) in prose(&text) {
+            for (_, rest) in line.match_indices("](").map(|(at, _)| line.split_at(at + 2)) {
+                let target = rest.split(')').next().unwrap_or_default();
+                if target.contains("://") || target.starts_with("mailto:") {
+                    continue;
+                }
+                let own = target
+                    .strip_prefix('#')
+                    .map(|anchor| format!("{}#{anchor}", path.rsplit('/').next().unwrap_or_default()));
+                if let Some(reason) = missing(&tree.root, folder, own.as_deref().unwrap_or(target)) {
+                    broken.push(format!("{path}:{number}: {reason}"));
+                }
+            }
+        }
+    }
+    Ok(broken)
+}
+
+/// Pages of `docs` that its index does not name.
+pub(super) fn missing_in_index(tree: &Tree) -> Result<Vec<String>> {
+    let pages = tree.texts(&["md"])?;
+    let index = pages.iter().find(|(path, _)| path == "docs/README.md").map_or("", |(_, text)| text);
+    let names = |path: &str| index.contains(&format!("]({path})"));
+    let wanted = |path: &&str| *path != "README.md" && !path.starts_with("decisions/0");
+    let pages = pages.iter().filter_map(|(path, _)| path.strip_prefix("docs/")).filter(wanted);
+    Ok(pages.filter(|path| !names(path)).map(|path| format!("docs/README.md: `{path}` is missing")).collect())
+}
+
+/// What a format that Quipu knows lacks: its page, its row, its place in the index, its traces.
+pub(super) fn missing_formats(tree: &Tree) -> Result<Vec<String>> {
+    let readme = std::fs::read_to_string(tree.root.join("README.md"))?;
+    let index = std::fs::read_to_string(tree.root.join("docs/README.md")).unwrap_or_default();
+    let mut missing = Vec::new();
+    for info in quipu::FORMATS.iter().map(|format| format.info()) {
+        let has_row =
+            readme.lines().any(|line| line.starts_with("| ") && line.contains(&format!("]({})", info.doc)));
+        let in_index = index.contains(&format!("]({})", info.doc.trim_start_matches("docs/")));
+        let lacks = [
+            (!tree.root.join(info.doc).exists(), "page"),
+            (!has_row, "row in the table of README.md"),
+            (!in_index, "place in docs/README.md"),
+            (!tree.root.join("traces").join(info.name).is_dir(), "folder in traces"),
+        ];
+        let lacks = lacks.into_iter().filter(|(lacks, _)| *lacks);
+        missing.extend(lacks.map(|(_, what)| format!("{} ({}): no {what}", info.name, info.doc)));
+    }
+    Ok(missing)
+}
+
+/// Crates that are missing in the table of `ARCHITECTURE.md`, and rows of it that no crate has.
+pub(super) fn wrong_crates(tree: &Tree) -> Result<Vec<String>> {
+    let page = std::fs::read_to_string(tree.root.join("ARCHITECTURE.md"))?;
+    let table = page.split("| crate |").nth(1).unwrap_or_default();
+    let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
+    let mut named: Vec<&str> = rows.filter_map(|row| row.strip_prefix("| `")?.split('`').next()).collect();
+    named.sort_unstable();
+    let mut folders = Vec::new();
+    for entry in std::fs::read_dir(tree.root.join("crates"))? {
+        let entry = entry?;
+        if entry.path().join("Cargo.toml").exists() {
+            folders.push(entry.file_name().to_string_lossy().into_owned());
+        }
+    }
+    folders.sort();
+    let missing = folders.iter().filter(|folder| !named.contains(&folder.as_str()));
+    let mut wrong: Vec<String> = missing
+        .map(|folder| format!("ARCHITECTURE.md: `{folder}` has no row in the table of crates"))
+        .collect();
+    let unknown = named.iter().filter(|name| !folders.iter().any(|folder| folder == *name));
+    wrong.extend(unknown.map(|name| format!("ARCHITECTURE.md: there is no crate `{name}`")));
+    Ok(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headings_are_anchors_as_forges_make_them() {
+        let page = "# What Quipu does on damage\n\n```text\n# no heading\n```\n## `a/b`, c\n## `a/b`, c\n";
+        assert_eq!(anchors(page), ["what-quipu-does-on-damage", "ab-c", "ab-c-1"]);
+    }
+
+    #[test]
+    fn a_link_leads_to_a_file_and_a_heading() {
+        let root = crate::root();
+        assert_eq!(missing(&root, "docs", "formats/drmemtrace.md#simulators"), None);
+        assert_eq!(missing(&root, "docs/formats", "../report.md"), None);
+        assert!(missing(&root, "docs", "formats/drmemtrace.md#chapter-15").is_some());
+        assert!(missing(&root, "docs", "formats/none.md").is_some());
+    }
+}
