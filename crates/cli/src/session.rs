@@ -65,6 +65,8 @@ pub(crate) struct Extent {
     pub(crate) window_of: WindowOf,
     /// How many records of each shard to read at most.
     pub(crate) most_records: u64,
+    /// Whether those are records of each core or of all in turn, where cores run side by side.
+    pub(crate) most_records_of: WindowOf,
     pub(crate) strict: bool,
     /// Only these threads, where shards mix them; all if empty.
     pub(crate) threads: Vec<ThreadId>,
@@ -77,6 +79,7 @@ impl Default for Extent {
             window: Window::All,
             window_of: WindowOf::Sequence,
             most_records: u64::MAX,
+            most_records_of: WindowOf::EachShard,
             strict: false,
             threads: Vec::new(),
             division: Division::default(),
@@ -104,6 +107,7 @@ pub(crate) fn analyse(
                 window: extent.window.clone(),
                 window_of: extent.window_of,
                 most_records: extent.most_records,
+                most_records_of: extent.most_records_of,
                 threads_wanted: extent.threads.clone(),
                 division: extent.division,
                 watch,

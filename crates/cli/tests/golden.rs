@@ -421,6 +421,101 @@ fn scheduled_threads_break_no_rule() {
     }
 }
 
+/// A core as it was traced begins in the middle of threads, and headers and encodings stand with other cores.
+#[test]
+fn cores_as_they_were_traced_break_no_rule() {
+    for args in [
+        "-indir threadsig.x64 -cpu_schedule_file threadsig.x64/cpu_schedule.bin.zip -cores 11",
+        "-indir as_traced -cpu_schedule_file as_traced/cpu_schedule.bin.zip -cores 4",
+        "-indir thr.kernel_injected -cpu_schedule_file thr.kernel_injected/cpu_schedule.bin.zip -cores 1",
+    ] {
+        for mode in ["-core_serial", "-core_sharded"] {
+            let text = printed(&format!("{args} {mode} -tool invariant_checker"));
+            assert_eq!(text, "Trace invariant checks passed\n", "{args} {mode}");
+        }
+    }
+}
+
+#[test]
+fn what_a_schedule_cuts_off_is_no_error() {
+    for mode in ["", "-core_serial", "-core_sharded -cores 2"] {
+        let args = format!("-indir threadsig.x64 {AS_TRACED} -skip_to_timestamp 13386385969691560 {mode}");
+        let text = printed(&format!("{args} -tool invariant_checker"));
+        assert_eq!(text, "Trace invariant checks passed\n", "{mode}");
+    }
+}
+
+/// What is checked of the threads of a part is checked wherever the part begins, and nothing that it cuts is an error.
+#[test]
+fn parts_of_scheduled_threads_break_no_rule() {
+    for trace in ["threadsig.x64", "thr.kernel_injected"] {
+        for skip in [1, 2, 7, 33, 55] {
+            for mode in
+                ["-core_sharded -cores 2", "-core_serial -cores 1", "-core_serial -exit_after_instrs 77"]
+            {
+                let args = format!("-indir {trace} {mode} -skip_instrs {skip} -sched_block_scale 0.001");
+                let text = printed(&format!("{args} -tool invariant_checker"));
+                assert_eq!(text, "Trace invariant checks passed\n", "{args}");
+            }
+        }
+    }
+}
+
+/// One core has one thread at a time, so that its view is DynamoRIO's of the thread, but for the core and its clock.
+#[test]
+fn view_of_one_scheduled_core_is_that_of_its_thread() {
+    let on_any_core = |text: &str| -> String {
+        let anonymous = |line: &str| match (line.find("timestamp "), line.find(" on core ")) {
+            (Some(at), _) | (_, Some(at)) => line[..at].to_owned() + "\n",
+            _ => line.to_owned() + "\n",
+        };
+        without_disassembly(text).lines().map(anonymous).collect()
+    };
+    for mode in ["-core_serial", "-core_sharded"] {
+        let args = format!("-indir tiny.func -tool view {mode} -cores 1 -exit_after_records 120");
+        check(&args, "view.tiny.func.first120.txt", on_any_core);
+    }
+}
+
+/// What record_filter_bycore_multi.templatex does: as many cores as asked for, with all that the threads do.
+#[test]
+fn a_filter_by_core_writes_what_the_scheduler_gives_each_core() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("cores").display().to_string();
+    let scheduler = "-sched_block_scale 0.001 -sched_exit_if_fraction_inputs_left 0";
+    for (parts, n_cores) in [
+        ("", 3),
+        ("", 4),
+        ("-skip_instrs 500", 2),
+        ("-exit_after_instrs 700", 2),
+        ("-skip_instrs 500 -exit_after_instrs 700", 1),
+        ("-skip_records 900", 2),
+        ("-exit_after_records 800", 2),
+    ] {
+        let args = format!("-indir thr -core_sharded -cores {n_cores} {scheduler} {parts}");
+        let text = printed(&format!("-tool record_filter:schedule_stats {args} -outdir {out}"));
+        let (filtered, joined) = text.split_once("=\nSchedule stats tool results:\n").unwrap();
+        assert!(filtered.starts_with("Output ") && filtered.contains(" entries from "), "{args}: {text}");
+        let written = printed(&format!("-indir {out} -tool schedule_stats -no_core_sharded"));
+        let instrs = |text: &str| -> Vec<u64> {
+            let of = |line: &str| line.strip_suffix(" instructions")?.trim().parse().ok();
+            text.lines().filter_map(of).collect()
+        };
+        assert_eq!(instrs(&written), instrs(joined), "{args}");
+        let rests =
+            |text: &str| text.lines().filter(|line| line.ends_with(" idles")).map(str::to_owned).collect();
+        let (of_files, of_cores): (Vec<String>, Vec<String>) = (rests(&written), rests(joined));
+        assert_eq!(of_files, of_cores, "{args}");
+        let text = printed(&format!("-indir {out} -tool invariant_checker"));
+        assert_eq!(text, "Trace invariant checks passed\n", "{args}");
+    }
+    let args = format!("-indir thr -core_sharded -cores 2 {scheduler} -outdir {out}");
+    printed(&format!("-tool record_filter -filter_trace_types 0,1 {args}"));
+    let counts = printed(&format!("-indir {out} -tool basic_counts"));
+    assert!(counts.contains("           0 total data loads\n"), "{counts}");
+    assert!(counts.contains("       64253 total (fetched) instructions\n"), "{counts}");
+}
+
 #[test]
 fn calls_of_scheduled_threads_are_printed_as_cores_come_to_them() {
     check("-indir tiny.func -tool func_view -core_serial", "func_view.tiny.txt", exact);

@@ -6,7 +6,7 @@ mod numbers;
 use crate::INFO;
 use crate::asm::AsmCache;
 use crate::record::{
-    Marker, NEWEST_VERSION, SYSCALL_FUNC_BASE, SYSCALL_FUNC_BASE_32, Type, VERSION_BRANCH_INFO,
+    IDLE_THREAD, Marker, NEWEST_VERSION, SYSCALL_FUNC_BASE, SYSCALL_FUNC_BASE_32, Type, VERSION_BRANCH_INFO,
     VERSION_KERNEL_PC,
 };
 use numbers::{Prefix, decimal, hex, hex16, push_paint, right};
@@ -114,7 +114,8 @@ impl MemrefPrinter {
     /// The ordinals and the thread, preceded by a line of dashes where the thread changes or records are left out.
     fn prefix(&mut self, record: u64, instr: u64, tid: u64, paint: &Paint, out: &mut Vec<u8>) {
         if let Some((last_record, last_tid)) = self.previous
-            && (tid != last_tid || record.wrapping_sub(last_record) > 1)
+            // QUIRK: DynamoRIO takes the thread of a core that rests for none at all, so nothing parts it from what follows.
+            && ((tid != last_tid && last_tid != IDLE_THREAD) || record.wrapping_sub(last_record) > 1)
         {
             out.extend_from_slice(DASHES);
         }

@@ -35,6 +35,7 @@
 //! | `share` | independent work inside a pass |
 //! | `convert` | records of one format for another |
 //! | `dispatch` | threads scheduled onto cores |
+//! | `rounds` | a part of what cores do side by side |
 //! | `starts` | a trace whose shards begin late |
 //! | `watch` | progress and cancellation |
 
@@ -46,6 +47,7 @@ mod feed;
 mod merge;
 mod parts;
 mod plan;
+mod rounds;
 mod run;
 mod share;
 mod starts;
@@ -55,11 +57,11 @@ mod window;
 mod work;
 
 pub use convert::{ConversionPlan, Converted, convert, plan_conversion};
-pub use dispatch::{CoreTime, DispatchOptions, MAX_DISPATCH_CORES, Quantum, dispatch};
+pub use dispatch::{CoreTime, DispatchOptions, MAX_DISPATCH_CORES, Quantum, dispatch, dispatch_in_sequence};
 pub use merge::{Merge, Merged};
 pub use parts::{Division, Interval, Intervals, Part};
 pub use plan::{Planned, plan};
-pub use run::{Outcome, RunOptions, WindowOf, run};
+pub use run::{Outcome, RunOptions, WindowOf, part_of_rounds, run};
 pub use share::share;
 pub use starts::begin_at;
 pub use watch::{Progress, Watch};

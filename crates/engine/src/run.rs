@@ -4,6 +4,7 @@ use crate::feed::{Harvest, Losses, Seeds};
 use crate::merge::Merge;
 use crate::parts::{Division, Part, Parts};
 use crate::plan::Planned;
+use crate::rounds::PartOfRounds;
 use crate::units::{Unit, pieces, share, strictest, whole_shards};
 use crate::watch::{Tally, Watch};
 use crate::window::{self, resolve};
@@ -27,6 +28,8 @@ pub struct RunOptions<'a> {
     pub window_of: WindowOf,
     /// How many records of each shard's part to read at most.
     pub most_records: u64,
+    /// Whether those are records of each core or of all of them in turn, where cores run side by side.
+    pub most_records_of: WindowOf,
     /// Only these threads (all if empty). It leaves out records of other threads in shards that mix them; the window counts
     /// them all the same.
     pub threads_wanted: Vec<ThreadId>,
@@ -45,6 +48,7 @@ impl<'a> RunOptions<'a> {
             window: Window::All,
             window_of: WindowOf::Sequence,
             most_records: u64::MAX,
+            most_records_of: WindowOf::EachShard,
             threads_wanted: Vec::new(),
             division: Division::default(),
             watch,
@@ -413,15 +417,19 @@ impl Run<'_> {
     /// The trace as cores side by side, if it is read that way.
     ///
     /// # Errors
-    /// `Unsupported` if only a part is wanted, or parts have results of their own.
+    /// `Unsupported` if parts have results of their own, or only some threads are wanted, or instructions or a time of all
+    /// cores together are.
     fn rounds(&self) -> Result<Option<Box<dyn Rounds + '_>>> {
         let template = Scan { ahead: self.threads > 1, ..self.template() };
-        let Some(rounds) = self.trace.rounds(&template)? else { return Ok(None) };
-        let RunOptions { window, most_records, threads_wanted, division, .. } = self.options;
-        let is_whole = *window == Window::All && *most_records == u64::MAX;
-        if !is_whole || !threads_wanted.is_empty() || !division.is_none() {
+        let RunOptions { window, window_of, most_records, most_records_of, threads_wanted, division, .. } =
+            self.options;
+        let most = (*most_records, *most_records_of);
+        let Some(rounds) = part_of_rounds(self.trace, template, (window, *window_of), most)? else {
+            return Ok(None);
+        };
+        if !threads_wanted.is_empty() || !division.is_none() {
             return Err(Error::unsupported(
-                "threads that are scheduled onto cores are analysed as a whole, without windows and intervals",
+                "threads that are scheduled onto cores are analysed together, without intervals",
             ));
         }
         self.expect(self.trace.meta().packed_bytes.into_iter());
@@ -433,6 +441,39 @@ impl Run<'_> {
         let sum = packed_bytes.map(|bytes| (bytes > 0).then_some(bytes)).sum();
         self.options.watch.expect(if self.options.window == Window::All { sum } else { None });
     }
+}
+
+/// A part of a trace as cores side by side, if it is read that way: records of each core, or of all in turn, and
+/// instructions or a time of each thread.
+///
+/// # Errors
+/// `Unsupported` for instructions or a time of all cores together.
+pub fn part_of_rounds<'t>(
+    trace: &'t dyn Trace,
+    template: Scan,
+    (window, window_of): (&Window, WindowOf),
+    (most_records, most_records_of): (u64, WindowOf),
+) -> Result<Option<Box<dyn Rounds + 't>>> {
+    let (window, records, records_of) = match window {
+        Window::Records(range) => (Window::All, range.clone(), window_of),
+        window => (window.clone(), 0..u64::MAX, most_records_of),
+    };
+    let records = records.start..records.end.min(records.start.saturating_add(most_records));
+    let is_whole = records == (0..u64::MAX);
+    // Records of which some do not count are known by what they say of their thread.
+    let columns = if is_whole { template.columns } else { template.columns | Columns::THREADS };
+    let is_of_threads = window == Window::All || window_of == WindowOf::EachShard;
+    let scan = Scan { window, most: u64::MAX, columns, ..template };
+    let Some(rounds) = trace.rounds(&scan)? else { return Ok(None) };
+    if !is_of_threads {
+        return Err(Error::unsupported(
+            "threads that are scheduled onto cores are skipped one by one, not along what the cores do",
+        ));
+    }
+    Ok(Some(match is_whole {
+        true => rounds,
+        false => Box::new(PartOfRounds::new(rounds, records, records_of, trace.shards().len())),
+    }))
 }
 
 /// How many of a unit's bytes on disk are worked through, as the reader says, or by pieces.

@@ -66,6 +66,10 @@ impl Trace for LateTrace {
         self.trace.printer(options)
     }
 
+    fn origin(&self) -> Option<&dyn Trace> {
+        Some(&*self.trace)
+    }
+
     fn families(&self) -> &'static [Family] {
         self.trace.families()
     }

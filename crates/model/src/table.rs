@@ -163,6 +163,17 @@ impl Column {
         Ok(())
     }
 
+    /// Appends some values of a column of the same width; of another width, nothing.
+    pub fn extend(&mut self, from: &Column, rows: std::ops::Range<usize>) {
+        match (self, from) {
+            (Column::U8(to), Column::U8(from)) => to.extend_from_slice(from.get(rows).unwrap_or(&[])),
+            (Column::U16(to), Column::U16(from)) => to.extend_from_slice(from.get(rows).unwrap_or(&[])),
+            (Column::U32(to), Column::U32(from)) => to.extend_from_slice(from.get(rows).unwrap_or(&[])),
+            (Column::U64(to), Column::U64(from)) => to.extend_from_slice(from.get(rows).unwrap_or(&[])),
+            _ => {}
+        }
+    }
+
     /// Removes all values, keeping the buffer.
     pub fn clear(&mut self) {
         match self {
@@ -208,6 +219,18 @@ impl Rows {
     /// The column called `name`.
     pub fn column(&self, name: &str) -> Option<&Column> {
         self.schema.position(name).and_then(|i| self.columns.get(i))
+    }
+
+    /// Appends some rows of a table with the same columns; `rename` gives each index into the code table its new value.
+    pub fn extend(&mut self, from: &Rows, rows: std::ops::Range<usize>, rename: impl Fn(u32) -> u32) {
+        let first = self.len();
+        for ((to, from), column) in self.columns.iter_mut().zip(&from.columns).zip(self.schema.columns.iter())
+        {
+            to.extend(from, rows.clone());
+            if let (ColumnType::Code, Column::U32(codes)) = (&column.kind, to) {
+                codes.iter_mut().skip(first).for_each(|code| *code = rename(*code));
+            }
+        }
     }
 
     /// Removes all rows, keeping the buffers.

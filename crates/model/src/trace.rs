@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::finding::{Finding, Found, RuleInfo};
 use crate::pass::Tool;
 use crate::print::{Printer, RowForm};
-use crate::table::TableSchema;
+use crate::table::{Rows, TableSchema};
 use crate::thread::ThreadId;
 use quipu_isa::Arch;
 use quipu_source::{Ahead, Source, StreamOptions};
@@ -236,6 +236,11 @@ pub trait Trace: Send + Sync {
         None
     }
 
+    /// The trace whose records this one delivers in another order, or in part; `None` for one that reads files itself.
+    fn origin(&self) -> Option<&dyn Trace> {
+        None
+    }
+
     /// The same records arranged by the cores that they ran on, as recorded: each shard is a core. A core that rests has
     /// no records for it.
     ///
@@ -246,7 +251,8 @@ pub trait Trace: Send + Sync {
     }
 
     /// Reads all shards at once, as cores that run side by side, where only that makes sense: where one scheduler decides
-    /// what each of them runs. `None` where shards are read by themselves.
+    /// what each of them runs. `None` where shards are read by themselves. A window of instructions or of time is one of each
+    /// thread that the scheduler is given.
     ///
     /// # Errors
     /// As for [`scan`](Trace::scan).
@@ -275,14 +281,37 @@ pub trait Trace: Send + Sync {
 
 /// How native records look in a file of a core that several threads run on.
 pub trait CoreForm: Send + Sync {
-    /// Writes what stands before the records of a thread that the core turns to.
-    fn turn(&self, thread: ThreadId, process: u64, out: &mut Vec<u8>);
+    /// Writes what stands before the records of a thread that the core turns to; nothing if they begin with a header, which
+    /// names the thread.
+    fn turn(&self, thread: ThreadId, process: u64, records: &[u8], out: &mut Vec<u8>);
 
     /// Writes one record of a core that rests.
     fn rest(&self, out: &mut Vec<u8>);
 
     /// Makes records of a thread those of this core, with clock readings replaced by `clock` if there is one.
     fn adopt(&self, records: &mut [u8], core: u64, clock: Option<u64>);
+
+    /// The same for the last `n` rows of a native table, which get the ordinals of `at`.
+    fn adopt_rows(&self, rows: &mut Rows, n: usize, at: CoreRow);
+
+    /// Appends one row of a core that rests to a native table.
+    ///
+    /// # Errors
+    /// `Unsupported` for a table without such rows.
+    fn rest_row(&self, rows: &mut Rows, at: CoreRow) -> Result<()>;
+}
+
+/// Where a row of a native table stands once its record is one of a core.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CoreRow {
+    /// Its record, counted from 1.
+    pub record: u64,
+    /// Instructions up to and including that record.
+    pub instr: u64,
+    /// The core.
+    pub core: u64,
+    /// The core's clock, where the record is a clock reading.
+    pub clock: Option<u64>,
 }
 
 /// A word for several kinds of record: `branch` for jumps, calls and returns of all sorts.
@@ -622,6 +651,9 @@ pub trait Rounds {
     /// # Errors
     /// What a reader could not go on after. It ends that thread only: reading may go on.
     fn read(&mut self) -> Result<Option<&mut [Batch]>>;
+
+    /// Bounds how many records of each core one call of [`read`](Rounds::read) delivers, from the next call on; at least one.
+    fn limit_steps(&mut self, most: u32);
 
     /// What the scheduler has done with each core so far, by core.
     fn dispatched(&self) -> Vec<Dispatched>;

@@ -275,7 +275,9 @@ impl Request {
     pub(super) fn cores_wanted(&self) -> Result<Option<CoreTime>> {
         let follows_processors = self.cache_option("cpu-scheduling") == Some("true");
         if self.chose_sharding || follows_processors {
-            return Ok(self.by_core.then_some(self.dispatch.time));
+            // Time is that of the stream if one worker plays all cores.
+            let time = if self.is_one_stream() { CoreTime::Shared } else { self.dispatch.time };
+            return Ok(self.by_core.then_some(time));
         }
         match self.tools.iter().filter(|tool| tool.prefers_cores()).count() {
             0 => Ok(None),
@@ -296,6 +298,20 @@ impl Request {
             tool => tool.is_serial(),
         };
         self.jobs == 0 || self.tools.iter().any(wants_all)
+    }
+
+    /// True if the launcher has one worker, which reads threads or cores as one stream.
+    pub(super) fn is_one_stream(&self) -> bool {
+        self.is_interleaved() || (self.by_core && self.dispatch.time == CoreTime::Shared)
+    }
+
+    /// True if only a part of the threads or of what cores do is asked for.
+    pub(super) fn is_of_part(&self) -> bool {
+        self.skip_instrs > 0
+            || self.skip_records > 0
+            || self.skip_to_timestamp > 0
+            || self.instrs.is_some()
+            || self.records.is_some()
     }
 
     /// True if records are shown, and nothing else is asked for.

@@ -30,13 +30,13 @@ use args::Request;
 use extent::Extent;
 use functions::CallLines;
 use quipu::drmemtrace::trace::DrmemTrace;
-use quipu::engine::{self, CoreTime, DispatchOptions, Division, Merge, Part, plan};
+use quipu::engine::{self, CoreTime, DispatchOptions, Division, Merge, Part, WindowOf, plan};
 use quipu::isa::Arch;
 use quipu::model::ThreadId;
 use quipu::model::fresh::Replace;
 use quipu::model::trace::PrintOptions;
 use quipu::model::{
-    Args, Columns, Error, ErrorKind, OpenOptions, Paint, Report, Scan, ShardId, ShardKind, Trace,
+    Args, Columns, Error, ErrorKind, OpenOptions, Paint, Report, Scan, ShardId, ShardKind, Trace, Window,
 };
 use quipu::passes::categories::CategorySets;
 use quipu::passes::histogram::LineHistogram;
@@ -136,35 +136,44 @@ pub(crate) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<O
         return record_filter::run(args, common, screen);
     }
     let mut request = Request::parse(args)?;
-    let schedule = request
-        .cpu_schedule
-        .iter()
-        .map(|path| ("cpu-schedule".to_owned(), path.to_string_lossy().into_owned()))
-        .chain((!request.also.is_empty()).then(|| ("also".to_owned(), request.also.join(":"))));
     let options = OpenOptions {
         threads: request.threads.iter().map(|tid| ThreadId::from_packed(*tid)).collect(),
         shards: request.shards.clone(),
-        settings: schedule.collect(),
         ..OpenOptions::default()
     };
+    let options = with_schedule(&options, &request);
     let trace = quipu::open_path(&request.path, &options)?;
     input::check_threads(&*trace, &options.threads)?;
     let is_typed = is_typed(&*trace);
+    let asked = request.clone();
     let trace = begun(trace, &options, &mut request)?;
     let of_threads = trace.shards().iter().any(|shard| shard.kind != ShardKind::Core);
-    let trace = match of_threads.then(|| request.cores_wanted()).transpose()?.flatten() {
-        Some(_) if request.cpu_schedule.is_some() => by_core(&*trace, &request)?,
-        Some(time) => scheduled(trace, time, &request)?,
-        None => trace,
+    let cores = of_threads.then(|| request.cores_wanted()).transpose()?.flatten();
+    let (trace, sequence, extent) = match cores {
+        Some(_) if request.cpu_schedule.is_some() => {
+            let trace = by_core(&*trace, &request)?;
+            let extent = Extent::of(&request, &*trace, false)?;
+            (trace, None, extent)
+        }
+        Some(time) => {
+            let extent = Extent::of(&request, &*trace, true)?;
+            let dispatch = dispatch_options(time, &request)?;
+            if request.only_views() {
+                (engine::dispatch_in_sequence(trace, dispatch)?, None, extent)
+            } else {
+                // Records are shown by a read of their own.
+                let again =
+                    || begun(quipu::open_path(&request.path, &options)?, &options, &mut asked.clone());
+                let shown = request.tools.contains(&Tool::View).then(again).transpose()?;
+                let sequence = shown.map(|again| engine::dispatch_in_sequence(again, dispatch.clone()));
+                (engine::dispatch(trace, dispatch)?, sequence.transpose()?, extent)
+            }
+        }
+        None => {
+            let extent = Extent::of(&request, &*trace, false)?;
+            (trace, None, extent)
+        }
     };
-    let extent = Extent::of(&request, &*trace)?;
-    if request.tools.contains(&Tool::InvariantChecker) && request.by_core && request.cpu_schedule.is_some() {
-        return Err(Error::unsupported("threads arranged by cores do not go with invariant_checker")
-            .hint(
-                "it checks traces as they were written; `quipu convert --sharding cores` writes one by cores",
-            )
-            .into());
-    }
     let division = intervals::division(&request, &*trace)?;
     let mut text = Vec::new();
     let mut verdict = Verdict::default();
@@ -172,7 +181,8 @@ pub(crate) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<O
     let mut is_violated = false;
     if request.tools.contains(&Tool::View) {
         say_syntax(&request, &*trace, screen);
-        verdict = view(&*trace, &extent, &request, screen, &mut view_end)?;
+        let trace = sequence.as_deref().unwrap_or(&*trace);
+        verdict = view(trace, &extent, &request, screen, &mut view_end)?;
     }
     if request.tools.contains(&Tool::FuncView) && request.show_calls {
         print_calls(&*trace, &extent, screen)?;
@@ -275,6 +285,16 @@ pub(crate) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<O
     Ok(verdict.tell(screen).and(if is_violated { Outcome::Flawed } else { Outcome::Fine }))
 }
 
+/// The same options with what the request says of a schedule file and further traces.
+fn with_schedule(options: &OpenOptions, request: &Request) -> OpenOptions {
+    let settings = request
+        .cpu_schedule
+        .iter()
+        .map(|path| ("cpu-schedule".to_owned(), path.to_string_lossy().into_owned()))
+        .chain((!request.also.is_empty()).then(|| ("also".to_owned(), request.also.join(":"))));
+    OpenOptions { settings: settings.collect(), ..options.clone() }
+}
+
 /// Says once what the original says at each access.
 fn say_untold(result: &Simulated, screen: &Screen) {
     if let Some(of) = result.translation.filter(|of| of.untold > 0) {
@@ -312,12 +332,6 @@ fn begun(
     if request.skip_to_timestamp == 0 || request.cpu_schedule.is_none() {
         return Ok(trace);
     }
-    if request.tools.contains(&Tool::InvariantChecker) {
-        return Err(Error::unsupported(
-            "threads that begin where a schedule says do not go with invariant_checker",
-        )
-        .hint("leave out -cpu_schedule_file, and it checks each thread from that time on"));
-    }
     let native = trace.as_any().and_then(|trace| trace.downcast_ref::<DrmemTrace>());
     let native =
         native.ok_or_else(|| Error::unsupported("only traces of drmemtrace come with a schedule file"))?;
@@ -339,26 +353,24 @@ fn by_core(trace: &dyn Trace, request: &Request) -> quipu::model::Result<Box<dyn
     }
 }
 
-/// The threads of the trace, scheduled onto cores.
-fn scheduled(
-    trace: Box<dyn Trace>,
-    time: CoreTime,
-    request: &Request,
-) -> quipu::model::Result<Box<dyn Trace>> {
+/// The threads of a trace, scheduled onto cores with their native records, and the part that is asked for.
+fn scheduled(request: &mut Request, options: &OpenOptions) -> quipu::model::Result<(Box<dyn Trace>, Extent)> {
+    let trace = begun(quipu::open_path(&request.path, &with_schedule(options, request))?, options, request)?;
+    let extent = Extent::of(request, &*trace, true)?;
+    let dispatch = DispatchOptions { native: true, ..dispatch_options(request.dispatch.time, request)? };
+    Ok((engine::dispatch(trace, dispatch)?, extent))
+}
+
+/// How the threads of the trace are scheduled onto cores.
+fn dispatch_options(time: CoreTime, request: &Request) -> quipu::model::Result<DispatchOptions> {
     let configured = match &request.surroundings.config {
         Some(path) => Some(simulation::cores_of(path)? as u64),
         None => None,
     };
-    if request.tools.contains(&Tool::View) {
-        return Err(Error::unsupported(
-            "view reads threads as they were written, which says nothing of cores that they are scheduled onto",
-        )
-        .hint("add -no_core_sharded, or choose another tool"));
-    }
     let cores = request.cores.or(configured).unwrap_or(4);
     let cores = usize::try_from(cores).unwrap_or(usize::MAX);
     let native = request.tools.iter().any(|tool| matches!(tool, Tool::BasicCounts | Tool::InvariantChecker));
-    engine::dispatch(trace, DispatchOptions { cores, time, native, ..request.dispatch.clone() })
+    Ok(DispatchOptions { cores, time, native, ..request.dispatch.clone() })
 }
 
 /// What to say where threads stand in files of their own and cores are asked for.
@@ -396,9 +408,7 @@ fn print_calls(trace: &dyn Trace, extent: &Extent, screen: &Screen) -> Result<()
     session::watched(screen, |watch| {
         let mut lines = CallLines::new(trace.meta());
         let (mut stderr, mut text) = (crate::terminal::stderr(), Vec::new());
-        if let Some(mut rounds) =
-            trace.rounds(&Scan { window: extent.window.clone(), most: u64::MAX, ..scan.clone() })?
-        {
+        if let Some(mut rounds) = extent.rounds_of(trace, scan.clone())? {
             while !watch.is_cancelled() {
                 match rounds.read() {
                     Ok(Some(batches)) => lines.write_round(batches, &mut text),
@@ -488,13 +498,19 @@ fn analyse(
         });
     }
     if names.contains(&"check") {
-        let extent = session::Extent { division, ..session::Extent::default() };
+        // Threads that are scheduled begin where they are told; only their records are checked.
+        let (window, window_of) = match extent.is_scheduled && extent.is_of_threads() {
+            true => (extent.window.clone(), extent.window_of),
+            false => (Window::All, WindowOf::Sequence),
+        };
+        let extent = session::Extent { division, window, window_of, ..session::Extent::default() };
         return session::analyse(trace, planned, &extent, common, screen);
     }
     let extent = session::Extent {
         window: extent.window.clone(),
         window_of: extent.window_of,
         most_records: extent.most_records(),
+        most_records_of: extent.limit_of,
         division,
         ..session::Extent::default()
     };

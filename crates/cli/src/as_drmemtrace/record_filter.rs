@@ -5,6 +5,7 @@
 //! file is packed as it was.
 
 use super::args::{find_value, list_of, number_of, takes_value};
+use super::extent::Extent;
 use crate::Common;
 use crate::edit::{self, Watched};
 use crate::input;
@@ -14,8 +15,9 @@ use quipu::drmemtrace::edits::clock_trim::{ClockTrim, ClockUnit};
 use quipu::drmemtrace::edits::filter::KernelCode;
 use quipu::drmemtrace::edits::{Filter, FilterSpec};
 use quipu::drmemtrace::trace::{self, DrmemTrace};
+use quipu::drmemtrace::write::cores::CoreFiles;
 use quipu::drmemtrace::write::{self, Replace, Sharding, WriteOptions};
-use quipu::model::{Damaged, Error, Found, OpenOptions, ThreadId, Trace};
+use quipu::model::{Columns, Damaged, Error, ErrorKind, Found, OpenOptions, Scan, ShardId, ThreadId, Trace};
 use quipu::source::{PackOptions, Source};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -69,6 +71,29 @@ const SHARED: &[&str] = &[
     "cpu_schedule_file",
 ];
 
+/// True for options that say how threads are scheduled onto cores, and which part of them is read; all tools share them.
+fn is_of_schedule(name: &str) -> bool {
+    let parts =
+        ["skip_instrs", "skip_records", "skip_to_timestamp", "exit_after_instrs", "exit_after_records"];
+    let name = name.strip_prefix("no_").unwrap_or(name);
+    parts.contains(&name) || (name.starts_with("sched_") && takes_value(name).is_some())
+}
+
+/// What the launcher is asked for besides this tool.
+fn launched(args: &[String]) -> Result<super::Request> {
+    let mut shared = vec!["-tool".to_owned(), "schedule_stats".to_owned()];
+    let mut rest = args.iter();
+    while let Some(arg) = rest.next() {
+        let name = arg.trim_start_matches('-');
+        let has_value = is_tool(arg) || takes_value(name).unwrap_or(!SWITCHES.contains(&name));
+        let value = if has_value { rest.next() } else { None };
+        if SHARED.contains(&name.strip_prefix("no_").unwrap_or(name)) || is_of_schedule(name) {
+            shared.extend([Some(arg), value].into_iter().flatten().cloned());
+        }
+    }
+    Ok(super::Request::parse(&shared)?)
+}
+
 /// The arguments for this tool, and those for the tools that are joined with it by colons, if there are any.
 fn parted(args: &[String]) -> (Vec<String>, Option<Vec<String>>) {
     let (mut own, mut others) = (Vec::new(), Vec::new());
@@ -91,7 +116,7 @@ fn parted(args: &[String]) -> (Vec<String>, Option<Vec<String>>) {
         let has_value = known.unwrap_or(!SWITCHES.contains(&name));
         let words: Vec<String> =
             [Some(arg), if has_value { rest.next() } else { None }].into_iter().flatten().cloned().collect();
-        let is_shared = SHARED.contains(&name.strip_prefix("no_").unwrap_or(name));
+        let is_shared = SHARED.contains(&name.strip_prefix("no_").unwrap_or(name)) || is_of_schedule(name);
         if is_shared || known.is_none() {
             own.extend_from_slice(&words);
         }
@@ -116,6 +141,16 @@ pub(super) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<O
 
 fn filter(args: &[String], common: &Common, screen: &Screen) -> Result<Outcome> {
     let mut request = Request::parse(args)?;
+    let mut launched = launched(args)?;
+    // With a skip to a time, a schedule only says where threads begin.
+    let is_scheduled = request.by_core && (request.cpu_schedule.is_none() || launched.skip_to_timestamp > 0);
+    if launched.is_of_part() && !is_scheduled {
+        return Err(Error::unsupported(
+            "record_filter takes skips and limits of threads that are scheduled onto cores only",
+        )
+        .hint("-trim_before_instr, -trim_before_timestamp and the like choose parts of files")
+        .into());
+    }
     request.spec.trim = request.trim()?;
     request.spec.original_layout = true;
     let path = request.input.ok_or_else(|| Error::usage("-indir or -infile is required"))?;
@@ -133,13 +168,10 @@ fn filter(args: &[String], common: &Common, screen: &Screen) -> Result<Outcome> 
     for file in trace.files() {
         Filter::new(spec.clone(), file.header.filetype)?;
     }
-    if request.by_core {
-        let named = request.cpu_schedule.as_deref().ok_or_else(|| {
-            Error::unsupported("record_filter writes files of cores that a schedule names")
-                .hint("name it with -cpu_schedule_file; threads are not scheduled anew for files")
-        })?;
+    if let Some(named) = request.cpu_schedule.as_deref().filter(|_| request.by_core && !is_scheduled) {
         check_cores(&trace, &path, named, request.cores)?;
     }
+    let threads_wanted = options;
     let options = WriteOptions {
         pack: PackOptions::new(edit::same_packing(&trace)),
         threads: request.jobs.or(common.threads.map(usize::from)).unwrap_or(0),
@@ -157,6 +189,14 @@ fn filter(args: &[String], common: &Common, screen: &Screen) -> Result<Outcome> 
     let mut found = Found::default();
     let (trace, source, n_read) = match request.by_core {
         false => (trace, source, None),
+        true if is_scheduled => {
+            let (cores, extent) = super::scheduled(&mut launched, &threads_wanted)?;
+            let files = CoreFiles::create(&trace, &source, &staged.0, cores.shards().len())?;
+            let n_read = stage(&*cores, &extent, files, &mut found, screen)?;
+            let written = Source::open(&staged.0).map_err(Error::from)?;
+            let trace = trace::open(&written, &OpenOptions::default())?;
+            (trace, written, Some(n_read))
+        }
         true => {
             let summary = session::watched(screen, |watch| {
                 watch.expect(trace.meta().packed_bytes);
@@ -249,6 +289,12 @@ impl Request {
             "no_core_sharded" | "no_core_serial" => self.by_core = false,
             "cores" => self.cores = Some(number_of(arg, value()?)?),
             "cpu_schedule_file" => self.cpu_schedule = Some(value()?.into()),
+            // The launcher's part knows what these say.
+            _ if is_of_schedule(name) => {
+                if takes_value(name) == Some(true) {
+                    value()?;
+                }
+            }
             _ => {
                 let what = format!("option `{arg}` of drmemtrace is not available with the tool {NAME}");
                 return Err(Error::unsupported(what).into());
@@ -270,6 +316,30 @@ impl Request {
         };
         ClockTrim::new(unit, limits[0].unwrap_or(0), limits[1].unwrap_or(u64::MAX)).map(Some)
     }
+}
+
+/// Writes what a scheduler gives each core into files that are still to be filtered; returns how many entries that were.
+fn stage(
+    cores: &dyn Trace,
+    extent: &Extent,
+    mut files: CoreFiles,
+    found: &mut Found,
+    screen: &Screen,
+) -> Result<u64> {
+    let scan = Scan { ahead: true, ..Scan::new(ShardId(0)).columns(Columns::RAW | Columns::THREADS) };
+    session::watched(screen, |watch| {
+        let mut rounds = extent.rounds(cores, scan)?;
+        while let Some(batches) = rounds.read()? {
+            if watch.is_cancelled() {
+                return Err(Error::new(ErrorKind::Io, "interrupted: nothing was written").into());
+            }
+            for batch in batches {
+                batch.findings.drain(..).for_each(|finding| found.push(finding));
+                files.take(batch)?;
+            }
+        }
+        Ok(files.finish()?)
+    })
 }
 
 /// A folder of files of cores that are still to be filtered, which goes with this.
@@ -349,7 +419,10 @@ mod tests {
         let line = "-tool record_filter:schedule_stats -indir a -outdir b -filter_kernel -verbose 1 -sched_time -jobs 2";
         let args: Vec<String> = line.split(' ').map(str::to_owned).collect();
         let (own, others) = parted(&args);
-        assert_eq!(own.join(" "), "-tool record_filter -indir a -outdir b -filter_kernel -verbose 1 -jobs 2");
+        assert_eq!(
+            own.join(" "),
+            "-tool record_filter -indir a -outdir b -filter_kernel -verbose 1 -sched_time -jobs 2"
+        );
         assert_eq!(others.unwrap().join(" "), "-tool schedule_stats -indir a -verbose 1 -sched_time -jobs 2");
     }
 

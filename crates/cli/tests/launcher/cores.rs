@@ -143,3 +143,153 @@ fn calls_and_caches_of_files_of_cores_come_by_time() {
         ["1,0x151000,0x151000", "1,0x141000,0x141000", "1,0x152000,0x152000", "1,0x142000,0x142000"]
     );
 }
+
+/// The lines of records, without the bytes of instructions, each cut into words.
+fn records(text: &str) -> Vec<String> {
+    let lines = text.lines().skip(2).take_while(|line| *line != "View tool results:");
+    let short = |line: &str| match line.split_once(": ") {
+        Some((ordinals, rest)) => {
+            let rest = rest.split(" byte(s) @ ").next().unwrap();
+            format!("{ordinals} {rest}").split_whitespace().collect::<Vec<_>>().join(" ")
+        }
+        None => line[..1].to_owned(),
+    };
+    lines.map(short).collect()
+}
+
+/// Threads 10 and 11 with three and one instructions.
+fn put_two_threads(folder: &Path) {
+    for (tid, n) in [(10, 3), (11, 1)] {
+        let head = Head { tid, clock: 1000 + tid, cpu: 7, ..Head::OF_THREAD }.entries();
+        put(folder, &format!("{tid}.trace"), &[head, nops(0x1000, n), tail(tid)]);
+    }
+}
+
+/// DynamoRIO gives each core a record in turn, from the second on, under ordinals of the one stream; a core that rests has the
+/// ordinals of the record before, and no line of dashes after it. Clocks go on from a core's first reading.
+#[test]
+fn view_shows_what_scheduled_cores_do_in_turn() {
+    let folder = tempfile::tempdir().unwrap();
+    put_two_threads(folder.path());
+    // One after the other on one core.
+    let text = printed(folder.path(), "-indir . -tool view -core_serial -cores 1 -skip_records 6");
+    let expected = [
+        "-",
+        "7 0 W0.T10 <marker: W0.T10 on core 0>",
+        "8 1 W0.T10 ifetch 1",
+        "9 2 W0.T10 ifetch 1",
+        "10 3 W0.T10 ifetch 1",
+        "11 3 W0.T10 <thread W0.T10 exited>",
+        "-",
+        "12 3 W0.T11 <marker: version 7>",
+        "13 3 W0.T11 <marker: filetype 0xe40>",
+        "14 3 W0.T11 <marker: cache line size 64>",
+        "15 3 W0.T11 <marker: chunk instruction count 1000>",
+        "16 3 W0.T11 <marker: page size 4096>",
+        "17 3 W0.T11 <marker: timestamp 1010>",
+        "18 3 W0.T11 <marker: W0.T11 on core 0>",
+        "19 4 W0.T11 ifetch 1",
+        "20 4 W0.T11 <thread W0.T11 exited>",
+    ];
+    assert_eq!(records(&text), expected, "{text}");
+    // Side by side, until one of them has nothing left to do.
+    for mode in ["-core_serial", "-core_sharded"] {
+        let args = format!("-indir . -tool view {mode} -cores 2 -sched_exit_if_fraction_inputs_left 0");
+        let text = printed(folder.path(), &args);
+        let lines = records(&text);
+        let instrs: Vec<&str> =
+            lines.iter().map(String::as_str).filter(|line| line.contains(" ifetch ")).collect();
+        assert_eq!(instrs.len(), 4, "{text}");
+        let (first, second) = (instrs[0].split(' ').nth(2).unwrap(), instrs[1].split(' ').nth(2).unwrap());
+        assert_ne!(first, second, "the cores take turns: {text}");
+        assert!(
+            lines.iter().any(|line| line.ends_with("W-1.T281474976710655 <marker: core is idle>")),
+            "{text}"
+        );
+        let rest = lines.iter().position(|line| line.contains("core is idle")).unwrap();
+        assert_ne!(lines[rest + 1], "-", "nothing parts a rest from what follows: {text}");
+        let ordinals = lines.iter().filter(|line| !line.contains("idle") && *line != "-");
+        let ordinals: Vec<u64> =
+            ordinals.map(|line| line.split(' ').next().unwrap().parse().unwrap()).collect();
+        assert_eq!(ordinals, (1..=20).collect::<Vec<u64>>(), "{text}");
+    }
+}
+
+/// Records count along the one stream where one worker plays all cores, else on each core; rests do not count.
+#[test]
+fn skips_and_limits_of_records_count_as_cores_are_played() {
+    let folder = tempfile::tempdir().unwrap();
+    put_two_threads(folder.path());
+    let instrs = |args: &str| -> u64 {
+        let args = format!("-indir . -tool basic_counts -sched_exit_if_fraction_inputs_left 0 {args}");
+        let text = printed(folder.path(), &args);
+        let line = text.lines().find(|line| line.ends_with(" total (fetched) instructions")).unwrap();
+        line.split_whitespace().next().unwrap().parse().unwrap()
+    };
+    // Seven records stand before the first instruction of each thread.
+    for (args, of_all, of_each) in [
+        ("", 4, 4),
+        ("-skip_records 8", 4, 2),
+        ("-exit_after_records 14", 0, 4),
+        ("-exit_after_records 15", 1, 4),
+        ("-exit_after_records 8", 0, 2),
+        ("-skip_records 14", 4, 0),
+        ("-skip_instrs 0 -exit_after_instrs 1", 2, 2),
+        ("-exit_after_instrs 2 -exit_after_records 9", 0, 3),
+    ] {
+        assert_eq!(instrs(&format!("-core_serial -cores 2 {args}")), of_all, "in turn: {args}");
+        assert_eq!(instrs(&format!("-core_sharded -cores 2 {args}")), of_each, "each: {args}");
+    }
+}
+
+/// A skip or limit means in files of cores what it means in files of threads.
+#[test]
+fn parts_of_files_of_cores_are_those_of_files_of_threads() {
+    let folders = [Head::OF_THREAD, Head::OF_CORE].map(|head| {
+        let folder = tempfile::tempdir().unwrap();
+        for (cpu, tid, time) in [(0, 20, 5000), (1, 21, 4000)] {
+            let head = Head { tid, chunk_instrs: 2, clock: time, cpu, ..head }.entries();
+            let seam = |records: u64, time| [vec![marker(22, records)], clock(time, cpu)].concat();
+            let chunks = [
+                [head, nops(0x1000, 1), clock(time + 2000, cpu), nops(0x1001, 1), vec![marker(21, 0)]]
+                    .concat(),
+                [seam(12, time + 2000), nops(0x1002, 2), clock(time + 4000, cpu), vec![marker(21, 1)]]
+                    .concat(),
+                [seam(17, time + 4000), nops(0x1004, 1), tail(tid)].concat(),
+            ];
+            let path = folder.path().join(format!("drmemtrace.core.{cpu:06}.trace.zip"));
+            archive(&path, &chunks);
+        }
+        folder
+    });
+    let mut parts = vec!["-skip_to_timestamp 6500".to_owned(), "-only_shards 1".to_owned()];
+    for skip in [
+        "",
+        "-skip_instrs 1",
+        "-skip_instrs 2",
+        "-skip_instrs 3",
+        "-skip_instrs 4",
+        "-skip_records 4",
+        "-skip_records 11",
+    ] {
+        for limit in ["", "-exit_after_records 1", "-exit_after_records 3", "-exit_after_records 9"] {
+            parts.push(format!("{skip} {limit}"));
+        }
+        if !skip.contains("records") {
+            parts.push(format!("{skip} -exit_after_instrs 1"));
+            parts.push(format!("{skip} -exit_after_instrs 2 -exit_after_records 4"));
+        }
+    }
+    for part in parts {
+        for choice in ["", "-only_shards 0"] {
+            if part.contains("only_shards") && !choice.is_empty() {
+                continue;
+            }
+            let args = format!("-indir . -tool view {part} {choice}");
+            let [threads, cores] = folders.each_ref().map(|folder| printed(folder.path(), &args));
+            assert_eq!(cores.replace("0x10e40", "0xe40"), threads, "{args}");
+            let n_rows = cores.lines().filter(|line| line.contains(" W0.T2")).count();
+            assert!(n_rows > 0, "{args}: {cores}");
+        }
+    }
+}

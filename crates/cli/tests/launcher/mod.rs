@@ -4,6 +4,7 @@
 mod better;
 mod cores;
 mod examples;
+mod walk;
 
 use std::fs::File;
 use std::io::Write as _;

@@ -44,6 +44,9 @@ pub(super) struct About {
     pub(super) decode: bool,
     /// Points of the schedule are kept.
     pub(super) schedule: bool,
+    /// The shard is pieced together of parts of files: what headers say may stand elsewhere, and threads begin in their
+    /// middle.
+    pub(super) is_cut: bool,
     /// Only violations in this part are reported.
     pub(super) part: Option<Part>,
 }
@@ -126,6 +129,8 @@ pub(super) struct Checker {
     /// Visible records and instructions so far.
     pub(super) records: u64,
     pub(super) instrs: u64,
+    /// Records of a core that rests.
+    pub(super) idles: u64,
     /// How many of them gaps swallowed: the ordinals after a gap count them.
     pub(super) lost: (u64, u64),
     /// Where the next instruction should be, as far as the bits of `next_mask` go.
@@ -170,11 +175,12 @@ impl Checker {
     pub(super) fn new(about: Arc<About>, log: Log) -> Checker {
         let thread = about.first_thread;
         let is_core = about.kind == ShardKind::Core;
-        Checker {
+        let mut checker = Checker {
             policy: Policy { core: is_core, flow_mask: u64::MAX, ..Policy::default() },
             attention: on::FIRST | on::HEADER,
             records: 0,
             instrs: 0,
+            idles: 0,
             lost: (0, 0),
             next_pc: 0,
             next_mask: 0,
@@ -204,7 +210,19 @@ impl Checker {
             offset: 0,
             member: 0,
             about,
+        };
+        if checker.about.is_cut {
+            checker.begin_cut();
         }
+        checker
+    }
+
+    /// Nothing is known of what stands before the first record but what the header says.
+    fn begin_cut(&mut self) {
+        self.lose_header();
+        self.attention = 0;
+        self.chunks.resync = true;
+        self.kernel.lose();
     }
 
     /// Takes in a batch of raw entries and what the reader found.
@@ -219,6 +237,11 @@ impl Checker {
         let entries = Entry::slice(batch.raw()).0;
         if entries.is_empty() {
             return;
+        }
+        if self.about.is_cut && self.records == 0 {
+            // A thread that begins late has the ordinals of its file.
+            (self.records, self.instrs) = (span.first_record, span.first_instr);
+            self.lost = (self.records, self.instrs);
         }
         (self.offset, self.at) = (span.offset, 0);
         if span.member != self.member {
@@ -368,6 +391,11 @@ impl Checker {
                 self.tid = value;
                 self.set_turn();
                 self.attention &= !on::FOOTER;
+                if self.about.is_cut {
+                    // What stood before an instruction that a part leaves out.
+                    self.attention &= !(on::TARGET | on::ENCODING);
+                    self.encoding_len = 0;
+                }
             }
             Type::PID => self.process(),
             Type::HEADER => self.header(value),

@@ -238,7 +238,9 @@ impl Checker {
             return fault;
         }
         let is_direct = from.is_branch() && !from.is_indirect();
-        if is_direct && self.policy.codes && !self.policy.regdeps && from.flags & flag::VALID == 0 {
+        // The encoding may have stayed with another core.
+        let is_promised = self.policy.codes && !self.policy.regdeps && !self.about.is_cut;
+        if is_direct && is_promised && from.flags & flag::VALID == 0 {
             let at = from.pc;
             self.tell(Rule::BranchUndecodable, || format!("the branch at {at:#x} cannot be decoded"));
         }

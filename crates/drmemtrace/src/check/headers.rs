@@ -282,7 +282,10 @@ impl Checker {
         self.headers.own.has_exit = true;
         self.kernel.is_exit_due = false;
         if self.headers.is_lost {
-            self.attention |= on::EXITED;
+            // On a core, other threads go on.
+            if !self.policy.core {
+                self.attention |= on::EXITED;
+            }
             return;
         }
         if filetype.is_ifiltered() && !self.headers.own.has_instr_count {

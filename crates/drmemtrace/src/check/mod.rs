@@ -35,9 +35,10 @@ pub use log::Violation;
 pub use report::CheckReport;
 pub use rules::RULES;
 
+use crate::cores::CoreTrace;
 use crate::schedule::Recording;
 use crate::schedule::compare::Files;
-use crate::trace::DrmemTrace;
+use crate::trace::{DrmemTrace, File};
 use checker::{About, Checker};
 use log::{Log, Wanted};
 use quipu_model::ThreadId;
@@ -89,8 +90,9 @@ impl Tool for CheckTool {
 
     fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
         let wanted = WantedRules::of(args, RULES)?;
-        // Cores that threads were arranged on have chunks of many files, in pieces.
-        let has_chunks = trace.meta().arranged.is_empty();
+        let native = trace.as_any().and_then(|trace| trace.downcast_ref::<DrmemTrace>());
+        // Cores that threads were arranged on have chunks of many files, in pieces, as threads that begin late have.
+        let has_chunks = native.is_some();
         let wanted = Wanted {
             rules: RULES
                 .iter()
@@ -100,12 +102,14 @@ impl Tool for CheckTool {
         };
         let decode = check::decodes(args);
         let part = Part::of(args)?;
-        let native = trace.as_any().and_then(|trace| trace.downcast_ref::<DrmemTrace>());
         // Some threads of a trace, or a part of them, cannot be compared with the schedule of all.
         let files =
             native.filter(|trace| trace.is_whole() && part.is_none()).map(Files::beside).unwrap_or_default();
+        let cut = if native.is_some() { None } else { files_of(trace).and_then(|files| files.first()) };
         let abouts = trace.shards().iter().enumerate().map(|(i, shard)| {
             let file = native.and_then(|trace| trace.files().get(i));
+            // What headers say, which stand with other cores, or before the beginning.
+            let header = file.or(cut).map(|file| &file.header);
             let members = file.map_or_else(Vec::new, |file| {
                 file.container.members().iter().map(|member| member.name.clone()).collect()
             });
@@ -115,9 +119,10 @@ impl Tool for CheckTool {
                 kind: shard.kind,
                 thread: shard.thread.map(ThreadId::packed),
                 stated: file.and_then(|file| file.header.stated),
-                version: file.map_or(0, |file| file.header.version),
-                filetype: file.map(|file| file.header.filetype).unwrap_or_default(),
-                chunk_instrs: file.map_or(0, |file| file.header.chunk_instrs),
+                version: header.map_or(0, |header| header.version),
+                filetype: header.map(|header| header.filetype).unwrap_or_default(),
+                chunk_instrs: header.map_or(0, |header| header.chunk_instrs),
+                is_cut: cut.is_some(),
                 first_thread: file.map_or(shard.thread.map_or(0, ThreadId::packed), |file| file.header.tid),
                 is_archive: file.is_some_and(|file| file.container.codec() == quipu_source::Codec::Zip),
                 members,
@@ -139,6 +144,15 @@ impl Tool for CheckTool {
             files: Arc::new(files),
         }))
     }
+}
+
+/// The files that the records of a trace come from, however it arranges them.
+fn files_of(trace: &dyn Trace) -> Option<&[Arc<File>]> {
+    let own = trace.as_any().and_then(|trace| {
+        let cores = trace.downcast_ref::<CoreTrace>().map(CoreTrace::files);
+        trace.downcast_ref::<DrmemTrace>().map(DrmemTrace::files).or(cores)
+    });
+    own.or_else(|| files_of(trace.origin()?))
 }
 
 /// Checks at work.

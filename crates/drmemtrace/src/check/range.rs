@@ -71,28 +71,33 @@ impl Checker {
             self.offset = offset + i as u64 * self.about.entry_bytes;
             self.run(std::slice::from_ref(entry));
             if self.has_begun(part) {
-                let begun = *self.progress.begun.get_or_insert(self.records.saturating_sub(1));
+                let begun = *self.progress.begun.get_or_insert(self.counted().saturating_sub(1));
                 self.progress.is_over = self.is_behind(part, begun);
             }
         }
     }
 
+    /// Records that count for a part: on cores that threads are scheduled onto, those of threads.
+    fn counted(&self) -> u64 {
+        if self.about.is_cut { self.records - self.idles } else { self.records }
+    }
+
     fn has_begun(&self, part: Part) -> bool {
         let is_past = |count: u64, skip: u64| skip == 0 || count > skip;
         is_past(self.instrs, part.skip_instrs)
-            && is_past(self.records, part.skip_records)
+            && is_past(self.counted(), part.skip_records)
             && self.time.last >= part.from_clock
     }
 
     fn is_behind(&self, part: Part, begun: u64) -> bool {
         self.instrs > part.skip_instrs.saturating_add(part.take_instrs)
-            || self.records > begun.saturating_add(part.take_records)
+            || self.counted() > begun.saturating_add(part.take_records)
     }
 
     /// True if a violation at the entry being judged is to be reported.
     pub(super) fn is_in_part(&self) -> bool {
         let Some(part) = self.about.part else { return true };
-        let begun = self.progress.begun.unwrap_or(self.records.saturating_sub(1));
+        let begun = self.progress.begun.unwrap_or(self.counted().saturating_sub(1));
         self.has_begun(part) && !self.is_behind(part, begun)
     }
 }

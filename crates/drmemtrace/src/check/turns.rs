@@ -36,12 +36,17 @@ impl Checker {
             }
             ShardKind::Mixed => self.turn_headers(from, tid),
         }
+        if self.about.is_cut && self.about.kind == ShardKind::Core {
+            // A thread's last readings before it moves stay where it was, and may be later than what comes there next.
+            self.time.last = 0;
+        }
         self.forget();
     }
 
     /// The core has nothing to run.
     pub(super) fn idle(&mut self) {
         self.records += 1;
+        self.idles += 1;
         if self.seen_tid != IDLE_THREAD {
             self.seen_tid = IDLE_THREAD;
             self.attention |= on::THREAD;

@@ -25,6 +25,7 @@ use quipu_model::{
 use quipu_source::{Ahead, StreamOptions};
 use reader::CoreReader;
 use rustc_hash::FxHashMap;
+use std::any::Any;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -57,6 +58,11 @@ pub(crate) struct CoreTrace {
 }
 
 impl CoreTrace {
+    /// The files of the threads.
+    pub(crate) fn files(&self) -> &[Arc<File>] {
+        &self.files
+    }
+
     /// Arranges the files of a trace, one for each thread, by the stretches of all processors.
     ///
     /// # Errors
@@ -300,6 +306,10 @@ impl Trace for CoreTrace {
         let version = self.files.iter().map(|file| file.header.version).max().unwrap_or(0);
         let versions = vec![version; self.shards.len()];
         Ok(Box::new(MemrefPrinter::new(self.meta.arch, versions, options)?))
+    }
+
+    fn as_any(&self) -> Option<&dyn Any> {
+        Some(self)
     }
 
     fn families(&self) -> &'static [Family] {

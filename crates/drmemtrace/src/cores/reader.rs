@@ -33,6 +33,8 @@ pub(super) struct CoreReader {
     instrs: u64,
     /// Records and instructions wanted of the core.
     wanted: (Range<u64>, Range<u64>),
+    /// How many records to read from the first instruction that is wanted, before that is reached.
+    most: Option<u64>,
     /// Clock readings behind which records are wanted.
     clock: Range<u64>,
     /// The latest reading on the core: what a thread goes on with belongs to it, whatever it read before.
@@ -63,13 +65,17 @@ impl CoreReader {
             Window::Instrs(range) => ((ALL, range.clone()), ALL),
             Window::Clock(range) => ((ALL, ALL), range.clone()),
         };
-        if scan.most < u64::MAX {
-            if scan.window != Window::All && !matches!(scan.window, Window::Records(_)) {
+        let mut most = None;
+        match &scan.window {
+            _ if scan.most == u64::MAX => {}
+            Window::Clock(_) => {
                 return Err(Error::unsupported(
-                    "a trace arranged by core has no limit of records behind a skip of instructions or time",
+                    "a trace arranged by core has no limit of records after a skip of time",
                 ));
             }
-            wanted.0.end = wanted.0.end.min(wanted.0.start.saturating_add(scan.most));
+            // Nobody knows yet how many records stand before.
+            Window::Instrs(_) => most = Some(scan.most),
+            _ => wanted.0.end = wanted.0.end.min(wanted.0.start.saturating_add(scan.most)),
         }
         let rows = scan.tables.iter().filter_map(|table| TABLES.get(*table)).map(|schema| Rows::new(schema));
         Ok(CoreReader {
@@ -95,6 +101,7 @@ impl CoreReader {
             records: 0,
             instrs: 0,
             wanted,
+            most,
             opens: scan.cut.clock,
             clock,
             now: 0,
@@ -279,6 +286,11 @@ fn renumber(rows: &mut Rows, column: &str, by: u64) {
 impl Reader for CoreReader {
     fn read(&mut self) -> Result<Option<&mut Batch>> {
         while !self.is_over() {
+            if self.instrs >= self.wanted.1.start
+                && let Some(most) = self.most.take()
+            {
+                self.wanted.0.end = self.records.saturating_add(most);
+            }
             let segment = self.core.segments[self.at].clone();
             self.open(&segment)?;
             let Some(lane) = self.lanes.get(&segment.file) else { break };

@@ -14,6 +14,7 @@
 //! | `chunks`, `codes` | chunks, and what each must repeat |
 //! | `raise` | later versions of the format |
 //! | `known` | encodings that files of cores leave out |
+//! | [`cores`] | files of cores that threads are scheduled onto |
 //! | [`folder`] | names, schedules |
 //! | [`threads`] | files of threads that are being recorded |
 //!
@@ -21,6 +22,7 @@
 
 mod chunks;
 mod codes;
+pub mod cores;
 pub mod edit;
 pub mod folder;
 pub mod frames;

@@ -1,6 +1,6 @@
 //! Copying some records of a batch to the end of another, column by column.
 
-use quipu_model::{Batch, Columns};
+use quipu_model::{Batch, Columns, Rows};
 use std::ops::Range;
 
 /// Where the next records of a batch begin in its columns.
@@ -86,6 +86,15 @@ impl Cursor {
         self.marks = rows.end;
         self.record = end;
         to.span.records += n;
+    }
+
+    /// The rows of a native table that stand for the next record: one, or all of a batch that has more rows than records,
+    /// since a skip repeats records there.
+    pub(super) fn rows_of_next(&self, from: &Rows, n_records: u32) -> Range<usize> {
+        match from.len() > n_records as usize {
+            true => 0..from.len(),
+            false => self.record as usize..self.record as usize + 1,
+        }
     }
 }
 

@@ -16,8 +16,6 @@ struct Lane {
     clock: u64,
     /// Native records up to the next one, which it includes.
     raw: Vec<u8>,
-    /// Native records of it were delivered.
-    has_begun: bool,
 }
 
 /// All threads, and what went wrong with them.
@@ -78,7 +76,6 @@ impl Lanes {
             at: Cursor::default(),
             clock: 0,
             raw: Vec::new(),
-            has_begun: false,
         });
         Lanes {
             lanes: lanes.collect(),
@@ -101,14 +98,12 @@ impl Lanes {
 
     /// Takes the native records up to the thread's next record, which they include.
     pub(super) fn take_raw(&mut self, thread: usize, out: &mut Vec<u8>) {
-        let lane = &mut self.lanes[thread];
-        lane.has_begun = true;
-        out.append(&mut lane.raw);
+        out.append(&mut self.lanes[thread].raw);
     }
 
-    /// True once native records of the thread were taken.
-    pub(super) fn has_begun(&self, thread: usize) -> bool {
-        self.lanes[thread].has_begun
+    /// The native records that [`take_raw`](Lanes::take_raw) takes next.
+    pub(super) fn raw(&self, thread: usize) -> &[u8] {
+        &self.lanes[thread].raw
     }
 
     /// Ticks of the clock as microseconds.

@@ -14,6 +14,7 @@
 //! | `lane` | threads, each read at its own place |
 //! | `copy` | records from one batch to another |
 //! | `rounds` | batches of all cores, step by step |
+//! | `sequence` | the same as one sequence of records |
 
 mod calls;
 mod copy;
@@ -21,6 +22,7 @@ mod lane;
 mod options;
 mod queue;
 mod rounds;
+mod sequence;
 mod state;
 
 #[cfg(test)]
@@ -36,6 +38,7 @@ use quipu_model::{
     Columns, Cut, Error, Meta, Reader, Result, Scan, Shard, ShardId, ShardKind, TableSchema, Trace, Window,
 };
 use rounds::CoreRounds;
+use sequence::SequenceReader;
 use state::Dispatcher;
 use std::borrow::Cow;
 
@@ -45,47 +48,108 @@ use std::borrow::Cow;
 /// `Usage` if the options do not hold together; `Missing` if the trace has no instructions, which is what time is
 /// measured by; `Unsupported` if its shards are cores already.
 pub fn dispatch(trace: Box<dyn Trace>, options: DispatchOptions) -> Result<Box<dyn Trace>> {
-    options.check()?;
-    if trace.shards().iter().any(|shard| shard.kind == ShardKind::Core) {
-        return Err(Error::unsupported("this trace is arranged by core already")
-            .hint("read it as it is: threads on the cores that the trace says"));
-    }
-    let missing = Columns::INSTRS.minus(trace.columns());
-    if !missing.is_empty() {
-        return Err(Error::missing(format!(
-            "scheduling threads onto cores needs {missing}, which this trace does not carry"
-        )));
-    }
-    let mut meta = trace.meta().clone();
-    meta.title.push_str(&format!(", scheduled onto {} cores", options.cores));
-    meta.arranged = trace.shards().iter().map(|shard| shard.thread.unwrap_or_default()).collect();
-    let shards = (0..options.cores).map(|core| Shard {
-        id: ShardId(core as u32), // At most `MAX_DISPATCH_CORES`.
-        name: format!("core {core}"),
-        kind: ShardKind::Core,
-        core: Some(core as u64),
-        pieces: 1,
-        ..Shard::default()
-    });
-    // Tables stay with the threads, and native records unless they are wanted and have a form for cores.
-    let has_native = options.native && trace.core_form().is_some();
-    let without = if has_native { Columns::NONE } else { Columns::RAW };
-    Ok(Box::new(DispatchedTrace {
-        shards: shards.collect(),
-        columns: trace.columns().minus(without | Columns::CALL_VALUES),
-        trace,
-        options,
-        meta,
-    }))
+    Ok(Box::new(DispatchedTrace::new(trace, options)?))
 }
 
-/// A trace whose shards are the cores of a scheduler.
+/// The same threads, scheduled onto cores, as one sequence: a trace of one shard, which has what the cores do at each step
+/// one after the other. Its rows are those of the threads' tables, with ordinals of the sequence; columns stay behind.
+///
+/// # Errors
+/// As for [`dispatch`]; `Unsupported` if rows of the format have no form for cores.
+pub fn dispatch_in_sequence(trace: Box<dyn Trace>, options: DispatchOptions) -> Result<Box<dyn Trace>> {
+    let mut cores = DispatchedTrace::new(trace, options)?;
+    if cores.trace.core_form().is_none() {
+        let format = cores.meta.format;
+        return Err(Error::unsupported(format!("records of format {format} have no form for cores")));
+    }
+    cores.columns = Columns::NONE;
+    cores.tables = cores.trace.tables();
+    let name = cores.shards.iter().map(|core| core.name.as_str()).collect::<Vec<_>>().join(", ");
+    cores.shards = vec![Shard { name, kind: ShardKind::Mixed, pieces: 1, ..Shard::default() }];
+    Ok(Box::new(cores))
+}
+
+impl DispatchedTrace {
+    fn new(trace: Box<dyn Trace>, options: DispatchOptions) -> Result<DispatchedTrace> {
+        options.check()?;
+        if trace.shards().iter().any(|shard| shard.kind == ShardKind::Core) {
+            return Err(Error::unsupported("this trace is arranged by core already")
+                .hint("read it as it is: threads on the cores that the trace says"));
+        }
+        let missing = Columns::INSTRS.minus(trace.columns());
+        if !missing.is_empty() {
+            return Err(Error::missing(format!(
+                "scheduling threads onto cores needs {missing}, which this trace does not carry"
+            )));
+        }
+        let mut meta = trace.meta().clone();
+        meta.title.push_str(&format!(", scheduled onto {} cores", options.cores));
+        meta.arranged = trace.shards().iter().map(|shard| shard.thread.unwrap_or_default()).collect();
+        let shards = (0..options.cores).map(|core| Shard {
+            id: ShardId(core as u32), // At most `MAX_DISPATCH_CORES`.
+            name: format!("core {core}"),
+            kind: ShardKind::Core,
+            core: Some(core as u64),
+            pieces: 1,
+            ..Shard::default()
+        });
+        // Tables stay with the threads, and native records unless they are wanted and have a form for cores.
+        let has_native = options.native && trace.core_form().is_some();
+        let without = if has_native { Columns::NONE } else { Columns::RAW };
+        Ok(DispatchedTrace {
+            shards: shards.collect(),
+            columns: trace.columns().minus(without | Columns::CALL_VALUES),
+            tables: &[],
+            trace,
+            options,
+            meta,
+        })
+    }
+
+    /// True if it is read as one sequence.
+    fn is_sequence(&self) -> bool {
+        !self.tables.is_empty()
+    }
+
+    /// The threads at their beginnings, with these columns, and what is known of them.
+    fn lanes(&self, scan: &Scan, window: &Window, has_raw: bool) -> Result<(Lanes, Dispatcher)> {
+        let own = Columns::INSTRS | Columns::THREADS | Columns::THREAD_CLOCK;
+        let shards = self.trace.shards();
+        let columns = scan.columns.and(self.trace.columns()) | own.and(self.trace.columns());
+        // Records count on cores.
+        let template = Scan { columns, window: window.clone(), most: u64::MAX, codes: None, ..scan.clone() };
+        let template = Scan { cut: Cut::SIZE, ..divided(&template, shards.len()) };
+        let clock = self.trace.meta().clock;
+        let open = |template: &Scan| -> Result<Lanes> {
+            let readers =
+                shards.iter().map(|shard| self.trace.scan(&Scan { shard: shard.id, ..template.clone() }));
+            Ok(Lanes::new(readers.collect::<Result<_>>()?, clock))
+        };
+        let (lanes, known) = if has_raw {
+            // Native records go to cores one by one, and the first look at a thread takes more than one.
+            let ahead = Scan { columns: template.columns.minus(Columns::RAW), ..template.clone() };
+            let known = open(&ahead)?.begin();
+            let lanes = open(&Scan { batch_records: 1, ..template })?.with_raw(&known);
+            (lanes, known)
+        } else {
+            let mut lanes = open(&template)?;
+            let known = lanes.begin();
+            (lanes, known)
+        };
+        let frames_calls = clock.is_some_and(|clock| clock.frames_calls);
+        Ok((lanes, Dispatcher::new(self.options.clone(), &known, frames_calls)))
+    }
+}
+
+/// A trace whose shards are the cores of a scheduler, or whose one shard is what all of them do.
 struct DispatchedTrace {
     trace: Box<dyn Trace>,
     options: DispatchOptions,
     shards: Vec<Shard>,
     meta: Meta,
     columns: Columns,
+    /// Those of the threads for a sequence; none for cores.
+    tables: &'static [&'static TableSchema],
 }
 
 impl Trace for DispatchedTrace {
@@ -102,49 +166,50 @@ impl Trace for DispatchedTrace {
     }
 
     fn tables(&self) -> &'static [&'static TableSchema] {
-        &[]
+        self.tables
     }
 
-    fn scan(&self, _scan: &Scan) -> Result<Box<dyn Reader>> {
-        Err(Error::unsupported("what a scheduler gives one core cannot be read without the others"))
+    fn scan(&self, scan: &Scan) -> Result<Box<dyn Reader>> {
+        if !self.is_sequence() {
+            return Err(Error::unsupported(
+                "what a scheduler gives one core cannot be read without the others",
+            ));
+        }
+        let form = self.trace.core_form().ok_or_else(|| Error::unsupported("rows have no form for cores"))?;
+        let (window, records) = match &scan.window {
+            Window::Records(range) => (Window::All, range.clone()),
+            window => (window.clone(), 0..u64::MAX),
+        };
+        let tables: Option<Vec<_>> =
+            scan.tables.iter().map(|table| self.tables.get(*table).copied()).collect();
+        let tables = tables.ok_or_else(|| Error::usage("the trace has no such table"))?;
+        let end = records.end.min(records.start.saturating_add(scan.most));
+        let (lanes, dispatcher) = self.lanes(scan, &window, false)?;
+        Ok(Box::new(SequenceReader::new(dispatcher, lanes, form, &tables, records.start..end)))
     }
 
     fn rounds(&self, scan: &Scan) -> Result<Option<Box<dyn Rounds + '_>>> {
-        if scan.window != Window::All || !scan.tables.is_empty() {
+        if self.is_sequence() {
+            return Ok(None);
+        }
+        if matches!(scan.window, Window::Records(_)) || scan.most < u64::MAX || !scan.tables.is_empty() {
             return Err(Error::unsupported(
-                "threads that are scheduled onto cores are read as a whole, without native tables",
+                "threads that are scheduled onto cores are read without native tables, and without windows of records",
             ));
         }
         let wanted = scan.columns.and(self.columns);
-        let own = Columns::INSTRS | Columns::THREADS | Columns::THREAD_CLOCK;
-        let shards = self.trace.shards();
-        let template = Scan { columns: wanted | own.and(self.trace.columns()), codes: None, ..scan.clone() };
-        let template = Scan { cut: Cut::SIZE, ..divided(&template, shards.len()) };
-        let clock = self.trace.meta().clock;
-        let open = |template: &Scan| -> Result<Lanes> {
-            let readers =
-                shards.iter().map(|shard| self.trace.scan(&Scan { shard: shard.id, ..template.clone() }));
-            Ok(Lanes::new(readers.collect::<Result<_>>()?, clock))
-        };
         let form = self.trace.core_form().filter(|_| wanted.has(Columns::RAW));
-        let (lanes, known) = if form.is_some() {
-            // Native records go to cores one by one, and the first look at a thread takes more than one.
-            let ahead = Scan { columns: template.columns.minus(Columns::RAW), ..template.clone() };
-            let known = open(&ahead)?.begin();
-            let lanes = open(&Scan { batch_records: 1, ..template })?.with_raw(&known);
-            (lanes, known)
-        } else {
-            let mut lanes = open(&template)?;
-            let known = lanes.begin();
-            (lanes, known)
-        };
-        let frames_calls = clock.is_some_and(|clock| clock.frames_calls);
-        let dispatcher = Dispatcher::new(self.options.clone(), &known, frames_calls);
+        let scan = Scan { columns: wanted, ..scan.clone() };
+        let (lanes, dispatcher) = self.lanes(&scan, &scan.window, form.is_some())?;
         Ok(Some(Box::new(CoreRounds::new(dispatcher, lanes, wanted, form))))
     }
 
     fn printer(&self, options: &PrintOptions) -> Result<Box<dyn Printer>> {
         self.trace.printer(options)
+    }
+
+    fn origin(&self) -> Option<&dyn Trace> {
+        Some(&*self.trace)
     }
 
     fn families(&self) -> &'static [Family] {

@@ -17,21 +17,27 @@ use std::collections::HashMap;
 const MAX_STEPS: u32 = 1024;
 /// The pseudo-thread of a core that rests.
 const IDLE_PROCESS: u64 = u64::MAX;
-/// How many units of time a tick of the made-up clock is, in microseconds; options do not change it.
-const UNITS_PER_MICRO: u64 = 1000;
+/// How many units of time a microsecond of the simulated clock is; options do not change it.
+pub(super) const UNITS_PER_MICRO: u64 = 1000;
 
 /// Instructions as one core knows them.
 #[derive(Default)]
-struct Codes {
+pub(super) struct Codes {
     known: HashMap<Code, u32>,
     /// For each thread, the core's name of each of its codes.
     names: Vec<Vec<u32>>,
     /// The table, when it is not in a batch.
-    table: CodeTable,
+    pub(super) table: CodeTable,
 }
 
 impl Codes {
-    fn learn(&mut self, thread: usize, batch: &Batch) {
+    /// What the core calls a code of a thread.
+    pub(super) fn name(&self, thread: usize, code: u32) -> u32 {
+        self.names.get(thread).and_then(|names| names.get(code as usize)).copied().unwrap_or(code)
+    }
+
+    /// Learns the codes of a thread that are new in its batch.
+    pub(super) fn learn(&mut self, thread: usize, batch: &Batch) {
         if self.names.len() <= thread {
             self.names.resize_with(thread + 1, Vec::new);
         }
@@ -76,6 +82,8 @@ pub(super) struct CoreRounds {
     round: Vec<Batch>,
     /// Steps in `now`.
     steps: u32,
+    /// Steps in a round, at most.
+    most_steps: u32,
     /// What each core's next records hold.
     loads: Vec<Load>,
     is_over: bool,
@@ -112,6 +120,7 @@ impl CoreRounds {
             next: batches(),
             round: batches(),
             steps: 0,
+            most_steps: MAX_STEPS,
             loads: vec![Load::default(); n_cores],
             is_over: false,
             #[cfg(test)]
@@ -136,7 +145,7 @@ impl CoreRounds {
             return 0;
         }
         let pace = self.dispatcher.pace();
-        let mut steps = MAX_STEPS.saturating_sub(self.steps);
+        let mut steps = self.most_steps.saturating_sub(self.steps);
         for core in 0..self.now.len() {
             let certain = match self.dispatcher.cores[core].thread {
                 Some(thread) => match self.dispatcher.certain_run(core, thread, pace) {
@@ -298,8 +307,8 @@ impl CoreRounds {
         to.span.instrs += instrs as u32; // No more than records.
         if let Some(form) = self.form {
             let (delivered, start) = (&mut self.delivered[core], to.block.len());
-            if delivered.raw_thread.replace(thread) != Some(thread) && self.lanes.has_begun(thread) {
-                form.turn(to.span.thread, to.span.process, &mut to.block);
+            if delivered.raw_thread.replace(thread) != Some(thread) {
+                form.turn(to.span.thread, to.span.process, self.lanes.raw(thread), &mut to.block);
             }
             self.lanes.take_raw(thread, &mut to.block);
             form.adopt(&mut to.block[start..], core as u64, None);
@@ -398,7 +407,7 @@ impl Rounds for CoreRounds {
             return Err(error);
         }
         // What a round has left over is one of its own.
-        while !self.is_over && self.steps < MAX_STEPS {
+        while !self.is_over && self.steps < self.most_steps {
             let steps = self.certain_steps();
             if steps > 0 {
                 self.go_on(steps);
@@ -411,6 +420,10 @@ impl Rounds for CoreRounds {
             return Ok(None);
         }
         Ok(Some(self.lend()))
+    }
+
+    fn limit_steps(&mut self, most: u32) {
+        self.most_steps = most.clamp(1, MAX_STEPS);
     }
 
     fn dispatched(&self) -> Vec<Dispatched> {

@@ -2,6 +2,7 @@
 //! rest. What random threads do is compared with the slow, plain way to take steps, one by one.
 
 use super::*;
+use crate::run::{WindowOf, part_of_rounds};
 use quipu_model::ThreadId;
 use quipu_model::lens::ThreadEvent;
 use quipu_testkit::{MemoryShard, MemoryTrace, Record, Rng};
@@ -513,4 +514,59 @@ fn what_cannot_be_scheduled_is_said_in_a_sentence() {
     assert_eq!(refusal(threads(), options), "block scale must be above 0, found `0`");
     let options = DispatchOptions { quantum: Quantum::Instrs(0), ..small(1) };
     assert_eq!(refusal(threads(), options), "a quantum of nothing never ends");
+}
+
+/// All that the cores of a part do, in order: the core and the record.
+fn part(trace: &dyn Trace, window: &Window, of: WindowOf, most: u64) -> Vec<(u32, String)> {
+    let template = Scan::new(ShardId(0)).columns(EVERYTHING);
+    let mut rounds = part_of_rounds(trace, template, (window, of), (most, of)).unwrap().unwrap();
+    let mut all = Vec::new();
+    while let Some(batches) = rounds.read().unwrap() {
+        let n_steps = batches.iter().map(|batch| batch.span.records).max().unwrap_or(0);
+        for at in 0..n_steps {
+            for batch in batches.iter().filter(|batch| at < batch.span.records) {
+                let rests = if batch.span.thread.is_idle() { "rests" } else { "" };
+                all.push((batch.span.shard, format!("{rests}{}", line(batch, at))));
+            }
+        }
+    }
+    all
+}
+
+/// Counting records one by one, what is left of the whole is what a part has.
+#[test]
+fn a_part_by_records_is_what_the_whole_has_there() {
+    let mut rng = Rng::new(25);
+    for case in 0..60 {
+        let threads = random_threads(&mut rng);
+        let options = random_options(&mut rng);
+        let n_cores = options.cores;
+        let trace = dispatch(Box::new(MemoryTrace::new(threads)), options).unwrap();
+        let whole = part(&*trace, &Window::All, WindowOf::EachShard, u64::MAX);
+        let start = rng.below(40);
+        let end = if rng.below(3) == 0 { u64::MAX } else { start + rng.below(60) };
+        for of in [WindowOf::EachShard, WindowOf::Sequence] {
+            let mut counted = vec![0; n_cores];
+            let mut total = 0;
+            let expected = whole.iter().filter(|(core, text)| {
+                let before = match of {
+                    WindowOf::EachShard => counted[*core as usize],
+                    WindowOf::Sequence => total,
+                };
+                let rests = text.starts_with("rests");
+                if !rests {
+                    counted[*core as usize] += 1;
+                    total += 1;
+                }
+                let has_begun = if rests { start == 0 || before > start } else { before >= start };
+                has_begun && before < end
+            });
+            let expected: Vec<(u32, String)> = expected.cloned().collect();
+            let found = part(&*trace, &Window::Records(start..end), of, u64::MAX);
+            assert!(found == expected, "case {case}, {of:?} {start}..{end}: {found:?} {expected:?}");
+            if start == 0 && end < u64::MAX {
+                assert!(part(&*trace, &Window::All, of, end) == expected, "case {case}");
+            }
+        }
+    }
 }

@@ -1,0 +1,197 @@
+//! All cores as one sequence of records: what they do at each step, one after the other.
+//!
+//! A record goes to the end of the sequence at its core's turn, so a sequence of one core is that core, and with several
+//! cores at work neighbours are of different threads. Ordinals count along the sequence. A core that rests has rows but no
+//! records: its rows have the ordinals of the record before.
+
+use super::lane::Lanes;
+use super::rounds::{Codes, UNITS_PER_MICRO};
+use super::state::{Dispatcher, Heads, Step};
+use quipu_model::lens::ThreadEvent;
+use quipu_model::trace::{CoreForm, CoreRow};
+use quipu_model::{Batch, Columns, Reader, Result, Rows, Span, TableSchema, ThreadId};
+use std::ops::Range;
+
+/// Rows in a batch, at most.
+const MAX_ROWS: u32 = 1024;
+
+/// The read of a sequence.
+pub(super) struct SequenceReader {
+    dispatcher: Dispatcher,
+    lanes: Lanes,
+    form: &'static dyn CoreForm,
+    /// The clock reading that each core's own clock continues from.
+    base_clocks: Vec<Option<u64>>,
+    codes: Codes,
+    /// Records that are wanted of the sequence.
+    wanted: Range<u64>,
+    records: u64,
+    instrs: u64,
+    /// Rows in the batch.
+    n_rows: u32,
+    /// The core whose turn was last.
+    core: usize,
+    /// What that core does and what belongs to the next batch.
+    pending: Option<Step>,
+    is_over: bool,
+    batch: Batch,
+}
+
+impl SequenceReader {
+    pub(super) fn new(
+        dispatcher: Dispatcher,
+        lanes: Lanes,
+        form: &'static dyn CoreForm,
+        tables: &[&TableSchema],
+        wanted: Range<u64>,
+    ) -> SequenceReader {
+        SequenceReader {
+            base_clocks: vec![None; dispatcher.cores.len()],
+            dispatcher,
+            lanes,
+            form,
+            codes: Codes::default(),
+            wanted,
+            records: 0,
+            instrs: 0,
+            n_rows: 0,
+            core: 0,
+            pending: None,
+            is_over: false,
+            batch: Batch {
+                tables: tables.iter().map(|table| Rows::new(table)).collect(),
+                ..Batch::default()
+            },
+        }
+    }
+
+    /// What comes next. QUIRK: DynamoRIO begins with the second core.
+    fn next_step(&mut self) -> Step {
+        self.pending.take().unwrap_or_else(|| {
+            self.core = (self.core + 1) % self.base_clocks.len();
+            self.dispatcher.step(self.core, &mut self.lanes)
+        })
+    }
+
+    /// Takes what a core does into the batch; false if that belongs to the next one.
+    fn take(&mut self, step: Step) -> Result<bool> {
+        match step {
+            Step::Rest => self.rest(),
+            Step::Run(thread) => Ok(self.run(thread)),
+            Step::Over => {
+                self.is_over = true;
+                Ok(false)
+            }
+        }
+    }
+
+    fn rest(&mut self) -> Result<bool> {
+        if self.n_rows > 0 && !self.batch.span.thread.is_idle() {
+            return Ok(false);
+        }
+        // What a skip of records leaves out ends with its last record.
+        if self.wanted.start > 0 && self.records <= self.wanted.start {
+            return Ok(true);
+        }
+        if self.n_rows == 0 {
+            self.batch.span = Span { thread: ThreadId::IDLE, ..self.span() };
+        }
+        let at = CoreRow { record: self.records, instr: self.instrs, core: self.core as u64, clock: None };
+        for rows in &mut self.batch.tables {
+            self.form.rest_row(rows, at)?;
+        }
+        self.n_rows += 1;
+        Ok(true)
+    }
+
+    fn run(&mut self, thread: usize) -> bool {
+        let Some(head) = self.lanes.head(thread) else { return true };
+        let span = self.span();
+        let Some((theirs, _)) = self.lanes.batch(thread) else { return true };
+        let whose = (theirs.span.thread, theirs.span.process);
+        if self.n_rows > 0 && (self.batch.span.thread, self.batch.span.process) != whose {
+            return false;
+        }
+        let clock = match head.event {
+            Some((ThreadEvent::Clock, ticks)) => Some(self.read_clock(thread, ticks, head.clock)),
+            _ => None,
+        };
+        let Some((theirs, cursor)) = self.lanes.batch(thread) else { return true };
+        let n_records = theirs.span.records;
+        // Rows that a skip repeats are not counted. DynamoRIO takes them for synthetic.
+        let is_repeated = theirs.tables.first().is_some_and(|rows| rows.len() > n_records as usize);
+        let is_wanted = self.records >= self.wanted.start;
+        if is_wanted && self.n_rows == 0 {
+            self.batch.span = Span { thread: whose.0, process: whose.1, ..span };
+        }
+        self.codes.learn(thread, theirs);
+        self.records += u64::from(!is_repeated);
+        self.instrs += u64::from(head.is_instr);
+        if is_wanted {
+            let at = CoreRow { record: self.records, instr: self.instrs, core: self.core as u64, clock };
+            for (rows, theirs) in self.batch.tables.iter_mut().zip(&theirs.tables) {
+                let range = cursor.rows_of_next(theirs, n_records);
+                let n = range.len();
+                rows.extend(theirs, range, |code| self.codes.name(thread, code));
+                self.form.adopt_rows(rows, n, at);
+            }
+            let span = &mut self.batch.span;
+            span.records += u32::from(!is_repeated);
+            span.instrs += u32::from(head.is_instr);
+            self.n_rows += 1;
+        }
+        cursor.copy(theirs, 1, &mut Batch::default(), Columns::NONE, |code| code);
+        true
+    }
+
+    /// The core's clock in place of the thread's, which means nothing on a core that others share.
+    fn read_clock(&mut self, thread: usize, ticks: u64, micros: u64) -> u64 {
+        self.lanes.set_clock(thread, micros);
+        let units = self.dispatcher.time_at(self.core, 0) - 1;
+        let base = *self.base_clocks[self.core].get_or_insert(ticks);
+        base.saturating_add(self.lanes.ticks(units / UNITS_PER_MICRO))
+    }
+
+    /// A batch without records at this place of the sequence.
+    fn span(&self) -> Span {
+        Span { first_record: self.records, first_instr: self.instrs, ..Span::default() }
+    }
+}
+
+impl Reader for SequenceReader {
+    fn read(&mut self) -> Result<Option<&mut Batch>> {
+        if let Some(error) = self.lanes.errors.pop_front() {
+            return Err(error);
+        }
+        self.codes.table = std::mem::take(&mut self.batch.codes);
+        self.batch.clear();
+        self.batch.span = self.span();
+        self.n_rows = 0;
+        while !self.is_over && self.records < self.wanted.end && self.n_rows < MAX_ROWS {
+            let step = self.next_step();
+            if !self.take(step)? {
+                self.pending = Some(step);
+                break;
+            }
+        }
+        self.batch.codes = std::mem::take(&mut self.codes.table);
+        self.batch.findings.append(&mut self.lanes.findings);
+        let is_empty = self.n_rows == 0 && self.batch.findings.is_empty();
+        match self.lanes.errors.pop_front() {
+            Some(error) if is_empty => Err(error),
+            Some(error) => {
+                self.lanes.errors.push_front(error);
+                Ok(Some(&mut self.batch))
+            }
+            None => Ok((!is_empty).then_some(&mut self.batch)),
+        }
+    }
+
+    fn batch(&mut self) -> &mut Batch {
+        &mut self.batch
+    }
+
+    fn packed_bytes(&self) -> Option<u64> {
+        Some(self.lanes.packed_bytes())
+    }
+}

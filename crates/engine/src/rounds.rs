@@ -1,0 +1,115 @@
+//! A part of what cores do side by side, by records: of each core, or of all of them in turn.
+//!
+//! Rests do not count, and neither do records that a skip of instructions repeats. A core that rests has no records before
+//! the part's first one and after its last, so what it does there is left out.
+
+use crate::run::WindowOf;
+use quipu_model::lens::ThreadEvent;
+use quipu_model::trace::{Dispatched, Rounds};
+use quipu_model::{Batch, Result, Span};
+use std::ops::Range;
+
+/// Rounds without what stands outside the part.
+pub(crate) struct PartOfRounds<'r> {
+    rounds: Box<dyn Rounds + 'r>,
+    wanted: Range<u64>,
+    of: WindowOf,
+    /// Records that count, by core.
+    counted: Vec<u64>,
+}
+
+impl<'r> PartOfRounds<'r> {
+    pub(crate) fn new(
+        rounds: Box<dyn Rounds + 'r>,
+        wanted: Range<u64>,
+        of: WindowOf,
+        n_cores: usize,
+    ) -> PartOfRounds<'r> {
+        PartOfRounds { rounds, wanted, of, counted: vec![0; n_cores] }
+    }
+
+    fn total(&self) -> u64 {
+        self.counted.iter().sum()
+    }
+
+    fn is_over(&self) -> bool {
+        match self.of {
+            WindowOf::Sequence => self.total() >= self.wanted.end,
+            WindowOf::EachShard => self.counted.iter().all(|counted| *counted >= self.wanted.end),
+        }
+    }
+
+    /// How many steps surely do not cross a border of the part; at least one, which may.
+    fn certain_steps(&self) -> u32 {
+        let left = |counted: u64| {
+            // Rests begin one record after the first.
+            let borders = [self.wanted.start, self.wanted.start.saturating_add(1), self.wanted.end];
+            borders.into_iter().find(|border| counted < *border).map_or(u64::MAX, |border| border - counted)
+        };
+        let steps = match self.of {
+            WindowOf::Sequence => left(self.total()) / (self.counted.len() as u64).max(1),
+            WindowOf::EachShard => {
+                self.counted.iter().map(|counted| left(*counted)).min().unwrap_or(u64::MAX)
+            }
+        };
+        u32::try_from(steps).unwrap_or(u32::MAX).max(1)
+    }
+}
+
+impl Rounds for PartOfRounds<'_> {
+    fn read(&mut self) -> Result<Option<&mut [Batch]>> {
+        if self.is_over() {
+            return Ok(None);
+        }
+        self.rounds.limit_steps(self.certain_steps());
+        let mut total = self.total();
+        let Some(batches) = self.rounds.read()? else { return Ok(None) };
+        for batch in &mut *batches {
+            let Some(counted) = self.counted.get_mut(batch.span.shard as usize) else { continue };
+            let before = match self.of {
+                WindowOf::Sequence => total,
+                WindowOf::EachShard => *counted,
+            };
+            let rests = batch.span.thread.is_idle();
+            let n = if rests { 0 } else { u64::from(batch.span.records) - u64::from(is_repeated(batch)) };
+            *counted += n;
+            total += n;
+            let has_begun = before >= self.wanted.start
+                && (!rests || self.wanted.start == 0 || before > self.wanted.start);
+            if !has_begun || before >= self.wanted.end {
+                empty(batch);
+            }
+        }
+        Ok(Some(batches))
+    }
+
+    fn limit_steps(&mut self, _most: u32) {}
+
+    fn dispatched(&self) -> Vec<Dispatched> {
+        self.rounds.dispatched()
+    }
+
+    fn packed_bytes(&self) -> u64 {
+        self.rounds.packed_bytes()
+    }
+}
+
+/// True for a clock reading and a processor in one record: what a skip of instructions repeats.
+fn is_repeated(batch: &Batch) -> bool {
+    let has_both =
+        |what: &[ThreadEvent]| what.contains(&ThreadEvent::Clock) && what.contains(&ThreadEvent::Cpu);
+    batch.threads.at.iter().filter(|at| **at == 0).count() >= 2 && {
+        let of_first = batch.threads.at.partition_point(|at| *at == 0);
+        has_both(&batch.threads.what[..of_first])
+    }
+}
+
+/// Leaves nothing of a batch but its place, its instructions' table and what is wrong.
+fn empty(batch: &mut Batch) {
+    let findings = std::mem::take(&mut batch.findings);
+    batch.clear();
+    batch.block.clear();
+    batch.raw = 0..0;
+    batch.findings = findings;
+    batch.span = Span { records: 0, instrs: 0, ..batch.span };
+}
