@@ -27,13 +27,15 @@ pub(crate) struct Output {
     /// Replace a file, or a folder that holds nothing but a trace; of a symbolic link, what it leads to
     #[arg(long, help_heading = "Writing")]
     pub(crate) force: bool,
-    /// How to pack: zip, gzip, lz4, snappy, zstd or plain; traces of calls: zstd, zstd-noseek, snappy, gzip, brotli or plain. If not said, as the name of a single file ends, else as the source is packed; traces of calls as zstd
+    /// How to pack: zip, gzip, lz4, snappy, zstd or plain; traces of calls: zstd, zstd-noseek, snappy, gzip, brotli or plain.
+    /// If not said, as the name of a single file ends, else as the source is packed; traces of calls as zstd
     #[arg(long, value_name = "CONTAINER", help_heading = "Writing")]
     pub(crate) container: Option<String>,
     /// Instructions in each chunk of a zip archive; as many as in the source if not said
     #[arg(long, value_name = "N", value_parser = chunk_instrs, help_heading = "Writing")]
     pub(crate) chunk_instrs: Option<u64>,
-    /// How hard to pack: 1 (fast) to 9 (small) for zip and gzip, to 19 for zstd; traces of calls: to 22 for zstd, 0 to 11 for brotli
+    /// How hard to pack: 1 (fast) to 9 (small) for zip and gzip, to 19 for zstd; traces of calls: to 22 for zstd, 0 to 11 for
+    /// brotli
     #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u32).range(0..=22), help_heading = "Writing")]
     pub(crate) level: Option<u32>,
     #[command(flatten)]

@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 /// How to open a trace, whatever verb it is for.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct Opening {
-    /// Only these threads; `1:TID` is one of the first further trace. Parts of a trace whose files hold several threads count the records of all of them
+    /// Only these threads; `1:TID` is one of the first further trace. Parts of a trace whose files hold several threads count
+    /// the records of all of them
     #[arg(id = "thread", long, value_name = "TID", value_delimiter = ',', help_heading = "Reading")]
     pub(crate) threads: Vec<ThreadId>,
     /// A setting of the trace's format; `quipu formats` lists them

@@ -60,8 +60,9 @@ fn nothing() -> Error {
     Error::usage("an interval wants at least one instruction or tick of the clock")
 }
 
-/// The results of parts as JSON: a list of objects with those of the keys `core`, `shard`, `thread`, `workload` (of further traces) and `interval` (an object
-/// with `number` and `end`) that say which part it is, and with `records`, `instructions` and `results`.
+/// The results of parts as JSON: a list of objects with those of the keys `core`, `shard`, `thread`, `workload` (of further
+/// traces) and `interval` (an object with `number` and `end`) that say which part it is, and with `records`, `instructions`
+/// and `results`.
 pub(crate) fn json(names: &[&str], parts: &[Part]) -> Value {
     let part = |part: &Part| {
         let mut keys = Map::new();

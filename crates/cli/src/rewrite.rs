@@ -263,7 +263,7 @@ impl Progress for Watched<'_> {
     }
 }
 
-/// A stream for answers that remembers whether somebody still reads it.
+/// A stream for answers that remembers whether it still has a reader.
 pub(crate) struct Answer<W> {
     out: W,
     is_closed: bool,

@@ -50,7 +50,7 @@ pub struct File {
     pub pieces: Vec<Range<usize>>,
     /// True if reading may start at any chunk.
     pub can_jump: bool,
-    /// Which of several traces it belongs to, counted from 0. SPEC: *What a memref contains*.
+    /// Which of several traces it belongs to, counted from 0. SPEC: drmemtrace.md#view.
     pub workload: u16,
 }
 

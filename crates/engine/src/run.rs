@@ -460,7 +460,7 @@ pub fn part_of_rounds<'t>(
     };
     let records = records.start..records.end.min(records.start.saturating_add(most_records));
     let is_whole = records == (0..u64::MAX);
-    // Records of which some do not count are known by what they say of their thread.
+    // Where some records do not count, what they say of their thread tells them apart.
     let columns = if is_whole { template.columns } else { template.columns | Columns::THREADS };
     let is_of_threads = window == Window::All || window_of == WindowOf::EachShard;
     let scan = Scan { window, most: u64::MAX, columns, ..template };

@@ -8,8 +8,8 @@
 //!
 //! ```text
 //! /// Keys of JSON:
-//! /// * `records` (u64): Records read.
-//! /// * `lost` (u64, perhaps): Bytes lost; only where some are.
+//! /// * `records` (`u64`): Records read.
+//! /// * `lost` (`Vec<u64>`, perhaps): Bytes lost; only where some are.
 //! ```
 
 use anyhow::{Context, Result};
@@ -234,7 +234,7 @@ fn listed(above: &[&str]) -> Vec<Field> {
             && let Some((of, doc)) = rest.split_once("): ")
         {
             let (of, is_optional) = of.strip_suffix(", perhaps").map_or((of, false), |of| (of, true));
-            let (of, doc) = (of.to_owned(), without_links(doc));
+            let (of, doc) = (of.trim_matches('`').to_owned(), without_links(doc));
             fields.push(Field { key: Some(key.to_owned()), of, doc, is_optional });
         } else if let Some(field) = fields.last_mut() {
             field.doc = format!("{} {line}", field.doc);
@@ -375,7 +375,7 @@ pub struct Side {
 
     #[test]
     fn keys_that_are_no_fields_are_listed_in_the_comment() {
-        let source = "/// All.\n///\n/// Keys of JSON:\n/// * `records` (u64): Records\n///   read.\n/// * `lost` (u64, perhaps): Bytes.\n\
+        let source = "/// All.\n///\n/// Keys of JSON:\n/// * `records` (`u64`): Records\n///   read.\n/// * `lost` (`u64`, perhaps): Bytes.\n\
                       pub struct Report {\n    pub hidden: u8,\n}\n";
         let keys = keys_of(source, "Report").unwrap();
         assert_eq!(keys.doc.as_deref(), Some("All."));

@@ -97,7 +97,7 @@ const VERBS: &[Verb] = &[
 ];
 
 /// What apitrace has and this program refuses, each with the reason: a verb alone (`""` for the option), or an option of
-/// a verb that is played. SPEC: docs/formats/apitrace.md lists them with those that are taken.
+/// a verb that is played. SPEC: apitrace.md lists them with those that are taken.
 const REFUSED: &[(&str, &str, &str)] = &[
     ("diff", "--apitrace", "no other program is run; the traces are read here"),
     ("diff", "-a", "no other program is run; the traces are read here"),

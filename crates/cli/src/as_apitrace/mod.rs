@@ -1,7 +1,7 @@
 //! apitrace, played by our own tools.
 //!
 //! Translates its command line into a run, and results into its lines. This file has `dump`, [`info`] its namesake,
-//! [`edits`] the verbs that write traces, [`diff`] the one that compares them, and [`help`] what there is. SPEC: docs/formats/apitrace.md.
+//! [`edits`] the verbs that write traces, [`diff`] the one that compares them, and [`help`] what there is. SPEC: apitrace.md.
 
 mod diff;
 mod edits;

@@ -1,6 +1,6 @@
 //! Cacheray's tools, played by our own.
 //!
-//! This file has `tracecheck`; [`simulator`] and [`dwarf2json`] are their namesakes. SPEC: docs/formats/cacheray.md.
+//! This file has `tracecheck`; [`simulator`] and [`dwarf2json`] are their namesakes. SPEC: cacheray.md.
 
 mod dwarf2json;
 mod simulator;

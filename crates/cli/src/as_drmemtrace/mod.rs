@@ -2,7 +2,7 @@
 //!
 //! `args` knows the launcher's command line, one file each knows the text of a tool's result, and this file translates the
 //! one into a run and the other into lines on standard error, which is where the launcher prints everything.
-//! SPEC: docs/formats/drmemtrace.md, section *Analysis tools*.
+//! SPEC: drmemtrace.md#analysis-tools.
 
 mod args;
 mod counts;

@@ -1,4 +1,4 @@
-//! The text of `cache_simulator`, `TLB_simulator` and `miss_analyzer`. SPEC: 14.10, 15.4, 15.7.
+//! The text of `cache_simulator`, `TLB_simulator` and `miss_analyzer`. SPEC: drmemtrace.md#simulators.
 
 use super::counts::line;
 use super::hash_order;

@@ -16,8 +16,9 @@ use std::path::PathBuf;
 
 /// Make a trace from what a program left that was compiled with `quipu cc`
 ///
-/// Such a program writes a capture file while it runs (QUIPU_OUT says where), which is complete whatever becomes of the program. It also has
-/// what a trace has no room for: program counters, calls, locks, threads. It stays; `quipu view` and `quipu info` show what is in it.
+/// Such a program writes a capture file while it runs (QUIPU_OUT says where), which is complete whatever becomes of the
+/// program. It also has what a trace has no room for: program counters, calls, locks, threads. It stays; `quipu view` and
+/// `quipu info` show what is in it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {

@@ -12,7 +12,10 @@ use quipu::model::{Edit, Error};
 /// Write a trace again: in another container, in other chunks
 ///
 /// The entries stay as they are, but for those that only the chunks of an archive need: footers, ordinals, and what
-/// each chunk repeats, and where a later version of the format is asked for. A version is raised only where nothing has to be made up: traces of version 1 do not name their architecture, and those before version 6 do not tell when system calls began and ended. The stream of a trace of graphics calls stays as it is, byte for byte. A folder gets both schedule files, made from the entries, and a copy of what lay beside the traces.
+/// each chunk repeats, and where a later version of the format is asked for. A version is raised only where nothing has to be
+/// made up: traces of version 1 do not name their architecture, and those before version 6 do not tell when system calls
+/// began and ended. The stream of a trace of graphics calls stays as it is, byte for byte. A folder gets both schedule files,
+/// made from the entries, and a copy of what lay beside the traces.
 ///
 /// Files of cores hold the turns of threads as they were recorded. Kernel code of other context switches, which files of
 /// threads may have, is left out of them.

@@ -11,8 +11,8 @@ use quipu::model::edit::Settings;
 ///
 /// Each `--replace s/A/B/` takes values that are equal to A as a whole: strings, names of enumerations and flags, and
 /// addresses (`0x…`). `/` may be any character, and either side `@file(PATH)` for what a file holds. Where `--arg` names
-/// arguments, plain numbers are taken as well. `--set ARG=VALUE` does not ask what was there before. Raw memory stays as it is: to
-/// change that, use `quipu disassemble`. All calls are written, numbered in the order of their completion.
+/// arguments, plain numbers are taken as well. `--set ARG=VALUE` does not ask what was there before. Raw memory stays as it
+/// is: to change that, use `quipu disassemble`. All calls are written, numbered in the order of their completion.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {

@@ -16,8 +16,8 @@ pub(crate) struct Options {
 enum Program {
     /// apitrace, for scripts that were written for it
     ///
-    /// Verbs: diff, dump, info, leaks, repack, sed, trim. They take the original's options and print what it prints. Call sets that make no sense are errors,
-    /// where the original goes on; files that are no traces as well.
+    /// Verbs: diff, dump, info, leaks, repack, sed, trim. They take the original's options and print what it prints. Call
+    /// sets that make no sense are errors, where the original goes on; files that are no traces as well.
     #[command(after_help = APITRACE_HELP)]
     Apitrace {
         /// The verb and its own options, such as `dump --calls=0-10 game.trace`

@@ -13,8 +13,8 @@ use std::path::PathBuf;
 
 /// Say what traces are
 ///
-/// Reads their headers; and all of a trace whose header tells little of it, such as one of graphics calls, or of a capture file that an
-/// instrumented program left.
+/// Reads their headers; and all of a trace whose header tells little of it, such as one of graphics calls, or of a capture
+/// file that an instrumented program left.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {

@@ -17,7 +17,8 @@ use std::path::PathBuf;
 /// Try caches of many sizes, ways, policies, lines and prefetchers at once
 ///
 /// Every combination that can be built is tried, in one read of the trace. Lists have commas, and a range such as 16K..1M
-/// doubles from its first number on. Without options: the first data caches of four cores, from 4K to 1M with 1 to 16 ways, under LRU.
+/// doubles from its first number on. Without options: the first data caches of four cores, from 4K to 1M with 1 to 16 ways,
+/// under LRU.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct Options {
@@ -34,7 +35,8 @@ pub(super) struct Options {
     /// A file that says what is tried: on each line the name of an option and its values; options go before it
     #[arg(long, value_name = "SPACE", help_heading = "What is tried")]
     config: Option<PathBuf>,
-    /// Which caches: l1i, l1d, l1 (one for instructions and data together) or ll, behind first caches that stay the same [default: l1d]
+    /// Which caches: l1i, l1d, l1 (one for instructions and data together) or ll, behind first caches that stay the same
+    /// [default: l1d]
     #[arg(long, value_name = "NAME", help_heading = "What is tried")]
     level: Option<String>,
     /// Sizes, such as 32K,48K or 16K..1M [default: 4K..1M]

@@ -49,7 +49,8 @@ pub(crate) struct Options {
     #[arg(long, value_name = "CLOCK", value_parser = number::number, help_heading = "Which part",
           conflicts_with = "instrs")]
     until: Option<u64>,
-    /// Keep these instructions, counted from 0: `A..B` without B; several are windows of the new trace, numbered from 0 in its order; those that overlap or touch are one
+    /// Keep these instructions, counted from 0: `A..B` without B; several are windows of the new trace, numbered from 0 in
+    /// its order; those that overlap or touch are one
     #[arg(long, value_name = "A..B", value_delimiter = ',', value_parser = number::range, help_heading = "Which part")]
     instrs: Vec<RangeInclusive<u64>>,
     /// Count from the beginning of each thread, instead of along the sequence of all

@@ -244,7 +244,7 @@ fn view_capture(options: &Options, screen: &Screen) -> Result<Outcome> {
     Ok(screen.findings(&captured::view(&options.input.stored.path, &choice, form)?))
 }
 
-/// Shows what is no trace yet, word by word.
+/// Shows a tracer's raw output, word by word.
 fn dump(options: &Options, screen: &Screen) -> Result<Outcome> {
     let source = Source::open(&options.input.stored.path).map_err(Error::from)?;
     let format = quipu::format_of(&source, &options.input.stored.opening.options())?

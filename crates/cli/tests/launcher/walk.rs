@@ -1,5 +1,5 @@
-//! Every tool on scheduled cores, with every skip and limit: whatever is answered agrees with what other tools, or threads without
-//! cores, say of the same part. What is refused has a row in `compatibility.tsv`.
+//! Every tool on scheduled cores, with every skip and limit: whatever is answered agrees with what other tools, or threads
+//! without cores, say of the same part. What is refused has a row in `compatibility.tsv`.
 
 use super::launch;
 use std::path::PathBuf;
@@ -31,7 +31,7 @@ const PARTS_OF_CORES: &[&str] = &[
     "-skip_instrs 500 -exit_after_records 800",
 ];
 
-/// Calls that block for long would fill the cores with rests, and no thread may be left behind.
+/// Calls that block for long would fill the cores with rests, and no thread may be left out.
 const SCHEDULER: &str = "-sched_block_scale 0.001 -sched_exit_if_fraction_inputs_left 0";
 
 fn traces() -> PathBuf {

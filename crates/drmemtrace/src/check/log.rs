@@ -82,7 +82,7 @@ impl Log {
         }
     }
 
-    /// Adds a finding that somebody else made, who may stand for several.
+    /// Adds a finding of another part, which may stand for several.
     pub(super) fn take(&mut self, finding: &Finding, thread: u64, shard: u32) {
         let Some(rule) = Rule::named(finding.rule) else { return };
         if self.count(rule, finding.count) {

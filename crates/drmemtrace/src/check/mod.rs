@@ -9,7 +9,7 @@
 //! Memory grows with the number of distinct instructions (some 100 bytes each) and, beside schedule files, of processor
 //! markers (32 bytes each, up to four million).
 //!
-//! JSON: [`CheckReport`]'s `rules` and `findings`.
+//! JSON: [`CheckReport`].
 
 mod calls;
 mod checker;

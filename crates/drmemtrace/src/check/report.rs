@@ -10,6 +10,21 @@ use serde_json::{Value, json};
 use std::any::Any;
 
 /// The violations of a trace.
+///
+/// Keys of JSON:
+/// * `records` (`u64`, perhaps): Records read.
+/// * `instructions` (`u64`, perhaps): Instructions read.
+/// * `calls` (`u64`, perhaps): Calls read, of traces of graphics calls.
+/// * `errors` (`u64`, perhaps): Violations that are errors.
+/// * `warnings` (`u64`, perhaps): Violations that are warnings.
+/// * `notes` (`u64`, perhaps): Violations that are notes.
+/// * `lost_bytes` (`u64`, perhaps): Bytes of the stream that are lost, of traces of graphics calls.
+/// * `lost_chunks` (`u64`, perhaps): Chunks that are lost, of traces of graphics calls.
+/// * `streams` (`Vec<object>`, perhaps): Each stream in a trace of graphics calls: `offset`, `end`, `calls`, `incomplete`,
+///   `lost_calls`, `lost_signatures`, `doubtful`, `suspect`.
+/// * `rules` (`Vec<object>`): The rules that are broken: `rule`, `severity`, `count`, perhaps `summary`.
+/// * `findings` (`Vec<object>`): The violations that were kept, in the order of the trace: `rule`, `severity`, `message`,
+///   `count`, perhaps `thread`, and `place` with `file`, `member`, `offset`, `record`, `instr` (`null` where unknown).
 #[derive(Clone, Debug)]
 pub struct CheckReport {
     /// Those that were kept, in the order of the trace.

@@ -1,4 +1,4 @@
-//! How entries of threads become those of a core. SPEC: docs/formats/drmemtrace.md, *Core-sharded files*.
+//! How entries of threads become those of a core. SPEC: drmemtrace.md#core-sharded-files.
 
 use crate::record::{ENTRY_BYTES, Entry, FileType, IDLE_THREAD, Marker, Type};
 use crate::table::{MEMREFS, NO_MARKER};

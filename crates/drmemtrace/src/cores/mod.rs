@@ -4,7 +4,7 @@
 //! markers or a schedule file tell. Nothing is invented: a core that rests between two stretches has no records for it.
 //! Stretches are cut at instructions, as the schedule has them, so what stands between the last instruction of a stretch
 //! and the first of the next belongs to the former. Raw entries are those of the threads, with who runs from here on in front of
-//! each stretch, as files of cores have it. SPEC: docs/formats/drmemtrace.md, *Schedule files*.
+//! each stretch, as files of cores have it. SPEC: drmemtrace.md#schedule-files.
 
 mod form;
 mod reader;

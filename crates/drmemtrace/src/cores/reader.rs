@@ -73,7 +73,7 @@ impl CoreReader {
                     "a trace arranged by core has no limit of records after a skip of time",
                 ));
             }
-            // Nobody knows yet how many records stand before.
+            // How many records stand before is not known yet.
             Window::Instrs(_) => most = Some(scan.most),
             _ => wanted.0.end = wanted.0.end.min(wanted.0.start.saturating_add(scan.most)),
         }
@@ -252,7 +252,7 @@ fn theirs_raw<'b>(theirs: &'b Batch, raw: &Range<usize>) -> &'b [Entry] {
 }
 
 /// Puts entries of a thread into the block of a core: behind who runs, if the core turns to it, and with a file type of
-/// cores. SPEC: *Core-sharded files*.
+/// cores. SPEC: drmemtrace.md#core-sharded-files.
 fn copy_entries(entries: &[Entry], span: &Span, turns: bool, block: &mut Vec<u8>) {
     block.clear();
     if turns {

@@ -1,4 +1,4 @@
-//! Markers: which are visible, and what they teach. SPEC: *Reader: from entries to memrefs*.
+//! Markers: which are visible, and what they teach. SPEC: drmemtrace.md#reading.
 
 use super::{Interp, Limits, MAX_HEADER_MARKERS, MAX_ORDINAL, Queued, Sink, Stop, WRONG_ORDINAL};
 use crate::header::newer_version;

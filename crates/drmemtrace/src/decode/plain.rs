@@ -103,8 +103,8 @@ impl Default for Stretch {
 }
 
 impl Stretch {
-    /// Sorts the entries at the front of `entries` that are plain and within `limits`, and returns how many those are. 0 where the
-    /// next record is not `cx`'s to hand out just like that.
+    /// Sorts the entries at the front of `entries` that are plain and within `limits`, and returns how many those are. 0
+    /// where the next record is not `cx`'s to hand out just like that.
     ///
     /// With `FETCHES`, fetched instructions are among the accesses; without `INSTRS`, no places of instructions are kept.
     pub fn sort<const FETCHES: bool, const INSTRS: bool>(

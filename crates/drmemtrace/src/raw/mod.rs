@@ -2,7 +2,7 @@
 //!
 //! A raw trace stands for instructions without having them: only the tracer's converter, with the traced binaries at hand,
 //! can make a trace of it. What can be shown are the words, the modules that they point into, and the traced functions.
-//! SPEC: docs/formats/drmemtrace.md, *Raw folders*.
+//! SPEC: drmemtrace.md#raw-folders.
 
 mod rows;
 pub mod word;

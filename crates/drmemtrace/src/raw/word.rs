@@ -1,6 +1,6 @@
 //! The word of a raw file: 8 bytes, of which the top three bits say what the rest is.
 //!
-//! SPEC: docs/formats/drmemtrace.md, *Raw folders*. This file knows words, not files.
+//! SPEC: drmemtrace.md#raw-folders. This file knows words, not files.
 
 use crate::record::{FileType, Marker, Type};
 

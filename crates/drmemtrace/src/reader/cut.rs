@@ -1,7 +1,7 @@
 //! Where batches end: before instructions of certain ordinals, and never between a record and what stands ahead of it.
 //!
-//! Encodings, targets of branches, and the entries that name a thread complete the record behind them. Who reads raw entries gets them
-//! with that record, so that each batch can be understood by itself.
+//! Encodings, targets of branches, and the entries that name a thread complete the record behind them. Who reads raw entries
+//! gets them with that record, so that each batch can be understood by itself.
 
 use super::EntryReader;
 use crate::record::{ENTRY_BYTES, Entry, Marker, Type};

@@ -1,4 +1,4 @@
-//! Walking to where a window begins, and what a jump repeats there. SPEC: *Skipping N instrs*.
+//! Walking to where a window begins, and what a jump repeats there. SPEC: drmemtrace.md#starting-elsewhere.
 
 use super::EntryReader;
 use crate::decode::{Limits, Sink, Stop};

@@ -1,6 +1,6 @@
 //! The schedule as the entries of a trace tell it, and the bytes of both schedule files.
 //!
-//! SPEC: docs/formats/drmemtrace.md, *Schedule files*: each visible processor marker is a point. In files that hold
+//! SPEC: drmemtrace.md#schedule-files: each visible processor marker is a point. In files that hold
 //! several threads a thread may also be switched to without one; its first instruction is a point then.
 
 use super::Stretch;

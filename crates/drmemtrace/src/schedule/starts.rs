@@ -1,6 +1,6 @@
 //! Where each thread of a trace is at a given time, as a schedule file says.
 //!
-//! SPEC: docs/formats/drmemtrace.md, *Schedule files*.
+//! SPEC: drmemtrace.md#schedule-files.
 
 use super::Stretch;
 use crate::cores::Counted;

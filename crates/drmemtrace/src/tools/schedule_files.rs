@@ -8,8 +8,8 @@
 //! there*, it is *empty* (which means the same), it is *unreadable*, the trace has *files of cores* (whose schedule is a
 //! scheduler's), or not all of one trace is read.
 //!
-//! `quipu analyze schedule` runs this as well where whole threads are read and such a file is there. Memory grows with the number of
-//! processor markers, 32 bytes each; with more than four million of them nothing is compared.
+//! `quipu analyze schedule` runs this as well where whole threads are read and such a file is there. Memory grows with the
+//! number of processor markers, 32 bytes each; with more than four million of them nothing is compared.
 //!
 //! * **Needs** the bytes of drmemtrace traces.
 //! * **JSON** [`ScheduleFiles`].
@@ -219,9 +219,14 @@ impl Pass for Recorded {
 
 /// What the schedule files say, and whether the trace says the same.
 ///
-/// JSON: `not_compared` (null, or why: `none` if no file lies there, `empty`, `unreadable`, `cores`, `some-threads`,
-/// `several-traces`), `unreadable` (list of names), `members` (list of [`ScheduleMember`]), `differing`, `differences` (the first eight; each with `rule`, `file`, `member`,
-/// `offset` and `message`), `is_too_long`.
+/// Keys of JSON:
+/// * `not_compared` (`Option<String>`): Why nothing was compared: `none` if no file lies there, `empty`, `unreadable`, `cores`,
+///   `some-threads`, `several-traces`.
+/// * `unreadable` (`Vec<String>`): Files that cannot be read.
+/// * `members` (`Vec<ScheduleMember>`): The serial file, and each member of the other one.
+/// * `differing` (`u64`): How many differences there are.
+/// * `differences` (`Vec<object>`): The first eight of them: `rule`, `file`, `member`, `offset`, `message`.
+/// * `is_too_long` (`bool`): Whether the trace has too many processor markers to compare.
 #[derive(Clone, Debug)]
 pub struct ScheduleFiles {
     /// Why nothing was compared, if nothing was.

@@ -99,7 +99,7 @@ impl<W: Write + Seek> Chunks<W> {
         Ok(self.packer.write(entries.as_bytes())?)
     }
 
-    /// Holds a footer back until something follows it, or somebody takes it.
+    /// Holds a footer back until something follows it, or the caller takes it.
     pub(super) fn hold(&mut self, footer: Entry) -> Result<()> {
         self.put_held()?;
         self.held = Some(footer);

@@ -1,4 +1,4 @@
-//! Files of cores from what a scheduler gives each of them. SPEC: docs/formats/drmemtrace.md, *Core-sharded files*.
+//! Files of cores from what a scheduler gives each of them. SPEC: drmemtrace.md#core-sharded-files.
 //!
 //! What is written is bare, and only put together: chunks of the threads' files are taken apart, and none are cut. Encodings
 //! may have stayed with another core. [Rewriting](mod@super::rewrite) the folder packs it and gives encodings back.

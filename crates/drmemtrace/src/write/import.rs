@@ -1,8 +1,8 @@
 //! Records of other formats as entries: one file, in which threads take turns.
 //!
 //! Addresses and sizes are those of the source. Its instructions have no encodings, and where branches went nobody knows; of
-//! accesses alone there are none at all. So the file type says that instructions are missing (SPEC:
-//! docs/formats/drmemtrace.md, *File types*), as it does where a tracer filtered them, and `quipu check` asks for no more.
+//! accesses alone there are none at all. So the file type says that instructions are missing
+//! (SPEC: drmemtrace.md#file-type-bits), as it does where a tracer filtered them, and `quipu check` asks for no more.
 
 use super::{BUFFER_BYTES, ChunkRule, NoEdit, Replace, Rewriter, close};
 use crate::record::{Entry, FileType, Marker, NEWEST_VERSION, Type};

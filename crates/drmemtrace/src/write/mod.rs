@@ -18,7 +18,7 @@
 //! | [`folder`] | names, schedules |
 //! | [`threads`] | files of threads that are being recorded |
 //!
-//! SPEC: docs/formats/drmemtrace.md, sections *Writing* and *Editing*.
+//! SPEC: drmemtrace.md#writing, drmemtrace.md#editing.
 
 mod chunks;
 mod codes;

@@ -52,8 +52,9 @@ pub enum Sharding {
 /// written, but for [`Sharding::Stream`], which is a file.
 ///
 /// # Errors
-/// What reading or writing says, and damage of the trace unless `options` keep what is made of it; `Unsupported` for templates and for cores that the trace does not name; `Missing` if
-/// there is nothing of the threads; `Io` if the observer cancels it.
+/// What reading or writing says, and damage of the trace unless `options` keep what is made of it; `Unsupported` for
+/// templates and for cores that the trace does not name; `Missing` if there is nothing of the threads; `Io` if the observer
+/// cancels it.
 pub fn reshard(
     trace: &DrmemTrace,
     source: &Source,

@@ -1,4 +1,4 @@
-//! A folder of traces in the making, a file for each thread, from entries as somebody records them.
+//! A folder of traces in the making, a file for each thread, from entries as a recorder delivers them.
 //!
 //! Whoever records gives the entries of one thread in order, from header to footer, with the encoding before the first
 //! execution of each instruction. Chunks, what they repeat, and the schedule files are made here.

@@ -52,7 +52,7 @@ pub fn dispatch(trace: Box<dyn Trace>, options: DispatchOptions) -> Result<Box<d
 }
 
 /// The same threads, scheduled onto cores, as one sequence: a trace of one shard, which has what the cores do at each step
-/// one after the other. Its rows are those of the threads' tables, with ordinals of the sequence; columns stay behind.
+/// one after the other. Its rows are those of the threads' tables, with ordinals of the sequence; columns are left out.
 ///
 /// # Errors
 /// As for [`dispatch`]; `Unsupported` if rows of the format have no form for cores.

@@ -375,8 +375,8 @@ struct Bulk {
 /// Adds up the rules of entries, up to the first that is no common one or, if `CHECK`, has an address that is not in
 /// `front`.
 ///
-/// PERF: nothing is called in here, so that everything stays in registers; docs/performance.md, "Tried". Unknown types and instructions of size 0 are so rare
-/// that they only leave a trace, and the run is counted again by the state machine.
+/// PERF: nothing is called in here, so that everything stays in registers; docs/performance.md, "Tried". Unknown types and
+/// instructions of size 0 are so rare that they only leave a trace, and the run is counted again by the state machine.
 #[inline]
 fn bulk<const CHECK: bool>(entries: &[Entry], front: &Front) -> Bulk {
     let (mut packed, mut kinds, mut sizes) = (0, 0, 0);
