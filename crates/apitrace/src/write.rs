@@ -223,12 +223,16 @@ pub fn repack(
         file.write(bytes)
     });
     let (mut intake, mut findings) = (options.intake(), copy.take_findings());
-    // What is only known to be wrong at the end may stand before what was found earlier.
-    let errors = findings.iter().filter(|finding| finding.severity == Severity::Error);
-    let n_good = errors.filter_map(|finding| finding.place.record).min().unwrap_or(copy.n_left);
+    let n_good = n_good(&findings, copy.n_left);
     intake.take(&mut findings, so_far(trace, n_good))?;
     intake.end(read, so_far(trace, copy.n_left))?;
-    Ok(Written { calls: copy.n_calls, reading: intake.finish(), ..file.finish()? })
+    let reading = intake.finish();
+    if copy.n_calls == 0
+        && let Some(error) = reading.nothing_left()
+    {
+        return Err(error);
+    }
+    Ok(Written { calls: copy.n_calls, reading, ..file.finish()? })
 }
 
 /// How far the output of a trace is, with the calls whose bytes are good even if the container's next checksum is wrong: all
@@ -238,6 +242,13 @@ pub(crate) fn so_far(trace: &ApiTrace, n_written: u64) -> SoFar {
         Codec::Plain | Codec::Snappy | Codec::SnappyChunks => SoFar::vouched(n_written),
         _ => SoFar::unvouched(n_written),
     }
+}
+
+/// How many calls were left before the first damage among these findings, which are told after all `n_left` calls were read.
+pub(crate) fn n_good(findings: &[Finding], n_left: u64) -> u64 {
+    // What is only known to be wrong at the end may stand before what was found earlier.
+    let errors = findings.iter().filter(|finding| finding.severity == Severity::Error);
+    errors.filter_map(|finding| finding.place.record).min().unwrap_or(n_left)
 }
 
 /// A stream on its way to another place: read event by event, as all reading does, and handed over as bytes.

@@ -2,7 +2,7 @@
 
 use crate::record::{ADD, ATOMIC, READ, REMOVE, UNALIGNED, WRITE};
 use crate::trace::CacherayTrace;
-use quipu_model::trace::{Fact, Surveyed};
+use quipu_model::trace::{Fact, Surveyed, counted_up_to};
 use quipu_model::{Column, Columns, Found, Reader, Result, Scan, ShardId, Trace};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::{Map, Value, json};
@@ -117,6 +117,9 @@ impl Survey {
             .map(|(name, count)| (String::from_utf8_lossy(name).into_owned(), json!(count)))
             .collect();
         let address = |addr: Option<u64>| addr.map(|addr| format!("{addr:#x}"));
+        let n_lines = self.lines.len() as u64;
+        let n_names = self.names.len() as u64;
+        let n_names = if self.other_names > 0 { counted_up_to(n_names, n_names) } else { json!(n_names) };
         vec![
             fact("records", "records", json!(self.records)),
             fact("reads", "reads", json!(count(READ))),
@@ -130,9 +133,9 @@ impl Survey {
             fact("bytes_accessed", "bytes accessed", json!(self.bytes_accessed)),
             fact("lowest", "lowest byte accessed", json!(address(self.lowest))),
             fact("highest", "highest byte accessed", json!(address(self.highest))),
-            fact("lines", "distinct lines of 64 bytes", json!(self.lines.len())),
+            fact("lines", "distinct lines of 64 bytes", counted_up_to(n_lines, MAX_LINES as u64)),
             fact("threads", "threads", json!(self.threads.len())),
-            fact("distinct_type_names", "distinct names of types", json!(self.names.len())),
+            fact("distinct_type_names", "distinct names of types", n_names),
             fact("type_names", "annotations by type", json!(top)),
         ]
     }

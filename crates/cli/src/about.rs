@@ -111,6 +111,9 @@ fn plain(value: &Value) -> String {
         Value::Number(number) => number.as_u64().map_or(number.to_string(), quipu_view::grouped),
         Value::Bool(truth) => if *truth { "yes" } else { "no" }.to_owned(),
         Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join(", "),
+        Value::Object(items) if items.len() == 1 && items.contains_key("at_least") => {
+            format!("at least {}", plain(&items["at_least"]))
+        }
         Value::Object(items) => {
             items.iter().map(|(key, item)| format!("{key} {}", plain(item))).collect::<Vec<_>>().join(", ")
         }
@@ -194,5 +197,16 @@ fn kind(kind: ShardKind) -> &'static str {
         ShardKind::Thread => "thread",
         ShardKind::Core => "core",
         ShardKind::Mixed => "mixed",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_that_stopped_is_said_to_be_the_least() {
+        assert_eq!(plain(&json!({ "at_least": 16_777_216 })), "at least 16,777,216");
+        assert_eq!(plain(&json!({ "read": 1, "write": 2 })), "read 1, write 2");
     }
 }

@@ -3,12 +3,12 @@
 use crate::number;
 use crate::rewrite::{self, Target};
 use crate::screen::{Outcome, Result, Screen};
-use crate::session::{self, say_lost};
+use crate::session::{self, Verdict};
 use quipu::engine::{ConversionPlan, convert, plan_conversion};
 use quipu::model::convert::{Fate, ImportJob};
 use quipu::model::doc::{Block, Cell, Document, Grid};
 use quipu::model::edit::Settings;
-use quipu::model::{Columns, Error, Format, Lost, Trace};
+use quipu::model::{Columns, Error, Format, Trace};
 use serde_json::{Map, json};
 
 /// Whether another format is wanted, and how.
@@ -80,12 +80,12 @@ pub(crate) fn run(
     let converted = session::watched(screen, |watch| convert(&plan, importer, &job, beyond, watch));
     let converted = match converted {
         Ok(converted) => converted,
-        Err(error) => return Err(rewrite::undone(error, target.json, screen)?),
+        Err(error) => return Err(rewrite::undone(error)),
     };
-    let reading = &converted.reading;
-    let error = reading.error.as_deref();
-    say_lost(&Lost::of(&reading.findings, error), "what was written is the rest", screen);
-    rewrite::say_doubtful(&target.path, reading.doubtful_from, screen);
+    let doubtful_from = converted.reading.doubtful_from;
+    let verdict = Verdict::from(converted.reading);
+    verdict.say_lost(screen);
+    rewrite::say_doubtful(&target.path, doubtful_from, screen);
     let lines = converted.ledger.lines();
     if target.json {
         let mut answer = Map::new();
@@ -96,8 +96,8 @@ pub(crate) fn run(
         answer.insert("lossless".into(), converted.ledger.is_lossless().into());
         let line = |line: &quipu::model::convert::LedgerLine| json!({ "what": line.what, "fate": line.fate.name(), "count": line.count });
         answer.insert("ledger".into(), lines.iter().map(line).collect());
-        answer.insert("doubtful_from".into(), json!(reading.doubtful_from));
-        session::add_reading(&reading.findings, error, &mut answer);
+        answer.insert("doubtful_from".into(), json!(doubtful_from));
+        session::add_reading(&verdict.findings, verdict.error.as_deref(), &mut answer);
         screen.json(&answer.into())?;
     } else if !screen.is_quiet() {
         let rows = lines.iter().map(|line| {
@@ -110,7 +110,7 @@ pub(crate) fn run(
             .with(Block::Grid(Grid { title: String::new(), head, rows: rows.collect(), more: 0 }));
         screen.documents([&document])?;
     }
-    let outcome = rewrite::tell_reading(reading, screen);
+    let outcome = verdict.tell(screen);
     let is_lossless = lines.iter().all(|line| line.fate == Fate::Kept);
     Ok(if options.lossless && !is_lossless { outcome.and(Outcome::Flawed) } else { outcome })
 }

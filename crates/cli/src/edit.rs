@@ -5,7 +5,7 @@ use crate::input::Stored;
 use crate::number;
 use crate::rewrite;
 use crate::screen::{Outcome, Result, Screen};
-use crate::session::{self, Verdict, say_lost};
+use crate::session::{self, OF_A_FILE, Verdict};
 use quipu::drmemtrace::trace::{self, DrmemTrace};
 use quipu::drmemtrace::write::{self, Edit, Framed, Observer, Replace, Sharding, Summary, WriteOptions};
 use quipu::engine::Watch;
@@ -68,7 +68,7 @@ Nothing appears under the name given before all of it is written.
 
 Exit codes:
   0  done
-  1  the trace that was read is damaged; nothing was written unless --keep-damaged was given
+  1  what was read is damaged; nothing was written unless --keep-damaged was given
   2  could not do it; nothing was written";
 
 fn chunk_instrs(text: &str) -> Result<u64, String> {
@@ -284,12 +284,12 @@ pub(crate) fn reshard(
 fn tell(trace: &DrmemTrace, done: Done<Summary>, output: &Output, screen: &Screen) -> Result<Outcome> {
     let summary = match done {
         Ok(summary) => summary,
-        Err(error) => return Err(rewrite::undone(error, output.json, screen)?),
+        Err(error) => return Err(rewrite::undone(error)),
     };
     let mut found = Found::default();
     summary.findings.iter().cloned().for_each(|finding| found.push(finding));
-    let verdict = Verdict::new(trace, found, None, false);
-    say_lost(&verdict.lost(), "what was written is the rest", screen);
+    let verdict = Verdict::new(trace, found, None, false).meaning(OF_A_FILE);
+    verdict.say_lost(screen);
     for file in &summary.files {
         let name = file.name.as_ref().filter(|_| summary.files.len() > 1);
         let path = name.map_or_else(|| output.path.clone(), |name| output.path.join(name));

@@ -94,8 +94,10 @@ pub fn command() -> clap::Command {
 /// Runs the program with these arguments, the first of which is its name.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let command = Cli::command();
+    let mut has_json = false;
     let parsed = command.clone().try_get_matches_from(args).and_then(|matches| {
         inputs::keep(&command, &matches);
+        has_json = is_set("json", &matches);
         Cli::from_arg_matches(&matches)
     });
     let cli = match parsed {
@@ -105,6 +107,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     terminal::keep_raw(cli.common.raw_names);
     session::catch_signals();
     let screen = Screen::new(cli.common.color, cli.common.quiet);
+    let wants_object = cli.verb.answers_with_an_object() && has_json;
     match cli.verb.run(&cli.common, &screen) {
         Ok(outcome) => outcome.code(),
         // Whoever read our output has seen enough.
@@ -113,11 +116,14 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             screen.complain(&error);
             ExitCode::from(2)
         }
-        Err(Stop::Damage(error)) => {
-            screen.complain(&error);
-            ExitCode::from(1)
-        }
+        Err(Stop::Damage(error, meaning)) => session::tell_undone(&error, meaning, wants_object, &screen),
     }
+}
+
+/// True if the verb has a flag of this name, and it is given.
+fn is_set(flag: &str, matches: &clap::ArgMatches) -> bool {
+    let own = matches.try_get_one::<bool>(flag).ok().flatten().is_some_and(|is_set| *is_set);
+    own || matches.subcommand().is_some_and(|(_, matches)| is_set(flag, matches))
 }
 
 /// Help and version are answers; anything else about the command line is an error.

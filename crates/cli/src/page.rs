@@ -162,7 +162,7 @@ pub(crate) fn verdict(verdict: &Verdict) -> Document {
     if !lost.is_nothing() {
         document.blocks.push(Block::Note(format!("{lost}; the numbers of this page are about the rest.")));
     }
-    if let Some(error) = &verdict.error {
+    if let Some(error) = verdict.error.as_deref() {
         document.blocks.push(Block::Note(format!("Not all of the trace could be read: {error}")));
     }
     if !verdict.findings.is_empty() {

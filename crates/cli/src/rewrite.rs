@@ -5,12 +5,11 @@
 use crate::Common;
 use crate::input::{self, Opening};
 use crate::screen::{Outcome, Result, Screen, Stop};
-use crate::session::{self, say_lost};
+use crate::session::{self, Verdict};
 use quipu::engine::Watch;
-use quipu::model::damaged::Reading;
 use quipu::model::doc::{Block, Cell, Document};
 use quipu::model::edit::{EditJob, Edited, Progress, Settings};
-use quipu::model::{Damaged, Edit, Error, Format, Lost};
+use quipu::model::{Damaged, Edit, Error, Format};
 use quipu::source::Source;
 use serde_json::{Map, Value, json};
 use std::io::{self, Write};
@@ -146,26 +145,14 @@ pub(crate) fn run(
     screen: &Screen,
 ) -> Result<Outcome> {
     match make(edit, source, opening, settings, target, screen) {
-        Err(Stop::Fault(error)) => Err(undone(error, target.json, screen)?),
+        Err(Stop::Fault(error) | Stop::Damage(error, _)) => Err(undone(error)),
         done => done,
     }
 }
 
-/// What ends a verb that has written nothing: says what is lost, and gives programs an object about damage.
-///
-/// # Errors
-/// If that cannot be printed.
-pub(crate) fn undone(error: Error, is_json: bool, screen: &Screen) -> Result<Stop> {
-    let stop = Stop::of_reading(error);
-    if let Stop::Damage(error) = &stop {
-        say_lost(&Lost::of(&[], Some(error)), "nothing was written", screen);
-    }
-    if let (Stop::Damage(error), true) = (&stop, is_json) {
-        let mut answer = Map::from_iter([("output".to_owned(), Value::Null)]);
-        session::add_undone(error, &mut answer);
-        screen.json(&answer.into())?;
-    }
-    Ok(stop)
+/// What ends a verb that has written nothing.
+pub(crate) fn undone(error: Error) -> Stop {
+    Stop::of_reading(error, "nothing was written")
 }
 
 /// Does an edit and says what was done.
@@ -194,22 +181,22 @@ pub(crate) fn make(
         strict: is_strict,
     };
     let edited = session::watched(screen, |watch| edit.run(&job, &Watched(watch)))?;
-    tell(&edited, &target.path, target.json, screen)
+    tell(edited, &target.path, target.json, screen)
 }
 
 /// Says what was written, and what was odd in what was read.
-fn tell(edited: &Edited, path: &Path, is_json: bool, screen: &Screen) -> Result<Outcome> {
-    let reading = &edited.reading;
-    let error = reading.error.as_deref();
-    say_lost(&Lost::of(&reading.findings, error), "what was written is the rest", screen);
-    say_doubtful(path, reading.doubtful_from, screen);
+fn tell(edited: Edited, path: &Path, is_json: bool, screen: &Screen) -> Result<Outcome> {
+    let doubtful_from = edited.reading.doubtful_from;
+    let verdict = Verdict::from(edited.reading);
+    verdict.say_lost(screen);
+    say_doubtful(path, doubtful_from, screen);
     if is_json {
         let mut answer = Map::new();
         answer.insert("output".into(), json!(path.display().to_string()));
         answer.extend(edited.facts.iter().map(|fact| (fact.key.to_owned(), fact.value.clone())));
         answer.insert("notes".into(), json!(edited.notes));
-        answer.insert("doubtful_from".into(), json!(reading.doubtful_from));
-        session::add_reading(&reading.findings, error, &mut answer);
+        answer.insert("doubtful_from".into(), json!(doubtful_from));
+        session::add_reading(&verdict.findings, verdict.error.as_deref(), &mut answer);
         screen.json(&answer.into())?;
     } else if !screen.is_quiet() {
         let facts = edited.facts.iter().map(|fact| {
@@ -227,19 +214,7 @@ fn tell(edited: &Edited, path: &Path, is_json: bool, screen: &Screen) -> Result<
         screen.documents([&document])?;
     }
     edited.notes.iter().for_each(|note| screen.say(format_args!("note: {note}")));
-    Ok(tell_reading(reading, screen))
-}
-
-/// Says on standard error what is wrong with what was read.
-pub(crate) fn tell_reading(reading: &Reading, screen: &Screen) -> Outcome {
-    let outcome = screen.findings(&reading.findings);
-    match &reading.error {
-        Some(error) => {
-            screen.complain(error);
-            Outcome::Flawed
-        }
-        None => outcome,
-    }
+    Ok(verdict.tell(screen))
 }
 
 /// Says on standard error from which record on an output is doubtful.

@@ -69,14 +69,15 @@ pub(crate) enum Stop {
     ClosedPipe,
     /// It could not be done.
     Fault(Error),
-    /// The trace is damaged, so that there is no answer, or nothing was written.
-    Damage(Error),
+    /// The trace is damaged, so that there is no answer, or nothing was written: which of them, in words that follow what is
+    /// lost.
+    Damage(Error, &'static str),
 }
 
 impl Stop {
     /// What an error means that came up while a trace was read which had been opened.
-    pub(crate) fn of_reading(error: Error) -> Stop {
-        if error.is_damage() { Stop::Damage(error) } else { Stop::Fault(error) }
+    pub(crate) fn of_reading(error: Error, meaning: &'static str) -> Stop {
+        if error.is_damage() { Stop::Damage(error, meaning) } else { Stop::Fault(error) }
     }
 }
 
@@ -85,7 +86,11 @@ pub(crate) type Result<T, E = Stop> = std::result::Result<T, E>;
 
 impl From<Error> for Stop {
     fn from(error: Error) -> Stop {
-        Stop::Fault(error)
+        // A trace of which nothing can be read is known for one when it is opened.
+        match error.kind() {
+            ErrorKind::Damaged => Stop::Damage(error, "there is no answer"),
+            _ => Stop::Fault(error),
+        }
     }
 }
 

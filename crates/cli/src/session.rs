@@ -1,11 +1,15 @@
 //! Reading a trace while people watch: progress, signals, and a clear word at the end on what was not read.
 
-use crate::screen::{Outcome, Result, Screen};
+use crate::screen::{Outcome, Result, Screen, Stop};
 use crate::{Common, input};
 use quipu::engine::{self, Division, Planned, RunOptions, Watch, WindowOf};
+use quipu::model::damaged::Reading;
 use quipu::model::{Amount, Error, Finding, Found, Loss, Lost, Place, ThreadId, Trace, Window};
 use quipu_view::{Progress, bytes_text, grouped, ticks_text};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
+use std::cell::Cell;
+use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -138,12 +142,43 @@ pub(crate) fn say_speed(records: u64, inflated_bytes: Option<u64>, elapsed: Dura
     ));
 }
 
-/// How reading a trace went: what it did wrong, and whether all of it was read.
-#[derive(Debug, Default)]
+/// What a loss means for numbers.
+const OF_NUMBERS: &str = "the numbers below are about the rest";
+/// What it means for a file.
+pub(crate) const OF_A_FILE: &str = "what was written is the rest";
+/// What it means for records that were printed.
+pub(crate) const OF_RECORDS: &str = "what was printed is the rest";
+
+/// How reading a trace went: what it did wrong, and whether all of it was read. The one place that says so, for every verb.
+#[derive(Debug)]
 pub(crate) struct Verdict {
     pub(crate) findings: Vec<Finding>,
-    pub(crate) error: Option<Error>,
+    pub(crate) error: Option<Arc<Error>>,
     pub(crate) cancelled: bool,
+    /// What a loss means for the answer.
+    pub(crate) meaning: &'static str,
+    /// What is lost was said.
+    pub(crate) is_lost_said: Cell<bool>,
+}
+
+impl Default for Verdict {
+    fn default() -> Verdict {
+        Verdict {
+            findings: Vec::new(),
+            error: None,
+            cancelled: false,
+            meaning: OF_NUMBERS,
+            is_lost_said: Cell::new(false),
+        }
+    }
+}
+
+impl From<Reading> for Verdict {
+    /// How reading for an output went.
+    fn from(reading: Reading) -> Verdict {
+        let Reading { findings, error, .. } = reading;
+        Verdict { findings, error, meaning: OF_A_FILE, ..Verdict::default() }
+    }
 }
 
 impl Verdict {
@@ -152,7 +187,12 @@ impl Verdict {
         let mut all = Found::default();
         trace.meta().findings.iter().cloned().for_each(|finding| all.push(finding));
         found.into_vec().into_iter().for_each(|finding| all.push(finding));
-        Verdict { findings: all.into_vec(), error, cancelled }
+        Verdict { findings: all.into_vec(), error: error.map(Arc::new), cancelled, ..Verdict::default() }
+    }
+
+    /// The same, where a loss means this for the answer.
+    pub(crate) fn meaning(self, meaning: &'static str) -> Verdict {
+        Verdict { meaning, ..self }
     }
 
     /// What was found in a read that came to its end.
@@ -169,6 +209,7 @@ impl Verdict {
             findings: self.findings,
             error: self.error.or(other.error),
             cancelled: self.cancelled || other.cancelled,
+            ..self
         }
     }
 
@@ -179,16 +220,19 @@ impl Verdict {
 
     /// What of the trace is not in the answer.
     pub(crate) fn lost(&self) -> Lost {
-        Lost::of(&self.findings, self.error.as_ref())
+        Lost::of(&self.findings, self.error.as_deref())
     }
 
-    /// Says on standard error what is lost. It comes before the answer, because it says what the answer is about.
+    /// Says on standard error what is lost, once. It comes before the answer, because it says what the answer is about.
     pub(crate) fn say_lost(&self, screen: &Screen) {
-        say_lost(&self.lost(), "the numbers below are about the rest", screen);
+        if !self.is_lost_said.replace(true) {
+            say_lost(&self.lost(), self.meaning, screen);
+        }
     }
 
-    /// Tells people, on standard error.
+    /// Tells people, on standard error: what is lost, unless that was said before the answer, and what is wrong.
     pub(crate) fn tell(&self, screen: &Screen) -> Outcome {
+        self.say_lost(screen);
         let mut outcome = screen.findings(&self.findings);
         if let Some(error) = &self.error {
             screen.complain(error);
@@ -203,18 +247,35 @@ impl Verdict {
 
     /// The part that could not be read, `null` if there is none.
     pub(crate) fn error_json(&self) -> Value {
-        self.error.as_ref().map(error_json).into()
+        self.error.as_deref().map(error_json).into()
     }
 
     /// Adds the keys `complete`, `error` (`null` if there is none), `findings` and `lost` to an answer.
     pub(crate) fn add_to(&self, answer: &mut serde_json::Map<String, Value>) {
         answer.insert("complete".into(), self.is_complete().into());
-        add_reading(&self.findings, self.error.as_ref(), answer);
+        add_reading(&self.findings, self.error.as_deref(), answer);
     }
 }
 
+/// Says why damage lets a verb end without an answer: what is lost, what was found, the error. Programs get an object where they
+/// asked for one.
+pub(crate) fn tell_undone(error: &Error, meaning: &str, wants_object: bool, screen: &Screen) -> ExitCode {
+    say_lost(&Lost::of(&[], Some(error)), meaning, screen);
+    screen.complain(error);
+    if wants_object {
+        let mut answer = Map::from_iter([("output".to_owned(), Value::Null)]);
+        answer.insert("complete".into(), false.into());
+        add_undone(error, &mut answer);
+        if let Err(Stop::Fault(error)) = screen.json(&answer.into()) {
+            screen.complain(&error);
+            return ExitCode::from(2);
+        }
+    }
+    ExitCode::from(1)
+}
+
 /// Says on standard error what is lost, and what that means for the answer.
-pub(crate) fn say_lost(lost: &Lost, meaning: &str, screen: &Screen) {
+fn say_lost(lost: &Lost, meaning: &str, screen: &Screen) {
     if !lost.is_nothing() {
         screen.say_error(format_args!("{lost}; {meaning}"));
     }
@@ -307,9 +368,13 @@ mod tests {
         let finding = |rule| Finding::new(rule, Severity::Error, Place::default(), "odd".into());
         let first =
             Verdict { findings: vec![finding("demo/opening"), finding("demo/a")], ..Verdict::default() };
-        let error = Some(Error::usage("cut"));
-        let second =
-            Verdict { findings: vec![finding("demo/opening"), finding("demo/b")], error, cancelled: true };
+        let error = Some(Arc::new(Error::usage("cut")));
+        let second = Verdict {
+            findings: vec![finding("demo/opening"), finding("demo/b")],
+            error,
+            cancelled: true,
+            ..Verdict::default()
+        };
         let both = first.and(second);
         let rules: Vec<_> = both.findings.iter().map(|finding| finding.rule).collect();
         assert_eq!(rules, ["demo/opening", "demo/a", "demo/b"]);

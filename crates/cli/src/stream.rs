@@ -32,6 +32,15 @@ pub(crate) struct Style<'s> {
     pub(crate) awaited: &'s [ThreadId],
 }
 
+/// From where on what was printed is doubtful.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Doubtful {
+    /// The file that is damaged; `None` if records of all files are counted.
+    pub(crate) file: Option<String>,
+    /// The number of records in it before the damage.
+    pub(crate) from: u64,
+}
+
 /// What came of printing.
 #[derive(Debug, Default)]
 pub(crate) struct Shown {
@@ -42,9 +51,8 @@ pub(crate) struct Shown {
     pub(crate) cancelled: bool,
     /// Printing stopped where bytes of the container proved damaged.
     pub(crate) is_stopped: bool,
-    /// The number of records before the first damage, in the shard that it is in; `None` if nothing is damaged, or nothing
-    /// says it.
-    pub(crate) doubtful_from: Option<u64>,
+    /// Where the first damage is; `None` if nothing is damaged, or nothing says it.
+    pub(crate) doubtful: Option<Doubtful>,
     /// Threads that were awaited in vain; empty if nobody wanted to read on.
     pub(crate) absent: Vec<ThreadId>,
 }
@@ -137,9 +145,14 @@ fn fill(
             Ok(None) => break,
             Err(error) if style.strict || is_misuse(&error) => return Err(error),
             Err(error) => {
-                if error.is_damage() && shown.doubtful_from.is_none() {
-                    let n_good = error.place().record.unwrap_or(shown.records);
-                    shown.doubtful_from = Some(if error.is_of_container() { 0 } else { n_good });
+                if error.is_damage() && shown.doubtful.is_none() {
+                    let place = error.place();
+                    let of_file = |from| Doubtful { file: place.file.clone(), from };
+                    shown.doubtful = Some(match place.record {
+                        _ if error.is_of_container() => of_file(0),
+                        Some(n_good) => of_file(n_good),
+                        None => Doubtful { file: None, from: shown.records },
+                    });
                 }
                 shown.error.get_or_insert(error);
                 continue;
@@ -172,7 +185,9 @@ fn fill(
                 return Err(finding.to_error());
             }
             if finding.severity == Severity::Error {
-                shown.doubtful_from = shown.doubtful_from.or(finding.place.record);
+                let place = &finding.place;
+                let here = place.record.map(|from| Doubtful { file: place.file.clone(), from });
+                shown.doubtful = shown.doubtful.or(here);
             }
             shown.found.push(finding);
         }

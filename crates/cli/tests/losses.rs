@@ -264,3 +264,104 @@ fn calls_after_one_that_is_left_twice_are_doubtful() {
         let _ = std::fs::remove_file(&out);
     }
 }
+
+#[test]
+fn a_comparison_ends_with_1_if_either_trace_is_cut_within_its_first_call() {
+    let folder = tempfile::tempdir().unwrap();
+    let plain = folder.path().join("whole.trace");
+    let from = quipu_testkit::fixtures("apitrace").join("kinds.trace");
+    let (_, said, code) = quipu(&["convert", "--container", "plain", "-o", plain.to_str().unwrap()], &from);
+    assert_eq!(code, 0, "{said}");
+    let whole = std::fs::read(&plain).unwrap();
+    let cut = folder.path().join("cut.trace");
+    // The header of properties is longer in some traces than in others: cuts all along the first events.
+    let mut n_cut = 0;
+    for at in (16..400).step_by(7) {
+        std::fs::write(&cut, &whole[..at]).unwrap();
+        let (_, said, code) = quipu(&["info", "-q"], &cut);
+        if code == 2 {
+            continue;
+        }
+        assert_eq!(code, 1, "{at}: {said}");
+        n_cut += 1;
+        for (old, new) in [(&cut, &cut), (&cut, &plain), (&plain, &cut)] {
+            let (_, said, code) = quipu(&["diff", old.to_str().unwrap()], new);
+            assert_eq!(code, 1, "{at}: {said}");
+            assert!(said.contains("[apitrace/cut]"), "{at}: {said}");
+        }
+    }
+    assert!(n_cut > 10, "{n_cut}");
+}
+
+#[test]
+fn what_cannot_be_inflated_is_damage_for_every_verb() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, head) in
+        [("gz", &b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03"[..]), ("zst", b"\x28\xb5\x2f\xfd\x20\x10")]
+    {
+        let path = folder.path().join(format!("bad.{name}"));
+        std::fs::write(&path, [head, &[0xff; 200]].concat()).unwrap();
+        let out = folder.path().join("out");
+        let writing = ["-o", out.to_str().unwrap()];
+        for verb in ["report", "info", "view", "check", "convert", "trim", "diff", "recover", "disassemble"] {
+            let mut args = vec![verb];
+            match verb {
+                "convert" | "recover" | "disassemble" => args.extend(writing),
+                "trim" => args.extend([writing[0], writing[1], "--take", "1"]),
+                "diff" => args.push(path.to_str().unwrap()),
+                _ => {}
+            }
+            let (_, said, code) = quipu(&args, &path);
+            assert_eq!(code, 1, "{verb} {name}: {said}");
+            assert!(said.contains("of which nothing can be inflated"), "{verb} {name}: {said}");
+            assert!(said.starts_with("error: an unknown number of records is lost after"), "{verb}: {said}");
+            assert!(!out.exists(), "{verb} {name}");
+            if verb == "diff" || verb == "view" {
+                continue;
+            }
+            args.push("--json");
+            let (answer, _, code) = quipu(&args, &path);
+            let answer: Value =
+                serde_json::from_str(&answer).unwrap_or_else(|error| panic!("{verb}: {error}"));
+            assert_eq!((code, answer["error"]["kind"].as_str()), (1, Some("damaged")), "{verb}: {answer:#}");
+            assert_eq!(answer["error"]["place"]["offset"], 0, "{verb}: {answer:#}");
+            assert!(answer["lost"].is_object(), "{verb}: {answer:#}");
+        }
+    }
+}
+
+#[test]
+fn of_several_files_the_damaged_one_is_named_where_records_are_doubtful() {
+    let folder = tempfile::tempdir().unwrap();
+    quipu_testkit::copy_files(&quipu_testkit::fixtures("drmemtrace").join("thr"), folder.path());
+    let files = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
+    let file = files.filter(|path| path.to_string_lossy().ends_with(".trace.zip")).max().unwrap();
+    let mut bytes = std::fs::read(&file).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 0x90;
+    std::fs::write(&file, bytes).unwrap();
+    let (_, said, code) = quipu(&["view", "-q"], folder.path());
+    assert_eq!(code, 1, "{said}");
+    let doubt = said.lines().find(|line| line.contains("what was printed is doubtful")).unwrap();
+    assert!(doubt.contains(file.file_name().unwrap().to_str().unwrap()), "{doubt}");
+    let (_, said, _) = quipu(&["view", "-q"], &file);
+    assert!(said.contains("error: from record "), "{said}");
+}
+
+#[test]
+fn a_schedule_that_is_read_is_not_written_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let from = quipu_testkit::fixtures("drmemtrace").join("thr");
+    let out = folder.path().join("out");
+    std::fs::create_dir(&out).unwrap();
+    let schedule = out.join("cpu_schedule.bin.zip");
+    std::fs::copy(from.join("cpu_schedule.bin.zip"), &schedule).unwrap();
+    let before = std::fs::read(&schedule).unwrap();
+    let args =
+        ["as", "drmemtrace", "-tool", "record_filter", "-core_sharded", "-outdir", out.to_str().unwrap()];
+    let args = [&args[..], &["-cpu_schedule_file", schedule.to_str().unwrap(), "-indir"]].concat();
+    let (_, said, code) = quipu(&args, &from);
+    assert_eq!(code, 2, "{said}");
+    assert!(said.contains("never written over"), "{said}");
+    assert_eq!(std::fs::read(&schedule).unwrap(), before);
+}

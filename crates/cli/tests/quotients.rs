@@ -202,7 +202,7 @@ fn one_thing_is_not_called_by_a_plural() {
     std::fs::write(&din, "2 400000\n").unwrap();
     let out = folder.path().join("out");
     let out = out.to_str().unwrap();
-    for verb in ["report", "info"] {
+    for verb in ["report", "info", "check"] {
         assert_eq!(one_of_many(&run(&[verb], &din)), [""; 0], "{verb}");
     }
     for verb in

@@ -41,6 +41,12 @@ pub fn file_name(source: &Source) -> &str {
     name.rsplit(['/', '\\']).next().unwrap_or(name)
 }
 
+/// The core that the name of a file is about: `drmemtrace.core.000003.trace.zip`.
+pub(crate) fn core_in_name(source: &Source) -> Option<u64> {
+    let (_, number) = file_name(source).split_once(".core.")?;
+    number.split('.').next()?.parse().ok()
+}
+
 fn is_schedule(name: &str) -> bool {
     name.starts_with("serial_schedule.bin") || name.starts_with("cpu_schedule.bin")
 }

@@ -24,7 +24,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::{Value, json};
 use std::any::Any;
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -136,7 +136,13 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<DrmemTrace> {
     let is_complete = options.shards.is_empty() && n_workloads == 1;
     let is_complete = is_complete && source.is_folder();
     let has_threads = files.iter().all(|file| !is_core_or_mixed(&file.header));
-    let wanted = Wanted { threads: &options.threads, present: (is_complete && has_threads).then_some(&tids) };
+    let has_cores = listing.files.len() == files.len()
+        && files.iter().all(|file| file.header.filetype.any(FileType::CORE_SHARDED));
+    let wanted = Wanted {
+        threads: &options.threads,
+        present: (is_complete && has_threads).then_some(&tids),
+        cores: (is_complete && has_cores).then(|| listing.files.iter().map(listing::core_in_name).collect()),
+    };
     let meta = meta(&files, filetype, columns, functions, findings, (&listing, &wanted));
     let is_whole = n_workloads == 1 && files.len() == listing.files.len();
     let Listing { serial_schedule, mut cpu_schedule, .. } = listing;
@@ -506,12 +512,14 @@ fn by_file(source: &Source) -> Finding {
     }
 }
 
-/// Which threads should have files.
+/// Which threads or cores should have files.
 struct Wanted<'w> {
     /// Those that were chosen; all if empty.
     threads: &'w [ThreadId],
     /// Those that have files; `None` if files were left out.
     present: Option<&'w FxHashSet<u64>>,
+    /// The numbers in the names of files of cores, where there are any; `None` if files are of threads, or were left out.
+    cores: Option<Vec<Option<u64>>>,
 }
 
 impl Wanted<'_> {
@@ -538,6 +546,25 @@ impl Wanted<'_> {
     }
 }
 
+impl Wanted<'_> {
+    /// Cores of a schedule without files. Files of cores do not say in their headers whose they are, and are only counted.
+    fn missing_cores(&self, source: &Source, members: &[(String, Vec<Stretch>)]) -> Option<Finding> {
+        let files = self.cores.as_ref()?;
+        let stretches = members.iter().flat_map(|(_, stretches)| stretches);
+        let cores: BTreeSet<u64> = stretches.map(|stretch| stretch.cpu.get()).collect();
+        let n_missing = cores.len().checked_sub(files.len()).filter(|n| *n > 0)?;
+        // The number of a core may be that of its file, or it is counted from 0 there.
+        let absent: Vec<u64> = cores.iter().copied().filter(|core| !files.contains(&Some(*core))).collect();
+        let message = match (n_missing, absent.first().filter(|_| absent.len() == n_missing)) {
+            (1, Some(core)) => format!("core `{core}` has no file"),
+            (n, Some(core)) => format!("`{n}` cores have no files, the first of them `{core}`"),
+            (_, None) => format!("`{}` cores have stretches, and `{}` have files", cores.len(), files.len()),
+        };
+        let place = Place { file: Some(source.name().to_owned()), ..Place::default() };
+        Some(Finding::new(MISSING_FILE, Severity::Error, place, message).losing(Loss::default()))
+    }
+}
+
 /// The rule of files that should be there.
 const MISSING_FILE: &str = "drmemtrace/missing-file";
 
@@ -558,6 +585,7 @@ fn schedule_facts(listing: &Listing, wanted: &Wanted<'_>, findings: &mut Vec<Fin
     let schedule = named.into_iter().find_map(|(source, members)| source.as_ref().zip(members.as_ref()));
     if let Some((source, members)) = schedule {
         findings.extend(wanted.missing_files(source, members));
+        findings.extend(wanted.missing_cores(source, members));
     }
     if let Some(members) = serial {
         let n: usize = members.iter().map(|(_, stretches)| stretches.len()).sum();

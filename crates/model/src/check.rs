@@ -5,6 +5,7 @@
 use crate::doc::{Block, Cell, Document, Grid};
 use crate::error::Place;
 use crate::finding::{Finding, KEPT_PER_RULE, RuleInfo, Severity, is_called};
+use crate::number::noun;
 use crate::pass::{Args, Detail, Report};
 use crate::trace::SettingInfo;
 use crate::{Error, Result};
@@ -202,10 +203,11 @@ impl CheckLog {
 
     /// For people: how much was checked, and which rules were broken how often.
     pub fn document(&self, checked: u64, unit: &'static str) -> Document {
-        let checked = ("checked".to_owned(), vec![Cell::Count(checked), unit.into()]);
+        let one = unit.strip_suffix('s').unwrap_or(unit);
+        let checked = ("checked".to_owned(), vec![Cell::Count(checked), noun(checked, one).into()]);
         let document = Document::new("Check").with(Block::Facts(vec![checked]));
         if self.counts.is_empty() {
-            return document.with(Block::Note("The trace follows all rules.".into()));
+            return document.with(Block::Note("Nothing that was checked breaks a rule.".into()));
         }
         let rows = self.counts.iter().map(|(rule, (severity, count))| {
             vec![severity.name().into(), Cell::from(*rule), Cell::Count(*count)]

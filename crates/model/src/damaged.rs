@@ -74,14 +74,32 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// The error of an output that damage of the input has left without records; `None` if the input is whole.
-    pub fn nothing_left(self) -> Option<Error> {
+    /// The error for an output without records; `None` if the input is not damaged, so that nothing is amiss with it.
+    pub fn nothing_left(&self) -> Option<Error> {
         self.doubtful_from?;
-        let first = self.findings.iter().find(|finding| finding.severity == Severity::Error);
-        let place = first.map(|finding| &finding.place).or(self.error.as_deref().map(Error::place)).cloned();
         let error = Error::new(ErrorKind::Damaged, "nothing of the trace can be read");
-        Some(error.at(&place.unwrap_or_default()).after(self.findings))
+        let first = self.findings.iter().find(|finding| finding.severity == Severity::Error);
+        let error = match (first, &self.error) {
+            (Some(finding), _) => error.at(&finding.place),
+            (None, Some(cause)) => {
+                error.at(cause.place()).losing(cause.loss_or_rest()).because(cause.clone())
+            }
+            (None, None) => error,
+        };
+        Some(error.after(self.findings.clone()))
     }
+
+    /// The same with what another look at the trace found: the first damage of either counts.
+    #[must_use]
+    pub fn or_doubtful_from(mut self, other: Option<u64>) -> Reading {
+        self.doubtful_from = earlier(self.doubtful_from, other);
+        self
+    }
+}
+
+/// The first of two damages, each as the number of records before it.
+pub fn earlier(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    one.into_iter().chain(other).min()
 }
 
 impl Intake {
@@ -205,6 +223,24 @@ mod tests {
         let reading = intake.finish();
         assert_eq!((reading.findings.len(), reading.doubtful_from), (2, Some(5)));
         assert_eq!(reading.error.unwrap().message(), "cut");
+    }
+
+    #[test]
+    fn nothing_of_a_damaged_trace_is_damage() {
+        assert!(Reading::default().or_doubtful_from(None).nothing_left().is_none());
+        let mut intake = Intake::new(Damaged::Keep);
+        intake.end(Err(Error::truncated("cut").in_file("a")), SoFar::vouched(0)).unwrap();
+        let error = intake.finish().nothing_left().unwrap();
+        assert_eq!((error.kind(), error.place().file.as_deref()), (ErrorKind::Damaged, Some("a")));
+        assert!(error.loss().is_some());
+        assert!(Reading::default().or_doubtful_from(Some(0)).nothing_left().is_some());
+    }
+
+    #[test]
+    fn the_first_of_two_damages_counts() {
+        assert_eq!(earlier(Some(7), Some(0)), Some(0));
+        assert_eq!(earlier(None, Some(3)), Some(3));
+        assert_eq!(earlier(None, None), None);
     }
 
     #[test]

@@ -22,7 +22,8 @@ pub enum ErrorKind {
     Malformed,
     /// The bytes end too early.
     Truncated,
-    /// The trace is damaged, and the caller wants nothing made of damaged traces. The findings say what is wrong.
+    /// The trace is damaged, so that nothing of it can be read, or the caller wants nothing made of damaged traces. The findings
+    /// say what is wrong.
     Damaged,
     /// A legal thing that Quipu cannot do.
     Unsupported,
@@ -217,6 +218,11 @@ impl Error {
     /// What of the trace is lost by it, if that is known.
     pub fn loss(&self) -> Option<&Loss> {
         self.0.loss.as_ref()
+    }
+
+    /// What of the trace is lost by it: all after its place, if it says nothing of that.
+    pub fn loss_or_rest(&self) -> Loss {
+        self.loss().cloned().unwrap_or_else(|| Loss::from(self.place().clone()))
     }
 
     /// Adds the findings of what was read before it, in front of those that it has.

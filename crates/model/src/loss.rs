@@ -101,8 +101,7 @@ impl Lost {
                 error.kind(),
                 ErrorKind::Io | ErrorKind::Malformed | ErrorKind::Truncated | ErrorKind::Limit
             );
-            let implied = || is_of_trace.then(|| Loss::from(error.place().clone()));
-            error.loss().cloned().or_else(implied)
+            (is_of_trace || error.loss().is_some()).then(|| error.loss_or_rest())
         });
         let before = error.map_or(&[][..], Error::findings);
         let of_findings =

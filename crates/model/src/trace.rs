@@ -393,6 +393,11 @@ pub struct Meta {
     pub findings: Vec<Finding>,
 }
 
+/// The value of a fact that is a count, if counting ends at `limit`: an object with `at_least` once it is reached.
+pub fn counted_up_to(n: u64, limit: u64) -> serde_json::Value {
+    if n < limit { n.into() } else { serde_json::json!({ "at_least": n }) }
+}
+
 /// What reading a whole trace told of it.
 #[derive(Debug, Default)]
 pub struct Surveyed {

@@ -1,4 +1,6 @@
-//! The words for numbers of a trace that was filtered while it was traced: its instructions are not those that were executed.
+//! The words for numbers of a trace that was filtered while it was traced.
+//!
+//! Its instructions are not those that were executed, and its accesses not those that were made.
 
 use crate::number::{counted, grouped};
 use quipu_model::Meta;

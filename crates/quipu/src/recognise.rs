@@ -168,7 +168,12 @@ fn damage_of(source: &Source) -> Result<Option<Error>> {
                         error.message()
                     ),
                 };
-                return Ok(Some(Error::new(error.kind(), what).at(&error.place().clone()).because(error)));
+                // What the container is, is known; that its bytes are damaged is said as of any other trace.
+                let kind = if error.is_damage() { ErrorKind::Damaged } else { error.kind() };
+                let place = error.place().clone();
+                let damage = Error::new(kind, what).at(&place);
+                let damage = if error.is_damage() { damage.losing(error.loss_or_rest()) } else { damage };
+                return Ok(Some(damage.because(error)));
             }
         }
     }
@@ -210,10 +215,12 @@ mod tests {
     fn a_file_that_cannot_be_inflated_is_not_called_empty() {
         // The head of a frame and of a block of 16 bytes, of which none stands there.
         let cut = [0x28, 0xb5, 0x2f, 0xfd, 0x20, 0x10, 0x81, 0, 0];
+        let error = refusal(&cut);
         assert_eq!(
-            refusal(&cut).to_string(),
+            error.to_string(),
             "in: offset 0x0: a zstd file of which nothing can be inflated: the zstd data is cut short"
         );
+        assert_eq!((error.kind(), error.loss().is_some()), (ErrorKind::Damaged, true));
     }
 
     #[test]

@@ -10,13 +10,13 @@ use crate::table::CALLS_TABLE;
 use crate::trace::ApiTrace;
 use quipu_model::print::Ordinals;
 use quipu_model::trace::PrintOptions;
-use quipu_model::{Error, ErrorKind, Paint, Printer, Reader, Result, Scan, ShardId};
+use quipu_model::{Error, ErrorKind, Finding, Paint, Printer, Reader, Result, Scan, ShardId, Trace};
 use rustc_hash::FxHasher;
 use std::hash::{Hash, Hasher};
 use std::io::Write;
 
 /// Writes the lines of two dumps: `- ` before those of the old one only, `+ ` before those of the new one only, two blanks before
-/// the others, unless those are left out.
+/// the others, unless those are left out. Gives back what was odd in either trace.
 ///
 /// # Errors
 /// What reading and writing say; `Usage` if a set of calls is wrong.
@@ -25,8 +25,10 @@ pub fn diff_lines(
     calls: [&str; 2],
     suppress_common_lines: bool,
     out: &mut dyn Write,
-) -> Result<()> {
-    let hashes = |trace, calls| -> Result<Vec<u64>> {
+) -> Result<Vec<Finding>> {
+    let mut findings = Vec::new();
+    let mut hashes = |trace: &ApiTrace, calls| -> Result<Vec<u64>> {
+        findings.extend(trace.meta().findings.iter().cloned());
         let mut lines = Lines::new(trace, calls)?;
         let mut hashes = Vec::new();
         while let Some(line) = lines.next()? {
@@ -34,6 +36,7 @@ pub fn diff_lines(
             line.hash(&mut hasher);
             hashes.push(hasher.finish());
         }
+        findings.append(&mut lines.findings);
         Ok(hashes)
     };
     let runs = align(&hashes(traces[0], calls[0])?, &hashes(traces[1], calls[1])?);
@@ -67,7 +70,7 @@ pub fn diff_lines(
             }
         }
     }
-    Ok(())
+    Ok(findings)
 }
 
 /// The lines of a dump, one by one.
@@ -77,6 +80,8 @@ struct Lines {
     text: Vec<u8>,
     at: usize,
     is_over: bool,
+    /// What was odd so far.
+    findings: Vec<Finding>,
 }
 
 impl Lines {
@@ -91,6 +96,7 @@ impl Lines {
             text: Vec::new(),
             at: 0,
             is_over: false,
+            findings: Vec::new(),
         })
     }
 
@@ -101,6 +107,7 @@ impl Lines {
             let batch = if self.printer.is_done() { None } else { self.reader.read()? };
             match batch {
                 Some(batch) => {
+                    self.findings.append(&mut batch.findings);
                     let rows: Vec<u32> = (0..batch.span.records).collect();
                     self.printer.print(batch, &rows, Ordinals::default(), &Paint::PLAIN, &mut self.text);
                 }

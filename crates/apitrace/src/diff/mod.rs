@@ -29,7 +29,7 @@ use keys::{Functions, function_of, key};
 use quipu_model::edit::{CompareJob, Compared, Comparison, EditInfo, Progress};
 use quipu_model::trace::SettingInfo;
 use quipu_model::values::Call;
-use quipu_model::{Batch, Columns, Error, Finding, Reader, Result, Scan, ShardId, ThreadId};
+use quipu_model::{Batch, Columns, Error, Finding, Reader, Result, Scan, ShardId, ThreadId, Trace};
 use regex_lite::Regex;
 use rename::Renamer;
 use std::collections::{BTreeMap, BTreeSet};
@@ -203,8 +203,9 @@ pub fn diff(
     show: &mut dyn Show,
     progress: &dyn Progress,
 ) -> Result<Summary> {
-    let (olds, old_damage) = keys_of(old, rules, Side::Old, progress)?;
-    let (news, new_damage) = keys_of(new, rules, Side::New, progress)?;
+    let mut findings = Vec::new();
+    let (olds, old_damage) = keys_of(old, rules, Side::Old, progress, &mut findings)?;
+    let (news, new_damage) = keys_of(new, rules, Side::New, progress, &mut findings)?;
     let mut runs = align(&olds, &news);
     forget_end(&mut runs, old_damage.is_some(), new_damage.is_some());
     let mut walk = Walk {
@@ -250,13 +251,17 @@ pub fn diff(
             }
         }
     }
-    let Walk { mut summary, mut old, mut new, show, .. } = walk;
-    summary.findings.append(&mut old.findings);
-    summary.findings.append(&mut new.findings);
+    let Walk { mut summary, show, .. } = walk;
+    summary.findings = findings;
     show.end(&summary)?;
-    match old_damage.or(new_damage) {
-        Some(damage) => Err(damage.hint("the traces were compared up to there")),
-        None => Ok(summary),
+    let compared = "the traces were compared up to there";
+    match (old_damage, new_damage) {
+        (None, None) => Ok(summary),
+        (Some(old), Some(new)) if old.to_string() != new.to_string() => {
+            let hint = format!("{compared}; the other trace is damaged, too: {new}");
+            Err(old.hint(hint).after(summary.findings))
+        }
+        (Some(damage), _) | (None, Some(damage)) => Err(damage.hint(compared).after(summary.findings)),
     }
 }
 
@@ -278,13 +283,18 @@ fn forget_end(runs: &mut Vec<Run>, is_old_damaged: bool, is_new_damaged: bool) {
     runs.extend((inserted > 0).then_some(Run::Insert(inserted)));
 }
 
-/// The numbers of all calls that count, and why there are no more if that is for damage.
+/// The numbers of all calls that count, and why there are no more if that is for damage. Everything is read here, so all that
+/// is wrong with a trace goes to `findings`.
 fn keys_of(
     trace: &ApiTrace,
     rules: &Rules,
     side: Side,
     progress: &dyn Progress,
+    findings: &mut Vec<Finding>,
 ) -> Result<(Vec<u64>, Option<Error>)> {
+    let of_opening = trace.meta().findings.iter().filter(|finding| !findings.contains(finding));
+    let of_opening: Vec<Finding> = of_opening.cloned().collect();
+    findings.extend(of_opening);
     let mut functions = Functions::default();
     let mut keys = Vec::new();
     let mut reader = reader(trace)?;
@@ -296,6 +306,12 @@ fn keys_of(
         };
         progress.go_on()?;
         progress.advance(batch.values.calls.len() as u64, 0);
+        for finding in batch.findings.drain(..) {
+            // A trace that is compared with itself says everything twice.
+            if !findings.contains(&finding) {
+                findings.push(finding);
+            }
+        }
         for call in &batch.values.calls {
             if rules.counts(side, call) {
                 keys.extend(key(call, &batch.values, &batch.types, &mut functions, rules, side));
@@ -317,19 +333,11 @@ struct Calls<'r> {
     functions: Functions,
     /// The next row of the batch at hand.
     row: usize,
-    findings: Vec<Finding>,
 }
 
 impl<'r> Calls<'r> {
     fn new(trace: &ApiTrace, rules: &'r Rules, side: Side) -> Result<Calls<'r>> {
-        Ok(Calls {
-            reader: reader(trace)?,
-            rules,
-            side,
-            functions: Functions::default(),
-            row: 0,
-            findings: Vec::new(),
-        })
+        Ok(Calls { reader: reader(trace)?, rules, side, functions: Functions::default(), row: 0 })
     }
 
     /// Goes to the next call; its row.
@@ -346,7 +354,7 @@ impl<'r> Calls<'r> {
             }
             self.row = 0;
             match self.reader.read()? {
-                Some(batch) => self.findings.append(&mut batch.findings),
+                Some(_) => {}
                 None => return Err(Error::truncated("the trace changed while it was read")),
             }
         }

@@ -95,7 +95,13 @@ pub fn rewrite(
         Ok(step != Step::End)
     });
     intake.end(read, so_far(trace, n_written.get()))?;
-    let written = Written { reading: intake.finish(), ..writer.finish()? };
+    let reading = intake.finish();
+    if n_read == 0
+        && let Some(error) = reading.nothing_left()
+    {
+        return Err(error);
+    }
+    let written = Written { reading, ..writer.finish()? };
     Ok(Rewritten { read: n_read, written })
 }
 

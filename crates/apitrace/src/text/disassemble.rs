@@ -11,7 +11,7 @@ use crate::decode;
 use crate::encode;
 use crate::record::{MAX_EVENT_BYTES, VERSION_PROPERTIES};
 use crate::trace::{self, ApiTrace};
-use crate::write::{EventCopy, so_far};
+use crate::write::{EventCopy, n_good, so_far};
 use quipu_model::damaged::{Intake, Reading};
 use quipu_model::edit::{Edit, EditInfo, EditJob, Edited, Progress};
 use quipu_model::fresh::{Fresh, Replace, cannot};
@@ -116,7 +116,7 @@ pub fn disassemble(
         writer.block(bytes)
     });
     let is_of_events = |error: &Error| matches!(error.kind(), ErrorKind::Malformed | ErrorKind::Limit);
-    let so_far = so_far(trace, copy.n_left());
+    let n_left = copy.n_left();
     if read.is_ok() || read.as_ref().is_err_and(is_of_events) && writer.walker.is_some() {
         findings.extend(copy.take_findings());
         // Bytes that are not an event are kept unchanged, if they can be read at all.
@@ -132,13 +132,21 @@ pub fn disassemble(
             read = Ok(());
         }
     }
-    intake.take(&mut findings, so_far)?;
-    intake.end(read, so_far)?;
+    let good = n_good(&findings, n_left);
+    intake.take(&mut findings, so_far(trace, good))?;
+    intake.end(read, so_far(trace, n_left))?;
     let (done, mut findings, blobs) = writer.end()?;
-    intake.take(&mut findings, so_far)?;
+    let good = n_good(&findings, n_left);
+    intake.take(&mut findings, so_far(trace, good))?;
+    let reading = intake.finish();
+    if done.stream_bytes == 0
+        && let Some(error) = reading.nothing_left()
+    {
+        return Err(error);
+    }
     blobs.commit(done.files)?;
     fresh.commit()?;
-    Ok(Disassembled { reading: intake.finish(), ..done })
+    Ok(Disassembled { reading, ..done })
 }
 
 fn failed(path: &Path, what: &'static str) -> impl FnOnce(io::Error) -> Error {

@@ -156,12 +156,11 @@ pub fn collect(capture: &Path, output: &Output<'_>) -> Result<Summary> {
     let mut intake = Intake::new(output.damaged);
     // Parts of threads are merged by time, so what a lost one held may belong anywhere.
     intake.take(&mut capture.findings(damaged), SoFar::default())?;
-    if writer.n_records() == 0 && !output.may_be_empty {
-        return Err(
-            Error::missing("nothing was recorded, so there is no trace").in_file(capture.name.clone())
-        );
-    }
     let reading = intake.finish();
+    if writer.n_records() == 0 && !output.may_be_empty {
+        let nothing = || Error::missing("nothing was recorded, so there is no trace");
+        return Err(reading.nothing_left().unwrap_or_else(nothing).in_file(capture.name.clone()));
+    }
     (summary.findings, summary.doubtful_from) = (reading.findings, reading.doubtful_from);
     summary.written = writer.finish()?;
     Ok(summary)

@@ -5,13 +5,14 @@
 
 use super::{open, unknown};
 use crate::rewrite::{Answer, Watched};
-use crate::screen::{Outcome, Result, Screen};
-use crate::session;
+use crate::screen::{Outcome, Result, Screen, Stop};
+use crate::session::{self, Verdict};
+use crate::verbs::diff::COMPARED;
 use quipu::apitrace::callset::CallSet;
 use quipu::apitrace::diff::diff;
 use quipu::apitrace::diff::lines::diff_lines;
 use quipu::apitrace::diff::original::{Original, rules};
-use quipu::model::Error;
+use quipu::model::{Error, Finding};
 use std::io::BufWriter;
 
 /// The calls that the original compares if nothing is said.
@@ -57,12 +58,12 @@ pub(super) fn run(args: &[String], screen: &Screen) -> Result<Outcome> {
         }
     }
     let [old, new] = files[..] else { return Err(Error::usage("two traces are wanted").into()) };
-    let (Some(old), Some(new)) = (open(old), open(new)) else { return Ok(Outcome::Flawed) };
+    let (Some(old), Some(new)) = (open(old, screen), open(new, screen)) else { return Ok(Outcome::Flawed) };
     let mut answer = Answer::new(BufWriter::new(crate::terminal::stdout()));
     if !is_python {
         let done = diff_lines([&old, &new], [&calls[0], &calls[1]], suppress_common_lines, &mut answer);
-        answer.judge(done)?;
-        return Ok(Outcome::Fine);
+        let findings = compared(answer.judge(done))?;
+        return Ok(tell(findings, screen));
     }
     let mut rules = rules();
     for (side, text) in rules.calls.iter_mut().zip(&calls) {
@@ -72,6 +73,20 @@ pub(super) fn run(args: &[String], screen: &Screen) -> Result<Outcome> {
     show.call_nos = call_nos;
     show.suppress_common_lines = suppress_common_lines;
     let done = session::watched(screen, |watch| diff(&old, &new, &rules, &mut show, &Watched(watch)));
-    answer.judge(done)?;
-    Ok(Outcome::Fine)
+    let summary = compared(answer.judge(done))?;
+    Ok(tell(summary.findings, screen))
+}
+
+/// Damage ends a comparison, whose calls up to there were shown.
+fn compared<T>(done: Result<T>) -> Result<T> {
+    match done {
+        Err(Stop::Fault(error)) => Err(Stop::of_reading(error, COMPARED)),
+        done => done,
+    }
+}
+
+/// Says what is wrong with either trace.
+fn tell(mut findings: Vec<Finding>, screen: &Screen) -> Outcome {
+    super::forgive_cuts(&mut findings);
+    Verdict { findings, meaning: COMPARED, ..Verdict::default() }.tell(screen)
 }

@@ -4,9 +4,9 @@
 //! Of a damaged trace, they write the calls before the damage.
 
 use super::{forgive_cuts, open, unknown};
-use crate::rewrite::{Watched, tell_reading};
+use crate::rewrite::Watched;
 use crate::screen::{Outcome, Result, Screen, Stop};
-use crate::session;
+use crate::session::{self, Verdict};
 use quipu::apitrace::callset::CallSet;
 use quipu::apitrace::edits::sed::{Placed, Replacer, with_properties};
 use quipu::apitrace::edits::substitute::{Reach, Rule};
@@ -52,12 +52,12 @@ pub(super) fn repack(args: &[String], screen: &Screen) -> Result<Outcome> {
     let [from, to] = files[..] else {
         return Err(Error::usage("two files are wanted: the trace, and what to write").into());
     };
-    let Some(trace) = open(from) else { return Ok(Outcome::Flawed) };
+    let Some(trace) = open(from, screen) else { return Ok(Outcome::Flawed) };
     let options = WriteOptions { packing, level, ..ORIGINAL };
     let mut done =
         session::watched(screen, |watch| write::repack(&trace, Path::new(to), &options, &Watched(watch)))?;
     forgive_cuts(&mut done.reading.findings);
-    Ok(tell_reading(&done.reading, screen))
+    Ok(Verdict::from(done.reading).tell(screen))
 }
 
 /// `trim [--calls=SET] [--frames=SET] [--thread=N] [-o FILE] TRACE`.
@@ -138,7 +138,7 @@ impl Files {
         screen: &Screen,
     ) -> Result<Outcome> {
         let Some(input) = self.input else { return Err(Error::usage("no trace is given").into()) };
-        let Some(trace) = open(&input) else { return Ok(Outcome::Flawed) };
+        let Some(trace) = open(&input, screen) else { return Ok(Outcome::Flawed) };
         let output = self.output.unwrap_or_else(|| {
             let stem = input.rsplit_once('.').map_or(input.as_str(), |(stem, _)| stem);
             format!("{stem}-{verb}.trace")
@@ -148,7 +148,7 @@ impl Files {
             rewrite(&trace, &header, Path::new(&output), &ORIGINAL, edit, &Watched(watch))
         })?;
         forgive_cuts(&mut done.written.reading.findings);
-        let outcome = tell_reading(&done.written.reading, screen);
+        let outcome = Verdict::from(done.written.reading).tell(screen);
         crate::screen::eprint(&format!("{word} trace is available as {output}\n"));
         Ok(outcome)
     }

@@ -1,23 +1,29 @@
 //! `info`: what a trace is, as the original's JSON.
 
-use crate::complaint;
-use crate::screen::{Outcome, Result};
+use crate::screen::{Outcome, Result, Screen};
+use crate::session::Verdict;
 use quipu::apitrace::survey::{Frames, Survey, survey};
 use quipu::apitrace::trace::ApiTrace;
+use quipu::model::Found;
 use std::fmt::Write as _;
 use std::io::Write;
 
 /// Prints what the original prints of a trace.
-pub(super) fn print(file: &str, trace: &ApiTrace, has_frames: bool) -> Result<Outcome> {
+pub(super) fn print(file: &str, trace: &ApiTrace, has_frames: bool, screen: &Screen) -> Result<Outcome> {
     let frames = if has_frames { Frames::Listed } else { Frames::Counted };
-    let (survey, done) = survey(trace.container(), frames);
-    if let Err(error) = done {
-        crate::screen::eprint(&complaint::error(&error, false));
-        return Ok(Outcome::Flawed);
+    let (mut survey, done) = survey(trace.container(), frames);
+    let mut found = Found::default();
+    survey.findings.drain(..).for_each(|finding| found.push(finding));
+    let mut verdict = Verdict::new(trace, found, done.err(), false);
+    super::forgive_cuts(&mut verdict.findings);
+    // As the original does, a stream that cannot be read to its end is not described.
+    if verdict.error.is_some() {
+        return Ok(verdict.meaning("nothing is described").tell(screen));
     }
+    verdict.say_lost(screen);
     let text = text(file, trace, &survey, has_frames)?;
     crate::terminal::stdout().write_all(text.as_bytes())?;
-    Ok(Outcome::Fine)
+    Ok(verdict.tell(screen))
 }
 
 /// The original's JSON, in its own layout.

@@ -8,20 +8,20 @@ mod edits;
 mod help;
 mod info;
 
-use crate::complaint;
 use crate::screen::{Outcome, Result, Screen};
-use crate::session::{self, Verdict};
+use crate::session::{self, OF_RECORDS, Verdict};
 use crate::stream::{self, Style};
 use quipu::apitrace::table::CALLS_TABLE;
 use quipu::apitrace::tools::leaks::OriginalLeaks;
 use quipu::apitrace::trace::{self, ApiTrace};
 use quipu::engine::Merge;
 use quipu::model::trace::PrintOptions;
-use quipu::model::{Columns, Error, Finding, OpenOptions, Paint, Scan, Severity, ShardId, Trace};
+use quipu::model::{Columns, Error, Finding, Found, OpenOptions, Paint, Scan, Severity, ShardId, Trace};
 use quipu::source::Source;
 use quipu_view::{Chosen, RowFilter};
 use std::io::Write;
 use std::path::Path;
+use std::sync::Arc;
 
 /// What is asked of apitrace.
 #[derive(Debug, Default)]
@@ -73,11 +73,11 @@ pub(crate) fn run(args: &[String], screen: &Screen) -> Result<Outcome> {
     }
     let mut outcome = Outcome::Fine;
     for file in &request.files {
-        let Some(trace) = open(file) else { return Ok(Outcome::Flawed) };
+        let Some(trace) = open(file, screen) else { return Ok(Outcome::Flawed) };
         outcome = outcome.and(match verb.as_str() {
             "dump" => dump(&trace, &request, screen)?,
-            "leaks" => leaks(&trace)?,
-            _ => info::print(file, &trace, request.dump_frames)?,
+            "leaks" => leaks(&trace, screen)?,
+            _ => info::print(file, &trace, request.dump_frames, screen)?,
         });
         // As the original does, what follows a damaged trace is left.
         if outcome == Outcome::Flawed {
@@ -152,7 +152,7 @@ fn unknown(verb: &str, option: &str) -> crate::screen::Stop {
 }
 
 /// Opens a trace; says so, in the original's words, if that fails.
-fn open(file: &str) -> Option<ApiTrace> {
+fn open(file: &str, screen: &Screen) -> Option<ApiTrace> {
     let opened = Source::open(Path::new(file))
         .map_err(Error::from)
         .and_then(|source| trace::open(&source, &OpenOptions::default()));
@@ -162,7 +162,8 @@ fn open(file: &str) -> Option<ApiTrace> {
             crate::screen::eprint(&format!("error: failed to open {file}\n"));
             // The original does not say why.
             if error.kind() != quipu::model::ErrorKind::Missing {
-                crate::screen::eprint(&complaint::error(&error, false));
+                let error = Some(Arc::new(error));
+                Verdict { error, meaning: "there is no answer", ..Verdict::default() }.tell(screen);
             }
             None
         }
@@ -194,7 +195,7 @@ fn dump(trace: &ApiTrace, request: &Request, screen: &Screen) -> Result<Outcome>
     let mut end = Vec::new();
     printer.end(&mut end);
     stdout.write_all(&end)?;
-    let mut verdict = Verdict::new(trace, shown.found, shown.error, shown.cancelled);
+    let mut verdict = Verdict::new(trace, shown.found, shown.error, shown.cancelled).meaning(OF_RECORDS);
     forgive_cuts(&mut verdict.findings);
     Ok(verdict.tell(screen))
 }
@@ -206,20 +207,24 @@ fn forgive_cuts(findings: &mut [Finding]) {
 }
 
 /// What the original's script tells, on standard error.
-fn leaks(trace: &ApiTrace) -> Result<Outcome> {
+fn leaks(trace: &ApiTrace, screen: &Screen) -> Result<Outcome> {
     let mut reader = trace.scan(&Scan::new(ShardId(0)).columns(Columns::CALL_VALUES))?;
     let (mut leaks, mut lines) = (OriginalLeaks::default(), Vec::new());
-    let outcome = loop {
+    let mut found = Found::default();
+    let error = loop {
         match reader.read() {
-            Ok(Some(batch)) => leaks.consume(batch, &mut lines),
-            Ok(None) => break Outcome::Fine,
-            Err(error) => {
-                crate::screen::eprint(&complaint::error(&error, false));
-                break Outcome::Flawed;
+            Ok(Some(batch)) => {
+                batch.findings.drain(..).for_each(|finding| found.push(finding));
+                leaks.consume(batch, &mut lines);
             }
+            Ok(None) => break None,
+            Err(error) => break Some(error),
         }
     };
+    let mut verdict = Verdict::new(trace, found, error, false);
+    forgive_cuts(&mut verdict.findings);
+    verdict.say_lost(screen);
     leaks.tell("<EOF>", &mut lines);
     crate::terminal::stderr().write_all(&lines)?;
-    Ok(outcome)
+    Ok(verdict.tell(screen))
 }

@@ -5,6 +5,7 @@
 
 use super::{DIALECT, open};
 use crate::screen::{Outcome, Result, Screen, Stop};
+use crate::session::Verdict;
 use quipu::cacheray::record::{KIND_MASK, Record, WRITE};
 use quipu::cacheray::trace::{StrictEnd, read_strictly};
 use quipu::model::fresh::{Fresh, Replace};
@@ -15,6 +16,7 @@ use quipu::symbols::remap::Remap;
 use quipu::symbols::types_file::{Lookup, TypesFile};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The original writes events in blocks of so many bytes: of a run that ends early, whole blocks are left.
@@ -139,13 +141,14 @@ pub(super) fn run(args: &[String], screen: &Screen) -> Result<Outcome> {
             crate::screen::eprint("ERROR: trace file parse error\n");
             run.give_up()?;
             let error = Error::truncated("the last record is cut");
-            screen.complain(&at(error, trace, offset, run.n_records));
-            return Ok(Outcome::Flawed);
+            return Ok(no_report(at(error, trace, offset, run.n_records), screen));
         }
         StrictEnd::Bad(bad, offset) => {
             run.give_up()?;
-            screen.complain(&at(Error::malformed(bad.to_string()), trace, offset, run.n_records));
-            return Ok(Outcome::Flawed);
+            return Ok(no_report(
+                at(Error::malformed(bad.to_string()), trace, offset, run.n_records),
+                screen,
+            ));
         }
     }
     run.finish(screen)?;
@@ -155,6 +158,11 @@ pub(super) fn run(args: &[String], screen: &Screen) -> Result<Outcome> {
         screen.text(&(run.found + &report))?;
     }
     Ok(Outcome::Fine)
+}
+
+/// Says what is lost and why there is no report.
+fn no_report(error: Error, screen: &Screen) -> Outcome {
+    Verdict { error: Some(Arc::new(error)), meaning: "there is no report", ..Verdict::default() }.tell(screen)
 }
 
 fn at(error: Error, file: &str, offset: u64, record: u64) -> Error {

@@ -211,6 +211,7 @@ pub(crate) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<O
             verdict = verdict.and(Verdict::new(&*trace, outcome.findings, outcome.error, outcome.cancelled));
         }
     }
+    verdict.say_lost(screen);
     for (i, tool) in request.tools.iter().enumerate() {
         if i > 0 {
             text.extend_from_slice(SEPARATOR.as_bytes());
@@ -397,7 +398,9 @@ fn view(
         stream::print(merge, &mut *printer, &chosen, &style, watch, crate::terminal::stderr())
     })?;
     printer.end(end);
-    Ok(Verdict::new(trace, shown.found, shown.error, shown.cancelled))
+    let verdict = Verdict::new(trace, shown.found, shown.error, shown.cancelled);
+    verdict.say_lost(screen);
+    Ok(verdict)
 }
 
 /// Prints each call on standard error, in the order of the clock. What is wrong with the trace is for the analysis

@@ -10,7 +10,7 @@ use crate::Common;
 use crate::edit::{self, Watched};
 use crate::input;
 use crate::screen::{Outcome, Result, Screen};
-use crate::session::{self, Verdict};
+use crate::session::{self, OF_A_FILE, Verdict};
 use quipu::drmemtrace::edits::clock_trim::{ClockTrim, ClockUnit};
 use quipu::drmemtrace::edits::filter::KernelCode;
 use quipu::drmemtrace::edits::{Filter, FilterSpec};
@@ -18,7 +18,7 @@ use quipu::drmemtrace::trace::{self, DrmemTrace};
 use quipu::drmemtrace::write::cores::CoreFiles;
 use quipu::drmemtrace::write::{self, Replace, Sharding, WriteOptions};
 use quipu::model::{Columns, Damaged, Error, ErrorKind, Found, OpenOptions, Scan, ShardId, ThreadId, Trace};
-use quipu::source::{PackOptions, Source};
+use quipu::source::{PackOptions, Reading, Source};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -219,7 +219,7 @@ fn filter(args: &[String], common: &Common, screen: &Screen) -> Result<Outcome> 
     let (written, read) = (summary.written().entries, n_read.unwrap_or(summary.taken.read.entries));
     writeln!(crate::terminal::stderr(), "Output {written} entries from {read} entries.")?;
     summary.findings.into_iter().for_each(|finding| found.push(finding));
-    Ok(Verdict::new(&trace, found, None, false).tell(screen))
+    Ok(Verdict::new(&trace, found, None, false).meaning(OF_A_FILE).tell(screen))
 }
 
 impl Request {
@@ -288,7 +288,12 @@ impl Request {
             "core_sharded" | "core_serial" => self.by_core = true,
             "no_core_sharded" | "no_core_serial" => self.by_core = false,
             "cores" => self.cores = Some(number_of(arg, value()?)?),
-            "cpu_schedule_file" => self.cpu_schedule = Some(value()?.into()),
+            "cpu_schedule_file" => {
+                let path = PathBuf::from(value()?);
+                // It is read, so nothing may be written over it.
+                Reading::keep(&path);
+                self.cpu_schedule = Some(path);
+            }
             // The launcher's part knows what these say.
             _ if is_of_schedule(name) => {
                 if takes_value(name) == Some(true) {

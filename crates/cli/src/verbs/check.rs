@@ -4,7 +4,7 @@ use crate::Common;
 use crate::input::{Stored, check_threads};
 use crate::number;
 use crate::screen::{Outcome, Result, Screen};
-use crate::session::{self, Extent, Verdict, finding_json, lost_json, say_lost};
+use crate::session::{self, Extent, Verdict, finding_json, lost_json};
 use quipu::engine::plan;
 use quipu::model::doc::{Block, Cell, Document, Grid};
 use quipu::model::pass::Detail;
@@ -69,13 +69,13 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     let extent = Extent { strict: options.input.opening.strict, ..Extent::default() };
     let outcome = session::analyse(&*trace, planned, &extent, common, screen)?;
     let Some(report) = outcome.reports.first() else { return Ok(Outcome::Fine) };
-    let of_all = Verdict::new(&*trace, outcome.findings.clone(), None, false).findings;
-    let lost = Lost::of(&of_all, outcome.error.as_ref());
-    say_lost(&lost, "the numbers below are about the rest", screen);
+    let of_all = Verdict::new(&*trace, outcome.findings.clone(), outcome.error, outcome.cancelled);
+    of_all.say_lost(screen);
+    let lost = of_all.lost();
     // The tool has taken in what the reader found; what is left is what could not be read at all.
     let engine = outcome.findings.as_slice().iter().filter(|finding| finding.rule == "engine/unreadable");
     let findings = engine.filter(|finding| options.wants(finding)).cloned().collect();
-    let verdict = Verdict { findings, error: outcome.error, cancelled: outcome.cancelled };
+    let verdict = Verdict { findings, ..of_all };
     if options.json {
         screen.json(&answer(&options.input.name(), report.json(), &verdict, &lost))?;
     } else {

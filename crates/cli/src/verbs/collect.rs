@@ -1,9 +1,9 @@
 //! `quipu collect`: a trace from what an instrumented program left.
 
-use crate::edit::Keeping;
+use crate::edit::{EXIT_CODES, Keeping};
 use crate::rewrite;
 use crate::screen::{Outcome, Result, Screen};
-use crate::session::finding_json;
+use crate::session::{self, Verdict, finding_json};
 use quipu::model::Error;
 use quipu::model::fresh::Replace;
 use quipu::model::number::{counted, grouped};
@@ -20,7 +20,7 @@ use std::path::PathBuf;
 /// program. It also has what a trace has no room for: program counters, calls, locks, threads. It stays; `quipu view` and
 /// `quipu info` show what is in it.
 #[derive(Debug, clap::Args)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = after_help())]
 pub(crate) struct Options {
     /// The capture file
     #[arg(value_name = "CAPTURE")]
@@ -41,16 +41,17 @@ pub(crate) struct Options {
     json: bool,
 }
 
-const AFTER_HELP: &str = "\
+const EXAMPLES: &str = "\
 Examples:
   quipu cc -O2 prog.c -o prog && QUIPU_OUT=prog.qcap ./prog
   quipu collect prog.qcap
   quipu report prog.trace
+";
 
-Exit codes:
-  0  done
-  1  something of the capture file is missing or damaged; nothing was written unless --keep-damaged was given
-  2  could not do it; nothing was written";
+/// The end of the help.
+fn after_help() -> String {
+    format!("{EXAMPLES}{EXIT_CODES}")
+}
 
 pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
     let path = match &options.output {
@@ -75,8 +76,11 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
     };
     let summary = match collect(&options.capture, &output) {
         Ok(summary) => summary,
-        Err(error) => return Err(rewrite::undone(error, options.json, screen)?),
+        Err(error) => return Err(rewrite::undone(error)),
     };
+    let verdict =
+        Verdict { findings: summary.findings.clone(), meaning: session::OF_A_FILE, ..Verdict::default() };
+    verdict.say_lost(screen);
     rewrite::say_doubtful(&path, summary.doubtful_from, screen);
     let mut out = crate::terminal::stdout();
     if options.json {
@@ -84,7 +88,7 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
     } else if !screen.is_quiet() {
         write!(out, "{}", as_text(&summary, &path.display().to_string()))?;
     }
-    Ok(screen.findings(&summary.findings))
+    Ok(verdict.tell(screen))
 }
 
 /// What an ending is called, for programs and for people.

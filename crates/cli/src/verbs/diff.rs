@@ -4,7 +4,7 @@ use crate::input::Opening;
 use crate::number;
 use crate::rewrite::{self, Answer, Watched};
 use crate::screen::{Outcome, Result, Screen, Stop};
-use crate::session;
+use crate::session::{self, Verdict};
 use quipu::model::Error;
 use quipu::model::edit::{CompareJob, Settings};
 use std::io::BufWriter;
@@ -61,6 +61,9 @@ Exit codes:
   1  something differs, or a trace is damaged
   2  could not do it";
 
+/// What a loss means for a comparison.
+pub(crate) const COMPARED: &str = "the rest was compared";
+
 pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
     if options.old == options.new && options.old == Path::new("-") {
         return Err(Error::usage("standard input is one trace, and two are compared").into());
@@ -87,11 +90,11 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
     let mut answer = Answer::new(BufWriter::new(crate::terminal::stdout()));
     let compared = session::watched(screen, |watch| comparison.run(&job, &Watched(watch), &mut answer));
     let compared = match answer.judge(compared) {
-        Err(Stop::Fault(error)) => return Err(Stop::of_reading(error)),
+        Err(Stop::Fault(error) | Stop::Damage(error, _)) => return Err(Stop::of_reading(error, COMPARED)),
         compared => compared?,
     };
     // Of traces with losses, the parts that were read may be equal; that does not make the traces equal.
-    let told = screen.findings(&compared.findings);
+    let told = Verdict { findings: compared.findings, meaning: COMPARED, ..Verdict::default() }.tell(screen);
     Ok(if compared.is_same { told } else { Outcome::Flawed })
 }
 

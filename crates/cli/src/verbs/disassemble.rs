@@ -1,7 +1,7 @@
 //! `quipu disassemble`: a trace as text that can be edited.
 
 use crate::Common;
-use crate::edit::Keeping;
+use crate::edit::{EXIT_CODES, Keeping};
 use crate::input::Stored;
 use crate::rewrite::{self, Target};
 use crate::screen::{Outcome, Result, Screen};
@@ -14,7 +14,7 @@ use std::path::PathBuf;
 /// a few bytes goes to files in a folder beside it, `PATH.blobs`. Assembled unchanged, the stream is the same. The grammar is
 /// in docs/formats/apitrace.md, "Text and back".
 #[derive(Debug, clap::Args)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = after_help())]
 pub(crate) struct Options {
     #[command(flatten)]
     input: Stored,
@@ -31,17 +31,16 @@ pub(crate) struct Options {
     json: bool,
 }
 
-const AFTER_HELP: &str = "\
+const EXAMPLES: &str = "\
 Examples:
   quipu disassemble game.trace -o game.txt
   quipu assemble game.txt -o edited.trace
+";
 
-Nothing appears under the names given before all of it is written.
-
-Exit codes:
-  0  done
-  1  the trace that was read is damaged; nothing was written unless --keep-damaged was given
-  2  could not do it; nothing was written";
+/// The end of the help.
+fn after_help() -> String {
+    format!("{EXAMPLES}{EXIT_CODES}")
+}
 
 pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
     let Stored { path, opening } = &options.input;

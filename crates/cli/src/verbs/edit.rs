@@ -1,7 +1,7 @@
 //! `quipu edit`: a trace with some values replaced.
 
 use crate::Common;
-use crate::edit::Keeping;
+use crate::edit::{EXIT_CODES, Keeping};
 use crate::input::Stored;
 use crate::rewrite::{self, Target};
 use crate::screen::{Outcome, Result, Screen};
@@ -14,7 +14,7 @@ use quipu::model::edit::Settings;
 /// arguments, plain numbers are taken as well. `--set ARG=VALUE` does not ask what was there before. Raw memory stays as it
 /// is: to change that, use `quipu disassemble`. All calls are written, numbered in the order of their completion.
 #[derive(Debug, clap::Args)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = after_help())]
 pub(crate) struct Options {
     #[command(flatten)]
     input: Stored,
@@ -45,18 +45,17 @@ pub(crate) struct Options {
     target: Target,
 }
 
-const AFTER_HELP: &str = "\
+const EXAMPLES: &str = "\
 Examples:
   quipu edit -e s/GL_TRIANGLES/GL_POINTS/ --calls 0-100 game.trace -o points.trace
   quipu edit -r -e 's/#version 1[0-9]+/#version 330/' --arg string game.trace -o newer.trace
   quipu edit --set swap_interval=0 --function SwapInterval game.trace -o fast.trace
+";
 
-Nothing appears under the name given before all of it is written.
-
-Exit codes:
-  0  done
-  1  the trace that was read is damaged; nothing was written unless --keep-damaged was given
-  2  could not do it; nothing was written";
+/// The end of the help.
+fn after_help() -> String {
+    format!("{EXAMPLES}{EXIT_CODES}")
+}
 
 pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
     let Options { input, .. } = options;

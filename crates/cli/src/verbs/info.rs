@@ -8,8 +8,9 @@ use crate::session::{self, Verdict};
 use quipu::model::Found;
 use quipu::model::pass::Detail;
 use quipu::model::trace::Surveyed;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Say what traces are
 ///
@@ -40,7 +41,7 @@ Examples:
 
 Exit codes:
   0  done
-  1  done, and something is wrong with a trace
+  1  done, and something is wrong with a trace, or nothing of it can be read
   2  a trace could not be opened";
 
 /// Describes each trace. One that cannot be opened does not keep the others from being described.
@@ -71,7 +72,7 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
                 if options.json {
                     let mut value = about::json_with(&name, &*trace, &facts);
                     if let Value::Object(value) = &mut value {
-                        session::add_reading(&verdict.findings, verdict.error.as_ref(), value);
+                        session::add_reading(&verdict.findings, verdict.error.as_deref(), value);
                     }
                     values.push(value);
                 } else {
@@ -85,9 +86,17 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
                     screen.complain(&error);
                 }
             }
+            Err(Stop::Damage(error, _)) => {
+                // One of which nothing can be read is described by that.
+                let mut value = Map::from_iter([("trace".to_owned(), input::name(path).into())]);
+                session::add_undone(&error, &mut value);
+                values.push(value.into());
+                verdicts.push(Verdict { error: Some(Arc::new(error)), ..Verdict::default() });
+            }
             Err(stop) => return Err(stop),
         }
     }
+    verdicts.iter().for_each(|verdict| verdict.say_lost(screen));
     if !options.json {
         screen.documents(&documents)?;
     } else if let ([value], [_]) = (values.as_slice(), options.paths.as_slice()) {

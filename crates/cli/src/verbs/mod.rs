@@ -7,7 +7,7 @@ pub(crate) mod collect;
 mod compile;
 mod completions;
 mod convert;
-mod diff;
+pub(crate) mod diff;
 mod disassemble;
 mod edit;
 mod filter;
@@ -60,6 +60,11 @@ pub(crate) enum Verb {
 }
 
 impl Verb {
+    /// True if its answer with `--json` is one object, not a line for each record or difference.
+    pub(crate) fn answers_with_an_object(&self) -> bool {
+        !matches!(self, Verb::View(_) | Verb::Diff(_))
+    }
+
     pub(crate) fn run(&self, common: &Common, screen: &Screen) -> Result<Outcome> {
         match self {
             Verb::Report(options) => report::run(options, common, screen),

@@ -2,6 +2,7 @@
 
 use crate::number;
 use crate::screen::{Outcome, Result, Screen};
+use crate::session::{OF_A_FILE, Verdict};
 use quipu::model::Error;
 use quipu::model::fresh::Replace;
 use quipu::model::number::counted;
@@ -144,7 +145,7 @@ fn exit_code(summary: &Summary) -> u8 {
 
 /// Says where the trace is, what it holds, and what to do with it.
 fn say(summary: &Summary, screen: &Screen) {
-    screen.findings(&summary.findings);
+    Verdict { findings: summary.findings.clone(), meaning: OF_A_FILE, ..Verdict::default() }.tell(screen);
     let shown = summary.path.display();
     let total = |count: fn(&ProcessSummary) -> u64| summary.processes.iter().map(count).sum();
     let (instrs, threads): (u64, u64) = (total(|process| process.instrs), total(|process| process.threads));

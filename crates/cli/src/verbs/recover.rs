@@ -3,13 +3,13 @@
 use crate::input::{self, Opening, Stored};
 use crate::rewrite::{self, Target};
 use crate::screen::{Outcome, Result, Screen};
-use crate::session::finding_json;
+use crate::session::{self, Verdict, finding_json, lost_json};
 use quipu::apitrace::recover::{RecoverOptions, Recovered, recover, stream_json};
 use quipu::apitrace::trace;
 use quipu::apitrace::write::packing_for;
 use quipu::model::doc::{Block, Cell, Document, Grid};
 use quipu::model::number::noun;
-use quipu::model::{Error, FormatInfo};
+use quipu::model::{Error, FormatInfo, Loss, Severity};
 use serde_json::json;
 
 /// Write what can be saved of a damaged trace
@@ -80,6 +80,14 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
     };
     let recovered = recover(&trace, &output.path, &how)?;
     let findings = recovered.salvaged.found.as_slice();
+    let mut verdict =
+        Verdict { findings: findings.to_vec(), meaning: session::OF_A_FILE, ..Verdict::default() };
+    let first = verdict.findings.iter_mut().find(|finding| finding.severity == Severity::Error);
+    // Damage that says nothing of a loss still keeps something from being saved.
+    if let Some(first) = first.filter(|_| findings.iter().all(|finding| finding.loss.is_none())) {
+        first.loss = Some(Box::new(Loss::from(first.place.clone())));
+    }
+    verdict.say_lost(screen);
     if output.json {
         screen.json(&json!({
             "output": output.path.display().to_string(),
@@ -92,11 +100,12 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
             "stream_bytes": recovered.stream_bytes,
             "packed_bytes": recovered.packed_bytes,
             "findings": findings.iter().map(finding_json).collect::<Vec<_>>(),
+            "lost": lost_json(&verdict.lost()),
         }))?;
     } else if !screen.is_quiet() {
         screen.documents([&document(&recovered, output)])?;
     }
-    let told = screen.findings(findings);
+    let told = verdict.tell(screen);
     // Whatever was found, the result is not what the program did.
     Ok(if findings.is_empty() { told } else { Outcome::Flawed })
 }

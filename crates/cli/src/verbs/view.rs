@@ -5,8 +5,8 @@ use crate::captured::{self, is_capture};
 use crate::input::{Input, check_present};
 use crate::number;
 use crate::screen::{Outcome, Result, Screen};
-use crate::session::{self, Verdict};
-use crate::stream::{self, Style};
+use crate::session::{self, OF_RECORDS, Verdict};
+use crate::stream::{self, Doubtful, Style};
 use quipu::engine::Merge;
 use quipu::isa::Syntax;
 use quipu::model::trace::{DumpForm, PrintOptions};
@@ -205,13 +205,13 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         session::say_speed(shown.records, None, started.elapsed(), screen);
     }
     let verdict = Verdict::new(&*trace, shown.found, shown.error, shown.cancelled);
-    let meaning = match shown.is_stopped {
-        true => "printing stopped there",
-        false => "what was printed is the rest",
-    };
-    session::say_lost(&verdict.lost(), meaning, screen);
-    if let Some(n_good) = shown.doubtful_from {
-        screen.say_error(format_args!("from record {n_good} on, what was printed is doubtful"));
+    let verdict = verdict.meaning(if shown.is_stopped { "printing stopped there" } else { OF_RECORDS });
+    verdict.say_lost(screen);
+    if let Some(Doubtful { file, from }) = shown.doubtful {
+        // Of one file, everything is about that.
+        let file =
+            file.filter(|_| trace.shards().len() > 1).map(|file| format!("{file}: ")).unwrap_or_default();
+        screen.say_error(format_args!("{file}from record {from} on, what was printed is doubtful"));
     }
     Ok(verdict.tell(screen))
 }
@@ -241,7 +241,8 @@ fn view_capture(options: &Options, screen: &Screen) -> Result<Outcome> {
         addr: options.addr.as_ref(),
     };
     let form = if options.json { captured::Form::Json } else { captured::Form::Text };
-    Ok(screen.findings(&captured::view(&options.input.stored.path, &choice, form)?))
+    let findings = captured::view(&options.input.stored.path, &choice, form)?;
+    Ok(Verdict { findings, meaning: OF_RECORDS, ..Verdict::default() }.tell(screen))
 }
 
 /// Shows a tracer's raw output, word by word.
@@ -263,7 +264,7 @@ fn dump(options: &Options, screen: &Screen) -> Result<Outcome> {
         written.is_ok()
     })?;
     written?;
-    let verdict = Verdict { findings: found.into_vec(), ..Verdict::default() };
+    let verdict = Verdict { findings: found.into_vec(), meaning: OF_RECORDS, ..Verdict::default() };
     if options.input.stored.opening.strict
         && let Some(finding) = verdict.findings.iter().find(|finding| finding.severity == Severity::Error)
     {

@@ -11,11 +11,16 @@ pub(crate) enum Harm {
     Zeros(usize),
     /// A run of bytes stands twice.
     Twice(usize),
+    /// All bytes after the head of the container are others.
+    Blank,
     /// A member of an archive is missing in its directory.
     MissingMember,
     /// A file of a folder is missing.
     MissingFile,
 }
+
+/// How many bytes say what the container is.
+const HEAD_BYTES: usize = 12;
 
 /// How many bytes a run has.
 const RUN_BYTES: usize = 64;
@@ -30,7 +35,7 @@ impl Harm {
         let all = places
             .into_iter()
             .flat_map(|at| [Harm::Cut(at), Harm::Flip(at), Harm::Zeros(at), Harm::Twice(at)]);
-        all.chain([Harm::Cut(999), Harm::MissingMember, Harm::MissingFile]).collect()
+        all.chain([Harm::Cut(999), Harm::Blank, Harm::MissingMember, Harm::MissingFile]).collect()
     }
 
     /// The damaged bytes; `None` if this cannot be done to them.
@@ -47,6 +52,7 @@ impl Harm {
                 let copy = bytes[run.clone()].to_vec();
                 changed.splice(run.end..run.end, copy);
             }
+            Harm::Blank => changed.iter_mut().skip(HEAD_BYTES).for_each(|byte| *byte = 0xff),
             Harm::MissingMember => return without_member(bytes),
             Harm::MissingFile => return None,
         }

@@ -33,6 +33,30 @@ const ANSWERS_JSON: &[&str] = &[
     "collect",
 ];
 
+/// Command lines of other programs, as `quipu as` takes them.
+const PLAYED: &[&[&str]] = &[
+    &["as", "apitrace", "dump", "@"],
+    &["as", "apitrace", "info", "@"],
+    &["as", "apitrace", "leaks", "@"],
+    &["as", "apitrace", "repack", "@", "%"],
+    &["as", "apitrace", "trim", "--calls=0-1000000", "-o", "%", "@"],
+    &["as", "apitrace", "sed", "-e", "s/a/b/", "-o", "%", "@"],
+    &["as", "apitrace", "diff", "@", "@"],
+    &["as", "apitrace", "diff", "--tool=python", "@", "@"],
+    &["as", "drmemtrace", "-tool", "basic_counts", "-infile", "@"],
+    &["as", "drmemtrace", "-tool", "view", "-infile", "@"],
+    &["as", "drmemtrace", "-tool", "record_filter", "-outdir", "%", "-infile", "@"],
+    &["as", "drmemtrace", "-tool", "basic_counts", "-indir", "@"],
+    &["as", "drmemtrace", "-tool", "record_filter", "-outdir", "%", "-indir", "@"],
+];
+
+/// True if a command line is for traces of this sort.
+fn is_played(call: &[&str], sample: &Sample) -> bool {
+    let is_fitting = !call.contains(&"-infile") && !call.contains(&"-indir")
+        || call.contains(&"-indir") == (sample.trace != sample.file);
+    sample.name.split('.').next() == Some(call[1]) && is_fitting
+}
+
 /// Where damage is, as a verb prints it: offset, record, instruction.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
@@ -53,6 +77,9 @@ fn errors(text: &str) -> impl Iterator<Item = &str> {
             " is doubtful",
             "; nothing was written",
             "; printing stopped there",
+            "; the rest was compared",
+            "; there is no answer",
+            "; nothing is described",
         ];
         !meanings.iter().any(|meaning| line.ends_with(meaning))
     })
@@ -151,6 +178,12 @@ struct Told {
     text: String,
 }
 
+/// True if a trace proved damaged before its format was known.
+fn is_not_opened(said: &str) -> bool {
+    said.contains("of which nothing can be inflated")
+        || said.contains("in whose first bytes no format is recognised")
+}
+
 /// Compares what a verb writes of a damaged trace with what it says of that: nothing, or a doubtful file.
 fn compare_kept(
     verb: &str,
@@ -159,11 +192,18 @@ fn compare_kept(
     (said, has_output): (&str, bool),
     wrong: &mut Vec<String>,
 ) {
+    if is_not_opened(said) {
+        // There is nothing to keep.
+        if has_output || run(call, &sample.trace, &["--keep-damaged"]).code != 1 {
+            wrong.push(format!("{verb} writes ({has_output}), or keeps: {said}"));
+        }
+        return;
+    }
     if has_output || !said.contains("--keep-damaged") || !said.contains("nothing was written") {
         wrong.push(format!("{verb} writes ({has_output}), or does not say how to keep it: {said}"));
     }
     let kept = run(call, &sample.trace, &["--keep-damaged"]);
-    let is_nothing_left = kept.err.contains("nothing of the trace can be read") || kept.code == 2;
+    let is_nothing_left = kept.err.contains("nothing of the trace can be read") && kept.code == 1;
     let is_kept = kept.has_output && kept.code == 1 && kept.err.contains("what was written is doubtful");
     if !is_kept && (kept.has_output || !is_nothing_left) {
         let Said { code, err, has_output, .. } = kept;
@@ -209,6 +249,35 @@ fn tell(verb: &'static str, call: &[&str], sample: &Sample, wrong: &mut Vec<Stri
     Told { verb, code, places, stop, writes, lost, text }
 }
 
+/// Whether a line says what is lost.
+fn says_loss(text: &str) -> bool {
+    text.lines().any(|line| line.starts_with("error: ") && line.contains(" lost"))
+}
+
+/// Compares the command lines of the programs that Quipu plays with a verb that reads the same trace.
+fn compare_played(sample: &Sample, first: &Told, wrong: &mut Vec<String>) {
+    for call in PLAYED.iter().filter(|call| is_played(call, sample)) {
+        let Said { code, err, .. } = run(call, &sample.trace, &[]);
+        // apitrace reads a cut stream as far as it goes, and says that it did.
+        let is_forgiven = sample.name.starts_with("apitrace") && code == 0 && err.contains("warning: ");
+        // They know one format, and say that this is none.
+        if code == 1 && is_not_opened(&first.text) && err.contains("failed to open") {
+            continue;
+        }
+        if code != first.code && !is_forgiven {
+            wrong.push(format!("{call:?}: exit code {code}, {} {}: {err}", first.verb, first.code));
+        }
+        let is_said = match &first.lost {
+            Some(lost) if sample.is_headed => err.contains(lost.as_str()),
+            Some(_) => says_loss(&err),
+            None => true,
+        };
+        if !is_said {
+            wrong.push(format!("{call:?}: {} loses {:?}: {err}", first.verb, first.lost));
+        }
+    }
+}
+
 /// Compares what the verbs say of one damaged trace.
 fn judge(harm: Harm, sample: &Sample, told: &[Told], wrong: &mut Vec<String>) {
     let is_reader = |told: &&Told| !(JUDGES.contains(&told.verb) || sample.is_headed && told.verb == "info");
@@ -217,8 +286,8 @@ fn judge(harm: Harm, sample: &Sample, told: &[Told], wrong: &mut Vec<String>) {
     let is_noticed = sample.has_checksums && harm != Harm::MissingFile
         || matches!(harm, Harm::Cut(650 | 999)) && sample.name != "din";
     let is_noticed = is_noticed || matches!(harm, Harm::Zeros(_)) && sample.name == "lackey";
-    // Nothing says how many cores there were.
-    let is_noticed = is_noticed || harm == Harm::MissingFile && sample.name == "drmemtrace.threads";
+    // The schedule files beside them name threads and cores.
+    let is_noticed = is_noticed || harm == Harm::MissingFile;
     if is_noticed && first.code == 0 {
         wrong.push(format!("{} notices nothing", first.verb));
     }
@@ -231,8 +300,13 @@ fn judge(harm: Harm, sample: &Sample, told: &[Told], wrong: &mut Vec<String>) {
         }
     }
     if first.code == 2 {
+        // Where the container is known, that it cannot be inflated is damage like any other.
+        if !first.text.contains("no known trace format") && sample.name != "qcap" {
+            wrong.push(format!("{} has nothing to say: {}", first.verb, first.text));
+        }
         return;
     }
+    compare_played(sample, first, wrong);
     // Where reading stopped, if it did: that ends a verb that writes a file, which has not more to say.
     let Some(place) = first
         .stop
@@ -252,8 +326,15 @@ fn judge(harm: Harm, sample: &Sample, told: &[Told], wrong: &mut Vec<String>) {
         if !is_named {
             wrong.push(format!("{} has {place:?}; {} lacks it: {:?}", first.verb, other.verb, other.places));
         }
-        let is_silent = other.lost.is_none() && other.code == 1 && ["diff", "recover"].contains(&other.verb);
-        if sample.is_headed && other.lost != first.lost && !is_silent {
+        // What is to be written may end at damage that itself loses nothing.
+        let is_silent = other.lost.is_none() && first.lost.is_some() && !other.writes;
+        if is_silent && !JUDGES.contains(&other.verb) {
+            wrong.push(format!("{} loses {:?}, {}: {}", first.verb, first.lost, other.verb, other.text));
+        }
+        if other.code == 1 && JUDGES.contains(&other.verb) && other.lost.is_none() && first.lost.is_some() {
+            wrong.push(format!("{} says nothing of {:?}: {}", other.verb, first.lost, other.text));
+        }
+        if sample.is_headed && other.lost != first.lost {
             wrong.push(format!(
                 "{} loses {:?}, {} loses {:?}",
                 first.verb, first.lost, other.verb, other.lost

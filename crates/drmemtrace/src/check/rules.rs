@@ -94,8 +94,8 @@ rules! {
             "Chunks of an archive are numbered without gaps."
             "The number stands in the name of the member. Reading continues with the chunk after the gap." []
         MissingFile "drmemtrace/missing-file" Error
-            "Each thread that the schedule files name has a file."
-            "Files of threads that were not chosen may be missing. Of files of cores nothing says how many there were." []
+            "Each thread and each core that the schedule files name has a file."
+            "Files of threads that were not chosen may be missing. Files of cores are counted; where no schedule file lies beside them, nothing says how many there were." []
         NoHeader "drmemtrace/no-header" Error
             "The first entry of a file is a header."
             "The original refuses such a file." []

@@ -45,7 +45,7 @@ use crate::record::{Entry, FileType};
 use crate::schedule::Recording;
 use crate::trace::{DrmemTrace, File};
 use known::Known;
-use quipu_model::damaged::{Intake, Reading, SoFar};
+use quipu_model::damaged::{Intake, Reading, SoFar, earlier};
 use quipu_model::fresh::{Fresh, cannot};
 use quipu_model::{Columns, Damaged, Error, ErrorKind, Finding, Result, Scan, Severity, ShardId, Trace};
 use quipu_source::{OutputFile, PackOptions, Packer, Packing, Pool, Source};
@@ -423,10 +423,11 @@ fn rewrite_read<E: Edit>(
             rewrite_soundly(trace, 0, (&*out, path), &edit, &pool, options, None, observer)?;
         // A file without entries is no trace under any other name.
         let is_empty = rewritten.read.entries == 0;
+        let reading = reading.or_doubtful_from(judge_opening(trace, options)?);
         if is_empty || rewritten.written.records == 0 && rewritten.read.records > 0 {
-            return Err(nothing_left_of(reading));
+            return Err(nothing_left_of(&reading));
         }
-        let doubtful_from = reading.doubtful_from.or(judge_opening(trace, options)?);
+        let doubtful_from = reading.doubtful_from;
         let file =
             FileSummary { doubtful_from, ..summarise(&trace.files()[0], Some(last_part(path)), &rewritten) };
         drop(out);
@@ -448,7 +449,7 @@ fn rewrite_read<E: Edit>(
             rewrite_soundly(trace, shard, (&*out, &path), &edit, &pool, options, known.as_ref(), observer)?;
         let is_empty = rewritten.read.entries == 0;
         let is_left = !is_empty && (E::IS_NONE || rewritten.written.instrs > 0 || rewritten.read.instrs == 0);
-        let doubtful_from = reading.doubtful_from.or(opened.get(&source.name).copied());
+        let doubtful_from = earlier(reading.doubtful_from, opened.get(&source.name).copied());
         let summary = FileSummary { doubtful_from, ..summarise(source, is_left.then_some(name), &rewritten) };
         let schedule = rewritten.schedule;
         if !is_left {
@@ -464,10 +465,13 @@ fn rewrite_read<E: Edit>(
         findings.extend(one.findings);
         schedules.extend(one.schedule);
     }
-    judge_opening(trace, options)?;
+    let opened = judge_opening(trace, options)?;
     if schedules.is_empty() {
-        let doubtful_from = files.iter().find_map(|file| file.doubtful_from);
-        return Err(nothing_left_of(Reading { findings, doubtful_from, ..Reading::default() }));
+        let doubtful_from = files
+            .iter()
+            .filter_map(|file| file.doubtful_from)
+            .fold(opened, |first, of| earlier(first, Some(of)));
+        return Err(nothing_left_of(&Reading { findings, doubtful_from, ..Reading::default() }));
     }
     findings.extend(folder::write_schedules(&folder, schedules, &pool)?);
     folder::copy_beside(source, &folder)?;
@@ -510,7 +514,7 @@ fn nothing_left() -> Error {
 }
 
 /// The same, where that may be because all of it is damaged.
-fn nothing_left_of(reading: Reading) -> Error {
+fn nothing_left_of(reading: &Reading) -> Error {
     reading.nothing_left().unwrap_or_else(nothing_left)
 }
 

@@ -27,7 +27,7 @@ use crate::trace::{DrmemTrace, n_delivered_damaged};
 use encodings::Encodings;
 use input::Input;
 use output::{Outputs, Target};
-use quipu_model::damaged::Reading;
+use quipu_model::damaged::{Reading, earlier};
 use quipu_model::fresh::Fresh;
 use quipu_model::{Error, Result};
 use quipu_source::{Pool, Source};
@@ -101,12 +101,16 @@ fn reshard_read(
             (fresh, Target { folder, only: None })
         }
     };
-    let mut summary = loop {
+    let summary = loop {
         let before = n_delivered_damaged(trace.files());
         let (outputs, reading, taken) =
             read_all(trace, target.again()?, sharding, threads, (options, &pool), observer)?;
         let is_sound = n_delivered_damaged(trace.files()) == before;
-        let mut summary = outputs.finish(source, reading, is_sound)?;
+        let opened = if is_sound { judge_opening(trace, options)? } else { None };
+        let mut summary = outputs.finish(source, reading.or_doubtful_from(opened), is_sound)?;
+        for file in &mut summary.files {
+            file.doubtful_from = earlier(file.doubtful_from, opened);
+        }
         // What proved damaged after it was written is left out of a second read.
         if is_sound {
             summary.taken = taken;
@@ -114,10 +118,6 @@ fn reshard_read(
         }
     };
     drop(target);
-    let doubtful_from = judge_opening(trace, options)?;
-    for file in &mut summary.files {
-        file.doubtful_from = file.doubtful_from.or(doubtful_from);
-    }
     fresh.commit()?;
     Ok(summary)
 }

@@ -217,7 +217,7 @@ impl Outputs<'_> {
             return Ok(summary);
         }
         if summary.files.is_empty() {
-            return Err(nothing_left_of(reading));
+            return Err(nothing_left_of(&reading));
         }
         summary.findings = reading.findings;
         if self.sharding != Sharding::Stream {
