@@ -365,3 +365,35 @@ fn a_schedule_that_is_read_is_not_written_over() {
     assert!(said.contains("never written over"), "{said}");
     assert_eq!(std::fs::read(&schedule).unwrap(), before);
 }
+
+#[test]
+fn of_a_damaged_first_chunk_every_verb_counts_the_instructions() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, out) = (folder.path().join("flipped.zip"), folder.path().join("out.zip"));
+    let packed = trace_of("tiny.chunk1000");
+    let data = members(&packed)[0].clone();
+    // The flipped bit comes after the header, whose entries still count.
+    for part in [4, 7] {
+        let mut damaged = packed.clone();
+        damaged[data.start + data.len() * part / 8] ^= 1;
+        std::fs::write(&path, damaged).unwrap();
+        for call in [
+            &["report"][..],
+            &["view"],
+            &["analyze", "schedule"],
+            &["sim", "cache"],
+            &["check"],
+            &["convert", "-o", out.to_str().unwrap()],
+        ] {
+            let (_, said, code) = quipu(call, &path);
+            assert_eq!(code, 1, "{call:?}: {said}");
+            assert!(
+                said.starts_with("error: 1,000 instructions (1,303 records) are lost"),
+                "{call:?}: {said}"
+            );
+            // Later chunks have the thread and the version of the header.
+            assert!(!said.contains("drmemtrace/wrong-thread"), "{call:?}: {said}");
+            assert!(!said.contains("drmemtrace/odd-entries"), "{call:?}: {said}");
+        }
+    }
+}

@@ -229,18 +229,26 @@ impl Interp {
     /// The state at the start of chunk number `chunk` of a file.
     pub fn at_chunk(header: &Header, chunk: u64) -> Interp {
         let mut interp = Interp::new();
-        interp.tid = header.tid;
-        interp.pid = header.pid;
-        interp.pids.insert(header.tid, header.pid);
-        interp.version = header.version;
-        interp.filetype = header.filetype;
-        interp.chunk_instrs = header.chunk_instrs;
+        interp.know_header(header);
         // Chunks hold a known number of instructions each; a product out of range is nonsense in the header.
         interp.instrs = chunk.checked_mul(header.chunk_instrs).filter(|n| *n < MAX_ORDINAL).unwrap_or(0);
-        interp.started = true;
-        interp.in_header = false;
         interp.resync = true;
         interp
+    }
+
+    /// Takes the header for read: what has it is passed over, or lost.
+    pub fn know_header(&mut self, header: &Header) {
+        // Where threads take turns, the first one need not be the one that has its turn here.
+        if !(header.is_mixed || header.filetype.any(FileType::CORE_SHARDED)) {
+            self.tid = header.tid;
+            self.pid = header.pid;
+            self.pids.insert(header.tid, header.pid);
+        }
+        self.version = header.version;
+        self.filetype = header.filetype;
+        self.chunk_instrs = header.chunk_instrs;
+        self.started = true;
+        self.in_header = false;
     }
 
     /// Forgets what cannot reach over a gap in the stream; the next chunk's ordinals are believed.

@@ -178,6 +178,10 @@ impl EntryReader {
     fn lose_rest(&mut self, member: u32, rule: &'static str, mut message: String, mut place: Place) {
         self.is_broken = true;
         self.counted_before_gap.get_or_insert(self.position());
+        // If the header lies in the gap, the one that opening read counts: without it, later chunks have no thread and no size.
+        if self.interp.chunk_instrs == 0 && self.file.header.chunk_instrs > 0 && !self.raw_only {
+            self.interp.know_header(&self.file.header);
+        }
         let container = &self.file.container;
         let can_read_again = container.source().can_seek() && !self.is_counting;
         let is_doubtful = container.good_until(member).is_some();
