@@ -207,7 +207,12 @@ impl Edit for Convert {
                 }
             };
             progress.go_on()?;
-            intake.take(&mut batch.findings, SoFar::unvouched(writer.n_records()))?;
+            if let Err(refused) = intake.take(&mut batch.findings, SoFar::unvouched(writer.n_records())) {
+                return Err(intake.read_on(refused, || {
+                    progress.go_on()?;
+                    Ok(reader.read()?.map(|batch| std::mem::take(&mut batch.findings)))
+                }));
+            }
             if threads.is_empty() || threads.contains(&batch.span.thread) {
                 writer.rows(batch)?;
             }

@@ -187,7 +187,13 @@ fn fill(
             if finding.severity == Severity::Error {
                 let place = &finding.place;
                 let here = place.record.map(|from| Doubtful { file: place.file.clone(), from });
-                shown.doubtful = shown.doubtful.or(here);
+                // A wrong checksum is about all that it stands for, also about what was odd in that.
+                let is_before = |first: &Doubtful| {
+                    here.as_ref().is_some_and(|here| here.file == first.file && here.from < first.from)
+                };
+                if shown.doubtful.as_ref().is_none_or(is_before) {
+                    shown.doubtful = here;
+                }
             }
             shown.found.push(finding);
         }

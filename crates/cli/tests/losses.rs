@@ -397,3 +397,60 @@ fn of_a_damaged_first_chunk_every_verb_counts_the_instructions() {
         }
     }
 }
+
+#[test]
+fn verbs_that_write_say_all_that_is_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, out) = (folder.path().join("drmemtrace.tiny.05701.3845.trace"), folder.path().join("out"));
+    let mut bytes = trace_of("tiny.plain");
+    // Unknown types come first and lose nothing; what makes no sense at all comes much later.
+    let at = bytes.len() / 2;
+    let again = bytes[at..at + 64].to_vec();
+    bytes.splice(at..at, again);
+    std::fs::write(&path, bytes).unwrap();
+    let lost = |call: &[&str]| {
+        let (_, said, code) = quipu(call, &path);
+        assert_eq!((code, out.exists()), (1, false), "{call:?}: {said}");
+        let line = said.lines().find(|line| line.starts_with("error: ")).unwrap();
+        line.rsplit_once("; ").unwrap_or_else(|| panic!("{call:?}: {said}")).0.to_owned()
+    };
+    let read = lost(&["analyze", "mix"]);
+    assert!(read.contains(" lost, ") || read.contains(" lost after"), "{read}");
+    let target = out.to_str().unwrap();
+    for call in [
+        &["convert", "-o", target][..],
+        &["trim", "--take", "10M", "-o", target],
+        &["merge", "-o", target],
+        &["convert", "--to", "cacheray", "-o", target],
+    ] {
+        assert_eq!(lost(call), read, "{call:?}");
+    }
+}
+
+#[test]
+fn a_checksum_at_the_end_makes_all_doubtful_that_was_printed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, out) = (folder.path().join("wrong.trace.lz4"), folder.path().join("out"));
+    // One frame with a checksum for all of it, in blocks that are stored as they are.
+    let mut records = trace_of("tiny.plain");
+    let some = records[records.len() / 24 * 12..].to_vec();
+    while records.len() < 9 << 20 {
+        records.extend_from_slice(&some);
+    }
+    let entry = records.len() / 24 * 12;
+    records[entry..entry + 2].copy_from_slice(&0x9010u16.to_le_bytes());
+    let mut file = vec![0x04, 0x22, 0x4d, 0x18, 0x64, 0x70, 0xb9];
+    for block in records.chunks(4 << 20) {
+        file.extend((0x8000_0000 | u32::try_from(block.len()).unwrap()).to_le_bytes());
+        file.extend_from_slice(block);
+    }
+    file.extend([0; 4]);
+    file.extend([1, 2, 3, 4]);
+    std::fs::write(&path, file).unwrap();
+    let (_, said, code) = quipu(&["view", "--kind", "version"], &path);
+    assert!(code == 1 && said.contains("unknown-type") && said.contains("xxHash-32"), "{said}");
+    assert!(said.contains("from record 0 on, what was printed is doubtful"), "{said}");
+    // Nothing that it does not vouch for is a finding of its own in what writes nothing.
+    let (_, said, code) = quipu(&["convert", "-o", out.to_str().unwrap()], &path);
+    assert!(code == 1 && !said.contains("unknown-type") && said.contains("xxHash-32"), "{said}");
+}

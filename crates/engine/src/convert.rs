@@ -132,7 +132,14 @@ fn convert_once(
     let mut read = || -> Result<()> {
         while let Some(merged) = merge.read()? {
             let batch = merged.batch;
-            intake.take(&mut batch.findings, so_far(import.n_written()))?;
+            if let Err(refused) = intake.take(&mut batch.findings, so_far(import.n_written())) {
+                return Err(intake.read_on(refused, || {
+                    if watch.is_cancelled() {
+                        return Err(interrupted());
+                    }
+                    Ok(merge.read()?.map(|merged| std::mem::take(&mut merged.batch.findings)))
+                }));
+            }
             count_lost(plan, batch, &mut ledger);
             for (what, count) in beyond_lenses.iter().zip(&batch.beyond) {
                 ledger.add(what, Fate::Dropped, *count);
@@ -141,7 +148,7 @@ fn convert_once(
             n_counted = n_counted.max(batch.beyond.len());
             import.take(batch, &mut ledger)?;
             if watch.is_cancelled() {
-                return Err(Error::new(quipu_model::ErrorKind::Io, "interrupted"));
+                return Err(interrupted());
             }
         }
         Ok(())
@@ -157,6 +164,10 @@ fn convert_once(
         ledger.add(what, Fate::MadeUp, 1);
     }
     Ok((import, Converted { ledger, facts: Vec::new(), reading: intake.finish(), uncounted }))
+}
+
+fn interrupted() -> Error {
+    Error::new(quipu_model::ErrorKind::Io, "interrupted")
 }
 
 /// Writes rows that have no room into the ledger.

@@ -2,8 +2,7 @@
 
 use crate::parts::Parts;
 use crate::plan::Planned;
-use quipu_model::loss::Loss;
-use quipu_model::{Batch, DynPass, Error, ErrorKind, Finding, Found, Place, Result, Severity, Shard};
+use quipu_model::{Batch, DynPass, Error, ErrorKind, Finding, Found, Result, Severity, Shard};
 use std::sync::{Mutex, PoisonError};
 
 /// The empty passes that all work is forked from. Passes are not `Sync`; a fork a unit does not wait long.
@@ -107,7 +106,7 @@ impl Losses {
         if self.error.is_none() {
             self.error = Some(error);
         } else {
-            self.found.push(lost(&error));
+            self.found.push(Finding::of_end(&error));
         }
     }
 
@@ -119,14 +118,6 @@ impl Losses {
             self.found.push(finding);
         }
     }
-}
-
-/// The second and later parts of a trace that could not be read to their end.
-fn lost(error: &Error) -> Finding {
-    let place: Place = error.place().clone();
-    let message = format!("reading stops here: {}", error.message());
-    let loss = error.loss().cloned().unwrap_or_else(|| Loss::from(place.clone()));
-    Finding::new("engine/unreadable", Severity::Error, place, message).losing(loss)
 }
 
 /// True if an error says that the caller is wrong rather than the trace.

@@ -3,14 +3,14 @@
 //! One rule for every edit and every conversion, whatever the format: what is made of a damaged trace gets no name, unless
 //! the caller asks for it. An [`Intake`] stands between the reader and the writer and applies the rule.
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Place, Result};
 use crate::finding::{Finding, Found, Severity};
 use std::sync::Arc;
 
 /// What becomes of an output whose input proves damaged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Damaged {
-    /// Nothing is written: reading ends at the first damage.
+    /// Nothing is written: the output ends at the first damage, and the rest is read for what is lost in it.
     #[default]
     Refuse,
     /// The output is kept: reading continues after the damage where the format can.
@@ -102,6 +102,15 @@ pub fn earlier(one: Option<u64>, other: Option<u64>) -> Option<u64> {
     one.into_iter().chain(other).min()
 }
 
+fn is_error(finding: &Finding) -> bool {
+    finding.severity == Severity::Error
+}
+
+/// The error of an output that ends at damage.
+fn refused_at(place: &Place) -> Error {
+    Error::new(ErrorKind::Damaged, "the trace is damaged here").at(place).hint(HOW_TO_KEEP)
+}
+
 impl Intake {
     /// Reading has not begun.
     pub fn new(damaged: Damaged) -> Intake {
@@ -130,21 +139,53 @@ impl Intake {
 
     #[cold]
     fn take_some(&mut self, findings: &mut Vec<Finding>, so_far: SoFar) -> Result<()> {
-        let at = findings.iter().position(|finding| finding.severity == Severity::Error);
+        let at = findings.iter().position(is_error);
         let damage = at.map(|at| findings[at].clone());
+        let is_of_container = findings.iter().any(|finding| is_error(finding) && finding.is_of_container());
         // In strict runs the damage is the error itself.
         let n_told = at.filter(|_| self.is_strict).unwrap_or(findings.len());
         findings.drain(..).take(n_told).for_each(|finding| self.found.push(finding));
         let Some(damage) = damage else { return Ok(()) };
-        self.doubtful_from.get_or_insert(so_far.good(damage.is_of_container()));
+        self.doubt(so_far.good(is_of_container));
         if self.is_strict {
             return Err(damage.to_error().after(self.take_findings()));
         }
         match self.damaged {
             Damaged::Keep => Ok(()),
-            Damaged::Refuse => {
-                let error = Error::new(ErrorKind::Damaged, "the trace is damaged here");
-                Err(error.at(&damage.place).hint(HOW_TO_KEEP).after(self.take_findings()))
+            Damaged::Refuse => Err(refused_at(&damage.place).after(self.take_findings())),
+        }
+    }
+
+    /// Reads on after damage that refuses the output: `rest` gives the findings of what follows, until there is no more. The
+    /// error then says all that is lost, as every verb does that reads the whole trace. Errors of other sorts stay as they are.
+    #[cold]
+    pub fn read_on(&self, refusal: Error, mut rest: impl FnMut() -> Result<Option<Vec<Finding>>>) -> Error {
+        if self.is_strict || refusal.kind() != ErrorKind::Damaged {
+            return refusal;
+        }
+        let mut found = Found::default();
+        refusal.findings().iter().for_each(|finding| found.push(finding.clone()));
+        loop {
+            match rest() {
+                Ok(Some(more)) => more.into_iter().for_each(|finding| found.push(finding)),
+                Ok(None) => break,
+                Err(end) if end.is_damage() => {
+                    found.push(Finding::of_end(&end));
+                    break;
+                }
+                Err(other) => return other,
+            }
+        }
+        let mut found = found.into_vec();
+        // What a checksum does not vouch for is no part of the trace, so what is odd in it is no finding of its own.
+        let of_container = found.iter().find(|finding| finding.is_of_container() && is_error(finding));
+        let of_container = of_container.map(|finding| finding.place.clone());
+        let is_in = |place: &Place, other: &Place| place.file == other.file && place.member == other.member;
+        match of_container.filter(|place| is_in(place, refusal.place())) {
+            None => refusal.with_findings(found),
+            Some(place) => {
+                found.retain(|finding| finding.is_of_container() || !is_in(&finding.place, &place));
+                refused_at(&place).after(found)
             }
         }
     }
@@ -158,7 +199,7 @@ impl Intake {
         if !error.is_damage() || self.is_strict {
             return Err(error.after(self.take_findings()));
         }
-        self.doubtful_from.get_or_insert(so_far.good(error.is_of_container()));
+        self.doubt(so_far.good(error.is_of_container()));
         match self.damaged {
             // It says so already.
             Damaged::Refuse if error.kind() == ErrorKind::Damaged => Err(error),
@@ -174,6 +215,12 @@ impl Intake {
                 Ok(())
             }
         }
+    }
+
+    /// A later damage counts where it reaches further back: a wrong checksum is about all that it stands for, also about what
+    /// made no sense in that.
+    fn doubt(&mut self, n_good: u64) {
+        self.doubtful_from = earlier(self.doubtful_from, Some(n_good));
     }
 
     fn take_findings(&mut self) -> Vec<Finding> {
@@ -193,7 +240,7 @@ impl Intake {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Place;
+    use crate::loss::{Loss, Lost};
 
     fn finding(severity: Severity, record: u64) -> Finding {
         let place = Place { record: Some(record), ..Place::default() };
@@ -212,6 +259,44 @@ mod tests {
         let advice = error.advice().unwrap().to_owned();
         let ended = intake.end(Err(error), SoFar::vouched(5)).unwrap_err();
         assert_eq!((ended.advice(), ended.findings().len()), (Some(&*advice), 2));
+    }
+
+    #[test]
+    fn what_a_refused_output_loses_is_read_to_the_end() {
+        let mut intake = Intake::new(Damaged::Refuse);
+        let refused = intake.take(&mut vec![finding(Severity::Error, 7)], SoFar::default()).unwrap_err();
+        let place = Place { record: Some(9), ..Place::default() };
+        let later = finding(Severity::Error, 9).losing(Loss::from(place.clone()));
+        let mut rest = vec![Ok(None), Ok(Some(vec![later])), Ok(Some(Vec::new()))];
+        let error = intake.read_on(refused, || rest.pop().unwrap());
+        assert_eq!((error.place().record, error.findings().len()), (Some(7), 2));
+        assert_eq!(Lost::of(&[], Some(&error)).sum().unwrap().stopped, place);
+        // Reading on finds a cut, too; an interruption is no damage.
+        let error = intake.read_on(error, || Err(Error::truncated("cut")));
+        assert_eq!(error.findings().len(), 3);
+        assert_eq!(Lost::of(&[], Some(&error)).gaps.len(), 2);
+        let error = intake.read_on(error, || Err(Error::new(ErrorKind::Io, "interrupted")));
+        assert_eq!(error.kind(), ErrorKind::Io);
+        // In strict runs the first error is all.
+        let strict = Intake::new(Damaged::Refuse).strict(true);
+        let error = strict.read_on(Error::new(ErrorKind::Damaged, "damaged"), || unreachable!());
+        assert!(error.findings().is_empty());
+    }
+
+    #[test]
+    fn a_wrong_checksum_after_odd_records_is_about_these_too() {
+        let checksum =
+            || Finding::new("source/malformed", Severity::Error, Place::default(), "checksum".into());
+        let mut intake = Intake::new(Damaged::Keep);
+        intake.take(&mut vec![finding(Severity::Error, 7)], SoFar::unvouched(5)).unwrap();
+        intake.take(&mut vec![checksum()], SoFar::unvouched(9)).unwrap();
+        assert_eq!(intake.finish().doubtful_from, Some(0));
+        let mut intake = Intake::new(Damaged::Refuse);
+        let refused = intake.take(&mut vec![finding(Severity::Error, 7)], SoFar::default()).unwrap_err();
+        let mut rest = vec![Ok(None), Ok(Some(vec![checksum()]))];
+        let error = intake.read_on(refused, || rest.pop().unwrap());
+        let rules: Vec<_> = error.findings().iter().map(|finding| finding.rule).collect();
+        assert_eq!((error.place(), rules), (&Place::default(), vec!["source/malformed"]));
     }
 
     #[test]

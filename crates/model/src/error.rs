@@ -233,6 +233,13 @@ impl Error {
         self
     }
 
+    /// The same with these findings in place of those that it has.
+    #[cold]
+    pub(crate) fn with_findings(mut self, findings: Vec<Finding>) -> Error {
+        self.0.findings = findings;
+        self
+    }
+
     /// The findings of what was read before it.
     pub fn findings(&self) -> &[Finding] {
         &self.0.findings

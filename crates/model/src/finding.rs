@@ -107,6 +107,14 @@ impl Finding {
         Finding::new("source/truncated", Severity::Error, place, error.message().to_owned()).losing(loss)
     }
 
+    /// An error that ended reading, beside another one: what follows it is lost.
+    #[cold]
+    pub fn of_end(error: &Error) -> Finding {
+        let message = format!("reading stops here: {}", error.message());
+        let finding = Finding::new("engine/unreadable", Severity::Error, error.place().clone(), message);
+        finding.losing(error.loss_or_rest())
+    }
+
     /// True if the container is damaged, so that all since its last good checksum is doubtful. A cut is no such damage: what
     /// stands before it is good.
     pub fn is_of_container(&self) -> bool {

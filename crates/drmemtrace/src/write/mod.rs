@@ -358,6 +358,14 @@ impl Feed {
         Entry::slice(self.reader.batch().raw()).0
     }
 
+    /// The findings of the next part, for a reader that wants nothing else any more.
+    fn rest(&mut self, observer: &dyn Observer) -> Result<Option<Vec<Finding>>> {
+        if observer.is_cancelled() {
+            return Err(interrupted());
+        }
+        Ok(self.reader.read()?.map(|batch| std::mem::take(&mut batch.findings)))
+    }
+
     /// The next part that has entries. Findings go to `intake`, which may end reading; `so_far` is what was written of the
     /// parts before.
     pub(crate) fn next(
@@ -367,11 +375,13 @@ impl Feed {
         intake: &mut Intake,
     ) -> Result<Option<Part<'_>>> {
         if observer.is_cancelled() {
-            return Err(Error::new(ErrorKind::Io, "interrupted: nothing was written"));
+            return Err(interrupted());
         }
         loop {
             let Some(batch) = self.reader.read()? else { return Ok(None) };
-            intake.take(&mut batch.findings, so_far)?;
+            if let Err(refused) = intake.take(&mut batch.findings, so_far) {
+                return Err(intake.read_on(refused, || self.rest(observer)));
+            }
             if !batch.raw.is_empty() {
                 break;
             }
@@ -383,6 +393,10 @@ impl Feed {
         self.told_bytes = self.told_bytes.max(bytes);
         Ok(Some(Part { entries, member: batch.span.member }))
     }
+}
+
+fn interrupted() -> Error {
+    Error::new(ErrorKind::Io, "interrupted: nothing was written")
 }
 
 /// Rewrites a trace: a file into a file, a folder into a folder with a file for each that has something left, both
