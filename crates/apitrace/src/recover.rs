@@ -3,14 +3,16 @@
 //! A stream that is whole in itself, but for its end or for what another process wrote into the file, is copied event by
 //! event as it is. One with gaps is written anew: calls are numbered on, and signatures stand where they are first needed.
 
+use crate::check::rules;
 use crate::decode::Header;
 use crate::encode::{self, Encoder};
+use crate::reader::CallReader;
 use crate::salvage::{Salvaged, Sink, StreamFacts, salvage};
 use crate::trace::{ApiTrace, Packing};
 use crate::write::{NewFile, WriteOptions, Written};
 use quipu_model::fresh::check_file;
 use quipu_model::values::{Types, Values};
-use quipu_model::{Error, Result};
+use quipu_model::{Columns, Error, Finding, Found, Reader, Result, Scan, ShardId};
 use quipu_source::{Container, StreamOptions};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -105,7 +107,8 @@ pub fn recover(trace: &ApiTrace, path: &Path, options: &RecoverOptions) -> Resul
         return Err(Error::unsupported("a pipe cannot be recovered, since it can be read only once")
             .hint("write it to a file first"));
     }
-    let salvaged = salvage(container, &mut Nobody)?;
+    let mut salvaged = salvage(container, &mut Nobody)?;
+    name_where_readers_stop(trace, &mut salvaged);
     let most = salvaged.streams.iter().enumerate().max_by_key(|(i, stream)| (stream.calls, usize::MAX - i));
     let Some((best, _)) = most else {
         return Err(Error::malformed("nothing of this trace can be saved").in_file(container.name()));
@@ -129,6 +132,32 @@ pub fn recover(trace: &ApiTrace, path: &Path, options: &RecoverOptions) -> Resul
     }
     let Written { stream_bytes, packed_bytes, .. } = file.finish()?;
     Ok(Recovered { salvaged, stream: wanted, is_copy, stream_bytes, packed_bytes })
+}
+
+/// Names the place where all other readers stop, before the gaps. Saving begins a gap where nothing bears an event out; other
+/// readers continue from there until bytes make no sense at all. Every verb names the place of the latter.
+fn name_where_readers_stop(trace: &ApiTrace, salvaged: &mut Salvaged) {
+    if salvaged.found.is_empty() {
+        return;
+    }
+    let Some(error) = end_of_reading(trace).err().filter(Error::is_damage) else { return };
+    let is_there = |finding: &Finding| finding.place == *error.place();
+    if salvaged.found.as_slice().iter().any(is_there) {
+        return;
+    }
+    let message = format!("reading ends here: {}", error.message());
+    let mut found = Found::default();
+    found.push(rules::DAMAGED.broken(error.place().clone(), message));
+    std::mem::take(&mut salvaged.found).into_vec().into_iter().for_each(|finding| found.push(finding));
+    salvaged.found = found;
+}
+
+/// Reads all calls, for where that ends.
+fn end_of_reading(trace: &ApiTrace) -> Result<()> {
+    let mut reader =
+        CallReader::new(trace.container(), &Scan::new(ShardId(0)).columns(Columns::CALL_VALUES))?;
+    while reader.read()?.is_some() {}
+    Ok(())
 }
 
 /// Copies the bytes of a stream.

@@ -108,7 +108,8 @@ pub fn rewrite(
 /// Takes one call of a batch, by its position; says whether more are wanted.
 pub(crate) type Visit<'v> = dyn FnMut(usize, &mut Values, &Types) -> Result<bool> + 'v;
 
-/// Shows all calls of a trace, in the order of completion, until no more are wanted. Findings of a batch go to `take` first.
+/// Shows all calls of a trace, in the order of completion, until no more are wanted. Findings go to `take`
+/// where they stand among the calls, so that it is known what stands before them.
 ///
 /// # Errors
 /// What reading, `take` and the visitor say.
@@ -122,13 +123,19 @@ pub(crate) fn each_call(
     let mut reader = CallReader::new(trace.container(), &scan)?;
     while let Some(batch) = reader.read()? {
         progress.go_on()?;
-        take(&mut batch.findings)?;
         let (values, types) = (&mut batch.values, &batch.types);
         for at in 0..values.calls.len() {
+            if !batch.findings.is_empty() {
+                // The findings that stand before this call, and those without a place.
+                let n_before = batch.span.first_record + at as u64;
+                let is_due = |finding: &mut Finding| finding.place.record.is_none_or(|n| n <= n_before);
+                take(&mut batch.findings.extract_if(.., is_due).collect())?;
+            }
             if !visit(at, values, types)? {
                 return Ok(());
             }
         }
+        take(&mut batch.findings)?;
         progress.advance(values.calls.len() as u64, 0);
     }
     Ok(())

@@ -135,6 +135,10 @@ pub fn disassemble(
     let good = n_good(&findings, n_left);
     intake.take(&mut findings, so_far(trace, good))?;
     intake.end(read, so_far(trace, n_left))?;
+    if writer.walker.is_none() && intake.is_damaged() {
+        // Not even the header is there: no text begins without.
+        return Err(intake.finish().nothing_left().unwrap_or_else(without_header));
+    }
     let (done, mut findings, blobs) = writer.end()?;
     let good = n_good(&findings, n_left);
     intake.take(&mut findings, so_far(trace, good))?;
@@ -147,6 +151,10 @@ pub fn disassemble(
     blobs.commit(done.files)?;
     fresh.commit()?;
     Ok(Disassembled { reading, ..done })
+}
+
+fn without_header() -> Error {
+    Error::truncated("the trace ends within its header")
 }
 
 fn failed(path: &Path, what: &'static str) -> impl FnOnce(io::Error) -> Error {
@@ -399,7 +407,7 @@ impl Disassembler<'_> {
         self.release(&mut text);
         let rest = self.buffer.split_off(self.at);
         if self.walker.is_none() && (self.tail.is_some() || !rest.is_empty()) {
-            return Err(Error::truncated("the trace ends within its header"));
+            return Err(without_header());
         }
         if let Some(tail) = &mut self.tail {
             tail.flush().map_err(failed(self.path, "cannot write"))?;
