@@ -1,7 +1,7 @@
 //! Which format a source has, and a clear word when it has none that is known.
 
 use crate::FORMATS;
-use quipu_model::{Confidence, Error, ErrorKind, Format, OpenOptions, Result, Trace};
+use quipu_model::{Confidence, Error, ErrorKind, Format, Loss, OpenOptions, Place, Result, Trace};
 use quipu_source::{Ahead, Codec, Source, StreamOptions};
 use std::path::Path;
 
@@ -170,9 +170,12 @@ fn damage_of(source: &Source) -> Result<Option<Error>> {
                 };
                 // What the container is, is known; that its bytes are damaged is said as of any other trace.
                 let kind = if error.is_damage() { ErrorKind::Damaged } else { error.kind() };
-                let place = error.place().clone();
-                let damage = Error::new(kind, what).at(&place);
-                let damage = if error.is_damage() { damage.losing(error.loss_or_rest()) } else { damage };
+                if !error.is_damage() {
+                    return Ok(Some(Error::new(kind, what).at(error.place()).because(error)));
+                }
+                // No record of it can be read, wherever the damage is.
+                let place = Place { offset: Some(0), ..error.place().clone() };
+                let damage = Error::new(kind, what).at(&place).losing(Loss::from(place));
                 return Ok(Some(damage.because(error)));
             }
         }
@@ -221,6 +224,20 @@ mod tests {
             "in: offset 0x0: a zstd file of which nothing can be inflated: the zstd data is cut short"
         );
         assert_eq!((error.kind(), error.loss().is_some()), (ErrorKind::Damaged, true));
+    }
+
+    #[test]
+    fn all_of_a_damaged_file_that_no_format_knows_is_lost() {
+        let mut file = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 1];
+        // A stored block of 40,000 bytes, and a wrong checksum.
+        file.extend(40_000u16.to_le_bytes());
+        file.extend((!40_000u16).to_le_bytes());
+        file.extend([0xee; 40_000]);
+        file.extend([1, 2, 3, 4]);
+        file.extend(40_000u32.to_le_bytes());
+        let error = refusal(&file);
+        assert_eq!((error.kind(), error.place().offset), (ErrorKind::Damaged, Some(0)), "{error}");
+        assert_eq!(error.loss().and_then(|loss| loss.stopped.offset), Some(0), "{error}");
     }
 
     #[test]
