@@ -26,8 +26,30 @@ const HEAD_BYTES: usize = 12;
 const RUN_BYTES: usize = 64;
 
 impl Harm {
-    /// What is done to each sample.
+    /// What is done to each sample: of the kinds that `QUIPU_DAMAGE_KINDS` names, if it is set.
     pub(crate) fn all() -> Vec<Harm> {
+        let kinds = std::env::var("QUIPU_DAMAGE_KINDS").ok();
+        let is_wanted =
+            |harm: &Harm| kinds.iter().all(|kinds| kinds.split(',').any(|kind| kind == harm.kind()));
+        let all: Vec<Harm> = Harm::of_each_kind().into_iter().filter(is_wanted).collect();
+        assert!(!all.is_empty(), "no such kind of damage: {kinds:?}");
+        all
+    }
+
+    /// The name of its kind.
+    fn kind(&self) -> &'static str {
+        match self {
+            Harm::Cut(_) => "cut",
+            Harm::Flip(_) => "flip",
+            Harm::Zeros(_) => "zeros",
+            Harm::Twice(_) => "twice",
+            Harm::Blank => "blank",
+            Harm::MissingMember => "member",
+            Harm::MissingFile => "file",
+        }
+    }
+
+    fn of_each_kind() -> Vec<Harm> {
         let places: Vec<usize> = match std::env::var("QUIPU_DAMAGE").is_ok_and(|how| how == "full") {
             true => (1..20).map(|n| n * 50).collect(),
             false => vec![650],

@@ -2,7 +2,11 @@
 //!
 //! Lost data is an error: exit code 1, also with `-q`, and every verb names the same place. Code 2 is for files of which
 //! nothing can be read. What a format cannot notice, no verb notices. The samples are in `samples`, what is done to them in
-//! `harm`, and the comparison of the verbs in `walk`. `QUIPU_DAMAGE=full` damages each sample in many more places.
+//! `harm`, and the comparison of the verbs in `walk`.
+//!
+//! `QUIPU_DAMAGE=full` damages each sample in many more places. A test for each family of samples can be run alone, and
+//! `QUIPU_DAMAGE_KINDS=cut,twice` leaves out the other kinds of damage (`cut`, `flip`, `zeros`, `twice`, `blank`, `member`,
+//! `file`).
 
 pub(crate) mod harm;
 pub(crate) mod samples;

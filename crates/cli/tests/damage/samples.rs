@@ -21,8 +21,16 @@ pub(crate) struct Sample {
 
 /// All samples, written to a folder.
 pub(crate) fn all(folder: &Path) -> Vec<Sample> {
+    some(folder, &|_| true)
+}
+
+/// The samples whose names are wanted, written to a folder.
+pub(crate) fn some(folder: &Path, is_wanted: &dyn Fn(&str) -> bool) -> Vec<Sample> {
     let mut all = Vec::new();
     let mut add = |name: &'static str, from: PathBuf, has_checksums: bool, is_headed: bool| {
+        if !is_wanted(name) {
+            return;
+        }
         let home = folder.join(name);
         fs::create_dir(&home).unwrap();
         // A name that ends in `.trace` is taken for one of drmemtrace where nothing can be inflated.
@@ -64,6 +72,9 @@ pub(crate) fn all(folder: &Path) -> Vec<Sample> {
     fs::write(&capture, captured()).unwrap();
     add("qcap", capture, false, false);
     for (name, from) in [("drmemtrace.threads", "thr"), ("drmemtrace.cores", "thr.core_sharded_kernel")] {
+        if !is_wanted(name) {
+            continue;
+        }
         let home = folder.join(name);
         fs::create_dir(&home).unwrap();
         quipu_testkit::copy_files(&drmemtrace(from), &home);

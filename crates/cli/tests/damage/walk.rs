@@ -278,8 +278,19 @@ fn compare_played(sample: &Sample, first: &Told, wrong: &mut Vec<String>) {
     }
 }
 
+/// All records of a trace, in words.
+fn content_of(sample: &Sample) -> String {
+    run(&["view", "@"], &sample.trace, &["-q"]).out
+}
+
+/// True if a trace holds the records that it had when it was whole. Containers and texts have bits that say nothing: bits that
+/// fill bytes up, names, times. Who changes one of these has damaged nothing.
+fn is_same(sample: &Sample, content: &str) -> bool {
+    !content.is_empty() && content_of(sample) == content
+}
+
 /// Compares what the verbs say of one damaged trace.
-fn judge(harm: Harm, sample: &Sample, told: &[Told], wrong: &mut Vec<String>) {
+fn judge(harm: Harm, (sample, content): (&Sample, &str), told: &[Told], wrong: &mut Vec<String>) {
     let is_reader = |told: &&Told| !(JUDGES.contains(&told.verb) || sample.is_headed && told.verb == "info");
     let readers: Vec<&Told> = told.iter().filter(is_reader).collect();
     let Some(first) = readers.first() else { return };
@@ -288,7 +299,7 @@ fn judge(harm: Harm, sample: &Sample, told: &[Told], wrong: &mut Vec<String>) {
     let is_noticed = is_noticed || matches!(harm, Harm::Zeros(_)) && sample.name == "lackey";
     // The schedule files beside them name threads and cores.
     let is_noticed = is_noticed || harm == Harm::MissingFile;
-    if is_noticed && first.code == 0 {
+    if is_noticed && first.code == 0 && !(matches!(harm, Harm::Flip(_)) && is_same(sample, content)) {
         wrong.push(format!("{} notices nothing", first.verb));
     }
     for other in &readers[1..] {
@@ -359,6 +370,7 @@ fn walk(sample: &Sample) -> Vec<String> {
         })
         .collect();
     assert!(able.len() >= 3, "{}: {able:?}", sample.name);
+    let content = content_of(sample);
     let mut all = Vec::new();
     for harm in Harm::all() {
         if harm == Harm::MissingFile {
@@ -372,7 +384,7 @@ fn walk(sample: &Sample) -> Vec<String> {
         }
         let mut wrong = Vec::new();
         let told: Vec<Told> = able.iter().map(|(verb, call)| tell(verb, call, sample, &mut wrong)).collect();
-        judge(harm, sample, &told, &mut wrong);
+        judge(harm, (sample, &content), &told, &mut wrong);
         all.extend(wrong.into_iter().map(|what| format!("{} {harm:?}: {what}", sample.name)));
     }
     fs::write(&sample.file, whole).unwrap();
@@ -387,14 +399,14 @@ fn severities_in_the_manual_are_those_of_the_rules() {
     }
 }
 
-#[test]
-fn all_verbs_tell_the_same_of_a_damaged_trace() {
+/// Damages some samples in all ways, and compares what all verbs say of them.
+fn walk_all(names: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
-    let samples = Mutex::new(samples::all(folder.path()));
+    let samples = Mutex::new(samples::some(folder.path(), &|name| names.contains(&name)));
     let wrong = Mutex::new(BTreeMap::new());
     let n_threads = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
-        for _ in 0..n_threads {
+        for _ in 0..n_threads.min(names.len()) {
             scope.spawn(|| {
                 loop {
                     let Some(sample) = samples.lock().unwrap().pop() else { break };
@@ -404,8 +416,52 @@ fn all_verbs_tell_the_same_of_a_damaged_trace() {
             });
         }
     });
-    let wrong: Vec<String> = wrong.into_inner().unwrap().into_values().flatten().collect();
+    let wrong = wrong.into_inner().unwrap();
+    assert_eq!(wrong.len(), names.len(), "{names:?}");
+    let wrong: Vec<String> = wrong.into_values().flatten().collect();
     assert!(wrong.is_empty(), "{} differences:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// A test for each family, so that each can be run alone and ends in time also in its large form.
+macro_rules! families {
+    ($($family:ident: $names:expr,)*) => {
+        mod all_verbs_tell_the_same_of_damaged_traces {
+            $(
+                #[test]
+                fn $family() {
+                    super::walk_all(&$names);
+                }
+            )*
+
+            #[test]
+            fn of_every_family() {
+                let folder = tempfile::tempdir().unwrap();
+                let mut walked = Vec::new();
+                $(walked.extend($names);)*
+                let mut known: Vec<_> = super::samples::all(folder.path()).iter().map(|sample| sample.name).collect();
+                walked.sort_unstable();
+                known.sort_unstable();
+                assert_eq!(walked, known);
+            }
+        }
+    };
+}
+
+families! {
+    drmemtrace_archives: ["drmemtrace.zip"],
+    drmemtrace_bare: ["drmemtrace"],
+    drmemtrace_packed: ["drmemtrace.gz", "drmemtrace.zst"],
+    drmemtrace_framed: ["drmemtrace.lz4", "drmemtrace.sz"],
+    drmemtrace_threads: ["drmemtrace.threads"],
+    drmemtrace_cores: ["drmemtrace.cores"],
+    apitrace: ["apitrace"],
+    apitrace_snappy: ["apitrace.snappy", "apitrace.chunks"],
+    apitrace_packed: ["apitrace.gz", "apitrace.br"],
+    apitrace_zstd: ["apitrace.zst"],
+    cacheray: ["cacheray", "cacheray.gz"],
+    lackey: ["lackey", "lackey.gz"],
+    din: ["din", "din.gz", "xdin.gz"],
+    qcap: ["qcap"],
 }
 
 #[test]
