@@ -225,8 +225,9 @@ impl Verdict {
 
     /// Says on standard error what is lost, once. It comes before the answer, because it says what the answer is about.
     pub(crate) fn say_lost(&self, screen: &Screen) {
-        if !self.is_lost_said.replace(true) {
-            say_lost(&self.lost(), self.meaning, screen);
+        let lost = self.lost();
+        if !lost.is_nothing() && !self.is_lost_said.replace(true) {
+            say_lost(&lost, self.meaning, screen);
         }
     }
 

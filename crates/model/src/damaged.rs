@@ -77,15 +77,15 @@ impl Reading {
     /// The error for an output without records; `None` if the input is not damaged, so that nothing is amiss with it.
     pub fn nothing_left(&self) -> Option<Error> {
         self.doubtful_from?;
-        let error = Error::new(ErrorKind::Damaged, "nothing of the trace can be read");
+        let mut error = Error::new(ErrorKind::Damaged, "nothing of the trace can be read");
         let first = self.findings.iter().find(|finding| finding.severity == Severity::Error);
-        let error = match (first, &self.error) {
-            (Some(finding), _) => error.at(&finding.place),
-            (None, Some(cause)) => {
-                error.at(cause.place()).losing(cause.loss_or_rest()).because(cause.clone())
-            }
-            (None, None) => error,
-        };
+        let place = first.map(|finding| &finding.place).or(self.error.as_ref().map(|cause| cause.place()));
+        if let Some(place) = place {
+            error = error.at(place);
+        }
+        if let Some(cause) = &self.error {
+            error = error.losing(cause.loss_or_rest()).because(cause.clone());
+        }
         Some(error.after(self.findings.clone()))
     }
 

@@ -76,8 +76,8 @@ fn misnamed(sample: &Sample, name: &str, bit: usize) -> Option<String> {
         }
         Ok(_) => None,
         Err(error) => {
-            let is_damage =
-                matches!(error.kind(), ErrorKind::Malformed | ErrorKind::Truncated | ErrorKind::Limit);
+            use ErrorKind::{Damaged, Limit, Malformed, Truncated};
+            let is_damage = matches!(error.kind(), Damaged | Malformed | Truncated | Limit);
             let is_refused = error.kind() == ErrorKind::Unsupported && error.message().contains("needs a");
             let has_place = error.place().file.is_some() && error.place().offset.is_some();
             let says_codec = error.message().contains(sample.codec.name());

@@ -91,7 +91,8 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
                 let mut value = Map::from_iter([("trace".to_owned(), input::name(path).into())]);
                 session::add_undone(&error, &mut value);
                 values.push(value.into());
-                verdicts.push(Verdict { error: Some(Arc::new(error)), ..Verdict::default() });
+                let error = Some(Arc::new(error));
+                verdicts.push(Verdict { error, meaning: "nothing is described", ..Verdict::default() });
             }
             Err(stop) => return Err(stop),
         }
