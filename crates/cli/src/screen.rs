@@ -86,7 +86,7 @@ pub(crate) type Result<T, E = Stop> = std::result::Result<T, E>;
 
 impl From<Error> for Stop {
     fn from(error: Error) -> Stop {
-        // A trace of which nothing can be read is known for one when it is opened.
+        // Opening a trace tells whether anything of it can be read.
         match error.kind() {
             ErrorKind::Damaged => Stop::Damage(error, "there is no answer"),
             _ => Stop::Fault(error),

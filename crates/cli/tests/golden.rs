@@ -415,6 +415,8 @@ fn scheduled_threads_break_no_rule() {
         "-indir threadsig.x64 -core_serial",
         "-indir thr -core_sharded -cores 3 -sched_quantum 1000",
         "-indir thr.kernel_injected -core_serial -cores 2",
+        "-indir allasm -core_serial -cores 1",
+        "-indir allasm -core_sharded -cores 2",
     ] {
         let text = printed(&format!("{args} -tool invariant_checker"));
         assert_eq!(text, "Trace invariant checks passed\n", "{args}");
@@ -449,7 +451,7 @@ fn what_a_schedule_cuts_off_is_no_error() {
 #[test]
 fn parts_of_scheduled_threads_break_no_rule() {
     for trace in ["threadsig.x64", "thr.kernel_injected"] {
-        for skip in [1, 2, 7, 33, 55] {
+        for skip in [1, 2, 7, 33, 55, 2000, 3000, 5000] {
             for mode in
                 ["-core_sharded -cores 2", "-core_serial -cores 1", "-core_serial -exit_after_instrs 77"]
             {

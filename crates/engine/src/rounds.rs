@@ -71,7 +71,11 @@ impl Rounds for PartOfRounds<'_> {
                 WindowOf::EachShard => *counted,
             };
             let rests = batch.span.thread.is_idle();
-            let n = if rests { 0 } else { u64::from(batch.span.records) - u64::from(is_repeated(batch)) };
+            let n = if rests {
+                0
+            } else {
+                u64::from(batch.span.records).saturating_sub(is_repeated(batch).into())
+            };
             *counted += n;
             total += n;
             let has_begun = before >= self.wanted.start

@@ -16,7 +16,7 @@ pub(super) fn print(file: &str, trace: &ApiTrace, has_frames: bool, screen: &Scr
     survey.findings.drain(..).for_each(|finding| found.push(finding));
     let mut verdict = Verdict::new(trace, found, done.err(), false);
     super::forgive_cuts(&mut verdict.findings);
-    // As the original does, a stream that cannot be read to its end is not described.
+    // As with apitrace, a stream that cannot be read to its end is not described.
     if verdict.error.is_some() {
         return Ok(verdict.meaning("nothing is described").tell(screen));
     }

@@ -87,7 +87,7 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
                 }
             }
             Err(Stop::Damage(error, _)) => {
-                // One of which nothing can be read is described by that.
+                // If nothing of it can be read, that is its description.
                 let mut value = Map::from_iter([("trace".to_owned(), input::name(path).into())]);
                 session::add_undone(&error, &mut value);
                 values.push(value.into());

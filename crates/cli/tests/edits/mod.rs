@@ -1,7 +1,7 @@
 //! Verbs that write traces: what they leave on disk, what they say, and how they end.
 //!
 //! `files`: threads and cores in files of their own, or several in one: none is dropped without a word.
-//! `original`: the original's `record_filter`, as its command line is played.
+//! `original`: DynamoRIO's `record_filter`, as its command line is played.
 //! `rules`: edits break no rule of the format that was kept before.
 
 // A test that cannot set its scene has failed.

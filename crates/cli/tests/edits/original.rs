@@ -1,8 +1,8 @@
-//! The original's `record_filter`, as its command line is played.
+//! DynamoRIO's `record_filter`, as its command line is played.
 
 use super::*;
 
-/// Runs the original's filter; returns its text and its folder.
+/// Runs DynamoRIO's filter; returns its text and its folder.
 fn record_filter(input: &str, options: &str) -> (String, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let (input, out) = (trace(input), folder.path().join("out"));

@@ -249,7 +249,11 @@ impl Checker {
             self.enter_member();
         }
         match self.about.part {
-            None => self.run(entries),
+            None => {
+                self.run(entries);
+                // What the end of the trace settles stands with its last entry, wherever the batches end.
+                self.at = entries.len() - 1;
+            }
             Some(part) => self.run_part(entries, part),
         }
     }

@@ -194,7 +194,10 @@ impl Checker {
         }
         self.judge_number(number, 0);
         // Between a system call and its kernel code others may have had their turn on the core.
-        let is_unknown = self.prev.is_none() && self.kernel.is_resumed;
+        let is_resumed = self.prev.is_none() && self.kernel.is_resumed;
+        // Of a part, the encoding may stand in what was cut off.
+        let is_uncoded = self.about.is_cut && self.prev.flags & flag::VALID == 0;
+        let is_unknown = is_resumed || is_uncoded;
         if self.policy.codes && !is_unknown && self.prev.flags & flag::SYSCALL == 0 && self.knows_prev() {
             let pc = self.prev.pc;
             self.tell(Rule::SyscallTraceInstr, || format!("the instruction at {pc:#x} is no system call"));

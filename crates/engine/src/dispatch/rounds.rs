@@ -311,7 +311,9 @@ impl CoreRounds {
                 form.turn(to.span.thread, to.span.process, self.lanes.raw(thread), &mut to.block);
             }
             self.lanes.take_raw(thread, &mut to.block);
-            form.adopt(&mut to.block[start..], core as u64, None);
+            // Chunks begin with a copy of the last clock reading, which this core has read at a time of its own.
+            let clock = delivered.base_clock.map(|_| delivered.clock);
+            form.adopt(&mut to.block[start..], core as u64, clock);
             delivered.last_raw = to.block.len() - start;
         }
         let events = to.threads.what[first_event..].iter().zip(&mut to.threads.value[first_event..]);
