@@ -5,7 +5,7 @@ use crate::decode::skim::{Skimmed, Skimmer};
 use crate::decode::{Decoded, Decoder, Event, Fault, Header, Stop, header};
 use crate::record::MAX_EVENT_BYTES;
 use quipu_model::values::{Types, Values};
-use quipu_model::{Error, ErrorKind, Finding, Found, Place, Result, RuleInfo};
+use quipu_model::{Error, ErrorKind, Finding, Found, Loss, Place, Result, RuleInfo};
 use quipu_source::{Container, Landmark, Stream, StreamOptions};
 
 /// What takes events out of bytes.
@@ -444,11 +444,13 @@ impl Feed {
 
     /// Judges how the data ends: cut data is good as far as it goes.
     fn end(&mut self, n_entered: u64) -> Result<()> {
+        let mut is_cut_file = false;
         if let Some(error) = self.failure.take() {
             if error.kind() != ErrorKind::Truncated {
                 self.has_failed = true;
                 return Err(recoverable(&self.file, error.at(&self.here(self.n_bytes()))));
             }
+            is_cut_file = true;
             self.found.push(Finding::of_cut_file(&error));
         }
         for (number, place) in std::mem::take(&mut self.unentered) {
@@ -456,21 +458,19 @@ impl Feed {
             self.found.push(rule.broken(place, what));
         }
         let place = self.here(self.base);
-        match &self.header {
+        let what = match &self.header {
             None if self.bytes.is_empty() => {
                 let what = "there is nothing in the trace: it ends before its first call was stored";
                 self.found.push(rules::EMPTY.broken(place, what.to_owned()));
+                return Ok(());
             }
-            None => {
-                let what = "the trace ends within its header".to_owned();
-                self.found.push(rules::CUT.broken(place, what));
-            }
-            Some(_) if !self.bytes.is_empty() => {
-                let what = format!("the trace ends within an event, behind `{n_entered}` calls");
-                self.found.push(rules::CUT.broken(place, what));
-            }
-            Some(_) => {}
-        }
+            Some(_) if self.bytes.is_empty() => return Ok(()),
+            None => "the trace ends within its header".to_owned(),
+            Some(_) => format!("the trace ends within an event, behind `{n_entered}` calls"),
+        };
+        // A file that is cut says itself that its rest is lost.
+        let cut = rules::CUT.broken(place.clone(), what);
+        self.found.push(if is_cut_file { cut } else { cut.losing(Loss::from(place)) });
         Ok(())
     }
 
