@@ -267,6 +267,22 @@ fn calls_after_one_that_is_left_twice_are_doubtful() {
     }
 }
 
+/// Lines are compared once both traces were read; calls are compared, and shown, on the way.
+#[test]
+fn a_comparison_that_damage_ends_says_what_came_of_it() {
+    let traces = quipu_testkit::fixtures("apitrace");
+    let damaged = traces.join("damaged/xs-antspotlight-fork-corrupt.trace");
+    for (options, meaning, prints) in
+        [(&[][..], "; nothing was compared", false), (&["--tool=python"], "; the rest was compared", true)]
+    {
+        let args = [&["as", "apitrace", "diff"], options, &[damaged.to_str().unwrap()]].concat();
+        let (out, said, code) = quipu(&args, &traces.join("kinds.trace"));
+        assert_eq!(code, 1, "{options:?}: {said}");
+        assert!(said.contains(meaning), "{options:?}: {said}");
+        assert_eq!(!out.is_empty(), prints, "{options:?}: {said}");
+    }
+}
+
 #[test]
 fn a_comparison_ends_with_1_if_either_trace_is_cut_within_its_first_call() {
     let folder = tempfile::tempdir().unwrap();

@@ -62,7 +62,8 @@ pub(super) fn run(args: &[String], screen: &Screen) -> Result<Outcome> {
     let mut answer = Answer::new(BufWriter::new(crate::terminal::stdout()));
     if !is_python {
         let done = diff_lines([&old, &new], [&calls[0], &calls[1]], suppress_common_lines, &mut answer);
-        let findings = compared(answer.judge(done))?;
+        // Lines are compared once all of both traces are read.
+        let findings = compared(answer.judge(done), "nothing was compared")?;
         return Ok(tell(findings, screen));
     }
     let mut rules = rules();
@@ -73,14 +74,14 @@ pub(super) fn run(args: &[String], screen: &Screen) -> Result<Outcome> {
     show.call_nos = call_nos;
     show.suppress_common_lines = suppress_common_lines;
     let done = session::watched(screen, |watch| diff(&old, &new, &rules, &mut show, &Watched(watch)));
-    let summary = compared(answer.judge(done))?;
+    let summary = compared(answer.judge(done), COMPARED)?;
     Ok(tell(summary.findings, screen))
 }
 
-/// Damage ends a comparison, whose calls up to there were shown.
-fn compared<T>(done: Result<T>) -> Result<T> {
+/// Damage that ends a comparison; `meaning` says what came of that.
+fn compared<T>(done: Result<T>, meaning: &'static str) -> Result<T> {
     match done {
-        Err(Stop::Fault(error)) => Err(Stop::of_reading(error, COMPARED)),
+        Err(Stop::Fault(error)) => Err(Stop::of_reading(error, meaning)),
         done => done,
     }
 }
