@@ -49,6 +49,8 @@ pub struct Packer<W: Write + Seek> {
     pending: VecDeque<Pending>,
     /// Plain bytes of the present block.
     buffer: Vec<u8>,
+    /// How many bytes `buffer` takes without anything else having to be looked at. May be too small, never too large.
+    room: usize,
     spare: Vec<Vec<u8>>,
     /// Bytes written to `out`.
     at: u64,
@@ -99,6 +101,7 @@ impl<W: Write + Seek> Packer<W> {
             level: options.level(),
             pending: VecDeque::new(),
             buffer: Vec::new(),
+            room: 0,
             spare: Vec::new(),
             at: 0,
             packed: Packed::default(),
@@ -140,7 +143,20 @@ impl<W: Write + Seek> Packer<W> {
     /// # Errors
     /// `Io` if the file cannot be written; it may be about bytes of earlier calls. `Usage` if an archive has no member
     /// yet. After an error the container is no good.
-    pub fn write(&mut self, mut bytes: &[u8]) -> Result<()> {
+    // PERF: writers hand over an entry or a few at a time; nearly all of them only have to be copied.
+    #[inline]
+    pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        if bytes.len() > self.room {
+            return self.write_beyond(bytes);
+        }
+        self.room -= bytes.len();
+        self.packed.bytes += bytes.len() as u64;
+        self.buffer.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Writes what may begin a block, or end one.
+    fn write_beyond(&mut self, mut bytes: &[u8]) -> Result<()> {
         self.packed.bytes += bytes.len() as u64;
         if self.packing == Packing::Plain {
             return self.put(bytes);
@@ -158,6 +174,7 @@ impl<W: Write + Seek> Packer<W> {
             }
             let (now, later) = bytes.split_at(bytes.len().min(limit - self.buffer.len()));
             self.buffer.extend_from_slice(now);
+            self.room = limit - self.buffer.len();
             bytes = later;
         }
         Ok(())
@@ -290,6 +307,7 @@ impl<W: Write + Seek> Packer<W> {
     }
 
     fn take_buffer(&mut self) -> Vec<u8> {
+        self.room = 0;
         let mut next = self.spare.pop().unwrap_or_default();
         next.clear();
         std::mem::replace(&mut self.buffer, next)
