@@ -18,6 +18,7 @@ mod launcher;
 mod layout;
 mod limits;
 mod losses;
+mod machine;
 mod outputs;
 mod page;
 mod plaintext;

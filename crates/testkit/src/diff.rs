@@ -11,7 +11,7 @@ const MAX_SHOWN: usize = 80;
 
 /// The difference, or `None` if the texts are equal. Lines only in `expected` begin with `-`, lines only in
 /// `actual` with `+`; the number is that of the line in its own text.
-pub(crate) fn diff(expected: &str, actual: &str) -> Option<String> {
+pub fn diff(expected: &str, actual: &str) -> Option<String> {
     if expected == actual {
         return None;
     }

@@ -5,6 +5,7 @@
 //!
 //! - [`MemoryTrace`]: a trace in memory, built from rows.
 //! - [`assert_golden`]: a text and the file that it must equal.
+//! - [`diff`]: where two texts differ.
 //! - [`fixtures`], [`copy_files`]: the traces of the repository, and copies of them.
 //! - [`report_of`], [`broken_rules`]: what a tool leaves of a trace, and what a check finds in it.
 //! - [`printed`]: the lines of a trace, as people read them.
@@ -28,6 +29,7 @@ mod reading;
 mod report;
 mod rng;
 
+pub use diff::diff;
 pub use fixtures::{copy_files, fixtures};
 pub use golden::assert_golden;
 pub use memory::{ALL_COLUMNS, Instr, MemoryShard, MemoryTrace, Record};

@@ -1,0 +1,155 @@
+//! What programs read of each trace of the repository stays as it is: `info --json`, the JSON of each analysis that the
+//! trace can have, and the first rows of each table as JSON and CSV.
+//!
+//! `FORMAT.txt` beside this file has a line for each answer: the exit code, a hash, the count of bytes, and what was asked.
+//! `BLESS=1` writes the files anew, for a person to review. The answers of the last run that agreed are kept in the target
+//! folder, so that a later difference can be shown; where none were kept, run the test before the change that it fails after.
+
+use quipu::model::{OpenOptions, Trace};
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// How many bytes of an answer are looked at.
+const MOST_BYTES: u64 = 256 << 10;
+/// Folders of the repository's traces that hold what other programs printed, and what traces need.
+const NO_TRACES: &[&str] = &["golden", "golden-cli", "sim", "configs", "types"];
+
+/// The analysis that has no answer without an option.
+const WANTS_MORE: &str = "layout";
+
+/// All that opens as a trace of this format under a folder, sorted.
+fn traces(folder: &Path, format: &str, found: &mut Vec<(PathBuf, Box<dyn Trace>)>) {
+    let mut entries: Vec<PathBuf> =
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    entries.sort();
+    for path in entries {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        if NO_TRACES.contains(&name) {
+            continue;
+        }
+        let opened = quipu::open_path(&path, &OpenOptions::default()).ok();
+        match opened.filter(|trace| trace.meta().format == format) {
+            Some(trace) => found.push((path, trace)),
+            None if path.is_dir() => traces(&path, format, found),
+            None => {}
+        }
+    }
+}
+
+/// The exit code and the beginning of what is printed; of what was cut, the code is 0.
+fn run(trace: &Path, words: &[String]) -> (i32, String) {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_quipu"))
+        .current_dir(quipu_testkit::fixtures(""))
+        .args(words)
+        .arg(trace)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut text = String::new();
+    let mut out = child.stdout.take().unwrap().take(MOST_BYTES);
+    out.read_to_string(&mut text).unwrap();
+    let is_whole = out.limit() > 0;
+    drop(out);
+    let status = child.wait().unwrap();
+    (if is_whole { status.code().unwrap() } else { 0 }, text)
+}
+
+/// The answer to each analysis that the trace can have, all of one read; where one of them fails, each of its own.
+fn analyses(name: &Path, trace: &dyn Trace) -> Vec<(String, i32, String)> {
+    let known = quipu::tools_of(trace.meta().format).map(quipu::model::Tool::info);
+    let tools: Vec<&str> = known
+        .filter(|info| info.needs.of(info.name, trace).is_ok() && info.name != WANTS_MORE)
+        .map(|info| info.name)
+        .collect();
+    let analyze = |tools: &str| run(name, &["analyze".to_owned(), tools.to_owned(), "--json".to_owned()]);
+    let (code, text) = analyze(&tools.join(","));
+    let Ok(json) = serde_json::from_str::<serde_json::Value>(&text) else {
+        let alone = tools.iter().map(|tool| (tool, analyze(tool)));
+        return alone.map(|(tool, (code, text))| (format!("analyze {tool}"), code, text)).collect();
+    };
+    let results = json["results"].as_object().unwrap();
+    let pretty = |json| serde_json::to_string_pretty(json).unwrap() + "\n";
+    results.iter().map(|(tool, json)| (format!("analyze {tool}"), code, pretty(json))).collect()
+}
+
+/// What is asked, with the exit codes and answers.
+fn answers(name: &Path, trace: &dyn Trace) -> Vec<(String, i32, String)> {
+    let mut answers = analyses(name, trace);
+    let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    let mut ask = |line: String| {
+        let (code, text) = run(name, &words(&line));
+        answers.push((line, code, text));
+    };
+    ask("info --json".to_owned());
+    for table in trace.tables() {
+        ask(format!("view --table {} --json", table.name));
+        ask(format!("view --table {} --csv", table.name));
+    }
+    answers
+}
+
+/// FNV-1a: enough to notice a change.
+fn hash(text: &str) -> u64 {
+    text.bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+}
+
+fn check(format: &str) {
+    let root = quipu_testkit::fixtures("");
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machine").join(format!("{format}.txt"));
+    let expected = fs::read_to_string(&golden).unwrap_or_default();
+    let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join("machine").join(format);
+    fs::create_dir_all(&kept).unwrap();
+    let mut found = Vec::new();
+    traces(&root.join(format), format, &mut found);
+    assert!(!found.is_empty());
+    let (mut lines, mut differences) = (String::new(), String::new());
+    for (path, trace) in &found {
+        let name = path.strip_prefix(&root).unwrap();
+        for (what, code, text) in answers(name, &**trace) {
+            let line = format!("{code} {:016x} {} {what} {}\n", hash(&text), text.len(), name.display());
+            let file = kept.join(format!("{:016x}", hash(&format!("{what} {}", name.display()))));
+            if expected.contains(&line) {
+                fs::write(&file, &text).unwrap();
+            } else if let Ok(before) = fs::read_to_string(&file)
+                && let Some(diff) = quipu_testkit::diff(&before, &text)
+            {
+                writeln!(differences, "{what} {}:\n{diff}", name.display()).unwrap();
+            }
+            lines.push_str(&line);
+        }
+    }
+    if std::env::var_os("BLESS").is_none() && lines != expected {
+        eprintln!("{differences}");
+    }
+    quipu_testkit::assert_golden(golden, &lines);
+}
+
+#[test]
+fn answers_of_drmemtrace() {
+    check("drmemtrace");
+}
+
+#[test]
+fn answers_of_apitrace() {
+    check("apitrace");
+}
+
+#[test]
+fn answers_of_cacheray() {
+    check("cacheray");
+}
+
+#[test]
+fn answers_of_lackey() {
+    check("lackey");
+}
+
+#[test]
+fn answers_of_din() {
+    check("din");
+}
