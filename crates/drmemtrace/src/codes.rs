@@ -33,6 +33,7 @@ impl CodeMap {
     }
 
     /// The index of the latest encoding at `pc`.
+    #[cold]
     fn latest(&self, pc: u64, table: &CodeTable) -> Option<u32> {
         if let Some(code) = self.all.get(&pc) {
             return Some(*code);
@@ -54,6 +55,8 @@ impl CodeMap {
         self.get_slow(pc, size, slot, table)
     }
 
+    // PERF: out of the way of those that the front table answers.
+    #[cold]
     fn get_slow(&mut self, pc: u64, size: u16, slot: usize, table: &CodeTable) -> u32 {
         let code = self.latest(pc, table).unwrap_or(NO_CODE);
         if table.get(code).is_none_or(|known| known.size != size) {
@@ -69,6 +72,8 @@ impl CodeMap {
     }
 
     /// Notes that `bytes` stand at `pc` from now on and returns their index, the old one if they stood there before.
+    // PERF: most instructions of a trace bring no encoding.
+    #[inline(never)]
     pub(crate) fn set(&mut self, pc: u64, size: u16, bytes: &[u8], table: &mut CodeTable) -> u32 {
         let new = Code::new(pc, size, bytes);
         if let Some(code) = self.latest(pc, table)

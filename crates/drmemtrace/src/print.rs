@@ -27,6 +27,8 @@ pub struct MemrefPrinter {
     versions: Vec<u64>,
     /// That of the rows being printed.
     version: u64,
+    /// Where the instructions of the batch are counted.
+    home: u32,
     syscall_base: u64,
     n_instrs: u64,
     previous: Option<(u64, u64)>,
@@ -101,6 +103,7 @@ impl MemrefPrinter {
             asm: AsmCache::new(arch, options.syntax.unwrap_or(Syntax::Att)),
             versions,
             version: NEWEST_VERSION,
+            home: 0,
             syscall_base: if is_32_bit { SYSCALL_FUNC_BASE_32 } else { SYSCALL_FUNC_BASE },
             n_instrs: 0,
             previous: None,
@@ -148,8 +151,7 @@ impl MemrefPrinter {
         self.n_instrs += 1;
         self.access(cols, row, out);
         push_paint(paint.code, out);
-        let home = batch.codes.home(batch.span.shard);
-        let text = batch.codes.get(cols.code[row]).map(|code| self.asm.get(home, cols.code[row], code));
+        let text = batch.codes.get(cols.code[row]).map(|code| self.asm.get(self.home, cols.code[row], code));
         let mut more: &[u8] = &[];
         match text {
             Some((first, rest)) => {
@@ -269,6 +271,7 @@ impl Printer for MemrefPrinter {
 
     fn print(&mut self, batch: &Batch, rows: &[u32], ordinals: Ordinals, paint: &Paint, out: &mut Vec<u8>) {
         let Some(cols) = batch.tables.first().and_then(Cols::of) else { return };
+        self.home = batch.codes.home(batch.span.shard);
         self.version = self.versions.get(batch.span.shard as usize).copied().unwrap_or(NEWEST_VERSION);
         for &row in rows {
             let row = row as usize;

@@ -73,6 +73,8 @@ impl CodeTable {
     }
 
     /// The instruction at `index`.
+    // PERF: asked for each instruction that is printed.
+    #[inline]
     pub fn get(&self, index: u32) -> Option<&Code> {
         match &self.shared {
             None => self.codes.get(index as usize),
