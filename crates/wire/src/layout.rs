@@ -1,0 +1,242 @@
+//! Types resolved against each other: how large a value is in plain form, how it is aligned, and what it is made of.
+//!
+//! [`resolve`] is given a type whose parts are resolved already, so recursion cannot happen; depth and size have limits,
+//! and so has what one value can come to: members may overlap, as in a union, but not so often that a few bytes make a
+//! million values.
+
+use crate::types::Type;
+use std::sync::Arc;
+
+/// How deep types may be nested.
+pub const MAX_DEPTH: u32 = 16;
+
+/// How many bytes a structure may have.
+pub const MAX_STRUCT_BYTES: u32 = 1 << 20;
+
+/// How many bytes an array may have.
+pub const MAX_ARRAY_BYTES: u64 = 64 << 20;
+
+/// How many parts, all levels together, a type may be made of.
+pub const MAX_NODES: u64 = 1 << 16;
+
+/// How many values a byte of plain form may stand for: members of a union share bytes.
+const MAX_SHARING: u64 = 64;
+
+/// What a value is made of.
+#[derive(Clone, Debug)]
+pub enum Shape {
+    /// An integer of 1, 2, 4, 8 or 16 bytes.
+    Int {
+        /// Bytes.
+        bytes: u8,
+        /// Whether it has a sign.
+        signed: bool,
+    },
+    /// A floating-point number of 2, 4 or 8 bytes.
+    Float(u8),
+    /// A byte that is 0 or 1.
+    Bool,
+    /// A text of any length.
+    Text,
+    /// Bytes of any number.
+    Bytes,
+    /// Bytes of one number.
+    Fixed(u32),
+    /// Offset and type of each member.
+    Struct(Vec<(u32, Arc<Layout>)>),
+    /// A fixed number of elements.
+    Array {
+        /// How many.
+        count: u32,
+        /// What they are.
+        element: Arc<Layout>,
+    },
+    /// Any number of elements.
+    Vector(Arc<Layout>),
+    /// Return addresses.
+    Stack,
+    /// One value or none, at this offset.
+    Optional(u32, Arc<Layout>),
+    /// Tag and type of each case.
+    Variant(Vec<(u32, Arc<Layout>)>),
+}
+
+/// A type that is complete.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    /// Its name, if it has one.
+    pub name: Option<String>,
+    /// Its description; of an alias that of the type it stands for.
+    pub ty: Type,
+    /// Bytes in plain form.
+    pub size: u32,
+    /// Alignment in plain form.
+    pub align: u32,
+    /// How deep it is nested.
+    pub depth: u32,
+    /// How many parts it has on all levels, itself among them.
+    pub nodes: u64,
+    /// How many values the plain form comes to, elements of arrays counted each.
+    pub values: u64,
+    /// What it is made of.
+    pub shape: Shape,
+}
+
+impl Layout {
+    /// Whether plain values of it lie wholly in its bytes and all bytes are values.
+    #[must_use]
+    pub fn is_plain_number(&self) -> bool {
+        matches!(self.shape, Shape::Int { .. } | Shape::Float(_) | Shape::Fixed(_))
+    }
+
+    /// Whether packed rows may have differences of it.
+    #[must_use]
+    pub fn may_be_delta(&self) -> bool {
+        matches!(
+            self.ty,
+            Type::Uint(_)
+                | Type::Sint(_)
+                | Type::Address { .. }
+                | Type::Pointer { .. }
+                | Type::Timestamp(_)
+                | Type::Enum { .. }
+        )
+    }
+}
+
+/// Why a type has no layout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unresolved {
+    /// A part is not known.
+    Missing,
+    /// It cannot be.
+    Invalid(&'static str),
+}
+
+/// Resolves a type.
+///
+/// # Errors
+/// If a part is missing, or the whole has no size, is too large or too deep.
+pub fn resolve(
+    name: Option<&str>,
+    ty: &Type,
+    find: impl Fn(u32) -> Option<Arc<Layout>>,
+) -> Result<Arc<Layout>, Unresolved> {
+    use Unresolved::Invalid;
+    let part = |id: u32| find(id).ok_or(Unresolved::Missing);
+    let int = |bits: u32, signed: bool| {
+        let bytes = (bits / 8) as u8; // At most 128 bits.
+        (u32::from(bytes), u32::from(bytes.min(8)), Shape::Int { bytes, signed })
+    };
+    let piece = |shape: Shape| (8, 4, shape);
+    let mut depth = 1;
+    let mut nodes = 1_u64;
+    let mut values = 1_u64;
+    let mut include = |part: &Layout, times: u64| {
+        depth = depth.max(part.depth.saturating_add(1));
+        nodes = nodes.saturating_add(part.nodes);
+        values = values.saturating_add(part.values.saturating_mul(times));
+    };
+    let (size, align, shape) = match ty {
+        Type::Uint(bits) => int(*bits, false),
+        Type::Sint(bits) => int(*bits, true),
+        Type::Float(bits) => (bits / 8, bits / 8, Shape::Float((bits / 8) as u8)), // At most 64 bits.
+        Type::Bool => (1, 1, Shape::Bool),
+        Type::Char(bits) => int(*bits, false),
+        Type::String => piece(Shape::Text),
+        Type::Bytes(None) | Type::Opaque(_) => piece(Shape::Bytes),
+        Type::Bytes(Some(n)) if u64::from(*n) > MAX_ARRAY_BYTES => return Err(Invalid("too many fixed bytes")),
+        Type::Bytes(Some(n)) => (*n, 1, Shape::Fixed(*n)),
+        Type::Enum { base, .. } | Type::Flags { base, .. } | Type::BitFields { base, .. } => {
+            let base = part(*base)?;
+            if !matches!(base.shape, Shape::Int { .. }) {
+                return Err(Invalid("names of the values of something that is no integer"));
+            }
+            (base.size, base.align, base.shape.clone())
+        }
+        Type::Struct { size, members } => {
+            if members.is_empty() {
+                return Err(Invalid("a structure without members"));
+            }
+            if *size > MAX_STRUCT_BYTES {
+                return Err(Invalid("a structure that is too large"));
+            }
+            let mut align = 1;
+            let mut all = Vec::with_capacity(members.len());
+            for member in members {
+                let layout = part(member.ty)?;
+                if u64::from(member.offset) + u64::from(layout.size) > u64::from(*size) {
+                    return Err(Invalid("a member outside of its structure"));
+                }
+                include(&layout, 1);
+                align = align.max(layout.align);
+                all.push((member.offset, layout));
+            }
+            (*size, align, Shape::Struct(all))
+        }
+        Type::Array { element, count } => {
+            let element = part(*element)?;
+            let size = u64::from(element.size) * u64::from(*count);
+            if *count == 0 || size > MAX_ARRAY_BYTES {
+                return Err(Invalid("an array without elements, or one that is too large"));
+            }
+            include(&element, u64::from(*count));
+            (size as u32, element.align, Shape::Array { count: *count, element }) // Below the limit.
+        }
+        Type::Vector(element) => {
+            let element = part(*element)?;
+            include(&element, 0);
+            piece(Shape::Vector(element))
+        }
+        Type::Stack(_) => piece(Shape::Stack),
+        Type::Optional(inner) => {
+            let inner = part(*inner)?;
+            include(&inner, 1);
+            let offset = inner.align.max(1);
+            let size = (u64::from(offset) + u64::from(inner.size)).next_multiple_of(u64::from(offset));
+            if size > MAX_ARRAY_BYTES {
+                return Err(Invalid("an optional value that is too large"));
+            }
+            (size as u32, inner.align, Shape::Optional(offset, inner)) // Below the limit.
+        }
+        Type::Variant(cases) => {
+            if cases.is_empty() {
+                return Err(Invalid("a variant without cases"));
+            }
+            let mut all: Vec<(u32, Arc<Layout>)> = Vec::with_capacity(cases.len());
+            let mut tags = std::collections::BTreeSet::new();
+            for (tag, id) in cases {
+                if !tags.insert(*tag) {
+                    return Err(Invalid("a variant with one tag twice"));
+                }
+                let layout = part(*id)?;
+                include(&layout, 0);
+                all.push((*tag, layout));
+            }
+            piece(Shape::Variant(all))
+        }
+        Type::Pointer { bits, .. } | Type::Address { bits, .. } => int(*bits, false),
+        Type::Timestamp(_) => int(64, false),
+        Type::Reference(_) => int(32, false),
+        Type::Alias(of) => {
+            let of = part(*of)?;
+            let (depth, nodes) = (of.depth.saturating_add(1), of.nodes);
+            if depth > MAX_DEPTH {
+                return Err(Invalid("types that are nested too deeply"));
+            }
+            return Ok(Arc::new(Layout {
+                name: name.map(str::to_owned).or_else(|| of.name.clone()),
+                depth,
+                nodes,
+                ..Layout::clone(&of)
+            }));
+        }
+    };
+    if depth > MAX_DEPTH {
+        return Err(Invalid("types that are nested too deeply"));
+    }
+    if nodes > MAX_NODES || values > u64::from(size).saturating_mul(MAX_SHARING) {
+        return Err(Invalid("a type of too many parts"));
+    }
+    Ok(Arc::new(Layout { name: name.map(str::to_owned), ty: ty.clone(), size, align, depth, nodes, values, shape }))
+}

@@ -1,0 +1,6 @@
+//! All tests of the crate from outside: one program, since linking takes longer than most tests.
+
+#![allow(clippy::unwrap_used)]
+
+mod cbor;
+mod records;
