@@ -1,0 +1,45 @@
+//! Prints everything that a stream says, as the samples' expectations are written. Exit code 2: it has to be read by a newer
+//! program, or cannot be read.
+
+use quipu_stream::input::FileInput;
+use quipu_stream::json::Json;
+use quipu_stream::reader::StreamReader;
+use quipu_stream::summary;
+use std::fs::File;
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+fn summary_of(path: &str) -> io::Result<(Json, bool)> {
+    let file = File::open(path)?;
+    if !file.metadata()?.is_file() {
+        let mut reader = StreamReader::once(quipu_stream::input::Pipe::new(file));
+        return Ok((summary::of(&mut reader)?, reader.session().is_stopped()));
+    }
+    let mut reader = StreamReader::new(FileInput::new(Arc::new(file))?);
+    Ok((summary::of(&mut reader)?, reader.session().is_stopped()))
+}
+
+fn main() -> ExitCode {
+    let Some(path) = std::env::args().nth(1) else {
+        eprintln!("usage: expect FILE");
+        return ExitCode::from(2);
+    };
+    match summary_of(&path) {
+        Ok((Json::Object(pairs), is_stopped)) => {
+            let mut out = io::stdout().lock();
+            let lines: Vec<String> =
+                pairs.iter().map(|(name, value)| format!(" {}: {value}", Json::from(name.as_str()))).collect();
+            let written = writeln!(out, "{{\n{}\n}}", lines.join(",\n"));
+            if is_stopped {
+                eprintln!("error: {path} needs a newer program");
+            }
+            ExitCode::from(if is_stopped || written.is_err() { 2 } else { 0 })
+        }
+        Ok(_) => ExitCode::from(2),
+        Err(error) => {
+            eprintln!("error: {path}: {error}");
+            ExitCode::from(2)
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Aggregations merged: partial results of streams, times and hosts added up in any order.
+
+use crate::batch::Batch;
+use crate::json::{self, Json};
+use crate::meta::Metadata;
+use crate::schema::{Aggregation, Function};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What one aggregation came to.
+#[derive(Clone, Debug)]
+pub struct Merged {
+    /// What it computes.
+    pub function: Function,
+    /// Cells by key; keys are in their order as JSON.
+    pub cells: BTreeMap<Vec<String>, Vec<i64>>,
+}
+
+/// Merges rows as they come.
+#[derive(Debug, Default)]
+pub struct Merger {
+    /// By name; aggregations of one name that compute different things are told apart by a number.
+    merged: BTreeMap<(String, usize), Merged>,
+    /// Of aggregations whose rows replace each other: the newest by producer, stream and key.
+    states: BTreeMap<(String, u64, u32, Vec<String>), (Arc<Aggregation>, Vec<i64>)>,
+}
+
+impl Merger {
+    /// Adds the rows of a frame of aggregations.
+    pub fn add(
+        &mut self,
+        producer: u64,
+        stream: u32,
+        batch: &Batch,
+        payload: &[u8],
+        metadata: &Metadata,
+    ) {
+        for (rows, row) in batch.in_order() {
+            let Some(aggregation) = metadata.aggregation(rows.schema.id()) else { continue };
+            let columns = rows.columns.iter().zip(&rows.schema.fields);
+            let key: Vec<String> = columns
+                .map(|(column, field)| match json::value(column, &field.layout, row) {
+                    Json::Text(text) => text,
+                    other => other.to_string(),
+                })
+                .collect();
+            let at = rows.bodies[row] as usize + aggregation.record.value_offset as usize;
+            let cells = (0..aggregation.n_cells as usize)
+                .map(|n| {
+                    let cell = payload.get(at + 8 * n..at + 8 * n + 8).and_then(|cell| cell.try_into().ok());
+                    cell.map_or(0, i64::from_le_bytes)
+                })
+                .collect();
+            if aggregation.record.mode == Some(1) {
+                let place = (rows.schema.name(), producer, stream, key);
+                self.states.insert(place, (Arc::clone(aggregation), cells));
+            } else {
+                self.merge(aggregation, &rows.schema.name(), key, &cells);
+            }
+        }
+    }
+
+    fn merge(&mut self, aggregation: &Aggregation, name: &str, key: Vec<String>, cells: &[i64]) {
+        let mut n = 0;
+        while self
+            .merged
+            .get(&(name.to_owned(), n))
+            .is_some_and(|merged| merged.function != aggregation.function)
+        {
+            n += 1;
+        }
+        let merged = self
+            .merged
+            .entry((name.to_owned(), n))
+            .or_insert_with(|| Merged { function: aggregation.function, cells: BTreeMap::new() });
+        match merged.cells.get_mut(&key) {
+            Some(known) => merge_cells(aggregation.function, known, cells),
+            None => {
+                merged.cells.insert(key, cells.to_vec());
+            }
+        }
+    }
+
+    /// What all rows came to, by name.
+    #[must_use]
+    pub fn finish(mut self) -> BTreeMap<String, Merged> {
+        for ((name, _, _, key), (aggregation, cells)) in std::mem::take(&mut self.states) {
+            self.merge(&aggregation, &name, key, &cells);
+        }
+        let named = self.merged.into_iter().map(|((name, n), merged)| {
+            (if n == 0 { name } else { format!("{name}@{}", n + 1) }, merged)
+        });
+        named.collect()
+    }
+}
+
+/// Adds cells to others of the same key.
+pub fn merge_cells(function: Function, into: &mut [i64], from: &[i64]) {
+    let [a, b] = [&into[..], from].map(|cells| cells.first().copied().unwrap_or_default());
+    match function {
+        Function::Min => into[0] = a.min(b),
+        Function::Max => into[0] = a.max(b),
+        Function::Stddev => {
+            let squares = |cells: &[i64]| u128::from(cells[2] as u64) | u128::from(cells[3] as u64) << 64;
+            let sum = squares(into).wrapping_add(squares(from));
+            for n in 0..2 {
+                into[n] = into[n].wrapping_add(from[n]);
+            }
+            into[2] = sum as u64 as i64; // The same bits.
+            into[3] = (sum >> 64) as i64;
+        }
+        _ => into.iter_mut().zip(from).for_each(|(into, from)| *into = into.wrapping_add(*from)),
+    }
+}
+
+impl Merged {
+    /// Values by key as JSON: keys inside each other; of histograms the cells that are not zero, by their lower bounds.
+    #[must_use]
+    pub fn to_json(&self) -> Json {
+        let mut all = Json::Object(Vec::new());
+        for (key, cells) in &self.cells {
+            let value = value(self.function, cells);
+            put(&mut all, key, value);
+        }
+        all
+    }
+}
+
+/// Puts a value under the parts of its key. Keys come sorted, so those that begin alike follow each other.
+fn put(place: &mut Json, key: &[String], value: Json) {
+    let (Some((first, rest)), Json::Object(pairs)) = (key.split_first(), &mut *place) else {
+        *place = value;
+        return;
+    };
+    if pairs.last().is_none_or(|(name, _)| name != first) {
+        pairs.push((first.clone(), Json::Object(Vec::new())));
+    }
+    if let Some((_, inner)) = pairs.last_mut() {
+        put(inner, rest, value);
+    }
+}
+
+/// A value as JSON.
+fn value(function: Function, cells: &[i64]) -> Json {
+    let int = |n: i64| Json::Int(n.into());
+    let labelled = |label: &dyn Fn(usize) -> String| {
+        let cells = cells.iter().enumerate().filter(|(_, n)| **n != 0);
+        Json::Object(cells.map(|(at, n)| (label(at), int(*n))).collect())
+    };
+    match function {
+        Function::Count | Function::Min | Function::Max | Function::Sum => int(cells[0]),
+        Function::Avg => int(cells[1].checked_div(cells[0]).unwrap_or_default()),
+        Function::Stddev => {
+            let squares = u128::from(cells[2] as u64) | u128::from(cells[3] as u64) << 64;
+            let Some(count) = u128::try_from(cells[0]).ok().filter(|n| *n > 0) else { return int(0) };
+            let mean = u128::from(cells[1].unsigned_abs()) / count;
+            Json::Int((squares / count).saturating_sub(mean.saturating_mul(mean)).isqrt() as i128)
+        }
+        Function::Quantize => labelled(&|at| match at {
+            0..63 => (-(1_i128 << (62 - at))).to_string(),
+            63 => "0".to_owned(),
+            _ => (1_i128 << (at - 64)).to_string(),
+        }),
+        Function::Lquantize { base, step, levels } => {
+            let bound = |at: usize| i128::from(base) + i128::from(step) * at as i128;
+            labelled(&|at| match at {
+                0 => format!("<{base}"),
+                _ if at == levels as usize + 1 => format!(">={}", bound(levels as usize)),
+                _ => bound(at - 1).to_string(),
+            })
+        }
+        Function::Llquantize { factor, low, high, .. } => {
+            let bounds = function.llquantize_bounds().unwrap_or_default();
+            labelled(&|at| match at {
+                0 => format!("<{}", factor.pow(low)),
+                _ => match bounds.get(at - 1) {
+                    Some(bound) => bound.to_string(),
+                    None => format!(">={}", factor.pow(high + 1)),
+                },
+            })
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! What a frame is decoded into: rows of each schema as columns, and what stood between them.
+
+use crate::column::Column;
+use crate::schema::Schema;
+use quipu_wire::cbor::Value;
+use std::sync::Arc;
+
+/// How many schemas a batch keeps the columns of, from frame to frame.
+const MAX_KEPT: usize = 256;
+
+/// Rows of one schema, in the order of the frame.
+#[derive(Clone, Debug)]
+pub struct Rows {
+    /// Their schema.
+    pub schema: Arc<Schema>,
+    /// Where each stands among the data records of its frame.
+    pub ordinals: Vec<u32>,
+    /// Time of each, in ticks of the stream's clock.
+    pub times: Vec<u64>,
+    /// A column for each field.
+    pub columns: Vec<Column>,
+    /// Of plain rows, where the body of each begins in the payload.
+    pub(crate) bodies: Vec<u32>,
+}
+
+impl Rows {
+    fn new(schema: Arc<Schema>) -> Rows {
+        let columns = schema.fields.iter().map(|field| Column::new(&field.layout)).collect();
+        Rows { schema, ordinals: Vec::new(), times: Vec::new(), columns, bodies: Vec::new() }
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.times.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.times.is_empty()
+    }
+
+    fn clear(&mut self) {
+        self.ordinals.clear();
+        self.times.clear();
+        self.bodies.clear();
+        self.columns.iter_mut().for_each(Column::clear);
+    }
+}
+
+/// What stands between the records of a frame of plain rows and is none.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Side {
+    /// A loss.
+    Loss(Value),
+    /// A correlation of clocks.
+    Clock(Value),
+    /// A remark.
+    Remark(String),
+}
+
+/// What came of a frame, or of a part of it.
+#[derive(Clone, Debug, Default)]
+pub struct Batch {
+    tables: Vec<Rows>,
+    /// The table of each row, in the order of the frame.
+    order: Vec<u32>,
+    /// What is no record.
+    pub side: Vec<Side>,
+}
+
+impl Batch {
+    /// An empty batch.
+    #[must_use]
+    pub fn new() -> Batch {
+        Batch::default()
+    }
+
+    /// Drops everything and keeps the memory.
+    pub fn clear(&mut self) {
+        if self.tables.len() > MAX_KEPT {
+            self.tables.clear();
+        }
+        self.tables.iter_mut().for_each(Rows::clear);
+        self.order.clear();
+        self.side.clear();
+    }
+
+    /// The tables that have rows.
+    pub fn tables(&self) -> impl Iterator<Item = &Rows> {
+        self.tables.iter().filter(|rows| !rows.is_empty())
+    }
+
+    /// How many rows there are in all tables.
+    #[must_use]
+    pub fn n_rows(&self) -> usize {
+        self.tables.iter().map(Rows::len).sum()
+    }
+
+    /// All rows in the order of the frame: table and row.
+    pub fn in_order(&self) -> impl Iterator<Item = (&Rows, usize)> {
+        let mut next = vec![0; self.tables.len()];
+        self.order.iter().map(move |table| {
+            let table = *table as usize;
+            let row = next[table];
+            next[table] += 1;
+            (&self.tables[table], row)
+        })
+    }
+
+    /// The number of the table of a schema, which is added if it is not there.
+    pub(crate) fn slot(&mut self, schema: &Arc<Schema>) -> usize {
+        if let Some(slot) = self.tables.iter().position(|rows| Arc::ptr_eq(&rows.schema, schema)) {
+            return slot;
+        }
+        self.tables.push(Rows::new(Arc::clone(schema)));
+        self.tables.len() - 1
+    }
+
+    pub(crate) fn rows_mut(&mut self, slot: usize) -> &mut Rows {
+        &mut self.tables[slot]
+    }
+
+    pub(crate) fn all_rows_mut(&mut self) -> &mut [Rows] {
+        &mut self.tables
+    }
+
+    pub(crate) fn push_order(&mut self, slot: usize) {
+        self.order.push(slot as u32); // Fewer than a frame has bytes.
+    }
+
+    /// The table of a schema, for decoders of private encodings. After adding rows to tables, they call [`Batch::settle`].
+    pub fn table_mut(&mut self, schema: &Arc<Schema>) -> &mut Rows {
+        let slot = self.slot(schema);
+        &mut self.tables[slot]
+    }
+
+    /// Puts the rows of all tables in the order of their ordinals.
+    pub fn settle(&mut self) {
+        let n = self.tables.iter().filter_map(|rows| rows.ordinals.last()).max().map_or(0, |last| last + 1);
+        const NONE: u32 = u32::MAX;
+        self.order.clear();
+        self.order.resize(n as usize, NONE);
+        for (slot, rows) in self.tables.iter().enumerate() {
+            for ordinal in &rows.ordinals {
+                self.order[*ordinal as usize] = slot as u32; // Fewer than a frame has bytes.
+            }
+        }
+        self.order.retain(|slot| *slot != NONE);
+    }
+}

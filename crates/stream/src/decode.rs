@@ -1,0 +1,528 @@
+//! From payloads to rows: plain, packed and repeating ones.
+//!
+//! A decoder goes through one payload and may be asked several times, since a few bytes of repetitions can stand for millions of
+//! rows: each answer is a batch of bounded size. Fields are decoded column by column where a type allows that.
+
+use crate::batch::{Batch, Rows, Side};
+use crate::column::Column;
+use crate::finding::Finding;
+use crate::frame::{Header, encoding, flag, kind};
+use crate::json;
+use crate::meta::Metadata;
+use crate::packed::Cursor;
+use crate::schema::Schema;
+use quipu_wire::cbor;
+use quipu_wire::record::FIRST_SCHEMA;
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+
+/// Bytes before the body of a plain row.
+pub const ROW_HEAD_BYTES: usize = 16;
+
+/// Ids of plain rows that are no data.
+pub mod reserved {
+    /// To be skipped.
+    pub const PADDING: u32 = 0;
+    /// A metadata record.
+    pub const METADATA: u32 = 1;
+    /// A loss.
+    pub const LOSS: u32 = 2;
+    /// A correlation of clocks.
+    pub const CLOCK: u32 = 3;
+    /// A remark.
+    pub const REMARK: u32 = 4;
+}
+
+/// How many rows of repetitions a batch has.
+const BATCH_ROWS: usize = 1 << 16;
+
+/// How many bytes of payload may be decoded again for one batch.
+const BATCH_BYTES: usize = 16 << 20;
+
+/// How many words are kept of earlier records, which repetitions need: 256 MiB.
+const MAX_HISTORY_WORDS: usize = 32 << 20;
+
+/// What came of a frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Records that were decoded.
+    pub decoded: u64,
+    /// Records that were read and could not be decoded.
+    pub undecoded: u64,
+    /// Whether some record broke the rules of its type.
+    pub has_invalid: bool,
+    /// Whether the payload broke off.
+    pub is_broken: bool,
+    /// Whether times fell.
+    pub time_fell: bool,
+}
+
+/// A private encoding, or one that needs a library: how its payloads become rows.
+pub trait RowDecoder: Send + Sync {
+    /// Decodes a payload into the tables of a batch; see [`Batch::table_mut`] and [`Batch::settle`]. Gives how many records it
+    /// decoded, and whether the payload was whole.
+    fn decode(&self, header: &Header, payload: &[u8], metadata: &Metadata, batch: &mut Batch) -> (u64, bool);
+}
+
+/// Decoders by the number of their encoding.
+#[derive(Clone, Default)]
+pub struct Registry {
+    decoders: FxHashMap<u16, Arc<dyn RowDecoder>>,
+}
+
+impl std::fmt::Debug for Registry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.decoders.keys()).finish()
+    }
+}
+
+impl Registry {
+    /// Adds the decoder of an encoding.
+    pub fn register(&mut self, encoding: u16, decoder: Arc<dyn RowDecoder>) {
+        self.decoders.insert(encoding, decoder);
+    }
+
+    /// The decoder of an encoding.
+    #[must_use]
+    pub fn get(&self, encoding: u16) -> Option<&Arc<dyn RowDecoder>> {
+        self.decoders.get(&encoding)
+    }
+}
+
+/// What has to be known of the frame whose payload is decoded.
+#[derive(Clone, Copy, Debug)]
+pub struct Body<'a> {
+    /// Its header; of an open frame with what the head of its payload says.
+    pub header: &'a Header,
+    /// The payload, unpacked.
+    pub payload: &'a [u8],
+    /// Whether the rows are still being written: zeros between them are room that was claimed.
+    pub is_open: bool,
+}
+
+/// Goes through one payload.
+#[derive(Debug, Default)]
+pub struct Decoder {
+    /// The table of each schema id that was met; `None`: not known.
+    slots: FxHashMap<u32, Option<usize>>,
+    outcome: Outcome,
+    runs: Option<Runs>,
+    is_done: bool,
+    is_begun: bool,
+}
+
+/// Where a payload of repeating rows stands.
+#[derive(Debug, Default)]
+struct Runs {
+    at: usize,
+    time: u64,
+    n_read: u64,
+    /// By schema: the fields' last values.
+    last: FxHashMap<u32, Vec<u128>>,
+    history: History,
+    /// Records that a repetition still has to make, and its period.
+    left: u64,
+    period: u64,
+}
+
+impl Decoder {
+    /// A decoder at the beginning of a payload.
+    #[must_use]
+    pub fn new() -> Decoder {
+        Decoder::default()
+    }
+
+    /// What came of the frame so far.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        self.outcome
+    }
+
+    /// Puts the next rows of `body`, which is the same each time, into `batch`, which is cleared before; false if there were
+    /// none left. Metadata that stand between plain rows are added to `metadata`.
+    pub fn next(
+        &mut self,
+        body: &Body<'_>,
+        metadata: &mut Arc<Metadata>,
+        batch: &mut Batch,
+        findings: &mut Vec<Finding>,
+    ) -> bool {
+        batch.clear();
+        self.slots.clear();
+        self.is_begun = true;
+        if self.is_done {
+            return false;
+        }
+        match body.header.encoding {
+            encoding::PACKED | encoding::RUNS => self.packed(body, metadata, batch),
+            encoding::JSON => {
+                self.is_done = true;
+                let (decoded, undecoded, invalid) = json::decode_lines(body.payload, metadata, batch);
+                self.outcome.decoded = decoded;
+                self.outcome.undecoded = undecoded;
+                self.outcome.has_invalid = invalid;
+            }
+            _ => {
+                self.is_done = true;
+                self.plain(body, metadata, batch, findings);
+            }
+        }
+        true
+    }
+
+    /// Whether anything was asked of it.
+    pub(crate) fn is_begun(&self) -> bool {
+        self.is_begun
+    }
+
+    /// For payloads that are decoded elsewhere: true the first time.
+    pub(crate) fn take_once(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_begun, true)
+    }
+
+    fn slot(&mut self, frame: &Header, metadata: &Metadata, batch: &mut Batch, id: u32) -> Option<usize> {
+        if let Some(slot) = self.slots.get(&id) {
+            return *slot;
+        }
+        let schema = if frame.kind == kind::AGG {
+            metadata.aggregation(id).map(|aggregation| &aggregation.rows)
+        } else {
+            metadata.schema(id)
+        };
+        let slot = schema.map(|schema| batch.slot(schema));
+        self.slots.insert(id, slot);
+        slot
+    }
+
+    /// Plain rows: one walk over their heads, then column by column.
+    fn plain(
+        &mut self,
+        body: &Body<'_>,
+        metadata: &mut Arc<Metadata>,
+        batch: &mut Batch,
+        findings: &mut Vec<Finding>,
+    ) {
+        let Body { header, payload, is_open } = *body;
+        let mut next_ordinal = header.meta_version;
+        let mut at = 0;
+        let mut n_records = 0_u32;
+        let mut time_before = 0;
+        // Rows of one schema mostly follow each other.
+        let mut last: Option<(u32, usize, usize)> = None;
+        while at < payload.len() {
+            if is_open && payload.get(at..at + 8) == Some(&[0; 8]) {
+                at += 8;
+                continue;
+            }
+            let Some(head) = payload.get(at..at + ROW_HEAD_BYTES) else {
+                self.outcome.is_broken = true;
+                break;
+            };
+            let word = |at: usize| u64::from_le_bytes(head[at..at + 8].try_into().unwrap_or_default());
+            let (id, size, time) = (word(0) as u32, (word(0) >> 32) as usize, word(8));
+            if size < ROW_HEAD_BYTES || size % 8 != 0 || size > payload.len() - at {
+                self.outcome.is_broken = true;
+                break;
+            }
+            let body_at = at + ROW_HEAD_BYTES;
+            let body_len = size - ROW_HEAD_BYTES;
+            at += size;
+            if id < FIRST_SCHEMA {
+                let body = &payload[body_at..body_at + body_len];
+                if id == reserved::METADATA {
+                    let known = Arc::make_mut(metadata);
+                    known.add(next_ordinal, cbor::decode(body), findings);
+                    known.resolve(findings);
+                    next_ordinal = next_ordinal.saturating_add(1);
+                    self.slots.retain(|_, slot| slot.is_some());
+                } else {
+                    side(id, body, batch);
+                }
+                continue;
+            }
+            let ordinal = n_records;
+            n_records += 1;
+            self.outcome.time_fell |= time < time_before && !header.has(flag::UNORDERED);
+            time_before = time;
+            let (slot, fixed) = match last {
+                Some((known, slot, fixed)) if known == id => (slot, fixed),
+                _ => {
+                    let Some(slot) = self.slot(header, metadata, batch, id) else {
+                        self.outcome.undecoded += 1;
+                        continue;
+                    };
+                    let fixed = batch.rows_mut(slot).schema.fixed_bytes.map_or(usize::MAX, |n| n as usize);
+                    last = Some((id, slot, fixed));
+                    (slot, fixed)
+                }
+            };
+            if body_len < fixed {
+                self.outcome.undecoded += 1;
+                self.outcome.has_invalid = true;
+                continue;
+            }
+            let rows = batch.rows_mut(slot);
+            rows.ordinals.push(ordinal);
+            rows.times.push(time);
+            rows.bodies.push(body_at as u32); // Payloads have at most 256 MiB.
+        }
+        for rows in batch.all_rows_mut() {
+            self.fill(payload, rows);
+        }
+        batch.settle();
+    }
+
+    /// Decodes the bodies of rows whose heads have been walked over.
+    fn fill(&mut self, payload: &[u8], rows: &mut Rows) {
+        let schema = Arc::clone(&rows.schema);
+        if schema.fields.iter().all(|field| field.layout.is_plain_number()) {
+            for (column, field) in rows.columns.iter_mut().zip(&schema.fields) {
+                column.extend_plain(payload, &rows.bodies, field.field.offset.unwrap_or_default());
+            }
+            self.outcome.decoded += rows.len() as u64;
+            return;
+        }
+        let mut n_kept = 0;
+        for row in 0..rows.len() {
+            let body_at = rows.bodies[row] as usize;
+            let size = payload.get(body_at - 12..body_at - 8).and_then(|size| size.try_into().ok());
+            let len = size.map_or(0, |size| u32::from_le_bytes(size) as usize) - ROW_HEAD_BYTES;
+            let body = &payload[body_at..body_at + len];
+            if push_plain(&mut rows.columns, &schema, body).is_some() {
+                rows.ordinals[n_kept] = rows.ordinals[row];
+                rows.times[n_kept] = rows.times[row];
+                rows.bodies[n_kept] = rows.bodies[row];
+                n_kept += 1;
+            } else {
+                rows.columns.iter_mut().for_each(|column| column.truncate(n_kept));
+                self.outcome.undecoded += 1;
+                self.outcome.has_invalid = true;
+            }
+        }
+        rows.ordinals.truncate(n_kept);
+        rows.times.truncate(n_kept);
+        rows.bodies.truncate(n_kept);
+        self.outcome.decoded += n_kept as u64;
+    }
+
+    /// Packed rows, with repetitions or without.
+    fn packed(&mut self, body: &Body<'_>, metadata: &Metadata, batch: &mut Batch) {
+        let Body { header, payload, .. } = *body;
+        let with_runs = header.encoding == encoding::RUNS;
+        let mut runs = self.runs.take().unwrap_or_else(|| Runs { time: header.ts_first, ..Runs::default() });
+        let promised = u64::from(header.records);
+        let mut n_rows = 0;
+        let mut n_bytes = 0;
+        self.is_done = true;
+        loop {
+            if with_runs && (n_rows >= BATCH_ROWS || n_bytes >= BATCH_BYTES) {
+                self.is_done = false;
+                break;
+            }
+            if runs.left > 0 {
+                runs.left -= 1;
+                match self.repeat(body, &mut runs, metadata, batch) {
+                    Some(bytes) => n_bytes += bytes,
+                    None => {
+                        self.outcome.is_broken = true;
+                        break;
+                    }
+                }
+                n_rows += 1;
+                continue;
+            }
+            let mut cursor = Cursor::new(payload, runs.at);
+            if cursor.is_at_end() {
+                break;
+            }
+            let read = match cursor.uv() {
+                Some(0) if with_runs => {
+                    let is_right = begin_repeat(&mut cursor, &mut runs, promised);
+                    runs.at = cursor.at();
+                    is_right
+                }
+                Some(id) if id >= FIRST_SCHEMA.into() && runs.n_read < promised => {
+                    let slot =
+                        u32::try_from(id).ok().and_then(|id| Some((id, self.slot(header, metadata, batch, id)?)));
+                    let Some((id, slot)) = slot else {
+                        // Nothing says where the next record begins.
+                        self.outcome.undecoded += promised - runs.n_read;
+                        break;
+                    };
+                    n_rows += 1;
+                    literal(&mut cursor, &mut runs, batch, id, slot, with_runs)
+                }
+                _ => None,
+            };
+            if read.is_none() {
+                self.outcome.is_broken = true;
+                break;
+            }
+        }
+        self.outcome.decoded = runs.n_read;
+        self.runs = Some(runs);
+    }
+
+    /// Makes one record of a repetition; gives how many bytes were decoded for it.
+    fn repeat(
+        &mut self,
+        body: &Body<'_>,
+        runs: &mut Runs,
+        metadata: &Metadata,
+        batch: &mut Batch,
+    ) -> Option<usize> {
+        let Runs { history, period, n_read, time, last, .. } = runs;
+        let (id, base, a) = history.get(*n_read - *period)?;
+        let (_, _, b) = history.get(*n_read - 2 * *period)?;
+        let slot = self.slot(body.header, metadata, batch, id)?;
+        let next = |at: usize| history.words[a + at].wrapping_mul(2).wrapping_sub(history.words[b + at]);
+        *time = next(0) as u64; // Modulo 2^64.
+        let last = last.get_mut(&id)?;
+        let mut cursor = Cursor::new(body.payload, base as usize);
+        let rows = batch.rows_mut(slot);
+        let schema = Arc::clone(&rows.schema);
+        let mut n_delta = 0;
+        let fields = rows.columns.iter_mut().zip(&schema.fields).zip(last.iter_mut());
+        for ((column, field), last) in fields {
+            if field.is_delta() {
+                cursor.sv128()?;
+                n_delta += 1;
+                column.push_int(next(n_delta));
+                *last = column.int_bits(column.len() - 1);
+            } else {
+                // It could be decoded where it stands, so it can be again.
+                column.push_packed(&field.layout, &mut cursor)?;
+            }
+        }
+        rows.times.push(*time);
+        rows.ordinals.push(*n_read as u32); // As many as the header says.
+        history.push(id, base, *time, last.iter().zip(&schema.fields));
+        batch.push_order(slot);
+        *n_read += 1;
+        Some(cursor.at() - base as usize + ROW_HEAD_BYTES)
+    }
+}
+
+/// Reads what does not count as a record.
+fn side(id: u32, body: &[u8], batch: &mut Batch) {
+    let Ok(item) = cbor::decode(body) else { return };
+    match id {
+        reserved::LOSS => batch.side.push(Side::Loss(item.value)),
+        reserved::CLOCK => batch.side.push(Side::Clock(item.value)),
+        reserved::REMARK => {
+            if let Some(text) = item.value.as_text() {
+                batch.side.push(Side::Remark(text.to_owned()));
+            }
+        }
+        _ => {}
+    }
+}
+
+fn push_plain(columns: &mut [Column], schema: &Schema, body: &[u8]) -> Option<()> {
+    let mut left = body.len();
+    for (column, field) in columns.iter_mut().zip(&schema.fields) {
+        column.push_plain(&field.layout, body, field.field.offset? as usize, &mut left)?;
+    }
+    Some(())
+}
+
+/// Reads a record that stands as it is; `None` if it is cut off or breaks its type.
+fn literal(
+    cursor: &mut Cursor<'_>,
+    runs: &mut Runs,
+    batch: &mut Batch,
+    id: u32,
+    slot: usize,
+    with_runs: bool,
+) -> Option<()> {
+    let rows = batch.rows_mut(slot);
+    let n_rows = rows.len();
+    let schema = Arc::clone(&rows.schema);
+    let last = runs.last.entry(id).or_insert_with(|| vec![0; schema.fields.len()]);
+    let time = runs.time.wrapping_add(cursor.sv()? as u64); // The same bits.
+    let base = cursor.at();
+    let mut read = || {
+        for ((column, field), last) in rows.columns.iter_mut().zip(&schema.fields).zip(last.iter_mut()) {
+            if field.is_delta() {
+                let difference = if field.layout.size > 8 { cursor.sv128()? } else { cursor.sv()?.into() };
+                column.push_int(last.wrapping_add(difference as u128)); // The same bits.
+                *last = column.int_bits(column.len() - 1);
+            } else {
+                column.push_packed(&field.layout, cursor)?;
+            }
+        }
+        Some(())
+    };
+    if read().is_none() {
+        rows.columns.iter_mut().for_each(|column| column.truncate(n_rows));
+        return None;
+    }
+    runs.time = time;
+    rows.times.push(time);
+    rows.ordinals.push(runs.n_read as u32); // As many as the header says.
+    if with_runs {
+        runs.history.push(id, base as u32, time, last.iter().zip(&schema.fields)); // Payloads have at most 256 MiB.
+    }
+    batch.push_order(slot);
+    runs.n_read += 1;
+    runs.at = cursor.at();
+    Some(())
+}
+
+/// Reads a repetition; `None` if it is none, or what it repeats is not there.
+fn begin_repeat(cursor: &mut Cursor<'_>, runs: &mut Runs, promised: u64) -> Option<()> {
+    const REPEAT: u64 = 1;
+    if cursor.uv()? != REPEAT {
+        return None;
+    }
+    let (period, times) = (cursor.uv()?, cursor.uv()?);
+    let n = period.checked_mul(times).filter(|n| *n > 0 && *n <= promised - runs.n_read)?;
+    let first = runs.n_read.checked_sub(period.checked_mul(2)?)?;
+    for at in first..first + period {
+        if runs.history.get(at)?.0 != runs.history.get(at + period)?.0 {
+            return None;
+        }
+    }
+    runs.left = n;
+    runs.period = period;
+    Some(())
+}
+
+/// The records of a frame so far, as far as repetitions need them: schema, place of the packed body, time and delta fields.
+#[derive(Debug, Default)]
+struct History {
+    words: Vec<u128>,
+    /// Where each record begins in `words`, with its schema and its body.
+    heads: Vec<(u32, u32, u32)>,
+    /// How many records were dropped from the front.
+    n_dropped: u64,
+}
+
+impl History {
+    /// Schema, place of the body, and where time and delta fields stand in `words`.
+    fn get(&self, record: u64) -> Option<(u32, u32, usize)> {
+        let at = usize::try_from(record.checked_sub(self.n_dropped)?).ok()?;
+        self.heads.get(at).map(|(id, base, start)| (*id, *base, *start as usize))
+    }
+
+    fn push<'f>(
+        &mut self,
+        id: u32,
+        base: u32,
+        time: u64,
+        fields: impl Iterator<Item = (&'f u128, &'f crate::schema::SchemaField)>,
+    ) {
+        if self.words.len() * 2 > MAX_HISTORY_WORDS || self.heads.len() * 2 > MAX_HISTORY_WORDS {
+            // A repetition that reaches this far back is refused.
+            let n = self.heads.len() / 2;
+            let cut = self.heads.get(n).map_or(self.words.len(), |head| head.2 as usize);
+            self.words.drain(..cut);
+            self.heads.drain(..n);
+            self.heads.iter_mut().for_each(|head| head.2 -= cut as u32); // At most the limit.
+            self.n_dropped += n as u64;
+        }
+        self.heads.push((id, base, self.words.len() as u32)); // At most the limit.
+        self.words.push(time.into());
+        self.words.extend(fields.filter(|(_, field)| field.is_delta()).map(|(value, _)| *value));
+    }
+}

@@ -1,0 +1,45 @@
+//! The self-describing stream: a container of trace data that carries its own descriptions.
+//!
+//! A file, pipe or socket is a sequence of *frames*, each with two checksums, a number in its stream and a place to continue after
+//! damage. Metadata records in some of them describe the rows in others, so a program that never met the writer can read what it
+//! wrote, joined anywhere. `docs/formats/stream.md` describes the format byte by byte.
+//!
+//! ```text
+//! Input ─ Scanner: frames ─ Session: order, metadata, losses, clocks ─ Decoder: rows of each schema as columns ─ Part
+//! ```
+//!
+//! | module | does |
+//! |---|---|
+//! | [`frame`], [`codec`], [`scan`], [`input`] | frames: headers, payloads, finding them, where bytes come from |
+//! | [`meta`], [`schema`] | what is known in an epoch |
+//! | [`batch`], [`column`], [`decode`] | payloads into columns |
+//! | [`session`], [`reader`] | a stream as a whole |
+//! | [`loss`], [`clock`], [`blob`], [`aggregate`] | what else it says |
+//! | [`json`], [`text`], [`summary`] | records for programs and people |
+//!
+//! Bodies of other formats are handed out as bytes; those formats' own crates decode them.
+
+pub mod aggregate;
+pub mod batch;
+pub mod blob;
+pub mod clock;
+pub mod codec;
+pub mod column;
+pub mod decode;
+pub mod finding;
+pub mod frame;
+pub mod input;
+pub mod json;
+pub mod loss;
+pub mod meta;
+mod order;
+mod packed;
+mod ranges;
+pub mod reader;
+pub mod scan;
+pub mod schema;
+pub mod session;
+pub mod summary;
+pub mod text;
+
+pub use quipu_wire as wire;

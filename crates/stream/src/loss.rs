@@ -1,0 +1,155 @@
+//! Losses: what frames and loss records say, added up without counting anything twice.
+
+use quipu_wire::cbor::Value;
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+
+/// What a loss record says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Loss {
+    /// Why, see [`cause_name`].
+    pub cause: u64,
+    /// The stream; absent: that of the frame.
+    pub stream: Option<u32>,
+    /// Records.
+    pub records: Option<u64>,
+    /// Bytes.
+    pub bytes: Option<u64>,
+    /// First and last time of the gap.
+    pub times: (Option<u64>, Option<u64>),
+    /// Total so far.
+    pub total: Option<u64>,
+    /// In words.
+    pub text: Option<String>,
+}
+
+impl Loss {
+    /// Reads a loss map.
+    #[must_use]
+    pub fn read(map: &Value) -> Option<Loss> {
+        let number = |key: u64| map.get(key).and_then(Value::as_u64);
+        Some(Loss {
+            cause: number(0)?,
+            stream: number(1).and_then(|n| u32::try_from(n).ok()),
+            records: number(2),
+            bytes: number(3),
+            times: (number(4), number(5)),
+            total: number(6),
+            text: map.get(7).and_then(Value::as_text).map(str::to_owned),
+        })
+    }
+
+    /// The map that it is written as.
+    #[must_use]
+    pub fn to_value(&self) -> Value {
+        let numbers = [
+            (0, Some(self.cause)),
+            (1, self.stream.map(u64::from)),
+            (2, self.records),
+            (3, self.bytes),
+            (4, self.times.0),
+            (5, self.times.1),
+            (6, self.total),
+        ];
+        let mut pairs: Vec<(Value, Value)> = numbers
+            .iter()
+            .filter_map(|(key, value)| Some((Value::Uint(*key), Value::Uint((*value)?))))
+            .collect();
+        pairs.extend(self.text.iter().map(|text| (Value::Uint(7), Value::Text(text.clone()))));
+        Value::Map(pairs)
+    }
+}
+
+/// The name of a cause.
+#[must_use]
+pub fn cause_name(cause: u64) -> Option<&'static str> {
+    Some(match cause {
+        1 => "principal",
+        2 => "aggregation",
+        3 => "dynamic",
+        4 => "rinsing",
+        5 => "dirty",
+        6 => "speculation",
+        7 => "speculation-busy",
+        8 => "speculation-unavailable",
+        9 => "stack-strings",
+        10 => "error-probe",
+        16 => "sequence-gap",
+        17 => "crc",
+        18 => "undecodable",
+        19 => "overwritten",
+        20 => "truncated",
+        32 => "consumer",
+        33 => "broker",
+        _ => return None,
+    })
+}
+
+/// A sum that reaches this stays there, and means *at least*.
+pub const MANY: u64 = u32::MAX as u64;
+
+/// Something that counts for the losses of a stream.
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    /// A frame of data says how many were lost before it.
+    Frame(u32),
+    /// A loss record, which explains the next frame of its stream.
+    Record(u64),
+}
+
+/// Everything that is said of losses, with its place: what is found late may stand early.
+#[derive(Debug, Default)]
+pub(crate) struct LossLog {
+    events: Vec<(u64, bool, u64, u32, Event)>,
+}
+
+impl LossLog {
+    pub(crate) fn frame(&mut self, offset: u64, producer: u64, stream: u32, lost: u32) {
+        // A frame that says nothing still explains the records before it.
+        self.events.push((offset, false, producer, stream, Event::Frame(lost)));
+    }
+
+    /// A record in a frame; `inside` data it counts as standing after its frame.
+    pub(crate) fn record(&mut self, offset: u64, inside: bool, producer: u64, stream: u32, loss: &Loss) {
+        let stream = loss.stream.unwrap_or(stream);
+        let event = Event::Record(loss.records.unwrap_or_default());
+        self.events.push((offset, inside, producer, stream, event));
+    }
+
+    /// What each stream lost, if anything: by producer and stream.
+    pub(crate) fn totals(&self) -> BTreeMap<(u64, u32), u64> {
+        let mut events: Vec<_> = self.events.iter().collect();
+        events.sort_by_key(|(offset, inside, ..)| (*offset, *inside));
+        let mut sums: FxHashMap<(u64, u32), (u64, u64)> = FxHashMap::default();
+        for (_, _, producer, stream, event) in events {
+            let (total, pending) = sums.entry((*producer, *stream)).or_default();
+            match event {
+                Event::Frame(lost) => {
+                    *total = total.saturating_add((*lost).into());
+                    *pending = 0;
+                }
+                Event::Record(n) => *pending = pending.saturating_add(*n),
+            }
+        }
+        let totals = sums.into_iter().map(|(who, (total, pending))| (who, total.saturating_add(pending).min(MANY)));
+        totals.filter(|(_, total)| *total > 0).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_frame_repeats_is_not_counted_twice() {
+        let mut log = LossLog::default();
+        let loss = |records: u64| Loss { cause: 1, records: Some(records), ..Loss::default() };
+        log.record(100, false, 7, 0, &loss(5));
+        log.frame(200, 7, 0, 5);
+        log.record(200, true, 7, 0, &loss(3));
+        log.record(300, false, 7, 0, &Loss { stream: Some(1), ..loss(9) });
+        assert_eq!(log.totals().into_iter().collect::<Vec<_>>(), [((7, 0), 8), ((7, 1), 9)]);
+        log.frame(400, 7, 0, u32::MAX);
+        assert_eq!(log.totals()[&(7, 0)], MANY);
+    }
+}

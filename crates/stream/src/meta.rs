@@ -1,0 +1,325 @@
+//! What is known in one epoch of a producer: metadata records by ordinal and by id, and what they come to.
+//!
+//! Records are only ever added. Types and schemas are resolved as soon as all that they are made of is known; those that
+//! wait are tried again only when what they wait for appears.
+
+use crate::finding::Finding;
+use crate::ranges::Ranges;
+use crate::schema::{self, Aggregation, Schema};
+use quipu_wire::cbor::{self, Fault, Item, Value};
+use quipu_wire::layout::{self, Layout, Unresolved};
+use quipu_wire::record::{Clock, Format, Probe, Record, Stream};
+use rustc_hash::FxHashMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// How many records an epoch may have.
+pub const MAX_RECORDS: usize = 1_000_000;
+
+/// How many bytes the records of an epoch may have together.
+pub const MAX_BYTES: usize = 256 << 20;
+
+/// One record.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// Its canonical bytes, with everything that this program does not know; empty if it was refused.
+    pub bytes: Arc<[u8]>,
+    /// What it is; `None` if it is of no use.
+    pub record: Option<Arc<Record>>,
+}
+
+/// A table: values by index.
+#[derive(Clone, Debug, Default)]
+pub struct Table {
+    /// Name.
+    pub name: Option<String>,
+    /// Values that are known.
+    pub values: BTreeMap<u64, Value>,
+}
+
+/// What is known in one epoch.
+#[derive(Clone, Debug, Default)]
+pub struct Metadata {
+    known: Ranges,
+    entries: BTreeMap<u32, Entry>,
+    n_bytes: usize,
+    /// The lowest ordinal of each definition, by kind and id.
+    ids: FxHashMap<(u64, u32), u32>,
+    tables: BTreeMap<u32, Table>,
+    layouts: FxHashMap<u32, Arc<Layout>>,
+    schemas: FxHashMap<u32, Arc<Schema>>,
+    aggregations: FxHashMap<u32, Arc<Aggregation>>,
+    /// Records to be resolved, and who waits for which type.
+    to_resolve: BTreeSet<u32>,
+    waiting: FxHashMap<u32, Vec<u32>>,
+}
+
+impl Metadata {
+    /// Adds the record of an ordinal, as it was read; call [`Metadata::resolve`] after the last.
+    pub fn add(&mut self, ordinal: u32, item: Result<Item, Fault>, findings: &mut Vec<Finding>) {
+        let finding = |name: &'static str| Finding::new(name).with("ordinal", ordinal);
+        let bytes: Arc<[u8]> = match &item {
+            Ok(item) => item.value.to_bytes().into(),
+            Err(_) => Arc::from(Vec::new()),
+        };
+        if let Some(known) = self.entries.get(&ordinal) {
+            if known.bytes != bytes {
+                findings.push(finding("metadata-conflict"));
+            }
+            return;
+        }
+        if self.known.contains(ordinal.into()) {
+            return;
+        }
+        self.known.insert(u64::from(ordinal)..u64::from(ordinal) + 1);
+        if self.entries.len() >= MAX_RECORDS || self.n_bytes + bytes.len() > MAX_BYTES {
+            findings.push(finding("metadata-invalid"));
+            return;
+        }
+        let record = match &item {
+            Ok(item) => {
+                if !item.canonical {
+                    findings.push(finding("metadata-not-canonical"));
+                }
+                Record::read(&item.value).ok().map(Arc::new)
+            }
+            Err(_) => None,
+        };
+        let Some(record) = record else {
+            findings.push(finding("metadata-invalid"));
+            self.entries.insert(ordinal, Entry { bytes, record: None });
+            return;
+        };
+        self.n_bytes += bytes.len();
+        let is_new = self.define(ordinal, &record, &bytes);
+        if is_new.is_none() {
+            findings.push(finding("metadata-conflict"));
+        }
+        let record = is_new.is_some().then_some(record);
+        self.entries.insert(ordinal, Entry { bytes, record });
+    }
+
+    /// Notes a definition; `None` if it contradicts one that is known, else whether it is new.
+    fn define(&mut self, ordinal: u32, record: &Record, bytes: &[u8]) -> Option<bool> {
+        if let Record::Table(piece) = record {
+            let table = self.tables.entry(piece.id).or_default();
+            let at = |n: usize| piece.first + n as u64;
+            let values = piece.values.iter().enumerate();
+            if values.clone().any(|(n, value)| table.values.get(&at(n)).is_some_and(|known| known != value)) {
+                return None;
+            }
+            table.values.extend(values.map(|(n, value)| (at(n), value.clone())));
+            table.name = table.name.take().or_else(|| piece.name.clone());
+            return Some(true);
+        }
+        let Some(id) = record.id() else { return Some(true) };
+        if let Some(known) = self.ids.get_mut(&(record.kind(), id)) {
+            if self.entries.get(known).is_none_or(|entry| *entry.bytes != *bytes) {
+                return None;
+            }
+            *known = ordinal.min(*known);
+            return Some(false);
+        }
+        self.ids.insert((record.kind(), id), ordinal);
+        match record {
+            Record::Type(_) => {
+                self.to_resolve.insert(ordinal);
+                self.to_resolve.extend(self.waiting.remove(&id).unwrap_or_default());
+            }
+            Record::Schema(_) | Record::Aggregation(_) => {
+                self.to_resolve.insert(ordinal);
+            }
+            _ => {}
+        }
+        Some(true)
+    }
+
+    /// Resolves what can be resolved now.
+    pub fn resolve(&mut self, findings: &mut Vec<Finding>) {
+        while let Some(ordinal) = self.to_resolve.pop_first() {
+            let Some(record) = self.entries.get(&ordinal).and_then(|entry| entry.record.clone()) else {
+                continue;
+            };
+            if self.resolve_one(ordinal, &record).is_err() {
+                findings.push(Finding::new("metadata-invalid").with("ordinal", ordinal));
+                if let Some(entry) = self.entries.get_mut(&ordinal) {
+                    entry.record = None;
+                }
+            }
+        }
+    }
+
+    fn resolve_one(&mut self, ordinal: u32, record: &Record) -> Result<(), ()> {
+        let mut parts = Vec::new();
+        match record {
+            Record::Type(ty) => ty.ty.each_part(|id| parts.push(id)),
+            Record::Schema(schema) => parts.extend(schema.fields.iter().map(|field| field.ty)),
+            Record::Aggregation(aggregation) => parts.extend(aggregation.keys.iter().map(|field| field.ty)),
+            _ => return Ok(()),
+        }
+        let mut missing = None;
+        for id in parts {
+            if self.ids.get(&(4, id)).is_some_and(|defined| *defined >= ordinal) {
+                return Err(());
+            }
+            if !self.layouts.contains_key(&id) {
+                missing = missing.or(Some(id));
+            }
+        }
+        if let Some(id) = missing {
+            self.waiting.entry(id).or_default().push(ordinal);
+            return Ok(());
+        }
+        let layouts = &self.layouts;
+        let find = |id: u32| layouts.get(&id).cloned();
+        match record {
+            Record::Type(ty) => match layout::resolve(ty.name.as_deref(), &ty.ty, find) {
+                Ok(layout) => {
+                    self.layouts.insert(ty.id, layout);
+                    self.to_resolve.extend(self.waiting.remove(&ty.id).unwrap_or_default());
+                }
+                Err(Unresolved::Invalid(_)) => return Err(()),
+                Err(Unresolved::Missing) => {}
+            },
+            Record::Schema(described) => {
+                if let Some(schema) = schema::resolve(described, find).map_err(|_| ())? {
+                    self.schemas.insert(described.id, schema);
+                }
+            }
+            Record::Aggregation(described) => {
+                if let Some(resolved) = schema::resolve_aggregation(described, find).map_err(|_| ())? {
+                    self.aggregations.insert(described.id, resolved);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Adds the records of a META frame. Gives how many items could not be read, if bytes were left that are none.
+    pub(crate) fn add_frame(
+        &mut self,
+        meta_version: u32,
+        records: u32,
+        payload: &[u8],
+        findings: &mut Vec<Finding>,
+    ) -> Result<(), u32> {
+        let Some(first) = meta_version.checked_sub(records) else { return Err(records) };
+        let mut at = 0;
+        for n in 0..records {
+            let item = cbor::decode(&payload[at..]);
+            at += match &item {
+                Ok(item) => item.len_bytes,
+                Err(Fault::Refused(len)) => *len,
+                Err(Fault::Malformed) => {
+                    self.resolve(findings);
+                    return Err(records - n);
+                }
+            };
+            self.add(first + n, item, findings);
+        }
+        self.resolve(findings);
+        if at == payload.len() { Ok(()) } else { Err(0) }
+    }
+
+    /// The first ordinal below `version` that is not known.
+    #[must_use]
+    pub fn first_unknown_below(&self, version: u32) -> Option<u32> {
+        self.known.first_missing_below(version.into()).and_then(|n| u32::try_from(n).ok())
+    }
+
+    /// Whether the record of an ordinal is known.
+    #[must_use]
+    pub fn knows(&self, ordinal: u32) -> bool {
+        self.known.contains(ordinal.into())
+    }
+
+    pub(crate) fn known(&self) -> &Ranges {
+        &self.known
+    }
+
+    /// All records by ordinal.
+    pub fn entries(&self) -> impl Iterator<Item = (u32, &Entry)> {
+        self.entries.iter().map(|(ordinal, entry)| (*ordinal, entry))
+    }
+
+    /// A schema by its id.
+    #[must_use]
+    pub fn schema(&self, id: u32) -> Option<&Arc<Schema>> {
+        self.schemas.get(&id)
+    }
+
+    /// All schemas that can be decoded, by id.
+    #[must_use]
+    pub fn schemas(&self) -> Vec<&Arc<Schema>> {
+        let mut all: Vec<&Arc<Schema>> = self.schemas.values().collect();
+        all.sort_by_key(|schema| schema.id());
+        all
+    }
+
+    /// A schema by its name.
+    #[must_use]
+    pub fn schema_named(&self, name: &str) -> Option<&Arc<Schema>> {
+        let mut named = self.schemas.values().filter(|schema| schema.record.name.as_deref() == Some(name));
+        let first = named.next()?;
+        Some(named.fold(first, |lowest, schema| if schema.id() < lowest.id() { schema } else { lowest }))
+    }
+
+    /// An aggregation by its id.
+    #[must_use]
+    pub fn aggregation(&self, id: u32) -> Option<&Arc<Aggregation>> {
+        self.aggregations.get(&id)
+    }
+
+    /// A type by its id.
+    #[must_use]
+    pub fn layout(&self, id: u32) -> Option<&Arc<Layout>> {
+        self.layouts.get(&id)
+    }
+
+    /// All tables by id.
+    #[must_use]
+    pub fn tables(&self) -> &BTreeMap<u32, Table> {
+        &self.tables
+    }
+
+    fn record(&self, kind: u64, id: u32) -> Option<&Record> {
+        self.entries.get(self.ids.get(&(kind, id))?)?.record.as_deref()
+    }
+
+    /// A format by its id.
+    #[must_use]
+    pub fn format(&self, id: u32) -> Option<&Format> {
+        match self.record(6, id)? {
+            Record::Format(format) => Some(format),
+            _ => None,
+        }
+    }
+
+    /// A probe by its id.
+    #[must_use]
+    pub fn probe(&self, id: u32) -> Option<&Probe> {
+        match self.record(7, id)? {
+            Record::Probe(probe) => Some(probe),
+            _ => None,
+        }
+    }
+
+    /// A clock by its id.
+    #[must_use]
+    pub fn clock(&self, id: u32) -> Option<&Clock> {
+        match self.record(2, id)? {
+            Record::Clock(clock) => Some(clock),
+            _ => None,
+        }
+    }
+
+    /// What a stream is.
+    #[must_use]
+    pub fn stream(&self, number: u32) -> Option<&Stream> {
+        match self.record(3, number)? {
+            Record::Stream(stream) => Some(stream),
+            _ => None,
+        }
+    }
+}

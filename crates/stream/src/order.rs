@@ -1,0 +1,125 @@
+//! The order of frames: which are missing, which came late, which came twice.
+//!
+//! All frames but open ones count, each producer and stream from 0. The first frame that is seen of a stream sets the count,
+//! unless the producer was seen from its very beginning: then every stream is expected from 0.
+
+use crate::finding::Finding;
+use crate::frame::Header;
+use crate::ranges::Ranges;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// How many ranges of missing frames are remembered for each stream.
+const MAX_RANGES: usize = 4096;
+
+/// What to do with a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Use,
+    Duplicate,
+}
+
+#[derive(Debug, Default)]
+struct StreamOrder {
+    first: u64,
+    next: u64,
+    /// Numbers in gaps that were reported.
+    missing: Ranges,
+    /// Numbers of frames whose payload was damaged.
+    damaged: Ranges,
+}
+
+/// A gap in the numbers of a stream.
+#[derive(Clone, Debug)]
+struct Gap {
+    producer: u64,
+    stream: u32,
+    expected: u64,
+    got: u64,
+    offset: u64,
+}
+
+/// The counts of all streams.
+#[derive(Debug, Default)]
+pub(crate) struct Order {
+    streams: FxHashMap<(u64, u32), StreamOrder>,
+    /// Producers that were seen from stream 0, number 0.
+    from_start: FxHashSet<u64>,
+    /// Gaps, which open frames may still fill.
+    gaps: Vec<Gap>,
+    pub(crate) duplicates: u64,
+    /// Producers of which a frame is missing.
+    pub(crate) with_gaps: FxHashSet<u64>,
+}
+
+impl Order {
+    /// Counts a frame.
+    pub(crate) fn frame(&mut self, offset: u64, header: &Header, findings: &mut Vec<Finding>) -> Verdict {
+        let Header { producer, stream, seq, .. } = *header;
+        if stream == 0 && seq == 0 {
+            self.from_start.insert(producer);
+        }
+        let from_start = self.from_start.contains(&producer);
+        let order = self.streams.entry((producer, stream)).or_insert_with(|| {
+            let first = if from_start { 0 } else { seq };
+            StreamOrder { first, next: first, ..StreamOrder::default() }
+        });
+        if seq >= order.next {
+            if seq > order.next {
+                self.gaps.push(Gap { producer, stream, expected: order.next, got: seq, offset });
+                self.with_gaps.insert(producer);
+                order.missing.insert(order.next..seq);
+                if order.missing.n_ranges() > MAX_RANGES {
+                    order.missing.forget_lowest();
+                }
+            }
+            order.next = seq.saturating_add(1);
+            return Verdict::Use;
+        }
+        if order.missing.remove(seq) || order.damaged.remove(seq) {
+            findings.push(Finding::at("late-frame", offset));
+            return Verdict::Use;
+        }
+        self.duplicates += 1;
+        Verdict::Duplicate
+    }
+
+    /// Notes that the payload of a frame was damaged, so that another copy of it would be of use.
+    pub(crate) fn damaged(&mut self, header: &Header) {
+        if let Some(order) = self.streams.get_mut(&(header.producer, header.stream)) {
+            order.damaged.insert(header.seq..header.seq.saturating_add(1));
+            if order.damaged.n_ranges() > MAX_RANGES {
+                order.damaged.forget_lowest();
+            }
+        }
+    }
+
+    /// Whether a closed frame with this number was seen.
+    pub(crate) fn has(&self, producer: u64, stream: u32, seq: u64) -> bool {
+        self.streams
+            .get(&(producer, stream))
+            .is_some_and(|order| (order.first..order.next).contains(&seq) && !order.missing.contains(seq))
+    }
+
+    /// Whether the producer was seen from its beginning and no frame of it is missing.
+    pub(crate) fn is_whole(&self, producer: u64) -> bool {
+        self.from_start.contains(&producer) && !self.with_gaps.contains(&producer)
+    }
+
+    /// Reports the gaps. A gap whose numbers all stand in open frames is none.
+    pub(crate) fn finish(&mut self, is_open: impl Fn(u64, u32, u64) -> bool, findings: &mut Vec<Finding>) {
+        for gap in self.gaps.drain(..) {
+            // A gap of more than a few thousand numbers is not looked into.
+            let is_filled = gap.got - gap.expected <= MAX_RANGES as u64
+                && (gap.expected..gap.got).all(|seq| is_open(gap.producer, gap.stream, seq));
+            if !is_filled {
+                findings.push(
+                    Finding::new("sequence-gap")
+                        .with("stream", gap.stream)
+                        .with("expected", gap.expected)
+                        .with("got", gap.got)
+                        .with("offset", gap.offset),
+                );
+            }
+        }
+    }
+}

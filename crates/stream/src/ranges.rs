@@ -1,0 +1,91 @@
+//! Sets of numbers as ranges, so that a gap of a billion takes as little room as one of two.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// A set of numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ranges {
+    /// The end of each range by its start; they do not touch.
+    map: BTreeMap<u64, u64>,
+}
+
+impl Ranges {
+    /// Adds all numbers of a range.
+    pub(crate) fn insert(&mut self, range: Range<u64>) {
+        let (mut start, mut end) = (range.start, range.end);
+        if start >= end {
+            return;
+        }
+        // Ranges that overlap or touch become one.
+        while let Some((&other, &other_end)) = self.map.range(..=end).next_back() {
+            if other_end < start {
+                break;
+            }
+            self.map.remove(&other);
+            start = start.min(other);
+            end = end.max(other_end);
+        }
+        self.map.insert(start, end);
+    }
+
+    /// Takes a number out; whether it was there.
+    pub(crate) fn remove(&mut self, n: u64) -> bool {
+        let Some((&start, &end)) = self.map.range(..=n).next_back() else { return false };
+        if n >= end {
+            return false;
+        }
+        self.map.remove(&start);
+        if start < n {
+            self.map.insert(start, n);
+        }
+        if n + 1 < end {
+            self.map.insert(n + 1, end);
+        }
+        true
+    }
+
+    pub(crate) fn contains(&self, n: u64) -> bool {
+        self.map.range(..=n).next_back().is_some_and(|(_, end)| n < *end)
+    }
+
+    /// The smallest number below `end` that is not there.
+    pub(crate) fn first_missing_below(&self, end: u64) -> Option<u64> {
+        let first = self.map.get(&0).copied().unwrap_or(0);
+        (first < end).then_some(first)
+    }
+
+    /// The end of the range that has a number.
+    pub(crate) fn end_of(&self, n: u64) -> Option<u64> {
+        self.map.range(..=n).next_back().map(|(_, end)| *end).filter(|end| n < *end)
+    }
+
+    /// How many ranges there are.
+    pub(crate) fn n_ranges(&self) -> usize {
+        self.map.len()
+    }
+
+    /// Forgets the lowest range.
+    pub(crate) fn forget_lowest(&mut self) {
+        self.map.pop_first();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_join_and_part() {
+        let mut set = Ranges::default();
+        set.insert(5..7);
+        set.insert(0..2);
+        assert_eq!(set.first_missing_below(9), Some(2));
+        set.insert(2..5);
+        assert_eq!((set.n_ranges(), set.first_missing_below(7), set.first_missing_below(8)), (1, None, Some(7)));
+        assert!(set.remove(3) && !set.remove(3) && !set.remove(7));
+        assert!(set.contains(2) && set.contains(4) && !set.contains(3));
+        set.insert(3..4);
+        assert_eq!(set.n_ranges(), 1);
+    }
+}

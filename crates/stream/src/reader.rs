@@ -1,0 +1,376 @@
+//! Reading a stream from its beginning to its end: from files, which are looked through once before, and from pipes.
+//!
+//! Of a file all metadata are known before the first row is decoded, so a frame that comes before what describes it is
+//! decoded nevertheless. A pipe is read once: frames wait for their metadata, but no more of them than a bounded number of bytes.
+
+use crate::batch::Batch;
+use crate::codec::Unpacker;
+use crate::decode::{Body, Decoder, Outcome, Registry};
+use crate::frame::{Header, encoding, kind};
+use crate::input::Input;
+use crate::meta::Metadata;
+use crate::scan::{FrameAt, Scanner};
+use crate::session::{OpenHead, Seen, Session, open_rows};
+use std::collections::VecDeque;
+use std::io;
+
+/// How many bytes of frames a reader of a pipe holds until their metadata come.
+pub const MAX_HELD_BYTES: usize = 64 << 20;
+
+/// A frame to be decoded; its bytes, if the input cannot be asked for them again.
+#[derive(Debug)]
+struct Pending {
+    frame: FrameAt,
+    stored: Option<Vec<u8>>,
+}
+
+/// What a frame has.
+#[derive(Clone, Copy, Debug)]
+pub enum Content<'a> {
+    /// Rows, in batches if they are very many.
+    Rows(&'a Batch),
+    /// Rows of aggregations and the payload that they stand in.
+    Aggregations(&'a Batch, &'a [u8]),
+    /// The body of another format.
+    Foreign(&'a [u8]),
+}
+
+/// What comes next of a stream.
+#[derive(Clone, Copy, Debug)]
+pub struct Part<'a> {
+    /// Where its frame stands.
+    pub offset: u64,
+    /// Its frame's header; of an open frame with what its head says.
+    pub header: &'a Header,
+    /// What is known in its epoch.
+    pub metadata: &'a Metadata,
+    /// What it has.
+    pub content: Content<'a>,
+}
+
+/// The frame that is being decoded.
+#[derive(Debug)]
+struct Current {
+    frame: FrameAt,
+    /// As the decoder is to see it.
+    header: Header,
+    /// Where the rows stand in the stored bytes, of an open frame.
+    rows: Option<std::ops::Range<usize>>,
+    decoder: Decoder,
+    is_foreign: bool,
+    /// Whether a decoder of its own is to be asked.
+    registered: bool,
+    is_unpacked: bool,
+}
+
+/// Reads a stream.
+#[derive(Debug)]
+pub struct StreamReader<I> {
+    input: I,
+    scanner: Scanner,
+    session: Session,
+    registry: Registry,
+    /// Whether the input can be asked for any byte again.
+    is_seekable: bool,
+    is_scanned: bool,
+    queue: VecDeque<Pending>,
+    held_bytes: usize,
+    open: Vec<(OpenHead, Pending)>,
+    is_open_sorted: bool,
+    current: Option<Current>,
+    stored: Vec<u8>,
+    unpacker: Unpacker,
+    batch: Batch,
+    is_finished: bool,
+}
+
+impl<I: Input> StreamReader<I> {
+    /// A reader of something that can be read anywhere: all frames are looked at before the first part is given out.
+    pub fn new(input: I) -> StreamReader<I> {
+        StreamReader::with(input, Scanner::new(), true)
+    }
+
+    /// A reader of something that can be read once.
+    pub fn once(input: I) -> StreamReader<I> {
+        StreamReader::with(input, Scanner::new(), false)
+    }
+
+    fn with(input: I, scanner: Scanner, is_seekable: bool) -> StreamReader<I> {
+        StreamReader {
+            input,
+            scanner,
+            session: Session::default(),
+            registry: Registry::default(),
+            is_seekable,
+            is_scanned: false,
+            queue: VecDeque::new(),
+            held_bytes: 0,
+            open: Vec::new(),
+            is_open_sorted: false,
+            current: None,
+            stored: Vec::new(),
+            unpacker: Unpacker::default(),
+            batch: Batch::new(),
+            is_finished: false,
+        }
+    }
+
+    /// Uses these decoders for encodings that this crate does not know.
+    #[must_use]
+    pub fn with_registry(mut self, registry: Registry) -> StreamReader<I> {
+        self.registry = registry;
+        self
+    }
+
+    /// What is known of the stream so far; all of it after the last part.
+    #[must_use]
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// Bytes of room that was claimed and never written.
+    #[must_use]
+    pub fn unwritten_bytes(&self) -> u64 {
+        self.scanner.unwritten_bytes
+    }
+
+    /// The next part; `None` at the end.
+    ///
+    /// # Errors
+    /// If the input cannot be read.
+    pub fn next(&mut self) -> io::Result<Option<Part<'_>>> {
+        loop {
+            if self.current.is_none() && !self.begin_next()? {
+                return Ok(None);
+            }
+            if self.decode_more() {
+                break;
+            }
+        }
+        // What `decode_more` has decoded.
+        Ok(self.part())
+    }
+
+    fn part(&mut self) -> Option<Part<'_>> {
+        let current = self.current.as_ref()?;
+        let metadata = &**self.session.metadata_mut(&current.frame.header).0;
+        let payload = payload(&self.unpacker, &self.stored, current);
+        let content = if current.is_foreign {
+            Content::Foreign(payload)
+        } else if current.header.kind == kind::AGG {
+            Content::Aggregations(&self.batch, payload)
+        } else {
+            Content::Rows(&self.batch)
+        };
+        Some(Part { offset: current.frame.offset, header: &current.header, metadata, content })
+    }
+
+    /// Finds the next frame with data and makes it the current one.
+    fn begin_next(&mut self) -> io::Result<bool> {
+        loop {
+            if self.is_seekable && !std::mem::replace(&mut self.is_scanned, true) {
+                while self.scan_one()? {}
+                self.learn_from_rows()?;
+            }
+            let is_ready = self.queue.front().is_some_and(|front| {
+                self.is_scanned
+                    || self.held_bytes > MAX_HELD_BYTES
+                    || self.session.knows_all_of(&front.frame.header)
+            });
+            if is_ready && let Some(next) = self.queue.pop_front() {
+                self.held_bytes -= next.stored.as_ref().map_or(0, Vec::len);
+                if self.begin(next)? {
+                    return Ok(true);
+                }
+                continue;
+            }
+            if !self.is_scanned {
+                if !self.scan_one()? {
+                    self.is_scanned = true;
+                }
+                continue;
+            }
+            if let Some((head, next)) = self.next_open() {
+                if self.begin_open(head, next)? {
+                    return Ok(true);
+                }
+                continue;
+            }
+            if !std::mem::replace(&mut self.is_finished, true) {
+                self.session.finish();
+                self.session.findings.append(&mut self.scanner.findings);
+            }
+            return Ok(false);
+        }
+    }
+
+    /// Looks at one more frame; false at the end.
+    fn scan_one(&mut self) -> io::Result<bool> {
+        let Some(frame) = self.scanner.next(&mut self.input)? else { return Ok(false) };
+        let seen = self.session.observe(&frame, &mut self.input, &self.registry)?;
+        let len = frame.header.stored_len as usize; // Within the limits.
+        match seen {
+            Seen::Nothing => {}
+            Seen::Stop => return Ok(false),
+            Seen::Data => {
+                let stored = self.copy(&frame, len)?;
+                self.held_bytes += stored.as_ref().map_or(0, Vec::len);
+                self.queue.push_back(Pending { frame, stored });
+            }
+            Seen::Open => {
+                if let Some(head) = OpenHead::read(self.input.get(frame.payload_at(), len)?) {
+                    let stored = self.copy(&frame, len)?;
+                    self.open.push((head, Pending { frame, stored }));
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// The stored bytes, if they cannot be had again.
+    fn copy(&mut self, frame: &FrameAt, len: usize) -> io::Result<Option<Vec<u8>>> {
+        if self.is_seekable {
+            return Ok(None);
+        }
+        let bytes = self.input.get(frame.payload_at(), len)?;
+        Ok(Some(bytes[..bytes.len().min(len)].to_vec()))
+    }
+
+    /// Reads the metadata between rows where frames need ordinals that no META frame has. The last frame before the need is
+    /// the likeliest, so they are looked at from the last to the first.
+    fn learn_from_rows(&mut self) -> io::Result<()> {
+        for at in (0..self.queue.len()).rev() {
+            let frame = self.queue[at].frame;
+            if frame.header.encoding == encoding::PLAIN
+                && self.session.may_define(&frame.header)
+                && self.begin(Pending { frame, stored: None })?
+                && let Some(mut current) = self.current.take()
+            {
+                let Ok(payload) = self.unpacker.unpack(&current.header, &self.stored) else { continue };
+                let (metadata, findings) = self.session.metadata_mut(&frame.header);
+                let body = Body { header: &current.header, payload, is_open: false };
+                current.decoder.next(&body, metadata, &mut self.batch, findings);
+            }
+        }
+        self.current = None;
+        Ok(())
+    }
+
+    /// Reads the stored bytes of a frame.
+    fn load(&mut self, pending: Pending) -> io::Result<FrameAt> {
+        let Pending { frame, stored } = pending;
+        match stored {
+            Some(stored) => self.stored = stored,
+            None => {
+                let len = frame.header.stored_len as usize; // Within the limits.
+                let bytes = self.input.get(frame.payload_at(), len)?;
+                self.stored.clear();
+                self.stored.extend_from_slice(&bytes[..bytes.len().min(len)]);
+            }
+        }
+        Ok(frame)
+    }
+
+    fn begin(&mut self, pending: Pending) -> io::Result<bool> {
+        let frame = self.load(pending)?;
+        let header = frame.header;
+        let is_known = header.is_known_encoding();
+        self.current = Some(Current {
+            frame,
+            header,
+            rows: None,
+            decoder: Decoder::new(),
+            is_foreign: header.is_foreign() && self.registry.get(header.encoding).is_none(),
+            registered: !is_known || self.registry.get(header.encoding).is_some(),
+            is_unpacked: false,
+        });
+        Ok(true)
+    }
+
+    /// The next open frame, by stream and number.
+    fn next_open(&mut self) -> Option<(OpenHead, Pending)> {
+        if !std::mem::replace(&mut self.is_open_sorted, true) {
+            self.open.sort_by_key(|(head, pending)| {
+                let frame = &pending.frame;
+                std::cmp::Reverse((frame.header.producer, head.stream, head.seq, frame.offset))
+            });
+        }
+        self.open.pop()
+    }
+
+    fn begin_open(&mut self, head: OpenHead, pending: Pending) -> io::Result<bool> {
+        if self.session.is_superseded(&pending.frame, &head) {
+            return Ok(false);
+        }
+        let frame = self.load(pending)?;
+        self.session.note_open(&frame, &head);
+        let Ok((header, rows)) = open_rows(&frame, &head, &self.stored) else {
+            let finding = crate::finding::Finding::at("payload-crc", frame.offset);
+            self.session.findings.push(finding.with("records", head.records));
+            return Ok(false);
+        };
+        let rows = crate::session::OPEN_HEAD_BYTES..crate::session::OPEN_HEAD_BYTES + rows.len();
+        let decoder = Decoder::new();
+        self.current = Some(Current {
+            frame,
+            header,
+            rows: Some(rows),
+            decoder,
+            is_foreign: false,
+            registered: false,
+            is_unpacked: true,
+        });
+        Ok(true)
+    }
+
+    /// Decodes the next rows of the current frame. False if it has no more; then what came of it is noted.
+    fn decode_more(&mut self) -> bool {
+        let Some(mut current) = self.current.take() else { return false };
+        let frame = current.frame;
+        if !current.decoder.is_begun() {
+            self.session.report_hole(&frame, current.header.meta_version);
+        }
+        let records = current.header.records;
+        if !current.is_unpacked && self.unpacker.unpack(&current.header, &self.stored).is_err() {
+            self.session.note_outcome(&frame, records, Outcome { is_broken: true, ..Outcome::default() });
+            return false;
+        }
+        current.is_unpacked = true;
+        let payload = payload(&self.unpacker, &self.stored, &current);
+        let more = if current.is_foreign {
+            self.batch.clear();
+            current.decoder.take_once()
+        } else if current.registered {
+            let metadata = self.session.metadata(&frame.header);
+            let first = current.decoder.take_once();
+            if first && let Some(decoder) = self.registry.get(current.header.encoding) {
+                self.batch.clear();
+                let (decoded, is_whole) = decoder.decode(&current.header, payload, &metadata, &mut self.batch);
+                let outcome = Outcome { decoded, is_broken: !is_whole, ..Outcome::default() };
+                self.session.note_outcome(&frame, records, outcome);
+            }
+            first
+        } else {
+            let (metadata, findings) = self.session.metadata_mut(&frame.header);
+            let body = Body { header: &current.header, payload, is_open: current.rows.is_some() };
+            current.decoder.next(&body, metadata, &mut self.batch, findings)
+        };
+        if more {
+            self.session.note_side(&frame, &self.batch.side);
+            self.current = Some(current);
+            return true;
+        }
+        if !current.is_foreign && !current.registered {
+            self.session.note_outcome(&frame, records, current.decoder.outcome());
+        }
+        false
+    }
+}
+
+/// The payload of the current frame, which was unpacked before.
+fn payload<'a>(unpacker: &'a Unpacker, stored: &'a [u8], current: &Current) -> &'a [u8] {
+    match &current.rows {
+        Some(rows) => stored.get(rows.clone()).unwrap_or_default(),
+        None => unpacker.again(&current.header, stored),
+    }
+}

@@ -1,0 +1,301 @@
+//! From bytes to frames: finds each frame, says what stands between them, and goes on after damage.
+//!
+//! Only headers and trailers are looked at here. A frame that was torn is not jumped over by its length: no stored payload has
+//! the sync bytes, so the next place that has them and a header with a right checksum is a frame.
+
+use crate::finding::Finding;
+use crate::frame::{Header, HeaderFault, SYNC, TRAILER, TRAILER_BYTES};
+use crate::input::Input;
+use memchr::memmem;
+use std::io;
+
+/// How many bytes are searched at a time.
+const SEARCH_BYTES: usize = 1 << 20;
+
+/// The longest header.
+const MAX_HEADER_BYTES: usize = 64 * 8;
+
+/// A frame that was found whole; its payload has not been looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameAt {
+    /// Where it begins.
+    pub offset: u64,
+    /// What it says of itself.
+    pub header: Header,
+}
+
+impl FrameAt {
+    /// Where its payload begins.
+    #[must_use]
+    pub fn payload_at(&self) -> u64 {
+        self.offset + self.header.len_bytes()
+    }
+
+    /// Where the next frame may begin.
+    #[must_use]
+    pub fn end(&self) -> u64 {
+        self.offset + self.header.frame_len()
+    }
+}
+
+/// Walks over an input.
+#[derive(Debug)]
+pub struct Scanner {
+    at: u64,
+    /// Where the first frame has to be searched.
+    search: bool,
+    /// Frames from here on are left to others.
+    stop: u64,
+    ended: bool,
+    is_stream: bool,
+    /// What was found wrong, until somebody takes it.
+    pub findings: Vec<Finding>,
+    /// Bytes of room that was claimed and never written.
+    pub unwritten_bytes: u64,
+}
+
+impl Default for Scanner {
+    fn default() -> Self {
+        Scanner::new()
+    }
+}
+
+impl Scanner {
+    /// A walk from the first byte to the last.
+    #[must_use]
+    pub fn new() -> Scanner {
+        Scanner {
+            at: 0,
+            search: false,
+            stop: u64::MAX,
+            ended: false,
+            is_stream: false,
+            findings: Vec::new(),
+            unwritten_bytes: 0,
+        }
+    }
+
+    /// A walk over the frames that begin in these bytes. Walks over ranges side by side find the frames of one walk.
+    #[must_use]
+    pub fn over(range: std::ops::Range<u64>) -> Scanner {
+        Scanner { at: range.start, search: range.start > 0, stop: range.end, ..Scanner::new() }
+    }
+
+    /// The next frame; `None` at the end.
+    ///
+    /// # Errors
+    /// If the input cannot be read.
+    pub fn next(&mut self, input: &mut impl Input) -> io::Result<Option<FrameAt>> {
+        if std::mem::take(&mut self.search) {
+            self.is_stream = true;
+            match find_header(input, self.at)? {
+                Ok(found) => self.at = found,
+                Err(_) => self.ended = true,
+            }
+        }
+        while !self.ended && self.at < self.stop {
+            if let Some(frame) = self.step(input)? {
+                return Ok(Some(frame));
+            }
+        }
+        if !std::mem::replace(&mut self.ended, true) || self.is_stream {
+            return Ok(None);
+        }
+        // Nothing that is known of what is no stream is worth saying.
+        self.is_stream = true;
+        self.unwritten_bytes = 0;
+        self.findings = vec![Finding::new("no-frames")];
+        Ok(None)
+    }
+
+    /// Looks at what stands here; gives the frame if it is one.
+    fn step(&mut self, input: &mut impl Input) -> io::Result<Option<FrameAt>> {
+        let at = self.at;
+        input.forget(at);
+        let bytes = input.get(at, MAX_HEADER_BYTES)?;
+        if bytes.is_empty() {
+            self.ended = true;
+            return Ok(None);
+        }
+        if !bytes.starts_with(&SYNC) {
+            if SYNC.starts_with(bytes) {
+                self.truncated(at, None);
+            } else {
+                self.no_sync(input)?;
+            }
+            return Ok(None);
+        }
+        let header = match Header::read(bytes) {
+            Ok(header) => header,
+            Err(HeaderFault::Cut) => {
+                self.truncated(at, None);
+                return Ok(None);
+            }
+            Err(HeaderFault::Damaged) => {
+                self.lost_sync(input, "lost-sync")?;
+                return Ok(None);
+            }
+            Err(HeaderFault::Version(version)) => {
+                self.is_stream = true;
+                let version = u64::from(version);
+                self.findings.push(Finding::at("unknown-version", at).with("version", version));
+                self.skip(input)?;
+                return Ok(None);
+            }
+        };
+        self.is_stream = true;
+        if !header.is_within_limits() {
+            self.findings.push(Finding::at("frame-too-large", at));
+            self.skip(input)?;
+            return Ok(None);
+        }
+        let frame = FrameAt { offset: at, header };
+        let payload_end = frame.payload_at() + u64::from(header.stored_len);
+        let rest_len = usize::try_from(frame.end() - payload_end).unwrap_or(usize::MAX);
+        let rest = input.get(payload_end, rest_len)?;
+        if rest.len() < rest_len {
+            let missing = self.missing(input, &frame)?;
+            match find_header(input, at + SYNC.len() as u64)? {
+                Ok(found) => {
+                    self.findings.push(Finding::at("torn-frame", at).with("resynced_at", found));
+                    self.at = found;
+                }
+                Err(_) => self.truncated(at, Some(missing)),
+            }
+            return Ok(None);
+        }
+        let (padding, trailer) = rest[..rest_len].split_at(rest_len - TRAILER_BYTES);
+        if trailer[..4] != (header.frame_len() as u32).to_le_bytes() || trailer[4..] != TRAILER {
+            match find_header(input, at + SYNC.len() as u64)? {
+                Ok(found) => {
+                    self.findings.push(Finding::at("torn-frame", at).with("resynced_at", found));
+                    self.at = found;
+                }
+                Err(_) => {
+                    self.findings.push(Finding::at("torn-frame", at));
+                    self.ended = true;
+                }
+            }
+            return Ok(None);
+        }
+        if padding.iter().any(|byte| *byte != 0) {
+            self.findings.push(Finding::at("padding-not-zero", at));
+        }
+        self.at = frame.end();
+        Ok(Some(frame))
+    }
+
+    /// How many bytes of a frame lie beyond the end of the input.
+    fn missing(&self, input: &mut impl Input, frame: &FrameAt) -> io::Result<u64> {
+        let len = usize::try_from(frame.header.frame_len()).unwrap_or(usize::MAX);
+        Ok((len - input.get(frame.offset, len)?.len().min(len)) as u64)
+    }
+
+    fn truncated(&mut self, at: u64, missing: Option<u64>) {
+        let finding = Finding::at("truncated-frame", at);
+        self.findings.push(match missing {
+            Some(n) => finding.with("bytes_missing", n),
+            None => finding,
+        });
+        self.ended = true;
+    }
+
+    /// What to do where a frame would begin and no sync stands.
+    fn no_sync(&mut self, input: &mut impl Input) -> io::Result<()> {
+        let (zeros, then) = count_zeros(input, self.at)?;
+        let is_room = zeros > 0 && zeros % 8 == 0 && SYNC.starts_with(&then[..then.len().min(SYNC.len())]);
+        if is_room {
+            self.unwritten_bytes += zeros;
+            self.at += zeros;
+            return Ok(());
+        }
+        let name = if self.at == 0 {
+            "leading-garbage"
+        } else if zeros >= 8 {
+            "unfinished-frame"
+        } else {
+            "lost-sync"
+        };
+        self.lost_sync(input, name)
+    }
+
+    /// Searches the next frame and reports what lies before it.
+    fn lost_sync(&mut self, input: &mut impl Input, name: &'static str) -> io::Result<()> {
+        let from = self.at;
+        let name = if from == 0 { "leading-garbage" } else { name };
+        let (found, skipped) = match find_header(input, from + 1)? {
+            Ok(found) => (Some(found), found - from),
+            Err(end) => (None, end - from),
+        };
+        self.findings.push(if name == "leading-garbage" {
+            Finding::new(name).with("bytes", skipped)
+        } else {
+            let finding = Finding::at(name, from).with("bytes_skipped", skipped);
+            match found {
+                Some(found) => finding.with("resynced_at", found),
+                None => finding,
+            }
+        });
+        match found {
+            Some(found) => self.at = found,
+            None => self.ended = true,
+        }
+        Ok(())
+    }
+
+    /// Searches the next frame after one that has been reported.
+    fn skip(&mut self, input: &mut impl Input) -> io::Result<()> {
+        match find_header(input, self.at + SYNC.len() as u64)? {
+            Ok(found) => self.at = found,
+            Err(_) => self.ended = true,
+        }
+        Ok(())
+    }
+}
+
+/// How many zero bytes stand at `at`, and the few bytes after them.
+fn count_zeros(input: &mut impl Input, at: u64) -> io::Result<(u64, Vec<u8>)> {
+    let mut n = 0;
+    loop {
+        input.forget(at + n);
+        let bytes = input.get(at + n, SEARCH_BYTES)?;
+        let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
+        n += zeros as u64;
+        if zeros < bytes.len() || bytes.is_empty() {
+            let then = input.get(at + n, SYNC.len())?;
+            return Ok((n, then[..then.len().min(SYNC.len())].to_vec()));
+        }
+    }
+}
+
+/// The first place from `from` on with a sync and a header whose checksum is right; if there is none, where the input ends.
+///
+/// # Errors
+/// If the input cannot be read.
+pub fn find_header(input: &mut impl Input, from: u64) -> io::Result<Result<u64, u64>> {
+    let finder = memmem::Finder::new(&SYNC);
+    let mut at = from;
+    loop {
+        input.forget(at);
+        let bytes = input.get(at, SEARCH_BYTES + MAX_HEADER_BYTES)?;
+        let is_last = bytes.len() < SEARCH_BYTES + MAX_HEADER_BYTES;
+        let mut skip = 0;
+        let mut unsure = None;
+        while let Some(hit) = bytes.get(skip..).and_then(|rest| finder.find(rest)) {
+            let start = skip + hit;
+            if !is_last && start + MAX_HEADER_BYTES > bytes.len() {
+                // The header may not be here as a whole: it is the first thing that is looked at next time.
+                unsure = Some(start);
+                break;
+            }
+            if matches!(Header::read(&bytes[start..]), Ok(_) | Err(HeaderFault::Version(_))) {
+                return Ok(Ok(at + start as u64));
+            }
+            skip = start + 1;
+        }
+        if is_last {
+            return Ok(Err(at + bytes.len() as u64));
+        }
+        at += unsure.unwrap_or(bytes.len() - (SYNC.len() - 1)) as u64;
+    }
+}

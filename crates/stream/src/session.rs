@@ -1,0 +1,572 @@
+//! What is known of a stream while its frames go by: order, metadata, losses, clocks, attachments, ends.
+//!
+//! A session takes every frame once, in the order of the file ([`Session::observe`]). It deals with all kinds but data, whose
+//! frames it gives back: they are decoded when it suits the reader, with the metadata of their epoch.
+
+use crate::blob::{Attachment, Attachments};
+use crate::clock::Correlation;
+use crate::codec::{PayloadFault, Unpacker};
+use crate::decode::{Outcome, Registry};
+use crate::finding::Finding;
+use crate::frame::{HEADER_BYTES, Header, flag, kind};
+use crate::input::Input;
+use crate::loss::{Loss, LossLog};
+use crate::meta::Metadata;
+use crate::order::{Order, Verdict};
+use crate::ranges::Ranges;
+use crate::scan::FrameAt;
+use quipu_wire::cbor::{self, Value};
+use quipu_wire::{crc32c, crc32c_append};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+
+/// Bytes of an entry of an index.
+pub(crate) const INDEX_ENTRY_BYTES: usize = 56;
+
+/// Bytes before the entries of an index.
+pub(crate) const INDEX_HEAD_BYTES: usize = 16;
+
+/// Bytes of the head of an open frame's payload.
+pub const OPEN_HEAD_BYTES: usize = 64;
+
+/// How many frames are remembered, to compare indexes with.
+const MAX_FRAMES: usize = 4 << 20;
+
+/// What is left to do with a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// Nothing.
+    Nothing,
+    /// It has records or a body.
+    Data,
+    /// It is a buffer that was being written; it is read after all others.
+    Open,
+    /// Reading has to stop here.
+    Stop,
+}
+
+/// The head of an open frame's payload.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OpenHead {
+    /// 0 vacant, 1 open, 2 closed in place.
+    pub state: u32,
+    /// Stream.
+    pub stream: u32,
+    /// Number of the frame that the rows would be.
+    pub seq: u64,
+    /// Metadata records needed.
+    pub meta_version: u32,
+    /// Records lost before.
+    pub lost: u32,
+    /// Smallest time, if known.
+    pub ts_first: u64,
+    /// Largest time, if closed.
+    pub ts_last: u64,
+    /// Bytes of rows, if closed.
+    pub used: u32,
+    /// Records, if closed.
+    pub records: u32,
+    /// Checksum, if closed.
+    pub crc: u32,
+    /// Mark of a private encoding.
+    pub tag: u64,
+}
+
+impl OpenHead {
+    /// Reads a head.
+    #[must_use]
+    pub fn read(bytes: &[u8]) -> Option<OpenHead> {
+        let head: &[u8; OPEN_HEAD_BYTES] = bytes.get(..OPEN_HEAD_BYTES)?.try_into().ok()?;
+        let u32_at = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
+        Some(OpenHead {
+            state: u32_at(0),
+            stream: u32_at(4),
+            seq: u64_at(8),
+            meta_version: u32_at(16),
+            lost: u32_at(20),
+            ts_first: u64_at(24),
+            ts_last: u64_at(32),
+            used: u32_at(40),
+            records: u32_at(44),
+            crc: u32_at(48),
+            tag: u64_at(56),
+        })
+    }
+}
+
+#[derive(Debug, Default)]
+struct Producer {
+    is_ended: bool,
+    n_frames: u64,
+    n_records: u64,
+    /// Where an end stands, what it says, and what was counted.
+    ends: Vec<(u64, [u64; 2], [u64; 2])>,
+}
+
+/// One epoch of a producer.
+#[derive(Debug, Default)]
+pub struct Epoch {
+    /// What is known.
+    pub metadata: Arc<Metadata>,
+    /// Ordinals that are missing and were reported.
+    reported: Ranges,
+    /// The largest version that a frame of data needs.
+    needed: u32,
+}
+
+/// The state of a stream.
+#[derive(Debug, Default)]
+pub struct Session {
+    order: Order,
+    producers: FxHashMap<u64, Producer>,
+    /// Producers as they appear.
+    producer_ids: Vec<u64>,
+    epochs: BTreeMap<(u64, u32), Epoch>,
+    log: LossLog,
+    attachments: Attachments,
+    /// Headers of all frames in the order of the file.
+    frames: Vec<FrameAt>,
+    unpacker: Unpacker,
+    undecodable: u64,
+    is_stopped: bool,
+    /// Correlations of clocks with the place of their frame.
+    clocks: Vec<(u64, Correlation)>,
+    losses: Vec<(u64, u32, Loss)>,
+    /// Remarks between rows.
+    pub remarks: Vec<String>,
+    /// What is wrong.
+    pub findings: Vec<Finding>,
+    /// Open frames by what stands in their heads.
+    open: BTreeMap<(u64, u32, u64), u64>,
+}
+
+/// The records that a frame is accountable for.
+fn records_of(header: &Header) -> u32 {
+    if matches!(header.kind, kind::META | kind::DATA | kind::AGG) { header.records } else { 0 }
+}
+
+impl Session {
+    /// Takes a frame, of which the payload can be read from `input`.
+    ///
+    /// # Errors
+    /// If that cannot be read.
+    pub fn observe(
+        &mut self,
+        frame: &FrameAt,
+        input: &mut impl Input,
+        registry: &Registry,
+    ) -> io::Result<Seen> {
+        let FrameAt { offset, header } = *frame;
+        if self.frames.len() >= MAX_FRAMES {
+            self.frames.drain(..MAX_FRAMES / 2);
+        }
+        self.frames.push(*frame);
+        let producer = self.producers.entry(header.producer).or_insert_with(|| {
+            self.producer_ids.push(header.producer);
+            Producer::default()
+        });
+        let counted = [producer.n_frames, producer.n_records];
+        let mut verdict = Verdict::Use;
+        if header.kind != kind::OPEN {
+            verdict = self.order.frame(offset, &header, &mut self.findings);
+            if verdict == Verdict::Use {
+                producer.n_frames += 1;
+                if header.kind == kind::DATA {
+                    producer.n_records += u64::from(header.records);
+                }
+            }
+            if !matches!(header.kind, kind::INDEX | kind::PAD) {
+                producer.is_ended = header.kind == kind::END;
+            }
+        }
+        let len = header.stored_len as usize; // Within the limits.
+        if header.kind == kind::OPEN {
+            let head = input.get(frame.payload_at(), OPEN_HEAD_BYTES.min(len))?;
+            return Ok(self.observe_open(frame, OpenHead::read(head)));
+        }
+        let is_data = matches!(header.kind, kind::DATA | kind::AGG);
+        if is_data && verdict == Verdict::Use {
+            self.log.frame(offset, header.producer, header.stream, header.lost);
+        }
+        let stored = input.get(frame.payload_at(), len)?;
+        // A file may have been cut since its frame was found.
+        let stored = stored.get(..len).unwrap_or(stored);
+        if stored.len() < len || crc32c(stored) != header.payload_crc {
+            let records = if verdict == Verdict::Use { records_of(&header) } else { 0 };
+            self.findings.push(Finding::at("payload-crc", offset).with("records", records));
+            if verdict == Verdict::Use {
+                self.order.damaged(&header);
+            }
+            return Ok(Seen::Nothing);
+        }
+        if verdict == Verdict::Duplicate || header.kind == kind::PAD {
+            return Ok(Seen::Nothing);
+        }
+        if let Some(unknown) = unknown_of(&header, registry) {
+            if header.has(flag::CRITICAL) {
+                self.findings.push(Finding::at("needs-newer-program", offset));
+                self.is_stopped = true;
+                return Ok(Seen::Stop);
+            }
+            let finding = Finding::at(unknown, offset);
+            self.findings.push(match unknown {
+                "unknown-kind" => finding,
+                _ => finding.with("records", records_of(&header)),
+            });
+            return Ok(Seen::Nothing);
+        }
+        if is_data {
+            let epoch = self.epochs.entry((header.producer, header.epoch)).or_default();
+            epoch.needed = epoch.needed.max(header.meta_version);
+            return Ok(Seen::Data);
+        }
+        let mut unpacker = std::mem::take(&mut self.unpacker);
+        let is_right = match unpacker.unpack(&header, stored) {
+            Ok(payload) => self.take(frame, payload, counted),
+            Err(PayloadFault::Invalid | PayloadFault::UnknownCodec) => Err(records_of(&header)),
+        };
+        self.unpacker = unpacker;
+        if let Err(records) = is_right {
+            self.findings.push(Finding::at("payload-invalid", offset).with("records", records));
+        }
+        Ok(Seen::Nothing)
+    }
+
+    fn observe_open(&mut self, frame: &FrameAt, head: Option<OpenHead>) -> Seen {
+        let FrameAt { offset, header } = *frame;
+        let is_right = header.codec == 0 && header.mask == 0 && header.stored_len == header.raw_len;
+        let Some(head) = head.filter(|head| is_right && head.state <= 2) else {
+            self.findings.push(Finding::at("payload-invalid", offset).with("records", 0_u32));
+            return Seen::Nothing;
+        };
+        if head.state == 0 {
+            return Seen::Nothing;
+        }
+        let epoch = self.epochs.entry((header.producer, header.epoch)).or_default();
+        epoch.needed = epoch.needed.max(head.meta_version);
+        self.open.entry((header.producer, head.stream, head.seq)).or_insert(offset);
+        Seen::Open
+    }
+
+    /// Takes the payload of a frame that is no data; gives how many records of it were lost if something is wrong with it.
+    fn take(&mut self, frame: &FrameAt, payload: &[u8], counted: [u64; 2]) -> Result<(), u32> {
+        let FrameAt { offset, header } = *frame;
+        let from = (header.producer, header.epoch);
+        match header.kind {
+            kind::META => {
+                let epoch = self.epochs.entry(from).or_default();
+                let metadata = Arc::make_mut(&mut epoch.metadata);
+                return metadata.add_frame(header.meta_version, header.records, payload, &mut self.findings);
+            }
+            kind::LOSS => {
+                let loss = Loss::read(&only_item(payload)?).ok_or(0_u32)?;
+                self.note_loss(offset, false, &header, loss);
+            }
+            kind::CLOCK => {
+                let correlation = Correlation::read(from, &only_item(payload)?).ok_or(0_u32)?;
+                self.clocks.push((offset, correlation));
+            }
+            kind::BLOB => {
+                let map = cbor::decode(payload).map_err(|_| 0_u32)?;
+                let piece = &payload[map.len_bytes..];
+                let piece = cbor::decode_within(piece, payload.len()).map_err(|_| 0_u32)?;
+                let map = map.value;
+                let name = map.get(0).and_then(Value::as_text).ok_or(0_u32)?;
+                let number = |key: u64| map.get(key).and_then(Value::as_u64).ok_or(0_u32);
+                let media = map.get(1).and_then(Value::as_text);
+                let bytes = piece.value.as_bytes().ok_or(0_u32)?;
+                let (len, at) = (number(2)?, number(3)?);
+                self.attachments.add(from, name, media, len, at, bytes, &mut self.findings);
+            }
+            kind::INDEX => self.compare_index(frame, payload)?,
+            kind::END => {
+                let map = only_item(payload)?;
+                let number = |key: u64| map.get(key).and_then(Value::as_u64).ok_or(0_u32);
+                let says = [number(1)?, number(2)?];
+                if let Some(producer) = self.producers.get_mut(&header.producer) {
+                    producer.ends.push((offset, says, counted));
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Compares an index with the frames that were seen.
+    fn compare_index(&mut self, frame: &FrameAt, payload: &[u8]) -> Result<(), u32> {
+        let entries = payload.get(INDEX_HEAD_BYTES..).ok_or(0_u32)?;
+        let count = u32::from_le_bytes(payload[..4].try_into().map_err(|_| 0_u32)?);
+        if entries.len() as u64 != u64::from(count) * INDEX_ENTRY_BYTES as u64 {
+            return Err(0);
+        }
+        for (n, entry) in entries.chunks_exact(INDEX_ENTRY_BYTES).enumerate() {
+            let back = u64::from_le_bytes(entry[..8].try_into().map_err(|_| 0_u32)?);
+            // What stands before the file's beginning was cut off.
+            let Some(target) = frame.offset.checked_sub(back) else { continue };
+            let at = self.frames.partition_point(|known| known.offset <= target);
+            let Some(known) = at.checked_sub(1).map(|at| &self.frames[at]) else { continue };
+            let inside = target < known.end();
+            if inside && (target != known.offset || index_entry(frame.offset, known) != *entry) {
+                let finding = Finding::at("index-mismatch", frame.offset).with("entry", n as u64);
+                self.findings.push(finding);
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn note_loss(&mut self, offset: u64, inside: bool, header: &Header, loss: Loss) {
+        self.log.record(offset, inside, header.producer, header.stream, &loss);
+        self.losses.push((offset, header.stream, loss));
+    }
+
+    /// Takes what stood between the rows of a frame.
+    pub(crate) fn note_side(&mut self, frame: &FrameAt, side: &[crate::batch::Side]) {
+        use crate::batch::Side;
+        let from = (frame.header.producer, frame.header.epoch);
+        for item in side {
+            match item {
+                Side::Loss(map) => {
+                    if let Some(loss) = Loss::read(map) {
+                        self.note_loss(frame.offset, true, &frame.header, loss);
+                    }
+                }
+                Side::Clock(map) => {
+                    self.clocks
+                        .extend(Correlation::read(from, map).map(|correlation| (frame.offset, correlation)));
+                }
+                Side::Remark(text) => self.remarks.push(text.clone()),
+            }
+        }
+    }
+
+    /// The metadata of a frame's epoch.
+    #[must_use]
+    pub fn metadata(&self, header: &Header) -> Arc<Metadata> {
+        self.epochs.get(&(header.producer, header.epoch)).map(|epoch| Arc::clone(&epoch.metadata)).unwrap_or_default()
+    }
+
+    /// Lends the metadata of a frame's epoch to a decoder, which may add to them.
+    pub(crate) fn metadata_mut(&mut self, header: &Header) -> (&mut Arc<Metadata>, &mut Vec<Finding>) {
+        let epoch = self.epochs.entry((header.producer, header.epoch)).or_default();
+        (&mut epoch.metadata, &mut self.findings)
+    }
+
+    /// Whether everything that a frame needs is known.
+    pub(crate) fn knows_all_of(&self, header: &Header) -> bool {
+        header.meta_version == 0
+            || self
+                .epochs
+                .get(&(header.producer, header.epoch))
+                .is_some_and(|epoch| epoch.metadata.first_unknown_below(header.meta_version).is_none())
+    }
+
+    /// Frames whose rows may define what is missing: their rows begin to define at an ordinal that is needed and not known.
+    pub(crate) fn may_define(&self, header: &Header) -> bool {
+        self.epochs.get(&(header.producer, header.epoch)).is_some_and(|epoch| {
+            header.meta_version < epoch.needed && !epoch.metadata.knows(header.meta_version)
+        })
+    }
+
+    /// Reports a hole in the metadata that a frame needs, once.
+    pub(crate) fn report_hole(&mut self, frame: &FrameAt, meta_version: u32) {
+        let epoch = self.epochs.entry((frame.header.producer, frame.header.epoch)).or_default();
+        let mut first = 0;
+        let (known, reported) = (epoch.metadata.known(), &epoch.reported);
+        while let Some(end) = known.end_of(first).or_else(|| reported.end_of(first)) {
+            first = end;
+        }
+        if first < u64::from(meta_version) {
+            epoch.reported.insert(0..meta_version.into());
+            self.findings.push(
+                Finding::new("metadata-gap")
+                    .with("first_offset", frame.offset)
+                    .with("have", first)
+                    .with("need", meta_version),
+            );
+        }
+    }
+
+    /// Takes what came of a frame.
+    pub(crate) fn note_outcome(&mut self, frame: &FrameAt, records: u32, outcome: Outcome) {
+        let Outcome { decoded, undecoded, has_invalid, is_broken, time_fell } = outcome;
+        let missing =
+            if frame.header.kind == kind::OPEN { undecoded } else { u64::from(records).saturating_sub(decoded) };
+        self.undecodable += missing;
+        if has_invalid {
+            self.findings.push(Finding::at("record-invalid", frame.offset));
+        }
+        if is_broken {
+            let left = u64::from(records).saturating_sub(decoded + undecoded);
+            self.findings.push(Finding::at("payload-invalid", frame.offset).with("records", left));
+        }
+        if time_fell {
+            self.findings.push(Finding::at("time-order", frame.offset));
+        }
+    }
+
+    /// Whether a closed frame has the number of an open one, whose rows then are not used.
+    pub(crate) fn is_superseded(&mut self, frame: &FrameAt, head: &OpenHead) -> bool {
+        let producer = frame.header.producer;
+        let is = self.order.has(producer, head.stream, head.seq)
+            || self.open.get(&(producer, head.stream, head.seq)).is_some_and(|first| *first != frame.offset);
+        self.order.duplicates += u64::from(is);
+        is
+    }
+
+    /// Counts the losses that an open frame tells of.
+    pub(crate) fn note_open(&mut self, frame: &FrameAt, head: &OpenHead) {
+        // Open frames stand anywhere and are read last.
+        let _ = frame.offset;
+        self.log.frame(u64::MAX, frame.header.producer, head.stream, head.lost);
+    }
+
+    /// Says what is only known at the end.
+    pub fn finish(&mut self) {
+        let Session { order, open, findings, .. } = self;
+        order.finish(|producer, stream, seq| open.contains_key(&(producer, stream, seq)), findings);
+        if self.undecodable > 0 {
+            self.findings.push(Finding::new("records-undecodable").with("records", self.undecodable));
+        }
+        if self.is_stopped {
+            return;
+        }
+        for id in &self.producer_ids {
+            let producer = &self.producers[id];
+            if let [(offset, says, counted)] = producer.ends.as_slice()
+                && self.order.is_whole(*id)
+                && says != counted
+            {
+                self.findings.push(Finding::at("end-mismatch", *offset));
+            }
+            if !producer.is_ended {
+                self.findings.push(Finding::new("no-end-frame").with("producer", *id));
+            }
+        }
+        self.attachments.finish(&mut self.findings);
+    }
+
+    /// Whether reading stopped at a frame that must be understood.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.is_stopped
+    }
+
+    /// Frames that came twice.
+    #[must_use]
+    pub fn duplicates(&self) -> u64 {
+        self.order.duplicates
+    }
+
+    /// Losses that were recorded, with the stream of their frame, in the order of the file.
+    #[must_use]
+    pub fn losses(&self) -> Vec<(u32, Loss)> {
+        let mut losses = self.losses.clone();
+        losses.sort_by_key(|(offset, ..)| *offset);
+        losses.into_iter().map(|(_, stream, loss)| (stream, loss)).collect()
+    }
+
+    /// Records lost by producer and stream.
+    #[must_use]
+    pub fn lost(&self) -> BTreeMap<(u64, u32), u64> {
+        self.log.totals()
+    }
+
+    /// Correlations of clocks in the order of the file.
+    #[must_use]
+    pub fn clocks(&self) -> Vec<Correlation> {
+        let mut clocks = self.clocks.clone();
+        clocks.sort_by_key(|(offset, _)| *offset);
+        clocks.into_iter().map(|(_, correlation)| correlation).collect()
+    }
+
+    /// Attachments.
+    #[must_use]
+    pub fn attachments(&self) -> &[Attachment] {
+        &self.attachments.all
+    }
+
+    /// Producers as they appear.
+    #[must_use]
+    pub fn producers(&self) -> &[u64] {
+        &self.producer_ids
+    }
+
+    /// Epochs by producer and number.
+    #[must_use]
+    pub fn epochs(&self) -> &BTreeMap<(u64, u32), Epoch> {
+        &self.epochs
+    }
+
+    /// The frames that were seen, in the order of the file; of very many the newest.
+    #[must_use]
+    pub fn frames(&self) -> &[FrameAt] {
+        &self.frames
+    }
+}
+
+/// What is not known of a frame.
+fn unknown_of(header: &Header, registry: &Registry) -> Option<&'static str> {
+    if header.kind > kind::OPEN {
+        return Some("unknown-kind");
+    }
+    if !header.is_known_encoding()
+        && !(header.kind == kind::DATA && registry.get(header.encoding).is_some())
+    {
+        return Some("unknown-encoding");
+    }
+    (header.codec > crate::frame::codec::ZSTD).then_some("unknown-codec")
+}
+
+/// The one item of a payload.
+fn only_item(payload: &[u8]) -> Result<Value, u32> {
+    let item = cbor::decode(payload).map_err(|_| 0_u32)?;
+    if item.len_bytes == payload.len() { Ok(item.value) } else { Err(0) }
+}
+
+/// The entry of a frame in an index that stands at `index_at`.
+pub(crate) fn index_entry(index_at: u64, frame: &FrameAt) -> [u8; INDEX_ENTRY_BYTES] {
+    let header = &frame.header;
+    let mut entry = [0; INDEX_ENTRY_BYTES];
+    let mut put = |at: usize, bytes: &[u8]| entry[at..at + bytes.len()].copy_from_slice(bytes);
+    put(0, &(index_at - frame.offset).to_le_bytes());
+    put(8, &(header.frame_len() as u32).to_le_bytes()); // Within the limits.
+    put(12, &[header.kind, header.codec]);
+    put(14, &header.encoding.to_le_bytes());
+    put(16, &header.producer.to_le_bytes());
+    put(24, &header.stream.to_le_bytes());
+    put(28, &header.records.to_le_bytes());
+    put(32, &header.ts_first.to_le_bytes());
+    put(40, &header.ts_last.to_le_bytes());
+    put(48, &header.seq.to_le_bytes());
+    entry
+}
+
+/// The rows of an open frame, and the header that they would have as a closed one; `Err` if their checksum is wrong or they are
+/// longer than the room.
+pub(crate) fn open_rows<'a>(
+    frame: &FrameAt,
+    head: &OpenHead,
+    payload: &'a [u8],
+) -> Result<(Header, &'a [u8]), ()> {
+    let room = payload.get(OPEN_HEAD_BYTES..).ok_or(())?;
+    let rows = if head.state == 2 { room.get(..head.used as usize).ok_or(())? } else { room };
+    if head.state == 2 && crc32c_append(crc32c(&payload[..48]), rows) != head.crc {
+        return Err(());
+    }
+    let header = Header {
+        words: (HEADER_BYTES / 8) as u8, // 12.
+        stream: head.stream,
+        seq: head.seq,
+        meta_version: head.meta_version,
+        lost: head.lost,
+        ts_first: head.ts_first,
+        ts_last: head.ts_last,
+        records: if head.state == 2 { head.records } else { 0 },
+        ..frame.header
+    };
+    Ok((header, rows))
+}

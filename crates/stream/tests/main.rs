@@ -1,0 +1,5 @@
+//! All tests of the crate from outside: one program, since linking takes longer than most tests.
+
+#![allow(clippy::unwrap_used, unreachable_pub)]
+
+mod vectors;
