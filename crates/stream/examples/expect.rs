@@ -28,8 +28,10 @@ fn main() -> ExitCode {
     match summary_of(&path) {
         Ok((Json::Object(pairs), is_stopped)) => {
             let mut out = io::stdout().lock();
-            let lines: Vec<String> =
-                pairs.iter().map(|(name, value)| format!(" {}: {value}", Json::from(name.as_str()))).collect();
+            let lines: Vec<String> = pairs
+                .iter()
+                .map(|(name, value)| format!(" {}: {value}", Json::from(name.as_str())))
+                .collect();
             let written = writeln!(out, "{{\n{}\n}}", lines.join(",\n"));
             if is_stopped {
                 eprintln!("error: {path} needs a newer program");

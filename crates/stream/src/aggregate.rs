@@ -27,14 +27,7 @@ pub struct Merger {
 
 impl Merger {
     /// Adds the rows of a frame of aggregations.
-    pub fn add(
-        &mut self,
-        producer: u64,
-        stream: u32,
-        batch: &Batch,
-        payload: &[u8],
-        metadata: &Metadata,
-    ) {
+    pub fn add(&mut self, producer: u64, stream: u32, batch: &Batch, payload: &[u8], metadata: &Metadata) {
         for (rows, row) in batch.in_order() {
             let Some(aggregation) = metadata.aggregation(rows.schema.id()) else { continue };
             let columns = rows.columns.iter().zip(&rows.schema.fields);
@@ -87,9 +80,10 @@ impl Merger {
         for ((name, _, _, key), (aggregation, cells)) in std::mem::take(&mut self.states) {
             self.merge(&aggregation, &name, key, &cells);
         }
-        let named = self.merged.into_iter().map(|((name, n), merged)| {
-            (if n == 0 { name } else { format!("{name}@{}", n + 1) }, merged)
-        });
+        let named = self
+            .merged
+            .into_iter()
+            .map(|((name, n), merged)| (if n == 0 { name } else { format!("{name}@{}", n + 1) }, merged));
         named.collect()
     }
 }

@@ -98,7 +98,10 @@ mod tests {
         let one = Timeline::new(&clock, [point(5, 1000, 7)]);
         assert_eq!(one.unix_ns(4), Some((1000 - 333_333_334, 7)), "rounded down");
         let two = Timeline::new(&clock, [point(20, 400, 9), point(10, 100, 1)]);
-        assert_eq!([5, 10, 15, 30].map(|ticks| two.unix_ns(ticks).unwrap()), [(-50, 9), (100, 9), (250, 9), (700, 9)]);
+        assert_eq!(
+            [5, 10, 15, 30].map(|ticks| two.unix_ns(ticks).unwrap()),
+            [(-50, 9), (100, 9), (250, 9), (700, 9)]
+        );
         let unitless = Timeline::new(&Clock::default(), []);
         assert_eq!(unitless.unix_ns(1), None);
     }

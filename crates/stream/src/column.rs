@@ -76,17 +76,33 @@ pub enum Column {
     Text(Strings),
     Bytes(Strings),
     /// Byte strings of one length.
-    Fixed { width: usize, bytes: Vec<u8> },
+    Fixed {
+        width: usize,
+        bytes: Vec<u8>,
+    },
     /// A column for each member.
     Struct(Vec<Column>),
     /// Elements of all rows one after the other; the offsets are as those of [`Strings`].
-    List { offsets: Vec<u32>, child: Box<Column> },
+    List {
+        offsets: Vec<u32>,
+        child: Box<Column>,
+    },
     /// `count` elements for each row.
-    Array { count: usize, child: Box<Column> },
+    Array {
+        count: usize,
+        child: Box<Column>,
+    },
     /// As a list: a row has one element or none.
-    Optional { offsets: Vec<u32>, child: Box<Column> },
+    Optional {
+        offsets: Vec<u32>,
+        child: Box<Column>,
+    },
     /// For each row the case and its row there; tag and column of each case.
-    Variant { cases: Vec<u32>, rows: Vec<u32>, children: Vec<(u32, Column)> },
+    Variant {
+        cases: Vec<u32>,
+        rows: Vec<u32>,
+        children: Vec<(u32, Column)>,
+    },
 }
 
 /// Calls a macro with every variant that holds numbers in a vector.

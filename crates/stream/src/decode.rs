@@ -342,8 +342,9 @@ impl Decoder {
                     is_right
                 }
                 Some(id) if id >= FIRST_SCHEMA.into() && runs.n_read < promised => {
-                    let slot =
-                        u32::try_from(id).ok().and_then(|id| Some((id, self.slot(header, metadata, batch, id)?)));
+                    let slot = u32::try_from(id)
+                        .ok()
+                        .and_then(|id| Some((id, self.slot(header, metadata, batch, id)?)));
                     let Some((id, slot)) = slot else {
                         // Nothing says where the next record begins.
                         self.outcome.undecoded += promised - runs.n_read;

@@ -297,10 +297,8 @@ impl Header {
         match self.kind {
             kind::META | kind::LOSS | kind::CLOCK | kind::BLOB => self.encoding == encoding::CBOR,
             kind::DATA => {
-                matches!(
-                    self.encoding,
-                    encoding::PLAIN | encoding::PACKED | encoding::RUNS | encoding::JSON
-                ) || self.is_foreign()
+                matches!(self.encoding, encoding::PLAIN | encoding::PACKED | encoding::RUNS | encoding::JSON)
+                    || self.is_foreign()
             }
             kind::AGG => matches!(self.encoding, encoding::AGGREGATIONS | encoding::DTRACE_AGGREGATIONS),
             kind::INDEX => self.encoding == encoding::INDEX,

@@ -118,9 +118,7 @@ pub fn value(column: &Column, layout: &Layout, row: usize) -> Json {
         Json::List(range.map(|at| value(child, element, at)).collect())
     };
     match (column, &layout.shape) {
-        (Column::U128(values), _) => {
-            i128::try_from(values[row]).map_or(Json::Wide(values[row]), Json::Int)
-        }
+        (Column::U128(values), _) => i128::try_from(values[row]).map_or(Json::Wide(values[row]), Json::Int),
         (Column::F16(values), _) => Json::Float(f16_value(values[row])),
         (Column::F32(values), _) => Json::Float(values[row].into()),
         (Column::F64(values), _) => Json::Float(values[row]),
@@ -178,8 +176,10 @@ pub fn value(column: &Column, layout: &Layout, row: usize) -> Json {
 /// in hexadecimal under its name with `_hex`, and then there is no text.
 #[must_use]
 pub fn record(rows: &Rows, row: usize, metadata: &Metadata) -> Vec<(String, Json)> {
-    let mut pairs =
-        vec![("schema".to_owned(), Json::Text(rows.schema.name())), ("ts".to_owned(), rows.times[row].into())];
+    let mut pairs = vec![
+        ("schema".to_owned(), Json::Text(rows.schema.name())),
+        ("ts".to_owned(), rows.times[row].into()),
+    ];
     let mut is_text = true;
     for (column, field) in rows.columns.iter().zip(&rows.schema.fields) {
         let name = field.field.name.clone();

@@ -131,7 +131,8 @@ impl LossLog {
                 Event::Record(n) => *pending = pending.saturating_add(*n),
             }
         }
-        let totals = sums.into_iter().map(|(who, (total, pending))| (who, total.saturating_add(pending).min(MANY)));
+        let totals =
+            sums.into_iter().map(|(who, (total, pending))| (who, total.saturating_add(pending).min(MANY)));
         totals.filter(|(_, total)| *total > 0).collect()
     }
 }

@@ -82,7 +82,10 @@ mod tests {
         set.insert(0..2);
         assert_eq!(set.first_missing_below(9), Some(2));
         set.insert(2..5);
-        assert_eq!((set.n_ranges(), set.first_missing_below(7), set.first_missing_below(8)), (1, None, Some(7)));
+        assert_eq!(
+            (set.n_ranges(), set.first_missing_below(7), set.first_missing_below(8)),
+            (1, None, Some(7))
+        );
         assert!(set.remove(3) && !set.remove(3) && !set.remove(7));
         assert!(set.contains(2) && set.contains(4) && !set.contains(3));
         set.insert(3..4);

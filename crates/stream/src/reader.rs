@@ -345,7 +345,8 @@ impl<I: Input> StreamReader<I> {
             let first = current.decoder.take_once();
             if first && let Some(decoder) = self.registry.get(current.header.encoding) {
                 self.batch.clear();
-                let (decoded, is_whole) = decoder.decode(&current.header, payload, &metadata, &mut self.batch);
+                let (decoded, is_whole) =
+                    decoder.decode(&current.header, payload, &metadata, &mut self.batch);
                 let outcome = Outcome { decoded, is_broken: !is_whole, ..Outcome::default() };
                 self.session.note_outcome(&frame, records, outcome);
             }

@@ -346,7 +346,10 @@ impl Session {
     /// The metadata of a frame's epoch.
     #[must_use]
     pub fn metadata(&self, header: &Header) -> Arc<Metadata> {
-        self.epochs.get(&(header.producer, header.epoch)).map(|epoch| Arc::clone(&epoch.metadata)).unwrap_or_default()
+        self.epochs
+            .get(&(header.producer, header.epoch))
+            .map(|epoch| Arc::clone(&epoch.metadata))
+            .unwrap_or_default()
     }
 
     /// Lends the metadata of a frame's epoch to a decoder, which may add to them.
@@ -393,8 +396,11 @@ impl Session {
     /// Takes what came of a frame.
     pub(crate) fn note_outcome(&mut self, frame: &FrameAt, records: u32, outcome: Outcome) {
         let Outcome { decoded, undecoded, has_invalid, is_broken, time_fell } = outcome;
-        let missing =
-            if frame.header.kind == kind::OPEN { undecoded } else { u64::from(records).saturating_sub(decoded) };
+        let missing = if frame.header.kind == kind::OPEN {
+            undecoded
+        } else {
+            u64::from(records).saturating_sub(decoded)
+        };
         self.undecodable += missing;
         if has_invalid {
             self.findings.push(Finding::at("record-invalid", frame.offset));
@@ -513,8 +519,7 @@ fn unknown_of(header: &Header, registry: &Registry) -> Option<&'static str> {
     if header.kind > kind::OPEN {
         return Some("unknown-kind");
     }
-    if !header.is_known_encoding()
-        && !(header.kind == kind::DATA && registry.get(header.encoding).is_some())
+    if !header.is_known_encoding() && !(header.kind == kind::DATA && registry.get(header.encoding).is_some())
     {
         return Some("unknown-encoding");
     }

@@ -64,7 +64,10 @@ pub fn of<I: Input>(reader: &mut StreamReader<I>) -> io::Result<Json> {
     put("notes", Json::List(session.remarks.iter().map(|text| Json::from(text.as_str())).collect()));
     put("tables", tables(session));
     let merged = merger.finish();
-    put("merged", Json::Object(merged.iter().map(|(name, merged)| (name.clone(), merged.to_json())).collect()));
+    put(
+        "merged",
+        Json::Object(merged.iter().map(|(name, merged)| (name.clone(), merged.to_json())).collect()),
+    );
     put("bodies", Json::List(bodies));
     put("frames", Json::List(session.frames().iter().map(frame).collect()));
     all.push(("records".to_owned(), Json::List(records)));

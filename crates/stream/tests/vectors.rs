@@ -94,11 +94,10 @@ fn differences(name: &str, summary: &Value, wanted: &Value) -> Vec<String> {
     };
     for (key, value) in wanted.as_object().unwrap() {
         let is_right = match (key.as_str(), value) {
-            ("what" | "notes" | "findings" | "golden" | "lines" | "first_sync" | "payload_bytes", Value::String(_) | Value::Array(_) | Value::Number(_))
-                if key != "notes" || value.is_string() =>
-            {
-                true
-            }
+            (
+                "what" | "notes" | "findings" | "golden" | "lines" | "first_sync" | "payload_bytes",
+                Value::String(_) | Value::Array(_) | Value::Number(_),
+            ) if key != "notes" || value.is_string() => true,
             ("records", Value::Number(n)) => n.as_u64() == Some(records.len() as u64),
             ("records", _) => has(&records.iter().map(by_number).collect(), value),
             ("records_before_the_compressed_frames", _) => {
@@ -107,7 +106,8 @@ fn differences(name: &str, summary: &Value, wanted: &Value) -> Vec<String> {
             }
             ("compressed_frames", _) => is_compressed_part(&records[14..]),
             ("complete_frames", _) => {
-                let offsets = summary["frames"].as_array().unwrap().iter().map(|frame| frame["offset"].clone());
+                let offsets =
+                    summary["frames"].as_array().unwrap().iter().map(|frame| frame["offset"].clone());
                 offsets.collect::<Value>() == *value
             }
             ("attachment", _) => has(&summary["attachments"][0], value),

@@ -155,7 +155,7 @@ impl Value {
 fn head(major: u8, n: u64, out: &mut Vec<u8>) {
     let major = major << 5;
     match n {
-        0..24 => out.push(major | n as u8), // Below 24.
+        0..24 => out.push(major | n as u8),                         // Below 24.
         24..0x100 => out.extend_from_slice(&[major | 24, n as u8]), // Below 256.
         0x100..0x1_0000 => {
             out.push(major | 25);
@@ -270,7 +270,9 @@ fn read_head(bytes: &[u8]) -> Option<Head> {
         25 => (wide(2)?, 3, 0x100),
         26 => (wide(4)?, 5, 0x1_0000),
         27 => (wide(8)?, 9, 0x1_0000_0000),
-        31 if matches!(major, 2..=5 | 7) => return Some(Head { major, n: None, len_bytes: 1, shortest: false }),
+        31 if matches!(major, 2..=5 | 7) => {
+            return Some(Head { major, n: None, len_bytes: 1, shortest: false });
+        }
         _ => return None,
     };
     Some(Head { major, n: Some(n), len_bytes, shortest: n >= least })
@@ -501,7 +503,11 @@ mod tests {
         ];
         for (bytes, value) in cases {
             let item = decode(bytes).unwrap();
-            assert_eq!((item.value, item.len_bytes, item.canonical), (value, bytes.len(), false), "{bytes:02x?}");
+            assert_eq!(
+                (item.value, item.len_bytes, item.canonical),
+                (value, bytes.len(), false),
+                "{bytes:02x?}"
+            );
         }
     }
 
@@ -523,7 +529,15 @@ mod tests {
 
     #[test]
     fn malformed_items_are_refused() {
-        for bytes in [&[][..], &[0x1C], &[0xFF], &[0x42, 0x00], &[0xBF, 0x01, 0xFF], &[0x5F, 0x61, b'a', 0xFF], &[0xF8, 0x10]] {
+        for bytes in [
+            &[][..],
+            &[0x1C],
+            &[0xFF],
+            &[0x42, 0x00],
+            &[0xBF, 0x01, 0xFF],
+            &[0x5F, 0x61, b'a', 0xFF],
+            &[0xF8, 0x10],
+        ] {
             assert_eq!(decode(bytes), Err(Fault::Malformed), "{bytes:02x?}");
         }
         // A length that no machine has.

@@ -145,7 +145,9 @@ pub fn resolve(
         Type::Char(bits) => int(*bits, false),
         Type::String => piece(Shape::Text),
         Type::Bytes(None) | Type::Opaque(_) => piece(Shape::Bytes),
-        Type::Bytes(Some(n)) if u64::from(*n) > MAX_ARRAY_BYTES => return Err(Invalid("too many fixed bytes")),
+        Type::Bytes(Some(n)) if u64::from(*n) > MAX_ARRAY_BYTES => {
+            return Err(Invalid("too many fixed bytes"));
+        }
         Type::Bytes(Some(n)) => (*n, 1, Shape::Fixed(*n)),
         Type::Enum { base, .. } | Type::Flags { base, .. } | Type::BitFields { base, .. } => {
             let base = part(*base)?;
@@ -238,5 +240,14 @@ pub fn resolve(
     if nodes > MAX_NODES || values > u64::from(size).saturating_mul(MAX_SHARING) {
         return Err(Invalid("a type of too many parts"));
     }
-    Ok(Arc::new(Layout { name: name.map(str::to_owned), ty: ty.clone(), size, align, depth, nodes, values, shape }))
+    Ok(Arc::new(Layout {
+        name: name.map(str::to_owned),
+        ty: ty.clone(),
+        size,
+        align,
+        depth,
+        nodes,
+        values,
+        shape,
+    }))
 }

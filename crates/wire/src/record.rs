@@ -614,8 +614,8 @@ impl Record {
     /// If it is no map, has no kind, lacks what its kind needs, or has something that cannot be.
     pub fn read(value: &Value) -> Result<Record, Invalid> {
         let kind = value.get(0).and_then(Value::as_u64).ok_or(Invalid("a record without a kind"))?;
-        let record =
-            Record::read_kind(kind, value).ok_or(Invalid("a key is missing, or has a value of another type"))?;
+        let record = Record::read_kind(kind, value)
+            .ok_or(Invalid("a key is missing, or has a value of another type"))?;
         let lowest = match &record {
             Record::Schema(_) | Record::Aggregation(_) => FIRST_SCHEMA,
             Record::Encoding(_) => FIRST_PRIVATE_ENCODING,
