@@ -16,13 +16,16 @@ pub struct Merged {
     pub cells: BTreeMap<Vec<String>, Vec<i64>>,
 }
 
+/// Name, producer, stream and key of a row that others replace.
+type StateKey = (String, u64, u32, Vec<String>);
+
 /// Merges rows as they come.
 #[derive(Debug, Default)]
 pub struct Merger {
     /// By name; aggregations of one name that compute different things are told apart by a number.
     merged: BTreeMap<(String, usize), Merged>,
     /// Of aggregations whose rows replace each other: the newest by producer, stream and key.
-    states: BTreeMap<(String, u64, u32, Vec<String>), (Arc<Aggregation>, Vec<i64>)>,
+    states: BTreeMap<StateKey, (Arc<Aggregation>, Vec<i64>)>,
 }
 
 impl Merger {

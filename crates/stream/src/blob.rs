@@ -49,6 +49,17 @@ impl Attachment {
     }
 }
 
+/// A piece of an attachment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) media: Option<&'a str>,
+    /// Bytes of the whole attachment.
+    pub(crate) len_bytes: u64,
+    pub(crate) at: u64,
+    pub(crate) bytes: &'a [u8],
+}
+
 /// All attachments.
 #[derive(Debug, Default)]
 pub(crate) struct Attachments {
@@ -57,16 +68,8 @@ pub(crate) struct Attachments {
 
 impl Attachments {
     /// Adds a piece; a finding if it contradicts others.
-    pub(crate) fn add(
-        &mut self,
-        from: (u64, u32),
-        name: &str,
-        media: Option<&str>,
-        len_bytes: u64,
-        at: u64,
-        piece: &[u8],
-        findings: &mut Vec<Finding>,
-    ) {
+    pub(crate) fn add(&mut self, from: (u64, u32), piece: &Piece<'_>, findings: &mut Vec<Finding>) {
+        let Piece { name, media, len_bytes, at, bytes } = *piece;
         let known = self.all.iter().position(|known| known.from == from && known.name == name);
         let known = known.unwrap_or_else(|| {
             self.all.push(Attachment {
@@ -79,13 +82,13 @@ impl Attachments {
             self.all.len() - 1
         });
         let known = &mut self.all[known];
-        let end = at.checked_add(piece.len() as u64).filter(|end| *end <= len_bytes);
+        let end = at.checked_add(bytes.len() as u64).filter(|end| *end <= len_bytes);
         match end {
-            Some(end) if known.len_bytes == len_bytes && known.agrees(at, piece) => {
+            Some(end) if known.len_bytes == len_bytes && known.agrees(at, bytes) => {
                 known.have.insert(at..end);
                 let longest = known.pieces.get(&at).map_or(0, Vec::len);
-                if piece.len() > longest {
-                    known.pieces.insert(at, piece.to_vec());
+                if bytes.len() > longest {
+                    known.pieces.insert(at, bytes.to_vec());
                 }
             }
             _ => findings.push(Finding::new("attachment-conflict").with("attachment", name)),

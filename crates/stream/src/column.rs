@@ -495,6 +495,7 @@ impl Column {
     }
 
     /// The integer of a row, with its sign, as bits.
+    #[allow(clippy::unnecessary_cast)] // One of the types is that already.
     pub(crate) fn int_bits(&self, row: usize) -> u128 {
         for_integers!(self, values: T => values[row] as T as u128, // Extended as its sign says.
             Column::Bool(values) => values[row].into(),

@@ -80,6 +80,7 @@ impl<'a> Cursor<'a> {
 }
 
 /// Appends an unsigned number.
+#[cfg(test)]
 #[inline]
 pub(crate) fn put_uv(mut n: u128, out: &mut Vec<u8>) {
     while n >= 0x80 {
@@ -90,6 +91,7 @@ pub(crate) fn put_uv(mut n: u128, out: &mut Vec<u8>) {
 }
 
 /// Appends a signed number.
+#[cfg(test)]
 #[inline]
 pub(crate) fn put_sv(n: i128, out: &mut Vec<u8>) {
     put_uv((n << 1 ^ n >> 127) as u128, out);

@@ -138,7 +138,7 @@ impl<I: Input> StreamReader<I> {
     ///
     /// # Errors
     /// If the input cannot be read.
-    pub fn next(&mut self) -> io::Result<Option<Part<'_>>> {
+    pub fn next_part(&mut self) -> io::Result<Option<Part<'_>>> {
         loop {
             if self.current.is_none() && !self.begin_next()? {
                 return Ok(None);

@@ -3,7 +3,7 @@
 //! A session takes every frame once, in the order of the file ([`Session::observe`]). It deals with all kinds but data, whose
 //! frames it gives back: they are decoded when it suits the reader, with the metadata of their epoch.
 
-use crate::blob::{Attachment, Attachments};
+use crate::blob::{Attachment, Attachments, Piece};
 use crate::clock::Correlation;
 use crate::codec::{PayloadFault, Unpacker};
 use crate::decode::{Outcome, Registry};
@@ -278,8 +278,8 @@ impl Session {
                 let number = |key: u64| map.get(key).and_then(Value::as_u64).ok_or(0_u32);
                 let media = map.get(1).and_then(Value::as_text);
                 let bytes = piece.value.as_bytes().ok_or(0_u32)?;
-                let (len, at) = (number(2)?, number(3)?);
-                self.attachments.add(from, name, media, len, at, bytes, &mut self.findings);
+                let piece = Piece { name, media, len_bytes: number(2)?, at: number(3)?, bytes };
+                self.attachments.add(from, &piece, &mut self.findings);
             }
             kind::INDEX => self.compare_index(frame, payload)?,
             kind::END => {
@@ -519,8 +519,8 @@ fn unknown_of(header: &Header, registry: &Registry) -> Option<&'static str> {
     if header.kind > kind::OPEN {
         return Some("unknown-kind");
     }
-    if !header.is_known_encoding() && !(header.kind == kind::DATA && registry.get(header.encoding).is_some())
-    {
+    let is_registered = header.kind == kind::DATA && registry.get(header.encoding).is_some();
+    if !(header.is_known_encoding() || is_registered) {
         return Some("unknown-encoding");
     }
     (header.codec > crate::frame::codec::ZSTD).then_some("unknown-codec")

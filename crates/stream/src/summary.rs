@@ -18,7 +18,7 @@ pub fn of<I: Input>(reader: &mut StreamReader<I>) -> io::Result<Json> {
     let mut bodies = Vec::new();
     let mut n_decoded = 0_u64;
     let mut merger = Merger::default();
-    while let Some(part) = reader.next()? {
+    while let Some(part) = reader.next_part()? {
         match part.content {
             Content::Rows(batch) => {
                 for (rows, row) in batch.in_order() {

@@ -183,7 +183,7 @@ fn repetitions_make_the_records_that_they_stand_for() {
     let bytes = bytes("stride-runs");
     let mut reader = StreamReader::new(&bytes[..]);
     let mut lines = String::new();
-    while let Some(part) = reader.next().unwrap() {
+    while let Some(part) = reader.next_part().unwrap() {
         let quipu_stream::reader::Content::Rows(batch) = part.content else { panic!() };
         for (rows, row) in batch.in_order() {
             lines += &format!("{} {}", rows.schema.id(), rows.times[row]);
