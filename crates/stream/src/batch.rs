@@ -66,7 +66,7 @@ pub struct Batch {
     tables: Vec<Rows>,
     /// The table of each row, in the order of the frame.
     order: Vec<u32>,
-    /// What is no record.
+    /// What stood between the records.
     pub side: Vec<Side>,
 }
 

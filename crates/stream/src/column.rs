@@ -269,7 +269,7 @@ impl Column {
         }
     }
 
-    /// Adds an integer, of which the bits that the column has are taken.
+    /// Adds an integer, cut to the bits that the column has.
     ///
     /// # Panics
     /// If it is no column of integers.
@@ -279,7 +279,7 @@ impl Column {
         );
     }
 
-    /// Adds the values at `offset` of bodies that begin at these places of the payload, all of which are long enough. Only for
+    /// Adds the values at `offset` of bodies that begin at these places of the payload and are long enough. Only for
     /// types whose bytes are values whatever they are.
     pub(crate) fn extend_plain(&mut self, payload: &[u8], bodies: &[u32], offset: u32) {
         macro_rules! copy {

@@ -35,7 +35,7 @@ impl<I: Input + ?Sized> Input for &mut I {
     }
 }
 
-/// A file, of which a window is held.
+/// A file; a window of it is held.
 #[derive(Debug)]
 pub struct FileInput {
     file: Arc<File>,

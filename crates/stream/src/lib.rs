@@ -1,8 +1,8 @@
 //! The self-describing stream: a container of trace data that carries its own descriptions.
 //!
-//! A file, pipe or socket is a sequence of *frames*, each with two checksums, a number in its stream and a place to continue after
-//! damage. Metadata records in some of them describe the rows in others, so a program that never met the writer can read what it
-//! wrote, joined anywhere. `docs/formats/stream.md` describes the format byte by byte.
+//! A file, pipe or socket is a sequence of *frames*, each with two checksums, a number in its stream, and a mark to find it by
+//! after damage. Metadata records in some of them describe the rows in others, so a program that never met the writer can
+//! read what it wrote, joined anywhere. `docs/formats/stream.md` describes the format byte by byte.
 //!
 //! ```text
 //! Input ─ Scanner: frames ─ Session: order, metadata, losses, clocks ─ Decoder: rows of each schema as columns ─ Part
@@ -15,6 +15,7 @@
 //! | [`batch`], [`column`], [`decode`] | payloads into columns |
 //! | [`session`], [`reader`] | a stream as a whole |
 //! | [`loss`], [`clock`], [`blob`], [`aggregate`] | what else it says |
+//! | [`write`], [`spec`], [`record`], [`datum`], [`pack`] | writing: the stream, schemas, rows of structures and of values |
 //! | [`json`], [`text`], [`summary`] | records for programs and people |
 //!
 //! Bodies of other formats are handed out as bytes; those formats' own crates decode them.
@@ -25,6 +26,7 @@ pub mod blob;
 pub mod clock;
 pub mod codec;
 pub mod column;
+pub mod datum;
 pub mod decode;
 pub mod finding;
 pub mod frame;
@@ -33,13 +35,17 @@ pub mod json;
 pub mod loss;
 pub mod meta;
 mod order;
+pub mod pack;
 mod packed;
 mod ranges;
 pub mod reader;
+pub mod record;
 pub mod scan;
 pub mod schema;
 pub mod session;
+pub mod spec;
 pub mod summary;
 pub mod text;
+pub mod write;
 
 pub use quipu_wire as wire;

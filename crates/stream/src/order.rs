@@ -20,9 +20,8 @@ pub(crate) enum Verdict {
 
 #[derive(Debug, Default)]
 struct StreamOrder {
-    first: u64,
     next: u64,
-    /// Numbers in gaps that were reported.
+    /// Numbers in gaps that were reported, and those before the first frame that was seen.
     missing: Ranges,
     /// Numbers of frames whose payload was damaged.
     damaged: Ranges,
@@ -47,7 +46,7 @@ pub(crate) struct Order {
     /// Gaps, which open frames may still fill.
     gaps: Vec<Gap>,
     pub(crate) duplicates: u64,
-    /// Producers of which a frame is missing.
+    /// Producers that miss a frame.
     pub(crate) with_gaps: FxHashSet<u64>,
 }
 
@@ -61,7 +60,9 @@ impl Order {
         let from_start = self.from_start.contains(&producer);
         let order = self.streams.entry((producer, stream)).or_insert_with(|| {
             let first = if from_start { 0 } else { seq };
-            StreamOrder { first, next: first, ..StreamOrder::default() }
+            let mut order = StreamOrder { next: first, ..StreamOrder::default() };
+            order.missing.insert(0..first);
+            order
         });
         if seq >= order.next {
             if seq > order.next {
@@ -97,7 +98,7 @@ impl Order {
     pub(crate) fn has(&self, producer: u64, stream: u32, seq: u64) -> bool {
         self.streams
             .get(&(producer, stream))
-            .is_some_and(|order| (order.first..order.next).contains(&seq) && !order.missing.contains(seq))
+            .is_some_and(|order| seq < order.next && !order.missing.contains(seq))
     }
 
     /// Whether the producer was seen from its beginning and no frame of it is missing.

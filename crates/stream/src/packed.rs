@@ -72,7 +72,7 @@ impl<'a> Cursor<'a> {
         Some(bytes)
     }
 
-    /// A number of elements, of which each has a byte at least.
+    /// A number of elements; each has a byte at least.
     pub(crate) fn count(&mut self) -> Option<usize> {
         let n = usize::try_from(self.uv()?).ok()?;
         (n <= self.bytes.len() - self.at).then_some(n)
@@ -80,7 +80,6 @@ impl<'a> Cursor<'a> {
 }
 
 /// Appends an unsigned number.
-#[cfg(test)]
 #[inline]
 pub(crate) fn put_uv(mut n: u128, out: &mut Vec<u8>) {
     while n >= 0x80 {
@@ -91,7 +90,6 @@ pub(crate) fn put_uv(mut n: u128, out: &mut Vec<u8>) {
 }
 
 /// Appends a signed number.
-#[cfg(test)]
 #[inline]
 pub(crate) fn put_sv(n: i128, out: &mut Vec<u8>) {
     put_uv((n << 1 ^ n >> 127) as u128, out);

@@ -1,4 +1,4 @@
-//! From bytes to frames: finds each frame, says what stands between them, and goes on after damage.
+//! From bytes to frames: finds each frame, says what stands between them, and continues after damage.
 //!
 //! Only headers and trailers are looked at here. A frame that was torn is not jumped over by its length: no stored payload has
 //! the sync bytes, so the next place that has them and a header with a right checksum is a frame.
@@ -48,7 +48,7 @@ pub struct Scanner {
     stop: u64,
     ended: bool,
     is_stream: bool,
-    /// What was found wrong, until somebody takes it.
+    /// What was found wrong; the reader takes it.
     pub findings: Vec<Finding>,
     /// Bytes of room that was claimed and never written.
     pub unwritten_bytes: u64,
@@ -101,7 +101,7 @@ impl Scanner {
         if !std::mem::replace(&mut self.ended, true) || self.is_stream {
             return Ok(None);
         }
-        // Nothing that is known of what is no stream is worth saying.
+        // Where there is no frame, nothing else is worth saying.
         self.is_stream = true;
         self.unwritten_bytes = 0;
         self.findings = vec![Finding::new("no-frames")];

@@ -149,7 +149,7 @@ fn records_of(header: &Header) -> u32 {
 }
 
 impl Session {
-    /// Takes a frame, of which the payload can be read from `input`.
+    /// Takes a frame whose payload can be read from `input`.
     ///
     /// # Errors
     /// If that cannot be read.

@@ -2,4 +2,6 @@
 
 #![allow(clippy::unwrap_used, unreachable_pub)]
 
+mod damage;
 mod vectors;
+mod write;

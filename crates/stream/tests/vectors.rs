@@ -1,5 +1,5 @@
-//! Every sample against what its expectation says, in the way of the samples' own page: a finding matches one that has its name and
-//! its keys, and there are no others.
+//! Every sample against what its expectation says, as the samples' page has it: a finding matches one that has its name
+//! and its keys, and there are no others.
 
 use quipu_stream::input::Pipe;
 use quipu_stream::reader::StreamReader;

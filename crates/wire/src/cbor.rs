@@ -1,4 +1,4 @@
-//! CBOR values (RFC 8949): one canonical encoding of each, and a decoder that takes every encoding and says which were not canonical.
+//! CBOR values (RFC 8949): one canonical encoding of each, and a decoder that takes others too and says so.
 //!
 //! Canonical is the core deterministic encoding: shortest integers and lengths, definite lengths, map keys sorted by their
 //! encoded bytes and each once, no tags, text in UTF-8. Floating-point numbers have no place in metadata, so one of them is

@@ -1,0 +1,730 @@
+//! Writing streams: one writer for the whole, one buffer for each thread.
+//!
+//! A [`StreamWriter`] fills the frame of its stream without any lock. When the frame is full it packs it on its own thread,
+//! takes the lock, gets its number and writes it. Definitions take the same lock: they are rare, and stand in the stream before
+//! what they describe.
+
+use crate::codec::{Codec, PayloadPacker};
+use crate::datum::{Datum, put_plain};
+use crate::frame::{self, HEADER_BYTES, Header, LOST_MANY, encoding, flag, kind, seal};
+use crate::loss::Loss;
+use crate::meta::Metadata;
+use crate::pack::Packed;
+use crate::record::{Body, Record};
+use crate::scan::FrameAt;
+use crate::schema::Schema;
+use crate::session::index_entry;
+use crate::spec::{SchemaSpec, Ty};
+use quipu_wire::cbor::{self, Value};
+use quipu_wire::record::{self as records, FIRST_SCHEMA, Uuid};
+use rustc_hash::FxHashMap;
+use std::io::{self, Write};
+use std::marker::PhantomData;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Raw bytes of a frame at rest, so that stored ones stay below a million.
+pub const FRAME_BYTES_AT_REST: usize = 960 << 10;
+
+/// Raw bytes of a frame of a live stream.
+pub const FRAME_BYTES_LIVE: usize = 256 << 10;
+
+/// How many frames an index names at most.
+const INDEX_FRAMES: usize = 1024;
+
+/// Output before a snapshot is repeated.
+const SNAPSHOT_AFTER_BYTES: u64 = 4 << 20;
+
+/// Time before a snapshot is repeated, if anything was written.
+const SNAPSHOT_AFTER: Duration = Duration::from_secs(5);
+
+/// A snapshot is written in frames of about this many bytes.
+const META_FRAME_BYTES: usize = 512 << 10;
+
+/// How a stream is written.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Who writes.
+    pub producer: records::Producer,
+    /// How payloads are packed.
+    pub codec: Codec,
+    /// Raw bytes of a frame.
+    pub frame_bytes: usize,
+    /// Number of the first epoch: above those of earlier runs of this producer in the same file.
+    pub epoch: u32,
+    /// Whether indexes are written; transports have none.
+    pub with_index: bool,
+    /// Numbers that the first frames of streams get, if this run continues another.
+    pub next: Vec<(u32, u64)>,
+}
+
+impl Options {
+    /// The options of a program that writes a file.
+    #[must_use]
+    pub fn new(program: &str) -> Options {
+        Options {
+            producer: records::Producer {
+                program: Some(program.to_owned()),
+                uuid: random_uuid(),
+                os: Some(std::env::consts::OS.to_owned()),
+                arch: Some(std::env::consts::ARCH.to_owned()),
+                byte_order: Some(u32::from(cfg!(target_endian = "big"))),
+                address_bits: Some(usize::BITS),
+                pid: Some(std::process::id().into()),
+                ..records::Producer::default()
+            },
+            codec: Codec::Zstd(3),
+            frame_bytes: FRAME_BYTES_AT_REST,
+            epoch: 1,
+            with_index: true,
+            next: Vec::new(),
+        }
+    }
+}
+
+/// A UUID of random numbers (version 4).
+fn random_uuid() -> Uuid {
+    use std::hash::{BuildHasher, RandomState};
+    // The keys of the standard hasher come from the system's random numbers.
+    let half = || RandomState::new().hash_one((std::process::id(), Instant::now())).to_le_bytes();
+    let mut uuid = [half(), half()].concat();
+    uuid[6] = uuid[6] & 0x0F | 0x40;
+    uuid[8] = uuid[8] & 0x3F | 0x80;
+    uuid.try_into().unwrap_or_default()
+}
+
+#[derive(Debug)]
+struct State<W> {
+    out: W,
+    /// Bytes written by this writer; places are relative, so what stands before does not matter.
+    at: u64,
+    producer: u64,
+    epoch: u32,
+    records: Vec<Vec<u8>>,
+    n_sent: usize,
+    types: Vec<(Ty, u32)>,
+    next_type: u32,
+    next_schema: u32,
+    next_format: u32,
+    schemas: Vec<(SchemaSpec, u32)>,
+    seqs: FxHashMap<u32, u64>,
+    n_frames: u64,
+    n_records: u64,
+    snapshot_at: Option<u64>,
+    snapshot_bytes: u64,
+    snapshot_time: Instant,
+    /// Where the newest snapshot ends.
+    snapshot_end: u64,
+    index: Vec<FrameAt>,
+    index_at: Option<u64>,
+    with_index: bool,
+    is_ended: bool,
+    /// The error of a frame that a dropped buffer could not write.
+    failed: Option<io::ErrorKind>,
+}
+
+impl<W: Write> State<W> {
+    /// Writes a frame whose payload is sealed: what only the whole stream knows is added to its header here.
+    fn write(&mut self, header: &mut Header, stored: &[u8]) -> io::Result<()> {
+        if self.is_ended {
+            return Err(io::Error::other("the stream has ended"));
+        }
+        header.producer = self.producer;
+        header.epoch = self.epoch;
+        let seq = self.seqs.entry(header.stream).or_default();
+        header.seq = *seq;
+        *seq += 1;
+        header.meta_back = match self.snapshot_at {
+            Some(at) if !header.has(flag::SNAPSHOT_START) => self.at - at,
+            _ => 0,
+        };
+        let mut rest = Vec::new();
+        frame::finish(header, &mut rest);
+        self.out.write_all(&header.to_bytes())?;
+        self.out.write_all(stored)?;
+        self.out.write_all(&rest)?;
+        let frame = FrameAt { offset: self.at, header: *header };
+        self.at = frame.end();
+        self.n_frames += 1;
+        if header.kind == kind::DATA {
+            self.n_records += u64::from(header.records);
+        }
+        if header.kind != kind::INDEX && self.with_index {
+            self.index.push(frame);
+        }
+        Ok(())
+    }
+
+    /// Writes a frame of this kind on stream 0 with a payload that is not packed.
+    fn write_plain(&mut self, mut header: Header, mut payload: Vec<u8>) -> io::Result<()> {
+        seal(&mut header, payload.len() as u32, &mut payload); // A few hundred kilobytes at most.
+        self.write(&mut header, &payload)
+    }
+
+    /// Writes the records from `first` on as META frames.
+    fn write_records(&mut self, first: usize, is_snapshot: bool) -> io::Result<()> {
+        let mut at = first;
+        while at < self.records.len() {
+            let mut payload = Vec::new();
+            let start = at;
+            while at < self.records.len() && (payload.is_empty() || payload.len() < META_FRAME_BYTES) {
+                payload.extend_from_slice(&self.records[at]);
+                at += 1;
+            }
+            let mut flags = 0;
+            if is_snapshot && start == first {
+                flags |= flag::SNAPSHOT_START;
+                self.snapshot_at = Some(self.at);
+            }
+            if is_snapshot && at == self.records.len() {
+                flags |= flag::SNAPSHOT_END;
+            }
+            let header = Header {
+                kind: kind::META,
+                encoding: encoding::CBOR,
+                flags,
+                meta_version: at as u32, // At most a million.
+                records: (at - start) as u32,
+                ..Header::default()
+            };
+            self.write_plain(header, payload)?;
+        }
+        self.n_sent = self.records.len();
+        Ok(())
+    }
+
+    fn write_snapshot(&mut self) -> io::Result<()> {
+        let start = self.at;
+        self.write_records(0, true)?;
+        self.snapshot_bytes = self.at - start;
+        self.snapshot_end = self.at;
+        self.snapshot_time = Instant::now();
+        Ok(())
+    }
+
+    /// Writes what has to stand before a frame with data: new records, or a snapshot if the last is far away.
+    fn prepare(&mut self) -> io::Result<()> {
+        let since = self.at - self.snapshot_end;
+        let is_far = since >= SNAPSHOT_AFTER_BYTES.max(100 * self.snapshot_bytes)
+            || (since > 0 && self.snapshot_time.elapsed() >= SNAPSHOT_AFTER);
+        if self.snapshot_at.is_none() || is_far {
+            self.write_snapshot()?;
+        } else if self.n_sent < self.records.len() {
+            self.write_records(self.n_sent, false)?;
+        }
+        if self.index.len() >= INDEX_FRAMES {
+            self.write_index()?;
+        }
+        Ok(())
+    }
+
+    fn write_index(&mut self) -> io::Result<()> {
+        let frames = std::mem::take(&mut self.index);
+        let at = self.at;
+        let back = self.index_at.map_or(0, |before| at - before);
+        let mut payload = Vec::new();
+        payload.extend_from_slice(&(frames.len() as u64).to_le_bytes());
+        payload.extend_from_slice(&back.to_le_bytes());
+        frames.iter().for_each(|frame| payload.extend_from_slice(&index_entry(at, frame)));
+        let header = Header {
+            kind: kind::INDEX,
+            encoding: encoding::INDEX,
+            meta_version: self.n_sent as u32, // At most a million.
+            ..Header::default()
+        };
+        self.write_plain(header, payload)?;
+        self.index_at = Some(at);
+        Ok(())
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        self.prepare()?;
+        if self.with_index && !self.index.is_empty() {
+            self.write_index()?;
+        }
+        let back = self.index_at.map_or(0, |index| self.at - index);
+        let uint = Value::Uint;
+        let map = Value::Map(vec![
+            (uint(0), Value::Bool(true)),
+            (uint(1), uint(self.n_frames)),
+            (uint(2), uint(self.n_records)),
+            (uint(3), uint(back)),
+        ]);
+        let header = Header {
+            kind: kind::END,
+            encoding: encoding::END,
+            meta_version: self.n_sent as u32, // At most a million.
+            ..Header::default()
+        };
+        self.write_plain(header, map.to_bytes())?;
+        self.is_ended = true;
+        self.out.flush()
+    }
+
+    fn define(&mut self, record: records::Record) -> io::Result<u32> {
+        if self.records.len() >= crate::meta::MAX_RECORDS {
+            return Err(io::Error::other("an epoch has at most a million metadata records"));
+        }
+        self.records.push(record.to_bytes());
+        Ok(self.records.len() as u32 - 1) // At most a million.
+    }
+
+    fn type_id(&mut self, ty: &Ty) -> io::Result<u32> {
+        if let Some((_, id)) = self.types.iter().find(|(known, _)| known == ty) {
+            return Ok(*id);
+        }
+        let (name, described) = ty.describe(|part| self.type_id(part))?;
+        let id = self.next_type;
+        self.next_type += 1;
+        self.define(records::TypeRecord { id, name, ty: described }.into())?;
+        self.types.push((ty.clone(), id));
+        Ok(id)
+    }
+
+    fn schema_id(&mut self, spec: &SchemaSpec) -> io::Result<u32> {
+        if let Some((_, id)) = self.schemas.iter().find(|(known, _)| known == spec) {
+            return Ok(*id);
+        }
+        let fields = spec.describe(|ty| self.type_id(ty))?;
+        let format = match &spec.text {
+            Some(text) => {
+                let id = self.next_format;
+                self.next_format += 1;
+                const BRACES: u64 = 3;
+                let format = records::Format { id, text: text.clone(), dialect: Some(BRACES) };
+                self.define(format.into())?;
+                Some(id)
+            }
+            None => None,
+        };
+        let id = self.next_schema;
+        self.next_schema += 1;
+        let schema = records::Schema {
+            id,
+            name: Some(spec.name.clone()),
+            fields,
+            fixed_bytes: Some(spec.fixed_bytes()),
+            format,
+            category: spec.category.clone(),
+            flags: (spec.flags != 0).then_some(spec.flags),
+            ..records::Schema::default()
+        };
+        self.define(schema.into())?;
+        self.schemas.push((spec.clone(), id));
+        Ok(id)
+    }
+}
+
+/// Writes a stream. Its clones write the same stream.
+#[derive(Debug)]
+pub struct Writer<W> {
+    state: Arc<Mutex<State<W>>>,
+    options: Arc<Options>,
+}
+
+impl<W> Clone for Writer<W> {
+    fn clone(&self) -> Self {
+        Writer { state: Arc::clone(&self.state), options: Arc::clone(&self.options) }
+    }
+}
+
+/// A schema that a writer knows, for records of one type.
+#[derive(Debug)]
+pub struct SchemaOf<R> {
+    id: u32,
+    record: PhantomData<fn(R)>,
+}
+
+impl<R> Clone for SchemaOf<R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<R> Copy for SchemaOf<R> {}
+
+impl<W: Write> Writer<W> {
+    /// A writer to `out`, to which nothing is written yet.
+    pub fn new(out: W, options: Options) -> Writer<W> {
+        let uuid = options.producer.uuid;
+        let first = uuid.first_chunk::<8>().copied().unwrap_or_default();
+        let mut state = State {
+            out,
+            at: 0,
+            producer: u64::from_le_bytes(first),
+            epoch: options.epoch,
+            records: Vec::new(),
+            n_sent: 0,
+            types: Vec::new(),
+            next_type: 1,
+            next_schema: FIRST_SCHEMA,
+            next_format: 1,
+            schemas: Vec::new(),
+            seqs: options.next.iter().copied().collect(),
+            n_frames: 0,
+            n_records: 0,
+            snapshot_at: None,
+            snapshot_bytes: 0,
+            snapshot_time: Instant::now(),
+            snapshot_end: 0,
+            index: Vec::new(),
+            index_at: None,
+            with_index: options.with_index,
+            is_ended: false,
+            failed: None,
+        };
+        state.records.push(records::Record::from(options.producer.clone()).to_bytes());
+        Writer { state: Arc::new(Mutex::new(state)), options: Arc::new(options) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<W>> {
+        // A thread that panicked while it held the lock left whole frames, or an error that the next write meets.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a metadata record; gives its ordinal.
+    ///
+    /// # Errors
+    /// If the epoch is full.
+    pub fn define(&self, record: impl Into<records::Record>) -> io::Result<u32> {
+        self.lock().define(record.into())
+    }
+
+    /// Defines a schema with all its types; one that is known already is not defined again. Gives its id.
+    ///
+    /// # Errors
+    /// If the epoch is full.
+    pub fn schema(&self, spec: &SchemaSpec) -> io::Result<u32> {
+        self.lock().schema_id(spec)
+    }
+
+    /// Defines the schema of a type of records.
+    ///
+    /// # Errors
+    /// If the epoch is full.
+    pub fn schema_of<R: Record>(&self) -> io::Result<SchemaOf<R>> {
+        Ok(SchemaOf { id: self.schema(&R::spec())?, record: PhantomData })
+    }
+
+    /// What has been defined in this epoch, with types and schemas resolved.
+    #[must_use]
+    pub fn metadata(&self) -> Metadata {
+        let mut metadata = Metadata::default();
+        let mut findings = Vec::new();
+        for (ordinal, record) in (0..).zip(&self.lock().records) {
+            metadata.add(ordinal, cbor::decode(record), &mut findings);
+        }
+        metadata.resolve(&mut findings);
+        metadata
+    }
+
+    /// A buffer for one stream, which one thread fills. Number 0 is also that of the frames about the whole.
+    ///
+    /// # Errors
+    /// If the codec refuses its level.
+    pub fn stream(&self, number: u32) -> io::Result<StreamWriter<W>> {
+        Ok(StreamWriter {
+            writer: self.clone(),
+            number,
+            packer: PayloadPacker::new(self.options.codec)?,
+            rows: Vec::with_capacity(self.options.frame_bytes + 4096),
+            stored: Vec::new(),
+            records: 0,
+            times: None,
+            last_time: 0,
+            is_unordered: false,
+            lost: 0,
+            is_finished: false,
+        })
+    }
+
+    /// Writes a loss.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn loss(&self, stream: u32, loss: &Loss) -> io::Result<()> {
+        self.item(kind::LOSS, stream, loss.to_value().to_bytes())
+    }
+
+    /// Says where a clock stands.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn clock(&self, clock: u32, ticks: u64, unix_ns: i64, uncertainty_ns: u64) -> io::Result<()> {
+        let uint = Value::Uint;
+        let map = Value::Map(vec![
+            (uint(0), uint(clock.into())),
+            (uint(1), uint(ticks)),
+            (uint(2), Value::int(unix_ns.into())),
+            (uint(3), uint(uncertainty_ns)),
+        ]);
+        self.item(kind::CLOCK, 0, map.to_bytes())
+    }
+
+    /// Writes an attachment, in pieces that fit into frames.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn attach(&self, name: &str, media: Option<&str>, bytes: &[u8]) -> io::Result<()> {
+        let uint = Value::Uint;
+        let mut at = 0;
+        loop {
+            let piece = &bytes[at..bytes.len().min(at + FRAME_BYTES_LIVE)];
+            let mut pairs = vec![
+                (uint(0), Value::Text(name.to_owned())),
+                (uint(2), uint(bytes.len() as u64)),
+                (uint(3), uint(at as u64)),
+            ];
+            pairs.extend(media.map(|media| (uint(1), Value::Text(media.to_owned()))));
+            let mut payload = Value::Map(pairs).to_bytes();
+            Value::Bytes(piece.to_vec()).encode(&mut payload);
+            self.item(kind::BLOB, 0, payload)?;
+            at += piece.len();
+            if at >= bytes.len() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn item(&self, kind: u8, stream: u32, payload: Vec<u8>) -> io::Result<()> {
+        let mut state = self.lock();
+        state.prepare()?;
+        let header = Header {
+            kind,
+            encoding: encoding::CBOR,
+            stream,
+            records: u32::from(kind != kind::BLOB),
+            meta_version: state.n_sent as u32, // At most a million.
+            ..Header::default()
+        };
+        state.write_plain(header, payload)
+    }
+
+    /// Writes a snapshot now.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn snapshot(&self) -> io::Result<()> {
+        self.lock().write_snapshot()
+    }
+
+    /// Begins a new epoch, in which nothing is defined but the producer. Buffers of streams must have been flushed, and ids of
+    /// schemas are asked for anew.
+    pub fn new_epoch(&self) {
+        let mut state = self.lock();
+        state.epoch += 1;
+        state.records.truncate(1);
+        state.n_sent = 0;
+        state.types.clear();
+        state.schemas.clear();
+        state.next_type = 1;
+        state.next_schema = FIRST_SCHEMA;
+        state.next_format = 1;
+        state.snapshot_at = None;
+    }
+
+    /// Writes the index and the end. Streams have to be finished before: what comes later is refused.
+    ///
+    /// # Errors
+    /// If it cannot be written, or a frame could not be that was written when a buffer was dropped.
+    pub fn finish(&self) -> io::Result<()> {
+        let mut state = self.lock();
+        if let Some(kind) = state.failed.take() {
+            return Err(io::Error::new(kind, "a frame could not be written"));
+        }
+        state.end()
+    }
+
+    /// What was written to, if no clone and no stream is left.
+    #[must_use]
+    pub fn into_inner(self) -> Option<W> {
+        let state = Arc::try_unwrap(self.state).ok()?;
+        Some(state.into_inner().unwrap_or_else(PoisonError::into_inner).out)
+    }
+}
+
+/// Fills the frames of one stream.
+#[derive(Debug)]
+pub struct StreamWriter<W: Write> {
+    writer: Writer<W>,
+    number: u32,
+    packer: PayloadPacker,
+    rows: Vec<u8>,
+    stored: Vec<u8>,
+    records: u32,
+    /// The smallest and the largest.
+    times: Option<(u64, u64)>,
+    last_time: u64,
+    is_unordered: bool,
+    lost: u32,
+    is_finished: bool,
+}
+
+impl<W: Write> StreamWriter<W> {
+    /// Writes a record.
+    ///
+    /// # Errors
+    /// If the frame is full and cannot be written.
+    #[inline]
+    pub fn write<R: Record>(&mut self, schema: SchemaOf<R>, time: u64, record: &R) -> io::Result<()> {
+        self.row(schema.id, time, R::FIXED_BYTES, |body| record.put(body))
+    }
+
+    /// Writes a row of `fixed` bytes, which begin as zeros, and what `put` makes of them.
+    ///
+    /// # Errors
+    /// If the row is longer than a frame may be, or the frame is full and cannot be written.
+    #[inline]
+    pub fn row(
+        &mut self,
+        schema: u32,
+        time: u64,
+        fixed: usize,
+        put: impl FnOnce(&mut Body<'_>),
+    ) -> io::Result<()> {
+        let start = self.rows.len();
+        self.rows.extend_from_slice(&[0; 16]);
+        let mut body = Body::new(&mut self.rows, fixed);
+        put(&mut body);
+        let len = body.len();
+        let size = (16 + len).next_multiple_of(8);
+        self.rows.resize(start + size, 0);
+        if size > frame::MAX_STORED_BYTES as usize / 2 {
+            self.rows.truncate(start);
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "a row that is too long for a frame"));
+        }
+        let head = &mut self.rows[start..start + 16];
+        head[..4].copy_from_slice(&schema.to_le_bytes());
+        head[4..8].copy_from_slice(&(size as u32).to_le_bytes()); // Below the limit.
+        head[8..].copy_from_slice(&time.to_le_bytes());
+        let (first, last) = self.times.unwrap_or((time, time));
+        self.times = Some((first.min(time), last.max(time)));
+        self.is_unordered |= time < self.last_time && self.records > 0;
+        self.last_time = time;
+        self.records += 1;
+        if self.rows.len() >= self.writer.options.frame_bytes { self.flush() } else { Ok(()) }
+    }
+
+    /// Counts records that were dropped before the next one.
+    pub fn lose(&mut self, records: u64) {
+        let sum = u64::from(self.lost) + records;
+        self.lost = u32::try_from(sum).unwrap_or(LOST_MANY);
+    }
+
+    /// Writes the frame that is being filled.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn flush(&mut self) -> io::Result<()> {
+        if self.records == 0 && self.lost == 0 {
+            return Ok(());
+        }
+        let (ts_first, ts_last) = self.times.take().unwrap_or_default();
+        let header = Header {
+            kind: kind::DATA,
+            encoding: encoding::PLAIN,
+            flags: if std::mem::take(&mut self.is_unordered) { flag::UNORDERED } else { 0 },
+            records: std::mem::take(&mut self.records),
+            ts_first,
+            ts_last,
+            ..Header::default()
+        };
+        let rows = std::mem::take(&mut self.rows);
+        let written = self.payload(header, &rows);
+        self.rows = rows;
+        self.rows.clear();
+        written
+    }
+
+    /// Writes a frame of packed rows.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn packed(&mut self, packed: &Packed, with_runs: bool) -> io::Result<()> {
+        self.flush()?;
+        let header = Header {
+            kind: kind::DATA,
+            encoding: if with_runs { encoding::RUNS } else { encoding::PACKED },
+            records: packed.records,
+            ts_first: packed.ts_first,
+            ts_last: packed.ts_last,
+            ..Header::default()
+        };
+        self.payload(header, &packed.payload)
+    }
+
+    /// Writes the body of another format as one frame; it begins and ends between native records.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn foreign(&mut self, encoding: u16, records: u32, times: (u64, u64), body: &[u8]) -> io::Result<()> {
+        self.flush()?;
+        let header = Header {
+            kind: if (encoding::AGGREGATIONS..encoding::FIRST_PRIVATE).contains(&encoding) {
+                kind::AGG
+            } else {
+                kind::DATA
+            },
+            encoding,
+            records,
+            ts_first: times.0,
+            ts_last: times.1,
+            ..Header::default()
+        };
+        self.payload(header, body)
+    }
+
+    /// Packs and writes a payload; only the last part takes the lock.
+    fn payload(&mut self, mut header: Header, payload: &[u8]) -> io::Result<()> {
+        let raw_len =
+            u32::try_from(payload.len()).ok().filter(|len| *len <= frame::MAX_STORED_BYTES).ok_or_else(
+                || io::Error::new(io::ErrorKind::InvalidInput, "a payload that is too long for a frame"),
+            )?;
+        header.stream = self.number;
+        header.lost = std::mem::take(&mut self.lost);
+        header.words = (HEADER_BYTES / 8) as u8; // 12.
+        header.codec = self.packer.pack(payload, &mut self.stored)?;
+        seal(&mut header, raw_len, &mut self.stored);
+        let mut state = self.writer.lock();
+        state.prepare()?;
+        header.meta_version = state.n_sent as u32; // At most a million.
+        state.write(&mut header, &self.stored)
+    }
+
+    /// Writes a record of values, for programs that learn their schemas from elsewhere; see [`Writer::metadata`].
+    ///
+    /// # Errors
+    /// If the values are not those of the schema, or the frame is full and cannot be written.
+    pub fn values(&mut self, schema: &Schema, time: u64, values: &[Datum]) -> io::Result<()> {
+        let fixed = schema.fixed_bytes.map_or(0, |n| n as usize);
+        let mut body = vec![0; fixed];
+        let is_right = values.len() == schema.fields.len()
+            && schema.fields.iter().zip(values).all(|(field, value)| {
+                let offset = field.field.offset.map(|offset| offset as usize);
+                offset.is_some_and(|at| put_plain(&field.layout, value, &mut body, 0, at).is_some())
+            });
+        if !is_right {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "values of another schema"));
+        }
+        self.row(schema.id(), time, body.len(), |row| row.put(0, &body))
+    }
+
+    /// Writes what is left.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn finish(mut self) -> io::Result<()> {
+        self.is_finished = true;
+        self.flush()
+    }
+}
+
+impl<W: Write> Drop for StreamWriter<W> {
+    fn drop(&mut self) {
+        if !self.is_finished
+            && let Err(error) = self.flush()
+        {
+            self.writer.lock().failed.get_or_insert(error.kind());
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! What is written is read again: any schema, any encoding, many threads, epochs and attachments.
+
+use crate::vectors::{findings_differ, summary_of};
+use proptest::prelude::*;
+use quipu_stream::codec::Codec;
+use quipu_stream::datum::{Datum, of_column};
+use quipu_stream::frame::{SYNC, encoding};
+use quipu_stream::loss::Loss;
+use quipu_stream::pack::PackedRows;
+use quipu_stream::reader::{Content, StreamReader};
+use quipu_stream::schema::Schema;
+use quipu_stream::spec::{SchemaSpec, Ty};
+use quipu_stream::write::{Options, Writer};
+use std::sync::Arc;
+
+fn options(codec: Codec) -> Options {
+    Options { codec, ..Options::new("test 1.0") }
+}
+
+/// Numbers that look random.
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
+        (self.0 ^ self.0 >> 29).wrapping_mul(0xBF58_476D_1CE4_E5B9) ^ self.0 >> 32
+    }
+
+    fn below(&mut self, n: u64) -> u64 {
+        self.next() % n
+    }
+}
+
+fn any_type(numbers: &mut Numbers, depth: u32) -> Ty {
+    let inner = |numbers: &mut Numbers| Box::new(any_type(numbers, depth - 1));
+    let bits = [8, 16, 32, 64, 128][numbers.below(5) as usize];
+    match numbers.below(if depth == 0 { 12 } else { 17 }) {
+        0 | 1 => Ty::Uint(bits),
+        2 | 3 => Ty::Sint(bits),
+        4 => Ty::Float([16, 32, 64][numbers.below(3) as usize]),
+        5 => Ty::Bool,
+        6 => Ty::Text,
+        7 => Ty::Bytes,
+        8 => Ty::Fixed(1 + numbers.below(20) as u32),
+        9 => Ty::Address,
+        10 => Ty::Stack,
+        11 => Ty::Enum {
+            name: "e".into(),
+            base: Box::new(Ty::Uint(8)),
+            names: vec![(0, "zero".into()), (1, "one".into())],
+        },
+        12 => Ty::Vector(inner(numbers)),
+        13 => Ty::Optional(inner(numbers)),
+        14 => {
+            let n = 1 + numbers.below(3) as u32;
+            Ty::Array(inner(numbers), n)
+        }
+        _ => {
+            let n = 1 + numbers.below(3);
+            Ty::Struct {
+                name: "s".into(),
+                members: (0..n).map(|n| (format!("m{n}"), *inner(numbers))).collect(),
+            }
+        }
+    }
+}
+
+fn any_value(numbers: &mut Numbers, ty: &Ty) -> Datum {
+    let int = |numbers: &mut Numbers, bits: u32, signed: bool| {
+        let wide = u128::from(numbers.next()) << 64 | u128::from(numbers.next());
+        let unused = 128 - bits + numbers.below(u64::from(bits)) as u32;
+        Datum::Int(if signed {
+            ((wide << unused) as i128 >> unused) as u128
+        } else {
+            wide << unused >> unused
+        })
+    };
+    match ty {
+        Ty::Uint(bits) => int(numbers, *bits, false),
+        Ty::Sint(bits) => int(numbers, *bits, true),
+        Ty::Float(bits) => Datum::Float(numbers.next() >> (64 - bits)),
+        Ty::Bool => Datum::Bool(numbers.below(2) == 1),
+        Ty::Text => {
+            let n = numbers.below(9);
+            Datum::Bytes((0..n).map(|_| b'a' + numbers.below(26) as u8).collect())
+        }
+        Ty::Bytes if numbers.below(4) == 0 => Datum::Bytes(SYNC.to_vec()),
+        Ty::Bytes => Datum::Bytes(numbers.next().to_le_bytes()[..numbers.below(9) as usize].to_vec()),
+        Ty::Fixed(n) => Datum::Bytes((0..*n).map(|_| numbers.next() as u8).collect()),
+        Ty::Enum { .. } => Datum::Int(numbers.below(3).into()),
+        Ty::Struct { members, .. } => {
+            Datum::List(members.iter().map(|(_, ty)| any_value(numbers, ty)).collect())
+        }
+        Ty::Array(inner, n) => Datum::List((0..*n).map(|_| any_value(numbers, inner)).collect()),
+        Ty::Vector(inner) => {
+            let n = numbers.below(4);
+            Datum::List((0..n).map(|_| any_value(numbers, inner)).collect())
+        }
+        Ty::Stack => {
+            let n = numbers.below(4);
+            Datum::List((0..n).map(|_| Datum::Int(numbers.next().into())).collect())
+        }
+        Ty::Optional(inner) => {
+            Datum::Maybe((numbers.below(2) == 1).then(|| Box::new(any_value(numbers, inner))))
+        }
+        _ => Datum::Int(numbers.next().into()),
+    }
+}
+
+/// A schema of a few fields; those that may be differences sometimes are.
+fn any_schema(numbers: &mut Numbers, name: &str) -> SchemaSpec {
+    let mut spec = SchemaSpec::new(name);
+    for n in 0..1 + numbers.below(6) {
+        let ty = any_type(numbers, 3);
+        let may_be_delta = matches!(ty, Ty::Uint(_) | Ty::Sint(_) | Ty::Address | Ty::Enum { .. });
+        spec = spec.field(&format!("f{n}"), ty);
+        if may_be_delta && numbers.below(2) == 1 {
+            spec = spec.delta();
+        }
+    }
+    spec
+}
+
+type Rows = Vec<(u32, u64, Vec<Datum>)>;
+
+fn read_rows(bytes: &[u8]) -> (Rows, Vec<String>) {
+    let mut reader = StreamReader::new(bytes);
+    let mut all = Vec::new();
+    while let Some(part) = reader.next_part().unwrap() {
+        let Content::Rows(batch) = part.content else { panic!("rows are expected") };
+        for (rows, row) in batch.in_order() {
+            let values = rows.columns.iter().map(|column| of_column(column, row)).collect();
+            all.push((rows.schema.id(), rows.times[row], values));
+        }
+    }
+    (all, reader.session().findings.iter().map(ToString::to_string).collect())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn rows_of_any_schema_come_back_in_every_encoding(seed in any::<u64>()) {
+        let mut numbers = Numbers(seed);
+        let codec = [Codec::None, Codec::Lz4, Codec::Zstd(1)][numbers.below(3) as usize];
+        let writer = Writer::new(Vec::new(), Options { frame_bytes: 2000, ..options(codec) });
+        let specs: Vec<SchemaSpec> =
+            (0..1 + numbers.below(3)).map(|n| any_schema(&mut numbers, &format!("schema {n}"))).collect();
+        let ids: Vec<u32> = specs.iter().map(|spec| writer.schema(spec).unwrap()).collect();
+        let metadata = writer.metadata();
+        let schemas: Vec<Arc<Schema>> =
+            ids.iter().map(|id| Arc::clone(metadata.schema(*id).expect("it was defined"))).collect();
+        let mut stream = writer.stream(0).unwrap();
+        let mut wanted = Vec::new();
+        for how in [encoding::PLAIN, encoding::PACKED, encoding::RUNS] {
+            let mut packed = PackedRows::default();
+            for _ in 0..numbers.below(20) {
+                let which = numbers.below(specs.len() as u64) as usize;
+                let values: Vec<Datum> =
+                    specs[which].fields.iter().map(|field| any_value(&mut numbers, &field.ty)).collect();
+                // Now and then a loop of equal rows.
+                for _ in 0..1 + numbers.below(2) * numbers.below(9) {
+                    let time = numbers.next() >> numbers.below(64);
+                    if how == encoding::PLAIN {
+                        stream.values(&schemas[which], time, &values).unwrap();
+                    } else {
+                        packed.push(&schemas[which], time, values.clone()).unwrap();
+                    }
+                    wanted.push((ids[which], time, values.clone()));
+                }
+            }
+            if !packed.is_empty() {
+                let packed = packed.finish(how == encoding::RUNS);
+                stream.packed(&packed, how == encoding::RUNS).unwrap();
+            }
+        }
+        stream.finish().unwrap();
+        writer.finish().unwrap();
+        let bytes = writer.into_inner().unwrap();
+        let (rows, findings) = read_rows(&bytes);
+        prop_assert_eq!(findings, Vec::<String>::new());
+        prop_assert_eq!(rows, wanted);
+    }
+
+    #[test]
+    fn a_stream_that_is_turned_round_loses_no_record(seed in any::<u64>()) {
+        let mut numbers = Numbers(seed);
+        let writer = Writer::new(Vec::new(), options(Codec::None));
+        let id = writer.schema(&SchemaSpec::new("tick").field("n", Ty::Uint(64))).unwrap();
+        for n in 0..20 {
+            let mut stream = writer.stream(n % 3).unwrap();
+            stream.row(id, n.into(), 8, |body| body.put(0, &u64::from(n).to_le_bytes())).unwrap();
+            stream.finish().unwrap();
+            if numbers.below(3) == 0 {
+                writer.snapshot().unwrap();
+            }
+        }
+        writer.finish().unwrap();
+        let bytes = writer.into_inner().unwrap();
+        let frames = StreamReaderFrames::of(&bytes);
+        let cut = frames[numbers.below(frames.len() as u64) as usize] as usize;
+        let turned = [&bytes[cut..], &bytes[..cut]].concat();
+        let sorted = |bytes: &[u8]| {
+            let mut rows = read_rows(bytes).0;
+            rows.sort_by_key(|row| row.1);
+            rows
+        };
+        prop_assert_eq!(sorted(&turned), sorted(&bytes));
+    }
+}
+
+/// Where frames begin.
+struct StreamReaderFrames;
+
+impl StreamReaderFrames {
+    fn of(mut bytes: &[u8]) -> Vec<u64> {
+        let mut scanner = quipu_stream::scan::Scanner::new();
+        let mut frames = Vec::new();
+        while let Some(frame) = scanner.next(&mut bytes).unwrap() {
+            frames.push(frame.offset);
+        }
+        frames
+    }
+}
+
+#[test]
+fn loops_become_repetitions() {
+    let writer = Writer::new(Vec::new(), options(Codec::None));
+    let spec = SchemaSpec::new("access").field("addr", Ty::Address).delta().field("pc", Ty::Address).delta();
+    let id = writer.schema(&spec).unwrap();
+    let schema = Arc::clone(writer.metadata().schema(id).unwrap());
+    let mut packed = PackedRows::default();
+    for n in 0..100_000_u64 {
+        for (pc, stride) in [(0x40_1000, 8), (0x40_1008, 4096)] {
+            let values = vec![Datum::Int((0x1_0000 + n * stride).into()), Datum::Int(pc)];
+            packed.push(&schema, 10 * n, values).unwrap();
+        }
+    }
+    let packed = packed.finish(true);
+    assert_eq!(packed.records, 200_000);
+    assert!(packed.payload.len() < 80, "{} bytes", packed.payload.len());
+    let mut stream = writer.stream(0).unwrap();
+    stream.packed(&packed, true).unwrap();
+    stream.finish().unwrap();
+    writer.finish().unwrap();
+    let (rows, findings) = read_rows(&writer.into_inner().unwrap());
+    assert_eq!((rows.len(), findings.len()), (200_000, 0));
+    assert_eq!(rows[199_999].2, [Datum::Int((0x1_0000 + 99_999 * 4096_u64).into()), Datum::Int(0x40_1008)]);
+}
+
+#[test]
+fn threads_write_one_stream_each_and_nothing_is_lost() {
+    let writer = Writer::new(Vec::new(), Options { frame_bytes: 4096, ..options(Codec::Lz4) });
+    let spec =
+        SchemaSpec::new("count").field("thread", Ty::Uint(32)).field("n", Ty::Uint(64)).text("{thread}: {n}");
+    let id = writer.schema(&spec).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..4_u32 {
+            let mut stream = writer.stream(thread).unwrap();
+            scope.spawn(move || {
+                for n in 0..5000_u64 {
+                    stream
+                        .row(id, n, 16, |body| {
+                            body.put(0, &thread.to_le_bytes());
+                            body.put(8, &n.to_le_bytes());
+                        })
+                        .unwrap();
+                }
+                stream.finish().unwrap();
+            });
+        }
+    });
+    writer.attach("maps.txt", Some("text/plain"), b"all of it").unwrap();
+    writer.clock(1, 10, 20, 30).unwrap();
+    writer.finish().unwrap();
+    let summary = summary_of(&writer.into_inner().unwrap());
+    assert_eq!(findings_differ(&summary["findings"], &serde_json::json!([])), None);
+    assert_eq!(summary["records_decoded"], 20_000);
+    assert_eq!(summary["attachments"][0]["text"], "all of it");
+    assert_eq!(summary["clocks"][0]["ticks"], 10);
+    assert_eq!(
+        summary["records"][0]["text"],
+        "0: 0".replacen('0', &summary["records"][0]["thread"].to_string(), 1)
+    );
+}
+
+#[test]
+fn losses_epochs_and_runs_that_continue_are_told() {
+    let first = options(Codec::None);
+    let producer = first.producer.clone();
+    let writer = Writer::new(Vec::new(), first);
+    let spec = SchemaSpec::new("a").field("x", Ty::Uint(8));
+    let id = writer.schema(&spec).unwrap();
+    let mut stream = writer.stream(1).unwrap();
+    stream.row(id, 1, 1, |body| body.put(0, &[7])).unwrap();
+    stream.flush().unwrap();
+    writer.loss(1, &Loss { cause: 1, records: Some(5), ..Loss::default() }).unwrap();
+    stream.lose(5);
+    stream.row(id, 2, 1, |body| body.put(0, &[8])).unwrap();
+    stream.flush().unwrap();
+    writer.new_epoch();
+    let other = writer.schema(&SchemaSpec::new("b").field("y", Ty::Text)).unwrap();
+    assert_eq!(other, id, "ids begin anew");
+    stream.row(other, 3, 8, |body| body.append(0, b"text", 4)).unwrap();
+    stream.finish().unwrap();
+    writer.finish().unwrap();
+    let bytes = writer.into_inner().unwrap();
+    let summary = summary_of(&bytes);
+    assert_eq!(findings_differ(&summary["findings"], &serde_json::json!([])), None);
+    assert_eq!(summary["lost"], serde_json::json!({"1": 5}));
+    assert_eq!(summary["records"][2]["y"], "text");
+
+    // A later run of the same producer continues the file.
+    let again = Options { producer, epoch: 3, next: vec![(0, 100), (1, 50)], ..options(Codec::None) };
+    let writer = Writer::new(bytes, again);
+    let id = writer.schema(&spec).unwrap();
+    let mut stream = writer.stream(1).unwrap();
+    stream.row(id, 9, 1, |body| body.put(0, &[9])).unwrap();
+    stream.finish().unwrap();
+    writer.finish().unwrap();
+    let summary = summary_of(&writer.into_inner().unwrap());
+    let gaps =
+        serde_json::json!([{"name": "sequence-gap", "stream": 0}, {"name": "sequence-gap", "stream": 1}]);
+    assert_eq!(findings_differ(&summary["findings"], &gaps), None);
+    assert_eq!(summary["records_decoded"], 4);
+}
+
+#[test]
+fn rows_as_lines_of_json_are_read() {
+    let writer = Writer::new(Vec::new(), options(Codec::Zstd(3)));
+    let spec = SchemaSpec::new("log")
+        .field(
+            "level",
+            Ty::Enum { name: "l".into(), base: Box::new(Ty::Uint(8)), names: vec![(3, "error".into())] },
+        )
+        .field("text", Ty::Text)
+        .field("where", Ty::Optional(Box::new(Ty::Stack)));
+    writer.schema(&spec).unwrap();
+    let mut stream = writer.stream(0).unwrap();
+    let lines = "{\"_s\":\"log\",\"_t\":5,\"level\":\"error\",\"text\":\"a\",\"where\":[1,2]}\n\
+                 {\"_s\":\"log\",\"_t\":6,\"level\":300,\"text\":\"a\",\"where\":null}\n\
+                 {\"_s\":\"log\",\"_t\":7,\"level\":4,\"text\":\"b\",\"where\":null}\n\
+                 {\"_s\":\"none\",\"_t\":7}\n";
+    stream.foreign(encoding::JSON, 4, (5, 7), lines.as_bytes()).unwrap();
+    stream.finish().unwrap();
+    writer.finish().unwrap();
+    let summary = summary_of(&writer.into_inner().unwrap());
+    let wanted = serde_json::json!([
+        {"name": "record-invalid"}, {"name": "records-undecodable", "records": 2}
+    ]);
+    assert_eq!(findings_differ(&summary["findings"], &wanted), None);
+    let records = serde_json::json!([
+        {"schema": "log", "ts": 5, "level": "error", "text": "a", "where": [1, 2], "stream": 0},
+        {"schema": "log", "ts": 7, "level": 4, "text": "b", "where": null, "stream": 0}
+    ]);
+    assert_eq!(summary["records"], records);
+}
