@@ -12,10 +12,10 @@
 //! |---|---|
 //! | [`frame`], [`codec`], [`scan`], [`input`] | frames: headers, payloads, finding them, where bytes come from |
 //! | [`meta`], [`schema`] | what is known in an epoch |
-//! | [`batch`], [`column`], [`decode`] | payloads into columns |
+//! | [`batch`], [`mod@column`], [`decode`] | payloads into columns |
 //! | [`session`], [`reader`] | a stream as a whole |
 //! | [`loss`], [`clock`], [`blob`], [`aggregate`] | what else it says |
-//! | [`write`], [`spec`], [`record`], [`datum`], [`pack`] | writing: the stream, schemas, rows of structures and of values |
+//! | [`mod@write`], [`spec`], [`record`], [`datum`], [`pack`] | writing: the stream, schemas, rows of structures and of values |
 //! | [`json`], [`text`], [`summary`] | records for programs and people |
 //!
 //! Bodies of other formats are handed out as bytes; those formats' own crates decode them.
