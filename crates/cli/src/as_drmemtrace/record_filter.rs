@@ -79,69 +79,74 @@ fn is_of_schedule(name: &str) -> bool {
     parts.contains(&name) || (name.starts_with("sched_") && takes_value(name).is_some())
 }
 
-/// What the launcher is asked for besides this tool.
-fn launched(args: &[String]) -> Result<super::Request> {
-    let mut shared = vec!["-tool".to_owned(), "schedule_stats".to_owned()];
-    let mut rest = args.iter();
-    while let Some(arg) = rest.next() {
-        let name = arg.trim_start_matches('-');
-        let has_value = is_tool(arg) || takes_value(name).unwrap_or(!SWITCHES.contains(&name));
-        let value = if has_value { rest.next() } else { None };
-        if SHARED.contains(&name.strip_prefix("no_").unwrap_or(name)) || is_of_schedule(name) {
-            shared.extend([Some(arg), value].into_iter().flatten().cloned());
-        }
-    }
-    Ok(super::Request::parse(&shared)?)
+/// The arguments, by whom they are for.
+#[derive(Debug, Default)]
+struct Parted {
+    /// This tool, if others run along.
+    own: Vec<String>,
+    /// All tools: which trace, which part of it, and how its threads are scheduled.
+    shared: Vec<String>,
+    /// The tools that are joined with it by colons, if there are any.
+    others: Option<Vec<String>>,
 }
 
-/// The arguments for this tool, and those for the tools that are joined with it by colons, if there are any.
-fn parted(args: &[String]) -> (Vec<String>, Option<Vec<String>>) {
-    let (mut own, mut others) = (Vec::new(), Vec::new());
-    let mut has_others = false;
-    let mut rest = args.iter();
-    while let Some(arg) = rest.next() {
-        if is_tool(arg) {
-            let names = rest.next().map(String::as_str).unwrap_or_default();
-            let joined: Vec<&str> =
-                names.split(':').filter(|name| !name.is_empty() && *name != NAME).collect();
-            own.extend([arg.clone(), NAME.to_owned()]);
-            if !joined.is_empty() {
-                has_others = true;
-                others.extend([arg.clone(), joined.join(":")]);
+impl Parted {
+    fn of(args: &[String]) -> Parted {
+        let mut parted = Parted::default();
+        let (mut others, mut has_others) = (Vec::new(), false);
+        let mut rest = args.iter();
+        while let Some(arg) = rest.next() {
+            if is_tool(arg) {
+                let names = rest.next().map(String::as_str).unwrap_or_default();
+                let joined: Vec<&str> =
+                    names.split(':').filter(|name| !name.is_empty() && *name != NAME).collect();
+                parted.own.extend([arg.clone(), NAME.to_owned()]);
+                if !joined.is_empty() {
+                    has_others = true;
+                    others.extend([arg.clone(), joined.join(":")]);
+                }
+                continue;
             }
-            continue;
+            let name = arg.trim_start_matches('-');
+            let known = takes_value(name);
+            let value = if known.unwrap_or(!SWITCHES.contains(&name)) { rest.next() } else { None };
+            let words = || [Some(arg), value].into_iter().flatten().cloned();
+            let is_shared =
+                SHARED.contains(&name.strip_prefix("no_").unwrap_or(name)) || is_of_schedule(name);
+            if is_shared {
+                parted.shared.extend(words());
+            }
+            if is_shared || known.is_none() {
+                parted.own.extend(words());
+            }
+            if is_shared || known.is_some() {
+                others.extend(words());
+            }
         }
-        let name = arg.trim_start_matches('-');
-        let known = takes_value(name);
-        let has_value = known.unwrap_or(!SWITCHES.contains(&name));
-        let words: Vec<String> =
-            [Some(arg), if has_value { rest.next() } else { None }].into_iter().flatten().cloned().collect();
-        let is_shared = SHARED.contains(&name.strip_prefix("no_").unwrap_or(name)) || is_of_schedule(name);
-        if is_shared || known.is_none() {
-            own.extend_from_slice(&words);
-        }
-        if is_shared || known.is_some() {
-            others.extend(words);
-        }
+        parted.others = has_others.then_some(others);
+        parted
     }
-    (own, has_others.then_some(others))
+
+    /// What the launcher is asked for besides this tool.
+    fn launched(&self) -> quipu::model::Result<super::Request> {
+        // A tool that runs on cores.
+        let tool = ["-tool", "schedule_stats"].map(str::to_owned);
+        super::Request::parse(&[&tool[..], &self.shared].concat())
+    }
 }
 
 /// Does what the launcher does with these arguments.
 pub(super) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<Outcome> {
-    match parted(args) {
-        (_, None) => filter(args, common, screen),
-        (own, Some(others)) => {
-            let filtered = filter(&own, common, screen)?;
-            crate::terminal::stderr().write_all(super::SEPARATOR.as_bytes())?;
-            Ok(filtered.and(super::run(&others, common, screen)?))
-        }
-    }
+    let parted = Parted::of(args);
+    let Some(others) = &parted.others else { return filter(args, &parted, common, screen) };
+    let filtered = filter(&parted.own, &parted, common, screen)?;
+    crate::terminal::stderr().write_all(super::SEPARATOR.as_bytes())?;
+    Ok(filtered.and(super::run(others, common, screen)?))
 }
 
-fn filter(args: &[String], common: &Common, screen: &Screen) -> Result<Outcome> {
+fn filter(args: &[String], parted: &Parted, common: &Common, screen: &Screen) -> Result<Outcome> {
     let mut request = Request::parse(args)?;
-    let mut launched = launched(args)?;
+    let mut launched = parted.launched()?;
     // With a skip to a time, a schedule only says where threads begin.
     let is_scheduled = request.by_core && (request.cpu_schedule.is_none() || launched.skip_to_timestamp > 0);
     if launched.is_of_part() && !is_scheduled {
@@ -423,11 +428,12 @@ mod tests {
     fn options_go_to_the_tools_that_know_them() {
         let line = "-tool record_filter:schedule_stats -indir a -outdir b -filter_kernel -verbose 1 -sched_time -jobs 2";
         let args: Vec<String> = line.split(' ').map(str::to_owned).collect();
-        let (own, others) = parted(&args);
+        let Parted { own, shared, others } = Parted::of(&args);
         assert_eq!(
             own.join(" "),
             "-tool record_filter -indir a -outdir b -filter_kernel -verbose 1 -sched_time -jobs 2"
         );
+        assert_eq!(shared.join(" "), "-indir a -verbose 1 -sched_time -jobs 2");
         assert_eq!(others.unwrap().join(" "), "-tool schedule_stats -indir a -verbose 1 -sched_time -jobs 2");
     }
 
