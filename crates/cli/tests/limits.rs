@@ -218,6 +218,28 @@ fn a_report_of_many_files_reads_all_of_them_under_few_descriptors() {
     assert!(few["machine_records"].is_u64());
 }
 
+/// What is filtered is staged beside the result, with no file open between two of its blocks.
+#[test]
+fn a_thousand_cores_are_written_under_few_descriptors() {
+    let folder = tempfile::tempdir().unwrap();
+    let traces = quipu_testkit::fixtures("drmemtrace").join("thr");
+    let (traces, out) = (traces.to_str().unwrap(), folder.path().join("out"));
+    let part = "-exit_after_instrs 500 -sched_block_scale 0.0001 -sched_exit_if_fraction_inputs_left 0";
+    let args = format!("-core_sharded -cores 1000 {part} -tool record_filter");
+    let mut words = vec!["as", "drmemtrace", "-indir", traces, "-outdir", out.to_str().unwrap()];
+    words.extend(args.split(' '));
+    let output = run_under("-n 64", &words);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing staged is left");
+    let names = std::fs::read_dir(&out).unwrap().map(|file| file.unwrap().file_name());
+    let is_core = |name: &std::ffi::OsString| name.to_string_lossy().starts_with("drmemtrace.core.");
+    assert_eq!(names.filter(is_core).count(), 1000);
+    let words = ["as", "drmemtrace", "-indir", out.to_str().unwrap(), "-tool", "basic_counts"];
+    let output = run_under("-n 64", &words);
+    let counts = String::from_utf8_lossy(&output.stderr);
+    assert!(counts.contains("        2000 total (fetched) instructions\n"), "{counts}");
+}
+
 /// Ten thousand files at once take a few hundred megabytes.
 #[test]
 fn each_further_file_that_is_read_takes_a_few_kilobytes() {

@@ -17,7 +17,7 @@ use quipu::drmemtrace::edits::{Filter, FilterSpec};
 use quipu::drmemtrace::trace::{self, DrmemTrace};
 use quipu::drmemtrace::write::cores::CoreFiles;
 use quipu::drmemtrace::write::{self, Replace, Sharding, WriteOptions};
-use quipu::model::{Columns, Damaged, Error, ErrorKind, Found, OpenOptions, Scan, ShardId, ThreadId, Trace};
+use quipu::model::{Damaged, Error, ErrorKind, Found, OpenOptions, Scan, ShardId, ThreadId, Trace};
 use quipu::source::{PackOptions, Reading, Source};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -196,7 +196,7 @@ fn filter(args: &[String], parted: &Parted, common: &Common, screen: &Screen) ->
         false => (trace, source, None),
         true if is_scheduled => {
             let (cores, extent) = super::scheduled(&mut launched, &threads_wanted)?;
-            let files = CoreFiles::create(&trace, &source, &staged.0, cores.shards().len())?;
+            let files = CoreFiles::create(&trace, &source, &staged.0, cores.shards().len(), &options)?;
             let n_read = stage(&*cores, &extent, files, &mut found, screen)?;
             let written = Source::open(&staged.0).map_err(Error::from)?;
             let trace = trace::open(&written, &OpenOptions::default())?;
@@ -336,7 +336,7 @@ fn stage(
     found: &mut Found,
     screen: &Screen,
 ) -> Result<u64> {
-    let scan = Scan { ahead: true, ..Scan::new(ShardId(0)).columns(Columns::RAW | Columns::THREADS) };
+    let scan = Scan { ahead: true, ..Scan::new(ShardId(0)).columns(CoreFiles::COLUMNS) };
     session::watched(screen, |watch| {
         let mut rounds = extent.rounds(cores, scan)?;
         while let Some(batches) = rounds.read()? {

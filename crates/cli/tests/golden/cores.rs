@@ -340,6 +340,9 @@ fn a_filter_by_core_writes_what_the_scheduler_gives_each_core() {
         assert_eq!(of_files, of_cores, "{args}");
         let text = printed(&format!("-indir {out} -tool invariant_checker"));
         assert_eq!(text, "Trace invariant checks passed\n", "{args}");
+        // Encodings come along from parts that are skipped, and from other cores.
+        let mix = printed(&format!("{args} -tool opcode_mix"));
+        assert_eq!(printed(&format!("-indir {out} -tool opcode_mix -no_core_sharded")), mix, "{args}");
     }
     let args = format!("-indir thr -core_sharded -cores 2 {scheduler} -outdir {out}");
     printed(&format!("-tool record_filter -filter_trace_types 0,1 {args}"));

@@ -1,19 +1,29 @@
 //! Files of cores from what a scheduler gives each of them. SPEC: drmemtrace.md#core-sharded-files.
 //!
-//! What is written is bare, and only put together: chunks of the threads' files are taken apart, and none are cut. Encodings
-//! may have stayed with another core. [Rewriting](mod@super::rewrite) the folder packs it and gives encodings back.
+//! What is written is only put together: chunks of the threads' files are taken apart, and none are cut. Encodings that stay
+//! with another core, or in a part that is left out, are written where the core first needs them. Files are packed in the
+//! fastest way, since [rewriting](mod@super::rewrite) reads them at once, and none is open between two of its blocks.
 
-use super::BUFFER_BYTES;
+use super::WriteOptions;
+use super::appended::Appended;
+use crate::codes::{CodeMap, SMALL_FRONT};
 use crate::record::{Entry, FileType, IDLE_THREAD, Marker, Type};
 use crate::trace::DrmemTrace;
 use quipu_model::fresh::cannot;
-use quipu_model::{Batch, Result};
-use quipu_source::Source;
+use quipu_model::{Batch, Code, CodeTable, Columns, Result, SharedCodes};
+use quipu_source::{PackOptions, Packer, Packing, Source};
 use rustc_hash::{FxHashMap, FxHashSet};
-use std::fs::File;
-use std::io::{BufWriter, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 use zerocopy::IntoBytes;
+
+/// What the files buffer in all, unless each would have less than [`MIN_BLOCK_BYTES`].
+const SHARED_BLOCK_BYTES: usize = 16 << 20;
+const MIN_BLOCK_BYTES: usize = 16 << 10;
+/// No file buffers more than this.
+const MAX_BLOCK_BYTES: usize = 128 << 10;
+/// Bytes of an encoding in one entry.
+const PIECE_BYTES: usize = 8;
 
 /// The files of all cores, being written.
 #[derive(Debug)]
@@ -27,22 +37,36 @@ pub struct CoreFiles {
 /// The file of one core.
 #[derive(Debug)]
 struct CoreFile {
-    path: PathBuf,
-    out: BufWriter<File>,
+    out: Packer<Appended>,
     /// Threads whose headers the file has.
     seen: FxHashSet<u64>,
     /// What comes repeats what stood before a chunk's end, up to the processor.
     repeats: bool,
     last: Option<Type>,
+    /// The encodings that the file has, by address, as its readers come to know them.
+    codes: CodeMap,
+    table: CodeTable,
+    /// The encoding of the next instruction, as far as it has come.
+    encoding: Vec<u8>,
 }
 
 impl CoreFiles {
+    /// The columns of batches that [`take`](CoreFiles::take) needs.
+    pub const COLUMNS: Columns =
+        Columns::RAW.or(Columns::THREADS).or(Columns::INSTRS).or(Columns::INSTR_CODE);
+
     /// Begins a file in `folder`, which it makes, for each core that the threads of a trace are scheduled onto, and copies
-    /// what lies beside the threads' files.
+    /// what lies beside the threads' files. Of the options, the number of threads counts.
     ///
     /// # Errors
     /// What making files says.
-    pub fn create(trace: &DrmemTrace, source: &Source, folder: &Path, n_cores: usize) -> Result<CoreFiles> {
+    pub fn create(
+        trace: &DrmemTrace,
+        source: &Source,
+        folder: &Path,
+        n_cores: usize,
+        options: &WriteOptions,
+    ) -> Result<CoreFiles> {
         std::fs::create_dir_all(folder).map_err(|cause| cannot("create", folder, cause))?;
         if source.is_folder() {
             super::folder::copy_beside(source, folder)?;
@@ -77,21 +101,28 @@ impl CoreFiles {
             }
             headers.insert(tid, of(tid, pid, &[]));
         }
+        let (pool, packing) = (options.pool()?, Packing::Lz4);
+        let block_bytes = (SHARED_BLOCK_BYTES / n_cores.max(1)).clamp(MIN_BLOCK_BYTES, MAX_BLOCK_BYTES);
+        // Cores mostly run the same code.
+        let shared = Arc::<SharedCodes>::default();
         let file = |core: usize| {
-            let path = folder.join(format!("drmemtrace.core.{core:06}.trace"));
-            let out = File::create_new(&path).map_err(|cause| cannot("create", &path, cause))?;
+            let name = super::folder::renamed(&format!("drmemtrace.core.{core:06}.trace"), packing);
+            let path = folder.join(name);
+            let out = Appended::create_new(&path).map_err(|cause| cannot("create", &path, cause))?;
             Ok(CoreFile {
-                path,
-                out: BufWriter::with_capacity(BUFFER_BYTES / 16, out),
+                out: Packer::new(out, &pool, &PackOptions::new(packing)).in_blocks_of(block_bytes),
                 seen: FxHashSet::default(),
                 repeats: false,
                 last: None,
+                codes: CodeMap::new(SMALL_FRONT),
+                table: CodeTable::sharing(Some(Arc::clone(&shared))),
+                encoding: Vec::new(),
             })
         };
         Ok(CoreFiles { files: (0..n_cores).map(file).collect::<Result<_>>()?, headers, n_taken: 0 })
     }
 
-    /// Takes what a core did next: a batch of native entries.
+    /// Takes what a core did next: a batch with native entries and the instructions among them.
     ///
     /// # Errors
     /// What writing says.
@@ -111,7 +142,18 @@ impl CoreFiles {
         }
         // What stands before an instruction that a part leaves out belongs to no other.
         let n_lone = rest.iter().rev().take_while(|entry| is_of_next(entry)).count();
-        rest[..rest.len() - n_lone].iter().try_for_each(|entry| file.take(entry))
+        let mut row = 0;
+        for entry in &rest[..rest.len() - n_lone] {
+            if entry.kind().is_any_instr() && entry.size.get() > 0 {
+                let rows = batch.instrs.pc.get(row..).unwrap_or(&[]);
+                let found = rows.iter().position(|pc| *pc == entry.addr.get()).map(|n| row + n);
+                let code = found.and_then(|row| batch.codes.get(*batch.instrs.code.get(row)?));
+                file.encode(entry, code)?;
+                row = found.map_or(row, |found| found + 1);
+            }
+            file.take(entry)?;
+        }
+        Ok(())
     }
 
     /// Ends all files; returns how many entries were taken.
@@ -127,7 +169,7 @@ impl CoreFiles {
             if file.last != Some(Type::FOOTER) {
                 file.write(&[Entry::new(Type::FOOTER, 0, 0)])?;
             }
-            file.out.flush().map_err(|cause| cannot("write", &file.path, cause))?;
+            file.out.finish()?;
         }
         Ok(self.n_taken)
     }
@@ -139,6 +181,30 @@ fn is_of_next(entry: &Entry) -> bool {
 }
 
 impl CoreFile {
+    /// Makes sure that readers of the file know the encoding of an instruction, before it is taken: the one that stands
+    /// before it, else the one that the trace has for it.
+    fn encode(&mut self, instr: &Entry, code: Option<&Code>) -> Result<()> {
+        let (pc, size) = (instr.addr.get(), instr.size.get());
+        if !self.encoding.is_empty() {
+            self.codes.set(pc, size, &self.encoding, &mut self.table);
+            self.encoding.clear();
+            return Ok(());
+        }
+        let Some(bytes) = code.map(Code::bytes).filter(|bytes| !bytes.is_empty()) else { return Ok(()) };
+        let known = self.codes.get(pc, size, &self.table);
+        if self.table.get(known).is_some_and(|known| known.bytes() == bytes) {
+            return Ok(());
+        }
+        self.codes.set(pc, size, bytes, &mut self.table);
+        for piece in bytes.chunks(PIECE_BYTES) {
+            let mut whole = [0; PIECE_BYTES];
+            whole[..piece.len()].copy_from_slice(piece);
+            // At most eight.
+            self.write(&[Entry::new(Type::ENCODING, piece.len() as u16, u64::from_le_bytes(whole))])?;
+        }
+        Ok(())
+    }
+
     fn take(&mut self, entry: &Entry) -> Result<()> {
         let marker = (entry.kind() == Type::MARKER).then(|| Marker(entry.size.get()));
         match (entry.kind(), marker) {
@@ -151,6 +217,12 @@ impl CoreFile {
             (_, Some(Marker::TIMESTAMP)) if self.repeats => Ok(()),
             (_, Some(Marker::CPU_ID)) if std::mem::take(&mut self.repeats) => Ok(()),
             (Type::THREAD_EXIT, _) => self.write(&[*entry, Entry::new(Type::FOOTER, 0, 0)]),
+            (Type::ENCODING, _) => {
+                let bytes = entry.addr.get().to_le_bytes();
+                let n = usize::from(entry.size.get()).min(PIECE_BYTES);
+                self.encoding.extend_from_slice(&bytes[..n]);
+                self.write(std::slice::from_ref(entry))
+            }
             _ => self.write(std::slice::from_ref(entry)),
         }
     }
@@ -158,6 +230,6 @@ impl CoreFile {
     fn write(&mut self, entries: &[Entry]) -> Result<()> {
         let Some(last) = entries.last() else { return Ok(()) };
         self.last = Some(last.kind());
-        self.out.write_all(entries.as_bytes()).map_err(|cause| cannot("write", &self.path, cause))
+        Ok(self.out.write(entries.as_bytes())?)
     }
 }

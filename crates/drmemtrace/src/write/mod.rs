@@ -11,6 +11,7 @@
 //! | [`frames`] | who runs, in files in which threads take turns |
 //! | [`import`] | records of other formats |
 //! | [`mod@reshard`] | files of threads, files of cores, one stream |
+//! | `appended` | a file that is open only while it is written to |
 //! | `chunks`, `codes` | chunks, and what each must repeat |
 //! | `raise` | later versions of the format |
 //! | `known` | encodings that files of cores leave out |
@@ -20,6 +21,7 @@
 //!
 //! SPEC: drmemtrace.md#writing, drmemtrace.md#editing.
 
+mod appended;
 mod chunks;
 mod codes;
 pub mod cores;

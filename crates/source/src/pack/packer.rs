@@ -117,8 +117,13 @@ impl<W: Write + Seek> Packer<W> {
 
     /// Uses small blocks, of 128 KiB, and lets two of them wait: for callers that write hundreds of containers at once. Packs
     /// a little worse. To be said before anything is written.
-    pub fn in_small_blocks(mut self) -> Packer<W> {
-        (self.block_bytes, self.whole_bytes, self.n_waiting) = (SMALL_BYTES, SMALL_BYTES, 2);
+    pub fn in_small_blocks(self) -> Packer<W> {
+        self.in_blocks_of(SMALL_BYTES)
+    }
+
+    /// The same with blocks of this many bytes.
+    pub fn in_blocks_of(mut self, bytes: usize) -> Packer<W> {
+        (self.block_bytes, self.whole_bytes, self.n_waiting) = (bytes, bytes, 2);
         self
     }
 
