@@ -50,6 +50,8 @@ pub struct Merge<'t> {
 /// One shard on its way into the merge.
 struct Lane {
     window: Window,
+    /// Records of the window that are wanted, at most.
+    most: u64,
     /// `None` before the shard's turn and behind its end.
     reader: Option<Box<dyn Reader>>,
     /// What the sequence counts as seen of the shard.
@@ -114,6 +116,21 @@ impl<'t> Merge<'t> {
         Merge::begin(trace, template, Part::same(trace, &template.window), false)
     }
 
+    /// The same, up to this many records of the sequence. Which these are is found by a read without columns right here, which
+    /// `watch` can cancel.
+    ///
+    /// # Errors
+    /// As for [`of_each_shard`](Merge::of_each_shard).
+    pub fn first_of_each_shard(
+        trace: &'t dyn Trace,
+        template: &Scan,
+        most: u64,
+        watch: &Watch,
+    ) -> Result<Merge<'t>> {
+        let part = window::first_of(trace, &template.window, most, watch)?;
+        Merge::begin(trace, template, part, false)
+    }
+
     /// Begins to read the given part of each shard.
     pub(crate) fn over(trace: &'t dyn Trace, template: &Scan, part: Part) -> Result<Merge<'t>> {
         Merge::begin(trace, template, part, true)
@@ -121,9 +138,11 @@ impl<'t> Merge<'t> {
 
     fn begin(trace: &'t dyn Trace, template: &Scan, part: Part, counts_skipped: bool) -> Result<Merge<'t>> {
         let wanted = part.windows.iter().filter(|window| !is_empty(window)).count();
-        let lanes = part.windows.into_iter().zip(part.before).map(|(window, seen)| Lane {
+        let lanes = part.windows.into_iter().zip(part.most).zip(part.before);
+        let lanes = lanes.map(|((window, most), seen)| Lane {
             closed: is_empty(&window),
             window,
+            most,
             reader: None,
             seen,
         });
@@ -232,7 +251,8 @@ impl<'t> Merge<'t> {
             Some(reader) => reader.read().map(|batch| batch.is_some()),
             None => {
                 let id = self.trace.shards()[shard as usize].id;
-                let scan = Scan { shard: id, window: lane.window.clone(), ..self.template.clone() };
+                let most = lane.most.min(self.template.most);
+                let scan = Scan { shard: id, window: lane.window.clone(), most, ..self.template.clone() };
                 self.trace
                     .scan(&scan)
                     .and_then(|reader| lane.reader.insert(reader).read().map(|batch| batch.is_some()))

@@ -4,7 +4,7 @@
 //! the part's first one and after its last, so what it does there is left out.
 
 use crate::run::WindowOf;
-use quipu_model::lens::ThreadEvent;
+use crate::window::is_repeated;
 use quipu_model::trace::{Dispatched, Rounds};
 use quipu_model::{Batch, Result, Span};
 use std::ops::Range;
@@ -95,16 +95,6 @@ impl Rounds for PartOfRounds<'_> {
 
     fn packed_bytes(&self) -> u64 {
         self.rounds.packed_bytes()
-    }
-}
-
-/// True for a clock reading and a processor in one record: what a skip of instructions repeats.
-fn is_repeated(batch: &Batch) -> bool {
-    let has_both =
-        |what: &[ThreadEvent]| what.contains(&ThreadEvent::Clock) && what.contains(&ThreadEvent::Cpu);
-    batch.threads.at.iter().filter(|at| **at == 0).count() >= 2 && {
-        let of_first = batch.threads.at.partition_point(|at| *at == 0);
-        has_both(&batch.threads.what[..of_first])
     }
 }
 

@@ -26,9 +26,10 @@ pub struct RunOptions<'a> {
     pub window: Window,
     /// What that is a part of, if there are several shards.
     pub window_of: WindowOf,
-    /// How many records of each shard's part to read at most.
+    /// How many records of the part to read at most.
     pub most_records: u64,
-    /// Whether those are records of each core or of all of them in turn, where cores run side by side.
+    /// Whether those are records of each shard, or of what all of them make: the sequence, or what cores that run side by side
+    /// do in turn.
     pub most_records_of: WindowOf,
     /// Only these threads (all if empty). It leaves out records of other threads in shards that mix them; the window counts
     /// them all the same.
@@ -124,7 +125,11 @@ fn run_here(trace: &dyn Trace, planned: Vec<Planned>, options: &RunOptions<'_>) 
     let whole = options.window == Window::All && options.most_records == u64::MAX;
     let mut part = run.sound(|| match options.window_of {
         WindowOf::Sequence => resolve(trace, &options.window, options.watch),
-        WindowOf::EachShard => Ok(window::Part::same(trace, &options.window)),
+        WindowOf::EachShard => {
+            let of_all = options.most_records_of == WindowOf::Sequence && trace.shards().len() > 1;
+            let most = if of_all { options.most_records } else { u64::MAX };
+            window::first_of(trace, &options.window, most, options.watch)
+        }
     })?;
     let mut losses = Losses::default();
     for error in part.errors.drain(..) {
@@ -137,7 +142,7 @@ fn run_here(trace: &dyn Trace, planned: Vec<Planned>, options: &RunOptions<'_>) 
         Order::Pieces if whole && options.division.is_none() => {
             run.units(planned, &pieces(trace.shards()))?
         }
-        Order::Pieces | Order::Shards => run.units(planned, &whole_shards(trace.shards(), &part.windows))?,
+        Order::Pieces | Order::Shards => run.units(planned, &whole_shards(trace.shards(), &part))?,
     };
     losses.merge(harvest.losses);
     Ok(Outcome {

@@ -1,5 +1,6 @@
 //! How a trace is divided for passes that do not mind: the same units whatever the threads, so the same answer.
 
+use crate::window::Part;
 use quipu_model::{Order, Scan, Shard, ShardKind, Trace, Window};
 use std::ops::Range;
 
@@ -13,6 +14,8 @@ pub(crate) struct Unit {
     /// All of them if `None`.
     pub(crate) pieces: Option<Range<u32>>,
     pub(crate) window: Window,
+    /// Records of the window that are wanted, at most.
+    pub(crate) most: u64,
     /// Its share of the shard's size on disk; 0 if unknown.
     pub(crate) packed_bytes: u64,
 }
@@ -24,19 +27,22 @@ impl Unit {
             shard: trace.shards()[self.shard as usize].id,
             pieces: self.pieces.clone(),
             window: self.window.clone(),
+            most: self.most.min(template.most),
             ..template.clone()
         }
     }
 }
 
-/// Whole shards with a window each. Shards of which nothing is wanted are left out.
-pub(crate) fn whole_shards(shards: &[Shard], windows: &[Window]) -> Vec<Unit> {
-    let wanted = (0..).zip(shards).zip(windows).filter(|(_, window)| !is_empty(window));
+/// Whole shards with their parts. Shards of which nothing is wanted are left out.
+pub(crate) fn whole_shards(shards: &[Shard], part: &Part) -> Vec<Unit> {
+    let parts = part.windows.iter().zip(&part.most);
+    let wanted = (0..).zip(shards).zip(parts).filter(|(_, (window, _))| !is_empty(window));
     wanted
-        .map(|((shard, info), window)| Unit {
+        .map(|((shard, info), (window, most))| Unit {
             shard,
             pieces: None,
             window: window.clone(),
+            most: *most,
             packed_bytes: info.packed_bytes.unwrap_or(0),
         })
         .collect()
@@ -56,6 +62,7 @@ pub(crate) fn pieces(shards: &[Shard]) -> Vec<Unit> {
                 shard,
                 pieces: (end - start < n_pieces).then_some(start..end),
                 window: Window::All,
+                most: u64::MAX,
                 packed_bytes: share(info.packed_bytes.unwrap_or(0), end - start, n_pieces),
             });
             start = end;
@@ -126,7 +133,14 @@ mod tests {
     #[test]
     fn a_shard_without_a_part_of_the_window_is_not_read() {
         let shards = [shard(0, 1, None), shard(1, 1, None)];
-        let units = whole_shards(&shards, &[Window::Records(5..5), Window::Records(0..5)]);
+        let part = Part {
+            windows: vec![Window::Records(5..5), Window::Records(0..5)],
+            most: vec![u64::MAX; 2],
+            before: Vec::new(),
+            errors: Vec::new(),
+            cancelled: false,
+        };
+        let units = whole_shards(&shards, &part);
         assert_eq!(units.iter().map(|unit| unit.shard).collect::<Vec<_>>(), [1]);
     }
 

@@ -6,8 +6,8 @@
 
 use crate::merge::Merge;
 use crate::watch::{Tally, Watch};
-use quipu_model::lens::instr_flags;
-use quipu_model::{Columns, Error, Result, Scan, ShardId, Span, Trace, Window};
+use quipu_model::lens::{ThreadEvent, instr_flags};
+use quipu_model::{Batch, Columns, Error, Result, Scan, ShardId, Span, Trace, Window};
 
 /// A position in a shard or in the sequence: what stands before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,6 +55,8 @@ impl Position {
 pub(crate) struct Part {
     /// What is wanted of each shard.
     pub(crate) windows: Vec<Window>,
+    /// How many records of that are wanted, at most.
+    pub(crate) most: Vec<u64>,
     /// What of each shard is known to stand before that.
     pub(crate) before: Vec<Position>,
     /// What went wrong on the way.
@@ -68,6 +70,7 @@ impl Part {
         let n_shards = trace.shards().len();
         Part {
             windows: vec![window.clone(); n_shards],
+            most: vec![u64::MAX; n_shards],
             before: vec![Position::default(); n_shards],
             errors: Vec::new(),
             cancelled: false,
@@ -76,13 +79,61 @@ impl Part {
 
     /// The same part, to be read once more; what went wrong on the way was told.
     pub(crate) fn again(&self) -> Part {
-        let (windows, before) = (self.windows.clone(), self.before.clone());
-        Part { windows, before, errors: Vec::new(), cancelled: self.cancelled }
+        let (windows, most, before) = (self.windows.clone(), self.most.clone(), self.before.clone());
+        Part { windows, most, before, errors: Vec::new(), cancelled: self.cancelled }
     }
 
     /// Nothing of any shard.
     pub(crate) fn nothing(trace: &dyn Trace) -> Part {
         Part::same(trace, &Window::Records(0..0))
+    }
+}
+
+/// Finds what each shard contributes to the first `most` records of the sequence that the same window of every shard makes.
+pub(crate) fn first_of(trace: &dyn Trace, window: &Window, most: u64, watch: &Watch) -> Result<Part> {
+    let mut part = Part::same(trace, window);
+    if most == u64::MAX {
+        return Ok(part);
+    }
+    // What a skip repeats is known by what it says of its thread.
+    let columns = Columns::THREADS.and(trace.columns());
+    let template = Scan { window: window.clone(), ..Scan::new(ShardId(0)).columns(columns) };
+    let mut merge = Merge::of_each_shard(trace, &template)?;
+    let (mut left, mut tally) = (most, Tally::new(watch));
+    part.most.fill(0);
+    while left > 0 && !watch.is_cancelled() {
+        let batch = match merge.read() {
+            Ok(Some(merged)) => merged.batch,
+            Ok(None) => break,
+            Err(error) => {
+                part.errors.push(error);
+                continue;
+            }
+        };
+        let Span { shard, records, .. } = batch.span;
+        let counted = u64::from(records).saturating_sub(is_repeated(batch).into()).min(left);
+        left -= counted;
+        part.most[shard as usize] += counted;
+        if tally.batch(records) {
+            tally.flush(0);
+        }
+    }
+    part.cancelled = watch.is_cancelled();
+    for (window, most) in part.windows.iter_mut().zip(&part.most) {
+        if *most == 0 {
+            *window = Window::Records(0..0);
+        }
+    }
+    Ok(part)
+}
+
+/// True for a clock reading and a processor in one record: what a skip of instructions repeats.
+pub(crate) fn is_repeated(batch: &Batch) -> bool {
+    let has_both =
+        |what: &[ThreadEvent]| what.contains(&ThreadEvent::Clock) && what.contains(&ThreadEvent::Cpu);
+    batch.threads.at.iter().filter(|at| **at == 0).count() >= 2 && {
+        let of_first = batch.threads.at.partition_point(|at| *at == 0);
+        has_both(&batch.threads.what[..of_first])
     }
 }
 
@@ -111,6 +162,7 @@ pub(crate) fn resolve(trace: &dyn Trace, window: &Window, watch: &Watch) -> Resu
     };
     Ok(Part {
         windows: before.iter().zip(ends).map(|(seen, end)| Window::Records(seen.records..end)).collect(),
+        most: vec![u64::MAX; before.len()],
         before,
         errors: walk.errors,
         cancelled: walk.cancelled,

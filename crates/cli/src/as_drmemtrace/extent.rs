@@ -15,10 +15,9 @@ use quipu::model::{Error, Result, Rounds, Scan, Shard, Trace, Window};
 pub(super) struct Extent {
     pub(super) window: Window,
     pub(super) window_of: WindowOf,
-    /// How many records to read at most, from the start of the window on: of the sequence for records that are shown, of
-    /// each shard for analyses.
+    /// How many records to read at most, from the start of the window on.
     pub(super) limit: Option<u64>,
-    /// Whether records that are limited are those of each core or of all in turn, where threads are scheduled onto cores.
+    /// Whether these are records of each thread or core, or of all in turn.
     pub(super) limit_of: WindowOf,
     /// Whether threads are scheduled onto cores.
     pub(super) is_scheduled: bool,
@@ -61,16 +60,10 @@ impl Extent {
         } else {
             Extent { window: Window::All, window_of: WindowOf::Sequence, limit: None, limit_of, is_scheduled }
         };
-        let is_of_threads = !is_lone && !is_scheduled;
-        if extent.limit.is_some() && is_of_threads && request.is_one_stream() && !request.only_views() {
-            return Err(Error::unsupported(
-                "`-exit_after_records` after this skip, of several threads at once, works with the tool view only",
-            ));
-        }
         Ok(extent)
     }
 
-    /// How many records of each shard analyses read at most.
+    /// How many records are read at most.
     pub(super) fn most_records(&self) -> u64 {
         self.limit.unwrap_or(u64::MAX)
     }
@@ -91,7 +84,7 @@ impl Extent {
     /// `Unsupported` for a part of what several threads make together.
     pub(super) fn part_options(&self, trace: &dyn Trace) -> Result<Vec<(&'static str, u64)>> {
         let is_scheduled = self.is_scheduled;
-        let records_of = if self.limit.is_some() && is_scheduled { self.limit_of } else { self.window_of };
+        let records_of = if self.limit.is_some() { self.limit_of } else { self.window_of };
         if !self.is_whole() && records_of == WindowOf::Sequence && trace.shards().len() > 1 {
             return Err(Error::unsupported(
                 "invariant_checker checks each thread or core by itself, and this skip or limit is of all of them together",
@@ -134,6 +127,22 @@ impl Extent {
     ) -> Result<Option<Box<dyn Rounds + 't>>> {
         let most = (self.most_records(), self.limit_of);
         part_of_rounds(trace, scan, (&self.window, self.window_of), most)
+    }
+
+    /// The same up to the limit of records.
+    pub(super) fn limited_merge<'t>(
+        &self,
+        trace: &'t dyn Trace,
+        scan: Scan,
+        watch: &Watch,
+    ) -> Result<Merge<'t>> {
+        match (self.limit, self.window_of, self.limit_of) {
+            (Some(most), WindowOf::EachShard, WindowOf::Sequence) => {
+                let scan = Scan { window: self.window.clone(), ..scan };
+                Merge::first_of_each_shard(trace, &scan, most, watch)
+            }
+            _ => self.merge(trace, Scan { most: self.most_records(), ..scan }, watch),
+        }
     }
 
     /// The records of the part, in the trace's own order.

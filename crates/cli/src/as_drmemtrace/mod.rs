@@ -407,7 +407,7 @@ fn view(
 /// behind it to say.
 fn print_calls(trace: &dyn Trace, extent: &Extent, screen: &Screen) -> Result<()> {
     let columns = Columns::CALLS | Columns::THREADS;
-    let scan = Scan { columns, most: extent.most_records(), ahead: true, ..Scan::new(ShardId(0)) };
+    let scan = Scan { columns, ahead: true, ..Scan::new(ShardId(0)) };
     session::watched(screen, |watch| {
         let mut lines = CallLines::new(trace.meta());
         let (mut stderr, mut text) = (crate::terminal::stderr(), Vec::new());
@@ -425,7 +425,7 @@ fn print_calls(trace: &dyn Trace, extent: &Extent, screen: &Screen) -> Result<()
             stderr.write_all(&text)?;
             return Ok(());
         }
-        let mut merge = extent.merge(trace, scan, watch)?;
+        let mut merge = extent.limited_merge(trace, scan, watch)?;
         while !watch.is_cancelled() {
             match merge.read() {
                 Ok(Some(merged)) => lines.write(merged.batch, &mut text),
