@@ -39,20 +39,25 @@ impl<'r> PartOfRounds<'r> {
         }
     }
 
-    /// How many steps surely do not cross a border of the part; at least one, which may.
-    fn certain_steps(&self) -> u32 {
+    /// Has the next round end before a record that stands across a border of the part. A core at rest has none, however long
+    /// it rests.
+    fn limit_next(&mut self) {
         let left = |counted: u64| {
             // Rests begin one record after the first.
             let borders = [self.wanted.start, self.wanted.start.saturating_add(1), self.wanted.end];
             borders.into_iter().find(|border| counted < *border).map_or(u64::MAX, |border| border - counted)
         };
-        let steps = match self.of {
-            WindowOf::Sequence => left(self.total()) / (self.counted.len() as u64).max(1),
-            WindowOf::EachShard => {
-                self.counted.iter().map(|counted| left(*counted)).min().unwrap_or(u64::MAX)
+        match self.of {
+            WindowOf::Sequence => {
+                // Of the step that reaches the border, some cores stand before it and some after: it is a round of its own.
+                let in_all = left(self.total()) - 1;
+                self.rounds.limit_records(&[], in_all);
             }
-        };
-        u32::try_from(steps).unwrap_or(u32::MAX).max(1)
+            WindowOf::EachShard => {
+                let of_each: Vec<u64> = self.counted.iter().map(|counted| left(*counted)).collect();
+                self.rounds.limit_records(&of_each, u64::MAX);
+            }
+        }
     }
 }
 
@@ -61,7 +66,7 @@ impl Rounds for PartOfRounds<'_> {
         if self.is_over() {
             return Ok(None);
         }
-        self.rounds.limit_steps(self.certain_steps());
+        self.limit_next();
         let mut total = self.total();
         let Some(batches) = self.rounds.read()? else { return Ok(None) };
         for batch in &mut *batches {
@@ -87,7 +92,7 @@ impl Rounds for PartOfRounds<'_> {
         Ok(Some(batches))
     }
 
-    fn limit_steps(&mut self, _most: u32) {}
+    fn limit_records(&mut self, _of_each: &[u64], _in_all: u64) {}
 
     fn dispatched(&self) -> Vec<Dispatched> {
         self.rounds.dispatched()

@@ -657,8 +657,9 @@ pub trait Rounds {
     /// What a reader could not go on after. It ends that thread only: reading may go on.
     fn read(&mut self) -> Result<Option<&mut [Batch]>>;
 
-    /// Bounds how many records of each core one call of [`read`](Rounds::read) delivers, from the next call on; at least one.
-    fn limit_steps(&mut self, most: u32);
+    /// Bounds what the next call of [`read`](Rounds::read) delivers: it ends before a step that could give a core more records
+    /// than `of_each` has for it, or all cores together more than `in_all`, but not before the first step. Rests do not count.
+    fn limit_records(&mut self, of_each: &[u64], in_all: u64);
 
     /// What the scheduler has done with each core so far, by core.
     fn dispatched(&self) -> Vec<Dispatched>;

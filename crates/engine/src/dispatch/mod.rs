@@ -12,11 +12,13 @@
 //! | `state` | the scheduler as a state machine: what each core runs next |
 //! | `calls` | what system calls do to threads: block, rest, wake, hand over |
 //! | `lane` | threads, each read at its own place |
+//! | `clock` | what a core's clock says |
 //! | `copy` | records from one batch to another |
 //! | `rounds` | batches of all cores, step by step |
 //! | `sequence` | the same as one sequence of records |
 
 mod calls;
+mod clock;
 mod copy;
 mod lane;
 mod options;

@@ -4,6 +4,7 @@
 //! steps (each runs plain records, or rests for certain), these are copied at once; only steps at which some core has
 //! something to decide are taken one by one.
 
+use super::clock::CoreClock;
 use super::copy::move_last;
 use super::lane::{Lanes, Load};
 use super::options::CoreTime;
@@ -17,8 +18,6 @@ use std::collections::HashMap;
 const MAX_STEPS: u32 = 1024;
 /// The pseudo-thread of a core that rests.
 const IDLE_PROCESS: u64 = u64::MAX;
-/// How many units of time a microsecond of the simulated clock is; options do not change it.
-pub(super) const UNITS_PER_MICRO: u64 = 1000;
 
 /// Instructions as one core knows them.
 #[derive(Default)]
@@ -53,9 +52,7 @@ impl Codes {
 struct Delivered {
     records: u64,
     instrs: u64,
-    /// The clock that its own one goes on from.
-    base_clock: Option<u64>,
-    clock: u64,
+    clock: CoreClock,
     /// Whether the last record was an instruction.
     last_is_instr: bool,
     /// Bytes of its native form.
@@ -82,8 +79,9 @@ pub(super) struct CoreRounds {
     round: Vec<Batch>,
     /// Steps in `now`.
     steps: u32,
-    /// Steps in a round, at most.
-    most_steps: u32,
+    /// Records that each core may have in a round, if that is bounded, and all together.
+    most_of_each: Vec<u64>,
+    most_in_all: u64,
     /// What each core's next records hold.
     loads: Vec<Load>,
     is_over: bool,
@@ -120,7 +118,8 @@ impl CoreRounds {
             next: batches(),
             round: batches(),
             steps: 0,
-            most_steps: MAX_STEPS,
+            most_of_each: Vec::new(),
+            most_in_all: u64::MAX,
             loads: vec![Load::default(); n_cores],
             is_over: false,
             #[cfg(test)]
@@ -138,14 +137,34 @@ impl CoreRounds {
         (1..=n_cores).map(move |turn| turn % n_cores)
     }
 
-    /// How many steps are certain for all cores.
-    fn certain_steps(&mut self) -> u32 {
+    /// How many further steps the round may have, since they surely keep to the bounds of its records. A core that rests
+    /// does so to the round's end.
+    fn allowed_steps(&self) -> u32 {
+        let is_running = |core: &usize| match self.steps {
+            0 => self.dispatcher.cores[*core].thread.is_some(),
+            _ => !self.now[*core].span.thread.is_idle(),
+        };
+        let (mut most, mut n_running) = (u64::from(MAX_STEPS.saturating_sub(self.steps)), 0);
+        for core in (0..self.now.len()).filter(is_running) {
+            n_running += 1;
+            if let Some(records) = self.most_of_each.get(core) {
+                most = most.min(records.saturating_sub(u64::from(self.steps)));
+            }
+        }
+        if let Some(records) = self.most_in_all.checked_div(n_running) {
+            most = most.min(records.saturating_sub(u64::from(self.steps)));
+        }
+        // Any round has a step.
+        most.max(u64::from(self.steps == 0)) as u32 // At most `MAX_STEPS`.
+    }
+
+    /// How many steps, at most `steps`, are certain for all cores.
+    fn certain_steps(&mut self, mut steps: u32) -> u32 {
         #[cfg(test)]
         if self.way == Way::OneByOne {
             return 0;
         }
         let pace = self.dispatcher.pace();
-        let mut steps = self.most_steps.saturating_sub(self.steps);
         for core in 0..self.now.len() {
             let certain = match self.dispatcher.cores[core].thread {
                 Some(thread) => match self.dispatcher.certain_run(core, thread, pace) {
@@ -262,11 +281,7 @@ impl CoreRounds {
         self.deliver(core, thread, 1, u64::from(head.is_instr), side);
         let Some((ThreadEvent::Clock, ticks)) = head.event else { return };
         self.lanes.set_clock(thread, head.clock);
-        // The recorded time means nothing on a core that others share.
-        let units = self.dispatcher.time_at(core, 0) - 1;
-        let base = *self.delivered[core].base_clock.get_or_insert(ticks);
-        let now = base.saturating_add(self.lanes.ticks(units / UNITS_PER_MICRO));
-        self.delivered[core].clock = now;
+        let now = self.delivered[core].clock.read(ticks, core, &self.dispatcher, &self.lanes);
         let batch = match side {
             Side::Now => &mut self.now[core],
             Side::Next => &mut self.next[core],
@@ -295,7 +310,7 @@ impl CoreRounds {
         if to.span.records == 0 {
             to.span = batch.span;
             (to.span.records, to.span.instrs) = (0, 0);
-            to.span.clock = self.delivered[core].clock;
+            to.span.clock = self.delivered[core].clock.latest().unwrap_or(0);
         }
         let codes = &mut self.codes[core];
         if self.wanted.has(Columns::INSTR_CODE) {
@@ -312,8 +327,7 @@ impl CoreRounds {
             }
             self.lanes.take_raw(thread, &mut to.block);
             // Chunks begin with a copy of the last clock reading, which this core has read at a time of its own.
-            let clock = delivered.base_clock.map(|_| delivered.clock);
-            form.adopt(&mut to.block[start..], core as u64, clock);
+            form.adopt(&mut to.block[start..], core as u64, delivered.clock.latest());
             delivered.last_raw = to.block.len() - start;
         }
         let events = to.threads.what[first_event..].iter().zip(&mut to.threads.value[first_event..]);
@@ -332,7 +346,7 @@ impl CoreRounds {
             to.span = Span {
                 thread: ThreadId::IDLE,
                 process: IDLE_PROCESS,
-                clock: self.delivered[core].clock,
+                clock: self.delivered[core].clock.latest().unwrap_or(0),
                 ..Span::default()
             };
         }
@@ -409,8 +423,12 @@ impl Rounds for CoreRounds {
             return Err(error);
         }
         // What a round has left over is one of its own.
-        while !self.is_over && self.steps < self.most_steps {
-            let steps = self.certain_steps();
+        while !self.is_over {
+            let allowed = self.allowed_steps();
+            if allowed == 0 {
+                break;
+            }
+            let steps = self.certain_steps(allowed);
             if steps > 0 {
                 self.go_on(steps);
             } else if self.step() {
@@ -424,8 +442,9 @@ impl Rounds for CoreRounds {
         Ok(Some(self.lend()))
     }
 
-    fn limit_steps(&mut self, most: u32) {
-        self.most_steps = most.clamp(1, MAX_STEPS);
+    fn limit_records(&mut self, of_each: &[u64], in_all: u64) {
+        of_each.clone_into(&mut self.most_of_each);
+        self.most_in_all = in_all;
     }
 
     fn dispatched(&self) -> Vec<Dispatched> {

@@ -4,8 +4,9 @@
 //! cores at work neighbours are of different threads. Ordinals count along the sequence. A core that rests has rows but no
 //! records: its rows have the ordinals of the record before.
 
+use super::clock::CoreClock;
 use super::lane::Lanes;
-use super::rounds::{Codes, UNITS_PER_MICRO};
+use super::rounds::Codes;
 use super::state::{Dispatcher, Heads, Step};
 use quipu_model::lens::ThreadEvent;
 use quipu_model::trace::{CoreForm, CoreRow};
@@ -20,8 +21,8 @@ pub(super) struct SequenceReader {
     dispatcher: Dispatcher,
     lanes: Lanes,
     form: &'static dyn CoreForm,
-    /// The clock reading that each core's own clock continues from.
-    base_clocks: Vec<Option<u64>>,
+    /// By core.
+    clocks: Vec<CoreClock>,
     codes: Codes,
     /// Records that are wanted of the sequence.
     wanted: Range<u64>,
@@ -46,7 +47,7 @@ impl SequenceReader {
         wanted: Range<u64>,
     ) -> SequenceReader {
         SequenceReader {
-            base_clocks: vec![None; dispatcher.cores.len()],
+            clocks: vec![CoreClock::default(); dispatcher.cores.len()],
             dispatcher,
             lanes,
             form,
@@ -68,7 +69,7 @@ impl SequenceReader {
     /// What comes next. QUIRK: DynamoRIO begins with the second core.
     fn next_step(&mut self) -> Step {
         self.pending.take().unwrap_or_else(|| {
-            self.core = (self.core + 1) % self.base_clocks.len();
+            self.core = (self.core + 1) % self.clocks.len();
             self.dispatcher.step(self.core, &mut self.lanes)
         })
     }
@@ -113,7 +114,10 @@ impl SequenceReader {
             return false;
         }
         let clock = match head.event {
-            Some((ThreadEvent::Clock, ticks)) => Some(self.read_clock(thread, ticks, head.clock)),
+            Some((ThreadEvent::Clock, ticks)) => {
+                self.lanes.set_clock(thread, head.clock);
+                Some(self.clocks[self.core].read(ticks, self.core, &self.dispatcher, &self.lanes))
+            }
             _ => None,
         };
         let Some((theirs, cursor)) = self.lanes.batch(thread) else { return true };
@@ -142,14 +146,6 @@ impl SequenceReader {
         }
         cursor.copy(theirs, 1, &mut Batch::default(), Columns::NONE, |code| code);
         true
-    }
-
-    /// The core's clock in place of the thread's, which means nothing on a core that others share.
-    fn read_clock(&mut self, thread: usize, ticks: u64, micros: u64) -> u64 {
-        self.lanes.set_clock(thread, micros);
-        let units = self.dispatcher.time_at(self.core, 0) - 1;
-        let base = *self.base_clocks[self.core].get_or_insert(ticks);
-        base.saturating_add(self.lanes.ticks(units / UNITS_PER_MICRO))
     }
 
     /// A batch without records at this place of the sequence.

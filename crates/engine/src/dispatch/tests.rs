@@ -570,3 +570,24 @@ fn a_part_by_records_is_what_the_whole_has_there() {
         }
     }
 }
+
+/// However long cores rest before and after the borders of a part, rounds are as long as without borders.
+#[test]
+fn a_core_that_rests_below_a_border_does_not_cut_rounds() {
+    let threads = || vec![thread('A', 1).instrs(3), thread('B', 1).instrs(20_000)];
+    let n_rounds = |window: Window, of| {
+        let trace = dispatch(Box::new(MemoryTrace::new(threads())), small(4)).unwrap();
+        let template = Scan::new(ShardId(0)).columns(Columns::INSTRS);
+        let mut rounds = part_of_rounds(&*trace, template, (&window, of), (u64::MAX, of)).unwrap().unwrap();
+        let mut n = 0;
+        while rounds.read().unwrap().is_some() {
+            n += 1;
+        }
+        n
+    };
+    for of in [WindowOf::EachShard, WindowOf::Sequence] {
+        let whole = n_rounds(Window::All, of);
+        let part = n_rounds(Window::Records(10..19_000), of);
+        assert!(part < whole + 20, "{of:?}: {part} rounds, {whole} of the whole");
+    }
+}
