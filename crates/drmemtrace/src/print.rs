@@ -9,12 +9,15 @@ use crate::record::{
     IDLE_THREAD, Marker, NEWEST_VERSION, SYSCALL_FUNC_BASE, SYSCALL_FUNC_BASE_32, Type, VERSION_BRANCH_INFO,
     VERSION_KERNEL_PC,
 };
+use crate::trace::File;
 use numbers::{Prefix, decimal, hex, hex16, push_paint, right};
 use quipu_isa::{Arch, Syntax};
 use quipu_model::print::Ordinals;
 use quipu_model::trace::PrintOptions;
-use quipu_model::{Batch, Column, Paint, Printer, Result, Rows, ThreadId};
+use quipu_model::{Batch, Column, Paint, Printer, Result, Rows, Span, ThreadId};
+use rustc_hash::FxHashMap;
 use std::io::Write as _;
+use std::sync::Arc;
 
 /// Blanks between the thread and the bytes of an instruction that need a second line.
 const CONTINUATION_BLANKS: usize = 44;
@@ -23,8 +26,7 @@ const DASHES: &[u8] = b"--------------------------------------------------------
 /// Prints rows of the `memrefs` table.
 pub struct MemrefPrinter {
     asm: AsmCache,
-    /// The format version of each shard: a folder may hold files of several.
-    versions: Vec<u64>,
+    versions: Versions,
     /// That of the rows being printed.
     version: u64,
     /// Where the instructions of the batch are counted.
@@ -36,6 +38,31 @@ pub struct MemrefPrinter {
     held: Option<Held>,
     columns: Prefix,
     names: Vec<[u8; 12]>,
+}
+
+/// Which version of the format records are of: a folder may hold files of several, and so may traces that are read together.
+#[derive(Debug)]
+pub(crate) struct Versions {
+    of_shards: Vec<u64>,
+    /// By thread, where files differ: on cores, shards are not files.
+    of_threads: FxHashMap<u64, u64>,
+}
+
+impl Versions {
+    /// Those of files whose shards have these versions.
+    pub(crate) fn of(files: &[Arc<File>], of_shards: Vec<u64>) -> Versions {
+        let version = |file: &Arc<File>| file.header.version;
+        let is_one = files.windows(2).all(|pair| version(&pair[0]) == version(&pair[1]));
+        let of_threads = files.iter().filter(|_| !is_one).map(|file| (file.header.tid, version(file)));
+        Versions { of_shards, of_threads: of_threads.collect() }
+    }
+
+    fn of_batch(&self, span: &Span) -> u64 {
+        let of_shard = || self.of_shards.get(span.shard as usize).copied();
+        let of_thread = || self.of_threads.get(&span.thread.packed()).copied();
+        let is_one = self.of_threads.is_empty();
+        if is_one { of_shard() } else { of_thread().or_else(of_shard) }.unwrap_or(NEWEST_VERSION)
+    }
 }
 
 /// A clock reading that waits: a change of window right behind it is announced before it.
@@ -92,11 +119,15 @@ impl<'a> Cols<'a> {
 }
 
 impl MemrefPrinter {
-    /// A printer for a trace whose shards have these format versions.
+    /// A printer for a trace whose records have these format versions.
     ///
     /// # Errors
     /// `Usage` for a setting that the format has not.
-    pub fn new(arch: Option<Arch>, versions: Vec<u64>, options: &PrintOptions) -> Result<MemrefPrinter> {
+    pub(crate) fn new(
+        arch: Option<Arch>,
+        versions: Versions,
+        options: &PrintOptions,
+    ) -> Result<MemrefPrinter> {
         options.check(&INFO)?;
         let is_32_bit = arch.and_then(Arch::pointer_bytes) == Some(4);
         Ok(MemrefPrinter {
@@ -272,7 +303,7 @@ impl Printer for MemrefPrinter {
     fn print(&mut self, batch: &Batch, rows: &[u32], ordinals: Ordinals, paint: &Paint, out: &mut Vec<u8>) {
         let Some(cols) = batch.tables.first().and_then(Cols::of) else { return };
         self.home = batch.codes.home(batch.span.shard);
-        self.version = self.versions.get(batch.span.shard as usize).copied().unwrap_or(NEWEST_VERSION);
+        self.version = self.versions.of_batch(&batch.span);
         for &row in rows {
             let row = row as usize;
             if row >= cols.code.len() {

@@ -3,7 +3,7 @@
 use crate::cores::{self, CoreTrace};
 use crate::header::{self, Header};
 use crate::listing::{self, Listing};
-use crate::print::MemrefPrinter;
+use crate::print::{MemrefPrinter, Versions};
 use crate::reader::EntryReader;
 use crate::record::{
     ENTRY_BYTES, ENTRY_BYTES_32, Entry, FileType, Marker, UNIX_EPOCH_MICROS, VERSION_BRANCH_INFO,
@@ -744,7 +744,7 @@ impl Trace for DrmemTrace {
 
     fn printer(&self, options: &PrintOptions) -> Result<Box<dyn Printer>> {
         let versions = self.files.iter().map(|file| file.header.version).collect();
-        Ok(Box::new(MemrefPrinter::new(self.meta.arch, versions, options)?))
+        Ok(Box::new(MemrefPrinter::new(self.meta.arch, Versions::of(&self.files, versions), options)?))
     }
 
     fn families(&self) -> &'static [Family] {

@@ -19,6 +19,7 @@ use super::time::Time;
 use crate::record::{Entry, FileType, Marker, Type};
 use quipu_model::code::MAX_CODE_BYTES;
 use quipu_model::{Batch, Finding, ShardKind};
+use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
 /// What is known of a shard before it is read.
@@ -47,6 +48,8 @@ pub(super) struct About {
     /// The shard is pieced together of parts of files: what headers say may stand elsewhere, and threads begin in their
     /// middle.
     pub(super) is_cut: bool,
+    /// Of such a shard, version and file type of each thread, where files differ.
+    pub(super) of_threads: Arc<FxHashMap<u64, (u64, FileType)>>,
     /// Only violations in this part are reported.
     pub(super) part: Option<Part>,
 }

@@ -206,7 +206,8 @@ impl Checker {
         self.policy.version = value;
     }
 
-    fn filetype(&mut self, filetype: FileType) {
+    /// Takes in what kind of trace it is, and so which rules hold.
+    pub(super) fn filetype(&mut self, filetype: FileType) {
         self.headers.has_filetype = true;
         let is_regdeps = filetype.any(FileType::ARCH_REGDEPS);
         let n_archs = (filetype.0 & ARCHS.0).count_ones();

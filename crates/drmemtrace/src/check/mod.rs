@@ -36,6 +36,7 @@ pub use report::CheckReport;
 pub use rules::RULES;
 
 use crate::cores::CoreTrace;
+use crate::record::FileType;
 use crate::schedule::Recording;
 use crate::schedule::compare::Files;
 use crate::trace::{DrmemTrace, File};
@@ -51,6 +52,7 @@ use quipu_model::{
     Trace,
 };
 use range::Part;
+use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
 /// The tool, as lists name it.
@@ -105,7 +107,8 @@ impl Tool for CheckTool {
         // Some threads of a trace, or a part of them, cannot be compared with the schedule of all.
         let files =
             native.filter(|trace| trace.is_whole() && part.is_none()).map(Files::beside).unwrap_or_default();
-        let cut = if native.is_some() { None } else { files_of(trace).and_then(|files| files.first()) };
+        let cut_files = if native.is_some() { None } else { files_of(trace) }.unwrap_or(&[]);
+        let (cut, of_threads) = (cut_files.first(), Arc::new(headers_of_threads(cut_files)));
         let abouts = trace.shards().iter().enumerate().map(|(i, shard)| {
             let file = native.and_then(|trace| trace.files().get(i));
             // What headers say, which stand with other cores, or before the beginning.
@@ -123,6 +126,7 @@ impl Tool for CheckTool {
                 filetype: header.map(|header| header.filetype).unwrap_or_default(),
                 chunk_instrs: header.map_or(0, |header| header.chunk_instrs),
                 is_cut: cut.is_some(),
+                of_threads: Arc::clone(&of_threads),
                 first_thread: file.map_or(shard.thread.map_or(0, ThreadId::packed), |file| file.header.tid),
                 is_archive: file.is_some_and(|file| file.container.codec() == quipu_source::Codec::Zip),
                 members,
@@ -153,6 +157,16 @@ fn files_of(trace: &dyn Trace) -> Option<&[Arc<File>]> {
         trace.downcast_ref::<DrmemTrace>().map(DrmemTrace::files).or(cores)
     });
     own.or_else(|| files_of(trace.origin()?))
+}
+
+/// Version and file type of the thread of each file, if they differ: on cores, a thread's header may stand elsewhere.
+fn headers_of_threads(files: &[Arc<File>]) -> FxHashMap<u64, (u64, FileType)> {
+    let of = |file: &Arc<File>| {
+        let filetype = FileType(file.header.filetype.0 | FileType::CORE_SHARDED.0);
+        (file.header.version, filetype)
+    };
+    let is_one = files.windows(2).all(|pair| of(&pair[0]) == of(&pair[1]));
+    files.iter().filter(|_| !is_one).map(|file| (file.header.tid, of(file))).collect()
 }
 
 /// Checks at work.

@@ -39,6 +39,12 @@ impl Checker {
         if self.about.is_cut && self.about.kind == ShardKind::Core {
             // A thread's last readings before it moves stay where it was, and may be later than what comes there next.
             self.time.last = 0;
+            if let Some((version, filetype)) = self.about.of_threads.get(&tid).copied() {
+                self.policy.version = version;
+                if self.policy.filetype != filetype {
+                    self.filetype(filetype);
+                }
+            }
         }
         self.forget();
     }

@@ -11,7 +11,7 @@ mod reader;
 
 pub(crate) use form::FORM;
 
-use crate::print::MemrefPrinter;
+use crate::print::{MemrefPrinter, Versions};
 use crate::record::{Entry, VERSION_BRANCH_INFO};
 use crate::schedule::{MAX_POINTS, Recorder, Schedule, Stretch};
 use crate::table::{ENTRIES_TABLE, TABLES};
@@ -304,7 +304,7 @@ impl Trace for CoreTrace {
     fn printer(&self, options: &PrintOptions) -> Result<Box<dyn Printer>> {
         // Threads of one process are traced by one tracer.
         let version = self.files.iter().map(|file| file.header.version).max().unwrap_or(0);
-        let versions = vec![version; self.shards.len()];
+        let versions = Versions::of(&self.files, vec![version; self.shards.len()]);
         Ok(Box::new(MemrefPrinter::new(self.meta.arch, versions, options)?))
     }
 
