@@ -2,9 +2,8 @@
 
 use super::{
     BRANCH_TARGET, CHUNK_FOOTER, Head, archive, clock, coded, entry, head, launch, marker, misses, nops,
-    printed, put, quipu, seam, tail, told,
+    printed, put, put_schedule, quipu, seam, tail, told,
 };
-use std::io::Write as _;
 use std::path::Path;
 
 /// The columns of the records that `view` prints: ordinal, instructions, thread, and the rest as one.
@@ -197,22 +196,6 @@ fn a_call_of_each_thread_has_a_line() {
         ["T10 0x1234 => lib!f(0x5)", "T11 0x1234 => lib!f(0x6) <no return>", "T10 => 0x9"],
         "{text}"
     );
-}
-
-/// A thread, a time, and its instruction from which on it runs on a processor.
-type Stretch = (u64, u64, u64);
-
-/// Writes a schedule of processors: a member for each, with what runs there.
-fn put_schedule(path: &Path, processors: &[(u64, &[Stretch])]) {
-    let mut archive = zip::ZipWriter::new(std::fs::File::create(path).unwrap());
-    for (cpu, stretches) in processors {
-        archive.start_file(cpu.to_string(), zip::write::SimpleFileOptions::default()).unwrap();
-        for (tid, time, first) in *stretches {
-            let entry = [*tid, *time, *cpu, *first].map(u64::to_le_bytes).concat();
-            archive.write_all(&entry).unwrap();
-        }
-    }
-    archive.finish().unwrap();
 }
 
 /// A thread runs three instructions on one processor and two on another: DynamoRIO moves it before the third.

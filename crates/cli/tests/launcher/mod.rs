@@ -4,6 +4,7 @@
 mod better;
 mod cores;
 mod examples;
+mod scheduled;
 mod walk;
 
 use std::fs::File;
@@ -114,6 +115,22 @@ fn coded(kind: u16, pc: u64, bytes: &[u8]) -> Vec<Vec<u8>> {
         .collect();
     entries.push(entry(kind, bytes.len() as u16, pc));
     entries
+}
+
+/// A thread, a time, and its instruction from which on it runs on a processor.
+type Stretch = (u64, u64, u64);
+
+/// Writes a schedule of processors: a member for each, with what runs there.
+fn put_schedule(path: &Path, processors: &[(u64, &[Stretch])]) {
+    let mut archive = zip::ZipWriter::new(File::create(path).unwrap());
+    for (cpu, stretches) in processors {
+        archive.start_file(cpu.to_string(), zip::write::SimpleFileOptions::default()).unwrap();
+        for (tid, time, first) in *stretches {
+            let entry = [*tid, *time, *cpu, *first].map(u64::to_le_bytes).concat();
+            archive.write_all(&entry).unwrap();
+        }
+    }
+    archive.finish().unwrap();
 }
 
 /// Runs the program in a folder.

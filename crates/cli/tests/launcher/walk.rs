@@ -4,12 +4,52 @@
 use super::launch;
 use std::path::PathBuf;
 
-/// Whose cores they are, and which threads.
-const MODES: &[&str] = &[
-    "-indir thr -core_serial -cores 1",
-    "-indir thr -core_serial -cores 3",
-    "-indir thr -core_sharded -cores 2",
-    "-indir as_traced -core_serial -cpu_schedule_file as_traced/cpu_schedule.bin.zip -cores 4",
+/// Whose cores they are: the threads, which cores, and a thread and a time to choose by.
+struct Mode {
+    threads: &'static str,
+    cores: &'static str,
+    only: &'static str,
+    clock: u64,
+}
+
+impl Mode {
+    const fn of(threads: &'static str, cores: &'static str) -> Mode {
+        Mode { threads, cores, only: "-only_thread 5750", clock: 13_439_646_280_084_900 }
+    }
+
+    /// Two threads that call functions.
+    const fn of_calls(cores: &'static str) -> Mode {
+        // With several traces no thread can be chosen.
+        let only = "-skip_instrs 100 -exit_after_instrs 900";
+        Mode { threads: "-multi_indir tiny.func:func-trace", cores, only, clock: 13_228_352_797_837_904 }
+    }
+
+    /// As traced, parts are of cores.
+    fn is_replay(&self) -> bool {
+        self.cores.contains("cpu_schedule_file")
+    }
+
+    fn is_serial(&self) -> bool {
+        self.cores.contains("-core_serial")
+    }
+
+    fn part(&self, part: &str) -> String {
+        part.replace("ONLY", self.only).replace("CLOCK", &self.clock.to_string())
+    }
+}
+
+const MODES: &[Mode] = &[
+    Mode::of("-indir thr", "-core_serial -cores 1"),
+    Mode::of("-indir thr", "-core_serial -cores 3"),
+    Mode::of("-indir thr", "-core_sharded -cores 2"),
+    Mode {
+        threads: "-indir as_traced",
+        cores: "-core_serial -cpu_schedule_file as_traced/cpu_schedule.bin.zip -cores 4",
+        only: "",
+        clock: 13_355_884_556_008_542,
+    },
+    Mode::of_calls("-core_serial -cores 2"),
+    Mode::of_calls("-core_sharded -cores 2"),
 ];
 
 /// Which part. Of threads: what is left does not depend on cores.
@@ -18,9 +58,9 @@ const PARTS_OF_THREADS: &[&str] = &[
     "-skip_instrs 500",
     "-exit_after_instrs 700",
     "-skip_instrs 500 -exit_after_instrs 700",
-    "-only_thread 5750",
-    "-only_thread 5750 -skip_instrs 300",
-    "-skip_to_timestamp 13439646280084900",
+    "ONLY",
+    "ONLY -skip_instrs 300",
+    "-skip_to_timestamp CLOCK",
 ];
 
 /// Which part of what cores do.
@@ -29,6 +69,9 @@ const PARTS_OF_CORES: &[&str] = &[
     "-exit_after_records 800",
     "-skip_records 900 -exit_after_records 800",
     "-skip_instrs 500 -exit_after_records 800",
+    "-exit_after_instrs 700 -exit_after_records 800",
+    "-skip_instrs 300 -exit_after_instrs 400 -exit_after_records 800",
+    "-skip_to_timestamp CLOCK -exit_after_records 800",
 ];
 
 /// Calls that block for long would fill the cores with rests, and no thread may be left out.
@@ -57,15 +100,23 @@ fn first(text: &str, words: &str, args: &str) -> u64 {
     *numbers(text, words).first().unwrap_or_else(|| panic!("{args}: no {words} in {text}"))
 }
 
+/// How many calls and returns `func_view` sums up, and how many calls it prints.
+fn calls(args: &str) -> Option<(u64, u64, u64)> {
+    let (text, is_answer) = answer(&format!("{args} -tool func_view"));
+    let (printed, summary) = text.split_once("Function view tool results:\n").filter(|_| is_answer)?;
+    let sum = |words: &str| numbers(summary, words).iter().sum::<u64>();
+    let printed = printed.lines().filter(|line| line.starts_with('T') && line.contains('(')).count();
+    Some((sum(" calls"), sum(" returns"), printed as u64))
+}
+
 /// Checks one mode and part; returns how many instructions and rests there are.
-fn check(mode: &str, part: &str) -> Option<(u64, u64)> {
-    let args = format!("{mode} {SCHEDULER} {part}");
+fn check(mode: &Mode, part: &str) -> Option<(u64, u64)> {
+    let args = format!("{} {} {SCHEDULER} {part}", mode.threads, mode.cores);
     let tools = "basic_counts:opcode_mix:histogram:reuse_distance:reuse_time:syscall_mix:schedule_stats";
     let (text, is_answer) = answer(&format!("{args} -tool {tools}"));
     if !is_answer {
-        // A core is shorter than what is to be skipped on each, or records are to be counted along all of them after that.
-        let reasons = ["which are to be skipped", "works with the tool view only"];
-        assert!(reasons.iter().any(|reason| text.contains(reason)), "{args}: {text}");
+        // A core is shorter than what is to be skipped on each.
+        assert!(text.contains("which are to be skipped"), "{args}: {text}");
         return None;
     }
     let instrs = first(&text, "total (fetched) instructions", &args);
@@ -76,24 +127,37 @@ fn check(mode: &str, part: &str) -> Option<(u64, u64)> {
     assert_eq!(first(&text, ": total executed instructions", &args), instrs + not_fetched, "{args}");
     assert!(text.contains(&format!("Total instructions: {instrs}\n")), "reuse_time: {args}");
     assert!(text.contains(&format!("Instruction accesses: {instrs}\n")), "reuse_distance: {args}");
-    let calls = text.split("syscall count : syscall_num\n").nth(1).unwrap();
-    let calls: u64 =
-        calls.lines().map_while(|line| line.split_once(" : ")?.0.trim().parse::<u64>().ok()).sum();
-    assert_eq!(calls, first(&text, "total system call number markers", &args), "syscall_mix: {args}");
+    let of_system = text.split("syscall count : syscall_num\n").nth(1).unwrap();
+    let of_system: u64 =
+        of_system.lines().map_while(|line| line.split_once(" : ")?.0.trim().parse::<u64>().ok()).sum();
+    assert_eq!(of_system, first(&text, "total system call number markers", &args), "syscall_mix: {args}");
     let rests = numbers(&text, "idles").first().copied().unwrap_or(0);
     let (text, is_answer) = answer(&format!("{args} -tool invariant_checker"));
     match is_answer {
         true => assert_eq!(text, "Trace invariant checks passed\n", "{args}"),
         false => assert!(text.contains("this skip or limit is of all of them together"), "{args}: {text}"),
     }
-    let (text, is_answer) = answer(&format!("{args} -tool cache_simulator:TLB_simulator"));
-    assert!(is_answer && text.contains("Core #0 "), "{args}: {text}");
+    let simulated = ["cache_simulator", "TLB_simulator", "miss_analyzer"].map(|tool| {
+        let (text, is_answer) = answer(&format!("{args} -tool {tool}"));
+        assert!(is_answer, "{args}: {text}");
+        text
+    });
+    let together = answer(&format!("{args} -tool cache_simulator:TLB_simulator:miss_analyzer"));
+    assert!(simulated[0].contains("Core #0 "), "{args}: {}", simulated[0]);
+    assert!(simulated[2].starts_with("Cache miss analyzer results:\n"), "{args}: {}", simulated[2]);
+    let separator = format!("\n{}\n", "=".repeat(75));
+    assert_eq!(together, (simulated.join(&separator), true), "{args}");
+    // A call is printed where it begins; where one worker plays all cores, both are the same part.
+    let (begun, _, printed) = calls(&args).unwrap_or_else(|| panic!("func_view: {args}"));
+    if mode.is_serial() || !part.contains("records") {
+        assert_eq!(printed, begun, "func_view: {args}");
+    }
     Some((instrs, rests))
 }
 
 /// How many instructions and rests `view` shows, and all that it says of each thread, without ordinals, clocks and cores.
-fn viewed(mode: &str, part: &str) -> (u64, u64, Vec<(String, String)>) {
-    let args = format!("{mode} {SCHEDULER} {part} -tool view");
+fn viewed(args: &str) -> (u64, u64, Vec<(String, String)>) {
+    let args = format!("{args} -tool view");
     let (text, is_answer) = answer(&args);
     assert!(is_answer, "{args}: {text}");
     let rows = text.lines().filter_map(|line| line.get(24..)?.strip_prefix(':')?.trim().split_once(' '));
@@ -114,25 +178,27 @@ fn viewed(mode: &str, part: &str) -> (u64, u64, Vec<(String, String)>) {
 #[test]
 fn every_tool_agrees_with_the_others_on_scheduled_cores() {
     for mode in MODES {
-        let threads = if mode.contains("thr") { "-indir thr" } else { "-indir as_traced" };
-        let is_replay = mode.contains("cpu_schedule_file");
+        let (threads, cores) = (mode.threads, mode.cores);
         for part in PARTS_OF_THREADS {
-            // As traced, parts are of cores; and the trace has another thread.
-            if is_replay && !part.is_empty() {
+            if mode.is_replay() && !part.is_empty() {
                 continue;
             }
-            let (instrs, rests) = check(mode, part).unwrap_or_else(|| panic!("{mode} {part}"));
+            let part = &mode.part(part);
+            let (instrs, rests) = check(mode, part).unwrap_or_else(|| panic!("{threads} {cores} {part}"));
             let (text, is_answer) = answer(&format!("{threads} {part} -tool basic_counts"));
             assert!(is_answer, "{threads} {part}: {text}");
-            assert_eq!(first(&text, "total (fetched) instructions", part), instrs, "{mode} {part}");
-            let (shown, shown_rests, lines) = viewed(mode, part);
-            assert_eq!(shown, instrs, "view: {mode} {part}");
+            let of_threads = first(&text, "total (fetched) instructions", part);
+            assert_eq!(of_threads, instrs, "{threads} {cores} {part}");
+            let (shown, shown_rests, lines) = viewed(&format!("{threads} {cores} {SCHEDULER} {part}"));
+            assert_eq!(shown, instrs, "view: {threads} {cores} {part}");
             // With `-core_sharded`, view has all cores in one stream, and time is another.
-            if mode.contains("-core_serial") {
-                assert_eq!(shown_rests, rests, "view: {mode} {part}");
+            if mode.is_serial() {
+                assert_eq!(shown_rests, rests, "view: {threads} {cores} {part}");
             }
-            let (_, _, alone) = viewed(threads, part);
-            assert!(lines == alone, "view of threads: {mode} {part}");
+            let (_, _, alone) = viewed(&format!("{threads} {part}"));
+            assert!(lines == alone, "view of threads: {threads} {cores} {part}");
+            let on_cores = calls(&format!("{threads} {cores} {SCHEDULER} {part}"));
+            assert_eq!(on_cores, calls(&format!("{threads} {part}")), "{threads} {cores} {part}");
         }
     }
 }
@@ -140,16 +206,21 @@ fn every_tool_agrees_with_the_others_on_scheduled_cores() {
 #[test]
 fn parts_of_what_cores_do_add_up() {
     for mode in MODES {
+        let args = format!("{} {} {SCHEDULER}", mode.threads, mode.cores);
         for part in PARTS_OF_CORES {
+            let part = &mode.part(part);
             let Some((instrs, rests)) = check(mode, part) else { continue };
-            if mode.contains("-core_serial") {
-                let (shown, shown_rests, _) = viewed(mode, part);
-                assert_eq!(shown, instrs, "view: {mode} {part}");
-                let is_replay = mode.contains("cpu_schedule_file");
-                assert!(is_replay || shown_rests == rests, "view: {mode} {part}: {shown_rests} {rests}");
+            if mode.is_serial() {
+                let (shown, shown_rests, _) = viewed(&format!("{args} {part}"));
+                assert_eq!(shown, instrs, "view: {args} {part}");
+                let is_equal = mode.is_replay() || shown_rests == rests;
+                assert!(is_equal, "view: {args} {part}: {shown_rests} {rests}");
             }
         }
         let of = |part: &str| check(mode, part).map_or(0, |(instrs, _)| instrs);
-        assert_eq!(of("-skip_records 800") + of("-exit_after_records 800"), of(""), "{mode}");
+        assert_eq!(of("-skip_records 800") + of("-exit_after_records 800"), of(""), "{args}");
+        let both = |part: &str| calls(&format!("{args} {part}")).unwrap();
+        let [before, after, all] = ["-exit_after_records 800", "-skip_records 800", ""].map(both);
+        assert_eq!((before.0 + after.0, before.1 + after.1), (all.0, all.1), "func_view: {args}");
     }
 }
