@@ -14,6 +14,7 @@ use crate::table::{FAMILIES, TABLES};
 use crate::{INFO, funclist, widen};
 use quipu_isa::Arch;
 use quipu_model::ThreadId;
+use quipu_model::finding::source_rule;
 use quipu_model::trace::{Carries, Clock, CoreForm, Fact, Family, Function, PrintOptions, Recorded};
 use quipu_model::{
     Amount, Columns, Error, ErrorKind, Finding, Loss, Meta, OpenOptions, Place, Printer, Reader, Result,
@@ -338,16 +339,6 @@ fn container_finding(error: &quipu_source::Error) -> Finding {
         message: error.what().to_owned(),
         count: 1,
         loss: None,
-    }
-}
-
-/// The finding that stands for damage below the entries.
-pub fn source_rule(kind: quipu_source::ErrorKind) -> &'static str {
-    match kind {
-        quipu_source::ErrorKind::Truncated => "source/truncated",
-        quipu_source::ErrorKind::Unsupported => "source/unsupported",
-        quipu_source::ErrorKind::Limit => "source/limit",
-        _ => "source/malformed",
     }
 }
 

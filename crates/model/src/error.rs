@@ -4,7 +4,7 @@
 //! [`Finding`] instead. The layer that knows the offset adds it, the layer that knows the file
 //! adds it; nothing is formatted before something has gone wrong.
 
-use crate::finding::Finding;
+use crate::finding::{Finding, is_of_container, source_rule};
 use crate::loss::Loss;
 use std::error::Error as StdError;
 use std::fmt;
@@ -235,7 +235,7 @@ impl Error {
 
     /// The same with these findings in place of those that it has.
     #[cold]
-    pub(crate) fn with_findings(mut self, findings: Vec<Finding>) -> Error {
+    pub fn with_findings(mut self, findings: Vec<Finding>) -> Error {
         self.0.findings = findings;
         self
     }
@@ -254,8 +254,8 @@ impl Error {
     /// True if the container is damaged, so that all since its last good checksum is doubtful. A cut is no such damage: what
     /// stands before it is good.
     pub fn is_of_container(&self) -> bool {
-        let is_of_source = self.0.cause.as_ref().is_some_and(|cause| cause.is::<quipu_source::Error>());
-        is_of_source && matches!(self.kind(), ErrorKind::Malformed | ErrorKind::Limit)
+        let cause = self.0.cause.as_ref().and_then(|cause| cause.downcast_ref::<quipu_source::Error>());
+        self.is_damage() && cause.is_some_and(|cause| is_of_container(source_rule(cause.kind())))
     }
 
     /// What sort of thing went wrong.

@@ -104,7 +104,7 @@ impl Finding {
     pub fn of_cut_file(error: &Error) -> Finding {
         let place = error.place().clone();
         let loss = error.loss().cloned().unwrap_or_else(|| Loss::from(place.clone()));
-        Finding::new("source/truncated", Severity::Error, place, error.message().to_owned()).losing(loss)
+        Finding::new(CUT, Severity::Error, place, error.message().to_owned()).losing(loss)
     }
 
     /// An error that ended reading, beside another one: what follows it is lost.
@@ -118,7 +118,7 @@ impl Finding {
     /// True if the container is damaged, so that all since its last good checksum is doubtful. A cut is no such damage: what
     /// stands before it is good.
     pub fn is_of_container(&self) -> bool {
-        self.rule.starts_with("source/") && self.rule != "source/truncated"
+        is_of_container(self.rule)
     }
 
     /// The finding as an error, for callers that stop at the first.
@@ -144,6 +144,24 @@ impl fmt::Display for Finding {
             write!(f, " ({} times)", self.count)?;
         }
         Ok(())
+    }
+}
+
+/// The rule that a container broke which ends too soon.
+const CUT: &str = "source/truncated";
+
+/// True if a container that broke this rule makes doubtful all since its last good checksum.
+pub(crate) fn is_of_container(rule: &str) -> bool {
+    rule.starts_with("source/") && rule != CUT
+}
+
+/// The rule that a container broke which cannot be read on.
+pub fn source_rule(kind: quipu_source::ErrorKind) -> &'static str {
+    match kind {
+        quipu_source::ErrorKind::Truncated => CUT,
+        quipu_source::ErrorKind::Unsupported => "source/unsupported",
+        quipu_source::ErrorKind::Limit => "source/limit",
+        _ => "source/malformed",
     }
 }
 

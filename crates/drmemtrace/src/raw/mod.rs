@@ -7,9 +7,10 @@
 mod rows;
 pub mod word;
 
+use crate::funclist;
 use crate::listing::{file_name, is_raw};
 use crate::record::Marker;
-use crate::{funclist, trace::source_rule};
+use quipu_model::finding::source_rule;
 use quipu_model::trace::DumpForm;
 use quipu_model::{Error, Found, Place, Result, Severity};
 use quipu_source::{Ahead, Source, StreamOptions};

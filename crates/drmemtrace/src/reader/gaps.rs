@@ -8,7 +8,8 @@
 use super::{EntryReader, Walk};
 use crate::decode::{Interp, Limits};
 use crate::record::{ENTRY_BYTES, Entry, N_TYPES};
-use crate::trace::{File, source_rule};
+use crate::trace::File;
+use quipu_model::finding::source_rule;
 use quipu_model::{Amount, Columns, Error, Finding, Loss, Place, Reader, Result, Scan, Severity, ShardId};
 use quipu_source::{Ahead, BlockAt, StreamOptions};
 use std::ops::Range;
