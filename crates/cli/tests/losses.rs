@@ -349,6 +349,48 @@ fn what_cannot_be_inflated_is_damage_for_every_verb() {
 }
 
 #[test]
+fn all_damaged_files_of_a_folder_are_named_where_nothing_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("trace");
+    std::fs::create_dir(&trace).unwrap();
+    quipu_testkit::copy_files(&quipu_testkit::fixtures("drmemtrace").join("thr"), &trace);
+    let files = std::fs::read_dir(&trace).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<_> = files.filter(|path| path.to_string_lossy().ends_with(".trace.zip")).collect();
+    files.sort();
+    files.pop();
+    for file in &files {
+        let mut bytes = std::fs::read(file).unwrap();
+        let at = bytes.len() * 2 / 3;
+        bytes[at] ^= 0x90;
+        std::fs::write(file, bytes).unwrap();
+    }
+    assert!(files.len() > 1);
+    let lost = |said: &str| {
+        let first = said.lines().find(|line| line.starts_with("error: ")).unwrap_or_default();
+        first.rsplit_once("; ").unwrap_or_default().0.to_owned()
+    };
+    let (_, said, _) = quipu(&["report"], &trace);
+    let (of_all, out) = (lost(&said), folder.path().join("out"));
+    assert!(of_all.contains(&format!("in {} places", files.len())), "{of_all}");
+    for verb in [
+        &["convert"][..],
+        &["convert", "--to", "cacheray"],
+        &["trim", "--take", "1000000"],
+        &["merge"],
+        &["split"],
+    ] {
+        let (_, said, code) = quipu(&[verb, &["-o", out.to_str().unwrap()]].concat(), &trace);
+        assert_eq!((code, lost(&said)), (1, of_all.clone()), "{verb:?}: {said}");
+        let is_named = |file: &&std::path::PathBuf| {
+            let start = format!("error: {}(", file.display());
+            said.lines().any(|line| line.starts_with(&start) && line.ends_with("[source/malformed]"))
+        };
+        assert!(files.iter().all(|file| is_named(&file)), "{verb:?}: {said}");
+        assert!(!out.exists(), "{verb:?}");
+    }
+}
+
+#[test]
 fn of_several_files_the_damaged_one_is_named_where_records_are_doubtful() {
     let folder = tempfile::tempdir().unwrap();
     quipu_testkit::copy_files(&quipu_testkit::fixtures("drmemtrace").join("thr"), folder.path());

@@ -49,7 +49,9 @@ use crate::trace::{DrmemTrace, File};
 use known::Known;
 use quipu_model::damaged::{Intake, Reading, SoFar, earlier};
 use quipu_model::fresh::{Fresh, cannot};
-use quipu_model::{Columns, Damaged, Error, ErrorKind, Finding, Result, Scan, Severity, ShardId, Trace};
+use quipu_model::{
+    Columns, Damaged, Error, ErrorKind, Finding, Found, Result, Scan, Severity, ShardId, Trace,
+};
 use quipu_source::{OutputFile, PackOptions, Packer, Packing, Pool, Source};
 use raise::Raiser;
 use rustc_hash::FxHashMap;
@@ -418,11 +420,42 @@ pub fn rewrite<E: Edit>(
     edit_of: &(dyn Fn(usize) -> Option<E> + Sync),
     observer: &dyn Observer,
 ) -> Result<Summary> {
-    let done = rewrite_read(trace, source, path, options, edit_of, observer);
-    done.map_err(|error| with_opening(trace, error))
+    with_all_damage(trace, options, observer, &|shard| edit_of(shard).is_some(), || {
+        trace.check_lone()?;
+        match source.is_folder() {
+            true => rewrite_folder(trace, source, path, options, edit_of, observer),
+            false => rewrite_lone(trace, path, options, &|| edit_of(0), observer),
+        }
+    })
 }
 
-fn rewrite_read<E: Edit>(
+fn rewrite_lone<E: Edit>(
+    trace: &DrmemTrace,
+    path: &Path,
+    options: &WriteOptions,
+    edit: &dyn Fn() -> Option<E>,
+    observer: &dyn Observer,
+) -> Result<Summary> {
+    let pool = options.pool()?;
+    let (fresh, out) = Fresh::file(path, options.replace)?;
+    let edit = || edit().ok_or_else(nothing_left);
+    let (rewritten, reading) =
+        rewrite_soundly(trace, 0, (&*out, path), &edit, &pool, options, None, observer)?;
+    // A file without entries is no trace under any other name.
+    let is_empty = rewritten.read.entries == 0;
+    let reading = reading.or_doubtful_from(judge_opening(trace, options)?);
+    if is_empty || rewritten.written.records == 0 && rewritten.read.records > 0 {
+        return Err(nothing_left_of(&reading));
+    }
+    let doubtful_from = reading.doubtful_from;
+    let file =
+        FileSummary { doubtful_from, ..summarise(&trace.files()[0], Some(last_part(path)), &rewritten) };
+    drop(out);
+    fresh.commit()?;
+    Ok(Summary::of(vec![file], reading.findings))
+}
+
+fn rewrite_folder<E: Edit>(
     trace: &DrmemTrace,
     source: &Source,
     path: &Path,
@@ -430,26 +463,7 @@ fn rewrite_read<E: Edit>(
     edit_of: &(dyn Fn(usize) -> Option<E> + Sync),
     observer: &dyn Observer,
 ) -> Result<Summary> {
-    trace.check_lone()?;
     let pool = options.pool()?;
-    if !source.is_folder() {
-        let (fresh, out) = Fresh::file(path, options.replace)?;
-        let edit = || edit_of(0).ok_or_else(nothing_left);
-        let (rewritten, reading) =
-            rewrite_soundly(trace, 0, (&*out, path), &edit, &pool, options, None, observer)?;
-        // A file without entries is no trace under any other name.
-        let is_empty = rewritten.read.entries == 0;
-        let reading = reading.or_doubtful_from(judge_opening(trace, options)?);
-        if is_empty || rewritten.written.records == 0 && rewritten.read.records > 0 {
-            return Err(nothing_left_of(&reading));
-        }
-        let doubtful_from = reading.doubtful_from;
-        let file =
-            FileSummary { doubtful_from, ..summarise(&trace.files()[0], Some(last_part(path)), &rewritten) };
-        drop(out);
-        fresh.commit()?;
-        return Ok(Summary::of(vec![file], reading.findings));
-    }
     let wants_known = !E::IS_NONE && Known::is_needed(trace.files());
     let known = if wants_known { Some(Arc::new(Known::collect(trace, &pool, observer)?)) } else { None };
     let (fresh, folder) = Fresh::folder(path, options.replace, &folder::is_part_of_a_trace)?;
@@ -516,12 +530,59 @@ fn damaged_at_opening(trace: &DrmemTrace) -> FxHashMap<String, u64> {
     files().filter(|file| concerns_all || names.contains(&&***file)).map(|file| (file.clone(), 0)).collect()
 }
 
-/// Adds what opening a trace found to an error about damage.
-pub(crate) fn with_opening(trace: &DrmemTrace, error: Error) -> Error {
+/// Does `work` with the files of a trace that `is_read` names. An error about damage says what is damaged in all of them, not
+/// only in the file at which the work ended, after what opening the trace found.
+pub(crate) fn with_all_damage<T>(
+    trace: &DrmemTrace,
+    options: &WriteOptions,
+    observer: &dyn Observer,
+    is_read: &dyn Fn(usize) -> bool,
+    work: impl FnOnce() -> Result<T>,
+) -> Result<T> {
     let opening = &trace.meta().findings;
-    match error.is_damage() && !error.findings().starts_with(opening) {
-        true => error.after(opening.clone()),
-        false => error,
+    work().map_err(|error| {
+        if !error.is_damage() {
+            return error;
+        }
+        // In strict runs the first damage is all, and one file was read to its end.
+        let shards = || (0..trace.files().len()).filter(|shard| is_read(*shard));
+        let error = match options.strict || shards().nth(1).is_none() {
+            true => error,
+            false => of_all_files(trace, error, shards(), observer),
+        };
+        match error.findings().starts_with(opening) {
+            true => error,
+            false => error.after(opening.clone()),
+        }
+    })
+}
+
+/// The same error with the findings of all these files in place of those that it has.
+fn of_all_files(
+    trace: &DrmemTrace,
+    error: Error,
+    shards: impl Iterator<Item = usize>,
+    observer: &dyn Observer,
+) -> Error {
+    let mut found = Found::default();
+    for shard in shards {
+        let mut read = || -> Result<()> {
+            let mut feed = Feed::new(trace, shard)?;
+            while let Some(findings) = feed.rest(observer)? {
+                findings.into_iter().for_each(|finding| found.push(finding));
+            }
+            Ok(())
+        };
+        match read() {
+            Err(end) if !end.is_damage() => return end,
+            // What the error itself loses is not said again.
+            Err(end) if end.to_string() != error.to_string() => found.push(Finding::of_end(&end)),
+            Ok(()) | Err(_) => {}
+        }
+    }
+    match found.is_empty() {
+        true => error,
+        false => error.with_findings(found.into_vec()),
     }
 }
 

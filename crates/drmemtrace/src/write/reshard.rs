@@ -21,7 +21,7 @@ mod output;
 
 use super::known::Known;
 use super::rewrite::ChunkRule;
-use super::{Observer, Summary, Taken, WriteOptions, judge_opening, with_opening};
+use super::{Observer, Summary, Taken, WriteOptions, judge_opening, with_all_damage};
 use crate::record::FileType;
 use crate::trace::{DrmemTrace, n_delivered_damaged};
 use encodings::Encodings;
@@ -77,49 +77,39 @@ pub fn reshard(
             "only files of threads, of version 2 or later, become files of cores",
         ));
     }
-    let done = reshard_read(trace, source, path, sharding, threads, options, observer);
-    done.map_err(|error| with_opening(trace, error))
-}
-
-fn reshard_read(
-    trace: &DrmemTrace,
-    source: &Source,
-    path: &Path,
-    sharding: Sharding,
-    threads: &[u64],
-    options: &WriteOptions,
-    observer: &dyn Observer,
-) -> Result<Summary> {
-    let pool = options.pool()?;
-    let (fresh, target) = match sharding {
-        Sharding::Stream => {
-            let (fresh, file) = Fresh::file(path, options.replace)?;
-            (fresh, Target { folder: PathBuf::new(), only: Some(file) })
-        }
-        _ => {
-            let (fresh, folder) = Fresh::folder(path, options.replace, &super::folder::is_part_of_a_trace)?;
-            (fresh, Target { folder, only: None })
-        }
-    };
-    let summary = loop {
-        let before = n_delivered_damaged(trace.files());
-        let (outputs, reading, taken) =
-            read_all(trace, target.again()?, sharding, threads, (options, &pool), observer)?;
-        let is_sound = n_delivered_damaged(trace.files()) == before;
-        let opened = if is_sound { judge_opening(trace, options)? } else { None };
-        let mut summary = outputs.finish(source, reading.or_doubtful_from(opened), is_sound)?;
-        for file in &mut summary.files {
-            file.doubtful_from = earlier(file.doubtful_from, opened);
-        }
-        // What proved damaged after it was written is left out of a second read.
-        if is_sound {
-            summary.taken = taken;
-            break summary;
-        }
-    };
-    drop(target);
-    fresh.commit()?;
-    Ok(summary)
+    with_all_damage(trace, options, observer, &|_| true, || {
+        let pool = options.pool()?;
+        let (fresh, target) = match sharding {
+            Sharding::Stream => {
+                let (fresh, file) = Fresh::file(path, options.replace)?;
+                (fresh, Target { folder: PathBuf::new(), only: Some(file) })
+            }
+            _ => {
+                let (fresh, folder) =
+                    Fresh::folder(path, options.replace, &super::folder::is_part_of_a_trace)?;
+                (fresh, Target { folder, only: None })
+            }
+        };
+        let summary = loop {
+            let before = n_delivered_damaged(trace.files());
+            let (outputs, reading, taken) =
+                read_all(trace, target.again()?, sharding, threads, (options, &pool), observer)?;
+            let is_sound = n_delivered_damaged(trace.files()) == before;
+            let opened = if is_sound { judge_opening(trace, options)? } else { None };
+            let mut summary = outputs.finish(source, reading.or_doubtful_from(opened), is_sound)?;
+            for file in &mut summary.files {
+                file.doubtful_from = earlier(file.doubtful_from, opened);
+            }
+            // What proved damaged after it was written is left out of a second read.
+            if is_sound {
+                summary.taken = taken;
+                break summary;
+            }
+        };
+        drop(target);
+        fresh.commit()?;
+        Ok(summary)
+    })
 }
 
 /// One read of all files; what is written has no name yet.
