@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use quipu_drmemtrace::record::{Entry, Marker, NEWEST_VERSION, Type};
 use quipu_drmemtrace::write::Counts;
 use quipu_drmemtrace::write::threads::{Run, ThreadFile, write_schedules};
+use quipu_model::fresh::Folder;
 use quipu_source::{PackOptions, Packing, Pool};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -71,7 +72,8 @@ fn written(
     let pool = Pool::new(1).unwrap();
     let path = folder.join(if by_runs { "runs" } else { "plain" });
     let pack = PackOptions { packing, level: Some(1) };
-    let mut file = ThreadFile::create(&path, &pool, &pack, chunk_instrs, Arc::default()).unwrap();
+    let output = Folder::new(folder.to_owned());
+    let mut file = ThreadFile::create(&output, &path, &pool, &pack, chunk_instrs, Arc::default()).unwrap();
     file.push(&[
         Entry::new(Type::HEADER, 0, NEWEST_VERSION),
         Entry::marker(Marker::VERSION, NEWEST_VERSION),
@@ -115,7 +117,8 @@ fn written(
     let written = file.finish().unwrap();
     let schedules = folder.join(if by_runs { "schedule of runs" } else { "schedule" });
     std::fs::create_dir(&schedules).unwrap();
-    write_schedules(&schedules, vec![written.schedule], &pool).unwrap();
+    write_schedules(&output.within(&schedules), vec![written.schedule], &pool).unwrap();
+    output.judge().unwrap();
     let mut files: Vec<_> = std::fs::read_dir(&schedules).unwrap().map(|file| file.unwrap().path()).collect();
     files.sort();
     let schedule = files.iter().flat_map(|file| std::fs::read(file).unwrap()).collect();

@@ -8,9 +8,10 @@
 //! An input is never written over, under whatever name: [`quipu_source::Reading`] says which files those are.
 
 use crate::error::{Error, ErrorKind, Result};
-use quipu_source::{OutputFile, Temporary, failed_close, is_input};
+use quipu_source::{Closings, OutputFile, Temporary, is_input};
 use std::fs::{self, File, Metadata};
 use std::io::{self, Seek, Write};
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
 /// How many hidden names are tried.
@@ -59,10 +60,86 @@ pub fn put(path: &Path, bytes: &[u8], replace: Replace) -> Result<()> {
     fresh.commit()
 }
 
+/// A folder in which files of one output are made. Clones are about the same output.
+#[derive(Clone, Debug)]
+pub struct Folder {
+    path: PathBuf,
+    closings: Closings,
+}
+
+impl Folder {
+    /// A folder for an output of its own, whose files [`Folder::judge`] judges.
+    pub fn new(path: PathBuf) -> Folder {
+        Folder { path, closings: Closings::default() }
+    }
+
+    /// A folder in this one, for files of the same output.
+    pub fn within(&self, path: impl AsRef<Path>) -> Folder {
+        Folder { path: self.path.join(path), closings: self.closings.clone() }
+    }
+
+    /// Makes a file of the output at `path`, where nothing may be.
+    ///
+    /// # Errors
+    /// `Io` if it cannot be made.
+    pub fn create(&self, path: &Path) -> Result<OutputFile> {
+        OutputFile::create_new(path, &self.closings).map_err(|cause| cannot("create", path, cause))
+    }
+
+    /// Takes a file that was opened as `path` for one of the output.
+    pub fn take(&self, file: File, path: &Path) -> OutputFile {
+        OutputFile::new(file, path, &self.closings)
+    }
+
+    /// Makes sure that all files of the output are closed, and could be.
+    ///
+    /// # Errors
+    /// `Io` for the first file that could not be closed; `Internal` if one is open.
+    pub fn judge(&self) -> Result<()> {
+        judge(&self.closings, &self.path, &self.path)
+    }
+}
+
+impl Deref for Folder {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl AsRef<Path> for Folder {
+    fn as_ref(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// Makes sure that all files of an output are closed, and could be. They were written at `from` or in it, and the output is to be
+/// called `to`.
+fn judge(closings: &Closings, from: &Path, to: &Path) -> Result<()> {
+    if let Some((file, cause)) = closings.take_failed() {
+        let file = match file.strip_prefix(from) {
+            Ok(inner) if inner == Path::new("") => to.to_owned(),
+            Ok(inner) => to.join(inner),
+            Err(_) => file,
+        };
+        return Err(cannot("write", &file, cause));
+    }
+    match closings.n_open() {
+        0 => Ok(()),
+        n => {
+            let what = format!("an output is to be complete of which `{n}` files are open");
+            Err(Error::new(ErrorKind::Internal, what).in_file(to.display().to_string()))
+        }
+    }
+}
+
 /// A file or folder in the making.
 #[derive(Debug)]
 pub struct Fresh {
     temporary: Temporary,
+    /// How the files were closed that were made for it.
+    closings: Closings,
     path: PathBuf,
     replace: Replace,
     goal: Goal,
@@ -75,7 +152,7 @@ enum Goal {
     Folder,
     /// What is written into as it is, and what waits for that.
     Special {
-        into: OutputFile,
+        into: File,
         written: File,
     },
 }
@@ -83,7 +160,7 @@ enum Goal {
 impl Fresh {
     /// Begins a file that will be called `path`, or what is to be written into a device, a pipe or a socket of that name.
     /// Opening a pipe waits for its reader. Drop the file before [`commit`](Fresh::commit), which says whether it could be
-    /// closed.
+    /// closed and refuses to give a name to what is still open.
     ///
     /// # Errors
     /// `Usage` if there is something that must stay, or no name; `Io` if it cannot be made.
@@ -93,11 +170,12 @@ impl Fresh {
             let into = open_special(path, &meta).map_err(|cause| cannot("write", path, cause))?;
             let (temporary, file) = Temporary::file().map_err(|cause| cannot("write", path, cause))?;
             let written = file.try_clone().map_err(|cause| cannot("write", path, cause))?;
-            let goal = Goal::Special { into: OutputFile::new(into, path), written };
-            let file = OutputFile::new(file, temporary.path());
-            return Ok((Fresh { temporary, path: path.to_owned(), replace, goal }, file));
+            let goal = Goal::Special { into, written };
+            let closings = Closings::default();
+            let file = OutputFile::new(file, temporary.path(), &closings);
+            return Ok((Fresh { temporary, closings, path: path.to_owned(), replace, goal }, file));
         }
-        Fresh::begin(path, replace, Goal::File, &|temporary| OutputFile::create_new(temporary))
+        Fresh::begin(path, replace, Goal::File, &OutputFile::create_new)
     }
 
     /// Begins a folder that will be called `path`; files go into the folder returned. A folder in its place may be replaced
@@ -105,10 +183,11 @@ impl Fresh {
     ///
     /// # Errors
     /// As for [`Fresh::file`].
-    pub fn folder(path: &Path, replace: Replace, may_go: &dyn Fn(&Path) -> bool) -> Result<(Fresh, PathBuf)> {
+    pub fn folder(path: &Path, replace: Replace, may_go: &dyn Fn(&Path) -> bool) -> Result<(Fresh, Folder)> {
         check_place(path, replace, Some(may_go))?;
-        let (fresh, ()) = Fresh::begin(path, replace, Goal::Folder, &|temporary| fs::create_dir(temporary))?;
-        let folder = fresh.temporary.path().to_owned();
+        let make = |temporary: &Path, _: &Closings| fs::create_dir(temporary);
+        let (fresh, ()) = Fresh::begin(path, replace, Goal::Folder, &make)?;
+        let folder = Folder { path: fresh.temporary.path().to_owned(), closings: fresh.closings.clone() };
         Ok((fresh, folder))
     }
 
@@ -117,8 +196,9 @@ impl Fresh {
         path: &Path,
         replace: Replace,
         goal: Goal,
-        make: &dyn Fn(&Path) -> io::Result<T>,
+        make: &dyn Fn(&Path, &Closings) -> io::Result<T>,
     ) -> Result<(Fresh, T)> {
+        let closings = Closings::default();
         let name = path
             .file_name()
             .ok_or_else(|| Error::usage(format!("`{}` is no name for something to write", path.display())))?;
@@ -130,14 +210,14 @@ impl Fresh {
             let mut hidden = std::ffi::OsString::from(".");
             hidden.push(name);
             hidden.push(format!(".{}-{attempt}.part", std::process::id()));
-            match Temporary::make(&path.with_file_name(hidden), make) {
+            match Temporary::make(&path.with_file_name(hidden), |temporary| make(temporary, &closings)) {
                 // Another of this process, or what a killed one left.
                 Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists && attempt < MAX_ATTEMPTS => {
                     attempt += 1;
                 }
                 Err(cause) => return Err(cannot("create", path, cause)),
                 Ok((temporary, made)) => {
-                    return Ok((Fresh { temporary, path: path.to_owned(), replace, goal }, made));
+                    return Ok((Fresh { temporary, closings, path: path.to_owned(), replace, goal }, made));
                 }
             }
         }
@@ -149,7 +229,7 @@ impl Fresh {
     /// `Usage` if something of that name has appeared meanwhile that must stay; `Io` if it cannot be done. Then it is
     /// removed.
     pub fn commit(self) -> Result<()> {
-        let Fresh { temporary, path, replace, goal } = self;
+        let Fresh { temporary, closings, path, replace, goal } = self;
         let failed = |cause: io::Error| match cause.kind() {
             io::ErrorKind::AlreadyExists if replace == Replace::Never => taken(&path),
             _ => cannot("write", &path, cause),
@@ -159,17 +239,14 @@ impl Fresh {
         {
             return Err(input(&path));
         }
-        if let Some((file, cause)) = failed_close(temporary.path()) {
-            let inner = file.strip_prefix(temporary.path()).unwrap_or(Path::new(""));
-            let file = if inner == Path::new("") { path } else { path.join(inner) };
-            return Err(cannot("write", &file, cause));
-        }
+        judge(&closings, temporary.path(), &path)?;
         match goal {
-            Goal::Special { mut into, mut written } => {
+            Goal::Special { into, mut written } => {
+                let mut into = OutputFile::new(into, &path, &closings);
                 let copied = written.rewind().and_then(|()| io::copy(&mut written, &mut into));
                 copied.and_then(|_| into.flush()).map_err(failed)?;
                 drop(into);
-                failed_close(&path).map_or(Ok(()), |(_, cause)| Err(failed(cause)))
+                judge(&closings, &path, &path)
             }
             Goal::File if replace == Replace::Never => {
                 temporary.keep(|from| name(from, &path)).map_err(failed)
@@ -344,6 +421,22 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"first");
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
         fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn what_is_still_open_gets_no_name() {
+        let home = std::env::temp_dir().join(format!("quipu-fresh-open-{}", std::process::id()));
+        fs::create_dir_all(&home).unwrap();
+        let path = home.join("out");
+        let (fresh, file) = Fresh::file(&path, Replace::Never).unwrap();
+        assert_eq!(fresh.commit().unwrap_err().kind(), ErrorKind::Internal);
+        drop(file);
+        let (fresh, folder) = Fresh::folder(&path, Replace::Never, &|_| true).unwrap();
+        let file = folder.within("inner").create(&folder.join("file")).unwrap();
+        assert_eq!(fresh.commit().unwrap_err().kind(), ErrorKind::Internal);
+        drop(file);
+        assert_eq!(fs::read_dir(&home).unwrap().count(), 0);
+        fs::remove_dir_all(&home).unwrap();
     }
 
     #[test]

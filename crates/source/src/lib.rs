@@ -59,7 +59,7 @@ pub use container::{Container, Member, Method};
 pub use descriptors::MAX_IDLE_DESCRIPTORS;
 pub use error::{Error, ErrorKind, Result};
 pub use landmarks::Landmark;
-pub use output::{OutputFile, failed_close};
+pub use output::{Closings, OutputFile};
 pub use pack::{PackOptions, Packed, Packer, Packing, Pool};
 pub use reading::{Reading, is_input};
 pub use source::Source;

@@ -1,24 +1,53 @@
 //! Files that are written, whose closing is judged like a write.
 //!
 //! Some file systems (those of a network, quotas) say only when a file is closed that there was no room for it, and the standard
-//! library drops what `close` returns. An [`OutputFile`] notes a failed close for the path that it was made under;
-//! whatever gives outputs their final name asks [`failed_close`] first.
+//! library drops what `close` returns. An [`OutputFile`] notes a failed close in the [`Closings`] of the output that it belongs
+//! to, and whatever gives the output its final name asks them first.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
-/// Files that could not be closed.
-static FAILED: Mutex<Vec<(PathBuf, io::Error)>> = Mutex::new(Vec::new());
+/// How the files of one output were closed. Clones are about the same output.
+#[derive(Clone, Debug, Default)]
+pub struct Closings(Arc<State>);
 
-/// A file that is written. Dropping it closes it; see [`failed_close`].
+#[derive(Debug, Default)]
+struct State {
+    n_open: AtomicUsize,
+    /// The first file that could not be closed.
+    failed: Mutex<Option<(PathBuf, io::Error)>>,
+}
+
+impl Closings {
+    /// How many files are still open.
+    pub fn n_open(&self) -> usize {
+        self.0.n_open.load(Ordering::Acquire)
+    }
+
+    /// Takes the first file that could not be closed.
+    pub fn take_failed(&self) -> Option<(PathBuf, io::Error)> {
+        self.0.failed.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn note(&self, path: PathBuf, closed: io::Result<()>) {
+        if let Err(cause) = closed {
+            self.0.failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert((path, cause));
+        }
+        self.0.n_open.fetch_sub(1, Ordering::Release);
+    }
+}
+
+/// A file that is written. Dropping it closes it; its [`Closings`] know how that went.
 #[derive(Debug)]
 pub struct OutputFile {
     path: PathBuf,
     /// `None` only within `drop`.
     file: Option<File>,
+    closings: Closings,
 }
 
 impl OutputFile {
@@ -26,13 +55,14 @@ impl OutputFile {
     ///
     /// # Errors
     /// Those of [`File::create_new`].
-    pub fn create_new(path: &Path) -> io::Result<OutputFile> {
-        File::create_new(path).map(|file| OutputFile::new(file, path))
+    pub fn create_new(path: &Path, closings: &Closings) -> io::Result<OutputFile> {
+        File::create_new(path).map(|file| OutputFile::new(file, path, closings))
     }
 
     /// A file that was opened as `path`.
-    pub fn new(file: File, path: &Path) -> OutputFile {
-        OutputFile { path: path.to_owned(), file: Some(file) }
+    pub fn new(file: File, path: &Path, closings: &Closings) -> OutputFile {
+        closings.0.n_open.fetch_add(1, Ordering::Relaxed);
+        OutputFile { path: path.to_owned(), file: Some(file), closings: closings.clone() }
     }
 
     /// The same open file; each of both is closed.
@@ -40,24 +70,14 @@ impl OutputFile {
     /// # Errors
     /// Those of [`File::try_clone`].
     pub fn try_clone(&self) -> io::Result<OutputFile> {
-        File::try_clone(self).map(|file| OutputFile::new(file, &self.path))
+        File::try_clone(self).map(|file| OutputFile::new(file, &self.path, &self.closings))
     }
-}
-
-/// Takes the first failed close of the file `path`, or of a file in the folder `path`.
-pub fn failed_close(path: &Path) -> Option<(PathBuf, io::Error)> {
-    let mut failed = FAILED.lock().unwrap_or_else(PoisonError::into_inner);
-    let at = failed.iter().position(|(file, _)| file.starts_with(path))?;
-    Some(failed.swap_remove(at))
 }
 
 impl Drop for OutputFile {
     fn drop(&mut self) {
-        if let Some(file) = self.file.take()
-            && let Err(cause) = close(file)
-        {
-            let path = std::mem::take(&mut self.path);
-            FAILED.lock().unwrap_or_else(PoisonError::into_inner).push((path, cause));
+        if let Some(file) = self.file.take() {
+            self.closings.note(std::mem::take(&mut self.path), close(file));
         }
     }
 }
@@ -117,19 +137,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failed_close_is_known_by_the_file_and_by_its_folder() {
+    fn a_failed_close_is_known_to_the_output_of_the_file_and_to_no_other() {
         let folder = std::env::temp_dir().join(format!("quipu-output-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let path = folder.join("file");
-        let output = OutputFile::create_new(&path).unwrap();
-        drop(output.try_clone().unwrap());
-        assert!(failed_close(&path).is_none());
+        let (closings, others) = (Closings::default(), Closings::default());
+        let output = OutputFile::create_new(&path, &closings).unwrap();
+        let clone = output.try_clone().unwrap();
+        assert_eq!((closings.n_open(), others.n_open()), (2, 0));
+        drop((output, clone));
+        assert_eq!(closings.n_open(), 0);
+        assert!(closings.take_failed().is_none(), "it could be closed");
+        let output = OutputFile::new(File::open(&path).unwrap(), &path, &closings);
+        let full = Err(io::ErrorKind::StorageFull.into());
+        output.closings.note(path.clone(), full);
+        closings.0.n_open.fetch_add(1, Ordering::Relaxed);
+        assert!(others.take_failed().is_none());
+        assert_eq!(closings.take_failed().unwrap().0, path);
+        assert!(closings.take_failed().is_none(), "it is said once");
         drop(output);
-        assert!(failed_close(&folder).is_none(), "it could be closed");
-        FAILED.lock().unwrap().push((path.clone(), io::ErrorKind::StorageFull.into()));
-        assert!(failed_close(&folder.join("other")).is_none());
-        assert_eq!(failed_close(&folder).unwrap().0, path);
-        assert!(failed_close(&folder).is_none(), "it is told once");
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -14,7 +14,7 @@ use crate::trace::{self, ApiTrace};
 use crate::write::{EventCopy, n_good, so_far};
 use quipu_model::damaged::{Intake, Reading};
 use quipu_model::edit::{Edit, EditInfo, EditJob, Edited, Progress};
-use quipu_model::fresh::{Fresh, Replace, cannot};
+use quipu_model::fresh::{Folder, Fresh, Replace, cannot};
 use quipu_model::trace::Fact;
 use quipu_model::{Error, ErrorKind, Finding, Place, Result};
 use quipu_source::OutputFile;
@@ -395,10 +395,8 @@ impl Disassembler<'_> {
         let rest = self.buffer.split_off(self.at);
         self.buffer.clear();
         self.at = 0;
-        let path = self.blobs.write("tail.bin", &rest)?;
+        self.tail = Some(BufWriter::new(self.blobs.write("tail.bin", &rest)?));
         self.done.files += 1;
-        let file = File::options().append(true).open(&path).map_err(failed(&path, "cannot write"))?;
-        self.tail = Some(BufWriter::new(OutputFile::new(file, &path)));
         Ok(())
     }
 
@@ -442,7 +440,7 @@ impl Disassembler<'_> {
 struct Blobs {
     folder: PathBuf,
     replace: Replace,
-    made: Option<(Fresh, PathBuf)>,
+    made: Option<(Fresh, Folder)>,
 }
 
 impl Blobs {
@@ -457,7 +455,7 @@ impl Blobs {
     }
 
     /// Where files go.
-    fn place(&mut self) -> Result<&Path> {
+    fn place(&mut self) -> Result<&Folder> {
         let made = match self.made.take() {
             Some(made) => made,
             None => {
@@ -468,12 +466,16 @@ impl Blobs {
         Ok(&self.made.insert(made).1)
     }
 
-    /// Writes a file; returns its path for now.
-    fn write(&mut self, name: &str, bytes: &[u8]) -> Result<PathBuf> {
-        let path = self.place()?.join(name);
-        let written = File::create(&path).and_then(|file| OutputFile::new(file, &path).write_all(bytes));
-        written.map_err(failed(&path, "cannot write raw memory"))?;
-        Ok(path)
+    /// Writes the beginning of a file.
+    fn write(&mut self, name: &str, bytes: &[u8]) -> Result<OutputFile> {
+        let folder = self.place()?;
+        let path = folder.join(name);
+        let failed = failed(&path, "cannot write raw memory");
+        let written = File::create(&path).and_then(|file| {
+            let mut file = folder.take(file, &path);
+            file.write_all(bytes).map(|()| file)
+        });
+        written.map_err(failed)
     }
 
     /// Gives the folder its name if it has files; else one that was there is gone.

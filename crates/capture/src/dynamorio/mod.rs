@@ -73,7 +73,7 @@ pub fn record(job: &Job) -> Result<Summary> {
     if !job.follows_forks {
         command.arg("-no_follow_children");
     }
-    command.args(["-t", "drmemtrace", "-offline", "-outdir"]).arg(&folder).args(limits).arg("--");
+    command.args(["-t", "drmemtrace", "-offline", "-outdir"]).arg(&*folder).args(limits).arg("--");
     command.arg(&program.path).args(program.args.iter().skip(1));
     let mut child = Child::start(command)?;
     let status = child.wait()?;

@@ -6,7 +6,7 @@ use super::process::Process;
 use crate::limits::Gate;
 use crate::program::Machine;
 use quipu_drmemtrace::write::threads::{Written, renamed, write_schedules};
-use quipu_model::fresh::cannot;
+use quipu_model::fresh::{Folder, cannot};
 use quipu_model::{Finding, Result};
 use quipu_source::{PackOptions, Pool};
 use rustc_hash::FxHashMap;
@@ -20,7 +20,7 @@ pub(crate) struct Session {
     /// Name of the program.
     pub(crate) app: String,
     /// The folder that is made.
-    pub(crate) folder: PathBuf,
+    pub(crate) folder: Folder,
     /// Each process has a folder of its own in it.
     pub(crate) is_split: bool,
     pub(crate) pool: Arc<Pool>,
@@ -110,7 +110,7 @@ impl Session {
     pub(crate) fn new(
         machine: Machine,
         app: &str,
-        folder: PathBuf,
+        folder: Folder,
         pool: Arc<Pool>,
         pack: PackOptions,
         gate: Gate,
@@ -235,7 +235,7 @@ impl Session {
                 schedules.push(std::mem::take(&mut result.written.schedule));
             }
             findings.extend(write_schedules(
-                &self.folder.join(&process.folder).join("trace"),
+                &self.folder.within(&process.folder).within("trace"),
                 schedules,
                 &self.pool,
             )?);

@@ -51,6 +51,7 @@ impl<'r> Target<'r> {
         let session = self.session;
         let path = session.file_of(&self.process, self.tid)?;
         self.file = Some(ThreadFile::create(
+            &session.folder,
             &path,
             &session.pool,
             &session.pack,

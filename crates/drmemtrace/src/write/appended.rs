@@ -1,7 +1,7 @@
 //! A file that is open only while bytes are appended to it, so that hundreds of files may be in the making where the system
 //! lets a process have few of them open.
 
-use quipu_source::{OutputFile, failed_close};
+use quipu_source::{Closings, OutputFile};
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -18,16 +18,19 @@ impl Appended {
     /// # Errors
     /// As [`OutputFile::create_new`].
     pub(super) fn create_new(path: &Path) -> io::Result<Appended> {
-        OutputFile::create_new(path).map(|_| Appended { path: path.to_owned() })
+        let closings = Closings::default();
+        drop(OutputFile::create_new(path, &closings)?);
+        closings.take_failed().map_or(Ok(Appended { path: path.to_owned() }), |(_, cause)| Err(cause))
     }
 }
 
 impl Write for Appended {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let mut file = OutputFile::new(File::options().append(true).open(&self.path)?, &self.path);
+        let closings = Closings::default();
+        let mut file = OutputFile::new(File::options().append(true).open(&self.path)?, &self.path, &closings);
         let n = file.write(bytes)?;
         drop(file);
-        failed_close(&self.path).map_or(Ok(n), |(_, cause)| Err(cause))
+        closings.take_failed().map_or(Ok(n), |(_, cause)| Err(cause))
     }
 
     fn flush(&mut self) -> io::Result<()> {

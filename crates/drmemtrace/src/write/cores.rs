@@ -9,7 +9,7 @@ use super::appended::Appended;
 use crate::codes::{CodeMap, SMALL_FRONT};
 use crate::record::{Entry, FileType, IDLE_THREAD, Marker, Type};
 use crate::trace::DrmemTrace;
-use quipu_model::fresh::cannot;
+use quipu_model::fresh::{Folder, cannot};
 use quipu_model::{Batch, Code, CodeTable, Columns, Result, SharedCodes};
 use quipu_source::{PackOptions, Packer, Packing, Source};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -69,7 +69,9 @@ impl CoreFiles {
     ) -> Result<CoreFiles> {
         std::fs::create_dir_all(folder).map_err(|cause| cannot("create", folder, cause))?;
         if source.is_folder() {
-            super::folder::copy_beside(source, folder)?;
+            let beside = Folder::new(folder.to_owned());
+            super::folder::copy_beside(source, &beside)?;
+            beside.judge()?;
         }
         let mut headers: FxHashMap<u64, Vec<Entry>> = FxHashMap::default();
         for file in trace.files() {

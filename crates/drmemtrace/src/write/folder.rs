@@ -2,16 +2,19 @@
 
 use crate::listing;
 use crate::schedule::{MAX_POINTS, Recording, Schedule};
-use quipu_model::fresh::cannot;
+use quipu_model::fresh::{Folder, cannot};
 use quipu_model::{Finding, Place, Result, Severity};
-use quipu_source::{OutputFile, PackOptions, Packer, Packing, Pool, Source};
+use quipu_source::{PackOptions, Packer, Packing, Pool, Source};
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Read as _, Write};
 use std::path::Path;
 use std::sync::Arc;
 
 /// Endings of packed traces, ours and others'.
 const PACKED: [&str; 7] = [".zip", ".gz", ".lz4", ".sz", ".zst", ".zlib", ".zstd"];
+
+/// How much of a file is copied at once.
+const COPIED_BYTES: usize = 64 << 10;
 
 /// Names of both schedule files.
 const SERIAL: &str = "serial_schedule.bin.gz";
@@ -36,7 +39,7 @@ pub(super) fn is_part_of_a_trace(path: &Path) -> bool {
 /// Writes both schedule files, collapsed as the original writes them. If a file has more processor markers than are kept,
 /// none are written, and the finding says so: a schedule of a part would be taken for one of all.
 pub(super) fn write_schedules(
-    folder: &Path,
+    folder: &Folder,
     recordings: Vec<Recording>,
     pool: &Arc<Pool>,
 ) -> Result<Option<Finding>> {
@@ -54,39 +57,81 @@ pub(super) fn write_schedules(
     }
     let schedule = Schedule::full(recordings).collapsed();
     let serial = [(String::new(), schedule.serial_bytes())];
-    write_small(&folder.join(SERIAL), Packing::Gzip, &serial, pool)?;
-    write_small(&folder.join(CPUS), Packing::Zip, &schedule.cpu_members(), pool)?;
+    write_small(folder, SERIAL, Packing::Gzip, &serial, pool)?;
+    write_small(folder, CPUS, Packing::Zip, &schedule.cpu_members(), pool)?;
     Ok(None)
 }
 
-fn write_small(path: &Path, packing: Packing, members: &[(String, Vec<u8>)], pool: &Arc<Pool>) -> Result<()> {
-    let file = OutputFile::create_new(path).map_err(|cause| cannot("create", path, cause))?;
-    let mut packer = Packer::new(BufWriter::new(file), pool, &PackOptions::new(packing));
+fn write_small(
+    folder: &Folder,
+    name: &str,
+    packing: Packing,
+    members: &[(String, Vec<u8>)],
+    pool: &Arc<Pool>,
+) -> Result<()> {
+    let path = folder.join(name);
+    let mut packer = Packer::new(BufWriter::new(folder.create(&path)?), pool, &PackOptions::new(packing));
     for (name, bytes) in members {
         packer.member(name)?;
         packer.write(bytes)?;
     }
     let (mut file, _) = packer.finish()?;
-    file.flush().map_err(|cause| cannot("write", path, cause))
+    file.flush().map_err(|cause| cannot("write", &path, cause))
 }
 
 /// Copies what lies beside the traces and is about them: lists of functions and modules, page tables.
-pub(super) fn copy_beside(source: &Source, folder: &Path) -> Result<()> {
+pub(super) fn copy_beside(source: &Source, folder: &Folder) -> Result<()> {
     for file in listing::beside(source)? {
         let (Some(from), name) = (file.path(), listing::file_name(&file)) else { continue };
         let to = folder.join(name);
         if !to.exists() {
-            let mut from = File::open(from).map_err(|cause| cannot("read", from, cause))?;
-            let copied = OutputFile::create_new(&to).and_then(|mut to| io::copy(&mut from, &mut to));
-            copied.map_err(|cause| cannot("write", &to, cause))?;
+            copy(from, &to, folder)?;
         }
     }
     Ok(())
 }
 
+/// Copies a file with its permissions. An error names the file that it is about.
+fn copy(from: &Path, to: &Path, folder: &Folder) -> Result<()> {
+    let unread = |cause| cannot("read", from, cause);
+    let unwritten = |cause| cannot("write", to, cause);
+    let mut input = File::open(from).map_err(unread)?;
+    let permissions = input.metadata().map_err(unread)?.permissions();
+    let mut output = folder.create(to)?;
+    let mut block = vec![0; COPIED_BYTES];
+    loop {
+        match input.read(&mut block) {
+            Ok(0) => break,
+            Ok(n_bytes) => output.write_all(&block[..n_bytes]).map_err(unwritten)?,
+            Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
+            Err(cause) => return Err(unread(cause)),
+        }
+    }
+    output.set_permissions(permissions).map_err(unwritten)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    #[cfg(unix)]
+    fn a_copy_keeps_permissions_and_an_error_names_the_file_that_it_is_about() {
+        use std::os::unix::fs::PermissionsExt;
+        let home = tempfile::tempdir().unwrap();
+        let [from, to] = ["from", "to"].map(|name| home.path().join(name));
+        let folder = Folder::new(home.path().to_owned());
+        std::fs::write(&from, "functions").unwrap();
+        std::fs::set_permissions(&from, PermissionsExt::from_mode(0o640)).unwrap();
+        copy(&from, &to, &folder).unwrap();
+        assert_eq!(std::fs::read(&to).unwrap(), b"functions");
+        assert_eq!(to.metadata().unwrap().permissions().mode() & 0o777, 0o640);
+        let error = copy(home.path(), &home.path().join("other"), &folder).unwrap_err();
+        assert_eq!(error.place().file.as_deref(), home.path().to_str(), "it cannot be read");
+        let error = copy(&from, &to, &folder).unwrap_err();
+        assert_eq!(error.place().file.as_deref(), to.to_str(), "it is there");
+        folder.judge().unwrap();
+    }
 
     #[test]
     fn only_the_ending_of_a_name_changes() {

@@ -473,7 +473,7 @@ fn rewrite_folder<E: Edit>(
         let source = &trace.files()[shard];
         let name = edit.file_name(&renamed_file(source, options.pack.packing));
         let path = folder.join(&name);
-        let out = OutputFile::create_new(&path).map_err(|cause| cannot("create", &path, cause))?;
+        let out = folder.create(&path)?;
         let edit = || edit_of(shard).ok_or_else(nothing_left);
         let (rewritten, reading) =
             rewrite_soundly(trace, shard, (&*out, &path), &edit, &pool, options, known.as_ref(), observer)?;

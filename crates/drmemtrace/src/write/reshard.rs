@@ -28,7 +28,7 @@ use encodings::Encodings;
 use input::Input;
 use output::{Outputs, Target};
 use quipu_model::damaged::{Reading, earlier};
-use quipu_model::fresh::Fresh;
+use quipu_model::fresh::{Folder, Fresh};
 use quipu_model::{Error, Result};
 use quipu_source::{Pool, Source};
 use rustc_hash::FxHashSet;
@@ -82,7 +82,7 @@ pub fn reshard(
         let (fresh, target) = match sharding {
             Sharding::Stream => {
                 let (fresh, file) = Fresh::file(path, options.replace)?;
-                (fresh, Target { folder: PathBuf::new(), only: Some(file) })
+                (fresh, Target { folder: Folder::new(PathBuf::new()), only: Some(file) })
             }
             _ => {
                 let (fresh, folder) =

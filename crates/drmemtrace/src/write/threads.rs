@@ -6,7 +6,7 @@
 use super::{BUFFER_BYTES, ChunkRule, Counts, NoEdit, Rewriter, folder};
 use crate::record::Entry;
 use crate::schedule::Recording;
-use quipu_model::fresh::cannot;
+use quipu_model::fresh::{Folder, cannot};
 use quipu_model::{Finding, Result};
 use quipu_source::{OutputFile, PackOptions, Packer, Pool};
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
@@ -45,19 +45,20 @@ pub struct Written {
 }
 
 impl ThreadFile {
-    /// Begins a file in chunks of `chunk_instrs` instructions, which its header must say, too. The bytes that reach the
-    /// file are added to `n_bytes`.
+    /// Begins a file of the output of `folder` in chunks of `chunk_instrs` instructions, which its header must say, too. The
+    /// bytes that reach the file are added to `n_bytes`.
     ///
     /// # Errors
     /// `Io` if it cannot be made, or is there already.
     pub fn create(
+        folder: &Folder,
         path: &Path,
         pool: &Arc<Pool>,
         pack: &PackOptions,
         chunk_instrs: u64,
         n_bytes: Arc<AtomicU64>,
     ) -> Result<ThreadFile> {
-        let file = OutputFile::create_new(path).map_err(|cause| cannot("create", path, cause))?;
+        let file = folder.create(path)?;
         let counted = Counted::new(file, n_bytes);
         let packer = Packer::new(BufWriter::with_capacity(BUFFER_BYTES, counted), pool, pack);
         let instrs = if pack.packing == quipu_source::Packing::Zip { chunk_instrs } else { 0 };
@@ -119,7 +120,7 @@ impl std::fmt::Debug for ThreadFile {
 /// # Errors
 /// `Io` if they cannot be written.
 pub fn write_schedules(
-    folder: &Path,
+    folder: &Folder,
     schedules: Vec<Recording>,
     pool: &Arc<Pool>,
 ) -> Result<Option<Finding>> {

@@ -10,7 +10,7 @@ use crate::write::known::Known;
 use crate::write::rewrite::{ChunkRule, Rewriter};
 use crate::write::{BUFFER_BYTES, FileSummary, Summary, WriteOptions, close, folder, nothing_left_of};
 use quipu_model::damaged::{Intake, Reading};
-use quipu_model::fresh::cannot;
+use quipu_model::fresh::{Folder, cannot};
 use quipu_model::{Error, Result};
 use quipu_source::{OutputFile, Packer, Pool, Source};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -24,7 +24,7 @@ const MAX_PENDING: usize = 1 << 10;
 
 /// Where the files go.
 pub(super) struct Target {
-    pub(super) folder: PathBuf,
+    pub(super) folder: Folder,
     /// The file, if there is only one.
     pub(super) only: Option<OutputFile>,
 }
@@ -166,7 +166,7 @@ impl Outputs<'_> {
         let path = self.target.folder.join(&name);
         let file = match self.target.only.take() {
             Some(file) => file,
-            None => OutputFile::create_new(&path).map_err(|cause| cannot("create", &path, cause))?,
+            None => self.target.folder.create(&path)?,
         };
         let (small, buffer_bytes) = (self.sharding != Sharding::Stream, BUFFER_BYTES);
         let buffer_bytes = if small { buffer_bytes / 16 } else { buffer_bytes };
