@@ -106,7 +106,7 @@ pub struct Written {
 impl Written {
     /// What to say of it.
     pub fn facts(&self, packing: Packing) -> Vec<Fact> {
-        let fact = |key, label, value| Fact { key, label, value };
+        let fact = |key, label, value| Fact::new(key, label, value);
         vec![
             fact("container", "container", json!(packing.name())),
             fact("stream_bytes", "bytes of the stream", json!(self.stream_bytes)),

@@ -219,7 +219,7 @@ impl Import for Typed {
         ledger.add("numbers of processes", Fate::Dropped, self.processes.len() as u64);
         self.writer.refuse_formless()?;
         let written = self.writer.finish()?;
-        let fact = |key, label, value| Fact { key, label, value };
+        let fact = |key, label, value| Fact::new(key, label, value);
         Ok(vec![
             fact("dialect", "dialect", json!(self.dialect.name())),
             fact("records", "records", json!(written.records)),

@@ -2,7 +2,7 @@
 
 use crate::record::{ADD, ATOMIC, READ, REMOVE, UNALIGNED, WRITE};
 use crate::trace::CacherayTrace;
-use quipu_model::trace::{Fact, Surveyed, counted_up_to};
+use quipu_model::trace::{Fact, Surveyed};
 use quipu_model::{Column, Columns, Found, Reader, Result, Scan, ShardId, Trace};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::{Map, Value, json};
@@ -97,7 +97,7 @@ impl Survey {
     }
 
     fn facts(&self) -> Vec<Fact> {
-        let fact = |key, label, value| Fact { key, label, value };
+        let fact = |key, label, value| Fact::new(key, label, value);
         let count = |tag: u8| {
             let is_kind = |(other, _): &(&u8, &u64)| *other & crate::record::KIND_MASK == tag;
             self.tags.iter().filter(is_kind).map(|(_, count)| count).sum::<u64>()
@@ -119,7 +119,7 @@ impl Survey {
         let address = |addr: Option<u64>| addr.map(|addr| format!("{addr:#x}"));
         let n_lines = self.lines.len() as u64;
         let n_names = self.names.len() as u64;
-        let n_names = if self.other_names > 0 { counted_up_to(n_names, n_names) } else { json!(n_names) };
+        let most_names = if self.other_names > 0 { n_names } else { u64::MAX };
         vec![
             fact("records", "records", json!(self.records)),
             fact("reads", "reads", json!(count(READ))),
@@ -133,9 +133,9 @@ impl Survey {
             fact("bytes_accessed", "bytes accessed", json!(self.bytes_accessed)),
             fact("lowest", "lowest byte accessed", json!(address(self.lowest))),
             fact("highest", "highest byte accessed", json!(address(self.highest))),
-            fact("lines", "distinct lines of 64 bytes", counted_up_to(n_lines, MAX_LINES as u64)),
+            Fact::counted_up_to("lines", "distinct lines of 64 bytes", n_lines, MAX_LINES as u64),
             fact("threads", "threads", json!(self.threads.len())),
-            fact("distinct_type_names", "distinct names of types", n_names),
+            Fact::counted_up_to("distinct_type_names", "distinct names of types", n_names, most_names),
             fact("type_names", "annotations by type", json!(top)),
         ]
     }

@@ -122,8 +122,8 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<CacherayTrace> {
         n_files: 1,
         packed_bytes: container.size_bytes(),
         facts: vec![
-            Fact { key: "dialect", label: "dialect", value: json!(dialect.name()) },
-            Fact { key: "dialect_title", label: "integers", value: json!(dialect.title()) },
+            Fact::new("dialect", "dialect", json!(dialect.name())),
+            Fact::new("dialect_title", "integers", json!(dialect.title())),
         ],
         carries: vec![
             carries("data-accesses", true, "of instrumented code"),

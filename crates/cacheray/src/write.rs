@@ -223,7 +223,7 @@ impl Edit for Convert {
         }
         writer.refuse_formless()?;
         let written = writer.finish()?;
-        let fact = |key, label, value| Fact { key, label, value };
+        let fact = |key, label, value| Fact::new(key, label, value);
         let facts = vec![
             fact("dialect", "dialect", json!(dialect.name())),
             fact("container", "container", json!(packing.packing.name())),

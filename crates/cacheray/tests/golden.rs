@@ -9,7 +9,7 @@ use quipu_model::{Columns, Scan, ShardId, Trace, Window};
 use serde_json::{Map, Value, json};
 
 fn surveyed(trace: &dyn Trace) -> Map<String, Value> {
-    trace.survey().facts.into_iter().map(|fact| (fact.key.to_owned(), fact.value)).collect()
+    trace.survey().facts.into_iter().map(|fact| (fact.key.to_owned(), fact.json())).collect()
 }
 
 #[test]

@@ -30,7 +30,7 @@ pub(crate) fn document_with(name: &str, trace: &dyn Trace, detail: Detail, more:
         fact("recorded", vec![Cell::Text(date)]);
     }
     for known in meta.facts.iter().filter(|_| detail == Detail::Full).chain(more) {
-        let text = plain(&known.value);
+        let text = words(known);
         if !text.is_empty() {
             fact(known.label, vec![Cell::Text(text)]);
         }
@@ -103,7 +103,13 @@ fn recorded(trace: &dyn Trace) -> Option<String> {
     Some(quipu_view::date_text(ticks / clock.per_second.max(1)))
 }
 
-/// A fact's value in a few words.
+/// A fact in a few words.
+fn words(fact: &Fact) -> String {
+    let least = if fact.is_least { "at least " } else { "" };
+    format!("{least}{}", plain(&fact.value))
+}
+
+/// A value in a few words.
 fn plain(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -111,9 +117,6 @@ fn plain(value: &Value) -> String {
         Value::Number(number) => number.as_u64().map_or(number.to_string(), quipu_view::grouped),
         Value::Bool(truth) => if *truth { "yes" } else { "no" }.to_owned(),
         Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join(", "),
-        Value::Object(items) if items.len() == 1 && items.contains_key("at_least") => {
-            format!("at least {}", plain(&items["at_least"]))
-        }
         Value::Object(items) => {
             items.iter().map(|(key, item)| format!("{key} {}", plain(item))).collect::<Vec<_>>().join(", ")
         }
@@ -133,7 +136,7 @@ pub(crate) fn json(name: &str, trace: &dyn Trace) -> Value {
 pub(crate) fn json_with(name: &str, trace: &dyn Trace, more: &[Fact]) -> Value {
     let meta = trace.meta();
     let facts: serde_json::Map<String, Value> =
-        meta.facts.iter().chain(more).map(|fact| (fact.key.to_owned(), fact.value.clone())).collect();
+        meta.facts.iter().chain(more).map(|fact| (fact.key.to_owned(), fact.json())).collect();
     let functions: Vec<Value> = meta
         .functions
         .iter()
@@ -206,7 +209,16 @@ mod tests {
 
     #[test]
     fn a_count_that_stopped_is_said_to_be_the_least() {
-        assert_eq!(plain(&json!({ "at_least": 16_777_216 })), "at least 16,777,216");
-        assert_eq!(plain(&json!({ "read": 1, "write": 2 })), "read 1, write 2");
+        let lines = Fact::counted_up_to("lines", "lines", 16_777_216, 16_777_216);
+        assert_eq!(
+            (words(&lines), lines.json()),
+            ("at least 16,777,216".to_owned(), json!({ "at_least": 16_777_216 }))
+        );
+        let lines = Fact::counted_up_to("lines", "lines", 7, 8);
+        assert_eq!((words(&lines), lines.json()), ("7".to_owned(), json!(7)));
+        let kinds = |kinds| Fact::new("by_kind", "kinds", kinds);
+        assert_eq!(words(&kinds(json!({ "read": 1, "write": 2 }))), "read 1, write 2");
+        // A trace may name a type so.
+        assert_eq!(words(&kinds(json!({ "at_least": 3 }))), "at_least 3");
     }
 }

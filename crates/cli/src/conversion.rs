@@ -92,7 +92,7 @@ pub(crate) fn run(
         answer.insert("output".into(), json!(target.path.display().to_string()));
         answer.insert("from".into(), json!(from));
         answer.insert("to".into(), json!(name));
-        answer.extend(converted.facts.iter().map(|fact| (fact.key.to_owned(), fact.value.clone())));
+        answer.extend(converted.facts.iter().map(|fact| (fact.key.to_owned(), fact.json())));
         answer.insert("lossless".into(), converted.ledger.is_lossless().into());
         let line = |line: &quipu::model::convert::LedgerLine| json!({ "what": line.what, "fate": line.fate.name(), "count": line.count });
         answer.insert("ledger".into(), lines.iter().map(line).collect());

@@ -470,7 +470,7 @@ fn meta(
 }
 
 fn fact(key: &'static str, label: &'static str, value: Value) -> Fact {
-    Fact { key, label, value }
+    Fact::new(key, label, value)
 }
 
 fn title(filetype: FileType) -> String {

@@ -393,11 +393,6 @@ pub struct Meta {
     pub findings: Vec<Finding>,
 }
 
-/// The value of a fact that is a count, if counting ends at `limit`: an object with `at_least` once it is reached.
-pub fn counted_up_to(n: u64, limit: u64) -> serde_json::Value {
-    if n < limit { n.into() } else { serde_json::json!({ "at_least": n }) }
-}
-
 /// What reading a whole trace told of it.
 #[derive(Debug, Default)]
 pub struct Surveyed {
@@ -444,6 +439,25 @@ pub struct Fact {
     pub label: &'static str,
     /// The value.
     pub value: serde_json::Value,
+    /// The value is a number that counting reached when it ended; there may be more.
+    pub is_least: bool,
+}
+
+impl Fact {
+    /// A fact that is known.
+    pub fn new(key: &'static str, label: &'static str, value: serde_json::Value) -> Fact {
+        Fact { key, label, value, is_least: false }
+    }
+
+    /// A count, if counting ends at `limit`.
+    pub fn counted_up_to(key: &'static str, label: &'static str, n: u64, limit: u64) -> Fact {
+        Fact { is_least: n >= limit, ..Fact::new(key, label, n.into()) }
+    }
+
+    /// The value for programs: of a number that may be more, an object with `at_least`.
+    pub fn json(&self) -> serde_json::Value {
+        if self.is_least { serde_json::json!({ "at_least": self.value }) } else { self.value.clone() }
+    }
 }
 
 /// How much of what happened a trace has.

@@ -192,7 +192,7 @@ fn recognise(head: &[u8], is_whole: bool, name: Option<&str>) -> Head {
         if is_extended { ("xdin", "letter, address, size") } else { ("din", "label, address") };
     // Tracers write all fetches or none.
     let recorded = |has: bool| if has || lines.n_records == 0 { Recorded::All } else { Recorded::Nothing };
-    let fact = |key, label, value| Fact { key, label, value: json!(value) };
+    let fact = |key, label, value| Fact::new(key, label, json!(value));
     let carries = |what, has, note| Carries { what, has, note };
     Head {
         confidence,

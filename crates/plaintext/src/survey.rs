@@ -3,7 +3,7 @@
 use crate::language::Means;
 use crate::reader::Others;
 use crate::trace::PlainTextTrace;
-use quipu_model::trace::{Fact, Surveyed, counted_up_to};
+use quipu_model::trace::{Fact, Surveyed};
 use quipu_model::{Batch, Column, Found, Reader as _, Result, Scan, ShardId};
 use rustc_hash::FxHashMap;
 use serde_json::{Map, Value, json};
@@ -66,7 +66,7 @@ impl Survey {
     }
 
     fn facts(&self, kinds: &[&str]) -> Vec<Fact> {
-        let fact = |key, label, value| Fact { key, label, value };
+        let fact = |key, label, value| Fact::new(key, label, value);
         let by_kind: Map<String, Value> = kinds
             .iter()
             .zip(self.kinds)
@@ -82,7 +82,7 @@ impl Survey {
             fact("access_sizes", "data accesses by size", json!(sizes)),
             fact("lowest", "lowest byte accessed", json!(address(self.lowest))),
             fact("highest", "highest byte accessed", json!(address(self.highest))),
-            fact("lines", "distinct lines of 64 bytes", counted_up_to(self.n_lines, MAX_LINES)),
+            Fact::counted_up_to("lines", "distinct lines of 64 bytes", self.n_lines, MAX_LINES),
             fact("messages", "lines that are messages", json!(self.others.messages)),
             fact("bad_lines", "lines that are no records", json!(self.others.bad)),
         ]
@@ -116,7 +116,7 @@ mod tests {
     fn a_count_that_stopped_is_said_to_be_the_least() {
         let lines = |n_lines| {
             let facts = Survey { n_lines, ..Survey::default() }.facts(&[]);
-            facts.into_iter().find(|fact| fact.key == "lines").map(|fact| fact.value)
+            facts.into_iter().find(|fact| fact.key == "lines").map(|fact| fact.json())
         };
         assert_eq!(lines(7), Some(json!(7)));
         assert_eq!(lines(MAX_LINES), Some(json!({ "at_least": MAX_LINES })));

@@ -22,7 +22,7 @@ fn counts_are_those_of_the_facts() {
                 .survey()
                 .facts
                 .into_iter()
-                .map(|fact| (fact.key.to_owned(), fact.value))
+                .map(|fact| (fact.key.to_owned(), fact.json()))
                 .collect();
             for (key, value) in facts.as_object().unwrap() {
                 assert_eq!(surveyed[key], *value, "{name}: {key}");

@@ -58,7 +58,7 @@ pub struct Rewritten {
 impl Rewritten {
     /// What to say of it.
     fn edited(self, packing: trace::Packing, more: Vec<Fact>) -> Edited {
-        let fact = |key, label, value| Fact { key, label, value };
+        let fact = |key, label, value| Fact::new(key, label, value);
         let mut facts = vec![
             fact("calls", "calls", json!(self.written.calls)),
             fact("calls_read", "calls that were read", json!(self.read)),

@@ -251,15 +251,11 @@ impl Edit for Sed {
         let header = with_properties(trace.header(), job.settings.all("property"))?;
         let done = rewrite(&trace, &header, job.output, &options, &mut replacer, progress)?;
         let mut more = vec![
-            Fact { key: "values_replaced", label: "values replaced", value: json!(replacer.n_values) },
-            Fact { key: "calls_changed", label: "calls changed", value: json!(replacer.n_calls) },
+            Fact::new("values_replaced", "values replaced", json!(replacer.n_values)),
+            Fact::new("calls_changed", "calls changed", json!(replacer.n_calls)),
         ];
         if replacer.n_unfit > 0 {
-            more.push(Fact {
-                key: "names_left",
-                label: "names left as they were",
-                value: json!(replacer.n_unfit),
-            });
+            more.push(Fact::new("names_left", "names left as they were", json!(replacer.n_unfit)));
         }
         let notes = replacer.notes();
         Ok(Edited { notes, ..done.edited(options.packing, more) })

@@ -188,8 +188,7 @@ impl Edit for Trim {
         let mut chooser = Chooser::new(selection);
         if job.settings.flag("setup")? {
             let mut needed = setup::needed(&trace, chooser, progress)?;
-            let n_setup =
-                Fact { key: "setup_calls", label: "calls that they need", value: json!(needed.n_setup()) };
+            let n_setup = Fact::new("setup_calls", "calls that they need", json!(needed.n_setup()));
             let done = rewrite(&trace, trace.header(), job.output, &options, &mut needed, progress)?;
             let notes = nothing_chosen(needed.n_chosen());
             return Ok(Edited { notes, ..done.edited(options.packing, vec![n_setup]) });

@@ -38,7 +38,7 @@ impl Edit for Assemble {
         let packing = packing_for(job.container, job.level, job.output)?;
         let options = WriteOptions { packing, level: job.level, replace: job.replace, ..WriteOptions::USUAL };
         let written = assemble(Path::new(job.source.name()), job.output, &options, progress)?;
-        let mut facts = vec![Fact { key: "calls", label: "calls", value: json!(written.calls) }];
+        let mut facts = vec![Fact::new("calls", "calls", json!(written.calls))];
         facts.extend(written.facts(packing));
         Ok(Edited { facts, ..Edited::default() })
     }

@@ -46,7 +46,7 @@ impl Edit for Disassemble {
         let trace = trace::open(job.source, job.opening)?;
         let intake = Intake::new(job.damaged).strict(job.strict);
         let done = disassemble(&trace, job.output, job.replace, intake, progress)?;
-        let fact = |key, label, value| Fact { key, label, value };
+        let fact = |key, label, value| Fact::new(key, label, value);
         let facts = vec![
             fact("calls", "calls", json!(done.calls)),
             fact("stream_bytes", "bytes of the stream", json!(done.stream_bytes)),

@@ -11,7 +11,7 @@ use quipu_source::Container;
 use serde_json::{Value, json};
 
 fn fact(key: &'static str, label: &'static str, value: Value) -> Fact {
-    Fact { key, label, value }
+    Fact::new(key, label, value)
 }
 
 /// What is told of a trace without reading it.

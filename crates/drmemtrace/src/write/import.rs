@@ -279,9 +279,10 @@ impl Import for Entries {
         let rewritten = self.rewriter.finish(true)?;
         close(rewritten.out, &self.path)?;
         self.fresh.commit()?;
-        let fact = |key, label, value| Fact { key, label, value };
+        let fact = |key, label, value| Fact::new(key, label, value);
         Ok(vec![
             fact("entries", "entries", json!(rewritten.written.entries)),
+            fact("records", "records", json!(rewritten.written.records)),
             fact("threads", "threads", json!(self.threads.len())),
             fact("packed_bytes", "bytes of the file", json!(rewritten.packed.packed_bytes)),
         ])
