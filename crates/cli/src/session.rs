@@ -202,15 +202,19 @@ impl Verdict {
 
     /// That of two reads of one trace: what both found is there once.
     pub(crate) fn and(mut self, other: Verdict) -> Verdict {
+        let lost = self.lost();
         let new = other.findings.into_iter().filter(|finding| !self.findings.contains(finding));
         let new: Vec<Finding> = new.collect();
         self.findings.extend(new);
-        Verdict {
+        let both = Verdict {
             findings: self.findings,
             error: self.error.or(other.error),
             cancelled: self.cancelled || other.cancelled,
             ..self
-        }
+        };
+        // A loss that only the later read met was not said yet.
+        both.is_lost_said.set(both.is_lost_said.get() && both.lost() == lost);
+        both
     }
 
     /// True if every record was read.
@@ -380,5 +384,13 @@ mod tests {
         let rules: Vec<_> = both.findings.iter().map(|finding| finding.rule).collect();
         assert_eq!(rules, ["demo/opening", "demo/a", "demo/b"]);
         assert!(both.cancelled && both.error.is_some());
+        // What is lost is said again only if more is.
+        let losing = |rule| Verdict {
+            findings: vec![finding(rule).losing(Loss::default())],
+            is_lost_said: Cell::new(true),
+            ..Verdict::default()
+        };
+        assert!(losing("demo/a").and(losing("demo/a")).is_lost_said.get());
+        assert!(!losing("demo/a").and(losing("demo/b")).is_lost_said.get());
     }
 }

@@ -284,6 +284,25 @@ fn a_comparison_that_damage_ends_says_what_came_of_it() {
 }
 
 #[test]
+fn a_loss_that_view_said_is_not_said_again_by_the_analyses_after_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tiny.trace");
+    let mut bytes = trace_of("tiny.plain");
+    let middle = bytes.len() / 2;
+    bytes[middle..middle + 640].fill(0xff);
+    std::fs::write(&path, bytes).unwrap();
+    let n_lost = |tools: &str| {
+        let (_, said, code) = quipu(&["as", "drmemtrace", "-tool", tools, "-infile"], &path);
+        assert_eq!(code, 1, "{tools}: {said}");
+        let is_of_loss = |line: &&str| line.starts_with("error: ") && line.contains(" lost");
+        said.lines().filter(is_of_loss).count()
+    };
+    for tools in ["basic_counts", "view", "view:basic_counts", "view:opcode_mix:basic_counts"] {
+        assert_eq!(n_lost(tools), 1, "{tools}");
+    }
+}
+
+#[test]
 fn a_comparison_ends_with_1_if_either_trace_is_cut_within_its_first_call() {
     let folder = tempfile::tempdir().unwrap();
     let plain = folder.path().join("whole.trace");

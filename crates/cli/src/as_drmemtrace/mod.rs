@@ -202,7 +202,7 @@ pub(crate) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<O
             let outcome = analyse(&*trace, &others, &extent, division, &request, &common, screen)?;
             dispatched = outcome.dispatched;
             results = Results { names: others, reports: outcome.reports, parts: outcome.parts };
-            verdict = Verdict::new(&*trace, outcome.findings, outcome.error, outcome.cancelled);
+            verdict = verdict.and(Verdict::new(&*trace, outcome.findings, outcome.error, outcome.cancelled));
         }
         if !checks.is_empty() {
             let outcome = analyse(&*trace, &checks, &extent, Division::default(), &request, &common, screen)?;
