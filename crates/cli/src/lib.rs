@@ -94,10 +94,11 @@ pub fn command() -> clap::Command {
 /// Runs the program with these arguments, the first of which is its name.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let command = Cli::command();
-    let mut has_json = false;
+    let (mut has_json, mut has_output) = (false, false);
     let parsed = command.clone().try_get_matches_from(args).and_then(|matches| {
         inputs::keep(&command, &matches);
         has_json = is_set("json", &matches);
+        has_output = writes(&command, &matches);
         Cli::from_arg_matches(&matches)
     });
     let cli = match parsed {
@@ -107,7 +108,9 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     terminal::keep_raw(cli.common.raw_names);
     session::catch_signals();
     let screen = Screen::new(cli.common.color, cli.common.quiet);
-    let wants_object = cli.verb.answers_with_an_object() && has_json;
+    // Nothing is written where there is no answer.
+    let output = has_output.then(|| ("output".to_owned(), serde_json::Value::Null));
+    let answer = (cli.verb.answers_with_an_object() && has_json).then(|| output.into_iter().collect());
     match cli.verb.run(&cli.common, &screen) {
         Ok(outcome) => outcome.code(),
         // Whoever read our output has seen enough.
@@ -116,7 +119,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             screen.complain(&error);
             ExitCode::from(2)
         }
-        Err(Stop::Damage(error, meaning)) => session::tell_undone(&error, meaning, wants_object, &screen),
+        Err(Stop::Damage(error, meaning)) => session::tell_undone(&error, meaning, answer, &screen),
     }
 }
 
@@ -124,6 +127,12 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 fn is_set(flag: &str, matches: &clap::ArgMatches) -> bool {
     let own = matches.try_get_one::<bool>(flag).ok().flatten().is_some_and(|is_set| *is_set);
     own || matches.subcommand().is_some_and(|(_, matches)| is_set(flag, matches))
+}
+
+/// True if the verb is one that names what it writes in its answer.
+fn writes(command: &clap::Command, matches: &clap::ArgMatches) -> bool {
+    let verb = matches.subcommand_name().and_then(|name| command.find_subcommand(name));
+    verb.is_some_and(|verb| verb.get_arguments().any(|arg| arg.get_id() == "output"))
 }
 
 /// Help and version are answers; anything else about the command line is an error.

@@ -263,12 +263,16 @@ impl Verdict {
 }
 
 /// Says why damage lets a verb end without an answer: what is lost, what was found, the error. Programs get an object where they
-/// asked for one.
-pub(crate) fn tell_undone(error: &Error, meaning: &str, wants_object: bool, screen: &Screen) -> ExitCode {
+/// asked for one: `answer` has what the verb puts before how reading went.
+pub(crate) fn tell_undone(
+    error: &Error,
+    meaning: &str,
+    answer: Option<Map<String, Value>>,
+    screen: &Screen,
+) -> ExitCode {
     say_lost(&Lost::of(&[], Some(error)), meaning, screen);
     screen.complain(error);
-    if wants_object {
-        let mut answer = Map::from_iter([("output".to_owned(), Value::Null)]);
+    if let Some(mut answer) = answer {
         answer.insert("complete".into(), false.into());
         add_undone(error, &mut answer);
         if let Err(Stop::Fault(error)) = screen.json(&answer.into()) {

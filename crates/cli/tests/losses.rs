@@ -363,6 +363,8 @@ fn what_cannot_be_inflated_is_damage_for_every_verb() {
             assert_eq!((code, answer["error"]["kind"].as_str()), (1, Some("damaged")), "{verb}: {answer:#}");
             assert_eq!(answer["error"]["place"]["offset"], 0, "{verb}: {answer:#}");
             assert!(answer["lost"].is_object(), "{verb}: {answer:#}");
+            let names_output = answer.get("output").map(Value::is_null);
+            assert_eq!(names_output, args.contains(&"-o").then_some(true), "{verb}: {answer:#}");
         }
     }
 }
