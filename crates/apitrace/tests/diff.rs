@@ -3,13 +3,15 @@
 // The helpers of a test may panic as the test may.
 
 use crate::common;
+use quipu_apitrace::diff::lines::diff_lines;
 use quipu_apitrace::diff::print::Text;
 use quipu_apitrace::diff::{At, Difference, Names, Rules, Show, Summary, diff};
 use quipu_apitrace::text::{assemble, disassemble};
 use quipu_apitrace::trace::{self, ApiTrace};
 use quipu_model::damaged::{Damaged, Intake};
 use quipu_model::edit::Silent;
-use quipu_model::{Error, OpenOptions, Paint, Result};
+use quipu_model::finding::KEPT_PER_RULE;
+use quipu_model::{Error, Finding, OpenOptions, Paint, Result};
 use quipu_source::Source;
 
 /// Notes what is shown.
@@ -207,14 +209,35 @@ fn damaged_traces_are_compared_up_to_the_damage() {
     let damaged = trace::open(&Source::from_bytes("damaged", stream), &OpenOptions::default()).unwrap();
     for (old, new) in [(&whole, &damaged), (&damaged, &whole)] {
         let mut notes = Notes::default();
-        let error = diff(old, new, &Rules::ours(), &mut notes, &Silent).unwrap_err();
-        assert_eq!(error.advice(), Some("the traces were compared up to there"));
+        let summary = diff(old, new, &Rules::ours(), &mut notes, &Silent).unwrap();
+        let is_damaged = summary.readings.map(|reading| reading.error.is_some());
+        assert_eq!(is_damaged, [old, new].map(|trace| std::ptr::eq(trace, &damaged)));
         // At most the call that has the first damaged byte in it.
         assert!(notes.0.len() <= 2, "{:?}", notes.0);
     }
     let mut notes = Notes::default();
-    assert!(diff(&damaged, &damaged, &Rules::ours(), &mut notes, &Silent).is_err());
+    let summary = diff(&damaged, &damaged, &Rules::ours(), &mut notes, &Silent).unwrap();
+    assert!(summary.readings.iter().all(|reading| reading.error.is_some()));
     assert_eq!(notes.0, [""; 0]);
+    // Lines are compared once all of both traces are read.
+    let mut out = Vec::new();
+    let readings = diff_lines([&damaged, &whole], ["*", "*"], false, &mut out).unwrap();
+    assert_eq!(readings.map(|reading| reading.error.is_some()), [true, false]);
+    assert!(out.is_empty());
+}
+
+#[test]
+fn what_is_kept_of_findings_does_not_grow_with_their_number() {
+    let calls: String = (0..20_000).map(|i| format!("glEnd()\nleave #{i} ()\n")).collect();
+    let odd = common::written(&format!("function 0 glEnd()\n{calls}"));
+    let summary = diff(&odd, &odd, &Rules::ours(), &mut Notes::default(), &Silent).unwrap();
+    let lines = diff_lines([&odd, &odd], ["*", "*"], true, &mut std::io::sink()).unwrap();
+    for reading in summary.readings.into_iter().chain(lines) {
+        let of_rule = |rule: &&Finding| rule.rule == "apitrace/left-twice";
+        let n_found: u64 = reading.findings.iter().filter(of_rule).map(|finding| finding.count).sum();
+        let n_kept = reading.findings.iter().filter(of_rule).count() as u64;
+        assert_eq!((n_found, n_kept), (20_000, KEPT_PER_RULE), "{:?}", reading.findings);
+    }
 }
 
 #[test]

@@ -235,6 +235,12 @@ impl Verdict {
         }
     }
 
+    /// True if nothing would be new of what another one says.
+    pub(crate) fn says_the_same_as(&self, other: &Verdict) -> bool {
+        let text = |verdict: &Verdict| verdict.error.as_ref().map(|error| error.to_string());
+        self.findings == other.findings && text(self) == text(other) && self.lost() == other.lost()
+    }
+
     /// Tells people, on standard error: what is lost, unless that was said before the answer, and what is wrong.
     pub(crate) fn tell(&self, screen: &Screen) -> Outcome {
         self.say_lost(screen);
@@ -287,6 +293,21 @@ pub(crate) fn tell_undone(
 fn say_lost(lost: &Lost, meaning: &str, screen: &Screen) {
     if !lost.is_nothing() {
         screen.say_error(format_args!("{lost}; {meaning}"));
+    }
+}
+
+/// Says on standard error what is lost of each of several traces, in one line. `names` stand before that.
+pub(crate) fn say_lost_of<const N: usize>(
+    names: &[String; N],
+    verdicts: [&Verdict; N],
+    meaning: &str,
+    screen: &Screen,
+) {
+    let each = names.iter().zip(verdicts).filter(|(_, verdict)| !verdict.is_lost_said.replace(true));
+    let lost = each.map(|(name, verdict)| (name, verdict.lost())).filter(|(_, lost)| !lost.is_nothing());
+    let lost: Vec<String> = lost.map(|(name, lost)| format!("{name}{lost}")).collect();
+    if !lost.is_empty() {
+        screen.say_error(format_args!("{}; {meaning}", lost.join("; ")));
     }
 }
 

@@ -685,7 +685,7 @@ fn traces_are_compared_with_an_exit_code() {
     let lines: Vec<serde_json::Value> =
         text(&json.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let ops: Vec<_> = lines.iter().map(|line| line["op"].as_str().unwrap()).collect();
-    assert_eq!(ops, ["deleted", "deleted", "deleted", "deleted", "summary"]);
+    assert_eq!(ops, ["deleted", "deleted", "deleted", "deleted", "summary", "reading", "reading"]);
     assert_eq!(lines[1]["old"]["function"], "glCompileShader");
     assert_eq!(lines[4]["same"], 253);
     let lone = run(&["diff", "kinds.trace", "nonexistent.trace"]);

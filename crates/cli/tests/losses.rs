@@ -284,6 +284,57 @@ fn a_comparison_that_damage_ends_says_what_came_of_it() {
 }
 
 #[test]
+fn a_comparison_says_what_each_trace_loses() {
+    let folder = tempfile::tempdir().unwrap();
+    let [old, new] = ["old.trace", "new.trace"].map(|name| folder.path().join(name));
+    let from = quipu_testkit::fixtures("apitrace").join("kinds.trace");
+    let target = new.to_str().unwrap();
+    let (_, said, code) = quipu(&["convert", "--container", "plain", "-o", target], &from);
+    assert_eq!(code, 0, "{said}");
+    let bytes = std::fs::read(&new).unwrap();
+    let damaged = |at: usize| {
+        let mut bytes = bytes.clone();
+        bytes[at..at + 64].fill(0xff);
+        bytes
+    };
+    std::fs::write(&old, damaged(bytes.len() / 3)).unwrap();
+    std::fs::write(&new, damaged(bytes.len() * 2 / 3)).unwrap();
+    // The place stands in what a verb says of the trace alone.
+    let place = |path: &Path| {
+        let (_, said, _) = quipu(&["report"], path);
+        let lost = said.lines().next().unwrap().strip_prefix("error: ").unwrap();
+        lost.rsplit_once("; ").unwrap().0.to_owned()
+    };
+    let losses = [place(&old), place(&new)];
+    assert_ne!(losses[0], losses[1]);
+    for (verb, meaning) in [
+        (&["diff"][..], "the rest was compared"),
+        (&["as", "apitrace", "diff", "--tool=python"], "the rest was compared"),
+        (&["as", "apitrace", "diff"], "nothing was compared"),
+    ] {
+        let (_, said, code) = quipu(&[verb, &[old.to_str().unwrap()]].concat(), &new);
+        let first = said.lines().next().unwrap_or_default();
+        let expected = format!("error: old trace: {}; new trace: {}; {meaning}", losses[0], losses[1]);
+        assert_eq!((code, first), (1, expected.as_str()), "{said}");
+    }
+    let (answer, _, code) = quipu(&["diff", "--json", old.to_str().unwrap()], &new);
+    assert_eq!(code, 1);
+    let lines = answer.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let readings: Vec<Value> = lines.filter(|line| line["op"] == "reading").collect();
+    for (reading, (side, path)) in readings.iter().zip([("old", &old), ("new", &new)]) {
+        assert_eq!((reading["trace"].as_str(), reading["complete"].as_bool()), (Some(side), Some(false)));
+        let stopped = &reading["lost"]["gaps"][0]["stopped"];
+        assert_eq!(stopped["file"].as_str(), path.to_str(), "{reading:#}");
+        assert_eq!(reading["error"]["place"]["file"].as_str(), path.to_str(), "{reading:#}");
+    }
+    assert_eq!(readings.len(), 2);
+    // Of one that is whole, nothing is said.
+    let (_, said, code) = quipu(&["diff", old.to_str().unwrap()], &from);
+    let first = format!("error: old trace: {}; the rest was compared", losses[0]);
+    assert_eq!((code, said.lines().next()), (1, Some(first.as_str())), "{said}");
+}
+
+#[test]
 fn a_loss_that_view_said_is_not_said_again_by_the_analyses_after_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tiny.trace");

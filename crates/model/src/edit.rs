@@ -5,7 +5,6 @@
 
 use crate::damaged::{Damaged, Reading};
 use crate::error::{Error, ErrorKind, Result};
-use crate::finding::Finding;
 use crate::print::Paint;
 use crate::trace::{Fact, OpenOptions, SettingInfo, check_settings};
 use quipu_source::{PackOptions, Packing, Source};
@@ -173,10 +172,10 @@ pub trait Comparison: Sync {
     /// Name, title and settings.
     fn info(&self) -> &'static EditInfo;
 
-    /// Writes what differs.
+    /// Writes what differs. An error that ends reading stands in what is given back.
     ///
     /// # Errors
-    /// `Usage` if a setting is unknown or wrong; what reading and writing say.
+    /// `Usage` if a setting is unknown or wrong; what opening and writing say.
     fn run(&self, job: &CompareJob<'_>, progress: &dyn Progress, out: &mut dyn Write) -> Result<Compared>;
 }
 
@@ -202,8 +201,8 @@ pub struct CompareJob<'a> {
 pub struct Compared {
     /// True if nothing differs.
     pub is_same: bool,
-    /// What was odd in either trace.
-    pub findings: Vec<Finding>,
+    /// How reading the old trace and the new one went: of one that could not be read to its end, the rest was compared.
+    pub readings: [Reading; 2],
 }
 
 /// Hears how far work is, and may end it.

@@ -4,42 +4,38 @@
 //! numbers, numbers are aligned, and both dumps are made again to show what differs.
 
 use super::align::{Run, align};
+use super::{begun, ended};
 use crate::print::CallPrinter;
 use crate::reader::CallReader;
 use crate::table::CALLS_TABLE;
 use crate::trace::ApiTrace;
+use quipu_model::damaged::Reading;
 use quipu_model::print::Ordinals;
 use quipu_model::trace::PrintOptions;
-use quipu_model::{Error, ErrorKind, Finding, Paint, Printer, Reader, Result, Scan, ShardId, Trace};
+use quipu_model::{Error, ErrorKind, Found, Paint, Printer, Reader, Result, Scan, ShardId};
 use rustc_hash::FxHasher;
 use std::hash::{Hash, Hasher};
 use std::io::Write;
 
 /// Writes the lines of two dumps: `- ` before those of the old one only, `+ ` before those of the new one only, two blanks before
-/// the others, unless those are left out. Gives back what was odd in either trace.
+/// the others, unless those are left out. Gives back how reading each went; where either could not be read to its end, nothing
+/// is compared.
 ///
 /// # Errors
-/// What reading and writing say; `Usage` if a set of calls is wrong.
+/// What opening and writing say; `Usage` if a set of calls is wrong.
 pub fn diff_lines(
     traces: [&ApiTrace; 2],
     calls: [&str; 2],
     suppress_common_lines: bool,
     out: &mut dyn Write,
-) -> Result<Vec<Finding>> {
-    let mut findings = Vec::new();
-    let mut hashes = |trace: &ApiTrace, calls| -> Result<Vec<u64>> {
-        findings.extend(trace.meta().findings.iter().cloned());
-        let mut lines = Lines::new(trace, calls)?;
-        let mut hashes = Vec::new();
-        while let Some(line) = lines.next()? {
-            let mut hasher = FxHasher::default();
-            line.hash(&mut hasher);
-            hashes.push(hasher.finish());
-        }
-        findings.append(&mut lines.findings);
-        Ok(hashes)
-    };
-    let runs = align(&hashes(traces[0], calls[0])?, &hashes(traces[1], calls[1])?);
+) -> Result<[Reading; 2]> {
+    let (olds, old_reading) = hashes(traces[0], calls[0])?;
+    let (news, new_reading) = hashes(traces[1], calls[1])?;
+    let readings = [old_reading, new_reading];
+    if readings.iter().any(|reading| reading.error.is_some()) {
+        return Ok(readings);
+    }
+    let runs = align(&olds, &news);
     let (mut old, mut new) = (Lines::new(traces[0], calls[0])?, Lines::new(traces[1], calls[1])?);
     let mut put = |sign: &[u8], line: Option<&[u8]>| -> Result<()> {
         let line = line.ok_or_else(|| Error::truncated("the trace changed while it was read"))?;
@@ -70,7 +66,26 @@ pub fn diff_lines(
             }
         }
     }
-    Ok(findings)
+    Ok(readings)
+}
+
+/// The lines of a dump as numbers, and how reading them went.
+fn hashes(trace: &ApiTrace, calls: &str) -> Result<(Vec<u64>, Reading)> {
+    let mut lines = Lines::new(trace, calls)?;
+    lines.found = begun(trace);
+    let mut hashes = Vec::new();
+    let error = loop {
+        match lines.next() {
+            Ok(Some(line)) => {
+                let mut hasher = FxHasher::default();
+                line.hash(&mut hasher);
+                hashes.push(hasher.finish());
+            }
+            Ok(None) => break None,
+            Err(error) => break Some(error),
+        }
+    };
+    Ok((hashes, ended(lines.found, error)))
 }
 
 /// The lines of a dump, one by one.
@@ -81,7 +96,7 @@ struct Lines {
     at: usize,
     is_over: bool,
     /// What was odd so far.
-    findings: Vec<Finding>,
+    found: Found,
 }
 
 impl Lines {
@@ -96,7 +111,7 @@ impl Lines {
             text: Vec::new(),
             at: 0,
             is_over: false,
-            findings: Vec::new(),
+            found: Found::default(),
         })
     }
 
@@ -107,7 +122,7 @@ impl Lines {
             let batch = if self.printer.is_done() { None } else { self.reader.read()? };
             match batch {
                 Some(batch) => {
-                    self.findings.append(&mut batch.findings);
+                    batch.findings.drain(..).for_each(|finding| self.found.push(finding));
                     let rows: Vec<u32> = (0..batch.span.records).collect();
                     self.printer.print(batch, &rows, Ordinals::default(), &Paint::PLAIN, &mut self.text);
                 }

@@ -26,10 +26,11 @@ use align::{Run, align};
 pub use compare::Difference;
 use compare::{Side as CallSide, compare};
 use keys::{Functions, function_of, key};
+use quipu_model::damaged::Reading;
 use quipu_model::edit::{CompareJob, Compared, Comparison, EditInfo, Progress};
 use quipu_model::trace::SettingInfo;
 use quipu_model::values::Call;
-use quipu_model::{Batch, Columns, Error, Finding, Reader, Result, Scan, ShardId, ThreadId, Trace};
+use quipu_model::{Batch, Columns, Error, Finding, Found, Reader, Result, Scan, ShardId, ThreadId, Trace};
 use regex_lite::Regex;
 use rename::Renamer;
 use std::collections::{BTreeMap, BTreeSet};
@@ -181,8 +182,8 @@ pub struct Summary {
     pub inserted: u64,
     /// Properties that differ; all count, whether they are shown or not.
     pub properties: u64,
-    /// What was odd in either.
-    pub findings: Vec<Finding>,
+    /// How reading the old trace and the new one went.
+    pub readings: [Reading; 2],
 }
 
 impl Summary {
@@ -192,10 +193,11 @@ impl Summary {
     }
 }
 
-/// Compares two traces. Of one that is damaged, what stands before the damage is compared and shown.
+/// Compares two traces. Of one that cannot be read to its end, what stands before that place is compared and shown; the summary
+/// has the error.
 ///
 /// # Errors
-/// What reading and showing say; that of damage comes when all else is done.
+/// What opening and showing say.
 pub fn diff(
     old: &ApiTrace,
     new: &ApiTrace,
@@ -203,11 +205,10 @@ pub fn diff(
     show: &mut dyn Show,
     progress: &dyn Progress,
 ) -> Result<Summary> {
-    let mut findings = Vec::new();
-    let (olds, old_damage) = keys_of(old, rules, Side::Old, progress, &mut findings)?;
-    let (news, new_damage) = keys_of(new, rules, Side::New, progress, &mut findings)?;
+    let (olds, old_reading) = keys_of(old, rules, Side::Old, progress)?;
+    let (news, new_reading) = keys_of(new, rules, Side::New, progress)?;
     let mut runs = align(&olds, &news);
-    forget_end(&mut runs, old_damage.is_some(), new_damage.is_some());
+    forget_end(&mut runs, old_reading.error.is_some(), new_reading.error.is_some());
     let mut walk = Walk {
         has_marks: [old, new].iter().all(|trace| trace.header().version >= VERSION_PROPERTIES),
         old: Calls::new(old, rules, Side::Old)?,
@@ -252,17 +253,9 @@ pub fn diff(
         }
     }
     let Walk { mut summary, show, .. } = walk;
-    summary.findings = findings;
+    summary.readings = [old_reading, new_reading];
     show.end(&summary)?;
-    let compared = "the traces were compared up to there";
-    match (old_damage, new_damage) {
-        (None, None) => Ok(summary),
-        (Some(old), Some(new)) if old.to_string() != new.to_string() => {
-            let hint = format!("{compared}; the other trace is damaged, too: {new}");
-            Err(old.hint(hint).after(summary.findings))
-        }
-        (Some(damage), _) | (None, Some(damage)) => Err(damage.hint(compared).after(summary.findings)),
-    }
+    Ok(summary)
 }
 
 /// Nobody knows what a damaged trace has in place of what the other one has at its end: of that stays what stands in place of
@@ -283,41 +276,46 @@ fn forget_end(runs: &mut Vec<Run>, is_old_damaged: bool, is_new_damaged: bool) {
     runs.extend((inserted > 0).then_some(Run::Insert(inserted)));
 }
 
-/// The numbers of all calls that count, and why there are no more if that is for damage. Everything is read here, so all that
-/// is wrong with a trace goes to `findings`.
+/// The numbers of all calls that count, and how reading them went. Everything is read here, so all that is wrong with a trace is
+/// found here.
 fn keys_of(
     trace: &ApiTrace,
     rules: &Rules,
     side: Side,
     progress: &dyn Progress,
-    findings: &mut Vec<Finding>,
-) -> Result<(Vec<u64>, Option<Error>)> {
-    let of_opening = trace.meta().findings.iter().filter(|finding| !findings.contains(finding));
-    let of_opening: Vec<Finding> = of_opening.cloned().collect();
-    findings.extend(of_opening);
+) -> Result<(Vec<u64>, Reading)> {
+    let mut found = begun(trace);
     let mut functions = Functions::default();
     let mut keys = Vec::new();
     let mut reader = reader(trace)?;
-    loop {
+    let error = loop {
         let batch = match reader.read() {
             Ok(Some(batch)) => batch,
-            Ok(None) => return Ok((keys, None)),
-            Err(damage) => return Ok((keys, Some(damage))),
+            Ok(None) => break None,
+            Err(error) => break Some(error),
         };
         progress.go_on()?;
         progress.advance(batch.values.calls.len() as u64, 0);
-        for finding in batch.findings.drain(..) {
-            // A trace that is compared with itself says everything twice.
-            if !findings.contains(&finding) {
-                findings.push(finding);
-            }
-        }
+        batch.findings.drain(..).for_each(|finding| found.push(finding));
         for call in &batch.values.calls {
             if rules.counts(side, call) {
                 keys.extend(key(call, &batch.values, &batch.types, &mut functions, rules, side));
             }
         }
-    }
+    };
+    Ok((keys, ended(found, error)))
+}
+
+/// What was found when a trace was opened.
+fn begun(trace: &ApiTrace) -> Found {
+    let mut found = Found::default();
+    trace.meta().findings.iter().cloned().for_each(|finding| found.push(finding));
+    found
+}
+
+/// How a reading went that ends like this.
+fn ended(found: Found, error: Option<Error>) -> Reading {
+    Reading { findings: found.into_vec(), error: error.map(Into::into), doubtful_from: None }
 }
 
 fn reader(trace: &ApiTrace) -> Result<CallReader> {
@@ -490,7 +488,14 @@ impl Comparison for Diff {
             }
         };
         rules.threads.clone_from(&job.opening.threads);
-        let (old, new) = (trace::open(job.old, job.opening)?, trace::open(job.new, job.opening)?);
+        let (old, new) = match (trace::open(job.old, job.opening), trace::open(job.new, job.opening)) {
+            (Ok(old), Ok(new)) => (old, new),
+            // Both are damaged: the error says what is lost of each.
+            (Err(old), Err(new)) if new.is_damage() && old.to_string() != new.to_string() => {
+                return Err(old.after(vec![Finding::of_end(&new)]));
+            }
+            (Err(error), _) | (_, Err(error)) => return Err(error),
+        };
         let context = settings.number("context")?.unwrap_or(3);
         let summary = if job.json {
             diff(&old, &new, &rules, &mut print::Json::new(out)?, progress)?
@@ -498,6 +503,6 @@ impl Comparison for Diff {
             let mut show = print::Text::new(out, &job.paint, context, [job.old.name(), job.new.name()])?;
             diff(&old, &new, &rules, &mut show, progress)?
         };
-        Ok(Compared { is_same: summary.is_same(), findings: summary.findings })
+        Ok(Compared { is_same: summary.is_same(), readings: summary.readings })
     }
 }

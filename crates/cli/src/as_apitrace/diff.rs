@@ -5,14 +5,16 @@
 
 use super::{open, unknown};
 use crate::rewrite::{Answer, Watched};
-use crate::screen::{Outcome, Result, Screen, Stop};
-use crate::session::{self, Verdict};
+use crate::screen::{Outcome, Result, Screen};
+use crate::session;
+use crate::verbs;
 use crate::verbs::diff::COMPARED;
 use quipu::apitrace::callset::CallSet;
 use quipu::apitrace::diff::diff;
 use quipu::apitrace::diff::lines::diff_lines;
 use quipu::apitrace::diff::original::{Original, rules};
-use quipu::model::{Error, Finding};
+use quipu::model::Error;
+use quipu::model::damaged::Reading;
 use std::io::BufWriter;
 
 /// The calls that the original compares if nothing is said.
@@ -62,9 +64,7 @@ pub(super) fn run(args: &[String], screen: &Screen) -> Result<Outcome> {
     let mut answer = Answer::new(BufWriter::new(crate::terminal::stdout()));
     if !is_python {
         let done = diff_lines([&old, &new], [&calls[0], &calls[1]], suppress_common_lines, &mut answer);
-        // Lines are compared once all of both traces are read.
-        let findings = compared(answer.judge(done), "nothing was compared")?;
-        return Ok(tell(findings, screen));
+        return Ok(tell(answer.judge(done)?, "nothing was compared", screen));
     }
     let mut rules = rules();
     for (side, text) in rules.calls.iter_mut().zip(&calls) {
@@ -74,20 +74,13 @@ pub(super) fn run(args: &[String], screen: &Screen) -> Result<Outcome> {
     show.call_nos = call_nos;
     show.suppress_common_lines = suppress_common_lines;
     let done = session::watched(screen, |watch| diff(&old, &new, &rules, &mut show, &Watched(watch)));
-    let summary = compared(answer.judge(done), COMPARED)?;
-    Ok(tell(summary.findings, screen))
-}
-
-/// Damage that ends a comparison; `meaning` says what came of that.
-fn compared<T>(done: Result<T>, meaning: &'static str) -> Result<T> {
-    match done {
-        Err(Stop::Fault(error)) => Err(Stop::of_reading(error, meaning)),
-        done => done,
-    }
+    Ok(tell(answer.judge(done)?.readings, COMPARED, screen))
 }
 
 /// Says what is wrong with either trace.
-fn tell(mut findings: Vec<Finding>, screen: &Screen) -> Outcome {
-    super::forgive_cuts(&mut findings);
-    Verdict { findings, meaning: COMPARED, ..Verdict::default() }.tell(screen)
+fn tell(mut readings: [Reading; 2], meaning: &'static str, screen: &Screen) -> Outcome {
+    // Lines are compared once all of both traces are read, so an error of one leaves nothing to compare.
+    let meaning = if readings.iter().any(|reading| reading.error.is_some()) { meaning } else { COMPARED };
+    readings.iter_mut().for_each(|reading| super::forgive_cuts(&mut reading.findings));
+    verbs::diff::tell(readings, meaning, screen)
 }

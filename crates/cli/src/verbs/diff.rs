@@ -6,7 +6,9 @@ use crate::rewrite::{self, Answer, Watched};
 use crate::screen::{Outcome, Result, Screen, Stop};
 use crate::session::{self, Verdict};
 use quipu::model::Error;
+use quipu::model::damaged::Reading;
 use quipu::model::edit::{CompareJob, Settings};
+use serde_json::{Map, Value};
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
@@ -27,7 +29,7 @@ pub(crate) struct Options {
     new: PathBuf,
     #[command(flatten)]
     opening: Opening,
-    /// Print JSON: an object for each difference, a line each, and a summary
+    /// Print JSON: an object for each difference, a line each, a summary, and how reading each trace went
     #[arg(long)]
     json: bool,
     /// Show so many equal calls around differences
@@ -90,12 +92,46 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
     let mut answer = Answer::new(BufWriter::new(crate::terminal::stdout()));
     let compared = session::watched(screen, |watch| comparison.run(&job, &Watched(watch), &mut answer));
     let compared = match answer.judge(compared) {
-        Err(Stop::Fault(error) | Stop::Damage(error, _)) => return Err(Stop::of_reading(error, COMPARED)),
+        Err(Stop::Fault(error) | Stop::Damage(error, _)) => {
+            return Err(Stop::of_reading(error, "nothing was compared"));
+        }
         compared => compared?,
     };
+    if options.json {
+        let lines = SIDES.iter().zip([&options.old, &options.new]).zip(&compared.readings);
+        let lines = lines.map(|((side, path), reading)| reading_json(side, path, reading));
+        screen.text(&lines.map(|line| format!("{line}\n")).collect::<String>())?;
+    }
     // Of traces with losses, the parts that were read may be equal; that does not make the traces equal.
-    let told = Verdict { findings: compared.findings, meaning: COMPARED, ..Verdict::default() }.tell(screen);
+    let told = tell(compared.readings, COMPARED, screen);
     Ok(if compared.is_same { told } else { Outcome::Flawed })
+}
+
+/// Which of two traces, in words.
+const SIDES: [&str; 2] = ["old", "new"];
+
+/// How reading one of the traces went. Keys: `op` (`reading`), `trace` (`old` or `new`), `path`, `complete`, `error`, `findings`,
+/// `lost`.
+fn reading_json(side: &str, path: &Path, reading: &Reading) -> Value {
+    let mut line = Map::new();
+    line.insert("op".into(), "reading".into());
+    line.insert("trace".into(), side.into());
+    line.insert("path".into(), path.display().to_string().into());
+    line.insert("complete".into(), reading.error.is_none().into());
+    session::add_reading(&reading.findings, reading.error.as_deref(), &mut line);
+    line.into()
+}
+
+/// Says what of either trace is lost, in one line that says which, and what is wrong with it. A trace that is compared with
+/// itself says everything once.
+pub(crate) fn tell(readings: [Reading; 2], meaning: &'static str, screen: &Screen) -> Outcome {
+    let [old, new] = readings.map(|reading| Verdict { meaning, ..Verdict::from(reading) });
+    if old.says_the_same_as(&new) {
+        return old.tell(screen);
+    }
+    session::say_lost_of(&SIDES.map(|side| format!("{side} trace: ")), [&old, &new], meaning, screen);
+    let told = old.tell(screen);
+    told.and(new.tell(screen))
 }
 
 impl Options {
