@@ -367,12 +367,17 @@ impl RecordReader {
     /// Takes a line that is no record.
     #[cold]
     fn other_line<G: Grammar>(&mut self, n_bytes: usize, is_cut: bool, offset: u64) {
-        self.keep_raw(n_bytes, false);
+        // Of a file that is cut off by force, the rest of a line is not what it seems.
+        let is_rest = is_cut && self.feed.has_failed();
+        if !is_rest {
+            self.keep_raw(n_bytes, false);
+        }
         self.zeros(offset, n_bytes);
         let bytes = self.feed.unused().get(..n_bytes).unwrap_or(&[]).trim_ascii_end();
         let (mut counted, mut other_process, mut fault) = (None, None, None);
         match G::line(bytes) {
             Line::Record(_) | Line::Other => {}
+            Line::Message(..) if is_rest => {}
             Line::Message(process, text) => {
                 self.others.messages += 1;
                 let first = *self.process.get_or_insert(process);

@@ -100,12 +100,19 @@ pub(crate) fn survey(trace: &PlainTextTrace) -> Surveyed {
 fn read(trace: &PlainTextTrace, survey: &mut Survey, found: &mut Found) -> Result<()> {
     let scan = Scan { tables: vec![0], ahead: true, ..Scan::new(ShardId(0)) };
     let mut reader = trace.read(&scan)?;
-    while let Some(batch) = reader.read()? {
-        batch.findings.drain(..).for_each(|finding| found.push(finding));
-        survey.batch(batch, trace.dialect().language.means);
-    }
+    let done = loop {
+        match reader.read() {
+            Ok(Some(batch)) => {
+                batch.findings.drain(..).for_each(|finding| found.push(finding));
+                survey.batch(batch, trace.dialect().language.means);
+            }
+            Ok(None) => break Ok(()),
+            Err(error) => break Err(error),
+        }
+    };
+    // They are about the part before an error, too.
     survey.others = reader.others();
-    Ok(())
+    done
 }
 
 #[cfg(test)]

@@ -150,6 +150,30 @@ fn a_disk_that_fails_in_the_middle_of_a_record_has_not_cut_the_trace() {
 }
 
 #[test]
+fn a_message_of_which_a_failing_disk_gives_a_part_is_not_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(library) = library(folder.path()) else { return };
+    let (records, message) =
+        (b"I  04001000,3\n L 1ffefff5a0,8\n".repeat(20_000), b"==12== a message of 28 bytes\n");
+    let n_messages = 40_000;
+    let bytes = [&records[..], &message.repeat(n_messages)].concat();
+    let file = folder.path().join("messages.lackey");
+    fs::write(&file, &bytes).unwrap();
+    let name = "messages.lackey";
+    let sample = samples::Sample { name, trace: file.clone(), file, has_checksums: false, is_headed: false };
+    // A mapped file is read in whole blocks of 64 KiB.
+    let at = 18 << 16;
+    let n_whole = (at - records.len()) / message.len();
+    assert!((at - records.len()) % message.len() > 2, "the message has a beginning");
+    let output =
+        read_failing(&library, &sample, &["info", "--json", "@"], at as u64, &folder.path().join("out"));
+    let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(names_the_fault(&said), "{said}");
+    assert_eq!(answer["facts"]["messages"].as_u64(), Some(n_whole as u64), "{:#}", answer["facts"]);
+}
+
+#[test]
 fn a_disk_that_fills_at_any_write_leaves_no_half_file() {
     let folder = tempfile::tempdir().unwrap();
     let Some(library) = library(folder.path()) else { return };
