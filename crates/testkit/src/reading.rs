@@ -48,7 +48,8 @@ pub enum Depth {
 }
 
 impl Reading {
-    /// Reads a shard to its end, its fault, or the limit.
+    /// Reads a shard to its end, its fault, or the limit. Where the trace says that bytes which were delivered proved damaged
+    /// later, the shard is read again, as every verb does: the first read of such a file is the only one that gets them.
     ///
     /// # Errors
     /// If the read could not even begin.
@@ -56,6 +57,16 @@ impl Reading {
     /// # Panics
     /// If a batch breaks a promise of the model.
     pub fn of(trace: &dyn Trace, options: &ReadingOptions) -> Result<Reading> {
+        loop {
+            let before = trace.n_delivered_damaged();
+            let reading = Reading::once(trace, options)?;
+            if trace.n_delivered_damaged() == before {
+                return Ok(reading);
+            }
+        }
+    }
+
+    fn once(trace: &dyn Trace, options: &ReadingOptions) -> Result<Reading> {
         let mut scan = Scan { columns: trace.columns(), tables: Vec::new(), ..options.scan.clone() };
         let mut printer = None;
         if options.depth == Depth::Everything {
