@@ -2,8 +2,10 @@
 
 use crate::damage::harm::Harm;
 use crate::damage::samples;
+use quipu::source::{Codec, Source};
+use serde_json::Value;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Mutex;
 
@@ -22,35 +24,112 @@ fn conversions(is_whole: bool) -> Vec<Vec<&'static str>> {
     to.chain([vec![]]).chain(containers.filter(|_| is_whole)).collect()
 }
 
-/// Reads what was written; returns what is wrong with it.
-fn read_back(out: &Path, is_whole: bool) -> Option<String> {
-    let path = out.to_str().unwrap();
-    for verb in ["check", "report"] {
-        let args: &[&str] = if verb == "report" { &["report", "--no-machine", path] } else { &[verb, path] };
-        let done = quipu(args);
-        let is_read = done.status.code() == Some(0) || !is_whole && done.status.code() == Some(1);
-        if !is_read {
-            let said = [done.stdout, done.stderr].concat();
-            return Some(format!("{verb} {:?}: {}", done.status, String::from_utf8_lossy(&said)));
-        }
+/// An answer as a program reads it, and the exit code.
+fn json(args: &[&str]) -> (Value, Option<i32>) {
+    let done = quipu(args);
+    (serde_json::from_slice(&done.stdout).unwrap_or_default(), done.status.code())
+}
+
+/// The container of a trace: of its first file, if it is a folder.
+fn codec(path: &Path) -> Option<Codec> {
+    let is_trace = |path: &PathBuf| path.to_str().is_some_and(|name| name.contains(".trace"));
+    let files = fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
+    let file = files.filter(is_trace).min().unwrap_or_else(|| path.to_owned());
+    Some(Source::open(&file).ok()?.container().ok()?.codec())
+}
+
+/// Whether a file that was to be packed like this has this codec.
+fn is_packed(codec: Codec, container: &str) -> bool {
+    match container {
+        "zip" => codec == Codec::Zip,
+        "gzip" => codec == Codec::Gzip,
+        "lz4" => codec == Codec::Lz4,
+        "snappy" => matches!(codec, Codec::Snappy | Codec::SnappyChunks),
+        "zstd" => codec == Codec::Zstd,
+        // It has no mark; what reads the trace in it finds out.
+        "brotli" => matches!(codec, Codec::Brotli | Codec::Plain),
+        _ => codec == Codec::Plain,
     }
-    None
+}
+
+/// How many records a trace has, whatever its format calls them, as an answer says.
+fn records(answer: &Value) -> Option<u64> {
+    let written = answer["written"]["records"].as_u64();
+    written.or_else(|| answer["records"].as_u64()).or_else(|| answer["calls"].as_u64())
+}
+
+/// What is converted.
+struct Original<'s> {
+    name: &'s str,
+    trace: &'s Path,
+    is_whole: bool,
+    /// How many calls can be read of it, if it is one of calls.
+    calls: Option<u64>,
+}
+
+/// Reads what was written, and compares it with what the conversion said; returns what is wrong with it.
+fn read_back(original: &Original<'_>, out: &Path, conversion: &[&str], said: &Value) -> Option<String> {
+    let path = out.to_str().unwrap();
+    let done = quipu(&["report", "--no-machine", path]);
+    if !matches!((original.is_whole, done.status.code()), (_, Some(0)) | (false, Some(1))) {
+        return Some(format!("report {:?}: {}", done.status, String::from_utf8_lossy(&done.stderr)));
+    }
+    let (check, code) = json(&["check", "--json", path]);
+    let severities = check["findings"].as_array().into_iter().flatten().map(|finding| &finding["severity"]);
+    let has_errors = severities.into_iter().any(|severity| severity == "error");
+    if check["error"] != Value::Null || check["complete"] != true || code != Some(i32::from(has_errors)) {
+        return Some(format!("check {code:?}: {check:#}"));
+    }
+    if original.is_whole && (has_errors || check["lost"] != Value::Null) {
+        return Some(format!("check finds errors in what was made of a whole trace: {check:#}"));
+    }
+    let (info, _) = json(&["info", "--json", path]);
+    let format =
+        said["to"].as_str().unwrap_or_else(|| original.name.split(['.', ' ']).next().unwrap_or_default());
+    if info["format"] != format {
+        return Some(format!("it has the format {}, not {format}", info["format"]));
+    }
+    let codec = codec(out)?;
+    let is_as_asked = match conversion {
+        ["--container", container] => is_packed(codec, container),
+        [] if format == "drmemtrace" => Some(codec) == self::codec(original.trace),
+        _ => true,
+    };
+    if !is_as_asked {
+        return Some(format!("it is packed as {codec:?}"));
+    }
+    // Who copies a stream of calls does not count them.
+    let expected = records(said).or(original.calls);
+    let found = records(&check);
+    // Damage makes addresses that no machine has, and a reader of Cacheray takes accesses to those for damage.
+    let is_odd = format == "cacheray" && !original.is_whole && has_errors && found < expected;
+    // Of a copied stream that damage cut, calls that are open at its end count; before, they were lost with the rest.
+    let streams = check["streams"].as_array().into_iter().flatten();
+    let n_open: u64 = streams.filter_map(|stream| stream["incomplete"].as_u64()).sum();
+    let is_cut = !original.is_whole && records(said).is_none() && found == expected.map(|n| n + n_open);
+    (found.is_none() || found != expected && !is_odd && !is_cut)
+        .then(|| format!("it has {found:?} records, and {expected:?} were written: {said:#}"))
 }
 
 /// Converts a trace in all ways; what is made of a damaged one is kept. Returns how many files were written.
 fn walk(name: &str, trace: &Path, is_whole: bool, wrong: &Mutex<Vec<String>>) -> usize {
     let folder = tempfile::tempdir().unwrap();
-    let (trace, out) = (trace.to_str().unwrap(), folder.path().join("out"));
+    let (path, out) = (trace.to_str().unwrap(), folder.path().join("out"));
+    let calls = json(&["info", "--json", path]).0["facts"]["calls"].as_u64();
+    let original = Original { name, trace, is_whole, calls };
     let mut n_written = 0;
     for conversion in conversions(is_whole) {
         let kept: &[&str] = if is_whole { &[] } else { &["--keep-damaged"] };
-        let done = quipu(&[&["convert", trace, "-o", out.to_str().unwrap()], &conversion[..], kept].concat());
+        let args =
+            [&["convert", "--json", path, "-o", out.to_str().unwrap()], &conversion[..], kept].concat();
+        let done = quipu(&args);
         let (code, said) = (done.status.code(), String::from_utf8_lossy(&done.stderr).into_owned());
+        let answer: Value = serde_json::from_slice(&done.stdout).unwrap_or_default();
         let may_be_there = code == Some(0) || code == Some(1) && !is_whole;
         let complaint = match out.exists() {
             true if !may_be_there => Some(format!("is there with {code:?}: {said}")),
             false if code == Some(0) => Some("is missing".to_owned()),
-            true => read_back(&out, is_whole),
+            true => read_back(&original, &out, &conversion, &answer),
             false => None,
         };
         n_written += usize::from(out.exists());
