@@ -25,7 +25,6 @@ impl Lenses {
         let mut frame = first_frame;
         for (at, call) in (0u32..).zip(&values.calls) {
             if columns.has(Columns::CALLS) {
-                calls.args.extend(values.args_of(call).iter().map(|arg| values.node(arg.node).bits()));
                 let returns = call.flags & INCOMPLETE == 0;
                 let edges: &[CallEdge] =
                     if returns { &[CallEdge::Enter, CallEdge::Leave] } else { &[CallEdge::Enter] };
@@ -39,7 +38,8 @@ impl Lenses {
                         _ => 0,
                     };
                     calls.result.push(result);
-                    calls.args_end.push(calls.args.len() as u32); // Less than 2^32 bytes in a batch.
+                    let args = if *edge == CallEdge::Enter { values.args_of(call) } else { &[] };
+                    calls.args.push(args.iter().map(|arg| values.node(arg.node).bits()));
                 }
             }
             if columns.has(Columns::THREADS) && self.threads.insert(call.thread) {

@@ -250,8 +250,9 @@ impl CallReader {
         if self.columns.any(Columns::CALLS | Columns::THREADS | Columns::MARKS) {
             self.lenses.fill(self.columns, first_frame, &mut self.batch);
         }
-        let Batch { values, types, tables, .. } = &mut self.batch;
-        self.fill.fill(values, types, Firsts { record: first_record, frame: first_frame }, tables);
+        let Batch { values, types, dicts, tables, .. } = &mut self.batch;
+        let firsts = Firsts { record: first_record, frame: first_frame };
+        self.fill.fill(values, types, firsts, dicts, tables);
         n_calls > 0 || !self.batch.findings.is_empty()
     }
 }

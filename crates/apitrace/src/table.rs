@@ -1,92 +1,74 @@
 //! Calls as rows of tables, for choosing and for other programs.
 //!
-//! Two tables every trace has: [`CALLS`], a row for each call, and [`ARGS`], a row for each argument and result. A table for
-//! each function that a trace calls, with its arguments as columns, is made in [`learned`].
+//! Two tables every trace has: [`CallRows`], a row for each call, and [`ArgRows`], a row for each argument and result. A table
+//! for each function that a trace calls, with its arguments as columns, is made in [`learned`].
 
 pub mod form;
 pub mod learned;
 
 use crate::record::{END_FRAME, FAKE, INCOMPLETE};
 use learned::{Filler, FunctionTable};
-use quipu_model::table::Width;
+use quipu_model::dicts::Dicts;
+use quipu_model::schema::{Names, Role, Storage, Type};
 use quipu_model::values::{Call, Kind, NO_NODE, Node, Types, Values};
-use quipu_model::{Column, ColumnSchema, ColumnType, Rows, TableSchema};
-use std::borrow::Cow;
+use quipu_model::{ColumnTable, Schema, TableBuf, rows};
+use std::sync::{Arc, LazyLock};
 
-/// The tables that every trace has, as [`Trace::tables`](quipu_model::Trace::tables) lists them.
-pub static TABLES: &[&TableSchema] = &[&CALLS, &ARGS];
+/// The tables that every trace has, which come first.
+pub fn tables() -> Vec<Arc<Schema>> {
+    vec![CallRows::table_schema().clone(), ArgRows::table_schema().clone()]
+}
 
-/// Position of [`CALLS`] among the tables.
+/// How many tables every trace has.
+pub const N_TABLES: usize = 2;
+/// Position of [`CallRows`] among the tables.
 pub const CALLS_TABLE: usize = 0;
-/// Position of [`ARGS`] among the tables.
+/// Position of [`ArgRows`] among the tables.
 pub const ARGS_TABLE: usize = 1;
 
-/// How many columns all tables begin with.
-const N_HEAD: usize = 4;
-/// The columns that all tables begin with: the record, then which call, whose, and of which frame.
-static HEAD: [ColumnSchema; N_HEAD] = [RECORD, NUMBER, THREAD, FRAME];
-const RECORD: ColumnSchema =
-    column("record", Width::U64, ColumnType::Count, "position in the order of completion, from 1");
-const NUMBER: ColumnSchema =
-    column("call", Width::U64, ColumnType::Count, "number in the order of entering, from 0");
-const THREAD: ColumnSchema = column("tid", Width::U64, ColumnType::Count, "thread");
-const FRAME: ColumnSchema =
-    column("frame", Width::U64, ColumnType::Count, "frame that the call belongs to, from 0");
-
-/// One row for each call, in the order of completion. Values stand in the batch, see [`Values`].
-pub static CALLS: TableSchema = TableSchema {
-    name: Cow::Borrowed("calls"),
-    derived: true,
-    columns: Cow::Borrowed(&[
-        RECORD,
-        NUMBER,
-        THREAD,
-        FRAME,
-        column("function", Width::U32, ColumnType::Function, "name of the function"),
-        column("args", Width::U32, ColumnType::Count, "recorded arguments"),
-        FAKE_FLAG,
-        INCOMPLETE_FLAG,
-    ]),
-    doc: Cow::Borrowed("calls in the order of completion"),
-};
-
-const FAKE_FLAG: ColumnSchema = column("fake", Width::U8, ColumnType::Flag, "the tracer made the call up");
-const INCOMPLETE_FLAG: ColumnSchema =
-    column("incomplete", Width::U8, ColumnType::Flag, "the call never returned");
-
-/// One row for each recorded argument and each result, in the order of the calls.
-pub static ARGS: TableSchema = TableSchema {
-    name: Cow::Borrowed("args"),
-    derived: true,
-    columns: Cow::Borrowed(&[
-        RECORD,
-        NUMBER,
-        THREAD,
-        FRAME,
-        column("function", Width::U32, ColumnType::Function, "name of the function"),
-        column("index", Width::U32, ColumnType::Position, "position of the argument; none for a result"),
-        column("name", Width::U64, ColumnType::Argument, "name of the argument; none for a result"),
-        column("kind", Width::U8, ColumnType::Name(KINDS), "what sort of value it is"),
-        column(
-            "bits",
-            Width::U64,
-            ColumnType::Hex,
-            "numbers as a two's complement, floats by their bits; of an array with one number that number, of other values 0",
-        ),
-        column("value", Width::U32, ColumnType::Value, "the value, with all its parts"),
-    ]),
-    doc: Cow::Borrowed("arguments and results of all calls"),
-};
-
-/// The names of [`Kind`](quipu_model::values::Kind), by its numbers.
-const KINDS: &[&str] = &[
-    "null", "false", "true", "negative", "unsigned", "float", "double", "text", "blob", "wide", "enum",
-    "flags", "array", "struct", "pointer", "pair",
-];
-
-const fn column(name: &'static str, width: Width, kind: ColumnType, doc: &'static str) -> ColumnSchema {
-    ColumnSchema::new(name, width, kind, doc)
+rows! {
+    /// One row for each call, in the order of completion. Values stand in the batch, see [`Values`].
+    pub struct CallRows: "calls" derived "calls in the order of completion" {
+        record: Vec<u64>, role(Role::RECORD) => "position in the order of completion, from 1";
+        call: Vec<u64>, role(Role::CALL_NUMBER) => "number in the order of entering, from 0";
+        thread("tid"): Vec<u64>, role(Role::THREAD) => "thread";
+        frame: Vec<u64> => "frame that the call belongs to, from 0";
+        function: Vec<u32> as Type::Function, role(Role::FUNCTION) => "name of the function";
+        args: Vec<u32> => "recorded arguments";
+        fake: Vec<u8> as Type::Bool => "the tracer made the call up";
+        incomplete: Vec<u8> as Type::Bool => "the call never returned";
+    }
 }
+
+rows! {
+    /// One row for each recorded argument and each result, in the order of the calls.
+    pub struct ArgRows: "args" derived "arguments and results of all calls" {
+        record: Vec<u64>, role(Role::RECORD) => "position in the order of completion, from 1";
+        call: Vec<u64>, role(Role::CALL_NUMBER) => "number in the order of entering, from 0";
+        thread("tid"): Vec<u64>, role(Role::THREAD) => "thread";
+        frame: Vec<u64> => "frame that the call belongs to, from 0";
+        function: Vec<u32> as Type::Function, role(Role::FUNCTION) => "name of the function";
+        index: Vec<u32>, missing(u32::MAX) => "position of the argument; none for a result";
+        name: Vec<u32> as Type::Dict(ARGUMENT_NAMES), missing(u32::MAX)
+            => "name of the argument; none for a result";
+        kind: Vec<u8> as Type::Enum(KINDS.clone()) => "what sort of value it is";
+        bits: Vec<u64>, hex()
+            => "numbers as a two's complement, floats by their bits; of an array with one number that number, of other values 0";
+        value: Vec<u32> as Type::Value, missing(NO_NODE) => "the value, with all its parts";
+    }
+}
+
+/// The dictionary of the names of arguments.
+const ARGUMENT_NAMES: u32 = 0;
+
+/// The names of [`Kind`], by its numbers.
+static KINDS: LazyLock<Arc<Names>> = LazyLock::new(|| {
+    let names = &[
+        "null", "false", "true", "negative", "unsigned", "float", "double", "text", "blob", "wide", "enum",
+        "flags", "array", "struct", "pointer", "pair",
+    ];
+    Names::dense(Storage::U8, names).shared()
+});
 
 /// Position of the record among the columns of every table.
 pub const RECORD_COLUMN: usize = 0;
@@ -102,8 +84,30 @@ pub struct Fill {
 #[derive(Debug)]
 enum What {
     Calls,
-    Args,
+    Args(ArgNames),
     Function(Filler),
+}
+
+/// Where the names of the arguments of each type that was met begin in their dictionary.
+#[derive(Debug, Default)]
+struct ArgNames(Vec<u32>);
+
+impl ArgNames {
+    /// Adds the names of functions that are new.
+    fn learn(&mut self, types: &Types, dicts: &mut Dicts) {
+        for index in self.0.len()..types.len() {
+            let function = types.function(index as u32); // Readers stop long before 2^32 types.
+            let names = function.map_or(&[][..], |function| &function.args);
+            let mut indexes = names.iter().map(|name| dicts.push(ARGUMENT_NAMES, name));
+            self.0.push(indexes.next().unwrap_or(u32::MAX));
+            indexes.for_each(drop);
+        }
+    }
+
+    /// The index of the name of an argument, which has one.
+    fn index(&self, function: u32, argument: u32) -> u32 {
+        self.0.get(function as usize).map_or(u32::MAX, |first| first + argument)
+    }
 }
 
 /// What the rows of a batch count from.
@@ -118,13 +122,16 @@ pub struct Firsts {
 impl Fill {
     /// Fills these tables, by their positions: first those of every trace, then those that were `learned`. Returns empty
     /// rows, too. What is not there is left out.
-    pub fn new(tables: &[usize], learned: &[FunctionTable]) -> (Fill, Vec<Rows>) {
-        let known = tables.iter().filter_map(|table| match *table {
-            CALLS_TABLE => Some((What::Calls, Rows::new(&CALLS))),
-            ARGS_TABLE => Some((What::Args, Rows::new(&ARGS))),
-            table => {
-                let table = learned.get(table - TABLES.len())?;
-                Some((What::Function(Filler::new(table)), Rows::of(table.schema.clone())))
+    pub fn new(tables: &[usize], learned: &[FunctionTable]) -> (Fill, Vec<Box<dyn TableBuf>>) {
+        let known = tables.iter().filter_map(|table| -> Option<(What, Box<dyn TableBuf>)> {
+            match *table {
+                CALLS_TABLE => Some((What::Calls, Box::new(CallRows::default()))),
+                ARGS_TABLE => Some((What::Args(ArgNames::default()), Box::new(ArgRows::default()))),
+                table => {
+                    let table = learned.get(table - N_TABLES)?;
+                    let rows = ColumnTable::new(table.schema.clone());
+                    Some((What::Function(Filler::new(table)), Box::new(rows)))
+                }
             }
         });
         let (whats, rows) = known.unzip();
@@ -132,12 +139,32 @@ impl Fill {
     }
 
     /// Adds rows for the calls of a batch.
-    pub fn fill(&mut self, values: &Values, types: &Types, firsts: Firsts, tables: &mut [Rows]) {
+    pub fn fill(
+        &mut self,
+        values: &Values,
+        types: &Types,
+        firsts: Firsts,
+        dicts: &mut Dicts,
+        tables: &mut [Box<dyn TableBuf>],
+    ) {
         for (what, rows) in self.whats.iter_mut().zip(tables) {
             match what {
-                What::Calls => calls(values, firsts, rows),
-                What::Args => args(values, types, firsts, rows),
-                What::Function(filler) => filler.fill(values, types, firsts, rows),
+                What::Calls => {
+                    if let Some(rows) = rows.get_mut() {
+                        calls(values, firsts, rows);
+                    }
+                }
+                What::Args(names) => {
+                    names.learn(types, dicts);
+                    if let Some(rows) = rows.get_mut() {
+                        args(values, types, names, firsts, rows);
+                    }
+                }
+                What::Function(filler) => {
+                    if let Some(rows) = rows.get_mut() {
+                        filler.fill(values, types, firsts, rows);
+                    }
+                }
             }
         }
     }
@@ -154,26 +181,16 @@ fn numbered(values: &Values, firsts: Firsts) -> impl Iterator<Item = (u64, u64, 
 }
 
 /// Adds a row for each call. PERF: a column at a time (`view`).
-fn calls(values: &Values, firsts: Firsts, rows: &mut Rows) {
+fn calls(values: &Values, firsts: Firsts, rows: &mut CallRows) {
     let calls = &values.calls;
-    let n_args = |call: &Call| call.args.1.saturating_sub(call.args.0);
-    for (i, column) in rows.columns.iter_mut().enumerate() {
-        match (i, column) {
-            (RECORD_COLUMN, Column::U64(records)) => {
-                records.extend((firsts.record + 1..).take(calls.len()));
-            }
-            (1, Column::U64(numbers)) => numbers.extend(calls.iter().map(|call| call.number)),
-            (2, Column::U64(threads)) => threads.extend(calls.iter().map(|call| call.thread)),
-            (FRAME_COLUMN, Column::U64(frames)) => {
-                frames.extend(numbered(values, firsts).map(|(_, frame, _)| frame));
-            }
-            (4, Column::U32(functions)) => functions.extend(calls.iter().map(|call| call.function)),
-            (5, Column::U32(args)) => args.extend(calls.iter().map(n_args)),
-            (6, Column::U8(fakes)) => fakes.extend(calls.iter().map(|call| has(call, FAKE))),
-            (7, Column::U8(open)) => open.extend(calls.iter().map(|call| has(call, INCOMPLETE))),
-            _ => {}
-        }
-    }
+    rows.record.extend((firsts.record + 1..).take(calls.len()));
+    rows.call.extend(calls.iter().map(|call| call.number));
+    rows.thread.extend(calls.iter().map(|call| call.thread));
+    rows.frame.extend(numbered(values, firsts).map(|(_, frame, _)| frame));
+    rows.function.extend(calls.iter().map(|call| call.function));
+    rows.args.extend(calls.iter().map(|call| call.args.1.saturating_sub(call.args.0)));
+    rows.fake.extend(calls.iter().map(|call| has(call, FAKE)));
+    rows.incomplete.extend(calls.iter().map(|call| has(call, INCOMPLETE)));
 }
 
 fn has(call: &Call, flag: u32) -> u8 {
@@ -188,22 +205,7 @@ fn lone(values: &Values, at: u32) -> Node {
 }
 
 /// Adds a row for each argument and each result.
-fn args(values: &Values, types: &Types, firsts: Firsts, rows: &mut Rows) {
-    let [
-        Column::U64(records),
-        Column::U64(numbers),
-        Column::U64(threads),
-        Column::U64(frames),
-        Column::U32(functions),
-        Column::U32(indexes),
-        Column::U64(names),
-        Column::U8(kinds),
-        Column::U64(bits),
-        Column::U32(nodes),
-    ] = &mut rows.columns[..]
-    else {
-        return;
-    };
+fn args(values: &Values, types: &Types, names: &ArgNames, firsts: Firsts, rows: &mut ArgRows) {
     for (record, frame, call) in numbered(values, firsts) {
         let n_named = types.function(call.function).map_or(0, |function| function.args.len());
         let args = values.args_of(call).iter().map(|arg| (arg.index, arg.node));
@@ -211,16 +213,16 @@ fn args(values: &Values, types: &Types, firsts: Firsts, rows: &mut Rows) {
         for (index, at) in args.chain(result) {
             let node = values.node(at);
             let has_name = (index as usize) < n_named;
-            records.push(record);
-            numbers.push(call.number);
-            threads.push(call.thread);
-            frames.push(frame);
-            functions.push(call.function);
-            indexes.push(index);
-            names.push(if has_name { Node::join(call.function, index) } else { u64::MAX });
-            kinds.push(node.kind as u8);
-            bits.push(lone(values, at).bits());
-            nodes.push(at);
+            rows.record.push(record);
+            rows.call.push(call.number);
+            rows.thread.push(call.thread);
+            rows.frame.push(frame);
+            rows.function.push(call.function);
+            rows.index.push(index);
+            rows.name.push(if has_name { names.index(call.function, index) } else { u32::MAX });
+            rows.kind.push(node.kind as u8);
+            rows.bits.push(lone(values, at).bits());
+            rows.value.push(at);
         }
     }
 }

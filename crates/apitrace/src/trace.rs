@@ -13,15 +13,16 @@ use crate::print::CallPrinter;
 use crate::print::{json::JsonPrinter, settings};
 use crate::reader::CallReader;
 use crate::survey::{self, Frames};
-use crate::table::TABLES;
-use crate::table::form::CallRows;
+use crate::table::form::CallForm;
 use crate::table::learned::{self, FunctionTable};
+use crate::table::{N_TABLES, tables};
 use facts::{meta, survey_facts};
 use quipu_model::print::RowForm;
+use quipu_model::schema::Schema;
 use quipu_model::trace::{PrintOptions, Surveyed};
 use quipu_model::{
     Columns, Confidence, Error, Meta, OpenOptions, Place, Printer, Reader, Result, Scan, Shard, ShardId,
-    ShardKind, TableSchema, Trace, Window,
+    ShardKind, Trace, Window,
 };
 use quipu_source::{Codec, Container, Source};
 pub use recognise::probe;
@@ -275,12 +276,13 @@ impl Trace for ApiTrace {
         Columns::CALLS | Columns::CALL_VALUES | Columns::THREADS | Columns::MARKS
     }
 
-    fn tables(&self) -> &'static [&'static TableSchema] {
-        TABLES
+    fn tables(&self) -> Result<Vec<Arc<Schema>>> {
+        let learned = self.learned.get().map_or(&[][..], Vec::as_slice);
+        Ok(tables().into_iter().chain(learned.iter().map(|table| table.schema.clone())).collect())
     }
 
-    fn learned_tables(&self) -> Result<Vec<Arc<TableSchema>>> {
-        Ok(self.function_tables()?.iter().map(|table| table.schema.clone()).collect())
+    fn learn(&self) -> Result<()> {
+        self.function_tables().map(drop)
     }
 
     fn scan(&self, scan: &Scan) -> Result<Box<dyn Reader>> {
@@ -302,7 +304,7 @@ impl Trace for ApiTrace {
             _ => None,
         };
         let reader = CallReader::from(&self.container, scan, start)?;
-        if scan.tables.iter().all(|table| *table < TABLES.len()) {
+        if scan.tables.iter().all(|table| *table < N_TABLES) {
             return Ok(Box::new(reader));
         }
         Ok(Box::new(reader.filling(&scan.tables, self.function_tables()?)))
@@ -317,7 +319,7 @@ impl Trace for ApiTrace {
     }
 
     fn row_form(&self, options: &PrintOptions) -> Result<Option<Box<dyn RowForm>>> {
-        Ok(Some(Box::new(CallRows::new(options)?)))
+        Ok(Some(Box::new(CallForm::new(options)?)))
     }
 
     fn survey(&self) -> Surveyed {

@@ -287,7 +287,7 @@ fn a_cut_is_an_error_to_readers_and_to_check() {
         assert!(report.is_flawed(), "{rule}");
         let trace = trace::open(&Source::from_bytes("made", bytes), &OpenOptions::default()).unwrap();
         let found = trace.survey().findings;
-        let told: Vec<_> = found.iter().map(|finding| (finding.rule, finding.severity)).collect();
+        let told: Vec<_> = found.iter().map(|finding| (&*finding.rule, finding.severity)).collect();
         assert_eq!(told, [(rule, Severity::Error)]);
     }
 }

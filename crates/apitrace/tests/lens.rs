@@ -26,13 +26,10 @@ fn each_call_is_entered_and_left_at_its_record() {
     let (mut edges, mut args) = (Vec::new(), Vec::new());
     let (mut threads, mut marks, mut first) = (Vec::new(), Vec::new(), 0);
     while let Some(batch) = reader.read().unwrap() {
-        let mut from = 0;
         for row in 0..batch.calls.len() {
-            let end = batch.calls.args_end[row] as usize;
             let at = first + batch.calls.at[row];
             edges.push((at, batch.calls.function[row], batch.calls.edge[row], batch.calls.result[row]));
-            args.push(batch.calls.args[from..end].to_vec());
-            from = end;
+            args.push(batch.calls.args.get(row).to_vec());
         }
         threads
             .extend(batch.threads.at.iter().zip(&batch.threads.what).map(|(at, what)| (first + at, *what)));
@@ -80,10 +77,6 @@ fn marks_of_frames_and_beginnings_of_threads_are_those_of_the_whole_trace_for_an
                 frames.extend_from_slice(&batch.marks.value);
                 threads += batch.threads.len();
                 entered += batch.calls.edge.iter().filter(|edge| **edge == CallEdge::Enter).count() as u64;
-                assert_eq!(
-                    batch.calls.args_end.last().copied().unwrap_or(0) as usize,
-                    batch.calls.args.len()
-                );
             }
             let n_frames = golden["FramesCount"].as_u64().unwrap();
             assert_eq!(frames, (0..n_frames).collect::<Vec<_>>(), "{name}, {batch_records}");

@@ -34,8 +34,9 @@ fn recovered_as<T>(
     Ok((recovered, looked))
 }
 
-fn rules(recovered: &Recovered) -> Vec<&'static str> {
-    let mut rules: Vec<_> = recovered.salvaged.found.as_slice().iter().map(|finding| finding.rule).collect();
+fn rules(recovered: &Recovered) -> Vec<&str> {
+    let mut rules: Vec<_> =
+        recovered.salvaged.found.as_slice().iter().map(|finding| &*finding.rule).collect();
     rules.sort_unstable();
     rules.dedup();
     rules

@@ -373,7 +373,7 @@ fn an_empty_stream_is_recognised_where_its_container_tells_that_nothing_is_in_it
         let mut rules = Vec::new();
         while let Some(batch) = reader.read().unwrap() {
             assert_eq!(batch.span.records, 0, "{name}");
-            rules.extend(batch.findings.iter().map(|finding| finding.rule));
+            rules.extend(batch.findings.iter().map(|finding| finding.rule.clone()));
         }
         assert_eq!(rules, ["apitrace/empty"], "{name}");
     }

@@ -4,7 +4,8 @@
 
 use crate::common;
 use crate::common::{golden, open, options, traces};
-use quipu_apitrace::table::{ARGS_TABLE, TABLES};
+use quipu_apitrace::table::{ARGS_TABLE, N_TABLES};
+use quipu_model::schema::Type;
 use quipu_model::values::NO_NODE;
 use quipu_model::{Error, OpenOptions, Scan, ShardId, Trace};
 use quipu_source::Source;
@@ -17,30 +18,27 @@ fn rows(trace: &dyn Trace, table: usize, batch_records: u32) -> Vec<BTreeMap<Str
     let mut reader = trace.scan(&scan).unwrap();
     let mut all = Vec::new();
     while let Some(batch) = reader.read().unwrap() {
-        let mut chosen: Vec<u32> = (0..batch.tables[0].len() as u32).collect();
+        let mut chosen: Vec<u32> = (0..batch.tables[0].n_rows() as u32).collect();
         form.choose(batch, &mut chosen);
         for row in chosen {
             let table = &batch.tables[0];
-            let cells = table.schema.columns.iter().zip(&table.columns).map(|(schema, column)| {
-                let value = column.get(row as usize);
-                let cell = match schema.kind {
-                    quipu_model::ColumnType::Value if value == u64::from(NO_NODE) => None,
-                    quipu_model::ColumnType::Value => {
-                        let mut text = Vec::new();
-                        form.text(batch, row, value as u32, &mut text);
-                        Some(String::from_utf8(text).unwrap())
+            let cells = table.schema().fields.iter().enumerate().map(|(position, field)| {
+                let column = table.column(position);
+                let value = column.number(row as usize);
+                let text = |bytes: &[u8]| Some(String::from_utf8(bytes.to_vec()).unwrap());
+                let cell = match &field.ty {
+                    Type::U32 if field.name == "index" => Some(value.to_string()),
+                    _ if column.is_missing(field.missing, row as usize) => None,
+                    Type::Value => {
+                        let mut out = Vec::new();
+                        form.text(batch, row, value as u32, &mut out);
+                        text(&out)
                     }
-                    quipu_model::ColumnType::Argument => (value != u64::MAX).then(|| {
-                        let function = batch.types.function((value >> 32) as u32).unwrap();
-                        String::from_utf8(function.args[value as u32 as usize].clone()).unwrap()
-                    }),
-                    quipu_model::ColumnType::Function => {
-                        let function = batch.types.function(value as u32).unwrap();
-                        Some(String::from_utf8(function.name.clone()).unwrap())
-                    }
+                    Type::Dict(dict) => text(batch.dicts.get(*dict, value as u32).unwrap()),
+                    Type::Function => text(&batch.types.function(value as u32).unwrap().name),
                     _ => Some(value.to_string()),
                 };
-                (schema.name.to_string(), cell)
+                (field.name.to_string(), cell)
             });
             all.push(cells.collect());
         }
@@ -49,8 +47,8 @@ fn rows(trace: &dyn Trace, table: usize, batch_records: u32) -> Vec<BTreeMap<Str
 }
 
 fn table(trace: &dyn Trace, name: &str) -> usize {
-    let learned = trace.learned_tables().unwrap();
-    TABLES.len() + learned.iter().position(|schema| schema.name == name).unwrap()
+    trace.learn().unwrap();
+    trace.tables().unwrap().iter().position(|schema| schema.name == name).unwrap()
 }
 
 /// True for a text that the original's `dump` shows as it is; others are not compared.
@@ -172,10 +170,11 @@ fn tables_of_functions_hold_what_the_table_of_arguments_holds() {
             expected
                 .insert((format!("call.{}", cell("function")), cell("call"), cell("name")), cell("value"));
         }
-        for (i, schema) in trace.learned_tables().unwrap().iter().enumerate() {
-            for row in rows(&*trace, TABLES.len() + i, 50) {
+        trace.learn().unwrap();
+        for (i, schema) in trace.tables().unwrap().iter().enumerate().skip(N_TABLES) {
+            for row in rows(&*trace, i, 50) {
                 let call = row["call"].clone().unwrap();
-                for column in &schema.columns[6..] {
+                for column in &schema.fields[6..] {
                     let key = (schema.name.to_string(), call.clone(), column.name.to_string());
                     assert_eq!(row[&*column.name], expected.remove(&key), "{name} {key:?}");
                 }
@@ -193,11 +192,11 @@ fn rows_are_those_of_the_calls_that_were_chosen() {
     let mut reader = trace.scan(&Scan { tables: vec![ARGS_TABLE], ..Scan::new(ShardId(0)) }).unwrap();
     let (mut n_chosen, mut n_of_call) = (0, 0);
     while let Some(batch) = reader.read().unwrap() {
-        let mut rows: Vec<u32> = (0..batch.tables[0].len() as u32).collect();
+        let mut rows: Vec<u32> = (0..batch.tables[0].n_rows() as u32).collect();
         form.choose(batch, &mut rows);
-        let calls = &batch.tables[0].columns[1];
-        n_of_call += (0..calls.len()).filter(|row| calls.get(*row) == 18).count();
-        assert!(rows.iter().all(|row| calls.get(*row as usize) == 18));
+        let calls = batch.tables[0].column(1);
+        n_of_call += (0..calls.len()).filter(|row| calls.number(*row) == 18).count();
+        assert!(rows.iter().all(|row| calls.number(*row as usize) == 18));
         n_chosen += rows.len();
     }
     assert!(n_of_call > 0);
@@ -209,7 +208,7 @@ fn a_pipe_has_no_tables_that_must_be_learned() {
     let bytes = common::bytes("tri");
     let source = Source::from_reader("pipe", std::io::Cursor::new(bytes));
     let trace = quipu_apitrace::trace::open(&source, &OpenOptions::default()).unwrap();
-    let error: Error = trace.learned_tables().unwrap_err();
+    let error: Error = trace.learn().unwrap_err();
     assert_eq!(error.kind(), quipu_model::ErrorKind::Unsupported);
 }
 
@@ -258,11 +257,12 @@ fn signatures_of_one_name_make_one_table() {
     }
     let source = Source::from_bytes("made", out);
     let trace = quipu_apitrace::trace::open(&source, &OpenOptions::default()).unwrap();
-    let learned = trace.learned_tables().unwrap();
+    trace.learn().unwrap();
+    let learned = trace.tables().unwrap().split_off(N_TABLES);
     assert_eq!(learned.len(), 1);
-    let names: Vec<&str> = learned[0].columns[6..].iter().map(|column| &*column.name).collect();
+    let names: Vec<&str> = learned[0].fields[6..].iter().map(|column| &*column.name).collect();
     assert_eq!(names, ["call_", "arg1", "x", "x_2", "result_", "result"]);
-    let rows = rows(&trace, TABLES.len(), 10);
+    let rows = rows(&trace, N_TABLES, 10);
     let cells: Vec<Vec<Option<&str>>> =
         rows.iter().map(|row| names.iter().map(|name| row[*name].as_deref()).collect()).collect();
     assert_eq!(

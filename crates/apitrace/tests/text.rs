@@ -95,7 +95,8 @@ fn what_text_cannot_say_stands_there_as_bytes() {
             &Silent,
         )
         .unwrap();
-        let found: Vec<_> = done.reading.findings.iter().map(|found| (found.rule, found.severity)).collect();
+        let found: Vec<_> =
+            done.reading.findings.iter().map(|found| (&*found.rule, found.severity)).collect();
         assert_eq!(found, findings);
     }
 }

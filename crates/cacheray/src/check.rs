@@ -89,12 +89,10 @@ impl At<'_> {
     fn place(self) -> Place {
         let At { file, dialect, batch, record } = self;
         let before = batch.regions.at.iter().take_while(|at| **at < record).count();
-        let annotations = batch.regions.what.iter().zip(&batch.regions.type_name).take(before);
+        let annotations = batch.regions.what.iter().zip(batch.regions.type_name.iter()).take(before);
         let n_bytes: usize = annotations
             .map(|(what, name)| match what {
-                RegionEvent::Add => {
-                    dialect.add_bytes() + batch.values.bytes_of(batch.values.node(*name)).len()
-                }
+                RegionEvent::Add => dialect.add_bytes() + name.len(),
                 RegionEvent::Remove => dialect.remove_bytes(),
             })
             .sum();
@@ -238,7 +236,7 @@ impl Pass for CheckPass {
             let at = at(until);
             match what {
                 RegionEvent::Add => {
-                    let name = batch.values.bytes_of(batch.values.node(regions.type_name[row]));
+                    let name = regions.type_name.get(row);
                     self.add(
                         at,
                         regions.addr[row],

@@ -175,7 +175,7 @@ impl Typed {
             false => ("annotations of more than 4 GiB, or 2^32 elements, cut off there", Fate::Changed),
         };
         ledger.add(what, fate, 1);
-        let name = batch.values.bytes_of(batch.values.node(regions.type_name[row]));
+        let name = regions.type_name.get(row);
         let addr = regions.addr[row];
         let record: Record<'_> =
             region(regions.what[row], (addr, batch.span.thread.packed()), (element_bytes, n_elements), name);

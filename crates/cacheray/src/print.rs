@@ -6,9 +6,8 @@
 //!            2       0  write                      0x55c97748d490      4
 //! ```
 
-use crate::table::KINDS;
+use crate::table::{KINDS, Records};
 use quipu_model::print::Ordinals;
-use quipu_model::values::NO_NODE;
 use quipu_model::{Batch, Paint, Printer};
 use std::io::Write as _;
 
@@ -27,31 +26,28 @@ impl Printer for RecordPrinter {
     }
 
     fn print(&mut self, batch: &Batch, rows: &[u32], ordinals: Ordinals, paint: &Paint, out: &mut Vec<u8>) {
-        let Some(table) = batch.tables.first() else { return };
-        for &row in rows {
-            let value =
-                |column: usize| table.columns.get(column).map_or(0, |column| column.get(row as usize));
-            let (record, thread) = (value(0).wrapping_add(ordinals.records), value(1));
-            let kind = KINDS.get(value(2) as usize).copied().unwrap_or("?"); // One byte.
-            let flags = match (value(3), value(4)) {
+        let Some(table) = batch.tables.first().and_then(|table| table.get::<Records>()) else { return };
+        for row in rows.iter().map(|row| *row as usize) {
+            let (record, thread) = (table.record[row].wrapping_add(ordinals.records), table.thread[row]);
+            let kind = KINDS.get(usize::from(table.kind[row])).copied().unwrap_or("?");
+            let flags = match (table.atomic[row], table.unaligned[row]) {
                 (0, 0) => "",
                 (_, 0) => " atomic",
                 (0, _) => " unaligned",
                 _ => " atomic unaligned",
             };
-            let is_access = matches!(value(2), 0 | 1);
+            let is_access = matches!(table.kind[row], 0 | 1);
             let colour = if is_access { paint.data } else { paint.mark };
             // Writing to a vector cannot fail.
             let _ = write!(out, "{}{record:>12} {thread:>7}{}  ", paint.dim, paint.reset);
             let room = KIND_CHARS - kind.len();
-            let _ = write!(out, "{colour}{kind}{flags:<room$} {:>18} ", Hex(value(5)));
-            let name = value(9) as u32; // Four bytes.
-            let _ = match (is_access, name) {
-                (true, _) => write!(out, "{:>6}", value(6)),
-                (false, NO_NODE) => Ok(()),
-                (false, name) => {
-                    let (element_bytes, n_elements) = (value(7), value(8));
-                    let name = String::from_utf8_lossy(batch.values.bytes_of(batch.values.node(name)));
+            let _ = write!(out, "{colour}{kind}{flags:<room$} {:>18} ", Hex(table.addr[row]));
+            let _ = match (is_access, table.type_name.get(row)) {
+                (true, _) => write!(out, "{:>6}", table.size[row]),
+                (false, None) => Ok(()),
+                (false, Some(name)) => {
+                    let (element_bytes, n_elements) = (table.element_bytes[row], table.n_elements[row]);
+                    let name = String::from_utf8_lossy(name);
                     match n_elements {
                         1 => write!(out, "{element_bytes:>6}  {name}"),
                         _ => write!(out, "{element_bytes:>6}  {name} × {n_elements}"),

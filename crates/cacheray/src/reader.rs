@@ -3,11 +3,10 @@
 use crate::decode::{Layout, access_thread, address, record, size, with_layout};
 use crate::feed::Feed;
 use crate::record::{Dialect, KIND_MASK, Record, WRITE};
-use crate::table::{self, Row, TABLES};
+use crate::table::{self, Records, Row};
 use quipu_model::batch::Span;
 use quipu_model::lens::{AccessKind, RegionEvent, ThreadEvent};
-use quipu_model::values::NO_NODE;
-use quipu_model::{Batch, Columns, Error, Place, Reader, Result, Rows, Scan, Window};
+use quipu_model::{Batch, Columns, Error, Place, Reader, Result, Scan, TableBuf, Window};
 use quipu_source::Container;
 use rustc_hash::FxHashSet;
 use std::ops::Range;
@@ -54,8 +53,8 @@ impl RecordReader {
             Window::Clock(_) => return Err(Error::unsupported("traces of format cacheray have no clock")),
         };
         let wanted = wanted.start..wanted.end.min(wanted.start.saturating_add(scan.most));
-        let tables =
-            scan.tables.iter().filter_map(|table| TABLES.get(*table)).map(|schema| Rows::new(schema));
+        let rows = |_: &usize| Box::new(Records::default()) as Box<dyn TableBuf>;
+        let tables = scan.tables.iter().filter(|table| **table == 0).map(rows);
         Ok(RecordReader {
             dialect,
             feed: Feed::new(container, &scan.stream())?,
@@ -76,7 +75,7 @@ impl RecordReader {
         let has_regions = self.columns.has(Columns::REGIONS);
         while self.n_records < self.wanted.start
             && self.batch.regions.len() < self.batch_records
-            && self.batch.values.bytes.len() < MAX_NAMES_BYTES
+            && n_name_bytes(&self.batch) < MAX_NAMES_BYTES
             && self.feed.ready::<L>(self.n_records)?
         {
             let Ok((record, length)) = record::<L>(self.feed.unused()) else { break };
@@ -104,7 +103,7 @@ impl RecordReader {
         let room = self.batch_records.min(n_wanted);
         let (mut n, mut thread) = (0, 0);
         let (mut offset, mut failed) = (None, Ok(()));
-        while n < room && self.batch.values.bytes.len() < MAX_NAMES_BYTES {
+        while n < room && n_name_bytes(&self.batch) < MAX_NAMES_BYTES {
             if n > 0 {
                 let n_run = self.accesses::<L>(thread, n, room - n, first_record);
                 n += n_run;
@@ -225,7 +224,7 @@ impl RecordReader {
                 None => beyond.push(n_flagged),
             }
         }
-        for rows in tables {
+        for rows in tables.iter_mut().filter_map(|table| table.get_mut::<Records>()) {
             let fields =
                 |bytes: &[u8]| (bytes.first().copied().unwrap_or(0), address::<L>(bytes), size::<L>(bytes));
             table::push_accesses(first_record + at as u64 + 1, thread, records.clone().map(fields), rows);
@@ -249,56 +248,50 @@ fn are_usual<L: Layout>(bytes: &[u8], thread: u64) -> bool {
     tags & KIND_MASK <= WRITE && threads == 0 && addrs <= 1 && sizes <= u32::from(u8::MAX)
 }
 
+/// Bytes of the names of types that a batch has.
+fn n_name_bytes(batch: &Batch) -> usize {
+    let records = batch.tables.first().and_then(|table| table.get::<Records>());
+    let n_in_table = records.map_or(0, |rows| rows.type_name.values.n_bytes());
+    batch.regions.type_name.n_bytes().max(n_in_table)
+}
+
 /// Adds an annotation to a batch.
 fn annotation(batch: &mut Batch, columns: Columns, record: &Record<'_>, at: u32, first_record: u64) {
-    let type_name = match columns.has(Columns::REGIONS) {
-        true => region(batch, record, at),
-        false if batch.tables.is_empty() => NO_NODE,
-        false => type_name(batch, record),
+    if columns.has(Columns::REGIONS) {
+        region(batch, record, at);
+    }
+    let (element_bytes, n_elements, type_name) = match record {
+        Record::Add(add) => (add.element_bytes, add.n_elements, Some(add.name)),
+        Record::Remove(_) | Record::Access(_) => (0, 0, None),
     };
-    let mut row = Row {
+    let row = Row {
         record: first_record + u64::from(at) + 1,
         thread: record.thread(),
         tag: record.tag(),
         addr: record.addr(),
-        size: 0,
-        element_bytes: 0,
-        n_elements: 0,
+        element_bytes,
+        n_elements,
         type_name,
     };
-    if let Record::Add(add) = record {
-        (row.element_bytes, row.n_elements) = (add.element_bytes, add.n_elements);
-    }
-    for rows in &mut batch.tables {
+    for rows in batch.tables.iter_mut().filter_map(|table| table.get_mut::<Records>()) {
         table::push(&row, rows);
     }
 }
 
-/// Adds the name that an annotation gives to a type.
-fn type_name(batch: &mut Batch, record: &Record<'_>) -> u32 {
-    match record {
-        Record::Add(add) => batch.values.push_text(add.name),
-        Record::Remove(_) | Record::Access(_) => NO_NODE,
-    }
-}
-
-/// Adds what an annotation says of regions; the name of its type.
-fn region(batch: &mut Batch, record: &Record<'_>, at: u32) -> u32 {
-    let type_name = type_name(batch, record);
+/// Adds what an annotation says of regions.
+fn region(batch: &mut Batch, record: &Record<'_>, at: u32) {
     let regions = &mut batch.regions;
-    let (what, element_bytes, n_elements) = match record {
-        Record::Add(add) => (RegionEvent::Add, add.element_bytes, add.n_elements),
-        Record::Remove(_) | Record::Access(_) => (RegionEvent::Remove, 0, 0),
+    let (what, element_bytes, n_elements, name) = match record {
+        Record::Add(add) => (RegionEvent::Add, add.element_bytes, add.n_elements, add.name),
+        Record::Remove(_) | Record::Access(_) => (RegionEvent::Remove, 0, 0, &[][..]),
     };
     regions.at.push(at);
     regions.what.push(what);
     regions.addr.push(record.addr());
     regions.element_bytes.push(element_bytes.into());
     regions.n_elements.push(n_elements.into());
-    regions.type_name.push(type_name);
-    type_name
+    regions.type_name.push(name);
 }
-
 impl Reader for RecordReader {
     fn read(&mut self) -> Result<Option<&mut Batch>> {
         loop {

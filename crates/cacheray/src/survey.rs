@@ -1,9 +1,10 @@
 //! What only reading a whole trace tells: records by kind, sizes, names of types, where accesses go.
 
 use crate::record::{ADD, ATOMIC, READ, REMOVE, UNALIGNED, WRITE};
+use crate::table::Records;
 use crate::trace::CacherayTrace;
 use quipu_model::trace::{Fact, Surveyed};
-use quipu_model::{Column, Columns, Found, Reader, Result, Scan, ShardId, Trace};
+use quipu_model::{Columns, Found, Reader, Result, Scan, ShardId, Trace};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -43,33 +44,19 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// Takes in the rows of the table of records, and the names that they point at.
+    /// Takes in the rows of the table of records.
     fn batch(&mut self, batch: &quipu_model::Batch) {
-        let Some(rows) = batch.tables.first() else { return };
+        let Some(rows) = batch.tables.first().and_then(|table| table.get::<Records>()) else { return };
         self.records += rows.len() as u64;
         if !rows.is_empty() {
             self.threads.insert(batch.span.thread);
         }
-        let [
-            ..,
-            Column::U8(kinds),
-            Column::U8(atomic),
-            Column::U8(unaligned),
-            Column::U64(addrs),
-            Column::U8(sizes),
-            _,
-            _,
-            Column::U32(names),
-        ] = &rows.columns[..]
-        else {
-            return;
-        };
         for row in 0..rows.len() {
-            let tag = crate::table::tag(kinds[row], atomic[row], unaligned[row]);
+            let tag = crate::table::tag(rows.kind[row], rows.atomic[row], rows.unaligned[row]);
             *self.tags.entry(tag).or_insert(0) += 1;
-            match kinds[row] {
-                READ | WRITE => self.access(addrs[row], sizes[row]),
-                ADD => self.name(batch.values.bytes_of(batch.values.node(names[row]))),
+            match rows.kind[row] {
+                READ | WRITE => self.access(rows.addr[row], rows.size[row]),
+                ADD => self.name(rows.type_name.get(row).unwrap_or(&[])),
                 _ => {}
             }
         }

@@ -10,16 +10,18 @@ use crate::reader::RecordReader;
 use crate::record::{Dialect, Record};
 use crate::rules;
 use crate::survey;
-use crate::table::{FAMILIES, TABLES};
-use quipu_model::trace::{Carries, Fact, Family, PrintOptions, Recorded, Surveyed};
+use crate::table::Records;
+use quipu_model::schema::Schema;
+use quipu_model::trace::{Carries, Fact, PrintOptions, Recorded, Surveyed};
 use quipu_model::{
     Columns, Confidence, Error, Meta, OpenOptions, Place, Printer, Reader, Result, Scan, Shard, ShardId,
-    ShardKind, TableSchema, Trace,
+    ShardKind, Trace,
 };
 use quipu_source::{Container, Packing, Source, StreamOptions};
 use serde_json::json;
 use std::any::Any;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Bytes that are looked at to recognise a trace: 32 records and more.
 pub(crate) const PROBED_BYTES: usize = 4 << 10;
@@ -115,9 +117,9 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<CacherayTrace> {
         packed_bytes: container.size_bytes(),
         ..Shard::default()
     }];
-    let carries = |what, has, note| Carries { what, has, note };
+    let carries = |what, has, note| Carries::new(what, has, note);
     let meta = Meta {
-        format: INFO.name,
+        format: INFO.name.into(),
         title: "memory accesses with the types of what they touch".to_owned(),
         n_files: 1,
         packed_bytes: container.size_bytes(),
@@ -177,8 +179,8 @@ impl Trace for CacherayTrace {
         Columns::ACCESSES | Columns::THREADS | Columns::REGIONS
     }
 
-    fn tables(&self) -> &'static [&'static TableSchema] {
-        TABLES
+    fn tables(&self) -> Result<Vec<Arc<Schema>>> {
+        Ok(vec![Records::table_schema().clone()])
     }
 
     fn scan(&self, scan: &Scan) -> Result<Box<dyn Reader>> {
@@ -195,10 +197,6 @@ impl Trace for CacherayTrace {
 
     fn survey(&self) -> Surveyed {
         survey::survey(self)
-    }
-
-    fn families(&self) -> &'static [Family] {
-        FAMILIES
     }
 
     fn as_any(&self) -> Option<&dyn Any> {

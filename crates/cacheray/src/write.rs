@@ -3,13 +3,14 @@
 use crate::decode::encode;
 use crate::plausible::detect;
 use crate::record::{ADD, Access, Add, Dialect, READ, REMOVE, Record, Remove, WRITE};
+use crate::table::Records;
 use crate::trace::{self, PROBED_BYTES, is_our_file, look_of};
 use quipu_model::damaged::{Intake, SoFar};
 use quipu_model::edit::{Edit, EditInfo, EditJob, Edited, Progress, Settings, packing_for};
 use quipu_model::fresh::{Fresh, Replace, cannot};
 use quipu_model::lens::{AccessKind, RegionEvent};
 use quipu_model::trace::{Fact, SettingInfo};
-use quipu_model::{Batch, Column, Confidence, Error, Result, Scan, ShardId, Trace};
+use quipu_model::{Batch, Columns, Confidence, Error, Result, Scan, ShardId, Trace};
 use quipu_source::{OutputFile, PackOptions, Packer, Packing, Pool};
 use serde_json::json;
 use std::io::{BufWriter, Write};
@@ -86,41 +87,31 @@ impl TraceWriter {
         self.records
     }
 
-    /// Writes the records of a batch that has the table of records.
+    /// Writes the records of a batch that has the table of records and, for the names of types as they are, regions.
     ///
     /// # Errors
     /// As for [`TraceWriter::record`].
     pub fn rows(&mut self, batch: &Batch) -> Result<()> {
-        let Some(rows) = batch.tables.first() else { return Ok(()) };
-        let [
-            _,
-            Column::U64(threads),
-            Column::U8(kinds),
-            Column::U8(atomic),
-            Column::U8(unaligned),
-            Column::U64(addrs),
-            Column::U8(sizes),
-            Column::U32(element_bytes),
-            Column::U32(n_elements),
-            Column::U32(names),
-        ] = &rows.columns[..]
-        else {
-            return Ok(());
-        };
+        let Some(rows) = batch.tables.first().and_then(|table| table.get::<Records>()) else { return Ok(()) };
+        // Each annotation is a region, too.
+        let mut names = batch.regions.type_name.iter();
         for row in 0..rows.len() {
-            let tag = crate::table::tag(kinds[row], atomic[row], unaligned[row]);
-            let (addr, thread) = (addrs[row], threads[row]);
-            self.record(&match kinds[row] {
+            let tag = crate::table::tag(rows.kind[row], rows.atomic[row], rows.unaligned[row]);
+            let (addr, thread) = (rows.addr[row], rows.thread[row]);
+            self.record(&match rows.kind[row] {
                 ADD => Record::Add(Add {
                     tag,
                     addr,
                     thread,
-                    element_bytes: element_bytes[row],
-                    n_elements: n_elements[row],
-                    name: batch.values.bytes_of(batch.values.node(names[row])),
+                    element_bytes: rows.element_bytes[row],
+                    n_elements: rows.n_elements[row],
+                    name: names.next().unwrap_or(&[]),
                 }),
-                REMOVE => Record::Remove(Remove { tag, addr, thread }),
-                _ => Record::Access(Access { tag, addr, size: sizes[row], thread }),
+                REMOVE => {
+                    names.next();
+                    Record::Remove(Remove { tag, addr, thread })
+                }
+                _ => Record::Access(Access { tag, addr, size: rows.size[row], thread }),
             })?;
         }
         Ok(())
@@ -194,7 +185,7 @@ impl Edit for Convert {
         let packing = packing_for(job.container, job.level, job.output)?;
         let replace = if job.replace { Replace::Allowed } else { Replace::Never };
         let mut writer = TraceWriter::create(job.output, dialect, &packing, replace, &usual_pool()?)?;
-        let scan = Scan { tables: vec![0], ahead: true, ..Scan::new(ShardId(0)) };
+        let scan = Scan { tables: vec![0], ahead: true, ..Scan::new(ShardId(0)) }.columns(Columns::REGIONS);
         let (mut reader, mut intake) = (trace.scan(&scan)?, Intake::new(job.damaged).strict(job.strict));
         let threads = &job.opening.threads;
         let mut packed_bytes = 0;

@@ -130,7 +130,7 @@ fn one_bad_tag_costs_its_record_only() {
                     let mut bytes = whole.clone();
                     bytes[(ACCESS * at) as usize] = tag;
                     let (lines, findings) = common::lines(&of_bytes(&bytes));
-                    let rules: Vec<&str> = findings.iter().map(|finding| finding.rule).collect();
+                    let rules: Vec<&str> = findings.iter().map(|finding| &*finding.rule).collect();
                     let expected = (n_records as usize - 1, vec!["cacheray/bad-tag"]);
                     assert_eq!(
                         (lines.len(), rules),

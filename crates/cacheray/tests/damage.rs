@@ -8,7 +8,7 @@ use quipu_cacheray::record::Dialect;
 use quipu_cacheray::write::{Convert, TraceWriter};
 use quipu_model::edit::{Edit, EditJob, Settings, Silent};
 use quipu_model::fresh::Replace;
-use quipu_model::{OpenOptions, Scan, ShardId, Trace};
+use quipu_model::{Columns, OpenOptions, Scan, ShardId, Trace};
 use quipu_source::{PackOptions, Packing, Pool, Source};
 use quipu_testkit::damage::{self, Damage};
 use quipu_testkit::fuzz;
@@ -144,7 +144,8 @@ fn odd_records_come_back() {
     let pool = Pool::new(1).unwrap();
     let options = PackOptions::new(Packing::Plain);
     let mut writer = TraceWriter::create(&path, Dialect::Le64, &options, Replace::Never, &pool).unwrap();
-    let mut reader = source.scan(&Scan { tables: vec![0], ..Scan::new(ShardId(0)) }).unwrap();
+    let scan = Scan { tables: vec![0], ..Scan::new(ShardId(0)).columns(Columns::REGIONS) };
+    let mut reader = source.scan(&scan).unwrap();
     while let Some(batch) = reader.read().unwrap() {
         writer.rows(batch).unwrap();
     }

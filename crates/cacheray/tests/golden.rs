@@ -9,7 +9,7 @@ use quipu_model::{Columns, Scan, ShardId, Trace, Window};
 use serde_json::{Map, Value, json};
 
 fn surveyed(trace: &dyn Trace) -> Map<String, Value> {
-    trace.survey().facts.into_iter().map(|fact| (fact.key.to_owned(), fact.json())).collect()
+    trace.survey().facts.into_iter().map(|fact| (fact.key.clone().into_owned(), fact.json())).collect()
 }
 
 #[test]
@@ -79,14 +79,14 @@ fn a_cut_trace_has_all_whole_records_and_says_where_it_ends() {
     let (cut, findings) = lines(&trace("derived/grand.cut-1000"));
     assert_eq!(cut[..], whole[..cut.len()]);
     assert_eq!(findings.len(), 1);
-    assert_eq!((findings[0].rule, findings[0].place.offset), ("cacheray/cut", Some(988)));
+    assert_eq!((&*findings[0].rule, findings[0].place.offset), ("cacheray/cut", Some(988)));
 }
 
 #[test]
 fn behind_an_inserted_byte_records_are_good_again() {
     let (whole, _) = lines(&trace("grand"));
     let (read, findings) = lines(&trace("derived/bad-tag"));
-    let rules: Vec<_> = findings.iter().map(|finding| (finding.rule, finding.place.offset)).collect();
+    let rules: Vec<_> = findings.iter().map(|finding| (&*finding.rule, finding.place.offset)).collect();
     // The byte stands at 94, within or right behind the record that is given up.
     assert_eq!(rules[0].0, "cacheray/bad-tag");
     assert!(rules[0].1.is_some_and(|offset| offset <= 94), "{rules:?}");
@@ -103,7 +103,7 @@ fn behind_an_inserted_byte_records_are_good_again() {
 #[test]
 fn of_mixed_threads_all_before_the_damage_is_read_and_the_mixing_is_told() {
     let (read, findings) = lines(&trace("mt-interleaved.cut"));
-    assert_eq!((findings[0].rule, findings[0].place.offset), ("cacheray/mixed-threads", Some(9000)));
+    assert_eq!((&*findings[0].rule, findings[0].place.offset), ("cacheray/mixed-threads", Some(9000)));
     assert_eq!(findings[0].place.record, Some(500));
     let bytes = common::bytes("mt-interleaved.cut");
     let (good, none) = lines(&of_bytes(&bytes[..9000]));
@@ -115,7 +115,7 @@ fn of_mixed_threads_all_before_the_damage_is_read_and_the_mixing_is_told() {
 fn an_empty_file_is_an_empty_trace() {
     let (lines, findings) = lines(&of_bytes(b""));
     assert!(lines.is_empty());
-    assert_eq!(findings[0].rule, "cacheray/empty");
+    assert_eq!(&*findings[0].rule, "cacheray/empty");
 }
 
 #[test]

@@ -32,7 +32,7 @@ pub(crate) fn document_with(name: &str, trace: &dyn Trace, detail: Detail, more:
     for known in meta.facts.iter().filter(|_| detail == Detail::Full).chain(more) {
         let text = words(known);
         if !text.is_empty() {
-            fact(known.label, vec![Cell::Text(text)]);
+            fact(&known.label, vec![Cell::Text(text)]);
         }
     }
     let carried: Vec<String> =
@@ -134,9 +134,9 @@ pub(crate) fn json(name: &str, trace: &dyn Trace) -> Value {
 
 /// The same with further facts.
 pub(crate) fn json_with(name: &str, trace: &dyn Trace, more: &[Fact]) -> Value {
-    let meta = trace.meta();
+    let (meta, tables) = (trace.meta(), trace.tables().unwrap_or_default());
     let facts: serde_json::Map<String, Value> =
-        meta.facts.iter().chain(more).map(|fact| (fact.key.to_owned(), fact.json())).collect();
+        meta.facts.iter().chain(more).map(|fact| (fact.key.clone().into_owned(), fact.json())).collect();
     let functions: Vec<Value> = meta
         .functions
         .iter()
@@ -180,7 +180,7 @@ pub(crate) fn json_with(name: &str, trace: &dyn Trace, more: &[Fact]) -> Value {
         "inflated_bytes": meta.inflated_bytes,
         "carries": carries,
         "columns": trace.columns().names().collect::<Vec<_>>(),
-        "tables": trace.tables().iter().map(|table| &*table.name).collect::<Vec<_>>(),
+        "tables": tables.iter().map(|table| &*table.name).collect::<Vec<_>>(),
         "facts": facts,
         "functions": functions,
         "shards": shards,

@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn a_finding_ends_with_its_rule() {
         let shown = Finding {
-            rule: "drmemtrace/unknown-type",
+            rule: "drmemtrace/unknown-type".into(),
             severity: Severity::Error,
             place: Place { file: Some("a.zip".into()), offset: Some(0x20), ..Place::default() },
             message: "entry type `77` is unknown".into(),

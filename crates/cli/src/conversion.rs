@@ -61,7 +61,7 @@ pub(crate) fn run(
             .hint(format!("formats that take records of others: {}", others.join(", ")))
             .into());
     };
-    let from = trace.meta().format;
+    let from = &trace.meta().format;
     let source = quipu::FORMATS.iter().find(|format| format.info().name == from);
     let beyond = source.map_or(&[][..], |format| format.info().beyond_lenses);
     let plan = plan_conversion(trace, name, importer, beyond)?;
@@ -92,7 +92,7 @@ pub(crate) fn run(
         answer.insert("output".into(), json!(target.path.display().to_string()));
         answer.insert("from".into(), json!(from));
         answer.insert("to".into(), json!(name));
-        answer.extend(converted.facts.iter().map(|fact| (fact.key.to_owned(), fact.json())));
+        answer.extend(converted.facts.iter().map(|fact| (fact.key.clone().into_owned(), fact.json())));
         answer.insert("lossless".into(), converted.ledger.is_lossless().into());
         let line = |line: &quipu::model::convert::LedgerLine| json!({ "what": line.what, "fate": line.fate.name(), "count": line.count });
         answer.insert("ledger".into(), lines.iter().map(line).collect());

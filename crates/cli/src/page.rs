@@ -169,7 +169,7 @@ pub(crate) fn verdict(verdict: &Verdict) -> Document {
         let rows = verdict.findings.iter().map(|finding| {
             vec![
                 finding.severity.name().into(),
-                finding.rule.into(),
+                finding.rule.as_ref().into(),
                 Cell::Count(finding.count),
                 Cell::Text(finding.message.clone()),
                 Cell::Text(finding.place.to_string()),

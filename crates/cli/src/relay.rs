@@ -1,14 +1,15 @@
 //! Reading on a thread of its own: batches of a merge, carried over to the thread that prints them.
 //!
 //! Readers lend their batches, so what is printed has to change hands: the rows move and the reader gets used-up ones
-//! back, the instructions met for the first time are copied, and that is all.
+//! back, the instructions, types and texts of dictionaries met for the first time are copied, and that is all.
 //!
 //! Printing takes longer than reading; side by side they take little more than printing alone.
 
 use quipu::engine::{Merge, Merged};
+use quipu::model::dicts::Dicts;
 use quipu::model::print::Ordinals;
 use quipu::model::values::{Type, Types, Values};
-use quipu::model::{Batch, Code, CodeTable, Error, Result, Rows};
+use quipu::model::{Batch, Code, CodeTable, Error, Result, TableBuf};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -31,14 +32,15 @@ pub(crate) struct Parcel {
     pub(crate) share: Option<f64>,
     new_codes: Vec<Code>,
     new_types: Vec<Arc<Type>>,
+    new_texts: Dicts,
 }
 
 /// The end where batches arrive.
 pub(crate) struct Arrivals {
     parcels: Receiver<Result<Parcel>>,
     used: SyncSender<Used>,
-    /// The instructions and types met so far, by shard. The batch at hand has its shard's.
-    known: HashMap<u32, (CodeTable, Types)>,
+    /// What was met so far, by shard, but for the shard of the batch that is printed.
+    known: HashMap<u32, (CodeTable, Types, Dicts)>,
 }
 
 /// The end where a merge is read.
@@ -48,7 +50,7 @@ pub(crate) struct Departures {
 }
 
 /// Rows and values that were printed; their buffers are used again.
-type Used = (Vec<Rows>, Values);
+type Used = (Vec<Box<dyn TableBuf>>, Values);
 
 /// Both ends.
 pub(crate) fn relay() -> (Departures, Arrivals) {
@@ -75,9 +77,9 @@ impl Departures {
         }
     }
 
-    fn pack(&self, merged: Merged<'_>, n_known: &mut HashMap<u32, (usize, usize)>) -> Parcel {
+    fn pack(&self, merged: Merged<'_>, n_known: &mut HashMap<u32, (usize, usize, Vec<usize>)>) -> Parcel {
         let Merged { batch, ordinals, records } = merged;
-        let fresh = || batch.tables.iter().map(|rows| Rows::of(rows.schema.clone())).collect();
+        let fresh = || batch.tables.iter().map(|table| table.fresh()).collect();
         let (mut tables, mut values) = self.used.try_recv().unwrap_or_else(|_| (fresh(), Values::default()));
         std::mem::swap(&mut batch.tables, &mut tables);
         // What a reader still needs of the values it hands out, it keeps elsewhere.
@@ -85,12 +87,13 @@ impl Departures {
         let known = n_known.entry(batch.span.shard).or_default();
         let new_codes = batch.codes.as_slice().get(known.0..).unwrap_or(&[]).to_vec();
         let new_types = batch.types.as_slice().get(known.1..).unwrap_or(&[]).to_vec();
-        *known = (batch.codes.len(), batch.types.len());
+        let new_texts = batch.dicts.tail(&known.2);
+        *known = (batch.codes.len(), batch.types.len(), batch.dicts.lengths().collect());
         let findings = std::mem::take(&mut batch.findings);
         // Where all shards share their instructions, what both sides need is there.
         let codes = CodeTable::sharing(batch.codes.shared().cloned());
         let batch = Batch { span: batch.span, tables, values, codes, findings, ..Batch::default() };
-        Parcel { batch, ordinals, records, share: None, new_codes, new_types }
+        Parcel { batch, ordinals, records, share: None, new_codes, new_types, new_texts }
     }
 }
 
@@ -102,7 +105,8 @@ impl Arrivals {
     pub(crate) fn next(&mut self) -> Result<Option<Parcel>, Error> {
         let Ok(parcel) = self.parcels.recv() else { return Ok(None) };
         let mut parcel = parcel?;
-        let (mut codes, mut types) = self.known.remove(&parcel.batch.span.shard).unwrap_or_default();
+        let (mut codes, mut types, mut dicts) =
+            self.known.remove(&parcel.batch.span.shard).unwrap_or_default();
         if parcel.batch.codes.shared().is_some() {
             codes = std::mem::take(&mut parcel.batch.codes);
         }
@@ -114,13 +118,15 @@ impl Arrivals {
         });
         parcel.batch.codes = codes;
         parcel.batch.types = types;
+        dicts.append(&std::mem::take(&mut parcel.new_texts));
+        parcel.batch.dicts = dicts;
         Ok(Some(parcel))
     }
 
     /// Takes a batch back that was printed.
     pub(crate) fn give_back(&mut self, parcel: Parcel) {
-        let Batch { span, tables, mut values, codes, types, .. } = parcel.batch;
-        self.known.insert(span.shard, (codes, types));
+        let Batch { span, tables, mut values, codes, types, dicts, .. } = parcel.batch;
+        self.known.insert(span.shard, (codes, types, dicts));
         values.clear();
         // If there is no room, there are enough of them on their way.
         let _ = self.used.try_send((tables, values));

@@ -193,7 +193,7 @@ fn tell(edited: Edited, path: &Path, is_json: bool, screen: &Screen) -> Result<O
     if is_json {
         let mut answer = Map::new();
         answer.insert("output".into(), json!(path.display().to_string()));
-        answer.extend(edited.facts.iter().map(|fact| (fact.key.to_owned(), fact.json())));
+        answer.extend(edited.facts.iter().map(|fact| (fact.key.clone().into_owned(), fact.json())));
         answer.insert("notes".into(), json!(edited.notes));
         answer.insert("doubtful_from".into(), json!(doubtful_from));
         session::add_reading(&verdict.findings, verdict.error.as_deref(), &mut answer);
@@ -208,7 +208,7 @@ fn tell(edited: Edited, path: &Path, is_json: bool, screen: &Screen) -> Result<O
                 }
                 other => Cell::Text(other.to_string()),
             };
-            (fact.label.to_owned(), vec![cell])
+            (fact.label.clone().into_owned(), vec![cell])
         });
         let document = Document::new(path.display().to_string()).with(Block::Facts(facts.collect()));
         screen.documents([&document])?;

@@ -406,7 +406,7 @@ mod tests {
             ..Verdict::default()
         };
         let both = first.and(second);
-        let rules: Vec<_> = both.findings.iter().map(|finding| finding.rule).collect();
+        let rules: Vec<_> = both.findings.iter().map(|finding| &*finding.rule).collect();
         assert_eq!(rules, ["demo/opening", "demo/a", "demo/b"]);
         assert!(both.cancelled && both.error.is_some());
         // What is lost is said again only if more is.

@@ -167,10 +167,10 @@ fn fill(
         let is_damage = |finding: &Finding| finding.is_of_container() && finding.severity == Severity::Error;
         shown.is_stopped = batch.findings.iter().any(is_damage);
         if let Some(table) = batch.tables.first().filter(|_| !shown.is_stopped) {
-            chosen.choose(table, &mut rows);
+            chosen.choose(&**table, &mut rows);
             let is_part = records != (0..batch.span.records) || style.limit.is_some();
             // A skip invents rows: more of them than the batch has records, and none of them counts.
-            if is_part && table.len() <= batch.span.records as usize {
+            if is_part && table.n_rows() <= batch.span.records as usize {
                 let end = u64::from(records.end).min(u64::from(records.start).saturating_add(left));
                 rows.retain(|&row| row >= records.start && u64::from(row) < end);
                 left -= end - u64::from(records.start);

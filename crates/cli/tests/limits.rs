@@ -103,7 +103,7 @@ fn tools(trace: &str) -> Option<String> {
         quipu::engine::plan(*tool, &quipu::model::Args::default(), &*opened).is_ok()
     };
     let names: Vec<_> =
-        quipu::tools_of(opened.meta().format).filter(fits).map(|tool| tool.info().name).collect();
+        quipu::tools_of(&opened.meta().format).filter(fits).map(|tool| tool.info().name).collect();
     (!names.is_empty()).then(|| names.join(","))
 }
 

@@ -98,7 +98,7 @@ impl Fill {
     /// The sink while it appends to `batch`; `table` is the position of the `memrefs` rows in the batch.
     pub fn into_batch<'a>(&'a mut self, batch: &'a mut Batch, table: Option<usize>) -> Filling<'a> {
         if let (Some(memrefs), Some(table)) = (&mut self.memrefs, table) {
-            *memrefs = Memrefs::take(&mut batch.tables[table]);
+            *memrefs = batch.tables[table].get_mut().map(std::mem::take).unwrap_or_default();
         }
         Filling { fill: self, batch, table }
     }
@@ -113,8 +113,10 @@ pub struct Filling<'a> {
 
 impl Drop for Filling<'_> {
     fn drop(&mut self) {
-        if let (Some(memrefs), Some(table)) = (&mut self.fill.memrefs, self.table) {
-            std::mem::take(memrefs).give(&mut self.batch.tables[table]);
+        if let (Some(memrefs), Some(table)) = (&mut self.fill.memrefs, self.table)
+            && let Some(rows) = self.batch.tables[table].get_mut()
+        {
+            *rows = std::mem::take(memrefs);
         }
     }
 }
@@ -185,8 +187,7 @@ impl Filling<'_> {
         calls.edge.push(if call.result.is_some() { CallEdge::Leave } else { CallEdge::Enter });
         calls.return_to.push(call.return_to);
         calls.result.push(call.result.unwrap_or(0));
-        calls.args.extend_from_slice(&call.args);
-        calls.args_end.push(calls.args.len() as u32); // Bounded by the records in a batch.
+        calls.args.push(call.args);
     }
 
     /// Ends an open call after the records so far, which are a thread's last, or its last before a clock reading.

@@ -9,12 +9,13 @@ use crate::record::{
     IDLE_THREAD, Marker, NEWEST_VERSION, SYSCALL_FUNC_BASE, SYSCALL_FUNC_BASE_32, Type, VERSION_BRANCH_INFO,
     VERSION_KERNEL_PC,
 };
+use crate::table::Memrefs;
 use crate::trace::File;
 use numbers::{Prefix, decimal, hex, hex16, push_paint, right};
 use quipu_isa::{Arch, Syntax};
 use quipu_model::print::Ordinals;
 use quipu_model::trace::PrintOptions;
-use quipu_model::{Batch, Column, Paint, Printer, Result, Rows, Span, ThreadId};
+use quipu_model::{Batch, Paint, Printer, Result, Span, ThreadId};
 use rustc_hash::FxHashMap;
 use std::io::Write as _;
 use std::sync::Arc;
@@ -73,51 +74,6 @@ struct Held {
     value: u64,
 }
 
-/// The columns of the rows being printed.
-struct Cols<'a> {
-    record: &'a [u64],
-    instr: &'a [u64],
-    tid: &'a [u64],
-    kind: &'a [u16],
-    marker: &'a [u16],
-    size: &'a [u64],
-    addr: &'a [u64],
-    pc: &'a [u64],
-    target: &'a [u64],
-    value: &'a [u64],
-    code: &'a [u32],
-}
-
-impl<'a> Cols<'a> {
-    fn of(rows: &'a Rows) -> Option<Cols<'a>> {
-        let u64s = |index: usize| match rows.columns.get(index) {
-            Some(Column::U64(values)) => Some(values.as_slice()),
-            _ => None,
-        };
-        let u16s = |index: usize| match rows.columns.get(index) {
-            Some(Column::U16(values)) => Some(values.as_slice()),
-            _ => None,
-        };
-        let code = match rows.columns.get(11) {
-            Some(Column::U32(values)) => values.as_slice(),
-            _ => return None,
-        };
-        Some(Cols {
-            record: u64s(0)?,
-            instr: u64s(1)?,
-            tid: u64s(3)?,
-            kind: u16s(4)?,
-            marker: u16s(5)?,
-            size: u64s(6)?,
-            addr: u64s(7)?,
-            pc: u64s(8)?,
-            target: u64s(9)?,
-            value: u64s(10)?,
-            code,
-        })
-    }
-}
-
 impl MemrefPrinter {
     /// A printer for a trace whose records have these format versions.
     ///
@@ -171,7 +127,7 @@ impl MemrefPrinter {
 
     fn instr(
         &mut self,
-        cols: &Cols<'_>,
+        cols: &Memrefs,
         row: usize,
         batch: &Batch,
         ordinals: Ordinals,
@@ -214,7 +170,7 @@ impl MemrefPrinter {
     }
 
     /// Name, size and address, as instructions and data have them.
-    fn access(&self, cols: &Cols<'_>, row: usize, out: &mut Vec<u8>) {
+    fn access(&self, cols: &Memrefs, row: usize, out: &mut Vec<u8>) {
         let name = self.names.get(usize::from(cols.kind[row])).unwrap_or(&[b' '; 12]);
         out.extend_from_slice(name);
         match cols.size[row] {
@@ -301,7 +257,7 @@ impl Printer for MemrefPrinter {
     }
 
     fn print(&mut self, batch: &Batch, rows: &[u32], ordinals: Ordinals, paint: &Paint, out: &mut Vec<u8>) {
-        let Some(cols) = batch.tables.first().and_then(Cols::of) else { return };
+        let Some(cols) = batch.tables.first().and_then(|table| table.get::<Memrefs>()) else { return };
         self.home = batch.codes.home(batch.span.shard);
         self.version = self.versions.of_batch(&batch.span);
         for &row in rows {
@@ -337,10 +293,10 @@ impl Printer for MemrefPrinter {
                     let ThreadId { workload, tid } = ThreadId::from_packed(tid);
                     let _ = writeln!(out, "<thread W{workload}.T{tid} exited>");
                 }
-                _ if kind.is_any_instr() => self.instr(&cols, row, batch, ordinals, paint, out),
+                _ if kind.is_any_instr() => self.instr(cols, row, batch, ordinals, paint, out),
                 _ if usize::from(kind.0) < self.names.len() => {
                     push_paint(paint.data, out);
-                    self.access(&cols, row, out);
+                    self.access(cols, row, out);
                     out.extend_from_slice(b"by PC 0x");
                     hex16(cols.pc[row], out);
                     push_paint(paint.reset, out);

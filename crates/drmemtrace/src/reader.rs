@@ -12,14 +12,13 @@ mod walk;
 use crate::decode::{Interp, Limits, Stop};
 use crate::lens::Fill;
 use crate::record::{ENTRY_BYTES, Entry, FileType, Marker, Type, of_workload};
-use crate::table::{ENTRIES_TABLE, MEMREFS_TABLE, TABLES, push_entries};
+use crate::table::{ENTRIES_TABLE, MEMREFS_TABLE, push_entries, table};
 use crate::trace::File;
 use crate::{widen, window};
 use cut::Intervals;
 use quipu_model::lens::ThreadEvent;
 use quipu_model::{
-    Batch, CodeTable, Columns, Cut, Finding, Found, Loss, Reader, Result, Rows, Scan, Severity, ThreadId,
-    Window,
+    Batch, CodeTable, Columns, Cut, Finding, Found, Loss, Reader, Result, Scan, Severity, ThreadId, Window,
 };
 use quipu_source::{BlockAt, Stream};
 use std::ops::Range;
@@ -135,12 +134,7 @@ impl EntryReader {
             file.container.stream(members.clone(), &window::stream_options(&file, scan, n_entries))?;
         let position = |table| scan.tables.iter().position(|wanted| *wanted == table);
         let memrefs_rows = position(MEMREFS_TABLE);
-        let tables = scan
-            .tables
-            .iter()
-            .filter_map(|table| TABLES.get(*table))
-            .map(|schema| Rows::new(schema))
-            .collect();
+        let tables = scan.tables.iter().filter_map(|number| table(*number)).collect();
         Ok(EntryReader {
             shard: scan.shard.0,
             piece: pieces.start,
@@ -417,7 +411,7 @@ impl EntryReader {
         }
         drop(filling);
         if let Some(rows) = self.entries_rows {
-            push_entries(&entries[..n], &mut self.batch.tables[rows]);
+            push_entries(&entries[..n], &mut *self.batch.tables[rows]);
         }
         self.batch.block = block;
         self.used += n * ENTRY_BYTES;

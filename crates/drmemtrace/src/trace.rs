@@ -10,15 +10,16 @@ use crate::record::{
     VERSION_FREQUENT_TIMESTAMPS, of_workload,
 };
 use crate::schedule::{self, Stretch};
-use crate::table::{FAMILIES, TABLES};
+use crate::table::tables;
 use crate::{INFO, funclist, widen};
 use quipu_isa::Arch;
 use quipu_model::ThreadId;
 use quipu_model::finding::source_rule;
-use quipu_model::trace::{Carries, Clock, CoreForm, Fact, Family, Function, PrintOptions, Recorded};
+use quipu_model::schema::Schema;
+use quipu_model::trace::{Carries, Clock, CoreForm, Fact, Function, PrintOptions, Recorded};
 use quipu_model::{
     Amount, Columns, Error, ErrorKind, Finding, Loss, Meta, OpenOptions, Place, Printer, Reader, Result,
-    Scan, Severity, Shard, ShardId, ShardKind, TableSchema, Trace,
+    Scan, Severity, Shard, ShardId, ShardKind, Trace,
 };
 use quipu_source::{Container, Source};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -333,7 +334,7 @@ fn beside(error: &Error, rule: &'static str) -> Finding {
 
 fn container_finding(error: &quipu_source::Error) -> Finding {
     Finding {
-        rule: source_rule(error.kind()),
+        rule: source_rule(error.kind()).into(),
         severity: Severity::Error,
         place: Place::from(error),
         message: error.what().to_owned(),
@@ -369,7 +370,7 @@ fn columns(filetype: FileType, files: &[Arc<File>]) -> Columns {
 
 /// What a trace with these file-type bits carries and lacks.
 fn carries(filetype: FileType, columns: Columns, functions: &[Function]) -> Vec<Carries> {
-    let has = |what, has, note| Carries { what, has, note };
+    let has = |what, has, note| Carries::new(what, has, note);
     let data = !filetype.any(FileType::INSTRUCTION_ONLY);
     vec![
         has("instructions", true, if filetype.is_ifiltered() { "filtered" } else { "" }),
@@ -439,7 +440,7 @@ fn meta(
         })
         .sum::<Option<u64>>();
     Meta {
-        format: INFO.name,
+        format: INFO.name.into(),
         title: title(filetype),
         // None is known where headers are damaged, which findings say.
         version: Some(versions.iter().map(u64::to_string).collect::<Vec<_>>().join(", "))
@@ -493,7 +494,7 @@ const SCHEDULE_FILE: &str = "drmemtrace/schedule-file";
 /// What to say where threads are arranged by the schedule file beside the trace.
 fn by_file(source: &Source) -> Finding {
     Finding {
-        rule: "drmemtrace/schedule-source",
+        rule: "drmemtrace/schedule-source".into(),
         severity: Severity::Note,
         place: Place { file: Some(source.name().to_owned()), ..Place::default() },
         message: "the trace's own processor markers do not tell where all threads ran; this file tells of the others"
@@ -721,8 +722,8 @@ impl Trace for DrmemTrace {
         self.columns
     }
 
-    fn tables(&self) -> &'static [&'static TableSchema] {
-        TABLES
+    fn tables(&self) -> Result<Vec<Arc<Schema>>> {
+        Ok(tables())
     }
 
     fn scan(&self, scan: &Scan) -> Result<Box<dyn Reader>> {
@@ -736,10 +737,6 @@ impl Trace for DrmemTrace {
     fn printer(&self, options: &PrintOptions) -> Result<Box<dyn Printer>> {
         let versions = self.files.iter().map(|file| file.header.version).collect();
         Ok(Box::new(MemrefPrinter::new(self.meta.arch, Versions::of(&self.files, versions), options)?))
-    }
-
-    fn families(&self) -> &'static [Family] {
-        FAMILIES
     }
 
     fn as_any(&self) -> Option<&dyn Any> {

@@ -31,13 +31,13 @@ fn digests(batch: &Batch) -> Vec<u64> {
     let digest = |row: usize| {
         let mut hasher = DefaultHasher::new();
         for name in ["tid", "type", "marker", "size", "addr", "pc", "target", "value", "kernel", "time"] {
-            rows.column(name).unwrap().get(row).hash(&mut hasher);
+            rows.column_named(name).unwrap().number(row).hash(&mut hasher);
         }
-        let code = batch.codes.get(rows.column("code").unwrap().get(row) as u32);
+        let code = batch.codes.get(rows.column_named("code").unwrap().number(row) as u32);
         code.map(|code| code.bytes()).hash(&mut hasher);
         hasher.finish()
     };
-    (0..rows.len()).map(digest).collect()
+    (0..rows.n_rows()).map(digest).collect()
 }
 
 /// The records of a shard, and how many instructions stand among them.
@@ -55,9 +55,9 @@ fn records(trace: &dyn Trace, shard: ShardId, window: Window, batch_records: u32
         );
         expected =
             Some((span.first_record + u64::from(span.records), span.first_instr + u64::from(span.instrs)));
-        let ordinals = batch.tables[0].column("record").unwrap();
+        let ordinals = batch.tables[0].column_named("record").unwrap();
         for row in 0..ordinals.len() {
-            assert_eq!(ordinals.get(row), span.first_record + 1 + row as u64);
+            assert_eq!(ordinals.number(row), span.first_record + 1 + row as u64);
         }
         all.extend(digests(batch));
         instrs += u64::from(span.instrs);
@@ -236,7 +236,7 @@ fn threads_that_the_schedule_does_not_know_are_told() {
     let options = OpenOptions { settings, ..OpenOptions::default() };
     let trace = DRMEMTRACE.open(&Source::open(&traces().join("thr")).unwrap(), &options).unwrap();
     let by_core = trace.by_core().unwrap();
-    let rules: Vec<&str> = by_core.meta().findings.iter().map(|finding| finding.rule).collect();
+    let rules: Vec<&str> = by_core.meta().findings.iter().map(|finding| &*finding.rule).collect();
     assert_eq!(rules, ["drmemtrace/schedule-thread"; 3]);
 }
 
@@ -254,15 +254,20 @@ fn arranged_by(name: &str, change: impl FnOnce(&mut Vec<Stretch>)) -> Box<dyn Tr
     DRMEMTRACE.open(&Source::open(&trace).unwrap(), &options).unwrap().by_core().unwrap()
 }
 
+fn names<'a>(rules: &'a [std::borrow::Cow<'static, str>]) -> Vec<&'a str> {
+    rules.iter().map(|rule| &**rule).collect()
+}
+
 /// The rules that a read of all cores finds broken, and how many instructions it meets.
-fn findings_of(trace: &dyn Trace) -> (Vec<&'static str>, u64) {
-    let mut rules: Vec<&str> = trace.meta().findings.iter().map(|finding| finding.rule).collect();
+fn findings_of(trace: &dyn Trace) -> (Vec<std::borrow::Cow<'static, str>>, u64) {
+    let rule = |finding: &quipu_model::Finding| finding.rule.clone();
+    let mut rules: Vec<_> = trace.meta().findings.iter().map(rule).collect();
     let mut instrs = 0;
     for shard in trace.shards() {
         let mut reader = trace.scan(&Scan::new(shard.id)).unwrap();
         while let Some(batch) = reader.read().unwrap() {
             instrs += u64::from(batch.span.instrs);
-            rules.extend(batch.findings.iter().map(|finding| finding.rule));
+            rules.extend(batch.findings.iter().map(rule));
         }
     }
     (rules, instrs)
@@ -272,7 +277,7 @@ fn findings_of(trace: &dyn Trace) -> (Vec<&'static str>, u64) {
 fn a_wrong_schedule_is_told_and_loses_nothing() {
     let (backwards, unreached) = ("drmemtrace/schedule-backwards", "drmemtrace/schedule-unreached");
     let found = findings_of(&*arranged_by("thr", |_| {}));
-    assert_eq!(found, (vec![], 64_253));
+    assert_eq!((names(&found.0), found.1), (Vec::<&str>::new(), 64_253));
     // In the middle of a thread that goes on from an earlier instruction.
     let found = findings_of(&*arranged_by("thr", |stretches| {
         let middle = (0..stretches.len())
@@ -284,18 +289,18 @@ fn a_wrong_schedule_is_told_and_loses_nothing() {
             .unwrap();
         stretches[middle].start_instr = (1 << 63).into();
     }));
-    assert_eq!(found, (vec![backwards, unreached], 64_253));
+    assert_eq!((names(&found.0), found.1), (vec![backwards, unreached], 64_253));
     // As the last stretch of its thread.
     let found = findings_of(&*arranged_by("thr", |stretches| {
         stretches.last_mut().unwrap().start_instr = (1 << 63).into();
     }));
-    assert_eq!(found, (vec![unreached], 64_253));
+    assert_eq!((names(&found.0), found.1), (vec![unreached], 64_253));
     // Somewhere within the thread, but before what came earlier.
     let found = findings_of(&*arranged_by("as_traced", |stretches| {
         let last = stretches.iter_mut().max_by_key(|stretch| stretch.timestamp.get()).unwrap();
         last.start_instr = 5.into();
     }));
-    assert_eq!(found, (vec![backwards], 57_812));
+    assert_eq!((names(&found.0), found.1), (vec![backwards], 57_812));
 }
 
 /// A copy of a fixture without its schedule files.
@@ -373,7 +378,7 @@ fn where_the_trace_has_no_processor_markers_the_schedule_beside_it_is_used() {
     let cores: Vec<Option<u64>> = by_core.shards().iter().map(|shard| shard.core).collect();
     assert_eq!(cores, [2, 3, 6, 7].map(Some));
     let told: Vec<(&str, Severity)> =
-        by_core.meta().findings.iter().map(|found| (found.rule, found.severity)).collect();
+        by_core.meta().findings.iter().map(|found| (&*found.rule, found.severity)).collect();
     assert_eq!(told, [("drmemtrace/schedule-source", Severity::Note)]);
     assert_eq!(findings_of(&*by_core).1, 57_812);
     for cpus in [&whole[..60], &[]] {
@@ -393,7 +398,8 @@ fn a_broken_schedule_beside_the_trace_does_no_harm() {
         std::fs::write(folder.path().join("cpu_schedule.bin.zip"), &whole[..n_bytes]).unwrap();
         let by_core = open_folder(&folder).by_core().unwrap();
         let findings = &by_core.meta().findings;
-        let told: Vec<(&str, Severity)> = findings.iter().map(|found| (found.rule, found.severity)).collect();
+        let told: Vec<(&str, Severity)> =
+            findings.iter().map(|found| (&*found.rule, found.severity)).collect();
         let broken = [("drmemtrace/schedule-file", Severity::Warning)];
         assert_eq!(told, broken[..usize::from(n_bytes > 0)], "{n_bytes}");
         assert_eq!(shards(&*by_core), expected, "{n_bytes}");

@@ -147,7 +147,7 @@ fn entries_and_visible_records_of_every_fixture_equal_the_facts() {
             let scan = Scan { tables: vec![ENTRIES_TABLE], ..Scan::new(shard.id) };
             let mut reader = trace.scan(&scan).unwrap();
             while let Some(batch) = reader.read().unwrap() {
-                entries += batch.tables[0].len() as u64;
+                entries += batch.tables[0].n_rows() as u64;
                 records += u64::from(batch.span.records);
                 instrs += u64::from(batch.span.instrs);
                 assert_eq!(batch.findings, [], "{name}");
@@ -194,7 +194,7 @@ fn bytes_to_rows_to_bytes_is_the_identity_on_every_fixture() {
             let mut reader = trace.scan(&scan).unwrap();
             let mut bytes = Vec::new();
             while let Some(batch) = reader.read().unwrap() {
-                bytes.extend(to_bytes(&batch.tables[0]).unwrap());
+                bytes.extend(to_bytes(&*batch.tables[0]).unwrap());
             }
             assert!(bytes == expected, "{name}: {}", shard.name);
         }
@@ -210,7 +210,7 @@ fn view(trace: &dyn Trace, shard: u32, window: Window) -> String {
     printer.begin(&mut out);
     while let Some(batch) = reader.read().unwrap() {
         assert_eq!(batch.findings, []);
-        let rows: Vec<u32> = (0..batch.tables[0].len() as u32).collect();
+        let rows: Vec<u32> = (0..batch.tables[0].n_rows() as u32).collect();
         printer.print(batch, &rows, Ordinals::default(), &Paint::PLAIN, &mut out);
     }
     printer.end(&mut out);

@@ -16,21 +16,17 @@ fn folder() -> PathBuf {
 }
 
 /// The lines, and the rules broken.
-fn dumped(folder: &RawFolder, wanted: std::ops::Range<u64>) -> (Vec<String>, Vec<&'static str>) {
+fn dumped(folder: &RawFolder, wanted: std::ops::Range<u64>) -> (Vec<String>, Vec<String>) {
     dumped_as(DumpForm::Text, folder, wanted)
 }
 
-fn dumped_as(
-    form: DumpForm,
-    folder: &RawFolder,
-    wanted: std::ops::Range<u64>,
-) -> (Vec<String>, Vec<&'static str>) {
+fn dumped_as(form: DumpForm, folder: &RawFolder, wanted: std::ops::Range<u64>) -> (Vec<String>, Vec<String>) {
     let mut text = Vec::new();
     let found = raw::dump(folder, wanted, form, &mut |part| {
         text.extend_from_slice(part);
         true
     });
-    let rules = found.unwrap().into_vec().iter().map(|finding| finding.rule).collect();
+    let rules = found.unwrap().into_vec().iter().map(|finding| finding.rule.to_string()).collect();
     (String::from_utf8(text).unwrap().lines().map(str::to_owned).collect(), rules)
 }
 

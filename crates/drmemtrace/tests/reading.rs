@@ -89,7 +89,7 @@ fn calls_have_their_arguments_and_results() {
     let (mut enters, mut leaves, mut args) = (0, 0, 0);
     while let Some(batch) = reader.read().unwrap() {
         for row in 0..batch.calls.len() {
-            args += batch.calls.args_of(row).len();
+            args += batch.calls.args.get(row).len();
             match batch.calls.edge[row] {
                 quipu_model::lens::CallEdge::Enter => enters += 1,
                 quipu_model::lens::CallEdge::Leave => leaves += 1,
@@ -170,7 +170,7 @@ fn unknown_types_and_kinds_are_kept_and_named() {
     let mut reader = trace.scan(&Scan::new(ShardId(0)).columns(Columns::MARKS)).unwrap();
     let (mut rules, mut kinds, mut places) = (Vec::new(), Vec::new(), Vec::new());
     while let Some(batch) = reader.read().unwrap() {
-        rules.extend(batch.findings.iter().map(|finding| finding.rule));
+        rules.extend(batch.findings.iter().map(|finding| finding.rule.clone()));
         places.extend(batch.findings.iter().map(|finding| finding.place.to_string()));
         kinds.extend_from_slice(&batch.marks.kind);
     }
@@ -198,7 +198,7 @@ fn a_window_behind_the_end_of_a_cut_file_ends() {
         for _ in 0..10 {
             let Some(batch) = reader.read().unwrap() else { break };
             assert_eq!(batch.span.records, 0);
-            rules.extend(batch.findings.iter().map(|finding| finding.rule));
+            rules.extend(batch.findings.iter().map(|finding| finding.rule.clone()));
         }
         assert_eq!(rules, ["drmemtrace/no-footer"]);
         assert!(reader.read().unwrap().is_none());

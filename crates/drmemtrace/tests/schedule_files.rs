@@ -56,14 +56,14 @@ fn each_stretch_that_differs_is_counted_and_the_first_are_told() {
     assert!(report.is_flawed());
     let member = &report.members[0];
     assert_eq!((member.stretches, member.differing, report.differing), (n_stretches, 1, 1));
-    assert_eq!(report.differences[0].rule, "drmemtrace/serial-schedule-entry");
+    assert_eq!(&*report.differences[0].rule, "drmemtrace/serial-schedule-entry");
     assert_eq!(report.differences[0].place.offset, Some(32));
     // One stretch less is another form, of which nothing can be compared.
     stretches.pop();
     std::fs::write(folder.path().join("serial_schedule.bin"), stretches.as_bytes()).unwrap();
     let report = compare(&*open(folder.path()));
     assert_eq!((report.members[0].form, report.differing), (None, 1));
-    assert_eq!(report.differences[0].rule, "drmemtrace/serial-schedule-count");
+    assert_eq!(&*report.differences[0].rule, "drmemtrace/serial-schedule-count");
 }
 
 /// A copy of the files of a fixture.
@@ -86,7 +86,7 @@ fn a_processor_without_member_is_nobody_elses_difference() {
     zip.finish().unwrap();
     let report = compare(&*open(folder.path()));
     assert!(report.members.iter().all(|member| member.differing == 0), "{:?}", report.members);
-    assert_eq!((report.differing, report.differences[0].rule), (1, "drmemtrace/cpu-schedule-count"));
+    assert_eq!((report.differing, &*report.differences[0].rule), (1, "drmemtrace/cpu-schedule-count"));
 }
 
 #[test]
@@ -133,6 +133,6 @@ fn a_cut_schedule_file_is_placed_without_an_empty_member() {
     std::fs::write(folder.path().join("serial_schedule.bin"), [0; 40]).unwrap();
     let trace = open(folder.path());
     let findings = &trace.meta().findings;
-    assert_eq!((findings[0].rule, findings[0].place.offset), ("drmemtrace/schedule-file", Some(32)));
+    assert_eq!((&*findings[0].rule, findings[0].place.offset), ("drmemtrace/schedule-file", Some(32)));
     assert_eq!(findings[0].place.member, None);
 }

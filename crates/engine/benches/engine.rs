@@ -7,12 +7,14 @@ use quipu_engine::{Merge, RunOptions, Watch, plan, run};
 use quipu_model::doc::Document;
 use quipu_model::pass::Detail;
 use quipu_model::print::Printer;
+use quipu_model::schema::Schema;
 use quipu_model::trace::PrintOptions;
 use quipu_model::{
     Args, Batch, Columns, DynPass, Error, Meta, Needs, Order, Pass, Reader, Report, Result, Scan, Shard,
-    ShardId, TableSchema, Tool, ToolInfo, Trace,
+    ShardId, Tool, ToolInfo, Trace,
 };
 use std::any::Any;
+use std::sync::Arc;
 
 fn main() {
     divan::main();
@@ -85,8 +87,8 @@ impl Trace for Blank {
         Columns::NONE
     }
 
-    fn tables(&self) -> &'static [&'static TableSchema] {
-        &[]
+    fn tables(&self) -> Result<Vec<Arc<Schema>>> {
+        Ok(Vec::new())
     }
 
     fn scan(&self, scan: &Scan) -> Result<Box<dyn Reader>> {

@@ -7,25 +7,6 @@ use quipu_model::damaged::{Intake, Reading, SoFar};
 use quipu_model::trace::Fact;
 use quipu_model::{Batch, Columns, Error, Result, Scan, ShardId, Trace};
 
-/// Columns of which each row is something of its own, with their names.
-const ROWS: &[(Columns, &str)] = &[
-    (Columns::ACCESSES, "accesses"),
-    (Columns::INSTRS, "instructions"),
-    (Columns::CALLS, "calls"),
-    (Columns::THREADS, "events of threads"),
-    (Columns::MARKS, "marks"),
-    (Columns::REGIONS, "regions of types"),
-];
-
-/// Columns that say more of the rows of another.
-const DETAILS: &[(Columns, Columns, &str)] = &[
-    (Columns::ACCESS_PC, Columns::ACCESSES, "PCs of accesses"),
-    (Columns::INSTR_CLASS, Columns::INSTRS, "classes of instructions"),
-    (Columns::INSTR_TAKEN, Columns::INSTRS, "outcomes of branches"),
-    (Columns::INSTR_TARGET, Columns::INSTRS, "targets of branches"),
-    (Columns::INSTR_CODE, Columns::INSTRS, "bytes of instructions"),
-];
-
 /// What a conversion will do, as far as the formats alone tell it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConversionPlan {
@@ -58,14 +39,13 @@ pub fn plan_conversion(
     }
     let carried = has.and(info.taken);
     let lost = has.minus(carried);
-    let rows = ROWS.iter().filter(|(column, _)| lost.has(*column)).map(|(_, name)| *name);
-    let details = DETAILS.iter().filter(|(column, ..)| lost.has(*column)).map(|(.., name)| *name);
+    let lenses = || Columns::LENSES.iter();
+    let rows = lenses().filter(|lens| lost.has(lens.rows)).map(|lens| lens.words);
+    let details = lenses().flat_map(|lens| lens.details).filter(|(column, _)| lost.has(*column));
+    let details = details.map(|(_, words)| *words);
     let dropped = rows.chain(details).chain(beyond_lenses.iter().copied()).map(str::to_owned).collect();
     let made_up = info.made_up.iter().filter(|(_, says)| !has.any(*says)).map(|(what, _)| *what).collect();
-    let mut columns = carried;
-    for (column, _) in ROWS {
-        columns |= has.and(*column);
-    }
+    let columns = lenses().fold(carried, |columns, lens| columns | has.and(lens.rows));
     Ok(ConversionPlan { carried, dropped, made_up, columns })
 }
 
@@ -170,28 +150,20 @@ fn interrupted() -> Error {
     Error::new(quipu_model::ErrorKind::Io, "interrupted")
 }
 
-/// Writes rows that have no room into the ledger.
+/// Writes rows that have no room into the ledger, then details that rows lose. Details of rows that are left out went with
+/// them.
 fn count_lost(plan: &ConversionPlan, batch: &Batch, ledger: &mut Ledger) {
-    let count = |column: Columns| -> u64 {
-        match column {
-            Columns::ACCESSES => batch.accesses.len() as u64,
-            Columns::INSTRS => batch.instrs.len() as u64,
-            Columns::CALLS => batch.calls.len() as u64,
-            Columns::THREADS => batch.threads.len() as u64,
-            Columns::MARKS => batch.marks.len() as u64,
-            Columns::REGIONS => batch.regions.len() as u64,
-            _ => 0,
-        }
-    };
-    for (column, name) in ROWS {
-        if plan.columns.has(*column) && !plan.carried.has(*column) {
-            ledger.add(name, Fate::Dropped, count(*column));
+    let lenses = || Columns::LENSES.iter().zip(batch.lenses().map(|(_, rows)| rows.n_rows() as u64));
+    for (lens, n_rows) in lenses() {
+        if plan.columns.has(lens.rows) && !plan.carried.has(lens.rows) {
+            ledger.add(lens.words, Fate::Dropped, n_rows);
         }
     }
-    for (_, rows, name) in DETAILS {
-        // Details of rows that are left out went with them.
-        if plan.carried.has(*rows) && plan.dropped.iter().any(|dropped| dropped == name) {
-            ledger.add(name, Fate::Dropped, count(*rows));
+    for (lens, n_rows) in lenses().filter(|(lens, _)| plan.carried.has(lens.rows)) {
+        for (_, words) in lens.details {
+            if plan.dropped.iter().any(|dropped| dropped == words) {
+                ledger.add(words, Fate::Dropped, n_rows);
+            }
         }
     }
 }

@@ -297,7 +297,7 @@ impl<'t> Merge<'t> {
 
 /// True for what a jump repeats: more rows than records.
 fn is_repeated(batch: &Batch) -> bool {
-    batch.tables.first().is_some_and(|rows| rows.len() > batch.span.records as usize)
+    batch.tables.first().is_some_and(|rows| rows.n_rows() > batch.span.records as usize)
 }
 
 impl Lane {

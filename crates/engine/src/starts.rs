@@ -2,9 +2,11 @@
 
 use crate::units::is_empty;
 use quipu_model::print::Printer;
-use quipu_model::trace::{CoreForm, Family, PrintOptions};
-use quipu_model::{Columns, Error, Meta, Reader, Result, Scan, Shard, TableSchema, Trace, Window};
+use quipu_model::schema::Schema;
+use quipu_model::trace::{CoreForm, PrintOptions};
+use quipu_model::{Columns, Error, Meta, Reader, Result, Scan, Shard, Trace, Window};
 use std::borrow::Cow;
+use std::sync::Arc;
 
 /// The same trace without the first instructions of each shard: of the first shard as many as the first number in `skips`
 /// says, and so on; nothing is left out of shards behind the last number. Records come as after a skip of instructions.
@@ -36,8 +38,12 @@ impl Trace for LateTrace {
         self.trace.columns()
     }
 
-    fn tables(&self) -> &'static [&'static TableSchema] {
+    fn tables(&self) -> Result<Vec<Arc<Schema>>> {
         self.trace.tables()
+    }
+
+    fn learn(&self) -> Result<()> {
+        self.trace.learn()
     }
 
     fn scan(&self, scan: &Scan) -> Result<Box<dyn Reader>> {
@@ -68,10 +74,6 @@ impl Trace for LateTrace {
 
     fn origin(&self) -> Option<&dyn Trace> {
         Some(&*self.trace)
-    }
-
-    fn families(&self) -> &'static [Family] {
-        self.trace.families()
     }
 
     fn core_form(&self) -> Option<&'static dyn CoreForm> {

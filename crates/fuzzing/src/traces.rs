@@ -76,7 +76,7 @@ pub fn simulate(bytes: &[u8]) {
 pub fn convert(bytes: &[u8]) {
     let source = Source::from_bytes("fuzz", bytes);
     let Ok(trace) = quipu::open(&source, &OpenOptions::default()) else { return };
-    let from = trace.meta().format;
+    let from = &trace.meta().format;
     let beyond = quipu::FORMATS
         .iter()
         .find(|format| format.info().name == from)

@@ -1,10 +1,12 @@
 //! The batch: what one read delivers.
 
 use crate::code::CodeTable;
+use crate::columns::Columns;
+use crate::dicts::Dicts;
 use crate::error::Place;
 use crate::finding::{Finding, Found, Severity};
-use crate::lens::{Accesses, Calls, Instrs, MAX_ACCESS_BYTES, Marks, Regions, Threads};
-use crate::table::Rows;
+use crate::lens::{Accesses, Calls, Instrs, MAX_ACCESS_BYTES, Marks, Regions, Threads, for_each_lens};
+use crate::table::TableBuf;
 use crate::thread::ThreadId;
 use crate::values::{Types, Values};
 use std::ops::Range;
@@ -45,41 +47,123 @@ pub struct Span {
 /// The rule that accesses of more than [`MAX_ACCESS_BYTES`] break.
 const OVERSIZED: &str = "engine/oversized-access";
 
-/// About a thousand records of one thread, as columns. Columns that were not asked for are empty.
-#[derive(Debug, Default)]
-pub struct Batch {
-    /// Where the batch came from.
-    pub span: Span,
-    /// The buffer that the native records stand in; use [`Batch::raw`].
-    pub block: Vec<u8>,
-    /// Which part of `block` is this batch.
-    pub raw: Range<usize>,
-    /// The instructions met so far in this read; rows point into it.
-    pub codes: CodeTable,
-    /// Memory accesses.
-    pub accesses: Accesses,
-    /// Executed instructions.
-    pub instrs: Instrs,
-    /// Function and system calls.
-    pub calls: Calls,
-    /// Calls with all their values, of formats that have such.
-    pub values: Values,
-    /// The types met so far in this read; values point into it.
-    pub types: Types,
-    /// The life of threads.
-    pub threads: Threads,
-    /// Named moments.
-    pub marks: Marks,
-    /// Regions of memory with types.
-    pub regions: Regions,
-    /// Native tables, in the order of [`Scan::tables`](crate::Scan::tables).
-    pub tables: Vec<Rows>,
-    /// What the trace did wrong in or before this batch.
-    pub findings: Vec<Finding>,
-    /// How much there is that no lens shows, in the order of
-    /// [`FormatInfo::beyond_lenses`](crate::trace::FormatInfo::beyond_lenses); empty unless [`Scan::beyond`](crate::Scan::beyond)
-    /// asks for it and the format counts such.
-    pub beyond: Vec<u64>,
+macro_rules! batch {
+    ($(
+        $(#[$doc:meta])*
+        $field:ident: $Rows:ident $($before_next:ident)? { $(#[$all:meta])* $ROWS:ident = $($columns:tt)* }
+    )*) => {
+        /// About a thousand records of one thread, as columns. Columns that were not asked for are empty.
+        #[derive(Debug, Default)]
+        pub struct Batch {
+            /// Where the batch came from.
+            pub span: Span,
+            /// The buffer that the native records stand in; use [`Batch::raw`].
+            pub block: Vec<u8>,
+            /// Which part of `block` is this batch.
+            pub raw: Range<usize>,
+            /// The instructions met so far in this read; rows point into it.
+            pub codes: CodeTable,
+            $($(#[$doc])* pub $field: $Rows,)*
+            /// Calls with all their values, of formats that have such.
+            pub values: Values,
+            /// The types met so far in this read; values point into it.
+            pub types: Types,
+            /// The dictionaries that columns of tables point into, as far as they have grown in this read.
+            pub dicts: Dicts,
+            /// Native tables, in the order of [`Scan::tables`](crate::Scan::tables).
+            pub tables: Vec<Box<dyn TableBuf>>,
+            /// What the trace did wrong in or before this batch.
+            pub findings: Vec<Finding>,
+            /// How much there is that no lens shows, in the order of
+            /// [`FormatInfo::beyond_lenses`](crate::trace::FormatInfo::beyond_lenses); empty unless
+            /// [`Scan::beyond`](crate::Scan::beyond) asks for it and the format counts such.
+            pub beyond: Vec<u64>,
+        }
+
+        /// Where the next records of a batch begin in the rows of each lens.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Cursor {
+            /// The next record.
+            pub record: u32,
+            $($(#[$doc])* pub $field: usize,)*
+        }
+
+        impl Cursor {
+            /// Where a record of a batch begins.
+            pub fn at(batch: &Batch, record: u32) -> Cursor {
+                Cursor {
+                    record,
+                    $($field: batch.$field.at.partition_point(|at| *at < record),)*
+                }
+            }
+        }
+
+        impl Batch {
+            /// The rows of each lens, in the order of [`Columns::LENSES`].
+            pub fn lenses(&self) -> impl Iterator<Item = (&[u32], &dyn TableBuf)> {
+                [$((&self.$field.at[..], &self.$field as &dyn TableBuf),)*].into_iter()
+            }
+
+            /// All rows: those of each lens, then the native tables.
+            pub fn all_tables(&self) -> impl Iterator<Item = &dyn TableBuf> {
+                self.lenses().map(|(_, rows)| rows).chain(self.tables.iter().map(|table| &**table))
+            }
+
+            /// Copies the next `n` records to the end of another batch, those rows that are wanted, and moves the cursor
+            /// past them. `rename` says what an index into the code table is called there.
+            pub fn copy_records(
+                &self,
+                cursor: &mut Cursor,
+                n: u32,
+                to: &mut Batch,
+                wanted: Columns,
+                rename: impl Fn(u32) -> u32,
+            ) {
+                let (start, end) = (cursor.record, cursor.record + n);
+                let first = to.span.records;
+                $(
+                    let end_of_rows = batch!(@end self end $($before_next)?);
+                    let rows = rows_before(&self.$field.at, cursor.$field, end_of_rows);
+                    if wanted.has(Columns::$ROWS) && !rows.is_empty() {
+                        let n_before = to.$field.at.len();
+                        to.$field.append(&self.$field, rows.clone(), &rename);
+                        to.$field.at[n_before..].iter_mut().for_each(|at| *at = *at - start + first);
+                    }
+                    cursor.$field = rows.end;
+                )*
+                cursor.record = end;
+                to.span.records += n;
+            }
+
+            /// Removes the records from `cursor` on.
+            pub fn truncate(&mut self, cursor: &Cursor) {
+                $(self.$field.truncate(cursor.$field);)*
+                self.span.records = cursor.record;
+            }
+
+            /// Removes the rows of all lenses, keeping buffers.
+            fn clear_lenses(&mut self) {
+                $(self.$field.clear();)*
+            }
+        }
+    };
+    (@end $self:ident $end:ident) => { $end };
+    // A call stands at the record that follows; one at the very end has none.
+    (@end $self:ident $end:ident before_next) => {
+        if $end == $self.span.records { $end.saturating_add(1) } else { $end }
+    };
+}
+
+for_each_lens!(batch);
+
+/// The rows from `start` on of records before `end`.
+fn rows_before(at: &[u32], start: usize, end: u32) -> Range<usize> {
+    // Mostly the records in question are few, and there are about as many rows.
+    let near = start + (at.len() - start).min(8);
+    match at[start..near].iter().position(|at| *at >= end) {
+        Some(n) => start..start + n,
+        None => start..near + at[near..].partition_point(|at| *at < end),
+    }
 }
 
 impl Batch {
@@ -93,10 +177,9 @@ impl Batch {
     /// Drops all records but keeps region changes and findings. Callers that skip a batch, because it is of another thread or
     /// before a window, still need its region changes to know the types of memory.
     pub fn leave_regions(&mut self) {
-        let (regions, values) = (std::mem::take(&mut self.regions), std::mem::take(&mut self.values));
-        let findings = std::mem::take(&mut self.findings);
+        let (regions, findings) = (std::mem::take(&mut self.regions), std::mem::take(&mut self.findings));
         self.clear();
-        (self.regions, self.values, self.findings) = (regions, values, findings);
+        (self.regions, self.findings) = (regions, findings);
         self.regions.at.fill(0);
         (self.span.records, self.span.instrs, self.raw) = (0, 0, 0..0);
     }
@@ -126,18 +209,12 @@ impl Batch {
         findings.extend(found.into_vec());
     }
 
-    /// Removes all rows, keeping buffers, the block, the code table and the types.
+    /// Removes all rows, keeping buffers, the block, and what grows within one read: the code table, the types, the
+    /// dictionaries.
     pub fn clear(&mut self) {
-        self.accesses.clear();
-        self.instrs.clear();
-        self.calls.clear();
+        self.clear_lenses();
         self.values.clear();
-        self.threads.clear();
-        self.marks.clear();
-        self.regions.clear();
-        for rows in &mut self.tables {
-            rows.clear();
-        }
+        self.tables.iter_mut().for_each(|table| table.clear());
         self.findings.clear();
         self.beyond.clear();
     }
@@ -173,7 +250,7 @@ mod tests {
         assert_eq!(left.size, [MAX_ACCESS_BYTES, u32::MAX, u32::MAX, 0]);
         assert_eq!(left.kind.len(), 4);
         assert!(left.pc.is_empty(), "a column that nobody asked for stays empty");
-        let places: Vec<_> = batch.findings.iter().map(|found| (found.rule, found.place.record)).collect();
+        let places: Vec<_> = batch.findings.iter().map(|found| (&*found.rule, found.place.record)).collect();
         assert_eq!(places, [(OVERSIZED, Some(102)), (OVERSIZED, Some(105))]);
 
         batch.refuse_oversized();

@@ -7,6 +7,7 @@ use crate::error::Place;
 use crate::finding::{Finding, KEPT_PER_RULE, RuleInfo, Severity, is_called};
 use crate::number::noun;
 use crate::pass::{Args, Detail, Report};
+use crate::schema::Text;
 use crate::trace::SettingInfo;
 use crate::{Error, Result};
 use serde_json::{Map, Value, json};
@@ -88,7 +89,7 @@ pub struct CheckLog {
     /// one that ends tells it.
     opening: Arc<[Finding]>,
     kept: Vec<Finding>,
-    counts: BTreeMap<&'static str, (Severity, u64)>,
+    counts: BTreeMap<Text, (Severity, u64)>,
 }
 
 impl CheckLog {
@@ -125,10 +126,10 @@ impl CheckLog {
 
     /// Adds a finding made elsewhere.
     pub fn take(&mut self, finding: Finding) {
-        if !self.wanted.wants(finding.rule) {
+        if !self.wanted.wants(&finding.rule) {
             return;
         }
-        let (_, count) = self.counts.entry(finding.rule).or_insert((finding.severity, 0));
+        let (_, count) = self.counts.entry(finding.rule.clone()).or_insert((finding.severity, 0));
         let before = *count;
         *count += finding.count;
         if before < self.max_per_rule {
@@ -142,7 +143,7 @@ impl CheckLog {
         if !self.wanted.wants(rule.name) {
             return;
         }
-        let (_, count) = self.counts.entry(rule.name).or_insert((rule.severity, 0));
+        let (_, count) = self.counts.entry(rule.name.into()).or_insert((rule.severity, 0));
         *count += 1;
         if *count <= self.max_per_rule {
             let (place, message) = describe();
@@ -177,7 +178,7 @@ impl CheckLog {
 
     /// For machines: `rules`, a list of `rule`, `severity`, `count`.
     pub fn rules_json(&self) -> Value {
-        let rule = |(rule, (severity, count)): (&&str, &(Severity, u64))| json!({ "rule": rule, "severity": severity.name(), "count": count });
+        let rule = |(rule, (severity, count)): (&Text, &(Severity, u64))| json!({ "rule": rule, "severity": severity.name(), "count": count });
         self.counts.iter().map(rule).collect()
     }
 
@@ -210,7 +211,7 @@ impl CheckLog {
             return document.with(Block::Note("Nothing that was checked breaks a rule.".into()));
         }
         let rows = self.counts.iter().map(|(rule, (severity, count))| {
-            vec![severity.name().into(), Cell::from(*rule), Cell::Count(*count)]
+            vec![severity.name().into(), Cell::from(rule.as_ref()), Cell::Count(*count)]
         });
         let head = ["severity", "rule", "violations"].map(str::to_owned).into();
         document.with(Block::Grid(Grid { title: String::new(), head, rows: rows.collect(), more: 0 }))

@@ -1,5 +1,6 @@
 //! The set of lens columns that a trace can fill, or that an analysis needs.
 
+use crate::lens::for_each_lens;
 use std::fmt;
 use std::ops::{BitOr, BitOrAssign};
 
@@ -14,51 +15,62 @@ use std::ops::{BitOr, BitOrAssign};
 #[derive(Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub struct Columns(u64);
 
+/// Rows of a lens: which columns they are, and what people call them.
+#[derive(Debug)]
+pub struct LensInfo {
+    /// The columns that each row has.
+    pub rows: Columns,
+    /// What people call the rows.
+    pub words: &'static str,
+    /// Columns that say more of the rows, with what people call that.
+    pub details: &'static [(Columns, &'static str)],
+}
+
 macro_rules! columns {
-    ($($(#[$doc:meta])* $name:ident = $bit:literal $text:literal;)*) => {
+    ($(
+        $(#[$lens:meta])*
+        $field:ident: $Rows:ident $($before_next:ident)? {
+            $(#[$doc:meta])* $ROWS:ident = $bit:literal $text:literal $words:literal;
+            $($(#[$more:meta])* $MORE:ident = $place:literal $name:literal $($detail:literal)?;)*
+        }
+    )*) => {
         impl Columns {
-            $($(#[$doc])* pub const $name: Columns = Columns(1 << $bit);)*
-            const NAMES: &'static [(Columns, &'static str)] = &[$((Columns::$name, $text)),*];
+            $(
+                $(#[$doc])* pub const $ROWS: Columns = Columns(1 << $bit);
+                $($(#[$more])* pub const $MORE: Columns = Columns(1 << $place);)*
+            )*
+
+            const NAMES: &'static [(Columns, &'static str)] = &[
+                $((Columns::$ROWS, $text), $((Columns::$MORE, $name),)*)*
+                (Columns::RAW, "raw"),
+            ];
+
+            /// The rows of each lens.
+            pub const LENSES: &'static [LensInfo] = &[$(LensInfo {
+                rows: Columns::$ROWS,
+                words: $words,
+                details: &[$($((Columns::$MORE, $detail),)?)*],
+            },)*];
         }
     };
 }
 
-columns! {
-    /// Rows of the accesses lens with `at`, `addr`, `size`, `kind`.
-    ACCESSES = 0 "accesses";
-    /// The instruction that made each access.
-    ACCESS_PC = 1 "accesses.pc";
-    /// Instruction fetches among the accesses, in program order.
-    ACCESS_FETCH = 2 "accesses.fetch";
-    /// Rows of the instrs lens with `at`, `pc`, `size`, `flags`.
-    INSTRS = 8 "instrs";
-    /// What sort of control flow each instruction is.
-    INSTR_CLASS = 9 "instrs.class";
-    /// Whether each branch was taken.
-    INSTR_TAKEN = 10 "instrs.taken";
-    /// Where each indirect branch went.
-    INSTR_TARGET = 11 "instrs.target";
-    /// The bytes of each instruction, as an index into the batch's code table.
-    INSTR_CODE = 12 "instrs.code";
-    /// Rows of the calls lens: functions and system calls entered and left, with arguments and results.
-    CALLS = 16 "calls";
-    /// The calls of the batch with all their values, whatever their shape.
-    CALL_VALUES = 17 "calls.values";
-    /// Rows of the threads lens: start, stop, clock ticks, cpus, idling.
-    THREADS = 24 "threads";
-    /// The time of day, among the rows of the threads lens.
-    THREAD_CLOCK = 25 "threads.clock";
-    /// The processor, among the rows of the threads lens.
-    THREAD_CPU = 26 "threads.cpu";
-    /// Rows of the marks lens: named moments with a value.
-    MARKS = 32 "marks";
-    /// Rows of the regions lens: memory whose type is known.
-    REGIONS = 40 "regions";
-    /// The native records' own bytes.
-    RAW = 63 "raw";
-}
+for_each_lens!(columns);
 
 impl Columns {
+    /// All columns of all lenses.
+    pub const OF_LENSES: Columns = {
+        let (mut all, mut at) = (Columns::NONE, 0);
+        while at < Columns::NAMES.len() {
+            all = all.or(Columns::NAMES[at].0);
+            at += 1;
+        }
+        all.minus(Columns::RAW)
+    };
+
+    /// The native records' own bytes.
+    pub const RAW: Columns = Columns(1 << 63);
+
     /// No column.
     pub const NONE: Columns = Columns(0);
 

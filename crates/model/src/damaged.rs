@@ -295,7 +295,7 @@ mod tests {
         let refused = intake.take(&mut vec![finding(Severity::Error, 7)], SoFar::default()).unwrap_err();
         let mut rest = vec![Ok(None), Ok(Some(vec![checksum()]))];
         let error = intake.read_on(refused, || rest.pop().unwrap());
-        let rules: Vec<_> = error.findings().iter().map(|finding| finding.rule).collect();
+        let rules: Vec<_> = error.findings().iter().map(|finding| &*finding.rule).collect();
         assert_eq!((error.place(), rules), (&Place::default(), vec!["source/malformed"]));
     }
 

@@ -5,6 +5,7 @@
 
 use crate::error::{Error, ErrorKind, Place};
 use crate::loss::Loss;
+use crate::schema::Text;
 use std::fmt;
 
 /// How bad a finding is.
@@ -72,7 +73,7 @@ pub(crate) fn is_called(rule: &str, name: &str) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// Stable name of the rule, the crate first: `drmemtrace/unknown-type`.
-    pub rule: &'static str,
+    pub rule: Text,
     /// How bad it is.
     pub severity: Severity,
     /// Where it is; of the first one if several are summed.
@@ -88,8 +89,8 @@ pub struct Finding {
 impl Finding {
     /// One violation that loses nothing.
     #[cold]
-    pub fn new(rule: &'static str, severity: Severity, place: Place, message: String) -> Finding {
-        Finding { rule, severity, place, message, count: 1, loss: None }
+    pub fn new(rule: impl Into<Text>, severity: Severity, place: Place, message: String) -> Finding {
+        Finding { rule: rule.into(), severity, place, message, count: 1, loss: None }
     }
 
     /// The same with what is lost by it.
@@ -118,7 +119,7 @@ impl Finding {
     /// True if the container is damaged, so that all since its last good checksum is doubtful. A cut is no such damage: what
     /// stands before it is good.
     pub fn is_of_container(&self) -> bool {
-        is_of_container(self.rule)
+        is_of_container(&self.rule)
     }
 
     /// The finding as an error, for callers that stop at the first.
@@ -182,7 +183,7 @@ pub const KEPT_PER_RULE: u64 = 8;
 #[derive(Clone, Debug, Default)]
 pub struct Found {
     kept: Vec<Finding>,
-    rules: Vec<(&'static str, u64)>,
+    rules: Vec<(Text, u64)>,
 }
 
 impl Found {
@@ -190,11 +191,12 @@ impl Found {
     #[cold]
     pub fn add(
         &mut self,
-        rule: &'static str,
+        rule: impl Into<Text>,
         severity: Severity,
         describe: impl FnOnce() -> (Place, String),
     ) {
-        if self.count(rule, 1) < KEPT_PER_RULE {
+        let rule = rule.into();
+        if self.count(&rule, 1) < KEPT_PER_RULE {
             let (place, message) = describe();
             self.kept.push(Finding::new(rule, severity, place, message));
         } else if let Some(last) = self.kept.iter_mut().rfind(|kept| kept.rule == rule) {
@@ -204,7 +206,7 @@ impl Found {
 
     /// Adds a finding made elsewhere, with its count.
     pub fn push(&mut self, finding: Finding) {
-        if self.count(finding.rule, finding.count) < KEPT_PER_RULE {
+        if self.count(&finding.rule, finding.count) < KEPT_PER_RULE {
             self.kept.push(finding);
         } else if let Some(last) = self.kept.iter_mut().rfind(|kept| kept.rule == finding.rule) {
             last.count += finding.count;
@@ -216,15 +218,15 @@ impl Found {
     }
 
     /// Adds to the rule's count and returns how many there were before.
-    fn count(&mut self, rule: &'static str, n: u64) -> u64 {
-        match self.rules.iter_mut().find(|(name, _)| *name == rule) {
+    fn count(&mut self, rule: &Text, n: u64) -> u64 {
+        match self.rules.iter_mut().find(|(name, _)| name == rule) {
             Some((_, count)) => {
                 let before = *count;
                 *count += n;
                 before
             }
             None => {
-                self.rules.push((rule, n));
+                self.rules.push((rule.clone(), n));
                 0
             }
         }

@@ -1,12 +1,82 @@
 //! The lenses: shared column groups that analyses read, whatever the format.
 //!
-//! Each lens is a set of parallel vectors. `at` is the index of the record inside the batch (0 … `span.records`),
-//! so it orders rows across lenses. Columns that were not asked for stay empty; see [`Columns`](crate::Columns).
+//! Each lens is a set of parallel vectors, and a [`Table`](crate::Table). `at` is the index of the record inside the batch
+//! (0 … `span.records`), so it orders rows across lenses. Columns that were not asked for stay empty; see
+//! [`Columns`](crate::Columns).
+//!
+//! `for_each_lens!` is the only list of lenses: the sets of columns, the fields of a batch, copying, and what a conversion
+//! says of rows that it drops come from it.
+
+use crate::column::{Cells, CellsRef, Column, ColumnRef, Lists, Store, Strings};
+use crate::rows;
+use crate::schema::{Names, Role, Storage, Type, Unit};
+use std::ops::Range;
+use std::sync::{Arc, LazyLock};
+use zerocopy::{Immutable, IntoBytes};
+
+/// Calls a macro with the list of lenses: the field of a batch, the rows, and their columns. A set of columns has its bit and
+/// its stable name, then what people call its rows, or what it adds to them, if a conversion counts that. `before_next` marks
+/// rows that stand at the record that follows them.
+macro_rules! for_each_lens {
+    ($then:ident) => {
+        $then! {
+            /// Memory accesses.
+            accesses: Accesses {
+                /// Rows of the accesses lens with `at`, `addr`, `size`, `kind`.
+                ACCESSES = 0 "accesses" "accesses";
+                /// The instruction that made each access.
+                ACCESS_PC = 1 "accesses.pc" "PCs of accesses";
+                /// Instruction fetches among the accesses, in program order.
+                ACCESS_FETCH = 2 "accesses.fetch";
+            }
+            /// Executed instructions.
+            instrs: Instrs {
+                /// Rows of the instrs lens with `at`, `pc`, `size`, `flags`.
+                INSTRS = 8 "instrs" "instructions";
+                /// What sort of control flow each instruction is.
+                INSTR_CLASS = 9 "instrs.class" "classes of instructions";
+                /// Whether each branch was taken.
+                INSTR_TAKEN = 10 "instrs.taken" "outcomes of branches";
+                /// Where each indirect branch went.
+                INSTR_TARGET = 11 "instrs.target" "targets of branches";
+                /// The bytes of each instruction, as an index into the batch's code table.
+                INSTR_CODE = 12 "instrs.code" "bytes of instructions";
+            }
+            /// Function and system calls.
+            calls: Calls before_next {
+                /// Rows of the calls lens: functions and system calls entered and left, with arguments and results.
+                CALLS = 16 "calls" "calls";
+                /// The calls of the batch with all their values, whatever their shape.
+                CALL_VALUES = 17 "calls.values";
+            }
+            /// The life of threads.
+            threads: Threads {
+                /// Rows of the threads lens: start, stop, clock ticks, cpus, idling.
+                THREADS = 24 "threads" "events of threads";
+                /// The time of day, among the rows of the threads lens.
+                THREAD_CLOCK = 25 "threads.clock";
+                /// The processor, among the rows of the threads lens.
+                THREAD_CPU = 26 "threads.cpu";
+            }
+            /// Named moments.
+            marks: Marks {
+                /// Rows of the marks lens: named moments with a value.
+                MARKS = 32 "marks" "marks";
+            }
+            /// Regions of memory with types.
+            regions: Regions {
+                /// Rows of the regions lens: memory whose type is known.
+                REGIONS = 40 "regions" "regions of types";
+            }
+        }
+    };
+}
+pub(crate) use for_each_lens;
 
 macro_rules! named_u8 {
     ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $value:literal $text:literal,)* }) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, IntoBytes, Immutable)]
         #[repr(u8)]
         pub enum $name { $($(#[$vdoc])* $variant = $value,)* }
 
@@ -17,6 +87,41 @@ macro_rules! named_u8 {
             /// The stable name, as output uses it.
             pub const fn name(self) -> &'static str {
                 match self { $($name::$variant => $text,)* }
+            }
+
+            /// All names, for schemas.
+            pub fn names() -> Arc<Names> {
+                static NAMES: LazyLock<Arc<Names>> =
+                    LazyLock::new(|| Names::dense(Storage::U8, &[$($text),*]).shared());
+                NAMES.clone()
+            }
+        }
+
+        impl Store for Vec<$name> {
+            fn ty() -> Type {
+                Type::Enum($name::names())
+            }
+
+            fn n_values(&self) -> usize {
+                self.len()
+            }
+
+            fn lend(&self) -> ColumnRef<'_> {
+                ColumnRef::of(CellsRef::U8(self.as_slice().as_bytes()))
+            }
+
+            fn give(self) -> Column {
+                // In place: both have one byte.
+                Column { cells: Cells::U8(self.into_iter().map(|cell| cell as u8).collect()), valid: None }
+            }
+
+            fn cut(&mut self, rows: usize) {
+                self.truncate(rows);
+            }
+
+            #[inline]
+            fn append(&mut self, from: &Self, rows: Range<usize>) {
+                self.extend_from_slice(from.get(rows).unwrap_or(&[]));
             }
         }
     };
@@ -53,32 +158,20 @@ impl AccessKind {
 /// says otherwise is damaged, and following it line by line would take gigabytes. Flushes may be larger.
 pub const MAX_ACCESS_BYTES: u32 = 1 << 20;
 
-/// Memory accesses.
-#[derive(Clone, Debug, Default)]
-pub struct Accesses {
-    /// Record index inside the batch.
-    pub at: Vec<u32>,
-    /// First byte touched.
-    pub addr: Vec<u64>,
-    /// Bytes touched; 0 if the trace does not know. Flushes beyond 4 GiB saturate.
-    pub size: Vec<u32>,
-    /// What the access does.
-    pub kind: Vec<AccessKind>,
-    /// The instruction that made it; for a fetch, the instruction itself. Needs `ACCESS_PC`.
-    pub pc: Vec<u64>,
+rows! {
+    /// Memory accesses.
+    pub struct Accesses: "accesses" derived "Memory accesses.", len addr {
+        at: Vec<u32> => "Record index inside the batch.";
+        addr: Vec<u64> as Type::Address, role(Role::ADDRESS) => "First byte touched.";
+        size: Vec<u32>, role(Role::SIZE), unit(Unit::BYTES)
+            => "Bytes touched; 0 if the trace does not know. Flushes beyond 4 GiB saturate.";
+        kind: Vec<AccessKind>, role(Role::ACCESS_KIND) => "What the access does.";
+        pc: Vec<u64> as Type::Address, role(Role::PC)
+            => "The instruction that made it; for a fetch, the instruction itself. Needs `ACCESS_PC`.";
+    }
 }
 
 impl Accesses {
-    /// How many rows there are.
-    pub fn len(&self) -> usize {
-        self.addr.len()
-    }
-
-    /// True without rows.
-    pub fn is_empty(&self) -> bool {
-        self.addr.is_empty()
-    }
-
     /// True if an access, flushes excepted, has more than [`MAX_ACCESS_BYTES`].
     // PERF: almost no batch has one, and the first look over the sizes alone is vectorised.
     #[inline]
@@ -96,31 +189,14 @@ impl Accesses {
     /// record index inside the batch and the size of each.
     #[cold]
     pub fn remove_oversized(&mut self, mut removed: impl FnMut(u32, u32)) {
-        let keep: Vec<bool> = (0..self.size.len()).map(|row| !self.is_oversized(row)).collect();
-        for (row, _) in keep.iter().enumerate().filter(|(_, keep)| !**keep) {
-            removed(self.at.get(row).copied().unwrap_or(0), self.size[row]);
+        let all = std::mem::take(self);
+        for row in 0..all.size.len() {
+            match all.is_oversized(row) {
+                true => removed(all.at.get(row).copied().unwrap_or(0), all.size[row]),
+                false => self.append(&all, row..row + 1, |code| code),
+            }
         }
-        retain(&mut self.at, &keep);
-        retain(&mut self.addr, &keep);
-        retain(&mut self.size, &keep);
-        retain(&mut self.kind, &keep);
-        retain(&mut self.pc, &keep);
     }
-
-    /// Removes all rows, keeping the buffers.
-    pub fn clear(&mut self) {
-        self.at.clear();
-        self.addr.clear();
-        self.size.clear();
-        self.kind.clear();
-        self.pc.clear();
-    }
-}
-
-/// Drops the rows that `keep` does not want; a column that was not asked for stays empty.
-fn retain<T>(column: &mut Vec<T>, keep: &[bool]) {
-    let mut keep = keep.iter();
-    column.retain(|_| keep.next().is_none_or(|keep| *keep));
 }
 
 named_u8! {
@@ -177,53 +253,31 @@ pub mod instr_flags {
     pub const KERNEL: u8 = 2;
     /// The trace gave the encoding anew right here.
     pub const NEW_CODE: u8 = 4;
+
+    /// The names of the bits, for schemas.
+    pub(super) fn names() -> std::sync::Arc<super::Names> {
+        let names = [(NO_FETCH, "no-fetch"), (KERNEL, "kernel"), (NEW_CODE, "new-code")];
+        let names = names.map(|(bit, name)| (u64::from(bit), name));
+        super::Names::new(super::Storage::U8, names).shared()
+    }
 }
 
 /// The value of [`Instrs::code`] where the trace has no encoding.
 pub const NO_CODE: u32 = u32::MAX;
 
-/// Executed instructions.
-#[derive(Clone, Debug, Default)]
-pub struct Instrs {
-    /// Record index inside the batch.
-    pub at: Vec<u32>,
-    /// Address of the instruction.
-    pub pc: Vec<u64>,
-    /// Length in bytes.
-    pub size: Vec<u16>,
-    /// Bits of [`instr_flags`].
-    pub flags: Vec<u8>,
-    /// Control flow. Needs `INSTR_CLASS`.
-    pub class: Vec<InstrClass>,
-    /// Outcome of branches. Needs `INSTR_TAKEN`.
-    pub taken: Vec<Taken>,
-    /// Where an indirect branch went; 0 elsewhere. Needs `INSTR_TARGET`.
-    pub target: Vec<u64>,
-    /// Index into [`Batch::codes`](crate::Batch::codes), or [`NO_CODE`]. Needs `INSTR_CODE`.
-    pub code: Vec<u32>,
-}
-
-impl Instrs {
-    /// How many rows there are.
-    pub fn len(&self) -> usize {
-        self.pc.len()
-    }
-
-    /// True without rows.
-    pub fn is_empty(&self) -> bool {
-        self.pc.is_empty()
-    }
-
-    /// Removes all rows, keeping the buffers.
-    pub fn clear(&mut self) {
-        self.at.clear();
-        self.pc.clear();
-        self.size.clear();
-        self.flags.clear();
-        self.class.clear();
-        self.taken.clear();
-        self.target.clear();
-        self.code.clear();
+rows! {
+    /// Executed instructions.
+    pub struct Instrs: "instrs" derived "Executed instructions.", len pc, codes code {
+        at: Vec<u32> => "Record index inside the batch.";
+        pc: Vec<u64> as Type::Address, role(Role::PC) => "Address of the instruction.";
+        size: Vec<u16>, unit(Unit::BYTES) => "Length in bytes.";
+        flags: Vec<u8> as Type::Flags(instr_flags::names()) => "Bits of [`instr_flags`].";
+        class: Vec<InstrClass> => "Control flow. Needs `INSTR_CLASS`.";
+        taken: Vec<Taken> => "Outcome of branches. Needs `INSTR_TAKEN`.";
+        target: Vec<u64> as Type::Address, missing(0u64)
+            => "Where an indirect branch went; 0 elsewhere. Needs `INSTR_TARGET`.";
+        code: Vec<u32> as Type::Code, missing(NO_CODE)
+            => "Index into [`Batch::codes`](crate::Batch::codes), or [`NO_CODE`]. Needs `INSTR_CODE`.";
     }
 }
 
@@ -237,51 +291,16 @@ named_u8! {
     }
 }
 
-/// Functions and system calls entered and left, with values as the trace has them.
-#[derive(Clone, Debug, Default)]
-pub struct Calls {
-    /// Index of the record that *follows* the call's values (they may take several records).
-    pub at: Vec<u32>,
-    /// The trace's id of the function; [`Meta::functions`](crate::Meta::functions) has the names.
-    pub function: Vec<u64>,
-    /// Entered or left.
-    pub edge: Vec<CallEdge>,
-    /// Return address where known, else 0.
-    pub return_to: Vec<u64>,
-    /// The result, for [`CallEdge::Leave`], else 0.
-    pub result: Vec<u64>,
-    /// Where each row's arguments end in [`Calls::args`]; they begin where the row before ends.
-    pub args_end: Vec<u32>,
-    /// The arguments of all rows.
-    pub args: Vec<u64>,
-}
-
-impl Calls {
-    /// How many rows there are.
-    pub fn len(&self) -> usize {
-        self.function.len()
-    }
-
-    /// True without rows.
-    pub fn is_empty(&self) -> bool {
-        self.function.is_empty()
-    }
-
-    /// The arguments of row `row`.
-    pub fn args_of(&self, row: usize) -> &[u64] {
-        let start = if row == 0 { 0 } else { self.args_end[row - 1] as usize };
-        &self.args[start..self.args_end[row] as usize]
-    }
-
-    /// Removes all rows, keeping the buffers.
-    pub fn clear(&mut self) {
-        self.at.clear();
-        self.function.clear();
-        self.edge.clear();
-        self.return_to.clear();
-        self.result.clear();
-        self.args_end.clear();
-        self.args.clear();
+rows! {
+    /// Functions and system calls entered and left, with values as the trace has them.
+    pub struct Calls: "calls" derived "Functions and system calls entered and left.", len function {
+        at: Vec<u32> => "Index of the record that *follows* the call's values (they may take several records).";
+        function: Vec<u64>, role(Role::FUNCTION)
+            => "The trace's id of the function; [`Meta::functions`](crate::Meta::functions) has the names.";
+        edge: Vec<CallEdge> => "Entered or left.";
+        return_to: Vec<u64> as Type::Address, missing(0u64) => "Return address where known, else 0.";
+        result: Vec<u64>, role(Role::RETURNED) => "The result, for [`CallEdge::Leave`], else 0.";
+        args: Lists, role(Role::ARGUMENT) => "The arguments.";
     }
 }
 
@@ -325,63 +344,21 @@ named_u8! {
     }
 }
 
-/// The life of threads and what runs them. The thread itself is [`Span::thread`](crate::Span::thread).
-#[derive(Clone, Debug, Default)]
-pub struct Threads {
-    /// Record index inside the batch.
-    pub at: Vec<u32>,
-    /// What happens.
-    pub what: Vec<ThreadEvent>,
-    /// Its value; see [`ThreadEvent`].
-    pub value: Vec<u64>,
-}
-
-impl Threads {
-    /// How many rows there are.
-    pub fn len(&self) -> usize {
-        self.what.len()
-    }
-
-    /// True without rows.
-    pub fn is_empty(&self) -> bool {
-        self.what.is_empty()
-    }
-
-    /// Removes all rows, keeping the buffers.
-    pub fn clear(&mut self) {
-        self.at.clear();
-        self.what.clear();
-        self.value.clear();
+rows! {
+    /// The life of threads and what runs them. The thread itself is [`Span::thread`](crate::Span::thread).
+    pub struct Threads: "threads" derived "The life of threads and what runs them.", len what {
+        at: Vec<u32> => "Record index inside the batch.";
+        what: Vec<ThreadEvent> => "What happens.";
+        value: Vec<u64> => "Its value; see [`ThreadEvent`].";
     }
 }
 
-/// Named moments with a value.
-#[derive(Clone, Debug, Default)]
-pub struct Marks {
-    /// Record index inside the batch.
-    pub at: Vec<u32>,
-    /// What was marked; [`Trace::mark_name`](crate::Trace::mark_name) has the name.
-    pub kind: Vec<u32>,
-    /// The value.
-    pub value: Vec<u64>,
-}
-
-impl Marks {
-    /// How many rows there are.
-    pub fn len(&self) -> usize {
-        self.kind.len()
-    }
-
-    /// True without rows.
-    pub fn is_empty(&self) -> bool {
-        self.kind.is_empty()
-    }
-
-    /// Removes all rows, keeping the buffers.
-    pub fn clear(&mut self) {
-        self.at.clear();
-        self.kind.clear();
-        self.value.clear();
+rows! {
+    /// Named moments with a value.
+    pub struct Marks: "marks" derived "Named moments with a value.", len kind {
+        at: Vec<u32> => "Record index inside the batch.";
+        kind: Vec<u32> => "What was marked; [`Trace::mark_name`](crate::Trace::mark_name) has the name.";
+        value: Vec<u64> => "The value.";
     }
 }
 
@@ -395,46 +372,20 @@ named_u8! {
     }
 }
 
-/// Regions of memory whose type is known from here on, or no more. Where regions lie over each other, an address belongs to the
-/// one that was added last; a removal ends the one that was added last of those that begin at its address.
-///
-/// Regions belong to memory, not to what is read of a trace: those of records before a window, and of threads that nobody asked
-/// for, come in batches of no records ([`Batch::leave_regions`](crate::Batch::leave_regions)).
-#[derive(Clone, Debug, Default)]
-pub struct Regions {
-    /// Record index inside the batch.
-    pub at: Vec<u32>,
-    /// What happens.
-    pub what: Vec<RegionEvent>,
-    /// First byte of the region.
-    pub addr: Vec<u64>,
-    /// Bytes of an element, as the trace has it; 0 for a removal.
-    pub element_bytes: Vec<u64>,
-    /// Number of elements; 0 for a removal.
-    pub n_elements: Vec<u64>,
-    /// Name of the elements' type: a text among the nodes of [`Batch::values`](crate::Batch::values), or
-    /// [`NO_NODE`](crate::values::NO_NODE) for a removal.
-    pub type_name: Vec<u32>,
-}
-
-impl Regions {
-    /// How many rows there are.
-    pub fn len(&self) -> usize {
-        self.what.len()
-    }
-
-    /// True without rows.
-    pub fn is_empty(&self) -> bool {
-        self.what.is_empty()
-    }
-
-    /// Removes all rows, keeping the buffers.
-    pub fn clear(&mut self) {
-        self.at.clear();
-        self.what.clear();
-        self.addr.clear();
-        self.element_bytes.clear();
-        self.n_elements.clear();
-        self.type_name.clear();
+rows! {
+    /// Regions of memory whose type is known from here on, or no more. Where regions lie over each other, an address belongs to
+    /// the one that was added last; a removal ends the one that was added last of those that begin at its address.
+    ///
+    /// Regions belong to memory, not to what is read of a trace: those of records before a window, and of threads that nobody
+    /// asked for, come in batches of no records ([`Batch::leave_regions`](crate::Batch::leave_regions)).
+    pub struct Regions: "regions" derived "Regions of memory whose type is known from here on, or no more.", len what {
+        at: Vec<u32> => "Record index inside the batch.";
+        what: Vec<RegionEvent> => "What happens.";
+        addr: Vec<u64> as Type::Address, role(Role::ADDRESS) => "First byte of the region.";
+        element_bytes: Vec<u64>, unit(Unit::BYTES)
+            => "Bytes of an element, as the trace has it; 0 for a removal.";
+        n_elements: Vec<u64> => "Number of elements; 0 for a removal.";
+        type_name: Strings as Type::Bytes
+            => "Name of the elements' type, as the trace has it; empty for a removal.";
     }
 }

@@ -12,9 +12,11 @@
 pub mod batch;
 pub mod check;
 pub mod code;
+pub mod column;
 pub mod columns;
 pub mod convert;
 pub mod damaged;
+pub mod dicts;
 pub mod doc;
 pub mod edit;
 pub mod error;
@@ -26,15 +28,18 @@ pub mod loss;
 pub mod number;
 pub mod pass;
 pub mod print;
+pub mod rows;
+pub mod schema;
 pub mod spans;
 pub mod table;
 pub mod thread;
 pub mod trace;
 pub mod values;
 
-pub use batch::{Batch, Span};
+pub use batch::{Batch, Cursor, Span};
 pub use code::{Code, CodeTable, SharedCodes};
-pub use columns::Columns;
+pub use column::{Column, ColumnRef, Strings};
+pub use columns::{Columns, LensInfo};
 pub use damaged::Damaged;
 pub use edit::{Comparison, Edit, Edited};
 pub use error::{Error, ErrorKind, Place, Result};
@@ -42,11 +47,12 @@ pub use finding::{Finding, Found, RuleInfo, Severity};
 pub use loss::{Amount, Loss, Lost};
 pub use pass::{Args, DynPass, Needs, Order, Pass, Report, Tool, ToolInfo};
 pub use print::{Paint, Printer};
+pub use schema::{Field, Schema, Text};
 pub use spans::Spans;
-pub use table::{Column, ColumnSchema, ColumnType, Rows, TableSchema};
+pub use table::{ColumnTable, Table, TableBuf};
 pub use thread::ThreadId;
 pub use trace::{
-    Confidence, Cut, Dispatched, Family, Format, FormatInfo, Meta, OpenOptions, Reader, Rounds, Scan, Shard,
-    ShardId, ShardKind, Trace, Window,
+    Confidence, Cut, Dispatched, Format, FormatInfo, Meta, OpenOptions, Reader, Rounds, Scan, Shard, ShardId,
+    ShardKind, Trace, Window,
 };
 pub use values::{Types, Values};

@@ -29,7 +29,7 @@ pub trait Printer: Send {
 /// What a format adds to the printing of rows of its tables.
 ///
 /// Tables say by their columns which record a row belongs to; what of a trace is to be printed may be said in the format's
-/// own words, and values of any shape ([`ColumnType::Value`](crate::ColumnType::Value)) are written in its own way.
+/// own words, and values of any shape ([`Type::Value`](crate::schema::Type::Value)) are written in its own way.
 pub trait RowForm: Send {
     /// Takes out those of the rows of `batch.tables[0]` that are not to be printed.
     fn choose(&mut self, batch: &Batch, rows: &mut Vec<u32>);

@@ -9,7 +9,8 @@ use crate::error::{Error, Result};
 use crate::finding::{Finding, Found, RuleInfo};
 use crate::pass::Tool;
 use crate::print::{Printer, RowForm};
-use crate::table::{Rows, TableSchema};
+use crate::schema::{Schema, Text};
+use crate::table::TableBuf;
 use crate::thread::ThreadId;
 use quipu_isa::Arch;
 use quipu_source::{Ahead, Source, StreamOptions};
@@ -180,16 +181,19 @@ pub trait Trace: Send + Sync {
     /// The lens columns that this very trace can fill.
     fn columns(&self) -> Columns;
 
-    /// The native tables.
-    fn tables(&self) -> &'static [&'static TableSchema];
+    /// The native tables, as far as they are known now; scans name them by their positions.
+    ///
+    /// # Errors
+    /// What reading says, where a schema has to be read first.
+    fn tables(&self) -> Result<Vec<Arc<Schema>>>;
 
-    /// Tables with columns that only the trace itself teaches. They are numbered behind [`tables`](Trace::tables), for
-    /// scans. What it takes to learn them is done when they are first asked for.
+    /// Learns the tables that only reading the whole trace teaches; [`tables`](Trace::tables) lists them from then on, after
+    /// those that it had. Nothing for formats without such.
     ///
     /// # Errors
     /// `Unsupported` for what can be read only once; what reading says.
-    fn learned_tables(&self) -> Result<Vec<Arc<TableSchema>>> {
-        Ok(Vec::new())
+    fn learn(&self) -> Result<()> {
+        Ok(())
     }
 
     /// Starts one sequential read.
@@ -224,11 +228,6 @@ pub trait Trace: Send + Sync {
     /// formats whose headers tell enough.
     fn survey(&self) -> Surveyed {
         Surveyed::default()
-    }
-
-    /// Words that each stand for several kinds of record, for choosing rows.
-    fn families(&self) -> &'static [Family] {
-        &[]
     }
 
     /// The concrete trace, for tools of its own format.
@@ -292,13 +291,13 @@ pub trait CoreForm: Send + Sync {
     fn adopt(&self, records: &mut [u8], core: u64, clock: Option<u64>);
 
     /// The same for the last `n` rows of a native table, which get the ordinals of `at`.
-    fn adopt_rows(&self, rows: &mut Rows, n: usize, at: CoreRow);
+    fn adopt_rows(&self, rows: &mut dyn TableBuf, n: usize, at: CoreRow);
 
     /// Appends one row of a core that rests to a native table.
     ///
     /// # Errors
     /// `Unsupported` for a table without such rows.
-    fn rest_row(&self, rows: &mut Rows, at: CoreRow) -> Result<()>;
+    fn rest_row(&self, rows: &mut dyn TableBuf, at: CoreRow) -> Result<()>;
 }
 
 /// Where a row of a native table stands once its record is one of a core.
@@ -312,15 +311,6 @@ pub struct CoreRow {
     pub core: u64,
     /// The core's clock, where the record is a clock reading.
     pub clock: Option<u64>,
-}
-
-/// A word for several kinds of record: `branch` for jumps, calls and returns of all sorts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Family {
-    /// The word.
-    pub word: &'static str,
-    /// The names that it stands for, as the tables' columns of names have them.
-    pub names: &'static [&'static str],
 }
 
 /// How to print records.
@@ -358,7 +348,7 @@ impl PrintOptions {
 #[derive(Clone, Debug, Default)]
 pub struct Meta {
     /// Name of the format.
-    pub format: &'static str,
+    pub format: Text,
     /// One line for people: what sort of trace it is.
     pub title: String,
     /// Version of the format, in its own words.
@@ -434,9 +424,9 @@ pub struct Function {
 #[derive(Clone, Debug)]
 pub struct Fact {
     /// Stable name, as in JSON.
-    pub key: &'static str,
+    pub key: Text,
     /// Label for people.
-    pub label: &'static str,
+    pub label: Text,
     /// The value.
     pub value: serde_json::Value,
     /// The value is a number that counting reached when it ended; there may be more.
@@ -445,13 +435,13 @@ pub struct Fact {
 
 impl Fact {
     /// A fact that is known.
-    pub fn new(key: &'static str, label: &'static str, value: serde_json::Value) -> Fact {
-        Fact { key, label, value, is_least: false }
+    pub fn new(key: impl Into<Text>, label: impl Into<Text>, value: impl Into<serde_json::Value>) -> Fact {
+        Fact { key: key.into(), label: label.into(), value: value.into(), is_least: false }
     }
 
     /// A count, if counting ends at `limit`.
-    pub fn counted_up_to(key: &'static str, label: &'static str, n: u64, limit: u64) -> Fact {
-        Fact { is_least: n >= limit, ..Fact::new(key, label, n.into()) }
+    pub fn counted_up_to(key: impl Into<Text>, label: impl Into<Text>, n: u64, limit: u64) -> Fact {
+        Fact { is_least: n >= limit, ..Fact::new(key, label, n) }
     }
 
     /// The value for programs: of a number that may be more, an object with `at_least`.
@@ -498,11 +488,18 @@ pub fn filtered_sentence(fetches: Recorded, data: Recorded) -> Option<String> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Carries {
     /// Stable name: `data-accesses`, `encodings`, …
-    pub what: &'static str,
+    pub what: Text,
     /// Whether this trace has it.
     pub has: bool,
     /// A word on how or why, or empty.
-    pub note: &'static str,
+    pub note: Text,
+}
+
+impl Carries {
+    /// One sort of information, whether the trace has it, and a note.
+    pub fn new(what: impl Into<Text>, has: bool, note: impl Into<Text>) -> Carries {
+        Carries { what: what.into(), has, note: note.into() }
+    }
 }
 
 /// Number of a shard: its position in [`Trace::shards`].
@@ -558,7 +555,7 @@ pub struct Scan {
     pub pieces: Option<Range<u32>>,
     /// Lens columns to fill, and whether raw bytes are wanted.
     pub columns: Columns,
-    /// Tables to fill, as positions in [`Trace::tables`], with [`Trace::learned_tables`] behind them.
+    /// Tables to fill, as positions in [`Trace::tables`].
     pub tables: Vec<usize>,
     /// The part of the shard wanted.
     pub window: Window,

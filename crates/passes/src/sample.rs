@@ -3,13 +3,14 @@
 use quipu_engine::{RunOptions, Watch, plan, run};
 use quipu_isa::Arch;
 use quipu_model::pass::Detail;
+use quipu_model::schema::Schema;
 use quipu_model::trace::PrintOptions;
 use quipu_model::{
-    Args, Batch, Code, Columns, Meta, Printer, Reader, Report, Result, Scan, Shard, ShardKind, TableSchema,
-    Tool, Trace,
+    Args, Batch, Code, Columns, Meta, Printer, Reader, Report, Result, Scan, Shard, ShardKind, Tool, Trace,
 };
 use quipu_testkit::MemoryTrace;
 use serde_json::Value;
+use std::sync::Arc;
 
 /// Encodings of x86-64.
 pub(crate) struct X86;
@@ -101,7 +102,7 @@ impl Trace for Divided<'_> {
         self.trace.columns()
     }
 
-    fn tables(&self) -> &'static [&'static TableSchema] {
+    fn tables(&self) -> Result<Vec<Arc<Schema>>> {
         self.trace.tables()
     }
 

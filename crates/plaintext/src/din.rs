@@ -5,8 +5,8 @@ use crate::language::{Head, LEADING_RECORDS, Language, Means, Rules, WhatLines, 
 use crate::line::{Fault, Grammar, Line, Record, word};
 use crate::number::{hex, hex_run, line_end};
 use crate::rules::din as rules;
-use crate::table::DIN_TABLES;
-use quipu_model::trace::{Carries, Fact, Family, Recorded, SettingInfo};
+use crate::table::DinRecords;
+use quipu_model::trace::{Carries, Fact, Recorded, SettingInfo};
 use quipu_model::{Columns, Confidence, FormatInfo};
 use serde_json::json;
 
@@ -16,9 +16,9 @@ pub(crate) static LANGUAGE: Language = Language {
     kinds: &["read", "write", "fetch", "unknown", "flush", "copy-back", "invalidate"],
     means: &[Means::Read, Means::Write, Means::Instr, Means::Unknown, Means::Mark, Means::Mark, Means::Mark],
     families: &[
-        Family { word: "access", names: &["read", "write", "unknown"] },
-        Family { word: "data", names: &["read", "write", "unknown"] },
-        Family { word: "instr", names: &["fetch"] },
+        ("access", &["read", "write", "unknown"]),
+        ("data", &["read", "write", "unknown"]),
+        ("instr", &["fetch"]),
     ],
     columns: Columns::ACCESSES
         .or(Columns::ACCESS_FETCH)
@@ -26,7 +26,7 @@ pub(crate) static LANGUAGE: Language = Language {
         .or(Columns::THREADS)
         .or(Columns::MARKS)
         .or(Columns::RAW),
-    tables: DIN_TABLES,
+    table: || Box::new(DinRecords::default()),
     rules: Rules {
         all: rules::RULES,
         empty: &rules::EMPTY,
@@ -193,7 +193,7 @@ fn recognise(head: &[u8], is_whole: bool, name: Option<&str>) -> Head {
     // Tracers write all fetches or none.
     let recorded = |has: bool| if has || lines.n_records == 0 { Recorded::All } else { Recorded::Nothing };
     let fact = |key, label, value| Fact::new(key, label, json!(value));
-    let carries = |what, has, note| Carries { what, has, note };
+    let carries = |what, has, note| Carries::new(what, has, note);
     Head {
         confidence,
         is_extended,

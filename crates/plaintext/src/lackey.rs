@@ -5,8 +5,8 @@ use crate::language::{Head, LEADING_RECORDS, Language, Means, Rules, WhatLines};
 use crate::line::{Fault, Grammar, Line, Record, word};
 use crate::number::{decimal, hex, hex_run, line_end};
 use crate::rules::lackey as rules;
-use crate::table::LACKEY_TABLES;
-use quipu_model::trace::{Carries, Fact, Family, Recorded};
+use crate::table::LackeyRecords;
+use quipu_model::trace::{Carries, Fact, Recorded};
 use quipu_model::{Columns, Confidence, FormatInfo};
 use serde_json::json;
 
@@ -16,10 +16,10 @@ pub(crate) static LANGUAGE: Language = Language {
     kinds: &["instr", "load", "store", "modify"],
     means: &[Means::Instr, Means::Read, Means::Write, Means::Modify],
     families: &[
-        Family { word: "access", names: &["load", "store", "modify"] },
-        Family { word: "data", names: &["load", "store", "modify"] },
-        Family { word: "read", names: &["load", "modify"] },
-        Family { word: "write", names: &["store", "modify"] },
+        ("access", &["load", "store", "modify"]),
+        ("data", &["load", "store", "modify"]),
+        ("read", &["load", "modify"]),
+        ("write", &["store", "modify"]),
     ],
     columns: Columns::ACCESSES
         .or(Columns::ACCESS_PC)
@@ -27,7 +27,7 @@ pub(crate) static LANGUAGE: Language = Language {
         .or(Columns::INSTRS)
         .or(Columns::THREADS)
         .or(Columns::RAW),
-    tables: LACKEY_TABLES,
+    table: || Box::new(LackeyRecords::default()),
     rules: Rules {
         all: rules::RULES,
         empty: &rules::EMPTY,
@@ -164,7 +164,7 @@ fn recognise(head: &[u8], is_whole: bool, _: Option<&str>) -> Head {
             facts.push(fact("valgrind", "made by", version));
         }
     }
-    facts.dedup_by_key(|fact| fact.key);
+    facts.dedup_by(|later, first| later.key == first.key);
     let confidence = if is_named {
         Confidence::Sure
     } else if lines.n_records > 0 && lines.is_first && lines.n_bad <= lines.n_records / 10
@@ -174,7 +174,7 @@ fn recognise(head: &[u8], is_whole: bool, _: Option<&str>) -> Head {
     } else {
         Confidence::No
     };
-    let carries = |what, has, note| Carries { what, has, note };
+    let carries = |what, has, note| Carries::new(what, has, note);
     facts.extend(process.map(|process| Fact::new("process", "process", json!(process.to_string()))));
     Head {
         confidence,

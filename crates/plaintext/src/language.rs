@@ -1,8 +1,8 @@
 //! What tells the formats of this crate apart: one value for each.
 
 use crate::line::Line;
-use quipu_model::trace::{Carries, Fact, Family, Recorded};
-use quipu_model::{Columns, Confidence, FormatInfo, RuleInfo, TableSchema, Tool};
+use quipu_model::trace::{Carries, Fact, Recorded};
+use quipu_model::{Columns, Confidence, FormatInfo, RuleInfo, TableBuf, Tool};
 
 /// A format of lines.
 pub(crate) struct Language {
@@ -11,9 +11,11 @@ pub(crate) struct Language {
     pub(crate) kinds: &'static [&'static str],
     /// What each kind is for analyses.
     pub(crate) means: &'static [Means],
-    pub(crate) families: &'static [Family],
+    /// Words that each stand for several kinds.
+    pub(crate) families: &'static [(&'static str, &'static [&'static str])],
     pub(crate) columns: Columns,
-    pub(crate) tables: &'static [&'static TableSchema],
+    /// Makes empty rows of its table.
+    pub(crate) table: fn() -> Box<dyn TableBuf>,
     pub(crate) rules: Rules,
     pub(crate) tools: &'static [&'static dyn Tool],
     /// Looks at the beginning of a file, which may be all of it, of that name.

@@ -6,6 +6,7 @@
 //!            2           9  store            0x1fff000688      8
 //! ```
 
+use crate::table::columns;
 use quipu_model::print::Ordinals;
 use quipu_model::{Batch, Paint, Printer};
 use std::io::Write as _;
@@ -26,9 +27,9 @@ impl Printer for RecordPrinter {
 
     fn print(&mut self, batch: &Batch, rows: &[u32], ordinals: Ordinals, paint: &Paint, out: &mut Vec<u8>) {
         let Some(table) = batch.tables.first() else { return };
+        let columns = columns(&**table);
         for &row in rows {
-            let value =
-                |column: usize| table.columns.get(column).map_or(0, |column| column.get(row as usize));
+            let value = |column: usize| columns[column].number(row as usize);
             let (record, line, kind) = (value(0).wrapping_add(ordinals.records), value(1), value(2));
             let name = self.kinds.get(kind as usize).copied().unwrap_or("?"); // One byte.
             let colour = if kind == self.instr { paint.code } else { paint.data };

@@ -10,7 +10,7 @@ use crate::table::{self, Row};
 use quipu_model::batch::Span;
 use quipu_model::lens::{AccessKind, ThreadEvent};
 use quipu_model::{
-    Batch, Columns, Error, ErrorKind, Finding, Place, Reader, Result, Rows, RuleInfo, Scan, Severity, Window,
+    Batch, Columns, Error, ErrorKind, Finding, Place, Reader, Result, RuleInfo, Scan, Severity, Window,
 };
 use quipu_source::Container;
 
@@ -113,12 +113,12 @@ impl RecordReader {
                 return Err(Error::unsupported(format!("traces of format {format} have no clock")));
             }
         };
-        let tables = scan.tables.iter().filter_map(|table| dialect.language.tables.get(*table));
+        let tables = scan.tables.iter().filter(|table| **table == 0).map(|_| (dialect.language.table)());
         Ok(RecordReader {
             dialect,
             file: container.name().to_owned(),
             feed: Feed::new(container, &scan.stream())?,
-            batch: Batch { tables: tables.map(|schema| Rows::new(schema)).collect(), ..Batch::default() },
+            batch: Batch { tables: tables.collect(), ..Batch::default() },
             columns: scan.columns,
             batch_records: scan.batch_records.max(1) as usize,
             window: scan.window.clone(),
@@ -571,7 +571,7 @@ impl RecordReader {
         }
         self.pc = pc;
         for rows in tables {
-            table::push(self.n_records, &self.staged, &self.pcs, rows);
+            table::push(self.n_records, &self.staged, &self.pcs, &mut **rows);
         }
     }
 }

@@ -2,9 +2,11 @@
 
 use crate::language::Means;
 use crate::reader::Others;
+use crate::table::columns;
 use crate::trace::PlainTextTrace;
+use quipu_model::column::CellsRef;
 use quipu_model::trace::{Fact, Surveyed};
-use quipu_model::{Batch, Column, Found, Reader as _, Result, Scan, ShardId};
+use quipu_model::{Batch, Found, Reader as _, Result, Scan, ShardId};
 use rustc_hash::FxHashMap;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -33,9 +35,8 @@ impl Survey {
     /// Takes in rows of the table of records.
     fn batch(&mut self, batch: &Batch, means: &[Means]) {
         let Some(rows) = batch.tables.first() else { return };
-        let [_, _, Column::U8(kinds), Column::U64(addrs), Column::U32(sizes), ..] = &rows.columns[..] else {
-            return;
-        };
+        let columns = columns(&**rows).map(|column| column.cells);
+        let [_, _, CellsRef::U8(kinds), CellsRef::U64(addrs), CellsRef::U32(sizes)] = columns else { return };
         self.n_records += kinds.len() as u64;
         for ((kind, addr), size) in kinds.iter().zip(addrs).zip(sizes) {
             self.kinds[usize::from(*kind & 7)] += 1;

@@ -1,53 +1,42 @@
 //! Records as rows of a table.
 
-use crate::din;
-use crate::lackey;
+use crate::language::Language;
 use crate::line::Record;
-use quipu_model::table::Width;
-use quipu_model::{Column, ColumnSchema, ColumnType, Rows, TableSchema};
-use std::borrow::Cow;
+use crate::{din, lackey};
+use quipu_model::schema::{Names, Role, Storage, Type, Unit};
+use quipu_model::{ColumnRef, TableBuf, rows};
+use std::sync::{Arc, LazyLock};
 
-/// The tables of what lackey prints.
-pub(crate) static LACKEY_TABLES: &[&TableSchema] = &[&LACKEY_RECORDS];
-/// The tables of what Dinero reads.
-pub(crate) static DIN_TABLES: &[&TableSchema] = &[&DIN_RECORDS];
+rows! {
+    /// One row for each record that lackey prints.
+    pub struct LackeyRecords: "records" derived "records in the order of the file" {
+        record: Vec<u64>, role(Role::RECORD) => "position among the records, from 1";
+        line: Vec<u64> => "line of the file, from 1";
+        kind("type"): Vec<u8> as Type::Enum(LACKEY_KINDS.clone()), role(Role::ACCESS_KIND) => "kind of the record";
+        addr: Vec<u64> as Type::Address, role(Role::ADDRESS) => "first byte";
+        size: Vec<u32>, role(Role::SIZE), unit(Unit::BYTES) => "bytes of the instruction or the access";
+        pc: Vec<u64> as Type::Address, role(Role::PC) => "the instruction, or the one that makes the access";
+    }
+}
 
-const RECORD: ColumnSchema =
-    column("record", Width::U64, ColumnType::Count, "position among the records, from 1");
-const LINE: ColumnSchema = column("line", Width::U64, ColumnType::Count, "line of the file, from 1");
-const ADDR: ColumnSchema = column("addr", Width::U64, ColumnType::Hex, "first byte");
+rows! {
+    /// One row for each record that Dinero reads.
+    pub struct DinRecords: "records" derived "records in the order of the file" {
+        record: Vec<u64>, role(Role::RECORD) => "position among the records, from 1";
+        line: Vec<u64> => "line of the file, from 1";
+        kind("type"): Vec<u8> as Type::Enum(DIN_KINDS.clone()), role(Role::ACCESS_KIND) => "kind of the record";
+        addr: Vec<u64> as Type::Address, role(Role::ADDRESS) => "first byte";
+        size: Vec<u32>, role(Role::SIZE), unit(Unit::BYTES) => "bytes; 0 if nothing says";
+    }
+}
 
-/// One row for each record that lackey prints.
-pub static LACKEY_RECORDS: TableSchema = TableSchema {
-    name: Cow::Borrowed("records"),
-    derived: true,
-    columns: Cow::Borrowed(&[
-        RECORD,
-        LINE,
-        column("type", Width::U8, ColumnType::Name(lackey::LANGUAGE.kinds), "kind of the record"),
-        ADDR,
-        column("size", Width::U32, ColumnType::Count, "bytes of the instruction or the access"),
-        column("pc", Width::U64, ColumnType::Hex, "the instruction, or the one that makes the access"),
-    ]),
-    doc: Cow::Borrowed("records in the order of the file"),
-};
+static LACKEY_KINDS: LazyLock<Arc<Names>> = LazyLock::new(|| kinds(&lackey::LANGUAGE));
+static DIN_KINDS: LazyLock<Arc<Names>> = LazyLock::new(|| kinds(&din::LANGUAGE));
 
-/// One row for each record that Dinero reads.
-pub static DIN_RECORDS: TableSchema = TableSchema {
-    name: Cow::Borrowed("records"),
-    derived: true,
-    columns: Cow::Borrowed(&[
-        RECORD,
-        LINE,
-        column("type", Width::U8, ColumnType::Name(din::LANGUAGE.kinds), "kind of the record"),
-        ADDR,
-        column("size", Width::U32, ColumnType::Count, "bytes; 0 if nothing says"),
-    ]),
-    doc: Cow::Borrowed("records in the order of the file"),
-};
-
-const fn column(name: &'static str, width: Width, kind: ColumnType, doc: &'static str) -> ColumnSchema {
-    ColumnSchema::new(name, width, kind, doc)
+/// The names of a format's kinds of records, with the words that stand for several.
+fn kinds(language: &Language) -> Arc<Names> {
+    let names = Names::dense(Storage::U8, language.kinds);
+    language.families.iter().fold(names, |names, (word, kinds)| names.with_group(*word, kinds)).shared()
 }
 
 /// A record with what stands around it.
@@ -58,18 +47,25 @@ pub(crate) struct Row {
     pub(crate) line: u64,
 }
 
+/// The columns that tables of both formats have: record, line, kind, address, size.
+pub(crate) fn columns(table: &dyn TableBuf) -> [ColumnRef<'_>; 5] {
+    std::array::from_fn(|position| table.column(position))
+}
+
 /// Adds rows, the first of which is the record at `first_record`, counted from 0; `pcs` has a number for each where the
 /// format has such a column.
-pub(crate) fn push(first_record: u64, rows: &[Row], pcs: &[u64], to: &mut Rows) {
-    for (i, column) in to.columns.iter_mut().enumerate() {
-        match (i, column) {
-            (0, Column::U64(records)) => records.extend((first_record + 1..).take(rows.len())),
-            (1, Column::U64(lines)) => lines.extend(rows.iter().map(|row| row.line)),
-            (2, Column::U8(kinds)) => kinds.extend(rows.iter().map(|row| row.record.kind)),
-            (3, Column::U64(addrs)) => addrs.extend(rows.iter().map(|row| row.record.addr)),
-            (4, Column::U32(sizes)) => sizes.extend(rows.iter().map(|row| row.record.size)),
-            (5, Column::U64(column)) => column.extend_from_slice(pcs),
-            _ => {}
-        }
-    }
+pub(crate) fn push(first_record: u64, rows: &[Row], pcs: &[u64], to: &mut dyn TableBuf) {
+    let (record, line, kind, addr, size) = if let Some(to) = to.get_mut::<LackeyRecords>() {
+        to.pc.extend_from_slice(pcs);
+        (&mut to.record, &mut to.line, &mut to.kind, &mut to.addr, &mut to.size)
+    } else if let Some(to) = to.get_mut::<DinRecords>() {
+        (&mut to.record, &mut to.line, &mut to.kind, &mut to.addr, &mut to.size)
+    } else {
+        return;
+    };
+    record.extend((first_record + 1..).take(rows.len()));
+    line.extend(rows.iter().map(|row| row.line));
+    kind.extend(rows.iter().map(|row| row.record.kind));
+    addr.extend(rows.iter().map(|row| row.record.addr));
+    size.extend(rows.iter().map(|row| row.record.size));
 }

@@ -4,15 +4,17 @@ use crate::language::{Head, Language, Means};
 use crate::print::RecordPrinter;
 use crate::reader::{Dialect, Lines, RecordReader};
 use crate::survey;
-use quipu_model::trace::{Family, PrintOptions, Surveyed};
+use quipu_model::schema::Schema;
+use quipu_model::trace::{PrintOptions, Surveyed};
 use quipu_model::{
     Columns, Confidence, Error, Meta, OpenOptions, Printer, Reader, Result, Scan, Shard, ShardId, ShardKind,
-    TableSchema, Trace,
+    Trace,
 };
 use quipu_source::{Container, Source};
 use std::any::Any;
 use std::borrow::Cow;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Bytes that are looked at to recognise a trace: some hundred lines.
 const PROBED_BYTES: usize = 16 << 10;
@@ -86,7 +88,7 @@ pub(crate) fn open(
         ..Shard::default()
     }];
     let meta = Meta {
-        format,
+        format: format.into(),
         title: language.info.title.to_owned(),
         n_files: 1,
         packed_bytes: container.size_bytes(),
@@ -151,8 +153,8 @@ impl Trace for PlainTextTrace {
         self.dialect.language.columns
     }
 
-    fn tables(&self) -> &'static [&'static TableSchema] {
-        self.dialect.language.tables
+    fn tables(&self) -> Result<Vec<Arc<Schema>>> {
+        Ok(vec![(self.dialect.language.table)().schema().clone()])
     }
 
     fn scan(&self, scan: &Scan) -> Result<Box<dyn Reader>> {
@@ -171,10 +173,6 @@ impl Trace for PlainTextTrace {
 
     fn survey(&self) -> Surveyed {
         survey::survey(self)
-    }
-
-    fn families(&self) -> &'static [Family] {
-        self.dialect.language.families
     }
 
     fn mark_name(&self, kind: u32) -> Cow<'static, str> {

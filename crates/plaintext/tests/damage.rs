@@ -57,7 +57,7 @@ fn long_lines_and_garbage_are_passed_over() {
         let text = [&b"I  0400,3\n"[..], &vec![b'x'; n_bytes], b"\n S 20,4\nI  0403,1\n"].concat();
         let (read, findings) = lines(&*lackey(&text));
         assert_eq!((read.len(), findings.len()), (3, 1), "{n_bytes}");
-        assert_eq!((findings[0].rule, findings[0].place.offset), ("lackey/bad-line", Some(10)));
+        assert_eq!((&*findings[0].rule, findings[0].place.offset), ("lackey/bad-line", Some(10)));
         assert!(read[1].contains(" 3  store"), "{}", read[1]);
     }
     // Of many bad lines, most are only counted.
@@ -71,10 +71,10 @@ fn long_lines_and_garbage_are_passed_over() {
 fn numbers_that_do_not_fit_are_told_at_their_line() {
     let (read, findings) = lines(&*lackey(b"I  0400,3\n L 10000000000000000,1\n L 10,4294967296\n S 20,4\n"));
     assert_eq!(read.len(), 2);
-    let found: Vec<_> = findings.iter().map(|finding| (finding.rule, finding.place.offset)).collect();
+    let found: Vec<_> = findings.iter().map(|finding| (&*finding.rule, finding.place.offset)).collect();
     assert_eq!(found, [("lackey/number", Some(10)), ("lackey/number", Some(33))]);
     let (_, findings) = lines(&*din(b"0 10000000000000000\n1 10\n", &[]));
-    assert_eq!(findings[0].rule, "din/number");
+    assert_eq!(&*findings[0].rule, "din/number");
 }
 
 #[test]

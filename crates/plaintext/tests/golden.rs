@@ -22,7 +22,7 @@ fn counts_are_those_of_the_facts() {
                 .survey()
                 .facts
                 .into_iter()
-                .map(|fact| (fact.key.to_owned(), fact.json()))
+                .map(|fact| (fact.key.clone().into_owned(), fact.json()))
                 .collect();
             for (key, value) in facts.as_object().unwrap() {
                 assert_eq!(surveyed[key], *value, "{name}: {key}");
@@ -172,7 +172,7 @@ fn the_output_of_the_program_is_passed_over_and_told() {
     // `hello` is line 119, behind 5 messages and 113 records.
     let before: Vec<u8> =
         text("lackey/mixed.lackey").split_inclusive(|b| *b == b'\n').take(118).flatten().copied().collect();
-    assert_eq!((findings[0].rule, place.offset), ("lackey/bad-line", Some(before.len() as u64)));
+    assert_eq!((&*findings[0].rule, place.offset), ("lackey/bad-line", Some(before.len() as u64)));
     assert_eq!(place.record, Some(113));
     assert_eq!(findings[0].message, "line 119 is no record, it does not begin as a record does: `hello`");
 }

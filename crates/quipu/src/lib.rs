@@ -26,7 +26,7 @@
 //! use quipu::engine::{RunOptions, Watch, plan, run};
 //! use quipu::model::Args;
 //!
-//! let tool = quipu::tool("categories", trace.meta().format)?;
+//! let tool = quipu::tool("categories", &trace.meta().format)?;
 //! let watch = Watch::new();
 //! let outcome = run(&*trace, vec![plan(tool, &Args::default(), &*trace)?], &RunOptions::new(&watch))?;
 //! println!("{}", outcome.reports[0].json());

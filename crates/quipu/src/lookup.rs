@@ -26,7 +26,7 @@ pub fn tool(name: &str, format: &str) -> Result<&'static dyn Tool> {
 /// # Errors
 /// As for [`tool`], but that the hint lists those only that have what they need of this trace.
 pub fn tool_for(name: &str, trace: &dyn Trace) -> Result<&'static dyn Tool> {
-    find(name, trace.meta().format, &|tool| {
+    find(name, &trace.meta().format, &|tool| {
         let info = tool.info();
         // What takes one of several columns says so only when it is built.
         let lacks = |error: &Error| matches!(error.kind(), ErrorKind::Missing | ErrorKind::Unsupported);

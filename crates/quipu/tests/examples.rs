@@ -37,7 +37,7 @@ fn the_pages_of_a_trace_share_out_all_its_accesses() {
 fn totals(name: &str) -> (u64, u64) {
     use quipu::engine::{RunOptions, Watch, plan, run};
     let trace = open(name);
-    let tool = quipu::tool("counts", trace.meta().format).unwrap();
+    let tool = quipu::tool("counts", &trace.meta().format).unwrap();
     let planned = vec![plan(tool, &quipu::model::Args::default(), &*trace).unwrap()];
     let outcome = run(&*trace, planned, &RunOptions::new(&Watch::new())).unwrap();
     let total = outcome.reports[0].json()["total"].clone();

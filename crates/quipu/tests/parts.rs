@@ -30,7 +30,7 @@ fn outcome(tools: &[&str], trace: &dyn Trace, change: impl FnOnce(&mut RunOption
     change(&mut options);
     let planned = tools
         .iter()
-        .map(|name| plan(quipu::tool(name, trace.meta().format).unwrap(), &Args::default(), trace).unwrap());
+        .map(|name| plan(quipu::tool(name, &trace.meta().format).unwrap(), &Args::default(), trace).unwrap());
     run(trace, planned.collect(), &options).unwrap()
 }
 

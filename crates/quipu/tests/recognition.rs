@@ -53,9 +53,9 @@ fn packed(bytes: &[u8], packing: Packing) -> Vec<u8> {
 }
 
 /// What all of a trace comes to: how many records, and whether anything is reported.
-fn read(source: &Source) -> quipu::model::Result<(&'static str, usize, bool)> {
+fn read(source: &Source) -> quipu::model::Result<(String, usize, bool)> {
     let trace = quipu::open(source, &OpenOptions::default())?;
-    let format = trace.meta().format;
+    let format = trace.meta().format.clone().into_owned();
     let scan = Scan::new(ShardId(0));
     let options = ReadingOptions { scan, max_records: 1 << 20, depth: Depth::Lenses };
     let reading = Reading::of(&*trace, &options)?;
@@ -136,6 +136,6 @@ fn a_version_that_no_trace_has_is_reported_when_a_trace_is_opened() {
         let trace = quipu::open(&Source::from_bytes("file", bytes), &OpenOptions::default()).unwrap();
         let meta = trace.meta();
         assert_eq!(meta.version.as_deref(), shown, "{version}");
-        assert_eq!(meta.findings.iter().map(|found| found.rule).collect::<Vec<_>>(), rules, "{version}");
+        assert_eq!(meta.findings.iter().map(|found| &*found.rule).collect::<Vec<_>>(), rules, "{version}");
     }
 }

@@ -24,7 +24,7 @@ fn json(tool: &str, options: &str, trace: &dyn Trace) -> Value {
         args.set(name, value);
     }
     let watch = Watch::new();
-    let planned = plan(quipu::tool(tool, trace.meta().format).unwrap(), &args, trace).unwrap();
+    let planned = plan(quipu::tool(tool, &trace.meta().format).unwrap(), &args, trace).unwrap();
     run(trace, vec![planned], &RunOptions::new(&watch)).unwrap().reports[0].json()
 }
 

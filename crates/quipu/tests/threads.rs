@@ -14,7 +14,7 @@ const LAYOUT: &str = "layout";
 /// Checks all analyses that the trace has the columns for; returns their names.
 fn check(trace: &dyn Trace, windows: &[Window]) -> Vec<&'static str> {
     let mut checked = Vec::new();
-    for tool in quipu::tools_of(trace.meta().format) {
+    for tool in quipu::tools_of(&trace.meta().format) {
         if tool.info().name == LAYOUT {
             continue;
         }

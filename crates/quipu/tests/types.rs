@@ -24,7 +24,7 @@ fn types_in(trace: &Path, options: &[(&str, &str)], part: &dyn Fn(&mut RunOption
     let mut args = Args::default();
     options.iter().for_each(|(name, value)| args.set(*name, *value));
     let watch = Watch::new();
-    let planned = plan(quipu::tool("types", trace.meta().format).unwrap(), &args, &*trace).unwrap();
+    let planned = plan(quipu::tool("types", &trace.meta().format).unwrap(), &args, &*trace).unwrap();
     let mut run_options = RunOptions::new(&watch);
     part(&mut run_options);
     let outcome = run(&*trace, vec![planned], &run_options).unwrap();

@@ -45,14 +45,13 @@ fn file() -> TypesFile {
 /// One annotation for each object.
 fn regions() -> Batch {
     let mut batch = Batch::default();
-    let name = batch.values.push_text(b"struct.Node");
     for at in 0..REGIONS {
         batch.regions.at.push(at as u32);
         batch.regions.what.push(RegionEvent::Add);
         batch.regions.addr.push(START + at * BYTES);
         batch.regions.element_bytes.push(64);
         batch.regions.n_elements.push(1);
-        batch.regions.type_name.push(name);
+        batch.regions.type_name.push(b"struct.Node");
     }
     batch.span.records = REGIONS as u32;
     batch
@@ -130,7 +129,6 @@ fn simulate(bencher: Bencher<'_, '_>, tells_types: bool, batches: &[Batch]) {
 fn regions_change(bencher: Bencher<'_, '_>) {
     let mut simulation = simulation(true);
     let mut batch = Batch::default();
-    let name = batch.values.push_text(b"struct.Node");
     for at in 0..RECORDS {
         let is_add = at % 2 == 1;
         batch.regions.at.push(at);
@@ -138,7 +136,7 @@ fn regions_change(bencher: Bencher<'_, '_>) {
         batch.regions.addr.push(START + u64::from(at / 2) * 97 % REGIONS * BYTES);
         batch.regions.element_bytes.push(64);
         batch.regions.n_elements.push(1);
-        batch.regions.type_name.push(name);
+        batch.regions.type_name.push(b"struct.Node");
     }
     batch.span.records = RECORDS;
     bencher

@@ -3,13 +3,13 @@
 use quipu_engine::{RunOptions, Watch, plan, run};
 use quipu_model::pass::Detail;
 use quipu_model::print::Printer;
-use quipu_model::trace::{Family, PrintOptions};
-use quipu_model::{
-    Args, Columns, Meta, Order, Reader, Result, Scan, Shard, TableSchema, Tool, Trace, Window,
-};
+use quipu_model::schema::Schema;
+use quipu_model::trace::PrintOptions;
+use quipu_model::{Args, Columns, Meta, Order, Reader, Result, Scan, Shard, Tool, Trace, Window};
 use std::any::Any;
 use std::borrow::Cow;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 /// Panics unless a tool reports the same of a trace for any number of threads and any size of batches.
 ///
@@ -85,7 +85,7 @@ impl Trace for Resized<'_> {
         self.trace.columns()
     }
 
-    fn tables(&self) -> &'static [&'static TableSchema] {
+    fn tables(&self) -> Result<Vec<Arc<Schema>>> {
         self.trace.tables()
     }
 
@@ -95,10 +95,6 @@ impl Trace for Resized<'_> {
 
     fn printer(&self, options: &PrintOptions) -> Result<Box<dyn Printer>> {
         self.trace.printer(options)
-    }
-
-    fn families(&self) -> &'static [Family] {
-        self.trace.families()
     }
 
     fn as_any(&self) -> Option<&dyn Any> {

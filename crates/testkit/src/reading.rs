@@ -1,10 +1,12 @@
 //! Everything that a reader delivers, folded into numbers that two readings can be compared by; and on the way, whether
 //! it keeps the promises of the model.
 
+use quipu_model::column::CellsRef;
 use quipu_model::print::{Ordinals, Paint, Printer};
+use quipu_model::schema::Type;
 use quipu_model::trace::PrintOptions;
 use quipu_model::values::{Kind, NO_NODE, Values};
-use quipu_model::{Batch, Column, ColumnType, Columns, Error, Found, Result, Rows, Scan, Trace};
+use quipu_model::{Batch, ColumnRef, Columns, Error, Field, Found, Result, Scan, TableBuf, Trace};
 
 /// What one read over one shard delivered.
 #[derive(Debug, Default)]
@@ -70,9 +72,10 @@ impl Reading {
         let mut scan = Scan { columns: trace.columns(), tables: Vec::new(), ..options.scan.clone() };
         let mut printer = None;
         if options.depth == Depth::Everything {
-            let derived = |table: &usize| trace.tables()[*table].derived;
+            let tables = trace.tables()?;
+            let derived = |table: &usize| tables[*table].is_derived();
             scan.columns |= Columns::RAW;
-            scan.tables = (0..trace.tables().len()).collect();
+            scan.tables = (0..tables.len()).collect();
             // Printers print the first one.
             scan.tables.sort_by_key(|table| !derived(table));
             if scan.tables.first().is_some_and(derived) {
@@ -152,15 +155,15 @@ impl Fold {
         self.last = records[n_records];
         self.reading.records.pop();
         self.reading.instrs += u64::from(batch.span.instrs);
-        let n_columns = batch.tables.iter().map(|rows| rows.columns.len()).sum();
+        let n_columns = batch.tables.iter().map(|rows| rows.schema().fields.len()).sum();
         self.reading.columns.resize(n_columns, 0);
         let mut hashes = self.reading.columns.iter_mut();
         for rows in &batch.tables {
-            fold_table(rows, batch, &mut hashes);
+            fold_table(&**rows, batch, &mut hashes);
         }
         self.raw.add(batch.raw());
         if let (Some(printer), Some(table)) = (&mut self.printer, batch.tables.first()) {
-            let rows: Vec<u32> = (0..u32::try_from(table.len()).unwrap_or(u32::MAX)).collect();
+            let rows: Vec<u32> = (0..u32::try_from(table.n_rows()).unwrap_or(u32::MAX)).collect();
             printer.print(batch, &rows, Ordinals::default(), &Paint::PLAIN, &mut self.out);
             self.text.add(&self.out);
             self.out.clear();
@@ -184,68 +187,64 @@ fn fold_lenses(batch: &Batch, records: &mut [u64]) {
     for (record, at) in records.iter_mut().zip(0..u64::from(span.records)) {
         *record = mix(thread ^ span.first_record.wrapping_add(at));
     }
-    let mut add = |at: u32, tag: u64, value: u64| {
-        let record = &mut records[at as usize];
-        *record = record.wrapping_add(mix(mix(value) ^ tag));
-    };
-    let rows = &batch.accesses;
-    for (i, at) in rows.at.iter().enumerate() {
-        add(*at, 1, rows.addr[i]);
-        add(*at, 2, u64::from(rows.size[i]) << 8 | rows.kind[i] as u64);
-        add(*at, 3, rows.pc.get(i).copied().unwrap_or(0));
-    }
-    let rows = &batch.instrs;
-    for (i, at) in rows.at.iter().enumerate() {
-        add(*at, 4, rows.pc[i]);
-        add(*at, 5, u64::from(rows.size[i]) << 8 | u64::from(rows.flags[i]));
-        add(*at, 6, rows.class.get(i).map_or(0, |class| *class as u64));
-        add(*at, 7, rows.taken.get(i).map_or(0, |taken| *taken as u64));
-        add(*at, 8, rows.target.get(i).copied().unwrap_or(0));
-        let code = rows.code.get(i).and_then(|code| batch.codes.get(*code));
-        add(*at, 9, code.map_or(0, |code| fold_bytes(1, code.bytes())));
-    }
-    let rows = &batch.calls;
-    for (i, at) in rows.at.iter().enumerate() {
-        let values = rows.args_of(i).iter().fold(rows.edge[i] as u64, |hash, value| mix(hash ^ value));
-        add(*at, 10, mix(values ^ rows.function[i]) ^ rows.result[i] ^ rows.return_to[i].rotate_left(1));
-    }
-    for ((at, what), value) in batch.threads.at.iter().zip(&batch.threads.what).zip(&batch.threads.value) {
-        add(*at, 11, mix(*value) ^ *what as u64);
-    }
-    for ((at, kind), value) in batch.marks.at.iter().zip(&batch.marks.kind).zip(&batch.marks.value) {
-        add(*at, 12, mix(*value) ^ u64::from(*kind));
-    }
-    // Without records, they are of those before a window.
-    let rows = &batch.regions;
-    for (i, at) in rows.at.iter().enumerate().take_while(|_| span.records > 0) {
-        let name = fold_bytes(1, text(batch, rows.type_name[i].into()));
-        add(
-            *at,
-            13,
-            mix(rows.addr[i] ^ name) ^ mix(rows.element_bytes[i]) ^ rows.n_elements[i] ^ rows.what[i] as u64,
-        );
-    }
-}
-
-/// The bytes of a text; none if there is none.
-fn text(batch: &Batch, node: u64) -> &[u8] {
-    let node = u32::try_from(node).ok().filter(|node| *node != NO_NODE);
-    node.map_or(&[], |node| batch.values.bytes_of(batch.values.node(node)))
-}
-
-/// Folds the rows of a table, instructions and values by what they are instead of where they stand.
-fn fold_table<'h>(rows: &Rows, batch: &Batch, hashes: &mut impl Iterator<Item = &'h mut u64>) {
-    for ((schema, column), hash) in rows.schema.columns.iter().zip(&rows.columns).zip(hashes) {
-        for row in 0..rows.len() {
-            let value = column.get(row);
-            let code = u32::try_from(value).ok().and_then(|code| batch.codes.get(code));
-            *hash = match (schema.kind, code) {
-                (ColumnType::Code, Some(code)) => fold_bytes(mix(*hash ^ code.pc), code.bytes()),
-                (ColumnType::Value, _) => fold_value(*hash, &batch.values, value as u32), // An index of 32 bits.
-                (ColumnType::Text, _) => fold_bytes(mix(*hash ^ 1), text(batch, value)),
-                _ => mix(*hash ^ value),
-            };
+    for (lens, (at, rows)) in (1u64..).zip(batch.lenses()) {
+        // Without records, they are of those before a window.
+        if span.records == 0 {
+            continue;
         }
+        // The first column is the record itself.
+        for (position, field) in rows.schema().fields.iter().enumerate().skip(1) {
+            let column = rows.column(position);
+            for (row, at) in at.iter().enumerate().take(column.len()) {
+                let value = fold_cell(mix(lens << 8 | position as u64), field, column, row, batch);
+                let record = &mut records[*at as usize];
+                *record = record.wrapping_add(mix(value));
+            }
+        }
+    }
+}
+
+/// Folds the rows of a table.
+fn fold_table<'h>(rows: &dyn TableBuf, batch: &Batch, hashes: &mut impl Iterator<Item = &'h mut u64>) {
+    for ((position, field), hash) in rows.schema().fields.iter().enumerate().zip(hashes) {
+        let column = rows.column(position);
+        for row in 0..rows.n_rows() {
+            *hash = fold_cell(*hash, field, column, row, batch);
+        }
+    }
+}
+
+/// Folds what a row has in a column: instructions, values and texts by what they are instead of where they stand.
+fn fold_cell(hash: u64, field: &Field, column: ColumnRef<'_>, row: usize, batch: &Batch) -> u64 {
+    let number = column.number(row);
+    let index = u32::try_from(number).ok();
+    match &field.ty {
+        _ if column.is_missing(field.missing, row) => mix(hash ^ u64::MAX),
+        Type::Code => match index.and_then(|index| batch.codes.get(index)) {
+            Some(code) => fold_bytes(mix(hash ^ code.pc), code.bytes()),
+            None => mix(hash ^ number),
+        },
+        Type::Value => fold_value(hash, &batch.values, index.unwrap_or(NO_NODE)),
+        Type::Dict(dict) => {
+            let text = index.and_then(|index| batch.dicts.get(*dict, index));
+            fold_bytes(mix(hash ^ 1), text.unwrap_or(&[]))
+        }
+        Type::Text | Type::Bytes | Type::Fixed(_) => fold_bytes(mix(hash ^ 1), column.bytes(row)),
+        Type::List(item) => match column.items(row) {
+            Some((items, range)) => {
+                range.fold(mix(hash ^ 2), |hash, at| fold_cell(hash, item, items.as_ref(), at, batch))
+            }
+            None => mix(hash ^ 2),
+        },
+        Type::Struct(members) => match column.cells {
+            CellsRef::Members(columns) => {
+                members.iter().zip(columns).fold(mix(hash ^ 3), |hash, (member, column)| {
+                    fold_cell(hash, member, column.as_ref(), row, batch)
+                })
+            }
+            _ => mix(hash ^ 3),
+        },
+        _ => mix(hash ^ number),
     }
 }
 
@@ -316,32 +315,24 @@ fn check(batch: &Batch, scan: &Scan) {
     );
     assert!(span.instrs <= span.records, "{} instrs among {} records", span.instrs, span.records);
     assert_eq!(span.shard, scan.shard.0, "a batch is of the shard asked for");
-    let n = batch.accesses.len();
-    check_rows("accesses", &batch.accesses.at, n, span.records);
-    assert_eq!((batch.accesses.size.len(), batch.accesses.kind.len()), (n, n), "columns of accesses");
-    assert!(matches!(batch.accesses.pc.len(), len if len == n || len == 0), "column pc of accesses");
-    let rows = &batch.instrs;
-    check_rows("instrs", &rows.at, rows.len(), span.records);
-    assert_eq!((rows.size.len(), rows.flags.len()), (rows.len(), rows.len()), "columns of instrs");
-    for len in [rows.class.len(), rows.taken.len(), rows.target.len(), rows.code.len()] {
-        assert!(len == rows.len() || len == 0, "columns of instrs");
+    for (at, rows) in batch.lenses() {
+        let (name, n_rows) = (&rows.schema().name, rows.n_rows());
+        assert_eq!(at.len(), n_rows, "column at of {name}");
+        assert!(at.is_sorted(), "rows of {name} are in the order of records");
+        // A call stands at the record that follows.
+        let end = span.records.saturating_add(u32::from(name == "calls")).max(u32::from(name == "regions"));
+        assert!(at.last().is_none_or(|last| *last < end), "rows of {name} belong to records of the batch");
+        for (position, field) in rows.schema().fields.iter().enumerate() {
+            let len = rows.column(position).len();
+            assert!(len == n_rows || len == 0, "column {} of {name}", field.name);
+        }
     }
-    check_rows("calls", &batch.calls.at, batch.calls.len(), span.records.saturating_add(1));
-    check_rows("threads", &batch.threads.at, batch.threads.len(), span.records);
-    check_rows("marks", &batch.marks.at, batch.marks.len(), span.records);
     for rows in &batch.tables {
-        assert!(
-            rows.columns.iter().map(Column::len).all(|len| len == rows.len()),
-            "columns of {}",
-            rows.schema.name
-        );
+        let schema = rows.schema();
+        let n_columns = schema.fields.len();
+        let lengths = (0..n_columns).map(|position| rows.column(position).len());
+        assert!(lengths.into_iter().all(|len| len == rows.n_rows()), "columns of {}", schema.name);
     }
-}
-
-fn check_rows(lens: &str, at: &[u32], n_rows: usize, n_records: u32) {
-    assert_eq!(at.len(), n_rows, "column at of {lens}");
-    assert!(at.is_sorted(), "rows of {lens} are in the order of records");
-    assert!(at.last().is_none_or(|last| *last < n_records), "rows of {lens} belong to records of the batch");
 }
 
 /// Spreads the bits of a number over all of it.

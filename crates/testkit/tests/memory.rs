@@ -45,7 +45,7 @@ fn rows_fill_the_lenses() {
     assert_eq!(batch.accesses.pc, [0x1000, 0x1000]);
     assert_eq!((batch.instrs.class[0], batch.instrs.taken[0]), (InstrClass::ConditionalJump, Taken::Yes));
     assert_eq!(batch.codes.get(batch.instrs.code[0]).unwrap().bytes(), [0x74, 2]);
-    assert_eq!((batch.calls.args_of(0), batch.calls.args_of(1)), (&[10, 20][..], &[][..]));
+    assert_eq!((batch.calls.args.get(0), batch.calls.args.get(1)), (&[10, 20][..], &[][..]));
     assert_eq!(batch.calls.result, [0, 5]);
     assert_eq!((batch.marks.at[0], batch.marks.kind[0], batch.marks.value[0]), (4, 4, 12));
 }
@@ -133,7 +133,7 @@ fn rows_print_with_their_ordinals() {
     let trace = MemoryTrace::parse("thread 7\ninstr 0x1000 2 =9090\nread 0x2000 8\nmark 4 12").unwrap();
     let mut reader = trace.scan(&Scan { tables: vec![0], ..Scan::new(ShardId(0)) }).unwrap();
     let batch = reader.read().unwrap().unwrap();
-    assert_eq!(batch.tables[0].column("code").unwrap().get(1), u64::from(NO_CODE));
+    assert_eq!(batch.tables[0].column_named("code").unwrap().number(1), u64::from(NO_CODE));
     let mut printer = trace.printer(&PrintOptions::default()).unwrap();
     let mut out = Vec::new();
     printer.begin(&mut out);

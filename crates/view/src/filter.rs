@@ -1,9 +1,12 @@
 //! Choosing rows by what their columns say.
 //!
-//! The columns are found by name: `tid`, `pc`, `addr` with `size`, `time`, and every column of names for kinds.
+//! The columns are found by their roles, or else by their names: `tid`, `pc`, `addr` with `size`, `time`; and every column of
+//! names for kinds.
 
-use quipu_model::{Column, ColumnType, Error, Family, Result, Rows, TableSchema, ThreadId};
+use quipu_model::schema::{Names, Role, Type};
+use quipu_model::{ColumnRef, Error, Result, Schema, TableBuf, ThreadId};
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 /// Which rows are wanted. What is empty or `None` asks for nothing; all that is given must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,7 +34,8 @@ impl RowFilter {
 #[derive(Debug)]
 pub struct Chosen {
     tests: Vec<(usize, Test)>,
-    kinds: Vec<(usize, Vec<bool>)>,
+    /// Columns of names with the numbers that are wanted.
+    kinds: Vec<(usize, Vec<u64>)>,
 }
 
 #[derive(Debug)]
@@ -42,15 +46,28 @@ enum Test {
     Touches(RangeInclusive<u64>, Option<usize>),
 }
 
+/// What rows can be chosen by: the role of the column, its usual name, and what people call it.
+const CHOICES: [(Role, &str, &str); 4] = [
+    (Role::THREAD, "tid", "thread"),
+    (Role::PC, "pc", "pc"),
+    (Role::ADDRESS, "addr", "addr"),
+    (Role::TIME, "time", "time"),
+];
+
+/// The column for something, by its role or else by its name.
+fn position(schema: &Schema, role: Role, name: &str) -> Option<usize> {
+    schema.position_of(role).or_else(|| schema.position(name))
+}
+
 impl Chosen {
-    /// Finds the columns. `families` are words for several kinds, as [`Trace::families`](quipu_model::Trace::families)
-    /// has them.
+    /// Finds the columns.
     ///
     /// # Errors
     /// `Usage` if the table lacks a column that the filter asks about, or no column knows a kind.
-    pub fn new(filter: &RowFilter, schema: &TableSchema, families: &[Family]) -> Result<Chosen> {
-        let column = |name: &str| {
-            schema.position(name).ok_or_else(|| {
+    pub fn new(filter: &RowFilter, schema: &Schema) -> Result<Chosen> {
+        let column = |role: Role| {
+            let name = CHOICES.iter().find(|(other, ..)| *other == role).map_or("", |(_, name, _)| *name);
+            position(schema, role, name).ok_or_else(|| {
                 Error::usage(format!("rows of table `{}` cannot be chosen by `{name}`", schema.name))
                     .hint(choices(schema))
             })
@@ -59,52 +76,54 @@ impl Chosen {
         if !filter.threads.is_empty() {
             // The column has what the trace has, which packs further traces' threads.
             let threads = filter.threads.iter().map(|thread| thread.packed()).collect();
-            tests.push((column("tid")?, Test::OneOf(threads)));
+            tests.push((column(Role::THREAD)?, Test::OneOf(threads)));
         }
         if let Some(range) = &filter.pc {
-            tests.push((column("pc")?, Test::Within(range.clone())));
+            tests.push((column(Role::PC)?, Test::Within(range.clone())));
         }
         if let Some(range) = &filter.addr {
-            tests.push((column("addr")?, Test::Touches(range.clone(), schema.position("size"))));
+            let size = position(schema, Role::SIZE, "size");
+            tests.push((column(Role::ADDRESS)?, Test::Touches(range.clone(), size)));
         }
         if let Some(range) = &filter.time {
-            tests.push((column("time")?, Test::Within(range.clone())));
+            tests.push((column(Role::TIME)?, Test::Within(range.clone())));
         }
-        Ok(Chosen { tests, kinds: kinds(&filter.kinds, schema, families)? })
+        Ok(Chosen { tests, kinds: kinds(&filter.kinds, schema)? })
     }
 
     /// Replaces `out` by the numbers of the rows that pass, ascending.
-    pub fn choose(&self, rows: &Rows, out: &mut Vec<u32>) {
+    pub fn choose(&self, rows: &dyn TableBuf, out: &mut Vec<u32>) {
         out.clear();
-        out.extend(0..rows.len() as u32); // A batch has some thousand rows.
+        out.extend(0..rows.n_rows() as u32); // A batch has some thousand rows.
         for (position, test) in &self.tests {
-            let Some(column) = rows.columns.get(*position) else { continue };
+            let column = rows.column(*position);
             match test {
-                Test::OneOf(values) => out.retain(|&row| values.contains(&column.get(row as usize))),
-                Test::Within(range) => out.retain(|&row| range.contains(&column.get(row as usize))),
+                Test::OneOf(values) => out.retain(|&row| values.contains(&column.number(row as usize))),
+                Test::Within(range) => out.retain(|&row| range.contains(&column.number(row as usize))),
                 Test::Touches(range, size) => {
-                    let size = size.and_then(|position| rows.columns.get(position));
-                    out.retain(|&row| touches(range, column.get(row as usize), bytes(size, row)));
+                    let size = size.map(|position| rows.column(position));
+                    out.retain(|&row| touches(range, column.number(row as usize), bytes(size, row)));
                 }
             }
         }
         if !self.kinds.is_empty() {
+            let columns: Vec<_> =
+                self.kinds.iter().map(|(position, wanted)| (rows.column(*position), wanted)).collect();
             out.retain(|&row| {
-                self.kinds.iter().any(|(position, wanted)| {
-                    let value = rows.columns.get(*position).map(|column| column.get(row as usize));
-                    value.is_some_and(|value| wanted.get(value as usize) == Some(&true))
-                })
+                columns.iter().any(|(column, wanted)| wanted.contains(&column.number(row as usize)))
             });
         }
     }
 }
 
 /// What rows of a table can be chosen by.
-fn choices(schema: &TableSchema) -> String {
-    let columns = [("tid", "thread"), ("pc", "pc"), ("addr", "addr"), ("time", "time")];
-    let mut known: Vec<&str> =
-        columns.iter().filter(|(name, _)| schema.position(name).is_some()).map(|(_, word)| *word).collect();
-    if schema.columns.iter().any(|column| matches!(column.kind, ColumnType::Name(_))) {
+fn choices(schema: &Schema) -> String {
+    let mut known: Vec<&str> = CHOICES
+        .iter()
+        .filter(|(role, name, _)| position(schema, *role, name).is_some())
+        .map(|(.., word)| *word)
+        .collect();
+    if named(schema).next().is_some() {
         known.push("kind");
     }
     match known[..] {
@@ -113,40 +132,44 @@ fn choices(schema: &TableSchema) -> String {
     }
 }
 
-/// Which names of which columns the words stand for.
-fn kinds(words: &[String], schema: &TableSchema, families: &[Family]) -> Result<Vec<(usize, Vec<bool>)>> {
+/// The columns of names.
+fn named(schema: &Schema) -> impl Iterator<Item = (usize, &Arc<Names>)> {
+    schema.fields.iter().enumerate().filter_map(|(position, field)| match &field.ty {
+        Type::Enum(names) => Some((position, names)),
+        _ => None,
+    })
+}
+
+/// Which numbers of which columns the words stand for.
+fn kinds(words: &[String], schema: &Schema) -> Result<Vec<(usize, Vec<u64>)>> {
     if words.is_empty() {
         return Ok(Vec::new());
     }
-    let named = || {
-        schema.columns.iter().enumerate().filter_map(|(position, column)| match column.kind {
-            ColumnType::Name(names) => Some((position, names)),
-            _ => None,
-        })
-    };
-    if named().next().is_none() {
+    if named(schema).next().is_none() {
         return Err(
             Error::usage(format!("rows of table `{}` have no kinds", schema.name)).hint(choices(schema))
         );
     }
+    // A word for several kinds goes before a kind of that name.
     let mut wanted: Vec<&str> = Vec::new();
     for word in words {
         let word = word.replace('-', "_");
-        let mut names = named().flat_map(|(_, names)| names.iter().copied()).filter(|name| !name.is_empty());
-        if let Some(family) = families.iter().find(|family| is_same(family.word, &word)) {
-            wanted.extend(family.names);
+        let groups = || named(schema).flat_map(|(_, names)| names.groups().map(move |group| (names, group)));
+        let all = || named(schema).flat_map(|(_, names)| names.iter()).map(|(_, name)| name);
+        let mut names = all().filter(|name| !name.is_empty());
+        if let Some((names, (_, numbers))) = groups().find(|(_, (group, _))| is_same(group, &word)) {
+            wanted.extend(numbers.iter().filter_map(|number| names.get(*number)));
         } else if let Some(name) = names.find(|name| is_same(name, &word)) {
             wanted.push(name);
         } else {
-            let names = named().flat_map(|(_, names)| names.iter().copied()).filter(|name| !name.is_empty());
-            return Err(unknown_kind(
-                &word,
-                families.iter().map(|family| family.word).chain(names).collect(),
-            ));
+            let groups = groups().map(|(_, (group, _))| group);
+            return Err(unknown_kind(&word, groups.chain(all().filter(|name| !name.is_empty())).collect()));
         }
     }
-    let chosen = |names: &[&str]| names.iter().map(|name| wanted.contains(name)).collect();
-    Ok(named().map(|(position, names)| (position, chosen(names))).collect())
+    let chosen = |names: &Names| -> Vec<u64> {
+        names.iter().filter(|(_, name)| wanted.contains(name)).map(|(number, _)| number).collect()
+    };
+    Ok(named(schema).map(|(position, names)| (position, chosen(names))).collect())
 }
 
 /// True if two words differ at most in how their parts are joined.
@@ -162,8 +185,8 @@ fn unknown_kind(word: &str, mut known: Vec<&str>) -> Error {
     Error::usage(format!("no kind of record is called `{word}`")).hint(format!("kinds: {}", known.join(", ")))
 }
 
-fn bytes(size: Option<&Column>, row: u32) -> u64 {
-    size.map_or(1, |column| column.get(row as usize))
+fn bytes(size: Option<ColumnRef<'_>>, row: u32) -> u64 {
+    size.map_or(1, |column| column.number(row as usize))
 }
 
 /// True if an access of `size` bytes at `addr` has a byte in `range`; one of no bytes counts as one byte.
@@ -175,34 +198,31 @@ fn touches(range: &RangeInclusive<u64>, addr: u64, size: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quipu_model::ColumnSchema;
-    use quipu_model::table::Width;
-    use std::borrow::Cow;
+    use quipu_model::rows;
+    use quipu_model::schema::Storage;
 
-    static DEMO: TableSchema = TableSchema {
-        name: Cow::Borrowed("demo"),
-        derived: true,
-        columns: Cow::Borrowed(&[
-            column("tid", ColumnType::Count),
-            column("type", ColumnType::Name(&["read", "write", "instr", "jump", "marker"])),
-            column("size", ColumnType::Count),
-            column("addr", ColumnType::Hex),
-            column("pc", ColumnType::Hex),
-            column("marker", ColumnType::Name(&["timestamp", "cpu-id"])),
-        ]),
-        doc: Cow::Borrowed(""),
-    };
+    fn names(names: &[&'static str]) -> Names {
+        Names::dense(Storage::U64, names)
+    }
 
-    const fn column(name: &'static str, kind: ColumnType) -> ColumnSchema {
-        ColumnSchema::new(name, Width::U64, kind, "")
+    rows! {
+        struct Demo: "demo" derived "" {
+            tid: Vec<u64> => "";
+            kind("type"): Vec<u64> as Type::Enum(
+                names(&["read", "write", "instr", "jump", "marker"]).with_group("code", &["instr", "jump"]).shared()
+            ) => "";
+            size: Vec<u64> => "";
+            addr: Vec<u64> as Type::Address => "";
+            code: Vec<u64> as Type::Address, role(Role::PC) => "";
+            marker: Vec<u64> as Type::Enum(names(&["timestamp", "cpu-id"]).shared()), missing(NONE) => "";
+        }
     }
 
     const NONE: u64 = u64::MAX;
-    const FAMILIES: &[Family] = &[Family { word: "code", names: &["instr", "jump"] }];
 
     fn check(filter: RowFilter, expected: &[u32]) {
-        let mut rows = Rows::new(&DEMO);
-        for values in [
+        let mut rows = Demo::default();
+        for [tid, kind, size, addr, code, marker] in [
             [7, 2, 4, 0, 0x1000, NONE],
             [7, 0, 8, 0x8000, 0x1000, NONE],
             [7, 3, 2, 0, 0x1004, NONE],
@@ -210,12 +230,15 @@ mod tests {
             [8, 4, 0, 0, 0, 0],
             [8, 4, 0, 0, 0, 1],
         ] {
-            for (column, value) in rows.columns.iter_mut().zip(values) {
-                column.push(value).unwrap();
-            }
+            rows.tid.push(tid);
+            rows.kind.push(kind);
+            rows.size.push(size);
+            rows.addr.push(addr);
+            rows.code.push(code);
+            rows.marker.push(marker);
         }
         let mut out = vec![99];
-        Chosen::new(&filter, &DEMO, FAMILIES).unwrap().choose(&rows, &mut out);
+        Chosen::new(&filter, Demo::table_schema()).unwrap().choose(&rows, &mut out);
         assert_eq!(out, expected);
     }
 
@@ -255,14 +278,14 @@ mod tests {
 
     #[test]
     fn an_unknown_kind_is_an_error_that_lists_the_known_ones() {
-        let error = Chosen::new(&kinds(&["call"]), &DEMO, FAMILIES).unwrap_err();
+        let error = Chosen::new(&kinds(&["call"]), Demo::table_schema()).unwrap_err();
         assert_eq!(error.message(), "no kind of record is called `call`");
         assert_eq!(error.advice(), Some("kinds: code, read, write, instr, jump, marker, timestamp, cpu-id"));
     }
 
     #[test]
     fn a_part_of_a_kind_proposes_the_kinds_that_contain_it() {
-        let error = Chosen::new(&kinds(&["stamp"]), &DEMO, FAMILIES).unwrap_err();
+        let error = Chosen::new(&kinds(&["stamp"]), Demo::table_schema()).unwrap_err();
         assert_eq!(error.advice(), Some("kinds: timestamp"));
     }
 
@@ -274,8 +297,9 @@ mod tests {
 
     #[test]
     fn a_table_without_the_column_is_an_error() {
-        let error = Chosen::new(&RowFilter { time: Some(0..=1), ..RowFilter::default() }, &DEMO, FAMILIES)
-            .unwrap_err();
+        let error =
+            Chosen::new(&RowFilter { time: Some(0..=1), ..RowFilter::default() }, Demo::table_schema())
+                .unwrap_err();
         assert_eq!(error.message(), "rows of table `demo` cannot be chosen by `time`");
     }
 }

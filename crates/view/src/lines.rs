@@ -5,10 +5,13 @@
 
 use crate::codes::CodeTexts;
 use quipu_isa::{Arch, Decoder, Syntax};
+use quipu_model::column::CellsRef;
 use quipu_model::harmless::csv_cell;
 use quipu_model::print::{Ordinals, RowForm};
-use quipu_model::values::{NO_NODE, Types, Values};
-use quipu_model::{Batch, ColumnSchema, ColumnType, Error, Paint, Printer, TableSchema};
+use quipu_model::schema::{Field, Missing, Names, Role, Type};
+use quipu_model::values::Types;
+use quipu_model::{Batch, ColumnRef, Error, Paint, Printer, Schema};
+use std::sync::Arc;
 
 /// Which lines are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,12 +27,12 @@ pub enum LineForm {
 
 /// Prints rows of one table as lines of one form.
 ///
-/// A name column's all-ones value means that the row has no such name. Columns called `record` and `instr` are
-/// ordinals: they are shifted as [`Ordinals`] says. Values of any shape are written as the trace's
+/// What a row does not have is `null`, whichever way the schema says that ([`Missing`]). Columns with the roles of ordinals
+/// ([`Role::RECORD`], [`Role::INSTR`]) are shifted as [`Ordinals`] says. Values of any shape are written as the trace's
 /// [`RowForm`] does it.
 pub struct RowLines {
     form: LineForm,
-    fields: Vec<Field>,
+    fields: Vec<Written>,
     texts: CodeTexts,
     /// What the trace's format adds.
     own: Option<Box<dyn RowForm>>,
@@ -41,28 +44,37 @@ pub struct RowLines {
 
 /// How one column is written.
 #[derive(Debug)]
-struct Field {
+struct Written {
     /// What stands before the value.
     key: Vec<u8>,
     /// What a head line says.
     head: Vec<u8>,
     style: Style,
+    missing: Missing,
     shift: Shift,
 }
 
 #[derive(Debug)]
 enum Style {
     Count,
+    Signed,
+    Float32,
+    Float64,
     Hex,
     Flag,
-    /// The written names, and the value that means none.
-    Name(Vec<Vec<u8>>, u64),
+    /// The names as they are written, the number of each at its place, if they are dense.
+    Name(Vec<Vec<u8>>),
+    SparseName(Arc<Names>),
+    Flags(Arc<Names>),
     Code,
     Function,
-    Position(u64),
-    Argument,
+    Dict(u32),
     Value,
     Text,
+    /// Bytes that are no text.
+    Bytes,
+    List(Box<Style>, Missing),
+    Members(Vec<(Vec<u8>, Style, Missing)>),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -75,9 +87,9 @@ enum Shift {
 impl RowLines {
     /// A printer of rows of `schema`. `arch` is the architecture of the instructions; if it is unknown, or nothing
     /// can decode it, they are written without text.
-    pub fn new(schema: &TableSchema, form: LineForm, arch: Option<Arch>, syntax: Syntax) -> RowLines {
+    pub fn new(schema: &Schema, form: LineForm, arch: Option<Arch>, syntax: Syntax) -> RowLines {
         let decoder = arch.and_then(|arch| Decoder::new(arch, syntax).ok());
-        let fields = schema.columns.iter().enumerate().map(|(i, column)| Field::new(i == 0, column, form));
+        let fields = schema.fields.iter().enumerate().map(|(i, field)| Written::new(i == 0, field, form));
         RowLines {
             form,
             fields: fields.collect(),
@@ -94,10 +106,10 @@ impl RowLines {
     }
 }
 
-impl Field {
-    fn new(first: bool, column: &ColumnSchema, form: LineForm) -> Field {
+impl Written {
+    fn new(first: bool, field: &Field, form: LineForm) -> Written {
         // An instruction has two keys, which are part of its text.
-        let is_code = column.kind == ColumnType::Code;
+        let is_code = field.ty == Type::Code;
         let mut key = Vec::new();
         match (form, first) {
             (LineForm::Json, true) => key.push(b'{'),
@@ -105,48 +117,67 @@ impl Field {
             (_, false) => key.push(b','),
         }
         if form == LineForm::Json && !is_code {
-            json_string(&column.name, &mut key);
+            json_string(&field.name, &mut key);
             key.push(b':');
         }
         let head = match (is_code, form) {
             (true, _) => b"encoding,text".to_vec(),
-            (false, LineForm::Csv) => cell_of(&column.name),
+            (false, LineForm::Csv) => cell_of(&field.name),
             (false, LineForm::Json) => Vec::new(),
         };
-        let shift = match &*column.name {
-            "record" => Shift::Records,
-            "instr" => Shift::Instrs,
+        let shift = match field.role {
+            Some(Role::RECORD) => Shift::Records,
+            Some(Role::INSTR) => Shift::Instrs,
             _ => Shift::None,
         };
-        Field { key, head, style: Style::new(column, form), shift }
+        Written { key, head, style: Style::new(field, form), missing: field.missing, shift }
     }
 }
 
 impl Style {
-    fn new(column: &ColumnSchema, form: LineForm) -> Style {
-        match column.kind {
-            ColumnType::Count => Style::Count,
-            ColumnType::Hex => Style::Hex,
-            ColumnType::Flag => Style::Flag,
-            ColumnType::Code => Style::Code,
-            ColumnType::Function => Style::Function,
-            ColumnType::Position => Style::Position(column.width.none()),
-            ColumnType::Argument => Style::Argument,
-            ColumnType::Value => Style::Value,
-            ColumnType::Text => Style::Text,
-            ColumnType::Name(names) => {
-                let written = |name: &&str| {
+    fn new(field: &Field, form: LineForm) -> Style {
+        match &field.ty {
+            Type::Bool => Style::Flag,
+            Type::Code => Style::Code,
+            Type::Function => Style::Function,
+            Type::Value => Style::Value,
+            Type::Text => Style::Text,
+            Type::Bytes | Type::Fixed(_) => Style::Bytes,
+            Type::Dict(dict) => Style::Dict(*dict),
+            Type::I8 | Type::I16 | Type::I32 | Type::I64 => Style::Signed,
+            Type::F32 => Style::Float32,
+            Type::F64 => Style::Float64,
+            Type::Flags(names) => Style::Flags(names.clone()),
+            Type::List(item) => Style::List(Box::new(Style::new(item, LineForm::Json)), item.missing),
+            Type::Struct(members) => {
+                let member = |member: &Field| {
+                    let mut key = Vec::new();
+                    json_string(&member.name, &mut key);
+                    (key, Style::new(member, LineForm::Json), member.missing)
+                };
+                Style::Members(members.iter().map(member).collect())
+            }
+            Type::Enum(names) if names.iter().zip(0..).all(|((number, _), at)| number == at) => {
+                let written = |(_, name): (u64, &str)| {
                     let mut text = Vec::new();
-                    match form {
-                        LineForm::Json => json_string(name, &mut text),
-                        LineForm::Csv => cell(name.as_bytes(), &mut text),
-                    }
+                    self::name(form, name.as_bytes(), &mut text);
                     text
                 };
-                Style::Name(names.iter().map(written).collect(), column.width.none())
+                Style::Name(names.iter().map(written).collect())
             }
+            Type::Enum(names) => Style::SparseName(names.clone()),
+            _ if field.is_hex() => Style::Hex,
+            Type::U8 | Type::U16 | Type::U32 | Type::U64 | Type::Time { .. } | Type::Address => Style::Count,
         }
     }
+}
+
+/// What values are written with.
+struct Context<'a> {
+    form: LineForm,
+    batch: &'a Batch,
+    texts: &'a CodeTexts,
+    shard: u32,
 }
 
 impl Printer for RowLines {
@@ -183,34 +214,45 @@ impl Printer for RowLines {
             }
             None => rows,
         };
+        // A column that was not asked for is missing from all rows.
+        let column = |(at, field): (usize, &Written)| {
+            let column = table.column(at);
+            (column, if column.is_empty() { Missing::Bitmap } else { field.missing })
+        };
+        let columns: Vec<_> = self.fields.iter().enumerate().map(column).collect();
+        let context = Context { form: self.form, batch, texts: &self.texts, shard };
         for &row in rows {
-            for (field, column) in self.fields.iter().zip(&table.columns) {
-                let value = column.get(row as usize).wrapping_add(match field.shift {
+            let at = row as usize;
+            for (field, (column, missing)) in self.fields.iter().zip(&columns) {
+                out.extend_from_slice(&field.key);
+                // PERF: most columns have a value in every row (`view`).
+                if *missing != Missing::Never && column.is_missing(*missing, at) {
+                    nothing(self.form, &field.style, out);
+                    continue;
+                }
+                let shift = match field.shift {
                     Shift::None => 0,
                     Shift::Records => ordinals.records,
                     Shift::Instrs => ordinals.instrs,
-                });
-                out.extend_from_slice(&field.key);
-                match field.style {
-                    Style::Function => function(self.form, value, &batch.types, out),
-                    Style::Argument => argument(self.form, value, &batch.types, out),
-                    Style::Text => text(self.form, value, &batch.values, out),
-                    Style::Value => match &mut self.own {
-                        // An index of 32 bits.
-                        Some(own) if value != u64::from(NO_NODE) => {
-                            let node = value as u32;
-                            match self.form {
-                                LineForm::Json => own.json(batch, row, node, out),
-                                LineForm::Csv => {
-                                    self.cell.clear();
-                                    own.text(batch, row, node, &mut self.cell);
-                                    cell(&self.cell, out);
-                                }
-                            }
+                };
+                let number = column.number(at).wrapping_add(shift);
+                match (&field.style, &mut self.own) {
+                    // An index of 32 bits.
+                    (Style::Value, Some(own)) => match self.form {
+                        LineForm::Json => own.json(batch, row, number as u32, out),
+                        LineForm::Csv => {
+                            self.cell.clear();
+                            own.text(batch, row, number as u32, &mut self.cell);
+                            cell(&self.cell, out);
                         }
-                        _ => nothing(self.form, out),
                     },
-                    _ => write(self.form, &self.texts, &field.style, value, shard, out),
+                    (Style::List(..) | Style::Members(_), _) if self.form == LineForm::Csv => {
+                        self.cell.clear();
+                        let json = Context { form: LineForm::Json, ..context };
+                        write(&json, &field.style, *column, at, number, &mut self.cell);
+                        cell(&self.cell, out);
+                    }
+                    _ => write(&context, &field.style, *column, at, number, out),
                 }
             }
             out.extend_from_slice(end);
@@ -237,23 +279,7 @@ fn function(form: LineForm, value: u64, types: &Types, out: &mut Vec<u8>) {
     }
 }
 
-/// A text; bytes that are not UTF-8 are replaced.
-fn text(form: LineForm, value: u64, values: &Values, out: &mut Vec<u8>) {
-    match u32::try_from(value).ok().filter(|node| *node != NO_NODE) {
-        Some(node) => name(form, values.bytes_of(values.node(node)), out),
-        None => nothing(form, out),
-    }
-}
-
-/// The name of an argument, if it has one.
-fn argument(form: LineForm, value: u64, types: &Types, out: &mut Vec<u8>) {
-    let function = types.function((value >> 32) as u32).filter(|_| value != u64::MAX); // Both halves, on purpose.
-    match function.and_then(|function| function.args.get(value as u32 as usize)) {
-        Some(argument) => name(form, argument, out),
-        None => nothing(form, out),
-    }
-}
-
+/// A text; bytes that are not UTF-8 are replaced in JSON.
 fn name(form: LineForm, name: &[u8], out: &mut Vec<u8>) {
     match form {
         LineForm::Json => json_string(&String::from_utf8_lossy(name), out),
@@ -263,25 +289,58 @@ fn name(form: LineForm, name: &[u8], out: &mut Vec<u8>) {
 }
 
 /// What a row does not have.
-fn nothing(form: LineForm, out: &mut Vec<u8>) {
-    if form == LineForm::Json {
-        out.extend_from_slice(b"null");
+fn nothing(form: LineForm, style: &Style, out: &mut Vec<u8>) {
+    out.extend_from_slice(match (form, style) {
+        (LineForm::Json, Style::Code) => b"\"encoding\":null,\"text\":null",
+        (LineForm::Json, _) => b"null",
+        (LineForm::Csv, Style::Code) => b",",
+        (LineForm::Csv, _) => b"",
+    });
+}
+
+/// A number without a name in JSON and CSV.
+fn float(form: LineForm, value: f64, out: &mut Vec<u8>) {
+    match (value.is_finite(), form) {
+        // JSON has no other numbers.
+        (false, LineForm::Json) => out.extend_from_slice(b"null"),
+        _ => out.extend_from_slice(value.to_string().as_bytes()),
     }
 }
 
-fn write(form: LineForm, texts: &CodeTexts, style: &Style, value: u64, shard: u32, out: &mut Vec<u8>) {
+/// The names of the bits that are set, and the rest as a number.
+fn flags(form: LineForm, names: &Names, value: u64, out: &mut Vec<u8>) {
+    let mut text = Vec::new();
+    let mut rest = value;
+    for (bits, name) in names.iter().filter(|(bits, _)| *bits != 0) {
+        if value & bits == bits {
+            rest &= !bits;
+            text.extend_from_slice(if text.is_empty() { b"" } else { b"|" });
+            text.extend_from_slice(name.as_bytes());
+        }
+    }
+    if rest != 0 || text.is_empty() {
+        text.extend_from_slice(if text.is_empty() { b"" } else { b"|" });
+        hex(rest, &mut text);
+    }
+    name(form, &text, out);
+}
+
+fn write(
+    context: &Context<'_>,
+    style: &Style,
+    column: ColumnRef<'_>,
+    row: usize,
+    value: u64,
+    out: &mut Vec<u8>,
+) {
+    let form = context.form;
     match (style, form) {
-        (Style::Position(none), form) if value == *none => nothing(form, out),
-        (
-            Style::Count
-            | Style::Function
-            | Style::Position(_)
-            | Style::Argument
-            | Style::Text
-            | Style::Value,
-            _,
-        )
-        | (Style::Flag, LineForm::Csv) => decimal(value, out),
+        (Style::Count, _) | (Style::Flag, LineForm::Csv) => decimal(value, out),
+        // Only a format can write it.
+        (Style::Value, _) => nothing(form, style, out),
+        (Style::Signed, _) => out.extend_from_slice(itoa::Buffer::new().format(value as i64).as_bytes()),
+        (Style::Float32, _) => float(form, f32::from_bits(value as u32).into(), out), // The bits of one.
+        (Style::Float64, _) => float(form, f64::from_bits(value), out),
         (Style::Hex, LineForm::Csv) => hex(value, out),
         (Style::Hex, LineForm::Json) => {
             out.push(b'"');
@@ -291,17 +350,68 @@ fn write(form: LineForm, texts: &CodeTexts, style: &Style, value: u64, shard: u3
         (Style::Flag, LineForm::Json) => {
             out.extend_from_slice(if value == 0 { b"false" } else { b"true" });
         }
-        (Style::Name(names, none), form) => match names.get(value as usize) {
+        (Style::Name(names), _) => match names.get(value as usize) {
             Some(name) => out.extend_from_slice(name),
-            None if value != *none => decimal(value, out),
-            None => nothing(form, out),
+            None => decimal(value, out),
         },
-        (Style::Code, form) => {
-            let known = u32::try_from(value).ok().and_then(|index| texts.get(shard, index));
-            out.extend_from_slice(known.unwrap_or(match form {
-                LineForm::Json => b"\"encoding\":null,\"text\":null",
-                LineForm::Csv => b",",
-            }));
+        (Style::SparseName(names), _) => match names.get(value) {
+            Some(name) => self::name(form, name.as_bytes(), out),
+            None => decimal(value, out),
+        },
+        (Style::Flags(names), _) => flags(form, names, value, out),
+        (Style::Code, _) => {
+            let known = u32::try_from(value).ok().and_then(|index| context.texts.get(context.shard, index));
+            match known {
+                Some(known) => out.extend_from_slice(known),
+                None => nothing(form, style, out),
+            }
+        }
+        (Style::Function, _) => function(form, value, &context.batch.types, out),
+        (Style::Dict(dict), _) => {
+            match u32::try_from(value).ok().and_then(|index| context.batch.dicts.get(*dict, index)) {
+                Some(text) => name(form, text, out),
+                None => decimal(value, out),
+            }
+        }
+        (Style::Text, _) => name(form, column.bytes(row), out),
+        (Style::Bytes, LineForm::Csv) => hex_bytes(column.bytes(row), out),
+        (Style::Bytes, LineForm::Json) => {
+            out.push(b'"');
+            hex_bytes(column.bytes(row), out);
+            out.push(b'"');
+        }
+        (Style::List(item, missing), _) => {
+            out.push(b'[');
+            let (items, range) = match column.items(row) {
+                Some((items, range)) => (Some(items.as_ref()), range),
+                None => (None, 0..0),
+            };
+            for (at, items) in range.clone().zip(items.into_iter().cycle()) {
+                out.extend_from_slice(if at == range.start { b"" } else { b"," });
+                match items.is_missing(*missing, at) {
+                    true => out.extend_from_slice(b"null"),
+                    false => write(context, item, items, at, items.number(at), out),
+                }
+            }
+            out.push(b']');
+        }
+        (Style::Members(members), _) => {
+            out.push(b'{');
+            let columns = match column.cells {
+                CellsRef::Members(columns) => columns,
+                _ => &[],
+            };
+            for (at, ((key, style, missing), column)) in members.iter().zip(columns).enumerate() {
+                out.extend_from_slice(if at == 0 { b"" } else { b"," });
+                out.extend_from_slice(key);
+                out.push(b':');
+                let column = column.as_ref();
+                match column.is_missing(*missing, row) {
+                    true => out.extend_from_slice(b"null"),
+                    false => write(context, style, column, row, column.number(row), out),
+                }
+            }
+            out.push(b'}');
         }
     }
 }
@@ -379,46 +489,36 @@ fn hex_bytes(bytes: &[u8], out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quipu_model::table::Width;
-    use quipu_model::{Code, Rows};
-    use std::borrow::Cow;
+    use quipu_model::schema::Storage;
+    use quipu_model::{Code, rows};
 
-    static DEMO: TableSchema = TableSchema {
-        name: Cow::Borrowed("demo"),
-        derived: true,
-        columns: Cow::Borrowed(&[
-            column("record", Width::U64, ColumnType::Count),
-            column("type", Width::U16, ColumnType::Name(&["read", "a \"b\""])),
-            column("addr", Width::U64, ColumnType::Hex),
-            column("code", Width::U32, ColumnType::Code),
-            column("kernel", Width::U8, ColumnType::Flag),
-        ]),
-        doc: Cow::Borrowed(""),
-    };
-
-    const fn column(name: &'static str, width: Width, kind: ColumnType) -> ColumnSchema {
-        ColumnSchema::new(name, width, kind, "")
+    rows! {
+        struct Demo: "demo" derived "" {
+            record: Vec<u64>, role(Role::RECORD) => "";
+            kind("type"): Vec<u16> as Type::Enum(Names::dense(Storage::U16, &["read", "a \"b\""]).shared()),
+                missing(u16::MAX) => "";
+            addr: Vec<u64> as Type::Address => "";
+            code: Vec<u32> as Type::Code, missing(quipu_model::lens::NO_CODE) => "";
+            kernel: Vec<u8> as Type::Bool => "";
+        }
     }
 
     fn demo() -> Batch {
         let mut batch = Batch::default();
-        let mut rows = Rows::new(&DEMO);
-        let no_code = u64::from(quipu_model::lens::NO_CODE);
-        for values in
-            [[1, 0, 0, 0, 0], [2, 0xffff, 0x10, no_code, 1], [3, 7, u64::MAX, 1, 0], [4, 1, 0xabc, 0, 0]]
-        {
-            for (column, value) in rows.columns.iter_mut().zip(values) {
-                column.push(value).unwrap();
-            }
-        }
-        batch.tables.push(rows);
+        batch.tables.push(Box::new(Demo {
+            record: vec![1, 2, 3, 4],
+            kind: vec![0, 0xffff, 7, 1],
+            addr: vec![0, 0x10, u64::MAX, 0xabc],
+            code: vec![0, quipu_model::lens::NO_CODE, 1, 0],
+            kernel: vec![0, 1, 0, 0],
+        }));
         batch.codes.push(Code::new(0x401000, 4, &[0x48, 0x83, 0xe4, 0xf0]));
         batch.codes.push(Code::new(0x401004, 1, &[0xc3]));
         batch
     }
 
     fn check(form: LineForm, rows: &[u32], expected: &str) {
-        let mut lines = RowLines::new(&DEMO, form, Some(Arch::X86_64), Syntax::Att);
+        let mut lines = RowLines::new(Demo::table_schema(), form, Some(Arch::X86_64), Syntax::Att);
         let ordinals = Ordinals { records: 100, instrs: 0 };
         let mut out = Vec::new();
         lines.begin(&mut out);
@@ -445,7 +545,8 @@ mod tests {
 
     #[test]
     fn json_lines_parse() {
-        let mut lines = RowLines::new(&DEMO, LineForm::Json, Some(Arch::X86_64), Syntax::Intel);
+        let mut lines =
+            RowLines::new(Demo::table_schema(), LineForm::Json, Some(Arch::X86_64), Syntax::Intel);
         let mut out = Vec::new();
         lines.print(&demo(), &[0, 1, 2, 3], Ordinals::default(), &Paint::PLAIN, &mut out);
         let parsed: Vec<serde_json::Value> =
@@ -471,7 +572,7 @@ mod tests {
 
     #[test]
     fn an_unknown_architecture_leaves_the_bytes() {
-        let mut lines = RowLines::new(&DEMO, LineForm::Csv, None, Syntax::Att);
+        let mut lines = RowLines::new(Demo::table_schema(), LineForm::Csv, None, Syntax::Att);
         let mut out = Vec::new();
         lines.print(&demo(), &[2], Ordinals::default(), &Paint::PLAIN, &mut out);
         assert_eq!(out, b"3,7,0xffffffffffffffff,c3,,0\n");
@@ -488,7 +589,7 @@ mod tests {
 
     #[test]
     fn shards_with_tables_of_their_own_share_texts() {
-        let mut lines = RowLines::new(&DEMO, LineForm::Csv, Some(Arch::X86_64), Syntax::Att);
+        let mut lines = RowLines::new(Demo::table_schema(), LineForm::Csv, Some(Arch::X86_64), Syntax::Att);
         let (mut out, first) = (Vec::new(), demo());
         lines.print(&first, &[2], Ordinals::default(), &Paint::PLAIN, &mut out);
         let mut second = demo();

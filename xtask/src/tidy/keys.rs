@@ -35,7 +35,7 @@ pub(super) fn wrong(tree: &Tree) -> Result<Vec<String>> {
     for name in traces(&tree.root)? {
         let trace = quipu::open_path(&tree.root.join(&name), &OpenOptions::default())
             .with_context(|| name.clone())?;
-        for tool in quipu::tools_of(trace.meta().format) {
+        for tool in quipu::tools_of(&trace.meta().format) {
             // What it needs may be missing in this trace, or has to be given.
             let Ok(planned) = plan(tool, &Args::default(), &*trace) else { continue };
             let watch = Watch::new();

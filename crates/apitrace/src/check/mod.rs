@@ -122,7 +122,7 @@ impl Pass for CheckPass {
 /// Readers are only warned of a cut; who asks whether a trace is whole hears that it is not.
 fn as_bad_as_its_rule(finding: Finding) -> Finding {
     let rule = RULES.iter().find(|rule| rule.name == finding.rule);
-    let severity = match (rule, finding.rule) {
+    let severity = match (rule, &*finding.rule) {
         (Some(rule), _) => rule.severity,
         (None, "source/truncated") => Severity::Error,
         (None, _) => finding.severity,

@@ -126,10 +126,7 @@ impl Choice {
     pub fn at<'a>(&mut self, batch: &'a Batch, row: u32) -> Option<(&'a Call, &'a FunctionType)> {
         let call = batch.values.calls.get(row as usize)?;
         let function = batch.types.function(call.function)?;
-        let frame = || {
-            let frames = batch.tables.first().and_then(|rows| rows.columns.get(FRAME_COLUMN));
-            frames.map_or(0, |frames| frames.get(row as usize))
-        };
+        let frame = || batch.tables.first().map_or(0, |rows| rows.column(FRAME_COLUMN).number(row as usize));
         self.has(call, function, frame).then_some((call, function))
     }
 

@@ -15,21 +15,21 @@ use quipu_model::{Batch, Error, Result};
 
 /// The form of rows of calls.
 #[derive(Debug)]
-pub struct CallRows {
+pub struct CallForm {
     settings: Settings,
     choice: Choice,
     failure: Option<Error>,
 }
 
-impl CallRows {
+impl CallForm {
     /// Rows of the calls that the options choose; as with JSON, what is of interest is for others to decide.
     ///
     /// # Errors
     /// `Usage` if a setting is wrong.
-    pub fn new(options: &PrintOptions) -> Result<CallRows> {
+    pub fn new(options: &PrintOptions) -> Result<CallForm> {
         let (settings, choice) = settings::parse(&PrintOptions { verbose: true, ..options.clone() })?;
         let settings = Settings { escapes: Escapes::Whole, ..settings };
-        Ok(CallRows { settings, choice, failure: None })
+        Ok(CallForm { settings, choice, failure: None })
     }
 
     /// How many files of raw memory the values of a call have before this one.
@@ -45,18 +45,18 @@ impl CallRows {
 
 /// The call that a row of the first table belongs to.
 fn call_of(batch: &Batch, row: u32) -> Option<&Call> {
-    let record = batch.tables.first()?.columns.get(RECORD_COLUMN)?.get(row as usize);
+    let record = batch.tables.first()?.column(RECORD_COLUMN).number(row as usize);
     let at = record.checked_sub(batch.span.first_record + 1)?;
     batch.values.calls.get(usize::try_from(at).ok()?)
 }
 
-impl RowForm for CallRows {
+impl RowForm for CallForm {
     fn choose(&mut self, batch: &Batch, rows: &mut Vec<u32>) {
-        let frames = batch.tables.first().and_then(|rows| rows.columns.get(FRAME_COLUMN));
+        let frames = batch.tables.first().map(|rows| rows.column(FRAME_COLUMN));
         rows.retain(|row| {
             let Some(call) = call_of(batch, *row) else { return false };
             let Some(function) = batch.types.function(call.function) else { return false };
-            self.choice.has(call, function, || frames.map_or(0, |frames| frames.get(*row as usize)))
+            self.choice.has(call, function, || frames.map_or(0, |frames| frames.number(*row as usize)))
         });
     }
 

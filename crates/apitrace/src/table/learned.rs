@@ -5,15 +5,15 @@
 //! another program's plan; a pipe, which cannot be read twice, has no such tables. Signatures of one name make one table, with
 //! the arguments of all of them.
 
-use super::{FAKE_FLAG, Firsts, HEAD, INCOMPLETE_FLAG, N_HEAD, has, numbered};
+use super::{CallRows, FRAME_COLUMN, Firsts, has, numbered};
 use crate::decode::skim::Skimmer;
 use crate::feed::Feed;
 use crate::record::{FAKE, INCOMPLETE};
-use quipu_model::table::Width;
+use quipu_model::column::Cells;
+use quipu_model::schema::{Fidelity, Field, Role, Schema, Type as Column};
 use quipu_model::values::{FunctionType, NO_NODE, Type, Types, Values};
-use quipu_model::{Column, ColumnSchema, ColumnType, Error, Result, Rows, TableSchema};
+use quipu_model::{ColumnTable, Error, Result};
 use quipu_source::{Ahead, Container, StreamOptions};
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub const PREFIX: &str = "call.";
 #[derive(Clone, Debug)]
 pub struct FunctionTable {
     /// Its columns.
-    pub schema: Arc<TableSchema>,
+    pub schema: Arc<Schema>,
     /// The function.
     pub function: Vec<u8>,
     /// What the columns of arguments are, in their order.
@@ -34,8 +34,8 @@ pub struct FunctionTable {
 /// An argument among all that a function's signatures name: its name, and how many of that name stand before it.
 type ArgKey = (Vec<u8>, usize);
 
-/// How many columns stand before those of the arguments.
-const N_BEFORE: usize = N_HEAD + 2;
+/// How many columns stand before those of the arguments: which call, then its flags.
+const N_BEFORE: usize = FRAME_COLUMN + 3;
 
 /// The tables of all functions of a trace, in the order of appearance. Of a damaged trace, those before the damage.
 ///
@@ -91,33 +91,26 @@ fn keys(function: &FunctionType) -> impl Iterator<Item = ArgKey> {
 
 fn table(function: &[u8], args: Vec<ArgKey>) -> FunctionTable {
     let name = String::from_utf8_lossy(function);
-    let mut columns = HEAD.to_vec();
-    columns.extend([FAKE_FLAG, INCOMPLETE_FLAG]);
-    let result = ColumnSchema::new("result", Width::U32, ColumnType::Value, "what the call returned");
+    // What tells which call it is stands in the table of all calls, too, and so do the flags.
+    let of_calls = &CallRows::table_schema().fields;
+    let mut fields = of_calls[..=FRAME_COLUMN].to_vec();
+    fields.extend(of_calls.iter().filter(|field| field.ty == Column::Bool).cloned());
+    let result = Field::new("result", Column::Value, "what the call returned").missing(NO_NODE);
     for (i, (arg, n_before)) in args.iter().enumerate() {
         let mut name = match (arg.is_empty(), n_before) {
             (true, _) => format!("arg{i}"),
             (false, 0) => String::from_utf8_lossy(arg).into_owned(),
             (false, n) => format!("{}_{}", String::from_utf8_lossy(arg), n + 1),
         };
-        while name == result.name || columns.iter().any(|column| column.name == name) {
+        while name == result.name || fields.iter().any(|field| field.name == name) {
             name.push('_');
         }
-        let doc = Cow::Borrowed("an argument; none if it was not recorded");
-        columns.push(ColumnSchema {
-            name: Cow::Owned(name),
-            width: Width::U32,
-            kind: ColumnType::Value,
-            doc,
-        });
+        let field = Field::new(name, Column::Value, "an argument; none if it was not recorded");
+        fields.push(field.missing(NO_NODE).role(Role::ARGUMENT));
     }
-    columns.push(result);
-    let schema = TableSchema {
-        name: Cow::Owned(format!("{PREFIX}{name}")),
-        derived: true,
-        columns: Cow::Owned(columns),
-        doc: Cow::Owned(format!("calls of {name} with their arguments")),
-    };
+    fields.push(result.role(Role::RETURNED));
+    let doc = format!("calls of {name} with their arguments");
+    let schema = Schema::new(format!("{PREFIX}{name}"), Fidelity::Derived, doc, fields);
     FunctionTable { schema: Arc::new(schema), function: function.to_vec(), args }
 }
 
@@ -135,7 +128,7 @@ impl Filler {
         Filler { function: table.function.clone(), args: table.args.clone(), places: Vec::new() }
     }
 
-    pub(super) fn fill(&mut self, values: &Values, types: &Types, firsts: Firsts, rows: &mut Rows) {
+    pub(super) fn fill(&mut self, values: &Values, types: &Types, firsts: Firsts, rows: &mut ColumnTable) {
         let more = types.as_slice().get(self.places.len()..).unwrap_or(&[]);
         let (name, args) = (&self.function, &self.args);
         self.places.extend(more.iter().map(|ty| match &**ty {
@@ -146,15 +139,16 @@ impl Filler {
             }
             _ => None,
         }));
-        let Some((head, cells)) = rows.columns.split_at_mut_checked(N_BEFORE) else { return };
-        let Some((Column::U32(results), args)) = cells.split_last_mut() else { return };
+        let mut cells: Vec<&mut Cells> = rows.columns.iter_mut().map(|column| &mut column.cells).collect();
+        let Some((head, cells)) = cells.split_at_mut_checked(N_BEFORE) else { return };
+        let Some((Cells::U32(results), args)) = cells.split_last_mut() else { return };
         let [
-            Column::U64(records),
-            Column::U64(numbers),
-            Column::U64(threads),
-            Column::U64(frames),
-            Column::U8(fakes),
-            Column::U8(open),
+            Cells::U64(records),
+            Cells::U64(numbers),
+            Cells::U64(threads),
+            Cells::U64(frames),
+            Cells::U8(fakes),
+            Cells::U8(open),
         ] = head
         else {
             return;
@@ -169,13 +163,13 @@ impl Filler {
             open.push(has(call, INCOMPLETE));
             results.push(call.result);
             for cells in &mut *args {
-                if let Column::U32(cells) = cells {
+                if let Cells::U32(cells) = cells {
                     cells.push(NO_NODE);
                 }
             }
             for arg in values.args_of(call) {
                 let place = places.get(arg.index as usize);
-                if let Some(Column::U32(cells)) = place.and_then(|place| args.get_mut(*place))
+                if let Some(Cells::U32(cells)) = place.and_then(|place| args.get_mut(*place))
                     && let Some(cell) = cells.last_mut()
                 {
                     *cell = arg.node;

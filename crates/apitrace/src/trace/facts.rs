@@ -35,16 +35,16 @@ pub(super) fn meta(header: &Header, packing: Packing, container: &Container, fin
     }
     facts.push(fact("properties", "properties", json!(properties)));
     Meta {
-        format: INFO.name,
+        format: INFO.name.into(),
         title: "calls of a graphics API with their values".to_owned(),
         version: Some(header.version.to_string()),
         n_files: 1,
         packed_bytes: container.size_bytes(),
         inflated_bytes: (packing == Packing::Plain).then(|| container.size_bytes()).flatten(),
         carries: vec![
-            Carries { what: "calls with values", has: true, note: "" },
-            Carries { what: "threads", has: header.version >= VERSION_THREADS, note: "" },
-            Carries { what: "time", has: false, note: "" },
+            Carries::new("calls with values", true, ""),
+            Carries::new("threads", header.version >= VERSION_THREADS, ""),
+            Carries::new("time", false, ""),
         ],
         facts,
         findings,

@@ -184,7 +184,7 @@ fn dump(trace: &ApiTrace, request: &Request, screen: &Screen) -> Result<Outcome>
         ..PrintOptions::default()
     };
     let mut printer = trace.printer(&options)?;
-    let chosen = Chosen::new(&RowFilter::default(), trace.tables()[CALLS_TABLE], &[])?;
+    let chosen = Chosen::new(&RowFilter::default(), &trace.tables()?[CALLS_TABLE])?;
     let window = trace.narrow(&options)?;
     let scan = Scan { tables: vec![CALLS_TABLE], window, ahead: true, ..Scan::new(ShardId(0)) };
     let style = Style { paint, strict: false, quiet: true, limit: None, awaited: &[] };
@@ -202,7 +202,8 @@ fn dump(trace: &ApiTrace, request: &Request, screen: &Screen) -> Result<Outcome>
 
 /// Makes cut files a warning. apitrace reads a cut stream as far as it goes and exits with 0, and scripts rely on that.
 fn forgive_cuts(findings: &mut [Finding]) {
-    let cuts = findings.iter_mut().filter(|found| ["source/truncated", "apitrace/cut"].contains(&found.rule));
+    let cuts =
+        findings.iter_mut().filter(|found| ["source/truncated", "apitrace/cut"].contains(&&*found.rule));
     cuts.for_each(|found| found.severity = Severity::Warning);
 }
 

@@ -65,7 +65,7 @@ impl CallLines {
             match calls.edge[row] {
                 CallEdge::Enter => {
                     let (function, from) = (calls.function[row], calls.return_to[row]);
-                    self.enter(tid, function, from, calls.args_of(row), out);
+                    self.enter(tid, function, from, calls.args.get(row), out);
                 }
                 CallEdge::Leave => self.leave(tid, calls.result[row], out),
             }

@@ -389,7 +389,7 @@ fn view(
     end: &mut Vec<u8>,
 ) -> Result<Verdict> {
     let table = view::derived_table(trace)?;
-    let chosen = Chosen::new(&RowFilter::default(), trace.tables()[table], &[])?;
+    let chosen = Chosen::new(&RowFilter::default(), &trace.tables()?[table])?;
     let mut printer = trace.printer(&PrintOptions { syntax: request.syntax, ..PrintOptions::default() })?;
     let scan = Scan { tables: vec![table], ahead: true, ..Scan::new(ShardId(0)) };
     let style = Style { paint: Paint::PLAIN, strict: false, quiet: true, limit: extent.limit, awaited: &[] };
@@ -459,7 +459,7 @@ fn analyse(
     let around =
         Surroundings { counts_cold: true, replace: Replace::Allowed, ..request.surroundings.clone() };
     for name in names {
-        let tool = quipu::tool(name, trace.meta().format)?;
+        let tool = quipu::tool(name, &trace.meta().format)?;
         let mut args = Args::default();
         let sizes = [
             ("line-size", request.line_size),

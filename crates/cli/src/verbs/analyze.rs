@@ -146,7 +146,7 @@ fn find_tools(names: &str, trace: &dyn Trace) -> quipu::model::Result<Vec<&'stat
 /// What the format tells as well to who asks for these.
 fn companions(tools: &[&dyn Tool], trace: &dyn Trace, is_whole: bool) -> Vec<&'static dyn Tool> {
     let names = || tools.iter().map(|tool| tool.info().name);
-    quipu::tools_of(trace.meta().format)
+    quipu::tools_of(&trace.meta().format)
         .filter(|other| is_whole || !other.wants_whole_traces())
         .filter(|other| names().all(|name| name != other.info().name))
         .filter(|other| names().any(|name| other.accompanies(name, trace)))

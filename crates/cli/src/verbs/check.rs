@@ -64,7 +64,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     }
     let trace = options.input.open_for("check")?;
     check_threads(&*trace, &options.input.opening.threads)?;
-    let tool = quipu::tool("check", trace.meta().format)?;
+    let tool = quipu::tool("check", &trace.meta().format)?;
     let planned = vec![plan(tool, &options.args(), &*trace)?];
     let extent = Extent { strict: options.input.opening.strict, ..Extent::default() };
     let outcome = session::analyse(&*trace, planned, &extent, common, screen)?;

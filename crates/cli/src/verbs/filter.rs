@@ -7,8 +7,8 @@ use crate::number;
 use crate::screen::{Outcome, Result, Screen};
 use quipu::drmemtrace::edits::filter::KernelCode;
 use quipu::drmemtrace::edits::{Filter, FilterSpec};
-use quipu::drmemtrace::record::{Marker, TYPE_NAMES, Type};
-use quipu::drmemtrace::table::FAMILIES;
+use quipu::drmemtrace::record::{Marker, Type};
+use quipu::drmemtrace::table;
 use quipu::drmemtrace::trace::DrmemTrace;
 use quipu::model::{Error, ShardKind, Trace};
 use std::ops::RangeInclusive;
@@ -163,7 +163,7 @@ impl Options {
             match types(word) {
                 Some(types) => spec.drop_types.extend(types),
                 None => {
-                    let known = FAMILIES.iter().map(|family| family.word).collect::<Vec<_>>().join(", ");
+                    let known = table::types().groups().map(|(word, _)| word).collect::<Vec<_>>().join(", ");
                     return Err(Error::usage(format!("`--drop`: there are no records of kind `{word}`"))
                         .hint(format!(
                             "kinds are the types of records, and {known}; markers have --drop-marker"
@@ -178,17 +178,23 @@ impl Options {
 
 /// The entry types that a word stands for: a name or a family. What frames a trace is none of them.
 fn types(word: &str) -> Option<Vec<u16>> {
-    let number_of = |name: &str| TYPE_NAMES.iter().position(|known| *known == name).map(|at| at as u16); // Fifty.
-    if let Some(family) = FAMILIES.iter().find(|family| family.word == word) {
-        let mut types: Vec<u16> = family.names.iter().filter_map(|name| number_of(name)).collect();
+    let names = table::types();
+    let narrow = |number: &u64| *number as u16; // There are fifty.
+    if let Some(numbers) = names.group(word) {
+        let mut types: Vec<u16> = numbers.iter().map(narrow).collect();
         // A long flush has two entries.
-        if family.word == "flush" {
+        if word == "flush" {
             types.extend([Type::INSTR_FLUSH_END.0, Type::DATA_FLUSH_END.0]);
         }
         return Some(types);
     }
     let frame = [Type::HEADER, Type::FOOTER, Type::THREAD, Type::PID, Type::THREAD_EXIT, Type::MARKER];
-    number_of(word).filter(|number| frame.iter().all(|kind| kind.0 != *number)).map(|number| vec![number])
+    names
+        .number(word)
+        .as_ref()
+        .map(narrow)
+        .filter(|number| frame.iter().all(|kind| kind.0 != *number))
+        .map(|number| vec![number])
 }
 
 /// A kind of marker, by name or number.

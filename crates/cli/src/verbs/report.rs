@@ -131,7 +131,7 @@ fn plan_report(
     let belongs =
         |tool: &dyn Tool| tool.info().in_report || for_page && ONLY_ON_PAGES.contains(&tool.info().name);
     let mut planned = Vec::new();
-    for tool in quipu::tools_of(trace.meta().format).filter(|tool| belongs(*tool)) {
+    for tool in quipu::tools_of(&trace.meta().format).filter(|tool| belongs(*tool)) {
         let mut args = Args::default();
         if for_page && tool.info().options.iter().any(|option| option.name == "top") {
             args.set("top", ROWS_ON_PAGES);

@@ -10,7 +10,7 @@ use crate::stream::{self, Doubtful, Style};
 use quipu::engine::Merge;
 use quipu::isa::Syntax;
 use quipu::model::trace::{DumpForm, PrintOptions};
-use quipu::model::{Error, Printer, Scan, Severity, ShardId, TableSchema, ThreadId, Trace, Window};
+use quipu::model::{Error, Printer, Scan, Schema, Severity, ShardId, ThreadId, Trace, Window};
 use quipu::source::Source;
 use quipu_view::{Chosen, LineForm, RowFilter, RowLines};
 use std::io::Write;
@@ -174,7 +174,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     }
     let trace = options.input.open()?;
     let (table, schema) = options.table(&*trace)?;
-    let chosen = Chosen::new(&options.filter(), &schema, trace.families())?;
+    let chosen = Chosen::new(&options.filter(), &schema)?;
     let mut printer = options.printer(&*trace, &schema, common)?;
     let window = match options.window() {
         Window::All => trace.narrow(&options.print_options(common))?,
@@ -275,7 +275,7 @@ fn dump(options: &Options, screen: &Screen) -> Result<Outcome> {
 
 /// The table that people look at: the first that is derived from the records as stored.
 pub(crate) fn derived_table(trace: &dyn Trace) -> quipu::model::Result<usize> {
-    trace.tables().iter().position(|schema| schema.derived).ok_or_else(|| {
+    trace.tables()?.iter().position(|schema| schema.is_derived()).ok_or_else(|| {
         Error::unsupported(format!("traces of format {} cannot be viewed", trace.meta().format))
     })
 }
@@ -284,7 +284,7 @@ pub(crate) fn derived_table(trace: &dyn Trace) -> quipu::model::Result<usize> {
 const MAX_NAMED: usize = 12;
 
 /// The error for a table that is not there; proposes those with the name in theirs, or else the first.
-fn unknown_table(name: &str, known: &[&TableSchema]) -> Error {
+fn unknown_table(name: &str, known: &[Arc<Schema>]) -> Error {
     let word = name.to_lowercase();
     let near: Vec<&str> =
         known.iter().map(|table| &*table.name).filter(|table| table.to_lowercase().contains(&word)).collect();
@@ -301,27 +301,29 @@ fn unknown_table(name: &str, known: &[&TableSchema]) -> Error {
 impl Options {
     /// The table to print: the one that was named, or the one that people look at. Those that the trace teaches are
     /// learned only if no other has the name.
-    fn table(&self, trace: &dyn Trace) -> quipu::model::Result<(usize, Arc<TableSchema>)> {
-        let fixed = trace.tables();
+    fn table(&self, trace: &dyn Trace) -> quipu::model::Result<(usize, Arc<Schema>)> {
+        let find = |wanted: &dyn Fn(&Schema) -> bool| -> quipu::model::Result<_> {
+            let found = trace.tables()?.into_iter().enumerate().find(|(_, schema)| wanted(schema));
+            Ok(found)
+        };
         let Some(name) = &self.table else {
             let table = derived_table(trace)?;
-            return Ok((table, Arc::new(fixed[table].clone())));
+            return Ok((table, trace.tables()?[table].clone()));
         };
-        if let Some(table) = fixed.iter().position(|schema| schema.name == *name) {
-            if !fixed[table].derived && self.window() != Window::All {
+        let is_called = |schema: &Schema| schema.name == *name;
+        if let Some((table, schema)) = find(&is_called)? {
+            if !schema.is_derived() && self.window() != Window::All {
                 let what =
                     format!("rows of table `{name}` are no records, which parts of a trace are counted in");
                 return Err(Error::usage(what).hint("choose a part of a table that is derived from it"));
             }
-            return Ok((table, Arc::new(fixed[table].clone())));
+            return Ok((table, schema));
         }
-        let learned = trace.learned_tables()?;
-        if let Some(table) = learned.iter().position(|schema| schema.name == *name) {
-            return Ok((fixed.len() + table, learned[table].clone()));
+        trace.learn()?;
+        match find(&is_called)? {
+            Some(found) => Ok(found),
+            None => Err(unknown_table(name, &trace.tables()?)),
         }
-        let known: Vec<&TableSchema> =
-            fixed.iter().copied().chain(learned.iter().map(|schema| &**schema)).collect();
-        Err(unknown_table(name, &known))
     }
 
     fn filter(&self) -> RowFilter {
@@ -358,7 +360,7 @@ impl Options {
         }
     }
 
-    fn printer(&self, trace: &dyn Trace, schema: &TableSchema, common: &Common) -> Result<Box<dyn Printer>> {
+    fn printer(&self, trace: &dyn Trace, schema: &Schema, common: &Common) -> Result<Box<dyn Printer>> {
         let print = self.print_options(common);
         let form = match (self.json, self.csv) {
             (true, _) => LineForm::Json,

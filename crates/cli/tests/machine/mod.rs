@@ -60,7 +60,7 @@ fn run(trace: &Path, words: &[String]) -> (i32, String) {
 
 /// The answer to each analysis that the trace can have, all of one read; where one of them fails, each of its own.
 fn analyses(name: &Path, trace: &dyn Trace) -> Vec<(String, i32, String)> {
-    let known = quipu::tools_of(trace.meta().format).map(quipu::model::Tool::info);
+    let known = quipu::tools_of(&trace.meta().format).map(quipu::model::Tool::info);
     let tools: Vec<&str> = known
         .filter(|info| info.needs.of(info.name, trace).is_ok() && info.name != WANTS_MORE)
         .map(|info| info.name)
@@ -85,7 +85,7 @@ fn answers(name: &Path, trace: &dyn Trace) -> Vec<(String, i32, String)> {
         answers.push((line, code, text));
     };
     ask("info --json".to_owned());
-    for table in trace.tables() {
+    for table in trace.tables().unwrap() {
         ask(format!("view --table {} --json", table.name));
         ask(format!("view --table {} --csv", table.name));
     }

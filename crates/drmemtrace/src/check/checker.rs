@@ -264,7 +264,7 @@ impl Checker {
     /// Nothing is known of what a gap swallowed.
     fn resume_after(&mut self, finding: &Finding) {
         let own = ["drmemtrace/chunk-cut", "drmemtrace/nonsense", "drmemtrace/missing-chunk"];
-        let is_gap = finding.rule.starts_with("source/") || own.contains(&finding.rule);
+        let is_gap = finding.rule.starts_with("source/") || own.contains(&&*finding.rule);
         if is_gap && finding.severity == quipu_model::Severity::Error {
             self.lose_header();
             self.forget();

@@ -75,7 +75,7 @@ impl Log {
             *count = count.saturating_add(more);
         }
         for violation in later.kept {
-            let Some(rule) = Rule::named(violation.finding.rule) else { continue };
+            let Some(rule) = Rule::named(&violation.finding.rule) else { continue };
             if self.n_kept[rule as usize] < self.wanted.max_per_rule {
                 self.keep(rule, violation);
             }
@@ -84,7 +84,7 @@ impl Log {
 
     /// Adds a finding of another part, which may stand for several.
     pub(super) fn take(&mut self, finding: &Finding, thread: u64, shard: u32) {
-        let Some(rule) = Rule::named(finding.rule) else { return };
+        let Some(rule) = Rule::named(&finding.rule) else { return };
         if self.count(rule, finding.count) {
             let finding = Finding { severity: rule.info().severity, count: 1, ..finding.clone() };
             self.keep(rule, Violation { finding, original: "", thread, shard, since_clock: 0, clock: 0 });

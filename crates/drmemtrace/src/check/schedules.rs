@@ -24,7 +24,7 @@ pub(super) fn judge(files: &Files, recordings: Vec<Recording>, is_too_long: bool
             Met::MissingCpu(_) => 0,
         };
         if let Some(finding) = met.finding(which, place)
-            && let Some(rule) = Rule::named(finding.rule)
+            && let Some(rule) = Rule::named(&finding.rule)
         {
             log.add(rule, finding.place, finding.message, thread);
         }
@@ -42,7 +42,7 @@ mod tests {
         let files = Files::of_serial(vec![Stretch::new(1, 2, 3, 4)]);
         let mut log = Log::new(Wanted::default());
         judge(&files, Vec::new(), true, &mut log);
-        let rules: Vec<&str> = log.kept.iter().map(|violation| violation.finding.rule).collect();
+        let rules: Vec<&str> = log.kept.iter().map(|violation| &*violation.finding.rule).collect();
         assert_eq!(rules, ["drmemtrace/schedule-too-long"]);
     }
 }

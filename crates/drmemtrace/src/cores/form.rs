@@ -1,10 +1,10 @@
 //! How entries of threads become those of a core. SPEC: drmemtrace.md#core-sharded-files.
 
 use crate::record::{ENTRY_BYTES, Entry, FileType, IDLE_THREAD, Marker, Type};
-use crate::table::{MEMREFS, NO_MARKER};
+use crate::table::Memrefs;
 use quipu_model::lens::NO_CODE;
 use quipu_model::trace::{CoreForm, CoreRow};
-use quipu_model::{Column, Error, Result, Rows, ThreadId};
+use quipu_model::{Error, Result, TableBuf, ThreadId};
 use zerocopy::IntoBytes;
 
 /// The form that files of cores have.
@@ -47,51 +47,47 @@ impl CoreForm for Form {
         }
     }
 
-    fn adopt_rows(&self, rows: &mut Rows, n: usize, at: CoreRow) {
-        if rows.schema.name != MEMREFS.name {
-            return;
-        }
-        let first = rows.len().saturating_sub(n);
-        for row in first..rows.len() {
-            let replaced = match rows.column("marker").map_or(NO_MARKER.into(), |markers| markers.get(row)) {
-                kind if kind == u64::from(Marker::TIMESTAMP.0) => at.clock,
-                kind if kind == u64::from(Marker::CPU_ID.0) => Some(at.core),
+    fn adopt_rows(&self, rows: &mut dyn TableBuf, n: usize, at: CoreRow) {
+        let Some(rows) = rows.get_mut::<Memrefs>() else { return };
+        for row in rows.len().saturating_sub(n)..rows.len() {
+            (rows.record[row], rows.instr[row]) = (at.record, at.instr);
+            if let Some(clock) = at.clock {
+                rows.time[row] = clock;
+            }
+            let replaced = match Marker(rows.marker[row]) {
+                Marker::TIMESTAMP => at.clock,
+                Marker::CPU_ID => Some(at.core),
                 _ => None,
             };
-            let cells = [
-                ("record", Some(at.record)),
-                ("instr", Some(at.instr)),
-                ("time", at.clock),
-                ("value", replaced),
-            ];
-            for (name, value) in cells {
-                if let (Some(value), Some(position)) = (value, rows.schema.position(name))
-                    && let Some(Column::U64(values)) = rows.columns.get_mut(position)
-                {
-                    values[row] = value;
-                }
+            if let Some(value) = replaced {
+                rows.value[row] = value;
             }
         }
     }
 
-    fn rest_row(&self, rows: &mut Rows, at: CoreRow) -> Result<()> {
-        if rows.schema.name != MEMREFS.name {
-            let what = format!("a core that rests has no rows of the table `{}`", rows.schema.name);
+    fn rest_row(&self, rows: &mut dyn TableBuf, at: CoreRow) -> Result<()> {
+        let Some(rows) = rows.get_mut::<Memrefs>() else {
+            let what = format!("a core that rests has no rows of the table `{}`", rows.schema().name);
             return Err(Error::unsupported(what));
-        }
-        let schema = rows.schema.clone();
-        for (column, values) in schema.columns.iter().zip(&mut rows.columns) {
-            values.push(match column.name.as_ref() {
-                "record" => at.record,
-                "instr" => at.instr,
-                "tid" => IDLE_THREAD,
-                "type" => Type::MARKER.0.into(),
-                "marker" => Marker::CORE_IDLE.0.into(),
-                "code" => NO_CODE.into(),
-                "time" => at.clock.unwrap_or(0),
-                _ => 0,
-            })?;
-        }
+        };
+        let rest = Memrefs {
+            record: vec![at.record],
+            instr: vec![at.instr],
+            pid: vec![0],
+            tid: vec![IDLE_THREAD],
+            kind: vec![Type::MARKER.0],
+            marker: vec![Marker::CORE_IDLE.0],
+            size: vec![0],
+            addr: vec![0],
+            pc: vec![0],
+            target: vec![0],
+            value: vec![0],
+            code: vec![NO_CODE],
+            new_encoding: vec![0],
+            kernel: vec![0],
+            time: vec![at.clock.unwrap_or(0)],
+        };
+        rows.append(&rest, 0..1, |code| code);
         Ok(())
     }
 }

@@ -14,13 +14,14 @@ pub(crate) use form::FORM;
 use crate::print::{MemrefPrinter, Versions};
 use crate::record::{Entry, VERSION_BRANCH_INFO};
 use crate::schedule::{MAX_POINTS, Recorder, Schedule, Stretch};
-use crate::table::{ENTRIES_TABLE, TABLES};
+use crate::table::{ENTRIES_TABLE, tables};
 use crate::trace::File;
 use quipu_model::ThreadId;
-use quipu_model::trace::{Family, PrintOptions};
+use quipu_model::schema::Schema;
+use quipu_model::trace::PrintOptions;
 use quipu_model::{
     Columns, Error, Finding, Meta, Place, Printer, Reader, Result, Scan, Severity, Shard, ShardId, ShardKind,
-    TableSchema, Trace,
+    Trace,
 };
 use quipu_source::{Ahead, StreamOptions};
 use reader::CoreReader;
@@ -231,7 +232,7 @@ impl Fall {
     fn finding(&self, file: &File) -> Option<Finding> {
         let (from, to) = self.first;
         (self.count > 0).then(|| Finding {
-            rule: "drmemtrace/schedule-backwards",
+            rule: "drmemtrace/schedule-backwards".into(),
             severity: Severity::Error,
             place: Place { file: Some(file.name.clone()), ..Place::default() },
             message: format!(
@@ -247,7 +248,7 @@ impl Fall {
 /// What to say of stretches of a file that begin behind its last instruction.
 fn unreached(file: &File, first_start: u64, instrs: u64, count: u64) -> Finding {
     Finding {
-        rule: "drmemtrace/schedule-unreached",
+        rule: "drmemtrace/schedule-unreached".into(),
         severity: Severity::Error,
         place: Place { file: Some(file.name.clone()), ..Place::default() },
         message: format!(
@@ -261,7 +262,7 @@ fn unreached(file: &File, first_start: u64, instrs: u64, count: u64) -> Finding 
 
 fn unscheduled(file: &File) -> Finding {
     Finding {
-        rule: "drmemtrace/schedule-thread",
+        rule: "drmemtrace/schedule-thread".into(),
         severity: Severity::Error,
         place: Place { file: Some(file.name.clone()), ..Place::default() },
         message: format!(
@@ -286,8 +287,8 @@ impl Trace for CoreTrace {
         self.columns
     }
 
-    fn tables(&self) -> &'static [&'static TableSchema] {
-        TABLES
+    fn tables(&self) -> Result<Vec<Arc<Schema>>> {
+        Ok(tables())
     }
 
     fn scan(&self, scan: &Scan) -> Result<Box<dyn Reader>> {
@@ -310,10 +311,6 @@ impl Trace for CoreTrace {
 
     fn as_any(&self) -> Option<&dyn Any> {
         Some(self)
-    }
-
-    fn families(&self) -> &'static [Family] {
-        crate::table::FAMILIES
     }
 
     fn n_delivered_damaged(&self) -> u64 {

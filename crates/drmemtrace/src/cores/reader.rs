@@ -3,11 +3,9 @@
 use super::{Core, Segment, unreached};
 use crate::reader::EntryReader;
 use crate::record::{ENTRY_BYTES, Entry, FileType, Marker, Type};
-use crate::table::{MEMREFS_TABLE, TABLES};
+use crate::table::{Memrefs, table};
 use crate::trace::File;
-use quipu_model::{
-    Batch, Code, CodeTable, Column, Columns, Cut, Error, Reader, Result, Rows, Scan, Span, Window,
-};
+use quipu_model::{Batch, Code, CodeTable, Columns, Cut, Error, Reader, Result, Scan, Span, Window};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -77,9 +75,9 @@ impl CoreReader {
             Window::Instrs(_) => most = Some(scan.most),
             _ => wanted.0.end = wanted.0.end.min(wanted.0.start.saturating_add(scan.most)),
         }
-        let rows = scan.tables.iter().filter_map(|table| TABLES.get(*table)).map(|schema| Rows::new(schema));
+        let tables = scan.tables.iter().filter_map(|number| table(*number)).collect();
         Ok(CoreReader {
-            batch: Batch { tables: rows.collect(), ..Batch::default() },
+            batch: Batch { tables, ..Batch::default() },
             files,
             core,
             // Ordinals of instructions are the core's, so that is where they cut.
@@ -196,16 +194,10 @@ impl CoreReader {
         let span = &mut batch.span;
         let (records, instrs) =
             (self.records.wrapping_sub(span.first_record), self.instrs.wrapping_sub(span.first_instr));
-        for (table, rows) in self.scan.tables.iter().zip(&mut batch.tables) {
-            if *table == MEMREFS_TABLE {
-                renumber(rows, "record", records);
-                renumber(rows, "instr", instrs);
-                if let Some(position) = rows.schema.position("code")
-                    && let Some(Column::U32(codes)) = rows.columns.get_mut(position)
-                {
-                    codes.iter_mut().for_each(rename);
-                }
-            }
+        for rows in batch.tables.iter_mut().filter_map(|table| table.get_mut::<Memrefs>()) {
+            rows.record.iter_mut().for_each(|record| *record = record.wrapping_add(records));
+            rows.instr.iter_mut().for_each(|instr| *instr = instr.wrapping_add(instrs));
+            rows.code.iter_mut().for_each(rename);
         }
         // What is wrong with the thread elsewhere is told with the core that it ran on there.
         batch.findings.retain(|finding| {
@@ -272,14 +264,6 @@ fn copy_entries(entries: &[Entry], span: &Span, turns: bool, block: &mut Vec<u8>
         let value = entries[at].addr.get() | FileType::CORE_SHARDED.0;
         let end = start + (at + 1) * ENTRY_BYTES;
         block[end - size_of::<u64>()..end].copy_from_slice(&value.to_le_bytes());
-    }
-}
-
-fn renumber(rows: &mut Rows, column: &str, by: u64) {
-    if let Some(position) = rows.schema.position(column)
-        && let Some(Column::U64(values)) = rows.columns.get_mut(position)
-    {
-        values.iter_mut().for_each(|value| *value = value.wrapping_add(by));
     }
 }
 

@@ -323,7 +323,7 @@ impl Report for ScheduleFiles {
         }
         let row = |finding: &Finding| {
             vec![
-                Cell::from(finding.rule),
+                Cell::from(&*finding.rule),
                 Cell::Text(finding.place.to_string()),
                 Cell::Text(finding.message.clone()),
             ]

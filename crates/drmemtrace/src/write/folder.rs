@@ -47,7 +47,7 @@ pub(super) fn write_schedules(
         let message =
             format!("a file has more than `{MAX_POINTS}` processor markers: no schedule files are written");
         return Ok(Some(Finding {
-            rule: "drmemtrace/schedule-too-long",
+            rule: "drmemtrace/schedule-too-long".into(),
             severity: Severity::Note,
             place: Place::default(),
             message,

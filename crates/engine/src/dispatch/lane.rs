@@ -1,10 +1,9 @@
 //! Threads, each read at its own place.
 
-use super::copy::Cursor;
 use super::state::{Head, Heads, Known};
 use quipu_model::lens::{ThreadEvent, instr_flags};
 use quipu_model::trace::Clock;
-use quipu_model::{Error, Finding, Reader};
+use quipu_model::{Cursor, Error, Finding, Reader, TableBuf};
 use std::collections::VecDeque;
 
 /// A thread on its way.
@@ -241,6 +240,14 @@ impl Lanes {
         let lane = &mut self.lanes[thread];
         let reader = lane.reader.as_mut()?;
         Some((reader.batch(), &mut lane.at))
+    }
+
+    /// Empty rows of the native tables that threads have.
+    pub(super) fn fresh_tables(&mut self) -> Vec<Box<dyn TableBuf>> {
+        let mut readers = self.lanes.iter_mut().filter_map(|lane| lane.reader.as_mut());
+        readers
+            .next()
+            .map_or_else(Vec::new, |reader| reader.batch().tables.iter().map(|table| table.fresh()).collect())
     }
 
     /// The thread's clock has been read.

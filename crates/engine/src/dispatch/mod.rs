@@ -35,14 +35,16 @@ pub use options::{CoreTime, DispatchOptions, MAX_DISPATCH_CORES, Quantum};
 use crate::merge::divided;
 use lane::Lanes;
 use quipu_model::print::Printer;
-use quipu_model::trace::{Family, PrintOptions, Rounds};
+use quipu_model::schema::Schema;
+use quipu_model::trace::{PrintOptions, Rounds};
 use quipu_model::{
-    Columns, Cut, Error, Meta, Reader, Result, Scan, Shard, ShardId, ShardKind, TableSchema, Trace, Window,
+    Columns, Cut, Error, Meta, Reader, Result, Scan, Shard, ShardId, ShardKind, Trace, Window,
 };
 use rounds::CoreRounds;
 use sequence::SequenceReader;
 use state::Dispatcher;
 use std::borrow::Cow;
+use std::sync::Arc;
 
 /// The same threads, scheduled onto cores: each shard is a core.
 ///
@@ -61,11 +63,11 @@ pub fn dispatch(trace: Box<dyn Trace>, options: DispatchOptions) -> Result<Box<d
 pub fn dispatch_in_sequence(trace: Box<dyn Trace>, options: DispatchOptions) -> Result<Box<dyn Trace>> {
     let mut cores = DispatchedTrace::new(trace, options)?;
     if cores.trace.core_form().is_none() {
-        let format = cores.meta.format;
+        let format = &cores.meta.format;
         return Err(Error::unsupported(format!("records of format {format} have no form for cores")));
     }
     cores.columns = Columns::NONE;
-    cores.tables = cores.trace.tables();
+    cores.tables = cores.trace.tables()?;
     let name = cores.shards.iter().map(|core| core.name.as_str()).collect::<Vec<_>>().join(", ");
     cores.shards = vec![Shard { name, kind: ShardKind::Mixed, pieces: 1, ..Shard::default() }];
     Ok(Box::new(cores))
@@ -101,7 +103,7 @@ impl DispatchedTrace {
         Ok(DispatchedTrace {
             shards: shards.collect(),
             columns: trace.columns().minus(without | Columns::CALL_VALUES),
-            tables: &[],
+            tables: Vec::new(),
             trace,
             options,
             meta,
@@ -151,7 +153,7 @@ struct DispatchedTrace {
     meta: Meta,
     columns: Columns,
     /// Those of the threads for a sequence; none for cores.
-    tables: &'static [&'static TableSchema],
+    tables: Vec<Arc<Schema>>,
 }
 
 impl Trace for DispatchedTrace {
@@ -167,8 +169,8 @@ impl Trace for DispatchedTrace {
         self.columns
     }
 
-    fn tables(&self) -> &'static [&'static TableSchema] {
-        self.tables
+    fn tables(&self) -> Result<Vec<Arc<Schema>>> {
+        Ok(self.tables.clone())
     }
 
     fn scan(&self, scan: &Scan) -> Result<Box<dyn Reader>> {
@@ -182,12 +184,12 @@ impl Trace for DispatchedTrace {
             Window::Records(range) => (Window::All, range.clone()),
             window => (window.clone(), 0..u64::MAX),
         };
-        let tables: Option<Vec<_>> =
-            scan.tables.iter().map(|table| self.tables.get(*table).copied()).collect();
-        let tables = tables.ok_or_else(|| Error::usage("the trace has no such table"))?;
+        if scan.tables.iter().any(|table| *table >= self.tables.len()) {
+            return Err(Error::usage("the trace has no such table"));
+        }
         let end = records.end.min(records.start.saturating_add(scan.most));
         let (lanes, dispatcher) = self.lanes(scan, &window, false)?;
-        Ok(Box::new(SequenceReader::new(dispatcher, lanes, form, &tables, records.start..end)))
+        Ok(Box::new(SequenceReader::new(dispatcher, lanes, form, records.start..end)))
     }
 
     fn rounds(&self, scan: &Scan) -> Result<Option<Box<dyn Rounds + '_>>> {
@@ -212,10 +214,6 @@ impl Trace for DispatchedTrace {
 
     fn origin(&self) -> Option<&dyn Trace> {
         Some(&*self.trace)
-    }
-
-    fn families(&self) -> &'static [Family] {
-        self.trace.families()
     }
 
     fn n_delivered_damaged(&self) -> u64 {

@@ -318,7 +318,7 @@ impl CoreRounds {
         }
         let first_event = to.threads.len();
         let names = codes.names.get(thread).map_or(&[][..], Vec::as_slice);
-        at.copy(batch, n, to, self.wanted, |code| names.get(code as usize).copied().unwrap_or(code));
+        batch.copy_records(at, n, to, self.wanted, |code| names.get(code as usize).copied().unwrap_or(code));
         to.span.instrs += instrs as u32; // No more than records.
         if let Some(form) = self.form {
             let (delivered, start) = (&mut self.delivered[core], to.block.len());

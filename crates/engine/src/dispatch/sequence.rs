@@ -5,12 +5,13 @@
 //! records: its rows have the ordinals of the record before.
 
 use super::clock::CoreClock;
+use super::copy::rows_of_next;
 use super::lane::Lanes;
 use super::rounds::Codes;
 use super::state::{Dispatcher, Heads, Step};
 use quipu_model::lens::ThreadEvent;
 use quipu_model::trace::{CoreForm, CoreRow};
-use quipu_model::{Batch, Columns, Reader, Result, Rows, Span, TableSchema, ThreadId};
+use quipu_model::{Batch, Columns, Reader, Result, Span, ThreadId};
 use std::ops::Range;
 
 /// Rows in a batch, at most.
@@ -41,15 +42,13 @@ pub(super) struct SequenceReader {
 impl SequenceReader {
     pub(super) fn new(
         dispatcher: Dispatcher,
-        lanes: Lanes,
+        mut lanes: Lanes,
         form: &'static dyn CoreForm,
-        tables: &[&TableSchema],
         wanted: Range<u64>,
     ) -> SequenceReader {
         SequenceReader {
             clocks: vec![CoreClock::default(); dispatcher.cores.len()],
             dispatcher,
-            lanes,
             form,
             codes: Codes::default(),
             wanted,
@@ -59,10 +58,8 @@ impl SequenceReader {
             core: 0,
             pending: None,
             is_over: false,
-            batch: Batch {
-                tables: tables.iter().map(|table| Rows::new(table)).collect(),
-                ..Batch::default()
-            },
+            batch: Batch { tables: lanes.fresh_tables(), ..Batch::default() },
+            lanes,
         }
     }
 
@@ -99,7 +96,7 @@ impl SequenceReader {
         }
         let at = CoreRow { record: self.records, instr: self.instrs, core: self.core as u64, clock: None };
         for rows in &mut self.batch.tables {
-            self.form.rest_row(rows, at)?;
+            self.form.rest_row(&mut **rows, at)?;
         }
         self.n_rows += 1;
         Ok(true)
@@ -123,7 +120,7 @@ impl SequenceReader {
         let Some((theirs, cursor)) = self.lanes.batch(thread) else { return true };
         let n_records = theirs.span.records;
         // Rows that a skip repeats are not counted. DynamoRIO takes them for synthetic.
-        let is_repeated = theirs.tables.first().is_some_and(|rows| rows.len() > n_records as usize);
+        let is_repeated = theirs.tables.first().is_some_and(|rows| rows.n_rows() > n_records as usize);
         let is_wanted = self.records >= self.wanted.start;
         if is_wanted && self.n_rows == 0 {
             self.batch.span = Span { thread: whose.0, process: whose.1, ..span };
@@ -134,17 +131,17 @@ impl SequenceReader {
         if is_wanted {
             let at = CoreRow { record: self.records, instr: self.instrs, core: self.core as u64, clock };
             for (rows, theirs) in self.batch.tables.iter_mut().zip(&theirs.tables) {
-                let range = cursor.rows_of_next(theirs, n_records);
+                let range = rows_of_next(cursor, &**theirs, n_records);
                 let n = range.len();
-                rows.extend(theirs, range, |code| self.codes.name(thread, code));
-                self.form.adopt_rows(rows, n, at);
+                rows.extend_rows(&**theirs, range, &|code| self.codes.name(thread, code));
+                self.form.adopt_rows(&mut **rows, n, at);
             }
             let span = &mut self.batch.span;
             span.records += u32::from(!is_repeated);
             span.instrs += u32::from(head.is_instr);
             self.n_rows += 1;
         }
-        cursor.copy(theirs, 1, &mut Batch::default(), Columns::NONE, |code| code);
+        theirs.copy_records(cursor, 1, &mut Batch::default(), Columns::NONE, |code| code);
         true
     }
 

@@ -76,7 +76,7 @@ impl Tree {
                 record: first_record + u64::from(calls.at[row]),
                 return_to: calls.return_to[row],
                 result: calls.result[row],
-                args: calls.args_of(row).into(),
+                args: calls.args.get(row).into(),
             });
         }
     }

@@ -256,7 +256,7 @@ impl Fields {
             return;
         }
         let (element_bytes, n_elements) = (regions.element_bytes[row], regions.n_elements[row]);
-        let name = batch.values.bytes_of(batch.values.node(regions.type_name[row]));
+        let name = regions.type_name.get(row);
         let kind = self.kind_named(name);
         let key = (kind, element_bytes, n_elements);
         let site = match self.site_of.get(&key) {

@@ -50,13 +50,13 @@ impl Script {
     }
 
     fn region(mut self, what: RegionEvent, addr: u64, element_bytes: u64, n: u64, name: &str) -> Script {
-        let Batch { regions, values, span, .. } = &mut self.0;
+        let Batch { regions, span, .. } = &mut self.0;
         regions.at.push(span.records);
         regions.what.push(what);
         regions.addr.push(addr);
         regions.element_bytes.push(element_bytes);
         regions.n_elements.push(n);
-        regions.type_name.push(values.push_text(name.as_bytes()));
+        regions.type_name.push(name.as_bytes());
         span.records += 1;
         self
     }

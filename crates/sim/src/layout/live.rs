@@ -89,7 +89,7 @@ impl Live {
             return Some(Change::Removed(id));
         }
         let (element_bytes, n_elements) = (regions.element_bytes[row], regions.n_elements[row]);
-        let name = batch.values.bytes_of(batch.values.node(regions.type_name[row]));
+        let name = regions.type_name.get(row);
         let is_ours = self.attribution.types_mut().find(name).is_some_and(|(shape, _)| shape == self.shape);
         if !is_ours {
             self.attribution.add_named(name, addr, element_bytes, n_elements, OTHER);

@@ -14,44 +14,14 @@ pub use shard::{Instr, MemoryShard, Record};
 
 use print::MemoryPrinter;
 use quipu_model::print::Printer;
-use quipu_model::table::Width;
+use quipu_model::schema::Schema;
 use quipu_model::trace::{Clock, PrintOptions};
-use quipu_model::{
-    ColumnSchema, ColumnType, Columns, Error, Meta, Reader, Result, Scan, Shard, ShardId, TableSchema, Trace,
-};
+use quipu_model::{Columns, Error, Meta, Reader, Result, Scan, Shard, ShardId, Trace};
 use reader::MemoryReader;
-use std::borrow::Cow;
 use std::sync::Arc;
 
-/// Every column that the rows of a [`MemoryShard`] can fill.
-pub const ALL_COLUMNS: Columns = Columns::ACCESSES
-    .or(Columns::ACCESS_PC)
-    .or(Columns::ACCESS_FETCH)
-    .or(Columns::INSTRS)
-    .or(Columns::INSTR_CLASS)
-    .or(Columns::INSTR_TAKEN)
-    .or(Columns::INSTR_TARGET)
-    .or(Columns::INSTR_CODE)
-    .or(Columns::CALLS)
-    .or(Columns::THREADS)
-    .or(Columns::THREAD_CLOCK)
-    .or(Columns::THREAD_CPU)
-    .or(Columns::MARKS);
-
-/// The only table: one row for each record. The kind's names are those of the text form; see [`MemoryTrace::parse`].
-static RECORDS: TableSchema = TableSchema {
-    name: Cow::Borrowed("records"),
-    derived: true,
-    columns: Cow::Borrowed(&[
-        ColumnSchema::new("kind", Width::U8, ColumnType::Name(print::KIND_NAMES), "What the record is."),
-        ColumnSchema::new("value", Width::U64, ColumnType::Hex, "Address or value of the record."),
-        ColumnSchema::new("size", Width::U32, ColumnType::Count, "Bytes touched."),
-        ColumnSchema::new("code", Width::U32, ColumnType::Code, "The instruction."),
-    ]),
-    doc: Cow::Borrowed("The rows that the trace was built from."),
-};
-
-static TABLES: &[&TableSchema] = &[&RECORDS];
+/// Every column that the rows of a [`MemoryShard`] can fill: all that lenses have but regions and calls with all values.
+pub const ALL_COLUMNS: Columns = Columns::OF_LENSES.minus(Columns::REGIONS.or(Columns::CALL_VALUES));
 
 /// A trace in memory.
 ///
@@ -79,7 +49,7 @@ impl MemoryTrace {
     pub fn new(shards: Vec<MemoryShard>) -> MemoryTrace {
         let infos = shards.iter().enumerate().map(|(i, shard)| shard.info(i)).collect();
         let meta = Meta {
-            format: "memory",
+            format: "memory".into(),
             title: "rows in memory".into(),
             clock: Some(Clock { per_second: 1_000_000, unix_epoch: None, frames_calls: true }),
             line_bytes: Some(64),
@@ -149,8 +119,8 @@ impl Trace for MemoryTrace {
         self.columns
     }
 
-    fn tables(&self) -> &'static [&'static TableSchema] {
-        TABLES
+    fn tables(&self) -> Result<Vec<Arc<Schema>>> {
+        Ok(vec![print::Records::table_schema().clone()])
     }
 
     fn scan(&self, scan: &Scan) -> Result<Box<dyn Reader>> {

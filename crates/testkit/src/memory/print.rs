@@ -3,8 +3,23 @@
 use super::shard::Record;
 use quipu_model::lens::{CallEdge, NO_CODE, instr_flags};
 use quipu_model::print::{Ordinals, Paint, Printer};
-use quipu_model::{Batch, Column, Rows};
+use quipu_model::schema::{Names, Storage, Type};
+use quipu_model::{Batch, rows};
 use std::io::Write as _;
+use std::sync::{Arc, LazyLock};
+
+rows! {
+    /// The only table: one row for each record. The kind's names are those of the text form; see
+    /// [`MemoryTrace::parse`](super::MemoryTrace::parse).
+    pub(crate) struct Records: "records" derived "The rows that the trace was built from.", codes code {
+        kind: Vec<u8> as Type::Enum(KINDS.clone()) => "What the record is.";
+        value: Vec<u64>, hex() => "Address or value of the record.";
+        size: Vec<u32> => "Bytes touched.";
+        code: Vec<u32> as Type::Code, missing(NO_CODE) => "The instruction.";
+    }
+}
+
+static KINDS: LazyLock<Arc<Names>> = LazyLock::new(|| Names::dense(Storage::U8, KIND_NAMES).shared());
 
 /// The kinds of records by number: instructions, then accesses, then threads' events, then the rest.
 pub(super) const KIND_NAMES: &[&str] = &[
@@ -54,16 +69,12 @@ fn row(record: &Record) -> (u8, u64, u32) {
 }
 
 /// Adds a record as a row of the table.
-pub(super) fn push_row(rows: &mut Rows, record: &Record, code: u32) {
+pub(super) fn push_row(rows: &mut Records, record: &Record, code: u32) {
     let (kind, value, size) = row(record);
-    for column in rows.columns.iter_mut().zip([u64::from(kind), value, u64::from(size), u64::from(code)]) {
-        match column {
-            (Column::U8(values), _) => values.push(kind),
-            (Column::U32(values), value) => values.push(value as u32), // Size and code have 32 bits.
-            (Column::U64(values), value) => values.push(value),
-            (Column::U16(_), _) => unreachable!("the table has no such column"),
-        }
-    }
+    rows.kind.push(kind);
+    rows.value.push(value);
+    rows.size.push(size);
+    rows.code.push(code);
 }
 
 /// Prints `record instr thread: kind 0xvalue size`, one line a row.
@@ -75,24 +86,22 @@ impl Printer for MemoryPrinter {
     }
 
     fn print(&mut self, batch: &Batch, rows: &[u32], ordinals: Ordinals, paint: &Paint, out: &mut Vec<u8>) {
-        let Some(table) = batch.tables.first() else { return };
-        let [kinds, values, sizes, codes] = &table.columns[..] else { return };
+        let Some(table) = batch.tables.first().and_then(|table| table.get::<Records>()) else { return };
         let mut instrs = batch.span.first_instr.wrapping_add(ordinals.instrs);
         let mut next = 0;
         for row in 0..table.len() {
-            instrs += u64::from(kinds.get(row) == 0);
+            instrs += u64::from(table.kind[row] == 0);
             if rows.get(next).is_none_or(|wanted| *wanted as usize != row) {
                 continue;
             }
             next += 1;
             let record = batch.span.first_record.wrapping_add(ordinals.records) + row as u64 + 1;
-            let kind = KIND_NAMES.get(kinds.get(row) as usize).unwrap_or(&"?");
-            let code = u32::try_from(codes.get(row)).unwrap_or(NO_CODE);
+            let kind = KIND_NAMES.get(usize::from(table.kind[row])).unwrap_or(&"?");
             // Writing to memory cannot fail.
             let _ =
                 write!(out, "{}{record} {instrs} {}{}: {kind}", paint.dim, batch.span.thread, paint.reset);
-            let _ = write!(out, " {:#x} {}", values.get(row), sizes.get(row));
-            if let Some(code) = batch.codes.get(code) {
+            let _ = write!(out, " {:#x} {}", table.value[row], table.size[row]);
+            if let Some(code) = batch.codes.get(table.code[row]) {
                 let _ = write!(out, " {}{:02x?}{}", paint.code, code.bytes(), paint.reset);
             }
             out.push(b'\n');

@@ -1,10 +1,10 @@
 //! Reads a shard in memory, item by item, keeping every promise of the model the plain way.
 
+use super::print::{Records, push_row};
 use super::shard::{Instr, Item, MemoryShard, Record};
-use super::{RECORDS, print};
 use quipu_model::lens::{AccessKind, CallEdge, NO_CODE, ThreadEvent, instr_flags};
 use quipu_model::{
-    Batch, Code, Columns, Error, Finding, Place, Reader, Result, Rows, Scan, Span, ThreadId, Window,
+    Batch, Code, Columns, Error, Finding, Place, Reader, Result, Scan, Span, TableBuf, ThreadId, Window,
 };
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -99,7 +99,7 @@ impl MemoryReader {
             Some(_) => None,
         };
         let mut batch = Batch::default();
-        batch.tables.extend(scan.tables.iter().map(|_| Rows::new(&RECORDS)));
+        batch.tables.extend(scan.tables.iter().map(|_| Box::new(Records::default()) as Box<dyn TableBuf>));
         Ok(MemoryReader {
             shard,
             scan: scan.clone(),
@@ -143,7 +143,7 @@ impl MemoryReader {
             Item::Fault(message) => return Err(Error::malformed(message.clone()).at(&self.place())),
             Item::Crash(message) => panic!("{message}"),
             Item::Finding(severity, message) => self.batch.findings.push(Finding {
-                rule: "memory/finding",
+                rule: "memory/finding".into(),
                 severity: *severity,
                 place: self.place(),
                 message: message.clone(),
@@ -204,8 +204,8 @@ impl MemoryReader {
             Record::Instr(instr) => self.code(instr),
             _ => NO_CODE,
         };
-        for rows in &mut self.batch.tables {
-            print::push_row(rows, record, code);
+        for rows in self.batch.tables.iter_mut().filter_map(|table| table.get_mut::<Records>()) {
+            push_row(rows, record, code);
         }
         match record {
             Record::Instr(instr) => self.add_instr(at, instr, code),
@@ -235,8 +235,7 @@ impl MemoryReader {
                 calls.edge.push(*edge);
                 calls.return_to.push(0);
                 calls.result.push(values.first().copied().filter(|_| leave).unwrap_or(0));
-                calls.args.extend(values.iter().filter(|_| !leave));
-                calls.args_end.push(calls.args.len() as u32); // Tests have few arguments.
+                calls.args.push(values.iter().filter(|_| !leave).copied());
             }
             Record::Mark { .. } | Record::Call { .. } => {}
         }

@@ -1,0 +1,182 @@
+//! What a column may be inside a structure of vectors.
+
+use super::{Bits, Cells, CellsRef, Column, ColumnRef, Lists, Strings};
+use crate::schema::{Field, Type};
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The values of one column of [`rows!`](crate::rows!): a vector of numbers or of kinds, texts, lists.
+///
+/// A column that was not asked for has no values, whatever the number of rows.
+pub trait Store: fmt::Debug + Default + Send + 'static {
+    /// What a value is, if the column says nothing else.
+    fn ty() -> Type;
+
+    /// The field of such a column.
+    fn field(name: &'static str, ty: Type, doc: &'static str) -> Field {
+        Field::new(name, ty, doc)
+    }
+
+    /// How many values there are.
+    fn n_values(&self) -> usize;
+
+    /// The values, lent.
+    fn lend(&self) -> ColumnRef<'_>;
+
+    /// The values, given away.
+    fn give(self) -> Column;
+
+    /// Keeps the first rows.
+    fn cut(&mut self, rows: usize);
+
+    /// Appends some rows of another; of one that was not asked for, nothing.
+    fn append(&mut self, from: &Self, rows: Range<usize>);
+}
+
+macro_rules! numbers {
+    ($($ty:ident $Variant:ident),*) => {$(
+        impl Store for Vec<$ty> {
+            fn ty() -> Type {
+                Type::$Variant
+            }
+
+            fn n_values(&self) -> usize {
+                self.len()
+            }
+
+            fn lend(&self) -> ColumnRef<'_> {
+                ColumnRef::of(CellsRef::$Variant(self))
+            }
+
+            fn give(self) -> Column {
+                Column { cells: Cells::$Variant(self), valid: None }
+            }
+
+            fn cut(&mut self, rows: usize) {
+                self.truncate(rows);
+            }
+
+            #[inline]
+            fn append(&mut self, from: &Self, rows: Range<usize>) {
+                self.extend_from_slice(from.get(rows).unwrap_or(&[]));
+            }
+        }
+    )*};
+}
+
+numbers!(u8 U8, u16 U16, u32 U32, u64 U64, i8 I8, i16 I16, i32 I32, i64 I64, f32 F32, f64 F64);
+
+impl Store for Strings {
+    fn ty() -> Type {
+        Type::Text
+    }
+
+    fn n_values(&self) -> usize {
+        self.len()
+    }
+
+    fn lend(&self) -> ColumnRef<'_> {
+        ColumnRef::of(CellsRef::Strings(self))
+    }
+
+    fn give(self) -> Column {
+        Column { cells: Cells::Strings(self), valid: None }
+    }
+
+    fn cut(&mut self, rows: usize) {
+        self.truncate(rows);
+    }
+
+    fn append(&mut self, from: &Self, rows: Range<usize>) {
+        self.extend_rows(from, rows);
+    }
+}
+
+impl Store for Lists {
+    fn ty() -> Type {
+        Type::List(Arc::new(Field::new("item", Type::U64, "")))
+    }
+
+    fn n_values(&self) -> usize {
+        self.offsets.len().saturating_sub(1)
+    }
+
+    fn lend(&self) -> ColumnRef<'_> {
+        ColumnRef::of(CellsRef::Nested { offsets: &self.offsets, items: &self.items })
+    }
+
+    fn give(self) -> Column {
+        Column { cells: Cells::Nested { offsets: self.offsets, items: self.items }, valid: None }
+    }
+
+    fn cut(&mut self, rows: usize) {
+        self.truncate(rows);
+    }
+
+    fn append(&mut self, from: &Self, rows: Range<usize>) {
+        for row in rows.start..rows.end.min(from.n_values()) {
+            self.push(from.get(row).iter().copied());
+        }
+    }
+}
+
+/// Values that some rows do not have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Maybe<S> {
+    /// The values, with one of no meaning where there is none.
+    pub values: S,
+    /// Which rows have a value.
+    pub valid: Bits,
+}
+
+impl Maybe<Strings> {
+    /// The text of a row, if it has one.
+    pub fn get(&self, row: usize) -> Option<&[u8]> {
+        self.valid.get(row).then(|| self.values.get(row))
+    }
+
+    /// Appends a text; bytes that are not UTF-8 are replaced.
+    pub fn push_text(&mut self, text: &[u8]) {
+        self.values.push_text(text);
+        self.valid.push(true);
+    }
+
+    /// Appends rows without a text.
+    pub fn push_missing(&mut self, times: usize) {
+        self.values.push_empty(times);
+        self.valid.push_all(false, times);
+    }
+}
+
+impl<S: Store> Store for Maybe<S> {
+    fn ty() -> Type {
+        S::ty()
+    }
+
+    fn field(name: &'static str, ty: Type, doc: &'static str) -> Field {
+        Field::new(name, ty, doc).optional()
+    }
+
+    fn n_values(&self) -> usize {
+        self.values.n_values()
+    }
+
+    fn lend(&self) -> ColumnRef<'_> {
+        ColumnRef { valid: Some(&self.valid), ..self.values.lend() }
+    }
+
+    fn give(self) -> Column {
+        Column { valid: Some(self.valid), ..self.values.give() }
+    }
+
+    fn cut(&mut self, rows: usize) {
+        self.values.cut(rows);
+        self.valid.truncate(rows);
+    }
+
+    fn append(&mut self, from: &Self, rows: Range<usize>) {
+        self.values.append(&from.values, rows.clone());
+        self.valid.extend_rows(&from.valid, rows.start..rows.end.min(from.valid.len()));
+    }
+}

@@ -1,0 +1,71 @@
+//! How values of each type are stored.
+
+use super::Type;
+
+/// How the values of a column are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Storage {
+    /// One byte each.
+    U8,
+    /// Two bytes each.
+    U16,
+    /// Four bytes each.
+    U32,
+    /// Eight bytes each.
+    U64,
+    /// One byte each, with a sign.
+    I8,
+    /// Two bytes each, with a sign.
+    I16,
+    /// Four bytes each, with a sign.
+    I32,
+    /// Eight bytes each, with a sign.
+    I64,
+    /// Floating-point numbers of four bytes each.
+    F32,
+    /// Floating-point numbers of eight bytes each.
+    F64,
+    /// As many bytes each.
+    Fixed(u32),
+    /// Bytes of any length.
+    Strings,
+    /// As many items as there are.
+    Nested,
+    /// A column for each member.
+    Members,
+}
+
+impl Storage {
+    /// All bits set, which stands for "none" where a column of unsigned numbers keeps that number free.
+    pub fn all_ones(self) -> u64 {
+        match self {
+            Storage::U8 => u8::MAX.into(),
+            Storage::U16 => u16::MAX.into(),
+            Storage::U32 => u32::MAX.into(),
+            _ => u64::MAX,
+        }
+    }
+}
+
+impl Type {
+    /// How values of this type are stored.
+    pub fn storage(&self) -> Storage {
+        match self {
+            Type::Bool | Type::U8 => Storage::U8,
+            Type::U16 => Storage::U16,
+            Type::U32 | Type::Dict(_) | Type::Code | Type::Function | Type::Value => Storage::U32,
+            Type::U64 | Type::Address | Type::Time { .. } => Storage::U64,
+            Type::I8 => Storage::I8,
+            Type::I16 => Storage::I16,
+            Type::I32 => Storage::I32,
+            Type::I64 => Storage::I64,
+            Type::F32 => Storage::F32,
+            Type::F64 => Storage::F64,
+            Type::Fixed(width) => Storage::Fixed(*width),
+            Type::Enum(names) | Type::Flags(names) => names.storage(),
+            Type::Text | Type::Bytes => Storage::Strings,
+            Type::List(_) => Storage::Nested,
+            Type::Struct(_) => Storage::Members,
+        }
+    }
+}
