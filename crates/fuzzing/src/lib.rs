@@ -9,6 +9,7 @@
 //! | [`traces`] | traces of each format, and what is made of them |
 //! | [`beside`] | files that lie beside traces: schedules, lists, indexes |
 //! | [`captures`] | what instrumented programs leave |
+//! | [`streams`] | streams of our own, and their parts: CBOR, types, rows |
 //! | [`texts`] | configurations, sets of calls, types, debug information, instructions |
 
 #![warn(missing_docs)]
@@ -16,6 +17,7 @@
 pub mod beside;
 pub mod captures;
 mod folder;
+pub mod streams;
 pub mod texts;
 pub mod traces;
 
@@ -43,6 +45,10 @@ pub const TARGETS: &[(&str, Body)] = &[
     ("index", beside::index),
     ("capture", captures::file),
     ("cells", captures::cells),
+    ("stream", streams::file),
+    ("cbor", streams::cbor),
+    ("stream_types", streams::types),
+    ("packed_rows", streams::packed_rows),
     ("configuration", texts::configuration),
     ("call_set", texts::call_set),
     ("instructions", texts::instructions),

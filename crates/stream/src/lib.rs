@@ -13,7 +13,7 @@
 //! | [`frame`], [`codec`], [`scan`], [`input`] | frames: headers, payloads, finding them, where bytes come from |
 //! | [`meta`], [`schema`] | what is known in an epoch |
 //! | [`batch`], [`mod@column`], [`decode`] | payloads into columns |
-//! | [`session`], [`reader`] | a stream as a whole |
+//! | [`session`], [`reader`], [`index`] | a stream as a whole; opening large files |
 //! | [`loss`], [`clock`], [`blob`], [`aggregate`] | what else it says |
 //! | [`mod@write`], [`spec`], [`record`], [`datum`], [`pack`] | writing: the stream, schemas, rows of structures and of values |
 //! | [`json`], [`text`], [`summary`] | records for programs and people |
@@ -30,6 +30,7 @@ pub mod datum;
 pub mod decode;
 pub mod finding;
 pub mod frame;
+pub mod index;
 pub mod input;
 pub mod json;
 pub mod loss;

@@ -5,6 +5,8 @@
 
 use crate::spec::{SchemaSpec, Ty};
 
+pub use quipu_stream_derive::Record;
+
 /// The body of a row that is being written.
 #[derive(Debug)]
 pub struct Body<'a> {

@@ -597,12 +597,37 @@ impl<W: Write> StreamWriter<W> {
         head[..4].copy_from_slice(&schema.to_le_bytes());
         head[4..8].copy_from_slice(&(size as u32).to_le_bytes()); // Below the limit.
         head[8..].copy_from_slice(&time.to_le_bytes());
+        self.count(time);
+        if self.rows.len() >= self.writer.options.frame_bytes { self.flush() } else { Ok(()) }
+    }
+
+    /// Writes a row if there is room for it: takes no lock, allocates nothing and writes no frame, so it may run in a signal
+    /// handler to which the stream belongs. Otherwise counts it as lost and gives false.
+    pub fn try_row(&mut self, schema: u32, time: u64, body: &[u8]) -> bool {
+        let size = (16 + body.len()).next_multiple_of(8);
+        let is_room = size <= self.rows.capacity() - self.rows.len()
+            && self.rows.len() < self.writer.options.frame_bytes;
+        if !is_room {
+            self.lose(1);
+            return false;
+        }
+        let end = self.rows.len() + size;
+        for bytes in [&schema.to_le_bytes()[..], &(size as u32).to_le_bytes(), &time.to_le_bytes(), body] {
+            self.rows.extend_from_slice(bytes);
+        }
+        self.rows.resize(end, 0);
+        self.count(time);
+        true
+    }
+
+    /// Counts a record.
+    #[inline]
+    fn count(&mut self, time: u64) {
         let (first, last) = self.times.unwrap_or((time, time));
         self.times = Some((first.min(time), last.max(time)));
         self.is_unordered |= time < self.last_time && self.records > 0;
         self.last_time = time;
         self.records += 1;
-        if self.rows.len() >= self.writer.options.frame_bytes { self.flush() } else { Ok(()) }
     }
 
     /// Counts records that were dropped before the next one.

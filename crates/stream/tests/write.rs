@@ -355,3 +355,128 @@ fn rows_as_lines_of_json_are_read() {
     ]);
     assert_eq!(summary["records"], records);
 }
+
+/// The folder that cargo builds examples into.
+fn examples() -> std::path::PathBuf {
+    std::env::current_exe().unwrap().parent().unwrap().parent().unwrap().join("examples")
+}
+
+#[test]
+fn the_example_of_a_recording_program_is_read_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("out.quipu");
+    let ran = std::process::Command::new(examples().join("record")).arg(&file).status().unwrap();
+    assert!(ran.success());
+    let summary = summary_of(&std::fs::read(&file).unwrap());
+    assert_eq!(findings_differ(&summary["findings"], &serde_json::json!([])), None);
+    assert_eq!(summary["records_decoded"], 100_010);
+    let records = summary["records"].as_array().unwrap();
+    let request = records.iter().find(|record| record["status"] == 404).unwrap();
+    let wanted = serde_json::json!(["GET /page/3: 404", "not found", [3, 3], 2]);
+    assert_eq!(
+        serde_json::json!([request["text"], request["error"], request["sizes"], request["stream"]]),
+        wanted
+    );
+    let last = records.iter().rfind(|record| record["schema"] == "access").unwrap();
+    let wanted = serde_json::json!([0x1000 + 8 * 99_999, 8, "Write"]);
+    assert_eq!(serde_json::json!([last["addr"], last["size"], last["kind"]]), wanted);
+}
+
+#[test]
+fn the_example_prints_a_summary_and_ends_with_2_where_it_has_to_stop() {
+    let expect = |path: &std::path::Path| {
+        std::process::Command::new(examples().join("expect")).arg(path).output().unwrap()
+    };
+    let out = expect(std::path::Path::new("../../traces/stream/minimal.quipu"));
+    assert_eq!(out.status.code(), Some(0));
+    let printed: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert_eq!(printed["losses"][0]["count"], 7);
+    let mut bytes = crate::vectors::bytes("unknown-kinds");
+    let header = quipu_stream::frame::Header::read(&bytes[520..]).unwrap();
+    let critical = quipu_stream::frame::Header { flags: quipu_stream::frame::flag::CRITICAL, ..header };
+    bytes[520..616].copy_from_slice(&critical.to_bytes());
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("critical.quipu");
+    std::fs::write(&file, bytes).unwrap();
+    assert_eq!(expect(&file).status.code(), Some(2));
+}
+
+#[test]
+fn an_index_finds_frames_by_time_and_by_record() {
+    use quipu_stream::index::{Directory, frame_at};
+    let write = |name: &str| {
+        let writer = Writer::new(Vec::new(), Options { frame_bytes: 200, ..options(Codec::None) });
+        let id = writer.schema(&SchemaSpec::new(name).field("n", Ty::Uint(64))).unwrap();
+        let mut stream = writer.stream(5).unwrap();
+        for n in 0..10_000_u64 {
+            stream.row(id, 3 * n, 8, |body| body.put(0, &n.to_le_bytes())).unwrap();
+        }
+        stream.finish().unwrap();
+        writer.finish().unwrap();
+        writer.into_inner().unwrap()
+    };
+    let first = write("a");
+    let both = [first.clone(), write("b")].concat();
+    let directory = Directory::read(&mut &both[..], both.len() as u64).unwrap().unwrap();
+    let wanted: Vec<u64> = StreamReaderFrames::of(&both);
+    let frame = |at: u64| frame_at(&mut &both[..], at).unwrap().unwrap();
+    let is_listed = |at: &u64| !matches!(frame(*at).header.kind, 4 | 5);
+    let wanted: Vec<u64> = wanted.into_iter().filter(is_listed).collect();
+    assert_eq!(directory.entries.iter().map(|entry| entry.offset).collect::<Vec<_>>(), wanted);
+
+    let (at, skip) = directory.seek_record(12_345).unwrap();
+    let entry = directory.entries[at];
+    let row = u64::from(entry.times.0 as u32) / 3 + skip;
+    assert_eq!((row, entry.offset > first.len() as u64), (2345, true));
+    assert_eq!(directory.seek_record(20_000), None);
+    let at = directory.seek_time(directory.entries[0].producer, 5, 15_000).unwrap();
+    let times = directory.entries[at].times;
+    assert!((times.0..=times.1).contains(&15_000), "{times:?}");
+}
+
+/// What the reader in Python has to say of a sample, from what this one says: encodings, codecs and kinds of level 2 are unknown
+/// to it, and so are their records.
+#[test]
+fn a_reader_in_python_reads_the_first_level_from_the_description_alone() {
+    let python = "../../examples/quipu_stream.py";
+    for name in crate::vectors::names() {
+        let path = format!("../../traces/stream/{name}.quipu");
+        let out = std::process::Command::new("python3").arg(python).arg(&path).output().unwrap();
+        assert!(out.status.success(), "{name}: {}", String::from_utf8_lossy(&out.stderr));
+        let there: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+        let ours = summary_of(&crate::vectors::bytes(&name));
+        let beyond =
+            ["unknown-kind", "unknown-encoding", "unknown-codec", "records-undecodable", "metadata-gap"];
+        let known = |value: &serde_json::Value| -> Vec<String> {
+            let all = value["findings"].as_array().unwrap().iter();
+            let mut names: Vec<String> = all
+                .filter(|finding| !beyond.contains(&finding["name"].as_str().unwrap()))
+                .map(|finding| {
+                    format!("{} {} {}", finding["name"], finding["offset"], finding["bytes_missing"])
+                })
+                .collect();
+            names.sort();
+            names
+        };
+        if name != "agg-rows" {
+            let without_offsets = |names: Vec<String>| -> Vec<String> {
+                names.into_iter().filter(|name| !name.contains("sequence-gap")).collect()
+            };
+            assert_eq!(without_offsets(known(&there)), without_offsets(known(&ours)), "{name}");
+        }
+        // Every record that it reads is one of ours, but for texts and numbers of more than 64 bits.
+        for record in there["records"].as_array().unwrap() {
+            let is_ours = ours["records"].as_array().unwrap().iter().any(|ours| {
+                record.as_object().unwrap().iter().all(|(key, value)| key == "u128" || ours[key] == *value)
+            });
+            assert!(is_ours, "{name}: {record}");
+        }
+        let n_least = match name.as_str() {
+            "minimal" => 9,
+            "two-producers" => 8,
+            "all-types" | "clock-blob-pad" | "open-frames" => 2,
+            _ => 0,
+        };
+        assert!(there["records"].as_array().unwrap().len() >= n_least, "{name}");
+    }
+}

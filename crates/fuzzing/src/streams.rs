@@ -1,0 +1,214 @@
+//! Streams: whole files, and the parts that a fuzzer gets to sooner alone: CBOR, types, rows.
+
+use quipu_stream::batch::Batch;
+use quipu_stream::datum::{Datum, of_column};
+use quipu_stream::decode::{Body, Decoder};
+use quipu_stream::frame::{HEADER_BYTES, Header, SYNC, TRAILER, encoding, kind};
+use quipu_stream::index::Directory;
+use quipu_stream::input::Pipe;
+use quipu_stream::json;
+use quipu_stream::meta::Metadata;
+use quipu_stream::pack::PackedRows;
+use quipu_stream::reader::{Content, StreamReader};
+use quipu_stream::scan::{FrameAt, Scanner};
+use quipu_stream::schema::Schema;
+use quipu_stream::wire::cbor::{self, Fault};
+use quipu_stream::wire::crc32c;
+use std::sync::Arc;
+
+/// Puts checksums and trailers right, which a fuzzer never gets right.
+fn repaired(bytes: &[u8]) -> Vec<u8> {
+    let mut file = bytes.to_vec();
+    let mut at = 0;
+    while at + HEADER_BYTES <= file.len() {
+        if file[at..at + 8] != SYNC {
+            at += 1;
+            continue;
+        }
+        file[at + 8] = 1;
+        file[at + 11] = 12;
+        let crc = crc32c(&file[at..at + 92]);
+        file[at + 92..at + 96].copy_from_slice(&crc.to_le_bytes());
+        let Ok(mut header) = Header::read(&file[at..]) else { break };
+        let len = usize::try_from(header.frame_len()).unwrap_or(usize::MAX);
+        let start = at + HEADER_BYTES;
+        let stored = header.stored_len as usize;
+        if at.checked_add(len).is_some_and(|end| end <= file.len()) {
+            header.payload_crc = crc32c(&file[start..start + stored]);
+            file[at..start].copy_from_slice(&header.to_bytes());
+            let end = at + len;
+            file[end - 8..end - 4].copy_from_slice(&(len as u32).to_le_bytes()); // It fits into the file.
+            file[end - 4..end].copy_from_slice(&TRAILER);
+            at = end;
+        } else {
+            at += 8;
+        }
+    }
+    file
+}
+
+fn frames(mut bytes: &[u8], mut scanner: Scanner) -> Vec<FrameAt> {
+    let mut frames = Vec::new();
+    while let Some(frame) = scanner.next(&mut bytes).expect("memory can be read") {
+        frames.push(frame);
+    }
+    frames
+}
+
+/// Any bytes as a stream, as they are and with right checksums: from memory and from a pipe, and its frames in two parts.
+///
+/// # Panics
+/// If a part of the bytes has other frames than the whole, or something cannot be shown.
+pub fn file(bytes: &[u8]) {
+    for bytes in [bytes.to_vec(), repaired(bytes)] {
+        let mut reader = StreamReader::new(&bytes[..]);
+        let mut n_rows = 0;
+        while let Some(part) = reader.next_part().expect("memory can be read") {
+            if let Content::Rows(batch) | Content::Aggregations(batch, _) = part.content {
+                n_rows += batch.n_rows();
+                if let Some((rows, row)) = batch.in_order().next() {
+                    let _ = json::record(rows, row, part.metadata);
+                }
+            }
+            // A few bytes of repetitions stand for millions of rows.
+            if n_rows > 1 << 18 {
+                return;
+            }
+        }
+        let mut piped = StreamReader::once(Pipe::new(&bytes[..]));
+        while piped.next_part().expect("memory can be read").is_some() {}
+        let _ = Directory::read(&mut &bytes[..], bytes.len() as u64).expect("memory can be read");
+        // Within a frame that is still being written may stand what looks like frames.
+        let whole = frames(&bytes, Scanner::new());
+        if whole.iter().all(|frame| frame.header.kind != kind::OPEN && frame.header.mask == 0) {
+            let middle = bytes.len() as u64 / 2;
+            let mut parts = frames(&bytes, Scanner::over(0..middle));
+            parts.extend(frames(&bytes, Scanner::over(middle..u64::MAX)));
+            let inner = whole.iter().any(|frame| {
+                let payload = &bytes[frame.payload_at() as usize..frame.end() as usize];
+                payload.windows(8).any(|window| window == SYNC)
+            });
+            assert!(inner || parts == whole, "two parts have other frames than the whole");
+        }
+    }
+}
+
+/// Any bytes as CBOR: what is read is written again in its canonical form, which is read as the same.
+///
+/// # Panics
+/// If it is not.
+pub fn cbor(bytes: &[u8]) {
+    let mut at = 0;
+    while at < bytes.len() {
+        match cbor::decode(&bytes[at..]) {
+            Ok(item) => {
+                let again = item.value.to_bytes();
+                let second = cbor::decode(&again).expect("what was written can be read");
+                assert_eq!(second.value.to_bytes(), again, "the canonical form changes");
+                if item.canonical {
+                    assert_eq!(again, bytes[at..at + item.len_bytes], "what is canonical changes");
+                }
+                at += item.len_bytes;
+            }
+            Err(Fault::Refused(len)) => at += len,
+            Err(Fault::Malformed) => return,
+        }
+    }
+}
+
+/// Metadata of bytes that are CBOR items.
+fn metadata(bytes: &[u8]) -> Metadata {
+    let mut metadata = Metadata::default();
+    let mut findings = Vec::new();
+    let mut at = 0;
+    let mut ordinal = 0;
+    while at < bytes.len() {
+        let item = cbor::decode(&bytes[at..]);
+        at += match &item {
+            Ok(item) => item.len_bytes,
+            Err(Fault::Refused(len)) => *len,
+            Err(Fault::Malformed) => break,
+        };
+        metadata.add(ordinal, item, &mut findings);
+        ordinal += 1;
+    }
+    metadata.resolve(&mut findings);
+    metadata
+}
+
+/// Any bytes as metadata records, added in order and from the last to the first: the same schemas can be resolved, unless one
+/// definition contradicts another.
+///
+/// # Panics
+/// If they cannot.
+pub fn types(bytes: &[u8]) {
+    let forward = metadata(bytes);
+    let entries: Vec<_> = forward.entries().map(|(ordinal, entry)| (ordinal, entry.clone())).collect();
+    let mut backward = Metadata::default();
+    let mut findings = Vec::new();
+    for (ordinal, entry) in entries.iter().rev().filter(|(_, entry)| !entry.bytes.is_empty()) {
+        backward.add(*ordinal, cbor::decode(&entry.bytes), &mut findings);
+        backward.resolve(&mut findings);
+    }
+    let is_clear = entries.iter().all(|(_, entry)| entry.record.is_some());
+    if is_clear {
+        let ids =
+            |metadata: &Metadata| metadata.schemas().iter().map(|schema| schema.id()).collect::<Vec<_>>();
+        assert_eq!(ids(&forward), ids(&backward), "the order of records changes the schemas");
+    }
+}
+
+type Rows = Vec<(Arc<Schema>, u64, Vec<Datum>)>;
+
+/// The rows of a payload, and whether it was whole; at most as many as a fuzzer has time for.
+fn rows(header: &Header, payload: &[u8], metadata: &mut Arc<Metadata>) -> (Rows, bool) {
+    let mut decoder = Decoder::new();
+    let (mut batch, mut findings, mut all) = (Batch::new(), Vec::new(), Vec::new());
+    let body = Body { header, payload, is_open: false };
+    while decoder.next(&body, metadata, &mut batch, &mut findings) {
+        for (rows, row) in batch.in_order() {
+            let values = rows.columns.iter().map(|column| of_column(column, row)).collect();
+            all.push((Arc::clone(&rows.schema), rows.times[row], values));
+        }
+    }
+    let outcome = decoder.outcome();
+    (all, !outcome.is_broken && outcome.undecoded == 0)
+}
+
+/// Any bytes as metadata and rows: a byte for the encoding, two for the length of the metadata, two for the number of records. Rows
+/// that are read are packed, with repetitions and without, and come back.
+///
+/// # Panics
+/// If they do not.
+pub fn packed_rows(bytes: &[u8]) {
+    let Some((head, rest)) = bytes.split_at_checked(5) else { return };
+    let encodings = [encoding::PACKED, encoding::RUNS, encoding::PLAIN, encoding::JSON];
+    let len = usize::from(u16::from_le_bytes([head[1], head[2]])).min(rest.len());
+    let (described, payload) = rest.split_at(len);
+    let mut metadata = Arc::new(metadata(described));
+    let header = Header {
+        kind: kind::DATA,
+        encoding: encodings[usize::from(head[0]) % encodings.len()],
+        records: u32::from(u16::from_le_bytes([head[3], head[4]])) & 0xFFF,
+        ..Header::default()
+    };
+    let (first, _) = rows(&header, payload, &mut metadata);
+    for with_runs in [false, true] {
+        let mut packed = PackedRows::default();
+        for (schema, time, values) in &first {
+            packed.push(schema, *time, values.clone()).expect("what was read can be written");
+        }
+        let packed = packed.finish(with_runs);
+        let header = Header {
+            encoding: if with_runs { encoding::RUNS } else { encoding::PACKED },
+            records: packed.records,
+            ts_first: packed.ts_first,
+            ..header
+        };
+        let (second, is_whole) = rows(&header, &packed.payload, &mut metadata);
+        let values = |rows: &Rows| -> Vec<(u32, u64, Vec<Datum>)> {
+            rows.iter().map(|(schema, time, values)| (schema.id(), *time, values.clone())).collect()
+        };
+        assert!(is_whole && values(&second) == values(&first), "rows change when they are packed");
+    }
+}

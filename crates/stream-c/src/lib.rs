@@ -1,0 +1,344 @@
+//! Writing streams from C and C++: what `include/quipu_stream.h` declares and describes.
+//!
+//! Each function turns C's arguments into those of `quipu_stream::write` and an error into a number; nothing panics across the
+//! border, since panics are caught there.
+
+use quipu_stream::record::Body;
+use quipu_stream::wire::record::{self as records, Field, Record, TypeRecord};
+use quipu_stream::wire::types::Type;
+use quipu_stream::write::{Options, StreamWriter, Writer};
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::slice;
+
+/// An argument cannot be.
+const ERROR_ARGUMENT: c_int = -1;
+/// The file could not be written.
+const ERROR_WRITE: c_int = -2;
+/// There is no room in memory.
+const FULL: c_int = -3;
+
+/// A writer, as C holds it.
+#[derive(Debug)]
+pub struct CWriter {
+    writer: Writer<File>,
+    /// Ids of the types of fields, by their numbers in the header; 0: not defined yet.
+    types: std::sync::Mutex<[u32; 16]>,
+    next_schema: std::sync::atomic::AtomicU32,
+}
+
+/// A stream, as C holds it.
+#[derive(Debug)]
+pub struct CStream(StreamWriter<File>);
+
+/// A field, as C describes it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CField {
+    name: *const c_char,
+    ty: c_int,
+    offset: u32,
+    role: u32,
+    unit: *const c_char,
+    flags: u32,
+}
+
+/// A variable part, as C gives it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CPart {
+    at: u32,
+    bytes: *const c_void,
+    length: u32,
+}
+
+/// Runs what a function does; what it gives instead if that panics.
+fn guarded<T>(otherwise: T, body: impl FnOnce() -> T) -> T {
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or(otherwise)
+}
+
+/// The text that a pointer of C points at.
+///
+/// # Safety
+/// The pointer is null or points at a text that ends with a zero byte and lives as long as the result is used.
+unsafe fn text<'a>(pointer: *const c_char) -> Option<&'a str> {
+    if pointer.is_null() {
+        return None;
+    }
+    // SAFETY: as the caller promises.
+    unsafe { CStr::from_ptr(pointer) }.to_str().ok()
+}
+
+/// The bytes that a pointer of C points at.
+///
+/// # Safety
+/// The pointer points at that many bytes, which live as long as the result is used, or is null.
+unsafe fn bytes<'a>(pointer: *const c_void, len: usize) -> Option<&'a [u8]> {
+    if len == 0 {
+        return Some(&[]);
+    }
+    // SAFETY: as the caller promises.
+    (!pointer.is_null()).then(|| unsafe { slice::from_raw_parts(pointer.cast(), len) })
+}
+
+/// Creates a file.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quipu_writer_open(path: *const c_char, program: *const c_char) -> *mut CWriter {
+    guarded(std::ptr::null_mut(), || {
+        // SAFETY: the header asks for texts.
+        let (Some(path), Some(program)) = (unsafe { text(path) }, unsafe { text(program) }) else {
+            return std::ptr::null_mut();
+        };
+        let Ok(file) = File::create(path) else { return std::ptr::null_mut() };
+        let writer = Writer::new(file, Options::new(program));
+        let next_schema = std::sync::atomic::AtomicU32::new(records::FIRST_SCHEMA);
+        Box::into_raw(Box::new(CWriter { writer, types: std::sync::Mutex::default(), next_schema }))
+    })
+}
+
+/// Writes index and end.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quipu_writer_close(writer: *mut CWriter) -> c_int {
+    if writer.is_null() {
+        return ERROR_ARGUMENT;
+    }
+    // SAFETY: it came from `quipu_writer_open`, and the header says that it is not used again.
+    let writer = unsafe { Box::from_raw(writer) };
+    guarded(ERROR_WRITE, || if writer.writer.finish().is_ok() { 0 } else { ERROR_WRITE })
+}
+
+/// The type of a field, by its number in the header.
+fn type_of(number: c_int) -> Option<Type> {
+    Some(match number {
+        1 => Type::Uint(8),
+        2 => Type::Uint(16),
+        3 => Type::Uint(32),
+        4 => Type::Uint(64),
+        5 => Type::Sint(8),
+        6 => Type::Sint(16),
+        7 => Type::Sint(32),
+        8 => Type::Sint(64),
+        9 => Type::Float(32),
+        10 => Type::Float(64),
+        11 => Type::Bool,
+        12 => Type::Address { bits: 64, space: 0 },
+        13 => Type::String,
+        14 => Type::Bytes(None),
+        _ => return None,
+    })
+}
+
+impl CWriter {
+    /// The id of the type with this number, which is defined if it is not yet.
+    fn type_id(&self, number: c_int) -> Option<u32> {
+        let ty = type_of(number)?;
+        let mut types = self.types.lock().ok()?;
+        let at = usize::try_from(number).ok()?;
+        if types[at] == 0 {
+            let id = number as u32; // Between 1 and 14.
+            self.writer.define(Record::from(TypeRecord { id, name: None, ty })).ok()?;
+            types[at] = id;
+        }
+        Some(types[at])
+    }
+
+    fn schema(&self, name: &str, fields: &[CField], size: u32, text_format: Option<&str>) -> Option<u32> {
+        let mut all = Vec::new();
+        for field in fields {
+            // SAFETY: the header asks for texts.
+            let (name, unit) = unsafe { (text(field.name)?, text(field.unit)) };
+            all.push(Field {
+                name: name.to_owned(),
+                ty: self.type_id(field.ty)?,
+                offset: Some(field.offset),
+                role: (field.role != 0).then_some(field.role),
+                unit: unit.map(str::to_owned),
+                flags: (field.flags != 0).then_some(field.flags.into()),
+                native: None,
+            });
+        }
+        let id = self.next_schema.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let format = match text_format {
+            Some(text) => {
+                const BRACES: u64 = 3;
+                let format = records::Format { id, text: text.to_owned(), dialect: Some(BRACES) };
+                self.writer.define(format).ok()?;
+                Some(id)
+            }
+            None => None,
+        };
+        let schema = records::Schema {
+            id,
+            name: Some(name.to_owned()),
+            fields: all,
+            fixed_bytes: Some(size),
+            format,
+            ..records::Schema::default()
+        };
+        self.writer.define(schema).ok()?;
+        // What readers would refuse is refused here.
+        self.writer.metadata().schema(id).map(|_| id)
+    }
+}
+
+/// Defines a kind of record.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quipu_schema(
+    writer: *mut CWriter,
+    name: *const c_char,
+    fields: *const CField,
+    n_fields: usize,
+    size: u32,
+    text_format: *const c_char,
+) -> u32 {
+    guarded(0, || {
+        // SAFETY: the header asks for a writer, texts and that many fields.
+        let (writer, name, format) = unsafe { (writer.as_ref(), text(name), text(text_format)) };
+        let (Some(writer), Some(name)) = (writer, name) else { return 0 };
+        if fields.is_null() {
+            return 0;
+        }
+        // SAFETY: as above.
+        let fields = unsafe { slice::from_raw_parts(fields, n_fields) };
+        writer.schema(name, fields, size, format).unwrap_or(0)
+    })
+}
+
+/// Opens a stream.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quipu_stream_open(writer: *mut CWriter, number: u32) -> *mut CStream {
+    guarded(std::ptr::null_mut(), || {
+        // SAFETY: the header asks for a writer.
+        let stream = unsafe { writer.as_ref() }.and_then(|writer| writer.writer.stream(number).ok());
+        stream.map_or(std::ptr::null_mut(), |stream| Box::into_raw(Box::new(CStream(stream))))
+    })
+}
+
+/// Writes a record.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quipu_row(
+    stream: *mut CStream,
+    schema: u32,
+    time: u64,
+    record: *const c_void,
+    size: u32,
+) -> c_int {
+    // SAFETY: as here.
+    unsafe { quipu_row_with(stream, schema, time, record, size, std::ptr::null(), 0) }
+}
+
+/// Writes a record with variable parts.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quipu_row_with(
+    stream: *mut CStream,
+    schema: u32,
+    time: u64,
+    record: *const c_void,
+    size: u32,
+    parts: *const CPart,
+    n_parts: usize,
+) -> c_int {
+    guarded(ERROR_WRITE, || {
+        // SAFETY: the header asks for a stream and a record of that size.
+        let (stream, record) = unsafe { (stream.as_mut(), bytes(record, size as usize)) };
+        let (Some(stream), Some(record)) = (stream, record) else { return ERROR_ARGUMENT };
+        let parts = if n_parts == 0 || parts.is_null() {
+            &[]
+        } else {
+            // SAFETY: the header asks for that many parts.
+            unsafe { slice::from_raw_parts(parts, n_parts) }
+        };
+        let mut all = Vec::new();
+        for part in parts {
+            // SAFETY: the header asks for bytes of that length.
+            let Some(bytes) = (unsafe { bytes(part.bytes, part.length as usize) }) else {
+                return ERROR_ARGUMENT;
+            };
+            if u64::from(part.at) + 8 > u64::from(size) {
+                return ERROR_ARGUMENT;
+            }
+            all.push((part.at as usize, bytes));
+        }
+        let put = |body: &mut Body<'_>| {
+            body.put(0, record);
+            all.iter().for_each(|(at, bytes)| body.append(*at, bytes, bytes.len()));
+        };
+        if stream.0.row(schema, time, record.len(), put).is_ok() { 0 } else { ERROR_WRITE }
+    })
+}
+
+/// Writes a record if there is room.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quipu_try_row(
+    stream: *mut CStream,
+    schema: u32,
+    time: u64,
+    record: *const c_void,
+    size: u32,
+) -> c_int {
+    // SAFETY: the header asks for a stream and a record of that size.
+    let (stream, record) = unsafe { (stream.as_mut(), bytes(record, size as usize)) };
+    let (Some(stream), Some(record)) = (stream, record) else { return ERROR_ARGUMENT };
+    if stream.0.try_row(schema, time, record) { 0 } else { FULL }
+}
+
+/// Counts lost records.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quipu_lost(stream: *mut CStream, n_records: u64) {
+    // SAFETY: the header asks for a stream.
+    if let Some(stream) = unsafe { stream.as_mut() } {
+        stream.0.lose(n_records);
+    }
+}
+
+/// Writes what a stream has in memory.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quipu_flush(stream: *mut CStream) -> c_int {
+    guarded(ERROR_WRITE, || {
+        // SAFETY: the header asks for a stream.
+        let Some(stream) = (unsafe { stream.as_mut() }) else { return ERROR_ARGUMENT };
+        if stream.0.flush().is_ok() { 0 } else { ERROR_WRITE }
+    })
+}
+
+/// Closes a stream.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn quipu_stream_close(stream: *mut CStream) -> c_int {
+    if stream.is_null() {
+        return ERROR_ARGUMENT;
+    }
+    // SAFETY: it came from `quipu_stream_open`, and the header says that it is not used again.
+    let stream = unsafe { Box::from_raw(stream) };
+    guarded(ERROR_WRITE, || if stream.0.finish().is_ok() { 0 } else { ERROR_WRITE })
+}

@@ -1,0 +1,172 @@
+//! Opening a large file by its index: which frames there are, without walking over all of them.
+//!
+//! An index is a hint. Each header is checked when its frame is read, and metadata frames are read and checked here. Where a
+//! chain of indexes breaks off, the rest of the file is walked over.
+
+use crate::frame::{Header, SMALLEST_FRAME, TRAILER, TRAILER_BYTES, encoding, kind};
+use crate::input::Input;
+use crate::scan::FrameAt;
+use crate::session::{INDEX_ENTRY_BYTES, INDEX_HEAD_BYTES};
+use quipu_wire::crc32c;
+use std::io;
+
+/// What an index says of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Where it begins.
+    pub offset: u64,
+    /// Bytes of it.
+    pub len_bytes: u32,
+    /// Its kind.
+    pub kind: u8,
+    /// Its encoding.
+    pub encoding: u16,
+    /// Its producer.
+    pub producer: u64,
+    /// Its stream.
+    pub stream: u32,
+    /// Records in it.
+    pub records: u32,
+    /// Its times, first and last.
+    pub times: (u64, u64),
+    /// Its number.
+    pub seq: u64,
+}
+
+impl Entry {
+    fn read(index_at: u64, bytes: &[u8]) -> Option<Entry> {
+        let u32_at = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
+        let u64_at = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
+        Some(Entry {
+            offset: index_at.checked_sub(u64_at(0)?)?,
+            len_bytes: u32_at(8)?,
+            kind: *bytes.get(12)?,
+            encoding: u16::from_le_bytes([*bytes.get(14)?, *bytes.get(15)?]),
+            producer: u64_at(16)?,
+            stream: u32_at(24)?,
+            records: u32_at(28)?,
+            times: (u64_at(32)?, u64_at(40)?),
+            seq: u64_at(48)?,
+        })
+    }
+}
+
+/// The frames of a file by its indexes, in the order of the file.
+#[derive(Clone, Debug, Default)]
+pub struct Directory {
+    /// All frames but those of indexes.
+    pub entries: Vec<Entry>,
+}
+
+impl Directory {
+    /// Follows the chain of indexes from the end of a file of `size` bytes. `None` if it has no index that leads to its
+    /// first byte, or to that of a stream that follows another with an index.
+    ///
+    /// # Errors
+    /// If the input cannot be read.
+    pub fn read(input: &mut impl Input, size: u64) -> io::Result<Option<Directory>> {
+        let mut parts: Vec<Vec<Entry>> = Vec::new();
+        let mut end = size;
+        while end > 0 {
+            let Some(last) = frame_before(input, end)? else { return Ok(None) };
+            let mut index_at = match last.header.kind {
+                kind::INDEX => Some(last.offset),
+                kind::END => end_index(input, &last)?,
+                _ => None,
+            };
+            let mut first = None;
+            while let Some(at) = index_at {
+                let Some((entries, back)) = read_index(input, at)? else { return Ok(None) };
+                first = entries.first().map(|entry| entry.offset).or(first);
+                parts.push(entries);
+                // Distances only lead back, so this ends.
+                index_at = if back == 0 { None } else { at.checked_sub(back) };
+            }
+            match first.filter(|first| *first < end) {
+                Some(first) => end = first,
+                None => return Ok(None),
+            }
+        }
+        parts.reverse();
+        Ok(Some(Directory { entries: parts.concat() }))
+    }
+
+    /// The first frame of a stream that may have records at or after a time: its place among the entries.
+    #[must_use]
+    pub fn seek_time(&self, producer: u64, stream: u32, time: u64) -> Option<usize> {
+        self.entries.iter().position(|entry| {
+            entry.kind == kind::DATA
+                && (entry.producer, entry.stream) == (producer, stream)
+                && entry.times.1 >= time
+        })
+    }
+
+    /// The frame with the data record of this number, all streams counted together, and how many of the frame's come before
+    /// it.
+    #[must_use]
+    pub fn seek_record(&self, record: u64) -> Option<(usize, u64)> {
+        let mut before = 0;
+        for (at, entry) in self.entries.iter().enumerate().filter(|(_, entry)| entry.kind == kind::DATA) {
+            let n = u64::from(entry.records);
+            if record < before + n {
+                return Some((at, record - before));
+            }
+            before += n;
+        }
+        None
+    }
+}
+
+/// A frame's header, if one stands there.
+///
+/// # Errors
+/// If the input cannot be read.
+pub fn frame_at(input: &mut impl Input, offset: u64) -> io::Result<Option<FrameAt>> {
+    let bytes = input.get(offset, 512)?;
+    let header = bytes.starts_with(&crate::frame::SYNC).then(|| Header::read(bytes)).and_then(Result::ok);
+    Ok(header.filter(Header::is_within_limits).map(|header| FrameAt { offset, header }))
+}
+
+/// The frame whose trailer ends at `end`.
+fn frame_before(input: &mut impl Input, end: u64) -> io::Result<Option<FrameAt>> {
+    let Some(at) = end.checked_sub(TRAILER_BYTES as u64) else { return Ok(None) };
+    let trailer = input.get(at, TRAILER_BYTES)?;
+    let Some(trailer) = trailer.first_chunk::<TRAILER_BYTES>() else { return Ok(None) };
+    let len = u64::from(u32::from_le_bytes([trailer[0], trailer[1], trailer[2], trailer[3]]));
+    if trailer[4..] != TRAILER || len < SMALLEST_FRAME || len > end {
+        return Ok(None);
+    }
+    let frame = frame_at(input, end - len)?;
+    Ok(frame.filter(|frame| frame.header.frame_len() == len))
+}
+
+/// The payload of a frame that is neither packed nor masked, if its checksum is right.
+fn plain_payload<'a>(input: &'a mut impl Input, frame: &FrameAt) -> io::Result<Option<&'a [u8]>> {
+    let len = frame.header.stored_len as usize; // Within the limits.
+    let bytes = input.get(frame.payload_at(), len)?;
+    let is_plain = frame.header.codec == 0 && frame.header.mask == 0;
+    Ok(bytes.get(..len).filter(|bytes| is_plain && crc32c(bytes) == frame.header.payload_crc))
+}
+
+/// Where an END says that the last index stands.
+fn end_index(input: &mut impl Input, end: &FrameAt) -> io::Result<Option<u64>> {
+    let Some(payload) = plain_payload(input, end)? else { return Ok(None) };
+    let map = quipu_wire::cbor::decode(payload).ok();
+    let back = map.and_then(|map| map.value.get(3)?.as_u64()).filter(|back| *back > 0);
+    Ok(back.and_then(|back| end.offset.checked_sub(back)))
+}
+
+/// The entries of an index, and how far back the one before stands.
+fn read_index(input: &mut impl Input, at: u64) -> io::Result<Option<(Vec<Entry>, u64)>> {
+    let Some(frame) = frame_at(input, at)? else { return Ok(None) };
+    if frame.header.kind != kind::INDEX || frame.header.encoding != encoding::INDEX {
+        return Ok(None);
+    }
+    let Some(payload) = plain_payload(input, &frame)? else { return Ok(None) };
+    let (Some(back), Some(entries)) = (payload.get(8..16), payload.get(INDEX_HEAD_BYTES..)) else {
+        return Ok(None);
+    };
+    let back = back.try_into().map_or(0, u64::from_le_bytes);
+    let entries = entries.chunks_exact(INDEX_ENTRY_BYTES).map(|entry| Entry::read(at, entry));
+    Ok(entries.collect::<Option<Vec<Entry>>>().map(|entries| (entries, back)))
+}

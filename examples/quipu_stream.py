@@ -1,0 +1,424 @@
+#!/usr/bin/env python3
+"""Reads a stream of Quipu (docs/formats/stream.md) with nothing but Python: conformance level 1.
+
+It knows frames, metadata, plain rows, losses, indexes and ends; payloads as they are, and packed with Zstandard where this
+Python has it (3.14, or the package `zstandard`). What it does not know it counts and passes over.
+
+    python3 quipu_stream.py FILE        prints records and findings as JSON
+"""
+
+import json
+import struct
+import sys
+
+SYNC = bytes.fromhex("f5515055310d0a1a")
+PAD, META, DATA, LOSS, INDEX, END, AGG, CLOCK, BLOB, OPEN = range(10)
+FIELDS = (
+    "sync version kind codec words encoding flags stored raw producer stream epoch version_of_metadata records seq "
+    "ts_first ts_last back lost payload_crc mask"
+).split()
+HEADER = struct.Struct("<8sBBBBHHIIQIIIIQQQQIIB")
+
+TABLE = []
+for n in range(256):
+    for _ in range(8):
+        n = n >> 1 ^ (0x82F63B78 if n & 1 else 0)
+    TABLE.append(n)
+
+
+def crc32c(data, crc=0):
+    crc ^= 0xFFFFFFFF
+    for byte in data:
+        crc = TABLE[(crc ^ byte) & 255] ^ crc >> 8
+    return crc ^ 0xFFFFFFFF
+
+
+def unzstd(data, size):
+    """The unpacked bytes, or None if this Python has no Zstandard."""
+    try:
+        from compression import zstd
+
+        return zstd.decompress(data)
+    except ImportError:
+        pass
+    try:
+        import zstandard
+
+        return zstandard.ZstdDecompressor().decompress(data, max_output_size=size)
+    except ImportError:
+        return None
+
+
+def cbor(data, at=0, depth=0):
+    """The item at a place, and where the next begins."""
+    if depth > 16:
+        raise ValueError("nested too deeply")
+    first = data[at]
+    major, info = first >> 5, first & 31
+    at += 1
+    if info < 24:
+        n = info
+    elif info < 28:
+        width = 1 << (info - 24)
+        n = int.from_bytes(data[at : at + width], "big")
+        at += width
+    else:
+        raise ValueError("an indefinite length")
+    if major == 0:
+        return n, at
+    if major == 1:
+        return -1 - n, at
+    if major in (2, 3):
+        part = data[at : at + n]
+        if len(part) < n:
+            raise ValueError("cut off")
+        return (bytes(part) if major == 2 else part.decode("utf-8", "replace")), at + n
+    if major == 4:
+        items = []
+        for _ in range(n):
+            item, at = cbor(data, at, depth + 1)
+            items.append(item)
+        return items, at
+    if major == 5:
+        pairs = {}
+        for _ in range(n):
+            key, at = cbor(data, at, depth + 1)
+            value, at = cbor(data, at, depth + 1)
+            pairs.setdefault(key, value)
+        return pairs, at
+    if major == 6:
+        return cbor(data, at, depth + 1)
+    return {20: False, 21: True, 22: None}.get(info, n), at
+
+
+class Epoch:
+    """What is known of one epoch: types, schemas and tables by id."""
+
+    def __init__(self):
+        self.known, self.types, self.schemas, self.formats = set(), {}, {}, {}
+
+    def add(self, ordinal, record):
+        if ordinal in self.known:
+            return
+        self.known.add(ordinal)
+        place = {4: self.types, 5: self.schemas, 6: self.formats}.get(record.get(0))
+        if place is not None:
+            place.setdefault(record[1], record)
+
+    def size_align(self, ty):
+        """Bytes and alignment of a type in plain form."""
+        record = self.types[ty]
+        kind, four, five = record[3], record.get(4), record.get(5)
+        if kind in (1, 2, 3, 5, 15, 16):
+            return four // 8, min(four // 8, 8)
+        if kind == 4:
+            return 1, 1
+        if kind == 7 and four:
+            return four, 1
+        if kind in (8, 9, 20, 22):
+            return self.size_align(four)
+        if kind == 10:
+            return four, max(self.size_align(member[1])[1] for member in five)
+        if kind == 11:
+            size, align = self.size_align(four)
+            return size * five, align
+        if kind == 13:
+            size, align = self.size_align(four)
+            return (align + size + align - 1) // align * align, align
+        return (8, 8) if kind == 18 else (4, 4) if kind == 19 else (8, 4)
+
+    def value(self, ty, body, at):
+        """A plain value of a record's body, as JSON has it."""
+        record = self.types[ty]
+        kind, four, five = record[3], record.get(4), record.get(5)
+
+        def piece():
+            return struct.unpack_from("<II", body, at)
+
+        def part(offset, length):
+            if offset + length > len(body) and length:
+                raise ValueError("a part outside of its record")
+            return bytes(body[offset : offset + length]) if length else b""
+
+        if kind in (1, 2, 5, 15, 16, 18, 19):
+            size = self.size_align(ty)[0]
+            return int.from_bytes(part(at, size), "little", signed=kind == 2)
+        if kind == 3:
+            return struct.unpack_from({16: "<e", 32: "<f", 64: "<d"}[four], body, at)[0]
+        if kind == 4:
+            if body[at] > 1:
+                raise ValueError("neither true nor false")
+            return body[at] == 1
+        if kind == 6:
+            return part(*piece())
+        if kind in (7, 21):
+            return part(at, four).hex() if kind == 7 and four else part(*piece()).hex()
+        if kind == 8:
+            number = self.value(four, body, at)
+            return next((name for known, name in five or () if known == number), number)
+        if kind in (9, 20, 22):
+            return self.value(four, body, at)
+        if kind == 10:
+            values = {member[0]: self.value(member[1], body, at + member[2]) for member in five}
+            return {name: text(value) for name, value in values.items()}
+        if kind == 11:
+            size = self.size_align(four)[0]
+            return [text(self.value(four, body, at + n * size)) for n in range(five)]
+        if kind == 12:
+            (offset, count), size = piece(), self.size_align(four)[0]
+            part(offset, count * size)
+            return [text(self.value(four, body, offset + n * size)) for n in range(count)]
+        if kind == 13:
+            if body[at] > 1:
+                raise ValueError("neither there nor not")
+            return text(self.value(four, body, at + self.size_align(four)[1])) if body[at] else None
+        if kind == 14:
+            tag, offset = piece()
+            return [tag, text(self.value(dict(map(tuple, five))[tag], body, offset))]
+        if kind == 17:
+            offset, count = piece()
+            return list(struct.unpack(f"<{count}Q", part(offset, 8 * count)))
+        raise ValueError(f"a type of kind {kind}")
+
+
+def text(value):
+    """Texts are bytes until here, since they need not be UTF-8."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
+class Reader:
+    """Reads all frames of some bytes."""
+
+    def __init__(self, data):
+        self.data, self.findings, self.records, self.losses = data, [], [], []
+        self.duplicates = self.undecoded = self.unwritten = 0
+        self.epochs, self.next, self.missing, self.begun = {}, {}, set(), set()
+
+    def find(self, name, **keys):
+        self.findings.append({"name": name, **keys})
+
+    def header(self, at):
+        """The header at a place, if there is one with a right checksum."""
+        if self.data[at : at + 8] != SYNC or len(self.data) < at + 96:
+            return None
+        head = dict(zip(FIELDS, HEADER.unpack_from(self.data, at)))
+        length = 8 * head["words"]
+        if not 96 <= length <= 512 or len(self.data) < at + length:
+            return None
+        crc = crc32c(self.data[at + 96 : at + length], crc32c(self.data[at : at + 92]))
+        return head if crc == struct.unpack_from("<I", self.data, at + 92)[0] else None
+
+    def search(self, at):
+        """The next place with a header, or None."""
+        while (at := self.data.find(SYNC, at)) >= 0:
+            if self.header(at):
+                return at
+            at += 1
+        return None
+
+    def frames(self):
+        """All whole frames: place, header and stored payload."""
+        at, data = 0, self.data
+        while at < len(data):
+            head = self.header(at)
+            if head is None:
+                rest = data[at:]
+                zeros = len(rest) - len(rest.lstrip(b"\0"))
+                if zeros and zeros % 8 == 0 and SYNC.startswith(data[at + zeros : at + zeros + 8]):
+                    self.unwritten += zeros
+                    at += zeros
+                    continue
+                is_cut = SYNC.startswith(rest[:8]) or rest[:8] == SYNC
+                if is_cut and len(rest) < 96:
+                    return self.find("truncated-frame", offset=at)
+                found = self.search(at + 1)
+                skipped = (found or len(data)) - at
+                if at == 0:
+                    self.find("leading-garbage", bytes=skipped)
+                else:
+                    more = {"resynced_at": found} if found else {}
+                    name = "unfinished-frame" if zeros >= 8 else "lost-sync"
+                    self.find(name, offset=at, bytes_skipped=skipped, **more)
+                if not found:
+                    return None
+                at = found
+                continue
+            stored, raw = head["stored"], head["raw"]
+            if head["version"] != 1 or stored > 64 << 20 or raw > 256 << 20:
+                name = "unknown-version" if head["version"] != 1 else "frame-too-large"
+                self.find(name, offset=at)
+                at = self.search(at + 8)
+                if at is None:
+                    return None
+                continue
+            start = at + 8 * head["words"]
+            end = start + (stored + 7) // 8 * 8
+            if data[end + 4 : end + 8] != b"QPUE" or struct.unpack_from("<I", data, end)[0] != end + 8 - at:
+                found = self.search(at + 8)
+                if end + 8 > len(data) and not found:
+                    return self.find("truncated-frame", offset=at, bytes_missing=end + 8 - len(data))
+                self.find("torn-frame", offset=at, **({"resynced_at": found} if found else {}))
+                if not found:
+                    return None
+                at = found
+                continue
+            if any(data[start + stored : end]):
+                self.find("padding-not-zero", offset=at)
+            yield at, head, data[start : start + stored]
+            at = end + 8
+
+    def in_order(self, at, head):
+        """Counts a frame; False if it came before."""
+        producer, stream, seq = head["producer"], head["stream"], head["seq"]
+        if stream == 0 and seq == 0:
+            self.begun.add(producer)
+        key = (producer, stream)
+        expected = self.next.setdefault(key, 0 if producer in self.begun else seq)
+        if seq >= expected:
+            if seq > expected:
+                self.find("sequence-gap", stream=stream, expected=expected, got=seq)
+                self.missing.update((key, n) for n in range(expected, min(seq, expected + 4096)))
+            self.next[key] = seq + 1
+            return True
+        if (key, seq) in self.missing:
+            self.missing.discard((key, seq))
+            self.find("late-frame", offset=at)
+            return True
+        self.duplicates += 1
+        return False
+
+    def payload(self, at, head, stored):
+        """The payload of a frame, or None if it cannot be had."""
+        if crc32c(stored) != head["payload_crc"]:
+            self.find("payload-crc", offset=at, records=head["records"])
+            self.missing.add(((head["producer"], head["stream"]), head["seq"]))
+            return None
+        if head["mask"]:
+            stored = bytes(byte ^ head["mask"] for byte in stored)
+        if head["codec"] == 2:
+            stored = unzstd(stored, head["raw"])
+        if stored is None or head["codec"] not in (0, 2):
+            self.find("unknown-codec", offset=at, records=head["records"])
+            return None
+        if len(stored) != head["raw"]:
+            self.find("payload-invalid", offset=at, records=head["records"])
+            return None
+        return stored
+
+    def read(self):
+        """Reads everything: metadata first, since later ones describe earlier rows too."""
+        rows, last = [], {}
+        for at, head, stored in self.frames():
+            kind, producer = head["kind"], head["producer"]
+            last.setdefault(producer, False)
+            if kind == OPEN:
+                self.find("unknown-kind", offset=at)
+                continue
+            if not self.in_order(at, head):
+                continue
+            if kind not in (INDEX, PAD):
+                last[producer] = kind == END
+            if kind not in (META, DATA, LOSS):
+                if kind > END:
+                    self.find("unknown-kind", offset=at)
+                continue
+            if head["encoding"] != (16 if kind == DATA else 1):
+                self.find("unknown-encoding", offset=at, records=head["records"])
+                continue
+            payload = self.payload(at, head, stored)
+            if payload is None:
+                continue
+            epoch = self.epochs.setdefault((producer, head["epoch"]), Epoch())
+            if kind == META:
+                place, ordinal = 0, head["version_of_metadata"] - head["records"]
+                for n in range(head["records"]):
+                    record, place = cbor(payload, place)
+                    epoch.add(ordinal + n, record)
+            elif kind == LOSS:
+                self.loss(cbor(payload)[0], head)
+            else:
+                rows.append((at, head, payload, epoch))
+                self.rows(at, head, payload, epoch, only_metadata=True)
+        for row in rows:
+            self.rows(*row, only_metadata=False)
+        if not last:
+            self.findings = [{"name": "no-frames"}]
+        for producer, ended in last.items():
+            if not ended:
+                self.find("no-end-frame", producer=producer)
+        if self.undecoded:
+            self.find("records-undecodable", records=self.undecoded)
+        return self
+
+    def loss(self, loss, head):
+        self.losses.append({"cause": loss.get(0), "stream": loss.get(1, head["stream"]), "count": loss.get(2, 0)})
+
+    def rows(self, at, head, payload, epoch, only_metadata):
+        """The rows of a frame, or only what stands between them."""
+        place, ordinal, decoded = 0, head["version_of_metadata"], 0
+        while place < len(payload):
+            if place + 16 > len(payload):
+                break
+            schema, size, time = struct.unpack_from("<IIQ", payload, place)
+            if size < 16 or size % 8 or place + size > len(payload):
+                if not only_metadata:
+                    self.find("payload-invalid", offset=at, records=head["records"] - decoded)
+                break
+            body = payload[place + 16 : place + size]
+            place += size
+            if schema < 16:
+                if schema == 1:
+                    if only_metadata:
+                        epoch.add(ordinal, cbor(body)[0])
+                    ordinal += 1
+                elif schema == 2 and only_metadata:
+                    self.loss(cbor(body)[0], head)
+            elif not only_metadata and self.record(at, head, epoch, schema, time, body):
+                decoded += 1
+        if not only_metadata:
+            self.undecoded += max(head["records"] - decoded, 0)
+
+    def record(self, at, head, epoch, schema, time, body):
+        described = epoch.schemas.get(schema)
+        if described is None:
+            return False
+        record = {"schema": described.get(2, str(schema)), "ts": time}
+        try:
+            if len(body) < described.get(4, 0):
+                raise ValueError("too short")
+            for field in described[3]:
+                value = epoch.value(field[1], body, field[2])
+                if isinstance(value, bytes):
+                    try:
+                        value = value.decode()
+                    except UnicodeDecodeError:
+                        record[field[0] + "_hex"] = value.hex()
+                        continue
+                record[field[0]] = value
+        except KeyError:
+            return False
+        except (ValueError, IndexError, struct.error):
+            self.find("record-invalid", offset=at)
+            return False
+        self.records.append({**record, "stream": head["stream"]})
+        return True
+
+
+def main():
+    with open(sys.argv[1], "rb") as file:
+        reader = Reader(file.read()).read()
+    print(
+        json.dumps(
+            {
+                "findings": reader.findings,
+                "records": reader.records,
+                "losses": reader.losses,
+                "duplicates": reader.duplicates,
+                "unwritten_bytes": reader.unwritten,
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()
