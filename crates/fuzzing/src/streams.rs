@@ -175,8 +175,8 @@ fn rows(header: &Header, payload: &[u8], metadata: &mut Arc<Metadata>) -> (Rows,
     (all, !outcome.is_broken && outcome.undecoded == 0)
 }
 
-/// Any bytes as metadata and rows: a byte for the encoding, two for the length of the metadata, two for the number of records. Rows
-/// that are read are packed, with repetitions and without, and come back.
+/// Any bytes as metadata and rows: a byte for the encoding, two for the length of the metadata, two for the number of records.
+/// Rows that are read are packed, with repetitions and without, and come back.
 ///
 /// # Panics
 /// If they do not.

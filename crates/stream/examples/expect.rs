@@ -6,15 +6,28 @@ use quipu_stream::json::Json;
 use quipu_stream::reader::StreamReader;
 use quipu_stream::summary;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
+
+/// A bare buffer is small; of a large file this is enough to see that it is none.
+fn read_start(path: &str) -> io::Result<Vec<u8>> {
+    let mut start = Vec::new();
+    File::open(path)?.take(16 << 20).read_to_end(&mut start)?;
+    Ok(start)
+}
 
 fn summary_of(path: &str) -> io::Result<(Json, bool)> {
     let file = File::open(path)?;
     if !file.metadata()?.is_file() {
         let mut reader = StreamReader::once(quipu_stream::input::Pipe::new(file));
         return Ok((summary::of(&mut reader)?, reader.session().is_stopped()));
+    }
+    if let Some((records, _)) = quipu_stream::bare::records(&read_start(path)?) {
+        let n = Json::from(records.len() as u64);
+        let pairs = [("findings", Json::List(Vec::new())), ("metadata_records", n)];
+        let pairs = pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        return Ok((Json::Object(pairs), false));
     }
     let mut reader = StreamReader::new(FileInput::new(Arc::new(file))?);
     Ok((summary::of(&mut reader)?, reader.session().is_stopped()))

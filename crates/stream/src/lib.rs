@@ -13,14 +13,17 @@
 //! | [`frame`], [`codec`], [`scan`], [`input`] | frames: headers, payloads, finding them, where bytes come from |
 //! | [`meta`], [`schema`] | what is known in an epoch |
 //! | [`batch`], [`mod@column`], [`decode`] | payloads into columns |
-//! | [`session`], [`reader`], [`index`] | a stream as a whole; opening large files |
+//! | [`session`], [`reader`], [`index`], [`work`] | a stream as a whole; opening large files; frames for several threads |
 //! | [`loss`], [`clock`], [`blob`], [`aggregate`] | what else it says |
+//! | [`bare`] | metadata records without frames |
 //! | [`mod@write`], [`spec`], [`record`], [`datum`], [`pack`] | writing: the stream, schemas, rows of structures and of values |
+//! | [`mod@slice`] | parts of streams as streams, flight recorders, appending |
 //! | [`json`], [`text`], [`summary`] | records for programs and people |
 //!
 //! Bodies of other formats are handed out as bytes; those formats' own crates decode them.
 
 pub mod aggregate;
+pub mod bare;
 pub mod batch;
 pub mod blob;
 pub mod clock;
@@ -44,9 +47,11 @@ pub mod record;
 pub mod scan;
 pub mod schema;
 pub mod session;
+pub mod slice;
 pub mod spec;
 pub mod summary;
 pub mod text;
+pub mod work;
 pub mod write;
 
 pub use quipu_wire as wire;

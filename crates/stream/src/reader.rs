@@ -134,6 +134,19 @@ impl<I: Input> StreamReader<I> {
         self.scanner.unwritten_bytes
     }
 
+    /// The frames with data, after a look at all frames: units of work for several threads, which decode them with the
+    /// metadata of [`Session::metadata`]. Of an input that can be read once there are none.
+    ///
+    /// # Errors
+    /// If the input cannot be read.
+    pub fn data_frames(&mut self) -> io::Result<Vec<FrameAt>> {
+        if self.is_seekable && !std::mem::replace(&mut self.is_scanned, true) {
+            while self.scan_one()? {}
+            self.learn_from_rows()?;
+        }
+        Ok(self.queue.iter().filter(|_| self.is_seekable).map(|pending| pending.frame).collect())
+    }
+
     /// The next part; `None` at the end.
     ///
     /// # Errors

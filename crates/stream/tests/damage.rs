@@ -237,3 +237,46 @@ fn a_critical_frame_that_is_not_known_stops_reading() {
     assert_eq!(said[0], "needs-newer-program offset=520");
     assert_eq!(said.len(), 3, "{said:?}");
 }
+
+#[test]
+fn two_workers_decode_what_one_reader_does() {
+    for name in
+        ["minimal", "all-types", "two-producers", "stride-runs", "payload-bitflip", "joined-midstream"]
+    {
+        let whole = bytes(name);
+        let mut reader = StreamReader::new(&whole[..]);
+        let frames = reader.data_frames().unwrap();
+        let session = reader.session();
+        let lines_of = |half: usize| {
+            let mut worker = quipu_stream::work::Worker::default();
+            let mut lines = BTreeMap::new();
+            for frame in frames.iter().skip(half).step_by(2) {
+                let metadata = session.metadata(&frame.header);
+                let mut of_frame = Vec::new();
+                let work = worker.rows(frame, &mut &whole[..], &metadata, |batch| {
+                    for (rows, row) in batch.in_order() {
+                        let values: Vec<_> = rows
+                            .columns
+                            .iter()
+                            .map(|column| quipu_stream::datum::of_column(column, row))
+                            .collect();
+                        of_frame.push(format!("{} {} {values:?}", rows.schema.name(), rows.times[row]));
+                    }
+                });
+                assert!(!work.unwrap().is_damaged);
+                lines.insert(frame.offset, of_frame);
+            }
+            lines
+        };
+        let mut both = std::thread::scope(|scope| {
+            let other = scope.spawn(|| lines_of(1));
+            let mut lines = lines_of(0);
+            lines.append(&mut other.join().unwrap());
+            lines
+        });
+        let (wanted, _) = read(&whole);
+        both.retain(|offset, _| wanted.contains_key(offset));
+        both.values_mut().for_each(|lines| lines.shrink_to_fit());
+        assert_eq!(both, wanted, "{name}");
+    }
+}

@@ -3,5 +3,6 @@
 #![allow(clippy::unwrap_used, unreachable_pub)]
 
 mod damage;
+mod slice;
 mod vectors;
 mod write;

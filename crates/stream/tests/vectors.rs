@@ -172,6 +172,20 @@ impl std::io::Read for Few<'_> {
 }
 
 #[test]
+fn a_bare_buffer_begins_with_metadata_records() {
+    let bytes = fs::read(format!("{FOLDER}/padding.midbuf")).unwrap();
+    let (records, at) = quipu_stream::bare::records(&bytes).unwrap();
+    assert_eq!(records.len(), 16);
+    // The buffer's own records follow, as the stream has them in a frame.
+    let stream = self::bytes("dtrace-padding");
+    assert!(stream.windows(bytes.len() - at).any(|window| window == &bytes[at..]));
+    let mut damaged = bytes.clone();
+    damaged[60] ^= 1;
+    assert_eq!(quipu_stream::bare::records(&damaged), None);
+    assert_eq!(quipu_stream::bare::records(&stream), None);
+}
+
+#[test]
 fn a_body_of_arrow_is_counted_and_skipped() {
     let summary = summary_of(&bytes("arrow-body"));
     let wanted = serde_json::json!([{"name": "unknown-encoding", "offset": 520, "records": 5}]);

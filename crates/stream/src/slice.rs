@@ -1,0 +1,370 @@
+//! Parts of streams as streams: frames of a range with a snapshot in front, and rings of frames whose oldest are dropped.
+//!
+//! Frames are copied as they are, but for the way back to a snapshot. Their numbers stay, so gaps stay honest.
+
+use crate::codec::Unpacker;
+use crate::frame::{self, Header, encoding, flag, kind, seal};
+use crate::input::Input;
+use crate::loss::Loss;
+use crate::meta::Metadata;
+use crate::scan::{FrameAt, Scanner};
+use quipu_wire::cbor::{self, Value};
+use quipu_wire::crc32c;
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{self, Write};
+use std::ops::Range;
+
+/// A snapshot is written in frames of about this many bytes.
+const META_FRAME_BYTES: usize = 512 << 10;
+
+/// What a copy has to know of one epoch.
+#[derive(Debug, Default)]
+struct Epoch {
+    metadata: Metadata,
+}
+
+impl Epoch {
+    fn add(&mut self, header: &Header, stored: &[u8], unpacker: &mut Unpacker) {
+        if let Ok(payload) = unpacker.unpack(header, stored) {
+            let _ = self.metadata.add_frame(header.meta_version, header.records, payload, &mut Vec::new());
+        }
+    }
+
+    /// The snapshot as frames, the last with the number `seq`. Records that are missing end it: what follows them has other
+    /// ordinals than a snapshot could say.
+    fn snapshot(&self, producer: u64, epoch: u32, seq: u64) -> (u64, Vec<u8>) {
+        let mut frames: Vec<(u32, u32, Vec<u8>)> = Vec::new();
+        let known = self.metadata.first_unknown_below(u32::MAX).unwrap_or(u32::MAX);
+        for (ordinal, entry) in self.metadata.entries().take_while(|(ordinal, _)| *ordinal < known) {
+            match frames.last_mut() {
+                Some((n, version, payload)) if payload.len() < META_FRAME_BYTES => {
+                    payload.extend_from_slice(&entry.bytes);
+                    (*n, *version) = (*n + 1, ordinal + 1);
+                }
+                _ => frames.push((1, ordinal + 1, entry.bytes.to_vec())),
+            }
+        }
+        let mut out = Vec::new();
+        let n_frames = frames.len();
+        for (at, (records, meta_version, mut payload)) in frames.into_iter().enumerate() {
+            let first = if at == 0 { flag::SNAPSHOT_START } else { 0 };
+            let last = if at + 1 == n_frames { flag::SNAPSHOT_END } else { 0 };
+            let mut header = Header {
+                kind: kind::META,
+                encoding: encoding::CBOR,
+                flags: first | last,
+                producer,
+                epoch,
+                meta_version,
+                records,
+                seq: seq.saturating_sub((n_frames - 1 - at) as u64),
+                ..Header::default()
+            };
+            let raw_len = payload.len() as u32; // Little more than the limit of a frame.
+            frame::write_frame(&mut header, raw_len, &mut payload, &mut out);
+        }
+        (n_frames as u64, out)
+    }
+}
+
+/// Copies the frames that begin in a range of bytes, with a snapshot of each of their epochs in front and a new end. Gives how
+/// many frames were copied.
+///
+/// # Errors
+/// If the input cannot be read, or the output not be written.
+pub fn slice(input: &mut impl Input, range: Range<u64>, out: &mut impl Write) -> io::Result<u64> {
+    let mut unpacker = Unpacker::default();
+    let mut epochs: BTreeMap<(u64, u32), Epoch> = BTreeMap::new();
+    let mut frames = Vec::new();
+    let mut before: BTreeMap<u64, u64> = BTreeMap::new();
+    let mut scanner = Scanner::new();
+    while let Some(found) = scanner.next(input)? {
+        if found.offset >= range.end {
+            break;
+        }
+        let header = &found.header;
+        if header.kind == kind::META {
+            let stored = stored(input, &found)?;
+            if crc32c(&stored) == header.payload_crc {
+                let epoch = epochs.entry((header.producer, header.epoch)).or_default();
+                epoch.add(header, &stored, &mut unpacker);
+            }
+        }
+        if found.offset >= range.start {
+            frames.push(found);
+        } else if header.stream == 0 && header.kind != kind::OPEN {
+            before.insert(header.producer, header.seq);
+        }
+    }
+    let mut at = 0;
+    // Before the slice's first frame of stream 0: the number before that frame's, of each producer.
+    let mut begun: BTreeMap<(u64, u32), u64> = BTreeMap::new();
+    let mut counts: BTreeMap<u64, (u64, u64, u64, u32, u32)> = BTreeMap::new();
+    for found in frames.iter().filter(|found| found.header.kind != kind::END) {
+        let mut header = found.header;
+        let key = (header.producer, header.epoch);
+        if header.kind != kind::OPEN && !begun.contains_key(&key) {
+            begun.insert(key, at);
+            let first = frames.iter().map(|other| &other.header).find(|other| {
+                other.producer == header.producer && other.stream == 0 && other.kind != kind::OPEN
+            });
+            let is_snapshot = header.has(flag::SNAPSHOT_START);
+            // Without frames of stream 0 in the slice, the number of the last one before it is free.
+            let seq = match first {
+                Some(first) => first.seq.checked_sub(1),
+                None => Some(before.get(&header.producer).copied().unwrap_or_default()),
+            };
+            if let (Some(epoch), Some(seq), false) = (epochs.get(&key), seq, is_snapshot) {
+                let (n_frames, snapshot) = epoch.snapshot(header.producer, header.epoch, seq);
+                out.write_all(&snapshot)?;
+                at += snapshot.len() as u64;
+                let count = counts.entry(header.producer).or_default();
+                count.0 += n_frames;
+                count.2 = count.2.max(seq + 1);
+            }
+        }
+        if header.has(flag::SNAPSHOT_START) {
+            begun.insert(key, at);
+        }
+        let mut payload = stored(input, found)?;
+        if header.kind == kind::INDEX {
+            // Its distances would lead elsewhere; left out, it would be a gap.
+            payload.clear();
+            header = Header { kind: kind::PAD, encoding: encoding::NONE, codec: 0, records: 0, ..header };
+            seal(&mut header, 0, &mut payload);
+        }
+        header.meta_back = begun.get(&key).map_or(0, |snapshot| at - snapshot);
+        let count = counts.entry(header.producer).or_default();
+        if header.kind != kind::OPEN {
+            count.0 += 1;
+            count.1 += if header.kind == kind::DATA { u64::from(header.records) } else { 0 };
+            (count.3, count.4) = (header.epoch, count.4.max(header.meta_version));
+            if header.stream == 0 {
+                count.2 = count.2.max(header.seq + 1);
+            }
+        }
+        let mut rest = Vec::new();
+        frame::finish(&header, &mut rest);
+        out.write_all(&header.to_bytes())?;
+        out.write_all(&payload)?;
+        out.write_all(&rest)?;
+        at += frame::HEADER_BYTES as u64 + payload.len() as u64 + rest.len() as u64;
+    }
+    for (producer, (n_frames, n_records, seq, epoch, meta_version)) in counts {
+        let header = Header { producer, epoch, seq, meta_version, ..Header::default() };
+        out.write_all(&end_frame(header, n_frames, n_records))?;
+    }
+    Ok(frames.len() as u64)
+}
+
+/// An END frame.
+fn end_frame(mut header: Header, n_frames: u64, n_records: u64) -> Vec<u8> {
+    let pairs = [Value::Bool(true), Value::Uint(n_frames), Value::Uint(n_records), Value::Uint(0)];
+    let pairs = (0..).map(Value::Uint).zip(pairs).collect();
+    let mut payload = Value::Map(pairs).to_bytes();
+    (header.kind, header.encoding) = (kind::END, encoding::END);
+    let mut out = Vec::new();
+    let raw_len = payload.len() as u32; // A few bytes.
+    frame::write_frame(&mut header, raw_len, &mut payload, &mut out);
+    out
+}
+
+fn stored(input: &mut impl Input, found: &FrameAt) -> io::Result<Vec<u8>> {
+    let len = found.header.stored_len as usize; // Within the limits.
+    let bytes = input.get(found.payload_at(), len)?;
+    let bytes = bytes.get(..len).ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))?;
+    Ok(bytes.to_vec())
+}
+
+/// A flight recorder: keeps the newest frames in memory and all metadata beside them, so old data are dropped and never what
+/// describes them. It is given the bytes of a stream as a writer writes them.
+#[derive(Debug)]
+pub struct Ring {
+    max_bytes: usize,
+    pending: Vec<u8>,
+    frames: VecDeque<(Header, Vec<u8>)>,
+    n_bytes: usize,
+    epochs: BTreeMap<(u64, u32), Epoch>,
+    unpacker: Unpacker,
+    /// The number after the last frame of stream 0 that was dropped, by producer.
+    free: BTreeMap<u64, u64>,
+    /// Records dropped, by producer, epoch and stream.
+    dropped: BTreeMap<(u64, u32, u32), u64>,
+}
+
+impl Ring {
+    /// A ring of frames that have at most this many bytes together.
+    #[must_use]
+    pub fn new(max_bytes: usize) -> Ring {
+        Ring {
+            max_bytes,
+            pending: Vec::new(),
+            frames: VecDeque::new(),
+            n_bytes: 0,
+            epochs: BTreeMap::new(),
+            unpacker: Unpacker::default(),
+            free: BTreeMap::new(),
+            dropped: BTreeMap::new(),
+        }
+    }
+
+    fn take(&mut self, frame: Vec<u8>, header: Header) {
+        if header.kind == kind::META {
+            let start = usize::from(header.words) * 8;
+            let stored = &frame[start..start + header.stored_len as usize];
+            let epoch = self.epochs.entry((header.producer, header.epoch)).or_default();
+            epoch.add(&header, stored, &mut self.unpacker);
+        }
+        self.n_bytes += frame.len();
+        self.frames.push_back((header, frame));
+        while self.n_bytes > self.max_bytes
+            && let Some((old, bytes)) = self.frames.pop_front()
+        {
+            self.n_bytes -= bytes.len();
+            if old.stream == 0 {
+                self.free.insert(old.producer, old.seq + 1);
+            }
+            if matches!(old.kind, kind::DATA | kind::AGG) {
+                *self.dropped.entry((old.producer, old.epoch, old.stream)).or_default() +=
+                    u64::from(old.records);
+            }
+        }
+    }
+
+    /// Writes what is kept as a stream: snapshots, what was overwritten as losses, frames.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn dump(&self, out: &mut impl Write) -> io::Result<()> {
+        let mut all = Vec::new();
+        for ((producer, number), epoch) in &self.epochs {
+            let of_epoch = |header: &&Header| (header.producer, header.epoch) == (*producer, *number);
+            let headers = || self.frames.iter().map(|(header, _)| header).filter(of_epoch);
+            if headers().next().is_none() {
+                continue;
+            }
+            let first = headers().find(|header| header.stream == 0).map(|header| header.seq);
+            let free = first.or_else(|| self.free.get(producer).copied()).unwrap_or_default();
+            let mut losses: Vec<(u32, u64)> = self
+                .dropped
+                .iter()
+                .filter(|((p, e, _), _)| (p, e) == (producer, number))
+                .map(|((_, _, stream), n)| (*stream, *n))
+                .collect();
+            // Numbers that the dropped frames of stream 0 had are free for the snapshot and the losses. Where there are too few,
+            // the headers of the frames that are kept say the losses alone.
+            if free <= losses.len() as u64 {
+                losses.clear();
+            }
+            if let Some(seq) = free.checked_sub(1 + losses.len() as u64) {
+                all.extend_from_slice(&epoch.snapshot(*producer, *number, seq).1);
+                for (at, (stream, n)) in losses.iter().enumerate() {
+                    const OVERWRITTEN: u64 = 19;
+                    let loss = Loss {
+                        cause: OVERWRITTEN,
+                        stream: Some(*stream),
+                        records: Some(*n),
+                        ..Loss::default()
+                    };
+                    let mut payload = loss.to_value().to_bytes();
+                    let mut header = Header {
+                        kind: kind::LOSS,
+                        encoding: encoding::CBOR,
+                        producer: *producer,
+                        epoch: *number,
+                        seq: seq + 1 + at as u64,
+                        records: 1,
+                        ..Header::default()
+                    };
+                    let raw_len = payload.len() as u32; // A few bytes.
+                    frame::write_frame(&mut header, raw_len, &mut payload, &mut all);
+                }
+            }
+        }
+        out.write_all(&all)?;
+        let mut dropped = self.dropped.clone();
+        for (header, frame) in &self.frames {
+            let is_data = matches!(header.kind, kind::DATA | kind::AGG);
+            // The first frame that is kept of a stream says in its header, too, what was lost before it.
+            let key = (header.producer, header.epoch, header.stream);
+            match if is_data { dropped.remove(&key) } else { None } {
+                Some(n) => {
+                    let lost = u32::try_from(u64::from(header.lost) + n).unwrap_or(frame::LOST_MANY);
+                    out.write_all(&Header { lost, ..*header }.to_bytes())?;
+                    out.write_all(&frame[frame::HEADER_BYTES..])?;
+                }
+                None => out.write_all(frame)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Write for Ring {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.pending.extend_from_slice(bytes);
+        while let Ok(header) = Header::read(&self.pending) {
+            let len = usize::try_from(header.frame_len()).unwrap_or(usize::MAX);
+            if self.pending.len() < len {
+                break;
+            }
+            let rest = self.pending.split_off(len);
+            let frame = std::mem::replace(&mut self.pending, rest);
+            self.take(frame, header);
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// An epoch, and the next number of each stream: see [`continuation`].
+pub type Continuation = (u32, Vec<(u32, u64)>);
+
+/// What a writer needs to append to a stream as the same producer: the epoch after the last, and numbers above all that are
+/// there. `None` if the producer is not in it.
+///
+/// # Errors
+/// If the input cannot be read.
+pub fn continuation(input: &mut impl Input, producer: u64) -> io::Result<Option<Continuation>> {
+    let mut next: BTreeMap<u32, u64> = BTreeMap::new();
+    let mut epoch = None;
+    let mut scanner = Scanner::new();
+    while let Some(found) = scanner.next(input)? {
+        let header = found.header;
+        if header.producer == producer {
+            epoch = epoch.max(Some(header.epoch));
+            if header.kind == kind::OPEN {
+                continue;
+            }
+            let seq = next.entry(header.stream).or_default();
+            *seq = (*seq).max(header.seq + 1);
+        }
+    }
+    Ok(epoch.map(|epoch| (epoch + 1, next.into_iter().collect())))
+}
+
+/// The UUIDs of the producers of a stream, by the part of them that frames carry.
+///
+/// # Errors
+/// If the input cannot be read.
+pub fn producers(input: &mut impl Input) -> io::Result<BTreeMap<u64, [u8; 16]>> {
+    let mut all = BTreeMap::new();
+    let mut unpacker = Unpacker::default();
+    let mut scanner = Scanner::new();
+    while let Some(found) = scanner.next(input)? {
+        if found.header.kind != kind::META || all.contains_key(&found.header.producer) {
+            continue;
+        }
+        let stored = stored(input, &found)?;
+        let Ok(payload) = unpacker.unpack(&found.header, &stored) else { continue };
+        let uuid = cbor::decode(payload).ok().and_then(|item| {
+            let is_producer = item.value.get(0).and_then(Value::as_u64) == Some(1);
+            item.value.get(3).filter(|_| is_producer)?.as_bytes()?.try_into().ok()
+        });
+        all.extend(uuid.map(|uuid| (found.header.producer, uuid)));
+    }
+    Ok(all)
+}
