@@ -5,7 +5,7 @@ use crate::columns::Columns;
 use crate::dicts::Dicts;
 use crate::error::Place;
 use crate::finding::{Finding, Found, Severity};
-use crate::lens::{Accesses, Calls, Instrs, MAX_ACCESS_BYTES, Marks, Regions, Threads, for_each_lens};
+use crate::lens::{MAX_ACCESS_BYTES, for_each_lens};
 use crate::table::TableBuf;
 use crate::thread::ThreadId;
 use crate::values::{Types, Values};
@@ -63,7 +63,7 @@ macro_rules! batch {
             pub raw: Range<usize>,
             /// The instructions met so far in this read; rows point into it.
             pub codes: CodeTable,
-            $($(#[$doc])* pub $field: $Rows,)*
+            $($(#[$doc])* pub $field: crate::lens::$Rows,)*
             /// Calls with all their values, of formats that have such.
             pub values: Values,
             /// The types met so far in this read; values point into it.
@@ -139,6 +139,11 @@ macro_rules! batch {
             pub fn truncate(&mut self, cursor: &Cursor) {
                 $(self.$field.truncate(cursor.$field);)*
                 self.span.records = cursor.record;
+            }
+
+            /// The rows of each lens, taken out without a copy; empty ones stay.
+            pub fn take_lenses(&mut self) -> impl Iterator<Item = Box<dyn TableBuf>> {
+                [$(Box::new(std::mem::take(&mut self.$field)) as Box<dyn TableBuf>,)*].into_iter()
             }
 
             /// Removes the rows of all lenses, keeping buffers.
@@ -223,7 +228,59 @@ impl Batch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lens::AccessKind;
+    use crate::lens::{AccessKind, CallEdge, RegionEvent, ThreadEvent};
+
+    /// Three records, each with a row of each lens.
+    fn full() -> Batch {
+        let mut batch = Batch::default();
+        batch.span.records = 3;
+        for at in 0..3 {
+            let (accesses, instrs, calls) = (&mut batch.accesses, &mut batch.instrs, &mut batch.calls);
+            accesses.at.push(at);
+            accesses.addr.push(at.into());
+            instrs.at.push(at);
+            instrs.pc.push(at.into());
+            instrs.code.push(at);
+            // It stands at the record that follows.
+            calls.at.push(at + 1);
+            calls.function.push(at.into());
+            calls.edge.push(CallEdge::Enter);
+            calls.args.push([u64::from(at)]);
+            batch.threads.at.push(at);
+            batch.threads.what.push(ThreadEvent::Idle);
+            batch.threads.value.push(at.into());
+            batch.marks.at.push(at);
+            batch.marks.kind.push(at);
+            batch.regions.at.push(at);
+            batch.regions.what.push(RegionEvent::Add);
+            batch.regions.type_name.push(&[at as u8]);
+        }
+        batch
+    }
+
+    #[test]
+    fn records_are_copied_with_their_rows_in_every_lens() {
+        let (from, mut to) = (full(), Batch::default());
+        let mut cursor = Cursor::at(&from, 1);
+        from.copy_records(&mut cursor, 1, &mut to, Columns::OF_LENSES, |code| code + 10);
+        from.copy_records(&mut cursor, 1, &mut to, Columns::OF_LENSES, |code| code + 10);
+        for (lens, (at, rows)) in Columns::LENSES.iter().zip(to.lenses()) {
+            // The first call stands at the second record, and is copied with that.
+            let expected: &[u32] = if lens.rows == Columns::CALLS { &[0, 1, 2] } else { &[0, 1] };
+            assert_eq!((at, rows.n_rows()), (expected, expected.len()), "{}", lens.words);
+        }
+        assert_eq!((&to.instrs.code[..], to.calls.args.get(2)), (&[11, 12][..], &[2][..]));
+        assert_eq!((to.regions.type_name.get(1), to.span.records), (&[2][..], 2));
+
+        to.truncate(&Cursor::at(&to, 1));
+        assert!(to.lenses().all(|(_, rows)| rows.n_rows() == 1));
+        let mut none = Batch::default();
+        from.copy_records(&mut Cursor::default(), 3, &mut none, Columns::NONE, |code| code);
+        assert!(none.lenses().all(|(_, rows)| rows.n_rows() == 0));
+        none.truncate(&Cursor::default());
+        assert_eq!(to.take_lenses().map(|rows| rows.n_rows()).collect::<Vec<_>>(), [1; 6]);
+        assert!(to.lenses().all(|(_, rows)| rows.n_rows() == 0));
+    }
 
     #[test]
     fn only_accesses_beyond_the_limit_are_refused_and_flushes_never() {

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, unreachable_pub)]
 
+#[cfg(feature = "arrow")]
+mod arrow;
 mod examples;
 mod parts;
 mod passes_golden;

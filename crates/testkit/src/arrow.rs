@@ -13,7 +13,7 @@ use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer
 use arrow_schema::{ArrowError, DataType, Field as ArrowField, Fields, Schema as ArrowSchema};
 use quipu_model::column::{Bits, Cells, Column};
 use quipu_model::schema::{Field, Missing, Names, Storage, Type};
-use quipu_model::{Batch, Table};
+use quipu_model::{Batch, Table, TableBuf};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -91,10 +91,7 @@ pub fn data_type(ty: &Type) -> DataType {
 ///
 /// # Errors
 /// If the columns are not what the schema says.
-pub fn record_batch<T: Table + 'static>(
-    table: Box<T>,
-    context: Context<'_>,
-) -> Result<RecordBatch, ArrowError> {
+pub fn record_batch(table: Box<dyn TableBuf>, context: Context<'_>) -> Result<RecordBatch, ArrowError> {
     let (arrow, fields, n_rows) = (schema(&*table), table.schema().clone(), table.n_rows());
     record_batch_of(arrow, &fields.fields, table.into_columns(), n_rows, context)
 }
@@ -199,16 +196,26 @@ fn array(field: &Field, column: Column, n_rows: usize, context: Context<'_>) -> 
         }
         Cells::Members(columns) => {
             let Type::Struct(members) = &field.ty else { return Err(mismatch(field)) };
-            let values = members.iter().zip(columns).map(|(member, column)| array(member, column, n_rows, context));
+            let values =
+                members.iter().zip(columns).map(|(member, column)| array(member, column, n_rows, context));
             let fields = members.iter().map(self::field).collect();
-            Arc::new(StructArray::try_new_with_length(fields, values.collect::<Result<_, _>>()?, nulls, n_rows)?)
+            Arc::new(StructArray::try_new_with_length(
+                fields,
+                values.collect::<Result<_, _>>()?,
+                nulls,
+                n_rows,
+            )?)
         }
     })
 }
 
-/// Offsets, of which there is one even without rows.
+/// Offsets; there is one even without rows.
 fn offset_buffer(offsets: Vec<i32>) -> OffsetBuffer<i32> {
-    if offsets.is_empty() { OffsetBuffer::new_empty() } else { OffsetBuffer::new(ScalarBuffer::from(offsets)) }
+    if offsets.is_empty() {
+        OffsetBuffer::new_empty()
+    } else {
+        OffsetBuffer::new(ScalarBuffer::from(offsets))
+    }
 }
 
 fn mismatch(field: &Field) -> ArrowError {

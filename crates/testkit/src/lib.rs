@@ -12,11 +12,15 @@
 //! - [`same_report_for_any_threads`]: a tool's outcome depends on nothing but the trace.
 //! - [`damage`]: a good input cut and changed in thousands of ways.
 //! - [`fuzz`]: the bodies of fuzz targets.
+//! - [`described`]: a trace that describes itself.
 //! - [`Reading`]: all that a reader delivers, for comparing two readings.
 
 #![warn(missing_docs)]
 
+#[cfg(feature = "arrow")]
+pub mod arrow;
 pub mod damage;
+pub mod described;
 mod diff;
 mod fixtures;
 pub mod fuzz;
