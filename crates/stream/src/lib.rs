@@ -17,6 +17,7 @@
 //! | [`loss`], [`clock`], [`blob`], [`aggregate`] | what else it says |
 //! | [`bare`] | metadata records without frames |
 //! | [`mod@write`], [`spec`], [`record`], [`datum`], [`pack`] | writing: the stream, schemas, rows of structures and of values |
+//! | [`open`] | rooms in files that programs have mapped, which outlive the program |
 //! | [`mod@slice`] | parts of streams as streams, flight recorders, appending |
 //! | [`json`], [`text`], [`summary`] | records for programs and people |
 //!
@@ -38,6 +39,7 @@ pub mod input;
 pub mod json;
 pub mod loss;
 pub mod meta;
+pub mod open;
 mod order;
 pub mod pack;
 mod packed;

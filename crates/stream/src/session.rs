@@ -8,7 +8,7 @@ use crate::clock::Correlation;
 use crate::codec::{PayloadFault, Unpacker};
 use crate::decode::{Outcome, Registry};
 use crate::finding::Finding;
-use crate::frame::{HEADER_BYTES, Header, flag, kind};
+use crate::frame::{HEADER_BYTES, Header, encoding, flag, kind};
 use crate::input::Input;
 use crate::loss::{Loss, LossLog};
 use crate::meta::Metadata;
@@ -237,6 +237,15 @@ impl Session {
 
     fn observe_open(&mut self, frame: &FrameAt, head: Option<OpenHead>) -> Seen {
         let FrameAt { offset, header } = *frame;
+        if header.encoding != encoding::PLAIN {
+            if header.has(flag::CRITICAL) {
+                self.findings.push(Finding::at("needs-newer-program", offset));
+                self.is_stopped = true;
+                return Seen::Stop;
+            }
+            self.findings.push(Finding::at("unknown-encoding", offset).with("records", 0_u32));
+            return Seen::Nothing;
+        }
         let is_right = header.codec == 0 && header.mask == 0 && header.stored_len == header.raw_len;
         let Some(head) = head.filter(|head| is_right && head.state <= 2) else {
             self.findings.push(Finding::at("payload-invalid", offset).with("records", 0_u32));

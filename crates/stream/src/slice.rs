@@ -340,7 +340,8 @@ pub fn continuation(input: &mut impl Input, producer: u64) -> io::Result<Option<
                 continue;
             }
             let seq = next.entry(header.stream).or_default();
-            *seq = (*seq).max(header.seq + 1);
+            // One number is left out, so that readers report a gap: what the crash lost is not known.
+            *seq = (*seq).max(header.seq.saturating_add(2));
         }
     }
     Ok(epoch.map(|epoch| (epoch + 1, next.into_iter().collect())))

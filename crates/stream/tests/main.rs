@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, unreachable_pub)]
 
 mod damage;
+mod open;
 mod slice;
 mod vectors;
 mod write;
