@@ -200,6 +200,7 @@ impl Decoder {
         let marks = Marks::of(out, types);
         let mut cursor = Cursor::new(input, at);
         let read = match cursor.byte() {
+            Ok(EVENT_ENTER) if is_blank(input, at) => Err(blank(&cursor, at)),
             Ok(EVENT_ENTER) => match self.enter(&mut cursor, out, types) {
                 Ok(call) => {
                     self.signatures.keep();
@@ -541,6 +542,21 @@ impl Decoder {
         out.nodes[head].payload = Node::join(n_parts as u32, out.nodes.len() as u32);
         Ok(())
     }
+}
+
+/// A run of this many zero bytes is no event: they would enter a call without arguments within itself, four times and more.
+const BLANK_BYTES: usize = 16;
+
+/// True if a run of zero bytes stands where an event is expected: a block of the file that was never written.
+#[inline]
+pub(crate) fn is_blank(input: &[u8], at: usize) -> bool {
+    input.get(at..).and_then(|rest| rest.first_chunk::<BLANK_BYTES>()) == Some(&[0; BLANK_BYTES])
+}
+
+/// What is said of such a run.
+#[cold]
+pub(crate) fn blank(cursor: &Cursor<'_>, at: usize) -> Stop {
+    cursor.bad_at(at, "a run of zero bytes stands where an event is expected".to_owned())
 }
 
 /// A call of which only the number is known.

@@ -6,7 +6,7 @@ use crate::decode::{Decoded, Decoder, Event, Fault, Header, Stop, header};
 use crate::record::MAX_EVENT_BYTES;
 use quipu_model::values::{Types, Values};
 use quipu_model::{Error, ErrorKind, Finding, Found, Loss, Place, Result, RuleInfo};
-use quipu_source::{Container, Landmark, Stream, StreamOptions};
+use quipu_source::{Codec, Container, Landmark, Stream, StreamOptions};
 
 /// What takes events out of bytes.
 pub trait Machine {
@@ -145,6 +145,8 @@ pub struct Feed {
     failure: Option<Error>,
     /// True once that was told.
     has_failed: bool,
+    /// This one only counts what another has read before damage.
+    is_counting: bool,
     /// Where in the file it failed.
     failed_at: Option<u64>,
     header: Option<Header>,
@@ -176,6 +178,7 @@ impl Feed {
             is_over: false,
             failure: None,
             has_failed: false,
+            is_counting: false,
             failed_at: None,
             header: None,
             found: Found::default(),
@@ -230,7 +233,10 @@ impl Feed {
                         return Ok(false);
                     }
                 }
-                Err(Stop::Bad(fault)) => return Err(self.place(&fault, 0)),
+                Err(Stop::Bad(fault)) => {
+                    let error = self.place(&fault, 0);
+                    return Err(self.blame(error));
+                }
             }
         }
         Ok(true)
@@ -293,7 +299,8 @@ impl Feed {
             self.found.push(rules::LEFT_TWICE.broken(place, left_twice(number)));
         } else if machine.is_misnumbered(self.unused()) {
             let error = Error::malformed(swallowed(number, n_entered)).at(&self.here(offset));
-            return Err(recoverable(&self.file, error));
+            let error = recoverable(&self.file, error);
+            return Err(self.blame(error));
         } else if self.unentered.len() < MAX_UNENTERED {
             self.unentered.push((number, place));
         }
@@ -306,7 +313,10 @@ impl Feed {
         match stop {
             Stop::More(n_bytes) if self.more(n_bytes, machine)? => Ok(true),
             Stop::More(_) => self.end(machine.n_entered()).map(|()| false),
-            Stop::Bad(fault) => Err(self.place(&fault, machine.n_entered())),
+            Stop::Bad(fault) => {
+                let error = self.place(&fault, machine.n_entered());
+                Err(self.blame(error))
+            }
         }
     }
 
@@ -448,7 +458,9 @@ impl Feed {
         if let Some(error) = self.failure.take() {
             if error.kind() != ErrorKind::Truncated {
                 self.has_failed = true;
-                return Err(recoverable(&self.file, error.at(&self.here(self.n_bytes()))));
+                let reached = self.here(self.n_bytes());
+                let error = error.of_unsound(&self.container, reached, &|| self.count_sound());
+                return Err(recoverable(&self.file, error));
             }
             is_cut_file = true;
             self.found.push(Finding::of_cut_file(&error));
@@ -472,6 +484,56 @@ impl Feed {
         let cut = rules::CUT.broken(place.clone(), what);
         self.found.push(if is_cut_file { cut } else { cut.losing(Loss::from(place)) });
         Ok(())
+    }
+
+    /// The error of an event that makes no sense, or of the container where a checksum after the event tells that its bytes are
+    /// not those that were packed. Reading stops at such an event, so another stream reads to that checksum.
+    #[cold]
+    fn blame(&mut self, error: Error) -> Error {
+        let is_checked =
+            !matches!(self.container.codec(), Codec::Plain | Codec::Snappy | Codec::SnappyChunks);
+        let is_wanted = is_checked && self.container.delivers_sound_only() && !self.is_counting;
+        if !is_wanted || !self.container.source().can_seek() {
+            return error;
+        }
+        let options = StreamOptions::default();
+        let Ok(mut stream) = self.container.stream(self.container.all_members(), &options) else {
+            return error;
+        };
+        let mut block = Vec::new();
+        let failure = loop {
+            match stream.next(&mut block) {
+                Ok(Some(_)) => {}
+                Ok(None) => return error,
+                Err(failure) => break failure,
+            }
+        };
+        if self.container.good_until(0).is_none_or(|good| Some(good) >= error.place().offset) {
+            return error;
+        }
+        self.has_failed = true;
+        self.failed_at = failure.packed_offset();
+        let reached = self.here(self.n_bytes());
+        recoverable(
+            &self.file,
+            Error::from(failure).of_unsound(&self.container, reached, &|| self.count_sound()),
+        )
+    }
+
+    /// How many calls end before the damage that is known of the container by now.
+    #[cold]
+    fn count_sound(&self) -> Option<u64> {
+        let good_until = self.container.good_until(0).filter(|_| !self.is_counting)?;
+        let mut feed = Feed::new(&self.container, &StreamOptions::default()).ok()?;
+        feed.is_counting = true;
+        feed.begin().ok()?;
+        let mut skimmer = Skimmer::new(feed.header());
+        let mut n_calls = 0;
+        while feed.offset() < good_until {
+            let Ok(Some(call)) = feed.next(&mut skimmer) else { break };
+            n_calls += u64::from(call.is_some() && feed.offset() <= good_until);
+        }
+        Some(n_calls)
     }
 
     #[cold]

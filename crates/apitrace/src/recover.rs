@@ -154,8 +154,7 @@ fn name_where_readers_stop(trace: &ApiTrace, salvaged: &mut Salvaged) {
 
 /// Reads all calls, for where that ends.
 fn end_of_reading(trace: &ApiTrace) -> Result<()> {
-    let mut reader =
-        CallReader::new(trace.container(), &Scan::new(ShardId(0)).columns(Columns::CALL_VALUES))?;
+    let mut reader = CallReader::new(trace.sound(), &Scan::new(ShardId(0)).columns(Columns::CALL_VALUES))?;
     while reader.read()?.is_some() {}
     Ok(())
 }

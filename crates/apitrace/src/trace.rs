@@ -86,6 +86,8 @@ const SKIPPABLE_BYTES: u64 = 8;
 #[derive(Debug)]
 pub struct ApiTrace {
     container: Container,
+    /// The same for readers that count: it delivers nothing that proved damaged.
+    sound: Container,
     packing: Packing,
     header: Header,
     meta: Meta,
@@ -143,6 +145,8 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<ApiTrace> {
         findings.push(rules::BARE.broken(place, what));
     }
     let container = source.container_as(packing.codec())?;
+    let sound = source.container_as(packing.codec())?;
+    sound.deliver_sound_only();
     if !index::can_have(&container) && container.size_bytes().is_some_and(|size| size >= BYTES_WORTH_AN_INDEX)
     {
         let place = Place { file: Some(source.name().to_owned()), ..Place::default() };
@@ -165,6 +169,7 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<ApiTrace> {
     let meta = meta(&header, packing, &container, findings);
     Ok(ApiTrace {
         container,
+        sound,
         packing,
         header,
         meta,
@@ -177,9 +182,14 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<ApiTrace> {
 }
 
 impl ApiTrace {
-    /// The opened file.
+    /// The opened file, for those who look for what can be saved of it: it delivers all bytes.
     pub fn container(&self) -> &Container {
         &self.container
+    }
+
+    /// The same for all who count or write: of a file whose checksum is wrong it delivers what is good.
+    pub fn sound(&self) -> &Container {
+        &self.sound
     }
 
     /// How the stream is packed.
@@ -303,7 +313,7 @@ impl Trace for ApiTrace {
             }
             _ => None,
         };
-        let reader = CallReader::from(&self.container, scan, start)?;
+        let reader = CallReader::from(&self.sound, scan, start)?;
         if scan.tables.iter().all(|table| *table < N_TABLES) {
             return Ok(Box::new(reader));
         }
@@ -323,7 +333,7 @@ impl Trace for ApiTrace {
     }
 
     fn survey(&self) -> Surveyed {
-        let (survey, done) = survey::survey(&self.container, Frames::Counted);
+        let (survey, done) = survey::survey(&self.sound, Frames::Counted);
         Surveyed { facts: survey_facts(&survey), findings: survey.findings, error: done.err() }
     }
 
@@ -343,6 +353,10 @@ impl Trace for ApiTrace {
         };
         let n_before = self.index().map_or(0, |index| index.records_before(wanted));
         Ok(if n_before == 0 { Window::All } else { Window::Records(n_before..u64::MAX) })
+    }
+
+    fn n_delivered_damaged(&self) -> u64 {
+        if self.sound.source().can_seek() { self.sound.n_delivered_damaged() } else { 0 }
     }
 
     fn mark_name(&self, kind: u32) -> Cow<'static, str> {

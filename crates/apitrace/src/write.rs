@@ -263,11 +263,7 @@ pub(crate) struct EventCopy {
 impl EventCopy {
     /// Begins to read a trace.
     pub(crate) fn new(trace: &ApiTrace) -> Result<EventCopy> {
-        Ok(EventCopy {
-            feed: Feed::new(trace.container(), &StreamOptions::default())?,
-            n_calls: 0,
-            n_left: 0,
-        })
+        Ok(EventCopy { feed: Feed::new(trace.sound(), &StreamOptions::default())?, n_calls: 0, n_left: 0 })
     }
 
     /// Hands over the header and all events that are whole, several at once.

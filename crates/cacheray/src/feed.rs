@@ -8,7 +8,7 @@ use crate::plausible::{
 };
 use crate::record::{MAX_NAME_BYTES, Record};
 use crate::rules;
-use quipu_model::{Error, ErrorKind, Finding, Place, Result, RuleInfo};
+use quipu_model::{Amount, Error, ErrorKind, Finding, Loss, Place, Result, RuleInfo};
 use quipu_source::{Container, Stream, StreamOptions};
 
 /// A run of records that takes more bytes to be told is none.
@@ -30,6 +30,7 @@ pub enum StrictEnd {
 /// A file on its way to records.
 #[derive(Debug)]
 pub(crate) struct Feed {
+    container: Container,
     file: String,
     stream: Stream,
     /// The bytes at hand; those before `at` are used up.
@@ -57,6 +58,7 @@ impl Feed {
     /// Begins to read.
     pub(crate) fn new(container: &Container, options: &StreamOptions) -> Result<Feed> {
         Ok(Feed {
+            container: container.clone(),
             file: container.name().to_owned(),
             stream: container.stream(container.all_members(), options)?,
             bytes: Vec::new(),
@@ -153,7 +155,7 @@ impl Feed {
                         continue;
                     }
                     if self.damaged_record::<L>().is_none() && !self.holds_run::<L>() {
-                        return self.end(n_bytes, n_records).map(|()| false);
+                        return self.end::<L>(n_bytes, n_records).map(|()| false);
                     }
                     let what = format!(
                         "a record would have `{n_bytes}` bytes, more than are left, and records follow"
@@ -208,7 +210,7 @@ impl Feed {
         };
         let n_bytes = self.offset() - start;
         let then = if reads_on { "reading goes on behind them" } else { "nothing can be read behind them" };
-        self.tell(rule, start, n_records, format!("{what}; `{n_bytes}` bytes are no records, {then}"));
+        self.lose(rule, start, n_records, format!("{what}; `{n_bytes}` bytes are no records, {then}"));
     }
 
     /// Whether records, or the end of the data, follow `n_bytes` bytes after this place.
@@ -237,6 +239,16 @@ impl Feed {
     fn tell(&mut self, rule: &'static RuleInfo, offset: u64, n_records: u64, message: String) {
         let place = Place { record: Some(n_records), ..self.here(offset) };
         self.findings.push(rule.broken(place, message));
+    }
+
+    /// The same of bytes that are no records, from `offset` to where reading continues, if it does.
+    #[cold]
+    fn lose(&mut self, rule: &'static RuleInfo, offset: u64, n_records: u64, message: String) {
+        let stopped = Place { record: Some(n_records), ..self.here(offset) };
+        let bytes = Amount::Exactly(self.offset() - offset);
+        let resumed = (!self.unused().is_empty()).then(|| self.here(self.offset()));
+        let loss = Loss { bytes, resumed, ..Loss::from(stopped.clone()) };
+        self.findings.push(rule.broken(stopped, message).losing(loss));
     }
 
     fn here(&self, offset: u64) -> Place {
@@ -335,18 +347,33 @@ impl Feed {
         }
     }
 
+    /// How many records stand before the damage that is known of the container by now.
+    #[cold]
+    fn count_sound<L: Layout>(&self) -> Option<u64> {
+        let mut feed = Feed::new(&self.container, &StreamOptions::default()).ok()?;
+        let mut n_records = 0;
+        while let Ok(true) = feed.ready::<L>(n_records) {
+            let (_, n_bytes) = record::<L>(feed.unused()).ok()?;
+            feed.use_up(n_bytes);
+            n_records += 1;
+        }
+        Some(n_records)
+    }
+
     /// Judges how the data ends: what is cut is good as far as it goes.
     #[cold]
-    fn end(&mut self, n_bytes: usize, n_records: u64) -> Result<()> {
+    fn end<L: Layout>(&mut self, n_bytes: usize, n_records: u64) -> Result<()> {
         let n_left = self.unused().len();
-        // A disk that fails in the middle of a record has not cut the trace.
-        let is_unread = self.failure.as_ref().is_some_and(|error| error.kind() == ErrorKind::Io);
+        // A disk that fails in the middle of a record has not cut the trace, nor has a checksum that is wrong.
+        let kind = self.failure.as_ref().map(Error::kind);
+        let is_unread = matches!(kind, Some(ErrorKind::Io | ErrorKind::Malformed));
         if n_left > 0 && is_unread {
             self.at = self.bytes.len();
         } else if n_left > 0 {
             let what = format!("the last record is cut: it has `{n_left}` bytes of at least `{n_bytes}`");
-            self.tell(&rules::CUT, self.offset(), n_records, what);
+            let start = self.offset();
             self.at = self.bytes.len();
+            self.lose(&rules::CUT, start, n_records, what);
         } else if self.offset() == 0 && self.failure.is_none() {
             let what = "the trace is empty: the program left nothing, or died before its buffer was written";
             self.tell(&rules::EMPTY, 0, 0, what.to_owned());
@@ -358,7 +385,7 @@ impl Feed {
             }
             Some(error) => {
                 let place = Place { record: Some(n_records), ..self.here(self.offset()) };
-                Err(error.at(&place))
+                Err(error.of_unsound(&self.container, place, &|| self.count_sound::<L>()))
             }
             None => Ok(()),
         }

@@ -102,6 +102,7 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<CacherayTrace> {
     let (found, look) = detect(&head);
     let dialect = asked.unwrap_or(found);
     let container = source.container()?;
+    container.deliver_sound_only();
     let mut findings = Vec::new();
     if asked.is_some_and(|asked| asked != found) && plausible::look(dialect, &head).n_bad > look.n_bad {
         let place = Place { file: Some(source.name().to_owned()), ..Place::default() };
@@ -197,6 +198,10 @@ impl Trace for CacherayTrace {
 
     fn survey(&self) -> Surveyed {
         survey::survey(self)
+    }
+
+    fn n_delivered_damaged(&self) -> u64 {
+        if self.container.source().can_seek() { self.container.n_delivered_damaged() } else { 0 }
     }
 
     fn as_any(&self) -> Option<&dyn Any> {

@@ -212,6 +212,12 @@ impl Edit for Convert {
             progress.advance(records, now.saturating_sub(packed_bytes));
             packed_bytes = now.max(packed_bytes);
         }
+        let reading = intake.finish();
+        if writer.n_records() == 0
+            && let Some(error) = reading.nothing_left()
+        {
+            return Err(error);
+        }
         writer.refuse_formless()?;
         let written = writer.finish()?;
         let fact = |key, label, value| Fact::new(key, label, value);
@@ -222,7 +228,7 @@ impl Edit for Convert {
             fact("bytes", "bytes of the records", json!(written.bytes)),
             fact("packed_bytes", "bytes of the file", json!(written.packed_bytes)),
         ];
-        Ok(Edited { facts, reading: intake.finish(), ..Edited::default() })
+        Ok(Edited { facts, reading, ..Edited::default() })
     }
 }
 

@@ -88,9 +88,12 @@ fn the_command_lines_of_the_original_give_its_output_and_exit_code() {
                 ["as", "apitrace"].into_iter().chain(words.iter().map(String::as_str)).collect();
             let output = quipu_in(place.path(), &args);
             printed = text(&output.stdout);
-            // Of a trace that is cut we warn and say what is lost; apitrace is silent.
+            // Of a trace that is cut we say so, and what is lost; apitrace is silent.
             let errors = text(&output.stderr);
-            let is_ours = |line: &&str| line.starts_with("warning: ") || line.contains(" lost after ");
+            let is_ours = |line: &&str| {
+                ["[source/truncated]", "[apitrace/cut]"].iter().any(|rule| line.ends_with(rule))
+                    || line.contains(" lost after ")
+            };
             let errors = errors.lines().filter(|line| !is_ours(line));
             complained.extend(errors.map(|line| {
                 format!(

@@ -125,7 +125,9 @@ fn the_checker_counts_what_the_original_counts() {
         let (file, text) = part.split_once('\n').unwrap();
         let output = quipu(&["as", "cacheray", "tracecheck", file]);
         assert_eq!(String::from_utf8(output.stdout).unwrap(), text, "{file}");
-        assert_eq!(output.status.code(), Some(0), "{file}");
+        // Cacheray ends with 0 whatever it reads.
+        let is_damaged = file == "mt-interleaved.cut.trace";
+        assert_eq!(output.status.code(), Some(i32::from(is_damaged)), "{file}");
         n_files += 1;
     }
     assert!(n_files >= 9, "{n_files}");
@@ -169,7 +171,12 @@ fn the_checker_counts_what_begins_before_a_cut() {
         }
         let output = quipu(&["as", "cacheray", "tracecheck", cut.to_str().unwrap()]);
         assert_eq!(String::from_utf8(output.stdout).unwrap(), expected, "{n_bytes}");
-        assert_eq!((output.status.code(), &*output.stderr), (Some(0), &b""[..]), "{n_bytes}");
+        // It is silent about that; Quipu reports it.
+        let is_cut =
+            n_bytes < bytes.len() && n_bytes > 0 && starts.iter().all(|(start, _)| *start != n_bytes);
+        let errors = String::from_utf8(output.stderr).unwrap();
+        let said = (output.status.code(), errors.contains(" lost"), errors.contains("[cacheray/cut]"));
+        assert_eq!(said, (Some(i32::from(is_cut)), is_cut, is_cut), "{n_bytes}: {errors}");
     }
 }
 

@@ -408,8 +408,8 @@ read 0x6000 8
             assert_eq!(values(&outcome, 0), [0x10_0000, 4, 0xffff_ffff, 8]);
             let found = messages(&outcome.findings);
             assert_eq!(found.len(), 2, "{found:?}");
-            assert!(found[0].contains("record 3: an access of 1048577 bytes"), "{found:?}");
-            assert!(found[1].contains("record 2: an access of 4294967295 bytes"), "{found:?}");
+            assert!(found[0].contains("record 2: an access of 1048577 bytes"), "{found:?}");
+            assert!(found[1].contains("record 1: an access of 4294967295 bytes"), "{found:?}");
         }
     }
 }

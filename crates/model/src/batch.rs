@@ -204,7 +204,7 @@ impl Batch {
         let mut found = Found::default();
         self.accesses.remove_oversized(|at, size| {
             found.add(OVERSIZED, Severity::Error, || {
-                let record = Some(span.first_record + u64::from(at) + 1);
+                let record = Some(span.first_record + u64::from(at));
                 let message = format!(
                     "an access of {size} bytes, more than the {MAX_ACCESS_BYTES} that one can have: it is left out"
                 );
@@ -308,7 +308,7 @@ mod tests {
         assert_eq!(left.kind.len(), 4);
         assert!(left.pc.is_empty(), "a column that nobody asked for stays empty");
         let places: Vec<_> = batch.findings.iter().map(|found| (&*found.rule, found.place.record)).collect();
-        assert_eq!(places, [(OVERSIZED, Some(102)), (OVERSIZED, Some(105))]);
+        assert_eq!(places, [(OVERSIZED, Some(101)), (OVERSIZED, Some(104))]);
 
         batch.refuse_oversized();
         assert_eq!((batch.accesses.len(), batch.findings.len()), (4, 2), "a second call finds nothing");

@@ -188,6 +188,35 @@ impl Error {
         self
     }
 
+    /// The error with which a container ended reading at `reached`: at that place, or where bytes begin that no right checksum
+    /// vouches for. `count` reads again and says how many records stand before those. What a pipe brought cannot be taken
+    /// back.
+    #[cold]
+    pub fn of_unsound(
+        mut self,
+        container: &quipu_source::Container,
+        reached: Place,
+        count: &dyn Fn() -> Option<u64>,
+    ) -> Error {
+        let good = container.good_until(0).filter(|good| Some(*good) < reached.offset);
+        let Some(good) = good.filter(|_| self.kind() == ErrorKind::Malformed) else {
+            return self.at(&reached);
+        };
+        let can_read_again = container.source().can_seek();
+        let record = match good {
+            0 => Some(0),
+            _ if can_read_again => count(),
+            _ => None,
+        };
+        if !can_read_again {
+            let from =
+                record.map_or_else(|| format!("offset {good:#x}"), |record| format!("record {record}"));
+            self.0.message = format!("{}; all numbers from {from} on are doubtful", self.0.message);
+        }
+        self.0.place = Place { offset: Some(good), record, ..self.0.place };
+        self.at(&Place { offset: None, record: None, ..reached })
+    }
+
     /// Adds the file, unless one is known.
     #[cold]
     pub fn in_file(self, file: impl Into<String>) -> Error {

@@ -75,9 +75,10 @@ impl Feed {
         self.failure.is_some()
     }
 
-    /// Whether that is because a disk fails: the trace itself may go on.
+    /// Whether that is because a disk fails or a checksum is wrong: the trace itself may go on.
     pub(crate) fn is_unread(&self) -> bool {
-        self.failure.as_ref().is_some_and(|error| error.kind() == ErrorKind::Io)
+        let kind = self.failure.as_ref().map(Error::kind);
+        matches!(kind, Some(ErrorKind::Io | ErrorKind::Malformed))
     }
 
     /// Looks for the end of the next line.

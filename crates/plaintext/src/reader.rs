@@ -10,7 +10,8 @@ use crate::table::{self, Row};
 use quipu_model::batch::Span;
 use quipu_model::lens::{AccessKind, ThreadEvent};
 use quipu_model::{
-    Batch, Columns, Error, ErrorKind, Finding, Place, Reader, Result, RuleInfo, Scan, Severity, Window,
+    Batch, Columns, Error, ErrorKind, Finding, Loss, Place, Reader, Result, RuleInfo, Scan, Severity,
+    ShardId, Window,
 };
 use quipu_source::Container;
 
@@ -54,6 +55,7 @@ pub struct Others {
 #[derive(Debug)]
 pub struct RecordReader {
     dialect: Dialect,
+    container: Container,
     file: String,
     feed: Feed,
     batch: Batch,
@@ -116,6 +118,7 @@ impl RecordReader {
         let tables = scan.tables.iter().filter(|table| **table == 0).map(|_| (dialect.language.table)());
         Ok(RecordReader {
             dialect,
+            container: container.clone(),
             file: container.name().to_owned(),
             feed: Feed::new(container, &scan.stream())?,
             batch: Batch { tables: tables.collect(), ..Batch::default() },
@@ -288,8 +291,8 @@ impl RecordReader {
                     return Ok(Staged::Stop);
                 }
                 let row = Row { record: *record, line: self.n_lines + 1 };
-                // Of a file that is cut off by force, the rest of a line is not what it seems.
-                if !(is_cut && self.feed.has_failed()) {
+                // Nothing tells whether the rest of a line has all its digits.
+                if !is_cut {
                     self.n_instrs += u64::from(record.kind == instr);
                     self.keep_raw(n_bytes, true);
                     if self.staged.is_empty() {
@@ -440,7 +443,13 @@ impl RecordReader {
             record: Some(record),
             ..Place::default()
         };
+        let loss = (rule.severity == Severity::Error).then(|| Loss::from(place.clone()));
         let finding = rule.broken(place, what);
+        // A line that breaks such a rule is no record: that is what is lost.
+        let finding = match loss {
+            Some(loss) => finding.losing(loss),
+            None => finding,
+        };
         let at = match self.told.iter().position(|(name, ..)| *name == rule.name) {
             Some(at) => at,
             None => {
@@ -477,10 +486,18 @@ impl RecordReader {
                     record: Some(record),
                     ..Place::default()
                 };
-                Err(error.at(&place))
+                Err(error.of_unsound(&self.container, place, &|| self.count_sound()))
             }
             None => Ok(()),
         }
+    }
+
+    /// How many records stand before the damage that is known of the container by now.
+    #[cold]
+    fn count_sound(&self) -> Option<u64> {
+        let mut reader = RecordReader::new(&self.container, self.dialect, &Scan::new(ShardId(0))).ok()?;
+        while let Ok(Some(_)) = reader.read() {}
+        Some(reader.n_records)
     }
 
     /// Makes columns of the staged records.

@@ -12,7 +12,7 @@ pub(crate) mod lackey {
                 "There is none. Without `--trace-mem=yes` lackey prints no accesses." []
             CUT "lackey/cut" Error
                 "The last line has an end."
-                "Lines are written whole; one without an end was cut, even where what is left reads well." []
+                "Lines are written whole; one without an end was cut and does not count, even where what is left reads well." []
             BAD_LINE "lackey/bad-line" Warning
                 "A line is a record or a message."
                 "Records begin with `I`, `L`, `S` or `M`, messages with `==`, `--` or `**` and a number. The output of the program itself stands among them where both write to one descriptor (`--log-file` keeps them apart), and may take parts of a record with it. Reading goes on with the next line." []
@@ -51,9 +51,9 @@ pub(crate) mod din {
             EMPTY "din/empty" Warning
                 "A trace has a record."
                 "There is none." []
-            CUT "din/cut" Note
+            CUT "din/cut" Error
                 "The last line has an end."
-                "People write files whose last line has no end, so one that is a record is taken for whole; nothing tells whether digits are missing. One that is no record breaks `din/bad-line`." []
+                "Programs write whole lines; of one without an end nothing tells whether digits are missing, so it does not count, even where what is left reads well." []
             BAD_LINE "din/bad-line" Error
                 "A line is a record: a label of 0 to 4 and an address, or one of the letters `rwimcv`, an address and a size."
                 "Dinero ends at the first line that is none. Here reading goes on with the next line." ["din format error on trace record", "short line"]

@@ -77,6 +77,7 @@ pub(crate) fn open(
         (_, true) => Lines::ExtendedDin,
     };
     let container = source.container()?;
+    container.deliver_sound_only();
     let dialect = Dialect { language, lines, word_bytes, process: head.process };
     let shards = vec![Shard {
         id: ShardId(0),
@@ -173,6 +174,10 @@ impl Trace for PlainTextTrace {
 
     fn survey(&self) -> Surveyed {
         survey::survey(self)
+    }
+
+    fn n_delivered_damaged(&self) -> u64 {
+        if self.container.source().can_seek() { self.container.n_delivered_damaged() } else { 0 }
     }
 
     fn mark_name(&self, kind: u32) -> Cow<'static, str> {

@@ -218,7 +218,8 @@ impl Container {
         self.0.sound_only.store(true, Ordering::Relaxed);
     }
 
-    pub(crate) fn delivers_sound_only(&self) -> bool {
+    /// Whether streams over this deliver nothing that its checksums do not vouch for.
+    pub fn delivers_sound_only(&self) -> bool {
         self.0.codec == Codec::Zip || self.0.sound_only.load(Ordering::Relaxed)
     }
 

@@ -271,8 +271,8 @@ impl Signatures {
             return self.learn(Space::Function, id, start, Type::Function(function), types, cursor);
         }
         let name = cursor.name(MAX_NAME_BYTES)?;
-        // Bytes of zeros read so.
-        if name.is_empty() && self.trust != Trust::All {
+        // Bytes of zeros read so, and no tracer writes it.
+        if name.is_empty() {
             return Err(cursor.bad_at(start, format!("function `{id}` has no name")));
         }
         let args = names(cursor)?;

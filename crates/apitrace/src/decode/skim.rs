@@ -6,7 +6,7 @@
 use super::common::{self, Detail};
 use super::signatures::{Facts, GET_ERROR, Learned, Signatures, Space, sint};
 use super::trial::{Numbered, is_misnumbered};
-use super::{Decoded, Header, Stop};
+use super::{Decoded, Header, Stop, blank, is_blank};
 use crate::cursor::Cursor;
 use crate::record::*;
 use quipu_model::values::{Kind, NO_TYPE, Types};
@@ -229,6 +229,7 @@ impl Skimmer {
         let bulk = self.bulk;
         let mut cursor = Cursor::new(input, at);
         let read = match cursor.byte() {
+            Ok(EVENT_ENTER) if is_blank(input, at) => Err(blank(&cursor, at)),
             Ok(EVENT_ENTER) => self.enter(&mut cursor),
             Ok(EVENT_LEAVE) => {
                 let left = self.leave(&mut cursor);

@@ -106,7 +106,7 @@ impl Lines {
         let options = PrintOptions { settings, ..PrintOptions::default() };
         let scan = Scan { tables: vec![CALLS_TABLE], ..Scan::new(ShardId(0)) };
         Ok(Lines {
-            reader: CallReader::new(trace.container(), &scan)?,
+            reader: CallReader::new(trace.sound(), &scan)?,
             printer: CallPrinter::new(trace.header(), &options)?,
             text: Vec::new(),
             at: 0,

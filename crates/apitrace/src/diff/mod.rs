@@ -320,7 +320,7 @@ fn ended(found: Found, error: Option<Error>) -> Reading {
 
 fn reader(trace: &ApiTrace) -> Result<CallReader> {
     let scan = Scan { ahead: true, ..Scan::new(ShardId(0)).columns(Columns::CALL_VALUES) };
-    CallReader::new(trace.container(), &scan)
+    CallReader::new(trace.sound(), &scan)
 }
 
 /// The calls of a trace that count, one by one.

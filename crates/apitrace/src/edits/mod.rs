@@ -120,7 +120,7 @@ pub(crate) fn each_call(
     visit: &mut Visit<'_>,
 ) -> Result<()> {
     let scan = Scan { ahead: true, ..Scan::new(ShardId(0)).columns(Columns::CALL_VALUES) };
-    let mut reader = CallReader::new(trace.container(), &scan)?;
+    let mut reader = CallReader::new(trace.sound(), &scan)?;
     while let Some(batch) = reader.read()? {
         progress.go_on()?;
         let (values, types) = (&mut batch.values, &batch.types);

@@ -78,9 +78,8 @@ pub(super) fn run(args: &[String], screen: &Screen) -> Result<Outcome> {
 }
 
 /// Says what is wrong with either trace.
-fn tell(mut readings: [Reading; 2], meaning: &'static str, screen: &Screen) -> Outcome {
+fn tell(readings: [Reading; 2], meaning: &'static str, screen: &Screen) -> Outcome {
     // Lines are compared once all of both traces are read, so an error of one leaves nothing to compare.
     let meaning = if readings.iter().any(|reading| reading.error.is_some()) { meaning } else { COMPARED };
-    readings.iter_mut().for_each(|reading| super::forgive_cuts(&mut reading.findings));
     verbs::diff::tell(readings, meaning, screen)
 }

@@ -3,7 +3,7 @@
 //! They write what apitrace writes: snappy, with a return for each call that never returned; an existing file is replaced.
 //! Of a damaged trace, they write the calls before the damage.
 
-use super::{forgive_cuts, open, unknown};
+use super::{open, unknown};
 use crate::rewrite::Watched;
 use crate::screen::{Outcome, Result, Screen, Stop};
 use crate::session::{self, Verdict};
@@ -54,9 +54,8 @@ pub(super) fn repack(args: &[String], screen: &Screen) -> Result<Outcome> {
     };
     let Some(trace) = open(from, screen) else { return Ok(Outcome::Flawed) };
     let options = WriteOptions { packing, level, ..ORIGINAL };
-    let mut done =
+    let done =
         session::watched(screen, |watch| write::repack(&trace, Path::new(to), &options, &Watched(watch)))?;
-    forgive_cuts(&mut done.reading.findings);
     Ok(Verdict::from(done.reading).tell(screen))
 }
 
@@ -144,10 +143,9 @@ impl Files {
             format!("{stem}-{verb}.trace")
         });
         let header = with_properties(trace.header(), properties.iter().map(String::as_str))?;
-        let mut done = session::watched(screen, |watch| {
+        let done = session::watched(screen, |watch| {
             rewrite(&trace, &header, Path::new(&output), &ORIGINAL, edit, &Watched(watch))
         })?;
-        forgive_cuts(&mut done.written.reading.findings);
         let outcome = Verdict::from(done.written.reading).tell(screen);
         crate::screen::eprint(&format!("{word} trace is available as {output}\n"));
         Ok(outcome)

@@ -11,11 +11,10 @@ use std::io::Write;
 /// Prints what the original prints of a trace.
 pub(super) fn print(file: &str, trace: &ApiTrace, has_frames: bool, screen: &Screen) -> Result<Outcome> {
     let frames = if has_frames { Frames::Listed } else { Frames::Counted };
-    let (mut survey, done) = survey(trace.container(), frames);
+    let (mut survey, done) = survey(trace.sound(), frames);
     let mut found = Found::default();
     survey.findings.drain(..).for_each(|finding| found.push(finding));
-    let mut verdict = Verdict::new(trace, found, done.err(), false);
-    super::forgive_cuts(&mut verdict.findings);
+    let verdict = Verdict::new(trace, found, done.err(), false);
     // As with apitrace, a stream that cannot be read to its end is not described.
     if verdict.error.is_some() {
         return Ok(verdict.meaning("nothing is described").tell(screen));

@@ -16,7 +16,7 @@ use quipu::apitrace::tools::leaks::OriginalLeaks;
 use quipu::apitrace::trace::{self, ApiTrace};
 use quipu::engine::Merge;
 use quipu::model::trace::PrintOptions;
-use quipu::model::{Columns, Error, Finding, Found, OpenOptions, Paint, Scan, Severity, ShardId, Trace};
+use quipu::model::{Columns, Error, Found, OpenOptions, Paint, Scan, ShardId, Trace};
 use quipu::source::Source;
 use quipu_view::{Chosen, RowFilter};
 use std::io::Write;
@@ -195,16 +195,8 @@ fn dump(trace: &ApiTrace, request: &Request, screen: &Screen) -> Result<Outcome>
     let mut end = Vec::new();
     printer.end(&mut end);
     stdout.write_all(&end)?;
-    let mut verdict = Verdict::new(trace, shown.found, shown.error, shown.cancelled).meaning(OF_RECORDS);
-    forgive_cuts(&mut verdict.findings);
+    let verdict = Verdict::new(trace, shown.found, shown.error, shown.cancelled).meaning(OF_RECORDS);
     Ok(verdict.tell(screen))
-}
-
-/// Makes cut files a warning. apitrace reads a cut stream as far as it goes and exits with 0, and scripts rely on that.
-fn forgive_cuts(findings: &mut [Finding]) {
-    let cuts =
-        findings.iter_mut().filter(|found| ["source/truncated", "apitrace/cut"].contains(&&*found.rule));
-    cuts.for_each(|found| found.severity = Severity::Warning);
 }
 
 /// What the original's script tells, on standard error.
@@ -222,8 +214,7 @@ fn leaks(trace: &ApiTrace, screen: &Screen) -> Result<Outcome> {
             Err(error) => break Some(error),
         }
     };
-    let mut verdict = Verdict::new(trace, found, error, false);
-    forgive_cuts(&mut verdict.findings);
+    let verdict = Verdict::new(trace, found, error, false);
     verdict.say_lost(screen);
     leaks.tell("<EOF>", &mut lines);
     crate::terminal::stderr().write_all(&lines)?;

@@ -6,9 +6,10 @@ mod dwarf2json;
 mod simulator;
 
 use crate::screen::{Outcome, Result, Screen};
+use crate::session::Verdict;
 use quipu::cacheray::record::Dialect;
 use quipu::cacheray::trace::{StrictEnd, read_strictly};
-use quipu::model::Error;
+use quipu::model::{Columns, Error, Found, OpenOptions, Scan, ShardId, Trace as _};
 use quipu::source::{Container, Source};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -23,7 +24,7 @@ const HELP: [(&str, &str); 3] = [
     ("simulator", simulator::HELP),
     (
         "tracecheck",
-        "Usage: quipu as cacheray tracecheck FILE\n\nCounts the records of a trace by tag, up to the first tag that is none. The exit code is always 0, as\nthe original's; `quipu check` finds more, and says where.\n",
+        "Usage: quipu as cacheray tracecheck FILE\n\nCounts the records of a trace by tag, up to the first tag that is none. The original calls a cut trace\ncorrect and always exits with 0; here the damage is told, and the exit code of a damaged trace is 1.\n",
     ),
 ];
 
@@ -56,7 +57,8 @@ fn open(file: &str) -> Result<Container> {
     Ok(source.container().map_err(Error::from)?)
 }
 
-/// `tracecheck FILE`: counts tags up to the first that is unknown. The original always ends well; so does this.
+/// `tracecheck FILE`: counts tags up to the first that is unknown. The original always ends well; what it prints is printed, and
+/// damage is reported all the same.
 fn tracecheck(args: &[String], screen: &Screen) -> Result<Outcome> {
     let [file] = args else {
         return Err(Error::usage("`tracecheck` wants one file").into());
@@ -65,7 +67,11 @@ fn tracecheck(args: &[String], screen: &Screen) -> Result<Outcome> {
     let end = read_strictly(&open(file)?, DIALECT, &mut |record| {
         *counts.entry(record.tag()).or_insert(0) += 1;
         Ok(())
-    })?;
+    });
+    let end = match end {
+        Err(error) if error.is_damage() => return judged(file, screen),
+        end => end?,
+    };
     if let StrictEnd::Cut(tag, _) = end {
         *counts.entry(tag).or_insert(0) += 1;
     }
@@ -77,5 +83,26 @@ fn tracecheck(args: &[String], screen: &Screen) -> Result<Outcome> {
         let _ = writeln!(text, "\t{tag}: {count}");
     }
     screen.text(&text)?;
-    Ok(Outcome::Fine)
+    judged(file, screen)
+}
+
+/// What the reader of all other verbs finds wrong with a trace. A pipe is read once, and was.
+fn judged(file: &str, screen: &Screen) -> Result<Outcome> {
+    let source = Source::open(Path::new(file)).map_err(Error::from)?;
+    if !source.can_seek() {
+        return Ok(Outcome::Fine);
+    }
+    let setting = ("dialect".to_owned(), DIALECT.name().to_owned());
+    let options = OpenOptions { settings: vec![setting], ..OpenOptions::default() };
+    let trace = quipu::cacheray::trace::open(&source, &options)?;
+    let (mut found, mut error) = (Found::default(), None);
+    let mut reader = trace.scan(&Scan::new(ShardId(0)).columns(Columns::NONE))?;
+    while error.is_none() {
+        match reader.read() {
+            Ok(Some(batch)) => batch.findings.drain(..).for_each(|finding| found.push(finding)),
+            Ok(None) => break,
+            Err(fault) => error = Some(fault),
+        }
+    }
+    Ok(Verdict::new(&trace, found, error, false).tell(screen))
 }
