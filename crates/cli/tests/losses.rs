@@ -625,3 +625,59 @@ fn of_a_trace_that_ends_within_its_header_no_verb_keeps_anything() {
         assert!(said.contains("nothing of the trace can be read"), "{call:?}: {said}");
     }
 }
+
+/// Entries of drmemtrace as bytes: type, size, value.
+fn entries(all: &[(u16, u16, u64)]) -> Vec<u8> {
+    let bytes = |(kind, size, value): &(u16, u16, u64)| {
+        [&kind.to_le_bytes()[..], &size.to_le_bytes(), &value.to_le_bytes()].concat()
+    };
+    all.iter().flat_map(bytes).collect()
+}
+
+#[test]
+fn what_follows_a_clock_reading_of_all_ones_is_in_every_answer() {
+    const NONE: u64 = u64::MAX;
+    let head = [(25, 0, 7), (28, 12, 7), (28, 9, 0xe40), (22, 4, 10), (24, 4, 1)];
+    let sizes = [(28, 10, 64), (28, 20, 1000), (28, 18, 4096)];
+    let instrs = [
+        [(28, 2, 1000), (28, 3, 0), (47, 1, 0x90), (10, 1, 0x1000)],
+        [(28, 2, NONE), (28, 3, 0), (47, 1, 0x90), (10, 1, 0x1001)],
+    ];
+    let thread = [&head[..], &sizes, &instrs[0], &instrs[1], &[(23, 4, 10), (26, 0, 0)]].concat();
+    // A core that never ran.
+    let core = [(25, 0, 7), (28, 12, 7), (28, 9, 0x1_0e40), (22, 4, NONE), (24, 4, NONE), (28, 2, NONE)];
+    let idle = [(28, 3, NONE), (28, 33, 0), (28, 33, 0), (28, 33, 0), (26, 0, 0)];
+    let core = [&core[..], &idle].concat();
+    let folder = tempfile::tempdir().unwrap();
+    for (name, bytes, n_records, n_instrs) in
+        [("m.trace", entries(&thread), 12, 2), ("drmemtrace.core.000000.trace", entries(&core), 7, 0)]
+    {
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        let said = |args: &[&str]| {
+            let (out, errors, code) = quipu(args, &path);
+            assert_eq!(code, 0, "{name} {args:?}: {errors}");
+            out
+        };
+        assert_eq!(said(&["view", "--json"]).lines().count(), n_records, "{name}");
+        let n_headers = if n_instrs > 0 { 5 } else { 2 };
+        assert_eq!(
+            said(&["view", "--json", "--since", "1"]).lines().count(),
+            n_records - n_headers,
+            "{name}"
+        );
+        let results = |args: &[&str]| -> Value {
+            let answer: Value = serde_json::from_str(&said(args)).unwrap();
+            answer["results"].clone()
+        };
+        let counted = &results(&["analyze", "counts", "--json"])["counts"]["total"]["instructions"];
+        assert_eq!(counted.as_u64(), Some(n_instrs), "{name}");
+        let simulated = &results(&["sim", "cache", "--json"])["caches"]["accesses"];
+        assert_eq!(simulated.as_u64(), Some(n_instrs), "{name}");
+        let out = folder.path().join("out.trace");
+        let trimmed = ["trim", "--since", "1", "-o", out.to_str().unwrap(), "--force"];
+        said(&trimmed);
+        let n_trimmed = quipu(&["view", "--json"], &out).0.lines().count();
+        assert!(n_trimmed >= n_records - n_headers, "{name}: {n_trimmed}");
+    }
+}

@@ -62,7 +62,7 @@ pub struct Limits {
     pub instrs: u64,
     /// Stop before each visible clock reading but the first.
     pub at_clock: bool,
-    /// Stop before a visible clock reading that is not below this.
+    /// Stop before a visible clock reading that is not below this; before none if it is `u64::MAX`.
     pub clock: u64,
 }
 

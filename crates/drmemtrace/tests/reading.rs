@@ -128,6 +128,35 @@ fn entries_of_a_32_bit_tracer_are_read_when_told() {
 }
 
 #[test]
+fn a_clock_reading_of_all_ones_ends_nothing() {
+    let clock = |value| [marker(Marker::TIMESTAMP, value), marker(Marker::CPU_ID, 0)];
+    let instr = |pc| [Entry::new(Type::INSTR, 1, pc)];
+    let body =
+        [&clock(1000)[..], &instr(0x1000), &clock(u64::MAX), &instr(0x1001), &clock(2000), &instr(0x1002)]
+            .concat();
+    let trace = open_entries(&framed(FileType::ARCH_X86_64, &body), &OpenOptions::default());
+    let read = |window, clock| {
+        let cut = quipu_model::Cut { clock, ..quipu_model::Cut::SIZE };
+        let scan = Scan { window, cut, ..Scan::new(ShardId(0)).columns(Columns::INSTRS) };
+        let mut reader = trace.scan(&scan).unwrap();
+        let mut pcs = Vec::new();
+        while let Some(batch) = reader.read().unwrap() {
+            assert_eq!(batch.findings, []);
+            pcs.extend_from_slice(&batch.instrs.pc);
+        }
+        pcs
+    };
+    for clock in [false, true] {
+        assert_eq!(read(Window::All, clock), [0x1000, 0x1001, 0x1002], "{clock}");
+        assert_eq!(read(Window::Records(0..u64::MAX), clock), [0x1000, 0x1001, 0x1002], "{clock}");
+        // A window of time without an end has it, too; one with an end does not.
+        assert_eq!(read(Window::Clock(0..u64::MAX), clock), [0x1000, 0x1001, 0x1002], "{clock}");
+        assert_eq!(read(Window::Clock(1001..u64::MAX), clock), [0x1001, 0x1002], "{clock}");
+        assert_eq!(read(Window::Clock(0..u64::MAX - 1), clock), [0x1000], "{clock}");
+    }
+}
+
+#[test]
 fn traces_that_were_concatenated_are_read_to_the_last() {
     let one = framed(FileType::ARCH_X86_64, &[Entry::new(Type::INSTR, 2, 0x1000)]);
     let trace = open_entries(&[one.clone(), one].concat(), &OpenOptions::default());

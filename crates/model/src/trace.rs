@@ -618,8 +618,17 @@ pub enum Window {
     Records(Range<u64>),
     /// Instructions by ordinal, counted from 0, with the records that belong to them.
     Instrs(Range<u64>),
-    /// Records between two clock readings; the end is excluded.
+    /// Records between two clock readings; the end is excluded, but an end of `u64::MAX` is none.
     Clock(Range<u64>),
+}
+
+impl Window {
+    /// True if a clock reading ends a window of time that ends at `end`. Cores that never ran have readings of all ones, so
+    /// no reading ends a window whose end is `u64::MAX`.
+    #[inline]
+    pub fn ends_at_clock(end: u64, reading: u64) -> bool {
+        reading >= end && end != u64::MAX
+    }
 }
 
 /// Where batches end besides where they are full.

@@ -146,7 +146,7 @@ impl CoreReader {
     fn is_over(&self) -> bool {
         let (records, instrs) = &self.wanted;
         let instrs_over = self.instrs > instrs.end || (self.turned && self.instrs == instrs.end);
-        let clock_over = self.now >= self.clock.end;
+        let clock_over = Window::ends_at_clock(self.clock.end, self.now);
         self.at >= self.core.segments.len() || self.records >= records.end || instrs_over || clock_over
     }
 
@@ -212,7 +212,8 @@ impl CoreReader {
         span.first_instr = self.instrs;
         batch.raw = if self.scan.columns.has(Columns::RAW) { 0..batch.block.len() } else { 0..0 };
         self.now = self.now.max(span.clock);
-        let is_wanted = is_wanted && self.clock.contains(&self.now);
+        let is_before_end = !Window::ends_at_clock(self.clock.end, self.now);
+        let is_wanted = is_wanted && self.now >= self.clock.start && is_before_end;
         if span.records > 0 {
             span.opens = match self.opens {
                 true if self.turned => span.opens.or(Some(span.clock)),

@@ -3,7 +3,7 @@
 use super::{Interp, Limits, MAX_HEADER_MARKERS, MAX_ORDINAL, Queued, Sink, Stop, WRONG_ORDINAL};
 use crate::header::newer_version;
 use crate::record::{Entry, FileType, IDLE_THREAD, Marker, NEWEST_VERSION};
-use quipu_model::Severity;
+use quipu_model::{Severity, Window};
 
 impl Interp {
     pub(super) fn marker<S: Sink>(
@@ -53,7 +53,7 @@ impl Interp {
         sink: &mut S,
     ) -> Option<Stop> {
         if kind == Marker::TIMESTAMP {
-            if value >= limits.clock {
+            if Window::ends_at_clock(limits.clock, value) {
                 return Some(Stop::ClockLimit);
             }
             if limits.at_clock && self.n_timestamps > 0 && self.records != self.batch_start {

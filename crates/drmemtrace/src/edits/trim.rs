@@ -90,7 +90,9 @@ impl Trim {
     }
 
     fn is_wanted(&mut self, position: u64) -> bool {
-        while self.parts.get(self.n_behind).is_some_and(|(part, _)| part.end <= position) {
+        // The largest number is no end: cores that never ran have it as their clock.
+        let is_past = |part: &Range<u64>| part.end <= position && part.end != u64::MAX;
+        while self.parts.get(self.n_behind).is_some_and(|(part, _)| is_past(part)) {
             self.n_behind += 1;
         }
         self.parts.get(self.n_behind).is_some_and(|(part, _)| part.start <= position)

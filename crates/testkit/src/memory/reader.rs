@@ -343,7 +343,7 @@ fn is_over(window: &Window, at: &Position, item: &Item) -> bool {
         Window::All => false,
         Window::Records(wanted) => at.record >= wanted.end,
         Window::Instrs(wanted) => wanted.end <= at.instr && (is_instr(item) || wanted.is_empty()),
-        Window::Clock(wanted) => reading(item).is_some_and(|clock| clock >= wanted.end),
+        Window::Clock(wanted) => reading(item).is_some_and(|clock| Window::ends_at_clock(wanted.end, clock)),
     }
 }
 
