@@ -226,6 +226,54 @@ fn one_thing_is_not_called_by_a_plural() {
     }
 }
 
+/// Entries of drmemtrace: a thread whose instructions a filter thinned out, with these counts of those executed.
+fn filtered(counts: &[u64]) -> Vec<u8> {
+    let mut entries = vec![(25, 0, 7), (28, 12, 7), (28, 9, 0xec0), (22, 4, 10), (24, 4, 1), (28, 10, 64)];
+    entries.extend([(28, 18, 4096), (28, 2, 1000), (28, 3, 0)]);
+    for (count, pc) in counts.iter().zip(0x1000..) {
+        entries.extend([(28, 11, *count), (47, 1, 0x90), (10, 1, pc)]);
+    }
+    entries.extend([(23, 4, 10), (26, 0, 0)]);
+    let bytes = |(kind, size, value): &(u16, u16, u64)| {
+        [&kind.to_le_bytes()[..], &size.to_le_bytes(), &value.to_le_bytes()].concat()
+    };
+    entries.iter().flat_map(bytes).collect()
+}
+
+#[test]
+fn all_tools_know_how_many_instructions_were_executed_or_none_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("filtered.trace");
+    for (counts, executed) in
+        [(&[0][..], None), (&[200], None), (&[0, 700, 1000], Some(1000)), (&[200, 700, 1200], Some(1000))]
+    {
+        std::fs::write(&path, filtered(counts)).unwrap();
+        let json = |args: &[&str]| -> Value { serde_json::from_str(&run(args, &path)).unwrap() };
+        let counted = json(&["analyze", "counts", "--json"])["results"]["counts"].clone();
+        for of in [&counted, &counted["shards"][0]] {
+            assert_eq!(of["executed_instructions"].as_u64(), executed, "{counts:?}: {of}");
+        }
+        let simulated = json(&["sim", "cache", "--json"])["results"]["caches"].clone();
+        assert_eq!(simulated["executed"].as_u64(), executed, "{counts:?}: {simulated}");
+        let shown = [run(&["analyze", "counts"], &path), run(&["report"], &path)];
+        let cache = run(&["sim", "cache"], &path);
+        match executed {
+            Some(_) => {
+                assert!(shown.iter().all(|text| words_of(text).contains("10 1,000 3")), "{shown:?}");
+                assert!(cache.contains("MPKI"), "{cache}");
+            }
+            None => {
+                assert!(shown.iter().all(|text| words_of(text).contains("10 unknown 1")), "{shown:?}");
+                assert!(
+                    words_of(&cache).contains("nothing says how many instructions were executed"),
+                    "{cache}"
+                );
+                assert!(!cache.contains(" MPKI "), "{cache}");
+            }
+        }
+    }
+}
+
 #[test]
 fn every_quotient_is_that_of_the_counts_that_it_names() {
     let mut checked = Checked::default();

@@ -20,6 +20,7 @@ pub mod dicts;
 pub mod doc;
 pub mod edit;
 pub mod error;
+pub mod executed;
 pub mod finding;
 pub mod fresh;
 pub mod harmless;

@@ -5,6 +5,7 @@
 //! formats with filtered instructions use.
 
 use hashbrown::HashMap;
+use quipu_model::executed::ExecutedCount;
 use quipu_model::lens::ThreadEvent;
 use quipu_model::number::grouped;
 use quipu_model::trace::{Recorded, filtered_sentence};
@@ -80,6 +81,10 @@ impl Recording {
                 "nothing says how many instructions were executed here, of which the filter left {}, so no {name}",
                 grouped(in_trace.unwrap_or(0))
             )),
+            (Recorded::Filtered, Some(0)) => Some(format!(
+                "marks count no instruction that was executed here; the filter left {}, so no {name}",
+                grouped(in_trace.unwrap_or(0))
+            )),
             (_, None | Some(0)) => None,
             (Recorded::Filtered, Some(n)) => Some(format!(
                 "{name} are of the instructions that were executed: {}, as marks count them; the filter left {}",
@@ -105,17 +110,10 @@ impl Recording {
     }
 }
 
-/// How many instructions were executed, as marks tell it: each thread's own count, which goes up to its end.
+/// How many instructions were executed, as marks of each thread tell it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Executed {
-    threads: HashMap<ThreadId, Count, FxBuildHasher>,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Count {
-    first: Option<u64>,
-    last: u64,
-    is_over: bool,
+    threads: HashMap<ThreadId, ExecutedCount, FxBuildHasher>,
 }
 
 impl Executed {
@@ -127,18 +125,13 @@ impl Executed {
             return;
         }
         let count = self.threads.entry(batch.span.thread).or_default();
-        for (_, value) in batch.marks.kind.iter().zip(&batch.marks.value).filter(|(of, _)| **of == kind) {
-            count.first = count.first.or(Some(*value));
-            count.last = *value;
-        }
-        count.is_over |= stops;
+        let counts = batch.marks.kind.iter().zip(&batch.marks.value).filter(|(of, _)| **of == kind);
+        counts.for_each(|(_, value)| count.add(*value));
     }
 
-    /// The instructions of all threads, from their beginnings to their ends; `None` unless all of them tell both.
+    /// The instructions of all threads; `None` unless each of them tells.
     pub(crate) fn total(&self) -> Option<u64> {
-        let of = |count: &Count| (count.first == Some(0) && count.is_over).then_some(count.last);
-        let all: Option<Vec<u64>> = self.threads.values().map(of).collect();
-        all.filter(|all| !all.is_empty()).map(|all| all.into_iter().fold(0, u64::saturating_add))
+        ExecutedCount::of_all(self.threads.values().map(ExecutedCount::instructions))
     }
 }
 
@@ -174,18 +167,20 @@ mod tests {
         assert!(of_marks.contains("executed: 5,979, as marks count them; the filter left 53"), "{of_marks}");
         let unknown = notes(Recorded::Filtered, 53, None);
         assert!(unknown.contains("the filter left 53, so no misses for 1,000"), "{unknown}");
+        let none = notes(Recorded::Filtered, 53, Some(0));
+        assert!(none.contains("marks count no instruction") && none.contains("so no misses"), "{none}");
     }
 
     #[test]
-    fn instructions_are_those_of_all_threads_from_their_beginnings_to_their_ends() {
+    fn instructions_are_those_of_all_threads_from_their_first_marks_to_their_last() {
         let mut executed = Executed::default();
         assert_eq!(executed.total(), None);
-        executed.follow(&batch(1, &[0, 40], false), KIND);
-        assert_eq!(executed.total(), None, "it may go on");
-        executed.follow(&batch(2, &[0, 7], true), KIND);
+        executed.follow(&batch(1, &[0], false), KIND);
+        assert_eq!(executed.total(), None, "one mark tells nothing");
+        executed.follow(&batch(2, &[200, 207], true), KIND);
         executed.follow(&batch(1, &[100], true), KIND);
         assert_eq!(executed.total(), Some(107));
-        executed.follow(&batch(3, &[5, 6], true), KIND);
-        assert_eq!(executed.total(), None, "its beginning is not there");
+        executed.follow(&batch(3, &[], true), KIND);
+        assert_eq!(executed.total(), None, "nothing tells what this thread did");
     }
 }

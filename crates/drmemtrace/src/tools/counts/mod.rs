@@ -10,8 +10,8 @@
 //! JSON: [`CountsReport`]: `total`, and in `shards` one object for each thread or core with `name`, `thread` or `core`,
 //! `workload` (of further traces read with the first), `counts`, and `windows` where the trace has tracing windows. Each set
 //! of counts has the fields of [`Counts`]. Where instructions were filtered while they were traced, markers count those that
-//! were executed: `executed_instructions`, in all and of each thread, is what they say from the first to the last. MPKI of
-//! simulators goes by the same markers.
+//! were executed: `executed_instructions`, in all and of each thread, is what the last says beyond the first, and is not there
+//! with fewer than two. MPKI of simulators goes by the same rule.
 
 mod groups;
 mod pcs;

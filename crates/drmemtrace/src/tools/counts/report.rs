@@ -122,7 +122,7 @@ pub struct PartReport {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub core: Option<u64>,
     /// How many instructions it executed from its first marker of kind 11 to its last, those included that a filter left
-    /// out of the trace; `None` without such markers, and of a core, whose threads have counts of their own.
+    /// out of the trace; `None` with fewer than two such markers, and of a core, whose threads have counts of their own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub executed_instructions: Option<u64>,
     /// Its counts.
@@ -169,10 +169,13 @@ pub struct WindowReport {
 pub struct CountsReport {
     /// All records.
     pub total: Counts,
-    /// How many instructions all threads executed, those included that a filter left out; `None` unless each has markers
-    /// that count them.
+    /// How many instructions all threads executed, those included that a filter left out; `None` unless each has two markers
+    /// that count them, or more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub executed_instructions: Option<u64>,
+    /// True if instructions were filtered while they were traced, by the file type.
+    #[serde(skip)]
+    pub is_filtered: bool,
     /// True if the trace may hold kernel code, by its file type or because it does.
     pub has_kernel: bool,
     /// True if the trace has interrupts, by its file type.
@@ -223,6 +226,7 @@ impl CountsReport {
         }
         let total = Counts::new(&total, tids.len() as u64);
         CountsReport {
+            is_filtered: filetype.is_ifiltered(),
             has_kernel: filetype.any(FileType::KERNEL_SYSCALLS.or(FileType::KERNEL_SYSCALL_INSTR_ONLY))
                 || total.kernel_instructions > 0,
             is_whole_system: filetype.any(FileType::WHOLE_SYSTEM),
@@ -320,13 +324,17 @@ impl Report for CountsReport {
             ..Grid::default()
         };
         grid.head.extend(["prefetches", "syscalls", "transfers", "encodings"].map(str::to_owned));
-        let is_filtered = self.shards.iter().any(|part| part.executed_instructions.is_some());
+        let is_told = self.shards.iter().any(|part| part.executed_instructions.is_some());
+        let is_filtered = self.is_filtered || is_told;
+        // What a thread executed is known or not; that of a core is not asked for.
+        let executed_cell =
+            |executed: Option<u64>| executed.map_or_else(|| Cell::Text("unknown".to_owned()), Cell::Count);
         if is_filtered {
             grid.head.insert(1, "executed".to_owned());
         }
-        let row = |name: String, executed: Option<u64>, counts: &Counts| {
+        let row = |name: String, executed: Cell, counts: &Counts| {
             let mut cells = vec![Cell::Text(name)];
-            cells.extend(is_filtered.then(|| executed.map_or(Cell::Empty, Cell::Count)));
+            cells.extend(is_filtered.then_some(executed));
             cells.extend(
                 [
                     counts.instructions,
@@ -346,17 +354,20 @@ impl Report for CountsReport {
         for part in self.by_instructions().into_iter().take(n_rows) {
             let core = || part.core.unwrap_or_default().to_string();
             let name = part.thread.map_or_else(core, |thread| thread.to_string());
-            grid.rows.push(row(name, part.executed_instructions, &part.counts));
+            let executed = match part.core {
+                Some(_) => Cell::Empty,
+                None => executed_cell(part.executed_instructions),
+            };
+            grid.rows.push(row(name, executed, &part.counts));
         }
         grid.more = self.shards.len().saturating_sub(n_rows) as u64;
         if self.shards.len() != 1 {
-            grid.rows.push(row("total".to_owned(), self.executed_instructions, &self.total));
+            grid.rows.push(row("total".to_owned(), executed_cell(self.executed_instructions), &self.total));
         }
         document.blocks.push(Block::Grid(grid));
         if detail == Detail::Full {
-            let executed = self
-                .executed_instructions
-                .map(|n| ("executed instructions, before filtering".to_owned(), vec![Cell::Count(n)]));
+            let label = "executed instructions, before filtering".to_owned();
+            let executed = is_filtered.then(|| (label, vec![executed_cell(self.executed_instructions)]));
             document.blocks.push(Block::Facts(executed.into_iter().chain(full(&self.total)).collect()));
         }
         document

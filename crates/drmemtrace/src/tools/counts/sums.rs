@@ -2,6 +2,7 @@
 
 use super::pcs::PcSet;
 use crate::record::FileType;
+use quipu_model::executed::ExecutedCount;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// What one window of one thread amounts to; all but the distinct addresses are plain sums.
@@ -112,33 +113,30 @@ pub(crate) struct Counted {
     pub(crate) executed: Executed,
 }
 
-/// The first and the last count of executed instructions, by thread.
+/// What marks count of executed instructions, by thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Executed(FxHashMap<u64, (u64, u64)>);
+pub(crate) struct Executed(FxHashMap<u64, ExecutedCount>);
 
 impl Executed {
-    /// Takes in a marker. Counts only grow, so the order of the parts of a trace does not matter.
+    /// Takes in a marker.
     pub(super) fn add(&mut self, tid: u64, n: u64) {
-        let (first, last) = self.0.entry(tid).or_insert((n, n));
-        (*first, *last) = (n.min(*first), n.max(*last));
+        self.0.entry(tid).or_default().add(n);
     }
 
     pub(super) fn merge(&mut self, other: &Executed) {
-        for (tid, (first, last)) in &other.0 {
-            self.add(*tid, *first);
-            self.add(*tid, *last);
+        for (tid, count) in &other.0 {
+            self.0.entry(*tid).or_default().merge(count);
         }
     }
 
-    /// How many instructions a thread executed from its first count to its last.
+    /// How many instructions a thread executed; `None` where nothing tells.
     pub(super) fn of(&self, tid: u64) -> Option<u64> {
-        self.0.get(&tid).map(|(first, last)| last - first)
+        self.0.get(&tid)?.instructions()
     }
 
-    /// The same of all these threads; `None` unless each of them has counts.
+    /// The same of all these threads; `None` unless each of them tells.
     pub(super) fn of_all(&self, tids: &FxHashSet<u64>) -> Option<u64> {
-        let sums: Option<Vec<u64>> = tids.iter().map(|tid| self.of(*tid)).collect();
-        sums.filter(|sums| !sums.is_empty()).map(|sums| sums.into_iter().fold(0, u64::saturating_add))
+        ExecutedCount::of_all(tids.iter().map(|tid| self.of(*tid)))
     }
 }
 
