@@ -410,8 +410,9 @@ impl Work<'_> {
             },
         };
         let why = why.unwrap_or_else(|| "it cannot be inflated".to_owned());
-        feed.assume(self.assumed.get_or_insert_with(Header::newest));
-        self.salvaged.found.push(trace::lost_header(self.container.name(), &why));
+        let header = self.assumed.get_or_insert_with(Header::newest);
+        feed.assume(header);
+        self.salvaged.found.push(trace::lost_header(self.container.name(), &why, header.version));
         Ok(())
     }
 

@@ -26,7 +26,9 @@ use quipu_model::{
 };
 use quipu_source::{Codec, Container, Source};
 pub use recognise::probe;
-use recognise::{HEADER_BYTES, MAX_EMPTY_BYTES, PROBE_BYTES, forced_packing, packing};
+use recognise::{
+    HEADER_BYTES, MAX_EMPTY_BYTES, PROBE_BYTES, forced_packing, newer_header, newer_version, packing,
+};
 pub(crate) use recognise::{Opened, assumed_header, lost_header, plausible};
 use std::any::Any;
 use std::borrow::Cow;
@@ -122,15 +124,18 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<ApiTrace> {
     let mut newer = None;
     let header = match assumed_header(&head) {
         Ok(Opened { header, damage, newer: why_newer }) => {
-            newer = why_newer;
-            if let Some(why) = damage {
-                findings.push(lost_header(source.name(), &why));
+            if let Some(why) = &why_newer {
+                findings.push(newer_header(source.name(), why));
+            } else if let Some(why) = damage {
+                findings.push(lost_header(source.name(), &why, header.version));
             }
+            newer = why_newer;
             header
         }
         Err(Stop::More(_)) if head.is_empty() && source.size_bytes() > Some(MAX_EMPTY_BYTES) => {
-            findings.push(lost_header(source.name(), "it cannot be inflated"));
-            Header::newest()
+            let header = Header::newest();
+            findings.push(lost_header(source.name(), "it cannot be inflated", header.version));
+            header
         }
         // What is missing is told when it is read.
         Err(Stop::More(_)) => Header::default(),
@@ -166,7 +171,11 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<ApiTrace> {
         pieces: 1,
         packed_bytes: container.size_bytes(),
     }];
-    let meta = meta(&header, packing, &container, findings);
+    let mut meta = meta(&header, packing, &container, findings);
+    if newer.is_some() {
+        // The number that stands there, not the one that the stream is saved as.
+        meta.version = newer_version(&head).map(|version| version.to_string());
+    }
     Ok(ApiTrace {
         container,
         sound,
@@ -195,6 +204,20 @@ impl ApiTrace {
     /// How the stream is packed.
     pub fn packing(&self) -> Packing {
         self.packing
+    }
+
+    /// Refuses a stream that seems to be one of a version that is yet to come.
+    ///
+    /// # Errors
+    /// `Unsupported` for such a stream.
+    pub fn check_version(&self) -> Result<()> {
+        let Some(why) = &self.newer else { return Ok(()) };
+        let place = Place { offset: Some(0), ..Place::default() };
+        let hint = format!(
+            "`quipu recover` reads it as version {}, as which its beginning can be read",
+            self.header.version
+        );
+        Err(Error::unsupported(why.clone()).at(&place).in_file(self.container.name()).hint(hint))
     }
 
     /// Bytes of the file that the stream takes: all but a table of frames at the end. `None` for a pipe.
@@ -299,13 +322,7 @@ impl Trace for ApiTrace {
         if scan.shard != ShardId(0) {
             return Err(Error::usage(format!("the trace has no shard {}", scan.shard.0)));
         }
-        if let Some(why) = &self.newer {
-            let place = Place { offset: Some(0), ..Place::default() };
-            return Err(Error::unsupported(why.clone())
-                .at(&place)
-                .in_file(self.container.name())
-                .hint("`quipu recover` reads it as version 6, as which its beginning can be read"));
-        }
+        self.check_version()?;
         let start = match &scan.window {
             Window::Records(range) if self.is_worth_an_index(range.start) => {
                 let start = |index: &Index| index.start(&self.header, Wanted::Record(range.start));
@@ -333,6 +350,9 @@ impl Trace for ApiTrace {
     }
 
     fn survey(&self) -> Surveyed {
+        if let Err(error) = self.check_version() {
+            return Surveyed { error: Some(error), ..Surveyed::default() };
+        }
         let (survey, done) = survey::survey(&self.sound, Frames::Counted);
         Surveyed { facts: survey_facts(&survey), findings: survey.findings, error: done.err() }
     }

@@ -14,8 +14,12 @@ pub(super) const PROBE_BYTES: usize = 4 << 10;
 pub(super) const HEADER_BYTES: usize = 1 << 20;
 /// No container with nothing in it is longer.
 pub(super) const MAX_EMPTY_BYTES: u64 = 64;
-/// The next few versions after the newest are taken for newer streams; anything higher is damage.
+/// The next few versions after the newest are newer streams, whatever follows; of higher ones, a header has to follow.
 const FUTURE_VERSIONS: u64 = 4;
+/// Versions without properties that a stream may be read as, where a call follows the version: with threads, and without.
+const PLAIN_VERSIONS: [u64; 2] = [5, 3];
+/// Names that are looked for after a version alone have at least this many bytes: shorter ones are in any bytes.
+const MIN_PROBED_NAME: u64 = 3;
 /// No function has a longer name, where one is looked for to recognise a stream.
 const MAX_PROBED_NAME: u64 = 512;
 
@@ -112,8 +116,8 @@ pub(crate) fn plausible(head: &[u8]) -> Confidence {
         Err(Stop::More(_)) if head.starts_with(&[6]) && head.len() == PROBE_BYTES => {
             return Confidence::Maybe;
         }
-        // A version that this program cannot read yet is worth a sentence of its own.
-        Err(_) if has_newer_version(head) && mended_header(head).is_some() => return Confidence::Sure,
+        // A version that this program cannot read yet is worth a sentence of its own, and so is a damaged one.
+        Err(_) if has_wrong_version(head) => return Confidence::Sure,
         Err(_) => return Confidence::No,
     };
     if end == head.len() {
@@ -129,6 +133,11 @@ pub(crate) fn plausible(head: &[u8]) -> Confidence {
 
 /// Whether the first event behind a header enters a function whose name looks like one; `None` if it is cut.
 fn begins_with_call(header: &Header, head: &[u8], end: usize) -> Option<bool> {
+    begins_with_call_of(header, head, end, 1)
+}
+
+/// The same with a name of at least `least_name` bytes.
+fn begins_with_call_of(header: &Header, head: &[u8], end: usize, least_name: u64) -> Option<bool> {
     let mut cursor = Cursor::new(head, end);
     if cursor.byte().ok()? != EVENT_ENTER {
         return Some(false);
@@ -140,7 +149,8 @@ fn begins_with_call(header: &Header, head: &[u8], end: usize) -> Option<bool> {
     let name = cursor.name(MAX_PROBED_NAME).ok()?;
     let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || b"_:~(), *&<>".contains(byte);
     let begins_well = name.first().is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'_');
-    Some(begins_well && name.iter().all(is_word))
+    let is_long = name.len() as u64 >= least_name;
+    Some(is_long && begins_well && name.iter().all(is_word))
 }
 
 /// The header at the front of a stream that is known to be one, whatever is wrong with it.
@@ -158,7 +168,8 @@ pub(crate) struct Opened {
 /// nearly all traces have had for years: with its properties if only the version is wrong, else without.
 ///
 /// # Errors
-/// `Unsupported` for what seems to be a newer version, unless it can be read as the newest that is known.
+/// `Unsupported` for what seems to be a newer version, unless it can be read as one that is known, and its semantic version is
+/// known, too.
 pub(crate) fn assumed_header(head: &[u8]) -> Decoded<Opened> {
     let mended = || mended_header(head);
     let assumed = |why: String| {
@@ -176,6 +187,8 @@ pub(crate) fn assumed_header(head: &[u8]) -> Decoded<Opened> {
         Err(Stop::Bad(fault)) => {
             let is_newer = fault.kind == ErrorKind::Unsupported && has_newer_version(head);
             match mended() {
+                // Damage of one byte does not raise both numbers.
+                _ if is_newer && has_newer_semantic_version(head) => Err(Stop::Bad(fault)),
                 Some(header) if is_newer => {
                     Ok(Opened { header, damage: Some(fault.message.clone()), newer: Some(fault.message) })
                 }
@@ -190,27 +203,81 @@ pub(crate) fn assumed_header(head: &[u8]) -> Decoded<Opened> {
     }
 }
 
-/// True if a header begins as one of the next few versions would: with the version, and a semantic version that is not
-/// newer.
+/// The versions that a header begins with, as numbers, and where they end. The second one is what stands there if versions of
+/// this kind have one.
+fn versions(head: &[u8]) -> Option<[(u64, usize); 2]> {
+    let mut cursor = Cursor::new(head, 0);
+    let version = (cursor.uint().ok()?, cursor.at());
+    Some([version, (cursor.uint().ok()?, cursor.at())])
+}
+
+/// The version that a header begins with.
+pub(super) fn newer_version(head: &[u8]) -> Option<u64> {
+    versions(head).map(|[(version, _), _]| version)
+}
+
+/// True if a header begins as that of a newer version does: with the version, and a semantic version that is not newer than
+/// it. Of versions far away, the rest of a header has to follow, and one bit of a known version is damage.
 fn has_newer_version(head: &[u8]) -> bool {
-    let [version, semantic, ..] = head else { return false };
-    let newer = NEWEST_VERSION + 1..=NEWEST_VERSION + FUTURE_VERSIONS;
-    newer.contains(&u64::from(*version)) && semantic <= version
+    let Some([(version, _), (semantic, _)]) = versions(head) else { return false };
+    if version <= NEWEST_VERSION || semantic > version {
+        return false;
+    }
+    let is_near = version <= NEWEST_VERSION + FUTURE_VERSIONS;
+    is_near
+        || mended_header(head)
+            .is_some_and(|header| semantic > NEWEST_VERSION || !(version ^ header.version).is_power_of_two())
 }
 
-/// What a header says if its version is wrong and nothing else: as one of the newest, with a call behind it.
+/// True if the rest of a header follows a version that is none of those known: properties, or, if it is one of the next
+/// few, nothing but a call.
+fn has_wrong_version(head: &[u8]) -> bool {
+    let Some([(version, _), (semantic, _)]) = versions(head) else { return false };
+    let is_near = version <= NEWEST_VERSION + FUTURE_VERSIONS;
+    version > NEWEST_VERSION
+        && mended_header(head).is_some_and(|header| {
+            (is_near || !header.properties.is_empty())
+                && (semantic <= version || header.version < NEWEST_VERSION)
+        })
+}
+
+/// True if what stands where a newer version has its semantic version is newer, too.
+fn has_newer_semantic_version(head: &[u8]) -> bool {
+    versions(head)
+        .is_some_and(|[(version, _), (semantic, _)]| (NEWEST_VERSION + 1..=version).contains(&semantic))
+}
+
+/// What a header says if its versions are wrong and nothing else, with a call after it: as one of the newest, or as one of
+/// those before, which have nothing but the version.
 fn mended_header(head: &[u8]) -> Option<Header> {
-    let mut head = head.to_vec();
-    *head.first_mut()? = NEWEST_VERSION as u8; // A small number.
-    let (header, end) = header(&head).ok()?;
-    (begins_with_call(&header, &head, end) == Some(true)).then_some(header)
+    let [(version, end), (semantic, semantic_end)] = versions(head)?;
+    let mut newest = vec![NEWEST_VERSION as u8, semantic.min(NEWEST_VERSION) as u8]; // Small numbers.
+    newest.extend_from_slice(&head[semantic_end..]);
+    if let Ok((header, end)) = header(&newest)
+        && begins_with_call(&header, &newest, end) == Some(true)
+    {
+        return Some(header);
+    }
+    if !(NEWEST_VERSION + 1..=NEWEST_VERSION + FUTURE_VERSIONS).contains(&version) {
+        return None;
+    }
+    PLAIN_VERSIONS.into_iter().find_map(|version| {
+        let header = Header { version, semantic_version: version, properties: Vec::new() };
+        (begins_with_call_of(&header, head, end, MIN_PROBED_NAME) == Some(true)).then_some(header)
+    })
 }
 
-/// What is said of a header that is assumed.
-pub(crate) fn lost_header(file: &str, why: &str) -> Finding {
+/// What is said of a header that is assumed to be one of this version.
+pub(crate) fn lost_header(file: &str, why: &str, version: u64) -> Finding {
     let place = Place { file: Some(file.to_owned()), offset: Some(0), ..Place::default() };
-    let what = format!("the header of the stream is damaged ({why}): version `{NEWEST_VERSION}` is assumed");
+    let what = format!("the header of the stream is damaged ({why}): version `{version}` is assumed");
     rules::LOST_HEADER.broken(place, what)
+}
+
+/// What is said of a header that seems to be one of a version that is yet to come, where it is not read.
+pub(super) fn newer_header(file: &str, why: &str) -> Finding {
+    let place = Place { file: Some(file.to_owned()), offset: Some(0), ..Place::default() };
+    rules::LOST_HEADER.broken(place, format!("{why}: it is not read"))
 }
 
 /// How sure it is that a source is a trace of this format.
