@@ -6,6 +6,9 @@
 //! interval = "*" | N | N "-" | N "-" M  freq  = frame | rendertarget | fbo | render | draw
 //! ```
 //!
+//! QUIRK: nothing has to stand between two ranges, so that `5-*` is `5-` and `*`: all calls, as apitrace 11.1 dumps them. A
+//! number that is too large is the largest there is; apitrace counts on from 0.
+//!
 //! SPEC: apitrace.md#the-command-line-of-apitrace.
 
 use crate::record::{END_FRAME, RENDER, SWAP_RENDERTARGET};
@@ -54,13 +57,16 @@ impl CallSet {
     }
 
     fn add_ranges(&mut self, text: &str) -> Result<()> {
-        for word in text.split([' ', '\t', '\r', '\n']).filter(|word| !word.is_empty()) {
-            let range = parse(word).ok_or_else(|| {
-                Error::usage(format!("`{word}` is no set of calls"))
-                    .hint("write `7`, `7-9`, `7-`, `*`, `0-100/2`, `0-100/draw`, `frame`, `rendertarget`, or `@FILE`")
-            })?;
-            if range.first <= range.last {
-                self.ranges.push(range);
+        for word in text.split([' ', '\t', '\r', '\n']) {
+            let mut rest = word;
+            while !rest.is_empty() {
+                let range = range(&mut rest).ok_or_else(|| {
+                    Error::usage(format!("`{word}` is no set of calls"))
+                        .hint("write `7`, `7-9`, `7-`, `*`, `0-100/2`, `0-100/draw`, `frame`, `rendertarget`, or `@FILE`")
+                })?;
+                if range.first <= range.last {
+                    self.ranges.push(range);
+                }
             }
         }
         Ok(())
@@ -86,41 +92,50 @@ impl CallSet {
     }
 }
 
-fn parse(word: &str) -> Option<Interval> {
-    let all = Interval { first: 0, last: u64::MAX, step: 1, flags: 0 };
-    if let Some(flags) = frequency(word) {
-        return Some(Interval { flags, ..all });
+/// Takes a range from the front of `rest`.
+fn range(rest: &mut &str) -> Option<Interval> {
+    let mut range = Interval { first: 0, last: u64::MAX, step: 1, flags: 0 };
+    if let Some(flags) = frequency(rest) {
+        return Some(Interval { flags, ..range });
     }
-    let (interval, step) = match word.split_once('/') {
-        Some((interval, step)) => (interval, Some(step)),
-        None => (word, None),
-    };
-    let mut range = match interval.split_once('-') {
-        _ if interval == "*" => all,
-        Some((first, "")) => Interval { first: first.parse().ok()?, ..all },
-        Some((first, last)) => Interval { first: first.parse().ok()?, last: last.parse().ok()?, ..all },
-        None => {
-            let number = interval.parse().ok()?;
-            Interval { first: number, last: number, ..all }
-        }
-    };
-    if let Some(step) = step {
-        match frequency(step) {
+    if !take(rest, "*") {
+        range.first = number(rest)?;
+        range.last = if !take(rest, "-") { range.first } else { number(rest).unwrap_or(u64::MAX) };
+    }
+    if take(rest, "/") {
+        match frequency(rest) {
             Some(flags) => range.flags = flags,
-            None => range.step = step.parse().ok().filter(|step| *step > 0)?,
+            None => range.step = number(rest).filter(|step| *step > 0)?,
         }
     }
     Some(range)
 }
 
-/// The flags that a word stands for.
-fn frequency(word: &str) -> Option<u32> {
-    match word {
-        "frame" => Some(END_FRAME),
-        "rendertarget" | "fbo" => Some(END_FRAME | SWAP_RENDERTARGET),
-        "render" | "draw" => Some(RENDER),
-        _ => None,
-    }
+/// Takes `word` from the front of `rest` if it stands there.
+fn take(rest: &mut &str, word: &str) -> bool {
+    let after = rest.strip_prefix(word);
+    *rest = after.unwrap_or(rest);
+    after.is_some()
+}
+
+/// Takes a number from the front of `rest`; the largest if it is too large.
+fn number(rest: &mut &str) -> Option<u64> {
+    let (digits, after) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len()));
+    *rest = after;
+    (!digits.is_empty()).then(|| digits.parse().unwrap_or(u64::MAX))
+}
+
+/// Takes a word that stands for flags from the front of `rest`, and gives the flags.
+fn frequency(rest: &mut &str) -> Option<u32> {
+    let (word, after) = rest.split_at(rest.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(rest.len()));
+    let flags = match word {
+        "frame" => END_FRAME,
+        "rendertarget" | "fbo" => END_FRAME | SWAP_RENDERTARGET,
+        "render" | "draw" => RENDER,
+        _ => return None,
+    };
+    *rest = after;
+    Some(flags)
 }
 
 #[cfg(test)]
@@ -145,12 +160,19 @@ mod tests {
         assert_eq!(chosen("28-"), [28, 29]);
         assert_eq!(chosen("*/7"), [0, 7, 14, 21, 28]);
         assert_eq!(chosen("9-3"), Vec::<u64>::new());
+        // Ranges that nothing divides.
+        assert_eq!(chosen("5-*"), chosen("*"));
+        assert_eq!(chosen("20-*/3"), [0, 3, 6, 9, 12, 15, 18, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29]);
+        assert_eq!(chosen("28-*/draw"), [0, 3, 6, 9, 12, 15, 18, 21, 24, 27, 28, 29]);
+        assert_eq!(chosen("3frame"), [3, 9, 19, 29]);
+        assert_eq!(chosen("27-99999999999999999999"), [27, 28, 29]);
+        assert_eq!(chosen("99999999999999999999"), Vec::<u64>::new());
         assert_eq!(chosen(""), Vec::<u64>::new());
     }
 
     #[test]
     fn mistakes_are_errors() {
-        for text in ["x", "3-x", "3/0", "-", "3/", "Draw"] {
+        for text in ["x", "3-x", "3/0", "-", "3/", "Draw", "-5", "1-2-3", "5-*x", "*draws"] {
             assert!(CallSet::default().add(text).is_err(), "{text}");
         }
     }

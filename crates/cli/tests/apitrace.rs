@@ -156,38 +156,60 @@ fn info_of_a_gzip_trace_counts_as_info_of_the_same_stream_in_snappy() {
     }
 }
 
+/// A stream in a container.
+fn packed(stream: &[u8], packing: quipu::apitrace::trace::Packing) -> Vec<u8> {
+    let mut writer = quipu::apitrace::pack::StreamWriter::new(Vec::new(), packing, None).unwrap();
+    writer.write(stream).unwrap();
+    writer.finish().unwrap()
+}
+
 #[test]
 fn a_stream_of_a_newer_version_is_named_by_every_verb_in_every_container() {
     let place = workplace();
-    let stream = {
+    let whole = {
         let source = quipu::source::Source::open(&folder().join("kinds.trace")).unwrap();
-        let mut stream = source.head(64 << 20).unwrap();
-        stream[0] = 7;
-        stream
+        source.head(64 << 20).unwrap()
     };
-    let bare = place.path().join("bare.trace");
-    std::fs::write(&bare, &stream).unwrap();
-    let gzip = place.path().join("gzip.trace");
-    let mut packer = flate2::write::GzEncoder::new(std::fs::File::create(&gzip).unwrap(), Default::default());
-    std::io::Write::write_all(&mut packer, &stream).unwrap();
-    packer.finish().unwrap();
-    for path in [&bare, &gzip] {
-        let path = path.to_str().unwrap();
-        for verb in [
-            &["view"][..],
-            &["check"],
-            &["info"],
-            &["report"],
-            &["as", "apitrace", "dump"],
-            &["as", "apitrace", "info"],
-        ] {
-            let output = quipu(&[verb, &[path]].concat());
-            let said = text(&output.stderr) + &text(&output.stdout);
-            assert!(
-                said.contains("stream version `7` is newer than this program"),
-                "{verb:?} {path}: {said}"
-            );
-            assert_ne!(output.status.code(), Some(0), "{verb:?} {path}");
+    assert_eq!(whole[..2], [6, 6]);
+    let old = {
+        let source = quipu::source::Source::open(&folder().join("synth-v3.trace")).unwrap();
+        source.head(64 << 20).unwrap()
+    };
+    // The version and the semantic version, then the rest as it is.
+    for (head, body, version) in [
+        (&[7, 6][..], &whole[2..], 7),
+        (&[7, 7], &whole[2..], 7),
+        (&[16, 6], &whole[2..], 16),
+        (&[16, 16], &whole[2..], 16),
+        (&[100, 100], &whole[2..], 100),
+        (&[0xc8, 1, 0xc8, 1], &whole[2..], 200),
+        (&[0xe8, 7, 6], &whole[2..], 1000),
+        (&[7], &old[1..], 7),
+    ] {
+        let stream = [head, body].concat();
+        let said = format!("stream version `{version}` is newer than this program");
+        use quipu::apitrace::trace::Packing::{Brotli, Gzip, Plain, SeekableZstd, Snappy, Zstd};
+        for packing in [Plain, Snappy, Gzip, Zstd, SeekableZstd, Brotli] {
+            let name = packing.name();
+            let path = place.path().join("newer.trace");
+            std::fs::write(&path, self::packed(&stream, packing)).unwrap();
+            let path = path.to_str().unwrap();
+            for verb in [
+                &["view"][..],
+                &["check"],
+                &["info"],
+                &["info", "--quick"],
+                &["report"],
+                &["as", "apitrace", "dump"],
+                &["as", "apitrace", "info"],
+            ] {
+                let output = quipu(&[verb, &[path]].concat());
+                let (errors, out) = (text(&output.stderr), text(&output.stdout));
+                let what = format!("{verb:?} {name} {head:?}: {errors}{out}");
+                assert!((errors + &out).contains(&said), "{what}");
+                assert_ne!(output.status.code(), Some(0), "{what}");
+                assert!(verb == ["check"] || !out.contains("version 6") && !out.contains("glX"), "{what}");
+            }
         }
     }
 }
@@ -215,6 +237,45 @@ fn every_command_line_of_apitrace_is_taken_or_refused_as_the_docs_say() {
         }
     }
     assert!(n_taken >= 40 && n_refused >= 10, "{n_taken} {n_refused}");
+}
+
+#[test]
+fn a_level_that_there_is_not_is_refused_and_nothing_is_written() {
+    let place = workplace();
+    for (option, said) in [
+        ("--brotli=99", "error: brotli quality must be between 0 and 11\n"),
+        ("--brotli=-1", "error: brotli quality must be between 0 and 11\n"),
+        ("--zstd=99", "error: zstd quality must be between 1 and 22\n"),
+        ("--zlib=99", "error: zlib quality must be between 1 and 9\n"),
+    ] {
+        let output =
+            quipu_in(place.path(), &["as", "apitrace", "repack", option, "kinds.trace", "out.trace"]);
+        assert_eq!(text(&output.stderr), said);
+        assert_eq!(output.status.code(), Some(1), "{option}");
+        assert!(!place.path().join("out.trace").exists(), "{option}");
+    }
+}
+
+#[test]
+fn lines_have_the_numbers_of_their_calls_if_that_is_asked() {
+    let place = workplace();
+    let edited = ["as", "apitrace", "sed", "-es/GL_TRIANGLES/GL_POINTS/", "-oedited.trace", "kinds.trace"];
+    assert_eq!(quipu_in(place.path(), &edited).status.code(), Some(0));
+    let diff = |options: &[&str]| {
+        let args = [&["as", "apitrace", "diff"], options, &["kinds.trace", "edited.trace"]].concat();
+        text(&quipu_in(place.path(), &args).stdout)
+    };
+    let (plain, numbered) = (diff(&["--tool=diff"]), diff(&["--tool=diff", "--call-nos"]));
+    let is_numbered =
+        |line: &&str| line[2..].split(' ').next().is_some_and(|word| word.parse::<u64>().is_ok());
+    assert_eq!(plain.lines().filter(is_numbered).count(), 0, "{plain}");
+    assert!(plain.lines().count() > 100 && plain.contains("\n- gl"), "{plain}");
+    // A call of several lines has its number in the first.
+    let calls = |text: &str| text.lines().filter(|line| line.contains('(')).count();
+    assert!(calls(&plain) > 100 && calls(&numbered) == calls(&plain));
+    let first = numbered.lines().find(|line| line.starts_with("  ") && line.contains("glXChooseVisual"));
+    assert!(first.is_some_and(|line| line.starts_with("  0 glXChooseVisual")), "{numbered}");
+    assert!(numbered.lines().filter(is_numbered).count() > 100, "{numbered}");
 }
 
 #[test]
@@ -305,7 +366,7 @@ fn the_stream_is_copied_between_containers() {
         (&["convert", "kinds.trace", "-o"], "a.trace.br", "Brotli"),
         (&["convert", "kinds.zstd.trace", "--container", "snappy", "-o"], "b.trace", "Snappy"),
         (&["as", "apitrace", "repack", "--zlib", "kinds.brotli.trace"], "c.trace", "ZLib"),
-        (&["as", "apitrace", "repack", "-z=1", "kinds.trace"], "d.trace", "Zstandard (seekable)"),
+        (&["as", "apitrace", "repack", "--zstd=1", "kinds.trace"], "d.trace", "Zstandard (seekable)"),
     ] {
         let path = target.path().join(name);
         let path = path.to_str().unwrap();

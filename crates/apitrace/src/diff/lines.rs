@@ -1,6 +1,6 @@
 //! Dumps compared line by line, as the original does with the help of `diff`.
 //!
-//! The dumps have neither numbers of calls nor names of arguments, so that they differ in what calls do only. Lines become
+//! The dumps have no names of arguments, and numbers of calls only if asked, so that they differ in what calls do. Lines become
 //! numbers, numbers are aligned, and both dumps are made again to show what differs.
 
 use super::align::{Run, align};
@@ -17,6 +17,15 @@ use rustc_hash::FxHasher;
 use std::hash::{Hash, Hasher};
 use std::io::Write;
 
+/// How lines are compared and shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LineForm {
+    /// Whether lines begin with the number of their call, which is compared, too.
+    pub call_nos: bool,
+    /// Whether only lines of one of the dumps are shown.
+    pub suppress_common_lines: bool,
+}
+
 /// Writes the lines of two dumps: `- ` before those of the old one only, `+ ` before those of the new one only, two blanks before
 /// the others, unless those are left out. Gives back how reading each went; where either could not be read to its end, nothing
 /// is compared.
@@ -26,17 +35,17 @@ use std::io::Write;
 pub fn diff_lines(
     traces: [&ApiTrace; 2],
     calls: [&str; 2],
-    suppress_common_lines: bool,
+    form: LineForm,
     out: &mut dyn Write,
 ) -> Result<[Reading; 2]> {
-    let (olds, old_reading) = hashes(traces[0], calls[0])?;
-    let (news, new_reading) = hashes(traces[1], calls[1])?;
+    let (olds, old_reading) = hashes(traces[0], calls[0], form)?;
+    let (news, new_reading) = hashes(traces[1], calls[1], form)?;
     let readings = [old_reading, new_reading];
     if readings.iter().any(|reading| reading.error.is_some()) {
         return Ok(readings);
     }
     let runs = align(&olds, &news);
-    let (mut old, mut new) = (Lines::new(traces[0], calls[0])?, Lines::new(traces[1], calls[1])?);
+    let (mut old, mut new) = (Lines::new(traces[0], calls[0], form)?, Lines::new(traces[1], calls[1], form)?);
     let mut put = |sign: &[u8], line: Option<&[u8]>| -> Result<()> {
         let line = line.ok_or_else(|| Error::truncated("the trace changed while it was read"))?;
         let write =
@@ -49,7 +58,7 @@ pub fn diff_lines(
                 for _ in 0..n {
                     new.next()?;
                     let line = old.next()?;
-                    if !suppress_common_lines {
+                    if !form.suppress_common_lines {
                         put(b"  ", line)?;
                     }
                 }
@@ -70,8 +79,8 @@ pub fn diff_lines(
 }
 
 /// The lines of a dump as numbers, and how reading them went.
-fn hashes(trace: &ApiTrace, calls: &str) -> Result<(Vec<u64>, Reading)> {
-    let mut lines = Lines::new(trace, calls)?;
+fn hashes(trace: &ApiTrace, calls: &str, form: LineForm) -> Result<(Vec<u64>, Reading)> {
+    let mut lines = Lines::new(trace, calls, form)?;
     lines.found = begun(trace);
     let mut hashes = Vec::new();
     let error = loop {
@@ -100,9 +109,10 @@ struct Lines {
 }
 
 impl Lines {
-    fn new(trace: &ApiTrace, calls: &str) -> Result<Lines> {
+    fn new(trace: &ApiTrace, calls: &str, form: LineForm) -> Result<Lines> {
         let setting = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        let settings = vec![setting("arg-names", "no"), setting("call-nos", "no"), setting("calls", calls)];
+        let call_nos = setting("call-nos", if form.call_nos { "yes" } else { "no" });
+        let settings = vec![setting("arg-names", "no"), call_nos, setting("calls", calls)];
         let options = PrintOptions { settings, ..PrintOptions::default() };
         let scan = Scan { tables: vec![CALLS_TABLE], ..Scan::new(ShardId(0)) };
         Ok(Lines {

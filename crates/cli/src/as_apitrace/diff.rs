@@ -3,7 +3,8 @@
 //! The original hands two dumps to another program, or compares calls with Python. Of its tools, `diff` and `python` are
 //! played; what `sdiff` and `wdiff` print is theirs.
 
-use super::{open, unknown};
+use super::open;
+use super::options::Words;
 use crate::rewrite::{Answer, Watched};
 use crate::screen::{Outcome, Result, Screen};
 use crate::session;
@@ -11,7 +12,7 @@ use crate::verbs;
 use crate::verbs::diff::COMPARED;
 use quipu::apitrace::callset::CallSet;
 use quipu::apitrace::diff::diff;
-use quipu::apitrace::diff::lines::diff_lines;
+use quipu::apitrace::diff::lines::{LineForm, diff_lines};
 use quipu::apitrace::diff::original::{Original, rules};
 use quipu::model::Error;
 use quipu::model::damaged::Reading;
@@ -21,21 +22,15 @@ use std::io::BufWriter;
 const USUAL_CALLS: &str = "0-10000";
 
 /// `diff [--tool=diff|python] [--calls=SET] [--ref-calls=SET] [--src-calls=SET] [--call-nos] [--suppress-common-lines] OLD NEW`.
-pub(super) fn run(args: &[String], screen: &Screen) -> Result<Outcome> {
+pub(super) fn run(words: Words, screen: &Screen) -> Result<Outcome> {
     let mut is_python = false;
     let (mut call_nos, mut suppress_common_lines) = (false, false);
     let mut calls = [USUAL_CALLS.to_owned(), USUAL_CALLS.to_owned()];
-    let mut files = Vec::new();
-    let mut rest = args.iter();
-    while let Some(arg) = rest.next() {
-        let (name, value) =
-            arg.split_once('=').map_or((arg.as_str(), None), |(name, value)| (name, Some(value)));
-        let mut value = || {
-            let value = value.map(str::to_owned).or_else(|| rest.next().cloned());
-            value.ok_or_else(|| Error::usage(format!("apitrace diff: `{name}` needs a value")))
-        };
-        match name {
-            "-t" | "--tool" => match value()?.as_str() {
+    let mut calls_of = [None, None];
+    for (name, value) in words.options {
+        let value = value.unwrap_or_default();
+        match name.as_str() {
+            "tool" => match value.as_str() {
                 "python" => is_python = true,
                 // apitrace looks for `wdiff` and `sdiff` first, whose layout is their own.
                 "diff" | "auto" => is_python = false,
@@ -47,23 +42,22 @@ pub(super) fn run(args: &[String], screen: &Screen) -> Result<Outcome> {
                     .into());
                 }
             },
-            "-c" | "--calls" => {
-                let set = value()?;
-                calls = [set.clone(), set];
-            }
-            "--ref-calls" => calls[0] = value()?,
-            "--src-calls" => calls[1] = value()?,
-            "--call-nos" => call_nos = true,
-            "--suppress-common-lines" => suppress_common_lines = true,
-            _ if arg.starts_with('-') => return Err(unknown("diff", arg)),
-            _ => files.push(arg.as_str()),
+            "calls" => calls = [value.clone(), value],
+            "ref-calls" => calls_of[0] = Some(value),
+            "src-calls" => calls_of[1] = Some(value),
+            "call-nos" => call_nos = true,
+            _ => suppress_common_lines = true,
         }
     }
-    let [old, new] = files[..] else { return Err(Error::usage("two traces are wanted").into()) };
+    for (calls, own) in calls.iter_mut().zip(calls_of) {
+        *calls = own.unwrap_or_else(|| std::mem::take(calls));
+    }
+    let [old, new] = &words.files[..] else { return Err(Error::usage("two traces are wanted").into()) };
     let (Some(old), Some(new)) = (open(old, screen), open(new, screen)) else { return Ok(Outcome::Flawed) };
     let mut answer = Answer::new(BufWriter::new(crate::terminal::stdout()));
     if !is_python {
-        let done = diff_lines([&old, &new], [&calls[0], &calls[1]], suppress_common_lines, &mut answer);
+        let form = LineForm { call_nos, suppress_common_lines };
+        let done = diff_lines([&old, &new], [&calls[0], &calls[1]], form, &mut answer);
         return Ok(tell(answer.judge(done)?, "nothing was compared", screen));
     }
     let mut rules = rules();

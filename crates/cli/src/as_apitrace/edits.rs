@@ -3,9 +3,10 @@
 //! They write what apitrace writes: snappy, with a return for each call that never returned; an existing file is replaced.
 //! Of a damaged trace, they write the calls before the damage.
 
-use super::{open, unknown};
+use super::open;
+use super::options::Words;
 use crate::rewrite::Watched;
-use crate::screen::{Outcome, Result, Screen, Stop};
+use crate::screen::{Outcome, Result, Screen};
 use crate::session::{self, Verdict};
 use quipu::apitrace::callset::CallSet;
 use quipu::apitrace::edits::sed::{Placed, Replacer, with_properties};
@@ -13,6 +14,7 @@ use quipu::apitrace::edits::substitute::{Reach, Rule};
 use quipu::apitrace::edits::trim::{Chooser, Selection, Until};
 use quipu::apitrace::edits::{CallEdit, rewrite};
 use quipu::apitrace::encode::Incomplete;
+use quipu::apitrace::pack::levels;
 use quipu::apitrace::trace::Packing;
 use quipu::apitrace::write::{self, WriteOptions};
 use quipu::model::{Damaged, Error};
@@ -27,29 +29,25 @@ const ORIGINAL: WriteOptions = WriteOptions {
     ..WriteOptions::USUAL
 };
 
-/// `repack [-s | -b[=Q] | -z[=Q] | --zlib] IN OUT`.
-pub(super) fn repack(args: &[String], screen: &Screen) -> Result<Outcome> {
-    let (mut packing, mut level, mut files) = (Packing::Snappy, None, Vec::new());
-    for arg in args {
-        let (name, value) =
-            arg.split_once('=').map_or((arg.as_str(), None), |(name, value)| (name, Some(value)));
-        packing = match name {
-            "-s" | "--snappy" => Packing::Snappy,
-            "-b" | "--brotli" => Packing::Brotli,
-            "-z" | "--zstd" => Packing::SeekableZstd,
-            "-g" | "--zlib" => Packing::Gzip,
-            _ if arg.starts_with('-') => return Err(unknown("repack", arg)),
-            _ => {
-                files.push(arg.as_str());
-                continue;
-            }
+/// `repack [-s | -b | --brotli=Q | -z | --zstd=Q | --zlib] IN OUT`.
+pub(super) fn repack(words: Words, screen: &Screen) -> Result<Outcome> {
+    let (mut packing, mut level) = (Packing::Snappy, None);
+    for (name, value) in &words.options {
+        packing = match name.as_str() {
+            "brotli" => Packing::Brotli,
+            "zstd" => Packing::SeekableZstd,
+            "zlib" => Packing::Gzip,
+            _ => Packing::Snappy,
         };
-        if let Some(value) = value {
-            let wrong = || Error::usage(format!("`{arg}` has a level that is no number"));
-            level = Some(value.parse().map_err(|_| wrong())?);
-        }
+        level = match value {
+            None => None,
+            Some(value) => match level_of(packing, name, value)? {
+                Some(level) => Some(level),
+                None => return Ok(Outcome::Flawed),
+            },
+        };
     }
-    let [from, to] = files[..] else {
+    let [from, to] = &words.files[..] else {
         return Err(Error::usage("two files are wanted: the trace, and what to write").into());
     };
     let Some(trace) = open(from, screen) else { return Ok(Outcome::Flawed) };
@@ -59,26 +57,38 @@ pub(super) fn repack(args: &[String], screen: &Screen) -> Result<Outcome> {
     Ok(Verdict::from(done.reading).tell(screen))
 }
 
+/// The level that an option asks for. One that there is not is said in apitrace's words, and is `None`.
+fn level_of(packing: Packing, name: &str, value: &str) -> Result<Option<u32>> {
+    let wrong = |_| Error::usage(format!("`--{name}={value}` has a level that is no number"));
+    let level: i64 = value.parse().map_err(wrong)?;
+    let Some((levels, _)) = levels(packing) else { return Ok(None) };
+    let level = u32::try_from(level).ok().filter(|level| levels.contains(level));
+    if level.is_none() {
+        let (least, most) = (levels.start(), levels.end());
+        crate::screen::eprint(&format!("error: {name} quality must be between {least} and {most}\n"));
+    }
+    Ok(level)
+}
+
 /// `trim [--calls=SET] [--frames=SET] [--thread=N] [-o FILE] TRACE`.
-pub(super) fn trim(args: &[String], screen: &Screen) -> Result<Outcome> {
+pub(super) fn trim(words: Words, screen: &Screen) -> Result<Outcome> {
     let mut selection = Selection { until: Until::FirstBehind, ..Selection::all() };
-    let mut files = Files::default();
-    let mut words = Words::new("trim", args);
-    while let Some((name, word)) = words.next_option() {
+    let mut output = None;
+    for (name, value) in words.options {
+        let value = value.unwrap_or_default();
         match name.as_str() {
-            "--calls" => selection.calls.get_or_insert_default().add(&words.value()?)?,
-            "--frames" => selection.frames.get_or_insert_default().add(&words.value()?)?,
-            "--thread" => {
-                let value = words.value()?;
+            "calls" => selection.calls.get_or_insert_default().add(&value)?,
+            "frames" => selection.frames.get_or_insert_default().add(&value)?,
+            "thread" => {
                 let thread = value.parse::<u64>();
                 let thread = thread
                     .map_err(|_| Error::usage(format!("`--thread` wants a number, found `{value}`")))?;
                 selection.threads.push(thread.into());
             }
-            "-o" | "--output" => files.output = Some(words.value()?),
-            _ => files.take("trim", word)?,
+            _ => output = Some(value),
         }
     }
+    let files = Files::new(words.files, output)?;
     // A set of calls or frames that is not given has nothing in it if the other is.
     match (&selection.calls, &selection.frames) {
         (Some(_), None) => selection.frames = Some(CallSet::default()),
@@ -89,41 +99,37 @@ pub(super) fn trim(args: &[String], screen: &Screen) -> Result<Outcome> {
 }
 
 /// `sed [-e s/A/B/] [--property=NAME=VALUE] [--calls=SET] [-o FILE] TRACE`.
-pub(super) fn sed(args: &[String], screen: &Screen) -> Result<Outcome> {
+pub(super) fn sed(words: Words, screen: &Screen) -> Result<Outcome> {
     let mut replacer = Replacer::default();
-    let (mut properties, mut files) = (Vec::new(), Files::default());
-    let mut words = Words::new("sed", args);
-    while let Some((name, word)) = words.next_option() {
+    let (mut properties, mut output) = (Vec::new(), None);
+    for (name, value) in words.options {
+        let value = value.unwrap_or_default();
         match name.as_str() {
-            "-e" => {
-                let rule = Rule::parse(&words.value()?, false)?;
+            "e" => {
+                let rule = Rule::parse(&value, false)?;
                 replacer.rules.push(Placed { rule, args: Vec::new(), reach: Reach::Original });
             }
-            "--property" => properties.push(words.value()?),
-            "--calls" => replacer.calls.get_or_insert_default().add(&words.value()?)?,
-            "-o" | "--output" => files.output = Some(words.value()?),
-            _ => files.take("sed", word)?,
+            "property" => properties.push(value),
+            "calls" => replacer.calls.get_or_insert_default().add(&value)?,
+            _ => output = Some(value),
         }
     }
-    files.write("sed", "Edited", &properties, &mut replacer, screen)
+    Files::new(words.files, output)?.write("sed", "Edited", &properties, &mut replacer, screen)
 }
 
 /// The trace and what is to be written.
-#[derive(Default)]
 struct Files {
-    input: Option<String>,
+    input: String,
     output: Option<String>,
 }
 
 impl Files {
-    /// Takes a word that is no known option: the trace.
-    fn take(&mut self, verb: &str, word: String) -> Result<()> {
-        if word.starts_with('-') && word.len() > 1 {
-            return Err(unknown(verb, &word));
-        }
-        match self.input.replace(word) {
-            None => Ok(()),
-            Some(_) => Err(Error::usage("one trace is wanted").into()),
+    fn new(files: Vec<String>, output: Option<String>) -> Result<Files> {
+        let mut files = files.into_iter();
+        match (files.next(), files.next()) {
+            (Some(input), None) => Ok(Files { input, output }),
+            (None, _) => Err(Error::usage("no trace is given").into()),
+            (Some(_), Some(_)) => Err(Error::usage("one trace is wanted").into()),
         }
     }
 
@@ -136,7 +142,7 @@ impl Files {
         edit: &mut dyn CallEdit,
         screen: &Screen,
     ) -> Result<Outcome> {
-        let Some(input) = self.input else { return Err(Error::usage("no trace is given").into()) };
+        let input = self.input;
         let Some(trace) = open(&input, screen) else { return Ok(Outcome::Flawed) };
         let output = self.output.unwrap_or_else(|| {
             let stem = input.rsplit_once('.').map_or(input.as_str(), |(stem, _)| stem);
@@ -149,37 +155,5 @@ impl Files {
         let outcome = Verdict::from(done.written.reading).tell(screen);
         crate::screen::eprint(&format!("{word} trace is available as {output}\n"));
         Ok(outcome)
-    }
-}
-
-/// The words of a command line; an option's value stands behind `=`, or is the next word.
-struct Words<'a> {
-    verb: &'static str,
-    rest: std::slice::Iter<'a, String>,
-    option: String,
-    value: Option<String>,
-}
-
-impl<'a> Words<'a> {
-    fn new(verb: &'static str, args: &'a [String]) -> Words<'a> {
-        Words { verb, rest: args.iter(), option: String::new(), value: None }
-    }
-
-    /// The next word: what stands in front of its `=`, and all of it.
-    fn next_option(&mut self) -> Option<(String, String)> {
-        let word = self.rest.next()?;
-        let is_long = word.starts_with("--");
-        (self.option, self.value) = match word.split_once('=') {
-            Some((name, value)) if is_long => (name.to_owned(), Some(value.to_owned())),
-            _ => (word.clone(), None),
-        };
-        Some((self.option.clone(), word.clone()))
-    }
-
-    /// The value of the option at hand.
-    fn value(&mut self) -> Result<String> {
-        self.value.take().or_else(|| self.rest.next().cloned()).ok_or_else(|| -> Stop {
-            Error::usage(format!("apitrace {}: `{}` needs a value", self.verb, self.option)).into()
-        })
     }
 }

@@ -97,14 +97,11 @@ const VERBS: &[Verb] = &[
 ];
 
 /// What apitrace has and this program refuses, each with the reason: a verb alone (`""` for the option), or an option of
-/// a verb that is played. SPEC: apitrace.md lists them with those that are taken.
+/// a verb that is played, by its long name. SPEC: apitrace.md lists them with those that are taken.
 const REFUSED: &[(&str, &str, &str)] = &[
-    ("diff", "--apitrace", "no other program is run; the traces are read here"),
-    ("diff", "-a", "no other program is run; the traces are read here"),
-    ("diff", "--width", "it is the column width of `sdiff`, which is not run"),
-    ("diff", "-w", "it is the column width of `sdiff`, which is not run"),
-    ("leaks", "--apitrace", "no other program is run; the trace is read here"),
-    ("leaks", "-a", "no other program is run; the trace is read here"),
+    ("diff", "apitrace", "no other program is run; the traces are read here"),
+    ("diff", "width", "it is the column width of `sdiff`, which is not run"),
+    ("leaks", "apitrace", "no other program is run; the trace is read here"),
     ("diff-images", "", "it compares pictures, not traces"),
     ("diff-state", "", "it compares states that a replay on a graphics driver printed"),
     ("dump-images", "", "it needs a graphics driver to replay the trace on"),
@@ -118,9 +115,35 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ("trace", "", "it runs a program on a screen; apitrace itself does that"),
 ];
 
+/// Options of verbs that `help` does not list: other spellings, and those that are refused.
+const FURTHER: &[(&str, &str)] = &[
+    ("diff", "--version"),
+    ("diff", "-a, --apitrace=PROGRAM"),
+    ("diff", "-w, --width=COLUMNS"),
+    ("dump", "--colour[=WHEN]"),
+    ("leaks", "--version"),
+    ("leaks", "-a, --apitrace=PROGRAM"),
+];
+
+/// The options of a verb as they are written: `-t, --tool=TOOL`.
+pub(super) fn options(verb: &str) -> impl Iterator<Item = &'static str> {
+    let listed = VERBS.iter().filter(move |known| known.name == verb).flat_map(|verb| verb.options);
+    let further = FURTHER.iter().filter(move |(of, _)| *of == verb);
+    listed.map(|(option, _)| *option).chain(further.map(|(_, option)| *option))
+}
+
+/// True for a verb that is played.
+pub(super) fn has(verb: &str) -> bool {
+    VERBS.iter().any(|known| known.name == verb)
+}
+
+/// True for the two spellings of the option for colours.
+pub(super) fn is_color(option: &str) -> bool {
+    matches!(option, "color" | "colour")
+}
+
 /// Why apitrace's verb, or an option of it, is refused; `None` if apitrace does not have it either.
 pub(super) fn refusal(verb: &str, option: &str) -> Option<&'static str> {
-    let option = option.split('=').next().unwrap_or(option);
     REFUSED.iter().find(|(of, name, _)| *of == verb && *name == option).map(|(.., why)| *why)
 }
 
@@ -128,11 +151,6 @@ pub(super) fn refusal(verb: &str, option: &str) -> Option<&'static str> {
 pub(super) fn verbs() -> String {
     let names: Vec<&str> = VERBS.iter().map(|verb| verb.name).collect();
     format!("verbs that are available: {}", names.join(", "))
-}
-
-/// Whether what is said behind a verb asks for help with it.
-pub(super) fn is_asked_for(verb: &str, args: &[String]) -> bool {
-    VERBS.iter().any(|known| known.name == verb) && args.iter().any(|arg| arg == "--help" || arg == "-h")
 }
 
 /// Says what a verb can be asked for, or which verbs there are.

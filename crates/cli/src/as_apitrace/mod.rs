@@ -1,16 +1,19 @@
 //! apitrace, played by our own tools.
 //!
 //! Translates its command line into a run, and results into its lines. This file has `dump`, [`info`] its namesake,
-//! [`edits`] the verbs that write traces, [`diff`] the one that compares them, and [`help`] what there is. SPEC: apitrace.md.
+//! [`edits`] the verbs that write traces, [`diff`] the one that compares them, [`options`] how words are read, and [`help`] what
+//! there is. SPEC: apitrace.md.
 
 mod diff;
 mod edits;
 mod help;
 mod info;
+mod options;
 
 use crate::screen::{Outcome, Result, Screen};
 use crate::session::{self, OF_RECORDS, Verdict};
 use crate::stream::{self, Style};
+use options::Words;
 use quipu::apitrace::table::CALLS_TABLE;
 use quipu::apitrace::tools::leaks::OriginalLeaks;
 use quipu::apitrace::trace::{self, ApiTrace};
@@ -33,41 +36,33 @@ struct Request {
     files: Vec<String>,
 }
 
-/// The options of `dump` that our printer has under the same name, and whether they need a value.
-const PRINT_OPTIONS: &[(&str, bool)] = &[
-    ("calls", true),
-    ("grep", true),
-    ("thread-ids", false),
-    ("call-nos", false),
-    ("arg-names", false),
-    ("multiline", false),
-];
-
 /// Does what apitrace does with these arguments.
 pub(crate) fn run(args: &[String], screen: &Screen) -> Result<Outcome> {
     let Some((verb, args)) = args.split_first() else {
         return Err(Error::usage("no verb is given").hint(help::verbs()).into());
     };
-    if help::is_asked_for(verb, args) {
-        return help::print(Some(verb));
-    }
-    // apitrace's scripts say their version.
-    if ["diff", "leaks"].contains(&verb.as_str()) && args.iter().any(|arg| arg == "--version") {
-        return help::version();
-    }
     match verb.as_str() {
         "help" | "--help" | "-h" => return help::print(args.first().map(String::as_str)),
         "version" | "--version" => return help::version(),
-        "repack" => return edits::repack(args, screen),
-        "diff" => return diff::run(args, screen),
-        "trim" => return edits::trim(args, screen),
-        "sed" => return edits::sed(args, screen),
+        verb if !help::has(verb) => return Err(help::no_verb(verb).into()),
         _ => {}
     }
-    let request = match verb.as_str() {
-        "dump" | "info" | "leaks" => parse(verb, args)?,
-        other => return Err(help::no_verb(other).into()),
-    };
+    let words = Words::parse(verb, args)?;
+    if words.has("help") {
+        return help::print(Some(verb));
+    }
+    // apitrace's scripts say their version.
+    if words.has("version") {
+        return help::version();
+    }
+    match verb.as_str() {
+        "repack" => return edits::repack(words, screen),
+        "diff" => return diff::run(words, screen),
+        "trim" => return edits::trim(words, screen),
+        "sed" => return edits::sed(words, screen),
+        _ => {}
+    }
+    let request = Request::of(words)?;
     if request.files.is_empty() {
         return Err(Error::usage("no trace is given").into());
     }
@@ -87,67 +82,33 @@ pub(crate) fn run(args: &[String], screen: &Screen) -> Result<Outcome> {
     Ok(outcome)
 }
 
-fn parse(verb: &str, args: &[String]) -> Result<Request> {
-    let mut request = Request::default();
-    let mut args = args.iter();
-    while let Some(arg) = args.next() {
-        let Some(option) = arg.strip_prefix("--") else {
-            match arg.as_str() {
-                "-v" if verb == "dump" => request.verbose = true,
-                _ if arg.starts_with('-') && arg.len() > 1 => return Err(unknown(verb, arg)),
-                _ => request.files.push(arg.clone()),
-            }
-            continue;
-        };
-        let (name, value) = match option.split_once('=') {
-            Some((name, value)) => (name, Some(value.to_owned())),
-            None => (option, None),
-        };
-        match (verb, name, value) {
-            ("dump", "verbose", None) => request.verbose = true,
-            ("dump", "color" | "colour", value) => {
-                let when = value.unwrap_or_else(|| "always".to_owned());
-                if !["always", "auto", "never"].contains(&when.as_str()) {
-                    return Err(
-                        Error::usage(format!("`--color` is always, auto or never, found `{when}`")).into()
-                    );
+impl Request {
+    /// What is asked of `dump`, `info` or `leaks`.
+    fn of(words: Words) -> Result<Request> {
+        let mut request = Request { files: words.files, ..Request::default() };
+        for (name, value) in words.options {
+            match name.as_str() {
+                "verbose" => request.verbose = true,
+                "dump-frames" => request.dump_frames = true,
+                "blobs" => {
+                    let settings = [("blobs", "."), ("replace", "yes")];
+                    request
+                        .settings
+                        .extend(settings.map(|(name, value)| (name.to_owned(), value.to_owned())));
                 }
-                request.color = Some(when);
-            }
-            ("dump", "blobs", None) => {
-                let settings = [("blobs", "."), ("replace", "yes")];
-                request.settings.extend(settings.map(|(name, value)| (name.to_owned(), value.to_owned())));
-            }
-            ("info", "dump-frames", None) => request.dump_frames = true,
-            ("dump", name, value) => {
-                let Some((_, needs_value)) = PRINT_OPTIONS.iter().find(|(known, _)| *known == name) else {
-                    return Err(unknown(verb, arg));
-                };
-                let value = match value {
-                    Some(value) => value,
-                    None if *needs_value => {
-                        let next = args.next().cloned();
-                        next.ok_or_else(|| Error::usage(format!("`--{name}` needs a value")))?
+                name if help::is_color(name) => {
+                    let when = value.unwrap_or_else(|| "always".to_owned());
+                    if !["always", "auto", "never"].contains(&when.as_str()) {
+                        let what = format!("`--color` is always, auto or never, found `{when}`");
+                        return Err(Error::usage(what).into());
                     }
-                    None => String::new(),
-                };
-                request.settings.push((name.to_owned(), value));
+                    request.color = Some(when);
+                }
+                // Our printer has the others under the same names.
+                _ => request.settings.push((name, value.unwrap_or_default())),
             }
-            _ => return Err(unknown(verb, arg)),
         }
-    }
-    Ok(request)
-}
-
-/// The error of an option that is not taken, with the reason if apitrace takes it.
-fn unknown(verb: &str, option: &str) -> crate::screen::Stop {
-    match help::refusal(verb, option) {
-        Some(why) => {
-            Error::unsupported(format!("apitrace {verb}: `{option}` is not available: {why}")).into()
-        }
-        None => Error::usage(format!("apitrace {verb} has no option `{option}`"))
-            .hint(format!("`quipu as apitrace help {verb}` lists the options"))
-            .into(),
+        Ok(request)
     }
 }
 
@@ -155,7 +116,8 @@ fn unknown(verb: &str, option: &str) -> crate::screen::Stop {
 fn open(file: &str, screen: &Screen) -> Option<ApiTrace> {
     let opened = Source::open(Path::new(file))
         .map_err(Error::from)
-        .and_then(|source| trace::open(&source, &OpenOptions::default()));
+        .and_then(|source| trace::open(&source, &OpenOptions::default()))
+        .and_then(|trace| trace.check_version().map(|()| trace));
     match opened {
         Ok(trace) => Some(trace),
         Err(error) => {
