@@ -20,6 +20,8 @@ pub(crate) const MAX_ANNOTATION_BYTES: usize = 64 + USUAL_NAME_BYTES;
 const USUAL_NAME_BYTES: usize = 4096;
 /// Numbers of threads at and above are not those of a kernel. Libraries give others, which may have all 64 bits.
 const USUAL_THREADS: u64 = 1 << 32;
+/// Programs have nothing below this address.
+const FIRST_MAPPED: u64 = 4096;
 /// Records that must follow one whose tag is wrong, unless the trace ends there.
 const RECORDS_AFTER_BAD_TAG: u32 = 4;
 
@@ -130,14 +132,20 @@ pub(crate) fn is_followed<L: Layout>(bytes: &[u8], familiar: &Familiar) -> bool 
 }
 
 /// How a trace looks in a dialect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Look {
     /// Plausible records before the first that is not.
     pub n_first: u32,
+    /// Records such as compilers leave before the first that is none.
+    pub n_run: u32,
     /// Plausible records.
     pub n_good: u32,
     /// Others, and places where no record is.
     pub n_bad: u32,
+    /// Those of the others in which nothing but the tag is wrong.
+    pub n_bad_tags: u32,
+    /// How much of the bytes the dialect explains: those of plausible records, twice where compilers leave such.
+    pub explained: u64,
 }
 
 /// How the beginning of a trace looks in a dialect.
@@ -146,36 +154,47 @@ pub fn look(dialect: Dialect, head: &[u8]) -> Look {
 }
 
 fn look_as<L: Layout>(head: &[u8]) -> Look {
-    let mut look = Look { n_first: 0, n_good: 0, n_bad: 0 };
+    let mut look = Look::default();
     let mut at = 0;
-    let familiar = Familiar::default();
+    let mut familiar = Familiar::default();
     while look.n_good + look.n_bad < DETECTED_RECORDS {
         let bytes = head.get(at..).unwrap_or(&[]);
-        match record::<L>(bytes) {
-            Ok((record, length)) if is_possible(&record) => {
-                look.n_first += u32::from(look.n_bad == 0);
-                look.n_good += 1;
-                at += length;
-            }
-            Ok((_, length)) => {
-                look.n_bad += 1;
-                // Only accesses have a length that no value of theirs changes.
-                at += after_bad_tag::<L>(bytes, &familiar).unwrap_or(length);
-            }
-            Err(Stop::Bad(_)) => {
-                look.n_bad += 1;
-                at += after_bad_tag::<L>(bytes, &familiar).unwrap_or(1);
-            }
-            Err(Stop::More(_)) => match after_bad_tag::<L>(bytes, &familiar) {
-                Some(length) => {
-                    look.n_bad += 1;
-                    at += length;
-                }
-                None => break,
-            },
+        let found = record::<L>(bytes);
+        if let Ok((record, length)) = &found
+            && is_possible(record)
+        {
+            look.n_first += u32::from(look.n_bad == 0);
+            look.n_run += u32::from(look.n_bad == 0 && look.n_run == look.n_good && is_plausible(record));
+            look.n_good += 1;
+            let is_usual = is_usual(record, &familiar);
+            look.explained += *length as u64 * if is_usual { 2 } else { 1 };
+            familiar.add(record.thread());
+            at += length;
+            continue;
         }
+        let only_tag = after_bad_tag::<L>(bytes, &familiar);
+        // Only accesses have a length that no value of theirs changes. A wrong tag that is a known one shifts all after it,
+        // so that a place to continue is looked for, if there was a record before.
+        let rest = |length: &usize| bytes.get(*length..).unwrap_or(&[]);
+        let length = match (only_tag, &found) {
+            (Some(length), _) => length,
+            (None, Ok((_, length))) if look.n_first == 0 || is_followed::<L>(rest(length), &familiar) => {
+                *length
+            }
+            (None, Ok(_) | Err(Stop::Bad(_))) => 1,
+            (None, Err(Stop::More(_))) => break,
+        };
+        look.n_bad += 1;
+        look.n_bad_tags += u32::from(only_tag.is_some());
+        at += length;
     }
     look
+}
+
+/// True for a record such as compilers leave, of a thread of a kernel or one that was met before. Its address is not among
+/// those where nothing is mapped, which zeros of other fields look like.
+fn is_usual(record: &Record<'_>, familiar: &Familiar) -> bool {
+    record.addr() >= FIRST_MAPPED && familiar.has(record.thread()) && is_plausible(record)
 }
 
 /// The length of the record at the start of `bytes` if nothing but its tag is wrong: with another tag it makes sense, and
@@ -208,18 +227,17 @@ pub(crate) fn after_bad_tag<L: Layout>(bytes: &[u8], familiar: &Familiar) -> Opt
     })
 }
 
-/// The dialect in which the beginning of a trace looks best, and how it looks; the likeliest of equals.
+/// The dialect in which the beginning of a trace makes sense, and how it looks in that; the likeliest of equals. A run of
+/// records that is no accident decides: what follows it may be mixed up. Before, one bad record must not decide, so each
+/// dialect is tried as far as it goes, and the one that explains most is taken.
 pub fn detect(head: &[u8]) -> (Dialect, Look) {
     let mut best = (Dialect::Le64, look(Dialect::Le64, head));
     for dialect in &Dialect::ALL[1..] {
         let other = look(*dialect, head);
-        let is_better = match (other.n_bad, best.1.n_bad) {
-            (0, 0) => false,
-            (0, _) => other.n_good > 0,
-            (_, 0) => best.1.n_good == 0 && other.n_first > 0 && other.n_good > other.n_bad,
-            // Of two with faults, the one that reads farther; if the first record is bad in both, the one with fewer.
-            _ if other.n_first == best.1.n_first => other.n_good > other.n_bad && other.n_bad < best.1.n_bad,
-            _ => other.n_first > best.1.n_first,
+        let is_better = if best.1.n_run.max(other.n_run) >= RUN_RECORDS {
+            other.n_run > best.1.n_run
+        } else {
+            other.explained > best.1.explained
         };
         if is_better {
             best = (*dialect, other);
@@ -277,6 +295,41 @@ mod tests {
     }
 
     #[test]
+    fn a_bad_tag_in_any_record_of_any_trace_changes_no_dialect() {
+        // Addresses of stacks, heaps, programs, and of 32-bit programs; the last record is what a short trace ends with.
+        let places = [0x7ffe_0000_1000, 0x5555_5611_2000, 0x40_1000, 0xffff_d010];
+        for (dialect, first) in Dialect::ALL.into_iter().flat_map(|d| places.map(|place| (d, place))) {
+            if dialect == Dialect::Ilp32 && first > u64::from(u32::MAX) {
+                continue;
+            }
+            for (n, thread, is_write) in
+                [(2, 0, 0), (2, 7001, 1), (3, 0, 0), (4, 0, 1), (8, 0, 1), (300, 7001, 0)]
+            {
+                let mut bytes = Vec::new();
+                for i in 0..n {
+                    let addr = first + 8 * (i % 7) + 4 * (i % 2);
+                    let tag = if i % 2 == 0 { is_write } else { READ };
+                    let access = Access { tag, addr, size: if i % 2 == 0 { 8 } else { 4 }, thread };
+                    encode(dialect, &Record::Access(access), &mut bytes).unwrap();
+                }
+                for bad in 1..n.min(9) {
+                    for tag in [ADD, REMOVE, 4, 7, 0x3f, 0x47, 0x84, 0xff] {
+                        let mut bytes = bytes.clone();
+                        bytes[bad as usize * dialect.access_bytes()] = tag;
+                        let (found, look) = detect(&bytes);
+                        let what = format!("{first:#x}, record {bad} of {n}, tag {tag:#x}");
+                        assert_eq!(found, dialect, "{what}");
+                        if tag & KIND_MASK > REMOVE {
+                            let good = u32::try_from(n).unwrap() - 1;
+                            assert_eq!((look.n_good, look.n_bad, look.n_bad_tags), (good, 1, 1), "{what}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
     fn threads_of_64_bits_make_a_trace_no_less_plausible() {
         let thread = |i: u64| 0xffff_8000_0000_0000 | (i << 12) | 0x700;
         for dialect in Dialect::ALL {
@@ -293,8 +346,8 @@ mod tests {
                 }
                 let (found, seen) = detect(&bytes);
                 assert_eq!((found, seen.n_good, seen.n_bad), (dialect, 40, 0), "{n_threads}");
-                let one = &bytes[..dialect.access_bytes()];
-                assert_eq!(look(dialect, one), Look { n_first: 1, n_good: 1, n_bad: 0 });
+                let one = look(dialect, &bytes[..dialect.access_bytes()]);
+                assert_eq!((one.n_first, one.n_good, one.n_bad), (1, 1, 0));
             }
         }
     }

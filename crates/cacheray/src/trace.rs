@@ -69,10 +69,13 @@ fn is_our_name(name: &str) -> bool {
     plain == "cacheray.trace" || plain.ends_with(".cacheray") || plain.ends_with(".cacheray.trace")
 }
 
-/// Most of the records that are seen must make sense, and the first, unless it alone is damaged.
+/// Most of the records that are seen must make sense, and the first, unless it alone is damaged. Of two, one may have a bad
+/// tag.
 pub(crate) fn look_of(look: Look) -> Confidence {
     let is_first_bad = look.n_first == 0 && look.n_good < MIN_GOOD_OF_BAD * look.n_bad;
-    if look.n_good > look.n_bad && !is_first_bad { Confidence::Likely } else { Confidence::No }
+    let is_half_of_two = (look.n_first, look.n_good, look.n_bad, look.n_bad_tags) == (1, 1, 1, 1);
+    let makes_sense = look.n_good > look.n_bad || is_half_of_two;
+    if makes_sense && !is_first_bad { Confidence::Likely } else { Confidence::No }
 }
 
 /// An opened trace.
@@ -104,7 +107,8 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<CacherayTrace> {
     let container = source.container()?;
     container.deliver_sound_only();
     let mut findings = Vec::new();
-    if asked.is_some_and(|asked| asked != found) && plausible::look(dialect, &head).n_bad > look.n_bad {
+    if asked.is_some_and(|asked| asked != found) && plausible::look(dialect, &head).explained < look.explained
+    {
         let place = Place { file: Some(source.name().to_owned()), ..Place::default() };
         let what =
             format!("read as dialect {}, as was asked; it looks like {}", dialect.name(), found.name());

@@ -10,6 +10,7 @@ use quipu_cacheray::record::{ADD, Access, Add, Dialect, READ, REMOVE, Record, Re
 use quipu_cacheray::rules::RULES;
 use quipu_cacheray::trace::CacherayTrace;
 use quipu_model::Trace;
+use quipu_source::Source;
 use quipu_testkit::broken_rules;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -139,6 +140,46 @@ fn one_bad_tag_costs_its_record_only() {
                     );
                     assert_eq!(findings[0].place.offset, Some(ACCESS * at));
                 }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_bad_tag_in_any_of_the_first_records_of_a_trace_costs_that_only() {
+    for name in ["threads", "atomics", "reorder-bad"] {
+        let whole = common::bytes(name);
+        let n_whole = common::lines(&of_bytes(&whole)).0.len();
+        // The bytes that some records have, and all.
+        for n_records in [2, 3, 4, 8, n_whole] {
+            let mut ends = vec![0_usize];
+            while ends.len() <= n_records.min(9) {
+                let at = ends[ends.len() - 1];
+                let name_bytes = || u32::from_le_bytes(whole[at + 25..at + 29].try_into().unwrap()) as usize;
+                ends.push(
+                    at + match whole[at] & 0x3f {
+                        ADD => Dialect::Le64.add_bytes() + name_bytes(),
+                        REMOVE => Dialect::Le64.remove_bytes(),
+                        _ => Dialect::Le64.access_bytes(),
+                    },
+                );
+            }
+            let cut = if n_records == n_whole { whole.len() } else { ends[n_records] };
+            for bad in 1..n_records.min(9) {
+                let mut bytes = whole[..cut].to_vec();
+                bytes[ends[bad]] = 7;
+                let source = Source::from_bytes("in", bytes.as_slice());
+                assert_eq!(
+                    quipu_cacheray::trace::probe(&source),
+                    quipu_model::Confidence::Likely,
+                    "{name} {bad}"
+                );
+                let read = of_bytes(&bytes);
+                assert_eq!(read.dialect(), Dialect::Le64, "{name}: record {bad} of {n_records}");
+                let (lines, findings) = common::lines(&read);
+                let rules: Vec<_> = findings.iter().map(|finding| (finding.rule, finding.count)).collect();
+                let expected = (n_records - 1, vec![("cacheray/bad-tag", 1)]);
+                assert_eq!((lines.len(), rules), expected, "{name}: record {bad} of {n_records}");
             }
         }
     }
