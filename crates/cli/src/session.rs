@@ -4,7 +4,7 @@ use crate::screen::{Outcome, Result, Screen, Stop};
 use crate::{Common, input};
 use quipu::engine::{self, Division, Planned, RunOptions, Watch, WindowOf};
 use quipu::model::damaged::Reading;
-use quipu::model::{Amount, Error, Finding, Found, Loss, Lost, Place, ThreadId, Trace, Window};
+use quipu::model::{Amount, Error, Finding, Found, Loss, Lost, Place, Severity, ThreadId, Trace, Window};
 use quipu_view::{Progress, bytes_text, grouped, ticks_text};
 use serde_json::{Map, Value, json};
 use std::cell::Cell;
@@ -222,6 +222,12 @@ impl Verdict {
         !self.cancelled && self.error.is_none()
     }
 
+    /// True if nothing is wrong that makes the answer one about a part of the trace, or about something else.
+    pub(crate) fn is_of_whole(&self) -> bool {
+        let is_error = |finding: &Finding| finding.severity == Severity::Error;
+        self.is_complete() && !self.findings.iter().any(is_error)
+    }
+
     /// What of the trace is not in the answer.
     pub(crate) fn lost(&self) -> Lost {
         Lost::of(&self.findings, self.error.as_deref())
@@ -391,7 +397,6 @@ fn place_json(place: &Place) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quipu::model::{Place, Severity};
 
     #[test]
     fn a_verdict_of_two_reads_has_what_either_found_once() {

@@ -37,6 +37,7 @@ pub mod raw;
 pub mod reader;
 pub mod record;
 pub mod schedule;
+mod seams;
 pub mod table;
 pub mod tools;
 pub mod trace;

@@ -9,7 +9,7 @@ mod gaps;
 mod raw;
 mod walk;
 
-use crate::decode::{Interp, Limits, Stop};
+use crate::decode::{Interp, Limits, MAX_ORDINAL, Stop};
 use crate::lens::Fill;
 use crate::record::{ENTRY_BYTES, Entry, FileType, Marker, Type, of_workload};
 use crate::table::{ENTRIES_TABLE, MEMREFS_TABLE, push_entries, table};
@@ -122,11 +122,7 @@ impl EntryReader {
                 (start..members.end, limits, walk)
             }
         };
-        let interp = if members.start == 0 {
-            Interp::new()
-        } else {
-            Interp::at_chunk(&file.header, file.chunk_number(members.start as u32)) // No archive has 2^32 members.
-        };
+        let interp = gaps::interp_at(&file, members.start);
         // Whole groups, so that what makes no sense is found in the same places with blocks of any size.
         let n_entries = (scan.buffer_bytes / (4 * ENTRY_BYTES)).clamp(MIN_BLOCK_ENTRIES, BLOCK_ENTRIES);
         let n_entries = n_entries / gaps::GROUP_ENTRIES * gaps::GROUP_ENTRIES;
@@ -152,7 +148,8 @@ impl EntryReader {
                 && scan.tables.is_empty()
                 && scan.window == Window::All
                 && scan.most == u64::MAX
-                && scan.cut == Cut::SIZE,
+                && scan.cut == Cut::SIZE
+                && !gaps::has_to_count(&file),
             limits: Limits {
                 // Behind a walk, whoever walked sets the limit.
                 records: if walk == Walk::Done { limits.records.min(scan.most) } else { limits.records },
@@ -280,27 +277,28 @@ impl EntryReader {
     /// What must hold where one member ends and the next begins.
     fn enter_member(&mut self, before: Option<BlockAt>, at: BlockAt) {
         let is_template = self.interp.filetype.any(FileType::KERNEL_SYSCALL_TRACE_TEMPLATES);
-        let is_after_gap = self.file.is_after_missing_chunk(at.member);
+        let is_after_gap = self.file.n_missing_before(at.member) > 0;
+        let ordinal = Entry::slice(&self.batch.block).0.first();
+        let ordinal = ordinal.filter(|first| first.is_marker(Marker::RECORD_ORDINAL));
+        let ordinal = ordinal.map(|first| first.addr.get()).filter(|ordinal| *ordinal < MAX_ORDINAL);
         if let (Some(before), Some(last)) = (before, self.last_entry)
             && !is_template
             && !is_after_gap
-            && !ends_a_chunk(&last)
         {
-            let place = self.place_in(before.member, self.member_end);
-            self.tell(
-                "drmemtrace/chunk-cut",
-                Severity::Error,
-                place,
-                "the chunk ends without its footer".into(),
-            );
-            self.interp.resume_after_gap(self.instrs_before(at.member));
+            match ends_a_chunk(&last) {
+                true => self.compare_seam(before.member, at.member, ordinal),
+                false => self.lose_end_of_chunk(before.member, at.member, ordinal),
+            }
         }
-        if self.file.is_after_missing_chunk(at.member) && (before.is_some() || self.tells_gap_before) {
+        if is_after_gap && (before.is_some() || self.tells_gap_before) {
             self.lose_chunks_before(at.member);
         } else if before.is_none_or(|before| at.member > before.member + 1)
             && at.member as usize != self.members.start
         {
             self.interp.resume_after_gap(self.instrs_before(at.member));
+        }
+        if let (None, Some(ordinal), true) = (before, ordinal, self.compares_pieces()) {
+            self.file.seams.begin_at(at.member, ordinal);
         }
         self.last_entry = None;
     }
@@ -342,14 +340,17 @@ impl EntryReader {
             // Nothing at all was read, or damage was told already.
             None => self.is_broken || !self.found.is_empty() || is_template,
         };
-        if !ends_well && !is_template {
+        if is_template {
+            return;
+        }
+        if whole && !ends_well {
             let place = self.place(self.batch.block.len());
-            let message =
-                if whole { "the trace ends without a footer" } else { "the chunk ends without its footer" };
-            let rule = if whole { "drmemtrace/no-footer" } else { "drmemtrace/chunk-cut" };
-            let finding = Finding::new(rule, Severity::Error, place.clone(), message.to_owned());
+            let message = "the trace ends without a footer".to_owned();
+            let finding = Finding::new("drmemtrace/no-footer", Severity::Error, place.clone(), message);
             // Nothing tells how much would have followed.
-            self.found.push(if whole { finding.losing(Loss::from(place)) } else { finding });
+            self.found.push(finding.losing(Loss::from(place)));
+        } else if !whole && (self.last_entry.is_some() || !ends_well) {
+            self.end_piece(self.block.unwrap_or(NOWHERE).member, ends_well);
         }
     }
 
@@ -460,7 +461,13 @@ impl EntryReader {
         span.member = block.member;
         self.batch.raw = match &self.repeated {
             Some(repeated) => repeated.clone(),
-            None if self.keeps_lead => self.keep_lead(start),
+            None if self.keeps_lead => {
+                let raw = self.keep_lead(start);
+                // What belongs to the first record may stand before the batch's own entries.
+                let lead = start.saturating_sub(raw.start) / ENTRY_BYTES * self.file.entry_bytes;
+                self.batch.span.offset = self.batch.span.offset.saturating_sub(lead as u64);
+                raw
+            }
             None => 0..0,
         };
         self.hand_out_findings();

@@ -10,6 +10,7 @@ use crate::record::{
     VERSION_FREQUENT_TIMESTAMPS, of_workload,
 };
 use crate::schedule::{self, Stretch};
+use crate::seams::Seams;
 use crate::table::tables;
 use crate::{INFO, funclist, widen};
 use quipu_isa::Arch;
@@ -54,6 +55,8 @@ pub struct File {
     pub can_jump: bool,
     /// Which of several traces it belongs to, counted from 0. SPEC: drmemtrace.md#view.
     pub workload: u16,
+    /// Whether its chunks count the same as its readers.
+    pub(crate) seams: Seams,
 }
 
 /// An opened drmemtrace trace.
@@ -98,7 +101,7 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<DrmemTrace> {
         first_type = first_type.or(file.header.filetype);
         if is_wanted(&file.header) {
             findings.extend(file.findings());
-            files.push(Arc::new(file));
+            files.push(file);
         }
     }
     let mut functions = functions_of(&listing, 0, &mut findings);
@@ -118,7 +121,7 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<DrmemTrace> {
             further_type = further_type.or(file.header.filetype);
             if is_wanted(&file.header) {
                 findings.extend(file.findings());
-                files.push(Arc::new(file));
+                files.push(file);
             }
         }
         check_alike((source.name(), first_type), (path, further_type))?;
@@ -211,7 +214,7 @@ fn check_alike(first: (&str, FileType), further: (&str, FileType)) -> Result<()>
     Ok(())
 }
 
-fn open_file(source: &Source, entry_bytes: usize, workload: u16) -> Result<File> {
+fn open_file(source: &Source, entry_bytes: usize, workload: u16) -> Result<Arc<File>> {
     let container = source.container()?;
     container.deliver_sound_only();
     let mut head = source.head(HEADER_BYTES)?;
@@ -228,10 +231,20 @@ fn open_file(source: &Source, entry_bytes: usize, workload: u16) -> Result<File>
         header = header::read(Entry::slice(&head).0);
     }
     header.tid = of_workload(workload, header.tid);
-    let can_jump = can_jump(&container, &header);
-    let pieces = pieces(&container, can_jump);
     let name = source.name().to_owned();
-    Ok(File { container, name, header, entry_bytes, pieces, can_jump, workload })
+    let (pieces, can_jump, seams) = (vec![container.all_members()], false, Seams::default());
+    let mut file = Arc::new(File { container, name, header, entry_bytes, pieces, can_jump, workload, seams });
+    let chunk_instrs = match file.lacks_first_chunk(Entry::slice(&head).0) {
+        true => EntryReader::instrs_in_first_member(&file)?,
+        false => None,
+    };
+    // Only this function holds it yet.
+    if let Some(file) = Arc::get_mut(&mut file) {
+        file.header.chunk_instrs = chunk_instrs.unwrap_or(file.header.chunk_instrs);
+        file.can_jump = self::can_jump(&file.container, &file.header);
+        file.pieces = self::pieces(&file.container, file.can_jump);
+    }
+    Ok(file)
 }
 
 impl File {
@@ -248,12 +261,38 @@ impl File {
         chunk_number_of(member, name(member))
     }
 
-    /// True if chunks before a member are missing.
-    pub(crate) fn is_after_missing_chunk(&self, member: u32) -> bool {
-        let has_chunks = self.header.chunk_instrs > 0 && self.container.members().len() > 1;
-        has_chunks
-            && member > 0
-            && self.chunk_number(member) > self.chunk_number(member - 1).saturating_add(1)
+    /// True if the file begins with a chunk after the first, whose `head` gives its ordinal in place of a header.
+    fn lacks_first_chunk(&self, head: &[Entry]) -> bool {
+        self.header.stated.is_none()
+            && self.chunk_number(0) > 0
+            && head.first().is_some_and(|first| first.is_marker(Marker::RECORD_ORDINAL))
+    }
+
+    /// The number of the first chunk that is there; the header stands in chunk 0.
+    pub(crate) fn first_chunk(&self) -> u64 {
+        match self.header.chunk_instrs > 0 && self.header.stated.is_none() {
+            true => self.chunk_number(0),
+            false => 0,
+        }
+    }
+
+    /// How many chunks are missing right before a member.
+    pub(crate) fn n_missing_before(&self, member: u32) -> u64 {
+        match member.checked_sub(1) {
+            None => self.first_chunk(),
+            Some(last) if self.header.chunk_instrs > 0 => {
+                self.chunk_number(member).saturating_sub(self.chunk_number(last).saturating_add(1))
+            }
+            Some(_) => 0,
+        }
+    }
+
+    /// How often bytes of the file proved damaged after they were delivered. Nothing of a pipe can be read again.
+    pub(crate) fn n_delivered_damaged(&self) -> u64 {
+        match self.container.source().can_seek() {
+            true => self.container.n_delivered_damaged() + u64::from(self.seams.is_doubted()),
+            false => 0,
+        }
     }
 }
 
@@ -266,8 +305,7 @@ pub(crate) fn chunk_number_of(member: u32, name: Option<&str>) -> u64 {
 
 /// How often bytes of files that can be read again proved damaged after they were delivered.
 pub(crate) fn n_delivered_damaged(files: &[Arc<File>]) -> u64 {
-    let again = files.iter().map(|file| &file.container).filter(|container| container.source().can_seek());
-    again.map(Container::n_delivered_damaged).sum()
+    files.iter().map(|file| file.n_delivered_damaged()).sum()
 }
 
 fn is_core_or_mixed(header: &Header) -> bool {

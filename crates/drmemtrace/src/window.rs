@@ -44,7 +44,7 @@ fn last_not_after(file: &File, n: usize, kind: Marker, value: u64) -> Result<usi
 }
 
 /// The first marker of `kind` among the first entries of a member.
-fn first_marker(file: &File, member: usize, kind: Marker) -> Result<Option<u64>> {
+pub(crate) fn first_marker(file: &File, member: usize, kind: Marker) -> Result<Option<u64>> {
     let options =
         StreamOptions { block_bytes: 16 * ENTRY_BYTES, ahead: Ahead::Inline, ..StreamOptions::default() };
     let mut stream = file.container.stream(member..member + 1, &options)?;

@@ -115,9 +115,8 @@ impl Parts {
         fork: impl FnOnce() -> Vec<Box<dyn DynPass>>,
     ) -> Result<()> {
         let slot = self.slot(batch, shard);
-        if !self.shares.contains_key(&slot) && self.shares.len() >= MAX_PARTS {
-            let limit = MAX_PARTS as u64;
-            return Err(Error::limit("intervals", limit + 1, limit).hint("choose longer intervals"));
+        if !self.shares.contains_key(&slot) {
+            self.check_room()?;
         }
         let share = self.shares.entry(slot).or_insert_with(|| Share {
             passes: fork(),
@@ -130,6 +129,15 @@ impl Parts {
         share.records += u64::from(batch.span.records);
         share.instrs += u64::from(batch.span.instrs);
         share.passes.iter_mut().try_for_each(|pass| pass.consume(batch))
+    }
+
+    /// Makes sure that one part more is not too many.
+    fn check_room(&self) -> Result<()> {
+        let limit = MAX_PARTS as u64;
+        match self.shares.len() < MAX_PARTS {
+            true => Ok(()),
+            false => Err(Error::limit("intervals", limit + 1, limit).hint("choose longer intervals")),
+        }
     }
 
     fn slot(&mut self, batch: &Batch, shard: &Shard) -> Slot {
@@ -157,6 +165,8 @@ impl Parts {
         for (slot, share) in later.shares {
             match self.shares.get_mut(&slot) {
                 None => {
+                    // All shards together have no more than one may.
+                    self.check_room()?;
                     self.shares.insert(slot, share);
                 }
                 Some(mine) => {
@@ -222,5 +232,29 @@ impl Parts {
             self.shares.insert(target, share);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_shards_together_have_no_more_parts_than_one_may() {
+        let of_shard = |shard: u32, n_parts: usize| {
+            let mut parts = Parts::new(Division::default());
+            for interval in 0..n_parts as u64 {
+                let slot = Slot { core: None, shard: Some(shard), interval };
+                let share = Share { passes: Vec::new(), thread: None, clock: 0, records: 0, instrs: 0 };
+                parts.shares.insert(slot, share);
+            }
+            parts
+        };
+        let mut parts = of_shard(0, MAX_PARTS - 2);
+        parts.merge(of_shard(1, 2)).unwrap();
+        // A part that is there already is no further one.
+        parts.merge(of_shard(1, 2)).unwrap();
+        let error = parts.merge(of_shard(2, 1)).unwrap_err();
+        assert_eq!(error.kind(), quipu_model::ErrorKind::Limit);
     }
 }

@@ -144,6 +144,11 @@ impl Axis {
         self.base() << self.shift
     }
 
+    /// The position after the last one covered. The last interval may reach further.
+    pub(crate) fn end(self) -> u64 {
+        self.ends.map_or(0, |(_, last)| last.saturating_add(1))
+    }
+
     /// The smallest width, from `at_least` up, with which `first..=last` needs no more intervals than may be.
     fn shift_for(self, first: u64, last: u64, at_least: u32) -> u32 {
         let mut shift = at_least;
@@ -162,6 +167,14 @@ impl Axis {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_axis_ends_where_its_positions_do_not_where_an_interval_would() {
+        let mut axis = Axis::default();
+        assert_eq!(axis.end(), 0);
+        axis.cover(0, 156_380);
+        assert_eq!((axis.width(), axis.end()), (4096, 156_381));
+    }
 
     #[test]
     fn intervals_stay_few_whatever_the_length() {

@@ -10,7 +10,14 @@ use quipu::model::{Found, Severity, Shard, ShardKind, Trace};
 pub(super) const MAX_LINES: u64 = 100_000;
 
 /// Writes the result; true if something is wrong. As the original, stops at the first violation if told to.
-pub(super) fn write(report: &CheckReport, trace: &dyn Trace, stops: bool, out: &mut Vec<u8>) -> bool {
+///
+/// A trace that could not be read as a whole has not passed, whatever the rest is like.
+pub(super) fn write(
+    report: &CheckReport,
+    (trace, is_whole): (&dyn Trace, bool),
+    stops: bool,
+    out: &mut Vec<u8>,
+) -> bool {
     let known = || report.violations.iter().filter(|violation| !violation.original.is_empty());
     if stops && let Some(first) = known().next() {
         violation(first, trace.shards(), out);
@@ -25,7 +32,8 @@ pub(super) fn write(report: &CheckReport, trace: &dyn Trace, stops: bool, out: &
         .sum();
     let total = known().count() as u64 + unlisted;
     match total {
-        0 => line(out, format_args!("Trace invariant checks passed")),
+        0 if is_whole => line(out, format_args!("Trace invariant checks passed")),
+        0 => line(out, format_args!("No invariant errors in what could be read of the trace")),
         n => line(out, format_args!("Found {n} invariant errors")),
     }
     if trace.meta().arch == Some(Arch::Regdeps) {

@@ -245,8 +245,10 @@ pub(crate) fn run(args: &[String], common: &Common, screen: &Screen) -> Result<O
             }
             Tool::InvariantChecker => {
                 let report = results.get("check")?;
+                let is_whole = verdict.is_of_whole();
                 verdict = verdict.and(invariants::unknown_errors(report));
-                if invariants::write(report, &*trace, request.stops_at_violation, &mut text) {
+                let stops = request.stops_at_violation;
+                if invariants::write(report, (&*trace, is_whole), stops, &mut text) {
                     is_violated = true;
                     if request.stops_at_violation {
                         // The original aborts, whatever other tools have to say.

@@ -1,5 +1,8 @@
 //! What is done to a file.
 
+use quipu::source::{Ahead, PackOptions, Packer, Packing, Pool, Source, StreamOptions};
+use std::io::Cursor;
+
 /// A kind of damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Harm {
@@ -17,7 +20,27 @@ pub(crate) enum Harm {
     MissingMember,
     /// A file of a folder is missing.
     MissingFile,
+    /// An archive is packed again with other members: its checksums are right.
+    Repacked(Repacked),
 }
+
+/// What is wrong with the members of an archive that is packed again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Repacked {
+    /// The member in the middle stands twice.
+    Twice,
+    /// The member in the middle lacks some entries in its own middle.
+    Gap,
+    /// Some of its entries stand twice.
+    Repetition,
+    /// Its second half is missing.
+    Short,
+    /// The first member is missing, which has the header.
+    First,
+}
+
+/// Bytes of an entry.
+const ENTRY_BYTES: usize = 12;
 
 /// How many bytes say what the container is.
 const HEAD_BYTES: usize = 12;
@@ -46,6 +69,7 @@ impl Harm {
             Harm::Blank => "blank",
             Harm::MissingMember => "member",
             Harm::MissingFile => "file",
+            Harm::Repacked(_) => "repacked",
         }
     }
 
@@ -57,7 +81,10 @@ impl Harm {
         let all = places
             .into_iter()
             .flat_map(|at| [Harm::Cut(at), Harm::Flip(at), Harm::Zeros(at), Harm::Twice(at)]);
-        all.chain([Harm::Cut(999), Harm::Blank, Harm::MissingMember, Harm::MissingFile]).collect()
+        let repacked =
+            [Repacked::Twice, Repacked::Gap, Repacked::Repetition, Repacked::Short, Repacked::First];
+        let others = [Harm::Cut(999), Harm::Blank, Harm::MissingMember, Harm::MissingFile];
+        all.chain(others).chain(repacked.map(Harm::Repacked)).collect()
     }
 
     /// The damaged bytes; `None` if this cannot be done to them.
@@ -77,9 +104,55 @@ impl Harm {
             Harm::Blank => changed.iter_mut().skip(HEAD_BYTES).for_each(|byte| *byte = 0xff),
             Harm::MissingMember => return without_member(bytes),
             Harm::MissingFile => return None,
+            Harm::Repacked(how) => return repacked(bytes, how),
         }
         (changed != bytes).then_some(changed)
     }
+}
+
+/// The archive with members that lack something, or have it twice, and with right checksums.
+fn repacked(bytes: &[u8], how: Repacked) -> Option<Vec<u8>> {
+    if !bytes.starts_with(b"PK\x03\x04") {
+        return None;
+    }
+    let container = Source::from_bytes("archive", bytes).container().unwrap();
+    let names: Vec<String> = container.members().iter().map(|member| member.name.clone()).collect();
+    // The last chunk has no successor that would count it.
+    if names.len() < 3 {
+        return None;
+    }
+    let mut members = vec![Vec::new(); names.len()];
+    let options = StreamOptions { ahead: Ahead::Inline, ..StreamOptions::default() };
+    let (mut stream, mut block) = (container.stream(container.all_members(), &options).unwrap(), Vec::new());
+    while let Some(at) = stream.next(&mut block).unwrap() {
+        members[at.member as usize].extend_from_slice(&block);
+    }
+    let middle = (names.len() - 1) / 2;
+    let n_entries = members[middle].len() / ENTRY_BYTES;
+    let some = n_entries / 2 * ENTRY_BYTES..n_entries * 5 / 8 * ENTRY_BYTES;
+    match how {
+        Repacked::Twice | Repacked::First => {}
+        Repacked::Gap => drop(members[middle].drain(some)),
+        Repacked::Repetition => {
+            let copy = members[middle][some.clone()].to_vec();
+            members[middle].splice(some.end..some.end, copy);
+        }
+        Repacked::Short => members[middle].truncate(some.start),
+    }
+    let pool = Pool::new(1).unwrap();
+    let mut packer = Packer::new(Cursor::new(Vec::new()), &pool, &PackOptions::new(Packing::Zip));
+    for (at, (name, member)) in names.iter().zip(&members).enumerate() {
+        let n_times = match how {
+            Repacked::Twice if at == middle => 2,
+            Repacked::First if at == 0 => 0,
+            _ => 1,
+        };
+        for _ in 0..n_times {
+            packer.member(name).unwrap();
+            packer.write(member).unwrap();
+        }
+    }
+    Some(packer.finish().unwrap().0.into_inner())
 }
 
 /// A zip archive whose directory does not list the member in its middle.

@@ -6,7 +6,7 @@
 //!
 //! `QUIPU_DAMAGE=full` damages each sample in many more places. A test for each family of samples can be run alone, and
 //! `QUIPU_DAMAGE_KINDS=cut,twice` leaves out the other kinds of damage (`cut`, `flip`, `zeros`, `twice`, `blank`, `member`,
-//! `file`).
+//! `file`, `repacked`).
 
 pub(crate) mod harm;
 pub(crate) mod samples;

@@ -16,7 +16,9 @@ use super::range::{Part, Progress};
 use super::rules::Rule;
 use super::signals::Signals;
 use super::time::Time;
+use crate::decode::WRONG_ORDINAL;
 use crate::record::{Entry, FileType, Marker, Type};
+use crate::trace::File;
 use quipu_model::code::MAX_CODE_BYTES;
 use quipu_model::{Batch, Finding, ShardKind};
 use rustc_hash::FxHashMap;
@@ -52,6 +54,8 @@ pub(super) struct About {
     pub(super) of_threads: Arc<FxHashMap<u64, (u64, FileType)>>,
     /// Only violations in this part are reported.
     pub(super) part: Option<Part>,
+    /// The file, if the shard is one: its readers report seams that do not fit.
+    pub(super) file: Option<Arc<File>>,
 }
 
 /// What the file type and the version make of the rules.
@@ -247,7 +251,9 @@ impl Checker {
             self.lost = (self.records, self.instrs);
         }
         (self.offset, self.at) = (span.offset, 0);
-        if span.member != self.member {
+        // The first chunk that is there need not be the first.
+        let is_late = self.chunks.resync && self.records == 0;
+        if span.member != self.member || is_late {
             self.member = span.member;
             self.enter_member();
         }
@@ -263,7 +269,7 @@ impl Checker {
 
     /// Nothing is known of what a gap swallowed.
     fn resume_after(&mut self, finding: &Finding) {
-        let own = ["drmemtrace/chunk-cut", "drmemtrace/nonsense", "drmemtrace/missing-chunk"];
+        let own = ["drmemtrace/chunk-cut", "drmemtrace/nonsense", "drmemtrace/missing-chunk", WRONG_ORDINAL];
         let is_gap = finding.rule.starts_with("source/") || own.contains(&&*finding.rule);
         if is_gap && finding.severity == quipu_model::Severity::Error {
             self.lose_header();

@@ -134,6 +134,7 @@ impl Tool for CheckTool {
                 decode,
                 schedule: !files.is_empty(),
                 part,
+                file: file.cloned(),
             })
         });
         Ok(Box::new(CheckPass {

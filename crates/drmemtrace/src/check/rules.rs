@@ -211,7 +211,7 @@ rules! {
             "Whoever starts there learns all three from them. The original does not look." []
         RecordOrdinal "drmemtrace/record-ordinal" Error
             "A chunk says rightly how many records stand before it."
-            "Every ordinal after a jump to the chunk is wrong by the difference. Each verb that counts records across the seam reports it and continues with its own count. DynamoRIO does not compare." []
+            "Every ordinal after a jump to the chunk is wrong by the difference. Every verb reports it, says what is lost where the chunk counts more, and continues with the chunk's own ordinals. DynamoRIO does not compare." []
         ChunkEncoding "drmemtrace/chunk-encoding" Error
             "An instruction's encoding is given again in each chunk that executes it."
             "Whoever starts at the chunk has no other. Not for files of cores and template files." []

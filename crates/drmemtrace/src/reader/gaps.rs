@@ -4,14 +4,18 @@
 //! them and continues with the next member. Both places, and with them what is lost, follow from the file alone: the last
 //! good chunk before the gap is counted, and the first good one after it says by its ordinals what stands before it. So every
 //! verb reports the same, whatever it reads, in whatever order.
+//!
+//! A chunk whose checksum is right may still miss records, or hold some twice. Its successor says how many records should stand
+//! before itself, so each seam is compared ([`crate::seams`] says who compares where).
 
 use super::{EntryReader, Walk};
-use crate::decode::{Interp, Limits};
-use crate::record::{ENTRY_BYTES, Entry, N_TYPES};
+use crate::decode::{Interp, Limits, MAX_ORDINAL, WRONG_ORDINAL};
+use crate::record::{ENTRY_BYTES, Entry, Marker, N_TYPES};
 use crate::trace::File;
+use crate::window;
 use quipu_model::finding::source_rule;
 use quipu_model::{Amount, Columns, Error, Finding, Loss, Place, Reader, Result, Scan, Severity, ShardId};
-use quipu_source::{Ahead, BlockAt, StreamOptions};
+use quipu_source::{Ahead, BlockAt, Codec, StreamOptions};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -227,14 +231,119 @@ impl EntryReader {
         self.block = None;
     }
 
+    /// True if this read ends or begins at a seam inside the file whose other side another read may see.
+    pub(super) fn compares_pieces(&self) -> bool {
+        self.file.can_jump && !self.raw_only && !self.is_counting && self.tells_gap_before
+    }
+
+    /// Compares a chunk's own number of records before it with those that were read.
+    pub(super) fn compare_seam(&mut self, before: u32, member: u32, ordinal: Option<u64>) {
+        let Some(ordinal) = ordinal.filter(|_| !self.raw_only && !self.interp.resync) else { return };
+        let (records, instrs) = self.position();
+        if ordinal == records {
+            return;
+        }
+        let place = |member, offset| Place {
+            record: Some(records),
+            instr: Some(instrs),
+            ..self.place_of_bytes(member, offset)
+        };
+        let message = format!("the chunk counts `{ordinal}` records before it, the entries `{records}`");
+        let finding = Finding::new(WRONG_ORDINAL, Severity::Error, place(member, 0), message);
+        let loss = self.loss_at_seam(place(before, self.member_end), member, ordinal);
+        self.found.push(match loss {
+            Some(loss) => finding.losing(loss),
+            None => finding,
+        });
+        self.interp.resume_after_gap(self.instrs_before(member));
+    }
+
+    /// Reports a chunk whose end is missing. The next one says how much that is.
+    pub(super) fn lose_end_of_chunk(&mut self, before: u32, member: u32, ordinal: Option<u64>) {
+        if !self.is_counting {
+            let place = self.place_in(before, self.member_end);
+            let message = "the chunk ends without its footer".to_owned();
+            let finding = Finding::new("drmemtrace/chunk-cut", Severity::Error, place.clone(), message);
+            let loss = match ordinal {
+                Some(ordinal) => self.loss_at_seam(place, member, ordinal),
+                None => Some(Loss::from(place)),
+            };
+            self.found.push(match loss {
+                Some(loss) => finding.losing(loss),
+                None => finding,
+            });
+        }
+        self.is_broken = true;
+        self.interp.resume_after_gap(self.instrs_before(member));
+    }
+
+    /// What is lost before a member whose ordinal is known; `None` if nothing is, but something stands there twice.
+    fn loss_at_seam(&self, stopped: Place, member: u32, ordinal: u64) -> Option<Loss> {
+        if stopped.record.is_some_and(|record| record >= ordinal) {
+            return None;
+        }
+        let instr = self.instrs_before(member);
+        let resumed = Place { record: Some(ordinal), instr, ..self.place_of_bytes(member, 0) };
+        Some(Loss {
+            records: between(stopped.record, resumed.record),
+            instrs: between(stopped.instr, instr),
+            bytes: Amount::Unknown,
+            stopped,
+            resumed: Some(resumed),
+        })
+    }
+
+    /// A read ends at a seam, behind which others read: what a reader of both sides would say is said here.
+    pub(super) fn end_piece(&mut self, last: u32, ends_well: bool) {
+        let next = last.saturating_add(1);
+        if self.is_counting || self.file.n_missing_before(next) > 0 {
+            return;
+        }
+        let is_doubted = self.compares_pieces() && self.file.seams.is_doubted();
+        if ends_well && !is_doubted {
+            if self.compares_pieces() && !self.interp.resync {
+                self.file.seams.end_before(next, self.interp.records);
+            }
+            return;
+        }
+        // The member that cannot be read says so itself.
+        let ordinal = window::first_marker(&self.file, next as usize, Marker::RECORD_ORDINAL);
+        let ordinal = ordinal.ok().flatten().filter(|ordinal| *ordinal < MAX_ORDINAL);
+        match ends_well {
+            true => self.compare_seam(last, next, ordinal),
+            false => self.lose_end_of_chunk(last, next, ordinal),
+        }
+    }
+
+    /// How many instructions the first member of an archive has, if others follow it.
+    pub(crate) fn instrs_in_first_member(file: &Arc<File>) -> Result<Option<u64>> {
+        if file.container.members().len() < 2 {
+            return Ok(None);
+        }
+        let mut counter = EntryReader::counter(file, 0..1)?;
+        while counter.read()?.is_some() {}
+        let is_whole = counter.found.is_empty() && !counter.is_broken;
+        Ok(Some(counter.position().1).filter(|instrs| is_whole && *instrs > 0))
+    }
+
     /// Reports the chunks that are missing before a member.
     pub(super) fn lose_chunks_before(&mut self, member: u32) {
-        let last = member - 1;
-        let n_missing = self.file.chunk_number(member) - self.file.chunk_number(last) - 1;
+        let n_missing = self.file.n_missing_before(member);
         if !self.is_counting {
-            let len = self.file.container.members().get(last as usize).and_then(|member| member.len);
-            let (records, instrs) = self.position_at(last, u64::MAX);
-            let place = Place { record: records, instr: instrs, offset: len, ..self.place_of_bytes(last, 0) };
+            let place = match member.checked_sub(1) {
+                Some(last) => {
+                    let len = self.file.container.members().get(last as usize).and_then(|member| member.len);
+                    let (records, instrs) = self.position_at(last, u64::MAX);
+                    Place { record: records, instr: instrs, offset: len, ..self.place_of_bytes(last, 0) }
+                }
+                None => Place {
+                    file: Some(self.file.name.clone()),
+                    record: Some(0),
+                    instr: Some(0),
+                    ..Place::default()
+                },
+            };
+            let (records, instrs) = (place.record, place.instr);
             let after = self.position_after_gap(member as usize);
             let resumed =
                 after.map(|(record, instr)| Place { record, instr, ..self.place_of_bytes(member, 0) });
@@ -245,12 +354,33 @@ impl EntryReader {
                 stopped: place.clone(),
                 resumed,
             };
-            let message = format!("the next `{n_missing}` chunks of the archive are missing");
+            let which = if member == 0 { "first" } else { "next" };
+            let message = format!("the {which} `{n_missing}` chunks of the archive are missing");
             let finding = Finding::new("drmemtrace/missing-chunk", Severity::Error, place, message);
-            self.found.push(finding.losing(loss));
+            // The gap that the chunk before ends in reaches as far.
+            self.found.push(match member.checked_sub(1).is_some_and(|last| self.ends_in_gap(last)) {
+                true => finding,
+                false => finding.losing(loss),
+            });
         }
         self.is_broken = true;
         self.interp.resume_after_gap(self.instrs_before(member));
+    }
+
+    /// True if a member cannot be read to its end. Nothing is known of those of a pipe that were read by another.
+    fn ends_in_gap(&self, member: u32) -> bool {
+        if self.skipped == Some(member) || self.file.container.good_until(member).is_some() {
+            return true;
+        }
+        let members = member as usize..member as usize + 1;
+        let can_read_again = self.file.container.source().can_seek();
+        let Some(mut counter) =
+            can_read_again.then(|| EntryReader::counter(&self.file, members).ok()).flatten()
+        else {
+            return false;
+        };
+        while let Ok(Some(_)) = counter.read() {}
+        counter.is_broken
     }
 
     /// What is lost from a place in a member on.
@@ -319,15 +449,28 @@ impl EntryReader {
         let mut counter = EntryReader::new(file.clone(), &Scan::new(ShardId(0)).columns(Columns::NONE))?;
         let options = StreamOptions { ahead: Ahead::Inline, ..StreamOptions::default() };
         counter.stream = file.container.stream(members.clone(), &options)?;
-        if members.start > 0 {
-            counter.interp = Interp::at_chunk(&file.header, file.chunk_number(members.start as u32));
-        }
+        counter.interp = interp_at(file, members.start);
         counter.members = members;
         counter.limits = Limits { batch: counter.limits.batch, ..Limits::NONE };
         counter.walk = Walk::Done;
         counter.is_counting = true;
         Ok(counter)
     }
+}
+
+/// The state before the first entry of a member.
+pub(super) fn interp_at(file: &File, member: usize) -> Interp {
+    match member {
+        0 if file.first_chunk() == 0 => Interp::new(),
+        _ => Interp::at_chunk(&file.header, file.chunk_number(member as u32)), // No archive has 2^32 members.
+    }
+}
+
+/// True if raw entries have to be counted while they are handed out: a seam of the file proved wrong, or will never be looked at
+/// again.
+pub(super) fn has_to_count(file: &File) -> bool {
+    let has_seams = file.header.chunk_instrs > 0 && file.container.codec() == Codec::Zip;
+    file.seams.is_doubted() || has_seams && !file.container.source().can_seek()
 }
 
 /// How much lies between two places, if both are known and in this order.

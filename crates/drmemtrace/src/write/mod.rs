@@ -43,7 +43,7 @@ pub use reshard::{Sharding, reshard};
 pub use rewrite::{ChunkRule, Rewriter, Rewritten};
 
 use crate::header::Header;
-use crate::record::{Entry, FileType};
+use crate::record::{Entry, FileType, Marker};
 use crate::schedule::Recording;
 use crate::trace::{DrmemTrace, File};
 use known::Known;
@@ -278,6 +278,11 @@ fn rewrite_knowing<W: Write + Seek, E: Edit>(
     let in_file = |cause: Error| cause.in_file(&file.name);
     let raiser = options.version.map(|version| Raiser::new(&file.header, version)).transpose();
     let mut raiser = raiser.map_err(in_file)?.flatten();
+    // A raised file has other records than its source.
+    let mut seen = Seen::default();
+    if raiser.is_none() {
+        rewriter = rewriter.comparing(file);
+    }
     let mut raised = Vec::new();
     while let Some(part) = feed.next(observer, so_far, &mut intake)? {
         if member_at_hand != Some(part.member) {
@@ -295,6 +300,7 @@ fn rewrite_knowing<W: Write + Seek, E: Edit>(
             rewriter.member(names.get(part.member as usize).map_or("", |member| &member.name))?;
         }
         if let Some(raiser) = &mut raiser {
+            part.entries.iter().for_each(|entry| seen.take(entry, file));
             raised.clear();
             raiser.push(part.entries, &mut raised).map_err(in_file)?;
             rewriter.push(&raised)?;
@@ -320,6 +326,26 @@ fn rewrite_knowing<W: Write + Seek, E: Edit>(
     rewritten.read.instrs += raiser.n_dropped_instrs;
     rewritten.dropped_records += raiser.n_dropped;
     Ok((rewritten, intake.finish()))
+}
+
+/// The records of a file, counted beside an edit that does not count them itself.
+#[derive(Debug, Default)]
+struct Seen {
+    records: u64,
+    repeats: bool,
+}
+
+impl Seen {
+    fn take(&mut self, entry: &Entry, file: &File) {
+        if entry.is_marker(Marker::RECORD_ORDINAL) {
+            file.seams.compare(self.records, entry.addr.get());
+            self.repeats = true;
+        } else if !self.repeats || !(entry.is_marker(Marker::TIMESTAMP) || entry.is_marker(Marker::CPU_ID)) {
+            self.records += chunks::weight(entry).0;
+        } else if entry.is_marker(Marker::CPU_ID) {
+            self.repeats = false;
+        }
+    }
 }
 
 /// True if the members of a file are sequences of their own instead of chunks of one.
@@ -607,16 +633,16 @@ fn rewrite_soundly<E: Edit>(
     known: Option<&Arc<Known>>,
     observer: &dyn Observer,
 ) -> Result<(Rewritten<()>, Reading)> {
-    let container = &trace.files()[shard].container;
+    let file = &trace.files()[shard];
     loop {
-        let before = container.n_delivered_damaged();
+        let before = file.n_delivered_damaged();
         let packer = Packer::new(BufWriter::with_capacity(BUFFER_BYTES, out), pool, &options.pack);
         let (rewritten, reading) =
             rewrite_knowing(trace, shard, packer, edit()?, (options, known), observer)?;
         let (mut written, rewritten) = rewritten.split();
         written.flush().map_err(|cause| cannot("write", path, cause))?;
         // What is delivered twice from a pipe is what was delivered once.
-        if !container.source().can_seek() || container.n_delivered_damaged() == before {
+        if file.n_delivered_damaged() == before {
             return Ok((rewritten, reading));
         }
         let emptied = out.set_len(0).and_then(|()| out.rewind());

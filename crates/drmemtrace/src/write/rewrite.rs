@@ -10,6 +10,7 @@ use super::edit::{At, Edit};
 use super::known::Known;
 use crate::record::{Entry, FileType, Marker, Type};
 use crate::schedule::Recording;
+use crate::trace::File;
 use quipu_model::{Error, Result};
 use quipu_source::{Packed, Packer};
 use std::io::{Seek, Write};
@@ -53,6 +54,8 @@ pub struct Rewriter<W: Write + Seek, E: Edit> {
     is_headed: bool,
     /// Encodings that the file may lack.
     known: Option<Arc<Known>>,
+    /// The file that is read, whose chunks are compared with what is counted.
+    source: Option<Arc<File>>,
 }
 
 /// What came out of a file.
@@ -105,6 +108,7 @@ impl<W: Write + Seek, E: Edit> Rewriter<W, E> {
             repeats: false,
             is_headed: false,
             known: None,
+            source: None,
         })
     }
 
@@ -112,6 +116,11 @@ impl<W: Write + Seek, E: Edit> Rewriter<W, E> {
     pub(super) fn knowing(mut self, known: Option<Arc<Known>>) -> Rewriter<W, E> {
         self.known = known.filter(|_| !self.edit.has_original_layout());
         self
+    }
+
+    /// Compares what is counted with what the chunks of `source` say.
+    pub(super) fn comparing(self, source: &Arc<File>) -> Rewriter<W, E> {
+        Rewriter { source: Some(source.clone()), ..self }
     }
 
     /// Needs less memory, and a little more time: for one of many files that are written at once.
@@ -371,6 +380,9 @@ impl<W: Write + Seek, E: Edit> Rewriter<W, E> {
                 return self.split_if_full();
             }
             Some(Marker::RECORD_ORDINAL) => {
+                if let Some(source) = &self.source {
+                    source.seams.compare(self.at.records, entry.addr.get());
+                }
                 self.codes.next_read_chunk();
                 self.repeats = true;
                 return Ok(());

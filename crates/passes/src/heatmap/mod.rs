@@ -73,6 +73,9 @@ pub struct AddressHeat {
     pub interval: u64,
     /// The position at which the first column begins.
     pub start: u64,
+    /// The position after the last. The last column may reach further.
+    #[serde(skip)]
+    pub end: u64,
     /// How many columns there are.
     pub columns: usize,
     /// Accesses in all rows.
@@ -183,6 +186,7 @@ impl Pass for Heat {
             axis: self.positions.name(),
             interval: axis.width(),
             start: axis.start(),
+            end: axis.end(),
             columns: axis.len(),
             accesses: rows.iter().map(AddressRow::accesses).sum(),
             rows,
@@ -219,13 +223,12 @@ impl Report for AddressHeat {
         if self.rows.is_empty() {
             return document;
         }
-        let end = self.start.saturating_add(self.interval.saturating_mul(self.columns as u64));
         document
             .with(Block::HeatMap(HeatMap {
                 title: String::new(),
                 unit: "accesses".to_owned(),
                 axis: format!("{}, {} a column", self.axis, grouped(self.interval)),
-                ends: (grouped(self.start), grouped(end)),
+                ends: (grouped(self.start), grouped(self.end)),
                 hues: vec!["data".to_owned(), "instructions".to_owned()],
                 bands: self.bands().into_iter().map(band).collect(),
             }))

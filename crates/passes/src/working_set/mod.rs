@@ -123,6 +123,9 @@ pub struct Footing {
     pub interval: u64,
     /// The position at which the first interval begins.
     pub start: u64,
+    /// The position after the last. The last interval may reach further.
+    #[serde(skip)]
+    pub end: u64,
     /// Distinct instruction lines of each interval.
     pub instr_lines: Vec<u64>,
     /// Distinct data lines of each interval.
@@ -275,6 +278,7 @@ impl Footing {
             pages: Distinct::new(&pages),
             interval: sides.data().axis().width(),
             start: sides.data().axis().start(),
+            end: sides.data().axis().end(),
             instr_lines,
             data_lines,
             data_pages,
@@ -338,12 +342,10 @@ impl Footprints {
             lines.push(series_line("data pages so far", &footing.data_pages_so_far, "all"));
         }
         let of_each = if title.is_empty() && !self.shards.is_empty() { " of each part" } else { "" };
-        let end =
-            footing.start.saturating_add(footing.interval.saturating_mul(footing.data_lines.len() as u64));
         Series {
             title: title.to_owned(),
             axis: format!("{}{of_each}, {} a step", self.axis, grouped(footing.interval)),
-            ends: (grouped(footing.start), grouped(end)),
+            ends: (grouped(footing.start), grouped(footing.end)),
             lines,
         }
     }

@@ -21,11 +21,13 @@ mod tally;
 
 pub use report::{Counts, CountsReport, PartReport};
 
+use crate::trace::{DrmemTrace, File};
 use quipu_model::pass::Needs;
 use quipu_model::trace::SettingInfo;
 use quipu_model::{
     Args, Batch, Columns, DynPass, Order, Pass, Report, Result, Shard, ThreadId, Tool, ToolInfo, Trace,
 };
+use std::sync::Arc;
 use sums::Counted;
 use tally::Tally;
 
@@ -55,8 +57,11 @@ impl Tool for CountsTool {
         &COUNTS_INFO
     }
 
-    fn build(&self, _: &Args, _: &dyn Trace) -> Result<Box<dyn DynPass>> {
-        Ok(Box::new(CountsPass::default()))
+    fn build(&self, _: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+        let native = trace.as_any().and_then(|trace| trace.downcast_ref::<DrmemTrace>());
+        // What cores are given of chunks is no part of a file to compare.
+        let files = native.map_or_else(Vec::new, |trace| trace.files().to_vec());
+        Ok(Box::new(CountsPass { files: files.into(), ..CountsPass::default() }))
     }
 }
 
@@ -67,6 +72,8 @@ pub struct CountsPass {
     done: Vec<ShardCounts>,
     /// The shard that is being counted; its tables are dropped as soon as it is done.
     at_work: Option<(ShardCounts, Tally)>,
+    /// The trace's files, whose chunks say how many records there should be.
+    files: Arc<[Arc<File>]>,
 }
 
 /// One shard, or the part of it that one fork saw.
@@ -82,7 +89,7 @@ impl CountsPass {
     /// Keeps the sums of the shard that was being counted, and nothing else of it.
     fn settle(&mut self) {
         if let Some((shard, tally)) = self.at_work.take() {
-            self.add(ShardCounts { counted: tally.counter.counted, ..shard });
+            self.add(ShardCounts { counted: tally.finish(), ..shard });
         }
     }
 
@@ -96,18 +103,20 @@ impl CountsPass {
 
 impl Pass for CountsPass {
     fn fork(&self, shard: &Shard) -> CountsPass {
-        let tally = Tally::new(shard.thread.map_or(0, ThreadId::packed), shard.kind);
+        let file = self.files.get(shard.id.0 as usize).cloned();
+        let tally = Tally::new(shard.thread.map_or(0, ThreadId::packed), shard.kind).comparing(file);
         let counts = ShardCounts {
             id: shard.id.0,
             name: shard.name.clone(),
             core: shard.core_number(),
             counted: Counted::default(),
         };
-        CountsPass { done: Vec::new(), at_work: Some((counts, tally)) }
+        CountsPass { done: Vec::new(), at_work: Some((counts, tally)), files: self.files.clone() }
     }
 
     fn consume(&mut self, batch: &Batch) -> Result<()> {
         if let Some((_, tally)) = &mut self.at_work {
+            tally.enter(batch);
             // A read that begins in the middle has not seen who runs.
             tally.note_thread(batch.span.thread.packed());
             tally.add(crate::record::Entry::slice(batch.raw()).0);

@@ -8,8 +8,11 @@ use rustc_hash::FxHashMap;
 /// PERF: small pages, so that addresses far apart, as damaged traces have them, take little memory.
 const PAGE_BITS: u32 = 9;
 const WORDS: usize = 1 << (PAGE_BITS - 6);
-/// Slots of the table in front; a power of two: 128 KiB stay in level-2 cache.
-const FRONT: usize = 1 << 14;
+/// Slots of the table in front at first, and at most: 128 KiB stay in level-2 cache.
+const MIN_FRONT: usize = 1 << 6;
+const MAX_FRONT: usize = 1 << 14;
+/// By how much the table grows once it is half full.
+const GROWTH: usize = 4;
 
 /// Distinct addresses.
 #[derive(Clone, Debug, Default)]
@@ -19,8 +22,13 @@ pub(crate) struct PcSet {
 }
 
 /// Addresses that are certainly in a set. Belongs to one set at a time.
+///
+/// It grows with the number of addresses: each of many short intervals has one.
 pub(crate) struct Front {
-    slots: Box<[u64; FRONT]>,
+    /// Their number is a power of two.
+    slots: Box<[u64]>,
+    /// How many addresses were put there since it has this size.
+    n_put: usize,
 }
 
 impl PcSet {
@@ -59,7 +67,7 @@ impl PcSet {
     pub(crate) fn insert(&mut self, front: &mut Front, pc: u64) {
         let index = self.page(pc >> PAGE_BITS);
         self.bits[index][(pc >> 6) as usize & (WORDS - 1)] |= 1 << (pc & 63);
-        front.slots[Front::slot(pc)] = pc;
+        front.put(pc);
     }
 
     /// Position of a page's bits, which are added if there are none yet.
@@ -88,28 +96,57 @@ impl Eq for PcSet {}
 impl Front {
     /// Knows no address.
     pub(crate) fn new() -> Front {
-        let mut front = Front { slots: Box::new([u64::MAX; FRONT]) };
+        Front::of_size(MIN_FRONT)
+    }
+
+    fn of_size(n_slots: usize) -> Front {
+        let mut front = Front { slots: vec![u64::MAX; n_slots].into(), n_put: 0 };
         front.clear();
         front
+    }
+
+    /// Adds an address that is in the set.
+    fn put(&mut self, pc: u64) {
+        self.n_put += 1;
+        if self.n_put > self.slots.len() / 2 && self.slots.len() < MAX_FRONT {
+            self.grow();
+        }
+        let slot = self.slot(pc);
+        self.slots[slot] = pc;
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let mut larger = Front::of_size(self.slots.len() * GROWTH);
+        let is_known = |slot: usize, pc: u64| pc != u64::MAX && self.slot(pc) == slot;
+        for (slot, pc) in self.slots.iter().enumerate() {
+            if is_known(slot, *pc) {
+                let slot = larger.slot(*pc);
+                larger.slots[slot] = *pc;
+                larger.n_put += 1;
+            }
+        }
+        *self = larger;
     }
 
     /// Forgets all addresses: another set comes.
     pub(crate) fn clear(&mut self) {
         self.slots.fill(u64::MAX);
         // The one slot where the filler would be taken for an address.
-        self.slots[Front::slot(u64::MAX)] = 0;
+        let odd = self.slot(u64::MAX);
+        self.slots[odd] = 0;
     }
 
     /// True if `pc` is certainly in the set, or none of its bits is `wanted`.
     #[inline]
     pub(crate) fn has(&self, pc: u64, wanted: u64) -> bool {
         // One test for both.
-        (self.slots[Front::slot(pc)] ^ pc) & wanted == 0
+        (self.slots[self.slot(pc)] ^ pc) & wanted == 0
     }
 
     #[inline]
-    fn slot(pc: u64) -> usize {
-        ((pc ^ (pc >> 14)) as usize) & (FRONT - 1)
+    fn slot(&self, pc: u64) -> usize {
+        ((pc ^ (pc >> 14)) as usize) & (self.slots.len() - 1)
     }
 }
 
@@ -129,6 +166,18 @@ mod tests {
         assert!(front.has(1, 0), "an address that is not asked for");
         assert_eq!(set.len(), 8);
         assert_eq!(set.to_vec(), [0, 63, 64, 4095, 4096, 1 << 24, u64::MAX - 4095, u64::MAX]);
+    }
+
+    #[test]
+    fn the_table_in_front_grows_with_its_addresses_and_forgets_none() {
+        let (mut set, mut front) = (PcSet::default(), Front::new());
+        assert_eq!(front.slots.len(), MIN_FRONT);
+        (0..MIN_FRONT as u64 / 2).for_each(|pc| set.insert(&mut front, pc));
+        assert_eq!(front.slots.len(), MIN_FRONT, "what fits takes no more memory");
+        (0..MAX_FRONT as u64).for_each(|pc| set.insert(&mut front, pc));
+        assert_eq!(front.slots.len(), MAX_FRONT);
+        assert!((0..MAX_FRONT as u64).all(|pc| front.has(pc, u64::MAX)));
+        assert!(!front.has(u64::MAX, u64::MAX) && !front.has(MAX_FRONT as u64, u64::MAX));
     }
 
     #[test]

@@ -9,8 +9,11 @@ use super::pcs::Front;
 use super::sums::{Counted, Executed, Part, Sum, Sums, WindowSums};
 use crate::decode::{Instr, Interp, Limits, Sink};
 use crate::record::{Entry, FileType, IDLE_THREAD, Marker, Type};
-use quipu_model::{Severity, ShardKind};
+use crate::seams::Comparer;
+use crate::trace::File;
+use quipu_model::{Batch, Severity, ShardKind};
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::sync::Arc;
 
 /// The counts of one shard, or of a run of its chunks.
 pub(crate) struct Tally {
@@ -27,6 +30,11 @@ pub(crate) struct Tally {
     is_online: bool,
     /// The last instruction of the entries before.
     last_instr: Option<Entry>,
+    /// The file that the entries come from, whose chunks are compared with what is counted.
+    file: Option<Arc<File>>,
+    comparer: Comparer,
+    /// The latest entries end with the footer of a chunk.
+    is_at_seam: bool,
 }
 
 /// The sums so far, and what deciding about the next entry takes.
@@ -35,6 +43,8 @@ pub(crate) struct Counter {
     /// Position in `counted.parts` of each thread, where the stream mixes threads.
     part_of: FxHashMap<u64, usize>,
     part: usize,
+    /// Records that the state machine did not see.
+    n_bulk: u64,
     /// So many entries ahead are for the state machine.
     n_odd: usize,
     /// A chunk began, and no instruction came since.
@@ -155,7 +165,36 @@ impl Tally {
             is_mixed: kind == ShardKind::Mixed,
             is_online: false,
             last_instr: None,
+            file: None,
+            comparer: Comparer::default(),
+            is_at_seam: false,
         }
+    }
+
+    /// Compares what is counted with what the chunks of `file` say.
+    pub(crate) fn comparing(self, file: Option<Arc<File>>) -> Tally {
+        Tally { file, ..self }
+    }
+
+    /// The entries of `batch` follow.
+    pub(crate) fn enter(&mut self, batch: &Batch) {
+        self.comparer.enter(batch.span.member, batch.span.offset);
+        if batch.findings.iter().any(|finding| finding.severity == Severity::Error) {
+            self.comparer.skip();
+        }
+    }
+
+    /// The sums, at the end of the entries.
+    pub(crate) fn finish(self) -> Counted {
+        if let Some(file) = self.file.as_ref().filter(|_| self.is_at_seam) {
+            self.comparer.end(&file.seams, self.n_records());
+        }
+        self.counter.counted
+    }
+
+    /// Visible records so far.
+    fn n_records(&self) -> u64 {
+        self.counter.n_bulk + self.interp.records
     }
 
     /// Notes a thread that has records, if `tid` is one.
@@ -165,6 +204,9 @@ impl Tally {
 
     /// Counts entries; any cut of the stream gives the same counts.
     pub(crate) fn add(&mut self, entries: &[Entry]) {
+        if let Some(last) = entries.last() {
+            self.is_at_seam = last.is_marker(Marker::CHUNK_FOOTER);
+        }
         let mut rest = entries;
         while let Some(entry) = rest.first()
             && !self.is_online
@@ -207,6 +249,9 @@ impl Tally {
         // Chunks after the first do not repeat the header that says so.
         if kind == Type::MARKER && entry.size.get() == Marker::RECORD_ORDINAL.0 {
             self.interp.chunk_instrs = self.interp.chunk_instrs.max(1);
+            if let Some(file) = &self.file {
+                self.comparer.meet(&file.seams, value, self.n_records());
+            }
         }
         self.interp.begin_batch();
         self.interp.run(std::slice::from_ref(entry), &Limits::NONE, &mut self.counter);
@@ -239,6 +284,7 @@ impl Counter {
                 executed: Executed::default(),
             },
             part_of: FxHashMap::default(),
+            n_bulk: 0,
             n_odd: 0,
             at_chunk_start: false,
             part: 0,
@@ -268,6 +314,7 @@ impl Counter {
             let sums = self.counted.parts[self.part].current();
             for sum in [Sum::Instrs, Sum::NoFetch, Sum::Loads, Sum::Stores, Sum::Prefetches] {
                 sums.add(sum, lane(sum));
+                self.n_bulk += lane(sum);
             }
             if is_kernel {
                 sums.add(Sum::KernelInstrs, lane(Sum::Instrs));
@@ -280,6 +327,7 @@ impl Counter {
                 Rule { add: MARK, .. } => {
                     if let Some(sum) = marker_sum(Marker(entry.size.get())) {
                         sums.add(sum, 1);
+                        self.n_bulk += 1;
                     }
                     rest = &rest[1..];
                 }
@@ -305,6 +353,7 @@ impl Counter {
         sums.add(Sum::NoFetch, no_fetch);
         sums.add(Sum::Loads, loads);
         sums.add(Sum::Stores, stores);
+        self.n_bulk += instrs + no_fetch + loads + stores;
         if is_kernel {
             sums.add(Sum::KernelInstrs, instrs);
             sums.add(Sum::KernelNoFetch, no_fetch);

@@ -5,12 +5,13 @@ use super::encodings::OfFile;
 use super::output::Outputs;
 use crate::kernel::Regions;
 use crate::record::{Entry, Marker, Type};
-use crate::trace::DrmemTrace;
+use crate::trace::{DrmemTrace, File};
 use crate::write::frames::is_of_header;
 use crate::write::known::Space;
 use crate::write::{Feed, Observer, Taken, chunks};
 use quipu_model::Result;
 use quipu_model::damaged::{Intake, SoFar};
+use std::sync::Arc;
 
 /// Entries that are looked at to find the processor behind a clock reading.
 const LOOK_AHEAD: usize = 8;
@@ -38,6 +39,8 @@ enum Hold {
 pub(super) struct Input {
     /// `None` once it is over.
     feed: Option<Feed>,
+    /// The file, whose chunks are compared with what is counted.
+    file: Option<Arc<File>>,
     /// Entries at hand, without what only chunks need; those before `next` are done.
     entries: Vec<Entry>,
     next: usize,
@@ -71,6 +74,7 @@ impl Input {
         let header = trace.files().get(shard).map(|file| &file.header);
         Ok(Input {
             feed: Some(Feed::among(trace, shard, trace.files().len())?),
+            file: trace.files().get(shard).cloned(),
             entries: Vec::new(),
             next: 0,
             n_taken: 0,
@@ -125,6 +129,11 @@ impl Input {
             }
             let end = n_present.min(self.n_taken + FEW);
             for entry in &feed.present()[self.n_taken..end] {
+                if entry.is_marker(Marker::RECORD_ORDINAL)
+                    && let Some(file) = &self.file
+                {
+                    file.seams.compare(self.taken.read.records, entry.addr.get());
+                }
                 if is_of_chunks(entry, &mut self.repeats, &mut self.codes) {
                     // Who reads sees the footer, and no copies.
                     let n_footers = u64::from(entry.is_marker(Marker::CHUNK_FOOTER));

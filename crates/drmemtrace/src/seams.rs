@@ -1,0 +1,187 @@
+//! Seams: where one chunk ends and the next begins, and whether both count the same.
+//!
+//! Each chunk begins with the number of records before it. A reader that counts records compares the two numbers itself, and
+//! says what is lost ([`crate::reader`]). Raw entries are handed out uncounted, and pieces are read apart from each other; there
+//! the consumer counts anyway, and the two sides of a seam meet here. Where they differ, the file is *doubted*: results so far are
+//! thrown away ([`Trace::n_delivered_damaged`](quipu_model::Trace::n_delivered_damaged)), and every later reader of the file
+//! counts. So whole traces are read at full speed, and damage is found by one reader, with one place.
+
+use rustc_hash::FxHashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// The seams of one file.
+#[derive(Debug, Default)]
+pub(crate) struct Seams {
+    is_doubted: AtomicBool,
+    /// Seams between pieces of which one side was read, by the member after the seam. At most one for each half megabyte.
+    halves: Mutex<FxHashMap<u32, Half>>,
+}
+
+/// One side of a seam, with the number of records before it.
+#[derive(Clone, Copy, Debug)]
+enum Half {
+    /// The end of the chunk before, as counted.
+    End(u64),
+    /// The beginning of the chunk after, as it says.
+    Beginning(u64),
+}
+
+impl Seams {
+    /// True once the two sides of a seam differed: readers of the file have to count records.
+    pub(crate) fn is_doubted(&self) -> bool {
+        self.is_doubted.load(Ordering::Relaxed)
+    }
+
+    /// Compares both sides of a seam.
+    pub(crate) fn compare(&self, counted: u64, ordinal: u64) {
+        if counted != ordinal {
+            self.is_doubted.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// The chunks before a member were read to their end.
+    pub(crate) fn end_before(&self, member: u32, counted: u64) {
+        self.meet(member, Half::End(counted));
+    }
+
+    /// Reading began at a member that counts this many records before it.
+    pub(crate) fn begin_at(&self, member: u32, ordinal: u64) {
+        self.meet(member, Half::Beginning(ordinal));
+    }
+
+    fn meet(&self, member: u32, half: Half) {
+        let mut halves = self.halves.lock().unwrap_or_else(PoisonError::into_inner);
+        match (halves.remove(&member), half) {
+            (Some(Half::End(counted)), Half::Beginning(ordinal))
+            | (Some(Half::Beginning(ordinal)), Half::End(counted)) => self.compare(counted, ordinal),
+            // The same side of an earlier read says the same.
+            _ => {
+                halves.insert(member, half);
+            }
+        }
+    }
+}
+
+/// Compares the seams that one consumer of raw entries meets.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Comparer {
+    /// The latest seam: what it says stands before it, and how many records the consumer had counted there. `None` where
+    /// nothing is known: before the first seam, and after damage.
+    latest: Option<(u64, u64)>,
+    has_begun: bool,
+    /// The member of the latest entries.
+    member: u32,
+}
+
+impl Comparer {
+    /// Entries of this member follow, from `offset` on. The first ones begin the read.
+    pub(crate) fn enter(&mut self, member: u32, offset: u64) {
+        if !std::mem::replace(&mut self.has_begun, true) && member == 0 && offset == 0 {
+            self.latest = Some((0, 0));
+        }
+        self.member = member;
+    }
+
+    /// Damage was reported: the next seam is to be believed.
+    pub(crate) fn skip(&mut self) {
+        self.latest = None;
+        self.has_begun = true;
+    }
+
+    /// The next entry is a chunk's ordinal; `counted` records were counted before it.
+    pub(crate) fn meet(&mut self, seams: &Seams, ordinal: u64, counted: u64) {
+        match self.latest {
+            Some((before, at)) => seams.compare(before.saturating_add(counted - at), ordinal),
+            None => seams.begin_at(self.member, ordinal),
+        }
+        self.latest = Some((ordinal, counted));
+    }
+
+    /// The read ended behind a chunk's footer.
+    pub(crate) fn end(&self, seams: &Seams, counted: u64) {
+        if let Some((before, at)) = self.latest {
+            seams.end_before(self.member.saturating_add(1), before.saturating_add(counted - at));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tools::counts::COUNTS;
+    use crate::trace::{DrmemTrace, open};
+    use crate::write::{NoEdit, Unwatched, WriteOptions, rewrite_file};
+    use quipu_model::{Args, Columns, OpenOptions, Scan, ShardId, Tool, Trace};
+    use quipu_source::{Packer, Pool, Source};
+    use quipu_testkit::fixtures;
+    use std::io::Cursor;
+
+    /// The first file of a trace, in chunks of 200 instructions.
+    fn in_small_chunks(trace: &DrmemTrace) -> Option<Vec<u8>> {
+        let options = WriteOptions { chunk_instrs: Some(200), ..WriteOptions::new() };
+        let pool = Pool::new(1).unwrap();
+        let packer = Packer::new(Cursor::new(Vec::new()), &pool, &options.pack);
+        let (rewritten, _) = rewrite_file(trace, 0, packer, NoEdit, &options, &Unwatched).ok()?;
+        Some(rewritten.out.into_inner())
+    }
+
+    #[test]
+    fn whole_traces_are_never_doubted() {
+        let mut n_chunks = 0;
+        for folder in std::fs::read_dir(fixtures("drmemtrace")).unwrap() {
+            let folder = folder.unwrap().path();
+            let Ok(source) = Source::open(&folder) else { continue };
+            let Ok(trace) = open(&source, &OpenOptions::default()) else { continue };
+            let Some(small) = in_small_chunks(&trace) else { continue };
+            let source = Source::from_bytes("small.trace.zip", small);
+            let trace = open(&source, &OpenOptions::default()).unwrap();
+            n_chunks += trace.files()[0].container.members().len();
+            in_small_chunks(&trace).unwrap();
+            assert!(!trace.files()[0].seams.is_doubted(), "an edit of {}", folder.display());
+            let pass = COUNTS.build(&Args::default(), &trace).unwrap();
+            let mut fork = pass.fork(&trace.shards()[0]);
+            let mut reader = trace.scan(&Scan::new(ShardId(0)).columns(Columns::RAW)).unwrap();
+            while let Some(batch) = reader.read().unwrap() {
+                fork.consume(batch).unwrap();
+            }
+            assert!(!trace.files()[0].seams.is_doubted(), "counts of {}", folder.display());
+        }
+        assert!(n_chunks > 100, "{n_chunks}");
+    }
+
+    #[test]
+    fn a_seam_is_compared_once_both_of_its_sides_were_read() {
+        for (end, beginning) in [(7, 7), (7, 8), (8, 7)] {
+            for is_end_first in [false, true] {
+                let seams = Seams::default();
+                if is_end_first {
+                    seams.end_before(3, end);
+                }
+                seams.begin_at(3, beginning);
+                seams.begin_at(4, 99);
+                if !is_end_first {
+                    seams.end_before(3, end);
+                }
+                assert_eq!(seams.is_doubted(), end != beginning, "{end} {beginning}");
+            }
+        }
+    }
+
+    #[test]
+    fn one_read_compares_what_it_counts_between_two_seams() {
+        let seams = Seams::default();
+        let mut comparer = Comparer::default();
+        comparer.enter(0, 0);
+        comparer.meet(&seams, 10, 10);
+        comparer.enter(1, 0);
+        comparer.meet(&seams, 25, 25);
+        assert!(!seams.is_doubted());
+        // Damage hides how many records there were.
+        comparer.skip();
+        comparer.meet(&seams, 70, 30);
+        assert!(!seams.is_doubted());
+        comparer.meet(&seams, 80, 41);
+        assert!(seams.is_doubted());
+    }
+}
