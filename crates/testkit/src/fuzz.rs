@@ -152,8 +152,19 @@ pub fn tool(format: &dyn Format, tool: &dyn Tool, bytes: &[u8]) {
     }
 }
 
-/// What a tool says of a trace; nothing if it is too large or cannot be read to its end.
+/// What a tool says of a trace; nothing if it is too large or cannot be read to its end. Read again, as every verb does, where
+/// the trace says that what was delivered proved damaged.
 fn report(trace: &dyn Trace, tool: &dyn Tool, buffer_bytes: usize) -> Option<String> {
+    loop {
+        let before = trace.n_delivered_damaged();
+        let report = report_once(trace, tool, buffer_bytes)?;
+        if trace.n_delivered_damaged() == before {
+            return Some(report);
+        }
+    }
+}
+
+fn report_once(trace: &dyn Trace, tool: &dyn Tool, buffer_bytes: usize) -> Option<String> {
     let columns = tool.info().needs.of(tool.info().name, trace).ok()?;
     let mut all = tool.build(&Args::default(), trace).ok()?;
     let mut left = MAX_BYTES;
