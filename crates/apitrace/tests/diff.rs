@@ -3,7 +3,7 @@
 // The helpers of a test may panic as the test may.
 
 use crate::common;
-use quipu_apitrace::diff::lines::diff_lines;
+use quipu_apitrace::diff::lines::{LineForm, diff_lines};
 use quipu_apitrace::diff::print::Text;
 use quipu_apitrace::diff::{At, Difference, Names, Rules, Show, Summary, diff};
 use quipu_apitrace::text::{assemble, disassemble};
@@ -221,7 +221,7 @@ fn damaged_traces_are_compared_up_to_the_damage() {
     assert_eq!(notes.0, [""; 0]);
     // Lines are compared once all of both traces are read.
     let mut out = Vec::new();
-    let readings = diff_lines([&damaged, &whole], ["*", "*"], false, &mut out).unwrap();
+    let readings = diff_lines([&damaged, &whole], ["*", "*"], LineForm::default(), &mut out).unwrap();
     assert_eq!(readings.map(|reading| reading.error.is_some()), [true, false]);
     assert!(out.is_empty());
 }
@@ -231,7 +231,8 @@ fn what_is_kept_of_findings_does_not_grow_with_their_number() {
     let calls: String = (0..20_000).map(|i| format!("glEnd()\nleave #{i} ()\n")).collect();
     let odd = common::written(&format!("function 0 glEnd()\n{calls}"));
     let summary = diff(&odd, &odd, &Rules::ours(), &mut Notes::default(), &Silent).unwrap();
-    let lines = diff_lines([&odd, &odd], ["*", "*"], true, &mut std::io::sink()).unwrap();
+    let form = LineForm { suppress_common_lines: true, ..LineForm::default() };
+    let lines = diff_lines([&odd, &odd], ["*", "*"], form, &mut std::io::sink()).unwrap();
     for reading in summary.readings.into_iter().chain(lines) {
         let of_rule = |rule: &&Finding| rule.rule == "apitrace/left-twice";
         let n_found: u64 = reading.findings.iter().filter(of_rule).map(|finding| finding.count).sum();

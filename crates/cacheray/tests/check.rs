@@ -177,8 +177,9 @@ fn a_bad_tag_in_any_of_the_first_records_of_a_trace_costs_that_only() {
                 let read = of_bytes(&bytes);
                 assert_eq!(read.dialect(), Dialect::Le64, "{name}: record {bad} of {n_records}");
                 let (lines, findings) = common::lines(&read);
-                let rules: Vec<_> = findings.iter().map(|finding| (finding.rule, finding.count)).collect();
-                let expected = (n_records - 1, vec![("cacheray/bad-tag", 1)]);
+                let rules: Vec<_> =
+                    findings.iter().map(|finding| (finding.rule.clone(), finding.count)).collect();
+                let expected = (n_records - 1, vec![("cacheray/bad-tag".into(), 1)]);
                 assert_eq!((lines.len(), rules), expected, "{name}: record {bad} of {n_records}");
             }
         }
