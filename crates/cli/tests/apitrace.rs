@@ -91,7 +91,8 @@ fn the_command_lines_of_the_original_give_its_output_and_exit_code() {
             // Of a trace that is cut we say so, and what is lost; apitrace is silent.
             let errors = text(&output.stderr);
             let is_ours = |line: &&str| {
-                ["[source/truncated]", "[apitrace/cut]"].iter().any(|rule| line.ends_with(rule))
+                line.starts_with("warning: ")
+                    || ["[source/truncated]", "[apitrace/cut]"].iter().any(|rule| line.ends_with(rule))
                     || line.contains(" lost after ")
             };
             let errors = errors.lines().filter(|line| !is_ours(line));
