@@ -2,8 +2,8 @@
 //!
 //! Each chunk begins with the number of records before it. A reader that counts records compares the two numbers itself, and
 //! says what is lost ([`crate::reader`]). Raw entries are handed out uncounted, and pieces are read apart from each other; there
-//! the consumer counts anyway, and the two sides of a seam meet here. Where they differ, the file is *doubted*: results so far are
-//! thrown away ([`Trace::n_delivered_damaged`](quipu_model::Trace::n_delivered_damaged)), and every later reader of the file
+//! the consumer counts anyway, and the two sides of a seam meet here. Where they differ, the file is *doubted*: results so far
+//! are thrown away ([`Trace::n_delivered_damaged`](quipu_model::Trace::n_delivered_damaged)), and every later reader of the file
 //! counts. So whole traces are read at full speed, and damage is found by one reader, with one place.
 
 use rustc_hash::FxHashMap;
@@ -14,7 +14,7 @@ use std::sync::{Mutex, PoisonError};
 #[derive(Debug, Default)]
 pub(crate) struct Seams {
     is_doubted: AtomicBool,
-    /// Seams between pieces of which one side was read, by the member after the seam. At most one for each half megabyte.
+    /// Seams between pieces whose one side was read, by the member after the seam. At most one for each half megabyte.
     halves: Mutex<FxHashMap<u32, Half>>,
 }
 

@@ -56,7 +56,7 @@ impl Known {
 pub(super) struct Words {
     /// Options by their long name, or their letter if they have none, with the value, in their order.
     pub(super) options: Vec<(String, Option<String>)>,
-    /// What is no option.
+    /// The other words.
     pub(super) files: Vec<String>,
 }
 
