@@ -237,9 +237,10 @@ pub fn detect(head: &[u8]) -> (Dialect, Look) {
         let is_better = if best.1.n_run.max(other.n_run) >= RUN_RECORDS {
             other.n_run > best.1.n_run
         } else {
-            // A cut record at the end is no fault; in another dialect its bytes may be read as a long one.
-            let is_clean = best.1.n_good > 0 && best.1.n_bad == 0;
-            other.explained > best.1.explained && (!is_clean || other.n_good > best.1.n_good)
+            // A record that is cut at the end may be read as a whole one in another dialect; a single record has to be such as
+            // compilers leave.
+            let is_credible = other.n_good > 1 || other.n_run > 0;
+            other.explained > best.1.explained && is_credible
         };
         if is_better {
             best = (*dialect, other);
