@@ -226,7 +226,12 @@ impl Printer for RowLines {
             for (field, (column, missing)) in self.fields.iter().zip(&columns) {
                 out.extend_from_slice(&field.key);
                 // PERF: most columns have a value in every row (`view`).
-                if *missing != Missing::Never && column.is_missing(*missing, at) {
+                let is_missing = match missing {
+                    Missing::Never => false,
+                    Missing::Is(sentinel) => number(column, at) == *sentinel,
+                    Missing::Bitmap => column.is_missing(*missing, at),
+                };
+                if is_missing {
                     nothing(self.form, &field.style, out);
                     continue;
                 }
@@ -235,8 +240,13 @@ impl Printer for RowLines {
                     Shift::Records => ordinals.records,
                     Shift::Instrs => ordinals.instrs,
                 };
-                let number = column.number(at).wrapping_add(shift);
+                let number = number(column, at).wrapping_add(shift);
                 match (&field.style, &mut self.own) {
+                    (Style::Count, _) => decimal(number, out),
+                    (Style::Name(names), _) => match names.get(number as usize) {
+                        Some(name) => out.extend_from_slice(name),
+                        None => decimal(number, out),
+                    },
                     // An index of 32 bits.
                     (Style::Value, Some(own)) => match self.form {
                         LineForm::Json => own.json(batch, row, number as u32, out),
@@ -249,10 +259,10 @@ impl Printer for RowLines {
                     (Style::List(..) | Style::Members(_), _) if self.form == LineForm::Csv => {
                         self.cell.clear();
                         let json = Context { form: LineForm::Json, ..context };
-                        write(&json, &field.style, *column, at, number, &mut self.cell);
+                        write(&json, &field.style, column, at, number, &mut self.cell);
                         cell(&self.cell, out);
                     }
-                    _ => write(&context, &field.style, *column, at, number, out),
+                    _ => write(&context, &field.style, column, at, number, out),
                 }
             }
             out.extend_from_slice(end);
@@ -325,10 +335,22 @@ fn flags(form: LineForm, names: &Names, value: u64, out: &mut Vec<u8>) {
     name(form, &text, out);
 }
 
+/// The number of a row. PERF: most columns are vectors of unsigned numbers (`view`).
+#[inline(always)]
+fn number(column: &ColumnRef<'_>, row: usize) -> u64 {
+    match &column.cells {
+        CellsRef::U64(cells) => cells.get(row).copied().unwrap_or(0),
+        CellsRef::U32(cells) => cells.get(row).map_or(0, |cell| u64::from(*cell)),
+        CellsRef::U16(cells) => cells.get(row).map_or(0, |cell| u64::from(*cell)),
+        CellsRef::U8(cells) => cells.get(row).map_or(0, |cell| u64::from(*cell)),
+        _ => column.number(row),
+    }
+}
+
 fn write(
     context: &Context<'_>,
     style: &Style,
-    column: ColumnRef<'_>,
+    column: &ColumnRef<'_>,
     row: usize,
     value: u64,
     out: &mut Vec<u8>,
@@ -390,7 +412,7 @@ fn write(
                 out.extend_from_slice(if at == range.start { b"" } else { b"," });
                 match items.is_missing(*missing, at) {
                     true => out.extend_from_slice(b"null"),
-                    false => write(context, item, items, at, items.number(at), out),
+                    false => write(context, item, &items, at, items.number(at), out),
                 }
             }
             out.push(b']');
@@ -408,7 +430,7 @@ fn write(
                 let column = column.as_ref();
                 match column.is_missing(*missing, row) {
                     true => out.extend_from_slice(b"null"),
-                    false => write(context, style, column, row, column.number(row), out),
+                    false => write(context, style, &column, row, column.number(row), out),
                 }
             }
             out.push(b'}');
