@@ -2,7 +2,7 @@
 
 use quipu_isa::Decoder;
 use quipu_model::{Code, CodeTable};
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 use std::ops::Range;
 
 /// Rendered instructions. Threads of one program run the same code, so texts are shared between shards; only a list
@@ -10,10 +10,10 @@ use std::ops::Range;
 #[derive(Debug, Default)]
 pub(crate) struct CodeTexts {
     decoder: Option<Decoder>,
-    known: HashMap<Code, u32>,
+    known: FxHashMap<Code, u32>,
     texts: Vec<Range<usize>>,
     arena: Vec<u8>,
-    shards: HashMap<u32, Vec<u32>>,
+    shards: FxHashMap<u32, Vec<u32>>,
     scratch: String,
 }
 
@@ -51,9 +51,23 @@ impl CodeTexts {
         }
     }
 
-    /// What was rendered for the instruction with number `index` of `shard`.
-    pub(crate) fn get(&self, shard: u32, index: u32) -> Option<&[u8]> {
-        let id = *self.shards.get(&shard)?.get(index as usize)?;
-        self.arena.get(self.texts.get(id as usize)?.clone())
+    /// The instructions of `shard`, to be asked for once a batch.
+    pub(crate) fn of(&self, shard: u32) -> ShardTexts<'_> {
+        ShardTexts { all: self, ids: self.shards.get(&shard).map_or(&[], Vec::as_slice) }
+    }
+}
+
+/// Rendered instructions of one shard.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ShardTexts<'a> {
+    all: &'a CodeTexts,
+    ids: &'a [u32],
+}
+
+impl<'a> ShardTexts<'a> {
+    /// What was rendered for the instruction with number `index`.
+    pub(crate) fn get(self, index: u32) -> Option<&'a [u8]> {
+        let id = *self.ids.get(index as usize)?;
+        self.all.arena.get(self.all.texts.get(id as usize)?.clone())
     }
 }

@@ -3,7 +3,7 @@
 //! The schema alone says how each column is written. Everything that does not change from row to row, such as keys
 //! and names, is laid out once.
 
-use crate::codes::CodeTexts;
+use crate::codes::{CodeTexts, ShardTexts};
 use quipu_isa::{Arch, Decoder, Syntax};
 use quipu_model::column::CellsRef;
 use quipu_model::harmless::csv_cell;
@@ -176,8 +176,7 @@ impl Style {
 struct Context<'a> {
     form: LineForm,
     batch: &'a Batch,
-    texts: &'a CodeTexts,
-    shard: u32,
+    texts: ShardTexts<'a>,
 }
 
 impl Printer for RowLines {
@@ -220,7 +219,7 @@ impl Printer for RowLines {
             (column, if column.is_empty() { Missing::Bitmap } else { field.missing })
         };
         let columns: Vec<_> = self.fields.iter().enumerate().map(column).collect();
-        let context = Context { form: self.form, batch, texts: &self.texts, shard };
+        let context = Context { form: self.form, batch, texts: self.texts.of(shard) };
         for &row in rows {
             let at = row as usize;
             for (field, (column, missing)) in self.fields.iter().zip(&columns) {
@@ -308,7 +307,7 @@ fn nothing(form: LineForm, style: &Style, out: &mut Vec<u8>) {
     });
 }
 
-/// A number without a name in JSON and CSV.
+/// A number with a fraction.
 fn float(form: LineForm, value: f64, out: &mut Vec<u8>) {
     match (value.is_finite(), form) {
         // JSON has no other numbers.
@@ -382,7 +381,7 @@ fn write(
         },
         (Style::Flags(names), _) => flags(form, names, value, out),
         (Style::Code, _) => {
-            let known = u32::try_from(value).ok().and_then(|index| context.texts.get(context.shard, index));
+            let known = u32::try_from(value).ok().and_then(|index| context.texts.get(index));
             match known {
                 Some(known) => out.extend_from_slice(known),
                 None => nothing(form, style, out),
