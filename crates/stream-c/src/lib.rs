@@ -149,10 +149,20 @@ impl CWriter {
         Some(types[at])
     }
 
-    fn schema(&self, name: &str, fields: &[CField], size: u32, text_format: Option<&str>) -> Option<u32> {
+    /// Defines a schema and gives its id.
+    ///
+    /// # Safety
+    /// Names and units of fields are null or texts that end with a zero byte.
+    unsafe fn schema(
+        &self,
+        name: &str,
+        fields: &[CField],
+        size: u32,
+        text_format: Option<&str>,
+    ) -> Option<u32> {
         let mut all = Vec::new();
         for field in fields {
-            // SAFETY: the header asks for texts.
+            // SAFETY: as the caller promises.
             let (name, unit) = unsafe { (text(field.name)?, text(field.unit)) };
             all.push(Field {
                 name: name.to_owned(),
@@ -208,9 +218,8 @@ pub unsafe extern "C" fn quipu_schema(
         if fields.is_null() {
             return 0;
         }
-        // SAFETY: as above.
-        let fields = unsafe { slice::from_raw_parts(fields, n_fields) };
-        writer.schema(name, fields, size, format).unwrap_or(0)
+        // SAFETY: that many fields stand there, whose names and units are texts or null.
+        unsafe { writer.schema(name, slice::from_raw_parts(fields, n_fields), size, format) }.unwrap_or(0)
     })
 }
 
@@ -239,7 +248,7 @@ pub unsafe extern "C" fn quipu_row(
     record: *const c_void,
     size: u32,
 ) -> c_int {
-    // SAFETY: as here.
+    // SAFETY: what the header asks for here is what it asks for there; no part is given.
     unsafe { quipu_row_with(stream, schema, time, record, size, std::ptr::null(), 0) }
 }
 
@@ -267,20 +276,18 @@ pub unsafe extern "C" fn quipu_row_with(
             // SAFETY: the header asks for that many parts.
             unsafe { slice::from_raw_parts(parts, n_parts) }
         };
-        let mut all = Vec::new();
-        for part in parts {
-            // SAFETY: the header asks for bytes of that length.
-            let Some(bytes) = (unsafe { bytes(part.bytes, part.length as usize) }) else {
-                return ERROR_ARGUMENT;
-            };
-            if u64::from(part.at) + 8 > u64::from(size) {
-                return ERROR_ARGUMENT;
-            }
-            all.push((part.at as usize, bytes));
+        // SAFETY: the header asks for bytes of that length.
+        let of = |part: &CPart| unsafe { bytes(part.bytes, part.length as usize) };
+        let fits = |part: &CPart| u64::from(part.at) + 8 <= u64::from(size);
+        if !parts.iter().all(|part| fits(part) && of(part).is_some()) {
+            return ERROR_ARGUMENT;
         }
         let put = |body: &mut Body<'_>| {
             body.put(0, record);
-            all.iter().for_each(|(at, bytes)| body.append(*at, bytes, bytes.len()));
+            for part in parts {
+                let bytes = of(part).unwrap_or(&[]);
+                body.append(part.at as usize, bytes, bytes.len());
+            }
         };
         if stream.0.row(schema, time, record.len(), put).is_ok() { 0 } else { ERROR_WRITE }
     })
