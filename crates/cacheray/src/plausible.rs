@@ -157,6 +157,7 @@ fn look_as<L: Layout>(head: &[u8]) -> Look {
     let mut look = Look::default();
     let mut at = 0;
     let mut familiar = Familiar::default();
+    let mut is_odd = true;
     while look.n_good + look.n_bad < DETECTED_RECORDS {
         let bytes = head.get(at..).unwrap_or(&[]);
         let found = record::<L>(bytes);
@@ -166,6 +167,7 @@ fn look_as<L: Layout>(head: &[u8]) -> Look {
             look.n_first += u32::from(look.n_bad == 0);
             look.n_run += u32::from(look.n_bad == 0 && look.n_run == look.n_good && is_plausible(record));
             look.n_good += 1;
+            is_odd &= !is_plausible(record);
             let is_usual = is_usual(record, &familiar);
             look.explained += *length as u64 * if is_usual { 2 } else { 1 };
             familiar.add(record.thread());
@@ -187,6 +189,11 @@ fn look_as<L: Layout>(head: &[u8]) -> Look {
         look.n_bad += 1;
         look.n_bad_tags += u32::from(only_tag.is_some());
         at += length;
+    }
+    // What is cut at its end in one dialect may be read as a whole record in another: a single one has to be such as compilers
+    // leave.
+    if look.n_good == 1 && is_odd {
+        look.explained = 0;
     }
     look
 }
@@ -237,10 +244,7 @@ pub fn detect(head: &[u8]) -> (Dialect, Look) {
         let is_better = if best.1.n_run.max(other.n_run) >= RUN_RECORDS {
             other.n_run > best.1.n_run
         } else {
-            // A record that is cut at the end may be read as a whole one in another dialect; a single record has to be such as
-            // compilers leave.
-            let is_credible = other.n_good > 1 || other.n_run > 0;
-            other.explained > best.1.explained && is_credible
+            other.explained > best.1.explained
         };
         if is_better {
             best = (*dialect, other);
@@ -315,8 +319,12 @@ mod tests {
                     let access = Access { tag, addr, size: if i % 2 == 0 { 8 } else { 4 }, thread };
                     encode(dialect, &Record::Access(access), &mut bytes).unwrap();
                 }
-                for bad in 1..n.min(9) {
+                for bad in 0..n.min(9) {
                     for tag in [ADD, REMOVE, 4, 7, 0x3f, 0x47, 0x84, 0xff] {
+                        // A first record with the tag of an annotation has a length of its own, and nothing stands before it.
+                        if bad == 0 && tag & KIND_MASK <= REMOVE {
+                            continue;
+                        }
                         let mut bytes = bytes.clone();
                         bytes[bad as usize * dialect.access_bytes()] = tag;
                         let (found, look) = detect(&bytes);

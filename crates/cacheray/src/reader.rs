@@ -73,14 +73,17 @@ impl RecordReader {
     /// Passes over records that are not wanted, but for regions: those that stay live have their types in the window as well.
     fn skip<L: Layout>(&mut self) -> Result<()> {
         let has_regions = self.columns.has(Columns::REGIONS);
+        // Only annotations bring names.
+        let mut has_room = n_name_bytes(&self.batch) < MAX_NAMES_BYTES;
         while self.n_records < self.wanted.start
             && self.batch.regions.len() < self.batch_records
-            && n_name_bytes(&self.batch) < MAX_NAMES_BYTES
+            && has_room
             && self.feed.ready::<L>(self.n_records)?
         {
             let Ok((record, length)) = record::<L>(self.feed.unused()) else { break };
             if has_regions && !matches!(record, Record::Access(_)) {
                 region(&mut self.batch, &record, 0);
+                has_room = n_name_bytes(&self.batch) < MAX_NAMES_BYTES;
             }
             self.feed.use_up(length);
             self.n_records += 1;
@@ -103,7 +106,8 @@ impl RecordReader {
         let room = self.batch_records.min(n_wanted);
         let (mut n, mut thread) = (0, 0);
         let (mut offset, mut failed) = (None, Ok(()));
-        while n < room && n_name_bytes(&self.batch) < MAX_NAMES_BYTES {
+        let mut has_room = n_name_bytes(&self.batch) < MAX_NAMES_BYTES;
+        while n < room && has_room {
             if n > 0 {
                 let n_run = self.accesses::<L>(thread, n, room - n, first_record);
                 n += n_run;
@@ -145,6 +149,7 @@ impl RecordReader {
                 continue;
             }
             annotation(&mut self.batch, self.columns, &first, n as u32, first_record); // At most a batch.
+            has_room = n_name_bytes(&self.batch) < MAX_NAMES_BYTES;
             self.feed.use_up(length);
             n += 1;
         }
