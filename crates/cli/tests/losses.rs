@@ -1,5 +1,6 @@
 //! What damage loses is counted: in archives, packed files and bare ones, by every verb the same, and nothing is invented.
 
+use crate::damage::harm::{Harm, Repacked};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
@@ -459,6 +460,25 @@ fn all_damaged_files_of_a_folder_are_named_where_nothing_is_written() {
         };
         assert!(files.iter().all(|file| is_named(&file)), "{verb:?}: {said}");
         assert!(!out.exists(), "{verb:?}");
+    }
+}
+
+#[test]
+fn however_many_threads_write_all_files_that_contradict_their_ordinals_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("trace");
+    std::fs::create_dir(&trace).unwrap();
+    let chunked = quipu_testkit::fixtures("drmemtrace").join("tiny.chunk1000");
+    let whole = std::fs::read(chunked.join("drmemtrace.tiny.05701.3845.trace.zip")).unwrap();
+    let damaged = Harm::Repacked(Repacked::Gap).done_to(&whole).unwrap();
+    for n in 0..4 {
+        std::fs::write(trace.join(format!("drmemtrace.copy.{n}.trace.zip")), &damaged).unwrap();
+    }
+    for threads in ["1", "4"] {
+        let out = folder.path().join("out");
+        let (_, said, code) = quipu(&["convert", "-j", threads, "-o", out.to_str().unwrap()], &trace);
+        let named = (0..4).filter(|n| said.contains(&format!("drmemtrace.copy.{n}."))).count();
+        assert_eq!((code, named, out.exists()), (1, 4, false), "-j {threads}: {said}");
     }
 }
 

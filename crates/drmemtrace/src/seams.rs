@@ -6,6 +6,8 @@
 //! are thrown away ([`Trace::n_delivered_damaged`](quipu_model::Trace::n_delivered_damaged)), and every later reader of the file
 //! counts. So whole traces are read at full speed, and damage is found by one reader, with one place.
 
+use crate::trace::File;
+use crate::write::Part;
 use rustc_hash::FxHashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -75,6 +77,20 @@ pub(crate) struct Comparer {
 }
 
 impl Comparer {
+    /// One for a read of this file.
+    pub(crate) fn of(file: &File) -> Comparer {
+        // Before the first chunk that is there, others are missing.
+        Comparer { has_begun: file.first_chunk() > 0, ..Comparer::default() }
+    }
+
+    /// These entries follow.
+    pub(crate) fn begin(&mut self, part: &Part<'_>) {
+        self.enter(part.member, part.offset);
+        if part.is_after_damage {
+            self.skip();
+        }
+    }
+
     /// Entries of this member follow, from `offset` on. The first ones begin the read.
     pub(crate) fn enter(&mut self, member: u32, offset: u64) {
         if !std::mem::replace(&mut self.has_begun, true) && member == 0 && offset == 0 {

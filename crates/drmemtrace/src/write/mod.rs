@@ -45,6 +45,7 @@ pub use rewrite::{ChunkRule, Rewriter, Rewritten};
 use crate::header::Header;
 use crate::record::{Entry, FileType, Marker};
 use crate::schedule::Recording;
+use crate::seams::Comparer;
 use crate::trace::{DrmemTrace, File};
 use known::Known;
 use quipu_model::damaged::{Intake, Reading, SoFar, earlier};
@@ -279,7 +280,7 @@ fn rewrite_knowing<W: Write + Seek, E: Edit>(
     let raiser = options.version.map(|version| Raiser::new(&file.header, version)).transpose();
     let mut raiser = raiser.map_err(in_file)?.flatten();
     // A raised file has other records than its source.
-    let mut seen = Seen::default();
+    let mut seen = Seen { comparer: Comparer::of(file), ..Seen::default() };
     if raiser.is_none() {
         rewriter = rewriter.comparing(file);
     }
@@ -300,11 +301,13 @@ fn rewrite_knowing<W: Write + Seek, E: Edit>(
             rewriter.member(names.get(part.member as usize).map_or("", |member| &member.name))?;
         }
         if let Some(raiser) = &mut raiser {
+            seen.comparer.begin(&part);
             part.entries.iter().for_each(|entry| seen.take(entry, file));
             raised.clear();
             raiser.push(part.entries, &mut raised).map_err(in_file)?;
             rewriter.push(&raised)?;
         } else {
+            rewriter.begin(&part);
             rewriter.push(part.entries)?;
         }
         if let Some(fault) = rewriter.fault() {
@@ -333,17 +336,21 @@ fn rewrite_knowing<W: Write + Seek, E: Edit>(
 struct Seen {
     records: u64,
     repeats: bool,
+    comparer: Comparer,
 }
 
 impl Seen {
     fn take(&mut self, entry: &Entry, file: &File) {
         if entry.is_marker(Marker::RECORD_ORDINAL) {
-            file.seams.compare(self.records, entry.addr.get());
+            self.comparer.meet(&file.seams, entry.addr.get(), self.records);
             self.repeats = true;
-        } else if !self.repeats || !(entry.is_marker(Marker::TIMESTAMP) || entry.is_marker(Marker::CPU_ID)) {
-            self.records += chunks::weight(entry).0;
-        } else if entry.is_marker(Marker::CPU_ID) {
+        } else if self.repeats && entry.is_marker(Marker::TIMESTAMP) {
+            // A copy, as is the processor after it.
+        } else if self.repeats && entry.is_marker(Marker::CPU_ID) {
             self.repeats = false;
+        } else {
+            self.repeats = false;
+            self.records += chunks::weight(entry).0;
         }
     }
 }
@@ -363,6 +370,10 @@ pub(crate) struct Feed {
 pub(crate) struct Part<'a> {
     pub(crate) entries: &'a [Entry],
     pub(crate) member: u32,
+    /// Where the first one stands in the member.
+    pub(crate) offset: u64,
+    /// Whether damage was found right before, or within.
+    pub(crate) is_after_damage: bool,
 }
 
 impl Feed {
@@ -407,8 +418,10 @@ impl Feed {
         if observer.is_cancelled() {
             return Err(interrupted());
         }
+        let mut is_after_damage = false;
         loop {
             let Some(batch) = self.reader.read()? else { return Ok(None) };
+            is_after_damage |= batch.findings.iter().any(|finding| finding.severity == Severity::Error);
             if let Err(refused) = intake.take(&mut batch.findings, so_far) {
                 return Err(intake.read_on(refused, || self.rest(observer)));
             }
@@ -421,7 +434,8 @@ impl Feed {
         let entries = Entry::slice(batch.raw()).0;
         observer.advance(entries.len() as u64, bytes.saturating_sub(self.told_bytes));
         self.told_bytes = self.told_bytes.max(bytes);
-        Ok(Some(Part { entries, member: batch.span.member }))
+        let (member, offset) = (batch.span.member, batch.span.offset);
+        Ok(Some(Part { entries, member, offset, is_after_damage }))
     }
 }
 
@@ -593,9 +607,14 @@ fn of_all_files(
     let mut found = Found::default();
     for shard in shards {
         let mut read = || -> Result<()> {
-            let mut feed = Feed::new(trace, shard)?;
-            while let Some(findings) = feed.rest(observer)? {
-                findings.into_iter().for_each(|finding| found.push(finding));
+            // Raw entries are handed out uncounted; a reader that counts compares what chunks say.
+            let scan = Scan::new(ShardId(shard as u32)).columns(Columns::NONE); // No folder holds 2^32 files.
+            let mut reader = trace.scan(&scan)?;
+            while let Some(batch) = reader.read()? {
+                if observer.is_cancelled() {
+                    return Err(interrupted());
+                }
+                batch.findings.drain(..).for_each(|finding| found.push(finding));
             }
             Ok(())
         };

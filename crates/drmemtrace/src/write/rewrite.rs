@@ -4,12 +4,14 @@
 //! Everything but what only chunks need is kept bit for bit: unknown types and markers, sizes of exits, values of
 //! footers, encodings that the tracer repeated, and where a branch target stands.
 
+use super::Part;
 use super::chunks::{Chunks, Counts, weight};
 use super::codes::{Codes, Given, MAX_PIECES};
 use super::edit::{At, Edit};
 use super::known::Known;
 use crate::record::{Entry, FileType, Marker, Type};
 use crate::schedule::Recording;
+use crate::seams::Comparer;
 use crate::trace::File;
 use quipu_model::{Error, Result};
 use quipu_source::{Packed, Packer};
@@ -55,7 +57,7 @@ pub struct Rewriter<W: Write + Seek, E: Edit> {
     /// Encodings that the file may lack.
     known: Option<Arc<Known>>,
     /// The file that is read, whose chunks are compared with what is counted.
-    source: Option<Arc<File>>,
+    source: Option<(Arc<File>, Comparer)>,
 }
 
 /// What came out of a file.
@@ -120,7 +122,14 @@ impl<W: Write + Seek, E: Edit> Rewriter<W, E> {
 
     /// Compares what is counted with what the chunks of `source` say.
     pub(super) fn comparing(self, source: &Arc<File>) -> Rewriter<W, E> {
-        Rewriter { source: Some(source.clone()), ..self }
+        Rewriter { source: Some((source.clone(), Comparer::of(source))), ..self }
+    }
+
+    /// These entries of the source are pushed next.
+    pub(super) fn begin(&mut self, part: &Part<'_>) {
+        if let Some((_, comparer)) = &mut self.source {
+            comparer.begin(part);
+        }
     }
 
     /// Needs less memory, and a little more time: for one of many files that are written at once.
@@ -380,8 +389,8 @@ impl<W: Write + Seek, E: Edit> Rewriter<W, E> {
                 return self.split_if_full();
             }
             Some(Marker::RECORD_ORDINAL) => {
-                if let Some(source) = &self.source {
-                    source.seams.compare(self.at.records, entry.addr.get());
+                if let Some((source, comparer)) = &mut self.source {
+                    comparer.meet(&source.seams, entry.addr.get(), self.at.records);
                 }
                 self.codes.next_read_chunk();
                 self.repeats = true;

@@ -173,7 +173,8 @@ impl Tally {
 
     /// Compares what is counted with what the chunks of `file` say.
     pub(crate) fn comparing(self, file: Option<Arc<File>>) -> Tally {
-        Tally { file, ..self }
+        let comparer = file.as_deref().map(Comparer::of).unwrap_or_default();
+        Tally { file, comparer, ..self }
     }
 
     /// The entries of `batch` follow.

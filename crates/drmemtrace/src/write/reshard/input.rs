@@ -5,6 +5,7 @@ use super::encodings::OfFile;
 use super::output::Outputs;
 use crate::kernel::Regions;
 use crate::record::{Entry, Marker, Type};
+use crate::seams::Comparer;
 use crate::trace::{DrmemTrace, File};
 use crate::write::frames::is_of_header;
 use crate::write::known::Space;
@@ -41,6 +42,7 @@ pub(super) struct Input {
     feed: Option<Feed>,
     /// The file, whose chunks are compared with what is counted.
     file: Option<Arc<File>>,
+    comparer: Comparer,
     /// Entries at hand, without what only chunks need; those before `next` are done.
     entries: Vec<Entry>,
     next: usize,
@@ -74,6 +76,7 @@ impl Input {
         let header = trace.files().get(shard).map(|file| &file.header);
         Ok(Input {
             feed: Some(Feed::among(trace, shard, trace.files().len())?),
+            comparer: trace.files().get(shard).map(|file| Comparer::of(file)).unwrap_or_default(),
             file: trace.files().get(shard).cloned(),
             entries: Vec::new(),
             next: 0,
@@ -115,7 +118,10 @@ impl Input {
             let mut n_present = feed.present().len();
             if self.n_taken >= n_present {
                 self.n_taken = 0;
-                let next = feed.next(observer, SoFar::default(), intake)?.map(|part| part.entries.len());
+                let next = feed.next(observer, SoFar::default(), intake)?.map(|part| {
+                    self.comparer.begin(&part);
+                    part.entries.len()
+                });
                 outputs.note_damage(intake);
                 n_present = match next {
                     Some(n_entries) => n_entries,
@@ -132,7 +138,7 @@ impl Input {
                 if entry.is_marker(Marker::RECORD_ORDINAL)
                     && let Some(file) = &self.file
                 {
-                    file.seams.compare(self.taken.read.records, entry.addr.get());
+                    self.comparer.meet(&file.seams, entry.addr.get(), self.taken.read.records);
                 }
                 if is_of_chunks(entry, &mut self.repeats, &mut self.codes) {
                     // Who reads sees the footer, and no copies.
