@@ -376,7 +376,7 @@ impl Trace for ApiTrace {
     }
 
     fn n_delivered_damaged(&self) -> u64 {
-        if self.sound.source().can_seek() { self.sound.n_delivered_damaged() } else { 0 }
+        self.sound.n_delivered_damaged()
     }
 
     fn mark_name(&self, kind: u32) -> Cow<'static, str> {

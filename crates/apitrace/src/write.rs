@@ -244,7 +244,7 @@ pub(crate) fn so_far(trace: &ApiTrace, n_written: u64) -> SoFar {
     }
 }
 
-/// How many calls were left before the first damage among these findings, which are told after all `n_left` calls were read.
+/// How many calls were left before the first damage among these findings. Readers give findings after all `n_left` calls.
 pub(crate) fn n_good(findings: &[Finding], n_left: u64) -> u64 {
     // What is only known to be wrong at the end may stand before what was found earlier.
     let errors = findings.iter().filter(|finding| finding.severity == Severity::Error);

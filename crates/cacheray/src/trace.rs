@@ -205,7 +205,7 @@ impl Trace for CacherayTrace {
     }
 
     fn n_delivered_damaged(&self) -> u64 {
-        if self.container.source().can_seek() { self.container.n_delivered_damaged() } else { 0 }
+        self.container.n_delivered_damaged()
     }
 
     fn as_any(&self) -> Option<&dyn Any> {

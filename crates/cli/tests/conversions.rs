@@ -89,7 +89,7 @@ fn read_back(original: &Original<'_>, out: &Path, conversion: &[&str], said: &Va
     if info["format"] != format {
         return Some(format!("it has the format {}, not {format}", info["format"]));
     }
-    let codec = codec(out)?;
+    let Some(codec) = codec(out) else { return Some("it has no container that can be read".to_owned()) };
     let is_as_asked = match conversion {
         ["--container", container] => is_packed(codec, container),
         [] if format == "drmemtrace" => Some(codec) == self::codec(original.trace),

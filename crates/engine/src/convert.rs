@@ -4,7 +4,7 @@ use crate::merge::Merge;
 use crate::watch::Watch;
 use quipu_model::convert::{Fate, Import, ImportJob, Importer, Ledger};
 use quipu_model::damaged::{Intake, Reading, SoFar};
-use quipu_model::trace::Fact;
+use quipu_model::trace::{Fact, settled};
 use quipu_model::{Batch, Columns, Error, Result, Scan, ShardId, Trace};
 
 /// What a conversion will do, as far as the formats alone tell it.
@@ -73,21 +73,19 @@ pub fn convert(
     beyond_lenses: &[&str],
     watch: &Watch,
 ) -> Result<Converted> {
-    loop {
-        let before = job.trace.n_delivered_damaged();
-        let (import, mut converted) = convert_once(plan, importer, job, beyond_lenses, watch)?;
-        // What proved damaged after it was converted is left out of a second read.
-        if job.trace.n_delivered_damaged() == before {
-            let is_empty = import.n_written() == 0;
-            match import.finish(&mut converted.ledger) {
-                Ok(facts) => converted.facts = facts,
-                // The format refuses a file without records, and what left none is to be said.
-                Err(refused) if is_empty => return Err(converted.reading.nothing_left().unwrap_or(refused)),
-                Err(error) => return Err(error),
-            }
-            return Ok(converted);
-        }
+    let (import, mut converted) = settled(
+        job.trace,
+        || watch.is_cancelled(),
+        || convert_once(plan, importer, job, beyond_lenses, watch),
+    )?;
+    let is_empty = import.n_written() == 0;
+    match import.finish(&mut converted.ledger) {
+        Ok(facts) => converted.facts = facts,
+        // The format refuses a file without records, and what left none is to be said.
+        Err(refused) if is_empty => return Err(converted.reading.nothing_left().unwrap_or(refused)),
+        Err(error) => return Err(error),
     }
+    Ok(converted)
 }
 
 /// One read of the trace; what comes of it has no name yet.

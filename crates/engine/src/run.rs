@@ -9,6 +9,7 @@ use crate::units::{Unit, pieces, share, strictest, whole_shards};
 use crate::watch::{Tally, Watch};
 use crate::window::{self, resolve};
 use crate::work::{Work, catch};
+use quipu_model::trace::settled;
 use quipu_model::{
     Batch, Columns, Dispatched, DynPass, Error, Found, Order, Reader, Report, Result, Rounds, Scan, Severity,
     Shard, ShardId, ThreadId, Trace, Window,
@@ -176,16 +177,9 @@ struct Run<'r> {
 }
 
 impl Run<'_> {
-    /// Reads something, and once more without the damage if some of what was read proved damaged later: what passes made
-    /// of that is thrown away. Each read finds all damage that the one before has let it reach, so this ends.
-    fn sound<T>(&self, mut read: impl FnMut() -> Result<T>) -> Result<T> {
-        loop {
-            let before = self.trace.n_delivered_damaged();
-            let done = read()?;
-            if self.trace.n_delivered_damaged() == before || self.options.watch.is_cancelled() {
-                return Ok(done);
-            }
-        }
+    /// Reads something as often as it takes to leave out what proves damaged.
+    fn sound<T>(&self, read: impl FnMut() -> Result<T>) -> Result<T> {
+        settled(self.trace, || self.options.watch.is_cancelled(), read)
     }
 
     fn template(&self) -> Scan {

@@ -376,7 +376,7 @@ rows! {
     /// Regions of memory whose type is known from here on, or no more. Where regions lie over each other, an address belongs to
     /// the one that was added last; a removal ends the one that was added last of those that begin at its address.
     ///
-    /// Regions belong to memory, not to what is read of a trace: those of records before a window, and of threads that nobody
+    /// Regions belong to memory, not to what is read of a trace: those of records before a window, and of threads that were not
     /// asked for, come in batches of no records ([`Batch::leave_regions`](crate::Batch::leave_regions)).
     pub struct Regions: "regions" derived "Regions of memory whose type is known from here on, or no more.", len what {
         at: Vec<u32> => "Record index inside the batch.";

@@ -278,6 +278,26 @@ pub trait Trace: Send + Sync {
     }
 }
 
+/// Reads something, and once more without the damage if some of what was read proved damaged later
+/// ([`Trace::n_delivered_damaged`]); what comes of the read before is dropped. Each read finds all damage that the one before has
+/// let it reach, so this ends. A read that was cancelled is not begun anew.
+///
+/// # Errors
+/// Those of `read`.
+pub fn settled<T, E>(
+    trace: &(impl Trace + ?Sized),
+    is_cancelled: impl Fn() -> bool,
+    mut read: impl FnMut() -> Result<T, E>,
+) -> Result<T, E> {
+    loop {
+        let before = trace.n_delivered_damaged();
+        let done = read()?;
+        if trace.n_delivered_damaged() == before || is_cancelled() {
+            return Ok(done);
+        }
+    }
+}
+
 /// How native records look in a file of a core that several threads run on.
 pub trait CoreForm: Send + Sync {
     /// Writes what stands before the records of a thread that the core turns to; nothing if they begin with a header, which

@@ -177,7 +177,7 @@ impl Trace for PlainTextTrace {
     }
 
     fn n_delivered_damaged(&self) -> u64 {
-        if self.container.source().can_seek() { self.container.n_delivered_damaged() } else { 0 }
+        self.container.n_delivered_damaged()
     }
 
     fn mark_name(&self, kind: u32) -> Cow<'static, str> {

@@ -234,9 +234,9 @@ impl Container {
     }
 
     /// How often bytes were delivered, by any stream, that proved damaged later. If this has grown during a read, reading
-    /// again brings fewer bytes, all of them good as far as checksums tell.
+    /// again brings fewer bytes, all of them good as far as checksums tell. 0 of a pipe, which cannot be read again.
     pub fn n_delivered_damaged(&self) -> u64 {
-        self.0.n_delivered.load(Ordering::Relaxed)
+        if self.0.source.can_seek() { self.0.n_delivered.load(Ordering::Relaxed) } else { 0 }
     }
 
     /// Remembers damage in a member of which `n_delivered` bytes were delivered.

@@ -4,6 +4,7 @@
 //! something does not hold, and give up politely where an input is merely too large.
 
 use crate::reading::{Depth, Reading, ReadingOptions};
+use quipu_model::trace::settled;
 use quipu_model::{Args, Format, OpenOptions, Scan, Shard, Tool, Trace};
 use quipu_source::{Ahead, BlockAt, Container, Source, StreamOptions};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -155,13 +156,7 @@ pub fn tool(format: &dyn Format, tool: &dyn Tool, bytes: &[u8]) {
 /// What a tool says of a trace; nothing if it is too large or cannot be read to its end. Read again, as every verb does, where
 /// the trace says that what was delivered proved damaged.
 fn report(trace: &dyn Trace, tool: &dyn Tool, buffer_bytes: usize) -> Option<String> {
-    loop {
-        let before = trace.n_delivered_damaged();
-        let report = report_once(trace, tool, buffer_bytes)?;
-        if trace.n_delivered_damaged() == before {
-            return Some(report);
-        }
-    }
+    settled(trace, || false, || report_once(trace, tool, buffer_bytes).ok_or(())).ok()
 }
 
 fn report_once(trace: &dyn Trace, tool: &dyn Tool, buffer_bytes: usize) -> Option<String> {

@@ -4,7 +4,7 @@
 use quipu_model::column::CellsRef;
 use quipu_model::print::{Ordinals, Paint, Printer};
 use quipu_model::schema::Type;
-use quipu_model::trace::PrintOptions;
+use quipu_model::trace::{PrintOptions, settled};
 use quipu_model::values::{Kind, NO_NODE, Values};
 use quipu_model::{Batch, ColumnRef, Columns, Error, Field, Found, Result, Scan, TableBuf, Trace};
 
@@ -59,13 +59,7 @@ impl Reading {
     /// # Panics
     /// If a batch breaks a promise of the model.
     pub fn of(trace: &dyn Trace, options: &ReadingOptions) -> Result<Reading> {
-        loop {
-            let before = trace.n_delivered_damaged();
-            let reading = Reading::once(trace, options)?;
-            if trace.n_delivered_damaged() == before {
-                return Ok(reading);
-            }
-        }
+        settled(trace, || false, || Reading::once(trace, options))
     }
 
     fn once(trace: &dyn Trace, options: &ReadingOptions) -> Result<Reading> {

@@ -1,5 +1,6 @@
 //! What a tool leaves of a trace, without the engine.
 
+use quipu_model::trace::settled;
 use quipu_model::{Args, DynPass, Report, Result, Scan, ShardId, Tool, Trace};
 use std::collections::BTreeMap;
 
@@ -42,7 +43,12 @@ pub fn broken_rules(tool: &dyn Tool, trace: &dyn Trace) -> BTreeMap<String, (u64
     rules.iter().map(of).collect()
 }
 
+/// What a tool says, without what proves damaged, as every verb does.
 fn run(tool: &dyn Tool, args: &Args, trace: &dyn Trace, batch_records: u32) -> Result<Box<dyn Report>> {
+    settled(trace, || false, || run_once(tool, args, trace, batch_records))
+}
+
+fn run_once(tool: &dyn Tool, args: &Args, trace: &dyn Trace, batch_records: u32) -> Result<Box<dyn Report>> {
     let needs = &tool.info().needs;
     // As the engine does it: what is built is only forked, and what it holds itself is lost.
     let seed = tool.build(args, trace)?;

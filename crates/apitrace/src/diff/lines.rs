@@ -11,7 +11,7 @@ use crate::table::CALLS_TABLE;
 use crate::trace::ApiTrace;
 use quipu_model::damaged::Reading;
 use quipu_model::print::Ordinals;
-use quipu_model::trace::PrintOptions;
+use quipu_model::trace::{PrintOptions, settled};
 use quipu_model::{Error, ErrorKind, Found, Paint, Printer, Reader, Result, Scan, ShardId};
 use rustc_hash::FxHasher;
 use std::hash::{Hash, Hasher};
@@ -38,8 +38,8 @@ pub fn diff_lines(
     form: LineForm,
     out: &mut dyn Write,
 ) -> Result<[Reading; 2]> {
-    let (olds, old_reading) = hashes(traces[0], calls[0], form)?;
-    let (news, new_reading) = hashes(traces[1], calls[1], form)?;
+    let hashes = |side: usize| settled(traces[side], || false, || hashes(traces[side], calls[side], form));
+    let ((olds, old_reading), (news, new_reading)) = (hashes(0)?, hashes(1)?);
     let readings = [old_reading, new_reading];
     if readings.iter().any(|reading| reading.error.is_some()) {
         return Ok(readings);

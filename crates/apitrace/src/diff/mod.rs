@@ -28,7 +28,7 @@ use compare::{Side as CallSide, compare};
 use keys::{Functions, function_of, key};
 use quipu_model::damaged::Reading;
 use quipu_model::edit::{CompareJob, Compared, Comparison, EditInfo, Progress};
-use quipu_model::trace::SettingInfo;
+use quipu_model::trace::{SettingInfo, settled};
 use quipu_model::values::Call;
 use quipu_model::{Batch, Columns, Error, Finding, Found, Reader, Result, Scan, ShardId, ThreadId, Trace};
 use regex_lite::Regex;
@@ -205,8 +205,9 @@ pub fn diff(
     show: &mut dyn Show,
     progress: &dyn Progress,
 ) -> Result<Summary> {
-    let (olds, old_reading) = keys_of(old, rules, Side::Old, progress)?;
-    let (news, new_reading) = keys_of(new, rules, Side::New, progress)?;
+    // The second read of each is of what the first left sound.
+    let keys = |trace, side| settled(trace, || false, || keys_of(trace, rules, side, progress));
+    let ((olds, old_reading), (news, new_reading)) = (keys(old, Side::Old)?, keys(new, Side::New)?);
     let mut runs = align(&olds, &news);
     forget_end(&mut runs, old_reading.error.is_some(), new_reading.error.is_some());
     let mut walk = Walk {

@@ -5,13 +5,16 @@ use crate::session::Verdict;
 use quipu::apitrace::survey::{Frames, Survey, survey};
 use quipu::apitrace::trace::ApiTrace;
 use quipu::model::Found;
+use quipu::model::trace::settled;
+use std::convert::Infallible;
 use std::fmt::Write as _;
 use std::io::Write;
 
 /// Prints what the original prints of a trace.
 pub(super) fn print(file: &str, trace: &ApiTrace, has_frames: bool, screen: &Screen) -> Result<Outcome> {
     let frames = if has_frames { Frames::Listed } else { Frames::Counted };
-    let (mut survey, done) = survey(trace.sound(), frames);
+    let surveyed = settled(trace, || false, || Ok::<_, Infallible>(survey(trace.sound(), frames)));
+    let Ok((mut survey, done)) = surveyed;
     let mut found = Found::default();
     survey.findings.drain(..).for_each(|finding| found.push(finding));
     let verdict = Verdict::new(trace, found, done.err(), false);

@@ -18,7 +18,7 @@ use quipu::apitrace::table::CALLS_TABLE;
 use quipu::apitrace::tools::leaks::OriginalLeaks;
 use quipu::apitrace::trace::{self, ApiTrace};
 use quipu::engine::Merge;
-use quipu::model::trace::PrintOptions;
+use quipu::model::trace::{PrintOptions, settled};
 use quipu::model::{Columns, Error, Found, OpenOptions, Paint, Scan, ShardId, Trace};
 use quipu::source::Source;
 use quipu_view::{Chosen, RowFilter};
@@ -163,19 +163,23 @@ fn dump(trace: &ApiTrace, request: &Request, screen: &Screen) -> Result<Outcome>
 
 /// What the original's script tells, on standard error.
 fn leaks(trace: &ApiTrace, screen: &Screen) -> Result<Outcome> {
-    let mut reader = trace.scan(&Scan::new(ShardId(0)).columns(Columns::CALL_VALUES))?;
-    let (mut leaks, mut lines) = (OriginalLeaks::default(), Vec::new());
-    let mut found = Found::default();
-    let error = loop {
-        match reader.read() {
-            Ok(Some(batch)) => {
-                batch.findings.drain(..).for_each(|finding| found.push(finding));
-                leaks.consume(batch, &mut lines);
+    let read = || -> Result<_> {
+        let mut reader = trace.scan(&Scan::new(ShardId(0)).columns(Columns::CALL_VALUES))?;
+        let (mut leaks, mut lines) = (OriginalLeaks::default(), Vec::new());
+        let mut found = Found::default();
+        let error = loop {
+            match reader.read() {
+                Ok(Some(batch)) => {
+                    batch.findings.drain(..).for_each(|finding| found.push(finding));
+                    leaks.consume(batch, &mut lines);
+                }
+                Ok(None) => break None,
+                Err(error) => break Some(error),
             }
-            Ok(None) => break None,
-            Err(error) => break Some(error),
-        }
+        };
+        Ok((leaks, lines, found, error))
     };
+    let (mut leaks, mut lines, found, error) = settled(trace, || false, read)?;
     let verdict = Verdict::new(trace, found, error, false);
     verdict.say_lost(screen);
     leaks.tell("<EOF>", &mut lines);

@@ -24,7 +24,7 @@ const HELP: [(&str, &str); 3] = [
     ("simulator", simulator::HELP),
     (
         "tracecheck",
-        "Usage: quipu as cacheray tracecheck FILE\n\nCounts the records of a trace by tag, up to the first tag that is none. The original calls a cut trace\ncorrect and always exits with 0; here the damage is told, and the exit code of a damaged trace is 1.\n",
+        "Usage: quipu as cacheray tracecheck FILE\n\nCounts the records of a trace by tag, up to the first unknown tag. Cacheray's program calls a cut trace\ncorrect and always exits with 0; here damage is reported, with exit code 1.\n",
     ),
 ];
 
@@ -57,8 +57,8 @@ fn open(file: &str) -> Result<Container> {
     Ok(source.container().map_err(Error::from)?)
 }
 
-/// `tracecheck FILE`: counts tags up to the first that is unknown. The original always ends well; what it prints is printed, and
-/// damage is reported all the same.
+/// `tracecheck FILE`: counts tags up to the first that is unknown. It prints what Cacheray's program prints, which always
+/// ends with 0, and reports damage as well.
 fn tracecheck(args: &[String], screen: &Screen) -> Result<Outcome> {
     let [file] = args else {
         return Err(Error::usage("`tracecheck` wants one file").into());

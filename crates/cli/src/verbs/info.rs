@@ -7,8 +7,9 @@ use crate::screen::{Outcome, Result, Screen, Stop};
 use crate::session::{self, Verdict};
 use quipu::model::Found;
 use quipu::model::pass::Detail;
-use quipu::model::trace::Surveyed;
+use quipu::model::trace::{Surveyed, settled};
 use serde_json::{Map, Value};
+use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -64,8 +65,12 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
         match opened {
             Ok(trace) => {
                 let name = input::name(path);
-                let surveyed = if options.quick { Surveyed::default() } else { trace.survey() };
-                let Surveyed { facts, findings, error } = surveyed;
+                let survey = || match options.quick {
+                    true => Surveyed::default(),
+                    false => trace.survey(),
+                };
+                let surveyed = settled(&*trace, || false, || Ok::<_, Infallible>(survey()));
+                let Ok(Surveyed { facts, findings, error }) = surveyed;
                 let mut found = Found::default();
                 findings.into_iter().for_each(|finding| found.push(finding));
                 let verdict = Verdict::new(&*trace, found, error, false);

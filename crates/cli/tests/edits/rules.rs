@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Edits of any trace of threads, with what stands behind the name of the output.
+/// Edits of any trace of threads, with the arguments that follow the name of the output.
 const EDITS: &[&str] = &[
     "convert",
     "convert --container lz4",

@@ -27,7 +27,7 @@ const DECISIONS: &[&str] = &[
     "rebalances",
 ];
 
-/// What the original's own test of its scheduler (schedule_stats_nopreempt.templatex) expects of this trace.
+/// What DynamoRIO's test of its scheduler (schedule_stats_nopreempt.templatex) expects of this trace.
 #[test]
 fn threads_are_scheduled_onto_cores_as_the_original_does_it() {
     let args = "-indir threadsig.x64 -sched_block_scale 0.01 -sched_quantum 10000000";
@@ -41,7 +41,7 @@ fn threads_are_scheduled_onto_cores_as_the_original_does_it() {
     assert_eq!(found, lengths);
 }
 
-/// The same from core_serial.templatex. There the original counts the decisions of the core that ran last four times:
+/// The same from core_serial.templatex, where DynamoRIO counts the decisions of the core that ran last four times:
 /// 8, 20 and 20 stand for 2, 5 and 5.
 #[test]
 fn threads_are_scheduled_in_lock_step_as_the_original_does_it() {
@@ -58,7 +58,7 @@ fn threads_are_scheduled_in_lock_step_as_the_original_does_it() {
     assert_eq!([0, 1, 2, 3].map(ends_busy), [false, false, true, false]);
 }
 
-/// The same threads, in the same stretches, as on the cores that the original's record_filter wrote.
+/// The same threads, in the same stretches, as on the cores that DynamoRIO's record_filter wrote.
 #[test]
 fn a_schedule_has_the_stretches_of_the_one_that_the_original_wrote() {
     let stretches = |args: &str| -> Vec<(String, String, String)> {
@@ -111,7 +111,7 @@ fn simulators_see_every_access_of_scheduled_threads() {
     }
 }
 
-/// The original says of a thread-sharded trace replayed as traced: the same totals, by core.
+/// DynamoRIO's output for a thread-sharded trace replayed as traced: the same totals, by core.
 #[test]
 fn schedule_stats_of_threads_replayed_as_they_were_traced() {
     let args =
