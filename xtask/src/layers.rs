@@ -30,12 +30,12 @@ enum Layer {
 
 impl Layer {
     /// The highest level that there is.
-    const TOP: i64 = 5;
+    const TOP: i64 = 7;
 
     /// What a manifest says.
     fn of(value: &Value) -> Option<Layer> {
         match (value.as_integer(), value.as_str()) {
-            (Some(level @ 0..=Layer::TOP), _) => Some(Layer::Level(level as u8)), // At most 5.
+            (Some(level @ 0..=Layer::TOP), _) => Some(Layer::Level(level as u8)), // At most `TOP`.
             (_, Some("format")) => Some(Layer::Format),
             (_, Some("testkit")) => Some(Layer::TestKit),
             (_, Some("outside")) => Some(Layer::Outside),
@@ -220,7 +220,9 @@ mod tests {
             member("quipu-view", Layer::Level(3), false),
             member("quipu-capture", Layer::Level(3), true),
             member("quipu", Layer::Level(4), false),
-            member("quipu-cli", Layer::Level(5), false),
+            member("quipu-console", Layer::Level(5), false),
+            member("quipu-compat", Layer::Level(6), false),
+            member("quipu-cli", Layer::Level(7), false),
             member("quipu-testkit", Layer::TestKit, false),
             member("xtask", Layer::Outside, false),
         ]
@@ -252,7 +254,7 @@ mod tests {
         let said = member("[package.metadata.quipu]\nlayer = 'format'\n").unwrap();
         assert_eq!((said.layer, said.names_formats), (Layer::Format, false));
         for wrong in
-            ["", "[package.metadata.quipu]\nlayer = 6\n", "[package.metadata.quipu]\nlayer = 'top'\n"]
+            ["", "[package.metadata.quipu]\nlayer = 8\n", "[package.metadata.quipu]\nlayer = 'top'\n"]
         {
             let error = member(wrong).unwrap_err().to_string();
             assert!(error.starts_with("`quipu-novel` has no layer"), "{error}");

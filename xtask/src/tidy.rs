@@ -115,8 +115,8 @@ const THREAD_PLACES: &[&str] = &[
     "crates/symbols/src/dwarf/units.rs",
     "crates/drmemtrace/src/write/",
     "crates/capture/",
-    "crates/cli/src/session.rs",
-    "crates/cli/src/stream.rs",
+    "crates/console/src/session.rs",
+    "crates/console/src/stream.rs",
     "crates/testkit/",
 ];
 

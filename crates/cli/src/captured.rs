@@ -2,8 +2,6 @@
 //!
 //! They are no traces: `quipu collect` makes one of them. Here their events are listed as they are, and counted.
 
-use crate::screen::Result;
-use crate::session;
 use quipu::model::doc::{Block, Cell, Document, Grid};
 use quipu::model::number::counted;
 use quipu::model::{Error, Finding, ThreadId};
@@ -11,6 +9,8 @@ use quipu_capture::tsan::merge::{Damaged, events};
 use quipu_capture::tsan::show::{Detail, Row, Shower, family, kinds};
 use quipu_capture::tsan::sites::Spot;
 use quipu_capture::tsan::{Capture, Ending, trace};
+use quipu_console::screen::Result;
+use quipu_console::session;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::io::{BufWriter, Write};
@@ -18,14 +18,6 @@ use std::ops::{ControlFlow, RangeInclusive};
 use std::path::Path;
 
 pub(crate) use quipu_capture::tsan::is_capture;
-
-/// The error for a capture file where a trace is wanted.
-pub(crate) fn no_trace_yet(path: &Path) -> Error {
-    let name = path.display();
-    Error::unsupported("a capture file of an instrumented program, which is no trace yet").in_file(name.to_string()).hint(format!(
-        "`quipu collect {name}` makes one of it; `quipu view` and `quipu info` show what is in the capture file itself"
-    ))
-}
 
 /// Which events to list.
 #[derive(Debug)]
@@ -86,7 +78,7 @@ pub(crate) enum Form {
 pub(crate) fn view(path: &Path, choice: &Choice<'_>, form: Form) -> Result<Vec<Finding>> {
     choice.check()?;
     let capture = Capture::open(path)?;
-    let mut out = BufWriter::new(crate::terminal::stdout());
+    let mut out = BufWriter::new(quipu_console::terminal::stdout());
     if form == Form::Text {
         writeln!(
             out,
@@ -112,7 +104,7 @@ pub(crate) fn view(path: &Path, choice: &Choice<'_>, form: Form) -> Result<Vec<F
             (Some(row), Form::Text) => writeln!(out, "{}", line(n_events, &row))?,
             (Some(row), Form::Json) => writeln!(out, "{}", object(n_events, &row))?,
         }
-        Ok::<_, crate::screen::Stop>(ControlFlow::Continue(()))
+        Ok::<_, quipu_console::screen::Stop>(ControlFlow::Continue(()))
     })?;
     out.flush()?;
     Ok(capture.findings(damaged))

@@ -1,14 +1,14 @@
 //! `quipu convert --to FORMAT`: a trace in another format. The plan is told before anything is read, the ledger at the end.
 
-use crate::number;
-use crate::rewrite::{self, Target};
-use crate::screen::{Outcome, Result, Screen};
-use crate::session::{self, Verdict};
 use quipu::engine::{ConversionPlan, convert, plan_conversion};
 use quipu::model::convert::{Fate, ImportJob};
 use quipu::model::doc::{Block, Cell, Document, Grid};
 use quipu::model::edit::Settings;
 use quipu::model::{Columns, Error, Format, Trace};
+use quipu_console::number;
+use quipu_console::rewrite::{self, Target};
+use quipu_console::screen::{Outcome, Result, Screen};
+use quipu_console::session::{self, Verdict};
 use serde_json::{Map, json};
 
 /// Whether another format is wanted, and how.

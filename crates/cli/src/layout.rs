@@ -1,6 +1,6 @@
 //! Flags of the analysis `layout`, which are options of it with names of their own.
 
-use crate::number;
+use quipu_console::number;
 use std::path::PathBuf;
 
 /// Another layout of a type

@@ -1,10 +1,8 @@
 //! The command line of Quipu: verbs, flags, streams, exit codes.
 //!
-//! A verb is one file under `verbs`: its options, its help, and a `run` that reads like a recipe. What verbs share has a
-//! file for each subject: how to say which trace (`input`), numbers and ranges (`number`), what goes to the standard
-//! streams (`screen`), errors and findings for people (`complaint`), reading with progress and signals (`session`), records
-//! on their way to a stream (`stream`, `relay`), what a trace says of itself (`about`), results for a browser (`page`),
-//! where traces are written to (`edit`, `rewrite`), what instrumented programs leave (`captured`).
+//! A verb is one file under `verbs`: its options, its help, and a `run` that reads like a recipe. What verbs share with other
+//! command lines is in `quipu-console`; what only verbs share has a file for each subject here: what a trace says of itself
+//! (`about`), results for a browser (`page`), conversions (`conversion`), what instrumented programs leave (`captured`).
 //!
 //! Only answers go to standard output. The exit code is 0 if all went well, 1 if the answer is that something is wrong
 //! with the trace or not all of it was read, and 2 if there is no answer.
@@ -12,32 +10,17 @@
 #![warn(missing_docs)]
 
 mod about;
-mod as_apitrace;
-mod as_cacheray;
-mod as_drmemtrace;
 mod captured;
-mod complaint;
 mod conversion;
-mod edit;
-mod input;
 mod inputs;
 mod layout;
-mod number;
 mod page;
-mod parts;
-mod relay;
-mod rewrite;
-mod sched;
-mod screen;
-mod session;
-mod simulation;
-mod stream;
-mod terminal;
 mod typing;
 mod verbs;
 
 use clap::{CommandFactory, FromArgMatches, Parser};
-use screen::{Screen, Stop};
+use quipu_console::screen::{Screen, Stop};
+use quipu_console::{Common, session, terminal};
 use std::ffi::OsString;
 use std::process::ExitCode;
 use verbs::Verb;
@@ -65,26 +48,6 @@ Exit codes:
 
 A signal that asks quipu to end (SIGINT, SIGTERM, SIGHUP) stops the work: an analysis gives what it has, with 1; where
 a file is written nothing appears under its name, with 2. A second one ends quipu at once.";
-
-/// Options that every verb takes.
-#[derive(Clone, Debug, clap::Args)]
-struct Common {
-    /// Say less: only errors
-    #[arg(short, long, global = true, conflicts_with = "verbose", help_heading = "Common options")]
-    quiet: bool,
-    /// Say more: how much was read, and how fast
-    #[arg(short, long, global = true, help_heading = "Common options")]
-    verbose: bool,
-    /// Threads to work with; all cores if not said
-    #[arg(short = 'j', long, global = true, value_name = "N", help_heading = "Common options")]
-    threads: Option<std::num::NonZeroUsize>,
-    /// When to use colours; NO_COLOR in the environment means never, unless this says otherwise
-    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = "Common options")]
-    color: screen::ColorChoice,
-    /// Let control characters in the trace's texts reach a terminal; they are escaped otherwise
-    #[arg(long, global = true, help_heading = "Common options")]
-    raw_names: bool,
-}
 
 /// The definition of the command line, for man pages and completions.
 pub fn command() -> clap::Command {

@@ -1,13 +1,13 @@
 //! Results as a page for a browser: what stands on it around the analyses' own documents, and how it is written.
 
-use crate::input::Input;
-use crate::screen::{Result, Screen};
-use crate::session::Verdict;
 use quipu::model::doc::{Block, Cell, Document, Figure, Grid};
 use quipu::model::fresh::{self, Replace};
 use quipu::model::number::counted;
 use quipu::model::{Error, Report, Trace};
 use quipu::passes::{PerThread, branches, mix, schedule, working_set};
+use quipu_console::input::Input;
+use quipu_console::screen::{Result, Screen};
+use quipu_console::session::Verdict;
 use quipu_view::{PageFrame, bytes_text, grouped, html_page, ticks_text};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

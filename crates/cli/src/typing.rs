@@ -1,7 +1,7 @@
 //! Saying where types come from, for verbs that tell accesses by field.
 
-use crate::number;
 use quipu::model::{Args, ToolInfo};
+use quipu_console::number;
 use std::path::PathBuf;
 
 /// Where types come from.

@@ -1,16 +1,16 @@
 //! `quipu analyze`: named analyses, in full, in one read of the trace.
 
-use crate::Common;
-use crate::input::{Input, check_threads};
 use crate::layout::LayoutFlags;
-use crate::number;
 use crate::page::{self, PageOptions};
-use crate::parts::{self, PartOptions};
-use crate::screen::{Outcome, Result, Screen};
-use crate::session::{self, Extent, Verdict};
 use crate::typing::Typing;
 use quipu::engine::plan;
 use quipu::model::{Args, Error, Tool, Trace, Window};
+use quipu_console::Common;
+use quipu_console::input::{Input, check_threads};
+use quipu_console::number;
+use quipu_console::parts::{self, PartOptions};
+use quipu_console::screen::{Outcome, Result, Screen};
+use quipu_console::session::{self, Extent, Verdict};
 use serde_json::Map;
 
 /// Run analyses, all in one read of the trace

@@ -1,11 +1,11 @@
 //! `quipu assemble`: a trace from text.
 
-use crate::input::Opening;
-use crate::rewrite::{self, Target};
-use crate::screen::{Outcome, Result, Screen};
 use quipu::model::Error;
 use quipu::model::edit::Settings;
 use quipu::source::Source;
+use quipu_console::input::Opening;
+use quipu_console::rewrite::{self, Target};
+use quipu_console::screen::{Outcome, Result, Screen};
 use std::path::PathBuf;
 
 /// Write the trace that a text says, which `quipu disassemble` wrote and somebody may have changed

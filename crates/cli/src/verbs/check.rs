@@ -1,14 +1,14 @@
 //! `quipu check`: whether a trace follows the rules of its format.
 
-use crate::Common;
-use crate::input::{Stored, check_threads};
-use crate::number;
-use crate::screen::{Outcome, Result, Screen};
-use crate::session::{self, Extent, Verdict, finding_json, lost_json};
 use quipu::engine::plan;
 use quipu::model::doc::{Block, Cell, Document, Grid};
 use quipu::model::pass::Detail;
 use quipu::model::{Args, Error, Finding, Lost, RuleInfo};
+use quipu_console::Common;
+use quipu_console::input::{Stored, check_threads};
+use quipu_console::number;
+use quipu_console::screen::{Outcome, Result, Screen};
+use quipu_console::session::{self, Extent, Verdict, finding_json, lost_json};
 use serde_json::{Map, Value, json};
 
 /// Check a trace against the rules of its format

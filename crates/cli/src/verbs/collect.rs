@@ -1,15 +1,15 @@
 //! `quipu collect`: a trace from what an instrumented program left.
 
-use crate::edit::{EXIT_CODES, Keeping};
-use crate::rewrite;
-use crate::screen::{Outcome, Result, Screen};
-use crate::session::{self, Verdict, finding_json};
 use quipu::model::Error;
 use quipu::model::fresh::Replace;
 use quipu::model::number::{counted, grouped};
 use quipu::source::{PackOptions, Packing, Pool};
 use quipu_capture::tsan::trace::Output;
 use quipu_capture::tsan::{Ending, Summary, collect};
+use quipu_console::edit::{EXIT_CODES, Keeping};
+use quipu_console::rewrite;
+use quipu_console::screen::{Outcome, Result, Screen};
+use quipu_console::session::{self, Verdict, finding_json};
 use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
@@ -82,7 +82,7 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
         Verdict { findings: summary.findings.clone(), meaning: session::OF_A_FILE, ..Verdict::default() };
     verdict.say_lost(screen);
     rewrite::say_doubtful(&path, summary.doubtful_from, screen);
-    let mut out = crate::terminal::stdout();
+    let mut out = quipu_console::terminal::stdout();
     if options.json {
         writeln!(out, "{:#}", as_json(&summary, &path.display().to_string()))?;
     } else if !screen.is_quiet() {

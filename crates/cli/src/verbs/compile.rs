@@ -1,7 +1,7 @@
 //! `quipu cc`, `quipu c++`, `quipu rustc-flags`: programs that record what they do.
 
-use crate::screen::{Outcome, Result};
 use quipu_capture::tsan::wrap::{self, Runtime, find_runtime};
+use quipu_console::screen::{Outcome, Result};
 use std::ffi::OsString;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
@@ -84,7 +84,7 @@ impl RustcFlags {
     pub(crate) fn run(&self) -> Result<Outcome> {
         let mut line = wrap::rustc_flags(&find_runtime("libquipu_rt.so")?).as_bytes().to_vec();
         line.push(b'\n');
-        crate::terminal::stdout().write_all(&line)?;
+        quipu_console::terminal::stdout().write_all(&line)?;
         Ok(Outcome::Fine)
     }
 }

@@ -1,7 +1,7 @@
 //! `quipu completions`: what a shell needs to complete our command line.
 
-use crate::screen::{Outcome, Result};
 use clap_complete::Shell;
+use quipu_console::screen::{Outcome, Result};
 use std::io::Write;
 
 /// Print a script that completes this command line in a shell
@@ -24,6 +24,6 @@ pub(crate) fn run(options: &Options) -> Result<Outcome> {
     // The generator panics if it cannot write, so it writes into memory.
     let mut script = Vec::new();
     clap_complete::generate(options.shell, &mut crate::command(), "quipu", &mut script);
-    crate::terminal::stdout().write_all(&script)?;
+    quipu_console::terminal::stdout().write_all(&script)?;
     Ok(Outcome::Fine)
 }

@@ -1,13 +1,13 @@
 //! `quipu convert`: the same trace in another container.
 
-use crate::Common;
 use crate::conversion;
-use crate::edit::{self, EXIT_CODES, Output};
-use crate::input::Stored;
-use crate::rewrite::{self, Recognised};
-use crate::screen::{Outcome, Result, Screen};
 use quipu::drmemtrace::write::{NoEdit, Sharding};
 use quipu::model::{Edit, Error};
+use quipu_console::Common;
+use quipu_console::edit::{self, EXIT_CODES, Output};
+use quipu_console::input::Stored;
+use quipu_console::rewrite::{self, Recognised};
+use quipu_console::screen::{Outcome, Result, Screen};
 
 /// Write a trace again: in another container, in other chunks
 ///

@@ -1,13 +1,14 @@
 //! `quipu diff`: what differs between two traces.
 
-use crate::input::Opening;
-use crate::number;
-use crate::rewrite::{self, Answer, Watched};
-use crate::screen::{Outcome, Result, Screen, Stop};
-use crate::session::{self, Verdict};
 use quipu::model::Error;
 use quipu::model::damaged::Reading;
 use quipu::model::edit::{CompareJob, Settings};
+use quipu_console::comparison::{COMPARED, SIDES, tell};
+use quipu_console::input::Opening;
+use quipu_console::number;
+use quipu_console::rewrite::{self, Answer, Watched};
+use quipu_console::screen::{Outcome, Result, Screen, Stop};
+use quipu_console::session;
 use serde_json::{Map, Value};
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
@@ -63,9 +64,6 @@ Exit codes:
   1  something differs, or a trace is damaged
   2  could not do it";
 
-/// What a loss means for a comparison.
-pub(crate) const COMPARED: &str = "the rest was compared";
-
 pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
     if options.old == options.new && options.old == Path::new("-") {
         return Err(Error::usage("standard input is one trace, and two are compared").into());
@@ -89,7 +87,7 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
         paint: screen.paint(),
         json: options.json,
     };
-    let mut answer = Answer::new(BufWriter::new(crate::terminal::stdout()));
+    let mut answer = Answer::new(BufWriter::new(quipu_console::terminal::stdout()));
     let compared = session::watched(screen, |watch| comparison.run(&job, &Watched(watch), &mut answer));
     let compared = match answer.judge(compared) {
         Err(Stop::Fault(error) | Stop::Damage(error, _)) => {
@@ -107,9 +105,6 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
     Ok(if compared.is_same { told } else { Outcome::Flawed })
 }
 
-/// Which of two traces, in words.
-const SIDES: [&str; 2] = ["old", "new"];
-
 /// How reading one of the traces went. Keys: `op` (`reading`), `trace` (`old` or `new`), `path`, `complete`, `error`, `findings`,
 /// `lost`.
 fn reading_json(side: &str, path: &Path, reading: &Reading) -> Value {
@@ -120,18 +115,6 @@ fn reading_json(side: &str, path: &Path, reading: &Reading) -> Value {
     line.insert("complete".into(), reading.error.is_none().into());
     session::add_reading(&reading.findings, reading.error.as_deref(), &mut line);
     line.into()
-}
-
-/// Says what of either trace is lost, in one line that says which, and what is wrong with it. A trace that is compared with
-/// itself says everything once.
-pub(crate) fn tell(readings: [Reading; 2], meaning: &'static str, screen: &Screen) -> Outcome {
-    let [old, new] = readings.map(|reading| Verdict { meaning, ..Verdict::from(reading) });
-    if old.says_the_same_as(&new) {
-        return old.tell(screen);
-    }
-    session::say_lost_of(&SIDES.map(|side| format!("{side} trace: ")), [&old, &new], meaning, screen);
-    let told = old.tell(screen);
-    told.and(new.tell(screen))
 }
 
 impl Options {

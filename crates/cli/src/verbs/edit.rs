@@ -1,11 +1,11 @@
 //! `quipu edit`: a trace with some values replaced.
 
-use crate::Common;
-use crate::edit::{EXIT_CODES, Keeping};
-use crate::input::Stored;
-use crate::rewrite::{self, Target};
-use crate::screen::{Outcome, Result, Screen};
 use quipu::model::edit::Settings;
+use quipu_console::Common;
+use quipu_console::edit::{EXIT_CODES, Keeping};
+use quipu_console::input::Stored;
+use quipu_console::rewrite::{self, Target};
+use quipu_console::screen::{Outcome, Result, Screen};
 
 /// Write a trace with some values replaced: strings, names, flags, addresses, numbers
 ///

@@ -1,16 +1,16 @@
 //! `quipu filter`: a trace without some of its records.
 
-use crate::Common;
-use crate::edit::{self, EXIT_CODES, Output};
-use crate::input::Stored;
-use crate::number;
-use crate::screen::{Outcome, Result, Screen};
 use quipu::drmemtrace::edits::filter::KernelCode;
 use quipu::drmemtrace::edits::{Filter, FilterSpec};
 use quipu::drmemtrace::record::{Marker, Type};
 use quipu::drmemtrace::table;
 use quipu::drmemtrace::trace::DrmemTrace;
 use quipu::model::{Error, ShardKind, Trace};
+use quipu_console::Common;
+use quipu_console::edit::{self, EXIT_CODES, Output};
+use quipu_console::input::Stored;
+use quipu_console::number;
+use quipu_console::screen::{Outcome, Result, Screen};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 

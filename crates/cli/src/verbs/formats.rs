@@ -1,10 +1,10 @@
 //! `quipu formats`: which trace formats can be read.
 
-use crate::screen::{Outcome, Result, Screen};
 use quipu::model::Format;
 use quipu::model::doc::{Block, Cell, Document, Grid};
 use quipu::model::edit::EditInfo;
 use quipu::model::trace::SettingInfo;
+use quipu_console::screen::{Outcome, Result, Screen};
 use serde_json::{Value, json};
 
 /// List the trace formats that can be read

@@ -1,8 +1,8 @@
 //! `quipu as`: other programs' command lines.
 
-use crate::Common;
-use crate::screen::{Outcome, Result, Screen};
-use crate::{as_apitrace, as_cacheray, as_drmemtrace};
+use quipu_compat::{apitrace, cacheray, drmemtrace};
+use quipu_console::Common;
+use quipu_console::screen::{Outcome, Result, Screen};
 
 /// Take another program's command line and print what it prints
 #[derive(Debug, clap::Args)]
@@ -101,8 +101,8 @@ Exit codes:
 
 pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
     match &options.program {
-        Program::Apitrace { args } => as_apitrace::run(args, screen),
-        Program::Cacheray { args } => as_cacheray::run(args, screen),
-        Program::Drmemtrace { args } => as_drmemtrace::run(args, common, screen),
+        Program::Apitrace { args } => apitrace::run(args, screen),
+        Program::Cacheray { args } => cacheray::run(args, screen),
+        Program::Drmemtrace { args } => drmemtrace::run(args, common, screen),
     }
 }

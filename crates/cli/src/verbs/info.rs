@@ -2,12 +2,12 @@
 
 use crate::about;
 use crate::captured::{self, is_capture};
-use crate::input::{self, Arranging, Opening, check_threads};
-use crate::screen::{Outcome, Result, Screen, Stop};
-use crate::session::{self, Verdict};
 use quipu::model::Found;
 use quipu::model::pass::Detail;
 use quipu::model::trace::{Surveyed, settled};
+use quipu_console::input::{self, Arranging, Opening, check_threads};
+use quipu_console::screen::{Outcome, Result, Screen, Stop};
+use quipu_console::session::{self, Verdict};
 use serde_json::{Map, Value};
 use std::convert::Infallible;
 use std::path::PathBuf;

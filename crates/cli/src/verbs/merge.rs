@@ -1,10 +1,10 @@
 //! `quipu merge`: all threads in one file.
 
-use crate::Common;
-use crate::edit::{self, EXIT_CODES, Output};
-use crate::input::Stored;
-use crate::screen::{Outcome, Result, Screen};
 use quipu::drmemtrace::write::Sharding;
+use quipu_console::Common;
+use quipu_console::edit::{self, EXIT_CODES, Output};
+use quipu_console::input::Stored;
+use quipu_console::screen::{Outcome, Result, Screen};
 
 /// Write a trace as one file in which all threads take turns
 ///

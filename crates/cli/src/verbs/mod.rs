@@ -25,8 +25,8 @@ mod tools;
 mod trim;
 pub(crate) mod view;
 
-use crate::Common;
-use crate::screen::{Outcome, Result, Screen};
+use quipu_console::Common;
+use quipu_console::screen::{Outcome, Result, Screen};
 
 /// What can be done.
 #[derive(Debug, clap::Subcommand)]

@@ -1,14 +1,14 @@
 //! `quipu record`: runs a program and makes a trace of what it does.
 
-use crate::number;
-use crate::screen::{Outcome, Result, Screen};
-use crate::session::{OF_A_FILE, Verdict};
 use quipu::model::Error;
 use quipu::model::fresh::Replace;
 use quipu::model::number::counted;
 use quipu::source::{PackOptions, Packing};
 use quipu_capture::limits::Limits;
 use quipu_capture::record::{FRONT_ENDS, Job, Next, ProcessSummary, Summary, front_end};
+use quipu_console::number;
+use quipu_console::screen::{Outcome, Result, Screen};
+use quipu_console::session::{OF_A_FILE, Verdict};
 use quipu_view::{bytes_text, grouped};
 use std::ffi::OsString;
 use std::fmt::Write as _;

@@ -1,15 +1,15 @@
 //! `quipu recover`: what can be saved of a damaged trace.
 
-use crate::input::{self, Opening, Stored};
-use crate::rewrite::{self, Target};
-use crate::screen::{Outcome, Result, Screen};
-use crate::session::{self, Verdict, finding_json, lost_json};
 use quipu::apitrace::recover::{RecoverOptions, Recovered, recover, stream_json};
 use quipu::apitrace::trace;
 use quipu::apitrace::write::packing_for;
 use quipu::model::doc::{Block, Cell, Document, Grid};
 use quipu::model::number::noun;
 use quipu::model::{Error, FormatInfo, Loss, Severity};
+use quipu_console::input::{self, Opening, Stored};
+use quipu_console::rewrite::{self, Target};
+use quipu_console::screen::{Outcome, Result, Screen};
+use quipu_console::session::{self, Verdict, finding_json, lost_json};
 use serde_json::json;
 
 /// Write what can be saved of a damaged trace

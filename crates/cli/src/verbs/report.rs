@@ -1,17 +1,17 @@
 //! `quipu report`: what is in a trace, on one screen or as a page for a browser.
 
-use crate::Common;
 use crate::about;
-use crate::input::Input;
 use crate::page::{self, PageOptions};
-use crate::screen::{Outcome, Result, Screen, Stop};
-use crate::session::{self, Verdict};
-use crate::simulation::{self, Surroundings};
 use crate::typing::Typing;
 use quipu::engine::{self, Planned, plan};
 use quipu::model::doc::Document;
 use quipu::model::pass::Detail;
 use quipu::model::{Args, Error, ErrorKind, Report, Tool, Trace, Window};
+use quipu_console::Common;
+use quipu_console::input::Input;
+use quipu_console::screen::{Outcome, Result, Screen, Stop};
+use quipu_console::session::{self, Verdict};
+use quipu_console::simulation::{self, Surroundings};
 use quipu_view::grouped;
 use serde_json::{Map, Value};
 use std::path::Path;

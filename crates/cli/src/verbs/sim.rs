@@ -1,17 +1,17 @@
 //! `quipu sim`: machines that serve the accesses of a trace; `sweep` has many at once.
 
 use super::sweep;
-use crate::Common;
-use crate::input::Input;
 use crate::page::{self, PageOptions};
-use crate::screen::{Outcome, Result, Screen};
-use crate::session::{self, Verdict};
-use crate::simulation::{self, Surroundings};
 use crate::typing::Typing;
 use quipu::engine::Planned;
 use quipu::model::pass::Detail;
 use quipu::model::{Args, Error, Report, Trace, Window};
 use quipu::sim::{Simulated, tlbs};
+use quipu_console::Common;
+use quipu_console::input::Input;
+use quipu_console::screen::{Outcome, Result, Screen};
+use quipu_console::session::{self, Verdict};
+use quipu_console::simulation::{self, Surroundings};
 use serde_json::Map;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};

@@ -1,16 +1,16 @@
 //! `quipu sim sweep`: many caches at once.
 
 use super::sim::Printing;
-use crate::Common;
-use crate::input::Input;
 use crate::page::PageOptions;
-use crate::screen::{Outcome, Result, Screen};
-use crate::session::{self, Extent};
-use crate::simulation::{self, Surroundings, text_of};
 use quipu::engine::Planned;
 use quipu::model::{Args, Report, Window};
 use quipu::sim::config;
 use quipu::sim::sweep::{self, Space, Sweep, Swept};
+use quipu_console::Common;
+use quipu_console::input::Input;
+use quipu_console::screen::{Outcome, Result, Screen};
+use quipu_console::session::{self, Extent};
+use quipu_console::simulation::{self, Surroundings, text_of};
 use std::fmt::Write;
 use std::path::PathBuf;
 

@@ -1,9 +1,9 @@
 //! `quipu tools`: which analyses there are, and what they need of a trace.
 
 use super::formats::{setting_json, with_settings};
-use crate::screen::{Outcome, Result, Screen};
 use quipu::model::doc::{Block, Cell, Document};
 use quipu::model::{Tool, ToolInfo};
+use quipu_console::screen::{Outcome, Result, Screen};
 use serde_json::{Value, json};
 
 /// List the analyses, with their options and what they need of a trace

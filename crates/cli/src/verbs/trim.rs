@@ -1,16 +1,16 @@
 //! `quipu trim`: a part of a trace as a trace of its own.
 
-use crate::Common;
-use crate::edit::{self, EXIT_CODES, Opened, Output};
-use crate::input::{self, PARTS_COUNT_ALL, Stored};
-use crate::number;
-use crate::rewrite;
-use crate::screen::{Outcome, Result, Screen, Stop};
-use crate::session;
 use quipu::drmemtrace::edits::{Position, Trim};
 use quipu::engine;
 use quipu::model::edit::Settings;
 use quipu::model::{Error, ErrorKind, Trace, Window};
+use quipu_console::Common;
+use quipu_console::edit::{self, EXIT_CODES, Opened, Output};
+use quipu_console::input::{self, PARTS_COUNT_ALL, Stored};
+use quipu_console::number;
+use quipu_console::rewrite;
+use quipu_console::screen::{Outcome, Result, Screen, Stop};
+use quipu_console::session;
 use std::ops::{Range, RangeInclusive};
 
 /// Write a part of a trace as a trace of its own, or several parts as windows

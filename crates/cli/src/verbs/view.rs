@@ -1,17 +1,17 @@
 //! `quipu view`: records as lines.
 
-use crate::Common;
 use crate::captured::{self, is_capture};
-use crate::input::{Input, check_present};
-use crate::number;
-use crate::screen::{Outcome, Result, Screen};
-use crate::session::{self, OF_RECORDS, Verdict};
-use crate::stream::{self, Doubtful, Style};
 use quipu::engine::Merge;
 use quipu::isa::Syntax;
 use quipu::model::trace::{DumpForm, PrintOptions};
 use quipu::model::{Error, Printer, Scan, Schema, Severity, ShardId, ThreadId, Trace, Window};
 use quipu::source::Source;
+use quipu_console::Common;
+use quipu_console::input::{Input, check_present, derived_table};
+use quipu_console::number;
+use quipu_console::screen::{Outcome, Result, Screen};
+use quipu_console::session::{self, OF_RECORDS, Verdict};
+use quipu_console::stream::{self, Doubtful, Style};
 use quipu_view::{Chosen, LineForm, RowFilter, RowLines};
 use std::io::Write;
 use std::ops::RangeInclusive;
@@ -194,11 +194,11 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     let started = Instant::now();
     let shown = session::watched(screen, |watch| {
         let merge = Merge::new(&*trace, &Merge::sharing_codes(&*trace, scan), watch)?;
-        stream::print(merge, &mut *printer, &chosen, &style, watch, crate::terminal::stdout())
+        stream::print(merge, &mut *printer, &chosen, &style, watch, quipu_console::terminal::stdout())
     })?;
     let mut end = Vec::new();
     printer.end(&mut end);
-    crate::terminal::stdout().write_all(&end)?;
+    quipu_console::terminal::stdout().write_all(&end)?;
     let is_part = options.window() != Window::All || options.limit().is_some();
     check_present(&*trace, awaited, &shown.absent, is_part)?;
     if common.verbose {
@@ -257,7 +257,7 @@ fn dump(options: &Options, screen: &Screen) -> Result<Outcome> {
         (_, true) => DumpForm::Csv,
         _ => DumpForm::Text,
     };
-    let mut stdout = crate::terminal::stdout();
+    let mut stdout = quipu_console::terminal::stdout();
     let mut written = Ok(());
     let found = format.dump(&source, wanted, form, &mut |part| {
         written = stdout.write_all(part);
@@ -271,13 +271,6 @@ fn dump(options: &Options, screen: &Screen) -> Result<Outcome> {
         return Err(finding.to_error().into());
     }
     Ok(verdict.tell(screen))
-}
-
-/// The table that people look at: the first that is derived from the records as stored.
-pub(crate) fn derived_table(trace: &dyn Trace) -> quipu::model::Result<usize> {
-    trace.tables()?.iter().position(|schema| schema.is_derived()).ok_or_else(|| {
-        Error::unsupported(format!("traces of format {} cannot be viewed", trace.meta().format))
-    })
 }
 
 /// How many tables an error names.

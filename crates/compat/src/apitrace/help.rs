@@ -1,0 +1,202 @@
+//! `help` and `version`: what can be asked for. The words are ours; the options are the original's.
+
+use quipu::model::Error;
+use quipu_console::screen::{Outcome, Result};
+use std::fmt::Write as _;
+use std::io::Write;
+
+/// What is to be said of a verb.
+struct Verb {
+    name: &'static str,
+    title: &'static str,
+    usage: &'static str,
+    options: &'static [(&'static str, &'static str)],
+}
+
+const OUTPUT: (&str, &str) = ("-o, --output=FILE", "what to write; a file of that name is replaced");
+const HELP: (&str, &str) = ("-h, --help", "say this");
+
+const VERBS: &[Verb] = &[
+    Verb {
+        name: "diff",
+        title: "what differs between two traces",
+        usage: "[OPTIONS] OLD NEW",
+        options: &[
+            ("-t, --tool=TOOL", "diff, line by line, or python, call by call"),
+            ("-c, --calls=SET", "calls of both; 0-10000 if not said"),
+            ("--ref-calls=SET", "calls of the old trace"),
+            ("--src-calls=SET", "calls of the new trace"),
+            ("--call-nos", "print numbers of calls"),
+            ("--suppress-common-lines", "print what differs only"),
+            HELP,
+        ],
+    },
+    Verb {
+        name: "dump",
+        title: "the calls of traces as text",
+        usage: "[OPTIONS] TRACE...",
+        options: &[
+            ("-v, --verbose", "print all calls, also those that most people skip"),
+            ("--calls=SET", "these calls only"),
+            ("--grep=REGEX", "only functions whose names have this in them"),
+            ("--color[=WHEN]", "always, never or auto"),
+            ("--thread-ids[=BOOL]", "print threads"),
+            ("--call-nos[=BOOL]", "print numbers of calls; yes if not said"),
+            ("--arg-names[=BOOL]", "print names of arguments; yes if not said"),
+            ("--multiline[=BOOL]", "print ends of lines as they are; yes if not said"),
+            ("--blobs", "write raw memory to files here"),
+            HELP,
+        ],
+    },
+    Verb {
+        name: "info",
+        title: "what traces are, as JSON",
+        usage: "[OPTIONS] TRACE...",
+        options: &[("--dump-frames", "list frames"), HELP],
+    },
+    Verb { name: "leaks", title: "objects that are never destroyed", usage: "TRACE", options: &[HELP] },
+    Verb {
+        name: "repack",
+        title: "the same trace in another container",
+        usage: "[OPTIONS] TRACE FILE",
+        options: &[
+            ("-s, --snappy", "as most readers like it; if nothing is said"),
+            ("-b, --brotli[=LEVEL]", "smallest"),
+            ("-z, --zstd[=LEVEL]", "small and fast, with a table of frames"),
+            ("-g, --zlib[=LEVEL]", "for old readers"),
+            HELP,
+        ],
+    },
+    Verb {
+        name: "sed",
+        title: "the same calls with some values replaced",
+        usage: "[OPTIONS] TRACE",
+        options: &[
+            (
+                "-e s/SEARCH/REPLACE/",
+                "strings and names equal to SEARCH; `@file(PATH)` for what a file holds",
+            ),
+            ("--property=NAME=VALUE", "a property of the trace"),
+            ("--calls=SET", "in these calls only"),
+            OUTPUT,
+            HELP,
+        ],
+    },
+    Verb {
+        name: "trim",
+        title: "some calls, frames or threads as a trace of their own",
+        usage: "[OPTIONS] TRACE",
+        options: &[
+            ("--calls=SET", "these calls"),
+            ("--frames=SET", "these frames"),
+            ("--thread=N", "of them those of this thread; may be said several times"),
+            OUTPUT,
+            HELP,
+        ],
+    },
+];
+
+/// What apitrace has and this program refuses, each with the reason: a verb alone (`""` for the option), or an option of
+/// a verb that is played, by its long name. SPEC: apitrace.md lists them with those that are taken.
+const REFUSED: &[(&str, &str, &str)] = &[
+    ("diff", "apitrace", "no other program is run; the traces are read here"),
+    ("diff", "width", "it is the column width of `sdiff`, which is not run"),
+    ("leaks", "apitrace", "no other program is run; the trace is read here"),
+    ("diff-images", "", "it compares pictures, not traces"),
+    ("diff-state", "", "it compares states that a replay on a graphics driver printed"),
+    ("dump-images", "", "it needs a graphics driver to replay the trace on"),
+    ("gltrim", "", "it needs a graphics driver to replay the trace on; `quipu trim --setup` needs none"),
+    (
+        "pickle",
+        "",
+        "it prints Python objects that only Python reads; `quipu view --json` prints the same calls",
+    ),
+    ("replay", "", "it needs a graphics driver to replay the trace on"),
+    ("trace", "", "it runs a program on a screen; apitrace itself does that"),
+];
+
+/// Options of verbs that `help` does not list: other spellings, and those that are refused.
+const FURTHER: &[(&str, &str)] = &[
+    ("diff", "--version"),
+    ("diff", "-a, --apitrace=PROGRAM"),
+    ("diff", "-w, --width=COLUMNS"),
+    ("dump", "--colour[=WHEN]"),
+    ("leaks", "--version"),
+    ("leaks", "-a, --apitrace=PROGRAM"),
+];
+
+/// The options of a verb as they are written: `-t, --tool=TOOL`.
+pub(super) fn options(verb: &str) -> impl Iterator<Item = &'static str> {
+    let listed = VERBS.iter().filter(move |known| known.name == verb).flat_map(|verb| verb.options);
+    let further = FURTHER.iter().filter(move |(of, _)| *of == verb);
+    listed.map(|(option, _)| *option).chain(further.map(|(_, option)| *option))
+}
+
+/// True for a verb that is played.
+pub(super) fn has(verb: &str) -> bool {
+    VERBS.iter().any(|known| known.name == verb)
+}
+
+/// True for the two spellings of the option for colours.
+pub(super) fn is_color(option: &str) -> bool {
+    matches!(option, "color" | "colour")
+}
+
+/// Why apitrace's verb, or an option of it, is refused; `None` if apitrace does not have it either.
+pub(super) fn refusal(verb: &str, option: &str) -> Option<&'static str> {
+    REFUSED.iter().find(|(of, name, _)| *of == verb && *name == option).map(|(.., why)| *why)
+}
+
+/// The verbs in a line.
+pub(super) fn verbs() -> String {
+    let names: Vec<&str> = VERBS.iter().map(|verb| verb.name).collect();
+    format!("verbs that are available: {}", names.join(", "))
+}
+
+/// Says what a verb can be asked for, or which verbs there are.
+///
+/// # Errors
+/// `Unsupported` if there is no such verb here.
+pub(super) fn print(verb: Option<&str>) -> Result<Outcome> {
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    match verb.filter(|verb| *verb != "help") {
+        None => {
+            let _ = writeln!(text, "usage: quipu as apitrace VERB [OPTIONS] TRACE...\n");
+            for Verb { name, title, .. } in VERBS {
+                let _ = writeln!(text, "  {name:<8}{title}");
+            }
+            let _ = writeln!(text, "\n`help VERB` tells its options.");
+        }
+        Some(name) => {
+            let Some(verb) = VERBS.iter().find(|verb| verb.name == name) else {
+                return Err(no_verb(name).into());
+            };
+            let Verb { name, title, usage, options } = verb;
+            let _ = writeln!(text, "usage: quipu as apitrace {name} {usage}\n{title}\n");
+            for (option, what) in *options {
+                let _ = writeln!(text, "  {option:<26}{what}");
+            }
+        }
+    }
+    Ok(say(&text)?)
+}
+
+/// The error of a verb that is not played, with the reason if apitrace has it.
+pub(super) fn no_verb(name: &str) -> Error {
+    let what = match refusal(name, "") {
+        Some(why) => format!("apitrace's verb `{name}` is not available: {why}"),
+        None => format!("apitrace has no verb `{name}`"),
+    };
+    Error::unsupported(what).hint(verbs())
+}
+
+/// Says who plays which program.
+pub(super) fn version() -> Result<Outcome> {
+    Ok(say(concat!("apitrace, played by Quipu ", env!("CARGO_PKG_VERSION"), "\n"))?)
+}
+
+fn say(text: &str) -> std::io::Result<Outcome> {
+    quipu_console::terminal::stdout().write_all(text.as_bytes())?;
+    Ok(Outcome::Fine)
+}

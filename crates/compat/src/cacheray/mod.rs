@@ -1,0 +1,108 @@
+//! Cacheray's tools, played by our own.
+//!
+//! This file has `tracecheck`; `simulator` and `dwarf2json` are their namesakes. SPEC: cacheray.md.
+
+mod dwarf2json;
+mod simulator;
+
+use quipu::cacheray::record::Dialect;
+use quipu::cacheray::trace::{StrictEnd, read_strictly};
+use quipu::model::{Columns, Error, Found, OpenOptions, Scan, ShardId, Trace as _};
+use quipu::source::{Container, Source};
+use quipu_console::screen::{Outcome, Result, Screen};
+use quipu_console::session::Verdict;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// What can be asked for.
+const TOOLS: &str = "tools that are available: dwarf2json, simulator, tracecheck";
+
+/// What each tool says of its options.
+const HELP: [(&str, &str); 3] = [
+    ("dwarf2json", dwarf2json::HELP),
+    ("simulator", simulator::HELP),
+    (
+        "tracecheck",
+        "Usage: quipu as cacheray tracecheck FILE\n\nCounts the records of a trace by tag, up to the first unknown tag. Cacheray's program calls a cut trace\ncorrect and always exits with 0; here damage is reported, with exit code 1.\n",
+    ),
+];
+
+/// The original reads little-endian files with addresses of 64 bits, whatever the host.
+const DIALECT: Dialect = Dialect::Le64;
+
+/// Does what Cacheray does with these arguments.
+pub fn run(args: &[String], screen: &Screen) -> Result<Outcome> {
+    let Some((tool, args)) = args.split_first() else {
+        return Err(Error::usage("no tool is given").hint(TOOLS).into());
+    };
+    if args.iter().any(|arg| matches!(arg.as_str(), "--help" | "-h"))
+        && let Some((_, help)) = HELP.iter().find(|(name, _)| name == tool)
+    {
+        screen.text(help)?;
+        return Ok(Outcome::Fine);
+    }
+    match tool.as_str() {
+        "dwarf2json" => dwarf2json::run(args),
+        "simulator" => simulator::run(args, screen),
+        "tracecheck" => tracecheck(args, screen),
+        other => {
+            Err(Error::unsupported(format!("Cacheray's tool `{other}` is not available")).hint(TOOLS).into())
+        }
+    }
+}
+
+fn open(file: &str) -> Result<Container> {
+    let source = Source::open(Path::new(file)).map_err(Error::from)?;
+    Ok(source.container().map_err(Error::from)?)
+}
+
+/// `tracecheck FILE`: counts tags up to the first that is unknown. It prints what Cacheray's program prints, which always
+/// ends with 0, and reports damage as well.
+fn tracecheck(args: &[String], screen: &Screen) -> Result<Outcome> {
+    let [file] = args else {
+        return Err(Error::usage("`tracecheck` wants one file").into());
+    };
+    let mut counts: BTreeMap<u8, u64> = BTreeMap::new();
+    let end = read_strictly(&open(file)?, DIALECT, &mut |record| {
+        *counts.entry(record.tag()).or_insert(0) += 1;
+        Ok(())
+    });
+    let end = match end {
+        Err(error) if error.is_damage() => return judged(file, screen),
+        end => end?,
+    };
+    if let StrictEnd::Cut(tag, _) = end {
+        *counts.entry(tag).or_insert(0) += 1;
+    }
+    let is_correct = !matches!(end, StrictEnd::Bad(..));
+    let mut text = if is_correct { "The file was correct\n" } else { "The type was wrong\n" }.to_owned()
+        + "Access stats:\n";
+    for (tag, count) in counts {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "\t{tag}: {count}");
+    }
+    screen.text(&text)?;
+    judged(file, screen)
+}
+
+/// What the reader of all other verbs finds wrong with a trace. A pipe is read once, and was.
+fn judged(file: &str, screen: &Screen) -> Result<Outcome> {
+    let source = Source::open(Path::new(file)).map_err(Error::from)?;
+    if !source.can_seek() {
+        return Ok(Outcome::Fine);
+    }
+    let setting = ("dialect".to_owned(), DIALECT.name().to_owned());
+    let options = OpenOptions { settings: vec![setting], ..OpenOptions::default() };
+    let trace = quipu::cacheray::trace::open(&source, &options)?;
+    let (mut found, mut error) = (Found::default(), None);
+    let mut reader = trace.scan(&Scan::new(ShardId(0)).columns(Columns::NONE))?;
+    while error.is_none() {
+        match reader.read() {
+            Ok(Some(batch)) => batch.findings.drain(..).for_each(|finding| found.push(finding)),
+            Ok(None) => break,
+            Err(fault) => error = Some(fault),
+        }
+    }
+    Ok(Verdict::new(&trace, found, error, false).tell(screen))
+}

@@ -1,0 +1,292 @@
+//! Saying which trace is meant, and how to open it.
+
+use crate::number;
+use crate::sched;
+use crate::screen::Result;
+use crate::session::Extent;
+use clap::builder::PossibleValuesParser;
+use quipu::model::{Columns, Error, OpenOptions, ShardKind, ThreadId, Trace, Window};
+use quipu::source::Source;
+use quipu_capture::tsan::is_capture;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+
+/// How to open a trace, whatever verb it is for.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct Opening {
+    /// Only these threads; `1:TID` is one of the first further trace. Parts of a trace whose files hold several threads count
+    /// the records of all of them
+    #[arg(id = "thread", long, value_name = "TID", value_delimiter = ',', help_heading = "Reading")]
+    pub threads: Vec<ThreadId>,
+    /// A setting of the trace's format; `quipu formats` lists them
+    #[arg(long = "open", value_name = "KEY=VALUE", value_parser = number::key_value, help_heading = "Reading")]
+    pub settings: Vec<(String, String)>,
+    /// Read the trace as this format, whatever it looks like
+    #[arg(long, value_name = "NAME", value_parser = formats(), help_heading = "Reading")]
+    pub format: Option<String>,
+    /// Stop at the first error in the trace instead of reading on behind it
+    #[arg(long, help_heading = "Reading")]
+    pub strict: bool,
+}
+
+/// The names of all formats.
+fn formats() -> PossibleValuesParser {
+    PossibleValuesParser::new(quipu::FORMATS.iter().map(|format| format.info().name))
+}
+
+impl Opening {
+    /// The same, as the library takes it.
+    pub fn options(&self) -> OpenOptions {
+        OpenOptions {
+            format: self.format.clone(),
+            settings: self.settings.clone(),
+            threads: self.threads.clone(),
+            shards: Vec::new(),
+        }
+    }
+
+    /// Opens the trace at `path`.
+    ///
+    /// # Errors
+    /// What the library says; and `Usage` where a person sits at standard input.
+    pub fn open(&self, path: &Path) -> Result<Box<dyn Trace>> {
+        if self.format.is_none() && is_capture(path) {
+            return Err(no_trace_yet(path).into());
+        }
+        Ok(quipu::open(&source(path)?, &self.options())?)
+    }
+}
+
+/// The error for a capture file where a trace is wanted.
+fn no_trace_yet(path: &Path) -> Error {
+    let name = path.display();
+    Error::unsupported("a capture file of an instrumented program, which is no trace yet").in_file(name.to_string()).hint(format!(
+        "`quipu collect {name}` makes one of it; `quipu view` and `quipu info` show what is in the capture file itself"
+    ))
+}
+
+/// The table that people look at: the first that is derived from the records as stored.
+pub fn derived_table(trace: &dyn Trace) -> quipu::model::Result<usize> {
+    trace.tables()?.iter().position(|schema| schema.is_derived()).ok_or_else(|| {
+        Error::unsupported(format!("traces of format {} cannot be viewed", trace.meta().format))
+    })
+}
+
+/// How threads are arranged, for verbs that look at records and not at files.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct Arranging {
+    /// Arrange threads by the cores that they ran on when they were traced, or schedule them onto cores anew
+    #[arg(long, value_name = "ORDER", value_parser = ORDERS, help_heading = "Reading")]
+    order: Option<String>,
+    /// With `--order scheduled`, how; an unknown NAME lists all
+    #[arg(long = "sched", value_name = "NAME=VALUE", value_parser = number::key_value, help_heading = "Reading")]
+    sched: Vec<(String, String)>,
+}
+
+/// The order in which traces are read if nothing is said.
+const THREADS: &str = "threads";
+/// The order that a scheduler of our own makes.
+const SCHEDULED: &str = "scheduled";
+/// All.
+const ORDERS: [&str; 3] = [THREADS, "cores", SCHEDULED];
+
+impl Arranging {
+    /// The order, if it is none of threads: for an analysis that has another meaning for it.
+    pub fn take_order(&mut self) -> Option<String> {
+        self.order.take()
+    }
+
+    /// Makes sure that the order is one of threads, where anything was let in.
+    ///
+    /// # Errors
+    /// `Usage` if it is not.
+    pub fn check_order(&self) -> quipu::model::Result<()> {
+        match &self.order {
+            Some(order) if !ORDERS.contains(&order.as_str()) => {
+                Err(Error::usage(format!("invalid value '{order}' for '--order <ORDER>'"))
+                    .hint(format!("possible values: {}; members only for `layout`", ORDERS.join(", "))))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// True if threads are not read as they stand in their files.
+    pub fn rearranges(&self) -> bool {
+        self.order.as_ref().is_some_and(|order| order != THREADS)
+    }
+
+    /// Opens the trace at `path`, its threads scheduled onto so many cores where they are scheduled and nothing else is said
+    /// of how.
+    ///
+    /// # Errors
+    /// As [`Opening::open`]; `Usage` for options of a schedule where there is none; what arranging says.
+    pub fn open(&self, path: &Path, opening: &Opening, cores: Option<usize>) -> Result<Box<dyn Trace>> {
+        let is_scheduled = self.order.as_deref() == Some(SCHEDULED);
+        if !self.sched.is_empty() && !is_scheduled {
+            return Err(Error::usage("`--sched` says how threads are scheduled onto cores")
+                .hint("add --order scheduled")
+                .into());
+        }
+        let trace = opening.open(path)?;
+        if !self.rearranges() {
+            return Ok(trace);
+        }
+        check_threads(&*trace, &opening.threads)?;
+        if is_scheduled {
+            return Ok(quipu::engine::dispatch(trace, sched::options(&self.sched, cores)?)?);
+        }
+        Ok(trace.by_core()?)
+    }
+}
+
+/// One trace, how to open it, and how its threads are arranged.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Input {
+    #[command(flatten)]
+    /// Which trace, and how it is opened.
+    pub stored: Stored,
+    #[command(flatten)]
+    /// How its threads are arranged.
+    pub arranging: Arranging,
+}
+
+impl Input {
+    /// Opens the trace and arranges its threads.
+    ///
+    /// # Errors
+    /// As [`Opening::open`].
+    pub fn open(&self) -> Result<Box<dyn Trace>> {
+        self.open_onto(None)
+    }
+
+    /// Opens the trace, its threads scheduled onto so many cores.
+    ///
+    /// # Errors
+    /// As [`Arranging::open`].
+    pub fn open_onto(&self, cores: Option<usize>) -> Result<Box<dyn Trace>> {
+        self.arranging.open(&self.stored.path, &self.stored.opening, cores)
+    }
+
+    /// What to analyse of the trace: this part, of the threads that were chosen.
+    pub fn extent(&self, window: Window) -> Extent {
+        let Opening { threads, strict, .. } = &self.stored.opening;
+        // Whoever arranges threads anew has only those that were chosen.
+        let threads = if self.arranging.rearranges() { Vec::new() } else { threads.clone() };
+        Extent { window, strict: *strict, threads, ..Extent::default() }
+    }
+
+    /// What people call the trace.
+    pub fn name(&self) -> String {
+        self.stored.name()
+    }
+}
+
+/// One trace as it stands in its files, and how to open it.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Stored {
+    /// A file, a folder, or `-` for standard input
+    #[arg(value_name = "TRACE", default_value = "-", hide_default_value = true)]
+    pub path: PathBuf,
+    #[command(flatten)]
+    /// How the trace is opened.
+    pub opening: Opening,
+}
+
+/// The source at `path`, for whoever reads it more than once: what a pipe brings goes to a temporary file first.
+///
+/// # Errors
+/// As for `source`, and if there is no room for it.
+pub fn spooled(path: &Path) -> Result<Source> {
+    Ok(source(path)?.spooled().map_err(Error::from)?)
+}
+
+/// The source at `path`.
+///
+/// # Errors
+/// What the library says; and `Usage` where a person sits at standard input, who cannot type a trace.
+fn source(path: &Path) -> Result<Source> {
+    if path == Path::new("-") && std::io::stdin().is_terminal() {
+        return Err(Error::usage("no trace is given, and standard input is a terminal")
+            .hint("name a file or a folder, or send a trace into standard input")
+            .into());
+    }
+    Ok(Source::open(path).map_err(Error::from)?)
+}
+
+impl Stored {
+    /// What is read.
+    ///
+    /// # Errors
+    /// As for `source`.
+    pub fn source(&self) -> Result<Source> {
+        source(&self.path)
+    }
+
+    /// Opens it for an analysis, which may have to read it more than once.
+    ///
+    /// # Errors
+    /// What opening says.
+    pub fn open_for(&self, tool: &str) -> Result<Box<dyn Trace>> {
+        let mut source = self.source()?;
+        let format = quipu::format_of(&source, &self.opening.options())?.map(|format| format.info().name);
+        if format.is_some_and(|format| quipu::tool(tool, format).is_ok_and(|tool| tool.reads_again())) {
+            source = source.spooled().map_err(Error::from)?;
+        }
+        Ok(quipu::open(&source, &self.opening.options())?)
+    }
+
+    /// What people call the trace.
+    pub fn name(&self) -> String {
+        name(&self.path)
+    }
+}
+
+/// Said where a part of a trace has nothing of the threads that were chosen.
+pub const PARTS_COUNT_ALL: &str =
+    "where a file holds several threads, parts count the records of all; take it apart first: quipu split";
+
+/// Makes sure that something was read of each of the chosen threads, or of any, if only a part was.
+///
+/// # Errors
+/// `Missing` if threads are `absent` from a trace whose files hold several. A thread with a file of its own is there,
+/// whatever was read of that.
+pub fn check_present(
+    trace: &dyn Trace,
+    chosen: &[ThreadId],
+    absent: &[ThreadId],
+    is_part: bool,
+) -> quipu::model::Result<()> {
+    if is_part && absent.len() < chosen.len() {
+        return Ok(());
+    }
+    let has_file = |tid: ThreadId| {
+        trace.shards().iter().any(|shard| shard.kind == ShardKind::Thread && shard.thread == Some(tid))
+    };
+    let Some(tid) = absent.iter().find(|tid| !has_file(**tid)) else { return Ok(()) };
+    Err(match is_part {
+        true => Error::missing(format!("this part of the trace has nothing of thread `{tid}`"))
+            .hint(PARTS_COUNT_ALL),
+        false => Error::missing(format!("the trace has no thread `{tid}`")),
+    })
+}
+
+/// Makes sure that choosing threads when opening left no others in the trace.
+///
+/// # Errors
+/// `Unsupported` if a file holds several threads, which an analysis would count all of.
+pub fn check_threads(trace: &dyn Trace, threads: &[ThreadId]) -> quipu::model::Result<()> {
+    if threads.is_empty() || trace.shards().iter().all(|shard| shard.kind == ShardKind::Thread) {
+        return Ok(());
+    }
+    // Calls are chosen one by one; files of other traces are taken apart.
+    let verb = if trace.columns().has(Columns::CALLS) { "trim" } else { "split" };
+    Err(Error::unsupported("files of this trace hold several threads, which are analysed together only")
+        .hint(format!(
+            "leave out the choice of threads, or write those wanted first: `quipu {verb} --thread`"
+        )))
+}
+
+/// What people call the trace at `path`.
+pub fn name(path: &Path) -> String {
+    if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() }
+}

@@ -1,0 +1,80 @@
+//! Numbers and ranges as people type them.
+
+use quipu::model::number::{self, NotANumber};
+use std::ops::RangeInclusive;
+
+/// A number: decimal, or hex with `0x`; `k` or `K`, `M`, `G` for thousands, `Ki`, `Mi`, `Gi` for powers of two.
+pub fn number(text: &str) -> Result<u64, String> {
+    number::count(text).map_err(|why| match why {
+        NotANumber::Malformed => expected(text),
+        NotANumber::TooLarge => format!("`{text}` is larger than 64 bits hold"),
+    })
+}
+
+/// A number that is not 0.
+pub fn positive(text: &str) -> Result<u64, String> {
+    match number(text)? {
+        0 => Err("expected 1 or more".to_owned()),
+        number => Ok(number),
+    }
+}
+
+fn expected(text: &str) -> String {
+    format!("expected a number such as 4096, 0x1000, 4k or 4Ki, found `{text}`")
+}
+
+/// A range of numbers: `A..B` without B, `A..` and `..B` without an end, `A` alone.
+pub fn range(text: &str) -> Result<RangeInclusive<u64>, String> {
+    let Some((first, end)) = text.split_once("..") else {
+        let only = number(text)?;
+        return Ok(only..=only);
+    };
+    let first = if first.is_empty() { 0 } else { number(first)? };
+    let last = if end.is_empty() { u64::MAX } else { number(end)?.checked_sub(1).ok_or("an empty range")? };
+    if first > last {
+        return Err(format!("the range `{text}` is empty: its end is not part of it"));
+    }
+    Ok(first..=last)
+}
+
+/// `KEY=VALUE`.
+pub fn key_value(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err(format!("expected KEY=VALUE, found `{text}`")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_number_is_refused() {
+        assert_eq!(number("4Ki"), Ok(4096));
+        assert_eq!(positive("10K"), Ok(10_000));
+        assert_eq!(positive("0").unwrap_err(), "expected 1 or more");
+        assert_eq!(
+            number("1.5M").unwrap_err(),
+            "expected a number such as 4096, 0x1000, 4k or 4Ki, found `1.5M`"
+        );
+        assert_eq!(number("99999999999Gi").unwrap_err(), "`99999999999Gi` is larger than 64 bits hold");
+    }
+
+    #[test]
+    fn a_range_excludes_its_end() {
+        assert_eq!(range("0x10..0x20"), Ok(0x10..=0x1f));
+        assert_eq!(range("5.."), Ok(5..=u64::MAX));
+        assert_eq!(range("..5"), Ok(0..=4));
+        assert_eq!(range("7"), Ok(7..=7));
+        assert!(range("5..5").is_err());
+        assert!(range("..0").is_err());
+    }
+
+    #[test]
+    fn settings_have_a_key_and_a_value() {
+        assert_eq!(key_value("a=b=c"), Ok(("a".to_owned(), "b=c".to_owned())));
+        assert!(key_value("=b").is_err());
+        assert!(key_value("a").is_err());
+    }
+}

@@ -1,0 +1,132 @@
+//! Results of parts of a trace: asking for them, and showing them as JSON, as documents and as comma-separated values.
+
+use crate::number;
+use quipu::engine::{Division, Intervals, Part};
+use quipu::model::doc::Document;
+use quipu::model::pass::Detail;
+use quipu::model::{Columns, Error, Report, Trace};
+use quipu_view::{CELL_COLUMNS, document_cells};
+use serde_json::{Map, Value, json};
+use std::num::NonZeroU64;
+
+/// Which parts of a trace have results of their own.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub struct PartOptions {
+    /// Give results for intervals of so many instructions of each thread as well
+    #[arg(long, value_name = "N", value_parser = number::number, conflicts_with = "interval_us", help_heading = "Parts")]
+    interval_instrs: Option<u64>,
+    /// Give results for intervals of so many microseconds as well, all threads together
+    #[arg(long, value_name = "N", value_parser = number::number, help_heading = "Parts")]
+    interval_us: Option<u64>,
+    /// Give each core's results as well: of the file, or of the processor that the trace names
+    #[arg(long, help_heading = "Parts")]
+    per_core: bool,
+}
+
+impl PartOptions {
+    /// What to ask of the engine.
+    ///
+    /// # Errors
+    /// `Usage` for intervals of nothing, `Missing` if the trace lacks what tells the parts apart.
+    pub fn division(&self, trace: &dyn Trace) -> quipu::model::Result<Division> {
+        let intervals = match (self.interval_instrs, self.interval_us) {
+            (Some(n), _) => Some(instr_intervals(n, trace)?),
+            (None, Some(us)) => Some(time_intervals(us, trace)?),
+            (None, None) => None,
+        };
+        Ok(Division { intervals, per_core: self.per_core })
+    }
+}
+
+/// Intervals of `n` instructions.
+pub fn instr_intervals(n: u64, trace: &dyn Trace) -> quipu::model::Result<Intervals> {
+    if !trace.columns().has(Columns::INSTRS) {
+        return Err(Error::missing("intervals of instructions need instrs, which this trace does not carry"));
+    }
+    NonZeroU64::new(n).map(Intervals::Instrs).ok_or_else(nothing)
+}
+
+/// Intervals of `micros` microseconds.
+pub fn time_intervals(micros: u64, trace: &dyn Trace) -> quipu::model::Result<Intervals> {
+    let clock = trace.meta().clock.filter(|_| trace.columns().has(Columns::THREAD_CLOCK));
+    let clock = clock.ok_or_else(|| {
+        Error::missing("intervals of time need threads.clock, which this trace does not carry")
+    })?;
+    let ticks = u128::from(micros) * u128::from(clock.per_second) / 1_000_000;
+    NonZeroU64::new(u64::try_from(ticks).unwrap_or(u64::MAX)).map(Intervals::Clock).ok_or_else(nothing)
+}
+
+fn nothing() -> Error {
+    Error::usage("an interval wants at least one instruction or tick of the clock")
+}
+
+/// The results of parts as JSON: a list of objects with those of the keys `core`, `shard`, `thread`, `workload` (of further
+/// traces) and `interval` (an object with `number` and `end`) that say which part it is, and with `records`, `instructions`
+/// and `results`.
+pub fn json(names: &[&str], parts: &[Part]) -> Value {
+    let part = |part: &Part| {
+        let mut keys = Map::new();
+        let mut add = |key: &str, value: Option<Value>| {
+            value.and_then(|value| keys.insert(key.to_owned(), value));
+        };
+        add("core", part.core.map(Value::from));
+        add("shard", part.shard.map(Value::from));
+        add("thread", part.thread.map(|thread| thread.tid.into()));
+        add(
+            "workload",
+            part.thread.filter(|thread| thread.workload > 0).map(|thread| thread.workload.into()),
+        );
+        add("interval", part.interval.map(|at| json!({ "number": at.number, "end": at.end })));
+        add("records", Some(part.records.into()));
+        add("instructions", Some(part.instrs.into()));
+        add("results", Some(results(names, &part.reports)));
+        Value::from(keys)
+    };
+    parts.iter().map(part).collect()
+}
+
+/// Results by the names of their tools.
+pub fn results(names: &[&str], reports: &[Box<dyn Report>]) -> Value {
+    let named = names.iter().map(|name| (*name).to_owned());
+    Value::Object(named.zip(reports.iter().map(|report| report.json())).collect())
+}
+
+/// The results of the whole in full, and those of each part in brief.
+pub fn documents(reports: &[Box<dyn Report>], parts: &[Part]) -> Vec<Document> {
+    let whole = reports.iter().map(|report| report.document(Detail::Full));
+    let parts = parts.iter().flat_map(|part| {
+        let name = name(part);
+        part.reports.iter().map(move |report| {
+            let mut document = report.document(Detail::Brief);
+            document.title = format!("{}, {name}", document.title);
+            document
+        })
+    });
+    whole.chain(parts).collect()
+}
+
+fn name(part: &Part) -> String {
+    let core = part.core.map(|core| format!("core {core}"));
+    let thread = part.thread.map(|thread| format!("thread {}", thread));
+    let shard = part.shard.filter(|_| part.thread.is_none()).map(|shard| format!("file {shard}"));
+    let interval = part.interval.map(|at| format!("interval {} up to {}", at.number, at.end));
+    let words: Vec<String> = [core, thread, shard, interval].into_iter().flatten().collect();
+    if words.is_empty() { "core unknown".to_owned() } else { words.join(", ") }
+}
+
+/// All results in full, a line for each cell, with the columns `tool`, `core`, `thread`, `interval` and those of the cell.
+pub fn csv(names: &[&str], reports: &[Box<dyn Report>], parts: &[Part]) -> String {
+    let mut out = format!("tool,core,thread,interval,{CELL_COLUMNS}\n");
+    for (name, report) in names.iter().zip(reports) {
+        document_cells(&report.document(Detail::Full), &format!("{name},,,,"), &mut out);
+    }
+    let number = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
+    for part in parts {
+        let thread = part.thread.map(|thread| thread.to_string()).unwrap_or_default();
+        let which = [number(part.core), thread, number(part.interval.map(|at| at.number))].join(",");
+        for (name, report) in names.iter().zip(&part.reports) {
+            document_cells(&report.document(Detail::Full), &format!("{name},{which},"), &mut out);
+        }
+    }
+    out
+}

@@ -1,0 +1,212 @@
+//! Simulations asked for on a command line: configuration files, lists of pages and miss files around `quipu::sim`.
+
+use quipu::engine::Planned;
+use quipu::model::fresh::{Fresh, Replace};
+use quipu::model::{Args, Error, ErrorKind, Report, Result, ToolInfo, Trace};
+use quipu::sim::sweep::{Space, Swept};
+use quipu::sim::{
+    Miss, MissSink, Pages, Settings, Simulated, Simulation, Translator, cacheray, caches, config, fit_cores,
+    misses, tlbs,
+};
+use quipu::source::{OutputFile, Reading};
+use std::fs::File;
+use std::io::{BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+
+/// What a simulation takes besides options.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Surroundings {
+    /// A configuration file of the original.
+    pub config: Option<PathBuf>,
+    /// Whether addresses are physical.
+    pub physical: bool,
+    /// A list of pages.
+    pub pages: Option<PathBuf>,
+    /// Whether a warm-up that does not end counts as the original has it.
+    pub counts_cold: bool,
+    /// Whether files of misses may replace others.
+    pub replace: Replace,
+}
+
+impl Default for Surroundings {
+    fn default() -> Surroundings {
+        Surroundings {
+            config: None,
+            physical: false,
+            pages: None,
+            counts_cold: false,
+            replace: Replace::Never,
+        }
+    }
+}
+
+/// Plans the simulation of caches.
+pub fn plan_caches(args: &Args, around: &Surroundings, trace: &dyn Trace) -> Result<Planned> {
+    let config = match &around.config {
+        Some(path) => Some(configuration(path)?),
+        None => None,
+    };
+    let args = &if config.is_some() { args.clone() } else { fit_cores(args, trace) };
+    let physical = around.physical || config.as_ref().is_some_and(|config| config.use_physical);
+    plan(&caches::INFO, caches::settings(args, config)?.fitted(args, trace)?, physical, around, trace)
+}
+
+/// Plans the search for loads that miss at a steady distance.
+pub fn plan_misses(args: &Args, around: &Surroundings, trace: &dyn Trace) -> Result<Planned> {
+    if around.config.is_some() {
+        return Err(Error::unsupported(
+            "miss_analyzer has the usual machine only, without a configuration file",
+        ));
+    }
+    let args = &fit_cores(args, trace);
+    let settings = misses::settings(args)?.fitted(args, trace)?;
+    plan(&misses::INFO, settings, around.physical, around, trace)
+}
+
+/// Plans the simulation of TLBs.
+pub fn plan_tlbs(args: &Args, around: &Surroundings, trace: &dyn Trace) -> Result<Planned> {
+    let args = &fit_cores(args, trace);
+    plan(&tlbs::INFO, tlbs::settings(args)?.fitted(args, trace)?, around.physical, around, trace)
+}
+
+fn plan(
+    info: &'static ToolInfo,
+    mut settings: Settings,
+    physical: bool,
+    around: &Surroundings,
+    trace: &dyn Trace,
+) -> Result<Planned> {
+    settings.physical = translator(physical, around, trace)?;
+    settings.counts_cold = around.counts_cold;
+    let columns = settings.columns(info.name, trace)?;
+    let files = MissFiles::create(&settings, around.replace)?;
+    Ok(Planned { info, columns, pass: Box::new(Simulation::new(settings, files)?) })
+}
+
+/// What makes addresses physical, if that is asked for.
+pub fn translator(physical: bool, around: &Surroundings, trace: &dyn Trace) -> Result<Option<Translator>> {
+    if !physical && around.pages.is_none() {
+        return Ok(None);
+    }
+    let pages = match &around.pages {
+        Some(path) => Some(Pages::parse(&text_of(path)?, &path.display().to_string())?),
+        None => None,
+    };
+    Translator::new(trace, pages.as_ref()).map(Some)
+}
+
+/// Makes sure that physical addresses were told, where they were asked for.
+///
+/// # Errors
+/// `Missing` if there was not one page.
+pub fn check_translation(reports: &[Box<dyn Report>]) -> Result<()> {
+    let of = |report: &dyn Report| {
+        let report = report.as_any();
+        let of_machine = report.downcast_ref::<Simulated>().and_then(|report| report.translation);
+        of_machine.or_else(|| report.downcast_ref::<Swept>()?.translation)
+    };
+    match reports.iter().find_map(|report| of(&**report)) {
+        Some(translation) if translation.untold > 0 && !translation.is_told => Err(Error::missing(format!(
+            "physical addresses need pages, and none was told for {} accesses: the trace has no marks `physical_address`",
+            translation.accesses
+        ))
+        .hint("leave out `--physical` for virtual addresses, or name a list of pages: `--v2p-file FILE`")),
+        _ => Ok(()),
+    }
+}
+
+/// What rows of a simulation's counts have no room for: why they are not what was asked for, and of which stage they are.
+pub fn remarks(report: &dyn Report) -> Vec<String> {
+    let report = report.as_any();
+    if let Some(of) = report.downcast_ref::<Simulated>() {
+        return of.incomplete.iter().cloned().chain(of.staged()).collect();
+    }
+    report.downcast_ref::<Swept>().map(|of| of.incomplete.clone()).unwrap_or_default()
+}
+
+/// Plans the simulation of caches with the faults of Cacheray's simulator.
+pub fn plan_cacheray(config: Option<&Path>, trace: &dyn Trace) -> Result<Planned> {
+    let Some(path) = config else {
+        return Err(Error::usage("`--model cacheray` has no usual caches")
+            .hint("--config FILE with a configuration of Cacheray's simulator"));
+    };
+    let config = cacheray::Configuration::parse(&text_of(path)?)
+        .map_err(|error| error.in_file(path.display().to_string()))?;
+    let info = &cacheray::tool::INFO;
+    let columns = info.needs.of(info.name, trace)?;
+    Ok(Planned { info, columns, pass: Box::new(cacheray::ModelPass::new(&config)) })
+}
+
+/// How many cores a configuration file has.
+pub fn cores_of(path: &Path) -> Result<usize> {
+    Ok(configuration(path)?.machine.cores)
+}
+
+/// A configuration file of drmemtrace's simulator.
+fn configuration(path: &Path) -> Result<config::Config> {
+    let (text, name) = (text_of(path)?, path.display().to_string());
+    config::parse(&text, &name).map_err(|error| match Space::parse(&text, &name) {
+        Ok(_) => error.hint("it says what a sweep tries: `quipu sim sweep --config FILE` takes it"),
+        Err(_) => error,
+    })
+}
+
+/// The text of a small file.
+pub fn text_of(path: &Path) -> Result<String> {
+    let mut text = String::new();
+    let limit = config::MAX_BYTES as u64 + 1;
+    Reading::keep(path);
+    File::open(path)
+        .and_then(|file| file.take(limit).read_to_string(&mut text))
+        .map_err(|error| io(path, &error))?;
+    Ok(text)
+}
+
+fn io(path: &Path, error: &std::io::Error) -> Error {
+    Error::new(ErrorKind::Io, format!("{}: {error}", path.display()))
+}
+
+/// One file of misses, packed with gzip.
+type Packed = flate2::write::GzEncoder<BufWriter<OutputFile>>;
+
+/// Writes each miss as a line `process,0xpc,0xaddress` into the file of its cache, which has its name when it has all of them.
+struct MissFiles {
+    /// For each cache, its file.
+    files: Vec<Option<(PathBuf, Packed, Fresh)>>,
+}
+
+impl MissFiles {
+    /// The files that the caches of a machine ask for; `None` if none does.
+    fn create(settings: &Settings, replace: Replace) -> Result<Option<Box<dyn MissSink>>> {
+        let mut files = Vec::new();
+        for cache in &settings.machine.caches {
+            files.push(match &cache.miss_file {
+                None => None,
+                Some(path) => {
+                    let path = PathBuf::from(path);
+                    let (fresh, file) = Fresh::file(&path, replace)?;
+                    let level = flate2::Compression::fast();
+                    Some((path, flate2::write::GzEncoder::new(BufWriter::new(file), level), fresh))
+                }
+            });
+        }
+        let any = files.iter().any(Option::is_some);
+        Ok(any.then(|| Box::new(MissFiles { files }) as Box<dyn MissSink>))
+    }
+}
+
+impl MissSink for MissFiles {
+    fn miss(&mut self, process: u64, miss: &Miss) -> Result<()> {
+        let Some(Some((path, file, _))) = self.files.get_mut(miss.cache as usize) else { return Ok(()) };
+        writeln!(file, "{process},{:#x},{:#x}", miss.pc, miss.addr).map_err(|error| io(path, &error))
+    }
+
+    fn end(&mut self) -> Result<()> {
+        for (path, file, fresh) in self.files.drain(..).flatten() {
+            let pack = file.finish().and_then(|mut out| out.flush());
+            pack.map_err(|error| io(&path, &error))?;
+            fresh.commit()?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,182 @@
+//! The standard streams. On a terminal, what traces and names of files say cannot give it commands.
+//!
+//! All verbs write through these. Files and pipes get every byte as it is; a terminal gets line feeds, tabs, colours, and
+//! escapes for all that it would obey.
+
+use quipu::model::harmless;
+use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The user wants texts as they are.
+static IS_RAW: AtomicBool = AtomicBool::new(false);
+
+/// Most bytes of a sequence that sets a colour.
+const MAX_COLOR_BYTES: usize = 16;
+/// Most bytes of a character.
+const MAX_CHAR_BYTES: usize = 4;
+
+/// Texts are sent to terminals as they are from now on, or not.
+pub fn keep_raw(is_raw: bool) {
+    IS_RAW.store(is_raw, Ordering::Relaxed);
+}
+
+/// Standard output.
+pub fn stdout() -> Stream<io::Stdout> {
+    Stream::new(io::stdout())
+}
+
+/// Standard error.
+pub fn stderr() -> Stream<io::Stderr> {
+    Stream::new(io::stderr())
+}
+
+/// A stream that escapes what a terminal would obey, if it is one.
+#[derive(Debug)]
+pub struct Stream<W: Write> {
+    inner: W,
+    is_terminal: bool,
+    escapes: bool,
+    /// The beginning of a character or of a colour whose end is to come.
+    begun: Vec<u8>,
+}
+
+impl<W: Write + IsTerminal> Stream<W> {
+    fn new(inner: W) -> Stream<W> {
+        let is_terminal = inner.is_terminal();
+        let escapes = is_terminal && !IS_RAW.load(Ordering::Relaxed);
+        Stream { inner, is_terminal, escapes, begun: Vec::new() }
+    }
+
+    /// Whether a person sits at the other end.
+    pub fn is_terminal(&self) -> bool {
+        self.is_terminal
+    }
+}
+
+impl<W: Write> Stream<W> {
+    /// Writes what was begun, whose end will not come.
+    fn end(&mut self) -> io::Result<()> {
+        if self.begun.is_empty() {
+            return Ok(());
+        }
+        let mut out = Vec::new();
+        append(&std::mem::take(&mut self.begun), &mut out);
+        self.inner.write_all(&out)
+    }
+}
+
+impl<W: Write> Write for Stream<W> {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        if !self.escapes {
+            return self.inner.write(text);
+        }
+        let mut all = std::mem::take(&mut self.begun);
+        all.extend_from_slice(text);
+        self.begun = all.split_off(all.len() - n_begun(&all));
+        let mut out = Vec::with_capacity(all.len());
+        append(&all, &mut out);
+        self.inner.write_all(&out)?;
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+impl<W: Write> Drop for Stream<W> {
+    fn drop(&mut self) {
+        // The stream is gone, and there is no other place to report it.
+        let _ = self.end();
+    }
+}
+
+/// How many bytes at the end may be the beginning of a colour or of a character.
+fn n_begun(text: &[u8]) -> usize {
+    let tail = &text[text.len() - text.len().min(MAX_COLOR_BYTES)..];
+    if let Some(at) = tail.iter().rposition(|byte| *byte == 0x1b) {
+        let sequence = &tail[at + 1..];
+        let is_open = sequence.is_empty()
+            || sequence.split_first().is_some_and(|(first, rest)| {
+                *first == b'[' && rest.iter().all(|byte| matches!(byte, b'0'..=b'9' | b';'))
+            });
+        if is_open {
+            return tail.len() - at;
+        }
+    }
+    let tail = &text[text.len() - text.len().min(MAX_CHAR_BYTES - 1)..];
+    match tail.utf8_chunks().last() {
+        Some(last)
+            if !last.invalid().is_empty()
+                && std::str::from_utf8(last.invalid()).is_err_and(|error| error.error_len().is_none()) =>
+        {
+            last.invalid().len()
+        }
+        _ => 0,
+    }
+}
+
+/// Appends text, all but line feeds, tabs and colours escaped.
+fn append(text: &[u8], out: &mut Vec<u8>) {
+    let mut rest = text;
+    while let Some(at) = rest.iter().position(|byte| *byte == 0x1b) {
+        harmless::append(&rest[..at], keeps, out);
+        rest = &rest[at..];
+        let n = color_bytes(rest);
+        if n > 0 {
+            out.extend_from_slice(&rest[..n]);
+        } else {
+            harmless::append(&rest[..1], keeps, out);
+        }
+        rest = &rest[n.max(1)..];
+    }
+    harmless::append(rest, keeps, out);
+}
+
+fn keeps(c: char) -> bool {
+    c == '\n' || c == '\t'
+}
+
+/// Length of the sequence that this begins with, if it sets one of the colours and weights that the program itself uses.
+///
+/// A name may hold such a sequence, too, and be green; it cannot hide, blink, or move anything.
+fn color_bytes(text: &[u8]) -> usize {
+    let Some(codes) = text.strip_prefix(b"\x1b[") else { return 0 };
+    let Some(n) = codes.iter().take(MAX_COLOR_BYTES - 3).position(|byte| *byte == b'm') else { return 0 };
+    let is_ours = |code: &[u8]| {
+        matches!(code, b"" | b"0" | b"1" | b"2" | b"4" | b"31" | b"32" | b"33" | b"34" | b"35" | b"36")
+    };
+    if codes[..n].split(|byte| *byte == b';').all(is_ours) { n + 3 } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(parts: &[&[u8]]) -> String {
+        let mut out = Vec::new();
+        let mut stream = Stream { inner: &mut out, is_terminal: true, escapes: true, begun: Vec::new() };
+        parts.iter().for_each(|part| stream.write_all(part).unwrap());
+        drop(stream);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_terminal_gets_our_colours_and_no_commands() {
+        let text = b"\x1b[1m\x1b[31merror:\x1b[0m a\tb\n\x1b]0;x\x07\x1b[2J\x1b[8m\r\xff";
+        assert_eq!(
+            shown(&[text]),
+            "\x1b[1m\x1b[31merror:\x1b[0m a\tb\n\\x1b]0;x\\x07\\x1b[2J\\x1b[8m\\x0d\\xff"
+        );
+    }
+
+    #[test]
+    fn borders_of_buffers_change_nothing() {
+        let text = "\x1b[31mé\u{202e}\u{9b}\x1b[2J€😀\x1b[0m\x1b[".as_bytes();
+        let whole = shown(&[text]);
+        for at in 0..=text.len() {
+            assert_eq!(shown(&[&text[..at], &text[at..]]), whole, "split at {at}");
+        }
+        assert_eq!(shown(&text.chunks(1).collect::<Vec<_>>()), whole);
+    }
+}
