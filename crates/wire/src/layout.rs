@@ -1,8 +1,8 @@
 //! Types resolved against each other: how large a value is in plain form, how it is aligned, and what it is made of.
 //!
 //! [`resolve`] is given a type whose parts are resolved already, so recursion cannot happen; depth and size have limits,
-//! and so has what one value can come to: members may overlap, as in a union, but not so often that a few bytes make a
-//! million values.
+//! and so has what one value can come to: members may overlap, as in a union, but not so often that a few bytes decode
+//! into a million.
 
 use crate::types::Type;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub const MAX_ARRAY_BYTES: u64 = 64 << 20;
 /// How many parts, all levels together, a type may be made of.
 pub const MAX_NODES: u64 = 1 << 16;
 
-/// How many values a byte of plain form may stand for: members of a union share bytes.
+/// How many bytes of decoded values a byte of plain form may stand for: members of a union share bytes.
 const MAX_SHARING: u64 = 64;
 
 /// What a value is made of.
@@ -64,7 +64,7 @@ pub enum Shape {
 /// A type that is complete.
 #[derive(Clone, Debug)]
 pub struct Layout {
-    /// Its name, if it has one.
+    /// Its name, if it has one; of an alias that of the type it stands for.
     pub name: Option<String>,
     /// Its description; of an alias that of the type it stands for.
     pub ty: Type,
@@ -76,7 +76,7 @@ pub struct Layout {
     pub depth: u32,
     /// How many parts it has on all levels, itself among them.
     pub nodes: u64,
-    /// How many values the plain form comes to, elements of arrays counted each.
+    /// How many bytes the values of the fixed part come to once they are decoded, elements of arrays counted each.
     pub values: u64,
     /// What it is made of.
     pub shape: Shape,
@@ -131,7 +131,8 @@ pub fn resolve(
     let piece = |shape: Shape| (8, 4, shape);
     let mut depth = 1;
     let mut nodes = 1_u64;
-    let mut values = 1_u64;
+    // Of the parts; a type without parts is worth its own bytes.
+    let mut values = 0_u64;
     let mut include = |part: &Layout, times: u64| {
         depth = depth.max(part.depth.saturating_add(1));
         nodes = nodes.saturating_add(part.nodes);
@@ -222,18 +223,19 @@ pub fn resolve(
         Type::Reference(_) => int(32, false),
         Type::Alias(of) => {
             let of = part(*of)?;
-            let (depth, nodes) = (of.depth.saturating_add(1), of.nodes);
-            if depth > MAX_DEPTH {
-                return Err(Invalid("types that are nested too deeply"));
-            }
-            return Ok(Arc::new(Layout {
-                name: name.map(str::to_owned).or_else(|| of.name.clone()),
-                depth,
-                nodes,
-                ..Layout::clone(&of)
-            }));
+            // A copy of a large structure for each of many aliases would be many times what the stream says.
+            return Ok(of);
         }
     };
+    let own = match shape {
+        // Nothing but what the parts have.
+        Shape::Struct(_) | Shape::Array { .. } => 0,
+        // Where the value stands, if there is one.
+        Shape::Optional(..) => 4,
+        // What takes no bytes is not allowed: any number of it would fit anywhere.
+        _ => u64::from(size.max(1)),
+    };
+    let values = values.saturating_add(own);
     if depth > MAX_DEPTH {
         return Err(Invalid("types that are nested too deeply"));
     }
@@ -250,4 +252,30 @@ pub fn resolve(
         values,
         shape,
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::Member;
+
+    #[test]
+    fn what_overlaps_is_counted_in_bytes() {
+        let fixed = resolve(None, &Type::Bytes(Some(1024)), |_| None).unwrap();
+        let union = |n: usize| {
+            let member = Member { name: "m".into(), ty: 1, offset: 0 };
+            resolve(None, &Type::Struct { size: 1024, members: vec![member; n] }, |_| Some(fixed.clone()))
+        };
+        assert!(union(64).is_ok());
+        assert_eq!(union(65).unwrap_err(), Unresolved::Invalid("a type of too many parts"));
+        let nothing = resolve(None, &Type::Bytes(Some(0)), |_| None);
+        assert_eq!(nothing.unwrap_err(), Unresolved::Invalid("a type of too many parts"));
+    }
+
+    #[test]
+    fn an_alias_shares_what_it_stands_for() {
+        let byte = resolve(None, &Type::Uint(8), |_| None).unwrap();
+        let alias = resolve(Some("b"), &Type::Alias(1), |_| Some(byte.clone())).unwrap();
+        assert!(Arc::ptr_eq(&byte, &alias));
+    }
 }

@@ -1,7 +1,7 @@
 //! Descriptions of types, as TYPE records carry them: references to other types are ids still.
 
 use crate::cbor::Value;
-use crate::record::{Part, role};
+use crate::record::Part;
 
 /// A type.
 #[derive(Clone, Debug, PartialEq)]
@@ -203,30 +203,4 @@ impl Type {
             _ => {}
         }
     }
-}
-
-/// The name of a role, as people know it.
-#[must_use]
-pub fn role_name(number: u32) -> Option<&'static str> {
-    Some(match number {
-        role::TIMESTAMP => "timestamp",
-        role::CPU => "cpu",
-        role::PID => "pid",
-        role::TID => "tid",
-        role::PC => "pc",
-        role::ADDRESS => "address",
-        role::ACCESS_SIZE => "access size",
-        role::ACCESS_KIND => "access kind",
-        role::CALL => "call",
-        role::RETURNED => "returned",
-        role::ARGUMENT => "argument",
-        role::FUNCTION => "function",
-        role::DURATION => "duration",
-        role::SYSCALL => "system call",
-        role::TRANSFERRED => "bytes transferred",
-        role::COUNT => "count",
-        role::SEVERITY => "severity",
-        role::PROBE => "probe",
-        _ => return None,
-    })
 }
