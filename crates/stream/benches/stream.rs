@@ -186,23 +186,31 @@ fn search_for_a_frame(bencher: Bencher<'_, '_>) {
 /// A file of 100 GB whose frames are holes, with an index after 1024 of them.
 fn large_file() -> (File, u64) {
     let mut file = tempfile::tempfile().expect("a file");
-    let writer = write_to(Vec::new(), Codec::None);
-    let start = writer.into_inner().expect("the only writer");
     let frame_len = 1_000_000_u64 / 8 * 8 + 104;
-    file.write_all(&start[..104]).expect("room");
-    let mut at = 104;
+    // A frame that is whole; the walk back ends with the first index, which names it first.
+    let mut start = Vec::new();
+    let mut header = Header { kind: kind::PAD, ..Header::default() };
+    quipu_stream::frame::write_frame(&mut header, 0, &mut [], &mut start).expect("an empty frame");
+    file.write_all(&start).expect("room");
+    let start_len = start.len() as u64;
+    let mut at = start_len;
     let mut back = 0;
     let mut seq = 1_u64;
-    for _ in 0..100 {
+    for part in 0..100 {
         let first = at;
         at += 1024 * frame_len;
+        let mut frames: Vec<(u64, u64, u8)> =
+            (0..1024).map(|n| (first + n * frame_len, frame_len, kind::DATA)).collect();
+        if part == 0 {
+            frames.insert(0, (0, start_len, kind::PAD));
+        }
         let mut payload = Vec::new();
-        payload.extend_from_slice(&1024_u64.to_le_bytes());
+        payload.extend_from_slice(&(frames.len() as u64).to_le_bytes());
         payload.extend_from_slice(&u64::to_le_bytes(back));
-        for n in 0..1024_u64 {
-            payload.extend_from_slice(&(at - first - n * frame_len).to_le_bytes());
-            payload.extend_from_slice(&(frame_len as u32).to_le_bytes());
-            payload.extend_from_slice(&[kind::DATA, 0, 16, 0]);
+        for (offset, len, kind) in frames {
+            payload.extend_from_slice(&(at - offset).to_le_bytes());
+            payload.extend_from_slice(&(len as u32).to_le_bytes());
+            payload.extend_from_slice(&[kind, 0, 16, 0]);
             [7, 0, seq, seq, seq]
                 .iter()
                 .for_each(|word: &u64| payload.extend_from_slice(&word.to_le_bytes()));
@@ -211,7 +219,8 @@ fn large_file() -> (File, u64) {
         let mut header = Header { kind: kind::INDEX, encoding: encoding::INDEX, seq, ..Header::default() };
         let mut frame = Vec::new();
         let raw_len = payload.len() as u32;
-        quipu_stream::frame::write_frame(&mut header, raw_len, &mut payload, &mut frame);
+        quipu_stream::frame::write_frame(&mut header, raw_len, &mut payload, &mut frame)
+            .expect("an index within the limits");
         file.seek(io::SeekFrom::Start(at)).expect("a sparse file");
         file.write_all(&frame).expect("room");
         seq += 1;
@@ -227,8 +236,8 @@ fn open_100_gigabytes(bencher: Bencher<'_, '_>) {
     let file = Arc::new(file);
     bencher.bench_local(|| {
         let mut input = FileInput::new(Arc::clone(&file)).expect("a file");
-        // Of this file, the beginning is no frame of the index.
-        Directory::read(&mut input, size).expect("the file can be read")
+        let directory = Directory::read(&mut input, size).expect("the file can be read");
+        directory.expect("an index that leads to the first frame")
     });
 }
 

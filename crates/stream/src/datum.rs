@@ -59,8 +59,8 @@ pub fn put_plain(layout: &Layout, value: &Datum, out: &mut Vec<u8>, start: usize
         out.get_mut(place..place + bytes.len()).map(|place| place.copy_from_slice(bytes))
     };
     let piece = |offset: usize, n: usize| {
-        let [offset, n] = [offset, n].map(|n| u32::try_from(n).ok().map(u32::to_le_bytes));
-        Some([offset?, n?].concat())
+        let (offset, n) = (u32::try_from(offset).ok()?, u32::try_from(n).ok()?);
+        Some((u64::from(offset) | u64::from(n) << 32).to_le_bytes())
     };
     match (&layout.shape, value) {
         (Shape::Int { bytes, .. }, Datum::Int(n)) => put(out, &n.to_le_bytes()[..usize::from(*bytes)])?,

@@ -274,34 +274,34 @@ impl Decoder {
 
     /// Decodes the bodies of rows whose heads have been walked over.
     fn fill(&mut self, payload: &[u8], rows: &mut Rows) {
-        let schema = Arc::clone(&rows.schema);
+        let Rows { schema, ordinals, times, columns, bodies } = rows;
         if schema.fields.iter().all(|field| field.layout.is_plain_number()) {
-            for (column, field) in rows.columns.iter_mut().zip(&schema.fields) {
-                column.extend_plain(payload, &rows.bodies, field.field.offset.unwrap_or_default());
+            for (column, field) in columns.iter_mut().zip(&schema.fields) {
+                column.extend_plain(payload, bodies, field.field.offset.unwrap_or_default());
             }
-            self.outcome.decoded += rows.len() as u64;
+            self.outcome.decoded += times.len() as u64;
             return;
         }
         let mut n_kept = 0;
-        for row in 0..rows.len() {
-            let body_at = rows.bodies[row] as usize;
+        for row in 0..times.len() {
+            let body_at = bodies[row] as usize;
             let size = payload.get(body_at - 12..body_at - 8).and_then(|size| size.try_into().ok());
             let len = size.map_or(0, |size| u32::from_le_bytes(size) as usize) - ROW_HEAD_BYTES;
             let body = &payload[body_at..body_at + len];
-            if push_plain(&mut rows.columns, &schema, body).is_some() {
-                rows.ordinals[n_kept] = rows.ordinals[row];
-                rows.times[n_kept] = rows.times[row];
-                rows.bodies[n_kept] = rows.bodies[row];
+            if push_plain(columns, schema, body).is_some() {
+                ordinals[n_kept] = ordinals[row];
+                times[n_kept] = times[row];
+                bodies[n_kept] = bodies[row];
                 n_kept += 1;
             } else {
-                rows.columns.iter_mut().for_each(|column| column.truncate(n_kept));
+                columns.iter_mut().for_each(|column| column.truncate(n_kept));
                 self.outcome.undecoded += 1;
                 self.outcome.has_invalid = true;
             }
         }
-        rows.ordinals.truncate(n_kept);
-        rows.times.truncate(n_kept);
-        rows.bodies.truncate(n_kept);
+        ordinals.truncate(n_kept);
+        times.truncate(n_kept);
+        bodies.truncate(n_kept);
         self.outcome.decoded += n_kept as u64;
     }
 
@@ -380,10 +380,9 @@ impl Decoder {
         *time = next(0) as u64; // Modulo 2^64.
         let last = last.get_mut(&id)?;
         let mut cursor = Cursor::new(body.payload, base as usize);
-        let rows = batch.rows_mut(slot);
-        let schema = Arc::clone(&rows.schema);
+        let Rows { schema, ordinals, times, columns, .. } = batch.rows_mut(slot);
         let mut n_delta = 0;
-        let fields = rows.columns.iter_mut().zip(&schema.fields).zip(last.iter_mut());
+        let fields = columns.iter_mut().zip(&schema.fields).zip(last.iter_mut());
         for ((column, field), last) in fields {
             if field.is_delta() {
                 cursor.sv128()?;
@@ -395,13 +394,31 @@ impl Decoder {
                 column.push_packed(&field.layout, &mut cursor)?;
             }
         }
-        rows.times.push(*time);
-        rows.ordinals.push(*n_read as u32); // As many as the header says.
+        times.push(*time);
+        ordinals.push(*n_read as u32); // As many as the header says.
         history.push(id, base, *time, last.iter().zip(&schema.fields));
         batch.push_order(slot);
         *n_read += 1;
         Some(cursor.at() - base as usize + ROW_HEAD_BYTES)
     }
+}
+
+/// The metadata records between plain rows, up to where the payload breaks off.
+pub(crate) fn metadata_rows(payload: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        loop {
+            let rest = payload.get(at..)?;
+            let head = u64::from_le_bytes(*rest.first_chunk()?);
+            let (id, size) = (head as u32, (head >> 32) as usize);
+            let row = rest.get(..size).filter(|_| size % 8 == 0)?;
+            at += size;
+            let body = row.get(ROW_HEAD_BYTES..)?;
+            if id == reserved::METADATA {
+                return Some(body);
+            }
+        }
+    })
 }
 
 /// Reads what does not count as a record.
@@ -436,14 +453,13 @@ fn literal(
     slot: usize,
     with_runs: bool,
 ) -> Option<()> {
-    let rows = batch.rows_mut(slot);
-    let n_rows = rows.len();
-    let schema = Arc::clone(&rows.schema);
+    let Rows { schema, ordinals, times, columns, .. } = batch.rows_mut(slot);
+    let n_rows = times.len();
     let last = runs.last.entry(id).or_insert_with(|| vec![0; schema.fields.len()]);
     let time = runs.time.wrapping_add(cursor.sv()? as u64); // The same bits.
     let base = cursor.at();
     let mut read = || {
-        for ((column, field), last) in rows.columns.iter_mut().zip(&schema.fields).zip(last.iter_mut()) {
+        for ((column, field), last) in columns.iter_mut().zip(&schema.fields).zip(last.iter_mut()) {
             if field.is_delta() {
                 let difference = if field.layout.size > 8 { cursor.sv128()? } else { cursor.sv()?.into() };
                 column.push_int(last.wrapping_add(difference as u128)); // The same bits.
@@ -455,12 +471,12 @@ fn literal(
         Some(())
     };
     if read().is_none() {
-        rows.columns.iter_mut().for_each(|column| column.truncate(n_rows));
+        columns.iter_mut().for_each(|column| column.truncate(n_rows));
         return None;
     }
     runs.time = time;
-    rows.times.push(time);
-    rows.ordinals.push(runs.n_read as u32); // As many as the header says.
+    times.push(time);
+    ordinals.push(runs.n_read as u32); // As many as the header says.
     if with_runs {
         runs.history.push(id, base as u32, time, last.iter().zip(&schema.fields)); // Payloads have at most 256 MiB.
     }

@@ -3,8 +3,9 @@
 //! SPEC: stream.md#frames.
 
 use quipu_wire::{crc32c, crc32c_append};
+use std::io;
 
-/// The bytes that a frame begins with; no stored payload has them.
+/// The bytes that a frame begins with; no stored payload has them, but for those of open frames, which are never masked.
 pub const SYNC: [u8; 8] = [0xF5, 0x51, 0x50, 0x55, 0x31, 0x0D, 0x0A, 0x1A];
 
 /// The last bytes of a frame.
@@ -319,14 +320,12 @@ impl Header {
     }
 }
 
-/// The smallest mask after which `stored` has no [`SYNC`] in it; 0 if it has none as it is.
-///
-/// # Panics
-/// If each of the 256 masks is in use, which takes 256 places made for it.
+/// The smallest mask after which `stored` has no [`SYNC`] in it; 0 if it has none as it is. `None` if each of the 256 masks makes
+/// one, which takes 256 places made for it.
 #[must_use]
-pub fn mask_for(stored: &[u8]) -> u8 {
+pub fn mask_for(stored: &[u8]) -> Option<u8> {
     if memchr::memmem::find(stored, &SYNC).is_none() {
-        return 0;
+        return Some(0);
     }
     // After mask m the sync occurs where the bytes are SYNC ^ m: neighbours differ as they do in SYNC.
     let mut used = [false; 256];
@@ -336,28 +335,44 @@ pub fn mask_for(stored: &[u8]) -> u8 {
             used[usize::from(mask)] = true;
         }
     }
-    let free = used.iter().position(|used| !used);
-    u8::try_from(free.expect("a payload with every masked sync")).expect("below 256")
+    (0..=u8::MAX).find(|mask| !used[usize::from(*mask)])
 }
 
 /// Appends a whole frame. `header` says what it is; lengths, mask and checksums of it are set here.
-pub fn write_frame(header: &mut Header, raw_len: u32, stored: &mut [u8], out: &mut Vec<u8>) {
-    seal(header, raw_len, stored);
+///
+/// # Errors
+/// As [`seal`] says.
+pub fn write_frame(
+    header: &mut Header,
+    raw_len: u32,
+    stored: &mut [u8],
+    out: &mut Vec<u8>,
+) -> io::Result<()> {
+    seal(header, raw_len, stored)?;
     out.extend_from_slice(&header.to_bytes());
     out.extend_from_slice(stored);
     finish(header, out);
+    Ok(())
 }
 
 /// Masks a stored payload and sets what the header says of it. The writer of the frame may be another thread.
-pub fn seal(header: &mut Header, raw_len: u32, stored: &mut [u8]) {
+///
+/// # Errors
+/// If no mask hides the sync bytes, or readers would refuse the frame for its lengths.
+pub fn seal(header: &mut Header, raw_len: u32, stored: &mut [u8]) -> io::Result<()> {
+    let refused = |why: &'static str| io::Error::new(io::ErrorKind::InvalidInput, why);
     header.words = (HEADER_BYTES / 8) as u8; // 12.
     header.stored_len = u32::try_from(stored.len()).unwrap_or(u32::MAX);
     header.raw_len = raw_len;
-    header.mask = mask_for(stored);
+    if !header.is_within_limits() {
+        return Err(refused("a payload beyond the limits of a frame"));
+    }
+    header.mask = mask_for(stored).ok_or_else(|| refused("a payload whose sync bytes no mask hides"))?;
     if header.mask != 0 {
         stored.iter_mut().for_each(|byte| *byte ^= header.mask);
     }
     header.payload_crc = crc32c(stored);
+    Ok(())
 }
 
 /// Appends what follows the payload of a frame: padding and trailer.
@@ -407,10 +422,13 @@ mod tests {
 
     #[test]
     fn the_smallest_mask_that_hides_every_sync_is_taken() {
-        assert_eq!(mask_for(b"nothing"), 0);
-        assert_eq!(mask_for(&SYNC), 1);
+        assert_eq!(mask_for(b"nothing"), Some(0));
+        assert_eq!(mask_for(&SYNC), Some(1));
         let masked = |mask: u8| SYNC.map(|byte| byte ^ mask);
         let payload = [masked(0), masked(1), masked(2)].concat();
-        assert_eq!(mask_for(&payload), 3);
+        assert_eq!(mask_for(&payload), Some(3));
+        let mut hostile: Vec<u8> = (0..=u8::MAX).flat_map(masked).collect();
+        assert_eq!(mask_for(&hostile), None);
+        assert!(seal(&mut Header::default(), 2048, &mut hostile).is_err());
     }
 }

@@ -163,10 +163,37 @@ fn read_index(input: &mut impl Input, at: u64) -> io::Result<Option<(Vec<Entry>,
         return Ok(None);
     }
     let Some(payload) = plain_payload(input, &frame)? else { return Ok(None) };
-    let (Some(back), Some(entries)) = (payload.get(8..16), payload.get(INDEX_HEAD_BYTES..)) else {
+    let (Some(head), Some(entries)) =
+        (payload.first_chunk::<INDEX_HEAD_BYTES>(), payload.get(INDEX_HEAD_BYTES..))
+    else {
         return Ok(None);
     };
-    let back = back.try_into().map_or(0, u64::from_le_bytes);
+    let [c0, c1, c2, c3, _, _, _, _, back @ ..] = *head;
+    let back = u64::from_le_bytes(back);
+    let count = u64::from(u32::from_le_bytes([c0, c1, c2, c3]));
+    // An index of nothing names no frame that the walk could go on from.
+    if count == 0 || entries.len() as u64 != count * INDEX_ENTRY_BYTES as u64 {
+        return Ok(None);
+    }
     let entries = entries.chunks_exact(INDEX_ENTRY_BYTES).map(|entry| Entry::read(at, entry));
     Ok(entries.collect::<Option<Vec<Entry>>>().map(|entries| (entries, back)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_index_of_nothing_or_with_a_wrong_count_is_none() {
+        let read = |count: u32, n_entries: usize| {
+            let mut payload = [count.to_le_bytes(), [0; 4], [0; 4], [0; 4]].concat();
+            payload.resize(INDEX_HEAD_BYTES + n_entries * INDEX_ENTRY_BYTES, 0);
+            let mut header = Header { kind: kind::INDEX, encoding: encoding::INDEX, ..Header::default() };
+            let mut file = Vec::new();
+            let raw_len = payload.len() as u32;
+            crate::frame::write_frame(&mut header, raw_len, &mut payload, &mut file).unwrap();
+            read_index(&mut &file[..], 0).unwrap().map(|(entries, _)| entries.len())
+        };
+        assert_eq!((read(2, 2), read(0, 0), read(1, 2), read(3, 2)), (Some(2), None, None, None));
+    }
 }

@@ -1,13 +1,16 @@
 //! Parts of streams as streams: frames of a range with a snapshot in front, and rings of frames whose oldest are dropped.
 //!
-//! Frames are copied as they are, but for the way back to a snapshot. Their numbers stay, so gaps stay honest.
+//! Payloads are copied as they are. Headers get a new way back to a snapshot and the length that they have today; an index
+//! becomes padding. Numbers stay, so gaps stay honest.
 
 use crate::codec::Unpacker;
-use crate::frame::{self, Header, encoding, flag, kind, seal};
+use crate::decode::metadata_rows;
+use crate::frame::{self, Header, encoding, flag, kind};
 use crate::input::Input;
 use crate::loss::Loss;
 use crate::meta::Metadata;
 use crate::scan::{FrameAt, Scanner};
+use crate::session::{OPEN_HEAD_BYTES, OpenHead};
 use quipu_wire::cbor::{self, Value};
 use quipu_wire::crc32c;
 use std::collections::{BTreeMap, VecDeque};
@@ -17,65 +20,105 @@ use std::ops::Range;
 /// A snapshot is written in frames of about this many bytes.
 const META_FRAME_BYTES: usize = 512 << 10;
 
-/// What a copy has to know of one epoch.
-#[derive(Debug, Default)]
-struct Epoch {
-    metadata: Metadata,
+/// What is known in each epoch, by producer and number.
+type Epochs = BTreeMap<(u64, u32), Metadata>;
+
+/// Adds what a frame defines: in a META frame all records, in one of plain rows those between them.
+fn learn(epochs: &mut Epochs, header: &Header, stored: &[u8], unpacker: &mut Unpacker) {
+    if crc32c(stored) != header.payload_crc {
+        return;
+    }
+    let Ok(payload) = unpacker.unpack(header, stored) else { return };
+    let metadata = epochs.entry((header.producer, header.epoch)).or_default();
+    // A reader of the copy finds again what is wrong with them.
+    let mut findings = Vec::new();
+    if header.kind == kind::META {
+        let _ = metadata.add_frame(header.meta_version, header.records, payload, &mut findings);
+        return;
+    }
+    for (n, record) in metadata_rows(payload).enumerate() {
+        let Some(ordinal) = u32::try_from(n).ok().and_then(|n| header.meta_version.checked_add(n)) else {
+            break;
+        };
+        metadata.add(ordinal, cbor::decode(record), &mut findings);
+    }
+    metadata.resolve(&mut findings);
 }
 
-impl Epoch {
-    fn add(&mut self, header: &Header, stored: &[u8], unpacker: &mut Unpacker) {
-        if let Ok(payload) = unpacker.unpack(header, stored) {
-            let _ = self.metadata.add_frame(header.meta_version, header.records, payload, &mut Vec::new());
-        }
-    }
+/// Whether a frame has rows between which metadata may stand that are not known.
+fn may_define(epochs: &Epochs, header: &Header) -> bool {
+    (header.kind, header.encoding) == (kind::DATA, encoding::PLAIN)
+        && epochs
+            .get(&(header.producer, header.epoch))
+            .is_none_or(|metadata| !metadata.knows(header.meta_version))
+}
 
-    /// The snapshot as frames, the last with the number `seq`. Records that are missing end it: what follows them has other
-    /// ordinals than a snapshot could say.
-    fn snapshot(&self, producer: u64, epoch: u32, seq: u64) -> (u64, Vec<u8>) {
-        let mut frames: Vec<(u32, u32, Vec<u8>)> = Vec::new();
-        let known = self.metadata.first_unknown_below(u32::MAX).unwrap_or(u32::MAX);
-        for (ordinal, entry) in self.metadata.entries().take_while(|(ordinal, _)| *ordinal < known) {
-            match frames.last_mut() {
-                Some((n, version, payload)) if payload.len() < META_FRAME_BYTES => {
-                    payload.extend_from_slice(&entry.bytes);
-                    (*n, *version) = (*n + 1, ordinal + 1);
-                }
-                _ => frames.push((1, ordinal + 1, entry.bytes.to_vec())),
+/// The snapshot of an epoch as frames, the last with the number `seq`. Records that are missing end it: what follows them has
+/// other ordinals than a snapshot could say.
+fn snapshot(metadata: &Metadata, producer: u64, epoch: u32, seq: u64) -> io::Result<(u64, Vec<u8>)> {
+    // What a record becomes that was refused, so that it has its ordinal: null, which is none either.
+    const REFUSED: &[u8] = &[0xF6];
+    let mut frames: Vec<(u32, u32, Vec<u8>)> = Vec::new();
+    let known = metadata.first_unknown_below(u32::MAX).unwrap_or(u32::MAX);
+    for (ordinal, entry) in metadata.entries().take_while(|(ordinal, _)| *ordinal < known) {
+        let bytes = if entry.bytes.is_empty() { REFUSED } else { &entry.bytes };
+        match frames.last_mut() {
+            Some((n, version, payload)) if payload.len() < META_FRAME_BYTES => {
+                payload.extend_from_slice(bytes);
+                (*n, *version) = (*n + 1, ordinal + 1);
             }
+            _ => frames.push((1, ordinal + 1, bytes.to_vec())),
         }
-        let mut out = Vec::new();
-        let n_frames = frames.len();
-        for (at, (records, meta_version, mut payload)) in frames.into_iter().enumerate() {
-            let first = if at == 0 { flag::SNAPSHOT_START } else { 0 };
-            let last = if at + 1 == n_frames { flag::SNAPSHOT_END } else { 0 };
-            let mut header = Header {
-                kind: kind::META,
-                encoding: encoding::CBOR,
-                flags: first | last,
-                producer,
-                epoch,
-                meta_version,
-                records,
-                seq: seq.saturating_sub((n_frames - 1 - at) as u64),
-                ..Header::default()
-            };
-            let raw_len = payload.len() as u32; // Little more than the limit of a frame.
-            frame::write_frame(&mut header, raw_len, &mut payload, &mut out);
-        }
-        (n_frames as u64, out)
     }
+    let mut out = Vec::new();
+    let n_frames = frames.len();
+    for (at, (records, meta_version, mut payload)) in frames.into_iter().enumerate() {
+        let first = if at == 0 { flag::SNAPSHOT_START } else { 0 };
+        let last = if at + 1 == n_frames { flag::SNAPSHOT_END } else { 0 };
+        let mut header = Header {
+            kind: kind::META,
+            encoding: encoding::CBOR,
+            flags: first | last,
+            producer,
+            epoch,
+            meta_version,
+            records,
+            seq: seq.saturating_sub((n_frames - 1 - at) as u64),
+            ..Header::default()
+        };
+        let raw_len = payload.len() as u32; // Little more than the limit of a frame.
+        frame::write_frame(&mut header, raw_len, &mut payload, &mut out)?;
+    }
+    Ok((n_frames as u64, out))
 }
 
-/// Copies the frames that begin in a range of bytes, with a snapshot of each of their epochs in front and a new end. Gives how
-/// many frames were copied.
+/// Appends the copy of a frame: with a header as long as they are today and its way back to a snapshot.
+fn copy(header: &Header, stored: &[u8], meta_back: u64, out: &mut Vec<u8>) -> io::Result<()> {
+    if header.kind == kind::INDEX {
+        // Its distances would lead elsewhere; left out, it would be a gap.
+        let mut pad =
+            Header { kind: kind::PAD, encoding: encoding::NONE, codec: 0, records: 0, meta_back, ..*header };
+        return frame::write_frame(&mut pad, 0, &mut [], out);
+    }
+    let header = Header { words: (frame::HEADER_BYTES / 8) as u8, meta_back, ..*header }; // 12.
+    out.extend_from_slice(&header.to_bytes());
+    out.extend_from_slice(stored);
+    frame::finish(&header, out);
+    Ok(())
+}
+
+/// Copies the frames that begin in a range of bytes, with a snapshot of each of their epochs in front, as far as its numbers are
+/// free, and a new end. Gives how many frames of the range there are, ends among them.
 ///
 /// # Errors
-/// If the input cannot be read, or the output not be written.
+/// If the input cannot be read, the output not be written, or a snapshot not be put into frames.
 pub fn slice(input: &mut impl Input, range: Range<u64>, out: &mut impl Write) -> io::Result<u64> {
     let mut unpacker = Unpacker::default();
-    let mut epochs: BTreeMap<(u64, u32), Epoch> = BTreeMap::new();
+    let mut epochs = Epochs::new();
     let mut frames = Vec::new();
+    // Frames before the range whose rows may define something, and up to which record each epoch is needed.
+    let mut defining = Vec::new();
+    let mut needed: BTreeMap<(u64, u32), u32> = BTreeMap::new();
     let mut before: BTreeMap<u64, u64> = BTreeMap::new();
     let mut scanner = Scanner::new();
     while let Some(found) = scanner.next(input)? {
@@ -85,23 +128,42 @@ pub fn slice(input: &mut impl Input, range: Range<u64>, out: &mut impl Write) ->
         let header = &found.header;
         if header.kind == kind::META {
             let stored = stored(input, &found)?;
-            if crc32c(&stored) == header.payload_crc {
-                let epoch = epochs.entry((header.producer, header.epoch)).or_default();
-                epoch.add(header, &stored, &mut unpacker);
-            }
+            learn(&mut epochs, header, &stored, &mut unpacker);
         }
         if found.offset >= range.start {
+            let mut version = header.meta_version;
+            if header.kind == kind::OPEN {
+                let head = OpenHead::read(input.get(found.payload_at(), OPEN_HEAD_BYTES)?);
+                version = head.map_or(0, |head| head.meta_version);
+            }
+            let needed = needed.entry((header.producer, header.epoch)).or_default();
+            *needed = version.max(*needed);
             frames.push(found);
-        } else if header.stream == 0 && header.kind != kind::OPEN {
+            continue;
+        }
+        if header.stream == 0 && header.kind != kind::OPEN {
             before.insert(header.producer, header.seq);
         }
+        if (header.kind, header.encoding) == (kind::DATA, encoding::PLAIN) {
+            defining.push(found);
+        }
     }
+    // The last frame before the need is the likeliest, and most streams have nothing between their rows.
+    for found in defining.iter().rev() {
+        let header = &found.header;
+        let needed = needed.get(&(header.producer, header.epoch)).copied().unwrap_or_default();
+        if header.meta_version < needed && may_define(&epochs, header) {
+            let stored = stored(input, found)?;
+            learn(&mut epochs, header, &stored, &mut unpacker);
+        }
+    }
+    let mut copied = Vec::new();
     let mut at = 0;
     // Before the slice's first frame of stream 0: the number before that frame's, of each producer.
     let mut begun: BTreeMap<(u64, u32), u64> = BTreeMap::new();
     let mut counts: BTreeMap<u64, (u64, u64, u64, u32, u32)> = BTreeMap::new();
     for found in frames.iter().filter(|found| found.header.kind != kind::END) {
-        let mut header = found.header;
+        let header = &found.header;
         let key = (header.producer, header.epoch);
         if header.kind != kind::OPEN && !begun.contains_key(&key) {
             begun.insert(key, at);
@@ -114,59 +176,50 @@ pub fn slice(input: &mut impl Input, range: Range<u64>, out: &mut impl Write) ->
                 Some(first) => first.seq.checked_sub(1),
                 None => Some(before.get(&header.producer).copied().unwrap_or_default()),
             };
-            if let (Some(epoch), Some(seq), false) = (epochs.get(&key), seq, is_snapshot) {
-                let (n_frames, snapshot) = epoch.snapshot(header.producer, header.epoch, seq);
+            if let (Some(metadata), Some(seq), false) = (epochs.get(&key), seq, is_snapshot) {
+                let (n_frames, snapshot) = snapshot(metadata, header.producer, header.epoch, seq)?;
                 out.write_all(&snapshot)?;
                 at += snapshot.len() as u64;
                 let count = counts.entry(header.producer).or_default();
                 count.0 += n_frames;
-                count.2 = count.2.max(seq + 1);
+                count.2 = count.2.max(seq.saturating_add(1));
             }
         }
         if header.has(flag::SNAPSHOT_START) {
             begun.insert(key, at);
         }
-        let mut payload = stored(input, found)?;
-        if header.kind == kind::INDEX {
-            // Its distances would lead elsewhere; left out, it would be a gap.
-            payload.clear();
-            header = Header { kind: kind::PAD, encoding: encoding::NONE, codec: 0, records: 0, ..header };
-            seal(&mut header, 0, &mut payload);
-        }
-        header.meta_back = begun.get(&key).map_or(0, |snapshot| at - snapshot);
         let count = counts.entry(header.producer).or_default();
         if header.kind != kind::OPEN {
             count.0 += 1;
             count.1 += if header.kind == kind::DATA { u64::from(header.records) } else { 0 };
             (count.3, count.4) = (header.epoch, count.4.max(header.meta_version));
             if header.stream == 0 {
-                count.2 = count.2.max(header.seq + 1);
+                count.2 = count.2.max(header.seq.saturating_add(1));
             }
         }
-        let mut rest = Vec::new();
-        frame::finish(&header, &mut rest);
-        out.write_all(&header.to_bytes())?;
-        out.write_all(&payload)?;
-        out.write_all(&rest)?;
-        at += frame::HEADER_BYTES as u64 + payload.len() as u64 + rest.len() as u64;
+        let stored = stored(input, found)?;
+        copied.clear();
+        copy(header, &stored, begun.get(&key).map_or(0, |snapshot| at - snapshot), &mut copied)?;
+        out.write_all(&copied)?;
+        at += copied.len() as u64;
     }
     for (producer, (n_frames, n_records, seq, epoch, meta_version)) in counts {
         let header = Header { producer, epoch, seq, meta_version, ..Header::default() };
-        out.write_all(&end_frame(header, n_frames, n_records))?;
+        out.write_all(&end_frame(header, n_frames, n_records)?)?;
     }
     Ok(frames.len() as u64)
 }
 
 /// An END frame.
-fn end_frame(mut header: Header, n_frames: u64, n_records: u64) -> Vec<u8> {
+fn end_frame(mut header: Header, n_frames: u64, n_records: u64) -> io::Result<Vec<u8>> {
     let pairs = [Value::Bool(true), Value::Uint(n_frames), Value::Uint(n_records), Value::Uint(0)];
     let pairs = (0..).map(Value::Uint).zip(pairs).collect();
     let mut payload = Value::Map(pairs).to_bytes();
     (header.kind, header.encoding) = (kind::END, encoding::END);
     let mut out = Vec::new();
     let raw_len = payload.len() as u32; // A few bytes.
-    frame::write_frame(&mut header, raw_len, &mut payload, &mut out);
-    out
+    frame::write_frame(&mut header, raw_len, &mut payload, &mut out)?;
+    Ok(out)
 }
 
 fn stored(input: &mut impl Input, found: &FrameAt) -> io::Result<Vec<u8>> {
@@ -174,6 +227,12 @@ fn stored(input: &mut impl Input, found: &FrameAt) -> io::Result<Vec<u8>> {
     let bytes = input.get(found.payload_at(), len)?;
     let bytes = bytes.get(..len).ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))?;
     Ok(bytes.to_vec())
+}
+
+/// The stored payload of a whole frame.
+fn stored_of<'a>(header: &Header, frame: &'a [u8]) -> &'a [u8] {
+    let start = usize::from(header.words) * 8;
+    frame.get(start..start + header.stored_len as usize).unwrap_or_default()
 }
 
 /// A flight recorder: keeps the newest frames in memory and all metadata beside them, so old data are dropped and never what
@@ -184,7 +243,7 @@ pub struct Ring {
     pending: Vec<u8>,
     frames: VecDeque<(Header, Vec<u8>)>,
     n_bytes: usize,
-    epochs: BTreeMap<(u64, u32), Epoch>,
+    epochs: Epochs,
     unpacker: Unpacker,
     /// The number after the last frame of stream 0 that was dropped, by producer.
     free: BTreeMap<u64, u64>,
@@ -201,7 +260,7 @@ impl Ring {
             pending: Vec::new(),
             frames: VecDeque::new(),
             n_bytes: 0,
-            epochs: BTreeMap::new(),
+            epochs: Epochs::new(),
             unpacker: Unpacker::default(),
             free: BTreeMap::new(),
             dropped: BTreeMap::new(),
@@ -210,10 +269,7 @@ impl Ring {
 
     fn take(&mut self, frame: Vec<u8>, header: Header) {
         if header.kind == kind::META {
-            let start = usize::from(header.words) * 8;
-            let stored = &frame[start..start + header.stored_len as usize];
-            let epoch = self.epochs.entry((header.producer, header.epoch)).or_default();
-            epoch.add(&header, stored, &mut self.unpacker);
+            learn(&mut self.epochs, &header, stored_of(&header, &frame), &mut self.unpacker);
         }
         self.n_bytes += frame.len();
         self.frames.push_back((header, frame));
@@ -221,8 +277,11 @@ impl Ring {
             && let Some((old, bytes)) = self.frames.pop_front()
         {
             self.n_bytes -= bytes.len();
-            if old.stream == 0 {
-                self.free.insert(old.producer, old.seq + 1);
+            if may_define(&self.epochs, &old) {
+                learn(&mut self.epochs, &old, stored_of(&old, &bytes), &mut self.unpacker);
+            }
+            if old.stream == 0 && old.kind != kind::OPEN {
+                self.free.insert(old.producer, old.seq.saturating_add(1));
             }
             if matches!(old.kind, kind::DATA | kind::AGG) {
                 *self.dropped.entry((old.producer, old.epoch, old.stream)).or_default() +=
@@ -237,7 +296,9 @@ impl Ring {
     /// If it cannot be written.
     pub fn dump(&self, out: &mut impl Write) -> io::Result<()> {
         let mut all = Vec::new();
-        for ((producer, number), epoch) in &self.epochs {
+        // Where the last snapshot of each epoch begins.
+        let mut begun: BTreeMap<(u64, u32), u64> = BTreeMap::new();
+        for ((producer, number), metadata) in &self.epochs {
             let of_epoch = |header: &&Header| (header.producer, header.epoch) == (*producer, *number);
             let headers = || self.frames.iter().map(|(header, _)| header).filter(of_epoch);
             if headers().next().is_none() {
@@ -257,7 +318,9 @@ impl Ring {
                 losses.clear();
             }
             if let Some(seq) = free.checked_sub(1 + losses.len() as u64) {
-                all.extend_from_slice(&epoch.snapshot(*producer, *number, seq).1);
+                let start = all.len() as u64;
+                begun.insert((*producer, *number), start);
+                all.extend_from_slice(&snapshot(metadata, *producer, *number, seq)?.1);
                 for (at, (stream, n)) in losses.iter().enumerate() {
                     const OVERWRITTEN: u64 = 19;
                     let loss = Loss {
@@ -274,27 +337,32 @@ impl Ring {
                         epoch: *number,
                         seq: seq + 1 + at as u64,
                         records: 1,
+                        meta_back: all.len() as u64 - start,
                         ..Header::default()
                     };
                     let raw_len = payload.len() as u32; // A few bytes.
-                    frame::write_frame(&mut header, raw_len, &mut payload, &mut all);
+                    frame::write_frame(&mut header, raw_len, &mut payload, &mut all)?;
                 }
             }
         }
         out.write_all(&all)?;
+        let mut at = all.len() as u64;
         let mut dropped = self.dropped.clone();
         for (header, frame) in &self.frames {
-            let is_data = matches!(header.kind, kind::DATA | kind::AGG);
-            // The first frame that is kept of a stream says in its header, too, what was lost before it.
-            let key = (header.producer, header.epoch, header.stream);
-            match if is_data { dropped.remove(&key) } else { None } {
-                Some(n) => {
-                    let lost = u32::try_from(u64::from(header.lost) + n).unwrap_or(frame::LOST_MANY);
-                    out.write_all(&Header { lost, ..*header }.to_bytes())?;
-                    out.write_all(&frame[frame::HEADER_BYTES..])?;
-                }
-                None => out.write_all(frame)?,
+            let key = (header.producer, header.epoch);
+            if header.has(flag::SNAPSHOT_START) {
+                begun.insert(key, at);
             }
+            // The first frame that is kept of a stream says in its header, too, what was lost before it.
+            let is_data = matches!(header.kind, kind::DATA | kind::AGG);
+            let n = if is_data { dropped.remove(&(key.0, key.1, header.stream)) } else { None };
+            let lost = u64::from(header.lost).saturating_add(n.unwrap_or_default());
+            let lost = u32::try_from(lost).unwrap_or(frame::LOST_MANY);
+            let meta_back = begun.get(&key).map_or(0, |snapshot| at - snapshot);
+            all.clear();
+            copy(&Header { lost, ..*header }, stored_of(header, frame), meta_back, &mut all)?;
+            out.write_all(&all)?;
+            at += all.len() as u64;
         }
         Ok(())
     }
@@ -327,7 +395,7 @@ pub type Continuation = (u32, Vec<(u32, u64)>);
 /// there. `None` if the producer is not in it.
 ///
 /// # Errors
-/// If the input cannot be read.
+/// If the input cannot be read, or the last epoch has the highest number.
 pub fn continuation(input: &mut impl Input, producer: u64) -> io::Result<Option<Continuation>> {
     let mut next: BTreeMap<u32, u64> = BTreeMap::new();
     let mut epoch = None;
@@ -344,7 +412,9 @@ pub fn continuation(input: &mut impl Input, producer: u64) -> io::Result<Option<
             *seq = (*seq).max(header.seq.saturating_add(2));
         }
     }
-    Ok(epoch.map(|epoch| (epoch + 1, next.into_iter().collect())))
+    let Some(last) = epoch else { return Ok(None) };
+    let epoch = last.checked_add(1).ok_or_else(|| io::Error::other("no number is left for an epoch"))?;
+    Ok(Some((epoch, next.into_iter().collect())))
 }
 
 /// The UUIDs of the producers of a stream, by the part of them that frames carry.

@@ -6,7 +6,7 @@
 
 use crate::codec::{Codec, PayloadPacker};
 use crate::datum::{Datum, put_plain};
-use crate::frame::{self, HEADER_BYTES, Header, LOST_MANY, encoding, flag, kind, seal};
+use crate::frame::{self, Header, LOST_MANY, encoding, flag, kind, seal};
 use crate::loss::Loss;
 use crate::meta::Metadata;
 use crate::pack::Packed;
@@ -20,6 +20,7 @@ use quipu_wire::record::{self as records, FIRST_SCHEMA, Uuid};
 use rustc_hash::FxHashMap;
 use std::io::{self, Write};
 use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -121,6 +122,8 @@ struct State<W> {
     is_ended: bool,
     /// The error of a frame that a dropped buffer could not write.
     failed: Option<io::ErrorKind>,
+    /// Whether a frame was begun and not written to its end: what follows it could not be found by its length.
+    is_torn: bool,
 }
 
 impl<W: Write> State<W> {
@@ -129,20 +132,26 @@ impl<W: Write> State<W> {
         if self.is_ended {
             return Err(io::Error::other("the stream has ended"));
         }
+        if self.is_torn {
+            return Err(io::Error::other("an earlier frame could not be written"));
+        }
         header.producer = self.producer;
         header.epoch = self.epoch;
-        let seq = self.seqs.entry(header.stream).or_default();
-        header.seq = *seq;
-        *seq += 1;
+        header.seq = self.seqs.get(&header.stream).copied().unwrap_or_default();
+        let next =
+            header.seq.checked_add(1).ok_or_else(|| io::Error::other("no number is left for a frame"))?;
         header.meta_back = match self.snapshot_at {
             Some(at) if !header.has(flag::SNAPSHOT_START) => self.at - at,
             _ => 0,
         };
         let mut rest = Vec::new();
         frame::finish(header, &mut rest);
+        self.is_torn = true;
         self.out.write_all(&header.to_bytes())?;
         self.out.write_all(stored)?;
         self.out.write_all(&rest)?;
+        self.is_torn = false;
+        self.seqs.insert(header.stream, next);
         let frame = FrameAt { offset: self.at, header: *header };
         self.at = frame.end();
         self.n_frames += 1;
@@ -157,7 +166,7 @@ impl<W: Write> State<W> {
 
     /// Writes a frame of this kind on stream 0 with a payload that is not packed.
     fn write_plain(&mut self, mut header: Header, mut payload: Vec<u8>) -> io::Result<()> {
-        seal(&mut header, payload.len() as u32, &mut payload); // A few hundred kilobytes at most.
+        seal(&mut header, payload.len() as u32, &mut payload)?; // A few hundred kilobytes at most.
         self.write(&mut header, &payload)
     }
 
@@ -320,11 +329,17 @@ impl<W: Write> State<W> {
 pub struct Writer<W> {
     state: Arc<Mutex<State<W>>>,
     options: Arc<Options>,
+    /// The state's epoch, for buffers that look at it without the lock.
+    epoch: Arc<AtomicU32>,
 }
 
 impl<W> Clone for Writer<W> {
     fn clone(&self) -> Self {
-        Writer { state: Arc::clone(&self.state), options: Arc::clone(&self.options) }
+        Writer {
+            state: Arc::clone(&self.state),
+            options: Arc::clone(&self.options),
+            epoch: Arc::clone(&self.epoch),
+        }
     }
 }
 
@@ -372,13 +387,15 @@ impl<W: Write> Writer<W> {
             with_index: options.with_index,
             is_ended: false,
             failed: None,
+            is_torn: false,
         };
         state.records.push(records::Record::from(options.producer.clone()).to_bytes());
-        Writer { state: Arc::new(Mutex::new(state)), options: Arc::new(options) }
+        let epoch = Arc::new(AtomicU32::new(options.epoch));
+        Writer { state: Arc::new(Mutex::new(state)), options: Arc::new(options), epoch }
     }
 
     fn lock(&self) -> MutexGuard<'_, State<W>> {
-        // A thread that panicked while it held the lock left whole frames, or an error that the next write meets.
+        // A thread that panicked while it held the lock left whole frames, or a torn one, after which nothing is written.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -434,6 +451,8 @@ impl<W: Write> Writer<W> {
             last_time: 0,
             is_unordered: false,
             lost: 0,
+            epoch: self.epoch.load(Ordering::Acquire),
+            values: Vec::new(),
             is_finished: false,
         })
     }
@@ -508,11 +527,12 @@ impl<W: Write> Writer<W> {
         self.lock().write_snapshot()
     }
 
-    /// Begins a new epoch, in which nothing is defined but the producer. Buffers of streams must have been flushed, and ids of
-    /// schemas are asked for anew.
+    /// Begins a new epoch, in which nothing is defined but the producer. Buffers of streams are flushed before: rows that are
+    /// still in one have ids of the old epoch, and are refused. Ids of schemas are asked for anew.
     pub fn new_epoch(&self) {
         let mut state = self.lock();
-        state.epoch += 1;
+        state.epoch = state.epoch.wrapping_add(1);
+        self.epoch.store(state.epoch, Ordering::Release);
         state.records.truncate(1);
         state.n_sent = 0;
         state.types.clear();
@@ -557,6 +577,10 @@ pub struct StreamWriter<W: Write> {
     last_time: u64,
     is_unordered: bool,
     lost: u32,
+    /// The epoch in which the first row of the buffer was written.
+    epoch: u32,
+    /// The body of a row of values.
+    values: Vec<u8>,
     is_finished: bool,
 }
 
@@ -623,6 +647,9 @@ impl<W: Write> StreamWriter<W> {
     /// Counts a record.
     #[inline]
     fn count(&mut self, time: u64) {
+        if self.records == 0 {
+            self.epoch = self.writer.epoch.load(Ordering::Acquire);
+        }
         let (first, last) = self.times.unwrap_or((time, time));
         self.times = Some((first.min(time), last.max(time)));
         self.is_unordered |= time < self.last_time && self.records > 0;
@@ -636,10 +663,10 @@ impl<W: Write> StreamWriter<W> {
         self.lost = u32::try_from(sum).unwrap_or(LOST_MANY);
     }
 
-    /// Writes the frame that is being filled.
+    /// Writes the frame that is being filled. If that fails, its records count as lost.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// If it cannot be written, or a new epoch has begun since its first row.
     pub fn flush(&mut self) -> io::Result<()> {
         if self.records == 0 && self.lost == 0 {
             return Ok(());
@@ -655,9 +682,13 @@ impl<W: Write> StreamWriter<W> {
             ..Header::default()
         };
         let rows = std::mem::take(&mut self.rows);
-        let written = self.payload(header, &rows);
+        let of_epoch = (header.records > 0).then_some(self.epoch);
+        let written = self.payload(header, &rows, of_epoch);
         self.rows = rows;
         self.rows.clear();
+        if written.is_err() {
+            self.lose(header.records.into());
+        }
         written
     }
 
@@ -675,7 +706,7 @@ impl<W: Write> StreamWriter<W> {
             ts_last: packed.ts_last,
             ..Header::default()
         };
-        self.payload(header, &packed.payload)
+        self.payload(header, &packed.payload, None)
     }
 
     /// Writes the body of another format as one frame; it begins and ends between native records.
@@ -696,24 +727,49 @@ impl<W: Write> StreamWriter<W> {
             ts_last: times.1,
             ..Header::default()
         };
-        self.payload(header, body)
+        self.payload(header, body, None)
     }
 
-    /// Packs and writes a payload; only the last part takes the lock.
-    fn payload(&mut self, mut header: Header, payload: &[u8]) -> io::Result<()> {
+    /// Packs and writes a payload; only the last part takes the lock. What was lost before it is still to be said if that
+    /// fails.
+    fn payload(&mut self, mut header: Header, payload: &[u8], of_epoch: Option<u32>) -> io::Result<()> {
+        header.lost = std::mem::take(&mut self.lost);
+        let written = self.write_payload(&mut header, payload, of_epoch);
+        if written.is_err() {
+            self.lost = header.lost;
+        }
+        written
+    }
+
+    fn write_payload(
+        &mut self,
+        header: &mut Header,
+        payload: &[u8],
+        of_epoch: Option<u32>,
+    ) -> io::Result<()> {
         let raw_len =
             u32::try_from(payload.len()).ok().filter(|len| *len <= frame::MAX_STORED_BYTES).ok_or_else(
                 || io::Error::new(io::ErrorKind::InvalidInput, "a payload that is too long for a frame"),
             )?;
         header.stream = self.number;
-        header.lost = std::mem::take(&mut self.lost);
-        header.words = (HEADER_BYTES / 8) as u8; // 12.
         header.codec = self.packer.pack(payload, &mut self.stored)?;
-        seal(&mut header, raw_len, &mut self.stored);
+        if seal(header, raw_len, &mut self.stored).is_err() {
+            // Packed too well, or into bytes that no mask helps: as it is, a reader may take it.
+            header.codec = frame::codec::NONE;
+            self.stored.clear();
+            self.stored.extend_from_slice(payload);
+            seal(header, raw_len, &mut self.stored)?;
+        }
         let mut state = self.writer.lock();
+        if of_epoch.is_some_and(|epoch| epoch != state.epoch) {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "rows that were begun in an older epoch",
+            ));
+        }
         state.prepare()?;
         header.meta_version = state.n_sent as u32; // At most a million.
-        state.write(&mut header, &self.stored)
+        state.write(header, &self.stored)
     }
 
     /// Writes a record of values, for programs that learn their schemas from elsewhere; see [`Writer::metadata`].
@@ -722,16 +778,21 @@ impl<W: Write> StreamWriter<W> {
     /// If the values are not those of the schema, or the frame is full and cannot be written.
     pub fn values(&mut self, schema: &Schema, time: u64, values: &[Datum]) -> io::Result<()> {
         let fixed = schema.fixed_bytes.map_or(0, |n| n as usize);
-        let mut body = vec![0; fixed];
+        let mut body = std::mem::take(&mut self.values);
+        body.clear();
+        body.resize(fixed, 0);
         let is_right = values.len() == schema.fields.len()
             && schema.fields.iter().zip(values).all(|(field, value)| {
                 let offset = field.field.offset.map(|offset| offset as usize);
                 offset.is_some_and(|at| put_plain(&field.layout, value, &mut body, 0, at).is_some())
             });
-        if !is_right {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "values of another schema"));
-        }
-        self.row(schema.id(), time, body.len(), |row| row.put(0, &body))
+        let written = if is_right {
+            self.row(schema.id(), time, body.len(), |row| row.put(0, &body))
+        } else {
+            Err(io::Error::new(io::ErrorKind::InvalidInput, "values of another schema"))
+        };
+        self.values = body;
+        written
     }
 
     /// Writes what is left.
@@ -751,5 +812,62 @@ impl<W: Write> Drop for StreamWriter<W> {
         {
             self.writer.lock().failed.get_or_insert(error.kind());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Takes no more than some bytes, then fails once, then takes all.
+    #[derive(Debug)]
+    struct Full(usize, Vec<u8>);
+
+    impl Write for Full {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            if self.1.len() + bytes.len() > self.0 {
+                self.0 = usize::MAX;
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            self.1.extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_failed_write_keeps_what_was_lost_and_is_the_last() {
+        let writer =
+            Writer::new(Full(600, Vec::new()), Options { codec: Codec::None, ..Options::new("test") });
+        let id = writer.schema(&SchemaSpec::new("tick").field("n", Ty::Uint(64))).unwrap();
+        writer.snapshot().unwrap();
+        let mut stream = writer.stream(1).unwrap();
+        stream.lose(3);
+        for n in 0..20_u64 {
+            stream.row(id, n, 8, |body| body.put(0, &n.to_le_bytes())).unwrap();
+        }
+        assert_eq!(stream.flush().unwrap_err().kind(), io::ErrorKind::StorageFull);
+        assert_eq!((stream.lost, stream.records, stream.rows.len()), (23, 0, 0));
+        let n_bytes = writer.lock().out.1.len();
+        assert!(stream.flush().is_err() && writer.snapshot().is_err() && writer.finish().is_err());
+        assert_eq!((writer.lock().out.1.len(), stream.lost), (n_bytes, 23));
+        stream.is_finished = true;
+    }
+
+    #[test]
+    fn rows_of_an_older_epoch_are_refused_and_counted_as_lost() {
+        let writer = Writer::new(Vec::new(), Options::new("test"));
+        let spec = SchemaSpec::new("tick").field("n", Ty::Uint(64));
+        let id = writer.schema(&spec).unwrap();
+        let mut stream = writer.stream(1).unwrap();
+        stream.row(id, 1, 8, |_| {}).unwrap();
+        writer.new_epoch();
+        assert_eq!(stream.flush().unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        let id = writer.schema(&spec).unwrap();
+        stream.row(id, 2, 8, |_| {}).unwrap();
+        assert_eq!((stream.records, stream.lost), (1, 1));
+        stream.finish().unwrap();
     }
 }

@@ -21,7 +21,7 @@ fn frames_of(mut bytes: &[u8], mut scanner: Scanner) -> Vec<FrameAt> {
 }
 
 /// The records of each frame as text, and how many findings there are with what is counted beside them.
-fn read(bytes: &[u8]) -> (BTreeMap<u64, Vec<String>>, Vec<String>) {
+pub fn read(bytes: &[u8]) -> (BTreeMap<u64, Vec<String>>, Vec<String>) {
     let mut reader = StreamReader::new(bytes);
     let mut records = BTreeMap::<u64, Vec<String>>::new();
     while let Some(part) = reader.next_part().unwrap() {

@@ -1,13 +1,18 @@
 //! Parts of streams, rings, and streams that are continued after a crash.
 
+use crate::damage::read;
 use crate::vectors::{bytes, findings_differ, summary_of};
 use quipu_stream::codec::Codec;
+use quipu_stream::frame::{Header, kind};
 use quipu_stream::scan::Scanner;
 use quipu_stream::slice::{Ring, continuation, producers, slice};
 use quipu_stream::spec::{SchemaSpec, Ty};
+use quipu_stream::wire::{crc32c, crc32c_append};
 use quipu_stream::write::{Options, Writer};
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::io::Write;
+use std::ops::Range;
 
 fn offsets(mut bytes: &[u8]) -> Vec<u64> {
     let mut scanner = Scanner::new();
@@ -32,6 +37,16 @@ fn numbers<W: Write>(out: W, n: u64) -> W {
     writer.into_inner().unwrap()
 }
 
+/// All records as text.
+fn lines(records: &BTreeMap<u64, Vec<String>>) -> Vec<String> {
+    records.values().flatten().cloned().collect()
+}
+
+/// The records of the frames that begin in a range.
+fn lines_in(whole: &[u8], range: Range<u64>) -> Vec<String> {
+    lines(&read(whole).0.range(range).map(|(offset, lines)| (*offset, lines.clone())).collect())
+}
+
 #[test]
 fn a_slice_anywhere_can_be_read_alone() {
     let whole = numbers(Vec::new(), 200);
@@ -41,19 +56,8 @@ fn a_slice_anywhere_can_be_read_alone() {
             let end = all.get(to).copied().unwrap_or(whole.len() as u64);
             let mut out = Vec::new();
             slice(&mut &whole[..], all[from]..end, &mut out).unwrap();
+            assert_eq!(lines(&read(&out).0), lines_in(&whole, all[from]..end), "{from} to {to}");
             let summary = summary_of(&out);
-            let wanted: Vec<_> = summary_of(&whole)["records"]
-                .as_array()
-                .unwrap()
-                .iter()
-                .filter(|record| {
-                    let n = record["n"].as_u64().unwrap();
-                    let frame = all.iter().filter(|at| **at < end && **at >= all[from]).count();
-                    frame > 0 && summary["records"].as_array().unwrap().iter().any(|kept| kept["n"] == n)
-                })
-                .cloned()
-                .collect();
-            assert_eq!(summary["records"], serde_json::Value::from(wanted), "{from} to {to}");
             let names: Vec<&str> =
                 summary["findings"].as_array().unwrap().iter().map(|f| f["name"].as_str().unwrap()).collect();
             // Cut off at the front, the frames of stream 1 do not begin with number 0.
@@ -101,4 +105,101 @@ fn a_stream_is_continued_after_a_crash() {
         {"name": "sequence-gap", "stream": 1}]);
     assert_eq!(findings_differ(&summary["findings"], &wanted), None, "{}", summary["findings"]);
     assert_eq!(summary["records"][78]["n"], 5);
+}
+
+/// A frame of which records between its rows define a schema that frames after it use.
+const DEFINING: u64 = 864;
+
+#[test]
+fn what_stands_between_rows_goes_into_snapshots() {
+    let whole = bytes("minimal");
+    let end = whole.len() as u64;
+    for from in offsets(&whole).into_iter().filter(|from| *from > DEFINING) {
+        let mut out = Vec::new();
+        slice(&mut &whole[..], from..end, &mut out).unwrap();
+        assert_eq!(lines(&read(&out).0), lines_in(&whole, from..end), "from {from}");
+    }
+    for from in offsets(&whole).into_iter().filter(|from| *from > DEFINING && *from < end - 200) {
+        let mut ring = Ring::new((end - from) as usize);
+        ring.write_all(&whole).unwrap();
+        let mut out = Vec::new();
+        ring.dump(&mut out).unwrap();
+        assert_eq!(lines(&read(&out).0), lines_in(&whole, from..end), "a ring from {from}");
+    }
+}
+
+/// A stream whose headers have a word more than today's.
+fn with_longer_headers(whole: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for at in offsets(whole) {
+        let header = Header::read(&whole[at as usize..]).unwrap();
+        let longer = Header { words: 13, ..header };
+        let mut head = [header.to_bytes().as_slice(), &[9; 8]].concat();
+        head[11] = 13;
+        let crc = crc32c_append(crc32c(&head[..92]), &head[96..]);
+        head[92..96].copy_from_slice(&crc.to_le_bytes());
+        out.extend_from_slice(&head);
+        out.extend_from_slice(&whole[at as usize + 96..(at + header.frame_len() - 8) as usize]);
+        out.extend_from_slice(&(longer.frame_len() as u32).to_le_bytes());
+        out.extend_from_slice(b"QPUE");
+    }
+    out
+}
+
+#[test]
+fn longer_headers_are_cut_to_the_length_of_today() {
+    let whole = with_longer_headers(&numbers(Vec::new(), 200));
+    let wanted = lines(&read(&whole).0);
+    assert_eq!(wanted.len(), 200);
+    let mut out = Vec::new();
+    slice(&mut &whole[..], 0..whole.len() as u64, &mut out).unwrap();
+    assert_eq!((lines(&read(&out).0), summary_of(&out)["findings"].clone()), (wanted.clone(), json!([])));
+    let mut ring = Ring::new(1000);
+    ring.write_all(&whole).unwrap();
+    out.clear();
+    ring.dump(&mut out).unwrap();
+    let there = lines(&read(&out).0);
+    assert!(!there.is_empty() && wanted.ends_with(&there), "{there:?}");
+    // As in any ring whose oldest frames were dropped.
+    let wanted = json!([{"name": "sequence-gap", "stream": 1}]);
+    assert_eq!(findings_differ(&summary_of(&out)["findings"], &wanted), None);
+}
+
+#[test]
+fn a_ring_has_no_index_and_its_frames_lead_back_to_its_snapshot() {
+    let options = Options { codec: Codec::None, frame_bytes: 100, ..Options::new("test") };
+    let writer = Writer::new(Ring::new(60_000), options);
+    let id = writer.schema(&SchemaSpec::new("tick").field("n", Ty::Uint(64))).unwrap();
+    let mut stream = writer.stream(1).unwrap();
+    for n in 0..8000_u64 {
+        stream.row(id, n, 8, |body| body.put(0, &n.to_le_bytes())).unwrap();
+    }
+    stream.finish().unwrap();
+    writer.finish().unwrap();
+    let ring = writer.into_inner().unwrap();
+    let mut out = Vec::new();
+    ring.dump(&mut out).unwrap();
+    let headers: Vec<(u64, Header)> =
+        offsets(&out).into_iter().map(|at| (at, Header::read(&out[at as usize..]).unwrap())).collect();
+    assert!(headers.iter().all(|(_, header)| header.kind != kind::INDEX));
+    assert!(headers.iter().any(|(_, header)| header.kind == kind::PAD));
+    for (at, header) in &headers {
+        assert_eq!(header.meta_back, *at, "one snapshot stands at the beginning");
+    }
+}
+
+#[test]
+fn the_highest_numbers_are_no_reason_to_panic() {
+    let mut whole = numbers(Vec::new(), 20);
+    for at in offsets(&whole) {
+        let at = at as usize;
+        let header = Header { seq: u64::MAX, epoch: u32::MAX, ..Header::read(&whole[at..]).unwrap() };
+        whole[at..at + 96].copy_from_slice(&header.to_bytes());
+    }
+    slice(&mut &whole[..], 0..whole.len() as u64, &mut Vec::new()).unwrap();
+    let mut ring = Ring::new(100);
+    ring.write_all(&whole).unwrap();
+    ring.dump(&mut Vec::new()).unwrap();
+    let producer = Header::read(&whole).unwrap().producer;
+    assert!(continuation(&mut &whole[..], producer).is_err());
 }
