@@ -42,8 +42,6 @@ pub struct FileInput {
     size: u64,
     window: Vec<u8>,
     at: u64,
-    /// Bytes read at a time; headers are hopped over with few.
-    step: usize,
 }
 
 impl FileInput {
@@ -53,14 +51,7 @@ impl FileInput {
     /// If its size cannot be found out.
     pub fn new(file: Arc<File>) -> io::Result<FileInput> {
         let size = file.metadata()?.len();
-        Ok(FileInput { file, size, window: Vec::new(), at: 0, step: READ_BYTES })
-    }
-
-    /// Reads at most `bytes` more than was asked for.
-    #[must_use]
-    pub fn with_step(mut self, bytes: usize) -> FileInput {
-        self.step = bytes;
-        self
+        Ok(FileInput { file, size, window: Vec::new(), at: 0 })
     }
 
     /// Bytes of the file when it was opened.
@@ -89,7 +80,7 @@ impl Input for FileInput {
         let skip = match inside {
             Some(skip) => skip,
             None => {
-                let size = usize::try_from(left).unwrap_or(usize::MAX).min(len.max(self.step));
+                let size = usize::try_from(left).unwrap_or(usize::MAX).min(len.max(READ_BYTES));
                 self.window.resize(size, 0);
                 self.at = at;
                 let mut n = 0;

@@ -19,6 +19,10 @@ pub const MAX_RECORDS: usize = 1_000_000;
 /// How many bytes the records of an epoch may have together.
 pub const MAX_BYTES: usize = 256 << 20;
 
+/// How many findings are kept before those about metadata are only counted: a few packed bytes can be a million records that
+/// are no records.
+pub const MAX_FINDINGS: usize = 100_000;
+
 /// One record.
 #[derive(Clone, Debug)]
 pub struct Entry {
@@ -43,6 +47,8 @@ pub struct Metadata {
     known: Ranges,
     entries: BTreeMap<u32, Entry>,
     n_bytes: usize,
+    /// Findings that were not kept, see [`MAX_FINDINGS`].
+    n_omitted: u64,
     /// The lowest ordinal of each definition, by kind and id.
     ids: FxHashMap<(u64, u32), u32>,
     tables: BTreeMap<u32, Table>,
@@ -57,14 +63,13 @@ pub struct Metadata {
 impl Metadata {
     /// Adds the record of an ordinal, as it was read; call [`Metadata::resolve`] after the last.
     pub fn add(&mut self, ordinal: u32, item: Result<Item, Fault>, findings: &mut Vec<Finding>) {
-        let finding = |name: &'static str| Finding::new(name).with("ordinal", ordinal);
         let bytes: Arc<[u8]> = match &item {
             Ok(item) => item.value.to_bytes().into(),
             Err(_) => Arc::from(Vec::new()),
         };
         if let Some(known) = self.entries.get(&ordinal) {
             if known.bytes != bytes {
-                findings.push(finding("metadata-conflict"));
+                self.say("metadata-conflict", ordinal, findings);
             }
             return;
         }
@@ -73,30 +78,46 @@ impl Metadata {
         }
         self.known.insert(u64::from(ordinal)..u64::from(ordinal) + 1);
         if self.entries.len() >= MAX_RECORDS || self.n_bytes + bytes.len() > MAX_BYTES {
-            findings.push(finding("metadata-invalid"));
+            self.say("metadata-invalid", ordinal, findings);
             return;
         }
+        // Records that are of no use are kept for copies, so they count too.
+        self.n_bytes += bytes.len();
         let record = match &item {
             Ok(item) => {
                 if !item.canonical {
-                    findings.push(finding("metadata-not-canonical"));
+                    self.say("metadata-not-canonical", ordinal, findings);
                 }
                 Record::read(&item.value).ok().map(Arc::new)
             }
             Err(_) => None,
         };
         let Some(record) = record else {
-            findings.push(finding("metadata-invalid"));
+            self.say("metadata-invalid", ordinal, findings);
             self.entries.insert(ordinal, Entry { bytes, record: None });
             return;
         };
-        self.n_bytes += bytes.len();
         let is_new = self.define(ordinal, &record, &bytes);
         if is_new.is_none() {
-            findings.push(finding("metadata-conflict"));
+            self.say("metadata-conflict", ordinal, findings);
         }
         let record = is_new.is_some().then_some(record);
         self.entries.insert(ordinal, Entry { bytes, record });
+    }
+
+    /// Reports what is wrong with a record, or counts it if there is enough of that already.
+    fn say(&mut self, name: &'static str, ordinal: u32, findings: &mut Vec<Finding>) {
+        if findings.len() < MAX_FINDINGS {
+            findings.push(Finding::new(name).with("ordinal", ordinal));
+        } else {
+            self.n_omitted += 1;
+        }
+    }
+
+    /// How many findings about records were counted and not kept.
+    #[must_use]
+    pub fn n_omitted(&self) -> u64 {
+        self.n_omitted
     }
 
     /// Notes a definition; `None` if it contradicts one that is known, else whether it is new.
@@ -141,7 +162,7 @@ impl Metadata {
                 continue;
             };
             if self.resolve_one(ordinal, &record).is_err() {
-                findings.push(Finding::new("metadata-invalid").with("ordinal", ordinal));
+                self.say("metadata-invalid", ordinal, findings);
                 if let Some(entry) = self.entries.get_mut(&ordinal) {
                     entry.record = None;
                 }
@@ -207,6 +228,14 @@ impl Metadata {
         let Some(first) = meta_version.checked_sub(records) else { return Err(records) };
         let mut at = 0;
         for n in 0..records {
+            let ordinal = first + n;
+            if self.entries.len() >= MAX_RECORDS && !self.known.contains(ordinal.into()) {
+                // No later record of the frame can be used either, so one finding says it of all.
+                self.known.insert(ordinal.into()..meta_version.into());
+                self.say("metadata-invalid", ordinal, findings);
+                self.resolve(findings);
+                return Ok(());
+            }
             let item = cbor::decode(&payload[at..]);
             at += match &item {
                 Ok(item) => item.len_bytes,
@@ -216,7 +245,7 @@ impl Metadata {
                     return Err(records - n);
                 }
             };
-            self.add(first + n, item, findings);
+            self.add(ordinal, item, findings);
         }
         self.resolve(findings);
         if at == payload.len() { Ok(()) } else { Err(0) }
@@ -321,5 +350,35 @@ impl Metadata {
             Record::Stream(stream) => Some(stream),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_that_are_of_no_use_count_for_the_limit_of_bytes() {
+        let mut metadata = Metadata::default();
+        let mut findings = Vec::new();
+        let record = Value::Bytes(vec![7; 1000]).to_bytes();
+        metadata.add(0, cbor::decode(&record), &mut findings);
+        assert_eq!((findings.len(), metadata.n_bytes), (1, record.len()));
+        metadata.n_bytes = MAX_BYTES;
+        metadata.add(1, cbor::decode(&record), &mut findings);
+        assert_eq!((findings.len(), metadata.entries.len()), (2, 1));
+    }
+
+    #[test]
+    fn a_frame_of_two_million_records_that_are_none_says_a_bounded_number_of_findings() {
+        let mut metadata = Metadata::default();
+        let mut findings = Vec::new();
+        // Each byte is the number 0.
+        let payload = vec![0; 2 * MAX_RECORDS];
+        let records = payload.len() as u32;
+        assert_eq!(metadata.add_frame(records, records, &payload, &mut findings), Ok(()));
+        assert_eq!((findings.len(), metadata.entries.len()), (MAX_FINDINGS, MAX_RECORDS));
+        assert_eq!(metadata.n_omitted(), (MAX_RECORDS - MAX_FINDINGS + 1) as u64);
+        assert_eq!(metadata.first_unknown_below(records), None);
     }
 }

@@ -94,11 +94,21 @@ impl Order {
         }
     }
 
-    /// Whether a closed frame with this number was seen.
-    pub(crate) fn has(&self, producer: u64, stream: u32, seq: u64) -> bool {
+    /// Whether a closed frame with this number was seen whose payload was damaged.
+    pub(crate) fn is_damaged(&self, producer: u64, stream: u32, seq: u64) -> bool {
+        self.streams.get(&(producer, stream)).is_some_and(|order| order.damaged.contains(seq))
+    }
+
+    /// Whether a closed frame with this number was seen, be it damaged.
+    fn was_seen(&self, producer: u64, stream: u32, seq: u64) -> bool {
         self.streams
             .get(&(producer, stream))
             .is_some_and(|order| seq < order.next && !order.missing.contains(seq))
+    }
+
+    /// Whether a closed frame with this number was seen that is not damaged.
+    pub(crate) fn has(&self, producer: u64, stream: u32, seq: u64) -> bool {
+        self.was_seen(producer, stream, seq) && !self.is_damaged(producer, stream, seq)
     }
 
     /// Whether the producer was seen from its beginning and no frame of it is missing.

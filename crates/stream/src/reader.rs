@@ -1,7 +1,8 @@
 //! Reading a stream from its beginning to its end: from files, which are looked through once before, and from pipes.
 //!
 //! Of a file all metadata are known before the first row is decoded, so a frame that comes before what describes it is
-//! decoded nevertheless. A pipe is read once: frames wait for their metadata, but no more of them than a bounded number of bytes.
+//! decoded nevertheless. A pipe is read once: frames of data wait for their metadata, but no more of them than a bounded number
+//! of bytes, and open frames for the end.
 
 use crate::batch::Batch;
 use crate::codec::Unpacker;
@@ -10,7 +11,7 @@ use crate::frame::{Header, encoding, kind};
 use crate::input::Input;
 use crate::meta::Metadata;
 use crate::scan::{FrameAt, Scanner};
-use crate::session::{OpenHead, Seen, Session, open_rows};
+use crate::session::{OPEN_HEAD_BYTES, OpenHead, Seen, Session, open_rows};
 use std::collections::VecDeque;
 use std::io;
 
@@ -231,7 +232,8 @@ impl<I: Input> StreamReader<I> {
                 self.queue.push_back(Pending { frame, stored });
             }
             Seen::Open => {
-                if let Some(head) = OpenHead::read(self.input.get(frame.payload_at(), len)?) {
+                // The room behind it may be large, and is read when its turn comes.
+                if let Some(head) = OpenHead::read(self.input.get(frame.payload_at(), OPEN_HEAD_BYTES)?) {
                     let stored = self.copy(&frame, len)?;
                     self.open.push((head, Pending { frame, stored }));
                 }
@@ -322,7 +324,7 @@ impl<I: Input> StreamReader<I> {
             self.session.findings.push(finding.with("records", head.records));
             return Ok(false);
         };
-        let rows = crate::session::OPEN_HEAD_BYTES..crate::session::OPEN_HEAD_BYTES + rows.len();
+        let rows = OPEN_HEAD_BYTES..OPEN_HEAD_BYTES + rows.len();
         let decoder = Decoder::new();
         self.current = Some(Current {
             frame,

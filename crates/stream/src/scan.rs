@@ -154,13 +154,12 @@ impl Scanner {
         let rest_len = usize::try_from(frame.end() - payload_end).unwrap_or(usize::MAX);
         let rest = input.get(payload_end, rest_len)?;
         if rest.len() < rest_len {
-            let missing = self.missing(input, &frame)?;
             match find_header(input, at + SYNC.len() as u64)? {
                 Ok(found) => {
                     self.findings.push(Finding::at("torn-frame", at).with("resynced_at", found));
                     self.at = found;
                 }
-                Err(_) => self.truncated(at, Some(missing)),
+                Err(end) => self.truncated(at, Some(frame.end().saturating_sub(end))),
             }
             return Ok(None);
         }
@@ -183,12 +182,6 @@ impl Scanner {
         }
         self.at = frame.end();
         Ok(Some(frame))
-    }
-
-    /// How many bytes of a frame lie beyond the end of the input.
-    fn missing(&self, input: &mut impl Input, frame: &FrameAt) -> io::Result<u64> {
-        let len = usize::try_from(frame.header.frame_len()).unwrap_or(usize::MAX);
-        Ok((len - input.get(frame.offset, len)?.len().min(len)) as u64)
     }
 
     fn truncated(&mut self, at: u64, missing: Option<u64>) {
@@ -297,5 +290,34 @@ pub fn find_header(input: &mut impl Input, from: u64) -> io::Result<Result<u64, 
             return Ok(Err(at + bytes.len() as u64));
         }
         at += unsure.unwrap_or(bytes.len() - (SYNC.len() - 1)) as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::kind;
+
+    /// Bytes, and the most that was asked for at once.
+    struct Asked<'a>(&'a [u8], usize);
+
+    impl Input for Asked<'_> {
+        fn get(&mut self, at: u64, len: usize) -> io::Result<&[u8]> {
+            self.1 = self.1.max(len);
+            Input::get(&mut self.0, at, len)
+        }
+    }
+
+    #[test]
+    fn what_a_cut_frame_promises_is_not_asked_for() {
+        let header =
+            Header { kind: kind::DATA, stored_len: 60 << 20, raw_len: 60 << 20, ..Header::default() };
+        let header = header.to_bytes();
+        let mut input = Asked(&header, 0);
+        let mut scanner = Scanner::new();
+        assert_eq!(scanner.next(&mut input).unwrap(), None);
+        let missing = scanner.findings[0].number("bytes_missing");
+        assert_eq!(missing, Some((60 << 20) + TRAILER_BYTES as u64));
+        assert!(input.1 <= SEARCH_BYTES + MAX_HEADER_BYTES, "{} bytes at once", input.1);
     }
 }

@@ -159,7 +159,7 @@ impl Function {
         let Function::Llquantize { factor, low, high, steps } = self else { return None };
         let mut bounds = Vec::new();
         let mut last = factor.checked_pow(low)?;
-        for order in low..=high {
+        for _ in low..=high {
             let this = last.checked_mul(factor)?;
             let n = this.min(steps);
             let width = (this / n).max(1);
@@ -168,7 +168,6 @@ impl Function {
             if bounds.len() as u64 + n_cells > MAX_CELLS {
                 return None;
             }
-            let _ = order;
             bounds.extend((0..n_cells).map(|at| last + at * width));
             last = this;
         }
@@ -222,7 +221,7 @@ pub(crate) fn resolve(
     if let Some(fixed) = fixed_bytes {
         let values = fields.iter().fold(0_u64, |n, field| n.saturating_add(field.layout.values));
         if values > u64::from(fixed).saturating_mul(64) {
-            return Err("a schema of too many parts");
+            return Err("a schema whose fields overlap too often");
         }
     }
     Ok(Some(Arc::new(Schema { record: record.clone(), fields, fixed_bytes })))

@@ -423,7 +423,7 @@ impl Session {
         }
     }
 
-    /// Whether a closed frame has the number of an open one, whose rows then are not used.
+    /// Whether a closed frame that is not damaged has the number of an open one, whose rows then are not used.
     pub(crate) fn is_superseded(&mut self, frame: &FrameAt, head: &OpenHead) -> bool {
         let producer = frame.header.producer;
         let is = self.order.has(producer, head.stream, head.seq)
@@ -434,15 +434,22 @@ impl Session {
 
     /// Counts the losses that an open frame tells of.
     pub(crate) fn note_open(&mut self, frame: &FrameAt, head: &OpenHead) {
-        // Open frames stand anywhere and are read last.
-        let _ = frame.offset;
-        self.log.frame(u64::MAX, frame.header.producer, head.stream, head.lost);
+        let producer = frame.header.producer;
+        // The header of a closed copy whose payload is damaged has told of them.
+        if !self.order.is_damaged(producer, head.stream, head.seq) {
+            // Open frames stand anywhere and are read last.
+            self.log.frame(u64::MAX, producer, head.stream, head.lost);
+        }
     }
 
     /// Says what is only known at the end.
     pub fn finish(&mut self) {
         let Session { order, open, findings, .. } = self;
         order.finish(|producer, stream, seq| open.contains_key(&(producer, stream, seq)), findings);
+        let n_omitted: u64 = self.epochs.values().map(|epoch| epoch.metadata.n_omitted()).sum();
+        if n_omitted > 0 {
+            self.findings.push(Finding::new("findings-omitted").with("findings", n_omitted));
+        }
         if self.undecodable > 0 {
             self.findings.push(Finding::new("records-undecodable").with("records", self.undecodable));
         }

@@ -7,6 +7,7 @@ use crate::batch::Batch;
 use crate::codec::Unpacker;
 use crate::decode::{Body, Decoder, Outcome};
 use crate::finding::Finding;
+use crate::frame::kind;
 use crate::input::Input;
 use crate::meta::Metadata;
 use crate::scan::FrameAt;
@@ -34,7 +35,8 @@ pub struct Work {
 }
 
 impl Worker {
-    /// Decodes the rows of a frame, batch by batch.
+    /// Decodes the rows of a frame, batch by batch. A frame whose encoding has no rows that are known here, which is a body of
+    /// another format or a private one, is reported as `unknown-encoding`.
     ///
     /// # Errors
     /// If the input cannot be read.
@@ -46,6 +48,16 @@ impl Worker {
         mut each: impl FnMut(&Batch),
     ) -> io::Result<Work> {
         let mut work = Work::default();
+        let FrameAt { offset, header } = *frame;
+        if !matches!(header.kind, kind::DATA | kind::AGG)
+            || !header.is_known_encoding()
+            || header.is_foreign()
+        {
+            let records = header.records;
+            work.findings.push(Finding::at("unknown-encoding", offset).with("records", records));
+            work.outcome.undecoded = records.into();
+            return Ok(work);
+        }
         let Some(payload) = load(&mut self.unpacker, &mut self.stored, frame, input)? else {
             return Ok(Work { is_damaged: true, ..work });
         };

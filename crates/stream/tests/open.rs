@@ -2,7 +2,7 @@
 
 use crate::vectors::{findings_differ, summary_of};
 use quipu_stream::codec::Codec;
-use quipu_stream::frame::{Header, flag};
+use quipu_stream::frame::{Header, encoding, flag, kind, write_frame};
 use quipu_stream::open::{Begin, begin, close, store, vacant};
 use quipu_stream::spec::{SchemaSpec, Ty};
 use quipu_stream::write::{Options, Writer};
@@ -89,4 +89,37 @@ fn a_closed_room_is_guarded_and_its_number_fills_a_gap() {
     private[..96].copy_from_slice(&Header { encoding: 0x8001, flags: flag::CRITICAL, ..header }.to_bytes());
     let summary = summary_of(&[&bytes[..], &private].concat());
     assert_eq!(findings_differ(&summary["findings"], &json!([{"name": "needs-newer-program"}])), None);
+}
+
+#[test]
+fn an_open_frame_is_used_if_its_closed_copy_is_damaged() {
+    let (bytes, producer, id) = beginning();
+    let mut frame = room(producer);
+    begin(payload(&mut frame), &Begin { stream: 1, seq: 1, meta_version: 3, lost: 4, ts_first: 5 });
+    let used = store(payload(&mut frame), 0, id, 5, &5_u64.to_le_bytes()).unwrap();
+    let mut rows = payload(&mut frame)[64..64 + used].to_vec();
+    let mut header = Header {
+        kind: kind::DATA,
+        encoding: encoding::PLAIN,
+        producer,
+        stream: 1,
+        epoch: 1,
+        meta_version: 3,
+        records: 1,
+        seq: 1,
+        lost: 4,
+        ..Header::default()
+    };
+    let mut closed = Vec::new();
+    write_frame(&mut header, used as u32, &mut rows, &mut closed).unwrap();
+    let whole = summary_of(&[&bytes[..], &closed, &frame].concat());
+    assert_eq!((&whole["records_decoded"], &whole["duplicates"]), (&json!(2), &json!(1)));
+    closed[96 + 20] ^= 1;
+    for parts in [[&bytes[..], &closed, &frame], [&bytes[..], &frame, &closed]] {
+        let summary = summary_of(&parts.concat());
+        let wanted = json!([{"name": "no-end-frame"}, {"name": "payload-crc", "records": 1}]);
+        assert_eq!(findings_differ(&summary["findings"], &wanted), None);
+        assert_eq!((&summary["records_decoded"], &summary["duplicates"]), (&json!(2), &json!(0)));
+        assert_eq!((&summary["records"][1]["n"], &summary["lost"]), (&json!(5), &json!({"1": 4})));
+    }
 }

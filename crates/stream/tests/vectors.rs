@@ -58,9 +58,13 @@ fn has(there: &Value, wanted: &Value) -> bool {
         }
         // Integers of 128 bits.
         (Value::String(text), Value::Number(n)) => {
-            text.parse::<f64>().is_ok_and(|big| Some(big) == n.as_f64())
+            n.is_f64() && text.parse::<f64>().is_ok_and(|big| Some(big) == n.as_f64())
         }
-        (there, wanted) => there == wanted || there.as_f64().is_some_and(|x| wanted.as_f64() == Some(x)),
+        (there, wanted) => {
+            // As floating-point numbers, integers that differ in their last digits would be equal.
+            let is_float = there.is_f64() || wanted.is_f64();
+            there == wanted || is_float && there.as_f64().is_some_and(|x| wanted.as_f64() == Some(x))
+        }
     }
 }
 
