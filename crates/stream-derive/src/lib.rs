@@ -8,7 +8,10 @@ use proc_macro::TokenStream;
 use proc_macro2::TokenStream as Tokens;
 use quote::{format_ident, quote};
 use syn::spanned::Spanned;
-use syn::{Attribute, Data, DeriveInput, Error, Fields, LitInt, LitStr, parse_macro_input};
+use syn::{
+    Attribute, Data, DeriveInput, Error, Expr, ExprLit, ExprUnary, Fields, Ident, Lit, LitInt, LitStr, UnOp,
+    parse_macro_input,
+};
 
 /// See the crate's documentation.
 #[proc_macro_derive(Record, attributes(quipu))]
@@ -150,10 +153,36 @@ fn of_struct(input: &DeriveInput, fields: &Fields) -> Result<Tokens, Error> {
     })
 }
 
+/// The integer that an expression is, if it is written as one.
+fn literal(value: &Expr) -> Option<i128> {
+    match value {
+        Expr::Lit(ExprLit { lit: Lit::Int(n), .. }) => n.base10_parse().ok(),
+        Expr::Unary(ExprUnary { op: UnOp::Neg(_), expr, .. }) => literal(expr).map(|n| -n),
+        Expr::Paren(inner) => literal(&inner.expr),
+        Expr::Group(inner) => literal(&inner.expr),
+        _ => None,
+    }
+}
+
+/// The smallest integer type that has room for these values; of values that are not known the one that `isize` fits into.
+fn word_of(bounds: Option<(i128, i128)>) -> Ident {
+    let Some((least, most)) = bounds else { return format_ident!("i64") };
+    let sign = if least < 0 { 'i' } else { 'u' };
+    let has_room = |bits: &u32| {
+        if least < 0 { least >= -1 << (bits - 1) && most < 1 << (bits - 1) } else { most < 1 << bits }
+    };
+    let bits = [8, 16, 32].into_iter().find(has_room).unwrap_or(64);
+    format_ident!("{sign}{bits}")
+}
+
 fn of_enum(input: &DeriveInput, data: &syn::DataEnum) -> Result<Tokens, Error> {
     let ident = &input.ident;
     let name = said(&input.attrs)?.name.map_or_else(|| ident.to_string(), |name| name.value());
     let mut names = Vec::new();
+    let mut checks = Vec::new();
+    // The smallest and the largest value; `None` once one is not a literal.
+    let mut bounds = Some((0, 0));
+    let mut next = 0_i128;
     for variant in &data.variants {
         if !matches!(variant.fields, Fields::Unit) {
             return Err(Error::new(variant.span(), "a field can be one of plain names only"));
@@ -161,10 +190,19 @@ fn of_enum(input: &DeriveInput, data: &syn::DataEnum) -> Result<Tokens, Error> {
         let variant_ident = &variant.ident;
         let shown = said(&variant.attrs)?.name.map_or_else(|| variant_ident.to_string(), |name| name.value());
         names.push(quote!((#ident::#variant_ident as i128, #shown.into())));
+        checks.push(quote!(#ident::#variant_ident as i128));
+        let value = variant.discriminant.as_ref().map_or(Some(next), |(_, value)| literal(value));
+        bounds = bounds.zip(value).map(|((least, most), n)| (n.min(least), n.max(most)));
+        next = value.unwrap_or_default().saturating_add(1);
     }
-    let word = if data.variants.len() <= 256 { format_ident!("u8") } else { format_ident!("u32") };
+    let word = word_of(bounds);
     let value = quote!(<#word as ::quipu_stream::record::FieldValue>);
     Ok(quote! {
+        // A value that the word has no room for would be written as another.
+        const _: () = {
+            #(::core::assert!(#checks as #word as i128 == #checks, "a value that is too large for a field");)*
+        };
+
         impl ::quipu_stream::record::FieldValue for #ident {
             const SIZE: usize = #value::SIZE;
             const ALIGN: usize = #value::ALIGN;

@@ -2,14 +2,20 @@
 
 use crate::vectors::{findings_differ, summary_of};
 use proptest::prelude::*;
+use quipu_stream::batch::Batch;
 use quipu_stream::codec::Codec;
+use quipu_stream::column::Column;
 use quipu_stream::datum::{Datum, of_column};
-use quipu_stream::frame::{SYNC, encoding};
+use quipu_stream::decode::{Registry, RowDecoder};
+use quipu_stream::frame::{Header, SYNC, encoding};
 use quipu_stream::loss::Loss;
+use quipu_stream::meta::Metadata;
 use quipu_stream::pack::PackedRows;
 use quipu_stream::reader::{Content, StreamReader};
+use quipu_stream::record::{FieldValue, Record};
 use quipu_stream::schema::Schema;
 use quipu_stream::spec::{SchemaSpec, Ty};
+use quipu_stream::work::Worker;
 use quipu_stream::write::{Options, Writer};
 use std::sync::Arc;
 
@@ -479,4 +485,108 @@ fn a_reader_in_python_reads_the_first_level_from_the_description_alone() {
         };
         assert!(there["records"].as_array().unwrap().len() >= n_least, "{name}");
     }
+}
+
+#[test]
+fn a_body_that_packs_too_well_is_stored_as_it_is() {
+    let writer = Writer::new(Vec::new(), options(Codec::Zstd(3)));
+    let mut stream = writer.stream(1).unwrap();
+    let body = vec![0; 20 << 20];
+    stream.foreign(40, 1, (0, 0), &body).unwrap();
+    // Nor can a frame have more records than a reader takes.
+    let error = stream.foreign(40, 9, (0, 0), b"a line\n").unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
+    stream.finish().unwrap();
+    writer.finish().unwrap();
+    let bytes = writer.into_inner().unwrap();
+    let mut reader = StreamReader::new(&bytes[..]);
+    let part = reader.next_part().unwrap().unwrap();
+    assert!(matches!(part.content, Content::Foreign(there) if there == body));
+    assert_eq!(part.header.codec, 0);
+    assert!(reader.next_part().unwrap().is_none());
+    assert_eq!(reader.session().findings, []);
+}
+
+const BASE: i32 = 70_000;
+
+#[derive(Clone, Copy, Record)]
+enum Wide {
+    A = 1000,
+    B,
+}
+
+#[derive(Clone, Copy, Record)]
+enum Below {
+    A = -129,
+}
+
+#[derive(Clone, Copy, Record)]
+enum Said {
+    A = BASE as isize,
+}
+
+#[derive(Record)]
+struct Enums {
+    wide: Wide,
+    other: Wide,
+    below: Below,
+    said: Said,
+}
+
+#[test]
+fn an_enumeration_is_as_wide_as_its_values() {
+    let writer = Writer::new(Vec::new(), options(Codec::None));
+    let id = writer.schema_of::<Enums>().unwrap();
+    let mut stream = writer.stream(1).unwrap();
+    let row = Enums { wide: Wide::A, other: Wide::B, below: Below::A, said: Said::A };
+    stream.write(id, 5, &row).unwrap();
+    stream.finish().unwrap();
+    let (rows, _) = read_rows(&writer.into_inner().unwrap());
+    let values = [1000, 1001, -129, i128::from(BASE)].map(|n| Datum::Int(n as u128));
+    assert_eq!(rows[0].2, values);
+    assert_eq!((Enums::FIXED_BYTES, <Wide as FieldValue>::SIZE, <Below as FieldValue>::SIZE), (16, 2, 2));
+}
+
+/// Rows as bytes, each a number.
+struct Numbered;
+
+impl RowDecoder for Numbered {
+    fn decode(&self, _: &Header, payload: &[u8], metadata: &Metadata, batch: &mut Batch) -> (u64, bool) {
+        let rows = batch.table_mut(metadata.schema_named("tick").unwrap());
+        for (n, byte) in (0..).zip(payload) {
+            rows.ordinals.push(n);
+            rows.times.push(100 + u64::from(n));
+            let Column::U8(values) = &mut rows.columns[0] else { panic!() };
+            values.push(*byte);
+        }
+        batch.settle();
+        (payload.len() as u64, true)
+    }
+}
+
+#[test]
+fn a_private_encoding_is_read_by_its_decoder_and_is_unknown_to_a_worker() {
+    const PRIVATE: u16 = 0x8001;
+    let writer = Writer::new(Vec::new(), options(Codec::None));
+    writer.schema(&SchemaSpec::new("tick").field("n", Ty::Uint(8))).unwrap();
+    let mut stream = writer.stream(1).unwrap();
+    stream.foreign(PRIVATE, 3, (100, 102), &[7, 8, 9]).unwrap();
+    stream.finish().unwrap();
+    writer.finish().unwrap();
+    let bytes = writer.into_inner().unwrap();
+    let mut registry = Registry::default();
+    registry.register(PRIVATE, Arc::new(Numbered));
+    let mut reader = StreamReader::new(&bytes[..]).with_registry(registry);
+    let frames = reader.data_frames().unwrap();
+    let part = reader.next_part().unwrap().unwrap();
+    let Content::Rows(batch) = part.content else { panic!("rows are expected") };
+    let rows = batch.tables().next().unwrap();
+    assert_eq!((rows.times.as_slice(), rows.columns[0].as_int(2)), (&[100, 101, 102][..], Some(9)));
+    assert!(reader.next_part().unwrap().is_none());
+    assert_eq!(reader.session().findings, []);
+
+    let metadata = reader.session().metadata(&frames[0].header);
+    let work = Worker::default().rows(&frames[0], &mut &bytes[..], &metadata, |_| panic!("no rows")).unwrap();
+    assert_eq!(work.outcome.undecoded, 3);
+    assert_eq!(work.findings[0].name, "unknown-encoding");
 }
