@@ -34,17 +34,24 @@ def crc32c(data, crc=0):
 
 
 def unzstd(data, size):
-    """The unpacked bytes, or None if this Python has no Zstandard."""
+    """The unpacked bytes, at most one more than `size`; None if this Python has no Zstandard, no bytes if they are damaged."""
     try:
         from compression import zstd
 
-        return zstd.decompress(data)
+        try:
+            return zstd.ZstdDecompressor().decompress(data, size + 1)
+        except zstd.ZstdError:
+            return b""
     except ImportError:
         pass
     try:
         import zstandard
 
-        return zstandard.ZstdDecompressor().decompress(data, max_output_size=size)
+        try:
+            with zstandard.ZstdDecompressor().stream_reader(data) as reader:
+                return reader.read(size + 1)
+        except zstandard.ZstdError:
+            return b""
     except ImportError:
         return None
 
@@ -60,6 +67,8 @@ def cbor(data, at=0, depth=0):
         n = info
     elif info < 28:
         width = 1 << (info - 24)
+        if at + width > len(data):
+            raise ValueError("cut off")
         n = int.from_bytes(data[at : at + width], "big")
         at += width
     else:
@@ -83,6 +92,8 @@ def cbor(data, at=0, depth=0):
         pairs = {}
         for _ in range(n):
             key, at = cbor(data, at, depth + 1)
+            if isinstance(key, (list, dict)):
+                raise ValueError("a key of several parts")
             value, at = cbor(data, at, depth + 1)
             pairs.setdefault(key, value)
         return pairs, at
@@ -101,6 +112,8 @@ class Epoch:
         if ordinal in self.known:
             return
         self.known.add(ordinal)
+        if not isinstance(record, dict):
+            return
         place = {4: self.types, 5: self.schemas, 6: self.formats}.get(record.get(0))
         if place is not None:
             place.setdefault(record[1], record)
@@ -289,10 +302,6 @@ class Reader:
 
     def payload(self, at, head, stored):
         """The payload of a frame, or None if it cannot be had."""
-        if crc32c(stored) != head["payload_crc"]:
-            self.find("payload-crc", offset=at, records=head["records"])
-            self.missing.add(((head["producer"], head["stream"]), head["seq"]))
-            return None
         if head["mask"]:
             stored = bytes(byte ^ head["mask"] for byte in stored)
         if head["codec"] == 2:
@@ -318,6 +327,11 @@ class Reader:
                 continue
             if kind not in (INDEX, PAD):
                 last[producer] = kind == END
+            # What is passed over may be damaged too.
+            if crc32c(stored) != head["payload_crc"]:
+                self.find("payload-crc", offset=at, records=head["records"] if kind in (META, DATA) else 0)
+                self.missing.add(((producer, head["stream"]), head["seq"]))
+                continue
             if kind not in (META, DATA, LOSS):
                 if kind > END:
                     self.find("unknown-kind", offset=at)
@@ -332,10 +346,14 @@ class Reader:
             if kind == META:
                 place, ordinal = 0, head["version_of_metadata"] - head["records"]
                 for n in range(head["records"]):
-                    record, place = cbor(payload, place)
+                    record, place = self.item(at, payload, place, head["records"] - n)
+                    if place is None:
+                        break
                     epoch.add(ordinal + n, record)
             elif kind == LOSS:
-                self.loss(cbor(payload)[0], head)
+                loss, place = self.item(at, payload, 0, 0)
+                if isinstance(loss, dict):
+                    self.loss(loss, head)
             else:
                 rows.append((at, head, payload, epoch))
                 self.rows(at, head, payload, epoch, only_metadata=True)
@@ -349,6 +367,14 @@ class Reader:
         if self.undecoded:
             self.find("records-undecodable", records=self.undecoded)
         return self
+
+    def item(self, at, payload, place, records):
+        """An item of a frame's payload and where the next begins; None twice if the bytes are none."""
+        try:
+            return cbor(payload, place)
+        except (ValueError, IndexError):
+            self.find("payload-invalid", offset=at, records=records)
+            return None, None
 
     def loss(self, loss, head):
         self.losses.append({"cause": loss.get(0), "stream": loss.get(1, head["stream"]), "count": loss.get(2, 0)})
@@ -367,12 +393,19 @@ class Reader:
             body = payload[place + 16 : place + size]
             place += size
             if schema < 16:
+                item = None
+                if only_metadata and schema in (1, 2):
+                    try:
+                        item = cbor(body)[0]
+                    except (ValueError, IndexError):
+                        if schema == 1:
+                            self.find("metadata-invalid", ordinal=ordinal)
                 if schema == 1:
                     if only_metadata:
-                        epoch.add(ordinal, cbor(body)[0])
+                        epoch.add(ordinal, item)
                     ordinal += 1
-                elif schema == 2 and only_metadata:
-                    self.loss(cbor(body)[0], head)
+                elif isinstance(item, dict):
+                    self.loss(item, head)
             elif not only_metadata and self.record(at, head, epoch, schema, time, body):
                 decoded += 1
         if not only_metadata:
