@@ -1,11 +1,10 @@
 //! Writing streams from C and C++: what `include/quipu_stream.h` declares and describes.
 //!
-//! Each function turns C's arguments into those of `quipu_stream::write` and an error into a number; nothing panics across the
-//! border, since panics are caught there.
+//! Each function turns C's arguments into those of `quipu_stream::write` and an error into a number. Panics are caught at the
+//! border, but in `quipu_try_row` and `quipu_lost`: signal handlers may call those, and they do nothing that can panic.
 
 use quipu_stream::record::Body;
-use quipu_stream::wire::record::{self as records, Field, Record, TypeRecord};
-use quipu_stream::wire::types::Type;
+use quipu_stream::spec::{FieldSpec, SchemaSpec, Ty};
 use quipu_stream::write::{Options, StreamWriter, Writer};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fs::File;
@@ -21,12 +20,7 @@ const FULL: c_int = -3;
 
 /// A writer, as C holds it.
 #[derive(Debug)]
-pub struct CWriter {
-    writer: Writer<File>,
-    /// Ids of the types of fields, by their numbers in the header; 0: not defined yet.
-    types: std::sync::Mutex<[u32; 16]>,
-    next_schema: std::sync::atomic::AtomicU32,
-}
+pub struct CWriter(Writer<File>);
 
 /// A stream, as C holds it.
 #[derive(Debug)]
@@ -94,9 +88,7 @@ pub unsafe extern "C" fn quipu_writer_open(path: *const c_char, program: *const 
             return std::ptr::null_mut();
         };
         let Ok(file) = File::create(path) else { return std::ptr::null_mut() };
-        let writer = Writer::new(file, Options::new(program));
-        let next_schema = std::sync::atomic::AtomicU32::new(records::FIRST_SCHEMA);
-        Box::into_raw(Box::new(CWriter { writer, types: std::sync::Mutex::default(), next_schema }))
+        Box::into_raw(Box::new(CWriter(Writer::new(file, Options::new(program)))))
     })
 }
 
@@ -111,44 +103,31 @@ pub unsafe extern "C" fn quipu_writer_close(writer: *mut CWriter) -> c_int {
     }
     // SAFETY: it came from `quipu_writer_open`, and the header says that it is not used again.
     let writer = unsafe { Box::from_raw(writer) };
-    guarded(ERROR_WRITE, || if writer.writer.finish().is_ok() { 0 } else { ERROR_WRITE })
+    guarded(ERROR_WRITE, || if writer.0.finish().is_ok() { 0 } else { ERROR_WRITE })
 }
 
 /// The type of a field, by its number in the header.
-fn type_of(number: c_int) -> Option<Type> {
+fn type_of(number: c_int) -> Option<Ty> {
     Some(match number {
-        1 => Type::Uint(8),
-        2 => Type::Uint(16),
-        3 => Type::Uint(32),
-        4 => Type::Uint(64),
-        5 => Type::Sint(8),
-        6 => Type::Sint(16),
-        7 => Type::Sint(32),
-        8 => Type::Sint(64),
-        9 => Type::Float(32),
-        10 => Type::Float(64),
-        11 => Type::Bool,
-        12 => Type::Address { bits: 64, space: 0 },
-        13 => Type::String,
-        14 => Type::Bytes(None),
+        1 => Ty::Uint(8),
+        2 => Ty::Uint(16),
+        3 => Ty::Uint(32),
+        4 => Ty::Uint(64),
+        5 => Ty::Sint(8),
+        6 => Ty::Sint(16),
+        7 => Ty::Sint(32),
+        8 => Ty::Sint(64),
+        9 => Ty::Float(32),
+        10 => Ty::Float(64),
+        11 => Ty::Bool,
+        12 => Ty::Address,
+        13 => Ty::Text,
+        14 => Ty::Bytes,
         _ => return None,
     })
 }
 
 impl CWriter {
-    /// The id of the type with this number, which is defined if it is not yet.
-    fn type_id(&self, number: c_int) -> Option<u32> {
-        let ty = type_of(number)?;
-        let mut types = self.types.lock().ok()?;
-        let at = usize::try_from(number).ok()?;
-        if types[at] == 0 {
-            let id = number as u32; // Between 1 and 14.
-            self.writer.define(Record::from(TypeRecord { id, name: None, ty })).ok()?;
-            types[at] = id;
-        }
-        Some(types[at])
-    }
-
     /// Defines a schema and gives its id.
     ///
     /// # Safety
@@ -160,41 +139,23 @@ impl CWriter {
         size: u32,
         text_format: Option<&str>,
     ) -> Option<u32> {
-        let mut all = Vec::new();
+        let mut spec = SchemaSpec { size: Some(size), ..SchemaSpec::new(name) };
+        spec.text = text_format.map(str::to_owned);
         for field in fields {
             // SAFETY: as the caller promises.
             let (name, unit) = unsafe { (text(field.name)?, text(field.unit)) };
-            all.push(Field {
+            spec.fields.push(FieldSpec {
                 name: name.to_owned(),
-                ty: self.type_id(field.ty)?,
+                ty: type_of(field.ty)?,
                 offset: Some(field.offset),
                 role: (field.role != 0).then_some(field.role),
                 unit: unit.map(str::to_owned),
-                flags: (field.flags != 0).then_some(field.flags.into()),
-                native: None,
+                flags: field.flags.into(),
             });
         }
-        let id = self.next_schema.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let format = match text_format {
-            Some(text) => {
-                const BRACES: u64 = 3;
-                let format = records::Format { id, text: text.to_owned(), dialect: Some(BRACES) };
-                self.writer.define(format).ok()?;
-                Some(id)
-            }
-            None => None,
-        };
-        let schema = records::Schema {
-            id,
-            name: Some(name.to_owned()),
-            fields: all,
-            fixed_bytes: Some(size),
-            format,
-            ..records::Schema::default()
-        };
-        self.writer.define(schema).ok()?;
+        let id = self.0.schema(&spec).ok()?;
         // What readers would refuse is refused here.
-        self.writer.metadata().schema(id).map(|_| id)
+        self.0.metadata().schema(id).map(|_| id)
     }
 }
 
@@ -231,7 +192,7 @@ pub unsafe extern "C" fn quipu_schema(
 pub unsafe extern "C" fn quipu_stream_open(writer: *mut CWriter, number: u32) -> *mut CStream {
     guarded(std::ptr::null_mut(), || {
         // SAFETY: the header asks for a writer.
-        let stream = unsafe { writer.as_ref() }.and_then(|writer| writer.writer.stream(number).ok());
+        let stream = unsafe { writer.as_ref() }.and_then(|writer| writer.0.stream(number).ok());
         stream.map_or(std::ptr::null_mut(), |stream| Box::into_raw(Box::new(CStream(stream))))
     })
 }

@@ -100,6 +100,7 @@ fn of_struct(input: &DeriveInput, fields: &Fields) -> Result<Tokens, Error> {
             ::quipu_stream::spec::FieldSpec {
                 name: #field_name.into(),
                 ty: #value::ty(),
+                offset: ::core::option::Option::None,
                 role: #role,
                 unit: #unit,
                 flags: #flags,
@@ -121,6 +122,7 @@ fn of_struct(input: &DeriveInput, fields: &Fields) -> Result<Tokens, Error> {
                     category: #category,
                     text: #text,
                     flags: 0,
+                    size: ::core::option::Option::None,
                     fields: ::std::vec![#(#described),*],
                 }
             }

@@ -50,6 +50,7 @@ pub mod scan;
 pub mod schema;
 pub mod session;
 pub mod slice;
+mod snapshot;
 pub mod spec;
 pub mod summary;
 pub mod text;

@@ -11,14 +11,12 @@ use crate::loss::Loss;
 use crate::meta::Metadata;
 use crate::scan::{FrameAt, Scanner};
 use crate::session::{OPEN_HEAD_BYTES, OpenHead};
+use crate::snapshot::{end_frame, meta_frames};
 use quipu_wire::cbor::{self, Value};
 use quipu_wire::crc32c;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Write};
 use std::ops::Range;
-
-/// A snapshot is written in frames of about this many bytes.
-const META_FRAME_BYTES: usize = 512 << 10;
 
 /// What is known in each epoch, by producer and number.
 type Epochs = BTreeMap<(u64, u32), Metadata>;
@@ -58,38 +56,18 @@ fn may_define(epochs: &Epochs, header: &Header) -> bool {
 fn snapshot(metadata: &Metadata, producer: u64, epoch: u32, seq: u64) -> io::Result<(u64, Vec<u8>)> {
     // What a record becomes that was refused, so that it has its ordinal: null, which is none either.
     const REFUSED: &[u8] = &[0xF6];
-    let mut frames: Vec<(u32, u32, Vec<u8>)> = Vec::new();
     let known = metadata.first_unknown_below(u32::MAX).unwrap_or(u32::MAX);
-    for (ordinal, entry) in metadata.entries().take_while(|(ordinal, _)| *ordinal < known) {
-        let bytes = if entry.bytes.is_empty() { REFUSED } else { &entry.bytes };
-        match frames.last_mut() {
-            Some((n, version, payload)) if payload.len() < META_FRAME_BYTES => {
-                payload.extend_from_slice(bytes);
-                (*n, *version) = (*n + 1, ordinal + 1);
-            }
-            _ => frames.push((1, ordinal + 1, bytes.to_vec())),
-        }
-    }
+    let records = metadata.entries().take_while(|(ordinal, _)| *ordinal < known);
+    let records = records.map(|(_, entry)| if entry.bytes.is_empty() { REFUSED } else { &*entry.bytes });
+    let frames = meta_frames(0, records, true);
+    let n_frames = frames.len() as u64;
     let mut out = Vec::new();
-    let n_frames = frames.len();
-    for (at, (records, meta_version, mut payload)) in frames.into_iter().enumerate() {
-        let first = if at == 0 { flag::SNAPSHOT_START } else { 0 };
-        let last = if at + 1 == n_frames { flag::SNAPSHOT_END } else { 0 };
-        let mut header = Header {
-            kind: kind::META,
-            encoding: encoding::CBOR,
-            flags: first | last,
-            producer,
-            epoch,
-            meta_version,
-            records,
-            seq: seq.saturating_sub((n_frames - 1 - at) as u64),
-            ..Header::default()
-        };
+    for (left, (header, mut payload)) in (0..n_frames).rev().zip(frames) {
+        let mut header = Header { producer, epoch, seq: seq.saturating_sub(left), ..header };
         let raw_len = payload.len() as u32; // Little more than the limit of a frame.
         frame::write_frame(&mut header, raw_len, &mut payload, &mut out)?;
     }
-    Ok((n_frames as u64, out))
+    Ok((n_frames, out))
 }
 
 /// Appends the copy of a frame: with a header as long as they are today and its way back to a snapshot.
@@ -204,22 +182,14 @@ pub fn slice(input: &mut impl Input, range: Range<u64>, out: &mut impl Write) ->
         at += copied.len() as u64;
     }
     for (producer, (n_frames, n_records, seq, epoch, meta_version)) in counts {
-        let header = Header { producer, epoch, seq, meta_version, ..Header::default() };
-        out.write_all(&end_frame(header, n_frames, n_records)?)?;
+        let (header, mut payload) = end_frame(n_frames, n_records, 0);
+        let mut header = Header { producer, epoch, seq, meta_version, ..header };
+        copied.clear();
+        let raw_len = payload.len() as u32; // A few bytes.
+        frame::write_frame(&mut header, raw_len, &mut payload, &mut copied)?;
+        out.write_all(&copied)?;
     }
     Ok(frames.len() as u64)
-}
-
-/// An END frame.
-fn end_frame(mut header: Header, n_frames: u64, n_records: u64) -> io::Result<Vec<u8>> {
-    let pairs = [Value::Bool(true), Value::Uint(n_frames), Value::Uint(n_records), Value::Uint(0)];
-    let pairs = (0..).map(Value::Uint).zip(pairs).collect();
-    let mut payload = Value::Map(pairs).to_bytes();
-    (header.kind, header.encoding) = (kind::END, encoding::END);
-    let mut out = Vec::new();
-    let raw_len = payload.len() as u32; // A few bytes.
-    frame::write_frame(&mut header, raw_len, &mut payload, &mut out)?;
-    Ok(out)
 }
 
 fn stored(input: &mut impl Input, found: &FrameAt) -> io::Result<Vec<u8>> {

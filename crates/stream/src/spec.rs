@@ -131,6 +131,8 @@ pub struct FieldSpec {
     pub name: String,
     /// Type.
     pub ty: Ty,
+    /// Where it stands in the body; if `None`, at the next place after the field before it.
+    pub offset: Option<u32>,
     /// What it is for lenses.
     pub role: Option<u32>,
     /// Unit.
@@ -156,6 +158,8 @@ pub struct SchemaSpec {
     pub text: Option<String>,
     /// 1 begins a span, 2 ends one.
     pub flags: u64,
+    /// Bytes of the fixed body; if `None`, it ends with its last field.
+    pub size: Option<u32>,
     /// Fields in order.
     pub fields: Vec<FieldSpec>,
 }
@@ -170,7 +174,14 @@ impl SchemaSpec {
     /// Adds a field.
     #[must_use]
     pub fn field(mut self, name: &str, ty: Ty) -> SchemaSpec {
-        self.fields.push(FieldSpec { name: name.to_owned(), ty, role: None, unit: None, flags: 0 });
+        self.fields.push(FieldSpec {
+            name: name.to_owned(),
+            ty,
+            offset: None,
+            role: None,
+            unit: None,
+            flags: 0,
+        });
         self
     }
 
@@ -211,17 +222,24 @@ impl SchemaSpec {
     /// Bytes of the fixed body.
     #[must_use]
     pub fn fixed_bytes(&self) -> u32 {
-        end_of(self.fields.iter().map(|field| &field.ty)).0
+        let end = self.places().map(|(_, end)| end).max();
+        self.size.or(end).unwrap_or_default()
+    }
+
+    /// Where each field begins and ends.
+    fn places(&self) -> impl Iterator<Item = (u32, u32)> {
+        self.fields.iter().scan(0_u32, |at, field| {
+            let (size, align) = field.ty.size_align();
+            let offset = field.offset.unwrap_or_else(|| at.next_multiple_of(align));
+            *at = offset.saturating_add(size);
+            Some((offset, *at))
+        })
     }
 
     /// The fields as records have them.
     pub(crate) fn describe<E>(&self, mut id: impl FnMut(&Ty) -> Result<u32, E>) -> Result<Vec<Field>, E> {
-        let mut at = 0;
         let mut all = Vec::new();
-        for field in &self.fields {
-            let (size, align) = field.ty.size_align();
-            let offset = u32::next_multiple_of(at, align);
-            at = offset + size;
+        for (field, (offset, _)) in self.fields.iter().zip(self.places()) {
             all.push(Field {
                 name: field.name.clone(),
                 ty: id(&field.ty)?,

@@ -14,6 +14,7 @@ use crate::record::{Body, Record};
 use crate::scan::FrameAt;
 use crate::schema::Schema;
 use crate::session::index_entry;
+use crate::snapshot::{end_frame, meta_frames};
 use crate::spec::{SchemaSpec, Ty};
 use quipu_wire::cbor::{self, Value};
 use quipu_wire::record::{self as records, FIRST_SCHEMA, Uuid};
@@ -38,9 +39,6 @@ const SNAPSHOT_AFTER_BYTES: u64 = 4 << 20;
 
 /// Time before a snapshot is repeated, if anything was written.
 const SNAPSHOT_AFTER: Duration = Duration::from_secs(5);
-
-/// A snapshot is written in frames of about this many bytes.
-const META_FRAME_BYTES: usize = 512 << 10;
 
 /// How a stream is written.
 #[derive(Clone, Debug)]
@@ -172,30 +170,12 @@ impl<W: Write> State<W> {
 
     /// Writes the records from `first` on as META frames.
     fn write_records(&mut self, first: usize, is_snapshot: bool) -> io::Result<()> {
-        let mut at = first;
-        while at < self.records.len() {
-            let mut payload = Vec::new();
-            let start = at;
-            while at < self.records.len() && (payload.is_empty() || payload.len() < META_FRAME_BYTES) {
-                payload.extend_from_slice(&self.records[at]);
-                at += 1;
-            }
-            let mut flags = 0;
-            if is_snapshot && start == first {
-                flags |= flag::SNAPSHOT_START;
+        let records = self.records[first..].iter().map(Vec::as_slice);
+        // At most a million.
+        for (header, payload) in meta_frames(first as u32, records, is_snapshot) {
+            if header.has(flag::SNAPSHOT_START) {
                 self.snapshot_at = Some(self.at);
             }
-            if is_snapshot && at == self.records.len() {
-                flags |= flag::SNAPSHOT_END;
-            }
-            let header = Header {
-                kind: kind::META,
-                encoding: encoding::CBOR,
-                flags,
-                meta_version: at as u32, // At most a million.
-                records: (at - start) as u32,
-                ..Header::default()
-            };
             self.write_plain(header, payload)?;
         }
         self.n_sent = self.records.len();
@@ -252,20 +232,9 @@ impl<W: Write> State<W> {
             self.write_index()?;
         }
         let back = self.index_at.map_or(0, |index| self.at - index);
-        let uint = Value::Uint;
-        let map = Value::Map(vec![
-            (uint(0), Value::Bool(true)),
-            (uint(1), uint(self.n_frames)),
-            (uint(2), uint(self.n_records)),
-            (uint(3), uint(back)),
-        ]);
-        let header = Header {
-            kind: kind::END,
-            encoding: encoding::END,
-            meta_version: self.n_sent as u32, // At most a million.
-            ..Header::default()
-        };
-        self.write_plain(header, map.to_bytes())?;
+        let (header, payload) = end_frame(self.n_frames, self.n_records, back);
+        // At most a million.
+        self.write_plain(Header { meta_version: self.n_sent as u32, ..header }, payload)?;
         self.is_ended = true;
         self.out.flush()
     }

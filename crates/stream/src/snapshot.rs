@@ -1,0 +1,51 @@
+//! Frames that the writer of a stream makes and those who copy parts of one: metadata records, and ends.
+
+use crate::frame::{Header, encoding, flag, kind};
+use quipu_wire::cbor::Value;
+
+/// Metadata records are put into frames of about this many bytes.
+const META_FRAME_BYTES: usize = 512 << 10;
+
+/// Header and payload of META frames with these records, of which the first has this ordinal. A snapshot is marked as such.
+pub(crate) fn meta_frames<'a>(
+    first: u32,
+    records: impl Iterator<Item = &'a [u8]>,
+    is_snapshot: bool,
+) -> Vec<(Header, Vec<u8>)> {
+    let mut frames: Vec<(Header, Vec<u8>)> = Vec::new();
+    for (ordinal, bytes) in (first..).zip(records) {
+        match frames.last_mut() {
+            Some((header, payload)) if payload.len() < META_FRAME_BYTES => {
+                payload.extend_from_slice(bytes);
+                header.records += 1;
+                header.meta_version = ordinal + 1; // An epoch has at most a million.
+            }
+            _ => {
+                let header = Header {
+                    kind: kind::META,
+                    encoding: encoding::CBOR,
+                    meta_version: ordinal + 1,
+                    records: 1,
+                    ..Header::default()
+                };
+                frames.push((header, bytes.to_vec()));
+            }
+        }
+    }
+    if is_snapshot {
+        if let Some((header, _)) = frames.first_mut() {
+            header.flags |= flag::SNAPSHOT_START;
+        }
+        if let Some((header, _)) = frames.last_mut() {
+            header.flags |= flag::SNAPSHOT_END;
+        }
+    }
+    frames
+}
+
+/// Header and payload of an END frame: what was counted, and how far back the last index stands.
+pub(crate) fn end_frame(n_frames: u64, n_records: u64, index_back: u64) -> (Header, Vec<u8>) {
+    let values = [Value::Bool(true), Value::Uint(n_frames), Value::Uint(n_records), Value::Uint(index_back)];
+    let map = Value::Map((0..).map(Value::Uint).zip(values).collect());
+    (Header { kind: kind::END, encoding: encoding::END, ..Header::default() }, map.to_bytes())
+}
