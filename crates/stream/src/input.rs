@@ -7,6 +7,9 @@ use std::sync::Arc;
 /// How many bytes a file or pipe is read by at least.
 const READ_BYTES: usize = 64 << 10;
 
+/// How many bytes of a file are read at least after a jump: a header and the trailer before it need few.
+const JUMP_BYTES: usize = 4 << 10;
+
 /// Bytes by position.
 pub trait Input {
     /// The bytes from `at` on: `len` of them or more, fewer only where the input ends.
@@ -80,7 +83,10 @@ impl Input for FileInput {
         let skip = match inside {
             Some(skip) => skip,
             None => {
-                let size = usize::try_from(left).unwrap_or(usize::MAX).min(len.max(READ_BYTES));
+                let end = self.at + self.window.len() as u64;
+                let is_jump = at < self.at || at > end + READ_BYTES as u64;
+                let least = if is_jump { JUMP_BYTES } else { READ_BYTES };
+                let size = usize::try_from(left).unwrap_or(usize::MAX).min(len.max(least));
                 self.window.resize(size, 0);
                 self.at = at;
                 let mut n = 0;

@@ -12,11 +12,16 @@ use crate::input::Input;
 use crate::meta::Metadata;
 use crate::scan::{FrameAt, Scanner};
 use crate::session::{OPEN_HEAD_BYTES, OpenHead, Seen, Session, open_rows};
+use quipu_wire::crc32c;
+use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::io;
 
 /// How many bytes of frames a reader of a pipe holds until their metadata come.
 pub const MAX_HELD_BYTES: usize = 64 << 20;
+
+/// How many frames that come again are remembered.
+const MAX_COPIES: usize = 1 << 20;
 
 /// A frame to be decoded; its bytes, if the input cannot be asked for them again.
 #[derive(Debug)]
@@ -77,6 +82,8 @@ pub struct StreamReader<I> {
     queue: VecDeque<Pending>,
     held_bytes: usize,
     open: Vec<(OpenHead, Pending)>,
+    /// Further copies of frames of data, by producer, stream and number; their payloads are whole.
+    copies: FxHashMap<(u64, u32, u64), FrameAt>,
     is_open_sorted: bool,
     current: Option<Current>,
     stored: Vec<u8>,
@@ -100,13 +107,14 @@ impl<I: Input> StreamReader<I> {
         StreamReader {
             input,
             scanner,
-            session: Session::default(),
+            session: if is_seekable { Session::leaving_data() } else { Session::default() },
             registry: Registry::default(),
             is_seekable,
             is_scanned: false,
             queue: VecDeque::new(),
             held_bytes: 0,
             open: Vec::new(),
+            copies: FxHashMap::default(),
             is_open_sorted: false,
             current: None,
             stored: Vec::new(),
@@ -135,8 +143,8 @@ impl<I: Input> StreamReader<I> {
         self.scanner.unwritten_bytes
     }
 
-    /// The frames with data, after a look at all frames: units of work for several threads, which decode them with the
-    /// metadata of [`Session::metadata`]. Of an input that can be read once there are none.
+    /// The frames with data, after a look at the headers of all frames: units of work for several threads, which decode them with the
+    /// metadata of [`Session::metadata`] and say which are damaged. Of an input that can be read once there are none.
     ///
     /// # Errors
     /// If the input cannot be read.
@@ -231,6 +239,12 @@ impl<I: Input> StreamReader<I> {
                 self.held_bytes += stored.as_ref().map_or(0, Vec::len);
                 self.queue.push_back(Pending { frame, stored });
             }
+            Seen::Copy => {
+                let Header { producer, stream, seq, .. } = frame.header;
+                if self.is_seekable && self.copies.len() < MAX_COPIES {
+                    self.copies.entry((producer, stream, seq)).or_insert(frame);
+                }
+            }
             Seen::Open => {
                 // The room behind it may be large, and is read when its turn comes.
                 if let Some(head) = OpenHead::read(self.input.get(frame.payload_at(), OPEN_HEAD_BYTES)?) {
@@ -256,38 +270,50 @@ impl<I: Input> StreamReader<I> {
     fn learn_from_rows(&mut self) -> io::Result<()> {
         for at in (0..self.queue.len()).rev() {
             let frame = self.queue[at].frame;
-            if frame.header.encoding == encoding::PLAIN
-                && self.session.may_define(&frame.header)
-                && self.begin(Pending { frame, stored: None })?
-                && let Some(mut current) = self.current.take()
+            let header = frame.header;
+            if header.encoding == encoding::PLAIN
+                && self.session.may_define(&header)
+                && self.load(Pending { frame, stored: None })?
             {
-                let Ok(payload) = self.unpacker.unpack(&current.header, &self.stored) else { continue };
-                let (metadata, findings) = self.session.metadata_mut(&frame.header);
-                let body = Body { header: &current.header, payload, is_open: false };
-                current.decoder.next(&body, metadata, &mut self.batch, findings);
+                let Ok(payload) = self.unpacker.unpack(&header, &self.stored) else { continue };
+                let (metadata, findings) = self.session.metadata_mut(&header);
+                let body = Body { header: &header, payload, is_open: false };
+                Decoder::new().next(&body, metadata, &mut self.batch, findings);
             }
         }
-        self.current = None;
         Ok(())
     }
 
-    /// Reads the stored bytes of a frame.
-    fn load(&mut self, pending: Pending) -> io::Result<FrameAt> {
+    /// Reads the stored bytes of a frame. False if they are damaged; those that came with the frame were compared before.
+    fn load(&mut self, pending: Pending) -> io::Result<bool> {
         let Pending { frame, stored } = pending;
         match stored {
-            Some(stored) => self.stored = stored,
+            Some(stored) => {
+                self.stored = stored;
+                Ok(true)
+            }
             None => {
                 let len = frame.header.stored_len as usize; // Within the limits.
                 let bytes = self.input.get(frame.payload_at(), len)?;
                 self.stored.clear();
                 self.stored.extend_from_slice(&bytes[..bytes.len().min(len)]);
+                Ok(self.stored.len() == len
+                    && (frame.header.kind == kind::OPEN || crc32c(&self.stored) == frame.header.payload_crc))
             }
         }
-        Ok(frame)
     }
 
     fn begin(&mut self, pending: Pending) -> io::Result<bool> {
-        let frame = self.load(pending)?;
+        let mut frame = pending.frame;
+        if !self.load(pending)? {
+            let Header { producer, stream, seq, .. } = frame.header;
+            let copy = self.copies.remove(&(producer, stream, seq));
+            self.session.note_damaged(&frame, copy.as_ref());
+            match copy {
+                Some(copy) if self.load(Pending { frame: copy, stored: None })? => frame = copy,
+                _ => return Ok(false),
+            }
+        }
         let header = frame.header;
         let is_known = header.is_known_encoding();
         self.current = Some(Current {
@@ -317,7 +343,9 @@ impl<I: Input> StreamReader<I> {
         if self.session.is_superseded(&pending.frame, &head) {
             return Ok(false);
         }
-        let frame = self.load(pending)?;
+        let frame = pending.frame;
+        // Rows that are still written have no checksum.
+        self.load(pending)?;
         self.session.note_open(&frame, &head);
         let Ok((header, rows)) = open_rows(&frame, &head, &self.stored) else {
             let finding = crate::finding::Finding::at("payload-crc", frame.offset);

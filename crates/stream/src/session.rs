@@ -41,6 +41,8 @@ pub enum Seen {
     Nothing,
     /// It has records or a body.
     Data,
+    /// It is another copy of a frame with records or a body, which is of use if that one proves damaged.
+    Copy,
     /// It is a buffer that was being written; it is read after all others.
     Open,
     /// Reading has to stop here.
@@ -141,6 +143,8 @@ pub struct Session {
     pub findings: Vec<Finding>,
     /// Open frames by what stands in their heads.
     open: BTreeMap<(u64, u32, u64), u64>,
+    /// Whether the checksums of data are compared by who decodes them.
+    leaves_data: bool,
 }
 
 /// The records that a frame is accountable for.
@@ -149,6 +153,13 @@ fn records_of(header: &Header) -> u32 {
 }
 
 impl Session {
+    /// A session that does not look at payloads of data, so that they are read once: whoever decodes them compares their
+    /// checksums and reports what is damaged ([`Session::note_damaged`]).
+    #[must_use]
+    pub fn leaving_data() -> Session {
+        Session { leaves_data: true, ..Session::default() }
+    }
+
     /// Takes a frame whose payload can be read from `input`.
     ///
     /// # Errors
@@ -191,6 +202,11 @@ impl Session {
         if is_data && verdict == Verdict::Use {
             self.log.frame(offset, header.producer, header.stream, header.lost);
         }
+        let unknown = unknown_of(&header, registry);
+        let is_known_data = is_data && unknown.is_none();
+        if is_known_data && self.leaves_data && verdict == Verdict::Use {
+            return Ok(self.need(&header));
+        }
         let stored = input.get(frame.payload_at(), len)?;
         // A file may have been cut since its frame was found.
         let stored = stored.get(..len).unwrap_or(stored);
@@ -203,9 +219,9 @@ impl Session {
             return Ok(Seen::Nothing);
         }
         if verdict == Verdict::Duplicate || header.kind == kind::PAD {
-            return Ok(Seen::Nothing);
+            return Ok(if is_known_data { Seen::Copy } else { Seen::Nothing });
         }
-        if let Some(unknown) = unknown_of(&header, registry) {
+        if let Some(unknown) = unknown {
             if header.has(flag::CRITICAL) {
                 self.findings.push(Finding::at("needs-newer-program", offset));
                 self.is_stopped = true;
@@ -219,9 +235,7 @@ impl Session {
             return Ok(Seen::Nothing);
         }
         if is_data {
-            let epoch = self.epochs.entry((header.producer, header.epoch)).or_default();
-            epoch.needed = epoch.needed.max(header.meta_version);
-            return Ok(Seen::Data);
+            return Ok(self.need(&header));
         }
         let mut unpacker = std::mem::take(&mut self.unpacker);
         let is_right = match unpacker.unpack(&header, stored) {
@@ -233,6 +247,26 @@ impl Session {
             self.findings.push(Finding::at("payload-invalid", offset).with("records", records));
         }
         Ok(Seen::Nothing)
+    }
+
+    /// Takes a frame of data whose payload is whole, as far as is known.
+    fn need(&mut self, header: &Header) -> Seen {
+        let epoch = self.epochs.entry((header.producer, header.epoch)).or_default();
+        epoch.needed = epoch.needed.max(header.meta_version);
+        Seen::Data
+    }
+
+    /// Reports a frame of data whose payload proved damaged. `copy` is the one that is used in its place, if there is one.
+    pub fn note_damaged(&mut self, frame: &FrameAt, copy: Option<&FrameAt>) {
+        let finding = Finding::at("payload-crc", frame.offset);
+        self.findings.push(finding.with("records", records_of(&frame.header)));
+        match copy {
+            Some(copy) => {
+                self.order.duplicates = self.order.duplicates.saturating_sub(1);
+                self.findings.push(Finding::at("late-frame", copy.offset));
+            }
+            None => self.order.damaged(&frame.header),
+        }
     }
 
     fn observe_open(&mut self, frame: &FrameAt, head: Option<OpenHead>) -> Seen {

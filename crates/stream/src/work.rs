@@ -28,7 +28,7 @@ pub struct Worker {
 pub struct Work {
     /// Records.
     pub outcome: Outcome,
-    /// What is wrong with metadata between rows.
+    /// What is wrong with the frame, and with metadata between its rows.
     pub findings: Vec<Finding>,
     /// Whether the payload is damaged, or cannot be unpacked.
     pub is_damaged: bool,
@@ -58,8 +58,12 @@ impl Worker {
             work.outcome.undecoded = records.into();
             return Ok(work);
         }
-        let Some(payload) = load(&mut self.unpacker, &mut self.stored, frame, input)? else {
-            return Ok(Work { is_damaged: true, ..work });
+        let payload = match load(&mut self.unpacker, &mut self.stored, frame, input)? {
+            Ok(payload) => payload,
+            Err(fault) => {
+                work.findings.push(fault);
+                return Ok(Work { is_damaged: true, ..work });
+            }
         };
         // What the frame defines itself is known in it only: other frames have been told by the first look at all.
         let mut metadata = Arc::clone(metadata);
@@ -72,11 +76,11 @@ impl Worker {
         Ok(work)
     }
 
-    /// The payload of a frame as it is, for bodies of other formats. `None` if it is damaged.
+    /// The payload of a frame as it is, for bodies of other formats; what is wrong with it if it is damaged.
     ///
     /// # Errors
     /// If the input cannot be read.
-    pub fn body(&mut self, frame: &FrameAt, input: &mut impl Input) -> io::Result<Option<&[u8]>> {
+    pub fn body(&mut self, frame: &FrameAt, input: &mut impl Input) -> io::Result<Result<&[u8], Finding>> {
         load(&mut self.unpacker, &mut self.stored, frame, input)
     }
 }
@@ -86,13 +90,14 @@ fn load<'a>(
     stored: &'a mut Vec<u8>,
     frame: &FrameAt,
     input: &mut impl Input,
-) -> io::Result<Option<&'a [u8]>> {
+) -> io::Result<Result<&'a [u8], Finding>> {
     let len = frame.header.stored_len as usize; // Within the limits.
     let bytes = input.get(frame.payload_at(), len)?;
     stored.clear();
     stored.extend_from_slice(&bytes[..bytes.len().min(len)]);
+    let fault = |name| Finding::at(name, frame.offset).with("records", frame.header.records);
     if stored.len() < len || crc32c(stored) != frame.header.payload_crc {
-        return Ok(None);
+        return Ok(Err(fault("payload-crc")));
     }
-    Ok(unpacker.unpack(&frame.header, stored).ok())
+    Ok(unpacker.unpack(&frame.header, stored).map_err(|_| fault("payload-invalid")))
 }

@@ -22,7 +22,11 @@ fn frames_of(mut bytes: &[u8], mut scanner: Scanner) -> Vec<FrameAt> {
 
 /// The records of each frame as text, and how many findings there are with what is counted beside them.
 pub fn read(bytes: &[u8]) -> (BTreeMap<u64, Vec<String>>, Vec<String>) {
-    let mut reader = StreamReader::new(bytes);
+    read_with(bytes, false)
+}
+
+fn read_with(bytes: &[u8], is_once: bool) -> (BTreeMap<u64, Vec<String>>, Vec<String>) {
+    let mut reader = if is_once { StreamReader::once(bytes) } else { StreamReader::new(bytes) };
     let mut records = BTreeMap::<u64, Vec<String>>::new();
     while let Some(part) = reader.next_part().unwrap() {
         let lines = records.entry(part.offset).or_default();
@@ -238,6 +242,36 @@ fn a_critical_frame_that_is_not_known_stops_reading() {
     assert_eq!(said.len(), 3, "{said:?}");
 }
 
+/// The frame of `payload-bitflip` whose payload is damaged.
+const FLIPPED: u64 = 864;
+
+#[test]
+fn a_later_copy_of_a_damaged_frame_is_used_in_its_place() {
+    let whole = bytes("minimal");
+    let all = frames(&whole);
+    let data = all.iter().find(|frame| frame.header.kind == kind::DATA).unwrap();
+    let copy = whole[data.offset as usize..data.end() as usize].to_vec();
+    let lines = |records: BTreeMap<u64, Vec<String>>| {
+        let mut lines: Vec<String> = records.into_values().flatten().collect();
+        lines.sort();
+        lines
+    };
+    let (records, said) = read(&whole);
+    let wanted = lines(records);
+    let mut twice = [&whole[..data.end() as usize], &copy[..], &whole[data.end() as usize..]].concat();
+    twice[data.payload_at() as usize] ^= 1;
+    for is_once in [false, true] {
+        let (records, says) = read_with(&twice, is_once);
+        assert_eq!(lines(records), wanted, "once: {is_once}");
+        let names: Vec<&str> = says.iter().filter_map(|line| line.split(' ').next()).collect();
+        for name in ["payload-crc", "late-frame"] {
+            assert!(names.contains(&name), "once: {is_once}: {says:?}");
+        }
+        assert!(says.contains(&"0 duplicates".to_owned()), "{says:?}");
+    }
+    assert_eq!(said.last(), read(&twice).1.last());
+}
+
 #[test]
 fn two_workers_decode_what_one_reader_does() {
     for name in
@@ -263,7 +297,8 @@ fn two_workers_decode_what_one_reader_does() {
                         of_frame.push(format!("{} {} {values:?}", rows.schema.name(), rows.times[row]));
                     }
                 });
-                assert!(!work.unwrap().is_damaged);
+                let damaged = name == "payload-bitflip" && frame.offset == FLIPPED;
+                assert_eq!(work.unwrap().is_damaged, damaged, "{name}: the frame at {}", frame.offset);
                 lines.insert(frame.offset, of_frame);
             }
             lines
