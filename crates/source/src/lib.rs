@@ -32,6 +32,7 @@
 //! (how files are held).
 
 mod ahead;
+mod bytes;
 mod codec;
 mod container;
 mod damaged_mark;
@@ -54,6 +55,7 @@ mod temporary;
 mod whole;
 mod zip;
 
+pub use bytes::Bytes;
 pub use codec::Codec;
 pub use container::{Container, Member, Method};
 pub use descriptors::MAX_IDLE_DESCRIPTORS;

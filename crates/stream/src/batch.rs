@@ -109,6 +109,27 @@ impl Batch {
         })
     }
 
+    /// The table of each row, in the order of the frame, as [`Batch::table`] takes it. Rows of one table are in their own order.
+    #[must_use]
+    pub fn order(&self) -> &[u32] {
+        &self.order
+    }
+
+    /// A table by its place.
+    ///
+    /// # Panics
+    /// If there is none, as slices do.
+    #[must_use]
+    pub fn table(&self, place: u32) -> &Rows {
+        &self.tables[place as usize]
+    }
+
+    /// How many places of tables there are, those without rows among them.
+    #[must_use]
+    pub fn n_tables(&self) -> usize {
+        self.tables.len()
+    }
+
     /// The number of the table of a schema, which is added if it is not there.
     pub(crate) fn slot(&mut self, schema: &Arc<Schema>) -> usize {
         if let Some(slot) = self.tables.iter().position(|rows| Arc::ptr_eq(&rows.schema, schema)) {

@@ -3,7 +3,7 @@
 //! An index is a hint. Each header is checked when its frame is read, and metadata frames are read and checked here. Where a
 //! chain of indexes breaks off, the rest of the file is walked over.
 
-use crate::frame::{Header, SMALLEST_FRAME, TRAILER, TRAILER_BYTES, encoding, kind};
+use crate::frame::{HEADER_BYTES, Header, SMALLEST_FRAME, TRAILER, TRAILER_BYTES, encoding, kind};
 use crate::input::Input;
 use crate::scan::FrameAt;
 use crate::session::{INDEX_ENTRY_BYTES, INDEX_HEAD_BYTES};
@@ -19,6 +19,8 @@ pub struct Entry {
     pub len_bytes: u32,
     /// Its kind.
     pub kind: u8,
+    /// Its codec.
+    pub codec: u8,
     /// Its encoding.
     pub encoding: u16,
     /// Its producer.
@@ -41,6 +43,7 @@ impl Entry {
             offset: index_at.checked_sub(u64_at(0)?)?,
             len_bytes: u32_at(8)?,
             kind: *bytes.get(12)?,
+            codec: *bytes.get(13)?,
             encoding: u16::from_le_bytes([*bytes.get(14)?, *bytes.get(15)?]),
             producer: u64_at(16)?,
             stream: u32_at(24)?,
@@ -49,6 +52,28 @@ impl Entry {
             seq: u64_at(48)?,
         })
     }
+
+    /// The frame, with as much of its header as an index says: not its epoch, nor what its payload needs. `None` if it is too
+    /// short for a frame.
+    #[must_use]
+    pub fn frame(&self) -> Option<FrameAt> {
+        let stored_len = self.len_bytes.checked_sub(SMALLEST_FRAME as u32)?;
+        let header = Header {
+            kind: self.kind,
+            codec: self.codec,
+            words: (HEADER_BYTES / 8) as u8, // 12.
+            encoding: self.encoding,
+            stored_len,
+            producer: self.producer,
+            stream: self.stream,
+            records: self.records,
+            seq: self.seq,
+            ts_first: self.times.0,
+            ts_last: self.times.1,
+            ..Header::default()
+        };
+        Some(FrameAt { offset: self.offset, header })
+    }
 }
 
 /// The frames of a file by its indexes, in the order of the file.
@@ -56,6 +81,8 @@ impl Entry {
 pub struct Directory {
     /// All frames but those of indexes.
     pub entries: Vec<Entry>,
+    /// Where the indexes stand, and the ends that lead to them, which no index names.
+    pub others: Vec<u64>,
 }
 
 impl Directory {
@@ -66,6 +93,7 @@ impl Directory {
     /// If the input cannot be read.
     pub fn read(input: &mut impl Input, size: u64) -> io::Result<Option<Directory>> {
         let mut parts: Vec<Vec<Entry>> = Vec::new();
+        let mut others = Vec::new();
         let mut end = size;
         while end > 0 {
             let Some(last) = frame_before(input, end)? else { return Ok(None) };
@@ -74,11 +102,15 @@ impl Directory {
                 kind::END => end_index(input, &last)?,
                 _ => None,
             };
+            if last.header.kind == kind::END {
+                others.push(last.offset);
+            }
             let mut first = None;
             while let Some(at) = index_at {
                 let Some((entries, back)) = read_index(input, at)? else { return Ok(None) };
                 first = entries.first().map(|entry| entry.offset).or(first);
                 parts.push(entries);
+                others.push(at);
                 // Distances only lead back, so this ends.
                 index_at = if back == 0 { None } else { at.checked_sub(back) };
             }
@@ -88,7 +120,8 @@ impl Directory {
             }
         }
         parts.reverse();
-        Ok(Some(Directory { entries: parts.concat() }))
+        others.reverse();
+        Ok(Some(Directory { entries: parts.concat(), others }))
     }
 
     /// The first frame of a stream that may have records at or after a time: its place among the entries.

@@ -13,7 +13,7 @@
 //! | [`frame`], [`codec`], [`scan`], [`input`] | frames: headers, payloads, finding them, where bytes come from |
 //! | [`meta`], [`schema`] | what is known in an epoch |
 //! | [`batch`], [`mod@column`], [`decode`] | payloads into columns |
-//! | [`session`], [`reader`], [`index`], [`work`] | a stream as a whole; opening large files; frames for several threads |
+//! | [`session`], [`reader`], [`index`], [`survey`], [`work`] | a stream as a whole; opening large files; frames for several threads |
 //! | [`loss`], [`clock`], [`blob`], [`aggregate`] | what else it says |
 //! | [`bare`] | metadata records without frames |
 //! | [`mod@write`], [`spec`], [`record`], [`datum`], [`pack`] | writing: the stream, schemas, rows of structures and of values |
@@ -53,6 +53,7 @@ pub mod slice;
 mod snapshot;
 pub mod spec;
 pub mod summary;
+pub mod survey;
 pub mod text;
 pub mod work;
 pub mod write;

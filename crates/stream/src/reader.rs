@@ -12,8 +12,8 @@ use crate::input::Input;
 use crate::meta::Metadata;
 use crate::scan::{FrameAt, Scanner};
 use crate::session::{OPEN_HEAD_BYTES, OpenHead, Seen, Session, open_rows};
+use crate::survey::{Copies, Survey};
 use quipu_wire::crc32c;
-use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::io;
 
@@ -21,7 +21,7 @@ use std::io;
 pub const MAX_HELD_BYTES: usize = 64 << 20;
 
 /// How many frames that come again are remembered.
-const MAX_COPIES: usize = 1 << 20;
+pub(crate) const MAX_COPIES: usize = 1 << 20;
 
 /// A frame to be decoded; its bytes, if the input cannot be asked for them again.
 #[derive(Debug)]
@@ -83,7 +83,7 @@ pub struct StreamReader<I> {
     held_bytes: usize,
     open: Vec<(OpenHead, Pending)>,
     /// Further copies of frames of data, by producer, stream and number; their payloads are whole.
-    copies: FxHashMap<(u64, u32, u64), FrameAt>,
+    copies: Copies,
     is_open_sorted: bool,
     current: Option<Current>,
     stored: Vec<u8>,
@@ -114,7 +114,7 @@ impl<I: Input> StreamReader<I> {
             queue: VecDeque::new(),
             held_bytes: 0,
             open: Vec::new(),
-            copies: FxHashMap::default(),
+            copies: Copies::default(),
             is_open_sorted: false,
             current: None,
             stored: Vec::new(),
@@ -143,8 +143,8 @@ impl<I: Input> StreamReader<I> {
         self.scanner.unwritten_bytes
     }
 
-    /// The frames with data, after a look at the headers of all frames: units of work for several threads, which decode them with the
-    /// metadata of [`Session::metadata`] and say which are damaged. Of an input that can be read once there are none.
+    /// The frames with data, after a look at the headers of all frames: units of work for several threads, which decode them
+    /// with the metadata of [`Session::metadata`] and say which are damaged. Of an input that can be read once there are none.
     ///
     /// # Errors
     /// If the input cannot be read.
@@ -154,6 +154,22 @@ impl<I: Input> StreamReader<I> {
             self.learn_from_rows()?;
         }
         Ok(self.queue.iter().filter(|_| self.is_seekable).map(|pending| pending.frame).collect())
+    }
+
+    /// What a look at the headers of all frames tells, if the input can be read at any place.
+    pub(crate) fn survey(mut self) -> io::Result<Survey> {
+        let frames = self.data_frames()?;
+        let mut survey = Survey {
+            session: self.session,
+            frames,
+            open: self.open.into_iter().map(|(head, pending)| (head, pending.frame)).collect(),
+            copies: self.copies,
+            unwritten_bytes: self.scanner.unwritten_bytes,
+            is_indexed: false,
+        };
+        survey.finish();
+        survey.session.findings.append(&mut self.scanner.findings);
+        Ok(survey)
     }
 
     /// The next part; `None` at the end.

@@ -153,8 +153,8 @@ fn records_of(header: &Header) -> u32 {
 }
 
 impl Session {
-    /// A session that does not look at payloads of data, so that they are read once: whoever decodes them compares their
-    /// checksums and reports what is damaged ([`Session::note_damaged`]).
+    /// A session that does not look at payloads of data, so that they are read once: the reader that decodes them compares
+    /// their checksums and reports what is damaged ([`Session::note_damaged`]).
     #[must_use]
     pub fn leaving_data() -> Session {
         Session { leaves_data: true, ..Session::default() }
@@ -171,28 +171,7 @@ impl Session {
         registry: &Registry,
     ) -> io::Result<Seen> {
         let FrameAt { offset, header } = *frame;
-        if self.frames.len() >= MAX_FRAMES {
-            self.frames.drain(..MAX_FRAMES / 2);
-        }
-        self.frames.push(*frame);
-        let producer = self.producers.entry(header.producer).or_insert_with(|| {
-            self.producer_ids.push(header.producer);
-            Producer::default()
-        });
-        let counted = [producer.n_frames, producer.n_records];
-        let mut verdict = Verdict::Use;
-        if header.kind != kind::OPEN {
-            verdict = self.order.frame(offset, &header, &mut self.findings);
-            if verdict == Verdict::Use {
-                producer.n_frames += 1;
-                if header.kind == kind::DATA {
-                    producer.n_records += u64::from(header.records);
-                }
-            }
-            if !matches!(header.kind, kind::INDEX | kind::PAD) {
-                producer.is_ended = header.kind == kind::END;
-            }
-        }
+        let (verdict, counted) = self.count(frame);
         let len = header.stored_len as usize; // Within the limits.
         if header.kind == kind::OPEN {
             let head = input.get(frame.payload_at(), OPEN_HEAD_BYTES.min(len))?;
@@ -247,6 +226,39 @@ impl Session {
             self.findings.push(Finding::at("payload-invalid", offset).with("records", records));
         }
         Ok(Seen::Nothing)
+    }
+
+    /// Takes a frame of data that only an index was asked about; false if it came before.
+    pub(crate) fn observe_indexed(&mut self, frame: &FrameAt) -> bool {
+        self.count(frame).0 == Verdict::Use
+    }
+
+    /// Counts a frame; gives what was counted of its producer before.
+    fn count(&mut self, frame: &FrameAt) -> (Verdict, [u64; 2]) {
+        let FrameAt { offset, header } = *frame;
+        if self.frames.len() >= MAX_FRAMES {
+            self.frames.drain(..MAX_FRAMES / 2);
+        }
+        self.frames.push(*frame);
+        let producer = self.producers.entry(header.producer).or_insert_with(|| {
+            self.producer_ids.push(header.producer);
+            Producer::default()
+        });
+        let counted = [producer.n_frames, producer.n_records];
+        let mut verdict = Verdict::Use;
+        if header.kind != kind::OPEN {
+            verdict = self.order.frame(offset, &header, &mut self.findings);
+            if verdict == Verdict::Use {
+                producer.n_frames += 1;
+                if header.kind == kind::DATA {
+                    producer.n_records += u64::from(header.records);
+                }
+            }
+            if !matches!(header.kind, kind::INDEX | kind::PAD) {
+                producer.is_ended = header.kind == kind::END;
+            }
+        }
+        (verdict, counted)
     }
 
     /// Takes a frame of data whose payload is whole, as far as is known.

@@ -6,7 +6,7 @@ use quipu_wire::cbor::Value;
 /// Metadata records are put into frames of about this many bytes.
 const META_FRAME_BYTES: usize = 512 << 10;
 
-/// Header and payload of META frames with these records, of which the first has this ordinal. A snapshot is marked as such.
+/// Header and payload of META frames with these records. The first record has this ordinal; a snapshot is marked as such.
 pub(crate) fn meta_frames<'a>(
     first: u32,
     records: impl Iterator<Item = &'a [u8]>,

@@ -7,12 +7,14 @@ use crate::batch::Batch;
 use crate::codec::Unpacker;
 use crate::decode::{Body, Decoder, Outcome};
 use crate::finding::Finding;
-use crate::frame::kind;
+use crate::frame::{Header, kind};
 use crate::input::Input;
 use crate::meta::Metadata;
 use crate::scan::FrameAt;
+use crate::session::{OPEN_HEAD_BYTES, OpenHead, open_rows};
 use quipu_wire::crc32c;
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Decodes frames one after the other, keeping its memory.
@@ -21,6 +23,11 @@ pub struct Worker {
     unpacker: Unpacker,
     stored: Vec<u8>,
     batch: Batch,
+    /// The header of the frame that is being decoded, as its decoder is to see it.
+    header: Header,
+    /// Where its rows stand in the stored bytes, if it is an open one.
+    rows: Option<Range<usize>>,
+    decoder: Decoder,
 }
 
 /// What of a frame could not be decoded.
@@ -48,32 +55,83 @@ impl Worker {
         mut each: impl FnMut(&Batch),
     ) -> io::Result<Work> {
         let mut work = Work::default();
-        let FrameAt { offset, header } = *frame;
+        if let Err(fault) = self.begin(frame, input)? {
+            work.is_damaged = matches!(fault.name, "payload-crc" | "payload-invalid");
+            work.outcome.undecoded = if work.is_damaged { 0 } else { frame.header.records.into() };
+            work.findings.push(fault);
+            return Ok(work);
+        }
+        // What the frame defines itself is known in it only: other frames have been told by the first look at all.
+        let mut metadata = Arc::clone(metadata);
+        while self.next(&mut metadata, &mut work.findings) {
+            each(&self.batch);
+        }
+        work.outcome = self.decoder.outcome();
+        Ok(work)
+    }
+
+    /// Begins with a frame of rows; gives what is wrong with it if it cannot be decoded.
+    ///
+    /// # Errors
+    /// If the input cannot be read.
+    pub fn begin(&mut self, frame: &FrameAt, input: &mut impl Input) -> io::Result<Result<(), Finding>> {
+        let header = frame.header;
         if !matches!(header.kind, kind::DATA | kind::AGG)
             || !header.is_known_encoding()
             || header.is_foreign()
         {
-            let records = header.records;
-            work.findings.push(Finding::at("unknown-encoding", offset).with("records", records));
-            work.outcome.undecoded = records.into();
-            return Ok(work);
+            let finding = Finding::at("unknown-encoding", frame.offset);
+            return Ok(Err(finding.with("records", header.records)));
         }
-        let payload = match load(&mut self.unpacker, &mut self.stored, frame, input)? {
-            Ok(payload) => payload,
-            Err(fault) => {
-                work.findings.push(fault);
-                return Ok(Work { is_damaged: true, ..work });
-            }
+        (self.header, self.rows, self.decoder) = (header, None, Decoder::new());
+        Ok(load(&mut self.unpacker, &mut self.stored, frame, input)?.map(drop))
+    }
+
+    /// Begins with a buffer that was being written; gives what is wrong with it if it cannot be decoded.
+    ///
+    /// # Errors
+    /// If the input cannot be read.
+    pub fn begin_open(
+        &mut self,
+        frame: &FrameAt,
+        head: &OpenHead,
+        input: &mut impl Input,
+    ) -> io::Result<Result<(), Finding>> {
+        fetch(&mut self.stored, frame, input)?;
+        let Ok((header, rows)) = open_rows(frame, head, &self.stored) else {
+            return Ok(Err(Finding::at("payload-crc", frame.offset).with("records", head.records)));
         };
-        // What the frame defines itself is known in it only: other frames have been told by the first look at all.
-        let mut metadata = Arc::clone(metadata);
-        let mut decoder = Decoder::new();
-        let body = Body { header: &frame.header, payload, is_open: false };
-        while decoder.next(&body, &mut metadata, &mut self.batch, &mut work.findings) {
-            each(&self.batch);
-        }
-        work.outcome = decoder.outcome();
-        Ok(work)
+        let rows = OPEN_HEAD_BYTES..OPEN_HEAD_BYTES + rows.len();
+        (self.header, self.rows, self.decoder) = (header, Some(rows), Decoder::new());
+        Ok(Ok(()))
+    }
+
+    /// Decodes the next rows of the frame; false if there are no more. What stands between them is added to the metadata.
+    pub fn next(&mut self, metadata: &mut Arc<Metadata>, findings: &mut Vec<Finding>) -> bool {
+        let (payload, is_open) = match &self.rows {
+            Some(rows) => (self.stored.get(rows.clone()).unwrap_or_default(), true),
+            None => (self.unpacker.again(&self.header, &self.stored), false),
+        };
+        let body = Body { header: &self.header, payload, is_open };
+        self.decoder.next(&body, metadata, &mut self.batch, findings)
+    }
+
+    /// The rows that [`Worker::next`] has decoded.
+    #[must_use]
+    pub fn batch(&self) -> &Batch {
+        &self.batch
+    }
+
+    /// What came of the frame so far.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        self.decoder.outcome()
+    }
+
+    /// The header of the frame; of an open one with what the head of its payload says.
+    #[must_use]
+    pub fn header(&self) -> &Header {
+        &self.header
     }
 
     /// The payload of a frame as it is, for bodies of other formats; what is wrong with it if it is damaged.
@@ -85,18 +143,24 @@ impl Worker {
     }
 }
 
+/// Reads the stored bytes of a frame; fewer if the input ends.
+fn fetch(stored: &mut Vec<u8>, frame: &FrameAt, input: &mut impl Input) -> io::Result<()> {
+    let len = frame.header.stored_len as usize; // Within the limits.
+    let bytes = input.get(frame.payload_at(), len)?;
+    stored.clear();
+    stored.extend_from_slice(&bytes[..bytes.len().min(len)]);
+    Ok(())
+}
+
 fn load<'a>(
     unpacker: &'a mut Unpacker,
     stored: &'a mut Vec<u8>,
     frame: &FrameAt,
     input: &mut impl Input,
 ) -> io::Result<Result<&'a [u8], Finding>> {
-    let len = frame.header.stored_len as usize; // Within the limits.
-    let bytes = input.get(frame.payload_at(), len)?;
-    stored.clear();
-    stored.extend_from_slice(&bytes[..bytes.len().min(len)]);
+    fetch(stored, frame, input)?;
     let fault = |name| Finding::at(name, frame.offset).with("records", frame.header.records);
-    if stored.len() < len || crc32c(stored) != frame.header.payload_crc {
+    if stored.len() < frame.header.stored_len as usize || crc32c(stored) != frame.header.payload_crc {
         return Ok(Err(fault("payload-crc")));
     }
     Ok(unpacker.unpack(&frame.header, stored).map_err(|_| fault("payload-invalid")))

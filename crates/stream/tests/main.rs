@@ -5,5 +5,6 @@
 mod damage;
 mod open;
 mod slice;
+mod survey;
 mod vectors;
 mod write;

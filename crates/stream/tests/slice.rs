@@ -107,7 +107,7 @@ fn a_stream_is_continued_after_a_crash() {
     assert_eq!(summary["records"][78]["n"], 5);
 }
 
-/// A frame of which records between its rows define a schema that frames after it use.
+/// A frame with a record between its rows that defines a schema; frames after it use that.
 const DEFINING: u64 = 864;
 
 #[test]

@@ -1,0 +1,145 @@
+//! Which frames a stream has, by a look at headers: an index says it at once, else all headers are read.
+//!
+//! No payload of data is read: the reader that decodes one says what is wrong with it.
+
+use crate::frame::{Header, kind};
+use crate::index::{Directory, frame_at};
+use crate::input::Input;
+use crate::reader::StreamReader;
+use crate::scan::FrameAt;
+use crate::session::{OpenHead, Seen, Session};
+use rustc_hash::FxHashMap;
+use std::io;
+
+/// Frames by producer, stream and number.
+pub type Copies = FxHashMap<(u64, u32, u64), FrameAt>;
+
+/// The frames of a stream that can be read at any place.
+#[derive(Debug, Default)]
+pub struct Survey {
+    /// Metadata, losses, clocks, attachments, and what is wrong so far.
+    pub session: Session,
+    /// Frames with records or bodies. If they come from an index, their headers say no more than
+    /// [`Entry::frame`](crate::index::Entry::frame).
+    pub frames: Vec<FrameAt>,
+    /// Buffers that were being written, by producer, stream and number.
+    pub open: Vec<(OpenHead, FrameAt)>,
+    /// Further copies of frames with records or bodies, of use where the first proves damaged.
+    pub copies: Copies,
+    /// Bytes of room that was claimed and never written.
+    pub unwritten_bytes: u64,
+    /// Whether an index said it.
+    pub is_indexed: bool,
+}
+
+impl Survey {
+    /// Asks the indexes of an input of `size` bytes, and looks at all headers if they do not lead to its first byte or say less
+    /// than reading needs.
+    ///
+    /// # Errors
+    /// If the input cannot be read.
+    pub fn of(input: &mut impl Input, size: u64) -> io::Result<Survey> {
+        match Survey::by_index(input, size)? {
+            Some(survey) => Ok(survey),
+            None => Survey::of_headers(input),
+        }
+    }
+
+    /// Looks at all headers.
+    ///
+    /// # Errors
+    /// If the input cannot be read.
+    pub fn of_headers(input: &mut impl Input) -> io::Result<Survey> {
+        StreamReader::new(input).survey()
+    }
+
+    fn by_index(input: &mut impl Input, size: u64) -> io::Result<Option<Survey>> {
+        let Some(directory) = Directory::read(input, size)? else { return Ok(None) };
+        let mut survey = Survey { session: Session::leaving_data(), is_indexed: true, ..Survey::default() };
+        let mut others = directory.others.iter().copied().peekable();
+        for entry in &directory.entries {
+            while let Some(at) = others.next_if(|at| *at < entry.offset) {
+                if !survey.observe(input, at, None)? {
+                    return Ok(None);
+                }
+            }
+            let Some(frame) = entry.frame() else { return Ok(None) };
+            if !matches!(entry.kind, kind::DATA | kind::AGG) || !frame.header.is_known_encoding() {
+                if !survey.observe(input, entry.offset, Some(&frame.header))? {
+                    return Ok(None);
+                }
+            } else if survey.session.observe_indexed(&frame) {
+                survey.frames.push(frame);
+            } else {
+                survey.copy(frame);
+            }
+        }
+        for at in others {
+            if !survey.observe(input, at, None)? {
+                return Ok(None);
+            }
+        }
+        if !survey.knows_enough(input)? {
+            return Ok(None);
+        }
+        survey.finish();
+        Ok(Some(survey))
+    }
+
+    /// Takes the frame that stands at a place; false if none does, or another than an index says.
+    fn observe(&mut self, input: &mut impl Input, at: u64, said: Option<&Header>) -> io::Result<bool> {
+        let Some(frame) = frame_at(input, at)? else { return Ok(false) };
+        if said.is_some_and(|said| !is_same(said, &frame.header)) {
+            return Ok(false);
+        }
+        match self.session.observe(&frame, input, &Default::default())? {
+            Seen::Nothing => {}
+            // A frame that must be understood: what follows it is not looked at.
+            Seen::Stop | Seen::Data | Seen::Copy => return Ok(false),
+            Seen::Open => {
+                let head = input.get(frame.payload_at(), crate::session::OPEN_HEAD_BYTES)?;
+                self.open.extend(OpenHead::read(head).map(|head| (head, frame)));
+            }
+        }
+        Ok(true)
+    }
+
+    /// Whether META frames alone have the metadata that the last frame of each producer needs: records between rows are found by
+    /// looking at all frames.
+    fn knows_enough(&self, input: &mut impl Input) -> io::Result<bool> {
+        let last: FxHashMap<u64, &FrameAt> =
+            self.frames.iter().map(|frame| (frame.header.producer, frame)).collect();
+        for frame in last.into_values() {
+            let Some(there) = frame_at(input, frame.offset)? else { return Ok(false) };
+            if !is_same(&frame.header, &there.header) || !self.session.knows_all_of(&there.header) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    pub(crate) fn copy(&mut self, frame: FrameAt) {
+        let Header { producer, stream, seq, .. } = frame.header;
+        if self.copies.len() < crate::reader::MAX_COPIES {
+            self.copies.entry((producer, stream, seq)).or_insert(frame);
+        }
+    }
+
+    /// Puts open frames in order, leaves out those whose rows another frame has, and says what is known once all frames are.
+    pub(crate) fn finish(&mut self) {
+        self.open.sort_by_key(|(head, frame)| (frame.header.producer, head.stream, head.seq, frame.offset));
+        let Survey { session, open, .. } = self;
+        open.retain(|(head, frame)| !session.is_superseded(frame, head));
+        session.finish();
+    }
+}
+
+/// Whether an index says of a frame what its header says.
+#[must_use]
+pub fn is_same(said: &Header, header: &Header) -> bool {
+    let of = |header: &Header| {
+        let Header { kind, codec, encoding, producer, stream, records, seq, .. } = *header;
+        (kind, codec, encoding, producer, stream, records, seq, header.frame_len())
+    };
+    of(said) == of(header)
+}
