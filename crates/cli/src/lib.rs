@@ -58,8 +58,9 @@ pub fn command() -> clap::Command {
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let command = Cli::command();
     let (mut has_json, mut has_output) = (false, false);
+    let mut kept = Ok(());
     let parsed = command.clone().try_get_matches_from(args).and_then(|matches| {
-        inputs::keep(&command, &matches);
+        kept = inputs::keep(&command, &matches);
         has_json = is_set("json", &matches);
         has_output = writes(&command, &matches);
         Cli::from_arg_matches(&matches)
@@ -71,6 +72,10 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     terminal::keep_raw(cli.common.raw_names);
     session::catch_signals();
     let screen = Screen::new(cli.common.color, cli.common.quiet);
+    if let Err(error) = kept {
+        screen.complain(&error);
+        return ExitCode::from(2);
+    }
     // Nothing is written where there is no answer.
     let output = has_output.then(|| ("output".to_owned(), serde_json::Value::Null));
     let answer = (cli.verb.answers_with_an_object() && has_json).then(|| output.into_iter().collect());

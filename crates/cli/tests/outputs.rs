@@ -363,6 +363,34 @@ fn what_a_trace_holds_besides_its_records_is_an_input_too() {
     assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
+/// The next read of such a folder would count the output too.
+#[test]
+fn no_verb_writes_a_trace_into_a_folder_that_it_reads() {
+    let folder = tempfile::tempdir().unwrap();
+    copy_folder(&fixtures("drmemtrace").join("thr"), &folder.path().join("in"));
+    fs::create_dir(folder.path().join("in/trace")).unwrap();
+    let before = content(&folder.path().join("in"));
+    let why = "the output would be a part of the trace that is read";
+    let rows = ROWS.iter().filter(|row| row.verb != "as");
+    for (row, out) in rows.flat_map(|row| ["in/new.trace.zip", "in/./trace/new.trace"].map(|out| (row, out)))
+    {
+        let (code, said) = run(folder.path(), &row.words(out), true);
+        assert!(code == 2 && said.contains(why), "{} to {out}: {code} {said}", row.line);
+        assert_eq!(content(&folder.path().join("in")), before, "{} to {out}", row.line);
+    }
+    let within = folder.path().join("in");
+    for line in ["merge . -o new", "convert -o new .", "report --no-machine --html x.trace.html ."] {
+        let (code, said) = run(&within, line, false);
+        assert!(code == 2 && said.contains(why), "{line}: {code} {said}");
+    }
+    assert_eq!(content(&within), before);
+    // A page is no trace.
+    let (code, said) = run(&within, "report --no-machine --html page.html .", false);
+    assert!(code == 0 && within.join("page.html").exists(), "{code} {said}");
+    let (code, said) = run(folder.path(), "merge in -o new", false);
+    assert!(code == 0 && !said.contains("error"), "{code} {said}");
+}
+
 #[test]
 fn files_of_raw_memory_replace_others_only_with_force() {
     let folder = tempfile::tempdir().unwrap();
