@@ -116,6 +116,27 @@ fn lackey_writes_what_its_format_reads() {
     assert_eq!(code, Some(2), "{said}");
 }
 
+/// Valgrind does not follow `exec` into the same text, so what the program became is lost.
+#[test]
+fn what_follows_an_exec_under_lackey_is_said_to_be_lost() {
+    if !can_record("lackey") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let lost = "continued as another program, which was not recorded";
+    for (script, code, is_lost) in [
+        ("exec true", 1, true),
+        ("exec sh -c 'exit 7'", 7, true),
+        (":", 0, false),
+        ("exit 5", 5, false),
+        ("kill -KILL $$", 137, false),
+    ] {
+        let record = ["record", "-q", "--force", "--with", "lackey", "--max-instrs", "5k", "-o", "out.zip"];
+        let (found, _, said) = quipu(folder.path(), &[&record[..], &["--", "sh", "-c", script]].concat());
+        assert_eq!((found, said.contains(lost)), (Some(code), is_lost), "{script}: {said}");
+    }
+}
+
 #[test]
 fn mistakes_have_one_clear_message() {
     let folder = tempfile::tempdir().unwrap();

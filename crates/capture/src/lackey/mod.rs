@@ -59,7 +59,9 @@ pub fn record(job: &Job) -> Result<Summary> {
     // Valgrind opens the pipe by its name, which lives as long as we do.
     log.push(format!("/proc/{}/fd/{}", std::process::id(), writer.as_raw_fd()));
     let mut command = Command::new(valgrind);
-    command.args(["--tool=lackey", "--trace-mem=yes", "--child-silent-after-fork=yes"]).arg(log);
+    // The counts stand at the end of the text, so that shows whether the program came to its end under Valgrind.
+    command.args(["--tool=lackey", "--trace-mem=yes", "--basic-counts=yes"]);
+    command.arg("--child-silent-after-fork=yes").arg(log);
     command.arg(&program.path).args(program.args.iter().skip(1));
     let mut child = Child::start(command)?;
     let pid = child.pid();
@@ -88,7 +90,8 @@ pub fn record(job: &Job) -> Result<Summary> {
         instrs: copied.n_instrs,
         records: copied.n_instrs + copied.n_accesses,
         bytes: packed.packed_bytes,
-        next: Next::Nothing,
+        // After `exec` the system runs the other program, without Valgrind. A signal may end the text as well.
+        next: if copied.is_ended || status.code().is_none() { Next::Nothing } else { Next::Unrecorded },
         children_left_out: 0,
     };
     Ok(Summary {
@@ -132,6 +135,8 @@ struct Copied<W: Write + Seek> {
     n_instrs: u64,
     n_accesses: u64,
     is_limited: bool,
+    /// The text says how the program ended.
+    is_ended: bool,
 }
 
 /// Copies lines, from the first instruction that is wanted on, until it is enough; then reads on, so that the program is
@@ -147,17 +152,18 @@ fn copy<W: Write + Seek>(
     let (mut n_seen, mut n_instrs, mut n_accesses) = (0, 0, 0);
     let (after, most) = (limits.start_after.unwrap_or(0), limits.most_instrs.unwrap_or(u64::MAX));
     let most_bytes = limits.most_bytes.unwrap_or(u64::MAX);
-    let mut is_limited = false;
+    let (mut is_limited, mut is_ended) = (false, false);
     loop {
         line.clear();
         let failed = |cause| Error::new(ErrorKind::Io, "cannot read what Valgrind writes").because(cause);
         let n = (&mut reader).take(MAX_LINE_BYTES as u64).read_until(b'\n', &mut line).map_err(failed)?;
         if n == 0 {
-            return Ok(Copied { packer, n_instrs, n_accesses, is_limited });
+            return Ok(Copied { packer, n_instrs, n_accesses, is_limited, is_ended });
         }
         let is_instr = line.starts_with(b"I  ");
         n_seen += u64::from(is_instr);
         let is_access = matches!(line.first_chunk(), Some(b" L " | b" S " | b" M "));
+        is_ended |= is_end(&line);
         if is_limited || !(is_instr || is_access) || n_seen <= after {
             continue;
         }
@@ -169,4 +175,11 @@ fn copy<W: Write + Seek>(
         n_accesses += u64::from(is_access);
         packer.write(&line)?;
     }
+}
+
+/// True for the message with which lackey ends: `==PID== Exit code:       0`.
+fn is_end(line: &[u8]) -> bool {
+    let Some(rest) = line.strip_prefix(b"==") else { return false };
+    let n_digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    rest[n_digits..].starts_with(b"== Exit code:")
 }

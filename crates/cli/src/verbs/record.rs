@@ -89,6 +89,7 @@ Examples:
 
 Exit codes:
   that of the program, 128 and the number of the signal that ended it,
+  1  the program ended with 0, and what a process did in the end was not recorded
   2  nothing was recorded";
 
 fn packing(text: &str) -> Result<Packing, String> {
@@ -132,8 +133,11 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
         pack: PackOptions { packing: options.container, level: Some(options.level.unwrap_or(1)) },
     };
     let summary = (front_end.record)(&job)?;
-    say(&summary, screen);
-    Ok(Outcome::Program(exit_code(&summary)))
+    let outcome = say(&summary, screen);
+    Ok(match exit_code(&summary) {
+        0 => outcome,
+        code => Outcome::Program(code),
+    })
 }
 
 /// What a shell would say of how the program ended.
@@ -143,9 +147,10 @@ fn exit_code(summary: &Summary) -> u8 {
     code as u8 // The system gives no more.
 }
 
-/// Says where the trace is, what it holds, and what to do with it.
-fn say(summary: &Summary, screen: &Screen) {
-    Verdict { findings: summary.findings.clone(), meaning: OF_A_FILE, ..Verdict::default() }.tell(screen);
+/// Says where the trace is, what it holds, what of the program is not in it, and what to do with it.
+fn say(summary: &Summary, screen: &Screen) -> Outcome {
+    let verdict = Verdict { findings: summary.findings.clone(), meaning: OF_A_FILE, ..Verdict::default() };
+    let mut outcome = verdict.tell(screen);
     let shown = summary.path.display();
     let total = |count: fn(&ProcessSummary) -> u64| summary.processes.iter().map(count).sum();
     let (instrs, threads): (u64, u64) = (total(|process| process.instrs), total(|process| process.threads));
@@ -196,16 +201,18 @@ fn say(summary: &Summary, screen: &Screen) {
         ));
     }
     for process in summary.processes.iter().filter(|process| process.next == Next::Unrecorded) {
-        screen.say(format_args!(
-            "  process {} went on as another program, which was not recorded",
+        screen.say_error(format_args!(
+            "process {} continued as another program, which was not recorded",
             process.pid
         ));
+        outcome = Outcome::Flawed;
     }
     // What the program became in the end is what was meant: those before only started it.
     let main = summary.processes.first().map(|process| process.pid);
     if let Some(last) = summary.processes.iter().rfind(|process| Some(process.pid) == main) {
         screen.say(format_args!("next: quipu report {}", last.path.display()));
     }
+    outcome
 }
 
 /// The ways to record, what each gives, and what is missing for it.
