@@ -1,5 +1,6 @@
 //! Records of other formats as typed accesses.
 
+use crate::plausible::{is_address, is_possible};
 use crate::record::{Dialect, Record};
 use crate::write::{TraceWriter, access, dialect, region, usual_pool};
 use quipu_model::convert::{Fate, Import, ImportInfo, ImportJob, Importer, Ledger};
@@ -82,6 +83,8 @@ struct Counts {
     split: u64,
     /// Of more bytes than are written at all.
     cut: u64,
+    /// At addresses that no machine has.
+    impossible: u64,
 }
 
 impl Counts {
@@ -101,6 +104,8 @@ impl Counts {
         let split = format!("accesses of more than {largest} bytes, written as several of {USUAL_SIZE}");
         ledger.add(&split, Fate::Changed, self.split);
         ledger.add("accesses of more than 64 KiB, cut off there", Fate::Changed, self.cut);
+        let impossible = "accesses to addresses that no machine has, which readers take for damage";
+        ledger.add(impossible, Fate::Dropped, self.impossible);
     }
 }
 
@@ -134,6 +139,11 @@ impl Typed {
                 return Ok(());
             }
         };
+        let last = addr.wrapping_add(u64::from(size.clamp(1, MAX_SPLIT_SIZE)) - 1);
+        if !is_address(addr) || !is_address(last) {
+            counts.impossible += 1;
+            return Ok(());
+        }
         let mut put = |addr: u64, size: u32| match access(kind, addr, size.min(MAX_SIZE) as u8, thread) {
             Some(record) => self.writer.record(&record), // At most 255 bytes.
             None => Ok(()),
@@ -170,15 +180,20 @@ impl Typed {
         let regions = &batch.regions;
         let (element_bytes, n_elements) = (regions.element_bytes[row], regions.n_elements[row]);
         let fits = u32::try_from(element_bytes).is_ok() && u32::try_from(n_elements).is_ok();
+        let name = regions.type_name.get(row);
+        let addr = regions.addr[row];
+        let record: Record<'_> =
+            region(regions.what[row], (addr, batch.span.thread.packed()), (element_bytes, n_elements), name);
+        if !is_possible(&record) {
+            let what = "annotations of addresses or names that no program has, which readers take for damage";
+            ledger.add(what, Fate::Dropped, 1);
+            return Ok(());
+        }
         let (what, fate) = match fits {
             true => ("annotations", Fate::Kept),
             false => ("annotations of more than 4 GiB, or 2^32 elements, cut off there", Fate::Changed),
         };
         ledger.add(what, fate, 1);
-        let name = regions.type_name.get(row);
-        let addr = regions.addr[row];
-        let record: Record<'_> =
-            region(regions.what[row], (addr, batch.span.thread.packed()), (element_bytes, n_elements), name);
         self.writer.record(&record)
     }
 }

@@ -31,10 +31,14 @@ pub fn is_plausible(record: &Record<'_>) -> bool {
     has_size && is_possible(record)
 }
 
+/// True for addresses that machines have: their upper 16 bits are all the same.
+pub fn is_address(addr: u64) -> bool {
+    matches!(addr >> 48, 0 | 0xffff)
+}
+
 /// True if a record's values are such as any writer may leave.
 pub fn is_possible(record: &Record<'_>) -> bool {
-    let upper = record.addr() >> 48;
-    let is_address = upper == 0 || upper == 0xffff;
+    let is_address = is_address(record.addr());
     let has_fields = match record {
         Record::Access(access) => access.size > 0,
         Record::Add(add) => {
