@@ -6,7 +6,7 @@ use crate::decode::{Decoded, Decoder, Event, Fault, Header, Stop, header};
 use crate::record::MAX_EVENT_BYTES;
 use quipu_model::values::{Types, Values};
 use quipu_model::{Error, ErrorKind, Finding, Found, Loss, Place, Result, RuleInfo};
-use quipu_source::{Codec, Container, Landmark, Stream, StreamOptions};
+use quipu_source::{Container, Landmark, Stream, StreamOptions};
 
 /// What takes events out of bytes.
 pub trait Machine {
@@ -490,8 +490,7 @@ impl Feed {
     /// not those that were packed. Reading stops at such an event, so another stream reads to that checksum.
     #[cold]
     fn blame(&mut self, error: Error) -> Error {
-        let is_checked =
-            !matches!(self.container.codec(), Codec::Plain | Codec::Snappy | Codec::SnappyChunks);
+        let is_checked = self.container.codec().vouches_late();
         let is_wanted = is_checked && self.container.delivers_sound_only() && !self.is_counting;
         if !is_wanted || !self.container.source().can_seek() {
             return error;

@@ -15,7 +15,7 @@ use quipu_model::fresh::{Fresh, cannot};
 use quipu_model::trace::Fact;
 use quipu_model::values::{Call, Types, Values};
 use quipu_model::{Error, Finding, Place, Result, Severity};
-use quipu_source::{Codec, OutputFile, StreamOptions};
+use quipu_source::{OutputFile, StreamOptions};
 use serde_json::json;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -238,9 +238,9 @@ pub fn repack(
 /// How far the output of a trace is, with the calls whose bytes are good even if the container's next checksum is wrong: all
 /// where it has none, or one for each part.
 pub(crate) fn so_far(trace: &ApiTrace, n_written: u64) -> SoFar {
-    match trace.container().codec() {
-        Codec::Plain | Codec::Snappy | Codec::SnappyChunks => SoFar::vouched(n_written),
-        _ => SoFar::unvouched(n_written),
+    match trace.container().codec().vouches_late() {
+        true => SoFar::unvouched(n_written),
+        false => SoFar::vouched(n_written),
     }
 }
 

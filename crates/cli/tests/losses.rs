@@ -1,6 +1,8 @@
 //! What damage loses is counted: in archives, packed files and bare ones, by every verb the same, and nothing is invented.
 
+use crate::damage::VERBS;
 use crate::damage::harm::{Harm, Repacked};
+use quipu_testkit::fixtures;
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
@@ -700,4 +702,102 @@ fn what_follows_a_clock_reading_of_all_ones_is_in_every_answer() {
         let n_trimmed = quipu(&["view", "--json"], &out).0.lines().count();
         assert!(n_trimmed >= n_records - n_headers, "{name}: {n_trimmed}");
     }
+}
+
+/// How many records stand before a chunk, as its first entry says.
+fn ordinal_of(packed: &[u8], chunk: usize) -> u64 {
+    let mut archive = zip::ZipArchive::new(std::io::Cursor::new(packed)).unwrap();
+    let mut entry = [0; 12];
+    std::io::Read::read_exact(&mut archive.by_index(chunk).unwrap(), &mut entry).unwrap();
+    u64::from_le_bytes(entry[4..].try_into().unwrap())
+}
+
+/// A chunk that lacks records is found out by its successor's ordinal, so its records are doubtful from the first on.
+#[test]
+fn records_since_the_ordinals_last_agreed_are_doubtful() {
+    let whole = trace_of("tiny.chunk1000");
+    let folder = tempfile::tempdir().unwrap();
+    let (path, out) = (folder.path().join("gap.zip"), folder.path().join("out.zip"));
+    let target = out.to_str().unwrap();
+    for how in [Repacked::Gap, Repacked::Repetition] {
+        let damaged = Harm::Repacked(how).done_to(&whole).unwrap();
+        let middle = (members(&damaged).len() - 1) / 2;
+        let n_good = ordinal_of(&whole, middle);
+        std::fs::write(&path, &damaged).unwrap();
+        let (_, said, _) = quipu(&["view"], &path);
+        assert!(said.contains(&format!("from record {n_good} on, what was printed is doubtful")), "{said}");
+        // Without chunks there are no footers of theirs; files that are written side by side may begin to doubt a little earlier.
+        let n_bare = n_good - middle as u64;
+        for (call, most, least) in [
+            (&["convert"][..], n_good, n_good),
+            (&["trim", "--take", "10M"], n_good, n_good),
+            (&["convert", "--container", "gzip"], n_bare, n_bare),
+            (&["merge"], n_bare, n_bare - 8),
+        ] {
+            let call = [call, &["--keep-damaged", "--force", "--json", "-o", target]].concat();
+            let (answer, said, code) = quipu(&call, &path);
+            let answer: Value = serde_json::from_str(&answer).unwrap();
+            let from = answer["files"][0]["doubtful_from"].as_u64().unwrap();
+            assert!(code == 1 && (least..=most).contains(&from), "{call:?}: {code} {from} {said}");
+        }
+        let call = ["convert", "--to", "cacheray", "--keep-damaged", "--force", "--json", "-o", target];
+        let (answer, said, _) = quipu(&call, &path);
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        let from = answer["doubtful_from"].as_u64().unwrap();
+        assert!(from > 0 && from < n_good, "{from}: {said}");
+    }
+}
+
+/// `schedule-files` hands out entries uncounted, like `counts`.
+#[test]
+fn schedule_files_stop_where_the_other_verbs_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = "drmemtrace.tiny.1.trace.zip";
+    let damaged = Harm::Repacked(Repacked::Gap).done_to(&trace_of("tiny.chunk1000")).unwrap();
+    std::fs::write(folder.path().join(name), damaged).unwrap();
+    std::fs::write(folder.path().join("serial_schedule.bin"), [1; 32]).unwrap();
+    let errors = |call: &[&str]| {
+        let (_, said, code) = quipu(call, folder.path());
+        assert_eq!(code, 1, "{call:?}: {said}");
+        let errors = said.lines().filter(|line| line.starts_with("error: ") && line.contains(name));
+        errors.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let expected = errors(&["analyze", "counts"]);
+    assert!(!expected.is_empty());
+    assert_eq!(errors(&["analyze", "schedule-files"]), expected);
+}
+
+/// DynamoRIO's tools count a copy of a file, too; but every verb says so.
+#[test]
+fn a_copy_of_a_thread_s_file_is_said_by_every_verb() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = fixtures("drmemtrace").join("thr");
+    quipu_testkit::copy_files(&trace, folder.path());
+    let files = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
+    let file = files.into_iter().find(|path| path.to_str().unwrap().contains(".trace")).unwrap();
+    let name = file.file_name().unwrap().to_str().unwrap().replacen("drmemtrace", "drmemtrace (copy)", 1);
+    std::fs::copy(&file, folder.path().join(&name)).unwrap();
+    let out = tempfile::tempdir().unwrap();
+    let mut n_said = 0;
+    for (verb, call) in VERBS {
+        let Some(call) = call else { continue };
+        let target = out.path().join(verb);
+        let args = call.iter().map(|arg| match *arg {
+            "@" => folder.path().to_str().unwrap(),
+            "%" => target.to_str().unwrap(),
+            arg => arg,
+        });
+        let output = Command::new(env!("CARGO_BIN_EXE_quipu")).args(args).output().unwrap();
+        if output.status.code() == Some(2) {
+            // Not for such traces.
+            continue;
+        }
+        let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        // The schedule files do not know of the copy either, so some verbs end with 1.
+        let is_said =
+            said.lines().any(|line| line.contains(&name) && line.contains("drmemtrace/repeated-file"));
+        assert!(matches!(output.status.code(), Some(0 | 1)) && is_said, "{verb}: {said}");
+        n_said += 1;
+    }
+    assert!(n_said > 9, "{n_said}");
 }

@@ -190,7 +190,8 @@ fn fill(
             }
             if finding.severity == Severity::Error {
                 let place = &finding.place;
-                let here = place.record.map(|from| Doubtful { file: place.file.clone(), from });
+                let from = finding.doubtful_from.or(place.record);
+                let here = from.map(|from| Doubtful { file: place.file.clone(), from });
                 // A wrong checksum is about all that it stands for, also about what was odd in that.
                 let is_before = |first: &Doubtful| {
                     here.as_ref().is_some_and(|here| here.file == first.file && here.from < first.from)

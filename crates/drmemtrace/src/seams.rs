@@ -6,8 +6,9 @@
 //! are thrown away ([`Trace::n_delivered_damaged`](quipu_model::Trace::n_delivered_damaged)), and every later reader of the file
 //! counts. So whole traces are read at full speed, and damage is found by one reader, with one place.
 
+use crate::record::{Marker, Type};
 use crate::trace::File;
-use crate::write::Part;
+use crate::write::{Part, weight};
 use rustc_hash::FxHashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -60,6 +61,62 @@ impl Seams {
             // The same side of an earlier read says the same.
             _ => {
                 halves.insert(member, half);
+            }
+        }
+    }
+}
+
+/// Recognises the clock reading and the processor that a chunk begins with, after its ordinal: copies of the latest ones, which
+/// readers of records are not shown.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Repeats(bool);
+
+impl Repeats {
+    /// Takes the next marker; true if it is a copy.
+    #[inline]
+    pub(crate) fn is_copy(&mut self, marker: Marker) -> bool {
+        match marker {
+            Marker::RECORD_ORDINAL => {
+                self.0 = true;
+                false
+            }
+            Marker::TIMESTAMP => self.0,
+            Marker::CPU_ID => std::mem::take(&mut self.0),
+            _ => false,
+        }
+    }
+
+    /// True between a chunk's ordinal and its copy of the processor.
+    #[inline]
+    pub(crate) fn is_open(self) -> bool {
+        self.0
+    }
+}
+
+/// Counts the records of a file for a consumer of raw entries that does not count them itself, and compares its seams.
+#[derive(Debug, Default)]
+pub(crate) struct Counter {
+    records: u64,
+    repeats: Repeats,
+    comparer: Comparer,
+}
+
+impl Counter {
+    /// One for a read of this file.
+    pub(crate) fn of(file: &File) -> Counter {
+        Counter { comparer: Comparer::of(file), ..Counter::default() }
+    }
+
+    /// These entries of the file follow.
+    pub(crate) fn take(&mut self, part: &Part<'_>, file: &File) {
+        self.comparer.begin(part);
+        for entry in part.entries {
+            let marker = (entry.kind() == Type::MARKER).then(|| Marker(entry.size.get()));
+            if marker == Some(Marker::RECORD_ORDINAL) {
+                self.comparer.meet(&file.seams, entry.addr.get(), self.records);
+            }
+            if !marker.is_some_and(|marker| self.repeats.is_copy(marker)) {
+                self.records += weight(entry).0;
             }
         }
     }

@@ -19,15 +19,15 @@ use quipu_model::finding::source_rule;
 use quipu_model::schema::Schema;
 use quipu_model::trace::{Carries, Clock, CoreForm, Fact, Function, PrintOptions, Recorded};
 use quipu_model::{
-    Amount, Columns, Error, ErrorKind, Finding, Loss, Meta, OpenOptions, Place, Printer, Reader, Result,
-    Scan, Severity, Shard, ShardId, ShardKind, Trace,
+    Amount, Columns, Error, ErrorKind, Finding, Found, Loss, Meta, OpenOptions, Place, Printer, Reader,
+    Result, Scan, Severity, Shard, ShardId, ShardKind, Trace,
 };
 use quipu_source::{Container, Source};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::{Value, json};
 use std::any::Any;
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, hash_map};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -135,6 +135,7 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<DrmemTrace> {
             Error::missing("no file of the trace has the threads or shards asked for").in_file(source.name())
         );
     }
+    findings.extend(repeated_files(&files));
     let shards = files.iter().enumerate().map(|(index, file)| shard(index, file)).collect();
     let filetype = FileType(files.iter().fold(0, |bits, file| bits | file.header.filetype.0));
     let columns = columns(filetype, &files);
@@ -166,6 +167,30 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<DrmemTrace> {
         is_whole,
         n_workloads,
     })
+}
+
+/// Files whose headers are those of an earlier file: a thread begins once, so the later one is a copy. Their records stay, and
+/// count twice, as in DynamoRIO's tools.
+fn repeated_files(files: &[Arc<File>]) -> Vec<Finding> {
+    let mut firsts: FxHashMap<(u64, u64, u64), &str> = FxHashMap::default();
+    let mut found = Found::default();
+    for file in files.iter().filter(|file| !is_core_or_mixed(&file.header)) {
+        let Header { tid, pid, first_timestamp: Some(start), .. } = file.header else { continue };
+        let first = match firsts.entry((tid, pid, start)) {
+            hash_map::Entry::Occupied(first) => *first.get(),
+            hash_map::Entry::Vacant(none) => {
+                none.insert(&file.name);
+                continue;
+            }
+        };
+        let message = format!(
+            "thread `{}` begins at `{start}` in `{first}` too: its records count twice",
+            ThreadId::from_packed(tid)
+        );
+        let place = Place { file: Some(file.name.clone()), ..Place::default() };
+        found.push(Finding::new("drmemtrace/repeated-file", Severity::Warning, place, message));
+    }
+    found.into_vec()
 }
 
 /// The functions that the list beside a trace names; a list that cannot be read is told.
@@ -378,6 +403,7 @@ fn container_finding(error: &quipu_source::Error) -> Finding {
         message: error.what().to_owned(),
         count: 1,
         loss: None,
+        doubtful_from: None,
     }
 }
 
@@ -539,6 +565,7 @@ fn by_file(source: &Source) -> Finding {
             .to_owned(),
         count: 1,
         loss: None,
+        doubtful_from: None,
     }
 }
 

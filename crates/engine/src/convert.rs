@@ -6,6 +6,7 @@ use quipu_model::convert::{Fate, Import, ImportJob, Importer, Ledger};
 use quipu_model::damaged::{Intake, Reading, SoFar};
 use quipu_model::trace::{Fact, settled};
 use quipu_model::{Batch, Columns, Error, Result, Scan, ShardId, Trace};
+use std::collections::BTreeMap;
 
 /// What a conversion will do, as far as the formats alone tell it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,10 +108,18 @@ fn convert_once(
     // What is counted at all.
     let (mut n_records, mut n_counted) = (0, 0);
     let mut merge = Merge::new(job.trace, &scan, watch)?;
+    // The member that each shard is in, and what was written before that: a wrong count at its end is about all since then.
+    let mut members: BTreeMap<u32, (u32, u64)> = BTreeMap::new();
     let mut read = || -> Result<()> {
         while let Some(merged) = merge.read()? {
             let batch = merged.batch;
-            if let Err(refused) = intake.take(&mut batch.findings, so_far(import.n_written())) {
+            let n_written = import.n_written();
+            let member = members.entry(batch.span.shard).or_insert((batch.span.member, n_written));
+            let n_agreed = member.1;
+            if member.0 != batch.span.member {
+                *member = (batch.span.member, n_written);
+            }
+            if let Err(refused) = intake.take(&mut batch.findings, so_far(n_written).agreed(n_agreed)) {
                 return Err(intake.read_on(refused, || {
                     if watch.is_cancelled() {
                         return Err(interrupted());

@@ -34,21 +34,32 @@ pub struct SoFar {
     pub n_written: u64,
     /// Of them, those whose bytes in the input are good even if the container's next checksum is wrong.
     pub n_vouched: u64,
+    /// Of them, those before the place where the input last counted as its reader does. Damage that its counts reveal lies
+    /// after them.
+    pub n_agreed: u64,
 }
 
 impl SoFar {
     /// A container that vouches for all of it or for nothing: one checksum stands at its end.
     pub fn unvouched(n_written: u64) -> SoFar {
-        SoFar { n_written, n_vouched: 0 }
+        SoFar { n_written, n_vouched: 0, n_agreed: 0 }
     }
 
     /// A container that vouches for each part before the reader gets it, or none at all.
     pub fn vouched(n_written: u64) -> SoFar {
-        SoFar { n_written, n_vouched: n_written }
+        SoFar { n_written, n_vouched: n_written, n_agreed: 0 }
     }
 
-    fn good(self, is_container: bool) -> u64 {
-        if is_container { self.n_vouched.min(self.n_written) } else { self.n_written }
+    /// The same for an input that counts its records, and did so rightly before this many of them.
+    #[must_use]
+    pub fn agreed(self, n_agreed: u64) -> SoFar {
+        SoFar { n_agreed, ..self }
+    }
+
+    fn good(self, is_container: bool, is_before: bool) -> u64 {
+        let of_checksum = if is_container { self.n_vouched } else { u64::MAX };
+        let of_counts = if is_before { self.n_agreed } else { u64::MAX };
+        self.n_written.min(of_checksum).min(of_counts)
     }
 }
 
@@ -60,6 +71,8 @@ pub struct Intake {
     found: Found,
     error: Option<Error>,
     doubtful_from: Option<u64>,
+    /// The first damage lies somewhere before the place where it showed.
+    is_before: bool,
 }
 
 /// How reading for an output went.
@@ -128,6 +141,11 @@ impl Intake {
         self.doubtful_from.is_some()
     }
 
+    /// True if the first damage lies somewhere before the place where it showed.
+    pub fn is_damaged_before(&self) -> bool {
+        self.is_before
+    }
+
     /// Takes the findings of a batch. `so_far` is the output before that batch.
     ///
     /// # Errors
@@ -142,11 +160,13 @@ impl Intake {
         let at = findings.iter().position(is_error);
         let damage = at.map(|at| findings[at].clone());
         let is_of_container = findings.iter().any(|finding| is_error(finding) && finding.is_of_container());
+        let is_before = findings.iter().any(|finding| is_error(finding) && finding.doubtful_from.is_some());
         // In strict runs the damage is the error itself.
         let n_told = at.filter(|_| self.is_strict).unwrap_or(findings.len());
         findings.drain(..).take(n_told).for_each(|finding| self.found.push(finding));
         let Some(damage) = damage else { return Ok(()) };
-        self.doubt(so_far.good(is_of_container));
+        self.is_before |= is_before && !self.is_damaged();
+        self.doubt(so_far.good(is_of_container, is_before));
         if self.is_strict {
             return Err(damage.to_error().after(self.take_findings()));
         }
@@ -199,7 +219,7 @@ impl Intake {
         if !error.is_damage() || self.is_strict {
             return Err(error.after(self.take_findings()));
         }
-        self.doubt(so_far.good(error.is_of_container()));
+        self.doubt(so_far.good(error.is_of_container(), false));
         match self.damaged {
             // It says so already.
             Damaged::Refuse if error.kind() == ErrorKind::Damaged => Err(error),
@@ -337,6 +357,15 @@ mod tests {
             intake.take(&mut vec![damage()], so_far).unwrap();
             assert_eq!(intake.finish().doubtful_from, Some(doubtful_from));
         }
+    }
+
+    #[test]
+    fn damage_that_counts_reveal_lies_after_the_place_where_they_last_agreed() {
+        let mut intake = Intake::new(Damaged::Keep);
+        let found = finding(Severity::Error, 9).doubting(4);
+        intake.take(&mut vec![found], SoFar::vouched(8).agreed(3)).unwrap();
+        assert!(intake.is_damaged_before());
+        assert_eq!(intake.finish().doubtful_from, Some(3));
     }
 
     #[test]

@@ -198,7 +198,7 @@ impl Error {
         reached: Place,
         count: &dyn Fn() -> Option<u64>,
     ) -> Error {
-        let good = container.good_until(0).filter(|good| Some(*good) < reached.offset);
+        let good = good_until(container).filter(|good| Some(*good) < reached.offset);
         let Some(good) = good.filter(|_| self.kind() == ErrorKind::Malformed) else {
             return self.at(&reached);
         };
@@ -362,6 +362,19 @@ impl From<quipu_source::Error> for Error {
         };
         Error::new(kind, error.what()).at(&Place::from(&error)).because(error)
     }
+}
+
+/// Where the first byte stands that no right checksum vouches for, counted over all members; `None` if none is damaged as far
+/// as is known.
+fn good_until(container: &quipu_source::Container) -> Option<u64> {
+    let mut before = 0u64;
+    for (at, member) in (0..).zip(container.members()) {
+        if let Some(good) = container.good_until(at) {
+            return Some(before.saturating_add(good));
+        }
+        before = before.saturating_add(member.len?);
+    }
+    None
 }
 
 #[cfg(test)]

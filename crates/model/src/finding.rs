@@ -84,13 +84,21 @@ pub struct Finding {
     pub count: u64,
     /// What of the trace is lost by it, if anything.
     pub loss: Option<Box<Loss>>,
+    /// For damage that lies somewhere before the place, where it shows: the record from which on records are doubtful.
+    pub doubtful_from: Option<u64>,
 }
 
 impl Finding {
     /// One violation that loses nothing.
     #[cold]
     pub fn new(rule: impl Into<Text>, severity: Severity, place: Place, message: String) -> Finding {
-        Finding { rule: rule.into(), severity, place, message, count: 1, loss: None }
+        Finding { rule: rule.into(), severity, place, message, count: 1, loss: None, doubtful_from: None }
+    }
+
+    /// The same for damage that lies somewhere between the record `from` and the place.
+    #[cold]
+    pub fn doubting(self, from: u64) -> Finding {
+        Finding { doubtful_from: Some(from), ..self }
     }
 
     /// The same with what is lost by it.

@@ -287,12 +287,24 @@ pub trait Trace: Send + Sync {
 pub fn settled<T, E>(
     trace: &(impl Trace + ?Sized),
     is_cancelled: impl Fn() -> bool,
+    read: impl FnMut() -> Result<T, E>,
+) -> Result<T, E> {
+    settled_by(|| trace.n_delivered_damaged(), is_cancelled, read)
+}
+
+/// The same for a part of a trace, such as one of its files: `n_damaged` says how often that delivered what proved damaged.
+///
+/// # Errors
+/// Those of `read`.
+pub fn settled_by<T, E>(
+    n_damaged: impl Fn() -> u64,
+    is_cancelled: impl Fn() -> bool,
     mut read: impl FnMut() -> Result<T, E>,
 ) -> Result<T, E> {
     loop {
-        let before = trace.n_delivered_damaged();
+        let before = n_damaged();
         let done = read()?;
-        if trace.n_delivered_damaged() == before || is_cancelled() {
+        if n_damaged() == before || is_cancelled() {
             return Ok(done);
         }
     }

@@ -45,6 +45,11 @@ impl Codec {
         }
     }
 
+    /// True if bytes may prove damaged after they were delivered: what vouches for them stands after them.
+    pub fn vouches_late(self) -> bool {
+        !matches!(self, Codec::Plain | Codec::Snappy | Codec::SnappyChunks)
+    }
+
     /// Recognises a codec by the first bytes of a file. A mark with one wrong byte still counts if the fields that follow it
     /// are such as this codec writes; reading then reports the mark.
     pub fn of(head: &[u8]) -> Codec {

@@ -96,6 +96,9 @@ rules! {
         MissingFile "drmemtrace/missing-file" Error
             "Each thread and each core that the schedule files name has a file."
             "Files of threads that were not chosen may be missing. Files of cores are counted; where no schedule file lies beside them, nothing says how many there were." []
+        RepeatedFile "drmemtrace/repeated-file" Warning
+            "A folder has one file for each thread."
+            "Two files begin with the same thread, process and clock reading: one is a copy. Numbers count both, as those of DynamoRIO do, which does not mention it." []
         NoHeader "drmemtrace/no-header" Error
             "The first entry of a file is a header."
             "The original refuses such a file." []

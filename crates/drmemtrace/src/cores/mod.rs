@@ -241,6 +241,7 @@ impl Fall {
             ),
             count: self.count,
             loss: None,
+            doubtful_from: None,
         })
     }
 }
@@ -257,6 +258,7 @@ fn unreached(file: &File, first_start: u64, instrs: u64, count: u64) -> Finding 
         ),
         count,
         loss: None,
+        doubtful_from: None,
     }
 }
 
@@ -271,6 +273,7 @@ fn unscheduled(file: &File) -> Finding {
         ),
         count: 1,
         loss: None,
+        doubtful_from: None,
     }
 }
 

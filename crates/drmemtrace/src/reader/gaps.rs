@@ -250,6 +250,8 @@ impl EntryReader {
         };
         let message = format!("the chunk counts `{ordinal}` records before it, the entries `{records}`");
         let finding = Finding::new(WRONG_ORDINAL, Severity::Error, place(member, 0), message);
+        // Both counted the same where the chunk before this seam began.
+        let finding = finding.doubting(self.member_began.0);
         let loss = self.loss_at_seam(place(before, self.member_end), member, ordinal);
         self.found.push(match loss {
             Some(loss) => finding.losing(loss),

@@ -5,6 +5,7 @@
 
 use super::Stretch;
 use crate::record::{Entry, Marker, Type};
+use crate::seams::Repeats;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use zerocopy::IntoBytes;
@@ -28,7 +29,7 @@ pub struct Recorder {
     /// The processor, once it is known.
     cpu: Option<u64>,
     /// The clock and the processor that follow only repeat what stood before the seam of two chunks.
-    repeated: bool,
+    repeats: Repeats,
     /// The thread was switched to, and no processor was named since.
     switched: bool,
 }
@@ -62,7 +63,7 @@ impl Recorder {
             instrs: 0,
             timestamp: 0,
             cpu: None,
-            repeated: false,
+            repeats: Repeats::default(),
             switched: false,
         }
     }
@@ -98,9 +99,8 @@ impl Recorder {
 
     fn marker(&mut self, kind: Marker, value: u64) {
         match kind {
-            Marker::RECORD_ORDINAL => self.repeated = true,
-            Marker::TIMESTAMP if !self.repeated => self.timestamp = value,
-            Marker::CPU_ID if self.repeated => self.repeated = false,
+            _ if self.repeats.is_copy(kind) => {}
+            Marker::TIMESTAMP => self.timestamp = value,
             Marker::CPU_ID => {
                 self.cpu = Some(value);
                 self.point(value);

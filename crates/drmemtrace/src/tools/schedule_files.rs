@@ -17,12 +17,15 @@
 use crate::record::Entry;
 use crate::schedule::compare::{Files, Met};
 use crate::schedule::{MAX_POINTS, Recorder, Recording};
-use crate::trace::DrmemTrace;
+use crate::seams::Counter;
+use crate::trace::{DrmemTrace, File};
+use crate::write::Part;
+use quipu_model::batch::Span;
 use quipu_model::doc::{Block, Cell, Document, Grid};
 use quipu_model::pass::{Detail, Needs};
 use quipu_model::{
-    Args, Batch, Columns, DynPass, Finding, Order, Pass, Report, Result, Shard, ShardKind, Tool, ToolInfo,
-    Trace,
+    Args, Batch, Columns, DynPass, Finding, Order, Pass, Report, Result, Severity, Shard, ShardKind, Tool,
+    ToolInfo, Trace,
 };
 use serde::Serialize;
 use std::any::Any;
@@ -65,7 +68,8 @@ impl Tool for ScheduleFilesTool {
     fn build(&self, _: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
         let files = native(trace).map(Files::beside).unwrap_or_default();
         let missing = if files.is_empty() { Some(Missing::of(trace, &files)) } else { None };
-        Ok(Box::new(Recorded::new(Arc::new(files), missing)))
+        let threads = native(trace).map_or(&[][..], DrmemTrace::files).into();
+        Ok(Box::new(Recorded::new(Arc::new(files), threads, missing)))
     }
 }
 
@@ -129,9 +133,13 @@ impl Missing {
 /// What the threads read so far say.
 struct Recorded {
     files: Arc<Files>,
+    /// The files of the trace, by shard.
+    threads: Arc<[Arc<File>]>,
     missing: Option<Missing>,
     done: Vec<Recording>,
     at_work: Option<Recorder>,
+    /// The file at work, whose chunks are compared with what is counted.
+    counted: Option<(Arc<File>, Counter)>,
     /// Points of all that is done.
     n_points: usize,
     /// There are too many points; recordings are dropped.
@@ -139,8 +147,17 @@ struct Recorded {
 }
 
 impl Recorded {
-    fn new(files: Arc<Files>, missing: Option<Missing>) -> Recorded {
-        Recorded { files, missing, done: Vec::new(), at_work: None, n_points: 0, is_too_long: false }
+    fn new(files: Arc<Files>, threads: Arc<[Arc<File>]>, missing: Option<Missing>) -> Recorded {
+        Recorded {
+            files,
+            threads,
+            missing,
+            done: Vec::new(),
+            at_work: None,
+            counted: None,
+            n_points: 0,
+            is_too_long: false,
+        }
     }
 
     fn settle(&mut self) {
@@ -158,14 +175,23 @@ impl Recorded {
 }
 
 impl Pass for Recorded {
-    fn fork(&self, _: &Shard) -> Recorded {
+    fn fork(&self, shard: &Shard) -> Recorded {
         let at_work = (!self.files.is_empty()).then(Recorder::default);
-        Recorded { at_work, ..Recorded::new(self.files.clone(), self.missing) }
+        let file = self.threads.get(shard.id.0 as usize);
+        let counted = file.map(|file| (file.clone(), Counter::of(file)));
+        let new = Recorded::new(self.files.clone(), self.threads.clone(), self.missing);
+        Recorded { at_work, counted, ..new }
     }
 
     fn consume(&mut self, batch: &Batch) -> Result<()> {
+        let entries = Entry::slice(batch.raw()).0;
         if let Some(recorder) = &mut self.at_work {
-            recorder.take(Entry::slice(batch.raw()).0);
+            recorder.take(entries);
+        }
+        if let Some((file, counter)) = &mut self.counted {
+            let is_after_damage = batch.findings.iter().any(|finding| finding.severity == Severity::Error);
+            let Span { member, offset, .. } = batch.span;
+            counter.take(&Part { entries, member, offset, is_after_damage }, file);
         }
         Ok(())
     }

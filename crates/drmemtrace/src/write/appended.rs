@@ -1,4 +1,4 @@
-//! A file that is open only while bytes are appended to it, so that hundreds of files may be in the making where the system
+//! A file that is open only while bytes are written to it, so that hundreds of files may be in the making where the system
 //! lets a process have few of them open.
 
 use quipu_source::{Closings, OutputFile};
@@ -10,6 +10,9 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub(super) struct Appended {
     path: PathBuf,
+    /// Where the next byte goes.
+    at: u64,
+    len: u64,
 }
 
 impl Appended {
@@ -20,17 +23,24 @@ impl Appended {
     pub(super) fn create_new(path: &Path) -> io::Result<Appended> {
         let closings = Closings::default();
         drop(OutputFile::create_new(path, &closings)?);
-        closings.take_failed().map_or(Ok(Appended { path: path.to_owned() }), |(_, cause)| Err(cause))
+        let new = Appended { path: path.to_owned(), at: 0, len: 0 };
+        closings.take_failed().map_or(Ok(new), |(_, cause)| Err(cause))
     }
 }
 
 impl Write for Appended {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let closings = Closings::default();
-        let mut file = OutputFile::new(File::options().append(true).open(&self.path)?, &self.path, &closings);
+        let mut file = OutputFile::new(File::options().write(true).open(&self.path)?, &self.path, &closings);
+        file.seek(SeekFrom::Start(self.at))?;
         let n = file.write(bytes)?;
         drop(file);
-        closings.take_failed().map_or(Ok(n), |(_, cause)| Err(cause))
+        if let Some((_, cause)) = closings.take_failed() {
+            return Err(cause);
+        }
+        self.at += n as u64;
+        self.len = self.len.max(self.at);
+        Ok(n)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -38,10 +48,15 @@ impl Write for Appended {
     }
 }
 
-/// Only archives are written with places to come back to.
 impl Seek for Appended {
-    fn seek(&mut self, _: SeekFrom) -> io::Result<u64> {
-        Err(io::ErrorKind::Unsupported.into())
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let at = match to {
+            SeekFrom::Start(at) => Some(at),
+            SeekFrom::Current(by) => self.at.checked_add_signed(by),
+            SeekFrom::End(by) => self.len.checked_add_signed(by),
+        };
+        self.at = at.ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(self.at)
     }
 }
 
@@ -59,6 +74,9 @@ mod tests {
         }
         assert_eq!(std::fs::read_to_string(path(2)).unwrap(), "abc");
         assert!(Appended::create_new(&path(0)).is_err(), "it exists");
-        assert!(files[0].seek(SeekFrom::Start(0)).is_err());
+        files[0].seek(SeekFrom::Start(1)).unwrap();
+        files[0].write_all(b"-").unwrap();
+        assert_eq!(std::fs::read_to_string(path(0)).unwrap(), "a-c");
+        assert_eq!(files[0].seek(SeekFrom::End(0)).unwrap(), 3);
     }
 }

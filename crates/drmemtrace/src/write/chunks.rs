@@ -31,7 +31,7 @@ impl Counts {
 
 /// How many records and instructions an entry is for those who read it (spec 7.2). Markers are asked for their kind.
 #[inline]
-pub(super) fn weight(entry: &Entry) -> (u64, u64) {
+pub(crate) fn weight(entry: &Entry) -> (u64, u64) {
     let has_size = u64::from(entry.size.get() != 0);
     match entry.kind().0 {
         0..=9 | 19 | 21 | 23 | 27 | 32..=46 => (1, 0),

@@ -8,6 +8,7 @@ use super::WriteOptions;
 use super::appended::Appended;
 use crate::codes::{CodeMap, SMALL_FRONT};
 use crate::record::{Entry, FileType, IDLE_THREAD, Marker, Type};
+use crate::seams::Repeats;
 use crate::trace::DrmemTrace;
 use quipu_model::fresh::{Folder, cannot};
 use quipu_model::{Batch, Code, CodeTable, Columns, Result, SharedCodes};
@@ -16,6 +17,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::path::Path;
 use std::sync::Arc;
 use zerocopy::IntoBytes;
+
+/// Rows that may stand between those of two instructions: those of a bundle, which has eight.
+const MAX_PASSED_ROWS: usize = 8;
 
 /// What the files buffer in all, unless each would have less than [`MIN_BLOCK_BYTES`].
 const SHARED_BLOCK_BYTES: usize = 16 << 20;
@@ -40,8 +44,7 @@ struct CoreFile {
     out: Packer<Appended>,
     /// Threads whose headers the file has.
     seen: FxHashSet<u64>,
-    /// What comes repeats what stood before a chunk's end, up to the processor.
-    repeats: bool,
+    repeats: Repeats,
     last: Option<Type>,
     /// The encodings that the file has, by address, as its readers come to know them.
     codes: CodeMap,
@@ -114,7 +117,7 @@ impl CoreFiles {
             Ok(CoreFile {
                 out: Packer::new(out, &pool, &PackOptions::new(packing)).in_blocks_of(block_bytes),
                 seen: FxHashSet::default(),
-                repeats: false,
+                repeats: Repeats::default(),
                 last: None,
                 codes: CodeMap::new(SMALL_FRONT),
                 table: CodeTable::sharing(Some(Arc::clone(&shared))),
@@ -148,7 +151,9 @@ impl CoreFiles {
         for entry in &rest[..rest.len() - n_lone] {
             if entry.kind().is_any_instr() && entry.size.get() > 0 {
                 let rows = batch.instrs.pc.get(row..).unwrap_or(&[]);
-                let found = rows.iter().position(|pc| *pc == entry.addr.get()).map(|n| row + n);
+                // Each instruction has a row, and only those of bundles, which are passed over here, have others.
+                let mut near = rows.iter().take(MAX_PASSED_ROWS + 1);
+                let found = near.position(|pc| *pc == entry.addr.get()).map(|n| row + n);
                 let code = found.and_then(|row| batch.codes.get(*batch.instrs.code.get(row)?));
                 file.encode(entry, code)?;
                 row = found.map_or(row, |found| found + 1);
@@ -212,12 +217,7 @@ impl CoreFile {
         match (entry.kind(), marker) {
             // The end of a thread has one of its own.
             (Type::FOOTER, _) | (_, Some(Marker::CHUNK_FOOTER)) => Ok(()),
-            (_, Some(Marker::RECORD_ORDINAL)) => {
-                self.repeats = true;
-                Ok(())
-            }
-            (_, Some(Marker::TIMESTAMP)) if self.repeats => Ok(()),
-            (_, Some(Marker::CPU_ID)) if std::mem::take(&mut self.repeats) => Ok(()),
+            (_, Some(marker)) if self.repeats.is_copy(marker) || marker == Marker::RECORD_ORDINAL => Ok(()),
             (Type::THREAD_EXIT, _) => self.write(&[*entry, Entry::new(Type::FOOTER, 0, 0)]),
             (Type::ENCODING, _) => {
                 let bytes = entry.addr.get().to_le_bytes();

@@ -53,6 +53,7 @@ pub(super) fn write_schedules(
             message,
             count: 1,
             loss: None,
+            doubtful_from: None,
         }));
     }
     let schedule = Schedule::full(recordings).collapsed();

@@ -36,6 +36,7 @@ pub mod rewrite;
 pub mod threads;
 
 pub use chunks::Counts;
+pub(crate) use chunks::weight;
 pub use edit::{At, Edit, NoEdit};
 pub use frames::{Framed, Threads};
 pub use quipu_model::fresh::Replace;
@@ -43,13 +44,14 @@ pub use reshard::{Sharding, reshard};
 pub use rewrite::{ChunkRule, Rewriter, Rewritten};
 
 use crate::header::Header;
-use crate::record::{Entry, FileType, Marker};
+use crate::record::{Entry, FileType};
 use crate::schedule::Recording;
-use crate::seams::Comparer;
+use crate::seams::Counter;
 use crate::trace::{DrmemTrace, File};
 use known::Known;
 use quipu_model::damaged::{Intake, Reading, SoFar, earlier};
 use quipu_model::fresh::{Fresh, cannot};
+use quipu_model::trace::settled_by;
 use quipu_model::{
     Columns, Damaged, Error, ErrorKind, Finding, Found, Result, Scan, Severity, ShardId, Trace,
 };
@@ -280,15 +282,19 @@ fn rewrite_knowing<W: Write + Seek, E: Edit>(
     let raiser = options.version.map(|version| Raiser::new(&file.header, version)).transpose();
     let mut raiser = raiser.map_err(in_file)?.flatten();
     // A raised file has other records than its source.
-    let mut seen = Seen { comparer: Comparer::of(file), ..Seen::default() };
+    let mut counter = Counter::of(file);
     if raiser.is_none() {
         rewriter = rewriter.comparing(file);
+    }
+    if file.first_chunk() > 0 {
+        rewriter.begin_without_first_chunk(&file.header)?;
     }
     let mut raised = Vec::new();
     while let Some(part) = feed.next(observer, so_far, &mut intake)? {
         if member_at_hand != Some(part.member) {
             member_at_hand = Some(part.member);
             so_far.n_vouched = so_far.n_written;
+            so_far.n_agreed = so_far.n_written;
         }
         if verbatim_members && member != Some(part.member) {
             member = Some(part.member);
@@ -301,8 +307,7 @@ fn rewrite_knowing<W: Write + Seek, E: Edit>(
             rewriter.member(names.get(part.member as usize).map_or("", |member| &member.name))?;
         }
         if let Some(raiser) = &mut raiser {
-            seen.comparer.begin(&part);
-            part.entries.iter().for_each(|entry| seen.take(entry, file));
+            counter.take(&part, file);
             raised.clear();
             raiser.push(part.entries, &mut raised).map_err(in_file)?;
             rewriter.push(&raised)?;
@@ -329,30 +334,6 @@ fn rewrite_knowing<W: Write + Seek, E: Edit>(
     rewritten.read.instrs += raiser.n_dropped_instrs;
     rewritten.dropped_records += raiser.n_dropped;
     Ok((rewritten, intake.finish()))
-}
-
-/// The records of a file, counted beside an edit that does not count them itself.
-#[derive(Debug, Default)]
-struct Seen {
-    records: u64,
-    repeats: bool,
-    comparer: Comparer,
-}
-
-impl Seen {
-    fn take(&mut self, entry: &Entry, file: &File) {
-        if entry.is_marker(Marker::RECORD_ORDINAL) {
-            self.comparer.meet(&file.seams, entry.addr.get(), self.records);
-            self.repeats = true;
-        } else if self.repeats && entry.is_marker(Marker::TIMESTAMP) {
-            // A copy, as is the processor after it.
-        } else if self.repeats && entry.is_marker(Marker::CPU_ID) {
-            self.repeats = false;
-        } else {
-            self.repeats = false;
-            self.records += chunks::weight(entry).0;
-        }
-    }
 }
 
 /// True if the members of a file are sequences of their own instead of chunks of one.
@@ -653,20 +634,24 @@ fn rewrite_soundly<E: Edit>(
     observer: &dyn Observer,
 ) -> Result<(Rewritten<()>, Reading)> {
     let file = &trace.files()[shard];
-    loop {
-        let before = file.n_delivered_damaged();
-        let packer = Packer::new(BufWriter::with_capacity(BUFFER_BYTES, out), pool, &options.pack);
-        let (rewritten, reading) =
-            rewrite_knowing(trace, shard, packer, edit()?, (options, known), observer)?;
-        let (mut written, rewritten) = rewritten.split();
-        written.flush().map_err(|cause| cannot("write", path, cause))?;
-        // What is delivered twice from a pipe is what was delivered once.
-        if file.n_delivered_damaged() == before {
-            return Ok((rewritten, reading));
-        }
-        let emptied = out.set_len(0).and_then(|()| out.rewind());
-        emptied.map_err(|cause| cannot("write", path, cause))?;
-    }
+    let mut is_again = false;
+    settled_by(
+        || file.n_delivered_damaged(),
+        // A read that is cancelled is an error.
+        || false,
+        || {
+            if std::mem::replace(&mut is_again, true) {
+                let emptied = out.set_len(0).and_then(|()| out.rewind());
+                emptied.map_err(|cause| cannot("write", path, cause))?;
+            }
+            let packer = Packer::new(BufWriter::with_capacity(BUFFER_BYTES, out), pool, &options.pack);
+            let (rewritten, reading) =
+                rewrite_knowing(trace, shard, packer, edit()?, (options, known), observer)?;
+            let (mut written, rewritten) = rewritten.split();
+            written.flush().map_err(|cause| cannot("write", path, cause))?;
+            Ok((rewritten, reading))
+        },
+    )
 }
 
 /// One file of a folder.

@@ -23,12 +23,13 @@ use super::known::Known;
 use super::rewrite::ChunkRule;
 use super::{Observer, Summary, Taken, WriteOptions, judge_opening, with_all_damage};
 use crate::record::FileType;
-use crate::trace::{DrmemTrace, n_delivered_damaged};
+use crate::trace::DrmemTrace;
 use encodings::Encodings;
 use input::Input;
 use output::{Outputs, Target};
 use quipu_model::damaged::{Reading, earlier};
 use quipu_model::fresh::{Folder, Fresh};
+use quipu_model::trace::settled;
 use quipu_model::{Error, Result};
 use quipu_source::{Pool, Source};
 use rustc_hash::FxHashSet;
@@ -90,22 +91,15 @@ pub fn reshard(
                 (fresh, Target { folder, only: None })
             }
         };
-        let summary = loop {
-            let before = n_delivered_damaged(trace.files());
-            let (outputs, reading, taken) =
-                read_all(trace, target.again()?, sharding, threads, (options, &pool), observer)?;
-            let is_sound = n_delivered_damaged(trace.files()) == before;
-            let opened = if is_sound { judge_opening(trace, options)? } else { None };
-            let mut summary = outputs.finish(source, reading.or_doubtful_from(opened), is_sound)?;
-            for file in &mut summary.files {
-                file.doubtful_from = earlier(file.doubtful_from, opened);
-            }
-            // What proved damaged after it was written is left out of a second read.
-            if is_sound {
-                summary.taken = taken;
-                break summary;
-            }
-        };
+        let read = || read_all(trace, target.again()?, sharding, threads, (options, &pool), observer);
+        // A read that is cancelled is an error.
+        let (outputs, reading, taken) = settled(trace, || false, read)?;
+        let opened = judge_opening(trace, options)?;
+        let mut summary = outputs.finish(source, reading.or_doubtful_from(opened))?;
+        for file in &mut summary.files {
+            file.doubtful_from = earlier(file.doubtful_from, opened);
+        }
+        summary.taken = taken;
         drop(target);
         fresh.commit()?;
         Ok(summary)

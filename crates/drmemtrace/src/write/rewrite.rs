@@ -9,9 +9,10 @@ use super::chunks::{Chunks, Counts, weight};
 use super::codes::{Codes, Given, MAX_PIECES};
 use super::edit::{At, Edit};
 use super::known::Known;
+use crate::header::Header;
 use crate::record::{Entry, FileType, Marker, Type};
 use crate::schedule::Recording;
-use crate::seams::Comparer;
+use crate::seams::{Comparer, Repeats};
 use crate::trace::File;
 use quipu_model::{Error, Result};
 use quipu_source::{Packed, Packer};
@@ -51,8 +52,9 @@ pub struct Rewriter<W: Write + Seek, E: Edit> {
     /// indirect branch of the next chunk.
     loose: Option<Entry>,
     carried: Option<Entry>,
-    /// The next clock reading and processor only repeat others.
-    repeats: bool,
+    repeats: Repeats,
+    /// The chunk that the file begins with is not its first, so what it repeats stands nowhere else.
+    wants_copies: bool,
     is_headed: bool,
     /// Encodings that the file may lack.
     known: Option<Arc<Known>>,
@@ -107,7 +109,8 @@ impl<W: Write + Seek, E: Edit> Rewriter<W, E> {
             before: Vec::new(),
             loose: None,
             carried: None,
-            repeats: false,
+            repeats: Repeats::default(),
+            wants_copies: false,
             is_headed: false,
             known: None,
             source: None,
@@ -123,6 +126,19 @@ impl<W: Write + Seek, E: Edit> Rewriter<W, E> {
     /// Compares what is counted with what the chunks of `source` say.
     pub(super) fn comparing(self, source: &Arc<File>) -> Rewriter<W, E> {
         Rewriter { source: Some((source.clone(), Comparer::of(source))), ..self }
+    }
+
+    /// Begins a file whose first chunk is missing with what is known of the header that stood there, and makes the clock reading
+    /// and the processor that the next chunk repeats those of the file.
+    ///
+    /// # Errors
+    /// As [`Packer::write`].
+    pub(super) fn begin_without_first_chunk(&mut self, header: &Header) -> Result<()> {
+        for entry in without_first_chunk(header, self.rule.marker) {
+            self.out.add(&entry)?;
+        }
+        (self.is_headed, self.wants_copies) = (true, true);
+        Ok(())
     }
 
     /// These entries of the source are pushed next.
@@ -193,7 +209,7 @@ impl<W: Write + Seek, E: Edit> Rewriter<W, E> {
     /// # Errors
     /// As [`Packer::write`].
     pub(super) fn push_run(&mut self, entries: &[Entry], records: u64, instrs: u64) -> Result<bool> {
-        let may = E::IS_NONE && self.held.is_empty() && !self.repeats;
+        let may = E::IS_NONE && self.held.is_empty() && !self.repeats.is_open();
         if !may || !self.out.put_run(entries, records, instrs)? {
             return Ok(false);
         }
@@ -286,7 +302,7 @@ impl<W: Write + Seek, E: Edit> Rewriter<W, E> {
         match entry.kind() {
             Type::THREAD | Type::PID => true,
             Type::MARKER => {
-                self.repeats
+                self.repeats.is_open()
                     || matches!(
                         Marker(entry.size.get()),
                         Marker::TIMESTAMP
@@ -374,11 +390,32 @@ impl<W: Write + Seek, E: Edit> Rewriter<W, E> {
         self.out.add(&kept)
     }
 
+    /// A clock reading or a processor that a chunk repeats: what is written has its own chunks.
+    fn copy(&mut self, entry: &Entry, marker: Marker) -> Result<()> {
+        if !self.wants_copies {
+            return Ok(());
+        }
+        // Readers of the source do not count it, readers of what is written do.
+        match marker {
+            Marker::TIMESTAMP => self.at.timestamp = Some(entry.addr.get()),
+            _ => {
+                self.at.cpu = Some(entry.addr.get());
+                self.wants_copies = false;
+            }
+        }
+        self.out.add(entry)
+    }
+
     /// Any other entry.
     fn other(&mut self, entry: &Entry) -> Result<()> {
         let kind = entry.kind();
         let marker = (kind == Type::MARKER).then(|| Marker(entry.size.get()));
         let loose = self.loose.take();
+        if let Some(marker) = marker
+            && self.repeats.is_copy(marker)
+        {
+            return self.copy(entry, marker);
+        }
         match marker {
             Some(Marker::CHUNK_FOOTER) => {
                 self.carried = loose;
@@ -393,15 +430,9 @@ impl<W: Write + Seek, E: Edit> Rewriter<W, E> {
                     comparer.meet(&source.seams, entry.addr.get(), self.at.records);
                 }
                 self.codes.next_read_chunk();
-                self.repeats = true;
                 return Ok(());
             }
-            Some(Marker::TIMESTAMP) if self.repeats => return Ok(()),
-            Some(Marker::CPU_ID) if self.repeats => {
-                self.repeats = false;
-                return Ok(());
-            }
-            _ => self.repeats = false,
+            _ => {}
         }
         let mut kept = *entry;
         match marker {
@@ -506,6 +537,16 @@ impl<W: Write + Seek, E: Edit> Rewriter<W, E> {
     pub fn fault(&mut self) -> Option<Error> {
         self.edit.fault()
     }
+}
+
+/// The header of a file whose first chunk is missing, as far as it is known.
+fn without_first_chunk(header: &Header, chunk_instrs: Option<u64>) -> [Entry; 4] {
+    [
+        Entry::new(Type::HEADER, 0, header.version),
+        Entry::new(Type::THREAD, 4, header.tid),
+        Entry::new(Type::PID, 4, header.pid),
+        Entry::marker(Marker::CHUNK_INSTR_COUNT, chunk_instrs.unwrap_or(header.chunk_instrs)),
+    ]
 }
 
 fn put_group<W: Write + Seek>(

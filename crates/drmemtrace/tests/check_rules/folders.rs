@@ -184,6 +184,10 @@ pub(crate) fn folders() -> Vec<Folder> {
             write_trace(path);
             fs::write(path.join("notes.txt"), "no trace").unwrap();
         }),
+        folder("repeated-file", |path| {
+            write_trace(path);
+            fs::copy(path.join("drmemtrace.a.7.trace"), path.join("drmemtrace.a (copy).7.trace")).unwrap();
+        }),
         folder("several-windows", |path| {
             for window in ["window.0000", "window.0001"] {
                 fs::create_dir(path.join(window)).unwrap();

@@ -149,6 +149,7 @@ impl MemoryReader {
                 message: message.clone(),
                 count: 1,
                 loss: None,
+                doubtful_from: None,
             }),
             Item::Record(record) => {
                 let reading = record.clock().filter(|_| self.scan.cut.clock && self.at.clock.is_some());

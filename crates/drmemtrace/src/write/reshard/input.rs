@@ -5,7 +5,7 @@ use super::encodings::OfFile;
 use super::output::Outputs;
 use crate::kernel::Regions;
 use crate::record::{Entry, Marker, Type};
-use crate::seams::Comparer;
+use crate::seams::{Comparer, Repeats};
 use crate::trace::{DrmemTrace, File};
 use crate::write::frames::is_of_header;
 use crate::write::known::Space;
@@ -48,7 +48,9 @@ pub(super) struct Input {
     next: usize,
     /// How many entries of the reader's present part were put there.
     n_taken: usize,
-    repeats: bool,
+    repeats: Repeats,
+    /// The chunk that the file begins with is not its first, so what it repeats stands nowhere else.
+    wants_copies: bool,
     codes: OfFile,
     /// An instruction's encoding and branch target, as long as it has not come.
     group: Vec<Entry>,
@@ -69,11 +71,17 @@ pub(super) struct Input {
     hold: Hold,
     /// The thread and the file of the last entry.
     pub(super) last: Option<(u64, u64)>,
+    /// The files that entries of the present chunk went to, with the records that they had before.
+    pub(super) marks: Vec<(u64, u64)>,
+    /// The present chunk.
+    member: u32,
 }
 
 impl Input {
     pub(super) fn new(trace: &DrmemTrace, shard: usize) -> Result<Input> {
         let header = trace.files().get(shard).map(|file| &file.header);
+        let lacks_header = trace.files().get(shard).is_some_and(|file| file.first_chunk() > 0);
+        let chunk_instrs = header.filter(|_| lacks_header).map(|header| header.chunk_instrs);
         Ok(Input {
             feed: Some(Feed::among(trace, shard, trace.files().len())?),
             comparer: trace.files().get(shard).map(|file| Comparer::of(file)).unwrap_or_default(),
@@ -81,13 +89,15 @@ impl Input {
             entries: Vec::new(),
             next: 0,
             n_taken: 0,
-            repeats: false,
+            repeats: Repeats::default(),
+            wants_copies: lacks_header,
             codes: OfFile::new(header.map_or(0, |header| header.pid)),
             group: Vec::new(),
             tid: 0,
             pid: 0,
-            header: Vec::new(),
-            in_header: true,
+            // What is known of one that is missing.
+            header: chunk_instrs.map(|n| Entry::marker(Marker::CHUNK_INSTR_COUNT, n)).into_iter().collect(),
+            in_header: !lacks_header,
             shares_header: header.is_some_and(|header| header.is_mixed),
             cpu: None,
             time: 0,
@@ -96,6 +106,8 @@ impl Input {
             held: Vec::new(),
             hold: Hold::Nothing,
             last: None,
+            marks: Vec::new(),
+            member: 0,
         })
     }
 
@@ -120,11 +132,17 @@ impl Input {
                 self.n_taken = 0;
                 let next = feed.next(observer, SoFar::default(), intake)?.map(|part| {
                     self.comparer.begin(&part);
-                    part.entries.len()
+                    (part.entries.len(), part.member)
                 });
-                outputs.note_damage(intake);
+                outputs.note_damage(intake, &self.marks);
+                if let Some((_, member)) = next.filter(|(_, member)| *member != self.member) {
+                    self.member = member;
+                    self.marks.clear();
+                    // The next entry notes how far its file is.
+                    self.last = None;
+                }
                 n_present = match next {
-                    Some(n_entries) => n_entries,
+                    Some((n_entries, _)) => n_entries,
                     None => {
                         // Other files may go on for long: this one needs no memory any more.
                         self.feed = None;
@@ -139,6 +157,13 @@ impl Input {
                     && let Some(file) = &self.file
                 {
                     self.comparer.meet(&file.seams, entry.addr.get(), self.taken.read.records);
+                }
+                if self.wants_copies && self.repeats.is_open() && is_clock(entry) {
+                    // Readers of the source do not count it, readers of what is written do.
+                    self.wants_copies = !entry.is_marker(Marker::CPU_ID);
+                    self.repeats.is_copy(Marker(entry.size.get()));
+                    self.entries.push(*entry);
+                    continue;
                 }
                 if is_of_chunks(entry, &mut self.repeats, &mut self.codes) {
                     // Who reads sees the footer, and no copies.
@@ -387,19 +412,13 @@ fn is_of_beginning(entry: &Entry) -> bool {
 }
 
 /// True for what only the chunks of the source need.
-fn is_of_chunks(entry: &Entry, repeats: &mut bool, codes: &mut OfFile) -> bool {
+fn is_of_chunks(entry: &Entry, repeats: &mut Repeats, codes: &mut OfFile) -> bool {
     if entry.kind() != Type::MARKER {
         return false;
     }
-    match Marker(entry.size.get()) {
-        Marker::CHUNK_FOOTER => true,
-        Marker::RECORD_ORDINAL => {
-            codes.next_chunk();
-            *repeats = true;
-            true
-        }
-        Marker::TIMESTAMP => *repeats,
-        Marker::CPU_ID => std::mem::take(repeats),
-        _ => false,
+    let marker = Marker(entry.size.get());
+    if marker == Marker::RECORD_ORDINAL {
+        codes.next_chunk();
     }
+    repeats.is_copy(marker) || matches!(marker, Marker::RECORD_ORDINAL | Marker::CHUNK_FOOTER)
 }

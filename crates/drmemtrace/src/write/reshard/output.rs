@@ -4,19 +4,20 @@ use super::Sharding;
 use super::encodings::Encodings;
 use super::input::Input;
 use crate::record::{Entry, FileType, IDLE_THREAD, Marker, Type};
+use crate::write::appended::Appended;
 use crate::write::chunks::weight;
 use crate::write::edit::NoEdit;
 use crate::write::known::Known;
 use crate::write::rewrite::{ChunkRule, Rewriter};
-use crate::write::{BUFFER_BYTES, FileSummary, Summary, WriteOptions, close, folder, nothing_left_of};
+use crate::write::{BUFFER_BYTES, FileSummary, Summary, WriteOptions, folder, nothing_left_of};
 use quipu_model::damaged::{Intake, Reading};
 use quipu_model::fresh::{Folder, cannot};
 use quipu_model::{Error, Result};
 use quipu_source::{OutputFile, Packer, Pool, Source};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
-use std::io::{self, BufWriter, Seek};
-use std::path::PathBuf;
+use std::io::{self, BufWriter, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Entries are given to the writer when there are so many of them.
@@ -33,7 +34,15 @@ impl Target {
     /// The same, without what was written.
     pub(super) fn again(&self) -> Result<Target> {
         let only = match &self.only {
-            None => None,
+            None => {
+                let folder: &Path = &self.folder;
+                let list = || -> io::Result<Vec<_>> { std::fs::read_dir(folder)?.collect() };
+                for entry in list().map_err(|cause| cannot("list", folder, cause))? {
+                    let path = entry.path();
+                    std::fs::remove_file(&path).map_err(|cause| cannot("remove", &path, cause))?;
+                }
+                None
+            }
             Some(file) => {
                 let emptied = || -> io::Result<OutputFile> {
                     file.set_len(0)?;
@@ -74,8 +83,39 @@ pub(super) struct Outputs<'o> {
     pub(super) is_pipe: bool,
 }
 
+/// A file that is written: the only one, or one of many, which cannot all be open.
+enum Out {
+    Only(OutputFile),
+    OfMany(Appended),
+}
+
+impl Write for Out {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Out::Only(file) => file.write(bytes),
+            Out::OfMany(file) => file.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Out::Only(file) => file.flush(),
+            Out::OfMany(file) => file.flush(),
+        }
+    }
+}
+
+impl Seek for Out {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        match self {
+            Out::Only(file) => file.seek(to),
+            Out::OfMany(file) => file.seek(to),
+        }
+    }
+}
+
 pub(super) struct Output {
-    rewriter: Rewriter<BufWriter<OutputFile>, NoEdit>,
+    rewriter: Rewriter<BufWriter<Out>, NoEdit>,
     /// Entries that the writer has not been given yet. None is an encoding: what its readers know of those is asked for.
     pending: Vec<Entry>,
     name: String,
@@ -104,12 +144,16 @@ impl Outputs<'_> {
         self.threads.is_empty() || self.threads.contains(&tid)
     }
 
-    /// Notes how far each file is when the first damage is met. Of what came from a pipe, all may be damaged.
-    pub(super) fn note_damage(&mut self, intake: &Intake) {
+    /// Notes how far each file is when the first damage is met. Of what came from a pipe, all may be damaged; and if the damage
+    /// lies before the place where it showed, all that was written since `marks`, which name files by their keys.
+    pub(super) fn note_damage(&mut self, intake: &Intake, marks: &[(u64, u64)]) {
         if intake.is_damaged() && !std::mem::replace(&mut self.is_doubtful, true) {
-            let is_pipe = self.is_pipe;
-            let good = |output: &Output| if is_pipe { 0 } else { output.n_written() };
-            self.open.values_mut().for_each(|output| output.doubtful_from = Some(good(output)));
+            let (is_pipe, is_before) = (self.is_pipe, intake.is_damaged_before());
+            for (key, output) in &mut self.open {
+                let mark = marks.iter().find(|(marked, _)| is_before && marked == key);
+                let n_good = mark.map_or(output.n_written(), |(_, n_written)| *n_written);
+                output.doubtful_from = Some(if is_pipe { 0 } else { n_good });
+            }
         }
     }
 
@@ -141,6 +185,9 @@ impl Outputs<'_> {
         };
         if input.last != Some((input.tid, key)) {
             input.last = Some((input.tid, key));
+            if !input.marks.iter().any(|(marked, _)| *marked == key) {
+                input.marks.push((key, output.n_written()));
+            }
             let last = self.last_core.insert(input.tid, key);
             let was_away = self.sharding == Sharding::Cores && last.is_some_and(|last| last != key);
             if was_away && output.thread == Some(input.tid) {
@@ -165,8 +212,8 @@ impl Outputs<'_> {
         let name = folder::renamed(&name, packing);
         let path = self.target.folder.join(&name);
         let file = match self.target.only.take() {
-            Some(file) => file,
-            None => self.target.folder.create(&path)?,
+            Some(file) => Out::Only(file),
+            None => Out::OfMany(Appended::create_new(&path).map_err(|cause| cannot("create", &path, cause))?),
         };
         let (small, buffer_bytes) = (self.sharding != Sharding::Stream, BUFFER_BYTES);
         let buffer_bytes = if small { buffer_bytes / 16 } else { buffer_bytes };
@@ -187,8 +234,8 @@ impl Outputs<'_> {
         })
     }
 
-    /// Ends all files; those that are to be written again are removed.
-    pub(super) fn finish(self, source: &Source, reading: Reading, is_sound: bool) -> Result<Summary> {
+    /// Ends all files.
+    pub(super) fn finish(self, source: &Source, reading: Reading) -> Result<Summary> {
         let mut summary = Summary::default();
         let mut schedules = Vec::new();
         for mut output in self.open.into_values() {
@@ -208,13 +255,8 @@ impl Outputs<'_> {
                 doubtful_from,
             });
             schedules.push(rewritten.schedule);
-            close(rewritten.out, &output.path)?;
-            if !is_sound && self.sharding != Sharding::Stream {
-                std::fs::remove_file(&output.path).map_err(|cause| cannot("remove", &output.path, cause))?;
-            }
-        }
-        if !is_sound {
-            return Ok(summary);
+            let mut out = rewritten.out;
+            out.flush().map_err(|cause| cannot("write", &output.path, cause))?;
         }
         if summary.files.is_empty() {
             return Err(nothing_left_of(&reading));
