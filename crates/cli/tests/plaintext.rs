@@ -1,6 +1,8 @@
 //! Traces of text through the verbs: what is shown, simulated and converted.
 
 // A test that cannot set its scene has failed.
+use crate::damage::VERBS;
+use quipu_testkit::fixtures;
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -151,12 +153,12 @@ fn wide_accesses_are_told_apart_and_split_if_asked() {
 }
 
 #[test]
-fn an_access_that_claims_gigabytes_becomes_few_records() {
+fn an_access_of_a_megabyte_becomes_few_records() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (from, to) = (path("huge.xdin"), path("huge.trace"));
-    // Of 64 KiB, of one byte more and of 4 GiB less one byte, in hexadecimal.
-    std::fs::write(&from, "r 100000 10000\nr 200000 10001\nw 300000 ffffffff\nr 400000 8\n").unwrap();
+    // Of 64 KiB, of one byte more and of 1 MiB, in hexadecimal.
+    std::fs::write(&from, "r 100000 10000\nr 200000 10001\nw 300000 100000\nr 400000 8\n").unwrap();
     let (code, found) = converted(&[&from, "-o", &to, "--to", "cacheray", "--lossless"]);
     let expected = ledger(&[
         ("kept", "reads", 1),
@@ -199,4 +201,50 @@ fn every_verb_takes_them() {
         String::from_utf8(output.stdout).unwrap(),
         "record,line,type,addr,size,pc\n2,7,store,0x1fff00077c,4,0x401000\n9,14,store,0x403000,4,0x401019\n"
     );
+}
+
+/// Every verb begins with the same sentence about damage within a text or a Cacheray trace, up to what the loss means for it.
+#[test]
+fn damage_within_a_trace_has_one_first_line_for_all_verbs() {
+    let folder = tempfile::tempdir().unwrap();
+    let lackey = "I  0000000004000000,3\n L 000000001ffe0000,8\n".repeat(3000);
+    let din = "2 400000\n0 7ff000\n".repeat(3000);
+    let cacheray = std::fs::read(fixtures("cacheray").join("reorder-good.trace")).unwrap();
+    let zeros = |bytes: &[u8], at: usize| {
+        let mut damaged = bytes.to_vec();
+        damaged[at..at + 300].fill(0);
+        damaged
+    };
+    for (name, bytes, loss) in [
+        ("zeros.lackey", zeros(lackey.as_bytes(), 60_000), "bytes are lost, an unknown number of records"),
+        ("cut.lackey", lackey.as_bytes()[..60_005].to_vec(), "bytes are lost, an unknown number of records"),
+        ("bad.din", zeros(din.as_bytes(), 20_000), "bytes are lost, an unknown number of records"),
+        ("cut.din", din.as_bytes()[..20_005].to_vec(), "bytes are lost, an unknown number of records"),
+        ("zeros.cacheray", zeros(&cacheray, 7000), "bytes are lost, an unknown number of records"),
+        ("cut.cacheray", cacheray[..14_207].to_vec(), "bytes are lost, an unknown number of records"),
+    ] {
+        std::fs::write(folder.path().join(name), bytes).unwrap();
+        let mut first_lines = std::collections::BTreeSet::new();
+        let mut n_verbs = 0;
+        for (verb, call) in VERBS {
+            let Some(call) = call else { continue };
+            let words = call.iter().map(|word| match *word {
+                "@" => name,
+                "%" => "out",
+                other => other,
+            });
+            let mut run = Command::new(env!("CARGO_BIN_EXE_quipu"));
+            let output = run.current_dir(folder.path()).arg("-q").args(words).output().unwrap();
+            if output.status.code() == Some(2) {
+                // Not for such traces.
+                continue;
+            }
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            let (first, _) = said.lines().next().unwrap_or_default().rsplit_once("; ").unwrap_or_default();
+            assert!(output.status.code() == Some(1) && first.contains(loss), "{verb} {name}: {said}");
+            first_lines.insert(first.to_owned());
+            n_verbs += 1;
+        }
+        assert!(first_lines.len() == 1 && n_verbs >= 5, "{name}: {n_verbs} {first_lines:#?}");
+    }
 }

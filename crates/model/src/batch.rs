@@ -189,8 +189,9 @@ impl Batch {
         (self.span.records, self.span.instrs, self.raw) = (0, 0, 0..0);
     }
 
-    /// Removes accesses that are too large to be true ([`MAX_ACCESS_BYTES`]) and reports each
-    /// as a finding at its record. Whatever feeds batches to analyses calls this first.
+    /// Removes accesses that are too large to be true ([`MAX_ACCESS_BYTES`]) and reports each as a finding at its record.
+    /// Whatever feeds batches to analyses calls this first. Readers that meet such sizes in their own bytes leave nothing to do:
+    /// they report the place in the file ([`oversized`]).
     #[inline]
     pub fn refuse_oversized(&mut self) {
         if self.accesses.has_oversized() {
@@ -203,13 +204,8 @@ impl Batch {
         let (span, findings) = (&self.span, &mut self.findings);
         let mut found = Found::default();
         self.accesses.remove_oversized(|at, size| {
-            found.add(OVERSIZED, Severity::Error, || {
-                let record = Some(span.first_record + u64::from(at));
-                let message = format!(
-                    "an access of {size} bytes, more than the {MAX_ACCESS_BYTES} that one can have: it is left out"
-                );
-                (Place { record, ..Place::default() }, message)
-            });
+            let record = Some(span.first_record + u64::from(at));
+            found.push(oversized(size, Place { record, ..Place::default() }));
         });
         findings.extend(found.into_vec());
     }
@@ -223,6 +219,15 @@ impl Batch {
         self.findings.clear();
         self.beyond.clear();
     }
+}
+
+/// The finding of an access that is too large to be true ([`MAX_ACCESS_BYTES`]), and left out.
+#[cold]
+pub fn oversized(size: u32, place: Place) -> Finding {
+    let message = format!(
+        "an access of {size} bytes, more than the {MAX_ACCESS_BYTES} that one can have: it is left out"
+    );
+    Finding::new(OVERSIZED, Severity::Error, place, message)
 }
 
 #[cfg(test)]

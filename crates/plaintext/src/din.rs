@@ -6,6 +6,7 @@ use crate::line::{Fault, Grammar, Line, Record, word};
 use crate::number::{hex, hex_run, line_end};
 use crate::rules::din as rules;
 use crate::table::DinRecords;
+use quipu_model::lens::MAX_ACCESS_BYTES;
 use quipu_model::trace::{Carries, Fact, Recorded, SettingInfo};
 use quipu_model::{Columns, Confidence, FormatInfo};
 use serde_json::json;
@@ -64,6 +65,9 @@ static INFO: FormatInfo = FormatInfo {
     print_settings: &[],
 };
 
+/// Sizes of more digits are judged one by one: they may be more than an access can have.
+const QUICK_DIGITS: usize = 5;
+const _: () = assert!(1 << (4 * QUICK_DIGITS) <= MAX_ACCESS_BYTES);
 /// The kind of fetches.
 const FETCH: u8 = 2;
 /// Accesses of more bytes are odd: a page.
@@ -131,8 +135,8 @@ impl Grammar for ExtendedDin {
         let size_at = 2 + n_addr + 1;
         let (size, n_size) = hex_run(line, size_at);
         let ends = (line[1], line[size_at - 1], size_at + n_size) == (b' ', b' ', end);
-        let is_line = ends && n_addr > 0 && matches!(n_size, 1..=8) && end < line.len();
-        // At most 8 digits.
+        let is_line = ends && n_addr > 0 && matches!(n_size, 1..=QUICK_DIGITS) && end < line.len();
+        // At most 5 digits.
         is_line.then_some((Record { addr, size: size as u32, kind }, end + 1))
     }
 

@@ -7,10 +7,11 @@ use crate::language::{Language, Means};
 use crate::line::{Fault, Grammar, Line, has_zeros};
 use crate::rules;
 use crate::table::{self, Row};
-use quipu_model::batch::Span;
-use quipu_model::lens::{AccessKind, ThreadEvent};
+use quipu_model::batch::{Span, oversized};
+use quipu_model::lens::{AccessKind, MAX_ACCESS_BYTES, ThreadEvent};
+use quipu_model::schema::Text;
 use quipu_model::{
-    Batch, Columns, Error, ErrorKind, Finding, Loss, Place, Reader, Result, RuleInfo, Scan, Severity,
+    Amount, Batch, Columns, Error, ErrorKind, Finding, Loss, Place, Reader, Result, RuleInfo, Scan, Severity,
     ShardId, Window,
 };
 use quipu_source::Container;
@@ -86,7 +87,9 @@ pub struct RecordReader {
     has_processes: bool,
     findings: Vec<Finding>,
     /// Violations of each rule, with the one that stands for those that are not told one by one.
-    told: Vec<(&'static str, u64, Option<Finding>)>,
+    told: Vec<(Text, u64, Option<Finding>)>,
+    /// Some record of the batch in the making is too large for an access.
+    has_oversized: bool,
     fault: Option<Error>,
 }
 
@@ -143,6 +146,7 @@ impl RecordReader {
             has_processes: false,
             findings: Vec::new(),
             told: Vec::new(),
+            has_oversized: false,
             fault: None,
         })
     }
@@ -278,7 +282,8 @@ impl RecordReader {
                     self.feed.pass_line();
                     self.batch.block.clear();
                     self.n_lines += 1;
-                    self.bad_line(Fault::Long, offset, String::new());
+                    let n_bytes = (self.feed.offset() - offset) as usize; // It is no longer than the file.
+                    self.bad_line(Fault::Long, (offset, n_bytes), String::new());
                     continue;
                 }
                 Next::End => return self.end(offset).map(|()| Staged::End),
@@ -297,6 +302,9 @@ impl RecordReader {
                     self.keep_raw(n_bytes, true);
                     if self.staged.is_empty() {
                         self.first_offset = offset;
+                    }
+                    if row.record.size > MAX_ACCESS_BYTES {
+                        self.oversized(&row, offset);
                     }
                     self.staged.push(row);
                 }
@@ -363,7 +371,8 @@ impl RecordReader {
         if let Some(rule) = self.dialect.language.rules.zeros
             && has_zeros(bytes.get(..n_bytes).unwrap_or(bytes))
         {
-            self.tell(rule, offset, format!("line {} has a run of zero bytes", self.n_lines + 1));
+            let what = format!("line {} has a run of zero bytes", self.n_lines + 1);
+            self.lose(rule, (offset, n_bytes), what);
         }
     }
 
@@ -396,7 +405,7 @@ impl RecordReader {
             }
         }
         if let Some((what, shown)) = fault {
-            self.bad_line(what, offset, shown);
+            self.bad_line(what, (offset, n_bytes), shown);
         }
         if let Some((first, other)) = other_process
             && !self.has_processes
@@ -414,7 +423,7 @@ impl RecordReader {
 
     /// Tells a line that is nothing that is known.
     #[cold]
-    fn bad_line(&mut self, fault: Fault, offset: u64, shown: String) {
+    fn bad_line(&mut self, fault: Fault, (offset, n_bytes): (u64, usize), shown: String) {
         self.others.bad += 1;
         let rules = &self.dialect.language.rules;
         let rule = match fault {
@@ -423,37 +432,66 @@ impl RecordReader {
         };
         let line = if fault == Fault::Long { self.n_lines } else { self.n_lines + 1 };
         let colon = if shown.is_empty() { "" } else { ": " };
-        self.tell(rule, offset, format!("line {line} is no record, {}{colon}{shown}", fault.what()));
+        let what = format!("line {line} is no record, {}{colon}{shown}", fault.what());
+        self.lose(rule, (offset, n_bytes), what);
     }
 
     /// Tells that the last line has no end.
     #[cold]
     fn cut(&mut self, offset: u64, n_bytes: usize) {
         let what = format!("line {} has `{n_bytes}` bytes and no end", self.n_lines + 1);
-        self.tell(self.dialect.language.rules.cut, offset, what);
+        self.lose(self.dialect.language.rules.cut, (offset, n_bytes), what);
     }
 
-    /// Tells what was found: the first ones one by one.
+    /// Tells an access that is too large to be true, and that lenses leave out.
     #[cold]
-    fn tell(&mut self, rule: &'static RuleInfo, offset: u64, what: String) {
-        let record = self.n_records + self.staged.len() as u64;
-        let place = Place {
+    fn oversized(&mut self, row: &Row, offset: u64) {
+        let means = self.dialect.language.means.get(usize::from(row.record.kind));
+        if means.is_some_and(|means| *means != Means::Mark) {
+            self.has_oversized = true;
+            let place = self.place(offset);
+            self.tell_finding(oversized(row.record.size, place));
+        }
+    }
+
+    /// The place of the next record, or of what stands where it would.
+    fn place(&self, offset: u64) -> Place {
+        Place {
             file: Some(self.file.clone()),
             offset: Some(offset),
-            record: Some(record),
+            record: Some(self.n_records + self.staged.len() as u64),
             ..Place::default()
-        };
-        let loss = (rule.severity == Severity::Error).then(|| Loss::from(place.clone()));
-        let finding = rule.broken(place, what);
-        // A line that breaks such a rule is no record: that is what is lost.
-        let finding = match loss {
-            Some(loss) => finding.losing(loss),
-            None => finding,
-        };
-        let at = match self.told.iter().position(|(name, ..)| *name == rule.name) {
+        }
+    }
+
+    /// Tells a line that breaks a rule. If that is an error, the line is no record, and its bytes are lost.
+    #[cold]
+    fn lose(&mut self, rule: &'static RuleInfo, (offset, n_bytes): (u64, usize), what: String) {
+        let place = self.place(offset);
+        let finding = rule.broken(place.clone(), what);
+        self.tell_finding(match rule.severity {
+            Severity::Error => {
+                let bytes = Amount::Exactly(n_bytes as u64);
+                finding.losing(Loss { bytes, ..Loss::from(place) })
+            }
+            _ => finding,
+        });
+    }
+
+    /// Tells that a rule is broken.
+    #[cold]
+    fn tell(&mut self, rule: &'static RuleInfo, offset: u64, what: String) {
+        let finding = rule.broken(self.place(offset), what);
+        self.tell_finding(finding);
+    }
+
+    /// Tells what was found: the first ones of each rule one by one.
+    #[cold]
+    fn tell_finding(&mut self, finding: Finding) {
+        let at = match self.told.iter().position(|(name, ..)| *name == finding.rule) {
             Some(at) => at,
             None => {
-                self.told.push((rule.name, 0, None));
+                self.told.push((finding.rule.clone(), 0, None));
                 self.told.len() - 1
             }
         };
@@ -479,13 +517,7 @@ impl RecordReader {
                 Ok(())
             }
             Some(error) => {
-                let record = self.n_records + self.staged.len() as u64;
-                let place = Place {
-                    file: Some(self.file.clone()),
-                    offset: Some(offset),
-                    record: Some(record),
-                    ..Place::default()
-                };
+                let place = self.place(offset);
                 Err(error.of_unsound(&self.container, place, &|| self.count_sound()))
             }
             None => Ok(()),
@@ -568,6 +600,9 @@ impl RecordReader {
             accesses.kind.truncate(n_rows);
             if columns.has(Columns::ACCESS_PC) {
                 accesses.pc.extend(accesses.at.iter().map(|at| self.pcs[*at as usize])); // Of this batch.
+            }
+            if std::mem::take(&mut self.has_oversized) {
+                accesses.remove_oversized(|_, _| {});
             }
         }
         if columns.has(Columns::INSTRS) {
