@@ -1,9 +1,11 @@
 //! Files that hold a core each.
 
 use super::{
-    CHUNK_FOOTER, CPU_ID, Head, TIMESTAMP, archive, entry, marker, nops, outline, printed, put, seam, tail,
+    CHUNK_FOOTER, CPU_ID, Head, Stretch, TIMESTAMP, archive, entry, launch, marker, nops, outline, printed,
+    put, put_schedule, quipu, seam, tail,
 };
 use std::path::Path;
+use std::process::Command;
 
 const SYSCALL: u16 = 25;
 const SYSCALL_FAILED: u16 = 30;
@@ -291,5 +293,56 @@ fn parts_of_files_of_cores_are_those_of_files_of_threads() {
             let n_rows = cores.lines().filter(|line| line.contains(" W0.T2")).count();
             assert!(n_rows > 0, "{args}: {cores}");
         }
+    }
+}
+
+/// There is a file for each core, and few may be open.
+#[test]
+fn a_thousand_traced_cores_are_filtered_with_few_open_files() {
+    const N_CORES: u64 = 1000;
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("in");
+    std::fs::create_dir(&trace).unwrap();
+    let mut parts = vec![Head { tid: 10, clock: 1000, cpu: 0, ..Head::OF_THREAD }.entries()];
+    let mut stretches = Vec::new();
+    for core in 0..N_CORES {
+        if core > 0 {
+            parts.push(clock(1000 + core, core));
+        }
+        parts.push(nops(0x1000 + core, 1));
+        stretches.push((core, [(10, 1000 + core, core)]));
+    }
+    parts.push(tail(10));
+    put(&trace, "a.trace", &parts);
+    let processors: Vec<(u64, &[Stretch])> = stretches.iter().map(|(core, of)| (*core, &of[..])).collect();
+    put_schedule(&folder.path().join("s.zip"), &processors);
+    let line = "as drmemtrace -tool record_filter -core_sharded -cpu_schedule_file s.zip -indir in -outdir";
+    let script = format!("ulimit -n 64; {} {line} few", env!("CARGO_BIN_EXE_quipu"));
+    let output = Command::new("sh").current_dir(folder.path()).args(["-c", &script]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(quipu(folder.path(), &format!("{line} many")).status.code(), Some(0));
+    let [few, many] = ["few", "many"].map(|name| crate::outputs::content(&folder.path().join(name)));
+    assert_eq!(
+        few.iter().filter(|(name, _)| name.to_str().unwrap().contains(".core.")).count() as u64,
+        N_CORES
+    );
+    assert!(few == many);
+}
+
+/// The files are those of a folder of threads, so they say nothing of what a scheduler makes of these.
+#[test]
+fn schedule_files_are_not_compared_with_scheduled_cores() {
+    let folder = tempfile::tempdir().unwrap();
+    put_two_threads(folder.path());
+    // Neither thread ran then.
+    let wrong = [10u64, 999, 7, 0, 11, 999, 7, 0].map(u64::to_le_bytes).concat();
+    std::fs::write(folder.path().join("serial_schedule.bin"), wrong).unwrap();
+    let args = "-indir . -tool invariant_checker";
+    let said = launch(folder.path(), args);
+    let text = String::from_utf8(said.stderr).unwrap();
+    assert!(text.contains("Serial schedule entry"), "{text}");
+    for mode in ["-core_serial", "-core_sharded"] {
+        let text = printed(folder.path(), &format!("{args} {mode} -cores 2"));
+        assert!(!text.contains("chedule entry"), "{mode}: {text}");
     }
 }

@@ -1,6 +1,8 @@
 //! The examples of rules of DynamoRIO's tools, by the whole command line.
 
-use super::{Head, archive, clock, coded, entry, head, marker, nops, printed, put, quipu, tail, told};
+use super::{
+    Head, archive, clock, coded, entry, head, launch, marker, nops, printed, put, quipu, tail, told,
+};
 
 #[test]
 fn a_name_listed_twice_is_printed_once() {
@@ -190,4 +192,45 @@ fn a_file_of_several_threads_is_one_shard() {
     let output = quipu(folder.path(), "analyze counts .");
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains(" 7 ") && text.contains(" 8 "), "{text}");
+}
+
+#[test]
+fn options_that_are_refused_by_name_say_why() {
+    let folder = tempfile::tempdir().unwrap();
+    put(folder.path(), "a.trace", &[head(10, 1000, None), nops(0x1000, 1), tail(10)]);
+    for (tool, option, why) in [
+        ("basic_counts -core_serial", "-sched_switch_file x", "no kernel code of switches"),
+        ("basic_counts -core_serial", "-sched_syscall_file x", "no kernel code of system calls"),
+        ("basic_counts", "-syscall_template_file x", "no kernel code of system calls"),
+        ("basic_counts -core_serial", "-record_file x", "schedules are not recorded"),
+        ("basic_counts -core_serial", "-replay_file x", "schedules are not replayed"),
+        ("basic_counts -core_serial", "-add_noise_generator", "nothing is put into a trace"),
+        ("record_filter -outdir out", "-chunk_instr_count 5", "--chunk-instrs"),
+        ("record_filter -outdir out", "-compress gzip", "--container"),
+        ("basic_counts -core_serial", "-scale_timers 2", "times are those of the trace"),
+        ("basic_counts -core_serial", "-scale_timeouts 2", "times are those of the trace"),
+        ("basic_counts -core_sharded", "-max_load_imbalance 2", "cores advance side by side"),
+    ] {
+        let line = format!("-indir . -tool {tool} {option}");
+        let output = launch(folder.path(), &line);
+        let said = String::from_utf8_lossy(&output.stderr);
+        let name = option.split(' ').next().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{line}: {said}");
+        assert!(said.contains(&format!("option `{name}` of drmemtrace is not available")), "{line}: {said}");
+        assert!(said.contains(why), "{line}: {said}");
+    }
+}
+
+/// DynamoRIO's disassembler would write `mov    %rsp -> %rbp`.
+#[test]
+fn instructions_are_printed_in_the_usual_text_of_their_architecture() {
+    let folder = tempfile::tempdir().unwrap();
+    let mov = coded(10, 0x1000, &[0x48, 0x89, 0xe5]);
+    put(folder.path(), "a.trace", &[head(10, 1000, None), mov, tail(10)]);
+    let text = printed(folder.path(), "-indir . -tool view");
+    let line = text.lines().find(|line| line.contains("ifetch")).unwrap();
+    assert!(
+        line.ends_with("ifetch       3 byte(s) @ 0x0000000000001000 48 89 e5             mov    %rsp,%rbp"),
+        "{line}"
+    );
 }

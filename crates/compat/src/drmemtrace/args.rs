@@ -552,7 +552,42 @@ pub(super) fn takes_value(name: &str) -> Option<bool> {
     find(name).map(|(setter, _)| !matches!(setter, Setter::Flag(_)))
 }
 
+/// Options of drmemtrace that are refused, and why.
+const REFUSED: &[(&str, &str)] = &[
+    ("sched_switch_file", "no kernel code of switches is put into a trace"),
+    ("sched_syscall_file", "no kernel code of system calls is put into a trace"),
+    ("syscall_template_file", "no kernel code of system calls is put into a trace"),
+    (
+        "record_file",
+        "schedules are not recorded; `-tool record_filter -core_sharded` writes what each core does",
+    ),
+    ("replay_file", "schedules are not replayed; `-cpu_schedule_file` reads the one that was traced"),
+    ("add_noise_generator", "nothing is put into a trace that the program did not do"),
+    (
+        "chunk_instr_count",
+        "chunks are written as large as those of the trace; `quipu convert --chunk-instrs` changes them",
+    ),
+    ("compress", "files are packed as those of the trace; `quipu convert --container` packs them otherwise"),
+    ("scale_timers", "times are those of the trace"),
+    ("scale_timeouts", "times are those of the trace"),
+    (
+        "max_load_imbalance",
+        "cores advance side by side, always by the same number of records or instructions",
+    ),
+];
+
+/// The error of an option that is refused by name; `None` for others.
+pub(super) fn refused_option(arg: &str) -> Option<Error> {
+    let name = arg.trim_start_matches('-');
+    let name = name.strip_prefix("no_").unwrap_or(name);
+    let (_, why) = REFUSED.iter().find(|(known, _)| *known == name)?;
+    Some(Error::unsupported(format!("option `{arg}` of drmemtrace is not available")).hint(*why))
+}
+
 fn unknown_option(arg: &str) -> Error {
+    if let Some(refused) = refused_option(arg) {
+        return refused;
+    }
     let known: Vec<String> = OPTIONS.iter().map(|(names, _)| format!("-{}", names[0])).collect();
     Error::unsupported(format!("option `{arg}` of drmemtrace is not available"))
         .hint(format!("available are {}", known.join(", ")))

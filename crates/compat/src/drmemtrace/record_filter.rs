@@ -4,7 +4,7 @@
 //! QUIRK: the original writes what it cannot pack (lz4, snappy) bare under the old name, which nobody can read; here every
 //! file is packed as it was.
 
-use super::args::{find_value, list_of, number_of, takes_value};
+use super::args::{find_value, list_of, number_of, refused_option, takes_value};
 use super::extent::Extent;
 use quipu::drmemtrace::edits::clock_trim::{ClockTrim, ClockUnit};
 use quipu::drmemtrace::edits::filter::KernelCode;
@@ -306,6 +306,9 @@ impl Request {
                 }
             }
             _ => {
+                if let Some(refused) = refused_option(arg) {
+                    return Err(refused.into());
+                }
                 let what = format!("option `{arg}` of drmemtrace is not available with the tool {NAME}");
                 return Err(Error::unsupported(what).into());
             }
