@@ -14,9 +14,15 @@
 //! What the words mean is a matter of each front end; those of the emulator's plugin are in [`qemu`]. Nothing here
 //! allocates or takes a lock once the memory is mapped, so that it can be used in signal handlers and below `malloc`.
 
+#[cfg(not(loom))]
 mod map;
+#[cfg(loom)]
+#[path = "modelled.rs"]
+mod map;
+#[cfg(not(loom))]
 pub mod qemu;
 mod sides;
+mod sync;
 
 pub use map::{Shape, Shared};
 pub use sides::{Consumer, Producer, SlotState};

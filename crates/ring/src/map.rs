@@ -3,11 +3,11 @@
 //! Both sides are built from this file; [`VERSION`] changes when anything here does, and a producer of another version is
 //! refused.
 
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// The first eight bytes: `QUIPURNG`.

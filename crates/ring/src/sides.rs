@@ -1,7 +1,7 @@
 //! The two sides of a slot.
 
 use crate::map::{Shared, SlotHead, sleep_on, wake};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 use std::time::Duration;
 
 /// Words between two looks at whether the recorder still listens.
@@ -209,14 +209,7 @@ impl<'s> Consumer<'s> {
         let from = self.head & self.mask;
         let first = n.min(self.mask + 1 - from);
         for (from, n) in [(from, first), (0, n - first)] {
-            // SAFETY: Both stretches lie in the ring of `mask + 1` words, and the map lives as long as the memory that is
-            // borrowed. The producer published these words and does not touch them before `head` has passed them. A word
-            // may be read as a number, as it was stored.
-            #[allow(unsafe_code)]
-            let words = unsafe {
-                std::slice::from_raw_parts(self.words.add(from as usize).cast::<u64>(), n as usize)
-            };
-            out.extend_from_slice(words);
+            self.copy(from, n, out);
         }
         if n > 0 {
             self.head += n;
@@ -233,6 +226,28 @@ impl<'s> Consumer<'s> {
             }
         }
         n as usize
+    }
+
+    /// Appends `n` words from `from` on, which end within the ring and were published.
+    #[cfg(not(loom))]
+    fn copy(&self, from: u64, n: u64, out: &mut Vec<u64>) {
+        // SAFETY: The stretch lies in the ring of `mask + 1` words, and the map lives as long as the memory that is borrowed.
+        // The producer published these words and does not touch them before `head` has passed them. A word may be read as a
+        // number, as it was stored.
+        #[allow(unsafe_code)]
+        let words =
+            unsafe { std::slice::from_raw_parts(self.words.add(from as usize).cast::<u64>(), n as usize) };
+        out.extend_from_slice(words);
+    }
+
+    /// The same, word by word, so that the model sees each read.
+    #[cfg(loom)]
+    fn copy(&self, from: u64, n: u64, out: &mut Vec<u64>) {
+        // SAFETY: As above; the words of a model lie in one vector.
+        #[allow(unsafe_code)]
+        out.extend(
+            (from..from + n).map(|at| unsafe { (*self.words.add(at as usize)).load(Ordering::Relaxed) }),
+        );
     }
 
     /// Sleeps until there is something to read or the slot is left, but no longer than `most`.
@@ -253,6 +268,7 @@ impl<'s> Consumer<'s> {
     }
 }
 
+#[cfg(not(loom))]
 #[cfg(test)]
 mod tests {
     use super::*;
