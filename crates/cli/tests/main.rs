@@ -29,4 +29,5 @@ mod stories;
 mod streams;
 mod terminal;
 mod tutorial;
+mod work;
 mod written;
