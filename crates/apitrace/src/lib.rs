@@ -48,11 +48,14 @@ pub mod tools;
 pub mod trace;
 pub mod write;
 
-use quipu_model::trace::SettingInfo;
+use callset::CallSet;
+use quipu_model::options::Kind;
 use quipu_model::{
-    Comparison, Confidence, Edit, Format, FormatInfo, OpenOptions, Result, RuleInfo, Tool, Trace,
+    Comparison, Confidence, Edit, Error, Format, FormatInfo, OpenOptions, OptionSpec, Options, Result,
+    RuleInfo, Tool, Trace,
 };
 use quipu_source::Source;
+use regex_lite::Regex;
 
 /// The format, as the list of formats names it.
 pub static APITRACE: Apitrace = Apitrace;
@@ -69,38 +72,46 @@ pub static INFO: FormatInfo = FormatInfo {
     abilities: &["read", "view", "analyze", "check", "write", "edit", "compare", "recover"],
     beyond_lenses: &["values of arguments that do not fit into 64 bits, stacks"],
     doc: "docs/formats/apitrace.md",
-    settings: &[setting(
-        "index",
-        "auto|cache|beside|no",
-        "auto",
-        "An index for large traces; for any, cached or beside; none.",
-    )],
-    print_settings: &[
-        setting("thread-ids", "yes|no", "no", "Whether the thread stands before each call."),
-        setting("call-nos", "yes|no", "yes", "Whether the number stands before each call."),
-        setting("arg-names", "yes|no", "yes", "Whether arguments have their names."),
-        setting("multiline", "yes|no", "yes", "Whether a call may take several lines, with its stack."),
-        setting("grep", "REGEX", "", "Only functions whose names have this in them."),
-        setting("calls", "SET", "*", "Only these calls: numbers, ranges, `frame`, `draw`, `fbo`, `@FILE`."),
-        setting("frames", "SET", "*", "Only calls of these frames, counted from 0: numbers and ranges."),
-        setting("blobs", "FOLDER", "", "Writes raw memory to files in this folder."),
-        setting("replace", "yes|no", "no", "Whether such files may replace others."),
-        setting(
-            "strings",
-            "dump|whole",
-            "dump",
-            "Escapes as apitrace writes them, or ones that lose nothing.",
-        ),
-    ],
+    options: &[INDEX],
+    print_options: print::settings::OPTIONS,
 };
 
-pub(crate) const fn setting(
-    name: &'static str,
-    value: &'static str,
-    default: &'static str,
-    doc: &'static str,
-) -> SettingInfo {
-    SettingInfo { name, value, default, doc }
+/// Where an index for large traces is kept.
+pub(crate) const INDEX: OptionSpec = OptionSpec::new(
+    "index",
+    Kind::Choice(&["auto", "cache", "beside", "no"]),
+    "auto",
+    "An index for large traces; for any, cached or beside; none.",
+)
+.value("auto|cache|beside|no");
+
+/// An option that may be given as `yes`, `no` or alone.
+pub(crate) const fn truth(name: &'static str, default: &'static str, doc: &'static str) -> OptionSpec {
+    OptionSpec::new(name, Kind::Flag, default, doc).value("yes|no").bare("yes")
+}
+
+/// The union of all sets that an option is given; `None` if none is.
+///
+/// # Errors
+/// `Usage` if one is not written as it should be.
+pub(crate) fn call_set(options: &Options, spec: &OptionSpec) -> Result<Option<CallSet>> {
+    let mut all: Option<CallSet> = None;
+    for text in options.texts(spec) {
+        all.get_or_insert_default().add(text)?;
+    }
+    Ok(all)
+}
+
+/// The regular expression that an option is given.
+///
+/// # Errors
+/// `Usage` if it is none.
+pub(crate) fn pattern(options: &Options, spec: &OptionSpec) -> Result<Option<Regex>> {
+    let of = |text: &str| {
+        Regex::new(text)
+            .map_err(|cause| Error::usage(format!("`{text}` is no regular expression")).because(cause))
+    };
+    options.text(spec).map(of).transpose()
 }
 
 impl Format for Apitrace {

@@ -3,7 +3,6 @@
 mod facts;
 mod recognise;
 
-use crate::INFO;
 use crate::check::rules;
 use crate::decode::{Header, Stop};
 use crate::index::store::{self, Keep};
@@ -16,6 +15,7 @@ use crate::survey::{self, Frames};
 use crate::table::form::CallForm;
 use crate::table::learned::{self, FunctionTable};
 use crate::table::{N_TABLES, tables};
+use crate::{INDEX, INFO, call_set};
 use facts::{meta, survey_facts};
 use quipu_model::print::RowForm;
 use quipu_model::schema::Schema;
@@ -108,12 +108,8 @@ pub struct ApiTrace {
 /// # Errors
 /// `Unsupported` if it is none; what the source has to say.
 pub fn open(source: &Source, options: &OpenOptions) -> Result<ApiTrace> {
-    let keep = match options.setting(&INFO, "index")? {
-        None => Keep::Auto,
-        Some(word) => Keep::parse(word).ok_or_else(|| {
-            Error::usage(format!("`index` is `auto`, `cache`, `beside` or `no`, found `{word}`"))
-        })?,
-    };
+    let opening = INFO.opening(options)?;
+    let keep = Keep::parse(opening.word(&INDEX)).unwrap_or(Keep::Auto);
     let found = packing(source)?.map(|(packing, _)| packing);
     let is_forced = options.format.as_deref() == Some(INFO.name);
     let Some(packing) = found.or(if is_forced { forced_packing(source)? } else { None }) else {
@@ -362,11 +358,11 @@ impl Trace for ApiTrace {
     }
 
     fn narrow(&self, options: &PrintOptions) -> Result<Window> {
-        let first = |name: &str| -> Result<Option<u64>> {
-            Ok(settings::set(options, name)?.and_then(|set| set.first()))
-        };
+        let options = INFO.printing(options)?;
+        let first =
+            |spec| -> Result<Option<u64>> { Ok(call_set(&options, spec)?.and_then(|set| set.first())) };
         // A set that reaches back to the beginning is worth no index.
-        let wanted = match (first("calls")?, first("frames")?) {
+        let wanted = match (first(&settings::CALLS)?, first(&settings::FRAMES)?) {
             (Some(number), _) if self.is_worth_an_index(number) => Wanted::Number(number),
             (_, Some(frame)) if frame > 0 => Wanted::Frame(frame),
             _ => return Ok(Window::All),

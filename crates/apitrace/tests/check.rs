@@ -6,18 +6,18 @@ use crate::common;
 use quipu_apitrace::check::{Check, RULES};
 use quipu_apitrace::pack::StreamWriter;
 use quipu_apitrace::trace::{self, Packing};
-use quipu_model::{Args, Finding, OpenOptions, Report, Result, RuleInfo, Tool, Trace};
+use quipu_model::{Finding, Given, OpenOptions, Report, Result, RuleInfo, Tool, Trace};
 use quipu_source::Source;
 use std::collections::BTreeSet;
 
 /// Checks the bytes of a file.
 fn checked(bytes: &[u8], options: &[(&str, &str)]) -> Result<Box<dyn Report>> {
     let trace = trace::open(&Source::from_bytes("made", bytes.to_vec()), &OpenOptions::default())?;
-    let mut args = Args::default();
+    let mut given = Given::default();
     for (name, value) in options {
-        args.set(*name, *value);
+        given.add(*name, *value);
     }
-    let mut all = Check.build(&args, &trace)?;
+    let mut all = Check.build(&Check.info().parse(&given)?, &trace)?;
     let pass = all.fork(&trace.shards()[0]);
     all.merge(pass)?;
     all.finish()

@@ -11,7 +11,7 @@ use quipu_apitrace::table::CALLS_TABLE;
 use quipu_apitrace::trace::{self, ApiTrace, Packing};
 use quipu_model::print::Ordinals;
 use quipu_model::trace::PrintOptions;
-use quipu_model::{OpenOptions, Paint, Scan, ShardId, Trace, Window};
+use quipu_model::{Given, OpenOptions, Paint, Scan, ShardId, Trace, Window};
 use quipu_source::{Source, StreamOptions};
 use std::path::Path;
 
@@ -23,16 +23,16 @@ fn write(path: &Path, name: &str, times: usize, packing: Packing) {
 }
 
 fn open(path: &Path, index: &str) -> ApiTrace {
-    let settings = vec![("index".to_owned(), index.to_owned())];
-    trace::open(&Source::open(path).unwrap(), &OpenOptions { settings, ..OpenOptions::default() }).unwrap()
+    let given = Given::from([("index", index)]);
+    trace::open(&Source::open(path).unwrap(), &OpenOptions { given, ..OpenOptions::default() }).unwrap()
 }
 
 /// What is printed of a window.
 fn text(trace: &ApiTrace, window: Window, settings: &[(&str, &str)]) -> String {
     let scan = Scan { tables: vec![CALLS_TABLE], window, ..Scan::new(ShardId(0)) };
     let mut reader = trace.scan(&scan).unwrap();
-    let settings = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    let options = PrintOptions { verbose: true, settings, ..PrintOptions::default() };
+    let given = settings.iter().copied().collect();
+    let options = PrintOptions { verbose: true, given, ..PrintOptions::default() };
     let mut printer = trace.printer(&options).unwrap();
     let mut out = Vec::new();
     while !printer.is_done()
@@ -95,13 +95,7 @@ fn windows_of_calls_and_frames_are_reached_by_the_index() {
     write(&path, "threads-3x20", 300, Packing::Snappy);
     let (with, without) = (open(&path, "beside"), open(&path, "no"));
     for settings in [[("calls", "200000-200300")], [("frames", "9000-9002")]] {
-        let options = PrintOptions {
-            settings: settings
-                .iter()
-                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-                .collect(),
-            ..PrintOptions::default()
-        };
+        let options = PrintOptions { given: settings.iter().copied().collect(), ..PrintOptions::default() };
         let window = with.narrow(&options).unwrap();
         assert!(matches!(window, Window::Records(ref records) if records.start > 50_000), "{window:?}");
         assert_eq!(without.narrow(&options).unwrap(), Window::All);
@@ -123,8 +117,8 @@ fn an_index_of_a_small_trace_is_made_where_one_is_asked_for() {
         assert_eq!(kept.exists(), is_kept, "{how}");
     }
     std::fs::remove_file(&kept).unwrap();
-    let settings = vec![("calls".to_owned(), "700-702".to_owned())];
-    let options = PrintOptions { settings, ..PrintOptions::default() };
+    let given = Given::from([("calls", "700-702")]);
+    let options = PrintOptions { given, ..PrintOptions::default() };
     for (how, is_kept) in [("auto", false), ("beside", true)] {
         open(&path, how).narrow(&options).unwrap();
         assert_eq!(kept.exists(), is_kept, "{how}");

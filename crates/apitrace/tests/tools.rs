@@ -8,7 +8,7 @@ use quipu_apitrace::tools::calls::{CallCounts, Calls};
 use quipu_apitrace::tools::frames::{FrameCounts, Frames};
 use quipu_apitrace::tools::graphics::{Contents, Graphics};
 use quipu_apitrace::tools::leaks::{Leaked, Leaks};
-use quipu_model::{Args, Report, Tool};
+use quipu_model::{Given, Report, Tool};
 use quipu_testkit::report_of;
 use regex_lite::Regex;
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 /// What a tool says of a fixture.
 fn analyzed<R: Report + Clone>(tool: &dyn Tool, trace: &str) -> Value {
-    report_of::<R>(tool, &Args::default(), &*common::open(trace)).json()
+    report_of::<R>(tool, &Given::default(), &*common::open(trace)).json()
 }
 
 /// One call of a dump.
@@ -236,7 +236,7 @@ fn calls_that_never_returned_are_listed_and_shaders_that_do_not_compile_are_erro
          3: glGetProgramiv(program = 4, pname = GL_LINK_STATUS) -> (params = [0])\n\
          4: glCheckFramebufferStatus(target = 36160) = GL_FRAMEBUFFER_UNSUPPORTED\n",
     );
-    let ours = report_of::<Contents>(&Graphics, &Args::default(), &trace).json();
+    let ours = report_of::<Contents>(&Graphics, &Given::default(), &trace).json();
     let trouble = |function: &str, result: &str, times: u64, first_call: u64| {
         json!({
             "function": function, "result": result, "times": times, "first_call": first_call,
@@ -319,7 +319,7 @@ const CONTEXTS: &str = "\
     11: @1 glGenFramebuffers(n = 1) -> (framebuffers = [1])\n";
 
 fn leaks(text: &str) -> Vec<(String, u64, String, u64, Option<u64>)> {
-    let ours = report_of::<Leaked>(&Leaks, &Args::default(), &common::written(text)).json();
+    let ours = report_of::<Leaked>(&Leaks, &Given::default(), &common::written(text)).json();
     let leak = |leak: &Value| {
         let text = |key: &str| leak[key].as_str().unwrap().to_owned();
         let number = |key: &str| leak[key].as_u64();
@@ -406,6 +406,6 @@ fn reports_do_not_depend_on_threads_or_batches() {
 fn sizes_below_zero_are_shown_so() {
     let text = "function 0 glTexImage2D(width, height, pixels)\n\
         glTexImage2D(width = -2, height = 2, pixels = hex \"01020304\")\n";
-    let ours = report_of::<Contents>(&Graphics, &Args::default(), &common::written(text)).json();
+    let ours = report_of::<Contents>(&Graphics, &Given::default(), &common::written(text)).json();
     assert_eq!(ours["textures"]["largest"][0]["size"], "-2 × 2");
 }

@@ -12,7 +12,7 @@ use quipu_model::check::{self, CheckLog, CheckReport};
 use quipu_model::lens::RegionEvent;
 use quipu_model::pass::Needs;
 use quipu_model::{
-    Args, Batch, Columns, DynPass, Error, Order, Pass, Place, Report, Result, Shard, Tool, ToolInfo, Trace,
+    Batch, Columns, DynPass, Error, Options, Order, Pass, Place, Report, Result, Shard, Tool, ToolInfo, Trace,
 };
 use quipu_symbols::regions::RegionMap;
 
@@ -46,16 +46,16 @@ impl Tool for Check {
         true
     }
 
-    fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+    fn build(&self, options: &Options, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
         let Some(opened) = trace.as_any().and_then(|trace| trace.downcast_ref::<CacherayTrace>()) else {
             return Err(Error::missing("this is no trace of format cacheray"));
         };
-        let log = CheckLog::new(args, RULES, &trace.meta().findings)?;
+        let log = CheckLog::new(options, RULES, &trace.meta().findings)?;
         Ok(Box::new(CheckPass {
             file: opened.container().name().to_owned(),
             dialect: opened.dialect(),
             log,
-            decodes: check::decodes(args),
+            decodes: options.flag(&check::DECODE),
             n_records: 0,
             live: RegionMap::default(),
             removed: RegionMap::default(),

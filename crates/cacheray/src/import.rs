@@ -2,13 +2,14 @@
 
 use crate::plausible::{is_address, is_possible};
 use crate::record::{Dialect, Record};
-use crate::write::{TraceWriter, access, dialect, region, usual_pool};
+use crate::write::{DIALECT, TraceWriter, access, region, usual_pool};
 use quipu_model::convert::{Fate, Import, ImportInfo, ImportJob, Importer, Ledger};
 use quipu_model::edit::packing_for;
 use quipu_model::fresh::Replace;
 use quipu_model::lens::{AccessKind, ThreadEvent};
-use quipu_model::trace::{Fact, SettingInfo};
-use quipu_model::{Batch, Columns, Error, Result};
+use quipu_model::options::{Kind, OptionSpec};
+use quipu_model::trace::Fact;
+use quipu_model::{Batch, Columns, Result};
 use serde_json::json;
 use std::collections::BTreeSet;
 
@@ -30,21 +31,17 @@ static INFO: ImportInfo = ImportInfo {
     required: Columns::ACCESSES,
     taken: Columns::ACCESSES.or(Columns::REGIONS).or(Columns::THREADS),
     made_up: &[],
-    settings: &[
-        SettingInfo {
-            name: "dialect",
-            value: "le64|be64|ilp32",
-            default: "le64",
-            doc: "Byte order and width of addresses.",
-        },
-        SettingInfo {
-            name: "wide",
-            value: "keep|split",
-            default: "keep",
-            doc: "Accesses of 17 to 255 bytes as they are, or as several of 16, the largest that the original writes.",
-        },
-    ],
+    options: &[DIALECT, WIDE],
 };
+
+/// What becomes of large accesses.
+const WIDE: OptionSpec = OptionSpec::new(
+    "wide",
+    Kind::Choice(&["keep", "split"]),
+    "keep",
+    "Accesses of 17 to 255 bytes as they are, or as several of 16, the largest that the original writes.",
+)
+.value("keep|split");
 
 impl Importer for FromOthers {
     fn info(&self) -> &'static ImportInfo {
@@ -52,15 +49,8 @@ impl Importer for FromOthers {
     }
 
     fn begin(&self, job: &ImportJob<'_>) -> Result<Box<dyn Import>> {
-        job.settings.check(crate::INFO.name, INFO.settings)?;
-        let dialect = dialect(job.settings)?.unwrap_or(Dialect::Le64);
-        let largest = match job.settings.last("wide") {
-            None | Some("keep") => MAX_SIZE,
-            Some("split") => USUAL_SIZE,
-            Some(other) => {
-                return Err(Error::usage(format!("`wide` is `keep` or `split`, found `{other}`")));
-            }
-        };
+        let dialect = Dialect::parse(job.options.word(&DIALECT)).unwrap_or(Dialect::Le64);
+        let largest = if job.options.word(&WIDE) == "split" { USUAL_SIZE } else { MAX_SIZE };
         let packing = packing_for(job.container, job.level, job.output)?;
         let replace = if job.replace { Replace::Allowed } else { Replace::Never };
         let writer = TraceWriter::create(job.output, dialect, &packing, replace, &usual_pool()?)?;

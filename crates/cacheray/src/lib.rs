@@ -32,7 +32,7 @@ pub mod trace;
 pub mod write;
 
 use quipu_model::convert::Importer;
-use quipu_model::trace::SettingInfo;
+use quipu_model::options::{Kind, OptionSpec};
 use quipu_model::{Confidence, Edit, Format, FormatInfo, OpenOptions, Result, RuleInfo, Tool, Trace};
 use quipu_source::Source;
 
@@ -51,14 +51,18 @@ pub static INFO: FormatInfo = FormatInfo {
     abilities: &["read", "view", "analyze", "check", "write", "import"],
     beyond_lenses: &["flags of atomic and unaligned accesses"],
     doc: "docs/formats/cacheray.md",
-    settings: &[SettingInfo {
-        name: "dialect",
-        value: "auto|le64|be64|ilp32",
-        default: "auto",
-        doc: "Byte order and width of addresses, which nothing in the file says.",
-    }],
-    print_settings: &[],
+    options: &[DIALECT],
+    print_options: &[],
 };
+
+/// The dialect that a trace is read as.
+pub(crate) const DIALECT: OptionSpec = OptionSpec::new(
+    "dialect",
+    Kind::Choice(&["auto", "le64", "be64", "ilp32"]),
+    "auto",
+    "Byte order and width of addresses, which nothing in the file says.",
+)
+.value("auto|le64|be64|ilp32");
 
 impl Format for Cacheray {
     fn info(&self) -> &'static FormatInfo {

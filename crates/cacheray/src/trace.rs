@@ -1,6 +1,5 @@
 //! Recognising and opening a trace.
 
-use crate::INFO;
 use crate::decode::with_layout;
 use crate::feed::Feed;
 pub use crate::feed::StrictEnd;
@@ -11,6 +10,7 @@ use crate::record::{Dialect, Record};
 use crate::rules;
 use crate::survey;
 use crate::table::Records;
+use crate::{DIALECT, INFO};
 use quipu_model::schema::Schema;
 use quipu_model::trace::{Carries, Fact, PrintOptions, Recorded, Surveyed};
 use quipu_model::{
@@ -92,12 +92,7 @@ pub struct CacherayTrace {
 /// # Errors
 /// `Usage` if the dialect that is asked for is none; `Unsupported` for a folder; what the source has to say.
 pub fn open(source: &Source, options: &OpenOptions) -> Result<CacherayTrace> {
-    let asked = match options.setting(&INFO, "dialect")? {
-        None | Some("auto") => None,
-        Some(name) => Some(Dialect::parse(name).ok_or_else(|| {
-            Error::usage(format!("`dialect` is `auto`, `le64`, `be64` or `ilp32`, found `{name}`"))
-        })?),
-    };
+    let asked = Dialect::parse(INFO.opening(options)?.word(&DIALECT));
     if source.is_folder() {
         return Err(Error::unsupported("a trace of format cacheray is a file").in_file(source.name()));
     }
@@ -196,7 +191,7 @@ impl Trace for CacherayTrace {
     }
 
     fn printer(&self, options: &PrintOptions) -> Result<Box<dyn Printer>> {
-        options.check(&INFO)?;
+        INFO.printing(options)?;
         Ok(Box::new(RecordPrinter))
     }
 

@@ -6,10 +6,11 @@ use crate::record::{ADD, Access, Add, Dialect, READ, REMOVE, Record, Remove, WRI
 use crate::table::Records;
 use crate::trace::{self, PROBED_BYTES, is_our_file, look_of};
 use quipu_model::damaged::{Intake, SoFar};
-use quipu_model::edit::{Edit, EditInfo, EditJob, Edited, Progress, Settings, packing_for};
+use quipu_model::edit::{Edit, EditInfo, EditJob, Edited, Progress, packing_for};
 use quipu_model::fresh::{Fresh, Replace, cannot};
 use quipu_model::lens::{AccessKind, RegionEvent};
-use quipu_model::trace::{Fact, SettingInfo};
+use quipu_model::options::{Kind, OptionSpec};
+use quipu_model::trace::Fact;
 use quipu_model::{Batch, Columns, Confidence, Error, Result, Scan, ShardId, Trace};
 use quipu_source::{OutputFile, PackOptions, Packer, Packing, Pool};
 use serde_json::json;
@@ -165,13 +166,17 @@ pub struct Convert;
 static INFO: EditInfo = EditInfo {
     name: "convert",
     title: "the same records in another container or dialect",
-    settings: &[SettingInfo {
-        name: "dialect",
-        value: "le64|be64|ilp32",
-        default: "that of the source",
-        doc: "Byte order and width of addresses.",
-    }],
+    options: &[DIALECT.default("that of the source")],
 };
+
+/// The dialect that a trace is written in.
+pub(crate) const DIALECT: OptionSpec = OptionSpec::new(
+    "dialect",
+    Kind::Choice(&["le64", "be64", "ilp32"]),
+    "le64",
+    "Byte order and width of addresses.",
+)
+.value("le64|be64|ilp32");
 
 impl Edit for Convert {
     fn info(&self) -> &'static EditInfo {
@@ -179,9 +184,8 @@ impl Edit for Convert {
     }
 
     fn run(&self, job: &EditJob<'_>, progress: &dyn Progress) -> Result<Edited> {
-        job.settings.check(crate::INFO.name, INFO.settings)?;
         let trace = trace::open(job.source, job.opening)?;
-        let dialect = dialect(job.settings)?.unwrap_or(trace.dialect());
+        let dialect = job.options.text(&DIALECT).and_then(Dialect::parse).unwrap_or(trace.dialect());
         let packing = packing_for(job.container, job.level, job.output)?;
         let replace = if job.replace { Replace::Allowed } else { Replace::Never };
         let mut writer = TraceWriter::create(job.output, dialect, &packing, replace, &usual_pool()?)?;
@@ -235,15 +239,6 @@ impl Edit for Convert {
 /// A thread for each core.
 pub(crate) fn usual_pool() -> Result<Arc<Pool>> {
     Ok(Pool::new(std::thread::available_parallelism().map_or(1, usize::from))?)
-}
-
-/// The dialect that settings ask for.
-pub(crate) fn dialect(settings: &Settings) -> Result<Option<Dialect>> {
-    let Some(name) = settings.last("dialect") else { return Ok(None) };
-    match Dialect::parse(name) {
-        Some(dialect) => Ok(Some(dialect)),
-        None => Err(Error::usage(format!("`dialect` is `le64`, `be64` or `ilp32`, found `{name}`"))),
-    }
 }
 
 /// The record of an access as the lens has it; `None` for what the format has no record for.

@@ -189,8 +189,8 @@ fn a_bad_tag_in_any_of_the_first_records_of_a_trace_costs_that_only() {
 #[test]
 fn reading_in_the_wrong_dialect_is_told() {
     let source = quipu_source::Source::open(&common::path("shapes")).unwrap();
-    let settings = vec![("dialect".to_owned(), "be64".to_owned())];
-    let options = quipu_model::OpenOptions { settings, ..Default::default() };
+    let given = quipu_model::Given::from([("dialect", "be64")]);
+    let options = quipu_model::OpenOptions { given, ..Default::default() };
     let trace = quipu_cacheray::trace::open(&source, &options).unwrap();
     assert_eq!(trace.meta().findings[0].rule, "cacheray/dialect");
 }

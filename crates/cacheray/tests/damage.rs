@@ -6,7 +6,7 @@ use crate::common::{GOOD, bytes, lines, of_bytes, path, trace};
 use quipu_cacheray::CACHERAY;
 use quipu_cacheray::record::Dialect;
 use quipu_cacheray::write::{Convert, TraceWriter};
-use quipu_model::edit::{Edit, EditJob, Settings, Silent};
+use quipu_model::edit::{Edit, EditJob, Silent};
 use quipu_model::fresh::Replace;
 use quipu_model::{Columns, OpenOptions, Scan, ShardId, Trace};
 use quipu_source::{PackOptions, Packing, Pool, Source};
@@ -90,15 +90,15 @@ fn a_byte_too_many_within_a_record_costs_a_record_or_two() {
 
 fn rewritten(name: &str, dialect: Option<&str>, to: &Path) -> Vec<u8> {
     let source = Source::open(&path(name)).unwrap();
-    let mut settings = Settings::default();
+    let mut given = quipu_model::Given::default();
     if let Some(dialect) = dialect {
-        settings.add("dialect", dialect);
+        given.add("dialect", dialect);
     }
     let opening = OpenOptions::default();
     let job = EditJob {
         source: &source,
         opening: &opening,
-        settings: &settings,
+        options: &Convert.info().parse("cacheray", &given).unwrap(),
         output: to,
         replace: true,
         container: None,

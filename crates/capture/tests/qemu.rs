@@ -13,7 +13,7 @@ use quipu_drmemtrace::DRMEMTRACE;
 use quipu_drmemtrace::check::{CHECK, CheckReport};
 use quipu_drmemtrace::record::{Entry, Marker, Type};
 use quipu_model::fresh::Replace;
-use quipu_model::{Args, Columns, Format, OpenOptions, Report, Scan, Severity, ShardId};
+use quipu_model::{Columns, Format, Given, OpenOptions, Report, Scan, Severity, ShardId};
 use quipu_source::{PackOptions, Packing, Source};
 use quipu_testkit::{Rng, report_of};
 use std::collections::BTreeMap;
@@ -100,7 +100,7 @@ fn each_part(path: &Path, mut body: impl FnMut(usize, &[Entry])) {
 /// Everything that `check` finds wrong.
 fn wrong(path: &Path) -> Vec<String> {
     let trace = DRMEMTRACE.open(&Source::open(path).unwrap(), &OpenOptions::default()).unwrap();
-    let report: CheckReport = report_of(&CHECK, &Args::default(), &*trace);
+    let report: CheckReport = report_of(&CHECK, &Given::default(), &*trace);
     let findings = report.findings();
     findings.iter().filter(|finding| finding.severity == Severity::Error).map(ToString::to_string).collect()
 }

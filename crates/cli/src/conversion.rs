@@ -3,8 +3,7 @@
 use quipu::engine::{ConversionPlan, convert, plan_conversion};
 use quipu::model::convert::{Fate, ImportJob};
 use quipu::model::doc::{Block, Cell, Document, Grid};
-use quipu::model::edit::Settings;
-use quipu::model::{Columns, Error, Format, Trace};
+use quipu::model::{Columns, Error, Format, Given, Options, Trace};
 use quipu_console::number;
 use quipu_console::rewrite::{self, Target};
 use quipu_console::screen::{Outcome, Result, Screen};
@@ -21,15 +20,15 @@ pub(crate) struct Conversion {
     /// End with 1 if anything was left out, changed or made up
     #[arg(long, requires = "to")]
     lossless: bool,
-    /// A setting of the format that is written, such as `dialect=be64`; may be repeated
+    /// An option of the format that is written, such as `dialect=be64`; may be repeated
     #[arg(id = "set", long = "set", value_name = "NAME=VALUE", value_parser = number::key_value)]
-    pub(crate) settings: Vec<(String, String)>,
+    given: Vec<(String, String)>,
 }
 
 impl Conversion {
-    /// The settings for who writes.
-    pub(crate) fn settings(&self) -> Settings {
-        Settings(self.settings.clone())
+    /// What is said to who writes.
+    pub(crate) fn given(&self) -> Given {
+        self.given.iter().cloned().collect()
     }
 }
 
@@ -64,12 +63,13 @@ pub(crate) fn run(
     let from = &trace.meta().format;
     let source = quipu::FORMATS.iter().find(|format| format.info().name == from);
     let beyond = source.map_or(&[][..], |format| format.info().beyond_lenses);
+    let asked = Options::parse(&format!("format {name}"), importer.info().options, &options.given())?;
     let plan = plan_conversion(trace, name, importer, beyond)?;
     tell_plan(&plan, from, name, screen);
     let job = ImportJob {
         trace,
         columns: Columns::NONE,
-        settings: &options.settings(),
+        options: &asked,
         output: &target.path,
         replace: target.force,
         container: target.container.as_deref(),

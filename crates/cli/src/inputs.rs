@@ -15,7 +15,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 /// Options that name what is written. Everything else that names a file is read.
-pub(crate) const OUTPUTS: &[&str] = &["output", "html", "miss_file", "blobs"];
+pub(crate) const OUTPUTS: &[&str] = &["output", "html", "miss-file", "blobs"];
 
 /// The option that names a trace to be written; the others name pages and texts.
 const TRACE_OUTPUT: &str = "output";

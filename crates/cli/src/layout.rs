@@ -1,55 +1,46 @@
-//! Flags of the analysis `layout`, which are options of it with names of their own.
+//! Flags of the analysis `layout`, which are options of it.
 
-use quipu_console::number;
-use std::path::PathBuf;
+use quipu::model::OptionSpec;
+use quipu::sim::layout;
+use quipu_console::flags::{Flagged, Flags, named};
 
-/// Another layout of a type
+/// The options that say which layout.
+#[derive(Debug)]
+pub(crate) struct LayoutOptions;
+
+impl Flagged for LayoutOptions {
+    fn specs() -> Vec<OptionSpec> {
+        let names = ["type", "split", "arrays", "pad", "align", "remap", "language"];
+        named(layout::tool::INFO.options, &names)
+            .into_iter()
+            .map(|spec| spec.group("Another layout, for the analysis `layout`"))
+            .collect()
+    }
+}
+
+/// Another layout of a type.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Another layout, for the analysis `layout`")]
 pub(crate) struct LayoutFlags {
-    /// The type; without further flags, layouts of it are proposed
-    #[arg(id = "type_name", long = "type", value_name = "NAME")]
-    name: Option<String>,
-    /// Hot members apart: their names, `cold=` and names, or `hot` to find them
-    #[arg(long, value_name = "MEMBERS")]
-    split: Option<String>,
-    /// An array for each member, where there are several elements
-    #[arg(long, conflicts_with = "aos")]
+    #[command(flatten)]
+    flags: Flags<LayoutOptions>,
+    /// The same as `--arrays soa`
+    #[arg(long, conflicts_with_all = ["aos", "arrays"])]
     soa: bool,
-    /// One array of structures for members that are arrays of one length
-    #[arg(long)]
+    /// The same as `--arrays aos`
+    #[arg(long, conflicts_with = "arrays")]
     aos: bool,
-    /// Bytes left free: `MEMBER=BYTES`, `MEMBER=line`, or `line` for lines of its own for each element
-    #[arg(long, value_name = "ROOM")]
-    pad: Vec<String>,
-    /// What each element's address is a multiple of
-    #[arg(long, value_name = "BYTES", value_parser = number::number)]
-    align: Option<u64>,
-    /// A file of Cacheray's simulator that says where members lie
-    #[arg(long, value_name = "FILE")]
-    remap: Option<PathBuf>,
-    /// The language of the new declaration
-    #[arg(long, value_name = "LANGUAGE", value_parser = ["c", "cpp", "rust"])]
-    language: Option<String>,
 }
 
 impl LayoutFlags {
     /// The same as options.
     pub(crate) fn given(&self) -> impl Iterator<Item = (String, String)> {
         let arrays = match (self.soa, self.aos) {
-            (true, _) => Some("soa".to_owned()),
-            (_, true) => Some("aos".to_owned()),
+            (true, _) => Some("soa"),
+            (_, true) => Some("aos"),
             _ => None,
         };
-        let all = [
-            ("type", self.name.clone()),
-            ("split", self.split.clone()),
-            ("arrays", arrays),
-            ("pad", (!self.pad.is_empty()).then(|| self.pad.join(","))),
-            ("align", self.align.map(|align| align.to_string())),
-            ("remap", self.remap.as_ref().map(|path| path.display().to_string())),
-            ("language", self.language.clone()),
-        ];
-        all.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)))
+        let arrays = arrays.map(|word| ("arrays".to_owned(), word.to_owned()));
+        self.flags.given().clone().into_iter().chain(arrays)
     }
 }

@@ -1,43 +1,23 @@
 //! Saying where types come from, for verbs that tell accesses by field.
 
-use quipu::model::{Args, ToolInfo};
-use quipu_console::number;
-use std::path::PathBuf;
+use quipu::model::{Given, OptionSpec, ToolInfo};
+use quipu::sim::{BASE, BINARY, TYPES};
+use quipu_console::flags::{Flagged, Flags};
 
-/// Where types come from.
-#[derive(Clone, Debug, Default, clap::Args)]
-pub(crate) struct Typing {
-    /// The program, whose debug information says types and variables
-    #[arg(long, value_name = "FILE", help_heading = "Types")]
-    binary: Option<PathBuf>,
-    /// A file of types, as Cacheray's extractor writes it; where both are given, for what the program does not know
-    #[arg(long, value_name = "FILE", help_heading = "Types")]
-    types: Option<PathBuf>,
-    /// Where the program was loaded, if not where its file says
-    #[arg(long, value_name = "ADDR", value_parser = number::number, help_heading = "Types", requires = "binary")]
-    base: Option<u64>,
+/// The options that say where types come from.
+pub(crate) struct TypeOptions;
+
+impl Flagged for TypeOptions {
+    fn specs() -> Vec<OptionSpec> {
+        vec![BINARY, TYPES, BASE]
+    }
 }
 
-impl Typing {
-    /// The options of analyses that were given.
-    pub(crate) fn given(&self) -> Vec<(String, String)> {
-        let path = |path: &PathBuf| path.display().to_string();
-        [
-            ("binary", self.binary.as_ref().map(path)),
-            ("types", self.types.as_ref().map(path)),
-            ("base", self.base.map(|base| base.to_string())),
-        ]
-        .into_iter()
-        .filter_map(|(name, value)| Some((name.to_owned(), value?)))
-        .collect()
-    }
+/// Where types come from.
+pub(crate) type Typing = Flags<TypeOptions>;
 
-    /// Gives an analysis those that it has.
-    pub(crate) fn give(&self, info: &ToolInfo, args: &mut Args) {
-        for (name, value) in self.given() {
-            if info.options.iter().any(|option| option.name == name) {
-                args.set(name, value);
-            }
-        }
-    }
+/// Gives an analysis those of the options that it has.
+pub(crate) fn give(typing: &Typing, info: &ToolInfo, given: &mut Given) {
+    let has = |name: &str| info.options.iter().any(|option| option.name == name);
+    given.extend(typing.given().iter().filter(|(name, _)| has(name)));
 }

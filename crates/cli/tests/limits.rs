@@ -100,7 +100,7 @@ fn no_command_is_left_out_of_the_walk() {
 fn tools(trace: &str) -> Option<String> {
     let opened = quipu::open_path(Path::new(trace), &quipu::model::OpenOptions::default()).unwrap();
     let fits = |tool: &&dyn quipu::model::Tool| {
-        quipu::engine::plan(*tool, &quipu::model::Args::default(), &*opened).is_ok()
+        quipu::engine::plan(*tool, &quipu::model::Given::default(), &*opened).is_ok()
     };
     let names: Vec<_> =
         quipu::tools_of(&opened.meta().format).filter(fits).map(|tool| tool.info().name).collect();

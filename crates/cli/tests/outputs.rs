@@ -55,7 +55,7 @@ pub(crate) const ROWS: &[Row] = &[
     row("report", "html", ENTRIES, "report --no-machine IN --html OUT"),
     row("analyze", "html", ENTRIES, "analyze counts IN --html OUT"),
     row("sim cache", "html", ENTRIES, "sim cache IN --html OUT"),
-    row("sim cache", "miss_file", ENTRIES, "sim cache IN --miss-file OUT"),
+    row("sim cache", "miss-file", ENTRIES, "sim cache IN --miss-file OUT"),
     row("sim tlb", "html", ENTRIES, "sim tlb IN --html OUT"),
     row("sim sweep", "html", ENTRIES, "sim sweep --sizes 4K IN --html OUT"),
     row("convert", "output", ENTRIES, "convert IN -o OUT"),

@@ -18,9 +18,9 @@ pub struct Opening {
     /// the records of all of them
     #[arg(id = "thread", long, value_name = "TID", value_delimiter = ',', help_heading = "Reading")]
     pub threads: Vec<ThreadId>,
-    /// A setting of the trace's format; `quipu formats` lists them
-    #[arg(long = "open", value_name = "KEY=VALUE", value_parser = number::key_value, help_heading = "Reading")]
-    pub settings: Vec<(String, String)>,
+    /// An option of the trace's format; `quipu formats` lists them
+    #[arg(id = "open", long, value_name = "KEY=VALUE", value_parser = number::key_value, help_heading = "Reading")]
+    pub given: Vec<(String, String)>,
     /// Read the trace as this format, whatever it looks like
     #[arg(long, value_name = "NAME", value_parser = formats(), help_heading = "Reading")]
     pub format: Option<String>,
@@ -39,7 +39,7 @@ impl Opening {
     pub fn options(&self) -> OpenOptions {
         OpenOptions {
             format: self.format.clone(),
-            settings: self.settings.clone(),
+            given: self.given.iter().cloned().collect(),
             threads: self.threads.clone(),
             shards: Vec::new(),
         }

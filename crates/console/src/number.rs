@@ -1,14 +1,11 @@
 //! Numbers and ranges as people type them.
 
-use quipu::model::number::{self, NotANumber};
+use quipu::model::number;
 use std::ops::RangeInclusive;
 
 /// A number: decimal, or hex with `0x`; `k` or `K`, `M`, `G` for thousands, `Ki`, `Mi`, `Gi` for powers of two.
 pub fn number(text: &str) -> Result<u64, String> {
-    number::count(text).map_err(|why| match why {
-        NotANumber::Malformed => expected(text),
-        NotANumber::TooLarge => format!("`{text}` is larger than 64 bits hold"),
-    })
+    number::worded(text)
 }
 
 /// A number that is not 0.
@@ -19,22 +16,9 @@ pub fn positive(text: &str) -> Result<u64, String> {
     }
 }
 
-fn expected(text: &str) -> String {
-    format!("expected a number such as 4096, 0x1000, 4k or 4Ki, found `{text}`")
-}
-
 /// A range of numbers: `A..B` without B, `A..` and `..B` without an end, `A` alone.
 pub fn range(text: &str) -> Result<RangeInclusive<u64>, String> {
-    let Some((first, end)) = text.split_once("..") else {
-        let only = number(text)?;
-        return Ok(only..=only);
-    };
-    let first = if first.is_empty() { 0 } else { number(first)? };
-    let last = if end.is_empty() { u64::MAX } else { number(end)?.checked_sub(1).ok_or("an empty range")? };
-    if first > last {
-        return Err(format!("the range `{text}` is empty: its end is not part of it"));
-    }
-    Ok(first..=last)
+    number::range(text)
 }
 
 /// `KEY=VALUE`.

@@ -1,15 +1,16 @@
 //! Edits that formats bring themselves: which, where to, and what they say at the end.
 //!
-//! A verb gathers what was said as settings; the format that recognises the trace knows what they mean.
+//! A verb gathers what was said as options; the format that recognises the trace knows what they mean.
 
 use crate::Common;
+use crate::flags;
 use crate::input::{self, Opening};
 use crate::screen::{Outcome, Result, Screen, Stop};
 use crate::session::{self, Verdict};
 use quipu::engine::Watch;
 use quipu::model::doc::{Block, Cell, Document};
-use quipu::model::edit::{EditJob, Edited, Progress, Settings};
-use quipu::model::{Damaged, Edit, Error, Format};
+use quipu::model::edit::{EditJob, Edited, Progress};
+use quipu::model::{Damaged, Edit, Error, Format, Given, OptionSpec};
 use quipu::source::Source;
 use serde_json::{Map, Value, json};
 use std::io::{self, Write};
@@ -96,6 +97,12 @@ impl Recognised {
     }
 }
 
+/// The options of an edit of this name, of all formats that bring it: each name once, as the first of them describes it.
+pub fn options_of(name: &str) -> Vec<OptionSpec> {
+    let edits = quipu::FORMATS.iter().flat_map(|format| format.edits()).map(|edit| edit.info());
+    flags::union(edits.filter(|info| info.name == name).map(|info| info.options))
+}
+
 /// The sentence about a format that lacks what others have.
 pub fn without(format: &dyn Format, name: &str, has: impl Fn(&dyn Format) -> bool) -> Error {
     let others = quipu::FORMATS.iter().filter(|format| has(**format)).map(|format| format.info().name);
@@ -141,12 +148,12 @@ pub fn run(
     edit: &dyn Edit,
     source: &Source,
     opening: &Opening,
-    settings: &Settings,
+    given: &Given,
     target: &Target,
     _: &Common,
     screen: &Screen,
 ) -> Result<Outcome> {
-    match make(edit, source, opening, settings, target, screen) {
+    match make(edit, source, opening, given, target, screen) {
         Err(Stop::Fault(error) | Stop::Damage(error, _)) => Err(undone(error)),
         done => done,
     }
@@ -165,16 +172,18 @@ pub fn make(
     edit: &dyn Edit,
     source: &Source,
     opening: &Opening,
-    settings: &Settings,
+    given: &Given,
     target: &Target,
     screen: &Screen,
 ) -> Result<Outcome> {
     refuse_stdout(target)?;
+    let format = quipu::format_of(source, &opening.options())?.map_or("these", |format| format.info().name);
+    let options = edit.info().parse(format, given)?;
     let (opening, is_strict) = (opening.options(), opening.strict);
     let job = EditJob {
         source,
         opening: &opening,
-        settings,
+        options: &options,
         output: &target.path,
         replace: target.force,
         container: target.container.as_deref(),

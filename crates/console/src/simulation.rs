@@ -2,11 +2,11 @@
 
 use quipu::engine::Planned;
 use quipu::model::fresh::{Fresh, Replace};
-use quipu::model::{Args, Error, ErrorKind, Report, Result, ToolInfo, Trace};
+use quipu::model::{Error, ErrorKind, Given, Options, Report, Result, ToolInfo, Trace};
 use quipu::sim::sweep::{Space, Swept};
 use quipu::sim::{
-    Miss, MissSink, Pages, Settings, Simulated, Simulation, Translator, cacheray, caches, config, fit_cores,
-    misses, tlbs,
+    MISS_FILE, Miss, MissSink, Pages, Settings, Simulated, Simulation, Translator, cacheray, caches, config,
+    fit_cores, misses, tlbs,
 };
 use quipu::source::{OutputFile, Reading};
 use std::fs::File;
@@ -41,32 +41,35 @@ impl Default for Surroundings {
 }
 
 /// Plans the simulation of caches.
-pub fn plan_caches(args: &Args, around: &Surroundings, trace: &dyn Trace) -> Result<Planned> {
+pub fn plan_caches(given: &Given, around: &Surroundings, trace: &dyn Trace) -> Result<Planned> {
     let config = match &around.config {
         Some(path) => Some(configuration(path)?),
         None => None,
     };
-    let args = &if config.is_some() { args.clone() } else { fit_cores(args, trace) };
+    let specs = caches::INFO.options.iter().chain([&MISS_FILE]);
+    let options = Options::parse("the simulation of caches", specs, given)?;
+    let options = &if config.is_some() { options } else { fit_cores(&options, trace) };
     let physical = around.physical || config.as_ref().is_some_and(|config| config.use_physical);
-    plan(&caches::INFO, caches::settings(args, config)?.fitted(args, trace)?, physical, around, trace)
+    plan(&caches::INFO, caches::settings(options, config)?.fitted(options, trace)?, physical, around, trace)
 }
 
 /// Plans the search for loads that miss at a steady distance.
-pub fn plan_misses(args: &Args, around: &Surroundings, trace: &dyn Trace) -> Result<Planned> {
+pub fn plan_misses(given: &Given, around: &Surroundings, trace: &dyn Trace) -> Result<Planned> {
     if around.config.is_some() {
         return Err(Error::unsupported(
             "miss_analyzer has the usual machine only, without a configuration file",
         ));
     }
-    let args = &fit_cores(args, trace);
-    let settings = misses::settings(args)?.fitted(args, trace)?;
+    let specs = misses::INFO.options.iter().chain(caches::INFO.options);
+    let options = &fit_cores(&Options::parse("the search for misses", specs, given)?, trace);
+    let settings = misses::settings(options)?.fitted(options, trace)?;
     plan(&misses::INFO, settings, around.physical, around, trace)
 }
 
 /// Plans the simulation of TLBs.
-pub fn plan_tlbs(args: &Args, around: &Surroundings, trace: &dyn Trace) -> Result<Planned> {
-    let args = &fit_cores(args, trace);
-    plan(&tlbs::INFO, tlbs::settings(args)?.fitted(args, trace)?, around.physical, around, trace)
+pub fn plan_tlbs(given: &Given, around: &Surroundings, trace: &dyn Trace) -> Result<Planned> {
+    let options = &fit_cores(&tlbs::INFO.parse(given)?, trace);
+    plan(&tlbs::INFO, tlbs::settings(options)?.fitted(options, trace)?, around.physical, around, trace)
 }
 
 fn plan(

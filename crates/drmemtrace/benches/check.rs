@@ -7,7 +7,7 @@ use divan::{Bencher, black_box};
 use quipu_drmemtrace::DRMEMTRACE;
 use quipu_drmemtrace::check::CHECK;
 use quipu_drmemtrace::record::ENTRY_BYTES;
-use quipu_model::{Args, Batch, Columns, Format, OpenOptions, Scan, Shard, Tool, Trace};
+use quipu_model::{Batch, Columns, Format, Given, OpenOptions, Scan, Shard, Tool, Trace};
 use quipu_source::Source;
 use std::path::PathBuf;
 
@@ -36,9 +36,9 @@ fn check(bencher: Bencher<'_, '_>, decode: &str) {
     let trace = trace();
     let shards: Vec<_> = trace.shards().iter().map(|shard| (shard, batches(&*trace, shard))).collect();
     let n_bytes: usize = shards.iter().flat_map(|(_, batches)| batches).map(|batch| batch.raw.len()).sum();
-    let mut args = Args::default();
-    args.set("decode", decode);
-    let pass = CHECK.build(&args, &*trace).expect("check builds");
+    let mut given = Given::default();
+    given.add("decode", decode);
+    let pass = CHECK.build(&CHECK.info().parse(&given).expect("an option"), &*trace).expect("check builds");
     bencher.counter(ItemsCount::new(n_bytes / ENTRY_BYTES)).bench_local(|| {
         for (shard, batches) in &shards {
             let mut pass = pass.fork(shard);

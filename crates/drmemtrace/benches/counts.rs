@@ -8,7 +8,7 @@ use quipu_drmemtrace::DRMEMTRACE;
 use quipu_drmemtrace::record::ENTRY_BYTES;
 use quipu_drmemtrace::table::MEMREFS_TABLE;
 use quipu_drmemtrace::tools::counts::COUNTS;
-use quipu_model::{Args, Batch, Columns, Format, OpenOptions, Scan, Tool, Trace};
+use quipu_model::{Batch, Columns, Format, OpenOptions, Options, Scan, Tool, Trace};
 use quipu_source::{Ahead, Source, StreamOptions};
 use std::path::PathBuf;
 
@@ -59,7 +59,7 @@ fn count_entries_in_cache(bencher: Bencher<'_, '_>) {
         .chunks(BLOCK_BYTES)
         .map(|chunk| Batch { block: chunk.to_vec(), raw: 0..chunk.len(), ..Batch::default() })
         .collect();
-    let pass = COUNTS.build(&Args::default(), trace.as_ref()).expect("counts builds");
+    let pass = COUNTS.build(&Options::default(), trace.as_ref()).expect("counts builds");
     bencher.counter(ItemsCount::new(ROUNDS * bytes.len() / ENTRY_BYTES)).bench_local(|| {
         let mut pass = pass.fork(shard);
         for batch in (0..ROUNDS).flat_map(|_| &batches) {
@@ -73,7 +73,7 @@ fn count_entries_in_cache(bencher: Bencher<'_, '_>) {
 #[divan::bench]
 fn count_entries_of_file(bencher: Bencher<'_, '_>) {
     let trace = trace();
-    let pass = COUNTS.build(&Args::default(), trace.as_ref()).expect("counts builds");
+    let pass = COUNTS.build(&Options::default(), trace.as_ref()).expect("counts builds");
     bencher.counter(ItemsCount::new(n_entries(trace.as_ref()))).bench_local(|| {
         for shard in trace.shards() {
             let mut pass = pass.fork(shard);

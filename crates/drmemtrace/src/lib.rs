@@ -46,7 +46,8 @@ mod window;
 pub mod write;
 
 use quipu_model::convert::Importer;
-use quipu_model::trace::{DumpForm, SettingInfo};
+use quipu_model::options::{Kind, OptionSpec};
+use quipu_model::trace::DumpForm;
 use quipu_model::{Confidence, Format, FormatInfo, Found, OpenOptions, Result, RuleInfo, Tool, Trace};
 use quipu_source::Source;
 use std::ops::Range;
@@ -77,28 +78,33 @@ pub static INFO: FormatInfo = FormatInfo {
     abilities: &["read", "view", "analyze", "check", "write", "edit", "import"],
     beyond_lenses: &["markers and entries that no lens shows"],
     doc: "docs/formats/drmemtrace.md",
-    settings: &[
-        SettingInfo {
-            name: "entry-bytes",
-            value: "12|8",
-            default: "12",
-            doc: "Bytes of an entry: 8 for traces that a 32-bit tracer wrote.",
-        },
-        SettingInfo {
-            name: "cpu-schedule",
-            value: "FILE",
-            default: "the trace's processor markers",
-            doc: "Which thread ran on which processor, for `--order cores`; `cpu_schedule.bin.zip` beside the trace tells only of threads without such markers.",
-        },
-        SettingInfo {
-            name: "also",
-            value: "PATH:…",
-            default: "nothing",
-            doc: "Further traces, read with this one: each is a workload, whose number stands beside its threads: `W1.T5747`, `--thread 1:5747`, and in JSON `workload`.",
-        },
-    ],
-    print_settings: &[],
+    options: &[ENTRY_BYTES, CPU_SCHEDULE, ALSO],
+    print_options: &[],
 };
+
+/// How long entries are.
+pub(crate) const ENTRY_BYTES: OptionSpec = OptionSpec::new(
+    "entry-bytes",
+    Kind::Choice(&["12", "8"]),
+    "12",
+    "Bytes of an entry: 8 for traces that a 32-bit tracer wrote.",
+)
+.value("12|8");
+/// Where it stands which thread ran on which processor.
+pub(crate) const CPU_SCHEDULE: OptionSpec = OptionSpec::new(
+    "cpu-schedule",
+    Kind::Path,
+    "the trace's processor markers",
+    "Which thread ran on which processor, for `--order cores`; `cpu_schedule.bin.zip` beside the trace tells only of threads without such markers.",
+);
+/// Further traces.
+pub(crate) const ALSO: OptionSpec = OptionSpec::new(
+    "also",
+    Kind::Text,
+    "nothing",
+    "Further traces, read with this one: each is a workload, whose number stands beside its threads: `W1.T5747`, `--thread 1:5747`, and in JSON `workload`.",
+)
+.value("PATH:…");
 
 impl Format for Drmemtrace {
     fn info(&self) -> &'static FormatInfo {

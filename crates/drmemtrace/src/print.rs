@@ -78,13 +78,13 @@ impl MemrefPrinter {
     /// A printer for a trace whose records have these format versions.
     ///
     /// # Errors
-    /// `Usage` for a setting that the format has not.
+    /// `Usage` for an option that the format has not.
     pub(crate) fn new(
         arch: Option<Arch>,
         versions: Versions,
         options: &PrintOptions,
     ) -> Result<MemrefPrinter> {
-        options.check(&INFO)?;
+        INFO.printing(options)?;
         let is_32_bit = arch.and_then(Arch::pointer_bytes) == Some(4);
         Ok(MemrefPrinter {
             asm: AsmCache::new(arch, options.syntax.unwrap_or(Syntax::Att)),

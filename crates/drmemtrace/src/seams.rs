@@ -185,7 +185,7 @@ mod tests {
     use crate::tools::counts::COUNTS;
     use crate::trace::{DrmemTrace, open};
     use crate::write::{NoEdit, Unwatched, WriteOptions, rewrite_file};
-    use quipu_model::{Args, Columns, OpenOptions, Scan, ShardId, Tool, Trace};
+    use quipu_model::{Columns, OpenOptions, Options, Scan, ShardId, Tool, Trace};
     use quipu_source::{Packer, Pool, Source};
     use quipu_testkit::fixtures;
     use std::io::Cursor;
@@ -212,7 +212,7 @@ mod tests {
             n_chunks += trace.files()[0].container.members().len();
             in_small_chunks(&trace).unwrap();
             assert!(!trace.files()[0].seams.is_doubted(), "an edit of {}", folder.display());
-            let pass = COUNTS.build(&Args::default(), &trace).unwrap();
+            let pass = COUNTS.build(&Options::default(), &trace).unwrap();
             let mut fork = pass.fork(&trace.shards()[0]);
             let mut reader = trace.scan(&Scan::new(ShardId(0)).columns(Columns::RAW)).unwrap();
             while let Some(batch) = reader.read().unwrap() {

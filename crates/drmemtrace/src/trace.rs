@@ -12,7 +12,7 @@ use crate::record::{
 use crate::schedule::{self, Stretch};
 use crate::seams::Seams;
 use crate::table::tables;
-use crate::{INFO, funclist, widen};
+use crate::{ALSO, CPU_SCHEDULE, INFO, funclist, widen};
 use quipu_isa::Arch;
 use quipu_model::ThreadId;
 use quipu_model::finding::source_rule;
@@ -76,13 +76,8 @@ pub struct DrmemTrace {
 
 /// Opens the trace at `source`.
 pub fn open(source: &Source, options: &OpenOptions) -> Result<DrmemTrace> {
-    let entry_bytes = match options.setting(&INFO, "entry-bytes")? {
-        None | Some("12") => ENTRY_BYTES,
-        Some("8") => ENTRY_BYTES_32,
-        Some(other) => {
-            return Err(Error::usage(format!("setting `entry-bytes` is 12 or 8, found `{other}`")));
-        }
-    };
+    let opening = INFO.opening(options)?;
+    let entry_bytes = if opening.word(&crate::ENTRY_BYTES) == "8" { ENTRY_BYTES_32 } else { ENTRY_BYTES };
     let mut listing = listing::list(source)?;
     let mut findings = std::mem::take(&mut listing.findings);
     let is_wanted = |header: &Header| {
@@ -105,7 +100,7 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<DrmemTrace> {
         }
     }
     let mut functions = functions_of(&listing, 0, &mut findings);
-    let also = options.setting(&INFO, "also")?.unwrap_or_default().split(':').filter(|path| !path.is_empty());
+    let also = opening.text(&ALSO).unwrap_or_default().split(':').filter(|path| !path.is_empty());
     let mut n_workloads = 1;
     for path in also {
         if !options.shards.is_empty() {
@@ -152,9 +147,9 @@ pub fn open(source: &Source, options: &OpenOptions) -> Result<DrmemTrace> {
     let meta = meta(&files, filetype, columns, functions, findings, (&listing, &wanted));
     let is_whole = n_workloads == 1 && files.len() == listing.files.len();
     let Listing { serial_schedule, mut cpu_schedule, .. } = listing;
-    let named = options.setting(&INFO, "cpu-schedule")?;
+    let named = opening.path(&CPU_SCHEDULE);
     if let Some(path) = named {
-        cpu_schedule = Some(Source::open(path.as_ref())?);
+        cpu_schedule = Some(Source::open(path)?);
     }
     Ok(DrmemTrace {
         files,

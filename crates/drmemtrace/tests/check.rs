@@ -5,13 +5,13 @@
 use crate::rewriting::{TRACES, fixtures};
 use quipu_drmemtrace::DRMEMTRACE;
 use quipu_drmemtrace::check::{CHECK, CheckReport, RULES};
-use quipu_model::{Args, Format, OpenOptions, Report, Severity, Trace};
+use quipu_model::{Format, Given, OpenOptions, Report, Severity, Trace};
 use quipu_source::Source;
 use quipu_testkit::{Rng, report_of};
 use std::path::Path;
 
-fn check(trace: &dyn Trace, args: &Args) -> CheckReport {
-    report_of(&CHECK, args, trace)
+fn check(trace: &dyn Trace, given: &Given) -> CheckReport {
+    report_of(&CHECK, given, trace)
 }
 
 fn open(path: &Path) -> Box<dyn Trace> {
@@ -20,7 +20,7 @@ fn open(path: &Path) -> Box<dyn Trace> {
 
 /// The rules that a fixture breaks, without the crate's name, and how often.
 fn broken(name: &str) -> Vec<(&'static str, u64)> {
-    let report = check(&*open(&fixtures().join(name)), &Args::default());
+    let report = check(&*open(&fixtures().join(name)), &Given::default());
     report.broken().map(|(rule, count)| (rule.short_name(), count)).collect()
 }
 
@@ -63,20 +63,20 @@ fn conversion_to_regdeps_alone_leaves_what_published_traces_remove() {
 
 #[test]
 fn fixtures_are_clean_without_decoding_too() {
-    let mut args = Args::default();
-    args.set("decode", "false");
+    let mut given = Given::default();
+    given.add("decode", "false");
     for name in ["threadsig.x64", "thr.core_sharded_kernel", "tiny.func"] {
-        let report = check(&*open(&fixtures().join(name)), &args);
+        let report = check(&*open(&fixtures().join(name)), &given);
         assert_eq!(report.findings(), [], "{name}");
     }
 }
 
 #[test]
 fn only_the_rules_asked_for_are_judged() {
-    let mut args = Args::default();
-    args.set("rules", "event-value");
-    args.set("max-per-rule", "3");
-    let report = check(&*open(&fixtures().join("legacy-for-record-filter")), &args);
+    let mut given = Given::default();
+    given.add("rules", "event-value");
+    given.add("max-per-rule", "3");
+    let report = check(&*open(&fixtures().join("legacy-for-record-filter")), &given);
     let broken: Vec<_> = report.broken().map(|(rule, count)| (rule.short_name(), count)).collect();
     assert_eq!(broken, [("event-value", 64)]);
     assert_eq!(report.violations.len(), 3);
@@ -93,7 +93,7 @@ fn damage_of_any_sort_ends_in_a_bounded_report() {
         let judge = |damaged: &[u8]| {
             let source = Source::from_bytes("damaged", damaged);
             let trace = DRMEMTRACE.open(&source, &OpenOptions::default()).ok()?;
-            let report = check(&*trace, &Args::default());
+            let report = check(&*trace, &Given::default());
             assert!(report.violations.len() <= 8 * RULES.len(), "{name}");
             Some(report.total(Severity::Error))
         };

@@ -8,7 +8,7 @@ use quipu_drmemtrace::table::MEMREFS_TABLE;
 use quipu_drmemtrace::tools::counts::{COUNTS, Counts, CountsReport};
 use quipu_model::trace::PrintOptions;
 use quipu_model::{
-    Args, Batch, Columns, Format, OpenOptions, Scan, Severity, ShardId, ShardKind, Trace, Window,
+    Batch, Columns, Format, Given, OpenOptions, Scan, Severity, ShardId, ShardKind, Trace, Window,
 };
 use quipu_source::Source;
 use quipu_testkit::{copy_files, fixtures, report_of};
@@ -207,7 +207,7 @@ fn entries_of_cores_are_those_of_threads_with_who_runs_in_front() {
 
 /// Counts of a whole trace, but for those that are sums over shards in another way.
 fn counts(trace: &dyn Trace) -> Counts {
-    report_of::<CountsReport>(&COUNTS, &Args::default(), trace).total
+    report_of::<CountsReport>(&COUNTS, &Given::default(), trace).total
 }
 
 #[test]
@@ -219,10 +219,9 @@ fn counts_by_core_add_up_to_those_by_thread() {
 }
 
 #[test]
-fn settings_that_printing_has_not_are_refused_by_core_too() {
+fn options_that_printing_has_not_are_refused_by_core_too() {
     let trace = open("thr");
-    let options =
-        PrintOptions { settings: vec![("grep".to_owned(), "x".to_owned())], ..PrintOptions::default() };
+    let options = PrintOptions { given: Given::from([("grep", "x")]), ..PrintOptions::default() };
     let refusal = |trace: &dyn Trace| trace.printer(&options).err().unwrap().to_string();
     assert_eq!(refusal(&*trace.by_core().unwrap()), refusal(&*trace));
 }
@@ -232,8 +231,8 @@ fn threads_that_the_schedule_does_not_know_are_told() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("schedule");
     std::fs::write(&path, Stretch::new(5747, 1, 0, 0).as_bytes()).unwrap();
-    let settings = vec![("cpu-schedule".to_owned(), path.to_str().unwrap().to_owned())];
-    let options = OpenOptions { settings, ..OpenOptions::default() };
+    let given = Given::from([("cpu-schedule", path.to_str().unwrap())]);
+    let options = OpenOptions { given, ..OpenOptions::default() };
     let trace = DRMEMTRACE.open(&Source::open(&traces().join("thr")).unwrap(), &options).unwrap();
     let by_core = trace.by_core().unwrap();
     let rules: Vec<&str> = by_core.meta().findings.iter().map(|finding| &*finding.rule).collect();
@@ -249,8 +248,8 @@ fn arranged_by(name: &str, change: impl FnOnce(&mut Vec<Stretch>)) -> Box<dyn Tr
     change(&mut stretches);
     let path = folder.path().join("schedule");
     std::fs::write(&path, stretches.as_bytes()).unwrap();
-    let settings = vec![("cpu-schedule".to_owned(), path.to_str().unwrap().to_owned())];
-    let options = OpenOptions { settings, ..OpenOptions::default() };
+    let given = Given::from([("cpu-schedule", path.to_str().unwrap())]);
+    let options = OpenOptions { given, ..OpenOptions::default() };
     DRMEMTRACE.open(&Source::open(&trace).unwrap(), &options).unwrap().by_core().unwrap()
 }
 
@@ -339,7 +338,7 @@ fn the_schedule_beside_the_trace_changes_nothing() {
 #[test]
 fn counts_name_cores_by_their_processors() {
     let by_core = open("threadsig.x64").by_core().unwrap();
-    let report = report_of::<CountsReport>(&COUNTS, &Args::default(), &*by_core);
+    let report = report_of::<CountsReport>(&COUNTS, &Given::default(), &*by_core);
     let found: Vec<(Option<u64>, u64)> =
         report.shards.iter().map(|part| (part.core, part.counts.instructions)).collect();
     let expected: Vec<(Option<u64>, u64)> = by_core

@@ -11,7 +11,7 @@ use quipu_model::pass::Detail;
 use quipu_model::print::Ordinals;
 use quipu_model::trace::PrintOptions;
 use quipu_model::{
-    Args, Columns, DynPass, Format, OpenOptions, Paint, Report, Scan, ShardId, Tool, Trace, Window,
+    Columns, DynPass, Format, OpenOptions, Options, Paint, Report, Scan, ShardId, Tool, Trace, Window,
 };
 use quipu_source::{Source, StreamOptions};
 use quipu_testkit::fixtures;
@@ -34,7 +34,7 @@ fn open(name: &str, options: &OpenOptions) -> Box<dyn Trace> {
 
 /// Runs `counts` piece by piece, as the engine does, and fails on any finding.
 fn counts(trace: &dyn Trace) -> CountsReport {
-    let empty = COUNTS.build(&Args::default(), trace).unwrap();
+    let empty = COUNTS.build(&Options::default(), trace).unwrap();
     let mut sum: Option<Box<dyn DynPass>> = None;
     for shard in trace.shards() {
         for piece in 0..shard.pieces {

@@ -8,7 +8,7 @@ use quipu_drmemtrace::check::{CHECK, CheckReport};
 use quipu_drmemtrace::record::{Entry, FileType, Marker, Type};
 use quipu_drmemtrace::trace::DrmemTrace;
 use quipu_drmemtrace::write::{NoEdit, Unwatched, WriteOptions, rewrite_file};
-use quipu_model::{Args, Format, OpenOptions};
+use quipu_model::{Format, Given, OpenOptions};
 use quipu_source::{PackOptions, Packer, Packing, Pool, Source};
 use quipu_testkit::report_of;
 use std::io::Cursor;
@@ -27,7 +27,7 @@ fn refusal(trace: &DrmemTrace, version: u64) -> String {
 
 fn broken(source: &Source) -> Vec<&'static str> {
     let trace = DRMEMTRACE.open(source, &OpenOptions::default()).unwrap();
-    let report: CheckReport = report_of(&CHECK, &Args::default(), &*trace);
+    let report: CheckReport = report_of(&CHECK, &Given::default(), &*trace);
     report.broken().map(|(rule, _)| rule.name).collect()
 }
 

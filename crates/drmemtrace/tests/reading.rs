@@ -113,7 +113,7 @@ fn entries_of_a_32_bit_tracer_are_read_when_told() {
     );
     let narrow: Vec<u8> = wide.iter().flat_map(|entry| entry.as_bytes()[..8].to_vec()).collect();
     let options =
-        OpenOptions { settings: vec![("entry-bytes".into(), "8".into())], ..OpenOptions::default() };
+        OpenOptions { given: quipu_model::Given::from([("entry-bytes", "8")]), ..OpenOptions::default() };
     let trace = DRMEMTRACE.open(&Source::from_bytes("narrow", narrow), &options).unwrap();
     let mut reader =
         trace.scan(&Scan::new(ShardId(0)).columns(Columns::ACCESSES | Columns::ACCESS_PC)).unwrap();

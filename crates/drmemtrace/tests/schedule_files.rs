@@ -3,7 +3,7 @@
 use quipu_drmemtrace::DRMEMTRACE;
 use quipu_drmemtrace::schedule::{self, Stretch};
 use quipu_drmemtrace::tools::schedule_files::{Missing, SCHEDULE_FILES, ScheduleFiles};
-use quipu_model::{Args, Format, OpenOptions, Report, Tool, Trace};
+use quipu_model::{Format, Given, OpenOptions, Report, Tool, Trace};
 use quipu_source::Source;
 use quipu_testkit::{copy_files, fixtures, report_of};
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ fn open(path: &Path) -> Box<dyn Trace> {
 }
 
 fn compare(trace: &dyn Trace) -> ScheduleFiles {
-    report_of(&SCHEDULE_FILES, &Args::default(), trace)
+    report_of(&SCHEDULE_FILES, &Given::default(), trace)
 }
 
 #[test]
@@ -102,8 +102,8 @@ fn what_is_not_compared_says_why() {
     let thr = Source::open(&traces().join("thr")).unwrap();
     let some = OpenOptions { threads: vec![5750.into()], ..OpenOptions::default() };
     assert_eq!(why(&*DRMEMTRACE.open(&thr, &some).unwrap()), (Some(Missing::SomeThreads), false));
-    let also = ("also".to_owned(), traces().join("thr").to_str().unwrap().to_owned());
-    let several = OpenOptions { settings: vec![also], ..OpenOptions::default() };
+    let given = Given::from([("also", traces().join("thr").to_str().unwrap())]);
+    let several = OpenOptions { given, ..OpenOptions::default() };
     assert_eq!(why(&*DRMEMTRACE.open(&thr, &several).unwrap()), (Some(Missing::SeveralTraces), false));
 
     let folder = copied("as_traced");

@@ -11,8 +11,8 @@ fn path(name: &str) -> PathBuf {
 
 fn open(first: &str, further: &[&str], threads: &[ThreadId]) -> Result<Box<dyn Trace>> {
     let further: Vec<String> = further.iter().map(|name| path(name).to_str().unwrap().to_owned()).collect();
-    let settings = vec![("also".to_owned(), further.join(":"))];
-    let options = OpenOptions { settings, threads: threads.to_vec(), ..OpenOptions::default() };
+    let given = quipu_model::Given::from([("also", further.join(":"))]);
+    let options = OpenOptions { given, threads: threads.to_vec(), ..OpenOptions::default() };
     DRMEMTRACE.open(&Source::open(&path(first)).unwrap(), &options)
 }
 

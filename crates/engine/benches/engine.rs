@@ -10,8 +10,8 @@ use quipu_model::print::Printer;
 use quipu_model::schema::Schema;
 use quipu_model::trace::PrintOptions;
 use quipu_model::{
-    Args, Batch, Columns, DynPass, Error, Meta, Needs, Order, Pass, Reader, Report, Result, Scan, Shard,
-    ShardId, Tool, ToolInfo, Trace,
+    Batch, Columns, DynPass, Error, Given, Meta, Needs, Options, Order, Pass, Reader, Report, Result, Scan,
+    Shard, ShardId, Tool, ToolInfo, Trace,
 };
 use std::any::Any;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ fn merge_by_time(bencher: Bencher<'_, '_>, n_shards: u64) {
 
 fn run_all(trace: &Blank, tool: &CountTool, threads: usize) -> u64 {
     let watch = Watch::new();
-    let planned = plan(tool, &Args::default(), trace).expect("the tool fits");
+    let planned = plan(tool, &Given::default(), trace).expect("the tool fits");
     let options = RunOptions { threads, ..RunOptions::new(&watch) };
     run(trace, vec![planned], &options).expect("the trace is sound").records
 }
@@ -144,7 +144,7 @@ impl Tool for CountTool {
         &INFO
     }
 
-    fn build(&self, _args: &Args, _trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+    fn build(&self, _options: &Options, _trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
         Ok(Box::new(Count(0)))
     }
 }

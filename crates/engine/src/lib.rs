@@ -11,9 +11,9 @@
 //!
 //! ```
 //! use quipu_engine::{RunOptions, Watch, plan, run};
-//! # use quipu_model::{Args, Result, Tool, Trace};
+//! # use quipu_model::{Given, Result, Tool, Trace};
 //! # fn demo(trace: &dyn Trace, counts: &dyn Tool, opcodes: &dyn Tool) -> Result<()> {
-//! let planned = vec![plan(counts, &Args::default(), trace)?, plan(opcodes, &Args::default(), trace)?];
+//! let planned = vec![plan(counts, &Given::default(), trace)?, plan(opcodes, &Given::default(), trace)?];
 //! let watch = Watch::new();
 //! let outcome = run(trace, planned, &RunOptions::new(&watch))?;
 //! for report in &outcome.reports {

@@ -1,6 +1,6 @@
 //! A tool meets a trace: what it will read, with which options.
 
-use quipu_model::{Args, Columns, DynPass, Error, Result, Tool, ToolInfo, Trace};
+use quipu_model::{Columns, DynPass, Given, Result, Tool, ToolInfo, Trace};
 
 /// A tool bound to a trace: the columns that it will ask for and an empty pass.
 pub struct Planned {
@@ -15,23 +15,11 @@ pub struct Planned {
 /// Binds a tool to a trace.
 ///
 /// # Errors
-/// `Missing` if the trace lacks what the tool needs, `Usage` for options that the tool does not have, and what the
-/// tool has to say about the values of the others.
-pub fn plan(tool: &dyn Tool, args: &Args, trace: &dyn Trace) -> Result<Planned> {
+/// `Missing` if the trace lacks what the tool needs, `Usage` for options that the tool does not have and values that they
+/// cannot have.
+pub fn plan(tool: &dyn Tool, given: &Given, trace: &dyn Trace) -> Result<Planned> {
     let info = tool.info();
-    check_options(info, args)?;
+    let options = info.parse(given)?;
     let columns = info.needs.of(info.name, trace)?;
-    Ok(Planned { info, columns, pass: tool.build(args, trace)? })
-}
-
-fn check_options(info: &ToolInfo, args: &Args) -> Result<()> {
-    let unknown = args.names().find(|given| !info.options.iter().any(|option| option.name == *given));
-    let Some(unknown) = unknown else { return Ok(()) };
-    let known: Vec<&str> = info.options.iter().map(|option| option.name).collect();
-    let advice = if known.is_empty() {
-        format!("tool `{}` has no options", info.name)
-    } else {
-        format!("options of this tool: {}", known.join(", "))
-    };
-    Err(Error::usage(format!("tool `{}` has no option `{unknown}`", info.name)).hint(advice))
+    Ok(Planned { info, columns, pass: tool.build(&options, trace)? })
 }

@@ -3,7 +3,7 @@
 use crate::tools::{PIECES, SHARDS, SIZES, STOP, TIME};
 use quipu_engine::{DispatchOptions, Outcome, RunOptions, Watch, WindowOf, dispatch, plan, run};
 use quipu_model::lens::AccessKind;
-use quipu_model::{Args, Columns, Error, ErrorKind, Found, Result, ThreadId, Tool, Window};
+use quipu_model::{Columns, Error, ErrorKind, Found, Given, Result, ThreadId, Tool, Window};
 use quipu_testkit::{MemoryShard, MemoryTrace};
 use std::fmt::Write as _;
 
@@ -15,7 +15,7 @@ fn outcome(
     let watch = Watch::new();
     let mut options = RunOptions::new(&watch);
     change(&mut options);
-    let planned = tools.iter().map(|tool| plan(*tool, &Args::default(), trace)).collect::<Result<_>>()?;
+    let planned = tools.iter().map(|tool| plan(*tool, &Given::default(), trace)).collect::<Result<_>>()?;
     run(trace, planned, &options)
 }
 
@@ -232,10 +232,10 @@ fn a_panic_is_an_internal_error_and_hangs_nobody() {
 #[test]
 fn what_a_pass_cannot_do_ends_the_run() {
     let trace = MemoryTrace::parse("mark 0 1\nmark 0 2\nmark 0 3").unwrap();
-    let mut args = Args::default();
-    args.set("limit", "2");
+    let mut given = Given::default();
+    given.add("limit", "2");
     let watch = Watch::new();
-    let planned = vec![plan(&PIECES, &args, &trace).unwrap()];
+    let planned = vec![plan(&PIECES, &given, &trace).unwrap()];
     let error = run(&trace, planned, &RunOptions::new(&watch)).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Limit);
 }
@@ -247,7 +247,7 @@ fn a_cancelled_run_brings_what_it_has() {
     watch.cancel();
     for tool in [&PIECES as &dyn Tool, &SHARDS, &TIME] {
         for window in [Window::All, Window::Records(10..1000)] {
-            let planned = vec![plan(tool, &Args::default(), &trace).unwrap()];
+            let planned = vec![plan(tool, &Given::default(), &trace).unwrap()];
             let outcome = run(&trace, planned, &RunOptions { window, ..RunOptions::new(&watch) }).unwrap();
             assert!(outcome.cancelled);
             assert_eq!((outcome.records, values(&outcome, 0)), (0, vec![]));
@@ -260,9 +260,9 @@ fn a_run_that_is_cancelled_on_its_way_keeps_what_it_has_seen() {
     let trace =
         MemoryTrace::parse("thread 1\nmark 0 1\nthread 2\nmark 0 2\nthread 3\nmark 0 3\npiece\nmark 0 4")
             .unwrap();
-    let mut args = Args::default();
-    args.set("cancel-at", "2");
-    let planned = vec![plan(&PIECES, &args, &trace).unwrap()];
+    let mut given = Given::default();
+    given.add("cancel-at", "2");
+    let planned = vec![plan(&PIECES, &given, &trace).unwrap()];
     let outcome = run(&trace, planned, &RunOptions { threads: 1, ..RunOptions::new(&STOP) }).unwrap();
     assert!(outcome.cancelled);
     assert_eq!((outcome.records, values(&outcome, 0)), (2, vec![1, 2]));
@@ -277,9 +277,9 @@ fn a_run_ends_when_no_pass_wants_more() {
     let trace = MemoryTrace::parse(&text).unwrap();
     let read = |tools: &[(&dyn Tool, &str)]| {
         let planned = tools.iter().map(|(tool, enough)| {
-            let mut args = Args::default();
-            args.set("enough", *enough);
-            plan(*tool, &args, &trace).unwrap()
+            let mut given = Given::default();
+            given.add("enough", *enough);
+            plan(*tool, &given, &trace).unwrap()
         });
         let watch = Watch::new();
         let options =
@@ -300,7 +300,7 @@ fn a_run_tells_how_far_it_has_come() {
     let trace = MemoryTrace::new(shards.collect());
     for tool in [&PIECES as &dyn Tool, &TIME] {
         let watch = Watch::new();
-        run(&trace, vec![plan(tool, &Args::default(), &trace).unwrap()], &RunOptions::new(&watch)).unwrap();
+        run(&trace, vec![plan(tool, &Given::default(), &trace).unwrap()], &RunOptions::new(&watch)).unwrap();
         let progress = watch.progress();
         assert_eq!(progress.records, 8);
         assert_eq!((progress.packed_bytes, progress.total_packed_bytes), (4000, Some(4000)));
@@ -319,21 +319,21 @@ fn an_empty_trace_leaves_empty_reports() {
 #[test]
 fn a_plan_names_what_is_missing_and_what_is_unknown() {
     let trace = MemoryTrace::parse("mark 0 1").unwrap().with_columns(Columns::ACCESSES);
-    let error = plan(&PIECES, &Args::default(), &trace).err().unwrap();
+    let error = plan(&PIECES, &Given::default(), &trace).err().unwrap();
     assert_eq!(error.message(), "tool `marks` needs marks, which this trace does not carry");
-    let mut args = Args::default();
-    args.set("limmit", "3");
-    let error = plan(&PIECES, &args, &trace).err().unwrap();
+    let mut given = Given::default();
+    given.add("limmit", "3");
+    let error = plan(&PIECES, &given, &trace).err().unwrap();
     assert_eq!(error.message(), "tool `marks` has no option `limmit`");
-    assert_eq!(error.advice(), Some("options of this tool: limit, cancel-at, enough"));
+    assert_eq!(error.advice(), Some("did you mean `limit`?"));
 }
 
 #[test]
 fn a_plan_asks_for_what_the_trace_has_of_the_optional_columns() {
     let trace = MemoryTrace::parse("mark 0 1").unwrap();
-    let planned = plan(&PIECES, &Args::default(), &trace).unwrap();
+    let planned = plan(&PIECES, &Given::default(), &trace).unwrap();
     assert_eq!(planned.columns, Columns::MARKS | Columns::THREADS);
-    let planned = plan(&PIECES, &Args::default(), &trace.with_columns(Columns::MARKS)).unwrap();
+    let planned = plan(&PIECES, &Given::default(), &trace.with_columns(Columns::MARKS)).unwrap();
     assert_eq!(planned.columns, Columns::MARKS);
 }
 
@@ -373,7 +373,7 @@ fn cores_side_by_side_are_for_those_who_know_them_and_for_each_core_alone() {
     let cores = dispatch(Box::new(threads.unwrap()), options).unwrap();
     let watch = Watch::new();
     let of = |tool: &dyn Tool| {
-        let planned = plan(tool, &Args::default(), &*cores).unwrap();
+        let planned = plan(tool, &Given::default(), &*cores).unwrap();
         run(&*cores, vec![planned], &RunOptions::new(&watch))
     };
     for tool in [&PIECES, &SHARDS] {

@@ -119,7 +119,8 @@ pub fn index(bytes: &[u8]) {
     let mut beside = path.clone().into_os_string();
     beside.push(".quipu-index");
     std::fs::write(&beside, &file).expect("a temporary file can be written");
-    let options = OpenOptions { settings: vec![("index".into(), "beside".into())], ..OpenOptions::default() };
+    let options =
+        OpenOptions { given: quipu::model::Given::from([("index", "beside")]), ..OpenOptions::default() };
     let source = Source::open(path).expect("the trace is there");
     let trace = APITRACE.open(&source, &options).expect("the trace itself is right");
     for from in [1, 7, 40, index.n_records / 2, index.n_records] {

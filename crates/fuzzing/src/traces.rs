@@ -3,7 +3,7 @@
 use crate::folder::Folder;
 use quipu::engine::{RunOptions, Watch, convert as run_conversion, plan, plan_conversion, run};
 use quipu::model::convert::ImportJob;
-use quipu::model::{Args, Columns, Damaged, OpenOptions};
+use quipu::model::{Columns, Damaged, Given, OpenOptions};
 use quipu::sim::caches::Caches;
 use quipu::source::Source;
 use quipu_testkit::fuzz;
@@ -62,7 +62,7 @@ pub fn simulate(bytes: &[u8]) {
     let Ok(trace) = quipu::open(&Source::from_bytes("fuzz", bytes), &OpenOptions::default()) else { return };
     let report = |threads| {
         let watch = Watch::new();
-        let plan = plan(&Caches, &Args::default(), &*trace).ok()?;
+        let plan = plan(&Caches, &Given::default(), &*trace).ok()?;
         let outcome = run(&*trace, vec![plan], &RunOptions { threads, ..RunOptions::new(&watch) }).ok()?;
         Some(outcome.reports[0].json().to_string())
     };
@@ -88,7 +88,7 @@ pub fn convert(bytes: &[u8]) {
         let job = ImportJob {
             trace: &*trace,
             columns: Columns::NONE,
-            settings: &quipu::model::edit::Settings::default(),
+            options: &quipu::model::Options::default(),
             output: &output,
             replace: false,
             container: None,

@@ -4,11 +4,11 @@
 
 use crate::doc::{Block, Cell, Document, Grid};
 use crate::error::Place;
-use crate::finding::{Finding, KEPT_PER_RULE, RuleInfo, Severity, is_called};
+use crate::finding::{Finding, RuleInfo, Severity, is_called};
 use crate::number::noun;
-use crate::pass::{Args, Detail, Report};
+use crate::options::{Kind, OptionSpec, Options};
+use crate::pass::{Detail, Report};
 use crate::schema::Text;
-use crate::trace::SettingInfo;
 use crate::{Error, Result};
 use serde_json::{Map, Value, json};
 use std::any::Any;
@@ -26,24 +26,25 @@ pub const SHARED_RULES: &[&str] = &[
     "engine/oversized-access",
 ];
 
-/// The options that such a tool has; `decode` says what is left out without it.
-pub const fn options(decode: &'static str) -> [SettingInfo; 4] {
-    [
-        SettingInfo {
-            name: "max-per-rule",
-            value: "N",
-            default: "8",
-            doc: "how many violations of each rule are kept one by one; the rest are counted",
-        },
-        SettingInfo { name: "rules", value: "RULE,…", default: "", doc: "only these rules" },
-        SettingInfo { name: "skip-rules", value: "RULE,…", default: "", doc: "all rules but these" },
-        SettingInfo { name: "decode", value: "", default: "true", doc: decode },
-    ]
-}
+/// How many violations of a rule are kept.
+pub const MAX_PER_RULE: OptionSpec = OptionSpec::new(
+    "max-per-rule",
+    Kind::Count,
+    "8",
+    "how many violations of each rule are kept one by one; the rest are counted",
+);
+/// Which rules are looked at.
+pub const RULES: OptionSpec =
+    OptionSpec::new("rules", Kind::Text, "", "only these rules").value("RULE,…").listed();
+/// Which are not.
+pub const SKIP_RULES: OptionSpec =
+    OptionSpec::new("skip-rules", Kind::Text, "", "all rules but these").value("RULE,…").listed();
+/// Whether all that is looked at is decoded; each format says what is left out without it.
+pub const DECODE: OptionSpec = OptionSpec::new("decode", Kind::Flag, "true", "");
 
-/// Whether the option `decode` leaves that on.
-pub fn decodes(args: &Args) -> bool {
-    args.get("decode").is_none() || args.flag("decode")
+/// The options that such a tool has; `decode` says what is left out without it.
+pub const fn options(decode: &'static str) -> [OptionSpec; 4] {
+    [MAX_PER_RULE, RULES, SKIP_RULES, DECODE.doc(decode)]
 }
 
 /// Which rules are asked for.
@@ -58,9 +59,9 @@ impl WantedRules {
     ///
     /// # Errors
     /// `Usage` if there is no rule of a name.
-    pub fn of(args: &Args, rules: &'static [RuleInfo]) -> Result<WantedRules> {
-        let find = |option: &str| -> Result<Vec<&'static str>> {
-            let names = args.get(option).unwrap_or("").split(',').filter(|name| !name.is_empty());
+    pub fn of(options: &Options, rules: &'static [RuleInfo]) -> Result<WantedRules> {
+        let find = |option: &OptionSpec| -> Result<Vec<&'static str>> {
+            let names = options.texts(option);
             names
                 .map(|name| {
                     let mut known = rules.iter().map(|rule| rule.name).chain(SHARED_RULES.iter().copied());
@@ -71,7 +72,7 @@ impl WantedRules {
                 })
                 .collect()
         };
-        Ok(WantedRules { only: find("rules")?, without: find("skip-rules")? })
+        Ok(WantedRules { only: find(&RULES)?, without: find(&SKIP_RULES)? })
     }
 
     /// Whether a rule, by its full name, is one of them.
@@ -97,10 +98,10 @@ impl CheckLog {
     ///
     /// # Errors
     /// `Usage` if an option is wrong.
-    pub fn new(args: &Args, rules: &'static [RuleInfo], opening: &[Finding]) -> Result<CheckLog> {
+    pub fn new(options: &Options, rules: &'static [RuleInfo], opening: &[Finding]) -> Result<CheckLog> {
         Ok(CheckLog {
-            wanted: WantedRules::of(args, rules)?,
-            max_per_rule: args.number("max-per-rule", KEPT_PER_RULE)?,
+            wanted: WantedRules::of(options, rules)?,
+            max_per_rule: options.count(&MAX_PER_RULE),
             opening: opening.into(),
             ..CheckLog::default()
         })

@@ -7,9 +7,9 @@
 use crate::batch::Batch;
 use crate::columns::Columns;
 use crate::damaged::Damaged;
-use crate::edit::Settings;
 use crate::error::Result;
-use crate::trace::{Fact, SettingInfo, Trace};
+use crate::options::{OptionSpec, Options};
+use crate::trace::{Fact, Trace};
 use std::path::Path;
 
 /// How a format takes records of others.
@@ -20,7 +20,7 @@ pub trait Importer: Sync {
     /// Begins a trace with what `job` says; records come to what is returned.
     ///
     /// # Errors
-    /// `Usage` if a setting is unknown or wrong, or the output exists and may not be replaced; `Io` if it cannot be made.
+    /// `Usage` if an option is wrong, or the output exists and may not be replaced; `Io` if it cannot be made.
     fn begin(&self, job: &ImportJob<'_>) -> Result<Box<dyn Import>>;
 }
 
@@ -33,8 +33,8 @@ pub struct ImportInfo {
     pub taken: Columns,
     /// What it must write although a source may not say it: words, and the columns that would say it.
     pub made_up: &'static [(&'static str, Columns)],
-    /// Settings that [`ImportJob::settings`] may hold.
-    pub settings: &'static [SettingInfo],
+    /// Its options.
+    pub options: &'static [OptionSpec],
 }
 
 /// What is written, and where.
@@ -44,8 +44,8 @@ pub struct ImportJob<'a> {
     pub trace: &'a dyn Trace,
     /// The columns that come.
     pub columns: Columns,
-    /// What the user said; see [`ImportInfo::settings`].
-    pub settings: &'a Settings,
+    /// What the user said; see [`ImportInfo::options`].
+    pub options: &'a Options,
     /// What is written.
     pub output: &'a Path,
     /// Whether a file of that name may be replaced.

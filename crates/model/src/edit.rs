@@ -1,12 +1,13 @@
 //! Edits and comparisons: what a format makes of its traces beside reading them.
 //!
-//! A verb that edits or compares finds what a format offers by name, hands over what the user said as settings, and shows
+//! A verb that edits or compares finds what a format offers by name, hands over what the user said as options, and shows
 //! the facts that come back; it knows no format.
 
 use crate::damaged::{Damaged, Reading};
 use crate::error::{Error, ErrorKind, Result};
+use crate::options::{Given, OptionSpec, Options};
 use crate::print::Paint;
-use crate::trace::{Fact, OpenOptions, SettingInfo, check_settings};
+use crate::trace::{Fact, OpenOptions};
 use quipu_source::{PackOptions, Packing, Source};
 use std::io::Write;
 use std::ops::RangeInclusive;
@@ -19,20 +20,30 @@ pub struct EditInfo {
     pub name: &'static str,
     /// One line for people.
     pub title: &'static str,
-    /// Settings that may be given.
-    pub settings: &'static [SettingInfo],
+    /// Its options.
+    pub options: &'static [OptionSpec],
+}
+
+impl EditInfo {
+    /// Checks what is given for traces of `format`.
+    ///
+    /// # Errors
+    /// As [`Options::parse`].
+    pub fn parse(&self, format: &str, given: &Given) -> Result<Options> {
+        Options::parse(&format!("`{}` of {format} traces", self.name), self.options, given)
+    }
 }
 
 /// One thing that can be made of a trace: another trace, or its text.
 pub trait Edit: Sync {
-    /// Name, title and settings.
+    /// Name, title and options.
     fn info(&self) -> &'static EditInfo;
 
     /// Does it. The output appears under its name when all of it is written, and not at all after an error.
     ///
     /// # Errors
     /// For damage of the trace, unless [`EditJob::damaged`] keeps what is made of it.
-    /// `Usage` if a setting is unknown or wrong, or the output exists and may not be replaced; what reading and writing
+    /// `Usage` if an option is wrong, or the output exists and may not be replaced; what reading and writing
     /// say; `Io` if the progress wants an end.
     fn run(&self, job: &EditJob<'_>, progress: &dyn Progress) -> Result<Edited>;
 }
@@ -44,8 +55,8 @@ pub struct EditJob<'a> {
     pub source: &'a Source,
     /// How it is opened.
     pub opening: &'a OpenOptions,
-    /// What the user said, by name, in order; see [`EditInfo::settings`].
-    pub settings: &'a Settings,
+    /// What the user said; see [`EditInfo::options`].
+    pub options: &'a Options,
     /// What is written.
     pub output: &'a Path,
     /// Whether a file of that name may be replaced.
@@ -104,58 +115,6 @@ pub fn check_level(
     }
 }
 
-/// Settings by name, in the order in which they were given; a name may come several times.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Settings(pub Vec<(String, String)>);
-
-impl Settings {
-    /// Adds a setting.
-    pub fn add(&mut self, name: &str, value: impl Into<String>) {
-        self.0.push((name.to_owned(), value.into()));
-    }
-
-    /// Makes sure that only known settings are given.
-    ///
-    /// # Errors
-    /// `Usage` if there is another.
-    pub fn check(&self, format: &str, known: &[SettingInfo]) -> Result<()> {
-        check_settings(&self.0, format, known)
-    }
-
-    /// All values of a setting.
-    pub fn all<'s>(&'s self, name: &'s str) -> impl Iterator<Item = &'s str> {
-        self.0.iter().filter(move |(given, _)| given == name).map(|(_, value)| value.as_str())
-    }
-
-    /// The last value of a setting.
-    pub fn last(&self, name: &str) -> Option<&str> {
-        self.0.iter().rev().find(|(given, _)| given == name).map(|(_, value)| value.as_str())
-    }
-
-    /// True if the setting was given, as `yes` or without a value.
-    ///
-    /// # Errors
-    /// `Usage` if its value is neither that nor `no`.
-    pub fn flag(&self, name: &str) -> Result<bool> {
-        match self.last(name) {
-            None | Some("no" | "false" | "0") => Ok(false),
-            Some("" | "yes" | "true" | "1") => Ok(true),
-            Some(other) => Err(Error::usage(format!("`{name}` is `yes` or `no`, found `{other}`"))),
-        }
-    }
-
-    /// The last value of a setting as a number, as [`number::count`](crate::number::count) has it.
-    ///
-    /// # Errors
-    /// `Usage` if it is no number.
-    pub fn number(&self, name: &str) -> Result<Option<u64>> {
-        let Some(text) = self.last(name) else { return Ok(None) };
-        crate::number::count(text)
-            .map(Some)
-            .map_err(|_| Error::usage(format!("`{name}` wants a number, found `{text}`")))
-    }
-}
-
 /// What came of an edit.
 #[derive(Clone, Debug, Default)]
 pub struct Edited {
@@ -169,13 +128,13 @@ pub struct Edited {
 
 /// Compares two traces of one format.
 pub trait Comparison: Sync {
-    /// Name, title and settings.
+    /// Name, title and options.
     fn info(&self) -> &'static EditInfo;
 
     /// Writes what differs. An error that ends reading stands in what is given back.
     ///
     /// # Errors
-    /// `Usage` if a setting is unknown or wrong; what opening and writing say.
+    /// `Usage` if an option is wrong; what opening and writing say.
     fn run(&self, job: &CompareJob<'_>, progress: &dyn Progress, out: &mut dyn Write) -> Result<Compared>;
 }
 
@@ -188,8 +147,8 @@ pub struct CompareJob<'a> {
     pub new: &'a Source,
     /// How both are opened.
     pub opening: &'a OpenOptions,
-    /// What the user said; see [`EditInfo::settings`].
-    pub settings: &'a Settings,
+    /// What the user said; see [`EditInfo::options`].
+    pub options: &'a Options,
     /// Colours of the text.
     pub paint: Paint,
     /// Whether the answer is for programs: a JSON object a line.
@@ -231,24 +190,5 @@ impl Progress for Silent {
 
     fn is_cancelled(&self) -> bool {
         false
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn settings_keep_their_order_and_the_last_counts() {
-        let mut settings = Settings::default();
-        settings.add("calls", "1");
-        settings.add("setup", "");
-        settings.add("calls", "0x10");
-        assert_eq!(settings.all("calls").collect::<Vec<_>>(), ["1", "0x10"]);
-        assert_eq!(settings.number("calls").unwrap(), Some(16));
-        assert!(settings.flag("setup").unwrap());
-        assert!(!settings.flag("absent").unwrap());
-        assert!(settings.flag("calls").is_err());
-        assert!(settings.check("test", &[]).is_err());
     }
 }

@@ -1,6 +1,8 @@
 //! Numbers as people type them, on command lines and in options of tools, and as people read them: the one place that knows
 //! suffixes.
 
+use std::ops::RangeInclusive;
+
 /// Suffixes of counts with what they stand for; the longest first.
 const SUFFIXES: [(&str, u64); 7] = [
     ("Ki", 1 << 10),
@@ -96,6 +98,41 @@ pub fn bytes(text: &str) -> Result<u64, NotANumber> {
         _ => return scaled(short, 1),
     };
     scaled(&short[..short.len() - 1], factor)
+}
+
+/// A range of counts: `A..B` without B, `A..` and `..B` without an end, `A` alone.
+///
+/// # Errors
+/// What is wrong with it, in words.
+///
+/// ```
+/// use quipu_model::number;
+/// assert_eq!(number::range("0x10..0x20"), Ok(0x10..=0x1f));
+/// assert_eq!(number::range("7"), Ok(7..=7));
+/// assert!(number::range("5..5").is_err());
+/// ```
+pub fn range(text: &str) -> Result<RangeInclusive<u64>, String> {
+    let Some((first, end)) = text.split_once("..") else {
+        let only = worded(text)?;
+        return Ok(only..=only);
+    };
+    let first = if first.is_empty() { 0 } else { worded(first)? };
+    let last = if end.is_empty() { u64::MAX } else { worded(end)?.checked_sub(1).ok_or("an empty range")? };
+    if first > last {
+        return Err(format!("the range `{text}` is empty: its end is not part of it"));
+    }
+    Ok(first..=last)
+}
+
+/// A count as [`count`] has it, or what is wrong with it in words.
+///
+/// # Errors
+/// A sentence for people who typed it.
+pub fn worded(text: &str) -> Result<u64, String> {
+    count(text).map_err(|why| match why {
+        NotANumber::Malformed => format!("expected a number such as 4096, 0x1000, 4k or 4Ki, found `{text}`"),
+        NotANumber::TooLarge => format!("`{text}` is larger than 64 bits hold"),
+    })
 }
 
 fn scaled(digits: &str, factor: u64) -> Result<u64, NotANumber> {

@@ -5,7 +5,8 @@ use crate::columns::Columns;
 use crate::doc::Document;
 use crate::error::{Error, Result};
 use crate::finding::{Finding, Severity};
-use crate::trace::{SettingInfo, Shard, Trace};
+use crate::options::{Given, OptionSpec, Options};
+use crate::trace::{Shard, Trace};
 use std::any::Any;
 
 /// An analysis at work.
@@ -102,7 +103,7 @@ pub trait Tool: Sync {
     fn info(&self) -> &'static ToolInfo;
 
     /// The pass, ready to be forked, for one trace.
-    fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>>;
+    fn build(&self, options: &Options, trace: &dyn Trace) -> Result<Box<dyn DynPass>>;
 
     /// True if what it says of a part of a trace means nothing, so that it must see whole shards, undivided.
     fn wants_whole_traces(&self) -> bool {
@@ -134,9 +135,19 @@ pub struct ToolInfo {
     /// How it must see the trace.
     pub order: Order,
     /// Its options.
-    pub options: &'static [SettingInfo],
+    pub options: &'static [OptionSpec],
     /// Whether `report` shows its brief document.
     pub in_report: bool,
+}
+
+impl ToolInfo {
+    /// Checks what is given to the tool.
+    ///
+    /// # Errors
+    /// As [`Options::parse`].
+    pub fn parse(&self, given: &Given) -> Result<Options> {
+        Options::parse(&format!("tool `{}`", self.name), self.options, given)
+    }
 }
 
 /// What a tool needs of a trace.
@@ -180,53 +191,6 @@ pub enum Order {
     Shards,
     /// One stream, merged by time.
     Time,
-}
-
-/// Options given to a tool, by name.
-#[derive(Clone, Debug, Default)]
-pub struct Args {
-    values: Vec<(String, String)>,
-}
-
-impl Args {
-    /// Sets an option; a later value replaces an earlier one.
-    pub fn set(&mut self, name: impl Into<String>, value: impl Into<String>) {
-        let name = name.into();
-        self.values.retain(|(known, _)| *known != name);
-        self.values.push((name, value.into()));
-    }
-
-    /// The value of an option.
-    pub fn get(&self, name: &str) -> Option<&str> {
-        self.values.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
-    }
-
-    /// The names given.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.values.iter().map(|(name, _)| name.as_str())
-    }
-
-    /// A number as [`number::count`](crate::number::count) has it (`1000`, `0x3e8`, `1k`, `1Ki`), or `default`.
-    pub fn number(&self, name: &str, default: u64) -> Result<u64> {
-        let Some(text) = self.get(name) else { return Ok(default) };
-        crate::number::count(text)
-            .map_err(|_| Error::usage(format!("option `{name}` wants a number, found `{text}`")))
-    }
-
-    /// A size in bytes that must be a power of two, or `default`.
-    pub fn power_of_two(&self, name: &str, default: u64) -> Result<u64> {
-        let number = self.number(name, default)?;
-        if number.is_power_of_two() {
-            Ok(number)
-        } else {
-            Err(Error::usage(format!("option `{name}` wants a power of two, found `{number}`")))
-        }
-    }
-
-    /// True if the option is given as `true`, or without a value.
-    pub fn flag(&self, name: &str) -> bool {
-        matches!(self.get(name), Some("" | "true" | "yes" | "1"))
-    }
 }
 
 /// What a pass leaves.

@@ -7,6 +7,7 @@ use crate::convert::Importer;
 use crate::edit::{Comparison, Edit};
 use crate::error::{Error, Result};
 use crate::finding::{Finding, Found, RuleInfo};
+use crate::options::{Given, OptionSpec, Options};
 use crate::pass::Tool;
 use crate::print::{Printer, RowForm};
 use crate::schema::{Schema, Text};
@@ -102,23 +103,28 @@ pub struct FormatInfo {
     pub beyond_lenses: &'static [&'static str],
     /// The page that describes the format, relative to the repository's root.
     pub doc: &'static str,
-    /// Settings that [`OpenOptions::settings`] may hold.
-    pub settings: &'static [SettingInfo],
-    /// Settings that [`PrintOptions::settings`] may hold.
-    pub print_settings: &'static [SettingInfo],
+    /// Options with which its traces are opened.
+    pub options: &'static [OptionSpec],
+    /// Options with which its records are printed.
+    pub print_options: &'static [OptionSpec],
 }
 
-/// One setting of a format or option of a tool.
-#[derive(Debug)]
-pub struct SettingInfo {
-    /// Name.
-    pub name: &'static str,
-    /// What a value looks like: `BYTES`, `N`, `NAME`.
-    pub value: &'static str,
-    /// The value when nothing is said.
-    pub default: &'static str,
-    /// One sentence for people.
-    pub doc: &'static str,
+impl FormatInfo {
+    /// Checks what a trace is to be opened with.
+    ///
+    /// # Errors
+    /// As [`Options::parse`].
+    pub fn opening(&self, options: &OpenOptions) -> Result<Options> {
+        Options::parse(&format!("format {}", self.name), self.options, &options.given)
+    }
+
+    /// Checks what records are to be printed with.
+    ///
+    /// # Errors
+    /// As [`Options::parse`].
+    pub fn printing(&self, options: &PrintOptions) -> Result<Options> {
+        Options::parse(&format!("format {}", self.name), self.print_options, &options.given)
+    }
 }
 
 /// How sure a format is that a source is one of its traces.
@@ -139,35 +145,12 @@ pub enum Confidence {
 pub struct OpenOptions {
     /// Name of the format to read the source as, whatever it looks like; if `None`, the format that recognises it.
     pub format: Option<String>,
-    /// Settings of the format, by name; see [`FormatInfo::settings`].
-    pub settings: Vec<(String, String)>,
+    /// Options for the format; see [`FormatInfo::options`].
+    pub given: Given,
     /// Only these threads (all if empty).
     pub threads: Vec<ThreadId>,
     /// Only these shards, by position (all if empty).
     pub shards: Vec<u32>,
-}
-
-impl OpenOptions {
-    /// The value of a setting; an error if a setting is unknown to `info`.
-    pub fn setting(&self, info: &FormatInfo, name: &str) -> Result<Option<&str>> {
-        check_settings(&self.settings, info.name, info.settings)?;
-        Ok(self.settings.iter().rev().find(|(given, _)| given == name).map(|(_, value)| value.as_str()))
-    }
-}
-
-/// Makes sure that only settings are given that the format knows.
-pub(crate) fn check_settings(given: &[(String, String)], format: &str, known: &[SettingInfo]) -> Result<()> {
-    for (name, _) in given {
-        if !known.iter().any(|setting| setting.name == name) {
-            let known: Vec<&str> = known.iter().map(|setting| setting.name).collect();
-            let hint = match known.as_slice() {
-                [] => "this format has none of this sort".to_owned(),
-                known => format!("settings of this format: {}", known.join(", ")),
-            };
-            return Err(Error::usage(format!("format {format} has no setting `{name}`")).hint(hint));
-        }
-    }
-    Ok(())
 }
 
 /// An opened trace: what it is, what it can show, how it splits. Cheap to open, immutable, shared by threads.
@@ -206,7 +189,7 @@ pub trait Trace: Send + Sync {
     /// it.
     ///
     /// # Errors
-    /// `Usage` if a setting is wrong.
+    /// `Usage` if an option is wrong.
     fn narrow(&self, _options: &PrintOptions) -> Result<Window> {
         Ok(Window::All)
     }
@@ -219,7 +202,7 @@ pub trait Trace: Send + Sync {
     /// How rows of tables are chosen, and values in them written, where the schema does not say all of it.
     ///
     /// # Errors
-    /// `Usage` if a setting is wrong.
+    /// `Usage` if an option is wrong.
     fn row_form(&self, _options: &PrintOptions) -> Result<Option<Box<dyn RowForm>>> {
         Ok(None)
     }
@@ -352,28 +335,8 @@ pub struct PrintOptions {
     pub syntax: Option<quipu_isa::Syntax>,
     /// Whether to print what is usually left out.
     pub verbose: bool,
-    /// Settings of the format, by name, in order; see [`FormatInfo::print_settings`].
-    pub settings: Vec<(String, String)>,
-}
-
-impl PrintOptions {
-    /// Makes sure that only settings are given that the format of `info` has for printing.
-    ///
-    /// # Errors
-    /// `Usage` if there is another.
-    pub fn check(&self, info: &FormatInfo) -> Result<()> {
-        check_settings(&self.settings, info.name, info.print_settings)
-    }
-
-    /// All values of a setting, in the order in which they were given.
-    pub fn all<'s>(&'s self, name: &'s str) -> impl Iterator<Item = &'s str> {
-        self.settings.iter().filter(move |(given, _)| given == name).map(|(_, value)| value.as_str())
-    }
-
-    /// The last value of a setting.
-    pub fn last(&self, name: &str) -> Option<&str> {
-        self.settings.iter().rev().find(|(given, _)| given == name).map(|(_, value)| value.as_str())
-    }
+    /// Options for the format; see [`FormatInfo::print_options`].
+    pub given: Given,
 }
 
 /// What a trace says of itself.

@@ -7,7 +7,7 @@ use divan::Bencher;
 use divan::counter::ItemsCount;
 use quipu_isa::Arch;
 use quipu_model::lens::{AccessKind, CallEdge, InstrClass, Taken, ThreadEvent};
-use quipu_model::{Args, Batch, Code, Shard};
+use quipu_model::{Batch, Code, Options, Shard};
 use quipu_testkit::{MemoryShard, MemoryTrace};
 
 fn main() {
@@ -28,7 +28,7 @@ fn consume(bencher: Bencher<'_, '_>, name: &str) {
         quipu_passes::TOOLS.iter().find(|tool| tool.info().name == name).expect("a name from the list");
     let trace =
         MemoryTrace::new(vec![MemoryShard::new("bench")]).with_meta(|meta| meta.arch = Some(Arch::X86_64));
-    let proto = tool.build(&Args::default(), &trace).expect("the trace has every column");
+    let proto = tool.build(&Options::default(), &trace).expect("the trace has every column");
     let batches = batches();
     let needs = tool.info().needs;
     let columns = needs.required | needs.optional;

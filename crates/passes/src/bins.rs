@@ -1,15 +1,16 @@
 //! Histograms whose bins grow: how numbers fall into them, and what describes the numbers in short.
 
-use quipu_model::trace::SettingInfo;
-use quipu_model::{Args, Error, Result};
+use quipu_model::options::Kind;
+use quipu_model::{Error, OptionSpec, Options, Result};
 
 /// The option that says how fast bins grow.
-pub(crate) const OPTION: SettingInfo = SettingInfo {
-    name: "bins",
-    value: "FACTOR",
-    default: "2",
-    doc: "how much wider each bin of the histogram is than the one before; 1 gives each number its own",
-};
+pub(crate) const OPTION: OptionSpec = OptionSpec::new(
+    "bins",
+    Kind::Text,
+    "2",
+    "how much wider each bin of the histogram is than the one before; 1 gives each number its own",
+)
+.value("FACTOR");
 
 /// Bins, the first two of which hold one number each, 0 and 1; each further one is a factor wider than the one before,
 /// rounded down.
@@ -19,8 +20,8 @@ pub(crate) struct Bins {
 }
 
 impl Bins {
-    pub(crate) fn new(args: &Args) -> Result<Bins> {
-        let Some(text) = args.get(OPTION.name) else { return Ok(Bins { factor: 2.0 }) };
+    pub(crate) fn new(options: &Options) -> Result<Bins> {
+        let text = options.word(&OPTION);
         let factor: Option<f64> = text.parse().ok();
         let factor = factor.filter(|factor| factor.is_finite() && *factor >= 1.0);
         let factor = factor.ok_or_else(|| {
@@ -99,10 +100,10 @@ mod tests {
     use super::*;
 
     fn bins(factor: &str, numbers: &[u64]) -> Vec<(u64, u64)> {
-        let mut args = Args::default();
-        args.set("bins", factor);
+        let mut options = Options::default();
+        options.put(&OPTION, factor).unwrap();
         let mut found = Vec::new();
-        Bins::new(&args).unwrap().each(numbers.iter().copied(), |_, min, max| found.push((min, max)));
+        Bins::new(&options).unwrap().each(numbers.iter().copied(), |_, min, max| found.push((min, max)));
         found.dedup();
         found
     }
@@ -131,10 +132,10 @@ mod tests {
     #[test]
     fn a_factor_below_one_is_refused() {
         for text in ["0.5", "nan", "inf", "x", ""] {
-            let mut args = Args::default();
-            args.set("bins", text);
+            let mut options = Options::default();
+            options.put(&OPTION, text).unwrap();
             let message = format!("option `bins` wants a factor of 1 or more, found `{text}`");
-            assert_eq!(Bins::new(&args).unwrap_err().message(), message);
+            assert_eq!(Bins::new(&options).unwrap_err().message(), message);
         }
     }
 

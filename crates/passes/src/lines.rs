@@ -2,19 +2,15 @@
 
 use crate::tally::Map;
 use quipu_model::lens::{AccessKind, MAX_ACCESS_BYTES};
-use quipu_model::trace::SettingInfo;
-use quipu_model::{Args, Error, Result, Spans};
+use quipu_model::options::Kind;
+use quipu_model::{Error, OptionSpec, Options, Result, Spans};
 
 /// The option for the size of lines.
-pub(crate) const LINE_SIZE: SettingInfo =
-    SettingInfo { name: "line-size", value: "BYTES", default: "64", doc: "bytes in a line, a power of two" };
+pub(crate) const LINE_SIZE: OptionSpec =
+    OptionSpec::new("line-size", Kind::PowerOfTwo, "64", "bytes in a line, a power of two");
 /// The option for the size of pages.
-pub(crate) const PAGE_SIZE: SettingInfo = SettingInfo {
-    name: "page-size",
-    value: "BYTES",
-    default: "4096",
-    doc: "bytes in a page, a power of two",
-};
+pub(crate) const PAGE_SIZE: OptionSpec =
+    OptionSpec::new("page-size", Kind::PowerOfTwo, "4096", "bytes in a page, a power of two");
 
 /// Which side of a split cache sees an access, as an index: fetches and prefetches of instructions belong to the first
 /// side, reads, writes and all other prefetches to the second, flushes to none. PERF: looked up rather than matched,
@@ -60,16 +56,16 @@ impl Lines {
     }
 
     /// Lines as [`LINE_SIZE`] says.
-    pub(crate) fn of(args: &Args) -> Result<Lines> {
-        Ok(Lines::new(args.power_of_two(LINE_SIZE.name, 64)?))
+    pub(crate) fn of(options: &Options) -> Lines {
+        Lines::new(options.count(&LINE_SIZE))
     }
 
     /// Lines, and pages as [`PAGE_SIZE`] says, with the number of lines in a page as a power of two.
     ///
     /// # Errors
     /// `Usage` for pages that are smaller than lines.
-    pub(crate) fn with_pages(args: &Args) -> Result<(Lines, Lines, u32)> {
-        let (lines, pages) = (Lines::of(args)?, Lines::new(args.power_of_two(PAGE_SIZE.name, 4096)?));
+    pub(crate) fn with_pages(options: &Options) -> Result<(Lines, Lines, u32)> {
+        let (lines, pages) = (Lines::of(options), Lines::new(options.count(&PAGE_SIZE)));
         let lines_in_page = lines.coarser(pages).ok_or_else(|| {
             let (page, line) = (pages.bytes(), lines.bytes());
             Error::usage(format!("option `page-size` wants at least `line-size` ({line}), found `{page}`"))

@@ -6,7 +6,7 @@ use quipu_model::pass::Detail;
 use quipu_model::schema::Schema;
 use quipu_model::trace::PrintOptions;
 use quipu_model::{
-    Args, Batch, Code, Columns, Meta, Printer, Reader, Report, Result, Scan, Shard, ShardKind, Tool, Trace,
+    Batch, Code, Columns, Given, Meta, Printer, Reader, Report, Result, Scan, Shard, ShardKind, Tool, Trace,
 };
 use quipu_testkit::MemoryTrace;
 use serde_json::Value;
@@ -41,19 +41,19 @@ pub(crate) fn trace(text: &str) -> MemoryTrace {
 }
 
 /// Options as `name=value`, separated by spaces.
-fn args(text: &str) -> Args {
-    let mut args = Args::default();
+fn given(text: &str) -> Given {
+    let mut given = Given::default();
     for word in text.split_whitespace() {
         let (name, value) = word.split_once('=').unwrap_or((word, ""));
-        args.set(name, value);
+        given.add(name, value);
     }
-    args
+    given
 }
 
 /// What the tool says of a trace.
 pub(crate) fn report_of(tool: &dyn Tool, options: &str, trace: &dyn Trace) -> Box<dyn Report> {
     let watch = Watch::new();
-    let planned = plan(tool, &args(options), trace).expect("the tool fits the trace");
+    let planned = plan(tool, &given(options), trace).expect("the tool fits the trace");
     let options = RunOptions { threads: 2, ..RunOptions::new(&watch) };
     run(trace, vec![planned], &options).expect("a run without faults").reports.remove(0)
 }
@@ -152,7 +152,7 @@ pub(crate) fn assert_batches_do_not_show(tool: &dyn Tool, options: &str, trace: 
 
 /// Reads each piece into a pass of its own and merges the last two, then these with the one before, and so on.
 fn merged_backwards(tool: &dyn Tool, options: &str, trace: &dyn Trace) -> Box<dyn Report> {
-    let planned = plan(tool, &args(options), trace).expect("the tool fits the trace");
+    let planned = plan(tool, &given(options), trace).expect("the tool fits the trace");
     let mut passes = vec![planned.pass.fork(&trace.shards()[0])];
     for shard in trace.shards() {
         for piece in 0..shard.pieces {

@@ -8,17 +8,13 @@ use crate::keyed::Keyed;
 use crate::split::{Answer, PER_THREAD, noted, to_json};
 use quipu_model::doc::{Block, Cell, Document, Grid};
 use quipu_model::pass::Detail;
-use quipu_model::{Args, Batch, Pass, Report, Result, Shard, ShardKind, ThreadId, Trace, trace};
+use quipu_model::{Batch, OptionSpec, Options, Pass, Report, Result, Shard, ShardKind, ThreadId, Trace};
 use serde::Serialize;
 use std::any::Any;
 
 /// The option that keeps apart threads that share a shard.
-pub(crate) const BY_THREAD: trace::SettingInfo = trace::SettingInfo {
-    name: PER_THREAD.name,
-    value: "",
-    default: "false",
-    doc: "keep apart threads that share a file; files of one thread each are kept apart anyway",
-};
+pub(crate) const BY_THREAD: OptionSpec =
+    PER_THREAD.doc("keep apart threads that share a file; files of one thread each are kept apart anyway");
 
 /// The options of an analysis, which know how to make, feed and close its states.
 pub(crate) trait Sharded: Clone + Send + 'static {
@@ -124,7 +120,7 @@ struct Member {
 
 /// The pass of a [`Sharded`].
 pub(crate) struct Shards<S: Sharded> {
-    options: S,
+    setup: S,
     by_thread: bool,
     /// What the shard of this fork is.
     kind: ShardKind,
@@ -136,10 +132,10 @@ pub(crate) struct Shards<S: Sharded> {
 }
 
 impl<S: Sharded> Shards<S> {
-    pub(crate) fn new(options: S, args: &Args, trace: &dyn Trace) -> Shards<S> {
+    pub(crate) fn new(setup: S, options: &Options, trace: &dyn Trace) -> Shards<S> {
         Shards {
-            options,
-            by_thread: args.flag(BY_THREAD.name),
+            setup,
+            by_thread: options.flag(&BY_THREAD),
             kind: ShardKind::Thread,
             core: None,
             open: Keyed::default(),
@@ -151,7 +147,7 @@ impl<S: Sharded> Shards<S> {
 
     fn close(&mut self) {
         for (Member { shard, thread }, open) in std::mem::take(&mut self.open).into_items() {
-            let result = self.options.close(open, &mut self.total);
+            let result = self.setup.close(open, &mut self.total);
             let core = self.core.filter(|_| !self.by_thread);
             self.closed.push(OfShard { shard, thread, core, result });
         }
@@ -161,7 +157,7 @@ impl<S: Sharded> Shards<S> {
 impl<S: Sharded> Pass for Shards<S> {
     fn fork(&self, shard: &Shard) -> Shards<S> {
         Shards {
-            options: self.options.clone(),
+            setup: self.setup.clone(),
             by_thread: self.by_thread,
             kind: shard.kind,
             core: shard.core_number(),
@@ -175,20 +171,20 @@ impl<S: Sharded> Pass for Shards<S> {
     fn consume(&mut self, batch: &Batch) -> Result<()> {
         let is_thread = self.by_thread || self.kind == ShardKind::Thread;
         let member = Member { shard: batch.span.shard, thread: is_thread.then_some(batch.span.thread) };
-        self.options.consume(self.open.entry(member, || self.options.open()), batch)
+        self.setup.consume(self.open.entry(member, || self.setup.open()), batch)
     }
 
     fn merge(&mut self, mut later: Shards<S>) -> Result<()> {
         self.close();
         later.close();
-        self.options.merge(&mut self.total, later.total);
+        self.setup.merge(&mut self.total, later.total);
         self.closed.append(&mut later.closed);
         Ok(())
     }
 
     fn finish(mut self) -> Result<Box<dyn Report>> {
         self.close();
-        let total = self.options.answer(self.total);
+        let total = self.setup.answer(self.total);
         let shards = if self.closed.len() > 1 { self.closed } else { Vec::new() };
         Ok(Box::new(PerShard { total, shards, filtered: self.filtered }))
     }

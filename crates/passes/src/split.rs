@@ -4,24 +4,20 @@ use crate::filtered::Filtered;
 use crate::keyed::Keyed;
 use quipu_model::doc::{Block, Document};
 use quipu_model::pass::Detail;
-use quipu_model::{Args, Batch, Pass, Report, Result, Shard, ThreadId, Trace, trace};
+use quipu_model::{Batch, OptionSpec, Options, Pass, Report, Result, Shard, ThreadId, Trace};
 use serde::Serialize;
 use std::any::Any;
 
 /// The option that asks for threads one by one.
-pub(crate) const PER_THREAD: trace::SettingInfo = trace::SettingInfo {
-    name: "per-thread",
-    value: "",
-    default: "false",
-    doc: "also give the result for each thread, in the order in which threads first appear",
-};
+pub(crate) const PER_THREAD: OptionSpec = OptionSpec::flag(
+    "per-thread",
+    "also give the result for each thread, in the order in which threads first appear",
+);
 
 /// The same option of an analysis whose result lists threads whether asked to or not.
-pub(crate) const ALWAYS_PER_THREAD: trace::SettingInfo = trace::SettingInfo {
-    default: "true",
-    doc: "each thread is always listed; accepted because other tools want to be asked",
-    ..PER_THREAD
-};
+pub(crate) const ALWAYS_PER_THREAD: OptionSpec = PER_THREAD
+    .default("true")
+    .doc("each thread is always listed; accepted because other tools want to be asked");
 
 /// An analysis that can be made for any part of a trace. A clone of an empty one is an empty one.
 pub(crate) trait Part: Clone + Send + 'static {
@@ -109,9 +105,9 @@ pub(crate) struct Split<P> {
 }
 
 impl<P: Part> Split<P> {
-    /// A pass of `empty`, with threads kept apart if `args` say so.
-    pub(crate) fn new(empty: P, args: &Args, trace: &dyn Trace) -> Split<P> {
-        let threads = args.flag(PER_THREAD.name).then(Keyed::default);
+    /// A pass of `empty`, with threads kept apart if `options` say so.
+    pub(crate) fn new(empty: P, options: &Options, trace: &dyn Trace) -> Split<P> {
+        let threads = options.flag(&PER_THREAD).then(Keyed::default);
         Split { whole: empty.clone(), empty, threads, filtered: Filtered::of(trace.meta()) }
     }
 }

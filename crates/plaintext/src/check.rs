@@ -11,11 +11,11 @@ use crate::line::{Grammar, Line, Record};
 use crate::reader::Lines;
 use crate::rules;
 use crate::trace::PlainTextTrace;
+use quipu_model::OptionSpec;
 use quipu_model::check::{self, CheckLog, CheckReport};
 use quipu_model::pass::Needs;
-use quipu_model::trace::SettingInfo;
 use quipu_model::{
-    Args, Batch, Columns, DynPass, Error, Order, Pass, Place, Report, Result, RuleInfo, Shard, Tool,
+    Batch, Columns, DynPass, Error, Options, Order, Pass, Place, Report, Result, RuleInfo, Shard, Tool,
     ToolInfo, Trace,
 };
 
@@ -32,10 +32,10 @@ pub(crate) static DIN_CHECK: Check = Check { info: &DIN_INFO };
 
 static LACKEY_INFO: ToolInfo = info("lackey", &OPTIONS);
 static DIN_INFO: ToolInfo = info("din", &OPTIONS);
-static OPTIONS: [SettingInfo; 4] =
+static OPTIONS: [OptionSpec; 4] =
     check::options("look at what records say; without, only at how they are stored");
 
-const fn info(format: &'static str, options: &'static [SettingInfo]) -> ToolInfo {
+const fn info(format: &'static str, options: &'static [OptionSpec]) -> ToolInfo {
     ToolInfo {
         name: "check",
         summary: "whether a trace follows the rules of its format, and where not",
@@ -61,7 +61,7 @@ impl Tool for Check {
         true
     }
 
-    fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+    fn build(&self, options: &Options, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
         let Some(opened) = trace.as_any().and_then(|trace| trace.downcast_ref::<PlainTextTrace>()) else {
             let format = self.info.needs.format.unwrap_or("text");
             return Err(Error::missing(format!("this is no trace of format {format}")));
@@ -70,8 +70,8 @@ impl Tool for Check {
         Ok(Box::new(CheckPass {
             file: opened.container().name().to_owned(),
             lines: dialect.lines,
-            log: CheckLog::new(args, dialect.language.rules.all, &trace.meta().findings)?,
-            decodes: check::decodes(args),
+            log: CheckLog::new(options, dialect.language.rules.all, &trace.meta().findings)?,
+            decodes: options.flag(&check::DECODE),
             n_records: 0,
             has_instr: false,
             is_partial: false,

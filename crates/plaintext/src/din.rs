@@ -7,7 +7,8 @@ use crate::number::{hex, hex_run, line_end};
 use crate::rules::din as rules;
 use crate::table::DinRecords;
 use quipu_model::lens::MAX_ACCESS_BYTES;
-use quipu_model::trace::{Carries, Fact, Recorded, SettingInfo};
+use quipu_model::options::{Kind, OptionSpec};
+use quipu_model::trace::{Carries, Fact, Recorded};
 use quipu_model::{Columns, Confidence, FormatInfo};
 use serde_json::json;
 
@@ -48,26 +49,30 @@ static INFO: FormatInfo = FormatInfo {
     abilities: &["read", "view", "analyze", "check"],
     beyond_lenses: &[],
     doc: "docs/formats/din.md",
-    settings: &[
-        SettingInfo {
-            name: "dialect",
-            value: "auto|din|xdin",
-            default: "auto",
-            doc: "Labels and addresses, or the letters, addresses and sizes of version IV.",
-        },
-        SettingInfo {
-            name: "word",
-            value: "BYTES",
-            default: "4",
-            doc: "A line without a size is an access to the aligned word of so many bytes, as Dinero has it.",
-        },
-    ],
-    print_settings: &[],
+    options: &[DIALECT, WORD],
+    print_options: &[],
 };
 
 /// Sizes of more digits are judged one by one: they may be more than an access can have.
 const QUICK_DIGITS: usize = 5;
 const _: () = assert!(1 << (4 * QUICK_DIGITS) <= MAX_ACCESS_BYTES);
+
+/// How lines look.
+pub(crate) const DIALECT: OptionSpec = OptionSpec::new(
+    "dialect",
+    Kind::Choice(&["auto", "din", "xdin"]),
+    "auto",
+    "Labels and addresses, or the letters, addresses and sizes of version IV.",
+)
+.value("auto|din|xdin");
+/// How large words are.
+pub(crate) const WORD: OptionSpec = OptionSpec::new(
+    "word",
+    Kind::PowerOfTwo,
+    "4",
+    "A line without a size is an access to the aligned word of so many bytes, as Dinero has it.",
+);
+
 /// The kind of fetches.
 const FETCH: u8 = 2;
 /// Accesses of more bytes are odd: a page.

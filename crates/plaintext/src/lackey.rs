@@ -48,8 +48,8 @@ static INFO: FormatInfo = FormatInfo {
     abilities: &["read", "view", "analyze", "check"],
     beyond_lenses: &["messages of Valgrind"],
     doc: "docs/formats/lackey.md",
-    settings: &[],
-    print_settings: &[],
+    options: &[],
+    print_options: &[],
 };
 
 /// A line as it usually is, and what stands behind it.

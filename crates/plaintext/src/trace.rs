@@ -1,5 +1,6 @@
 //! Recognising and opening a trace.
 
+use crate::din::{DIALECT, WORD};
 use crate::language::{Head, Language, Means};
 use crate::print::RecordPrinter;
 use crate::reader::{Dialect, Lines, RecordReader};
@@ -7,8 +8,8 @@ use crate::survey;
 use quipu_model::schema::Schema;
 use quipu_model::trace::{PrintOptions, Surveyed};
 use quipu_model::{
-    Columns, Confidence, Error, Meta, OpenOptions, Printer, Reader, Result, Scan, Shard, ShardId, ShardKind,
-    Trace,
+    Columns, Confidence, Error, Meta, OpenOptions, Options, Printer, Reader, Result, Scan, Shard, ShardId,
+    ShardKind, Trace,
 };
 use quipu_source::{Container, Source};
 use std::any::Any;
@@ -46,25 +47,20 @@ pub struct PlainTextTrace {
 /// Opens the trace at `source`.
 ///
 /// # Errors
-/// `Usage` if a setting is wrong; `Unsupported` for a folder; what the source has to say.
+/// `Usage` if an option is wrong; `Unsupported` for a folder; what the source has to say.
 pub(crate) fn open(
     source: &Source,
     options: &OpenOptions,
     language: &'static Language,
 ) -> Result<PlainTextTrace> {
     let format = language.info.name;
-    let extended = match setting(options, language, "dialect")? {
-        None | Some("auto") => None,
-        Some("din") => Some(false),
-        Some("xdin") => Some(true),
-        Some(other) => {
-            return Err(Error::usage(format!("`dialect` is `auto`, `din` or `xdin`, found `{other}`")));
-        }
+    let opening = language.info.opening(options)?;
+    let extended = match opening.word(&DIALECT) {
+        "din" => Some(false),
+        "xdin" => Some(true),
+        _ => None,
     };
-    let word_bytes = match format {
-        "din" => word_bytes(setting(options, language, "word")?.unwrap_or(""))?,
-        _ => 0,
-    };
+    let word_bytes = if format == "din" { word_bytes(&opening)? } else { 0 };
     if source.is_folder() {
         return Err(
             Error::unsupported(format!("a trace of format {format} is a file")).in_file(source.name())
@@ -102,22 +98,19 @@ pub(crate) fn open(
     Ok(PlainTextTrace { container, dialect, meta, shards })
 }
 
-/// A setting, if the format has it.
-fn setting<'o>(options: &'o OpenOptions, language: &Language, name: &str) -> Result<Option<&'o str>> {
-    options.setting(language.info, name)
-}
-
 /// How large words are.
-fn word_bytes(text: &str) -> Result<u32> {
-    match text.parse::<u32>() {
-        Ok(bytes) if bytes.is_power_of_two() && bytes <= 64 => Ok(bytes),
-        _ if text.is_empty() => Ok(DINERO_WORD),
-        _ => Err(Error::usage(format!("`word` is a power of two up to 64, found `{text}`"))),
+fn word_bytes(opening: &Options) -> Result<u32> {
+    match u32::try_from(opening.count(&WORD)) {
+        Ok(bytes) if bytes <= MAX_WORD => Ok(bytes),
+        _ => {
+            let found = opening.word(&WORD);
+            Err(Error::usage(format!("option `word` wants a power of two up to {MAX_WORD}, found `{found}`")))
+        }
     }
 }
 
-/// Bytes that Dinero takes a line without a size for.
-const DINERO_WORD: u32 = 4;
+/// No word has more bytes.
+const MAX_WORD: u32 = 64;
 
 impl PlainTextTrace {
     /// The opened file.
@@ -164,7 +157,7 @@ impl Trace for PlainTextTrace {
 
     fn printer(&self, options: &PrintOptions) -> Result<Box<dyn Printer>> {
         let language = self.dialect.language;
-        options.check(language.info)?;
+        language.info.printing(options)?;
         let instr = language.means.iter().position(|means| *means == Means::Instr);
         Ok(Box::new(RecordPrinter {
             kinds: language.kinds,

@@ -6,7 +6,7 @@
 use divan::Bencher;
 use divan::counter::ItemsCount;
 use quipu::model::lens::Accesses;
-use quipu::model::{Args, Batch, Columns, OpenOptions, Scan, Trace};
+use quipu::model::{Batch, Columns, Given, OpenOptions, Options, Scan, Trace};
 use quipu::sim::sweep::{Space, Sweep};
 use quipu::sim::{CacheSpec, Machine, MachineSpec, Role, Rows, Settings, Simulation, Watch, caches, tlbs};
 use std::path::Path;
@@ -56,19 +56,22 @@ fn simulate(bencher: Bencher<'_, '_>, settings: &Settings) {
 
 #[divan::bench]
 fn default_hierarchy(bencher: Bencher<'_, '_>) {
-    simulate(bencher, &caches::settings(&Args::default(), None).expect("defaults"));
+    simulate(bencher, &caches::settings(&Options::default(), None).expect("defaults"));
 }
 
 #[divan::bench]
 fn coherent_hierarchy(bencher: Bencher<'_, '_>) {
-    let mut args = Args::default();
-    args.set("coherence", "true");
-    simulate(bencher, &caches::settings(&args, None).expect("defaults"));
+    let mut given = Given::default();
+    given.add("coherence", "true");
+    simulate(
+        bencher,
+        &caches::settings(&caches::INFO.parse(&given).expect("options"), None).expect("defaults"),
+    );
 }
 
 #[divan::bench]
 fn default_tlbs(bencher: Bencher<'_, '_>) {
-    simulate(bencher, &tlbs::settings(&Args::default()).expect("defaults"));
+    simulate(bencher, &tlbs::settings(&Options::default()).expect("defaults"));
 }
 
 /// First caches alone: one for instructions and one for data, or one for both.

@@ -24,11 +24,11 @@
 //! # let path = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces/drmemtrace/allasm"));
 //! # let trace = quipu::open_path(path, &quipu::model::OpenOptions::default())?;
 //! use quipu::engine::{RunOptions, Watch, plan, run};
-//! use quipu::model::Args;
+//! use quipu::model::Given;
 //!
 //! let tool = quipu::tool("categories", &trace.meta().format)?;
 //! let watch = Watch::new();
-//! let outcome = run(&*trace, vec![plan(tool, &Args::default(), &*trace)?], &RunOptions::new(&watch))?;
+//! let outcome = run(&*trace, vec![plan(tool, &Given::default(), &*trace)?], &RunOptions::new(&watch))?;
 //! println!("{}", outcome.reports[0].json());
 //! # Ok(())
 //! # }

@@ -1,7 +1,7 @@
 //! Finding an analysis by its name.
 
 use crate::FORMATS;
-use quipu_model::{Args, Error, ErrorKind, Format, Result, Tool, Trace};
+use quipu_model::{Error, ErrorKind, Format, Options, Result, Tool, Trace};
 
 /// The analyses for traces of a format: the format's own first, then those that any format may be given to. Where two
 /// have the same name, the format's own is meant.
@@ -30,7 +30,7 @@ pub fn tool_for(name: &str, trace: &dyn Trace) -> Result<&'static dyn Tool> {
         let info = tool.info();
         // What takes one of several columns says so only when it is built.
         let lacks = |error: &Error| matches!(error.kind(), ErrorKind::Missing | ErrorKind::Unsupported);
-        let can_be_built = || !tool.build(&Args::default(), trace).is_err_and(|error| lacks(&error));
+        let can_be_built = || !tool.build(&Options::default(), trace).is_err_and(|error| lacks(&error));
         info.needs.of(info.name, trace).is_ok() && (!info.needs.required.is_empty() || can_be_built())
     })
 }

@@ -38,7 +38,7 @@ fn totals(name: &str) -> (u64, u64) {
     use quipu::engine::{RunOptions, Watch, plan, run};
     let trace = open(name);
     let tool = quipu::tool("counts", &trace.meta().format).unwrap();
-    let planned = vec![plan(tool, &quipu::model::Args::default(), &*trace).unwrap()];
+    let planned = vec![plan(tool, &quipu::model::Given::default(), &*trace).unwrap()];
     let outcome = run(&*trace, planned, &RunOptions::new(&Watch::new())).unwrap();
     let total = outcome.reports[0].json()["total"].clone();
     (total["loads"].as_u64().unwrap(), total["stores"].as_u64().unwrap())

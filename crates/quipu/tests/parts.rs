@@ -2,7 +2,7 @@
 
 // The helpers of a test may panic as the test may.
 use quipu::engine::{Division, Intervals, Outcome, RunOptions, Watch, plan, run};
-use quipu::model::{Args, OpenOptions, Trace, Window};
+use quipu::model::{Given, OpenOptions, Trace, Window};
 use quipu_testkit::fixtures;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -28,9 +28,9 @@ fn outcome(tools: &[&str], trace: &dyn Trace, change: impl FnOnce(&mut RunOption
     let watch = Watch::new();
     let mut options = RunOptions::new(&watch);
     change(&mut options);
-    let planned = tools
-        .iter()
-        .map(|name| plan(quipu::tool(name, &trace.meta().format).unwrap(), &Args::default(), trace).unwrap());
+    let planned = tools.iter().map(|name| {
+        plan(quipu::tool(name, &trace.meta().format).unwrap(), &Given::default(), trace).unwrap()
+    });
     run(trace, planned.collect(), &options).unwrap()
 }
 

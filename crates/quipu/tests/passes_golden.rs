@@ -5,7 +5,7 @@
 
 // The helpers of a test may panic as the test may.
 use quipu::engine::{RunOptions, Watch, plan, run};
-use quipu::model::{Args, OpenOptions, Report, Tool, Trace};
+use quipu::model::{Given, OpenOptions, Report, Tool, Trace};
 use quipu::passes::{
     PerThread, categories, functions, histogram, miss_ratio, mix, opcodes, schedule, working_set,
 };
@@ -28,7 +28,7 @@ fn golden(name: &str) -> String {
 /// The tool's report, or none if the trace does not carry what it needs.
 fn report(tool: &dyn Tool, trace: &dyn Trace) -> Option<Box<dyn Report>> {
     let watch = Watch::new();
-    let planned = plan(tool, &Args::default(), trace).ok()?;
+    let planned = plan(tool, &Given::default(), trace).ok()?;
     let outcome = run(trace, vec![planned], &RunOptions::new(&watch)).unwrap();
     outcome.reports.into_iter().next()
 }
@@ -172,10 +172,10 @@ fn function_counts_are_those_of_the_original_func_view() {
 
 /// What `miss-ratio` says of a trace: accesses, and for each size in lines the ratio and its error.
 fn ratios(trace: &dyn Trace, sample: &str) -> (u64, Vec<(u64, f64, f64)>) {
-    let mut args = Args::default();
-    args.set("sample", sample);
+    let mut given = Given::default();
+    given.add("sample", sample);
     let watch = Watch::new();
-    let planned = plan(&miss_ratio::MissRatio, &args, trace).unwrap();
+    let planned = plan(&miss_ratio::MissRatio, &given, trace).unwrap();
     let found = run(trace, vec![planned], &RunOptions::new(&watch)).unwrap().reports[0].json();
     let point = |point: &Value| {
         let of = |key: &str| point[key].as_f64().unwrap_or(0.0);

@@ -1,7 +1,7 @@
 //! With `per-thread`, numbers of threads add up to those of the whole, and are those of the thread read alone.
 
 use quipu::engine::{RunOptions, Watch, plan, run};
-use quipu::model::{Args, OpenOptions};
+use quipu::model::{Given, OpenOptions};
 use quipu_testkit::fixtures;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -16,10 +16,10 @@ fn analyse(tool: &str, options: &[(&str, &str)], threads: &[u64]) -> Value {
         ..OpenOptions::default()
     };
     let trace = quipu::open_path(&fixtures("drmemtrace/thr"), &opening).unwrap();
-    let mut args = Args::default();
-    options.iter().for_each(|(name, value)| args.set(*name, *value));
+    let mut given = Given::default();
+    options.iter().for_each(|(name, value)| given.add(*name, *value));
     let watch = Watch::new();
-    let planned = plan(quipu::tool(tool, "drmemtrace").unwrap(), &args, &*trace).unwrap();
+    let planned = plan(quipu::tool(tool, "drmemtrace").unwrap(), &given, &*trace).unwrap();
     run(&*trace, vec![planned], &RunOptions::new(&watch)).unwrap().reports[0].json()
 }
 

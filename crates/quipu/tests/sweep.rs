@@ -2,7 +2,7 @@
 
 // The helpers of a test may panic as the test may.
 use quipu::engine::{DispatchOptions, Quantum, RunOptions, Watch, dispatch, plan, run};
-use quipu::model::{Args, OpenOptions, Trace};
+use quipu::model::{Given, OpenOptions, Trace};
 use serde_json::Value;
 use std::path::PathBuf;
 
@@ -19,12 +19,12 @@ fn scheduled(name: &str, quantum: u64) -> Box<dyn Trace> {
 
 /// What a tool says of a trace; options as `name=value`.
 fn json(tool: &str, options: &str, trace: &dyn Trace) -> Value {
-    let mut args = Args::default();
+    let mut given = Given::default();
     for (name, value) in options.split_whitespace().filter_map(|word| word.split_once('=')) {
-        args.set(name, value);
+        given.add(name, value);
     }
     let watch = Watch::new();
-    let planned = plan(quipu::tool(tool, &trace.meta().format).unwrap(), &args, trace).unwrap();
+    let planned = plan(quipu::tool(tool, &trace.meta().format).unwrap(), &given, trace).unwrap();
     run(trace, vec![planned], &RunOptions::new(&watch)).unwrap().reports[0].json()
 }
 

@@ -1,7 +1,7 @@
 //! Every analysis says the same of a trace for any number of threads and any size of batches.
 
 use quipu::engine::plan;
-use quipu::model::{Args, ErrorKind, OpenOptions, Tool, Trace, Window};
+use quipu::model::{ErrorKind, Given, OpenOptions, Tool, Trace, Window};
 use quipu_testkit::{MemoryTrace, fixtures, same_outcome};
 
 fn open(name: &str) -> Box<dyn Trace> {
@@ -18,17 +18,17 @@ fn check(trace: &dyn Trace, windows: &[Window]) -> Vec<&'static str> {
         if tool.info().name == LAYOUT {
             continue;
         }
-        let mut args = Args::default();
+        let mut given = Given::default();
         if tool.info().options.iter().any(|option| option.name == "per-thread") {
-            args.set("per-thread", "true");
+            given.add("per-thread", "true");
         }
-        match plan(tool, &args, trace) {
+        match plan(tool, &given, trace) {
             Ok(_) => {}
             Err(error) if matches!(error.kind(), ErrorKind::Missing | ErrorKind::Unsupported) => continue,
             Err(error) => panic!("{}: {error}", tool.info().name),
         }
         let windows = if tool.wants_whole_traces() { &[Window::All] } else { windows };
-        windows.iter().for_each(|window| same_outcome(trace, tool, &args, window));
+        windows.iter().for_each(|window| same_outcome(trace, tool, &given, window));
         checked.push(tool.info().name);
     }
     checked

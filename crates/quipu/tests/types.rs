@@ -5,7 +5,7 @@
 use quipu::cacheray::record::{Access, Add, Dialect, Record};
 use quipu::engine::{RunOptions, Watch, plan, run};
 use quipu::model::pass::Detail;
-use quipu::model::{Args, OpenOptions, Window};
+use quipu::model::{Given, OpenOptions, Window};
 use quipu::symbols::dwarf::DebugInfo;
 use quipu_testkit::fixtures;
 use serde_json::Value;
@@ -21,10 +21,10 @@ fn types_of(trace: &Path, options: &[(&str, &str)]) -> Value {
 /// The same of a part of the trace.
 fn types_in(trace: &Path, options: &[(&str, &str)], part: &dyn Fn(&mut RunOptions<'_>)) -> Value {
     let trace = quipu::open_path(trace, &OpenOptions::default()).unwrap();
-    let mut args = Args::default();
-    options.iter().for_each(|(name, value)| args.set(*name, *value));
+    let mut given = Given::default();
+    options.iter().for_each(|(name, value)| given.add(*name, *value));
     let watch = Watch::new();
-    let planned = plan(quipu::tool("types", &trace.meta().format).unwrap(), &args, &*trace).unwrap();
+    let planned = plan(quipu::tool("types", &trace.meta().format).unwrap(), &given, &*trace).unwrap();
     let mut run_options = RunOptions::new(&watch);
     part(&mut run_options);
     let outcome = run(&*trace, vec![planned], &run_options).unwrap();
@@ -169,7 +169,7 @@ fn without_types_annotations_are_told_by_name() {
 #[test]
 fn a_trace_without_regions_needs_a_program() {
     let trace = quipu::open_path(&fixtures("drmemtrace/allasm"), &OpenOptions::default()).unwrap();
-    let Err(error) = plan(quipu::tool("types", "drmemtrace").unwrap(), &Args::default(), &*trace) else {
+    let Err(error) = plan(quipu::tool("types", "drmemtrace").unwrap(), &Given::default(), &*trace) else {
         panic!("nothing says what memory is")
     };
     assert!(error.message().contains("needs regions with types"), "{error}");

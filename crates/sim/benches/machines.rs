@@ -6,7 +6,7 @@
 use divan::Bencher;
 use divan::counter::ItemsCount;
 use quipu_model::lens::{AccessKind, Accesses};
-use quipu_model::{Args, Batch};
+use quipu_model::{Batch, Given, Options};
 use quipu_sim::{CacheSpec, Machine, MachineSpec, Policy, Rows, Settings, Simulation, Watch, caches, tlbs};
 
 fn main() {
@@ -81,19 +81,18 @@ fn simulate(bencher: Bencher<'_, '_>, settings: &Settings) {
 
 #[divan::bench]
 fn default_hierarchy(bencher: Bencher<'_, '_>) {
-    simulate(bencher, &caches::settings(&Args::default(), None).expect("defaults"));
+    simulate(bencher, &caches::settings(&Options::default(), None).expect("defaults"));
 }
 
 #[divan::bench]
 fn coherent_hierarchy(bencher: Bencher<'_, '_>) {
-    let mut args = Args::default();
-    args.set("coherence", "true");
-    simulate(bencher, &caches::settings(&args, None).expect("defaults"));
+    let coherent = caches::INFO.parse(&Given::from([("coherence", "true")])).expect("an option");
+    simulate(bencher, &caches::settings(&coherent, None).expect("defaults"));
 }
 
 #[divan::bench]
 fn default_tlbs(bencher: Bencher<'_, '_>) {
-    simulate(bencher, &tlbs::settings(&Args::default()).expect("defaults"));
+    simulate(bencher, &tlbs::settings(&Options::default()).expect("defaults"));
 }
 
 #[divan::bench(args = Policy::NAMES.map(|(name, _)| name))]

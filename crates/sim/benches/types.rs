@@ -9,7 +9,7 @@
 use divan::Bencher;
 use divan::counter::ItemsCount;
 use quipu_model::lens::{AccessKind, RegionEvent};
-use quipu_model::{Args, Batch};
+use quipu_model::{Batch, Options};
 use quipu_sim::cacheray::{Configuration, Levels, Simulator, Structs};
 use quipu_sim::{Settings, Simulation, TypeSource, caches};
 use quipu_symbols::attribute::Types;
@@ -93,7 +93,7 @@ fn walks(most: u64, far: u64) -> Vec<Batch> {
 
 fn simulation(tells_types: bool) -> Simulation {
     let types = TypeSource { types: Types::of_file(&file()), ..TypeSource::default() };
-    let usual = caches::settings(&Args::default(), None).expect("no option is wrong");
+    let usual = caches::settings(&Options::default(), None).expect("no option is wrong");
     let mut settings = Settings { top: 0, ..usual };
     if tells_types {
         settings = Settings { types: Some(types), tells_types: Some(10), ..settings };

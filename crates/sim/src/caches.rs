@@ -26,15 +26,14 @@ use crate::config::Config;
 use crate::extent::Warmup;
 use crate::options::{
     BASE, BINARY, CAUSES, COHERENCE, CORES, CPU_SCHEDULING, L1D_ASSOC, L1D_SIZE, L1I_ASSOC, L1I_SIZE,
-    LINE_SIZE, LL_ASSOC, LL_SIZE, POLICY, PREFETCHER, RESET_AT, SIM_REFS, SKIP_REFS, TOP, TYPES,
-    WARMUP_FRACTION, WARMUP_REFS, cores, extent, fit_cores, in_options, placing, policy, prefetcher, size,
-    top, warmup,
+    LINE_SIZE, LL_ASSOC, LL_SIZE, MISS_FILE, POLICY, PREFETCHER, RESET_AT, SIM_REFS, SKIP_REFS, TOP, TYPES,
+    WARMUP_FRACTION, WARMUP_REFS, extent, fit_cores, in_options, placing, policy, prefetcher, warmup,
 };
 use crate::recording::Recording;
 use crate::resets::Resets;
 use crate::simulate::{FUNCTIONS, OPTIONAL, Settings};
 use crate::spec::Usual;
-use quipu_model::{Args, Columns, DynPass, Needs, Order, Result, Tool, ToolInfo, Trace};
+use quipu_model::{Columns, DynPass, Needs, Options, Order, Result, Tool, ToolInfo, Trace};
 
 /// The tool `caches`.
 #[derive(Debug)]
@@ -82,9 +81,9 @@ impl Tool for Caches {
         &INFO
     }
 
-    fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
-        let args = &fit_cores(args, trace);
-        settings(args, None)?.pass(args, INFO.name, trace)
+    fn build(&self, options: &Options, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+        let options = &fit_cores(options, trace);
+        settings(options, None)?.pass(options, INFO.name, trace)
     }
 }
 
@@ -93,27 +92,26 @@ impl Tool for Caches {
 ///
 /// # Errors
 /// `Usage` for a value that makes no sense.
-pub fn settings(args: &Args, config: Option<Config>) -> Result<Settings> {
-    let usual = Usual::default();
+pub fn settings(options: &Options, config: Option<Config>) -> Result<Settings> {
     let machine = match &config {
         Some(config) => config.machine.clone(),
         None => Usual {
-            cores: cores(args, usual.cores)?,
-            line_bytes: args.number("line-size", usual.line_bytes)?,
-            l1i: (size(args, "l1i-size", usual.l1i.0)?, args.number("l1i-assoc", usual.l1i.1)?),
-            l1d: (size(args, "l1d-size", usual.l1d.0)?, args.number("l1d-assoc", usual.l1d.1)?),
-            ll: (size(args, "ll-size", usual.ll.0)?, args.number("ll-assoc", usual.ll.1)?),
-            policy: policy(args, usual.policy)?,
-            data_prefetch: prefetcher(args, usual.data_prefetch)?,
-            coherent: args.flag("coherence"),
-            miss_file: args.get("miss-file").map(str::to_owned),
+            cores: options.length(&CORES),
+            line_bytes: options.count(&LINE_SIZE),
+            l1i: (options.count(&L1I_SIZE), options.count(&L1I_ASSOC)),
+            l1d: (options.count(&L1D_SIZE), options.count(&L1D_ASSOC)),
+            ll: (options.count(&LL_SIZE), options.count(&LL_ASSOC)),
+            policy: policy(options, &POLICY),
+            data_prefetch: prefetcher(options),
+            coherent: options.flag(&COHERENCE),
+            miss_file: options.text(&MISS_FILE).map(str::to_owned),
         }
         .spec(),
     };
-    let mut extent = extent(args)?;
-    let mut cpu_scheduling = args.flag("cpu-scheduling");
+    let mut extent = extent(options)?;
+    let mut cpu_scheduling = options.flag(&CPU_SCHEDULING);
     if let Some(config) = config {
-        if args.get("skip-refs").is_none() {
+        if !options.has(&SKIP_REFS) {
             extent.skip = config.skip_refs;
         }
         if extent.warmup == Warmup::None {
@@ -131,8 +129,8 @@ pub fn settings(args: &Args, config: Option<Config>) -> Result<Settings> {
         resets: Resets::default(),
         placing: placing(cpu_scheduling),
         processors: Vec::new(),
-        causes: args.flag("causes"),
-        top: top(args)?,
+        causes: options.flag(&CAUSES),
+        top: options.length(&TOP),
         strides: None,
         physical: None,
         recording: Recording::default(),

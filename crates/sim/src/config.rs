@@ -4,8 +4,9 @@
 //! At the top stand `name value` and `name { … }`; a name with braces is a cache. What is wrong is told with line,
 //! key, what was found and what is allowed.
 
+use crate::options::CONFIG;
 use crate::spec::{CacheSpec, Inclusion, MAX_CORES, MachineSpec, Policy, Prefetch, Role, Rrip};
-use quipu_model::{Args, Error, ErrorKind, Result};
+use quipu_model::{Error, ErrorKind, Options, Result};
 
 /// Longest configuration that is read.
 pub const MAX_BYTES: usize = 16 << 20;
@@ -40,8 +41,8 @@ const KEYS: &str =
 ///
 /// # Errors
 /// What [`text_of`] and [`parse`] say.
-pub(crate) fn of(args: &Args) -> Result<Option<Config>> {
-    let path = args.get("config").filter(|path| !matches!(*path, "" | "none"));
+pub(crate) fn of(options: &Options) -> Result<Option<Config>> {
+    let path = options.text(&CONFIG);
     path.map(|path| parse(&text_of(path)?, path)).transpose()
 }
 

@@ -76,7 +76,7 @@ pub use fields::{
     TypeRow, TypeSource,
 };
 pub use machine::{Counts, Machine, Miss, Purpose, Rows, Watch};
-pub use options::fit_cores;
+pub use options::{BASE, BINARY, MISS_FILE, TYPES, fit_cores};
 pub use physical::{Pages, Translation, Translator};
 pub use place::{CoreLoad, Placement, Placing};
 pub use recording::Recording;

@@ -13,14 +13,17 @@
 use crate::caches;
 use crate::options::{
     COHERENCE, CORES, CPU_SCHEDULING, L1D_ASSOC, L1D_SIZE, L1I_ASSOC, L1I_SIZE, LINE_SIZE, LL_ASSOC, LL_SIZE,
-    POLICY, PREFETCHER, SIM_REFS, SKIP_REFS, WARMUP_FRACTION, WARMUP_REFS, fit_cores, option, share,
+    POLICY, PREFETCHER, SIM_REFS, SKIP_REFS, WARMUP_FRACTION, WARMUP_REFS, fit_cores, option,
 };
 use crate::simulate::{OPTIONAL, Settings};
 use hashbrown::HashMap;
 use quipu_model::doc::{Block, Cell, Document, Grid};
+use quipu_model::options::Kind;
 use quipu_model::pass::Detail;
 use quipu_model::trace::Recorded;
-use quipu_model::{Args, Columns, DynPass, Error, Needs, Order, Report, Result, Tool, ToolInfo, Trace};
+use quipu_model::{
+    Columns, DynPass, Error, Needs, OptionSpec, Options, Order, Report, Result, Tool, ToolInfo, Trace,
+};
 use rustc_hash::FxBuildHasher;
 use serde::{Serialize, Serializer};
 use std::any::Any;
@@ -28,6 +31,17 @@ use std::any::Any;
 /// The tool `misses`.
 #[derive(Debug)]
 pub struct MissTool;
+
+const COUNT: OptionSpec = option("count", Kind::Count, "50000", "so many misses are always enough", "");
+const SHARE: OptionSpec =
+    option("share", Kind::Share, "0.005", "this share of all misses is enough, 0.0 to 1.0", "");
+const CONFIDENCE: OptionSpec = option(
+    "confidence",
+    Kind::Share,
+    "0.75",
+    "share of a load's misses that have one distance, 0.0 to 1.0",
+    "",
+);
 
 /// What is known of the tool without a trace.
 pub static INFO: ToolInfo = ToolInfo {
@@ -56,9 +70,9 @@ pub static INFO: ToolInfo = ToolInfo {
         WARMUP_FRACTION,
         SIM_REFS,
         CPU_SCHEDULING,
-        option("count", "N", "50000", "so many misses are always enough"),
-        option("share", "SHARE", "0.005", "this share of all misses is enough, 0.0 to 1.0"),
-        option("confidence", "SHARE", "0.75", "share of a load's misses that have one distance, 0.0 to 1.0"),
+        COUNT,
+        SHARE,
+        CONFIDENCE,
     ],
     in_report: false,
 };
@@ -68,15 +82,15 @@ impl Tool for MissTool {
         &INFO
     }
 
-    fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
-        let args = &fit_cores(args, trace);
+    fn build(&self, options: &Options, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+        let options = &fit_cores(options, trace);
         if trace.meta().data == Recorded::Nothing {
             return Err(Error::missing(format!(
                 "tool `{}` looks at loads that miss, and this trace has no accesses to data",
                 INFO.name
             )));
         }
-        settings(args)?.pass(args, INFO.name, trace)
+        settings(options)?.pass(options, INFO.name, trace)
     }
 }
 
@@ -84,13 +98,13 @@ impl Tool for MissTool {
 ///
 /// # Errors
 /// `Usage` for a value that makes no sense.
-pub fn settings(args: &Args) -> Result<Settings> {
+pub fn settings(options: &Options) -> Result<Settings> {
     let strides = Limits {
-        count: args.number("count", 50_000)?,
-        share: share(args, "share", 0.005)?,
-        confidence: share(args, "confidence", 0.75)?,
+        count: options.count(&COUNT),
+        share: options.share(&SHARE),
+        confidence: options.share(&CONFIDENCE),
     };
-    Ok(Settings { strides: Some(strides), ..caches::settings(args, None)? })
+    Ok(Settings { strides: Some(strides), ..caches::settings(options, None)? })
 }
 
 /// From where on a load is listed.

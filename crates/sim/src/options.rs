@@ -3,92 +3,132 @@
 use crate::extent::{Extent, Warmup};
 use crate::place::Placing;
 use crate::spec::{Policy, Prefetch};
-use quipu_model::trace::SettingInfo;
-use quipu_model::{Args, Error, Result, ShardKind, Trace, number};
+use quipu_model::options::Kind;
+use quipu_model::{Error, OptionSpec, Options, Result, ShardKind, Trace};
 
-/// One option.
+const CACHES: &str = "Caches";
+const MACHINE: &str = "Machine";
+const PART: &str = "Which part";
+const TYPING: &str = "Types";
+/// What no fraction of a warm-up goes with.
+const REFS: &[&str] = &["warmup-refs"];
+
+/// An option, under its heading.
 pub(crate) const fn option(
     name: &'static str,
-    value: &'static str,
+    kind: Kind,
     default: &'static str,
     doc: &'static str,
-) -> SettingInfo {
-    SettingInfo { name, value, default, doc }
+    group: &'static str,
+) -> OptionSpec {
+    OptionSpec::new(name, kind, default, doc).group(group)
 }
 
-pub(crate) const CORES: SettingInfo = option("cores", "N", "4", "cores of the machine");
-pub(crate) const LINE_SIZE: SettingInfo =
-    option("line-size", "BYTES", "64", "bytes in a line, a power of two");
-pub(crate) const L1I_SIZE: SettingInfo =
-    option("l1i-size", "BYTES", "32K", "size of each first instruction cache, with K, M or G");
-pub(crate) const L1I_ASSOC: SettingInfo = option("l1i-assoc", "N", "8", "its ways");
-pub(crate) const L1D_SIZE: SettingInfo = option("l1d-size", "BYTES", "32K", "size of each first data cache");
-pub(crate) const L1D_ASSOC: SettingInfo = option("l1d-assoc", "N", "8", "its ways");
-pub(crate) const LL_SIZE: SettingInfo = option("ll-size", "BYTES", "8M", "size of the shared last cache");
-pub(crate) const LL_ASSOC: SettingInfo = option("ll-assoc", "N", "16", "its ways");
-pub(crate) const POLICY: SettingInfo =
-    option("policy", "NAME", "LRU", "LRU, LFU, FIFO, BIT_PLRU, TREE_PLRU, RRIP, RANDOM or OPT");
-pub(crate) const PREFETCHER: SettingInfo =
-    option("prefetcher", "NAME", "nextline", "of first data caches: none, nextline, stride or stream");
-pub(crate) const COHERENCE: SettingInfo =
-    option("coherence", "", "false", "a write takes the line away from other cores' caches");
-pub(crate) const SKIP_REFS: SettingInfo =
-    option("skip-refs", "N", "0", "leave out so many records first; markers never count");
-pub(crate) const WARMUP_REFS: SettingInfo =
-    option("warmup-refs", "N", "0", "warm up with so many records, then begin the statistics");
-pub(crate) const WARMUP_FRACTION: SettingInfo =
-    option("warmup-fraction", "SHARE", "0", "warm up until the last caches are filled so far, 0.0 to 1.0");
-pub(crate) const SIM_REFS: SettingInfo =
-    option("sim-refs", "N", "all", "simulate so many records behind the warm-up");
-pub(crate) const RESET_AT: SettingInfo = option(
+pub(crate) const CORES: OptionSpec = option("cores", Kind::Count, "4", "cores of the machine", MACHINE);
+pub(crate) const LINE_SIZE: OptionSpec =
+    option("line-size", Kind::Bytes, "64", "bytes in a line, a power of two", CACHES);
+pub(crate) const L1I_SIZE: OptionSpec =
+    option("l1i-size", Kind::Bytes, "32K", "size of each first instruction cache, with K, M or G", CACHES);
+pub(crate) const L1I_ASSOC: OptionSpec = option("l1i-assoc", Kind::Count, "8", "its ways", CACHES);
+pub(crate) const L1D_SIZE: OptionSpec =
+    option("l1d-size", Kind::Bytes, "32K", "size of each first data cache", CACHES);
+pub(crate) const L1D_ASSOC: OptionSpec = option("l1d-assoc", Kind::Count, "8", "its ways", CACHES);
+pub(crate) const LL_SIZE: OptionSpec =
+    option("ll-size", Kind::Bytes, "8M", "size of the shared last cache", CACHES);
+pub(crate) const LL_ASSOC: OptionSpec = option("ll-assoc", Kind::Count, "16", "its ways", CACHES);
+pub(crate) const POLICY: OptionSpec = option(
+    "policy",
+    Kind::Choice(&["LRU", "LFU", "FIFO", "BIT_PLRU", "TREE_PLRU", "RRIP", "RANDOM", "OPT"]),
+    "LRU",
+    "LRU, LFU, FIFO, BIT_PLRU, TREE_PLRU, RRIP, RANDOM or OPT",
+    CACHES,
+);
+pub(crate) const PREFETCHER: OptionSpec = option(
+    "prefetcher",
+    Kind::Choice(&["none", "nextline", "stride", "stream"]),
+    "nextline",
+    "of first data caches: none, nextline, stride or stream",
+    CACHES,
+);
+pub(crate) const COHERENCE: OptionSpec =
+    OptionSpec::flag("coherence", "a write takes the line away from other cores' caches").group(CACHES);
+/// The file that the misses of the last cache go to; only where something writes it.
+pub const MISS_FILE: OptionSpec = option(
+    "miss-file",
+    Kind::Path,
+    "none",
+    "write each miss of the last cache into this file, packed with gzip: process, PC, address",
+    CACHES,
+);
+pub(crate) const SKIP_REFS: OptionSpec =
+    option("skip-refs", Kind::Count, "0", "leave out so many records first; markers never count", PART);
+pub(crate) const WARMUP_REFS: OptionSpec =
+    option("warmup-refs", Kind::Count, "0", "warm up with so many records, then begin the statistics", PART);
+pub(crate) const WARMUP_FRACTION: OptionSpec = option(
+    "warmup-fraction",
+    Kind::Share,
+    "0",
+    "warm up until the last caches are filled so far, 0.0 to 1.0",
+    PART,
+)
+.excludes(REFS);
+pub(crate) const SIM_REFS: OptionSpec =
+    option("sim-refs", Kind::Count, "all", "simulate so many records behind the warm-up", PART);
+pub(crate) const RESET_AT: OptionSpec = option(
     "reset-at",
-    "POINTS",
+    Kind::Text,
     "none",
     "begin the statistics anew, lines stay: behind so many instructions, or at each mark of a name; several with commas",
-);
-pub(crate) const CPU_SCHEDULING: SettingInfo =
-    option("cpu-scheduling", "", "false", "threads run on the processors that the trace names");
-pub(crate) const CAUSES: SettingInfo =
-    option("causes", "", "false", "divide misses: first met, too small, too few ways");
-pub(crate) const TOP: SettingInfo = option("top", "N", "10", "how many instructions to list that miss most");
+    PART,
+)
+.value("POINTS");
+pub(crate) const CPU_SCHEDULING: OptionSpec =
+    OptionSpec::flag("cpu-scheduling", "threads run on the processors that the trace names").group(MACHINE);
+pub(crate) const CAUSES: OptionSpec =
+    OptionSpec::flag("causes", "divide misses: first met, too small, too few ways");
+pub(crate) const TOP: OptionSpec =
+    option("top", Kind::Count, "10", "how many instructions to list that miss most", "");
 
-pub(crate) const BINARY: SettingInfo =
-    option("binary", "FILE", "none", "the program, whose debug information says types and variables");
-pub(crate) const TYPES: SettingInfo =
-    option("types", "FILE", "none", "a file of types, as Cacheray's extractor writes it");
-pub(crate) const CONFIG: SettingInfo = option(
+/// The program that says types and variables.
+pub const BINARY: OptionSpec = option(
+    "binary",
+    Kind::Path,
+    "none",
+    "the program, whose debug information says types and variables",
+    TYPING,
+);
+/// A file of types.
+pub const TYPES: OptionSpec = option(
+    "types",
+    Kind::Path,
+    "none",
+    "a file of types, as Cacheray's extractor writes it; where both are given, for what the program does not know",
+    TYPING,
+);
+pub(crate) const CONFIG: OptionSpec = option(
     "config",
-    "FILE",
+    Kind::Path,
     "none",
     "a configuration file of drmemtrace's simulator; it says all of the caches",
+    "",
 );
-pub(crate) const BASE: SettingInfo =
-    option("base", "ADDR", "0", "where the program was loaded, if not where its file says");
+/// Where the program was loaded.
+pub const BASE: OptionSpec =
+    option("base", Kind::Count, "0", "where the program was loaded, if not where its file says", TYPING)
+        .value("ADDR")
+        .needs("binary");
 
 /// How threads come to cores.
 pub(crate) fn placing(is_by_processor: bool) -> Placing {
     if is_by_processor { Placing::Processors } else { Placing::Fewest }
 }
 
-/// How many instructions to list.
-pub(crate) fn top(args: &Args) -> Result<usize> {
-    Ok(usize::try_from(args.number("top", 10)?).unwrap_or(usize::MAX))
-}
-
-/// How many cores there are.
-pub(crate) fn cores(args: &Args, default: usize) -> Result<usize> {
-    Ok(usize::try_from(args.number("cores", default as u64)?).unwrap_or(usize::MAX))
-}
-
 /// Which records count.
-pub(crate) fn extent(args: &Args) -> Result<Extent> {
+pub(crate) fn extent(options: &Options) -> Result<Extent> {
     Ok(Extent {
-        skip: args.number("skip-refs", 0)?,
-        warmup: warmup(args.number("warmup-refs", 0)?, share(args, "warmup-fraction", 0.0)?)?,
-        take: match args.get("sim-refs") {
-            None | Some("all") => None,
-            Some(_) => Some(args.number("sim-refs", 0)?),
-        },
+        skip: options.count(&SKIP_REFS),
+        warmup: warmup(options.count(&WARMUP_REFS), options.share(&WARMUP_FRACTION))?,
+        take: options.number(&SIM_REFS),
     })
 }
 
@@ -102,48 +142,24 @@ pub(crate) fn warmup(refs: u64, fraction: f64) -> Result<Warmup> {
     }
 }
 
-/// A number from 0 to 1.
-pub(crate) fn share(args: &Args, name: &str, default: f64) -> Result<f64> {
-    let Some(text) = args.get(name) else { return Ok(default) };
-    let parsed = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
-    parsed.ok_or_else(|| {
-        Error::usage(format!("option `{name}` wants a number from 0.0 to 1.0, found `{text}`"))
-    })
-}
-
-/// A number of bytes.
-pub(crate) fn size(args: &Args, name: &str, default: u64) -> Result<u64> {
-    let Some(text) = args.get(name) else { return Ok(default) };
-    number::bytes(text).map_err(|_| {
-        Error::usage(format!("option `{name}` wants a number of bytes such as 32768 or 32K, found `{text}`"))
-    })
-}
-
-/// The replacement policy.
-pub(crate) fn policy(args: &Args, default: Policy) -> Result<Policy> {
-    let Some(text) = args.get("policy") else { return Ok(default) };
-    Policy::named(text).ok_or_else(|| {
-        let known = Policy::NAMES.map(|(name, _)| name).join(", ");
-        Error::usage(format!("option `policy` is `{text}`, allowed: {known}"))
-    })
+/// The replacement policy that an option names.
+pub(crate) fn policy(options: &Options, spec: &OptionSpec) -> Policy {
+    Policy::named(options.word(spec)).unwrap_or(Policy::Lru)
 }
 
 /// The prefetcher of first data caches.
-pub(crate) fn prefetcher(args: &Args, default: Prefetch) -> Result<Prefetch> {
-    let Some(text) = args.get("prefetcher") else { return Ok(default) };
-    Prefetch::named(text).ok_or_else(|| {
-        let known = Prefetch::NAMES.map(|(name, _)| name).join(", ");
-        Error::usage(format!("option `prefetcher` is `{text}`, allowed: {known}"))
-    })
+pub(crate) fn prefetcher(options: &Options) -> Prefetch {
+    Prefetch::named(options.word(&PREFETCHER)).unwrap_or(Prefetch::NextLine)
 }
 
 /// The options for a trace: a machine for one that is arranged by core has as many cores, unless they say how many.
-pub fn fit_cores(args: &Args, trace: &dyn Trace) -> Args {
-    let mut args = args.clone();
-    if is_by_core(trace) && args.get(CORES.name).is_none() {
-        args.set(CORES.name, trace.shards().len().to_string());
+pub fn fit_cores(options: &Options, trace: &dyn Trace) -> Options {
+    let mut options = options.clone();
+    if is_by_core(trace) && !options.has(&CORES) {
+        // A number is one.
+        let _ = options.put(&CORES, &trace.shards().len().to_string());
     }
-    args
+    options
 }
 
 /// What is wrong with a machine, told by the options that describe it.

@@ -1,9 +1,10 @@
 //! Where statistics begin anew while the lines stay: behind so many instructions, or at marks of the trace.
 
+use crate::options::RESET_AT;
 use crate::simulate::Cut;
 use quipu_model::lens::instr_flags;
 use quipu_model::number::counted;
-use quipu_model::{Args, Batch, Error, Result, Trace};
+use quipu_model::{Batch, Error, Options, Result, Trace, number};
 
 /// Kinds of marks that are looked at for their names.
 const MAX_KINDS: u32 = 128;
@@ -43,16 +44,15 @@ impl Resets {
     ///
     /// # Errors
     /// `Usage` for a name that no mark of the trace has.
-    pub fn new(args: &Args, trace: &dyn Trace) -> Result<Resets> {
+    pub fn new(options: &Options, trace: &dyn Trace) -> Result<Resets> {
         let mut resets = Resets::default();
-        for point in args.get("reset-at").unwrap_or_default().split(',').map(str::trim) {
+        for point in options.text(&RESET_AT).unwrap_or_default().split(',').map(str::trim) {
             if point.is_empty() || point == "none" {
                 continue;
             }
             if point.starts_with(|c: char| c.is_ascii_digit()) {
-                let mut one = Args::default();
-                one.set("reset-at", point);
-                resets.instrs.push(one.number("reset-at", 0)?);
+                let wrong = |_| Error::usage(format!("option `reset-at` wants a number, found `{point}`"));
+                resets.instrs.push(number::count(point).map_err(wrong)?);
                 continue;
             }
             let kinds = (0..MAX_KINDS).filter(|kind| trace.mark_name(*kind) == point);

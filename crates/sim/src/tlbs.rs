@@ -12,19 +12,34 @@
 //! * **JSON** `Simulated`, as `caches` has it, with pages for lines.
 
 use crate::options::{
-    CAUSES, CORES, CPU_SCHEDULING, POLICY, RESET_AT, SIM_REFS, SKIP_REFS, TOP, WARMUP_REFS, cores, extent,
-    fit_cores, in_options, option, placing, policy, top,
+    CAUSES, CORES, CPU_SCHEDULING, POLICY, RESET_AT, SIM_REFS, SKIP_REFS, TOP, WARMUP_REFS, extent,
+    fit_cores, in_options, option, placing, policy,
 };
 use crate::recording::Recording;
 use crate::resets::Resets;
 use crate::simulate::{FUNCTIONS, OPTIONAL, Settings};
 use crate::spec::{CacheSpec, MAX_CORES, MachineSpec, Policy, Role};
-use quipu_model::trace::SettingInfo;
-use quipu_model::{Args, Columns, DynPass, Error, Needs, Order, Result, Tool, ToolInfo, Trace, number};
+use quipu_model::options::Kind;
+use quipu_model::{
+    Columns, DynPass, Error, Needs, OptionSpec, Options, Order, Result, Tool, ToolInfo, Trace,
+};
 
 /// The tool `tlbs`.
 #[derive(Debug)]
 pub struct Tlbs;
+
+const TLBS: &str = "TLBs";
+const PAGE_SIZE: OptionSpec =
+    option("page-size", Kind::Bytes, "4K", "bytes in a page, a power of two, such as 4K, 2M or 1G", TLBS);
+const L1I_ENTRIES: OptionSpec =
+    option("l1i-entries", Kind::Count, "32", "entries of each first TLB for instructions", TLBS);
+const L1I_WAYS: OptionSpec = option("l1i-assoc", Kind::Count, "32", "its ways", TLBS);
+const L1D_ENTRIES: OptionSpec =
+    option("l1d-entries", Kind::Count, "32", "entries of each first TLB for data", TLBS);
+const L1D_WAYS: OptionSpec = option("l1d-assoc", Kind::Count, "32", "its ways", TLBS);
+const L2_ENTRIES: OptionSpec = option("l2-entries", Kind::Count, "1024", "entries of each second TLB", TLBS);
+const L2_WAYS: OptionSpec = option("l2-assoc", Kind::Count, "4", "its ways", TLBS);
+const TLB_POLICY: OptionSpec = POLICY.default("LFU").group(TLBS);
 
 /// What is known of the tool without a trace.
 pub static INFO: ToolInfo = ToolInfo {
@@ -38,14 +53,14 @@ pub static INFO: ToolInfo = ToolInfo {
     order: Order::Time,
     options: &[
         CORES,
-        option("page-size", "BYTES", "4K", "bytes in a page, a power of two, such as 4K, 2M or 1G"),
-        option("l1i-entries", "N", "32", "entries of each first TLB for instructions"),
-        option("l1i-assoc", "N", "32", "its ways"),
-        option("l1d-entries", "N", "32", "entries of each first TLB for data"),
-        option("l1d-assoc", "N", "32", "its ways"),
-        option("l2-entries", "N", "1024", "entries of each second TLB"),
-        option("l2-assoc", "N", "4", "its ways"),
-        SettingInfo { default: "LFU", ..POLICY },
+        PAGE_SIZE,
+        L1I_ENTRIES,
+        L1I_WAYS,
+        L1D_ENTRIES,
+        L1D_WAYS,
+        L2_ENTRIES,
+        L2_WAYS,
+        TLB_POLICY,
         SKIP_REFS,
         WARMUP_REFS,
         SIM_REFS,
@@ -62,9 +77,9 @@ impl Tool for Tlbs {
         &INFO
     }
 
-    fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
-        let args = &fit_cores(args, trace);
-        settings(args)?.pass(args, INFO.name, trace)
+    fn build(&self, options: &Options, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+        let options = &fit_cores(options, trace);
+        settings(options)?.pass(options, INFO.name, trace)
     }
 }
 
@@ -72,20 +87,24 @@ impl Tool for Tlbs {
 ///
 /// # Errors
 /// `Usage` for a value that makes no sense.
-pub fn settings(args: &Args) -> Result<Settings> {
-    let page = args.get("page-size").unwrap_or("4K");
-    let page_bytes = number::bytes(page).ok().filter(|bytes| bytes.is_power_of_two() && *bytes >= 64);
-    let page_bytes = page_bytes.ok_or_else(|| {
-        Error::usage(format!("option `page-size` wants a power of two, 64 or more, found `{page}`"))
-    })?;
-    let cores = cores(args, 4)?;
-    let sides = [("L1I", "l1i", Role::Instruction), ("L1D", "l1d", Role::Data), ("LL", "l2", Role::Unified)];
-    let policy = policy(args, Policy::Lfu)?;
+pub fn settings(options: &Options) -> Result<Settings> {
+    let page_bytes = options.count(&PAGE_SIZE);
+    if !page_bytes.is_power_of_two() || page_bytes < 64 {
+        let page = options.word(&PAGE_SIZE);
+        return Err(Error::usage(format!(
+            "option `page-size` wants a power of two, 64 or more, found `{page}`"
+        )));
+    }
+    let cores = options.length(&CORES);
+    let sides = [
+        ("L1I", "l1i", Role::Instruction, L1I_ENTRIES, L1I_WAYS),
+        ("L1D", "l1d", Role::Data, L1D_ENTRIES, L1D_WAYS),
+        ("LL", "l2", Role::Unified, L2_ENTRIES, L2_WAYS),
+    ];
+    let policy = policy(options, &TLB_POLICY);
     let mut tlbs = Vec::new();
-    for (name, key, role) in sides {
-        let (entries, ways) = if role == Role::Unified { (1024, 4) } else { (32, 32) };
-        let entries = args.number(&format!("{key}-entries"), entries)?;
-        let ways = args.number(&format!("{key}-assoc"), ways)?;
+    for (name, key, role, entries, ways) in sides {
+        let (entries, ways) = (options.count(&entries), options.count(&ways));
         let Some(bytes) = entries.checked_mul(page_bytes) else {
             return Err(Error::usage(format!("option `{key}-entries` is too large: `{entries}`")));
         };
@@ -125,12 +144,12 @@ pub fn settings(args: &Args) -> Result<Settings> {
     Ok(Settings {
         machine,
         is_tlb: true,
-        extent: extent(args)?,
+        extent: extent(options)?,
         resets: Resets::default(),
-        placing: placing(args.flag("cpu-scheduling")),
+        placing: placing(options.flag(&CPU_SCHEDULING)),
         processors: Vec::new(),
-        causes: args.flag("causes"),
-        top: top(args)?,
+        causes: options.flag(&CAUSES),
+        top: options.length(&TOP),
         strides: None,
         physical: None,
         recording: Recording::default(),

@@ -3,18 +3,18 @@
 use quipu_engine::{RunOptions, Watch, plan, run};
 use quipu_model::pass::Detail;
 use quipu_model::trace::Recorded;
-use quipu_model::{Args, Columns, ErrorKind, Report, Scan, ShardId, Tool, Trace};
+use quipu_model::{Columns, ErrorKind, Given, Options, Report, Scan, ShardId, Tool, Trace};
 use quipu_sim::misses::{MissTool, Misses};
 use quipu_sim::sweep::{SweepTool, Swept};
 use quipu_sim::{Simulated, caches::Caches, tlbs::Tlbs};
 use quipu_testkit::MemoryTrace;
 
 /// Options as `name=value`, with `~` for a space.
-fn args(text: &str) -> Args {
-    let mut args = Args::default();
+fn args(text: &str) -> Given {
+    let mut args = Given::default();
     for word in text.split_whitespace() {
         let (name, value) = word.split_once('=').unwrap_or((word, "true"));
-        args.set(name, value.replace('~', " "));
+        args.add(name, value.replace('~', " "));
     }
     args
 }
@@ -584,7 +584,7 @@ fn policies_that_draw_lots_draw_the_same_in_a_sweep() {
     config.machine.caches.iter_mut().filter(|cache| cache.parent.is_none()).for_each(|last| {
         last.policy = quipu_sim::Policy::Random;
     });
-    let settings = quipu_sim::caches::settings(&args(""), Some(config)).expect("settings");
+    let settings = quipu_sim::caches::settings(&Options::default(), Some(config)).expect("settings");
     let mut simulation = quipu_sim::Simulation::new(settings, None).expect("a machine");
     let scan = Scan::new(ShardId(0)).columns(Columns::ACCESSES | Columns::ACCESS_FETCH);
     let mut reader = trace.scan(&scan).expect("a reader");

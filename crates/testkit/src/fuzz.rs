@@ -5,7 +5,7 @@
 
 use crate::reading::{Depth, Reading, ReadingOptions};
 use quipu_model::trace::settled;
-use quipu_model::{Args, Format, OpenOptions, Scan, Shard, Tool, Trace};
+use quipu_model::{Format, OpenOptions, Options, Scan, Shard, Tool, Trace};
 use quipu_source::{Ahead, BlockAt, Container, Source, StreamOptions};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -161,7 +161,7 @@ fn report(trace: &dyn Trace, tool: &dyn Tool, buffer_bytes: usize) -> Option<Str
 
 fn report_once(trace: &dyn Trace, tool: &dyn Tool, buffer_bytes: usize) -> Option<String> {
     let columns = tool.info().needs.of(tool.info().name, trace).ok()?;
-    let mut all = tool.build(&Args::default(), trace).ok()?;
+    let mut all = tool.build(&Options::default(), trace).ok()?;
     let mut left = MAX_BYTES;
     for shard in trace.shards().iter().take(MAX_SHARDS) {
         let mut pass = all.fork(shard);

@@ -5,7 +5,7 @@ use quipu_model::pass::Detail;
 use quipu_model::print::Printer;
 use quipu_model::schema::Schema;
 use quipu_model::trace::PrintOptions;
-use quipu_model::{Args, Columns, Meta, Order, Reader, Result, Scan, Shard, Tool, Trace, Window};
+use quipu_model::{Columns, Given, Meta, Order, Reader, Result, Scan, Shard, Tool, Trace, Window};
 use std::any::Any;
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -16,24 +16,24 @@ use std::sync::Arc;
 /// # Panics
 /// If it does not, or if the tool fails.
 pub fn same_report_for_any_threads(trace: &dyn Trace, tool: &dyn Tool) {
-    same_outcome(trace, tool, &Args::default(), &Window::All);
+    same_outcome(trace, tool, &Given::default(), &Window::All);
 }
 
 /// The same for a tool with options, and a part of the trace.
 ///
 /// # Panics
 /// As [`same_report_for_any_threads`].
-pub fn same_outcome(trace: &dyn Trace, tool: &dyn Tool, args: &Args, window: &Window) {
-    let expected = outcome(trace, tool, args, window, 1);
+pub fn same_outcome(trace: &dyn Trace, tool: &dyn Tool, given: &Given, window: &Window) {
+    let expected = outcome(trace, tool, given, window, 1);
     for threads in [2, 3, 8] {
-        let found = outcome(trace, tool, args, window, threads);
+        let found = outcome(trace, tool, given, window, threads);
         assert_same(&expected, &found, tool, &format!("{threads} threads"));
     }
     // A shard's first batch must reach to its first clock reading, or a merge by time cannot place it.
     let smallest = if tool.info().order == Order::Time { 128 } else { 1 };
     for batch_records in [smallest, 129, 1000, 5000] {
         let resized = Resized { trace, batch_records };
-        let found = outcome(&resized, tool, args, window, 2);
+        let found = outcome(&resized, tool, given, window, 2);
         assert_same(&expected, &found, tool, &format!("batches of {batch_records}"));
     }
 }
@@ -46,10 +46,10 @@ fn assert_same(expected: &str, found: &str, tool: &dyn Tool, how: &str) {
 }
 
 /// All that anybody sees of an outcome, as text.
-fn outcome(trace: &dyn Trace, tool: &dyn Tool, args: &Args, window: &Window, threads: usize) -> String {
+fn outcome(trace: &dyn Trace, tool: &dyn Tool, given: &Given, window: &Window, threads: usize) -> String {
     let watch = Watch::new();
     let options = RunOptions { threads, window: window.clone(), ..RunOptions::new(&watch) };
-    let result = plan(tool, args, trace).and_then(|planned| run(trace, vec![planned], &options));
+    let result = plan(tool, given, trace).and_then(|planned| run(trace, vec![planned], &options));
     let outcome = match result {
         Ok(outcome) => outcome,
         Err(error) => panic!("tool `{}` fails: {error}", tool.info().name),

@@ -1,16 +1,16 @@
 //! What a tool leaves of a trace, without the engine.
 
 use quipu_model::trace::settled;
-use quipu_model::{Args, DynPass, Report, Result, Scan, ShardId, Tool, Trace};
+use quipu_model::{DynPass, Given, Report, Result, Scan, ShardId, Tool, Trace};
 use std::collections::BTreeMap;
 
 /// The report of a tool over all of a trace, shard by shard, as what it is.
 ///
 /// # Panics
 /// If reading or the tool fails, or the report is of another type.
-pub fn report_of<R: Clone + 'static>(tool: &dyn Tool, args: &Args, trace: &dyn Trace) -> R {
+pub fn report_of<R: Clone + 'static>(tool: &dyn Tool, given: &Given, trace: &dyn Trace) -> R {
     let name = tool.info().name;
-    let report = match run(tool, args, trace, Scan::new(ShardId(0)).batch_records) {
+    let report = match run(tool, given, trace, Scan::new(ShardId(0)).batch_records) {
         Ok(report) => report,
         Err(error) => panic!("tool `{name}` fails: {error}"),
     };
@@ -28,7 +28,7 @@ const FEW_RECORDS: u32 = 3;
 /// # Panics
 /// If reading or the tool fails, or its JSON has no `rules`.
 pub fn broken_rules(tool: &dyn Tool, trace: &dyn Trace) -> BTreeMap<String, (u64, Option<u64>)> {
-    let report = match run(tool, &Args::default(), trace, FEW_RECORDS) {
+    let report = match run(tool, &Given::default(), trace, FEW_RECORDS) {
         Ok(report) => report,
         Err(error) => panic!("checking fails: {error}"),
     };
@@ -44,14 +44,19 @@ pub fn broken_rules(tool: &dyn Tool, trace: &dyn Trace) -> BTreeMap<String, (u64
 }
 
 /// What a tool says, without what proves damaged, as every verb does.
-fn run(tool: &dyn Tool, args: &Args, trace: &dyn Trace, batch_records: u32) -> Result<Box<dyn Report>> {
-    settled(trace, || false, || run_once(tool, args, trace, batch_records))
+fn run(tool: &dyn Tool, given: &Given, trace: &dyn Trace, batch_records: u32) -> Result<Box<dyn Report>> {
+    settled(trace, || false, || run_once(tool, given, trace, batch_records))
 }
 
-fn run_once(tool: &dyn Tool, args: &Args, trace: &dyn Trace, batch_records: u32) -> Result<Box<dyn Report>> {
+fn run_once(
+    tool: &dyn Tool,
+    given: &Given,
+    trace: &dyn Trace,
+    batch_records: u32,
+) -> Result<Box<dyn Report>> {
     let needs = &tool.info().needs;
     // As the engine does it: what is built is only forked, and what it holds itself is lost.
-    let seed = tool.build(args, trace)?;
+    let seed = tool.build(&tool.info().parse(given)?, trace)?;
     let mut all: Option<Box<dyn DynPass>> = None;
     for shard in trace.shards() {
         let mut pass = seed.fork(shard);

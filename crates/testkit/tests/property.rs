@@ -3,7 +3,8 @@
 use quipu_model::doc::Document;
 use quipu_model::pass::Detail;
 use quipu_model::{
-    Args, Batch, Columns, DynPass, Needs, Order, Pass, Report, Result, Shard, Tool, ToolInfo, Trace, Window,
+    Batch, Columns, DynPass, Given, Needs, Options, Order, Pass, Report, Result, Shard, Tool, ToolInfo,
+    Trace, Window,
 };
 use quipu_testkit::{MemoryTrace, same_outcome, same_report_for_any_threads};
 use serde_json::{Value, json};
@@ -32,7 +33,7 @@ impl Tool for Count {
         self.info
     }
 
-    fn build(&self, _args: &Args, _trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+    fn build(&self, _options: &Options, _trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
         Ok(Box::new(CountPass { of: self.of, total: 0 }))
     }
 }
@@ -89,8 +90,8 @@ fn a_sum_over_records_is_the_same_for_any_threads() {
         for info in [&PIECES, &TIME] {
             let tool = Count { info, of: bytes_touched };
             same_report_for_any_threads(&trace, &tool);
-            same_outcome(&trace, &tool, &Args::default(), &Window::Records(500..3000));
-            same_outcome(&trace, &tool, &Args::default(), &Window::Instrs(500..3000));
+            same_outcome(&trace, &tool, &Given::default(), &Window::Records(500..3000));
+            same_outcome(&trace, &tool, &Given::default(), &Window::Instrs(500..3000));
         }
     }
 }

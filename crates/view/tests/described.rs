@@ -10,8 +10,8 @@ use quipu_model::check::{CheckLog, CheckReport};
 use quipu_model::print::Ordinals;
 use quipu_model::schema::{Missing, Type};
 use quipu_model::{
-    Args, Batch, Columns, Confidence, DynPass, Format, Needs, OpenOptions, Order, Paint, Pass, Printer,
-    Report, Result, Scan, Shard, ShardId, Tool, ToolInfo, Trace,
+    Batch, Columns, Confidence, DynPass, Format, Given, Needs, OpenOptions, Options, Order, Paint, Pass,
+    Printer, Report, Result, Scan, Shard, ShardId, Tool, ToolInfo, Trace,
 };
 use quipu_source::Source;
 use quipu_testkit::described::DESCRIBED;
@@ -162,8 +162,8 @@ impl Tool for CheckTool {
         }
     }
 
-    fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
-        Ok(Box::new(Check(CheckLog::new(args, &[], &trace.meta().findings)?, 0)))
+    fn build(&self, options: &Options, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+        Ok(Box::new(Check(CheckLog::new(options, &[], &trace.meta().findings)?, 0)))
     }
 }
 
@@ -171,7 +171,7 @@ impl Tool for CheckTool {
 fn a_check_reports_rules_that_only_the_trace_knows() {
     let trace = open();
     let watch = Watch::new();
-    let planned = plan(&CheckTool, &Args::default(), &*trace).unwrap();
+    let planned = plan(&CheckTool, &Given::default(), &*trace).unwrap();
     let outcome = run(&*trace, vec![planned], &RunOptions::new(&watch)).unwrap();
     let json = outcome.reports[0].json();
     assert_eq!(json["accesses"], 3, "the lens is filled by the roles of columns: {json}");

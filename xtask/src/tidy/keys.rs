@@ -7,7 +7,7 @@ use crate::house::measures::Tree;
 use crate::pages::doc_comments::{Field, Keys, SourceDocs};
 use anyhow::{Context, Result};
 use quipu::engine::{RunOptions, Watch, plan, run};
-use quipu::model::{Args, OpenOptions};
+use quipu::model::{Given, OpenOptions};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ pub(super) fn wrong(tree: &Tree) -> Result<Vec<String>> {
             .with_context(|| name.clone())?;
         for tool in quipu::tools_of(&trace.meta().format) {
             // What it needs may be missing in this trace, or has to be given.
-            let Ok(planned) = plan(tool, &Args::default(), &*trace) else { continue };
+            let Ok(planned) = plan(tool, &Given::default(), &*trace) else { continue };
             let watch = Watch::new();
             let outcome = run(&*trace, vec![planned], &RunOptions { threads: 1, ..RunOptions::new(&watch) });
             for report in outcome.with_context(|| format!("{} of {name}", tool.info().name))?.reports {

@@ -22,8 +22,8 @@ use quipu_model::check::{self, CheckLog, CheckReport};
 use quipu_model::pass::Needs;
 use quipu_model::values::{Call, Type, Types, Values};
 use quipu_model::{
-    Args, Batch, Columns, DynPass, Error, Finding, Order, Pass, Place, Report, Result, Severity, Shard, Tool,
-    ToolInfo, Trace,
+    Batch, Columns, DynPass, Error, Finding, Options, Order, Pass, Place, Report, Result, Severity, Shard,
+    Tool, ToolInfo, Trace,
 };
 use quipu_source::Container;
 
@@ -54,7 +54,7 @@ impl Tool for Check {
         true
     }
 
-    fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+    fn build(&self, options: &Options, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
         let container = trace.as_any().and_then(|trace| trace.downcast_ref::<ApiTrace>());
         let Some(container) = container.map(|trace| trace.container().clone()) else {
             return Err(Error::missing("this is no trace of format apitrace"));
@@ -65,8 +65,8 @@ impl Tool for Check {
         }
         // A header is judged again when the trace is read past its damage.
         let told = trace.meta().findings.iter().filter(|finding| finding.rule != rules::LOST_HEADER.name);
-        let log = CheckLog::new(args, RULES, &told.cloned().collect::<Vec<_>>())?;
-        let pass = CheckPass { container, log, decodes: check::decodes(args) };
+        let log = CheckLog::new(options, RULES, &told.cloned().collect::<Vec<_>>())?;
+        let pass = CheckPass { container, log, decodes: options.flag(&check::DECODE) };
         Ok(Box::new(pass))
     }
 }

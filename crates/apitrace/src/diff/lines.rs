@@ -12,7 +12,7 @@ use crate::trace::ApiTrace;
 use quipu_model::damaged::Reading;
 use quipu_model::print::Ordinals;
 use quipu_model::trace::{PrintOptions, settled};
-use quipu_model::{Error, ErrorKind, Found, Paint, Printer, Reader, Result, Scan, ShardId};
+use quipu_model::{Error, ErrorKind, Found, Given, Paint, Printer, Reader, Result, Scan, ShardId};
 use rustc_hash::FxHasher;
 use std::hash::{Hash, Hasher};
 use std::io::Write;
@@ -110,10 +110,9 @@ struct Lines {
 
 impl Lines {
     fn new(trace: &ApiTrace, calls: &str, form: LineForm) -> Result<Lines> {
-        let setting = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        let call_nos = setting("call-nos", if form.call_nos { "yes" } else { "no" });
-        let settings = vec![setting("arg-names", "no"), call_nos, setting("calls", calls)];
-        let options = PrintOptions { settings, ..PrintOptions::default() };
+        let call_nos = if form.call_nos { "yes" } else { "no" };
+        let given = Given::from([("arg-names", "no"), ("call-nos", call_nos), ("calls", calls)]);
+        let options = PrintOptions { given, ..PrintOptions::default() };
         let scan = Scan { tables: vec![CALLS_TABLE], ..Scan::new(ShardId(0)) };
         Ok(Lines {
             reader: CallReader::new(trace.sound(), &scan)?,

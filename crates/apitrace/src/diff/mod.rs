@@ -18,9 +18,9 @@ pub mod print;
 mod rename;
 
 use crate::callset::CallSet;
+use crate::pattern;
 use crate::reader::CallReader;
 use crate::record::VERSION_PROPERTIES;
-use crate::setting;
 use crate::trace::{self, ApiTrace};
 use align::{Run, align};
 pub use compare::Difference;
@@ -28,7 +28,8 @@ use compare::{Side as CallSide, compare};
 use keys::{Functions, function_of, key};
 use quipu_model::damaged::Reading;
 use quipu_model::edit::{CompareJob, Compared, Comparison, EditInfo, Progress};
-use quipu_model::trace::{SettingInfo, settled};
+use quipu_model::options::{Kind, OptionSpec};
+use quipu_model::trace::settled;
 use quipu_model::values::Call;
 use quipu_model::{Batch, Columns, Error, Finding, Found, Reader, Result, Scan, ShardId, ThreadId, Trace};
 use regex_lite::Regex;
@@ -40,17 +41,34 @@ use std::io::Write;
 #[derive(Debug)]
 pub struct Diff;
 
-static SETTINGS: &[SettingInfo] = &[
-    setting("calls", "SET", "*", "Only these calls of both traces."),
-    setting("old-calls", "SET", "", "Only these calls of the old trace."),
-    setting("new-calls", "SET", "", "Only these calls of the new trace."),
-    setting("ignore", "REGEX", "", "Not functions whose names have this in them."),
-    setting("names", "renamed|exact|ignored", "renamed", "How addresses and names of objects are compared."),
-    setting("context", "N", "3", "How many equal calls to show around differences."),
-];
+const WHAT: &str = "What to compare";
+const CALLS: OptionSpec =
+    OptionSpec::new("calls", Kind::Set, "*", "Only these calls of both traces.").repeated().group(WHAT);
+const OLD_CALLS: OptionSpec =
+    OptionSpec::new("old-calls", Kind::Set, "", "Only these calls of the old trace.").repeated().group(WHAT);
+const NEW_CALLS: OptionSpec =
+    OptionSpec::new("new-calls", Kind::Set, "", "Only these calls of the new trace.").repeated().group(WHAT);
+const IGNORE: OptionSpec =
+    OptionSpec::new("ignore", Kind::Text, "", "Not functions whose names have this in them.")
+        .value("REGEX")
+        .group(WHAT);
+const NAMES: OptionSpec = OptionSpec::new(
+    "names",
+    Kind::Choice(&["renamed", "exact", "ignored"]),
+    "renamed",
+    "How addresses and names of objects are compared.",
+)
+.value("renamed|exact|ignored")
+.group(WHAT);
+const CONTEXT: OptionSpec =
+    OptionSpec::new("context", Kind::Count, "3", "How many equal calls to show around differences.")
+        .short('U');
 
-static INFO: EditInfo =
-    EditInfo { name: "diff", title: "what differs between two traces, call by call", settings: SETTINGS };
+static INFO: EditInfo = EditInfo {
+    name: "diff",
+    title: "what differs between two traces, call by call",
+    options: &[CALLS, OLD_CALLS, NEW_CALLS, IGNORE, NAMES, CONTEXT],
+};
 
 /// How addresses and names of objects are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -464,29 +482,20 @@ impl Comparison for Diff {
     }
 
     fn run(&self, job: &CompareJob<'_>, progress: &dyn Progress, out: &mut dyn Write) -> Result<Compared> {
-        let settings = job.settings;
-        settings.check(crate::INFO.name, INFO.settings)?;
+        let options = job.options;
         let mut rules = Rules::ours();
-        for (names, sides) in [("calls", &[0, 1][..]), ("old-calls", &[0]), ("new-calls", &[1])] {
-            for text in settings.all(names) {
+        for (spec, sides) in [(&CALLS, &[0, 1][..]), (&OLD_CALLS, &[0]), (&NEW_CALLS, &[1])] {
+            for text in options.texts(spec) {
                 for side in sides {
                     rules.calls[*side].get_or_insert_default().add(text)?;
                 }
             }
         }
-        if let Some(text) = settings.last("ignore") {
-            rules.ignore = Some(Regex::new(text).map_err(|cause| {
-                Error::usage(format!("`{text}` is no regular expression")).because(cause)
-            })?);
-        }
-        rules.names = match settings.last("names") {
-            None | Some("renamed") => Names::Renamed,
-            Some("exact") => Names::Exact,
-            Some("ignored") => Names::Ignored,
-            Some(other) => {
-                let what = format!("`names` is `renamed`, `exact` or `ignored`, found `{other}`");
-                return Err(Error::usage(what));
-            }
+        rules.ignore = pattern(options, &IGNORE)?;
+        rules.names = match options.word(&NAMES) {
+            "exact" => Names::Exact,
+            "ignored" => Names::Ignored,
+            _ => Names::Renamed,
         };
         rules.threads.clone_from(&job.opening.threads);
         let (old, new) = match (trace::open(job.old, job.opening), trace::open(job.new, job.opening)) {
@@ -497,7 +506,7 @@ impl Comparison for Diff {
             }
             (Err(error), _) | (_, Err(error)) => return Err(error),
         };
-        let context = settings.number("context")?.unwrap_or(3);
+        let context = options.count(&CONTEXT);
         let summary = if job.json {
             diff(&old, &new, &rules, &mut print::Json::new(out)?, progress)?
         } else {

@@ -8,7 +8,7 @@ use crate::print::{CallPrinter, one_value};
 use quipu_model::print::Ordinals;
 use quipu_model::trace::PrintOptions;
 use quipu_model::values::NO_NODE;
-use quipu_model::{Error, ErrorKind, Paint, Printer, Result};
+use quipu_model::{Error, ErrorKind, Given, Paint, Printer, Result};
 use std::collections::VecDeque;
 use std::io::{self, Write};
 
@@ -18,9 +18,8 @@ const NEW: usize = 1;
 
 /// The options of a printer that writes a call in one line, whatever it is.
 fn one_line() -> PrintOptions {
-    let setting = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-    let settings = vec![setting("multiline", "no"), setting("call-nos", "no"), setting("strings", "whole")];
-    PrintOptions { verbose: true, settings, ..PrintOptions::default() }
+    let given = Given::from([("multiline", "no"), ("call-nos", "no"), ("strings", "whole")]);
+    PrintOptions { verbose: true, given, ..PrintOptions::default() }
 }
 
 #[cold]

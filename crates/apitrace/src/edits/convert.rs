@@ -11,11 +11,8 @@ use std::path::Path;
 #[derive(Debug)]
 pub struct Convert;
 
-static INFO: EditInfo = EditInfo {
-    name: "convert",
-    title: "the same stream, byte for byte, in another container",
-    settings: &[],
-};
+static INFO: EditInfo =
+    EditInfo { name: "convert", title: "the same stream, byte for byte, in another container", options: &[] };
 
 /// What writes some threads of a trace.
 const TRIM: &str = "`quipu trim --thread` writes the calls of some threads";
@@ -26,7 +23,6 @@ impl Edit for Convert {
     }
 
     fn run(&self, job: &EditJob<'_>, progress: &dyn Progress) -> Result<Edited> {
-        job.settings.check(crate::INFO.name, INFO.settings)?;
         if !job.opening.threads.is_empty() {
             return Err(Error::usage("a stream is copied as a whole").hint(TRIM));
         }

@@ -7,9 +7,10 @@ use super::substitute::{Applied, Reach, Rule};
 use super::{CallEdit, Step, begin, rewrite};
 use crate::callset::CallSet;
 use crate::decode::Header;
-use crate::setting;
-use quipu_model::edit::{Edit, EditInfo, EditJob, Edited, Progress, Settings};
-use quipu_model::trace::{Fact, SettingInfo};
+use crate::{call_set, pattern, truth};
+use quipu_model::edit::{Edit, EditInfo, EditJob, Edited, Progress};
+use quipu_model::options::{self, OptionSpec, Options};
+use quipu_model::trace::Fact;
 use quipu_model::values::{Call, Kind, NO_NODE, Type, Types, Values};
 use quipu_model::{Error, Result, ThreadId};
 use regex_lite::Regex;
@@ -19,23 +20,59 @@ use serde_json::json;
 #[derive(Debug)]
 pub struct Sed;
 
-static SETTINGS: &[SettingInfo] = &[
-    setting(
-        "replace",
-        "s/A/B/",
-        "",
-        "Strings, names of numbers and flags, and addresses equal to A become B.",
-    ),
-    setting("regex", "yes|no", "no", "Whether A is a regular expression, and B may have `$1`."),
-    setting("set", "ARG=VALUE", "", "Arguments or members of this name get this value."),
-    setting("arg", "NAME", "", "Only in arguments or members of this name; `return` for the result."),
-    setting("function", "REGEX", "", "Only in calls of functions whose names have this in them."),
-    setting("calls", "SET", "*", "Only in these calls: numbers, ranges, `frame`, `draw`, `fbo`, `@FILE`."),
-    setting("property", "NAME=VALUE", "", "A property of the trace."),
-];
+const WHAT: &str = "What to replace";
+const WHERE: &str = "Where";
+const REPLACE: OptionSpec = OptionSpec::new(
+    "replace",
+    options::Kind::Text,
+    "",
+    "Strings, names of numbers and flags, and addresses equal to A become B.",
+)
+.short('e')
+.value("s/A/B/")
+.repeated()
+.group(WHAT);
+const REGEX: OptionSpec =
+    truth("regex", "no", "Whether A is a regular expression, and B may have `$1`.").short('r').group(WHAT);
+const SET: OptionSpec =
+    OptionSpec::new("set", options::Kind::Text, "", "Arguments or members of this name get this value.")
+        .value("ARG=VALUE")
+        .repeated()
+        .group(WHAT);
+const ARG: OptionSpec = OptionSpec::new(
+    "arg",
+    options::Kind::Text,
+    "",
+    "Only in arguments or members of this name; `return` for the result.",
+)
+.repeated()
+.group(WHERE);
+const FUNCTION: OptionSpec = OptionSpec::new(
+    "function",
+    options::Kind::Text,
+    "",
+    "Only in calls of functions whose names have this in them.",
+)
+.value("REGEX")
+.group(WHERE);
+const CALLS: OptionSpec = OptionSpec::new(
+    "calls",
+    options::Kind::Set,
+    "*",
+    "Only in these calls: numbers, ranges, `frame`, `draw`, `fbo`, `@FILE`.",
+)
+.repeated()
+.group(WHERE);
+const PROPERTY: OptionSpec = OptionSpec::new("property", options::Kind::Text, "", "A property of the trace.")
+    .value("NAME=VALUE")
+    .repeated()
+    .group(WHAT);
 
-static INFO: EditInfo =
-    EditInfo { name: "edit", title: "the same calls with some values replaced", settings: SETTINGS };
+static INFO: EditInfo = EditInfo {
+    name: "edit",
+    title: "the same calls with some values replaced",
+    options: &[REPLACE, REGEX, SET, ARG, FUNCTION, CALLS, PROPERTY],
+};
 
 /// The name of the result, where arguments are named.
 const RESULT: &[u8] = b"return";
@@ -73,31 +110,26 @@ pub struct Replacer {
 }
 
 impl Replacer {
-    fn of(settings: &Settings, threads: &[ThreadId]) -> Result<Replacer> {
-        let args: Vec<Vec<u8>> = settings.all("arg").map(|name| name.as_bytes().to_vec()).collect();
+    fn of(options: &Options, threads: &[ThreadId]) -> Result<Replacer> {
+        let args: Vec<Vec<u8>> = options.texts(&ARG).map(|name| name.as_bytes().to_vec()).collect();
         let reach = if args.is_empty() { Reach::Texts } else { Reach::Numbers };
-        let is_pattern = settings.flag("regex")?;
-        let mut replacer = Replacer { threads: threads.to_vec(), ..Replacer::default() };
+        let is_pattern = options.flag(&REGEX);
+        let mut replacer = Replacer {
+            threads: threads.to_vec(),
+            calls: call_set(options, &CALLS)?,
+            function: pattern(options, &FUNCTION)?,
+            ..Replacer::default()
+        };
         // In the order in which they were given, because one may undo another.
-        for (name, value) in &settings.0 {
-            match name.as_str() {
-                "replace" => {
-                    let rule = Rule::parse(value, is_pattern)?;
-                    replacer.rules.push(Placed { rule, args: args.clone(), reach });
-                }
-                "set" => {
-                    let (arg, value) = pair("set", value)?;
-                    let rule = Rule::Set { value: value.to_owned() };
-                    let args = vec![arg.as_bytes().to_vec()];
-                    replacer.rules.push(Placed { rule, args, reach: Reach::Numbers });
-                }
-                "calls" => replacer.calls.get_or_insert_default().add(value)?,
-                "function" => {
-                    replacer.function = Some(Regex::new(value).map_err(|cause| {
-                        Error::usage(format!("`{value}` is no regular expression")).because(cause)
-                    })?);
-                }
-                _ => {}
+        for (name, value) in options.iter() {
+            if name == REPLACE.name {
+                let rule = Rule::parse(value, is_pattern)?;
+                replacer.rules.push(Placed { rule, args: args.clone(), reach });
+            } else if name == SET.name {
+                let (arg, value) = pair("set", value)?;
+                let rule = Rule::Set { value: value.to_owned() };
+                let args = vec![arg.as_bytes().to_vec()];
+                replacer.rules.push(Placed { rule, args, reach: Reach::Numbers });
             }
         }
         Ok(replacer)
@@ -242,13 +274,12 @@ impl Edit for Sed {
     }
 
     fn run(&self, job: &EditJob<'_>, progress: &dyn Progress) -> Result<Edited> {
-        job.settings.check(crate::INFO.name, INFO.settings)?;
-        let mut replacer = Replacer::of(job.settings, &job.opening.threads)?;
-        if replacer.rules.is_empty() && job.settings.last("property").is_none() {
+        let mut replacer = Replacer::of(job.options, &job.opening.threads)?;
+        if replacer.rules.is_empty() && !job.options.has(&PROPERTY) {
             return Err(Error::usage("nothing is to be replaced").hint("say --replace, --set or --property"));
         }
         let (trace, options) = begin(job)?;
-        let header = with_properties(trace.header(), job.settings.all("property"))?;
+        let header = with_properties(trace.header(), job.options.texts(&PROPERTY))?;
         let done = rewrite(&trace, &header, job.output, &options, &mut replacer, progress)?;
         let mut more = vec![
             Fact::new("values_replaced", "values replaced", json!(replacer.n_values)),

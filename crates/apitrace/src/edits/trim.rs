@@ -5,9 +5,10 @@
 use super::{CallEdit, Step, begin, rewrite, setup};
 use crate::callset::CallSet;
 use crate::record::END_FRAME;
-use crate::setting;
-use quipu_model::edit::{Edit, EditInfo, EditJob, Edited, Progress, Settings};
-use quipu_model::trace::{Fact, SettingInfo};
+use crate::{call_set, truth};
+use quipu_model::edit::{Edit, EditInfo, EditJob, Edited, Progress};
+use quipu_model::options::{Kind, OptionSpec, Options};
+use quipu_model::trace::Fact;
 use quipu_model::values::{Call, Types, Values};
 use quipu_model::{Error, Result, ThreadId};
 use serde_json::json;
@@ -17,18 +18,26 @@ use std::ops::Range;
 #[derive(Debug)]
 pub struct Trim;
 
-static SETTINGS: &[SettingInfo] = &[
-    setting("calls", "SET", "", "Calls to keep: numbers, ranges, `frame`, `draw`, `fbo`, `@FILE`."),
-    setting("frames", "SET", "", "Frames to keep, counted from 0."),
-    setting("skip", "N", "0", "Leave out so many calls at the start."),
-    setting("take", "N", "", "Keep so many calls."),
-    setting("setup", "yes|no", "no", "Keep as well what these calls need of those before them."),
-];
+const PART: &str = "Which part of a trace of calls";
+const CALLS: OptionSpec = OptionSpec::new(
+    "calls",
+    Kind::Set,
+    "",
+    "Calls to keep: numbers, ranges, `frame`, `draw`, `fbo`, `@FILE`.",
+)
+.repeated()
+.group(PART);
+const FRAMES: OptionSpec =
+    OptionSpec::new("frames", Kind::Set, "", "Frames to keep, counted from 0.").repeated().group(PART);
+const SKIP: OptionSpec = OptionSpec::new("skip", Kind::Count, "0", "Leave out so many calls at the start.");
+const TAKE: OptionSpec = OptionSpec::new("take", Kind::Count, "", "Keep so many calls.");
+const SETUP: OptionSpec =
+    truth("setup", "no", "Keep as well what these calls need of those before them.").group(PART);
 
 static INFO: EditInfo = EditInfo {
     name: "trim",
     title: "some calls, frames or threads as a trace of their own",
-    settings: SETTINGS,
+    options: &[CALLS, FRAMES, SKIP, TAKE, SETUP],
 };
 
 /// Which calls are wanted.
@@ -68,20 +77,13 @@ impl Selection {
         }
     }
 
-    /// What settings and threads say.
-    fn of(settings: &Settings, threads: &[ThreadId]) -> Result<Selection> {
-        let set = |name| -> Result<Option<CallSet>> {
-            let mut set: Option<CallSet> = None;
-            for text in settings.all(name) {
-                set.get_or_insert_default().add(text)?;
-            }
-            Ok(set)
-        };
-        let start = settings.number("skip")?.unwrap_or(0);
-        let end = settings.number("take")?.map_or(u64::MAX, |n| start.saturating_add(n));
+    /// What options and threads say.
+    fn of(options: &Options, threads: &[ThreadId]) -> Result<Selection> {
+        let start = options.count(&SKIP);
+        let end = options.number(&TAKE).map_or(u64::MAX, |n| start.saturating_add(n));
         Ok(Selection {
-            calls: set("calls")?,
-            frames: set("frames")?,
+            calls: call_set(options, &CALLS)?,
+            frames: call_set(options, &FRAMES)?,
             threads: threads.to_vec(),
             records: start..end,
             until: Until::AllSeen,
@@ -177,8 +179,7 @@ impl Edit for Trim {
     }
 
     fn run(&self, job: &EditJob<'_>, progress: &dyn Progress) -> Result<Edited> {
-        job.settings.check(crate::INFO.name, INFO.settings)?;
-        let selection = Selection::of(job.settings, &job.opening.threads)?;
+        let selection = Selection::of(job.options, &job.opening.threads)?;
         if selection.is_all() {
             return Err(
                 Error::usage("no part is named").hint("say --calls, --frames, --thread, --skip or --take")
@@ -186,7 +187,7 @@ impl Edit for Trim {
         }
         let (trace, options) = begin(job)?;
         let mut chooser = Chooser::new(selection);
-        if job.settings.flag("setup")? {
+        if job.options.flag(&SETUP) {
             let mut needed = setup::needed(&trace, chooser, progress)?;
             let n_setup = Fact::new("setup_calls", "calls that they need", json!(needed.n_setup()));
             let done = rewrite(&trace, trace.header(), job.output, &options, &mut needed, progress)?;

@@ -16,7 +16,7 @@
 //! | `{"float":"nan"}` | a number that is none |
 //! | `{"text":…,"machine":…}` | one thing for people and for machines |
 
-use super::settings::{self, Choice, Settings};
+use super::settings::{self, Choice, PrintForm};
 use super::text;
 use crate::record::{FAKE, INCOMPLETE};
 use quipu_model::print::Ordinals;
@@ -28,7 +28,7 @@ use serde_json::{Map, Value, json};
 /// Prints calls as JSON lines.
 #[derive(Debug)]
 pub struct JsonPrinter {
-    settings: Settings,
+    settings: PrintForm,
     choice: Choice,
     failure: Option<Error>,
 }
@@ -37,7 +37,7 @@ impl JsonPrinter {
     /// A printer that obeys the choice of calls; layout has no meaning here.
     ///
     /// # Errors
-    /// `Usage` if a setting is wrong.
+    /// `Usage` if an option is wrong.
     pub fn new(options: &PrintOptions) -> Result<JsonPrinter> {
         // A machine decides itself what is of interest.
         let options = PrintOptions { verbose: true, ..options.clone() };
@@ -74,7 +74,7 @@ impl Printer for JsonPrinter {
 
 /// A call, or values of it, as JSON.
 pub(crate) struct Shown<'a> {
-    pub(crate) settings: &'a Settings,
+    pub(crate) settings: &'a PrintForm,
     pub(crate) values: &'a Values,
     pub(crate) types: &'a Types,
     pub(crate) call: &'a Call,

@@ -1,6 +1,6 @@
 //! Calls as text, as `apitrace dump` writes them.
 //!
-//! Which calls, and how much of each, is in [`Settings`]; text of values in [`text`] and [`float`]; JSON in [`json`].
+//! Which calls, and how much of each, is in [`PrintForm`]; text of values in [`text`] and [`float`]; JSON in [`json`].
 //! SPEC: apitrace.md#text.
 
 pub mod float;
@@ -19,14 +19,14 @@ use quipu_model::print::Ordinals;
 use quipu_model::trace::PrintOptions;
 use quipu_model::values::{Call, Frame, FunctionType, Kind, NO_NODE, Type, Types, Values};
 use quipu_model::{Batch, Error, Paint, Printer, Result};
-use settings::{Choice, Settings};
+use settings::{Choice, PrintForm};
 use std::path::Path;
 use text::Ink;
 
 /// Prints calls.
 #[derive(Debug)]
 pub struct CallPrinter {
-    settings: Settings,
+    settings: PrintForm,
     choice: Choice,
     properties: Vec<(Vec<u8>, Vec<u8>)>,
     /// Whether the properties are still to be printed: what paint to use is known with the first call only.
@@ -40,7 +40,7 @@ impl CallPrinter {
     /// A printer for a trace with this header.
     ///
     /// # Errors
-    /// `Usage` if a setting is wrong.
+    /// `Usage` if an option is wrong.
     pub fn new(header: &Header, options: &PrintOptions) -> Result<CallPrinter> {
         let (settings, choice) = settings::parse(options)?;
         let properties = header.sorted_properties();
@@ -123,7 +123,7 @@ impl Printer for CallPrinter {
 
 /// Writes one call. PERF: without colour, nothing is done for it, not even appending nothing (`view`).
 pub(crate) struct CallWriter<'a, const COLOUR: bool> {
-    settings: &'a Settings,
+    settings: &'a PrintForm,
     ink: &'a Ink,
     pieces: &'a Pieces,
     /// Texts that were made before.
@@ -139,7 +139,7 @@ pub(crate) struct CallWriter<'a, const COLOUR: bool> {
 impl<'a> CallWriter<'a, false> {
     /// A writer of single values of a call.
     pub(crate) fn of_values(
-        settings: &'a Settings,
+        settings: &'a PrintForm,
         values: &'a Values,
         types: &'a Types,
         call: &'a Call,
@@ -420,7 +420,7 @@ impl<const COLOUR: bool> CallWriter<'_, COLOUR> {
 
 /// Appends one value in one line, with all of its strings, where differences are shown.
 pub(crate) fn one_value(values: &Values, types: &Types, index: u32, out: &mut Vec<u8>) {
-    let settings = Settings {
+    let settings = PrintForm {
         thread_ids: false,
         call_nos: false,
         arg_names: true,

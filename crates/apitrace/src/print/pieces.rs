@@ -3,7 +3,7 @@
 //! Each function's pieces are made once, at its first call, and appended from then on. PERF: that replaces some five
 //! short copies for each argument by one (`view`).
 
-use super::settings::Settings;
+use super::settings::PrintForm;
 use super::text::{Ink, push_short};
 use crate::record::NO_SIDE_EFFECTS;
 use quipu_model::values::FunctionType;
@@ -28,13 +28,13 @@ pub(super) static NONE: Pieces = Pieces { first: Vec::new(), ends: Vec::new(), t
 impl Pieces {
     /// Makes the pieces of a function: piece 0 up to the first value, piece `n` between two values.
     #[inline]
-    pub(super) fn learn(&mut self, ty: u32, function: &FunctionType, settings: &Settings, ink: &Ink) {
+    pub(super) fn learn(&mut self, ty: u32, function: &FunctionType, settings: &PrintForm, ink: &Ink) {
         if self.first.get(ty as usize).is_none_or(|first| *first == 0) {
             self.make(ty as usize, function, settings, ink);
         }
     }
 
-    fn make(&mut self, ty: usize, function: &FunctionType, settings: &Settings, ink: &Ink) {
+    fn make(&mut self, ty: usize, function: &FunctionType, settings: &PrintForm, ink: &Ink) {
         if self.first.len() <= ty {
             self.first.resize(ty + 1, 0);
         }

@@ -1,14 +1,15 @@
 //! Which calls are printed, and how much of each.
 
 use super::text::Escapes;
-use crate::INFO;
 use crate::callset::CallSet;
 use crate::record::VERBOSE;
 use crate::table::FRAME_COLUMN;
+use crate::{INFO, call_set, pattern, truth};
 use quipu_model::fresh::Replace;
+use quipu_model::options::Kind;
 use quipu_model::trace::PrintOptions;
 use quipu_model::values::{Call, FunctionType};
-use quipu_model::{Batch, Error, Result};
+use quipu_model::{Batch, OptionSpec, Result};
 use regex_lite::Regex;
 use std::path::PathBuf;
 
@@ -17,7 +18,7 @@ const MAX_LATE: u64 = 100;
 
 /// How a call is printed.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct PrintForm {
     /// Whether the thread stands before the call.
     pub thread_ids: bool,
     /// Whether the number stands before the call.
@@ -46,64 +47,84 @@ pub struct Choice {
     is_done: bool,
 }
 
+const CALLS_ARE: &str = "How calls are printed";
+
+/// An option that may be given as `yes`, `no` or alone.
+const fn form(name: &'static str, default: &'static str, doc: &'static str) -> OptionSpec {
+    truth(name, default, doc).group(CALLS_ARE)
+}
+
+const THREAD_IDS: OptionSpec = form("thread-ids", "no", "Whether the thread stands before each call.");
+const CALL_NOS: OptionSpec = form("call-nos", "yes", "Whether the number stands before each call.");
+const ARG_NAMES: OptionSpec = form("arg-names", "yes", "Whether arguments have their names.");
+const MULTILINE: OptionSpec =
+    form("multiline", "yes", "Whether a call may take several lines, with its stack.");
+const GREP: OptionSpec =
+    OptionSpec::new("grep", Kind::Text, "", "Only functions whose names have this in them.")
+        .value("REGEX")
+        .group(CALLS_ARE);
+/// Calls by their numbers.
+pub const CALLS: OptionSpec = OptionSpec::new(
+    "calls",
+    Kind::Set,
+    "*",
+    "Only these calls: `7`, `7-9`, `7-`, `0-100/2`, `0-100/draw`, `frame`, `@FILE`.",
+)
+.repeated()
+.group(CALLS_ARE);
+/// Calls by their frames.
+pub const FRAMES: OptionSpec = OptionSpec::new(
+    "frames",
+    Kind::Set,
+    "*",
+    "Only calls of these frames, counted from 0: `7`, `7-9`, `7-`.",
+)
+.repeated()
+.group(CALLS_ARE);
+const BLOBS: OptionSpec =
+    OptionSpec::new("blobs", Kind::Path, "", "Writes raw memory to files in this folder.")
+        .value("FOLDER")
+        .bare(".")
+        .group(CALLS_ARE);
+const REPLACE: OptionSpec = form("replace", "no", "Whether such files may replace others.");
+const STRINGS: OptionSpec = OptionSpec::new(
+    "strings",
+    Kind::Choice(&["dump", "whole"]),
+    "dump",
+    "Escapes as apitrace writes them, or ones that lose nothing.",
+)
+.value("dump|whole")
+.group(CALLS_ARE);
+
+/// All options of printing.
+pub const OPTIONS: &[OptionSpec] =
+    &[THREAD_IDS, CALL_NOS, ARG_NAMES, MULTILINE, GREP, CALLS, FRAMES, BLOBS, REPLACE, STRINGS];
+
 /// What the options say.
 ///
 /// # Errors
-/// `Usage` if a setting is unknown or wrong.
-pub fn parse(options: &PrintOptions) -> Result<(Settings, Choice)> {
-    options.check(&INFO)?;
-    let multiline = truth(options, "multiline", true)?;
-    let settings = Settings {
-        thread_ids: truth(options, "thread-ids", false)?,
-        call_nos: truth(options, "call-nos", true)?,
-        arg_names: truth(options, "arg-names", true)?,
+/// `Usage` if one is unknown or wrong.
+pub fn parse(printing: &PrintOptions) -> Result<(PrintForm, Choice)> {
+    let options = INFO.printing(printing)?;
+    let multiline = options.flag(&MULTILINE);
+    let form = PrintForm {
+        thread_ids: options.flag(&THREAD_IDS),
+        call_nos: options.flag(&CALL_NOS),
+        arg_names: options.flag(&ARG_NAMES),
         multiline,
-        blobs: options.last("blobs").map(PathBuf::from),
-        replace: truth(options, "replace", false)?.into(),
-        escapes: match options.last("strings") {
-            None | Some("dump") => Escapes::Dump { in_one_line: !multiline },
-            Some("whole") => Escapes::Whole,
-            Some(other) => return Err(wrong("strings", other, "`dump` or `whole`")),
+        blobs: options.path(&BLOBS).map(PathBuf::from),
+        replace: options.flag(&REPLACE).into(),
+        escapes: match options.word(&STRINGS) {
+            "whole" => Escapes::Whole,
+            _ => Escapes::Dump { in_one_line: !multiline },
         },
     };
-    let calls = set(options, "calls")?;
-    let frames = set(options, "frames")?;
-    let pattern = match options.last("grep") {
-        Some(text) => Some(
-            Regex::new(text)
-                .map_err(|cause| Error::usage(format!("`{text}` is no regular expression")).because(cause))?,
-        ),
-        None => None,
-    };
+    let (calls, frames) = (call_set(&options, &CALLS)?, call_set(&options, &FRAMES)?);
+    let pattern = pattern(&options, &GREP)?;
     let is_empty = |set: &Option<CallSet>| set.as_ref().is_some_and(|set| set.last().is_none());
     let is_done = is_empty(&calls) || is_empty(&frames);
-    let choice = Choice { verbose: options.verbose, pattern, calls, frames, matches: Vec::new(), is_done };
-    Ok((settings, choice))
-}
-
-/// The union of all sets of that name; `None` if none is given.
-///
-/// # Errors
-/// `Usage` if one is not written as it should be.
-pub fn set(options: &PrintOptions, name: &str) -> Result<Option<CallSet>> {
-    let mut all: Option<CallSet> = None;
-    for text in options.all(name) {
-        all.get_or_insert_default().add(text)?;
-    }
-    Ok(all)
-}
-
-fn truth(options: &PrintOptions, name: &str, default: bool) -> Result<bool> {
-    match options.last(name) {
-        None => Ok(default),
-        Some("" | "1" | "yes" | "true") => Ok(true),
-        Some("0" | "no" | "false") => Ok(false),
-        Some(other) => Err(wrong(name, other, "`yes` or `no`")),
-    }
-}
-
-fn wrong(name: &str, found: &str, expected: &str) -> Error {
-    Error::usage(format!("`{name}` is {expected}, found `{found}`"))
+    let choice = Choice { verbose: printing.verbose, pattern, calls, frames, matches: Vec::new(), is_done };
+    Ok((form, choice))
 }
 
 impl Choice {

@@ -6,7 +6,7 @@
 use super::{FRAME_COLUMN, RECORD_COLUMN};
 use crate::print::CallWriter;
 use crate::print::json::Shown;
-use crate::print::settings::{self, Choice, Settings};
+use crate::print::settings::{self, Choice, PrintForm};
 use crate::print::text::Escapes;
 use quipu_model::print::RowForm;
 use quipu_model::trace::PrintOptions;
@@ -16,7 +16,7 @@ use quipu_model::{Batch, Error, Result};
 /// The form of rows of calls.
 #[derive(Debug)]
 pub struct CallForm {
-    settings: Settings,
+    settings: PrintForm,
     choice: Choice,
     failure: Option<Error>,
 }
@@ -25,10 +25,10 @@ impl CallForm {
     /// Rows of the calls that the options choose; as with JSON, what is of interest is for others to decide.
     ///
     /// # Errors
-    /// `Usage` if a setting is wrong.
+    /// `Usage` if an option is wrong.
     pub fn new(options: &PrintOptions) -> Result<CallForm> {
         let (settings, choice) = settings::parse(&PrintOptions { verbose: true, ..options.clone() })?;
-        let settings = Settings { escapes: Escapes::Whole, ..settings };
+        let settings = PrintForm { escapes: Escapes::Whole, ..settings };
         Ok(CallForm { settings, choice, failure: None })
     }
 

@@ -19,7 +19,7 @@ pub struct Assemble;
 static INFO: EditInfo = EditInfo {
     name: "assemble",
     title: "the trace that a text says, which `disassemble` wrote and people may have changed",
-    settings: &[],
+    options: &[],
 };
 
 /// Bytes of the stream are handed on when there are so many.
@@ -31,7 +31,6 @@ impl Edit for Assemble {
     }
 
     fn run(&self, job: &EditJob<'_>, progress: &dyn Progress) -> Result<Edited> {
-        job.settings.check(crate::INFO.name, INFO.settings)?;
         if !job.opening.threads.is_empty() {
             return Err(Error::usage("a text is assembled as a whole"));
         }

@@ -30,7 +30,7 @@ pub struct Disassemble;
 static INFO: EditInfo = EditInfo {
     name: "disassemble",
     title: "the stream as text that can be edited, with a folder for raw memory",
-    settings: &[],
+    options: &[],
 };
 
 impl Edit for Disassemble {
@@ -39,7 +39,6 @@ impl Edit for Disassemble {
     }
 
     fn run(&self, job: &EditJob<'_>, progress: &dyn Progress) -> Result<Edited> {
-        job.settings.check(crate::INFO.name, INFO.settings)?;
         if !job.opening.threads.is_empty() || job.container.is_some() || job.level.is_some() {
             return Err(Error::usage("a text holds the whole stream, and is not packed"));
         }

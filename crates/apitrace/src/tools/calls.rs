@@ -10,14 +10,12 @@
 //! * **Options** `top` (rows listed of functions and of frames, default 30; JSON has all).
 //! * **JSON** [`CallCounts`].
 
-use super::{Seen, VALUES, grid, rows_option, seen};
+use super::{Seen, VALUES, grid, seen};
 use crate::record::{END_FRAME, FAKE, INCOMPLETE, RENDER};
 use quipu_model::doc::{Cell, Document};
+use quipu_model::options::{Kind, OptionSpec, Options};
 use quipu_model::pass::Detail;
-use quipu_model::trace::SettingInfo;
-use quipu_model::{
-    Args, Batch, DynPass, Order, Pass, Report, Result, Shard, ThreadId, Tool, ToolInfo, Trace,
-};
+use quipu_model::{Batch, DynPass, Order, Pass, Report, Result, Shard, ThreadId, Tool, ToolInfo, Trace};
 use serde::Serialize;
 use serde_json::Value;
 use std::any::Any;
@@ -28,17 +26,14 @@ use std::collections::BTreeMap;
 #[derive(Debug)]
 pub struct Calls;
 
+const TOP: OptionSpec = OptionSpec::new("top", Kind::Count, "30", "how many functions and frames to list");
+
 static INFO: ToolInfo = ToolInfo {
     name: "calls",
     summary: "calls by function, thread and frame: counts, draws, raw memory",
     needs: VALUES,
     order: Order::Shards,
-    options: &[SettingInfo {
-        name: "top",
-        value: "N",
-        default: "30",
-        doc: "how many functions and frames to list",
-    }],
+    options: &[TOP],
     in_report: true,
 };
 
@@ -47,8 +42,8 @@ impl Tool for Calls {
         &INFO
     }
 
-    fn build(&self, args: &Args, _trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
-        Ok(Box::new(Counting { top: rows_option(args, "top", 30)?, ..Counting::default() }))
+    fn build(&self, options: &Options, _trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+        Ok(Box::new(Counting { top: options.length(&TOP), ..Counting::default() }))
     }
 }
 

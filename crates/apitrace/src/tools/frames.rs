@@ -10,13 +10,13 @@
 //! * **JSON** [`FrameCounts`].
 
 use super::calls::Counts;
-use super::{VALUES, grid, rows_option, seen};
+use super::{VALUES, grid, seen};
 use crate::record::END_FRAME;
 use quipu_model::doc::{Block, Cell, Document, Figure, Series, SeriesLine};
 use quipu_model::number::{counted, grouped};
+use quipu_model::options::{Kind, OptionSpec, Options};
 use quipu_model::pass::Detail;
-use quipu_model::trace::SettingInfo;
-use quipu_model::{Args, Batch, DynPass, Order, Pass, Report, Result, Shard, Tool, ToolInfo, Trace};
+use quipu_model::{Batch, DynPass, Order, Pass, Report, Result, Shard, Tool, ToolInfo, Trace};
 use serde::Serialize;
 use serde_json::Value;
 use std::any::Any;
@@ -26,12 +26,14 @@ use std::cmp::Reverse;
 #[derive(Debug)]
 pub struct Frames;
 
+const TOP: OptionSpec = OptionSpec::new("top", Kind::Count, "20", "how many frames to list");
+
 static INFO: ToolInfo = ToolInfo {
     name: "frames",
     summary: "calls, draws and raw memory of each frame",
     needs: VALUES,
     order: Order::Shards,
-    options: &[SettingInfo { name: "top", value: "N", default: "20", doc: "how many frames to list" }],
+    options: &[TOP],
     in_report: true,
 };
 
@@ -43,8 +45,8 @@ impl Tool for Frames {
         &INFO
     }
 
-    fn build(&self, args: &Args, _trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
-        Ok(Box::new(Framing { top: rows_option(args, "top", 20)?, ..Framing::default() }))
+    fn build(&self, options: &Options, _trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+        Ok(Box::new(Framing { top: options.length(&TOP), ..Framing::default() }))
     }
 }
 

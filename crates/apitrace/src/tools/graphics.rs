@@ -12,15 +12,15 @@
 //! * **JSON** [`Contents`].
 
 use super::picture::Pixels;
-use super::{Seen, VALUES, grid, rows_option, seen};
+use super::{Seen, VALUES, grid, seen};
 use crate::flags::Api;
 use crate::record::{INCOMPLETE, RENDER};
 use quipu_model::doc::{Block, Cell, Document, Figure, Listing, Picture, Pictures};
 use quipu_model::number::counted;
+use quipu_model::options::{self, OptionSpec, Options};
 use quipu_model::pass::Detail;
-use quipu_model::trace::SettingInfo;
 use quipu_model::values::Kind;
-use quipu_model::{Args, Batch, DynPass, Order, Pass, Report, Result, Shard, Tool, ToolInfo, Trace};
+use quipu_model::{Batch, DynPass, Order, Pass, Report, Result, Shard, Tool, ToolInfo, Trace};
 use serde::Serialize;
 use serde_json::Value;
 use std::any::Any;
@@ -31,21 +31,18 @@ use std::collections::BTreeMap;
 #[derive(Debug)]
 pub struct Graphics;
 
+const TOP: OptionSpec = OptionSpec::new("top", options::Kind::Count, "20", "how many rows to list");
+const PICTURES: OptionSpec =
+    OptionSpec::new("pictures", options::Kind::Count, "24", "how many pictures of textures to keep");
+const SHADERS: OptionSpec =
+    OptionSpec::new("shaders", options::Kind::Count, "24", "how many shader sources to keep");
+
 static INFO: ToolInfo = ToolInfo {
     name: "graphics",
     summary: "what is drawn with what: draws, textures, buffers, shaders, errors",
     needs: VALUES,
     order: Order::Shards,
-    options: &[
-        SettingInfo { name: "top", value: "N", default: "20", doc: "how many rows to list" },
-        SettingInfo {
-            name: "pictures",
-            value: "N",
-            default: "24",
-            doc: "how many pictures of textures to keep",
-        },
-        SettingInfo { name: "shaders", value: "N", default: "24", doc: "how many shader sources to keep" },
-    ],
+    options: &[TOP, PICTURES, SHADERS],
     in_report: true,
 };
 
@@ -54,11 +51,11 @@ impl Tool for Graphics {
         &INFO
     }
 
-    fn build(&self, args: &Args, _trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+    fn build(&self, options: &Options, _trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
         Ok(Box::new(Looking {
-            top: rows_option(args, "top", 20)?,
-            n_pictures: rows_option(args, "pictures", 24)?,
-            n_shaders: rows_option(args, "shaders", 24)?,
+            top: options.length(&TOP),
+            n_pictures: options.length(&PICTURES),
+            n_shaders: options.length(&SHADERS),
             ..Looking::default()
         }))
     }

@@ -14,11 +14,11 @@
 //! * **Options** `top` (leaked objects listed, default 100; JSON has all).
 //! * **JSON** [`Leaked`].
 
-use super::{Seen, VALUES, grid, rows_option, seen};
+use super::{Seen, VALUES, grid, seen};
 use quipu_model::doc::{Block, Cell, Document};
+use quipu_model::options::{Kind, OptionSpec, Options};
 use quipu_model::pass::Detail;
-use quipu_model::trace::SettingInfo;
-use quipu_model::{Args, Batch, DynPass, Order, Pass, Report, Result, Shard, Tool, ToolInfo, Trace};
+use quipu_model::{Batch, DynPass, Order, Pass, Report, Result, Shard, Tool, ToolInfo, Trace};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 use std::any::Any;
@@ -28,12 +28,14 @@ use std::collections::{BTreeMap, HashMap};
 #[derive(Debug)]
 pub struct Leaks;
 
+const TOP: OptionSpec = OptionSpec::new("top", Kind::Count, "100", "how many objects to list");
+
 static INFO: ToolInfo = ToolInfo {
     name: "leaks",
     summary: "objects that are made and never destroyed, by kind and context",
     needs: VALUES,
     order: Order::Shards,
-    options: &[SettingInfo { name: "top", value: "N", default: "100", doc: "how many objects to list" }],
+    options: &[TOP],
     in_report: false,
 };
 
@@ -47,8 +49,8 @@ impl Tool for Leaks {
         true
     }
 
-    fn build(&self, args: &Args, _trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
-        Ok(Box::new(Following { top: rows_option(args, "top", 100)?, ..Following::default() }))
+    fn build(&self, options: &Options, _trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+        Ok(Box::new(Following { top: options.length(&TOP), ..Following::default() }))
     }
 }
 

@@ -18,7 +18,7 @@ pub(crate) mod picture;
 
 use quipu_model::doc::{Block, Cell, Grid};
 use quipu_model::values::{Call, FunctionType, Kind, NO_NODE, Node, Type, Types, Values};
-use quipu_model::{Args, Batch, Columns, Needs, Result, Tool};
+use quipu_model::{Batch, Columns, Needs, Tool};
 
 /// Every analysis of this format, in the order of a report.
 pub static TOOLS: &[&dyn Tool] =
@@ -27,11 +27,6 @@ pub static TOOLS: &[&dyn Tool] =
 /// What tools need that look at values.
 pub(crate) const VALUES: Needs =
     Needs { format: Some("apitrace"), required: Columns::CALL_VALUES, optional: Columns::NONE };
-
-/// How many rows an option asks for.
-pub(crate) fn rows_option(args: &Args, name: &str, default: u64) -> Result<usize> {
-    Ok(usize::try_from(args.number(name, default)?).unwrap_or(usize::MAX))
-}
 
 /// The first `top` of some things as rows, and how many more there are.
 pub(crate) fn grid<T>(

@@ -50,7 +50,7 @@ pub fn stream(name: &str) -> Vec<u8> {
 }
 
 pub fn options(verbose: bool, settings: &[(String, String)]) -> PrintOptions {
-    PrintOptions { verbose, settings: settings.to_vec(), ..PrintOptions::default() }
+    PrintOptions { verbose, given: settings.iter().cloned().collect(), ..PrintOptions::default() }
 }
 
 /// What the printer makes of a whole trace.

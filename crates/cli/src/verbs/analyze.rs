@@ -4,8 +4,10 @@ use crate::layout::LayoutFlags;
 use crate::page::{self, PageOptions};
 use crate::typing::Typing;
 use quipu::engine::plan;
-use quipu::model::{Args, Error, Tool, Trace, Window};
+use quipu::model::options::{Kind, nearest};
+use quipu::model::{Error, Given, OptionSpec, Tool, Trace, Window};
 use quipu_console::Common;
+use quipu_console::flags::{Flagged, Flags};
 use quipu_console::input::{Input, check_threads};
 use quipu_console::number;
 use quipu_console::parts::{self, PartOptions};
@@ -30,15 +32,8 @@ pub(crate) struct Options {
     csv: bool,
     #[command(flatten)]
     page: PageOptions,
-    /// Give each thread's result as well
-    #[arg(long)]
-    per_thread: bool,
-    /// Bytes in a cache line
-    #[arg(long, value_name = "BYTES", value_parser = number::number)]
-    line_size: Option<u64>,
-    /// How many rows to list where only the largest are listed
-    #[arg(long, value_name = "N", value_parser = number::number)]
-    top: Option<u64>,
+    #[command(flatten)]
+    flags: Flags<UsualFlags>,
     /// An option of an analysis: of all that have it, or of one with `TOOL.KEY=VALUE`
     #[arg(short = 'O', long = "option", value_name = "KEY=VALUE", value_parser = number::key_value)]
     options: Vec<(String, String)>,
@@ -54,6 +49,26 @@ pub(crate) struct Options {
     /// Read this many records
     #[arg(long, value_name = "N", value_parser = number::number, help_heading = "Which part")]
     take: Option<u64>,
+}
+
+/// Options that many analyses have, which are flags, too.
+#[derive(Debug)]
+struct UsualFlags;
+
+impl Flagged for UsualFlags {
+    fn specs() -> Vec<OptionSpec> {
+        // Each analysis has a default of its own.
+        vec![
+            OptionSpec::flag("per-thread", "give each thread's result as well"),
+            OptionSpec::new("line-size", Kind::Bytes, "", "bytes in a cache line"),
+            OptionSpec::new(
+                "top",
+                Kind::Count,
+                "",
+                "how many rows to list where only the largest are listed",
+            ),
+        ]
+    }
 }
 
 const AFTER_HELP: &str = "\
@@ -96,11 +111,11 @@ fn analyse(options: &Options, common: &Common, screen: &Screen) -> Result<Outcom
     let division = options.parts.division(&*trace)?;
     let is_whole = options.check_whole("", division.is_none(), &*trace).is_ok();
     tools.extend(companions(&tools, &*trace, is_whole));
-    let args = distribute(&tools, &options.given())?;
+    let of_tools = distribute(&tools, &options.given())?;
     if let Some(tool) = tools.iter().find(|tool| tool.wants_whole_traces()) {
         options.check_whole(tool.info().name, division.is_none(), &*trace)?;
     }
-    let planned = tools.iter().zip(&args).map(|(tool, args)| plan(*tool, args, &*trace));
+    let planned = tools.iter().zip(&of_tools).map(|(tool, given)| plan(*tool, given, &*trace));
     let planned = planned.collect::<quipu::model::Result<Vec<_>>>()?;
     let extent = Extent { division, ..options.input.extent(options.window()) };
     let outcome = session::analyse(&*trace, planned, &extent, common, screen)?;
@@ -155,19 +170,10 @@ fn companions(tools: &[&dyn Tool], trace: &dyn Trace, is_whole: bool) -> Vec<&'s
 
 impl Options {
     /// The options given to analyses, those with flags of their own among them.
-    fn given(&self) -> Vec<(String, String)> {
-        let mut given = self.options.clone();
-        let mut flag = |key: &str, value: String| given.push((key.to_owned(), value));
-        if self.per_thread {
-            flag("per-thread", "true".to_owned());
-        }
-        if let Some(bytes) = self.line_size {
-            flag("line-size", bytes.to_string());
-        }
-        if let Some(n) = self.top {
-            flag("top", n.to_string());
-        }
-        given.extend(self.typing.given());
+    fn given(&self) -> Given {
+        let mut given: Given = self.options.iter().cloned().collect();
+        given.extend(self.flags.given().iter());
+        given.extend(self.typing.given().iter());
         given.extend(self.layout.given());
         given
     }
@@ -199,17 +205,17 @@ impl Options {
 ///
 /// # Errors
 /// `Usage` for an option that no tool has; a mistyped option must not pass in silence.
-fn distribute(tools: &[&dyn Tool], given: &[(String, String)]) -> quipu::model::Result<Vec<Args>> {
-    let mut args = vec![Args::default(); tools.len()];
-    for (key, value) in given {
-        let (only, key) = key.split_once('.').map_or((None, key.as_str()), |(tool, key)| (Some(tool), key));
+fn distribute(tools: &[&dyn Tool], given: &Given) -> quipu::model::Result<Vec<Given>> {
+    let mut of_tools = vec![Given::default(); tools.len()];
+    for (key, value) in given.iter() {
+        let (only, key) = key.split_once('.').map_or((None, key), |(tool, key)| (Some(tool), key));
         let mut taken = false;
-        for (tool, args) in tools.iter().zip(&mut args) {
+        for (tool, of_tool) in tools.iter().zip(&mut of_tools) {
             let info = tool.info();
             if only.is_none_or(|only| only == info.name)
                 && info.options.iter().any(|option| option.name == key)
             {
-                args.set(key, value.as_str());
+                of_tool.add(key, value);
                 taken = true;
             }
         }
@@ -217,20 +223,21 @@ fn distribute(tools: &[&dyn Tool], given: &[(String, String)]) -> quipu::model::
             return Err(unknown_option(key, tools));
         }
     }
-    Ok(args)
+    Ok(of_tools)
 }
 
 fn unknown_option(key: &str, tools: &[&dyn Tool]) -> Error {
-    let known: Vec<String> = tools
-        .iter()
-        .flat_map(|tool| {
-            tool.info().options.iter().map(|option| format!("{}.{}", tool.info().name, option.name))
-        })
-        .collect();
-    let advice = if known.is_empty() {
-        "they have no options".to_owned()
-    } else {
-        format!("options: {}", known.join(", "))
+    let error = Error::usage(format!("none of these analyses has an option `{key}`"));
+    let known = tools.iter().flat_map(|tool| tool.info().options.iter().map(|option| option.name));
+    if let Some(near) = nearest(key, known) {
+        return error.hint(format!("did you mean `{near}`?"));
+    }
+    let of_tool = |tool: &&dyn Tool| {
+        let info = tool.info();
+        info.options.iter().map(|option| format!("{}.{}", info.name, option.name)).collect::<Vec<_>>()
     };
-    Error::usage(format!("none of these analyses has an option `{key}`")).hint(advice)
+    match tools.iter().flat_map(of_tool).collect::<Vec<_>>().as_slice() {
+        [] => error.hint("they have no options"),
+        known => error.hint(format!("options: {}", known.join(", "))),
+    }
 }

@@ -1,7 +1,7 @@
 //! `quipu assemble`: a trace from text.
 
 use quipu::model::Error;
-use quipu::model::edit::Settings;
+use quipu::model::Given;
 use quipu::source::Source;
 use quipu_console::input::Opening;
 use quipu_console::rewrite::{self, Target};
@@ -54,6 +54,6 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
         let what = format!("no format `{}` has texts", String::from_utf8_lossy(name));
         return Err(Error::unsupported(what).in_file(source.name()).into());
     };
-    let (opening, settings) = (Opening::default(), Settings::default());
-    rewrite::make(*edit, &source, &opening, &settings, &options.target, screen)
+    let (opening, given) = (Opening::default(), Given::default());
+    rewrite::make(*edit, &source, &opening, &given, &options.target, screen)
 }

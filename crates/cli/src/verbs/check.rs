@@ -3,7 +3,7 @@
 use quipu::engine::plan;
 use quipu::model::doc::{Block, Cell, Document, Grid};
 use quipu::model::pass::Detail;
-use quipu::model::{Args, Error, Finding, Lost, RuleInfo};
+use quipu::model::{Error, Finding, Given, Lost, RuleInfo};
 use quipu_console::Common;
 use quipu_console::input::{Stored, check_threads};
 use quipu_console::number;
@@ -65,7 +65,7 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     let trace = options.input.open_for("check")?;
     check_threads(&*trace, &options.input.opening.threads)?;
     let tool = quipu::tool("check", &trace.meta().format)?;
-    let planned = vec![plan(tool, &options.args(), &*trace)?];
+    let planned = vec![plan(tool, &options.given(), &*trace)?];
     let extent = Extent { strict: options.input.opening.strict, ..Extent::default() };
     let outcome = session::analyse(&*trace, planned, &extent, common, screen)?;
     let Some(report) = outcome.reports.first() else { return Ok(Outcome::Fine) };
@@ -87,13 +87,13 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
 }
 
 impl Options {
-    fn args(&self) -> Args {
-        let mut args = Args::default();
-        args.set("max-per-rule", self.max_per_rule.to_string());
-        args.set("rules", self.rules.join(","));
-        args.set("skip-rules", self.skip_rules.join(","));
-        args.set("decode", (!self.no_decode).to_string());
-        args
+    fn given(&self) -> Given {
+        Given::from([
+            ("max-per-rule", self.max_per_rule.to_string()),
+            ("rules", self.rules.join(",")),
+            ("skip-rules", self.skip_rules.join(",")),
+            ("decode", (!self.no_decode).to_string()),
+        ])
     }
 
     /// Whether a finding that the tool did not make is asked for.

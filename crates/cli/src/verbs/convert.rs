@@ -127,8 +127,8 @@ fn repack(
 ) -> Result<Outcome> {
     options.refuse_files_and_versions(recognised.format.info().name)?;
     let target = rewrite::Target::from(&options.output);
-    let settings = options.conversion.settings();
-    rewrite::run(edit, &recognised.source, &options.input.opening, &settings, &target, common, screen)
+    let given = options.conversion.given();
+    rewrite::run(edit, &recognised.source, &options.input.opening, &given, &target, common, screen)
 }
 
 impl Options {

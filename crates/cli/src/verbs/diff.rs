@@ -1,11 +1,12 @@
 //! `quipu diff`: what differs between two traces.
 
 use quipu::model::Error;
+use quipu::model::OptionSpec;
 use quipu::model::damaged::Reading;
-use quipu::model::edit::{CompareJob, Settings};
+use quipu::model::edit::CompareJob;
 use quipu_console::comparison::{COMPARED, SIDES, tell};
+use quipu_console::flags::{self, Flagged, Flags};
 use quipu_console::input::Opening;
-use quipu_console::number;
 use quipu_console::rewrite::{self, Answer, Watched};
 use quipu_console::screen::{Outcome, Result, Screen, Stop};
 use quipu_console::session;
@@ -33,24 +34,18 @@ pub(crate) struct Options {
     /// Print JSON: an object for each difference, a line each, a summary, and how reading each trace went
     #[arg(long)]
     json: bool,
-    /// Show so many equal calls around differences
-    #[arg(short = 'U', long, value_name = "N", value_parser = number::number)]
-    context: Option<u64>,
-    /// Compare these calls of both traces only
-    #[arg(long, value_name = "SET", help_heading = "What to compare")]
-    calls: Vec<String>,
-    /// Compare these calls of the old trace only
-    #[arg(long, value_name = "SET", help_heading = "What to compare")]
-    old_calls: Vec<String>,
-    /// Compare these calls of the new trace only
-    #[arg(long, value_name = "SET", help_heading = "What to compare")]
-    new_calls: Vec<String>,
-    /// Leave out functions whose names have this in them
-    #[arg(long, value_name = "REGEX", help_heading = "What to compare")]
-    ignore: Option<String>,
-    /// How to compare addresses and names of objects
-    #[arg(long, value_name = "HOW", value_parser = ["renamed", "exact", "ignored"], help_heading = "What to compare")]
-    names: Option<String>,
+    #[command(flatten)]
+    flags: Flags<DiffOptions>,
+}
+
+/// The options of all formats whose traces can be compared.
+struct DiffOptions;
+
+impl Flagged for DiffOptions {
+    fn specs() -> Vec<OptionSpec> {
+        let comparisons = quipu::FORMATS.iter().filter_map(|format| format.comparison());
+        flags::union(comparisons.map(|comparison| comparison.info().options))
+    }
 }
 
 const AFTER_HELP: &str = "\
@@ -83,7 +78,7 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
         old: &old.source,
         new: &new.source,
         opening: &opening,
-        settings: &options.settings(),
+        options: &comparison.info().parse(names[0], options.flags.given())?,
         paint: screen.paint(),
         json: options.json,
     };
@@ -115,24 +110,4 @@ fn reading_json(side: &str, path: &Path, reading: &Reading) -> Value {
     line.insert("complete".into(), reading.error.is_none().into());
     session::add_reading(&reading.findings, reading.error.as_deref(), &mut line);
     line.into()
-}
-
-impl Options {
-    fn settings(&self) -> Settings {
-        let mut settings = Settings::default();
-        for (name, sets) in
-            [("calls", &self.calls), ("old-calls", &self.old_calls), ("new-calls", &self.new_calls)]
-        {
-            sets.iter().for_each(|set| settings.add(name, set));
-        }
-        for (name, value) in [("ignore", &self.ignore), ("names", &self.names)] {
-            if let Some(value) = value {
-                settings.add(name, value);
-            }
-        }
-        if let Some(context) = self.context {
-            settings.add("context", context.to_string());
-        }
-        settings
-    }
 }

@@ -1,6 +1,6 @@
 //! `quipu disassemble`: a trace as text that can be edited.
 
-use quipu::model::edit::Settings;
+use quipu::model::Given;
 use quipu_console::Common;
 use quipu_console::edit::{EXIT_CODES, Keeping};
 use quipu_console::input::Stored;
@@ -54,5 +54,5 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         json: options.json,
         damaged: options.keeping.into(),
     };
-    rewrite::run(edit, &recognised.source, opening, &Settings::default(), &target, common, screen)
+    rewrite::run(edit, &recognised.source, opening, &Given::default(), &target, common, screen)
 }

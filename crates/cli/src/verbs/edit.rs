@@ -1,8 +1,9 @@
 //! `quipu edit`: a trace with some values replaced.
 
-use quipu::model::edit::Settings;
+use quipu::model::OptionSpec;
 use quipu_console::Common;
 use quipu_console::edit::{EXIT_CODES, Keeping};
+use quipu_console::flags::{Flagged, Flags};
 use quipu_console::input::Stored;
 use quipu_console::rewrite::{self, Target};
 use quipu_console::screen::{Outcome, Result, Screen};
@@ -18,31 +19,21 @@ use quipu_console::screen::{Outcome, Result, Screen};
 pub(crate) struct Options {
     #[command(flatten)]
     input: Stored,
-    /// Replace what is equal to A by B
-    #[arg(short = 'e', long, value_name = "s/A/B/", help_heading = "What to replace")]
-    replace: Vec<String>,
-    /// Take A for a regular expression, which may match a part; B may have $1
-    #[arg(short = 'r', long, help_heading = "What to replace")]
-    regex: bool,
-    /// Give arguments or members of this name a value
-    #[arg(long, value_name = "ARG=VALUE", help_heading = "What to replace")]
-    set: Vec<String>,
-    /// Add a property to the trace, or replace it
-    #[arg(long, value_name = "NAME=VALUE", help_heading = "What to replace")]
-    property: Vec<String>,
-    /// Only in arguments or members of this name; `return` for results
-    #[arg(long, value_name = "NAME", help_heading = "Where")]
-    arg: Vec<String>,
-    /// Only in functions whose names have this in them
-    #[arg(long, value_name = "REGEX", help_heading = "Where")]
-    function: Option<String>,
-    /// Only in these calls: numbers, ranges, frame, draw, fbo, @FILE
-    #[arg(long, value_name = "SET", help_heading = "Where")]
-    calls: Vec<String>,
+    #[command(flatten)]
+    flags: Flags<EditOptions>,
     #[command(flatten)]
     keeping: Keeping,
     #[command(flatten)]
     target: Target,
+}
+
+/// The options of all formats that edit.
+struct EditOptions;
+
+impl Flagged for EditOptions {
+    fn specs() -> Vec<OptionSpec> {
+        rewrite::options_of("edit")
+    }
 }
 
 const EXAMPLES: &str = "\
@@ -62,27 +53,5 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     let target = &Target { damaged: options.keeping.into(), ..options.target.clone() };
     let recognised = rewrite::recognise(&input.path, &input.opening)?;
     let edit = recognised.must_edit("edit")?;
-    rewrite::run(edit, &recognised.source, &input.opening, &options.settings(), target, common, screen)
-}
-
-impl Options {
-    fn settings(&self) -> Settings {
-        let mut settings = Settings::default();
-        for (name, values) in [
-            ("replace", &self.replace),
-            ("set", &self.set),
-            ("property", &self.property),
-            ("arg", &self.arg),
-            ("calls", &self.calls),
-        ] {
-            values.iter().for_each(|value| settings.add(name, value));
-        }
-        if self.regex {
-            settings.add("regex", "");
-        }
-        if let Some(pattern) = &self.function {
-            settings.add("function", pattern);
-        }
-        settings
-    }
+    rewrite::run(edit, &recognised.source, &input.opening, options.flags.given(), target, common, screen)
 }

@@ -1,9 +1,9 @@
 //! `quipu formats`: which trace formats can be read.
 
 use quipu::model::Format;
+use quipu::model::OptionSpec;
 use quipu::model::doc::{Block, Cell, Document, Grid};
 use quipu::model::edit::EditInfo;
-use quipu::model::trace::SettingInfo;
 use quipu_console::screen::{Outcome, Result, Screen};
 use serde_json::{Value, json};
 
@@ -38,9 +38,9 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
                     "title": info.title,
                     "extensions": info.extensions,
                     "abilities": info.abilities,
-                    "settings": info.settings.iter().map(setting_json).collect::<Vec<_>>(),
-                    "print_settings": info.print_settings.iter().map(setting_json).collect::<Vec<_>>(),
-                    "import_settings": import_settings(*format).iter().map(setting_json).collect::<Vec<_>>(),
+                    "settings": info.options.iter().map(option_json).collect::<Vec<_>>(),
+                    "print_settings": info.print_options.iter().map(option_json).collect::<Vec<_>>(),
+                    "import_settings": import_options(*format).iter().map(option_json).collect::<Vec<_>>(),
                     "edits": edits(*format).map(edit_json).collect::<Vec<_>>(),
                 })
             })
@@ -58,11 +58,11 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
                 ("described in".to_owned(), vec![Cell::Text(info.doc.to_owned())]),
             ];
             let document = Document::new(format!("{}: {}", info.name, info.title)).with(Block::Facts(facts));
-            let document = with_settings(document, "settings (--open KEY=VALUE)", info.settings);
+            let document = with_options(document, "options (--open KEY=VALUE)", info.options);
             let document =
-                with_settings(document, "settings of `quipu view` (--KEY=VALUE)", info.print_settings);
-            let of_import = format!("settings of `quipu convert --to {}` (--set KEY=VALUE)", info.name);
-            let document = with_settings(document, &of_import, import_settings(*format));
+                with_options(document, "options of `quipu view` (--KEY=VALUE)", info.print_options);
+            let of_import = format!("options of `quipu convert --to {}` (--set KEY=VALUE)", info.name);
+            let document = with_options(document, &of_import, import_options(*format));
             with_edits(document, *format)
         })
         .collect();
@@ -70,9 +70,9 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
     Ok(Outcome::Fine)
 }
 
-/// The settings with which a format takes records of others.
-fn import_settings(format: &dyn Format) -> &'static [SettingInfo] {
-    format.importer().map_or(&[], |importer| importer.info().settings)
+/// The options with which a format takes records of others.
+fn import_options(format: &dyn Format) -> &'static [OptionSpec] {
+    format.importer().map_or(&[], |importer| importer.info().options)
 }
 
 /// What a format makes of its traces itself: edits, and the comparison of two.
@@ -82,8 +82,8 @@ fn edits(format: &dyn Format) -> impl Iterator<Item = &'static EditInfo> {
 }
 
 fn edit_json(info: &EditInfo) -> Value {
-    let settings: Vec<Value> = info.settings.iter().map(setting_json).collect();
-    json!({ "name": info.name, "title": info.title, "settings": settings })
+    let options: Vec<Value> = info.options.iter().map(option_json).collect();
+    json!({ "name": info.name, "title": info.title, "settings": options })
 }
 
 /// Adds a table of edits, if there are any.
@@ -96,18 +96,18 @@ fn with_edits(document: Document, format: &dyn Format) -> Document {
     document.with(Block::Grid(Grid { title: "edits".to_owned(), head, rows, more: 0 }))
 }
 
-/// Adds a table of settings, if there are any.
-pub(super) fn with_settings(document: Document, title: &str, settings: &[SettingInfo]) -> Document {
-    if settings.is_empty() {
+/// Adds a table of options, if there are any.
+pub(super) fn with_options(document: Document, title: &str, options: &[OptionSpec]) -> Document {
+    if options.is_empty() {
         return document;
     }
-    let rows = settings.iter().map(|setting| {
-        let key = if setting.value.is_empty() {
-            setting.name.to_owned()
+    let rows = options.iter().map(|option| {
+        let key = if option.value.is_empty() {
+            option.name.to_owned()
         } else {
-            format!("{}={}", setting.name, setting.value)
+            format!("{}={}", option.name, option.value)
         };
-        vec![key.into(), setting.default.into(), setting.doc.into()]
+        vec![key.into(), option.default.into(), option.doc.into()]
     });
     document.with(Block::Grid(Grid {
         title: title.to_owned(),
@@ -117,7 +117,7 @@ pub(super) fn with_settings(document: Document, title: &str, settings: &[Setting
     }))
 }
 
-/// A setting for machines. Keys: `name`, `value`, `default`, `doc`.
-pub(super) fn setting_json(setting: &SettingInfo) -> Value {
-    json!({ "name": setting.name, "value": setting.value, "default": setting.default, "doc": setting.doc })
+/// An option for machines. Keys: `name`, `value`, `default`, `doc`.
+pub(super) fn option_json(option: &OptionSpec) -> Value {
+    json!({ "name": option.name, "value": option.value, "default": option.default, "doc": option.doc })
 }

@@ -2,11 +2,11 @@
 
 use crate::about;
 use crate::page::{self, PageOptions};
-use crate::typing::Typing;
+use crate::typing::{Typing, give};
 use quipu::engine::{self, Planned, plan};
 use quipu::model::doc::Document;
 use quipu::model::pass::Detail;
-use quipu::model::{Args, Error, ErrorKind, Report, Tool, Trace, Window};
+use quipu::model::{Error, ErrorKind, Given, Report, Tool, Trace, Window};
 use quipu_console::Common;
 use quipu_console::input::Input;
 use quipu_console::screen::{Outcome, Result, Screen, Stop};
@@ -132,12 +132,12 @@ fn plan_report(
         |tool: &dyn Tool| tool.info().in_report || for_page && ONLY_ON_PAGES.contains(&tool.info().name);
     let mut planned = Vec::new();
     for tool in quipu::tools_of(&trace.meta().format).filter(|tool| belongs(*tool)) {
-        let mut args = Args::default();
+        let mut given = Given::default();
         if for_page && tool.info().options.iter().any(|option| option.name == "top") {
-            args.set("top", ROWS_ON_PAGES);
+            given.add("top", ROWS_ON_PAGES);
         }
-        options.typing.give(tool.info(), &mut args);
-        match plan(tool, &args, trace) {
+        give(&options.typing, tool.info(), &mut given);
+        match plan(tool, &given, trace) {
             Ok(ready) => planned.push(ready),
             Err(error) if matches!(error.kind(), ErrorKind::Missing | ErrorKind::Unsupported) => {
                 if common.verbose {
@@ -196,12 +196,11 @@ fn serve(
             "what comes from standard input is read once, and runs on no machine",
         ));
     }
-    let mut args = Args::default();
-    args.set("top", if options.page.is_wanted() { "10" } else { "0" });
+    let given = Given::from([("top", if options.page.is_wanted() { "10" } else { "0" })]);
     let around = Surroundings::default();
-    let caches = simulation::plan_caches(&args, &around, trace);
+    let caches = simulation::plan_caches(&given, &around, trace);
     let planned =
-        match caches.and_then(|caches| Ok(vec![caches, simulation::plan_tlbs(&args, &around, trace)?])) {
+        match caches.and_then(|caches| Ok(vec![caches, simulation::plan_tlbs(&given, &around, trace)?])) {
             Ok(planned) => planned,
             Err(error) if matches!(error.kind(), ErrorKind::Missing | ErrorKind::Unsupported) => {
                 return left_out(error);

@@ -2,13 +2,15 @@
 
 use super::sweep;
 use crate::page::{self, PageOptions};
-use crate::typing::Typing;
+use crate::typing::{TypeOptions, Typing};
 use quipu::engine::Planned;
 use quipu::model::pass::Detail;
-use quipu::model::{Args, Error, Report, Trace, Window};
-use quipu::sim::{Simulated, tlbs};
+use quipu::model::{Error, OptionSpec, Report, Trace, Window};
+use quipu::sim::{MISS_FILE, Simulated, caches, tlbs};
 use quipu_console::Common;
+use quipu_console::flags::{Flagged, Flags, named};
 use quipu_console::input::Input;
+use quipu_console::number;
 use quipu_console::screen::{Outcome, Result, Screen};
 use quipu_console::session::{self, Verdict};
 use quipu_console::simulation::{self, Surroundings};
@@ -80,48 +82,14 @@ struct CacheOptions {
     run: RunOptions,
     /// A configuration file of drmemtrace's simulator, or of the model's; it says all of the caches
     #[arg(long, value_name = "FILE", help_heading = "Caches",
-          conflicts_with_all = ["l1i_size", "l1i_assoc", "l1d_size", "l1d_assoc", "ll_size", "ll_assoc",
-                                "line_size", "policy", "prefetcher", "coherence", "miss_file", "cores"])]
+          conflicts_with_all = ["l1i-size", "l1i-assoc", "l1d-size", "l1d-assoc", "ll-size", "ll-assoc",
+                                "line-size", "policy", "prefetcher", "coherence", "miss-file", "cores"])]
     config: Option<PathBuf>,
     /// Whose caches: Quipu's, or those of Cacheray's simulator with their faults, which want a --config of its own
     #[arg(long, value_name = "MODEL", help_heading = "Caches", value_enum, default_value_t = Model::Quipu)]
     model: Model,
-    /// Bytes in a line [default: 64]
-    #[arg(long, value_name = "BYTES", help_heading = "Caches")]
-    line_size: Option<String>,
-    /// Size of each first instruction cache [default: 32K]
-    #[arg(long, value_name = "BYTES", help_heading = "Caches")]
-    l1i_size: Option<String>,
-    /// Its ways [default: 8]
-    #[arg(long, value_name = "N", help_heading = "Caches")]
-    l1i_assoc: Option<String>,
-    /// Size of each first data cache [default: 32K]
-    #[arg(long, value_name = "BYTES", help_heading = "Caches")]
-    l1d_size: Option<String>,
-    /// Its ways [default: 8]
-    #[arg(long, value_name = "N", help_heading = "Caches")]
-    l1d_assoc: Option<String>,
-    /// Size of the shared last cache [default: 8M]
-    #[arg(long, value_name = "BYTES", help_heading = "Caches")]
-    ll_size: Option<String>,
-    /// Its ways [default: 16]
-    #[arg(long, value_name = "N", help_heading = "Caches")]
-    ll_assoc: Option<String>,
-    /// LRU, LFU, FIFO, BIT_PLRU, TREE_PLRU, RRIP, RANDOM or OPT, the bound [default: LRU]
-    #[arg(long, value_name = "NAME", help_heading = "Caches")]
-    policy: Option<String>,
-    /// Of first data caches: none, nextline, stride or stream [default: nextline]
-    #[arg(long, value_name = "NAME", help_heading = "Caches")]
-    prefetcher: Option<String>,
-    /// A write takes the line away from the caches of other cores
-    #[arg(long, help_heading = "Caches")]
-    coherence: bool,
-    /// Write each miss of the last cache into this file, packed with gzip: process, PC, address
-    #[arg(long, value_name = "FILE", help_heading = "Caches")]
-    miss_file: Option<String>,
-    /// Warm up until the last caches are filled by this share, 0.0 to 1.0
-    #[arg(long, value_name = "SHARE", help_heading = "Which part", conflicts_with = "warmup_refs")]
-    warmup_fraction: Option<String>,
+    #[command(flatten)]
+    flags: Flags<CacheFlags>,
     #[command(flatten)]
     typing: Typing,
 }
@@ -147,30 +115,8 @@ struct TlbOptions {
     // Only to say what to do instead.
     #[arg(long, hide = true)]
     config: Option<PathBuf>,
-    /// Bytes in a page, such as 4K, 2M or 1G [default: 4K]
-    #[arg(long, value_name = "BYTES", help_heading = "TLBs")]
-    page_size: Option<String>,
-    /// Entries of each first TLB for instructions [default: 32]
-    #[arg(long, value_name = "N", help_heading = "TLBs")]
-    l1i_entries: Option<String>,
-    /// Its ways [default: 32]
-    #[arg(long, value_name = "N", help_heading = "TLBs")]
-    l1i_assoc: Option<String>,
-    /// Entries of each first TLB for data [default: 32]
-    #[arg(long, value_name = "N", help_heading = "TLBs")]
-    l1d_entries: Option<String>,
-    /// Its ways [default: 32]
-    #[arg(long, value_name = "N", help_heading = "TLBs")]
-    l1d_assoc: Option<String>,
-    /// Entries of each second TLB [default: 1024]
-    #[arg(long, value_name = "N", help_heading = "TLBs")]
-    l2_entries: Option<String>,
-    /// Its ways [default: 4]
-    #[arg(long, value_name = "N", help_heading = "TLBs")]
-    l2_assoc: Option<String>,
-    /// LRU, LFU, FIFO, BIT_PLRU, TREE_PLRU, RRIP, RANDOM or OPT, the bound [default: LFU]
-    #[arg(long, value_name = "NAME", help_heading = "TLBs")]
-    policy: Option<String>,
+    #[command(flatten)]
+    flags: Flags<TlbFlags>,
 }
 
 /// What all simulations have in common.
@@ -186,36 +132,50 @@ struct RunOptions {
     csv: bool,
     #[command(flatten)]
     page: PageOptions,
-    /// Divide misses by cause: first met, too small, too few ways
-    #[arg(long)]
-    causes: bool,
-    /// How many instructions to list that miss most [default: 10]
-    #[arg(long, value_name = "N")]
-    top: Option<String>,
-    /// Cores of the machine [default: 4]
-    #[arg(long, value_name = "N", help_heading = "Machine")]
-    cores: Option<String>,
-    /// Threads run on the processors that the trace names
-    #[arg(long, help_heading = "Machine")]
-    cpu_scheduling: bool,
+    #[command(flatten)]
+    flags: Flags<RunFlags>,
     /// Use physical addresses, as far as the trace tells them
     #[arg(long, help_heading = "Machine")]
     physical: bool,
     /// Use physical addresses, and take them from this list of pages first
     #[arg(long, value_name = "FILE", help_heading = "Machine")]
     v2p_file: Option<PathBuf>,
-    /// Leave out so many records first; markers never count
-    #[arg(long, value_name = "N", help_heading = "Which part")]
-    skip_refs: Option<String>,
-    /// Warm up with so many records, then begin the statistics
-    #[arg(long, value_name = "N", help_heading = "Which part")]
-    warmup_refs: Option<String>,
-    /// Simulate so many records behind the warm-up
-    #[arg(long, value_name = "N", help_heading = "Which part")]
-    sim_refs: Option<String>,
-    /// Begin the statistics anew, lines stay: behind so many instructions, or at each mark of a name; several with commas
-    #[arg(long, value_name = "POINTS", help_heading = "Which part")]
-    reset_at: Option<String>,
+}
+
+/// The options that caches and TLBs have in common.
+const COMMON: [&str; 8] =
+    ["causes", "top", "cores", "cpu-scheduling", "skip-refs", "warmup-refs", "sim-refs", "reset-at"];
+
+/// What all simulations can be asked for.
+struct RunFlags;
+
+impl Flagged for RunFlags {
+    fn specs() -> Vec<OptionSpec> {
+        named(caches::INFO.options, &COMMON)
+    }
+}
+
+/// What caches can be asked for besides.
+struct CacheFlags;
+
+impl Flagged for CacheFlags {
+    fn specs() -> Vec<OptionSpec> {
+        let types = TypeOptions::specs();
+        let mut specs = caches::INFO.options.to_vec();
+        specs.push(MISS_FILE);
+        specs.retain(|spec| !COMMON.contains(&spec.name) && !types.iter().any(|of| of.name == spec.name));
+        specs
+    }
+}
+
+/// What TLBs can be asked for besides.
+struct TlbFlags;
+
+impl Flagged for TlbFlags {
+    fn specs() -> Vec<OptionSpec> {
+        let specs = tlbs::INFO.options.iter();
+        specs.filter(|spec| !COMMON.contains(&spec.name)).copied().collect()
+    }
 }
 
 pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
@@ -365,67 +325,33 @@ impl Printing<'_> {
 
 impl CacheOptions {
     fn plan(&self, trace: &dyn Trace) -> quipu::model::Result<Planned> {
-        let mut args = self.run.args();
-        let CacheOptions { line_size, l1i_size, l1i_assoc, l1d_size, l1d_assoc, .. } = self;
-        let CacheOptions { ll_size, ll_assoc, policy, prefetcher, miss_file, .. } = self;
-        set(&mut args, "line-size", line_size);
-        set(&mut args, "l1i-size", l1i_size);
-        set(&mut args, "l1i-assoc", l1i_assoc);
-        set(&mut args, "l1d-size", l1d_size);
-        set(&mut args, "l1d-assoc", l1d_assoc);
-        set(&mut args, "ll-size", ll_size);
-        set(&mut args, "ll-assoc", ll_assoc);
-        set(&mut args, "policy", policy);
-        set(&mut args, "prefetcher", prefetcher);
-        set(&mut args, "miss-file", miss_file);
-        set(&mut args, "warmup-fraction", &self.warmup_fraction);
-        args.set("coherence", self.coherence.to_string());
-        self.typing.given().into_iter().for_each(|(name, value)| args.set(name, value));
+        let mut given = self.run.flags.given().clone();
+        given.extend(self.flags.given().iter());
+        given.extend(self.typing.given().iter());
         let around = Surroundings { config: self.config.clone(), ..self.run.around() };
-        simulation::plan_caches(&args, &around, trace)
+        simulation::plan_caches(&given, &around, trace)
     }
 }
 
 impl TlbOptions {
     fn plan(&self, trace: &dyn Trace) -> quipu::model::Result<Planned> {
-        let mut args = self.run.args();
-        let TlbOptions { page_size, l1i_entries, l1i_assoc, l1d_entries, l1d_assoc, .. } = self;
-        set(&mut args, "page-size", page_size);
-        set(&mut args, "l1i-entries", l1i_entries);
-        set(&mut args, "l1i-assoc", l1i_assoc);
-        set(&mut args, "l1d-entries", l1d_entries);
-        set(&mut args, "l1d-assoc", l1d_assoc);
-        set(&mut args, "l2-entries", &self.l2_entries);
-        set(&mut args, "l2-assoc", &self.l2_assoc);
-        set(&mut args, "policy", &self.policy);
-        simulation::plan_tlbs(&args, &self.run.around(), trace)
+        let mut given = self.run.flags.given().clone();
+        given.extend(self.flags.given().iter());
+        simulation::plan_tlbs(&given, &self.run.around(), trace)
     }
 }
 
 impl RunOptions {
     /// How many cores the machine has, if that is said.
     fn n_cores(&self, config: Option<&Path>) -> quipu::model::Result<Option<usize>> {
-        match (&self.cores, config) {
-            (Some(_), _) => {
-                let cores = self.args().number("cores", 0)?;
+        match (self.flags.given().last("cores"), config) {
+            (Some(cores), _) => {
+                let cores = number::number(cores).map_err(Error::usage)?;
                 Ok(Some(usize::try_from(cores).unwrap_or(usize::MAX)))
             }
             (None, Some(config)) => simulation::cores_of(config).map(Some),
             (None, None) => Ok(None),
         }
-    }
-
-    fn args(&self) -> Args {
-        let mut args = Args::default();
-        set(&mut args, "top", &self.top);
-        set(&mut args, "cores", &self.cores);
-        set(&mut args, "skip-refs", &self.skip_refs);
-        set(&mut args, "warmup-refs", &self.warmup_refs);
-        set(&mut args, "sim-refs", &self.sim_refs);
-        set(&mut args, "reset-at", &self.reset_at);
-        args.set("causes", self.causes.to_string());
-        args.set("cpu-scheduling", self.cpu_scheduling.to_string());
-        args
     }
 
     fn around(&self) -> Surroundings {
@@ -435,12 +361,6 @@ impl RunOptions {
             replace: self.page.force.into(),
             ..Surroundings::default()
         }
-    }
-}
-
-fn set(args: &mut Args, name: &str, value: &Option<String>) {
-    if let Some(value) = value {
-        args.set(name, value.as_str());
     }
 }
 

@@ -3,10 +3,11 @@
 use super::sim::Printing;
 use crate::page::PageOptions;
 use quipu::engine::Planned;
-use quipu::model::{Args, Report, Window};
+use quipu::model::{OptionSpec, Report, Window};
 use quipu::sim::config;
 use quipu::sim::sweep::{self, Space, Sweep, Swept};
 use quipu_console::Common;
+use quipu_console::flags::{Flagged, Flags};
 use quipu_console::input::Input;
 use quipu_console::screen::{Outcome, Result, Screen};
 use quipu_console::session::{self, Extent};
@@ -35,67 +36,24 @@ pub(super) struct Options {
     /// A file that says what is tried: on each line the name of an option and its values; options go before it
     #[arg(long, value_name = "SPACE", help_heading = "What is tried")]
     config: Option<PathBuf>,
-    /// Which caches: l1i, l1d, l1 (one for instructions and data together) or ll, behind first caches that stay the same
-    /// [default: l1d]
-    #[arg(long, value_name = "NAME", help_heading = "What is tried")]
-    level: Option<String>,
-    /// Sizes, such as 32K,48K or 16K..1M [default: 4K..1M]
-    #[arg(long, value_name = "LIST", help_heading = "What is tried")]
-    sizes: Option<String>,
-    /// Numbers of ways [default: 1..16]
-    #[arg(long, value_name = "LIST", help_heading = "What is tried")]
-    ways: Option<String>,
-    /// Policies: LRU, LFU, FIFO, BIT_PLRU, TREE_PLRU, RRIP, RANDOM, OPT [default: LRU]
-    #[arg(long, value_name = "LIST", help_heading = "What is tried")]
-    policies: Option<String>,
-    /// Bytes in a line [default: 64]
-    #[arg(long, value_name = "LIST", help_heading = "What is tried")]
-    line_sizes: Option<String>,
-    /// Prefetchers: none, nextline, stride, stream [default: none]
-    #[arg(long, value_name = "LIST", help_heading = "What is tried")]
-    prefetchers: Option<String>,
-    /// Compare each with Belady's policy, which no other can beat
-    #[arg(long, help_heading = "What is tried")]
-    bound: bool,
-    /// Cores of the machine [default: 4]
-    #[arg(long, value_name = "N", help_heading = "Machine")]
-    cores: Option<String>,
-    /// With --level ll: size of each first instruction cache [default: 32K]
-    #[arg(long, value_name = "BYTES", help_heading = "Machine")]
-    l1i_size: Option<String>,
-    /// Its ways [default: 8]
-    #[arg(long, value_name = "N", help_heading = "Machine")]
-    l1i_assoc: Option<String>,
-    /// With --level ll: size of each first data cache [default: 32K]
-    #[arg(long, value_name = "BYTES", help_heading = "Machine")]
-    l1d_size: Option<String>,
-    /// Its ways [default: 8]
-    #[arg(long, value_name = "N", help_heading = "Machine")]
-    l1d_assoc: Option<String>,
-    /// With --level ll: prefetcher of first data caches [default: nextline]
-    #[arg(long, value_name = "NAME", help_heading = "Machine")]
-    prefetcher: Option<String>,
-    /// Threads run on the processors that the trace names
-    #[arg(long, help_heading = "Machine")]
-    cpu_scheduling: bool,
-    /// Begin the statistics behind so many instructions
-    #[arg(long, value_name = "N", help_heading = "Which part")]
-    warmup_instrs: Option<String>,
+    #[command(flatten)]
+    flags: Flags<SweepFlags>,
     /// Use physical addresses, as far as the trace tells them
     #[arg(long, help_heading = "Machine")]
     physical: bool,
     /// Use physical addresses, and take them from this list of pages first
     #[arg(long, value_name = "FILE", help_heading = "Machine")]
     v2p_file: Option<PathBuf>,
-    /// Leave out so many records first; markers never count
-    #[arg(long, value_name = "N", help_heading = "Which part")]
-    skip_refs: Option<String>,
-    /// Warm up with so many records, then begin the statistics
-    #[arg(long, value_name = "N", help_heading = "Which part")]
-    warmup_refs: Option<String>,
-    /// Simulate so many records behind the warm-up
-    #[arg(long, value_name = "N", help_heading = "Which part")]
-    sim_refs: Option<String>,
+}
+
+/// What a sweep can be asked for.
+struct SweepFlags;
+
+impl Flagged for SweepFlags {
+    fn specs() -> Vec<OptionSpec> {
+        // How many threads work is a flag of all verbs.
+        sweep::INFO.options.iter().filter(|spec| spec.name != "threads").copied().collect()
+    }
 }
 
 const AFTER_HELP: &str = "\
@@ -150,40 +108,7 @@ impl Options {
             }
             None => Space::default(),
         };
-        space.with_options(&self.args())
-    }
-
-    fn args(&self) -> Args {
-        let mut args = Args::default();
-        for (name, value) in [
-            ("level", &self.level),
-            ("sizes", &self.sizes),
-            ("ways", &self.ways),
-            ("policies", &self.policies),
-            ("line-sizes", &self.line_sizes),
-            ("prefetchers", &self.prefetchers),
-            ("cores", &self.cores),
-            ("l1i-size", &self.l1i_size),
-            ("l1i-assoc", &self.l1i_assoc),
-            ("l1d-size", &self.l1d_size),
-            ("l1d-assoc", &self.l1d_assoc),
-            ("prefetcher", &self.prefetcher),
-            ("warmup-instrs", &self.warmup_instrs),
-            ("skip-refs", &self.skip_refs),
-            ("warmup-refs", &self.warmup_refs),
-            ("sim-refs", &self.sim_refs),
-        ] {
-            if let Some(value) = value {
-                args.set(name, value.as_str());
-            }
-        }
-        // What a file switches on stays on.
-        for (name, flag) in [("bound", self.bound), ("cpu-scheduling", self.cpu_scheduling)] {
-            if flag {
-                args.set(name, "true");
-            }
-        }
-        args
+        space.with_options(&sweep::INFO.parse(self.flags.given())?)
     }
 }
 

@@ -1,6 +1,6 @@
 //! `quipu tools`: which analyses there are, and what they need of a trace.
 
-use super::formats::{setting_json, with_settings};
+use super::formats::{option_json, with_options};
 use quipu::model::doc::{Block, Cell, Document};
 use quipu::model::{Tool, ToolInfo};
 use quipu_console::screen::{Outcome, Result, Screen};
@@ -54,7 +54,7 @@ fn describe(info: &ToolInfo) -> Document {
         facts.push(("uses".to_owned(), vec![Cell::Text(info.needs.optional.to_string())]));
     }
     let document = Document::new(format!("{}: {}", info.name, info.summary)).with(Block::Facts(facts));
-    with_settings(document, "options (-O KEY=VALUE)", info.options)
+    with_options(document, "options (-O KEY=VALUE)", info.options)
 }
 
 fn needs(info: &ToolInfo) -> String {
@@ -77,6 +77,6 @@ fn describe_json(info: &ToolInfo) -> Value {
         "required": info.needs.required.names().collect::<Vec<_>>(),
         "optional": info.needs.optional.names().collect::<Vec<_>>(),
         "in_report": info.in_report,
-        "options": info.options.iter().map(setting_json).collect::<Vec<_>>(),
+        "options": info.options.iter().map(option_json).collect::<Vec<_>>(),
     })
 }

@@ -2,8 +2,7 @@
 
 use quipu::drmemtrace::edits::{Position, Trim};
 use quipu::engine;
-use quipu::model::edit::Settings;
-use quipu::model::{Error, ErrorKind, Trace, Window};
+use quipu::model::{Error, ErrorKind, Given, Trace, Window};
 use quipu_console::Common;
 use quipu_console::edit::{self, EXIT_CODES, Opened, Output};
 use quipu_console::input::{self, PARTS_COUNT_ALL, Stored};
@@ -92,8 +91,8 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
     };
     if let Some((recognised, trim)) = rewrite::own(&source, &options.input.opening, "trim")? {
         let (source, opening) = (&recognised.source, &options.input.opening);
-        let settings = options.settings(recognised.format.info().name)?;
-        return rewrite::run(trim, source, opening, &settings, &(&options.output).into(), common, screen);
+        let given = options.given(recognised.format.info().name)?;
+        return rewrite::run(trim, source, opening, &given, &(&options.output).into(), common, screen);
     }
     if !options.calls.is_empty() || !options.frames.is_empty() || options.setup {
         return Err(Error::usage("`--calls`, `--frames` and `--setup` are for traces of calls").into());
@@ -128,25 +127,25 @@ impl Options {
     }
 
     /// What is said to a format that trims its traces itself.
-    fn settings(&self, format: &str) -> Result<Settings> {
+    fn given(&self, format: &str) -> Result<Given> {
         let has_instrs = self.skip_instrs.is_some() || self.take_instrs.is_some() || !self.instrs.is_empty();
         let has_clock = self.since.is_some() || self.until.is_some();
         if has_instrs || has_clock || self.per_thread || self.output.chunk_instrs.is_some() {
             let what = format!("traces of format {format} have neither instructions nor a clock");
             return Err(Error::usage(what).hint("say --calls, --frames, --thread, --skip or --take").into());
         }
-        let mut settings = Settings::default();
-        self.calls.iter().for_each(|set| settings.add("calls", set));
-        self.frames.iter().for_each(|set| settings.add("frames", set));
+        let mut given = Given::default();
+        self.calls.iter().for_each(|set| given.add("calls", set));
+        self.frames.iter().for_each(|set| given.add("frames", set));
         if self.setup {
-            settings.add("setup", "");
+            given.add("setup", "yes");
         }
         for (name, number) in [("skip", self.skip), ("take", self.take)] {
             if let Some(number) = number {
-                settings.add(name, number.to_string());
+                given.add(name, number.to_string());
             }
         }
-        Ok(settings)
+        Ok(given)
     }
 
     fn windows(&self) -> Result<Vec<Window>> {

@@ -4,9 +4,12 @@ use crate::captured::{self, is_capture};
 use quipu::engine::Merge;
 use quipu::isa::Syntax;
 use quipu::model::trace::{DumpForm, PrintOptions};
-use quipu::model::{Error, Printer, Scan, Schema, Severity, ShardId, ThreadId, Trace, Window};
+use quipu::model::{
+    Error, Given, OptionSpec, Printer, Scan, Schema, Severity, ShardId, ThreadId, Trace, Window,
+};
 use quipu::source::Source;
 use quipu_console::Common;
+use quipu_console::flags::{self, Flagged, Flags};
 use quipu_console::input::{Input, check_present, derived_table};
 use quipu_console::number;
 use quipu_console::screen::{Outcome, Result, Screen};
@@ -41,7 +44,7 @@ pub(crate) struct Options {
     table: Option<String>,
     /// Show the words that a tracer left to be converted, from a raw folder or file; `--skip` and `--take` count words
     #[arg(long, conflicts_with_all = ["syntax", "skip_instrs", "take_instrs", "since", "until",
-          "kinds", "pc", "addr", "thread", "order", "settings"])]
+          "kinds", "pc", "addr", "thread", "order", "open"])]
     raw: bool,
     /// How to write x86 instructions
     #[arg(long, value_name = "SYNTAX", value_parser = ["att", "intel"])]
@@ -88,60 +91,34 @@ pub(crate) struct Options {
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "How calls are printed")]
 struct Calls {
-    /// Begin each call with its thread
-    #[arg(long, value_name = "yes|no", num_args = 0..=1, require_equals = true, default_missing_value = "yes")]
-    thread_ids: Option<String>,
-    /// Begin each call with its number
-    #[arg(long, value_name = "yes|no", num_args = 0..=1, require_equals = true, default_missing_value = "yes")]
-    call_nos: Option<String>,
-    /// Give each argument its name
-    #[arg(long, value_name = "yes|no", num_args = 0..=1, require_equals = true, default_missing_value = "yes")]
-    arg_names: Option<String>,
-    /// Let a call take several lines, with its stack
-    #[arg(long, value_name = "yes|no", num_args = 0..=1, require_equals = true, default_missing_value = "yes")]
-    multiline: Option<String>,
-    /// Write strings with apitrace's escapes (dump) or with ones that lose nothing (whole)
-    #[arg(long, value_name = "dump|whole")]
-    strings: Option<String>,
-    /// Write raw memory to files in this folder
-    #[arg(long, value_name = "FOLDER", num_args = 0..=1, require_equals = true, default_missing_value = ".")]
-    blobs: Option<String>,
+    #[command(flatten)]
+    flags: Flags<PrintFlags>,
     /// Let files of raw memory replace others
     #[arg(long, requires = "blobs")]
     force: bool,
-    /// Only calls of functions with this regular expression in their names
-    #[arg(long, value_name = "REGEX")]
-    grep: Option<String>,
-    /// Only these calls: `7`, `7-9`, `7-`, `0-100/2`, `0-100/draw`, `frame`, `@FILE`; may be repeated
-    #[arg(long, value_name = "SET")]
-    calls: Vec<String>,
-    /// Only calls of these frames, counted from 0: `7`, `7-9`, `7-`; may be repeated
-    #[arg(long, value_name = "SET")]
-    frames: Vec<String>,
 }
 
+/// The options of all formats for printing.
+struct PrintFlags;
+
+impl Flagged for PrintFlags {
+    fn specs() -> Vec<OptionSpec> {
+        let mut specs = flags::union(quipu::FORMATS.iter().map(|format| format.info().print_options));
+        // The same flag as of all verbs that write files.
+        specs.retain(|spec| spec.name != REPLACE);
+        specs
+    }
+}
+
+/// The option that `--force` means.
+const REPLACE: &str = "replace";
+
 impl Calls {
-    /// The settings for the format's printer.
-    fn settings(&self) -> Vec<(String, String)> {
-        let single = [
-            ("thread-ids", &self.thread_ids),
-            ("call-nos", &self.call_nos),
-            ("arg-names", &self.arg_names),
-            ("multiline", &self.multiline),
-            ("strings", &self.strings),
-            ("blobs", &self.blobs),
-            ("grep", &self.grep),
-        ];
-        let single = single.into_iter().filter_map(|(name, value)| Some((name, value.clone()?)));
-        let replace = self.force.then(|| ("replace", "yes".to_owned()));
-        let calls = self.calls.iter().map(|set| ("calls", set.clone()));
-        let frames = self.frames.iter().map(|set| ("frames", set.clone()));
-        single
-            .chain(replace)
-            .chain(calls)
-            .chain(frames)
-            .map(|(name, value)| (name.to_owned(), value))
-            .collect()
+    /// The options for the format's printer.
+    fn given(&self) -> Given {
+        let mut given = self.flags.given().clone();
+        given.extend(self.force.then_some((REPLACE, "yes")));
+        given
     }
 }
 
@@ -225,7 +202,7 @@ fn view_capture(options: &Options, screen: &Screen) -> Result<Outcome> {
         (options.skip_instrs.is_some() || options.take_instrs.is_some(), "--skip-instrs and --take-instrs"),
         (options.since.is_some() || options.until.is_some(), "--since and --until"),
         (options.input.arranging.rearranges(), "--order"),
-        (!options.form.settings().is_empty(), "options of calls"),
+        (!options.form.given().is_empty(), "options of calls"),
     ];
     if let Some((_, name)) = refused.into_iter().find(|(is_asked, _)| *is_asked) {
         return Err(Error::usage(format!("{name}: not for capture files of instrumented programs"))
@@ -374,6 +351,6 @@ impl Options {
             Some(_) => Some(Syntax::Att),
             None => None,
         };
-        PrintOptions { syntax, verbose: common.verbose, settings: self.form.settings() }
+        PrintOptions { syntax, verbose: common.verbose, given: self.form.given() }
     }
 }

@@ -16,7 +16,7 @@ use quipu::apitrace::tools::leaks::OriginalLeaks;
 use quipu::apitrace::trace::{self, ApiTrace};
 use quipu::engine::Merge;
 use quipu::model::trace::{PrintOptions, settled};
-use quipu::model::{Columns, Error, Found, OpenOptions, Paint, Scan, ShardId, Trace};
+use quipu::model::{Columns, Error, Found, Given, OpenOptions, Paint, Scan, ShardId, Trace};
 use quipu::source::Source;
 use quipu_console::screen::{Outcome, Result, Screen};
 use quipu_console::session::{self, OF_RECORDS, Verdict};
@@ -29,7 +29,7 @@ use std::sync::Arc;
 /// What is asked of apitrace.
 #[derive(Debug, Default)]
 struct Request {
-    settings: Vec<(String, String)>,
+    given: Given,
     verbose: bool,
     color: Option<String>,
     dump_frames: bool,
@@ -91,10 +91,7 @@ impl Request {
                 "verbose" => request.verbose = true,
                 "dump-frames" => request.dump_frames = true,
                 "blobs" => {
-                    let settings = [("blobs", "."), ("replace", "yes")];
-                    request
-                        .settings
-                        .extend(settings.map(|(name, value)| (name.to_owned(), value.to_owned())));
+                    request.given.extend([("blobs", "."), ("replace", "yes")]);
                 }
                 name if help::is_color(name) => {
                     let when = value.unwrap_or_else(|| "always".to_owned());
@@ -105,7 +102,7 @@ impl Request {
                     request.color = Some(when);
                 }
                 // Our printer has the others under the same names.
-                _ => request.settings.push((name, value.unwrap_or_default())),
+                _ => request.given.add(name, value.unwrap_or_default()),
             }
         }
         Ok(request)
@@ -140,11 +137,8 @@ fn dump(trace: &ApiTrace, request: &Request, screen: &Screen) -> Result<Outcome>
         _ => stdout.is_terminal(),
     };
     let paint = if has_color { Paint::ANSI } else { Paint::PLAIN };
-    let options = PrintOptions {
-        verbose: request.verbose,
-        settings: request.settings.clone(),
-        ..PrintOptions::default()
-    };
+    let options =
+        PrintOptions { verbose: request.verbose, given: request.given.clone(), ..PrintOptions::default() };
     let mut printer = trace.printer(&options)?;
     let chosen = Chosen::new(&RowFilter::default(), &trace.tables()?[CALLS_TABLE])?;
     let window = trace.narrow(&options)?;

@@ -7,7 +7,7 @@ mod simulator;
 
 use quipu::cacheray::record::Dialect;
 use quipu::cacheray::trace::{StrictEnd, read_strictly};
-use quipu::model::{Columns, Error, Found, OpenOptions, Scan, ShardId, Trace as _};
+use quipu::model::{Columns, Error, Found, Given, OpenOptions, Scan, ShardId, Trace as _};
 use quipu::source::{Container, Source};
 use quipu_console::screen::{Outcome, Result, Screen};
 use quipu_console::session::Verdict;
@@ -92,8 +92,8 @@ fn judged(file: &str, screen: &Screen) -> Result<Outcome> {
     if !source.can_seek() {
         return Ok(Outcome::Fine);
     }
-    let setting = ("dialect".to_owned(), DIALECT.name().to_owned());
-    let options = OpenOptions { settings: vec![setting], ..OpenOptions::default() };
+    let given = Given::from([("dialect", DIALECT.name())]);
+    let options = OpenOptions { given, ..OpenOptions::default() };
     let trace = quipu::cacheray::trace::open(&source, &options)?;
     let (mut found, mut error) = (Found::default(), None);
     let mut reader = trace.scan(&Scan::new(ShardId(0)).columns(Columns::NONE))?;

@@ -29,7 +29,7 @@ use quipu::model::ThreadId;
 use quipu::model::fresh::Replace;
 use quipu::model::trace::PrintOptions;
 use quipu::model::{
-    Args, Columns, Error, ErrorKind, OpenOptions, Paint, Report, Scan, ShardId, ShardKind, Trace, Window,
+    Columns, Error, ErrorKind, Given, OpenOptions, Paint, Report, Scan, ShardId, ShardKind, Trace, Window,
 };
 use quipu::passes::categories::CategorySets;
 use quipu::passes::histogram::LineHistogram;
@@ -289,12 +289,12 @@ pub fn run(args: &[String], common: &Common, screen: &Screen) -> Result<Outcome>
 
 /// The same options with what the request says of a schedule file and further traces.
 fn with_schedule(options: &OpenOptions, request: &Request) -> OpenOptions {
-    let settings = request
+    let given = request
         .cpu_schedule
         .iter()
         .map(|path| ("cpu-schedule".to_owned(), path.to_string_lossy().into_owned()))
         .chain((!request.also.is_empty()).then(|| ("also".to_owned(), request.also.join(":"))));
-    OpenOptions { settings: settings.collect(), ..options.clone() }
+    OpenOptions { given: given.collect(), ..options.clone() }
 }
 
 /// Says once what the original says at each access.
@@ -461,7 +461,7 @@ fn analyse(
         Surroundings { counts_cold: true, replace: Replace::Allowed, ..request.surroundings.clone() };
     for name in names {
         let tool = quipu::tool(name, &trace.meta().format)?;
-        let mut args = Args::default();
+        let mut given = Given::default();
         let sizes = [
             ("line-size", request.line_size),
             ("top", request.report_top),
@@ -471,34 +471,34 @@ fn analyse(
         let sizes = sizes.map(|(key, value)| (key, value.to_string()));
         for (key, value) in sizes.iter().chain(&request.tool_options) {
             if tool.info().options.iter().any(|option| option.name == *key) {
-                args.set(*key, value.as_str());
+                given.add(*key, value.as_str());
             }
         }
         planned.push(match *name {
             "caches" => {
-                let mut args = args_of(request, &request.cache_options);
-                args.set("line-size", request.line_size.to_string());
-                simulation::plan_caches(&args, &around, trace)
+                let mut given = given_of(request, &request.cache_options);
+                given.add("line-size", request.line_size.to_string());
+                simulation::plan_caches(&given, &around, trace)
                     .map_err(|error| in_their_words(&error, CACHE_NAMES))?
             }
             "tlbs" => {
                 let around = Surroundings { config: None, ..around.clone() };
-                simulation::plan_tlbs(&args_of(request, &request.tlb_options), &around, trace)
+                simulation::plan_tlbs(&given_of(request, &request.tlb_options), &around, trace)
                     .map_err(|error| in_their_words(&error, TLB_NAMES))?
             }
             "misses" => {
                 // The file of misses is for the hints.
                 let options = request.cache_options.iter().filter(|(name, _)| *name != "miss-file");
-                let mut args = args_of(request, &options.cloned().collect::<Vec<_>>());
-                args.set("line-size", request.line_size.to_string());
-                simulation::plan_misses(&args, &around, trace)
+                let mut given = given_of(request, &options.cloned().collect::<Vec<_>>());
+                given.add("line-size", request.line_size.to_string());
+                simulation::plan_misses(&given, &around, trace)
                     .map_err(|error| in_their_words(&error, CACHE_NAMES))?
             }
             "check" => {
-                extent.part_options(trace)?.into_iter().for_each(|(name, n)| args.set(name, n.to_string()));
-                plan(tool, &args, trace)?
+                extent.part_options(trace)?.into_iter().for_each(|(name, n)| given.add(name, n.to_string()));
+                plan(tool, &given, trace)?
             }
-            _ => plan(tool, &args, trace)?,
+            _ => plan(tool, &given, trace)?,
         });
     }
     if names.contains(&"check") {
@@ -522,14 +522,14 @@ fn analyse(
 }
 
 /// Options of a simulator by name.
-fn args_of(request: &Request, options: &[(&'static str, String)]) -> Args {
-    let mut args = Args::default();
+fn given_of(request: &Request, options: &[(&'static str, String)]) -> Given {
+    let mut given = Given::default();
     // The launcher's machine has four cores, whatever the trace has.
-    args.set("cores", request.cores.unwrap_or(4).to_string());
+    given.add("cores", request.cores.unwrap_or(4).to_string());
     // It does not say where misses come from.
-    args.set("top", "0");
-    options.iter().for_each(|(name, value)| args.set(*name, value.as_str()));
-    args
+    given.add("top", "0");
+    options.iter().for_each(|(name, value)| given.add(*name, value.as_str()));
+    given
 }
 
 /// The results of our tools, by name.

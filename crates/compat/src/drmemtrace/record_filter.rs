@@ -12,7 +12,7 @@ use quipu::drmemtrace::edits::{Filter, FilterSpec};
 use quipu::drmemtrace::trace::{self, DrmemTrace};
 use quipu::drmemtrace::write::cores::CoreFiles;
 use quipu::drmemtrace::write::{self, Replace, Sharding, WriteOptions};
-use quipu::model::{Damaged, Error, ErrorKind, Found, OpenOptions, Scan, ShardId, ThreadId, Trace};
+use quipu::model::{Damaged, Error, ErrorKind, Found, Given, OpenOptions, Scan, ShardId, ThreadId, Trace};
 use quipu::source::{PackOptions, Reading, Source};
 use quipu_console::Common;
 use quipu_console::edit::{self, Watched};
@@ -374,8 +374,8 @@ impl Drop for Staged {
 
 /// Makes sure that the schedule is the trace's own, and has as many cores as are asked for.
 fn check_cores(trace: &DrmemTrace, path: &Path, schedule: &Path, cores: Option<u64>) -> Result<()> {
-    let setting = ("cpu-schedule".to_owned(), schedule.to_string_lossy().into_owned());
-    let options = OpenOptions { settings: vec![setting], ..OpenOptions::default() };
+    let given = Given::from([("cpu-schedule", schedule.to_string_lossy())]);
+    let options = OpenOptions { given, ..OpenOptions::default() };
     let n_named = trace::open(&Source::open(path).map_err(Error::from)?, &options)?.by_core()?.shards().len();
     let n_marked = trace.by_core()?.shards().len();
     if n_named != n_marked {

@@ -42,13 +42,12 @@ use crate::schedule::compare::Files;
 use crate::trace::{DrmemTrace, File};
 use checker::{About, Checker};
 use log::{Log, Wanted};
+use quipu_model::OptionSpec;
 use quipu_model::ThreadId;
 use quipu_model::check::{self, WantedRules};
-use quipu_model::finding::KEPT_PER_RULE;
 use quipu_model::pass::Needs;
-use quipu_model::trace::SettingInfo;
 use quipu_model::{
-    Args, Batch, Columns, DynPass, Finding, Order, Pass, Report, Result, Shard, ShardKind, Tool, ToolInfo,
+    Batch, Columns, DynPass, Finding, Options, Order, Pass, Report, Result, Shard, ShardKind, Tool, ToolInfo,
     Trace,
 };
 use range::Part;
@@ -72,7 +71,7 @@ static CHECK_INFO: ToolInfo = ToolInfo {
 };
 
 /// The options that all tools called `check` have, and those that name a part.
-const OPTIONS: [SettingInfo; 9] = {
+const OPTIONS: [OptionSpec; 9] = {
     let [max, only, without, decode] = check::options(
         "look at encodings; without, rules that need them are left out, and checking is faster",
     );
@@ -90,8 +89,8 @@ impl Tool for CheckTool {
         true
     }
 
-    fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
-        let wanted = WantedRules::of(args, RULES)?;
+    fn build(&self, options: &Options, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+        let wanted = WantedRules::of(options, RULES)?;
         let native = trace.as_any().and_then(|trace| trace.downcast_ref::<DrmemTrace>());
         // Cores that threads were arranged on have chunks of many files, in pieces, as threads that begin late have.
         let has_chunks = native.is_some();
@@ -100,10 +99,10 @@ impl Tool for CheckTool {
                 .iter()
                 .map(|rule| wanted.wants(rule.name) && (has_chunks || !rules::is_of_chunks(rule.name)))
                 .collect(),
-            max_per_rule: args.number("max-per-rule", KEPT_PER_RULE)?,
+            max_per_rule: options.count(&check::MAX_PER_RULE),
         };
-        let decode = check::decodes(args);
-        let part = Part::of(args)?;
+        let decode = options.flag(&check::DECODE);
+        let part = Part::of(options);
         // Some threads of a trace, or a part of them, cannot be compared with the schedule of all.
         let files =
             native.filter(|trace| trace.is_whole() && part.is_none()).map(Files::beside).unwrap_or_default();

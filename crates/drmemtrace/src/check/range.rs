@@ -2,20 +2,23 @@
 
 use super::checker::Checker;
 use crate::record::Entry;
-use quipu_model::trace::SettingInfo;
-use quipu_model::{Args, Result};
+use quipu_model::options::{Kind, OptionSpec, Options};
 
 /// The options that name a part, besides those that all tools called `check` have.
-pub(super) const OPTIONS: [SettingInfo; 5] = [
-    setting("skip-instrs", "0", "report nothing of the first `N` instructions of each shard"),
-    setting("skip-records", "0", "report nothing of the first `N` records of each shard"),
-    setting("from-clock", "0", "report nothing of what comes before this clock reading"),
-    setting("take-instrs", "all", "stop after `N` instructions of each shard"),
-    setting("take-records", "all", "stop after `N` records of each shard"),
-];
+pub(super) const OPTIONS: [OptionSpec; 5] =
+    [SKIP_INSTRS, SKIP_RECORDS, FROM_CLOCK, TAKE_INSTRS, TAKE_RECORDS];
 
-const fn setting(name: &'static str, default: &'static str, doc: &'static str) -> SettingInfo {
-    SettingInfo { name, value: "N", default, doc }
+const SKIP_INSTRS: OptionSpec =
+    count("skip-instrs", "0", "report nothing of the first `N` instructions of each shard");
+const SKIP_RECORDS: OptionSpec =
+    count("skip-records", "0", "report nothing of the first `N` records of each shard");
+const FROM_CLOCK: OptionSpec =
+    count("from-clock", "0", "report nothing of what comes before this clock reading");
+const TAKE_INSTRS: OptionSpec = count("take-instrs", "all", "stop after `N` instructions of each shard");
+const TAKE_RECORDS: OptionSpec = count("take-records", "all", "stop after `N` records of each shard");
+
+const fn count(name: &'static str, default: &'static str, doc: &'static str) -> OptionSpec {
+    OptionSpec::new(name, Kind::Count, default, doc)
 }
 
 /// The part of each shard that violations are reported of.
@@ -38,15 +41,15 @@ impl Part {
     };
 
     /// The part that options name; `None` for all.
-    pub(super) fn of(args: &Args) -> Result<Option<Part>> {
+    pub(super) fn of(options: &Options) -> Option<Part> {
         let part = Part {
-            skip_instrs: args.number("skip-instrs", 0)?,
-            skip_records: args.number("skip-records", 0)?,
-            from_clock: args.number("from-clock", 0)?,
-            take_instrs: args.number("take-instrs", u64::MAX)?,
-            take_records: args.number("take-records", u64::MAX)?,
+            skip_instrs: options.count(&SKIP_INSTRS),
+            skip_records: options.count(&SKIP_RECORDS),
+            from_clock: options.count(&FROM_CLOCK),
+            take_instrs: options.number(&TAKE_INSTRS).unwrap_or(u64::MAX),
+            take_records: options.number(&TAKE_RECORDS).unwrap_or(u64::MAX),
         };
-        Ok((part != Part::ALL).then_some(part))
+        (part != Part::ALL).then_some(part)
     }
 }
 

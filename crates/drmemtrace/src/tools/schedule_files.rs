@@ -24,7 +24,7 @@ use quipu_model::batch::Span;
 use quipu_model::doc::{Block, Cell, Document, Grid};
 use quipu_model::pass::{Detail, Needs};
 use quipu_model::{
-    Args, Batch, Columns, DynPass, Finding, Order, Pass, Report, Result, Severity, Shard, ShardKind, Tool,
+    Batch, Columns, DynPass, Finding, Options, Order, Pass, Report, Result, Severity, Shard, ShardKind, Tool,
     ToolInfo, Trace,
 };
 use serde::Serialize;
@@ -65,7 +65,7 @@ impl Tool for ScheduleFilesTool {
         tool == "schedule" && native(trace).is_some_and(|trace| is_there(Files::beside(trace)))
     }
 
-    fn build(&self, _: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+    fn build(&self, _: &Options, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
         let files = native(trace).map(Files::beside).unwrap_or_default();
         let missing = if files.is_empty() { Some(Missing::of(trace, &files)) } else { None };
         let threads = native(trace).map_or(&[][..], DrmemTrace::files).into();

@@ -36,7 +36,7 @@ static INFO: ImportInfo = ImportInfo {
         .or(Columns::INSTR_TAKEN)
         .or(Columns::THREADS),
     made_up: &[],
-    settings: &[],
+    options: &[],
 };
 
 impl Importer for FromOthers {
@@ -45,7 +45,6 @@ impl Importer for FromOthers {
     }
 
     fn begin(&self, job: &ImportJob<'_>) -> Result<Box<dyn Import>> {
-        job.settings.check(crate::INFO.name, INFO.settings)?;
         let pack = packing_for(job.container, job.level, job.output)?;
         let replace = if job.replace { Replace::Allowed } else { Replace::Never };
         let pool = Pool::new(std::thread::available_parallelism().map_or(1, usize::from))?;

@@ -7,7 +7,7 @@ mod trace;
 
 use quipu_drmemtrace::DRMEMTRACE;
 use quipu_drmemtrace::check::{CHECK, CheckReport, RULES};
-use quipu_model::{Args, Format, OpenOptions, Report};
+use quipu_model::{Format, Given, OpenOptions, Report};
 use quipu_source::Source;
 use quipu_testkit::report_of;
 use std::collections::BTreeSet;
@@ -34,7 +34,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
 
 fn check_source(source: &Source) -> CheckReport {
     let trace = DRMEMTRACE.open(source, &OpenOptions::default()).unwrap();
-    report_of(&CHECK, &Args::default(), &*trace)
+    report_of(&CHECK, &Given::default(), &*trace)
 }
 
 /// What is wrong, unless exactly these rules are broken.

@@ -2,10 +2,11 @@
 
 use quipu_engine::Watch;
 use quipu_model::doc::Document;
+use quipu_model::options::Kind;
 use quipu_model::pass::Detail;
-use quipu_model::trace::SettingInfo;
 use quipu_model::{
-    Args, Batch, Columns, DynPass, Error, Needs, Order, Pass, Report, Result, Shard, Tool, ToolInfo, Trace,
+    Batch, Columns, DynPass, Error, Needs, OptionSpec, Options, Order, Pass, Report, Result, Shard, Tool,
+    ToolInfo, Trace,
 };
 use serde_json::{Value, json};
 use std::any::Any;
@@ -13,17 +14,17 @@ use std::any::Any;
 /// Lists the values of marks, thread by thread as they come; its merge is associative, but minds the order.
 pub(crate) struct Marks(ToolInfo);
 
+const LIMIT: OptionSpec = OptionSpec::new("limit", Kind::Count, "none", "");
+const CANCEL_AT: OptionSpec = OptionSpec::new("cancel-at", Kind::Count, "none", "").value("MARK");
+const ENOUGH: OptionSpec = OptionSpec::new("enough", Kind::Count, "none", "");
+
 const fn marks(order: Order) -> Marks {
     Marks(ToolInfo {
         name: "marks",
         summary: "",
         needs: Needs { format: None, required: Columns::MARKS, optional: Columns::THREADS },
         order,
-        options: &[
-            SettingInfo { name: "limit", value: "N", default: "none", doc: "" },
-            SettingInfo { name: "cancel-at", value: "MARK", default: "none", doc: "" },
-            SettingInfo { name: "enough", value: "N", default: "none", doc: "" },
-        ],
+        options: &[LIMIT, CANCEL_AT, ENOUGH],
         in_report: false,
     })
 }
@@ -54,12 +55,12 @@ impl Tool for Marks {
             .unwrap()
     }
 
-    fn build(&self, args: &Args, _trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+    fn build(&self, options: &Options, _trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
         Ok(Box::new(MarksPass {
             values: Vec::new(),
-            limit: args.number("limit", u64::MAX)?,
-            cancel_at: args.number("cancel-at", u64::MAX)?,
-            enough: args.number("enough", u64::MAX)?,
+            limit: options.number(&LIMIT).unwrap_or(u64::MAX),
+            cancel_at: options.number(&CANCEL_AT).unwrap_or(u64::MAX),
+            enough: options.number(&ENOUGH).unwrap_or(u64::MAX),
         }))
     }
 }

@@ -27,9 +27,11 @@ use crate::tally::{Map, Tally, top_by};
 pub use entropy::{TakenCounts, Unpredictable, UnpredictableSite};
 use quipu_model::doc::{Block, Cell, Document, Grid};
 use quipu_model::lens::{InstrClass, Taken};
+use quipu_model::options::Kind;
 use quipu_model::pass::Detail;
-use quipu_model::trace::SettingInfo;
-use quipu_model::{Args, Batch, Columns, DynPass, Needs, Order, Result, Tool, ToolInfo, Trace};
+use quipu_model::{
+    Batch, Columns, DynPass, Needs, OptionSpec, Options, Order, Result, Tool, ToolInfo, Trace,
+};
 use serde::Serialize;
 use std::cmp::Reverse;
 
@@ -40,6 +42,8 @@ mod tests;
 #[derive(Debug)]
 pub struct Branches;
 
+const TOP: OptionSpec = OptionSpec::new("top", Kind::Count, "10", "how many sites each list has");
+
 static INFO: ToolInfo = ToolInfo {
     name: "branches",
     summary: "conditions taken or not, jumps, calls, returns, targets of computed branches",
@@ -49,10 +53,7 @@ static INFO: ToolInfo = ToolInfo {
         optional: Columns::INSTR_TAKEN.or(Columns::INSTR_TARGET),
     },
     order: Order::Pieces,
-    options: &[
-        SettingInfo { name: "top", value: "N", default: "10", doc: "how many sites each list has" },
-        PER_THREAD,
-    ],
+    options: &[TOP, PER_THREAD],
     in_report: true,
 };
 
@@ -61,8 +62,8 @@ impl Tool for Branches {
         &INFO
     }
 
-    fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
-        Ok(Box::new(Split::new(Counts { top: args.number("top", 10)?, ..Counts::default() }, args, trace)))
+    fn build(&self, options: &Options, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+        Ok(Box::new(Split::new(Counts { top: options.count(&TOP), ..Counts::default() }, options, trace)))
     }
 }
 

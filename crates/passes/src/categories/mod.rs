@@ -21,7 +21,7 @@ use crate::tally::Map;
 use quipu_isa::Categories;
 use quipu_model::doc::{Block, Cell, Document, Grid};
 use quipu_model::pass::Detail;
-use quipu_model::{Args, Batch, DynPass, Order, Result, Tool, ToolInfo, Trace};
+use quipu_model::{Batch, DynPass, Options, Order, Result, Tool, ToolInfo, Trace};
 use serde::{Serialize, Serializer};
 use std::cmp::Reverse;
 
@@ -46,8 +46,8 @@ impl Tool for CategoryMix {
         &INFO
     }
 
-    fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
-        Ok(Box::new(Split::new(BySet(Executed::new(decodable(INFO.name, trace)?)), args, trace)))
+    fn build(&self, options: &Options, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+        Ok(Box::new(Split::new(BySet(Executed::new(decodable(INFO.name, trace)?)), options, trace)))
     }
 }
 

@@ -36,11 +36,13 @@ use crate::tally::Map;
 use quipu_isa::Arch;
 use quipu_model::ThreadId;
 use quipu_model::lens::{CallEdge, ThreadEvent};
+use quipu_model::options::Kind;
 use quipu_model::thread::is_first_workload;
-use quipu_model::trace::{Function, SettingInfo};
+use quipu_model::trace::Function;
 use quipu_model::values::{Type, Types};
 use quipu_model::{
-    Args, Batch, Columns, DynPass, Meta, Needs, Order, Pass, Report, Result, Shard, Tool, ToolInfo, Trace,
+    Batch, Columns, DynPass, Meta, Needs, OptionSpec, Options, Order, Pass, Report, Result, Shard, Tool,
+    ToolInfo, Trace,
 };
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -64,22 +66,18 @@ static INFO: ToolInfo = ToolInfo {
 };
 
 /// How many calls of each thread to list.
-const TREE: SettingInfo = SettingInfo {
-    name: "tree",
-    value: "N",
-    default: "100",
-    doc: "how many calls of each thread to list, as a tree",
-};
+const TREE: OptionSpec =
+    OptionSpec::new("tree", Kind::Count, "100", "how many calls of each thread to list, as a tree");
 
 impl Tool for Functions {
     fn info(&self) -> &'static ToolInfo {
         &INFO
     }
 
-    fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+    fn build(&self, options: &Options, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
         let names = Arc::new(Names::new(trace.meta()));
-        let tree = Tree::new(Arc::clone(&names), args.number(TREE.name, 100)?);
-        let threads = args.flag(PER_THREAD.name).then(Keyed::default);
+        let tree = Tree::new(Arc::clone(&names), options.count(&TREE));
+        let threads = options.flag(&PER_THREAD).then(Keyed::default);
         let mut edges = Edges::new(names, tree, threads);
         edges.syscalls = trace.columns().has(Columns::THREADS).then_some(0);
         Ok(Box::new(edges))

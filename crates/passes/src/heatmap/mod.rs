@@ -30,7 +30,7 @@ use quipu_model::doc::{Block, Document, HeatBand, HeatMap, HeatRow};
 use quipu_model::lens::AccessKind;
 use quipu_model::pass::Detail;
 use quipu_model::{
-    Args, Batch, Columns, DynPass, Needs, Order, Pass, Report, Result, Shard, Tool, ToolInfo, Trace,
+    Batch, Columns, DynPass, Needs, Options, Order, Pass, Report, Result, Shard, Tool, ToolInfo, Trace,
 };
 use serde::Serialize;
 use std::any::Any;
@@ -56,7 +56,7 @@ impl Tool for Heatmap {
         &INFO
     }
 
-    fn build(&self, _args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+    fn build(&self, _options: &Options, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
         Ok(Box::new(Heat { positions: Positions::of(trace.columns()), grid: Grid::default() }))
     }
 }

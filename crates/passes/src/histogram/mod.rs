@@ -19,9 +19,11 @@ use crate::number::hex;
 use crate::split::{Answer, PER_THREAD, Part, Split};
 use crate::tally::{self, Tally};
 use quipu_model::doc::{Block, Cell, Document, Grid};
+use quipu_model::options::Kind;
 use quipu_model::pass::Detail;
-use quipu_model::trace::SettingInfo;
-use quipu_model::{Args, Batch, Columns, DynPass, Needs, Order, Result, Spans, Tool, ToolInfo, Trace};
+use quipu_model::{
+    Batch, Columns, DynPass, Needs, OptionSpec, Options, Order, Result, Spans, Tool, ToolInfo, Trace,
+};
 use serde::Serialize;
 use std::cmp::Reverse;
 
@@ -32,16 +34,14 @@ mod tests;
 #[derive(Debug)]
 pub struct Histogram;
 
+const TOP: OptionSpec = OptionSpec::new("top", Kind::Count, "10", "how many lines to list on each side");
+
 static INFO: ToolInfo = ToolInfo {
     name: "histogram",
     summary: "how often each cache line is touched",
     needs: Needs { format: None, required: Columns::ACCESSES, optional: Columns::ACCESS_FETCH },
     order: Order::Pieces,
-    options: &[
-        LINE_SIZE,
-        SettingInfo { name: "top", value: "N", default: "10", doc: "how many lines to list on each side" },
-        PER_THREAD,
-    ],
+    options: &[LINE_SIZE, TOP, PER_THREAD],
     in_report: false,
 };
 
@@ -50,12 +50,12 @@ impl Tool for Histogram {
         &INFO
     }
 
-    fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
-        let lines = Lines::of(args)?;
-        let top = args.number("top", 10)?;
+    fn build(&self, options: &Options, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+        let lines = Lines::of(options);
+        let top = options.count(&TOP);
         Ok(Box::new(Split::new(
             Touches { lines, top, sides: Default::default(), wide: Default::default() },
-            args,
+            options,
             trace,
         )))
     }

@@ -3,6 +3,8 @@
 use super::*;
 use crate::PerThread;
 use crate::sample::{assert_division_does_not_show, json, report};
+use quipu_engine::plan;
+use quipu_model::Given;
 use serde_json::json;
 
 #[test]
@@ -51,9 +53,9 @@ fn threads_are_kept_apart_on_request() {
 #[test]
 fn an_odd_line_size_is_refused() {
     let trace = crate::sample::trace("");
-    let mut args = Args::default();
-    args.set("line-size", "48");
-    let error = Histogram.build(&args, &trace).err().unwrap();
+    let mut given = Given::default();
+    given.add("line-size", "48");
+    let error = plan(&Histogram, &given, &trace).err().unwrap();
     assert_eq!(error.message(), "option `line-size` wants a power of two, found `48`");
 }
 

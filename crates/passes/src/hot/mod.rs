@@ -45,10 +45,11 @@ pub use places::{HotBlock, HotCode, HotFunction, HotPage};
 use quipu_isa::{Arch, Decoder, Syntax};
 use quipu_model::doc::{Block, Cell, Document, Grid};
 use quipu_model::lens::{AccessKind, NO_CODE};
+use quipu_model::options::Kind;
 use quipu_model::pass::Detail;
-use quipu_model::trace::SettingInfo;
 use quipu_model::{
-    Args, Batch, Code, Columns, DynPass, Error, Needs, Order, Result, Spans, Tool, ToolInfo, Trace,
+    Batch, Code, Columns, DynPass, Error, Needs, OptionSpec, Options, Order, Result, Spans, Tool, ToolInfo,
+    Trace,
 };
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -59,6 +60,9 @@ mod tests;
 /// The tool `hot`.
 #[derive(Debug)]
 pub struct Hot;
+
+const TOP: OptionSpec = OptionSpec::new("top", Kind::Count, "10", "how many rows each list has");
+const SYNTAX: OptionSpec = OptionSpec::new("syntax", Kind::Text, "att", "of x86 disassembly: att or intel");
 
 static INFO: ToolInfo = ToolInfo {
     name: "hot",
@@ -73,18 +77,7 @@ static INFO: ToolInfo = ToolInfo {
             .or(Columns::ACCESSES),
     },
     order: Order::Pieces,
-    options: &[
-        SettingInfo { name: "top", value: "N", default: "10", doc: "how many rows each list has" },
-        LINE_SIZE,
-        PAGE_SIZE,
-        SettingInfo {
-            name: "syntax",
-            value: "NAME",
-            default: "att",
-            doc: "of x86 disassembly: att or intel",
-        },
-        PER_THREAD,
-    ],
+    options: &[TOP, LINE_SIZE, PAGE_SIZE, SYNTAX, PER_THREAD],
     in_report: true,
 };
 
@@ -93,21 +86,21 @@ impl Tool for Hot {
         &INFO
     }
 
-    fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+    fn build(&self, options: &Options, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
         let has = trace.columns();
         if !has.any(Columns::INSTRS | Columns::ACCESSES) {
             let message = "tool `hot` needs instrs or accesses, and this trace carries neither";
             return Err(Error::missing(message));
         }
-        let syntax = match args.get("syntax") {
+        let syntax = match options.text(&SYNTAX) {
             None => Syntax::default(),
             Some(name) => name
                 .parse()
                 .map_err(|error| Error::usage(format!("option `syntax`: {error}, found `{name}`")))?,
         };
-        let (lines, pages, _) = Lines::with_pages(args)?;
-        let options = Options {
-            top: usize::try_from(args.number("top", 10)?).unwrap_or(usize::MAX),
+        let (lines, pages, _) = Lines::with_pages(options)?;
+        let setup = Setup {
+            top: options.length(&TOP),
             lines,
             pages,
             syntax,
@@ -117,7 +110,7 @@ impl Tool for Hot {
             has_classes: has.has(Columns::INSTRS | Columns::INSTR_CLASS),
             has_accesses: has.has(Columns::ACCESSES),
         };
-        Ok(Box::new(Split::new(Heat::new(options), args, trace)))
+        Ok(Box::new(Split::new(Heat::new(setup), options, trace)))
     }
 }
 
@@ -186,7 +179,7 @@ pub struct HotLine {
 }
 
 #[derive(Clone, Copy)]
-struct Options {
+struct Setup {
     top: usize,
     lines: Lines,
     pages: Lines,
@@ -226,7 +219,7 @@ fn in_pages(
 /// The analysis at work.
 #[derive(Clone)]
 struct Heat {
-    options: Options,
+    options: Setup,
     /// Executions in the reads of this very pass.
     open: PerCode<Code>,
     /// Executions in passes merged into this one.
@@ -241,7 +234,7 @@ struct Heat {
 }
 
 impl Heat {
-    fn new(options: Options) -> Heat {
+    fn new(options: Setup) -> Heat {
         Heat {
             options,
             open: PerCode::default(),
@@ -311,7 +304,7 @@ impl Part for Heat {
 
     fn answer(mut self) -> Hottest {
         self.settle();
-        let Options { top, lines, pages, syntax, arch, has_classes, .. } = self.options;
+        let Setup { top, lines, pages, syntax, arch, has_classes, .. } = self.options;
         let without = self.pcs.into_map().into_iter();
         // Lengths are of 16 bits in every row.
         let without = without.map(|((pc, size), count)| (Code::new(pc, size as u16, &[]), count));

@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::sample::{assert_division_does_not_show, json, report_of, trace};
+use quipu_engine::plan;
+use quipu_model::Given;
 use quipu_testkit::ALL_COLUMNS;
 use serde_json::json;
 
@@ -56,15 +58,15 @@ fn without_encodings_addresses_are_counted() {
 #[test]
 fn a_trace_of_calls_has_nothing_hot() {
     let calls = trace("enter 1").with_columns(Columns::CALLS);
-    let error = Hot.build(&Args::default(), &calls).err().unwrap();
+    let error = Hot.build(&Options::default(), &calls).err().unwrap();
     assert_eq!(error.message(), "tool `hot` needs instrs or accesses, and this trace carries neither");
 }
 
 #[test]
 fn an_unknown_syntax_is_refused() {
-    let mut args = Args::default();
-    args.set("syntax", "masm");
-    let error = Hot.build(&args, &trace("")).err().unwrap();
+    let mut given = Given::default();
+    given.add("syntax", "masm");
+    let error = plan(&Hot, &given, &trace("")).err().unwrap();
     assert_eq!(
         error.message(),
         "option `syntax`: unknown assembler syntax, expected att or intel, found `masm`"
@@ -148,9 +150,9 @@ fn a_page_has_its_instructions_reads_and_writes() {
             { "addr": "0x0", "executed": 5, "reads": 0, "writes": 0, "share": 5.0 / 8.0 },
             { "addr": "0x100", "executed": 0, "reads": 2, "writes": 1, "share": 3.0 / 8.0 }])
     );
-    let mut args = Args::default();
-    args.set("page-size", "32");
-    let error = Hot.build(&args, &trace("")).err().unwrap();
+    let mut given = Given::default();
+    given.add("page-size", "32");
+    let error = plan(&Hot, &given, &trace("")).err().unwrap();
     assert_eq!(error.message(), "option `page-size` wants at least `line-size` (64), found `32`");
 }
 

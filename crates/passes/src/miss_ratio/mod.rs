@@ -31,9 +31,12 @@ use crate::lines::{DATA, INSTR, LINE_SIZE, Lines, side_of};
 use crate::sharded::{BY_THREAD, Row, Sharded, Shards};
 use crate::split::Answer;
 use quipu_model::doc::{Block, Cell, Curve, CurveLine, Document, Grid};
+use quipu_model::options::Kind;
 use quipu_model::pass::Detail;
-use quipu_model::trace::{Recorded, SettingInfo};
-use quipu_model::{Args, Batch, Columns, DynPass, Error, Needs, Order, Result, Tool, ToolInfo, Trace};
+use quipu_model::trace::Recorded;
+use quipu_model::{
+    Batch, Columns, DynPass, Error, Needs, OptionSpec, Options, Order, Result, Tool, ToolInfo, Trace, number,
+};
 use sample::{Sample, Sampler, Sums};
 use serde::Serialize;
 
@@ -44,27 +47,27 @@ mod tests;
 #[derive(Debug)]
 pub struct MissRatio;
 
+const SAMPLE: OptionSpec = OptionSpec::new(
+    "sample",
+    Kind::Text,
+    "none",
+    "look at this share of the lines (below 1), or at no more lines than this",
+)
+.value("SAMPLE");
+const SIDE: OptionSpec = OptionSpec::new(
+    "side",
+    Kind::Choice(&["all", "instr", "data"]),
+    "all",
+    "which accesses: all, instr or data",
+)
+.value("SIDE");
+
 static INFO: ToolInfo = ToolInfo {
     name: "miss-ratio",
     summary: "the share of accesses that a cache of each size would miss",
     needs: Needs { format: None, required: Columns::ACCESSES, optional: Columns::ACCESS_FETCH },
     order: Order::Shards,
-    options: &[
-        LINE_SIZE,
-        SettingInfo {
-            name: "sample",
-            value: "SAMPLE",
-            default: "none",
-            doc: "look at this share of the lines (below 1), or at no more lines than this",
-        },
-        SettingInfo {
-            name: "side",
-            value: "SIDE",
-            default: "all",
-            doc: "which accesses: all, instr or data",
-        },
-        BY_THREAD,
-    ],
+    options: &[LINE_SIZE, SAMPLE, SIDE, BY_THREAD],
     in_report: false,
 };
 
@@ -73,14 +76,11 @@ impl Tool for MissRatio {
         &INFO
     }
 
-    fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
-        let sides = match args.get("side") {
-            None | Some("all") => [true, true],
-            Some("instr") => [true, false],
-            Some("data") => [false, true],
-            Some(other) => {
-                return Err(Error::usage(format!("option `side` is `{other}`, allowed: all, instr, data")));
-            }
+    fn build(&self, options: &Options, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+        let sides = match options.word(&SIDE) {
+            "instr" => [true, false],
+            "data" => [false, true],
+            _ => [true, true],
         };
         let has = [trace.columns().has(Columns::ACCESS_FETCH), trace.meta().data != Recorded::Nothing];
         if let Some(what) = nothing_of(sides, has) {
@@ -89,8 +89,8 @@ impl Tool for MissRatio {
                 INFO.name
             )));
         }
-        let options = Options { lines: Lines::of(args)?, sample: sample(args)?, sides };
-        Ok(Box::new(Shards::new(options, args, trace)))
+        let setup = Setup { lines: Lines::of(options), sample: sample(options)?, sides };
+        Ok(Box::new(Shards::new(setup, options, trace)))
     }
 }
 
@@ -103,8 +103,8 @@ fn nothing_of(asked: [bool; 2], has: [bool; 2]) -> Option<&'static str> {
     }
 }
 
-fn sample(args: &Args) -> Result<Sample> {
-    let Some(text) = args.get("sample").filter(|text| *text != "none") else { return Ok(Sample::All) };
+fn sample(options: &Options) -> Result<Sample> {
+    let Some(text) = options.text(&SAMPLE) else { return Ok(Sample::All) };
     let wrong = || {
         Error::usage(format!(
             "option `sample` wants `none`, a share such as 0.01, or a number of lines such as 8192, found `{text}`"
@@ -114,7 +114,7 @@ fn sample(args: &Args) -> Result<Sample> {
         let share = text.parse().ok().filter(|share| (1e-6..1.0).contains(share));
         return share.map(Sample::Share).ok_or_else(wrong);
     }
-    let lines = args.number("sample", 0).map_err(|_| wrong())?;
+    let lines = number::count(text).map_err(|_| wrong())?;
     usize::try_from(lines).ok().filter(|lines| *lines >= 64).map(Sample::Lines).ok_or_else(|| {
         Error::usage(format!(
             "option `sample` wants 64 lines or more, or a share such as 0.01, found `{text}`"
@@ -123,7 +123,7 @@ fn sample(args: &Args) -> Result<Sample> {
 }
 
 #[derive(Clone)]
-struct Options {
+struct Setup {
     lines: Lines,
     sample: Sample,
     /// Whether instructions and data count.
@@ -170,7 +170,7 @@ pub struct Point {
     pub error: Option<f64>,
 }
 
-impl Sharded for Options {
+impl Sharded for Setup {
     type Open = Sampler;
     type Total = Sums;
     type Answer = Ratios;
@@ -207,7 +207,7 @@ impl Sharded for Options {
     }
 }
 
-impl Options {
+impl Setup {
     fn sum_up(&self, sums: &Sums) -> Ratios {
         let is_sampled = self.sample != Sample::All;
         let point = |(lines, miss_ratio, error): (u64, f64, f64)| Point {

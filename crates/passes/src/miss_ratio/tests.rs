@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::sample::{assert_batches_do_not_show, json};
+use quipu_engine::plan;
+use quipu_model::Given;
 use serde_json::Value;
 
 /// A program that uses a few lines all the time, walks through a table, and now and then touches anything at all.
@@ -145,9 +147,9 @@ fn batches_do_not_show() {
 fn an_option_that_makes_no_sense_is_refused() {
     let trace = crate::sample::trace("");
     for (name, value) in [("sample", "2.5"), ("sample", "10"), ("sample", "few"), ("side", "left")] {
-        let mut args = Args::default();
-        args.set(name, value);
-        let error = MissRatio.build(&args, &trace).err().expect("refused");
+        let mut given = Given::default();
+        given.add(name, value);
+        let error = plan(&MissRatio, &given, &trace).err().expect("refused");
         assert!(error.message().contains(&format!("`{value}`")), "{}", error.message());
     }
 }

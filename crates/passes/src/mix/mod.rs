@@ -21,7 +21,7 @@ use quipu_isa::{Arch, Decoder, Syntax};
 use quipu_model::doc::{Bars, Block, Cell, Document};
 use quipu_model::lens::{AccessKind, InstrClass, instr_flags};
 use quipu_model::pass::Detail;
-use quipu_model::{Args, Batch, Columns, DynPass, Needs, Order, Result, Tool, ToolInfo, Trace};
+use quipu_model::{Batch, Columns, DynPass, Needs, Options, Order, Result, Tool, ToolInfo, Trace};
 use serde::Serialize;
 use std::cmp::Reverse;
 
@@ -50,13 +50,13 @@ impl Tool for Mix {
         &INFO
     }
 
-    fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+    fn build(&self, options: &Options, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
         let has = trace.columns();
         let arch = trace
             .meta()
             .arch
             .filter(|&arch| has.has(Columns::INSTR_CODE) && Decoder::new(arch, Syntax::default()).is_ok());
-        Ok(Box::new(Split::new(Counts::new(arch, has.has(Columns::ACCESSES)), args, trace)))
+        Ok(Box::new(Split::new(Counts::new(arch, has.has(Columns::ACCESSES)), options, trace)))
     }
 }
 

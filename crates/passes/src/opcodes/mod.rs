@@ -20,7 +20,7 @@ use crate::tally::Map;
 use quipu_isa::{Arch, Decoder, Syntax};
 use quipu_model::doc::{Block, Cell, Document, Grid};
 use quipu_model::pass::Detail;
-use quipu_model::{Args, Batch, Columns, DynPass, Error, Needs, Order, Result, Tool, ToolInfo, Trace};
+use quipu_model::{Batch, Columns, DynPass, Error, Needs, Options, Order, Result, Tool, ToolInfo, Trace};
 use serde::Serialize;
 use std::cmp::Reverse;
 
@@ -49,8 +49,8 @@ impl Tool for Opcodes {
         &INFO
     }
 
-    fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
-        Ok(Box::new(Split::new(ByOpcode(Executed::new(decodable(INFO.name, trace)?)), args, trace)))
+    fn build(&self, options: &Options, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+        Ok(Box::new(Split::new(ByOpcode(Executed::new(decodable(INFO.name, trace)?)), options, trace)))
     }
 }
 

@@ -39,13 +39,13 @@ fn changed_bytes_at_an_address_are_another_instruction() {
 #[test]
 fn a_trace_that_hides_its_architecture_is_refused() {
     let unknown = trace(TEXT).with_meta(|meta| meta.arch = None);
-    let error = Opcodes.build(&Args::default(), &unknown).err().unwrap();
+    let error = Opcodes.build(&Options::default(), &unknown).err().unwrap();
     assert_eq!(
         error.message(),
         "tool `opcodes` needs to know the architecture, which this trace does not say"
     );
     let arm = trace(TEXT).with_meta(|meta| meta.arch = Some(Arch::Arm32));
-    let error = Opcodes.build(&Args::default(), &arm).err().unwrap();
+    let error = Opcodes.build(&Options::default(), &arm).err().unwrap();
     assert_eq!(error.message(), "tool `opcodes`: there is no instruction decoder for arm32");
 }
 

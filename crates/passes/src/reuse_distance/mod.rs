@@ -32,9 +32,11 @@ use crate::split::Answer;
 use crate::tally::{Map, top_by};
 use quipu_model::doc::{Block, Cell, Curve, CurveLine, Document, Grid};
 use quipu_model::lens::AccessKind;
+use quipu_model::options::Kind;
 use quipu_model::pass::Detail;
-use quipu_model::trace::SettingInfo;
-use quipu_model::{Args, Batch, Columns, DynPass, Needs, Order, Result, Tool, ToolInfo, Trace};
+use quipu_model::{
+    Batch, Columns, DynPass, Needs, OptionSpec, Options, Order, Result, Tool, ToolInfo, Trace,
+};
 use serde::Serialize;
 use stack::{DATA, INSTR, Stack};
 use std::cmp::Reverse;
@@ -47,29 +49,28 @@ mod tests;
 #[derive(Debug)]
 pub struct ReuseDistance;
 
+const THRESHOLD: OptionSpec = OptionSpec::new(
+    "threshold",
+    Kind::Count,
+    "100",
+    "a reference at more than this distance is a distant one",
+)
+.value("LINES");
+const LIMIT: OptionSpec = OptionSpec::new(
+    "limit",
+    Kind::Count,
+    "0",
+    "most lines on a stack, the lowest of which is pruned; 0 for no limit",
+)
+.value("LINES");
+const TOP: OptionSpec = OptionSpec::new("top", Kind::Count, "10", "how many lines each list has");
+
 static INFO: ToolInfo = ToolInfo {
     name: "reuse-distance",
     summary: "how many other cache lines are used between two uses of a line",
     needs: Needs { format: None, required: Columns::ACCESSES, optional: Columns::ACCESS_FETCH },
     order: Order::Shards,
-    options: &[
-        LINE_SIZE,
-        SettingInfo {
-            name: "threshold",
-            value: "LINES",
-            default: "100",
-            doc: "a reference at more than this distance is a distant one",
-        },
-        SettingInfo {
-            name: "limit",
-            value: "LINES",
-            default: "0",
-            doc: "most lines on a stack, the lowest of which is pruned; 0 for no limit",
-        },
-        bins::OPTION,
-        SettingInfo { name: "top", value: "N", default: "10", doc: "how many lines each list has" },
-        BY_THREAD,
-    ],
+    options: &[LINE_SIZE, THRESHOLD, LIMIT, bins::OPTION, TOP, BY_THREAD],
     in_report: false,
 };
 
@@ -78,15 +79,15 @@ impl Tool for ReuseDistance {
         &INFO
     }
 
-    fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
-        let options = Options {
-            lines: Lines::of(args)?,
-            threshold: args.number("threshold", 100)?,
-            limit: args.number("limit", 0)?,
-            bins: Bins::new(args)?,
-            top: usize::try_from(args.number("top", 10)?).unwrap_or(usize::MAX),
+    fn build(&self, options: &Options, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+        let setup = Setup {
+            lines: Lines::of(options),
+            threshold: options.count(&THRESHOLD),
+            limit: options.count(&LIMIT),
+            bins: Bins::new(options)?,
+            top: options.length(&TOP),
         };
-        Ok(Box::new(Shards::new(options, args, trace)))
+        Ok(Box::new(Shards::new(setup, options, trace)))
     }
 }
 
@@ -162,7 +163,7 @@ pub struct LineReuse {
 }
 
 #[derive(Clone)]
-struct Options {
+struct Setup {
     lines: Lines,
     threshold: u64,
     limit: u64,
@@ -210,7 +211,7 @@ const SIDES: [Option<usize>; AccessKind::ALL.len()] = {
     sides
 };
 
-impl Sharded for Options {
+impl Sharded for Setup {
     type Open = Stack;
     type Total = Total;
     type Answer = Distances;
@@ -276,7 +277,7 @@ impl Sharded for Options {
     }
 }
 
-impl Options {
+impl Setup {
     /// The answer for `total` with these lines (its own are not looked at).
     fn sum_up(&self, total: &Total, lines: impl Iterator<Item = (u64, Use)>, n_lines: u64) -> Distances {
         let kept: Vec<LineReuse> = lines

@@ -24,7 +24,7 @@ use crate::tally::Map;
 use quipu_model::doc::{Block, Cell, Document, Grid};
 use quipu_model::lens::AccessKind;
 use quipu_model::pass::Detail;
-use quipu_model::{Args, Batch, Columns, DynPass, Needs, Order, Result, Tool, ToolInfo, Trace};
+use quipu_model::{Batch, Columns, DynPass, Needs, Options, Order, Result, Tool, ToolInfo, Trace};
 use serde::Serialize;
 
 #[cfg(test)]
@@ -48,9 +48,9 @@ impl Tool for ReuseTime {
         &INFO
     }
 
-    fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
-        let lines = Lines::of(args)?;
-        Ok(Box::new(Shards::new(Options { lines, bins: Bins::new(args)? }, args, trace)))
+    fn build(&self, options: &Options, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+        let lines = Lines::of(options);
+        Ok(Box::new(Shards::new(Setup { lines, bins: Bins::new(options)? }, options, trace)))
     }
 }
 
@@ -92,7 +92,7 @@ pub struct TimeBin {
 }
 
 #[derive(Clone)]
-struct Options {
+struct Setup {
     lines: Lines,
     bins: Bins,
 }
@@ -117,7 +117,7 @@ struct Total {
     reuses: Map<u64, u64>,
 }
 
-impl Sharded for Options {
+impl Sharded for Setup {
     type Open = Clock;
     type Total = Total;
     type Answer = Times;
@@ -186,7 +186,7 @@ impl Clock {
     }
 }
 
-impl Options {
+impl Setup {
     fn sum_up(&self, total: &Total) -> Times {
         let mut exact: Vec<TimeBin> =
             total.reuses.iter().map(|(&time, &count)| TimeBin { min: time, max: time, count }).collect();

@@ -47,9 +47,10 @@ use cores::{CoreWatch, Letters};
 use lane::{Lane, LaneOf, Ticks};
 use quipu_model::ThreadId;
 use quipu_model::lens::ThreadEvent;
-use quipu_model::trace::SettingInfo;
+use quipu_model::options::Kind;
 use quipu_model::{
-    Args, Batch, Columns, DynPass, Needs, Order, Pass, Report, Result, Shard, Tool, ToolInfo, Trace,
+    Batch, Columns, DynPass, Needs, OptionSpec, Options, Order, Pass, Report, Result, Shard, Tool, ToolInfo,
+    Trace,
 };
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -76,22 +77,22 @@ static INFO: ToolInfo = ToolInfo {
 };
 
 /// How the schedule of a core is written.
-const LETTER: SettingInfo = SettingInfo {
-    name: "letter",
-    value: "N",
-    default: "500000",
-    doc: "how many instructions, idle or wait records a letter of a core's schedule stands for",
-};
+const LETTER: OptionSpec = OptionSpec::new(
+    "letter",
+    Kind::Count,
+    "500000",
+    "how many instructions, idle or wait records a letter of a core's schedule stands for",
+);
 
 impl Tool for Schedule {
     fn info(&self) -> &'static ToolInfo {
         &INFO
     }
 
-    fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+    fn build(&self, options: &Options, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
         let cores = trace.shards().iter().map(Shard::core_number).collect();
         let clock_per_second = trace.meta().clock.map(|clock| clock.per_second);
-        let letter = args.number(LETTER.name, 500_000)?;
+        let letter = options.count(&LETTER);
         let arranged = &trace.meta().arranged;
         let letters = Letters::new(letter, arranged);
         Ok(Box::new(Watch::new(Arc::new(Known { cores, clock_per_second, letters }))))

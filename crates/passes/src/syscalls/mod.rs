@@ -34,7 +34,7 @@ use latency::Latencies;
 use quipu_isa::Arch;
 use quipu_model::lens::{ThreadEvent, instr_flags};
 use quipu_model::{
-    Args, Batch, Columns, DynPass, Needs, Order, Result, ShardKind, ThreadId, Tool, ToolInfo, Trace,
+    Batch, Columns, DynPass, Needs, Options, Order, Result, ShardKind, ThreadId, Tool, ToolInfo, Trace,
 };
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -66,7 +66,7 @@ impl Tool for Syscalls {
         &INFO
     }
 
-    fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+    fn build(&self, options: &Options, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
         let meta = trace.meta();
         let empty = Watch {
             cores: trace.shards().iter().map(|shard| shard.kind == ShardKind::Core).collect(),
@@ -77,7 +77,7 @@ impl Tool for Syscalls {
             latest_on_core: None,
             unknown: BTreeMap::new(),
         };
-        Ok(Box::new(Split::new(empty, args, trace)))
+        Ok(Box::new(Split::new(empty, options, trace)))
     }
 }
 

@@ -32,7 +32,7 @@ use quipu_model::doc::{Block, Cell, Document, Series, SeriesLine};
 use quipu_model::lens::AccessKind;
 use quipu_model::pass::Detail;
 use quipu_model::{
-    Args, Batch, Columns, DynPass, Needs, Order, Result, Shard, ShardKind, Tool, ToolInfo, Trace,
+    Batch, Columns, DynPass, Needs, Options, Order, Result, Shard, ShardKind, Tool, ToolInfo, Trace,
 };
 use serde::Serialize;
 use std::sync::Arc;
@@ -58,8 +58,8 @@ impl Tool for WorkingSet {
         &INFO
     }
 
-    fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
-        let (lines, _, lines_in_page) = Lines::with_pages(args)?;
+    fn build(&self, options: &Options, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+        let (lines, _, lines_in_page) = Lines::with_pages(options)?;
         let axis = Positions::of(trace.columns());
         let who = |shard: &Shard| Who {
             thread: shard.thread.filter(|_| shard.kind == ShardKind::Thread),
@@ -67,7 +67,7 @@ impl Tool for WorkingSet {
         };
         let who = trace.shards().iter().map(who).collect();
         let empty = Touched { who, lines, lines_in_page, axis, shards: Keyed::default() };
-        Ok(Box::new(Split::new(empty, args, trace)))
+        Ok(Box::new(Split::new(empty, options, trace)))
     }
 }
 

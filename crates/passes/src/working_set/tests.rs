@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::sample::{assert_division_of_does_not_show, json, report, report_of, trace};
+use quipu_engine::plan;
+use quipu_model::Given;
 use quipu_testkit::{ALL_COLUMNS, MemoryShard, MemoryTrace, Rng};
 use serde_json::json;
 use std::fmt::Write as _;
@@ -100,9 +102,9 @@ fn without_fetches_positions_are_records() {
 
 #[test]
 fn pages_smaller_than_lines_are_refused() {
-    let mut args = Args::default();
-    args.set("page-size", "32");
-    let error = WorkingSet.build(&args, &trace("")).err().unwrap();
+    let mut given = Given::default();
+    given.add("page-size", "32");
+    let error = plan(&WorkingSet, &given, &trace("")).err().unwrap();
     assert_eq!(error.message(), "option `page-size` wants at least `line-size` (64), found `32`");
 }
 

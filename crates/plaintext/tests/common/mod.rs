@@ -41,8 +41,8 @@ pub fn lackey(text: &[u8]) -> Box<dyn Trace> {
 }
 
 pub fn din(text: &[u8], settings: &[(&str, &str)]) -> Box<dyn Trace> {
-    let settings = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    DIN.open(&Source::from_bytes("in", text), &OpenOptions { settings, ..OpenOptions::default() }).unwrap()
+    let given = settings.iter().copied().collect();
+    DIN.open(&Source::from_bytes("in", text), &OpenOptions { given, ..OpenOptions::default() }).unwrap()
 }
 
 /// The records as printed, without the head, and what was found.

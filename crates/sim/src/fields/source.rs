@@ -1,11 +1,11 @@
 //! Where types come from: a program's debug information, a file of types, or both.
 
-use quipu_model::{Args, Error, ErrorKind, Result};
+use crate::options::{BASE, BINARY, TYPES};
+use quipu_model::{Error, ErrorKind, Options, Result};
 use quipu_symbols::attribute::Types;
 use quipu_symbols::dwarf::{DebugError, DebugInfo};
 use quipu_symbols::symbol_table::{DataSymbol, data_symbols};
 use quipu_symbols::types_file::TypesFile;
-use std::path::Path;
 use std::sync::Arc;
 
 /// Types, and where the program's variables are.
@@ -23,11 +23,10 @@ impl TypeSource {
     /// What the options `binary`, `types` and `base` ask for; `None` without the first two.
     ///
     /// # Errors
-    /// `Usage` for a base that is no number, `Io` and `Malformed` for what is wrong with the files.
-    pub fn of(args: &Args) -> Result<Option<TypeSource>> {
-        let path = |name: &str| args.get(name).filter(|path| !matches!(*path, "" | "none")).map(Path::new);
-        let (binary, file) = (path("binary"), path("types"));
-        let base = args.number("base", 0)?;
+    /// `Io` and `Malformed` for what is wrong with the files.
+    pub fn of(options: &Options) -> Result<Option<TypeSource>> {
+        let (binary, file) = (options.path(&BINARY), options.path(&TYPES));
+        let base = options.count(&BASE);
         let (mut types, mut symbols) = (Types::default(), Vec::new());
         if let Some(path) = binary {
             let wrong = |error: DebugError| Error::new(ErrorKind::Malformed, error.to_string());

@@ -5,10 +5,11 @@ use super::report::TypeReport;
 use super::{Around, Fields, TypeSource};
 use crate::caches;
 use crate::machine::{Miss, Purpose};
+use crate::options::{BASE, BINARY};
 use crate::simulate::{Settings, Simulation};
 use quipu_model::lens::{AccessKind, RegionEvent};
 use quipu_model::pass::Detail;
-use quipu_model::{Args, Batch, Pass};
+use quipu_model::{Batch, Given, Options, Pass};
 use quipu_symbols::attribute::Types;
 use quipu_symbols::types_file::TypesFile;
 use quipu_testkit::Rng;
@@ -71,11 +72,16 @@ impl Script {
 }
 
 fn settings(args: &[(&str, &str)]) -> Settings {
-    let mut all = Args::default();
-    all.set("prefetcher", "none");
-    args.iter().for_each(|(name, value)| all.set(*name, *value));
+    let mut all = Given::default();
+    all.add("prefetcher", "none");
+    args.iter().for_each(|(name, value)| all.add(*name, *value));
     let types = Some(TypeSource { types: types(), ..TypeSource::default() });
-    Settings { types, tells_types: Some(10), top: 0, ..caches::settings(&all, None).unwrap() }
+    Settings {
+        types,
+        tells_types: Some(10),
+        top: 0,
+        ..caches::settings(&caches::INFO.parse(&all).unwrap(), None).unwrap()
+    }
 }
 
 fn report(scripts: Vec<Script>, args: &[(&str, &str)]) -> TypeReport {
@@ -117,18 +123,18 @@ fn variables_of_programs_without_debug_information_have_their_names() {
         let args = [flag, "-no-pie", source.to_str().unwrap(), "-o", program.to_str().unwrap()];
         std::process::Command::new("gcc").args(args).status().is_ok_and(|status| status.success())
     };
-    let mut args = Args::default();
-    args.set("binary", program.to_str().unwrap());
-    args.set("base", "0x1000000");
+    let mut options = Options::default();
+    options.put(&BINARY, program.to_str().unwrap()).unwrap();
+    options.put(&BASE, "0x1000000").unwrap();
     if !compile("-g") {
         eprintln!("passed over: no `gcc` here");
         return;
     }
     // What debug information knows is left to it.
-    let source_of_types = TypeSource::of(&args).unwrap().unwrap();
+    let source_of_types = TypeSource::of(&options).unwrap().unwrap();
     assert!(source_of_types.symbols.iter().all(|symbol| symbol.name != "numbers"));
     assert!(compile("-g0"));
-    let types = TypeSource::of(&args).unwrap().unwrap();
+    let types = TypeSource::of(&options).unwrap().unwrap();
     let address = types.symbols.iter().find(|symbol| symbol.name == "numbers").unwrap().address;
     let mut simulation = Simulation::new(Settings { types: Some(types), ..settings(&[]) }, None).unwrap();
     let script = Script::of(0).read(address + 0x100_0038, 8).write(address + 0x100_0000, 8).read(address, 8);

@@ -34,14 +34,18 @@ use crate::caches;
 use crate::config;
 use crate::options::{
     BASE, BINARY, COHERENCE, CONFIG, CORES, CPU_SCHEDULING, L1D_ASSOC, L1D_SIZE, L1I_ASSOC, L1I_SIZE,
-    LINE_SIZE, LL_ASSOC, LL_SIZE, POLICY, PREFETCHER, TYPES, fit_cores, option, top,
+    LINE_SIZE, LL_ASSOC, LL_SIZE, POLICY, PREFETCHER, TOP, TYPES, fit_cores,
 };
 use crate::simulate::{OPTIONAL, Settings};
-use quipu_model::{Args, Columns, DynPass, Error, Needs, Order, Result, Tool, ToolInfo, Trace};
+use quipu_model::{
+    Columns, DynPass, Error, Needs, OptionSpec, Options, Order, Result, Tool, ToolInfo, Trace,
+};
 
 /// The tool `types`.
 #[derive(Debug)]
 pub struct TypeTool;
+
+const TYPES_TOP: OptionSpec = TOP.doc("how many types, places and lines to list");
 
 /// What is known of the tool without a trace.
 pub static INFO: ToolInfo = ToolInfo {
@@ -53,7 +57,7 @@ pub static INFO: ToolInfo = ToolInfo {
         BINARY,
         TYPES,
         BASE,
-        option("top", "N", "10", "how many types, places and lines to list"),
+        TYPES_TOP,
         CORES,
         LINE_SIZE,
         L1I_SIZE,
@@ -76,9 +80,9 @@ impl Tool for TypeTool {
         &INFO
     }
 
-    fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
-        let args = &fit_cores(args, trace);
-        settings(args, trace)?.pass(args, INFO.name, trace)
+    fn build(&self, options: &Options, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+        let options = &fit_cores(options, trace);
+        settings(options, trace)?.pass(options, INFO.name, trace)
     }
 }
 
@@ -86,9 +90,9 @@ impl Tool for TypeTool {
 ///
 /// # Errors
 /// `Usage` for a value that makes no sense, `Missing` if nothing says what memory is.
-pub fn settings(args: &Args, trace: &dyn Trace) -> Result<Settings> {
-    let machine = caches::settings(args, config::of(args)?)?;
-    let types = TypeSource::of(args)?;
+pub fn settings(options: &Options, trace: &dyn Trace) -> Result<Settings> {
+    let machine = caches::settings(options, config::of(options)?)?;
+    let types = TypeSource::of(options)?;
     let has_variables = types.as_ref().is_some_and(TypeSource::has_variables);
     if !trace.columns().has(Columns::REGIONS) && !has_variables {
         return Err(Error::missing(
@@ -103,7 +107,7 @@ pub fn settings(args: &Args, trace: &dyn Trace) -> Result<Settings> {
         )));
     }
     let types = Some(types.unwrap_or_default());
-    Ok(Settings { top: 0, types, tells_types: Some(top(args)?), ..machine })
+    Ok(Settings { top: 0, types, tells_types: Some(options.length(&TYPES_TOP)), ..machine })
 }
 
 /// Lines are not longer than a page.

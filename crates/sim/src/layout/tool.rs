@@ -53,8 +53,10 @@ use crate::place::Placing;
 use crate::simulate::OPTIONAL;
 use crate::spec::{MachineSpec, Policy};
 use crate::{caches, config};
+use quipu_model::options::Kind;
 use quipu_model::{
-    Args, Columns, DynPass, Error, ErrorKind, Needs, Order, Result, Tool, ToolInfo, Trace, number,
+    Columns, DynPass, Error, ErrorKind, Needs, OptionSpec, Options, Order, Result, Tool, ToolInfo, Trace,
+    number,
 };
 use quipu_symbols::attribute::{ShapeId, Types};
 use quipu_symbols::remap::Remap;
@@ -64,6 +66,53 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct LayoutTool;
 
+const TYPE: OptionSpec = option(
+    "type",
+    Kind::Text,
+    "none",
+    "the type, as C, C++, Rust or LLVM writes it; alone, layouts of it are proposed",
+    "",
+);
+const ORDER: OptionSpec =
+    option("order", Kind::Text, "none", "members in this order; all others follow", "").value("MEMBERS");
+const SPLIT: OptionSpec = option(
+    "split",
+    Kind::Text,
+    "none",
+    "hot members apart: their names, `cold=` and names, or `hot` to find them",
+    "",
+)
+.value("MEMBERS");
+const ARRAYS: OptionSpec = option(
+    "arrays",
+    Kind::Choice(&["soa", "aos"]),
+    "none",
+    "an array for each member, or one array of structures",
+    "",
+)
+.value("soa|aos");
+const PAD: OptionSpec = option(
+    "pad",
+    Kind::Text,
+    "none",
+    "bytes left free: `MEMBER=BYTES`, `MEMBER=line`, or `line` for lines of its own for each element",
+    "",
+)
+.value("ROOM")
+.listed();
+const ALIGN: OptionSpec =
+    option("align", Kind::Bytes, "0", "what each element's address is a multiple of", "");
+const REMAP: OptionSpec =
+    option("remap", Kind::Path, "none", "a file of Cacheray's simulator that says where members lie", "");
+const LANGUAGE: OptionSpec = option(
+    "language",
+    Kind::Choice(&["c", "cpp", "rust"]),
+    "as the type",
+    "the language of the new declaration",
+    "",
+)
+.value("c|cpp|rust");
+
 /// What is known of the tool without a trace.
 pub static INFO: ToolInfo = ToolInfo {
     name: "layout",
@@ -71,34 +120,8 @@ pub static INFO: ToolInfo = ToolInfo {
     needs: Needs { format: None, required: Columns::ACCESSES, optional: OPTIONAL.or(Columns::REGIONS) },
     order: Order::Time,
     options: &[
-        option("type", "NAME", "none", "the type, as C, C++, Rust or LLVM writes it"),
-        BINARY,
-        TYPES,
-        BASE,
-        option("order", "MEMBERS", "none", "members in this order; all others follow"),
-        option(
-            "split",
-            "MEMBERS",
-            "none",
-            "hot members apart: their names, `cold=` and names, or `hot` to find them",
-        ),
-        option("arrays", "soa|aos", "none", "an array for each member, or one array of structures"),
-        option("pad", "ROOM", "none", "`MEMBER=BYTES`, `MEMBER=line` or `line`; several with commas"),
-        option("align", "BYTES", "0", "what each element's address is a multiple of"),
-        option("remap", "FILE", "none", "a file of Cacheray's simulator that says where members lie"),
-        option("language", "c|cpp|rust", "as the type", "the language of the new declaration"),
-        CORES,
-        LINE_SIZE,
-        L1I_SIZE,
-        L1I_ASSOC,
-        L1D_SIZE,
-        L1D_ASSOC,
-        LL_SIZE,
-        LL_ASSOC,
-        POLICY,
-        PREFETCHER,
-        COHERENCE,
-        CONFIG,
+        TYPE, BINARY, TYPES, BASE, ORDER, SPLIT, ARRAYS, PAD, ALIGN, REMAP, LANGUAGE, CORES, LINE_SIZE,
+        L1I_SIZE, L1I_ASSOC, L1D_SIZE, L1D_ASSOC, LL_SIZE, LL_ASSOC, POLICY, PREFETCHER, COHERENCE, CONFIG,
     ],
     in_report: false,
 };
@@ -136,25 +159,20 @@ impl Tool for LayoutTool {
         true
     }
 
-    fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
-        let args = &fit_cores(args, trace);
-        Ok(Box::new(LayoutPass::new(Arc::new(plan(args, trace)?))?))
+    fn build(&self, options: &Options, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+        let options = &fit_cores(options, trace);
+        Ok(Box::new(LayoutPass::new(Arc::new(plan(options, trace)?))?))
     }
 }
 
-/// A value that was given.
-fn given<'a>(args: &'a Args, name: &str) -> Option<&'a str> {
-    args.get(name).filter(|text| !matches!(*text, "" | "none"))
-}
-
-fn plan(args: &Args, trace: &dyn Trace) -> Result<Plan> {
-    let name = given(args, "type").ok_or_else(|| {
+fn plan(options: &Options, trace: &dyn Trace) -> Result<Plan> {
+    let name = options.text(&TYPE).ok_or_else(|| {
         Error::usage("tool `layout` wants to know which type")
             .hint("--type NAME; `quipu analyze types` lists them")
     })?;
-    let machine = machine(args)?;
+    let machine = machine(options)?;
     let line = machine.line_bytes;
-    let Some(TypeSource { mut types, base, .. }) = TypeSource::of(args)? else {
+    let Some(TypeSource { mut types, base, .. }) = TypeSource::of(options)? else {
         return Err(Error::usage("tool `layout` wants to know the members of the type")
             .hint("--binary PROGRAM with debug information, or --types FILE"));
     };
@@ -180,11 +198,11 @@ fn plan(args: &Args, trace: &dyn Trace) -> Result<Plan> {
     if survey.arrays + survey.singles == 0 {
         return Err(Error::missing(format!("no memory has the type `{}` in this trace", members.name)));
     }
-    let room = room(args, &members)?;
-    let asked = asked(args, &members, &survey, &room, line)?;
+    let room = room(options, &members)?;
+    let asked = asked(options, &members, &survey, &room, line)?;
     let is_proposal = asked.is_none();
     let layouts = asked.map_or_else(|| proposals(&members, &survey, line), |one| vec![one]);
-    let language = match given(args, "language").filter(|text| *text != "as the type") {
+    let language = match options.text(&LANGUAGE) {
         Some(text) => Language::named(text)?,
         None => members.language,
     };
@@ -204,8 +222,8 @@ fn plan(args: &Args, trace: &dyn Trace) -> Result<Plan> {
 }
 
 /// The machine that options ask for.
-fn machine(args: &Args) -> Result<MachineSpec> {
-    let machine = caches::settings(args, config::of(args)?)?.machine;
+fn machine(options: &Options) -> Result<MachineSpec> {
+    let machine = caches::settings(options, config::of(options)?)?.machine;
     if machine.caches.iter().any(|cache| cache.policy == Policy::Opt) {
         return Err(Error::unsupported("tool `layout` has no caches that know the future"));
     }
@@ -242,13 +260,13 @@ pub(super) fn list(members: &Members, text: &str) -> Result<Vec<usize>> {
     Ok(units)
 }
 
-fn room(args: &Args, members: &Members) -> Result<Room> {
-    let align = args.number("align", 0)?;
+fn room(options: &Options, members: &Members) -> Result<Room> {
+    let align = options.count(&ALIGN);
     if align > 1 && (!align.is_power_of_two() || align > 1 << 21) {
         return Err(Error::usage(format!("option `align` wants a power of two up to 2M, found `{align}`")));
     }
     let mut room = Room { align, ..Room::default() };
-    for one in given(args, "pad").into_iter().flat_map(|text| text.split(',')) {
+    for one in options.texts(&PAD) {
         let Some((name, n)) = one.split_once('=') else {
             if one.trim() != "line" {
                 return Err(Error::usage(format!(
@@ -271,13 +289,13 @@ fn room(args: &Args, members: &Members) -> Result<Room> {
 
 /// The layout that options ask for; `None` if they ask for none.
 fn asked(
-    args: &Args,
+    options: &Options,
     members: &Members,
     survey: &Survey,
     room: &Room,
     line: u64,
 ) -> Result<Option<Arrangement>> {
-    let wanted = ["order", "split", "arrays", "remap"].map(|name| given(args, name));
+    let wanted = [ORDER, SPLIT, ARRAYS, REMAP].map(|spec| options.text(&spec));
     let names = ["order", "split", "arrays", "remap"];
     let both: Vec<&str> =
         names.iter().zip(&wanted).filter(|(_, of)| of.is_some()).map(|(name, _)| *name).collect();

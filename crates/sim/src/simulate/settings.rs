@@ -11,7 +11,7 @@ use crate::place::Placing;
 use crate::recording::Recording;
 use crate::resets::Resets;
 use crate::spec::MachineSpec;
-use quipu_model::{Args, Columns, DynPass, Error, Result, Trace};
+use quipu_model::{Columns, DynPass, Error, Options, Result, Trace};
 
 /// What to simulate, and how.
 #[derive(Clone, Debug, PartialEq)]
@@ -85,13 +85,13 @@ impl Settings {
     ///
     /// # Errors
     /// See [`Resets::new`] and [`TypeSource::of`]; and if accesses cannot be placed on cores as is asked for.
-    pub fn fitted(mut self, args: &Args, trace: &dyn Trace) -> Result<Settings> {
+    pub fn fitted(mut self, options: &Options, trace: &dyn Trace) -> Result<Settings> {
         self.placing = placed(self.placing, trace)?;
         self.processors = trace.shards().iter().map(|shard| shard.core).collect();
-        self.resets = Resets::new(args, trace)?;
+        self.resets = Resets::new(options, trace)?;
         self.recording = Recording::of(trace);
         if self.types.is_none() {
-            self.types = TypeSource::of(args)?;
+            self.types = TypeSource::of(options)?;
         }
         Ok(self)
     }
@@ -100,8 +100,8 @@ impl Settings {
     ///
     /// # Errors
     /// See [`Settings::fitted`], [`Settings::columns`] and [`Simulation::new`].
-    pub(crate) fn pass(self, args: &Args, tool: &str, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
-        let settings = self.fitted(args, trace)?;
+    pub(crate) fn pass(self, options: &Options, tool: &str, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+        let settings = self.fitted(options, trace)?;
         settings.columns(tool, trace)?;
         Ok(Box::new(Simulation::new(settings, None)?))
     }

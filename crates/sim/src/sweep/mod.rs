@@ -32,18 +32,19 @@ use crate::lane::{COUNTED, Lane, in_step};
 use crate::machine::feed::{Block, Feed, Front, Lone, joins};
 use crate::machine::{Counts, Machine, Watch};
 use crate::options::{
-    CORES, CPU_SCHEDULING, L1D_ASSOC, L1D_SIZE, L1I_ASSOC, L1I_SIZE, SIM_REFS, SKIP_REFS, WARMUP_REFS,
-    in_options, is_by_core, option, placed, placing,
+    CORES, CPU_SCHEDULING, L1D_ASSOC, L1D_SIZE, L1I_ASSOC, L1I_SIZE, PREFETCHER, SIM_REFS, SKIP_REFS,
+    WARMUP_REFS, in_options, is_by_core, option, placed, placing,
 };
 use crate::physical::{Translation, Translator};
 use crate::place::{Placement, Placing, processors};
 use crate::recording::{Executed, Recording};
 use crate::simulate::{OPTIONAL, columns};
 use crate::spec::{MachineSpec, Policy, Prefetch};
-use quipu_model::trace::{Recorded, SettingInfo};
+use quipu_model::options::Kind;
+use quipu_model::trace::Recorded;
 use quipu_model::{
-    Args, Batch, Columns, DynPass, Error, ErrorKind, Needs, Order, Pass, Report, Result, Shard, Tool,
-    ToolInfo, Trace,
+    Batch, Columns, DynPass, Error, ErrorKind, Needs, OptionSpec, Options, Order, Pass, Report, Result,
+    Shard, Tool, ToolInfo, Trace,
 };
 use stacks::{Shape, Stacks};
 use std::ops::Range;
@@ -55,6 +56,23 @@ mod tests;
 #[derive(Debug)]
 pub struct SweepTool;
 
+/// The heading of options that say which caches are tried.
+const TRIED: &str = "Which caches are tried";
+
+const WARMUP_INSTRS: OptionSpec = option(
+    "warmup-instrs",
+    Kind::Count,
+    "0",
+    "begin the statistics behind so many instructions",
+    WARMUP_REFS.group,
+);
+const THREADS: OptionSpec = option("threads", Kind::Count, "all", "how many threads share the work", "");
+
+/// An option with several values, which make a space with those of others.
+const fn list(name: &'static str, default: &'static str, doc: &'static str) -> OptionSpec {
+    option(name, Kind::Text, default, doc, TRIED).value("LIST")
+}
+
 /// What is known of the tool without a trace.
 pub static INFO: ToolInfo = ToolInfo {
     name: "sweep",
@@ -62,25 +80,31 @@ pub static INFO: ToolInfo = ToolInfo {
     needs: Needs { format: None, required: Columns::ACCESSES, optional: OPTIONAL.or(Columns::INSTRS) },
     order: Order::Time,
     options: &[
-        option("level", "NAME", "l1d", "which caches are tried: l1i, l1d, l1 (one for both) or ll"),
-        option("sizes", "LIST", "4K..1M", "sizes in bytes, with K, M or G; a range doubles"),
-        option("ways", "LIST", "1..16", "lines in a set"),
-        option("policies", "LIST", "LRU", "LRU, LFU, FIFO, BIT_PLRU, TREE_PLRU, RRIP, RANDOM, OPT"),
-        option("line-sizes", "LIST", "64", "bytes in a line, powers of two"),
-        option("prefetchers", "LIST", "none", "of the caches tried: none, nextline, stride, stream"),
-        option("bound", "", "false", "compare each with Belady's policy"),
+        option(
+            "level",
+            Kind::Text,
+            "l1d",
+            "which caches are tried: l1i, l1d, l1 (one for both) or ll",
+            TRIED,
+        ),
+        list("sizes", "4K..1M", "sizes in bytes, with K, M or G; a range doubles"),
+        list("ways", "1..16", "lines in a set"),
+        list("policies", "LRU", "LRU, LFU, FIFO, BIT_PLRU, TREE_PLRU, RRIP, RANDOM, OPT"),
+        list("line-sizes", "64", "bytes in a line, powers of two"),
+        list("prefetchers", "none", "of the caches tried: none, nextline, stride, stream"),
+        OptionSpec::flag("bound", "compare each with Belady's policy").group(TRIED),
         CORES,
-        SettingInfo { doc: "with `ll`: size of each first instruction cache", ..L1I_SIZE },
+        L1I_SIZE.doc("with `ll`: size of each first instruction cache"),
         L1I_ASSOC,
-        SettingInfo { doc: "with `ll`: size of each first data cache", ..L1D_SIZE },
+        L1D_SIZE.doc("with `ll`: size of each first data cache"),
         L1D_ASSOC,
-        option("prefetcher", "NAME", "nextline", "with `ll`: of first data caches"),
-        option("warmup-instrs", "N", "0", "begin the statistics behind so many instructions"),
+        PREFETCHER.doc("with `ll`: of first data caches"),
+        WARMUP_INSTRS,
         SKIP_REFS,
         WARMUP_REFS,
         SIM_REFS,
         CPU_SCHEDULING,
-        option("threads", "N", "all", "how many threads share the work"),
+        THREADS,
     ],
     in_report: false,
 };
@@ -90,12 +114,9 @@ impl Tool for SweepTool {
         &INFO
     }
 
-    fn build(&self, args: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
-        let threads = match args.get("threads") {
-            None | Some("all") => 0,
-            Some(_) => usize::try_from(args.number("threads", 0)?).unwrap_or(0),
-        };
-        let sweep = Sweep::new(Space::default().with_options(args)?, trace, threads)?;
+    fn build(&self, options: &Options, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+        let threads = options.length(&THREADS);
+        let sweep = Sweep::new(Space::default().with_options(options)?, trace, threads)?;
         sweep.columns(trace)?;
         Ok(Box::new(sweep))
     }

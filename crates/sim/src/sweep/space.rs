@@ -6,7 +6,7 @@
 use crate::config::MAX_BYTES;
 use crate::extent::{Extent, Warmup};
 use crate::spec::{CacheSpec, MAX_CORES, MAX_LINES, Policy, Prefetch, Usual};
-use quipu_model::{Args, Error, Result, number};
+use quipu_model::{Error, Options, Result, number};
 use std::fmt;
 
 /// No sweep tries more caches.
@@ -179,12 +179,15 @@ impl Space {
     ///
     /// # Errors
     /// `Usage` for a value that makes no sense.
-    pub fn with_options(mut self, args: &Args) -> Result<Space> {
-        for (key, _) in KEYS {
-            if let Some(text) = args.get(key) {
-                let words: Vec<&str> = text.split([' ', ',']).filter(|word| !word.is_empty()).collect();
-                self.set(key, &words, Where::Option)?;
-            }
+    pub fn with_options(self, options: &Options) -> Result<Space> {
+        self.with(options.iter())
+    }
+
+    /// The same of texts that nothing was found out about.
+    fn with<'t>(mut self, texts: impl Iterator<Item = (&'static str, &'t str)>) -> Result<Space> {
+        for (key, text) in texts.filter(|(key, _)| KEYS.iter().any(|(known, _)| known == key)) {
+            let words: Vec<&str> = text.split([' ', ',']).filter(|word| !word.is_empty()).collect();
+            self.set(key, &words, Where::Option)?;
         }
         Ok(self)
     }
@@ -417,9 +420,7 @@ mod tests {
         assert_eq!((&space.ways[..], space.bound), (&[8, 16][..], true));
         let (points, n_impossible) = space.points().unwrap();
         assert_eq!((points.len(), n_impossible), (6, 2), "3M has no power of two of sets");
-        let mut args = Args::default();
-        args.set("ways", "12");
-        let (points, _) = space.with_options(&args).unwrap().points().unwrap();
+        let (points, _) = space.with([("ways", "12")].into_iter()).unwrap().points().unwrap();
         assert_eq!(
             points.iter().map(|point| (point.size, point.sets())).collect::<Vec<_>>(),
             [(3 << 20, 4096)]
@@ -438,9 +439,7 @@ mod tests {
                     error.message(),
                     format!("s: line 3, key {key}: found `{bad}`, allowed: {allowed}")
                 );
-                let mut args = Args::default();
-                args.set(key, bad);
-                let error = Space::default().with_options(&args).unwrap_err();
+                let error = Space::default().with([(key, bad)].into_iter()).unwrap_err();
                 assert_eq!(error.message(), format!("option {key}: found `{bad}`, allowed: {allowed}"));
             }
         }

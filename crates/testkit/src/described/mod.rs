@@ -56,8 +56,8 @@ static INFO: FormatInfo = FormatInfo {
     abilities: &["read", "view", "analyze", "check"],
     beyond_lenses: &[],
     doc: "crates/testkit/src/described/mod.rs",
-    settings: &[],
-    print_settings: &[],
+    options: &[],
+    print_options: &[],
 };
 
 impl Format for Described {
@@ -73,7 +73,7 @@ impl Format for Described {
     }
 
     fn open(&self, source: &Source, options: &OpenOptions) -> Result<Box<dyn Trace>> {
-        options.setting(&INFO, "")?;
+        INFO.opening(options)?;
         Ok(Box::new(DescribedTrace::parse(&source.head(MOST_BYTES)?)?))
     }
 }

@@ -22,10 +22,10 @@ mod tally;
 pub use report::{Counts, CountsReport, PartReport};
 
 use crate::trace::{DrmemTrace, File};
+use quipu_model::options::{Kind, OptionSpec};
 use quipu_model::pass::Needs;
-use quipu_model::trace::SettingInfo;
 use quipu_model::{
-    Args, Batch, Columns, DynPass, Order, Pass, Report, Result, Shard, ThreadId, Tool, ToolInfo, Trace,
+    Batch, Columns, DynPass, Options, Order, Pass, Report, Result, Shard, ThreadId, Tool, ToolInfo, Trace,
 };
 use std::sync::Arc;
 use sums::Counted;
@@ -38,17 +38,19 @@ pub static COUNTS: CountsTool = CountsTool;
 #[derive(Debug)]
 pub struct CountsTool;
 
+const PER_THREAD: OptionSpec = OptionSpec::new(
+    "per-thread",
+    Kind::Flag,
+    "true",
+    "each thread's counts are always given; accepted because other tools want to be asked",
+);
+
 static COUNTS_INFO: ToolInfo = ToolInfo {
     name: "counts",
     summary: "records of each sort, in all and for each thread",
     needs: Needs { format: Some("drmemtrace"), required: Columns::RAW, optional: Columns::NONE },
     order: Order::Pieces,
-    options: &[SettingInfo {
-        name: "per-thread",
-        value: "",
-        default: "true",
-        doc: "each thread's counts are always given; accepted because other tools want to be asked",
-    }],
+    options: &[PER_THREAD],
     in_report: true,
 };
 
@@ -57,7 +59,7 @@ impl Tool for CountsTool {
         &COUNTS_INFO
     }
 
-    fn build(&self, _: &Args, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
+    fn build(&self, _: &Options, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
         let native = trace.as_any().and_then(|trace| trace.downcast_ref::<DrmemTrace>());
         // What cores are given of chunks is no part of a file to compare.
         let files = native.map_or_else(Vec::new, |trace| trace.files().to_vec());
