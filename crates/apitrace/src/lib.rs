@@ -51,8 +51,8 @@ pub mod write;
 use callset::CallSet;
 use quipu_model::options::Kind;
 use quipu_model::{
-    Comparison, Confidence, Edit, Error, Format, FormatInfo, OpenOptions, OptionSpec, Options, Result,
-    RuleInfo, Tool, Trace,
+    Comparison, Confidence, Error, Format, FormatInfo, OpenOptions, OptionSpec, Options, Result, RuleInfo,
+    Tool, Trace, Transform,
 };
 use quipu_source::Source;
 use regex_lite::Regex;
@@ -126,7 +126,7 @@ impl Format for Apitrace {
     fn open(&self, source: &Source, options: &OpenOptions) -> Result<Box<dyn Trace>> {
         Ok(Box::new(trace::open(source, options)?))
     }
-    fn edits(&self) -> &'static [&'static dyn Edit] {
+    fn transforms(&self) -> &'static [&'static dyn Transform] {
         edits::EDITS
     }
 

@@ -9,8 +9,8 @@ use quipu_apitrace::diff::{At, Difference, Names, Rules, Show, Summary, diff};
 use quipu_apitrace::text::{assemble, disassemble};
 use quipu_apitrace::trace::{self, ApiTrace};
 use quipu_model::damaged::{Damaged, Intake};
-use quipu_model::edit::Silent;
 use quipu_model::finding::KEPT_PER_RULE;
+use quipu_model::transform::Silent;
 use quipu_model::{Error, Finding, OpenOptions, Paint, Result};
 use quipu_source::Source;
 

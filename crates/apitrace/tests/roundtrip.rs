@@ -15,7 +15,7 @@ use quipu_apitrace::record::{FAKE, INCOMPLETE};
 use quipu_apitrace::survey::{Frames, survey};
 use quipu_apitrace::trace::{self, Packing};
 use quipu_apitrace::write::{TraceWriter, WriteOptions, repack};
-use quipu_model::edit::Silent;
+use quipu_model::transform::Silent;
 use quipu_model::values::{
     Arg, Call, Frame, FunctionType, Kind, NO_NODE, NO_TYPE, NamedNumbers, Node, StructType, Type,
 };

@@ -11,7 +11,7 @@ use quipu_apitrace::reader::CallReader;
 use quipu_apitrace::text::assemble;
 use quipu_apitrace::trace::{self, ApiTrace};
 use quipu_apitrace::write::WriteOptions;
-use quipu_model::edit::Silent;
+use quipu_model::transform::Silent;
 use quipu_model::values::{Kind, NO_NODE};
 use quipu_model::{Error, OpenOptions, Paint, Reader, Scan, ShardId};
 use quipu_source::Source;

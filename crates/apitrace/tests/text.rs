@@ -8,7 +8,7 @@ use quipu_apitrace::text::{MAGIC, assemble, disassemble};
 use quipu_apitrace::trace;
 use quipu_apitrace::write::WriteOptions;
 use quipu_model::damaged::{Damaged, Intake};
-use quipu_model::edit::Silent;
+use quipu_model::transform::Silent;
 use quipu_model::{Error, OpenOptions, Paint, Result, Severity};
 use quipu_source::Source;
 use quipu_testkit::Rng;

@@ -3,12 +3,12 @@
 use crate::plausible::{is_address, is_possible};
 use crate::record::{Dialect, Record};
 use crate::write::{DIALECT, TraceWriter, access, region, usual_pool};
-use quipu_model::convert::{Fate, Import, ImportInfo, ImportJob, Importer, Ledger};
-use quipu_model::edit::packing_for;
+use quipu_model::convert::{Fate, Ledger, RecordJob, RecordSink, RecordWriter, RecordWriterInfo};
 use quipu_model::fresh::Replace;
 use quipu_model::lens::{AccessKind, ThreadEvent};
 use quipu_model::options::{Kind, OptionSpec};
 use quipu_model::trace::Fact;
+use quipu_model::transform::packing_for;
 use quipu_model::{Batch, Columns, Result};
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -27,7 +27,7 @@ const MAX_SPLIT_SIZE: u32 = 64 << 10;
 #[derive(Debug)]
 pub struct FromOthers;
 
-static INFO: ImportInfo = ImportInfo {
+static INFO: RecordWriterInfo = RecordWriterInfo {
     required: Columns::ACCESSES,
     taken: Columns::ACCESSES.or(Columns::REGIONS).or(Columns::THREADS),
     made_up: &[],
@@ -43,12 +43,12 @@ const WIDE: OptionSpec = OptionSpec::new(
 )
 .value("keep|split");
 
-impl Importer for FromOthers {
-    fn info(&self) -> &'static ImportInfo {
+impl RecordWriter for FromOthers {
+    fn info(&self) -> &'static RecordWriterInfo {
         &INFO
     }
 
-    fn begin(&self, job: &ImportJob<'_>) -> Result<Box<dyn Import>> {
+    fn begin(&self, job: &RecordJob<'_>) -> Result<Box<dyn RecordSink>> {
         let dialect = Dialect::parse(job.options.word(&DIALECT)).unwrap_or(Dialect::Le64);
         let largest = if job.options.word(&WIDE) == "split" { USUAL_SIZE } else { MAX_SIZE };
         let packing = packing_for(job.container, job.level, job.output)?;
@@ -188,7 +188,7 @@ impl Typed {
     }
 }
 
-impl Import for Typed {
+impl RecordSink for Typed {
     fn take(&mut self, batch: &Batch, ledger: &mut Ledger) -> Result<()> {
         let (accesses, regions) = (&batch.accesses, &batch.regions);
         let (mut next, mut counts) = (0, Counts::default());
@@ -220,9 +220,12 @@ impl Import for Typed {
         self.writer.n_records()
     }
 
-    fn finish(self: Box<Self>, ledger: &mut Ledger) -> Result<Vec<Fact>> {
+    fn end(&mut self, ledger: &mut Ledger) -> Result<()> {
         ledger.add("numbers of processes", Fate::Dropped, self.processes.len() as u64);
-        self.writer.refuse_formless()?;
+        self.writer.refuse_formless()
+    }
+
+    fn commit(self: Box<Self>) -> Result<Vec<Fact>> {
         let written = self.writer.finish()?;
         let fact = |key, label, value| Fact::new(key, label, value);
         Ok(vec![

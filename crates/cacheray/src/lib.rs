@@ -31,9 +31,9 @@ pub mod table;
 pub mod trace;
 pub mod write;
 
-use quipu_model::convert::Importer;
+use quipu_model::convert::RecordWriter;
 use quipu_model::options::{Kind, OptionSpec};
-use quipu_model::{Confidence, Edit, Format, FormatInfo, OpenOptions, Result, RuleInfo, Tool, Trace};
+use quipu_model::{Confidence, Format, FormatInfo, OpenOptions, Result, RuleInfo, Tool, Trace, Transform};
 use quipu_source::Source;
 
 /// The format, as the list of formats names it.
@@ -77,7 +77,7 @@ impl Format for Cacheray {
         Ok(Box::new(trace::open(source, options)?))
     }
 
-    fn edits(&self) -> &'static [&'static dyn Edit] {
+    fn transforms(&self) -> &'static [&'static dyn Transform] {
         &[&write::Convert]
     }
 
@@ -85,7 +85,7 @@ impl Format for Cacheray {
         &[&check::Check]
     }
 
-    fn importer(&self) -> Option<&'static dyn Importer> {
+    fn record_writer(&self) -> Option<&'static dyn RecordWriter> {
         Some(&import::FromOthers)
     }
 

@@ -6,11 +6,11 @@ use crate::record::{ADD, Access, Add, Dialect, READ, REMOVE, Record, Remove, WRI
 use crate::table::Records;
 use crate::trace::{self, PROBED_BYTES, is_our_file, look_of};
 use quipu_model::damaged::{Intake, SoFar};
-use quipu_model::edit::{Edit, EditInfo, EditJob, Edited, Progress, packing_for};
 use quipu_model::fresh::{Fresh, Replace, cannot};
 use quipu_model::lens::{AccessKind, RegionEvent};
 use quipu_model::options::{Kind, OptionSpec};
 use quipu_model::trace::Fact;
+use quipu_model::transform::{Progress, Transform, TransformInfo, TransformJob, Transformed, packing_for};
 use quipu_model::{Batch, Columns, Confidence, Error, Result, Scan, ShardId, Trace};
 use quipu_source::{OutputFile, PackOptions, Packer, Packing, Pool};
 use serde_json::json;
@@ -163,7 +163,7 @@ impl TraceWriter {
 #[derive(Debug)]
 pub struct Convert;
 
-static INFO: EditInfo = EditInfo {
+static INFO: TransformInfo = TransformInfo {
     name: "convert",
     title: "the same records in another container or dialect",
     options: &[DIALECT.default("that of the source")],
@@ -178,12 +178,12 @@ pub(crate) const DIALECT: OptionSpec = OptionSpec::new(
 )
 .value("le64|be64|ilp32");
 
-impl Edit for Convert {
-    fn info(&self) -> &'static EditInfo {
+impl Transform for Convert {
+    fn info(&self) -> &'static TransformInfo {
         &INFO
     }
 
-    fn run(&self, job: &EditJob<'_>, progress: &dyn Progress) -> Result<Edited> {
+    fn run(&self, job: &TransformJob<'_>, progress: &dyn Progress) -> Result<Transformed> {
         let trace = trace::open(job.source, job.opening)?;
         let dialect = job.options.text(&DIALECT).and_then(Dialect::parse).unwrap_or(trace.dialect());
         let packing = packing_for(job.container, job.level, job.output)?;
@@ -232,7 +232,7 @@ impl Edit for Convert {
             fact("bytes", "bytes of the records", json!(written.bytes)),
             fact("packed_bytes", "bytes of the file", json!(written.packed_bytes)),
         ];
-        Ok(Edited { facts, reading, ..Edited::default() })
+        Ok(Transformed { facts, reading, ..Transformed::default() })
     }
 }
 

@@ -6,8 +6,8 @@ use crate::common::{GOOD, bytes, lines, of_bytes, path, trace};
 use quipu_cacheray::CACHERAY;
 use quipu_cacheray::record::Dialect;
 use quipu_cacheray::write::{Convert, TraceWriter};
-use quipu_model::edit::{Edit, EditJob, Silent};
 use quipu_model::fresh::Replace;
+use quipu_model::transform::{OneShard, Silent, Transform, TransformJob};
 use quipu_model::{Columns, OpenOptions, Scan, ShardId, Trace};
 use quipu_source::{PackOptions, Packing, Pool, Source};
 use quipu_testkit::damage::{self, Damage};
@@ -95,7 +95,7 @@ fn rewritten(name: &str, dialect: Option<&str>, to: &Path) -> Vec<u8> {
         given.add("dialect", dialect);
     }
     let opening = OpenOptions::default();
-    let job = EditJob {
+    let job = TransformJob {
         source: &source,
         opening: &opening,
         options: &Convert.info().parse("cacheray", &given).unwrap(),
@@ -105,6 +105,8 @@ fn rewritten(name: &str, dialect: Option<&str>, to: &Path) -> Vec<u8> {
         level: None,
         damaged: quipu_model::Damaged::Refuse,
         strict: false,
+        threads: 1,
+        sequence: &OneShard,
     };
     Convert.run(&job, &Silent).unwrap();
     std::fs::read(to).unwrap()

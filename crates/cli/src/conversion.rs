@@ -1,7 +1,7 @@
 //! `quipu convert --to FORMAT`: a trace in another format. The plan is told before anything is read, the ledger at the end.
 
 use quipu::engine::{ConversionPlan, convert, plan_conversion};
-use quipu::model::convert::{Fate, ImportJob};
+use quipu::model::convert::{Fate, RecordJob};
 use quipu::model::doc::{Block, Cell, Document, Grid};
 use quipu::model::{Columns, Error, Format, Given, Options, Trace};
 use quipu_console::number;
@@ -49,12 +49,13 @@ pub(crate) fn run(
     trace: &dyn Trace,
     to: &'static dyn Format,
     options: &Conversion,
+    given: &Given,
     (target, is_strict): (&Target, bool),
     screen: &Screen,
 ) -> Result<Outcome> {
     let name = to.info().name;
-    let Some(importer) = to.importer() else {
-        let others = quipu::FORMATS.iter().filter(|format| format.importer().is_some());
+    let Some(writer) = to.record_writer() else {
+        let others = quipu::FORMATS.iter().filter(|format| format.record_writer().is_some());
         let others: Vec<_> = others.map(|format| format.info().name).collect();
         return Err(Error::unsupported(format!("records of other formats cannot become those of {name}"))
             .hint(format!("formats that take records of others: {}", others.join(", ")))
@@ -63,10 +64,10 @@ pub(crate) fn run(
     let from = &trace.meta().format;
     let source = quipu::FORMATS.iter().find(|format| format.info().name == from);
     let beyond = source.map_or(&[][..], |format| format.info().beyond_lenses);
-    let asked = Options::parse(&format!("format {name}"), importer.info().options, &options.given())?;
-    let plan = plan_conversion(trace, name, importer, beyond)?;
+    let asked = Options::parse(&format!("format {name}"), writer.info().options, given)?;
+    let plan = plan_conversion(trace, name, writer, beyond)?;
     tell_plan(&plan, from, name, screen);
-    let job = ImportJob {
+    let job = RecordJob {
         trace,
         columns: Columns::NONE,
         options: &asked,
@@ -77,7 +78,7 @@ pub(crate) fn run(
         damaged: target.damaged,
         strict: is_strict,
     };
-    let converted = session::watched(screen, |watch| convert(&plan, importer, &job, beyond, watch));
+    let converted = session::watched(screen, |watch| convert(&plan, writer, &job, beyond, watch));
     let converted = match converted {
         Ok(converted) => converted,
         Err(error) => return Err(rewrite::undone(error)),
@@ -127,5 +128,9 @@ fn tell_plan(plan: &ConversionPlan, from: &str, to: &str, screen: &Screen) {
     }
     if !plan.made_up.is_empty() {
         screen.say(format_args!("  made up:      {}", plan.made_up.join(", ")));
+    }
+    if !plan.perhaps_made_up.is_empty() {
+        let what = plan.perhaps_made_up.join(", ");
+        screen.say(format_args!("  made up where the trace does not say it: {what}"));
     }
 }

@@ -7,12 +7,16 @@
 //! command line names count, by path.
 
 use clap::{ArgMatches, Command};
-use quipu::drmemtrace::listing::named_like_a_trace;
 use quipu::model::Error;
 use quipu::source::Reading;
 use std::any::TypeId;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+
+/// True if a format takes a file of this name for a part of a trace.
+fn is_claimed(name: &str) -> bool {
+    quipu::FORMATS.iter().any(|format| format.claims(name))
+}
 
 /// Options that name what is written. Everything else that names a file is read.
 pub(crate) const OUTPUTS: &[&str] = &["output", "html", "miss-file", "blobs"];
@@ -69,8 +73,7 @@ impl Named {
     /// Refuses outputs in the folders, but for pages and texts that nothing takes for a trace.
     fn check(&self) -> Result<(), Error> {
         let may_be_read = |option: &str, path: &Path| {
-            option == TRACE_OUTPUT
-                || path.file_name().is_some_and(|name| named_like_a_trace(&name.to_string_lossy()))
+            option == TRACE_OUTPUT || path.file_name().is_some_and(|name| is_claimed(&name.to_string_lossy()))
         };
         // What is there already lies in an input, which writing says.
         let is_new = |path: &Path| path.symlink_metadata().is_err();

@@ -18,7 +18,7 @@ fn quipu(args: &[&str]) -> Output {
 
 /// The ways to convert a trace: to each format that takes records of others, and to its own, a whole one in each container.
 fn conversions(is_whole: bool) -> Vec<Vec<&'static str>> {
-    let formats = quipu::FORMATS.iter().filter(|format| format.importer().is_some());
+    let formats = quipu::FORMATS.iter().filter(|format| format.record_writer().is_some());
     let to = formats.map(|format| vec!["--to", format.info().name]);
     let containers = CONTAINERS.iter().map(|container| vec!["--container", *container]);
     to.chain([vec![]]).chain(containers.filter(|_| is_whole)).collect()

@@ -122,7 +122,7 @@ fn arg(spec: &OptionSpec) -> Arg {
 /// How the text of a value is checked: here with the name of the flag, and by the same rules once more where it is taken.
 fn parser(spec: &OptionSpec) -> ValueParser {
     match spec.kind {
-        Kind::Path => clap::value_parser!(PathBuf).into(),
+        Kind::Path => clap::value_parser!(PathBuf),
         Kind::Choice(words) => PossibleValuesParser::new(words).into(),
         Kind::Count if number::number(spec.default).is_ok() || spec.default.is_empty() => {
             ValueParser::from(number::number)
@@ -232,6 +232,26 @@ mod tests {
             assert!(error.contains(told), "{line}: {error}");
         }
         assert!(parse("--policy fifo --size 0x10K").is_ok());
+    }
+
+    #[test]
+    fn options_of_one_name_are_of_one_kind() {
+        // A verb collects them from all formats, and one flag stands for all of a name.
+        let transforms = quipu::FORMATS.iter().flat_map(|format| format.transforms());
+        let infos: Vec<_> = transforms.map(|transform| transform.info()).collect();
+        for info in &infos {
+            for other in infos.iter().filter(|other| other.name == info.name) {
+                for spec in info.options {
+                    let same = other.options.iter().find(|same| same.name == spec.name);
+                    assert!(
+                        same.is_none_or(|same| same.kind == spec.kind && same.repeats == spec.repeats),
+                        "{}: {}",
+                        info.name,
+                        spec.name
+                    );
+                }
+            }
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use crate::sched;
 use crate::screen::Result;
 use crate::session::Extent;
 use clap::builder::PossibleValuesParser;
+use quipu::model::trace::PARTS_COUNT_ALL;
 use quipu::model::{Columns, Error, OpenOptions, ShardKind, ThreadId, Trace, Window};
 use quipu::source::Source;
 use quipu_capture::tsan::is_capture;
@@ -240,10 +241,6 @@ impl Stored {
         name(&self.path)
     }
 }
-
-/// Said where a part of a trace has nothing of the threads that were chosen.
-pub const PARTS_COUNT_ALL: &str =
-    "where a file holds several threads, parts count the records of all; take it apart first: quipu split";
 
 /// Makes sure that something was read of each of the chosen threads, or of any, if only a part was.
 ///

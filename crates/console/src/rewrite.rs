@@ -1,16 +1,17 @@
-//! Edits that formats bring themselves: which, where to, and what they say at the end.
+//! What formats make of their traces: which of it, where to, and what is said at the end.
 //!
 //! A verb gathers what was said as options; the format that recognises the trace knows what they mean.
 
 use crate::Common;
 use crate::flags;
-use crate::input::{self, Opening};
+use crate::input::{self, Opening, Stored};
 use crate::screen::{Outcome, Result, Screen, Stop};
 use crate::session::{self, Verdict};
-use quipu::engine::Watch;
+use quipu::engine::{InTime, Watch};
 use quipu::model::doc::{Block, Cell, Document};
-use quipu::model::edit::{EditJob, Edited, Progress};
-use quipu::model::{Damaged, Edit, Error, Format, Given, OptionSpec};
+use quipu::model::trace::Fact;
+use quipu::model::transform::{Doubtful, Progress, TransformJob, Transformed};
+use quipu::model::{Damaged, Error, Format, Given, OptionSpec, Options, Transform};
 use quipu::source::Source;
 use serde_json::{Map, Value, json};
 use std::io::{self, Write};
@@ -19,16 +20,18 @@ use std::path::{Path, PathBuf};
 /// Where the result goes, and how it is packed.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Target {
-    /// What to write
+    /// What to write: a folder if the trace is a folder, else a file
     #[arg(id = "output", short = 'o', long = "output", value_name = "PATH", help_heading = "Writing")]
     pub path: PathBuf,
-    /// Replace what is there under that name
+    /// Replace a file, or a folder that holds nothing but a trace; of a symbolic link, what it leads to
     #[arg(long, help_heading = "Writing")]
     pub force: bool,
-    /// How to pack: zstd, zstd-noseek, snappy, gzip, brotli or plain; if not said, as the name ends, else zstd
+    /// How to pack: zip, gzip, lz4, snappy, zstd or plain; traces of calls: zstd, zstd-noseek, snappy, gzip, brotli or plain.
+    /// If not said, as the name of a single file ends, else as the source is packed; traces of calls as zstd
     #[arg(long, value_name = "CONTAINER", help_heading = "Writing")]
     pub container: Option<String>,
-    /// How hard to pack: 1 (fast) to 9 for gzip, 22 for zstd; 0 to 11 for brotli
+    /// How hard to pack: 1 (fast) to 9 (small) for zip and gzip, to 19 for zstd; traces of calls: to 22 for zstd, 0 to 11 for
+    /// brotli
     #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u32).range(0..=22), help_heading = "Writing")]
     pub level: Option<u32>,
     /// Print what was done as JSON
@@ -39,18 +42,44 @@ pub struct Target {
     pub damaged: Damaged,
 }
 
-impl From<&crate::edit::Output> for Target {
-    fn from(output: &crate::edit::Output) -> Target {
-        Target {
-            path: output.path.clone(),
-            force: output.force,
-            container: output.container.clone(),
-            level: output.level,
-            json: output.json,
-            damaged: output.keeping.into(),
-        }
+/// What becomes of what is made of a damaged trace.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub struct Keeping {
+    /// Write what can be read of a damaged trace, and say from which record on it is doubtful
+    #[arg(long, help_heading = "Writing")]
+    keep_damaged: bool,
+}
+
+impl From<Keeping> for Damaged {
+    fn from(keeping: Keeping) -> Damaged {
+        keeping.keep_damaged.into()
     }
 }
+
+/// Where the result goes, also of a damaged trace.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Output {
+    #[command(flatten)]
+    keeping: Keeping,
+    #[command(flatten)]
+    target: Target,
+}
+
+impl Output {
+    /// Both together.
+    pub fn target(&self) -> Target {
+        Target { damaged: self.keeping.into(), ..self.target.clone() }
+    }
+}
+
+/// The end of the help of every verb that writes.
+pub const EXIT_CODES: &str = "
+Nothing appears under the name given before all of it is written.
+
+Exit codes:
+  0  done
+  1  what was read is damaged; nothing was written unless --keep-damaged was given
+  2  could not do it; nothing was written";
 
 /// What is read, recognised.
 pub struct Recognised {
@@ -65,7 +94,14 @@ pub struct Recognised {
 /// # Errors
 /// What opening says.
 pub fn recognise(path: &Path, opening: &Opening) -> Result<Recognised> {
-    let source = input::spooled(path)?;
+    of_source(input::spooled(path)?, opening)
+}
+
+/// Finds the format of a source.
+///
+/// # Errors
+/// What opening says.
+pub fn of_source(source: Source, opening: &Opening) -> Result<Recognised> {
     match quipu::format_of(&source, &opening.options())? {
         Some(format) => Ok(Recognised { source, format }),
         None => {
@@ -77,51 +113,38 @@ pub fn recognise(path: &Path, opening: &Opening) -> Result<Recognised> {
 }
 
 impl Recognised {
-    /// The edit of this name that the format brings.
-    pub fn edit(&self, name: &str) -> Option<&'static dyn Edit> {
-        self.format.edits().iter().copied().find(|edit| edit.info().name == name)
-    }
-
-    /// The same, where there is no other way to do it.
+    /// The transform of this name that the format brings.
     ///
     /// # Errors
-    /// `Unsupported` if the format has no such edit.
-    pub fn must_edit(&self, name: &str) -> Result<&'static dyn Edit> {
-        match self.edit(name) {
-            Some(edit) => Ok(edit),
-            None => Err(without(self.format, name, |format| {
-                format.edits().iter().any(|edit| edit.info().name == name)
-            })
-            .into()),
+    /// `Unsupported` if the format has no such transform.
+    fn transform(&self, name: &str) -> Result<&'static dyn Transform> {
+        let is_called = |transform: &&dyn Transform| transform.info().name == name;
+        match self.format.transforms().iter().copied().find(is_called) {
+            Some(transform) => Ok(transform),
+            None => {
+                let has =
+                    |format: &dyn Format| format.transforms().iter().copied().any(|one| is_called(&one));
+                Err(without(self.format, name, has).into())
+            }
         }
     }
 }
 
-/// The options of an edit of this name, of all formats that bring it: each name once, as the first of them describes it.
+/// The options of a transform of this name, of all formats that bring it: each name once, as the first of them describes it.
 pub fn options_of(name: &str) -> Vec<OptionSpec> {
-    let edits = quipu::FORMATS.iter().flat_map(|format| format.edits()).map(|edit| edit.info());
-    flags::union(edits.filter(|info| info.name == name).map(|info| info.options))
+    let transforms = quipu::FORMATS.iter().flat_map(|format| format.transforms()).map(|one| one.info());
+    flags::union(transforms.filter(|info| info.name == name).map(|info| info.options))
 }
 
 /// The sentence about a format that lacks what others have.
 pub fn without(format: &dyn Format, name: &str, has: impl Fn(&dyn Format) -> bool) -> Error {
     let others = quipu::FORMATS.iter().filter(|format| has(**format)).map(|format| format.info().name);
-    Error::unsupported(format!("`{name}` is not for traces of format {}", format.info().name))
-        .hint(format!("it is for traces of format {}", others.collect::<Vec<_>>().join(", ")))
-}
-
-/// The recognised trace of a source, if its format brings this edit itself; for verbs that have another way as well.
-///
-/// # Errors
-/// `Usage` if a format is asked for that is none.
-pub fn own(
-    source: &Source,
-    opening: &Opening,
-    name: &str,
-) -> Result<Option<(Recognised, &'static dyn Edit)>> {
-    let Some(format) = quipu::format_of(source, &opening.options())? else { return Ok(None) };
-    let recognised = Recognised { source: source.clone(), format };
-    Ok(recognised.edit(name).map(|edit| (recognised, edit)))
+    let mut hint = format!("it is for traces of format {}", others.collect::<Vec<_>>().join(", "));
+    let own: Vec<&str> = format.transforms().iter().map(|transform| transform.info().name).collect();
+    if !own.is_empty() {
+        hint.push_str(&format!("; for this one there are: {}", own.join(", ")));
+    }
+    Error::unsupported(format!("`{name}` is not for traces of format {}", format.info().name)).hint(hint)
 }
 
 /// Makes sure that a file is named.
@@ -139,24 +162,65 @@ pub fn refuse_stdout(target: &Target) -> Result<()> {
     Ok(())
 }
 
-/// Does an edit of a trace and says what was done.
+/// Transforms a trace as the verb called `name` does, and says what was done.
 ///
 /// # Errors
-/// What the edit says, with exit code 1 where that is about damage of the trace; `Usage` if it is to write to standard
-/// output.
+/// What the transform says, with exit code 1 where that is about damage of the trace; `Usage` for options that the format's
+/// transform lacks, or if it is to write to standard output.
 pub fn run(
-    edit: &dyn Edit,
-    source: &Source,
-    opening: &Opening,
+    name: &str,
+    input: &Stored,
     given: &Given,
     target: &Target,
-    _: &Common,
+    common: &Common,
     screen: &Screen,
 ) -> Result<Outcome> {
-    match make(edit, source, opening, given, target, screen) {
+    done(of_stored(name, input, given, target, common, screen))
+}
+
+/// What came of a transform, where an error means that nothing was written.
+pub fn done(done: Result<Outcome>) -> Result<Outcome> {
+    match done {
         Err(Stop::Fault(error) | Stop::Damage(error, _)) => Err(undone(error)),
         done => done,
     }
+}
+
+/// The same, where an error is no loss of what was read.
+///
+/// # Errors
+/// As for [`run`], always with exit code 2.
+pub fn of_stored(
+    name: &str,
+    input: &Stored,
+    given: &Given,
+    target: &Target,
+    common: &Common,
+    screen: &Screen,
+) -> Result<Outcome> {
+    refuse_stdout(target)?;
+    let recognised = of_source(input.source()?, &input.opening)?;
+    of_recognised(name, recognised, &input.opening, given, target, common, screen)
+}
+
+/// The same of what was recognised.
+///
+/// # Errors
+/// As for [`of_stored`].
+pub fn of_recognised(
+    name: &str,
+    recognised: Recognised,
+    opening: &Opening,
+    given: &Given,
+    target: &Target,
+    common: &Common,
+    screen: &Screen,
+) -> Result<Outcome> {
+    let transform = recognised.transform(name)?;
+    let options = transform.info().parse(recognised.format.info().name, given)?;
+    let again = transform.reads_again(&options);
+    let source = if again { recognised.source.spooled().map_err(Error::from)? } else { recognised.source };
+    make(transform, &source, opening, &options, target, common, screen)
 }
 
 /// What ends a verb that has written nothing.
@@ -164,68 +228,86 @@ pub fn undone(error: Error) -> Stop {
     Stop::of_reading(error, "nothing was written")
 }
 
-/// Does an edit and says what was done.
+/// Does a transform and says what was done.
 ///
 /// # Errors
-/// What the edit says; `Usage` if it is to write to standard output.
+/// What the transform says; `Usage` if it is to write to standard output.
 pub fn make(
-    edit: &dyn Edit,
+    transform: &dyn Transform,
     source: &Source,
     opening: &Opening,
-    given: &Given,
+    options: &Options,
     target: &Target,
+    common: &Common,
     screen: &Screen,
 ) -> Result<Outcome> {
     refuse_stdout(target)?;
-    let format = quipu::format_of(source, &opening.options())?.map_or("these", |format| format.info().name);
-    let options = edit.info().parse(format, given)?;
-    let (opening, is_strict) = (opening.options(), opening.strict);
-    let job = EditJob {
-        source,
-        opening: &opening,
-        options: &options,
-        output: &target.path,
-        replace: target.force,
-        container: target.container.as_deref(),
-        level: target.level,
-        damaged: target.damaged,
-        strict: is_strict,
-    };
-    let edited = session::watched(screen, |watch| edit.run(&job, &Watched(watch)))?;
-    tell(edited, &target.path, target.json, screen)
+    let (opening, strict) = (opening.options(), opening.strict);
+    let transformed = session::watched(screen, |watch| {
+        let job = TransformJob {
+            source,
+            opening: &opening,
+            options,
+            output: &target.path,
+            replace: target.force,
+            container: target.container.as_deref(),
+            level: target.level,
+            damaged: target.damaged,
+            strict,
+            threads: common.threads.map_or(0, usize::from),
+            sequence: &InTime(watch),
+        };
+        transform.run(&job, &Watched(watch))
+    })?;
+    tell(transformed, &target.path, target.json, screen)
 }
 
 /// Says what was written, and what was odd in what was read.
-fn tell(edited: Edited, path: &Path, is_json: bool, screen: &Screen) -> Result<Outcome> {
-    let doubtful_from = edited.reading.doubtful_from;
-    let verdict = Verdict::from(edited.reading);
+fn tell(transformed: Transformed, path: &Path, is_json: bool, screen: &Screen) -> Result<Outcome> {
+    let Transformed { facts, shown, doubtful, reading, notes, is_flawed } = transformed;
+    let doubtful_from = reading.doubtful_from;
+    let verdict = Verdict::from(reading);
     verdict.say_lost(screen);
     say_doubtful(path, doubtful_from, screen);
+    for Doubtful { file, from } in doubtful {
+        let path = file.map_or_else(|| path.to_owned(), |file| path.join(file));
+        say_doubtful(&path, Some(from), screen);
+    }
     if is_json {
         let mut answer = Map::new();
         answer.insert("output".into(), json!(path.display().to_string()));
-        answer.extend(edited.facts.iter().map(|fact| (fact.key.clone().into_owned(), fact.json())));
-        answer.insert("notes".into(), json!(edited.notes));
-        answer.insert("doubtful_from".into(), json!(doubtful_from));
-        session::add_reading(&verdict.findings, verdict.error.as_deref(), &mut answer);
+        answer.extend(facts.iter().map(|fact| (fact.key.clone().into_owned(), fact.json())));
+        answer.insert("notes".into(), json!(notes));
+        // Of several files, each says it.
+        if !answer.contains_key("files") {
+            answer.insert("doubtful_from".into(), json!(doubtful_from));
+        }
+        verdict.add_to(&mut answer);
         screen.json(&answer.into())?;
     } else if !screen.is_quiet() {
-        let facts = edited.facts.iter().map(|fact| {
-            let cell = match &fact.value {
-                Value::String(text) => Cell::Text(text.clone()),
-                Value::Number(number) if number.is_u64() => {
-                    let number = number.as_u64().unwrap_or(0);
-                    if fact.key.ends_with("_bytes") { Cell::Bytes(number) } else { Cell::Count(number) }
-                }
-                other => Cell::Text(other.to_string()),
-            };
-            (fact.label.clone().into_owned(), vec![cell])
-        });
-        let document = Document::new(path.display().to_string()).with(Block::Facts(facts.collect()));
+        let blocks = if shown.is_empty() { vec![Block::Facts(lines(&facts))] } else { shown };
+        let document = Document { title: path.display().to_string(), blocks };
         screen.documents([&document])?;
     }
-    edited.notes.iter().for_each(|note| screen.say(format_args!("note: {note}")));
-    Ok(verdict.tell(screen))
+    notes.iter().for_each(|note| screen.say(format_args!("note: {note}")));
+    let outcome = verdict.tell(screen);
+    Ok(if is_flawed { Outcome::Flawed } else { outcome })
+}
+
+/// Facts as lines for people.
+fn lines(facts: &[Fact]) -> Vec<(String, Vec<Cell>)> {
+    let line = |fact: &Fact| {
+        let cell = match &fact.value {
+            Value::String(text) => Cell::Text(text.clone()),
+            Value::Number(number) if number.is_u64() => {
+                let number = number.as_u64().unwrap_or(0);
+                if fact.key.ends_with("_bytes") { Cell::Bytes(number) } else { Cell::Count(number) }
+            }
+            other => Cell::Text(other.to_string()),
+        };
+        (fact.label.clone().into_owned(), vec![cell])
+    };
+    facts.iter().map(line).collect()
 }
 
 /// Says on standard error from which record on an output is doubtful.
@@ -236,12 +318,16 @@ pub fn say_doubtful(path: &Path, doubtful_from: Option<u64>, screen: &Screen) {
     }
 }
 
-/// Tells a watch what an edit tells.
+/// Tells a watch what a transform tells.
 pub struct Watched<'w>(pub &'w Watch);
 
 impl Progress for Watched<'_> {
     fn advance(&self, records: u64, packed_bytes: u64) {
         self.0.advance(records, packed_bytes);
+    }
+
+    fn expect(&self, packed_bytes: Option<u64>) {
+        self.0.expect(packed_bytes);
     }
 
     fn is_cancelled(&self) -> bool {

@@ -5,7 +5,7 @@ use quipu::model::fresh::{Fresh, Replace};
 use quipu::model::{Error, ErrorKind, Given, Options, Report, Result, ToolInfo, Trace};
 use quipu::sim::sweep::{Space, Swept};
 use quipu::sim::{
-    MISS_FILE, Miss, MissSink, Pages, Settings, Simulated, Simulation, Translator, cacheray, caches, config,
+    MISS_FILE, Miss, MissSink, OtherModel, Pages, Setup, Simulated, Simulation, Translator, caches, config,
     fit_cores, misses, tlbs,
 };
 use quipu::source::{OutputFile, Reading};
@@ -74,7 +74,7 @@ pub fn plan_tlbs(given: &Given, around: &Surroundings, trace: &dyn Trace) -> Res
 
 fn plan(
     info: &'static ToolInfo,
-    mut settings: Settings,
+    mut settings: Setup,
     physical: bool,
     around: &Surroundings,
     trace: &dyn Trace,
@@ -127,17 +127,15 @@ pub fn remarks(report: &dyn Report) -> Vec<String> {
     report.downcast_ref::<Swept>().map(|of| of.incomplete.clone()).unwrap_or_default()
 }
 
-/// Plans the simulation of caches with the faults of Cacheray's simulator.
-pub fn plan_cacheray(config: Option<&Path>, trace: &dyn Trace) -> Result<Planned> {
+/// Plans the simulation of another simulator's caches.
+pub fn plan_other(model: &OtherModel, config: Option<&Path>, trace: &dyn Trace) -> Result<Planned> {
+    let OtherModel { name, of, info, pass } = model;
     let Some(path) = config else {
-        return Err(Error::usage("`--model cacheray` has no usual caches")
-            .hint("--config FILE with a configuration of Cacheray's simulator"));
+        return Err(Error::usage(format!("`--model {name}` has no usual caches"))
+            .hint(format!("--config FILE with a configuration of {of}")));
     };
-    let config = cacheray::Configuration::parse(&text_of(path)?)
-        .map_err(|error| error.in_file(path.display().to_string()))?;
-    let info = &cacheray::tool::INFO;
-    let columns = info.needs.of(info.name, trace)?;
-    Ok(Planned { info, columns, pass: Box::new(cacheray::ModelPass::new(&config)) })
+    let pass = pass(&text_of(path)?).map_err(|error| error.in_file(path.display().to_string()))?;
+    Ok(Planned { info, columns: info.needs.of(info.name, trace)?, pass })
 }
 
 /// How many cores a configuration file has.
@@ -180,7 +178,7 @@ struct MissFiles {
 
 impl MissFiles {
     /// The files that the caches of a machine ask for; `None` if none does.
-    fn create(settings: &Settings, replace: Replace) -> Result<Option<Box<dyn MissSink>>> {
+    fn create(settings: &Setup, replace: Replace) -> Result<Option<Box<dyn MissSink>>> {
         let mut files = Vec::new();
         for cache in &settings.machine.caches {
             files.push(match &cache.miss_file {

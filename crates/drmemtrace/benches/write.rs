@@ -6,8 +6,9 @@ use divan::counter::BytesCount;
 use divan::{Bencher, black_box};
 use quipu_drmemtrace::edits::{Filter, FilterSpec};
 use quipu_drmemtrace::trace::{self, DrmemTrace};
-use quipu_drmemtrace::write::{Edit, NoEdit, Unwatched, WriteOptions, rewrite_file};
+use quipu_drmemtrace::write::{EntryEdit, NoEdit, WriteOptions, rewrite_file};
 use quipu_model::OpenOptions;
+use quipu_model::transform::Silent;
 use quipu_source::{PackOptions, Packer, Packing, Pool, Source, StreamOptions};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::PathBuf;
@@ -84,14 +85,14 @@ fn pack_alone(bencher: Bencher<'_, '_>, packing: Packing) {
     });
 }
 
-fn rewrite<E: Edit>(bencher: Bencher<'_, '_>, packing: Packing, edit: impl Fn(&DrmemTrace) -> E + Sync) {
+fn rewrite<E: EntryEdit>(bencher: Bencher<'_, '_>, packing: Packing, edit: impl Fn(&DrmemTrace) -> E + Sync) {
     let trace = open();
     let pool = Pool::new(n_threads()).expect("threads");
     let options = WriteOptions { pack: PackOptions::new(packing), ..WriteOptions::new() };
     bencher.counter(BytesCount::new(n_bytes(&trace))).bench(|| {
         let packer = Packer::new(Nowhere, &pool, &options.pack);
         let (done, _) =
-            rewrite_file(&trace, 0, packer, edit(&trace), &options, &Unwatched).expect("fixture is sound");
+            rewrite_file(&trace, 0, packer, edit(&trace), &options, &Silent).expect("fixture is sound");
         done.packed
     });
 }

@@ -41,14 +41,17 @@ mod seams;
 pub mod table;
 pub mod tools;
 pub mod trace;
+pub mod transforms;
 mod widen;
 mod window;
 pub mod write;
 
-use quipu_model::convert::Importer;
+use quipu_model::convert::RecordWriter;
 use quipu_model::options::{Kind, OptionSpec};
 use quipu_model::trace::DumpForm;
-use quipu_model::{Confidence, Format, FormatInfo, Found, OpenOptions, Result, RuleInfo, Tool, Trace};
+use quipu_model::{
+    Confidence, Format, FormatInfo, Found, OpenOptions, Result, RuleInfo, Tool, Trace, Transform,
+};
 use quipu_source::Source;
 use std::ops::Range;
 
@@ -151,7 +154,15 @@ impl Format for Drmemtrace {
         tools::TOOLS
     }
 
-    fn importer(&self) -> Option<&'static dyn Importer> {
+    fn claims(&self, name: &str) -> bool {
+        listing::named_like_a_trace(name)
+    }
+
+    fn transforms(&self) -> &'static [&'static dyn Transform] {
+        transforms::TRANSFORMS
+    }
+
+    fn record_writer(&self) -> Option<&'static dyn RecordWriter> {
         Some(&write::import::FromOthers)
     }
 

@@ -184,7 +184,8 @@ mod tests {
     use super::*;
     use crate::tools::counts::COUNTS;
     use crate::trace::{DrmemTrace, open};
-    use crate::write::{NoEdit, Unwatched, WriteOptions, rewrite_file};
+    use crate::write::{NoEdit, WriteOptions, rewrite_file};
+    use quipu_model::transform::Silent;
     use quipu_model::{Columns, OpenOptions, Options, Scan, ShardId, Tool, Trace};
     use quipu_source::{Packer, Pool, Source};
     use quipu_testkit::fixtures;
@@ -195,7 +196,7 @@ mod tests {
         let options = WriteOptions { chunk_instrs: Some(200), ..WriteOptions::new() };
         let pool = Pool::new(1).unwrap();
         let packer = Packer::new(Cursor::new(Vec::new()), &pool, &options.pack);
-        let (rewritten, _) = rewrite_file(trace, 0, packer, NoEdit, &options, &Unwatched).ok()?;
+        let (rewritten, _) = rewrite_file(trace, 0, packer, NoEdit, &options, &Silent).ok()?;
         Some(rewritten.out.into_inner())
     }
 

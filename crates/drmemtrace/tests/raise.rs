@@ -7,7 +7,8 @@ use quipu_drmemtrace::DRMEMTRACE;
 use quipu_drmemtrace::check::{CHECK, CheckReport};
 use quipu_drmemtrace::record::{Entry, FileType, Marker, Type};
 use quipu_drmemtrace::trace::DrmemTrace;
-use quipu_drmemtrace::write::{NoEdit, Unwatched, WriteOptions, rewrite_file};
+use quipu_drmemtrace::write::{NoEdit, WriteOptions, rewrite_file};
+use quipu_model::transform::Silent;
 use quipu_model::{Format, Given, OpenOptions};
 use quipu_source::{PackOptions, Packer, Packing, Pool, Source};
 use quipu_testkit::report_of;
@@ -22,7 +23,7 @@ fn to(version: u64) -> WriteOptions {
 fn refusal(trace: &DrmemTrace, version: u64) -> String {
     let pool = Pool::new(1).unwrap();
     let packer = Packer::new(Cursor::new(Vec::new()), &pool, &PackOptions::new(Packing::Plain));
-    rewrite_file(trace, 0, packer, NoEdit, &to(version), &Unwatched).unwrap_err().to_string()
+    rewrite_file(trace, 0, packer, NoEdit, &to(version), &Silent).unwrap_err().to_string()
 }
 
 fn broken(source: &Source) -> Vec<&'static str> {

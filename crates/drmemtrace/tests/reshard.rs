@@ -6,14 +6,15 @@ use crate::rewriting::{assert_same, entries, fixtures, open};
 use quipu_drmemtrace::record::{Entry, FileType, Marker, Type};
 use quipu_drmemtrace::schedule;
 use quipu_drmemtrace::trace::{self, DrmemTrace};
-use quipu_drmemtrace::write::{Sharding, Unwatched, WriteOptions, reshard};
+use quipu_drmemtrace::write::{Sharding, WriteOptions, reshard};
 use quipu_model::OpenOptions;
+use quipu_model::transform::Silent;
 use quipu_source::Source;
 use std::path::Path;
 use zerocopy::IntoBytes;
 
 fn to(source: &Source, trace: &DrmemTrace, path: &Path, sharding: Sharding) -> (Source, DrmemTrace) {
-    reshard(trace, source, path, sharding, &[], &WriteOptions::new(), &Unwatched).unwrap();
+    reshard(trace, source, path, sharding, &[], &WriteOptions::new(), &Silent).unwrap();
     let source = Source::open(path).unwrap();
     let trace = trace::open(&source, &OpenOptions::default()).unwrap();
     assert!(trace_findings(&trace).is_empty(), "{:?}", trace_findings(&trace));

@@ -2,10 +2,10 @@
 
 use crate::merge::Merge;
 use crate::watch::Watch;
-use quipu_model::convert::{Fate, Import, ImportJob, Importer, Ledger};
+use quipu_model::convert::{Fate, Ledger, MadeUp, RecordJob, RecordSink, RecordWriter, Said};
 use quipu_model::damaged::{Intake, Reading, SoFar};
 use quipu_model::trace::{Fact, settled};
-use quipu_model::{Batch, Columns, Error, Result, Scan, ShardId, Trace};
+use quipu_model::{Batch, Columns, Error, ErrorKind, Result, Scan, ShardId, Trace};
 use std::collections::BTreeMap;
 
 /// What a conversion will do, as far as the formats alone tell it.
@@ -17,6 +17,8 @@ pub struct ConversionPlan {
     pub dropped: Vec<String>,
     /// What the target must write and the source does not say.
     pub made_up: Vec<&'static str>,
+    /// What it may have to write besides: only records show whether the source says it.
+    pub perhaps_made_up: Vec<&'static str>,
     /// All columns that are read: those that are dropped are counted.
     columns: Columns,
 }
@@ -28,10 +30,10 @@ pub struct ConversionPlan {
 pub fn plan_conversion(
     trace: &dyn Trace,
     target: &str,
-    importer: &dyn Importer,
+    writer: &dyn RecordWriter,
     beyond_lenses: &[&str],
 ) -> Result<ConversionPlan> {
-    let (has, info) = (trace.columns(), importer.info());
+    let (has, info) = (trace.columns(), writer.info());
     let missing = info.required.minus(has);
     if !missing.is_empty() {
         return Err(Error::missing(format!(
@@ -45,9 +47,17 @@ pub fn plan_conversion(
     let details = lenses().flat_map(|lens| lens.details).filter(|(column, _)| lost.has(*column));
     let details = details.map(|(_, words)| *words);
     let dropped = rows.chain(details).chain(beyond_lenses.iter().copied()).map(str::to_owned).collect();
-    let made_up = info.made_up.iter().filter(|(_, says)| !has.any(*says)).map(|(what, _)| *what).collect();
+    let (mut made_up, mut perhaps_made_up) = (Vec::new(), Vec::new());
+    for MadeUp { what, said } in info.made_up {
+        match said {
+            Said::By(columns) if has.any(*columns) => {}
+            Said::InHeader(is_said) if is_said(trace.meta()) => {}
+            Said::ByRecords => perhaps_made_up.push(*what),
+            _ => made_up.push(*what),
+        }
+    }
     let columns = lenses().fold(carried, |columns, lens| columns | has.and(lens.rows));
-    Ok(ConversionPlan { carried, dropped, made_up, columns })
+    Ok(ConversionPlan { carried, dropped, made_up, perhaps_made_up, columns })
 }
 
 /// What came of a conversion.
@@ -69,36 +79,59 @@ pub struct Converted {
 /// What reading and writing say, and damage of the trace unless the job keeps what is made of it; then nothing is written.
 pub fn convert(
     plan: &ConversionPlan,
-    importer: &dyn Importer,
-    job: &ImportJob<'_>,
+    writer: &dyn RecordWriter,
+    job: &RecordJob<'_>,
     beyond_lenses: &[&str],
     watch: &Watch,
 ) -> Result<Converted> {
-    let (import, mut converted) = settled(
+    let (mut sink, mut converted) = settled(
         job.trace,
         || watch.is_cancelled(),
-        || convert_once(plan, importer, job, beyond_lenses, watch),
+        || convert_once(plan, writer, job, beyond_lenses, watch),
     )?;
-    let is_empty = import.n_written() == 0;
-    match import.finish(&mut converted.ledger) {
+    let is_empty = sink.n_written() == 0;
+    let done = sink.end(&mut converted.ledger).and_then(|()| {
+        plan.check(&converted.ledger)?;
+        sink.commit()
+    });
+    match done {
         Ok(facts) => converted.facts = facts,
         // The format refuses a file without records, and what left none is to be said.
-        Err(refused) if is_empty => return Err(converted.reading.nothing_left().unwrap_or(refused)),
+        Err(refused) if is_empty && refused.kind() != ErrorKind::Internal => {
+            return Err(converted.reading.nothing_left().unwrap_or(refused));
+        }
         Err(error) => return Err(error),
     }
     Ok(converted)
 }
 
+impl ConversionPlan {
+    /// Makes sure that nothing was made up that the plan did not say.
+    ///
+    /// # Errors
+    /// `Internal` for a format that makes up what it does not declare.
+    fn check(&self, ledger: &Ledger) -> Result<()> {
+        let is_said = |what: &str| self.made_up.iter().chain(&self.perhaps_made_up).any(|said| *said == what);
+        match ledger.lines().iter().find(|line| line.fate == Fate::MadeUp && !is_said(&line.what)) {
+            None => Ok(()),
+            Some(line) => Err(Error::new(
+                ErrorKind::Internal,
+                format!("the plan did not say that `{}` would be made up", line.what),
+            )),
+        }
+    }
+}
+
 /// One read of the trace; what comes of it has no name yet.
 fn convert_once(
     plan: &ConversionPlan,
-    importer: &dyn Importer,
-    job: &ImportJob<'_>,
+    writer: &dyn RecordWriter,
+    job: &RecordJob<'_>,
     beyond_lenses: &[&str],
     watch: &Watch,
-) -> Result<(Box<dyn Import>, Converted)> {
+) -> Result<(Box<dyn RecordSink>, Converted)> {
     let scan = Scan { ahead: true, beyond: true, ..Scan::new(ShardId(0)).columns(plan.columns) };
-    let mut import = importer.begin(&ImportJob { columns: plan.carried, ..*job })?;
+    let mut sink = writer.begin(&RecordJob { columns: plan.carried, ..*job })?;
     let (mut ledger, mut uncounted) = (Ledger::default(), Vec::new());
     let mut intake = Intake::new(job.damaged).strict(job.strict);
     intake.take(&mut job.trace.meta().findings.clone(), SoFar::default())?;
@@ -113,7 +146,7 @@ fn convert_once(
     let mut read = || -> Result<()> {
         while let Some(merged) = merge.read()? {
             let batch = merged.batch;
-            let n_written = import.n_written();
+            let n_written = sink.n_written();
             let member = members.entry(batch.span.shard).or_insert((batch.span.member, n_written));
             let n_agreed = member.1;
             if member.0 != batch.span.member {
@@ -133,7 +166,7 @@ fn convert_once(
             }
             n_records += u64::from(batch.span.records);
             n_counted = n_counted.max(batch.beyond.len());
-            import.take(batch, &mut ledger)?;
+            sink.take(batch, &mut ledger)?;
             if watch.is_cancelled() {
                 return Err(interrupted());
             }
@@ -141,16 +174,13 @@ fn convert_once(
         Ok(())
     };
     let read = read();
-    intake.end(read, so_far(import.n_written()))?;
+    intake.end(read, so_far(sink.n_written()))?;
     // What a format does not count may be in any of its records.
     for what in beyond_lenses.iter().skip(n_counted).filter(|_| n_records > 0) {
         ledger.add(what, Fate::Dropped, 1);
         uncounted.push((*what).to_owned());
     }
-    for what in &plan.made_up {
-        ledger.add(what, Fate::MadeUp, 1);
-    }
-    Ok((import, Converted { ledger, facts: Vec::new(), reading: intake.finish(), uncounted }))
+    Ok((sink, Converted { ledger, facts: Vec::new(), reading: intake.finish(), uncounted }))
 }
 
 fn interrupted() -> Error {

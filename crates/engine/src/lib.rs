@@ -65,4 +65,4 @@ pub use run::{Outcome, RunOptions, WindowOf, part_of_rounds, run};
 pub use share::share;
 pub use starts::begin_at;
 pub use watch::{Progress, Watch};
-pub use window::parts;
+pub use window::{InTime, parts};

@@ -7,6 +7,7 @@
 use crate::merge::Merge;
 use crate::watch::{Tally, Watch};
 use quipu_model::lens::{ThreadEvent, instr_flags};
+use quipu_model::transform::Sequence;
 use quipu_model::{Batch, Columns, Error, Result, Scan, ShardId, Span, Trace, Window};
 
 /// A position in a shard or in the sequence: what stands before it.
@@ -181,6 +182,16 @@ pub fn parts(trace: &dyn Trace, window: &Window, watch: &Watch) -> Result<Vec<Wi
     match part.errors.into_iter().next() {
         Some(error) => Err(error),
         None => Ok(part.windows),
+    }
+}
+
+/// The sequence of all threads as it is merged here, for transforms of formats.
+#[derive(Debug)]
+pub struct InTime<'w>(pub &'w Watch);
+
+impl Sequence for InTime<'_> {
+    fn parts(&self, trace: &dyn Trace, window: &Window) -> Result<Vec<Window>> {
+        parts(trace, window, self.0)
     }
 }
 

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, unreachable_pub)]
 
+mod conversion;
 mod merge;
 mod run;
 mod tools;

@@ -2,7 +2,7 @@
 
 use crate::folder::Folder;
 use quipu::engine::{RunOptions, Watch, convert as run_conversion, plan, plan_conversion, run};
-use quipu::model::convert::ImportJob;
+use quipu::model::convert::RecordJob;
 use quipu::model::{Columns, Damaged, Given, OpenOptions};
 use quipu::sim::caches::Caches;
 use quipu::source::Source;
@@ -82,10 +82,10 @@ pub fn convert(bytes: &[u8]) {
         .find(|format| format.info().name == from)
         .map_or(&[][..], |format| format.info().beyond_lenses);
     for format in quipu::FORMATS {
-        let Some(importer) = format.importer() else { continue };
+        let Some(writer) = format.record_writer() else { continue };
         let folder = Folder::new();
         let output = folder.path("converted");
-        let job = ImportJob {
+        let job = RecordJob {
             trace: &*trace,
             columns: Columns::NONE,
             options: &quipu::model::Options::default(),
@@ -96,8 +96,8 @@ pub fn convert(bytes: &[u8]) {
             damaged: Damaged::Keep,
             strict: false,
         };
-        let Ok(plan) = plan_conversion(&*trace, format.info().name, importer, beyond) else { continue };
-        if run_conversion(&plan, importer, &job, beyond, &Watch::new()).is_ok() {
+        let Ok(plan) = plan_conversion(&*trace, format.info().name, writer, beyond) else { continue };
+        if run_conversion(&plan, writer, &job, beyond, &Watch::new()).is_ok() {
             let written = Source::open(&output).expect("what was written is there");
             format.open(&written, &OpenOptions::default()).expect("what was written can be read");
         }

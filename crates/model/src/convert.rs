@@ -1,6 +1,6 @@
 //! Taking records of another format: what can be carried over, what is lost, and the book that is kept of it.
 //!
-//! An [`Importer`] says which columns of the lenses its format has room for. The engine makes a plan of that before
+//! An [`RecordWriter`] says which columns of the lenses its format has room for. The engine makes a plan of that before
 //! anything is read, hands over the batches, and shows the [`Ledger`] at the end: nothing is left out or made up without
 //! being written there.
 
@@ -9,42 +9,63 @@ use crate::columns::Columns;
 use crate::damaged::Damaged;
 use crate::error::Result;
 use crate::options::{OptionSpec, Options};
-use crate::trace::{Fact, Trace};
+use crate::trace::{Fact, Meta, Trace};
 use std::path::Path;
 
 /// How a format takes records of others.
-pub trait Importer: Sync {
+pub trait RecordWriter: Sync {
     /// What it takes.
-    fn info(&self) -> &'static ImportInfo;
+    fn info(&self) -> &'static RecordWriterInfo;
 
     /// Begins a trace with what `job` says; records come to what is returned.
     ///
     /// # Errors
     /// `Usage` if an option is wrong, or the output exists and may not be replaced; `Io` if it cannot be made.
-    fn begin(&self, job: &ImportJob<'_>) -> Result<Box<dyn Import>>;
+    fn begin(&self, job: &RecordJob<'_>) -> Result<Box<dyn RecordSink>>;
 }
 
 /// What a format has room for.
 #[derive(Debug)]
-pub struct ImportInfo {
+pub struct RecordWriterInfo {
     /// Columns without which there is nothing to write.
     pub required: Columns,
     /// Columns that it has room for.
     pub taken: Columns,
-    /// What it must write although a source may not say it: words, and the columns that would say it.
-    pub made_up: &'static [(&'static str, Columns)],
+    /// All that it may have to write although a source does not say it. The engine refuses a line of the ledger that says
+    /// otherwise.
+    pub made_up: &'static [MadeUp],
     /// Its options.
     pub options: &'static [OptionSpec],
 }
 
+/// Something that is written although a source may not say it.
+#[derive(Clone, Copy, Debug)]
+pub struct MadeUp {
+    /// What, in the words of the ledger.
+    pub what: &'static str,
+    /// When a source says it.
+    pub said: Said,
+}
+
+/// When a source says what a format must write.
+#[derive(Clone, Copy, Debug)]
+pub enum Said {
+    /// If it carries one of these columns.
+    By(Columns),
+    /// If this holds of what it says of itself.
+    InHeader(fn(&Meta) -> bool),
+    /// Only its records show whether it does.
+    ByRecords,
+}
+
 /// What is written, and where.
 #[derive(Clone, Copy)]
-pub struct ImportJob<'a> {
+pub struct RecordJob<'a> {
     /// The trace that records come from.
     pub trace: &'a dyn Trace,
     /// The columns that come.
     pub columns: Columns,
-    /// What the user said; see [`ImportInfo::options`].
+    /// What the user said; see [`RecordWriterInfo::options`].
     pub options: &'a Options,
     /// What is written.
     pub output: &'a Path,
@@ -61,7 +82,7 @@ pub struct ImportJob<'a> {
 }
 
 /// A trace in the making.
-pub trait Import {
+pub trait RecordSink {
     /// Takes a batch, in the order of time; what it has no room for goes into the ledger.
     ///
     /// # Errors
@@ -71,11 +92,17 @@ pub trait Import {
     /// The number of records written so far.
     fn n_written(&self) -> u64;
 
-    /// Ends the trace and gives it its name.
+    /// Takes in that no more comes; what the end of the trace needs goes into the ledger.
     ///
     /// # Errors
     /// What writing says; then there is no trace.
-    fn finish(self: Box<Self>, ledger: &mut Ledger) -> Result<Vec<Fact>>;
+    fn end(&mut self, ledger: &mut Ledger) -> Result<()>;
+
+    /// Gives the trace its name.
+    ///
+    /// # Errors
+    /// What writing says; then there is no trace.
+    fn commit(self: Box<Self>) -> Result<Vec<Fact>>;
 }
 
 /// What became of something in a conversion.

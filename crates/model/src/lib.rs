@@ -2,7 +2,7 @@
 //!
 //! This crate knows no format and reads no file. It names things: where a record stands ([`Place`]),
 //! what went wrong ([`Error`]), what a trace did wrong ([`Finding`]), how rows travel ([`Batch`], [`lens`],
-//! [`table`]), what a trace format offers ([`Format`], [`Trace`], [`Reader`], [`Printer`], [`Edit`]), what an analysis
+//! [`table`]), what a trace format offers ([`Format`], [`Trace`], [`Reader`], [`Printer`], [`Transform`]), what an analysis
 //! is ([`Pass`], [`Tool`], [`Report`]) and what it leaves for people to read ([`doc`]).
 //!
 //! Start with [`Trace`] to read, with [`Pass`] to analyse.
@@ -18,7 +18,6 @@ pub mod convert;
 pub mod damaged;
 pub mod dicts;
 pub mod doc;
-pub mod edit;
 pub mod error;
 pub mod executed;
 pub mod finding;
@@ -36,6 +35,7 @@ pub mod spans;
 pub mod table;
 pub mod thread;
 pub mod trace;
+pub mod transform;
 pub mod values;
 
 pub use batch::{Batch, Cursor, Span};
@@ -43,7 +43,6 @@ pub use code::{Code, CodeTable, SharedCodes};
 pub use column::{Column, ColumnRef, Strings};
 pub use columns::{Columns, LensInfo};
 pub use damaged::Damaged;
-pub use edit::{Comparison, Edit, Edited};
 pub use error::{Error, ErrorKind, Place, Result};
 pub use finding::{Finding, Found, RuleInfo, Severity};
 pub use loss::{Amount, Loss, Lost};
@@ -58,4 +57,5 @@ pub use trace::{
     Confidence, Cut, Dispatched, Format, FormatInfo, Meta, OpenOptions, Reader, Rounds, Scan, Shard, ShardId,
     ShardKind, Trace, Window,
 };
+pub use transform::{Comparison, Transform, Transformed};
 pub use values::{Types, Values};

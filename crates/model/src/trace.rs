@@ -3,8 +3,7 @@
 use crate::batch::Batch;
 use crate::code::SharedCodes;
 use crate::columns::Columns;
-use crate::convert::Importer;
-use crate::edit::{Comparison, Edit};
+use crate::convert::RecordWriter;
 use crate::error::{Error, Result};
 use crate::finding::{Finding, Found, RuleInfo};
 use crate::options::{Given, OptionSpec, Options};
@@ -13,6 +12,7 @@ use crate::print::{Printer, RowForm};
 use crate::schema::{Schema, Text};
 use crate::table::TableBuf;
 use crate::thread::ThreadId;
+use crate::transform::{Comparison, Transform};
 use quipu_isa::Arch;
 use quipu_source::{Ahead, Source, StreamOptions};
 use std::any::Any;
@@ -31,6 +31,12 @@ pub trait Format: Sync {
 
     /// Opens a trace: reads headers, not records.
     fn open(&self, source: &Source, options: &OpenOptions) -> Result<Box<dyn Trace>>;
+
+    /// True if a file of this name in a folder is taken for a part of one of its traces, whatever it holds.
+    fn claims(&self, name: &str) -> bool {
+        let _ = name;
+        false
+    }
 
     /// Analyses that need this format's native records.
     fn tools(&self) -> &'static [&'static dyn Tool] {
@@ -54,8 +60,8 @@ pub trait Format: Sync {
         Err(Error::unsupported(format!("format {} has no raw form", self.info().name)).in_file(source.name()))
     }
 
-    /// What can be made of its traces: trims, edits, texts, by the names of the verbs.
-    fn edits(&self) -> &'static [&'static dyn Edit] {
+    /// What can be made of its traces: parts, edits, texts, by the names of the verbs.
+    fn transforms(&self) -> &'static [&'static dyn Transform] {
         &[]
     }
 
@@ -65,7 +71,7 @@ pub trait Format: Sync {
     }
 
     /// How it takes records of other formats, if it can.
-    fn importer(&self) -> Option<&'static dyn Importer> {
+    fn record_writer(&self) -> Option<&'static dyn RecordWriter> {
         None
     }
 
@@ -260,6 +266,10 @@ pub trait Trace: Send + Sync {
         Cow::Owned(format!("mark {kind}"))
     }
 }
+
+/// Said where a part of a trace has nothing of the threads that were chosen.
+pub const PARTS_COUNT_ALL: &str =
+    "where a file holds several threads, parts count the records of all; take it apart first: quipu split";
 
 /// Reads something, and once more without the damage if some of what was read proved damaged later
 /// ([`Trace::n_delivered_damaged`]); what comes of the read before is dropped. Each read finds all damage that the one before has

@@ -8,7 +8,7 @@ use divan::counter::ItemsCount;
 use quipu::model::lens::Accesses;
 use quipu::model::{Batch, Columns, Given, OpenOptions, Options, Scan, Trace};
 use quipu::sim::sweep::{Space, Sweep};
-use quipu::sim::{CacheSpec, Machine, MachineSpec, Role, Rows, Settings, Simulation, Watch, caches, tlbs};
+use quipu::sim::{CacheSpec, Machine, MachineSpec, Role, Rows, Setup, Simulation, Watch, caches, tlbs};
 use std::path::Path;
 
 fn main() {
@@ -43,7 +43,7 @@ fn n_accesses(batches: &[Batch]) -> ItemsCount {
     ItemsCount::new(ROUNDS * batches.iter().map(|batch| batch.accesses.len()).sum::<usize>())
 }
 
-fn simulate(bencher: Bencher<'_, '_>, settings: &Settings) {
+fn simulate(bencher: Bencher<'_, '_>, settings: &Setup) {
     let batches = batches();
     bencher.counter(n_accesses(&batches)).bench_local(|| {
         let mut simulation = Simulation::new(settings.clone(), None).expect("a machine that holds together");

@@ -7,7 +7,7 @@ use divan::Bencher;
 use divan::counter::ItemsCount;
 use quipu_model::lens::{AccessKind, Accesses};
 use quipu_model::{Batch, Given, Options};
-use quipu_sim::{CacheSpec, Machine, MachineSpec, Policy, Rows, Settings, Simulation, Watch, caches, tlbs};
+use quipu_sim::{CacheSpec, Machine, MachineSpec, Policy, Rows, Setup, Simulation, Watch, caches, tlbs};
 
 fn main() {
     divan::main();
@@ -68,7 +68,7 @@ fn n_accesses(batches: &[Batch]) -> ItemsCount {
     ItemsCount::new(ROUNDS * batches.iter().map(|batch| batch.accesses.len()).sum::<usize>())
 }
 
-fn simulate(bencher: Bencher<'_, '_>, settings: &Settings) {
+fn simulate(bencher: Bencher<'_, '_>, settings: &Setup) {
     let batches = batches();
     bencher.counter(n_accesses(&batches)).bench_local(|| {
         let mut simulation = Simulation::new(settings.clone(), None).expect("a machine that holds together");

@@ -11,7 +11,7 @@ use divan::counter::ItemsCount;
 use quipu_model::lens::{AccessKind, RegionEvent};
 use quipu_model::{Batch, Options};
 use quipu_sim::cacheray::{Configuration, Levels, Simulator, Structs};
-use quipu_sim::{Settings, Simulation, TypeSource, caches};
+use quipu_sim::{Setup, Simulation, TypeSource, caches};
 use quipu_symbols::attribute::Types;
 use quipu_symbols::types_file::{Lookup, TypesFile};
 
@@ -94,9 +94,9 @@ fn walks(most: u64, far: u64) -> Vec<Batch> {
 fn simulation(tells_types: bool) -> Simulation {
     let types = TypeSource { types: Types::of_file(&file()), ..TypeSource::default() };
     let usual = caches::settings(&Options::default(), None).expect("no option is wrong");
-    let mut settings = Settings { top: 0, ..usual };
+    let mut settings = Setup { top: 0, ..usual };
     if tells_types {
-        settings = Settings { types: Some(types), tells_types: Some(10), ..settings };
+        settings = Setup { types: Some(types), tells_types: Some(10), ..settings };
     }
     let mut simulation = Simulation::new(settings, None).expect("the usual machine holds together");
     simulation.take(&regions()).expect("regions are taken");

@@ -31,7 +31,7 @@ use crate::options::{
 };
 use crate::recording::Recording;
 use crate::resets::Resets;
-use crate::simulate::{FUNCTIONS, OPTIONAL, Settings};
+use crate::simulate::{FUNCTIONS, OPTIONAL, Setup};
 use crate::spec::Usual;
 use quipu_model::{Columns, DynPass, Needs, Options, Order, Result, Tool, ToolInfo, Trace};
 
@@ -92,7 +92,7 @@ impl Tool for Caches {
 ///
 /// # Errors
 /// `Usage` for a value that makes no sense.
-pub fn settings(options: &Options, config: Option<Config>) -> Result<Settings> {
+pub fn settings(options: &Options, config: Option<Config>) -> Result<Setup> {
     let machine = match &config {
         Some(config) => config.machine.clone(),
         None => Usual {
@@ -122,7 +122,7 @@ pub fn settings(options: &Options, config: Option<Config>) -> Result<Settings> {
     }
     // A configuration was checked when it was read.
     machine.layout().map_err(|error| in_options(&error))?;
-    Ok(Settings {
+    Ok(Setup {
         machine,
         is_tlb: false,
         extent,

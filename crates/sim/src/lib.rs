@@ -46,6 +46,7 @@ mod extent;
 mod fields;
 mod lane;
 mod machine;
+mod models;
 mod opt;
 mod options;
 mod physical;
@@ -76,6 +77,7 @@ pub use fields::{
     TypeRow, TypeSource,
 };
 pub use machine::{Counts, Machine, Miss, Purpose, Rows, Watch};
+pub use models::{OTHER_MODELS, OtherModel};
 pub use options::{BASE, BINARY, MISS_FILE, TYPES, fit_cores};
 pub use physical::{Pages, Translation, Translator};
 pub use place::{CoreLoad, Placement, Placing};
@@ -85,7 +87,7 @@ pub use report::{
     ThreadCounts, WarmupCounts,
 };
 pub use resets::Resets;
-pub use simulate::{MissSink, Settings, Simulation};
+pub use simulate::{MissSink, Setup, Simulation};
 pub use snoop::CoherenceStats;
 pub use spec::{
     CacheSpec, Inclusion, Layout, MAX_CACHES, MAX_CORES, MAX_DEPTH, MAX_LINES, MachineSpec, Policy, Prefetch,

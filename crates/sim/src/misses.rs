@@ -15,7 +15,7 @@ use crate::options::{
     COHERENCE, CORES, CPU_SCHEDULING, L1D_ASSOC, L1D_SIZE, L1I_ASSOC, L1I_SIZE, LINE_SIZE, LL_ASSOC, LL_SIZE,
     POLICY, PREFETCHER, SIM_REFS, SKIP_REFS, WARMUP_FRACTION, WARMUP_REFS, fit_cores, option,
 };
-use crate::simulate::{OPTIONAL, Settings};
+use crate::simulate::{OPTIONAL, Setup};
 use hashbrown::HashMap;
 use quipu_model::doc::{Block, Cell, Document, Grid};
 use quipu_model::options::Kind;
@@ -98,13 +98,13 @@ impl Tool for MissTool {
 ///
 /// # Errors
 /// `Usage` for a value that makes no sense.
-pub fn settings(options: &Options) -> Result<Settings> {
+pub fn settings(options: &Options) -> Result<Setup> {
     let strides = Limits {
         count: options.count(&COUNT),
         share: options.share(&SHARE),
         confidence: options.share(&CONFIDENCE),
     };
-    Ok(Settings { strides: Some(strides), ..caches::settings(options, None)? })
+    Ok(Setup { strides: Some(strides), ..caches::settings(options, None)? })
 }
 
 /// From where on a load is listed.

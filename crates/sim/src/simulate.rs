@@ -8,7 +8,7 @@ mod step;
 #[cfg(test)]
 mod tests;
 
-pub use settings::Settings;
+pub use settings::Setup;
 pub(crate) use settings::{FUNCTIONS, OPTIONAL, columns};
 
 use crate::extent::Extent;
@@ -56,7 +56,7 @@ pub(crate) enum Cut {
 
 /// A machine at work on batches.
 pub struct Simulation {
-    settings: Settings,
+    settings: Setup,
     extent: Extent,
     machine: Machine,
     placement: Placement,
@@ -117,14 +117,14 @@ impl Simulation {
     ///
     /// # Errors
     /// `Usage` if the machine does not hold together.
-    pub fn new(settings: Settings, sink: Option<Box<dyn MissSink>>) -> Result<Simulation> {
+    pub fn new(settings: Setup, sink: Option<Box<dyn MissSink>>) -> Result<Simulation> {
         let watch = Watch { causes: settings.causes, log: true, all: settings.types.is_some() };
         let machine = Machine::new(&settings.machine, watch)?;
         Ok(Simulation::with(settings, machine, sink))
     }
 
     /// This machine, ready to run.
-    fn with(settings: Settings, machine: Machine, sink: Option<Box<dyn MissSink>>) -> Simulation {
+    fn with(settings: Setup, machine: Machine, sink: Option<Box<dyn MissSink>>) -> Simulation {
         let caches = &settings.machine.caches;
         let levels = report::data_levels(caches);
         let fields = settings.types.clone().map(|source| {

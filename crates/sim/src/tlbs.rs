@@ -17,7 +17,7 @@ use crate::options::{
 };
 use crate::recording::Recording;
 use crate::resets::Resets;
-use crate::simulate::{FUNCTIONS, OPTIONAL, Settings};
+use crate::simulate::{FUNCTIONS, OPTIONAL, Setup};
 use crate::spec::{CacheSpec, MAX_CORES, MachineSpec, Policy, Role};
 use quipu_model::options::Kind;
 use quipu_model::{
@@ -87,7 +87,7 @@ impl Tool for Tlbs {
 ///
 /// # Errors
 /// `Usage` for a value that makes no sense.
-pub fn settings(options: &Options) -> Result<Settings> {
+pub fn settings(options: &Options) -> Result<Setup> {
     let page_bytes = options.count(&PAGE_SIZE);
     if !page_bytes.is_power_of_two() || page_bytes < 64 {
         let page = options.word(&PAGE_SIZE);
@@ -141,7 +141,7 @@ pub fn settings(options: &Options) -> Result<Settings> {
     }
     let machine = MachineSpec { cores, line_bytes: page_bytes, coherent: false, caches, seed: 0 };
     machine.layout().map_err(|error| in_options(&error))?;
-    Ok(Settings {
+    Ok(Setup {
         machine,
         is_tlb: true,
         extent: extent(options)?,

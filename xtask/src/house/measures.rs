@@ -139,6 +139,23 @@ pub(crate) const MEASURES: &[Measure] = &[
         },
     },
     Measure {
+        name: "old-options",
+        what: "lines with names of the bags of options that were before `Options`, and of what took records before `RecordWriter`",
+        goal: Goal::AtMost(0),
+        take: |tree| {
+            // Written apart, so that they do not find themselves.
+            let names = [
+                ["Setting", "Info"],
+                ["model::", "Args"],
+                ["Import", "er"],
+                ["Edit", "Job"],
+                ["print_", "settings:"],
+            ]
+            .map(|name| name.concat());
+            Ok(places(tree, |_, line| names.iter().any(|name| line.code.contains(name.as_str()))))
+        },
+    },
+    Measure {
         name: "edit-systems",
         what: "traits of something that changes a trace (`Edit`, `Transform`)",
         goal: Goal::AtMost(1),
@@ -171,8 +188,7 @@ pub(crate) const MEASURES: &[Measure] = &[
     },
     Measure {
         name: "format-names",
-        what: "lines of `cli` that name a format, outside the imitations of other programs (`as_*`, and `impersonate.rs`, which \
-               lists them)",
+        what: "lines of `cli` and `console` that name a format, but for `impersonate.rs`, which lists imitations of other programs",
         goal: Goal::AtMost(0),
         take: format_names,
     },
@@ -360,6 +376,22 @@ mod tests {
             "//! Of drmemtrace.\nuse quipu::drmemtrace::write;\nlet format = \"lackey\";\nlet dinner = 1;\n";
         assert_eq!(format_names(&tree("crates/cli/src/verbs/trim.rs", text)).unwrap().value, 2);
         assert_eq!(format_names(&tree("crates/compat/src/drmemtrace/mod.rs", text)).unwrap().value, 0);
+    }
+
+    #[test]
+    fn no_verb_names_a_format() {
+        let taken = format_names(&Tree::read(&crate::root()).unwrap()).unwrap();
+        assert_eq!(taken.places, [""; 0]);
+    }
+
+    #[test]
+    fn there_is_one_description_of_options_and_one_of_transforms() {
+        let tree = Tree::read(&crate::root()).unwrap();
+        for name in ["option-types", "old-options", "edit-systems"] {
+            let measure = MEASURES.iter().find(|measure| measure.name == name).unwrap();
+            let taken = (measure.take)(&tree).unwrap();
+            assert!(taken.value <= measure.goal.limit(0), "{name}: {:?}", taken.places);
+        }
     }
 
     #[test]

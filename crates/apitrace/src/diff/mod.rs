@@ -27,9 +27,9 @@ pub use compare::Difference;
 use compare::{Side as CallSide, compare};
 use keys::{Functions, function_of, key};
 use quipu_model::damaged::Reading;
-use quipu_model::edit::{CompareJob, Compared, Comparison, EditInfo, Progress};
 use quipu_model::options::{Kind, OptionSpec};
 use quipu_model::trace::settled;
+use quipu_model::transform::{CompareJob, Compared, Comparison, Progress, TransformInfo};
 use quipu_model::values::Call;
 use quipu_model::{Batch, Columns, Error, Finding, Found, Reader, Result, Scan, ShardId, ThreadId, Trace};
 use regex_lite::Regex;
@@ -64,7 +64,7 @@ const CONTEXT: OptionSpec =
     OptionSpec::new("context", Kind::Count, "3", "How many equal calls to show around differences.")
         .short('U');
 
-static INFO: EditInfo = EditInfo {
+static INFO: TransformInfo = TransformInfo {
     name: "diff",
     title: "what differs between two traces, call by call",
     options: &[CALLS, OLD_CALLS, NEW_CALLS, IGNORE, NAMES, CONTEXT],
@@ -477,7 +477,7 @@ impl Walk<'_> {
 }
 
 impl Comparison for Diff {
-    fn info(&self) -> &'static EditInfo {
+    fn info(&self) -> &'static TransformInfo {
         &INFO
     }
 

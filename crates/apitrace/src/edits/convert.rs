@@ -3,7 +3,7 @@
 use super::begin;
 use crate::trace::{ApiTrace, Packing};
 use crate::write::repack;
-use quipu_model::edit::{Edit, EditInfo, EditJob, Edited, Progress};
+use quipu_model::transform::{Progress, Transform, TransformInfo, TransformJob, Transformed};
 use quipu_model::{Error, Result};
 use std::path::Path;
 
@@ -11,25 +11,32 @@ use std::path::Path;
 #[derive(Debug)]
 pub struct Convert;
 
-static INFO: EditInfo =
-    EditInfo { name: "convert", title: "the same stream, byte for byte, in another container", options: &[] };
+static INFO: TransformInfo = TransformInfo {
+    name: "convert",
+    title: "the same stream, byte for byte, in another container",
+    options: &[],
+};
 
 /// What writes some threads of a trace.
 const TRIM: &str = "`quipu trim --thread` writes the calls of some threads";
 
-impl Edit for Convert {
-    fn info(&self) -> &'static EditInfo {
+impl Transform for Convert {
+    fn info(&self) -> &'static TransformInfo {
         &INFO
     }
 
-    fn run(&self, job: &EditJob<'_>, progress: &dyn Progress) -> Result<Edited> {
+    fn run(&self, job: &TransformJob<'_>, progress: &dyn Progress) -> Result<Transformed> {
         if !job.opening.threads.is_empty() {
             return Err(Error::usage("a stream is copied as a whole").hint(TRIM));
         }
         let (trace, options) = begin(job)?;
         refuse_formless(&trace, job.output, options.packing)?;
         let written = repack(&trace, job.output, &options, progress)?;
-        Ok(Edited { facts: written.facts(options.packing), reading: written.reading, ..Edited::default() })
+        Ok(Transformed {
+            facts: written.facts(options.packing),
+            reading: written.reading,
+            ..Transformed::default()
+        })
     }
 }
 

@@ -4,6 +4,7 @@
 //! and are written anew, numbered from 0. What a choice of calls needs of what came before is found in [`setup`].
 
 pub mod convert;
+mod recover;
 pub mod sed;
 pub mod setup;
 pub mod substitute;
@@ -15,8 +16,8 @@ use crate::text::assemble::Assemble;
 use crate::text::disassemble::Disassemble;
 use crate::trace::{self, ApiTrace};
 use crate::write::{TraceWriter, WriteOptions, Written, packing_for, so_far};
-use quipu_model::edit::{Edit, EditJob, Edited, Progress};
 use quipu_model::trace::Fact;
+use quipu_model::transform::{Progress, Transform, TransformJob, Transformed};
 use quipu_model::values::{Types, Values};
 use quipu_model::{Columns, Finding, Reader, Result, Scan, ShardId};
 use serde_json::json;
@@ -24,7 +25,8 @@ use std::cell::Cell;
 use std::path::Path;
 
 /// All edits, as the format lists them.
-pub static EDITS: &[&dyn Edit] = &[&convert::Convert, &trim::Trim, &sed::Sed, &Disassemble, &Assemble];
+pub static EDITS: &[&dyn Transform] =
+    &[&convert::Convert, &trim::Trim, &sed::Sed, &Disassemble, &Assemble, &recover::Recover];
 
 /// What happens to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +59,7 @@ pub struct Rewritten {
 
 impl Rewritten {
     /// What to say of it.
-    fn edited(self, packing: trace::Packing, more: Vec<Fact>) -> Edited {
+    fn edited(self, packing: trace::Packing, more: Vec<Fact>) -> Transformed {
         let fact = |key, label, value| Fact::new(key, label, value);
         let mut facts = vec![
             fact("calls", "calls", json!(self.written.calls)),
@@ -65,7 +67,7 @@ impl Rewritten {
         ];
         facts.extend(more);
         facts.extend(self.written.facts(packing));
-        Edited { facts, reading: self.written.reading, ..Edited::default() }
+        Transformed { facts, reading: self.written.reading, ..Transformed::default() }
     }
 }
 
@@ -142,7 +144,7 @@ pub(crate) fn each_call(
 }
 
 /// Opens what a job is about, and how it is to be written.
-fn begin(job: &EditJob<'_>) -> Result<(ApiTrace, WriteOptions)> {
+fn begin(job: &TransformJob<'_>) -> Result<(ApiTrace, WriteOptions)> {
     // The threads that were chosen are the edit's to sort out.
     let opening = quipu_model::OpenOptions { threads: Vec::new(), ..job.opening.clone() };
     let trace = trace::open(job.source, &opening)?;

@@ -8,9 +8,9 @@ use super::{CallEdit, Step, begin, rewrite};
 use crate::callset::CallSet;
 use crate::decode::Header;
 use crate::{call_set, pattern, truth};
-use quipu_model::edit::{Edit, EditInfo, EditJob, Edited, Progress};
 use quipu_model::options::{self, OptionSpec, Options};
 use quipu_model::trace::Fact;
+use quipu_model::transform::{Progress, Transform, TransformInfo, TransformJob, Transformed};
 use quipu_model::values::{Call, Kind, NO_NODE, Type, Types, Values};
 use quipu_model::{Error, Result, ThreadId};
 use regex_lite::Regex;
@@ -68,7 +68,7 @@ const PROPERTY: OptionSpec = OptionSpec::new("property", options::Kind::Text, ""
     .repeated()
     .group(WHAT);
 
-static INFO: EditInfo = EditInfo {
+static INFO: TransformInfo = TransformInfo {
     name: "edit",
     title: "the same calls with some values replaced",
     options: &[REPLACE, REGEX, SET, ARG, FUNCTION, CALLS, PROPERTY],
@@ -268,12 +268,16 @@ fn pair<'t>(option: &str, text: &'t str) -> Result<(&'t str, &'t str)> {
         .ok_or_else(|| Error::usage(format!("`{option}` wants NAME=VALUE, found `{text}`")))
 }
 
-impl Edit for Sed {
-    fn info(&self) -> &'static EditInfo {
+impl Transform for Sed {
+    fn info(&self) -> &'static TransformInfo {
         &INFO
     }
 
-    fn run(&self, job: &EditJob<'_>, progress: &dyn Progress) -> Result<Edited> {
+    fn reads_again(&self, _: &quipu_model::Options) -> bool {
+        true
+    }
+
+    fn run(&self, job: &TransformJob<'_>, progress: &dyn Progress) -> Result<Transformed> {
         let mut replacer = Replacer::of(job.options, &job.opening.threads)?;
         if replacer.rules.is_empty() && !job.options.has(&PROPERTY) {
             return Err(Error::usage("nothing is to be replaced").hint("say --replace, --set or --property"));
@@ -289,6 +293,6 @@ impl Edit for Sed {
             more.push(Fact::new("names_left", "names left as they were", json!(replacer.n_unfit)));
         }
         let notes = replacer.notes();
-        Ok(Edited { notes, ..done.edited(options.packing, more) })
+        Ok(Transformed { notes, ..done.edited(options.packing, more) })
     }
 }

@@ -6,9 +6,9 @@ use super::{CallEdit, Step, begin, rewrite, setup};
 use crate::callset::CallSet;
 use crate::record::END_FRAME;
 use crate::{call_set, truth};
-use quipu_model::edit::{Edit, EditInfo, EditJob, Edited, Progress};
 use quipu_model::options::{Kind, OptionSpec, Options};
 use quipu_model::trace::Fact;
+use quipu_model::transform::{Progress, Transform, TransformInfo, TransformJob, Transformed};
 use quipu_model::values::{Call, Types, Values};
 use quipu_model::{Error, Result, ThreadId};
 use serde_json::json;
@@ -34,7 +34,7 @@ const TAKE: OptionSpec = OptionSpec::new("take", Kind::Count, "", "Keep so many 
 const SETUP: OptionSpec =
     truth("setup", "no", "Keep as well what these calls need of those before them.").group(PART);
 
-static INFO: EditInfo = EditInfo {
+static INFO: TransformInfo = TransformInfo {
     name: "trim",
     title: "some calls, frames or threads as a trace of their own",
     options: &[CALLS, FRAMES, SKIP, TAKE, SETUP],
@@ -173,12 +173,17 @@ fn nothing_chosen(n_chosen: u64) -> Vec<String> {
     if n_chosen == 0 { vec![note.to_owned()] } else { Vec::new() }
 }
 
-impl Edit for Trim {
-    fn info(&self) -> &'static EditInfo {
+impl Transform for Trim {
+    fn info(&self) -> &'static TransformInfo {
         &INFO
     }
 
-    fn run(&self, job: &EditJob<'_>, progress: &dyn Progress) -> Result<Edited> {
+    /// What calls need of those before them is found out by a read of its own.
+    fn reads_again(&self, options: &Options) -> bool {
+        options.flag(&SETUP)
+    }
+
+    fn run(&self, job: &TransformJob<'_>, progress: &dyn Progress) -> Result<Transformed> {
         let selection = Selection::of(job.options, &job.opening.threads)?;
         if selection.is_all() {
             return Err(
@@ -192,10 +197,10 @@ impl Edit for Trim {
             let n_setup = Fact::new("setup_calls", "calls that they need", json!(needed.n_setup()));
             let done = rewrite(&trace, trace.header(), job.output, &options, &mut needed, progress)?;
             let notes = nothing_chosen(needed.n_chosen());
-            return Ok(Edited { notes, ..done.edited(options.packing, vec![n_setup]) });
+            return Ok(Transformed { notes, ..done.edited(options.packing, vec![n_setup]) });
         }
         let done = rewrite(&trace, trace.header(), job.output, &options, &mut chooser, progress)?;
         let notes = nothing_chosen(done.written.calls);
-        Ok(Edited { notes, ..done.edited(options.packing, Vec::new()) })
+        Ok(Transformed { notes, ..done.edited(options.packing, Vec::new()) })
     }
 }

@@ -3,8 +3,8 @@
 use super::disassemble::blob_folder;
 use super::parse::Parser;
 use crate::write::{NewFile, WriteOptions, Written, packing_for};
-use quipu_model::edit::{Edit, EditInfo, EditJob, Edited, Progress};
 use quipu_model::trace::Fact;
+use quipu_model::transform::{Progress, Transform, TransformInfo, TransformJob, Transformed};
 use quipu_model::{Error, ErrorKind, Result};
 use quipu_source::Reading;
 use serde_json::json;
@@ -16,7 +16,7 @@ use std::path::{Component, Path};
 #[derive(Debug)]
 pub struct Assemble;
 
-static INFO: EditInfo = EditInfo {
+static INFO: TransformInfo = TransformInfo {
     name: "assemble",
     title: "the trace that a text says, which `disassemble` wrote and people may have changed",
     options: &[],
@@ -25,12 +25,12 @@ static INFO: EditInfo = EditInfo {
 /// Bytes of the stream are handed on when there are so many.
 const BUFFER_BYTES: usize = 64 << 10;
 
-impl Edit for Assemble {
-    fn info(&self) -> &'static EditInfo {
+impl Transform for Assemble {
+    fn info(&self) -> &'static TransformInfo {
         &INFO
     }
 
-    fn run(&self, job: &EditJob<'_>, progress: &dyn Progress) -> Result<Edited> {
+    fn run(&self, job: &TransformJob<'_>, progress: &dyn Progress) -> Result<Transformed> {
         if !job.opening.threads.is_empty() {
             return Err(Error::usage("a text is assembled as a whole"));
         }
@@ -39,7 +39,7 @@ impl Edit for Assemble {
         let written = assemble(Path::new(job.source.name()), job.output, &options, progress)?;
         let mut facts = vec![Fact::new("calls", "calls", json!(written.calls))];
         facts.extend(written.facts(packing));
-        Ok(Edited { facts, ..Edited::default() })
+        Ok(Transformed { facts, ..Transformed::default() })
     }
 }
 

@@ -13,9 +13,9 @@ use crate::record::{MAX_EVENT_BYTES, VERSION_PROPERTIES};
 use crate::trace::{self, ApiTrace};
 use crate::write::{EventCopy, n_good, so_far};
 use quipu_model::damaged::{Intake, Reading};
-use quipu_model::edit::{Edit, EditInfo, EditJob, Edited, Progress};
 use quipu_model::fresh::{Folder, Fresh, Replace, cannot};
 use quipu_model::trace::Fact;
+use quipu_model::transform::{Progress, Transform, TransformInfo, TransformJob, Transformed};
 use quipu_model::{Error, ErrorKind, Finding, Place, Result};
 use quipu_source::OutputFile;
 use serde_json::json;
@@ -27,18 +27,22 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub struct Disassemble;
 
-static INFO: EditInfo = EditInfo {
+static INFO: TransformInfo = TransformInfo {
     name: "disassemble",
     title: "the stream as text that can be edited, with a folder for raw memory",
     options: &[],
 };
 
-impl Edit for Disassemble {
-    fn info(&self) -> &'static EditInfo {
+impl Transform for Disassemble {
+    fn info(&self) -> &'static TransformInfo {
         &INFO
     }
 
-    fn run(&self, job: &EditJob<'_>, progress: &dyn Progress) -> Result<Edited> {
+    fn reads_again(&self, _: &quipu_model::Options) -> bool {
+        true
+    }
+
+    fn run(&self, job: &TransformJob<'_>, progress: &dyn Progress) -> Result<Transformed> {
         if !job.opening.threads.is_empty() || job.container.is_some() || job.level.is_some() {
             return Err(Error::usage("a text holds the whole stream, and is not packed"));
         }
@@ -52,7 +56,7 @@ impl Edit for Disassemble {
             fact("raw_events", "events kept as raw bytes", json!(done.raw_events)),
             fact("files", "files of raw memory", json!(done.files)),
         ];
-        Ok(Edited { facts, reading: done.reading, ..Edited::default() })
+        Ok(Transformed { facts, reading: done.reading, ..Transformed::default() })
     }
 }
 

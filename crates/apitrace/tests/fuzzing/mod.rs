@@ -10,7 +10,7 @@ use quipu_apitrace::text::{assemble, disassemble};
 use quipu_apitrace::trace::{self, ApiTrace, Packing};
 use quipu_apitrace::write::WriteOptions;
 use quipu_model::damaged::{Damaged, Intake};
-use quipu_model::edit::Silent;
+use quipu_model::transform::Silent;
 use quipu_model::values::{Call, Kind, NO_NODE, Type, Types, Values};
 use quipu_model::{Error, OpenOptions, Reader, Result, Scan, ShardId};
 use quipu_source::{Source, StreamOptions};

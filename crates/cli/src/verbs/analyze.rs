@@ -78,7 +78,7 @@ Examples:
   quipu analyze counts,mix --interval-instrs 1M --json trace.zip
   quipu analyze schedule --per-core --csv trace.dir
   quipu analyze histogram --line-size 128 --top 20 trace.zip
-  quipu analyze types --binary program cacheray.trace
+  quipu analyze types --binary program program.trace
   quipu analyze layout --type node --binary app app.trace
   quipu analyze layout --type node --types app.dwarf.json --order key,next --language rust app.trace
 

@@ -1,8 +1,8 @@
 //! `quipu assemble`: a trace from text.
 
 use quipu::model::Error;
-use quipu::model::Given;
 use quipu::source::Source;
+use quipu_console::Common;
 use quipu_console::input::Opening;
 use quipu_console::rewrite::{self, Target};
 use quipu_console::screen::{Outcome, Result, Screen};
@@ -38,7 +38,7 @@ const MAGIC: &[u8] = b"quipu-text ";
 /// The name of a format is no longer.
 const MAX_NAME_BYTES: usize = 64;
 
-pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
+pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
     let source = Source::open(&options.text).map_err(Error::from)?;
     let head = source.head(MAGIC.len() + MAX_NAME_BYTES).map_err(Error::from)?;
     let Some(rest) = head.strip_prefix(MAGIC) else {
@@ -49,11 +49,11 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
     };
     let name = rest.split(u8::is_ascii_whitespace).next().unwrap_or_default();
     let format = quipu::FORMATS.iter().find(|format| format.info().name.as_bytes() == name);
-    let edit = format.and_then(|format| format.edits().iter().find(|edit| edit.info().name == "assemble"));
-    let Some(edit) = edit else {
+    let transforms = format.into_iter().flat_map(|format| format.transforms());
+    let Some(transform) = transforms.copied().find(|transform| transform.info().name == "assemble") else {
         let what = format!("no format `{}` has texts", String::from_utf8_lossy(name));
         return Err(Error::unsupported(what).in_file(source.name()).into());
     };
-    let (opening, given) = (Opening::default(), Given::default());
-    rewrite::make(*edit, &source, &opening, &given, &options.target, screen)
+    let (opening, none) = (Opening::default(), quipu::model::Options::default());
+    rewrite::make(transform, &source, &opening, &none, &options.target, common, screen)
 }

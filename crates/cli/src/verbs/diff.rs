@@ -3,7 +3,7 @@
 use quipu::model::Error;
 use quipu::model::OptionSpec;
 use quipu::model::damaged::Reading;
-use quipu::model::edit::CompareJob;
+use quipu::model::transform::CompareJob;
 use quipu_console::comparison::{COMPARED, SIDES, tell};
 use quipu_console::flags::{self, Flagged, Flags};
 use quipu_console::input::Opening;

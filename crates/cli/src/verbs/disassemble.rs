@@ -2,9 +2,8 @@
 
 use quipu::model::Given;
 use quipu_console::Common;
-use quipu_console::edit::{EXIT_CODES, Keeping};
 use quipu_console::input::Stored;
-use quipu_console::rewrite::{self, Target};
+use quipu_console::rewrite::{self, EXIT_CODES, Keeping, Target};
 use quipu_console::screen::{Outcome, Result, Screen};
 use std::path::PathBuf;
 
@@ -43,9 +42,6 @@ fn after_help() -> String {
 }
 
 pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
-    let Stored { path, opening } = &options.input;
-    let recognised = rewrite::recognise(path, opening)?;
-    let edit = recognised.must_edit("disassemble")?;
     let target = Target {
         path: options.output.clone(),
         force: options.force,
@@ -54,5 +50,5 @@ pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result
         json: options.json,
         damaged: options.keeping.into(),
     };
-    rewrite::run(edit, &recognised.source, opening, &Given::default(), &target, common, screen)
+    rewrite::run("disassemble", &options.input, &Given::default(), &target, common, screen)
 }

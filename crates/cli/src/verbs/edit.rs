@@ -2,10 +2,9 @@
 
 use quipu::model::OptionSpec;
 use quipu_console::Common;
-use quipu_console::edit::{EXIT_CODES, Keeping};
 use quipu_console::flags::{Flagged, Flags};
 use quipu_console::input::Stored;
-use quipu_console::rewrite::{self, Target};
+use quipu_console::rewrite::{self, EXIT_CODES, Output};
 use quipu_console::screen::{Outcome, Result, Screen};
 
 /// Write a trace with some values replaced: strings, names, flags, addresses, numbers
@@ -20,21 +19,22 @@ pub(crate) struct Options {
     #[command(flatten)]
     input: Stored,
     #[command(flatten)]
-    flags: Flags<EditOptions>,
+    flags: Flags<EditFlags>,
     #[command(flatten)]
-    keeping: Keeping,
-    #[command(flatten)]
-    target: Target,
+    output: Output,
 }
 
-/// The options of all formats that edit.
-struct EditOptions;
+/// The options of all formats whose traces can be edited.
+struct EditFlags;
 
-impl Flagged for EditOptions {
+impl Flagged for EditFlags {
     fn specs() -> Vec<OptionSpec> {
-        rewrite::options_of("edit")
+        rewrite::options_of(NAME)
     }
 }
+
+/// What formats call it.
+const NAME: &str = "edit";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -49,9 +49,5 @@ fn after_help() -> String {
 }
 
 pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
-    let Options { input, .. } = options;
-    let target = &Target { damaged: options.keeping.into(), ..options.target.clone() };
-    let recognised = rewrite::recognise(&input.path, &input.opening)?;
-    let edit = recognised.must_edit("edit")?;
-    rewrite::run(edit, &recognised.source, &input.opening, options.flags.given(), target, common, screen)
+    rewrite::run(NAME, &options.input, options.flags.given(), &options.output.target(), common, screen)
 }

@@ -3,7 +3,7 @@
 use quipu::model::Format;
 use quipu::model::OptionSpec;
 use quipu::model::doc::{Block, Cell, Document, Grid};
-use quipu::model::edit::EditInfo;
+use quipu::model::transform::TransformInfo;
 use quipu_console::screen::{Outcome, Result, Screen};
 use serde_json::{Value, json};
 
@@ -72,16 +72,16 @@ pub(crate) fn run(options: &Options, screen: &Screen) -> Result<Outcome> {
 
 /// The options with which a format takes records of others.
 fn import_options(format: &dyn Format) -> &'static [OptionSpec] {
-    format.importer().map_or(&[], |importer| importer.info().options)
+    format.record_writer().map_or(&[], |writer| writer.info().options)
 }
 
 /// What a format makes of its traces itself: edits, and the comparison of two.
-fn edits(format: &dyn Format) -> impl Iterator<Item = &'static EditInfo> {
-    let edits = format.edits().iter().map(|edit| edit.info());
+fn edits(format: &dyn Format) -> impl Iterator<Item = &'static TransformInfo> {
+    let edits = format.transforms().iter().map(|edit| edit.info());
     edits.chain(format.comparison().map(|comparison| comparison.info()))
 }
 
-fn edit_json(info: &EditInfo) -> Value {
+fn edit_json(info: &TransformInfo) -> Value {
     let options: Vec<Value> = info.options.iter().map(option_json).collect();
     json!({ "name": info.name, "title": info.title, "settings": options })
 }

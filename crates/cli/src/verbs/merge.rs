@@ -1,9 +1,10 @@
 //! `quipu merge`: all threads in one file.
 
-use quipu::drmemtrace::write::Sharding;
+use quipu::model::OptionSpec;
 use quipu_console::Common;
-use quipu_console::edit::{self, EXIT_CODES, Output};
+use quipu_console::flags::{Flagged, Flags};
 use quipu_console::input::Stored;
+use quipu_console::rewrite::{self, EXIT_CODES, Output};
 use quipu_console::screen::{Outcome, Result, Screen};
 
 /// Write a trace as one file in which all threads take turns
@@ -16,8 +17,22 @@ pub(crate) struct Options {
     #[command(flatten)]
     input: Stored,
     #[command(flatten)]
+    flags: Flags<MergeFlags>,
+    #[command(flatten)]
     output: Output,
 }
+
+/// The options of all formats whose traces can be merged.
+struct MergeFlags;
+
+impl Flagged for MergeFlags {
+    fn specs() -> Vec<OptionSpec> {
+        rewrite::options_of(NAME)
+    }
+}
+
+/// What formats call it.
+const NAME: &str = "merge";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -29,6 +44,5 @@ fn help() -> String {
 }
 
 pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
-    let opened = edit::open(&options.input, "merge")?;
-    edit::reshard(&options.input, &options.output, &opened, Sharding::Stream, common, screen)
+    rewrite::run(NAME, &options.input, options.flags.given(), &options.output.target(), common, screen)
 }

@@ -3,10 +3,11 @@
 use super::sweep;
 use crate::page::{self, PageOptions};
 use crate::typing::{TypeOptions, Typing};
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use quipu::engine::Planned;
 use quipu::model::pass::Detail;
 use quipu::model::{Error, OptionSpec, Report, Trace, Window};
-use quipu::sim::{MISS_FILE, Simulated, caches, tlbs};
+use quipu::sim::{MISS_FILE, OTHER_MODELS, Simulated, caches, tlbs};
 use quipu_console::Common;
 use quipu_console::flags::{Flagged, Flags, named};
 use quipu_console::input::Input;
@@ -86,21 +87,23 @@ struct CacheOptions {
                                 "line-size", "policy", "prefetcher", "coherence", "miss-file", "cores"])]
     config: Option<PathBuf>,
     /// Whose caches: Quipu's, or those of Cacheray's simulator with their faults, which want a --config of its own
-    #[arg(long, value_name = "MODEL", help_heading = "Caches", value_enum, default_value_t = Model::Quipu)]
-    model: Model,
+    #[arg(long, value_name = "MODEL", help_heading = "Caches", value_parser = models(), default_value = OWN)]
+    model: String,
     #[command(flatten)]
     flags: Flags<CacheFlags>,
     #[command(flatten)]
     typing: Typing,
 }
 
-/// Whose caches are simulated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Model {
-    /// Quipu's own.
-    Quipu,
-    /// Those of Cacheray's simulator.
-    Cacheray,
+/// The name of our own caches.
+const OWN: &str = "quipu";
+
+/// The names of all whose caches can be simulated.
+fn models() -> PossibleValuesParser {
+    let others = OTHER_MODELS.iter();
+    let own = PossibleValue::new(OWN).help("Quipu's own");
+    let others = others.map(|model| PossibleValue::new(model.name).help(format!("Those of {}", model.of)));
+    PossibleValuesParser::new(std::iter::once(own).chain(others))
 }
 
 /// Simulate TLBs
@@ -180,12 +183,15 @@ impl Flagged for TlbFlags {
 
 pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
     match &options.machine {
-        Machine::Cache(options) if options.model == Model::Cacheray => {
-            let plan = |trace: &dyn Trace| simulation::plan_cacheray(options.config.as_deref(), trace);
-            simulate(&options.run, None, &plan, common, screen)
-        }
         Machine::Cache(options) => {
-            simulate(&options.run, options.config.as_deref(), &|trace| options.plan(trace), common, screen)
+            let config = options.config.as_deref();
+            match OTHER_MODELS.iter().find(|model| model.name == options.model) {
+                Some(model) => {
+                    let plan = |trace: &dyn Trace| simulation::plan_other(model, config, trace);
+                    simulate(&options.run, None, &plan, common, screen)
+                }
+                None => simulate(&options.run, config, &|trace| options.plan(trace), common, screen),
+            }
         }
         Machine::Tlb(TlbOptions { config: Some(_), .. }) => {
             Err(Error::usage("TLBs have no configuration file, `--config` is for caches")

@@ -1,9 +1,10 @@
 //! `quipu split`: one file for each thread.
 
-use quipu::drmemtrace::write::Sharding;
+use quipu::model::OptionSpec;
 use quipu_console::Common;
-use quipu_console::edit::{self, EXIT_CODES, Output};
+use quipu_console::flags::{Flagged, Flags};
 use quipu_console::input::Stored;
+use quipu_console::rewrite::{self, EXIT_CODES, Output};
 use quipu_console::screen::{Outcome, Result, Screen};
 
 /// Write a trace with one file for each thread
@@ -18,8 +19,22 @@ pub(crate) struct Options {
     #[command(flatten)]
     input: Stored,
     #[command(flatten)]
+    flags: Flags<SplitFlags>,
+    #[command(flatten)]
     output: Output,
 }
+
+/// The options of all formats whose traces can be split.
+struct SplitFlags;
+
+impl Flagged for SplitFlags {
+    fn specs() -> Vec<OptionSpec> {
+        rewrite::options_of(NAME)
+    }
+}
+
+/// What formats call it.
+const NAME: &str = "split";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -32,6 +47,5 @@ fn help() -> String {
 }
 
 pub(crate) fn run(options: &Options, common: &Common, screen: &Screen) -> Result<Outcome> {
-    let opened = edit::open(&options.input, "split")?;
-    edit::reshard(&options.input, &options.output, &opened, Sharding::Threads, common, screen)
+    rewrite::run(NAME, &options.input, options.flags.given(), &options.output.target(), common, screen)
 }

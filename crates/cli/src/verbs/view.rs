@@ -129,7 +129,7 @@ Examples:
   quipu view --take 20 trace.zip
   quipu view --thread 872884 --kind write --addr 0x7f0000000000..0x7fffffffffff trace.dir
   quipu view --skip-instrs 1M --take-instrs 100 --syntax intel trace.dir
-  quipu view --raw --take 40 drmemtrace.app.1234.5678.dir/raw
+  quipu view --raw --take 40 app.1234.5678.dir/raw
   quipu view --json --kind timestamp trace.zip | jq -r .value
   quipu view --grep '^glUniform' --calls 0-1000 --thread-ids game.trace
   quipu view --frames 7000-7001 game.trace

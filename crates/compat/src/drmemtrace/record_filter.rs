@@ -15,8 +15,8 @@ use quipu::drmemtrace::write::{self, Replace, Sharding, WriteOptions};
 use quipu::model::{Damaged, Error, ErrorKind, Found, Given, OpenOptions, Scan, ShardId, ThreadId, Trace};
 use quipu::source::{PackOptions, Reading, Source};
 use quipu_console::Common;
-use quipu_console::edit::{self, Watched};
 use quipu_console::input;
+use quipu_console::rewrite::Watched;
 use quipu_console::screen::{Outcome, Result, Screen};
 use quipu_console::session::{self, OF_A_FILE, Verdict};
 use std::io::Write;
@@ -178,7 +178,7 @@ fn filter(args: &[String], parted: &Parted, common: &Common, screen: &Screen) ->
     }
     let threads_wanted = options;
     let options = WriteOptions {
-        pack: PackOptions::new(edit::same_packing(&trace)),
+        pack: PackOptions::new(write::same_packing(&trace)),
         threads: request.jobs.or(common.threads.map(usize::from)).unwrap_or(0),
         replace: Replace::Allowed,
         damaged: Damaged::Keep,

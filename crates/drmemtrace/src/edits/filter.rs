@@ -7,7 +7,7 @@ use super::cache::{DataCache, InstrCache};
 use super::clock_trim::{ClockTrim, ClockTrimming};
 use crate::kernel::Regions;
 use crate::record::{Entry, FileType, Marker, Type};
-use crate::write::{At, Edit};
+use crate::write::{At, EntryEdit};
 use quipu_isa::regdeps::{self, Encoder};
 use quipu_model::{Error, Result};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -286,7 +286,7 @@ impl Filter {
     }
 }
 
-impl Edit for Filter {
+impl EntryEdit for Filter {
     fn judge(&mut self, entry: &mut Entry, at: &At, before: &mut Vec<Entry>) -> bool {
         if entry.is_marker(Marker::CORE_WAIT) {
             // Only a core that waits right now has it.

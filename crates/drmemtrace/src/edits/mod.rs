@@ -7,7 +7,7 @@
 //! | [`cache`] | accesses and instructions that miss a small cache |
 //! | [`clock_trim`] | the original's way to trim, at clock readings |
 //!
-//! Each is an [`Edit`](crate::write::Edit) of one file, or a part of one. SPEC: drmemtrace.md#editing.
+//! Each is an [`EntryEdit`](crate::write::EntryEdit) of one file, or a part of one. SPEC: drmemtrace.md#editing.
 
 pub mod cache;
 pub mod clock_trim;

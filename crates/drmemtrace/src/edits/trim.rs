@@ -11,7 +11,7 @@
 
 use crate::kernel::Regions;
 use crate::record::{Entry, FileType, Marker, Type};
-use crate::write::{At, Edit};
+use crate::write::{At, EntryEdit};
 use std::ops::Range;
 
 /// What ranges count.
@@ -156,7 +156,7 @@ impl Trim {
     }
 }
 
-impl Edit for Trim {
+impl EntryEdit for Trim {
     fn judge(&mut self, entry: &mut Entry, at: &At, before: &mut Vec<Entry>) -> bool {
         let kind = entry.kind();
         let was_open = self.regions.any();

@@ -23,7 +23,7 @@ pub struct At {
 ///
 /// Encodings and branch targets belong to the instruction behind them: they go where it goes, and an encoding that is
 /// dropped with its instruction comes back before the next one at that address (spec 17).
-pub trait Edit: Send {
+pub trait EntryEdit: Send {
     /// True for an edit that changes nothing, for which nobody asks.
     const IS_NONE: bool = false;
 
@@ -31,7 +31,7 @@ pub trait Edit: Send {
     /// whether it stays or not.
     fn judge(&mut self, entry: &mut Entry, at: &At, before: &mut Vec<Entry>) -> bool;
 
-    /// True if [`Edit::recode`] does anything.
+    /// True if [`EntryEdit::recode`] does anything.
     fn recodes(&self) -> bool {
         false
     }
@@ -78,7 +78,7 @@ pub trait Edit: Send {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoEdit;
 
-impl Edit for NoEdit {
+impl EntryEdit for NoEdit {
     const IS_NONE: bool = true;
 
     fn judge(&mut self, _: &mut Entry, _: &At, _: &mut Vec<Entry>) -> bool {

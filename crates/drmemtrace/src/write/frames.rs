@@ -4,7 +4,7 @@
 //! stream of several threads holds one header, and ids at each turn (spec 6.1). Where an edit leaves out a thread's first
 //! turn, its header goes to the first one that is left; a thread of which nothing is left has neither header nor exit.
 
-use super::edit::{At, Edit};
+use super::edit::{At, EntryEdit};
 use crate::header::Header;
 use crate::record::{Entry, FileType, IDLE_THREAD, Marker, Type};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -66,7 +66,7 @@ struct Ids {
     pid: Option<Entry>,
 }
 
-impl<E: Edit> Framed<E> {
+impl<E: EntryEdit> Framed<E> {
     /// The edit of a file with this header, done to these threads of it. With `needs_instrs`, threads of which no
     /// instruction is left are left out.
     pub fn new(edit: E, header: &Header, threads: Threads, needs_instrs: bool) -> Framed<E> {
@@ -206,7 +206,7 @@ impl Frames {
     }
 }
 
-impl<E: Edit> Edit for Framed<E> {
+impl<E: EntryEdit> EntryEdit for Framed<E> {
     fn judge(&mut self, entry: &mut Entry, at: &At, before: &mut Vec<Entry>) -> bool {
         let Some(frames) = &mut self.frames else { return self.edit.judge(entry, at, before) };
         let kind = entry.kind();

@@ -7,11 +7,13 @@
 use super::{BUFFER_BYTES, ChunkRule, NoEdit, Replace, Rewriter, close};
 use crate::record::{Entry, FileType, Marker, NEWEST_VERSION, Type};
 use quipu_isa::Arch;
-use quipu_model::convert::{Fate, Import, ImportInfo, ImportJob, Importer, Ledger};
-use quipu_model::edit::packing_for;
+use quipu_model::convert::{
+    Fate, Ledger, MadeUp, RecordJob, RecordSink, RecordWriter, RecordWriterInfo, Said,
+};
 use quipu_model::fresh::Fresh;
 use quipu_model::lens::{AccessKind, InstrClass, Taken, ThreadEvent, instr_flags};
 use quipu_model::trace::Fact;
+use quipu_model::transform::packing_for;
 use quipu_model::{Batch, Columns, Meta, Result, ThreadId};
 use quipu_source::{OutputFile, Packer, Pool};
 use serde_json::json;
@@ -27,7 +29,12 @@ const PAGE_BYTES: u64 = 4096;
 #[derive(Debug)]
 pub struct FromOthers;
 
-static INFO: ImportInfo = ImportInfo {
+/// What a file says of each thread and of the machine, whatever the source says.
+const ENDS: &str = "ends of threads";
+const LINES: &str = "size of lines";
+const PAGES: &str = "size of pages";
+
+static INFO: RecordWriterInfo = RecordWriterInfo {
     required: Columns::ACCESSES,
     taken: Columns::ACCESSES
         .or(Columns::ACCESS_PC)
@@ -35,16 +42,20 @@ static INFO: ImportInfo = ImportInfo {
         .or(Columns::INSTR_CLASS)
         .or(Columns::INSTR_TAKEN)
         .or(Columns::THREADS),
-    made_up: &[],
+    made_up: &[
+        MadeUp { what: ENDS, said: Said::ByRecords },
+        MadeUp { what: LINES, said: Said::InHeader(|meta| meta.line_bytes.is_some()) },
+        MadeUp { what: PAGES, said: Said::InHeader(|meta| meta.page_bytes.is_some()) },
+    ],
     options: &[],
 };
 
-impl Importer for FromOthers {
-    fn info(&self) -> &'static ImportInfo {
+impl RecordWriter for FromOthers {
+    fn info(&self) -> &'static RecordWriterInfo {
         &INFO
     }
 
-    fn begin(&self, job: &ImportJob<'_>) -> Result<Box<dyn Import>> {
+    fn begin(&self, job: &RecordJob<'_>) -> Result<Box<dyn RecordSink>> {
         let pack = packing_for(job.container, job.level, job.output)?;
         let replace = if job.replace { Replace::Allowed } else { Replace::Never };
         let pool = Pool::new(std::thread::available_parallelism().map_or(1, usize::from))?;
@@ -64,10 +75,7 @@ impl Importer for FromOthers {
             threads: BTreeMap::new(),
             pcs: BTreeMap::new(),
             n_instrs: BTreeMap::new(),
-            sizes: [
-                ("size of lines", job.trace.meta().line_bytes),
-                ("size of pages", job.trace.meta().page_bytes),
-            ],
+            sizes: [(LINES, job.trace.meta().line_bytes), (PAGES, job.trace.meta().page_bytes)],
         }))
     }
 }
@@ -194,7 +202,7 @@ impl Entries {
     }
 }
 
-impl Import for Entries {
+impl RecordSink for Entries {
     fn take(&mut self, batch: &Batch, ledger: &mut Ledger) -> Result<()> {
         if batch.span.records > 0 {
             self.switch_to(batch.span.thread, batch.span.process);
@@ -235,7 +243,7 @@ impl Import for Entries {
                 // A thread begins with its first record.
                 ThreadEvent::Start => ledger.add("beginnings of threads", Fate::Kept, 1),
                 ThreadEvent::Stop => {
-                    ledger.add("ends of threads", Fate::Kept, 1);
+                    ledger.add(ENDS, Fate::Kept, 1);
                     self.threads.insert(batch.span.thread, (batch.span.process, true));
                     self.exit(batch.span.thread);
                 }
@@ -251,7 +259,7 @@ impl Import for Entries {
         self.rewriter.n_written()
     }
 
-    fn finish(mut self: Box<Self>, ledger: &mut Ledger) -> Result<Vec<Fact>> {
+    fn end(&mut self, ledger: &mut Ledger) -> Result<()> {
         if self.current.is_none() {
             self.switch_to(ThreadId::default(), 0);
         }
@@ -261,7 +269,7 @@ impl Import for Entries {
             .filter(|(_, (_, ends))| !ends)
             .map(|(thread, (process, _))| (*thread, *process))
             .collect();
-        ledger.add("ends of threads", Fate::MadeUp, open.len() as u64);
+        ledger.add(ENDS, Fate::MadeUp, open.len() as u64);
         // All ones stand for a core without a thread.
         let is_wide =
             |thread: &&ThreadId| thread.is_idle() || ThreadId::from_packed(thread.packed()) != **thread;
@@ -274,7 +282,10 @@ impl Import for Entries {
             self.switch_to(thread, process);
             self.exit(thread);
         }
-        self.rewriter.push(&self.buffer)?;
+        self.rewriter.push(&self.buffer)
+    }
+
+    fn commit(self: Box<Self>) -> Result<Vec<Fact>> {
         let rewritten = self.rewriter.finish(true)?;
         close(rewritten.out, &self.path)?;
         self.fresh.commit()?;

@@ -6,7 +6,7 @@
 //! written, and the latest that was read comes first.
 
 use super::codes::MAX_PIECES;
-use super::{Feed, Observer, side_by_side};
+use super::{Feed, Progress, side_by_side};
 use crate::kernel::Regions;
 use crate::record::{Entry, FileType, Type};
 use crate::trace::{DrmemTrace, File};
@@ -54,8 +54,8 @@ impl Known {
     }
 
     /// Reads all files for their encodings.
-    pub(super) fn collect(trace: &DrmemTrace, pool: &Pool, observer: &dyn Observer) -> Result<Known> {
-        let of_file = |shard: usize| Known::of_file(trace, shard, observer);
+    pub(super) fn collect(trace: &DrmemTrace, pool: &Pool, progress: &dyn Progress) -> Result<Known> {
+        let of_file = |shard: usize| Known::of_file(trace, shard, progress);
         let files = side_by_side(trace.files().len(), pool.n_threads(), &of_file)?;
         let mut all = Known::default();
         for file in files {
@@ -71,13 +71,13 @@ impl Known {
     fn of_file(
         trace: &DrmemTrace,
         shard: usize,
-        observer: &dyn Observer,
+        progress: &dyn Progress,
     ) -> Result<Vec<((Space, Place), Code)>> {
         let mut first = Vec::new();
         let mut met = FxHashSet::default();
         let (mut regions, mut pid, mut group) = (Regions::default(), 0, Vec::new());
         let mut feed = Feed::new(trace, shard)?;
-        let quiet = Quiet(observer);
+        let quiet = Quiet(progress);
         // What is wrong with the file is told when it is read to be written.
         let mut intake = Intake::new(Damaged::Keep);
         while let Some(part) = feed.next(&quiet, SoFar::default(), &mut intake)? {
@@ -137,9 +137,9 @@ impl Code {
 }
 
 /// Tells nobody of the first reading, which would look like progress twice.
-struct Quiet<'o>(&'o dyn Observer);
+struct Quiet<'o>(&'o dyn Progress);
 
-impl Observer for Quiet<'_> {
+impl Progress for Quiet<'_> {
     fn advance(&self, _: u64, _: u64) {}
 
     fn is_cancelled(&self) -> bool {

@@ -37,7 +37,7 @@ pub mod threads;
 
 pub use chunks::Counts;
 pub(crate) use chunks::weight;
-pub use edit::{At, Edit, NoEdit};
+pub use edit::{At, EntryEdit, NoEdit};
 pub use frames::{Framed, Threads};
 pub use quipu_model::fresh::Replace;
 pub use reshard::{Sharding, reshard};
@@ -52,10 +52,11 @@ use known::Known;
 use quipu_model::damaged::{Intake, Reading, SoFar, earlier};
 use quipu_model::fresh::{Fresh, cannot};
 use quipu_model::trace::settled_by;
+use quipu_model::transform::Progress;
 use quipu_model::{
     Columns, Damaged, Error, ErrorKind, Finding, Found, Result, Scan, Severity, ShardId, Trace,
 };
-use quipu_source::{OutputFile, PackOptions, Packer, Packing, Pool, Source};
+use quipu_source::{Codec, OutputFile, PackOptions, Packer, Packing, Pool, Source};
 use raise::Raiser;
 use rustc_hash::FxHashMap;
 use std::io::{BufWriter, Seek, Write};
@@ -143,22 +144,16 @@ impl Default for WriteOptions {
     }
 }
 
-/// Who watches an edit.
-pub trait Observer: Sync {
-    /// Told now and then: how many more records were read, and how far the file's packed bytes are worked through.
-    fn advance(&self, records: u64, packed_bytes: u64);
-    /// True if the edit is to end without a result.
-    fn is_cancelled(&self) -> bool;
-}
-
-/// Nobody watches.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Unwatched;
-
-impl Observer for Unwatched {
-    fn advance(&self, _: u64, _: u64) {}
-    fn is_cancelled(&self) -> bool {
-        false
+/// The packing that is most like that of a trace's first file.
+pub fn same_packing(trace: &DrmemTrace) -> Packing {
+    let codec = trace.files().first().map_or(Codec::Zip, |file| file.container.codec());
+    match codec {
+        Codec::Zip | Codec::Zlib => Packing::Zip,
+        Codec::Gzip => Packing::Gzip,
+        Codec::Lz4 => Packing::Lz4,
+        Codec::Snappy => Packing::Snappy,
+        Codec::Zstd => Packing::Zstd,
+        Codec::Plain | Codec::SnappyChunks | Codec::Brotli => Packing::Plain,
     }
 }
 
@@ -246,27 +241,27 @@ impl Summary {
 /// Rewrites one file of a trace into `packer`.
 ///
 /// # Errors
-/// What reading or writing says, and damage of the source unless `options` keep what is made of it; `Io` if the observer
+/// What reading or writing says, and damage of the source unless `options` keep what is made of it; `Io` if the progress
 /// cancels it.
-pub fn rewrite_file<W: Write + Seek, E: Edit>(
+pub fn rewrite_file<W: Write + Seek, E: EntryEdit>(
     trace: &DrmemTrace,
     shard: usize,
     packer: Packer<W>,
     edit: E,
     options: &WriteOptions,
-    observer: &dyn Observer,
+    progress: &dyn Progress,
 ) -> Result<(Rewritten<W>, Reading)> {
-    rewrite_knowing(trace, shard, packer, edit, (options, None), observer)
+    rewrite_knowing(trace, shard, packer, edit, (options, None), progress)
 }
 
 /// As [`rewrite_file`]; `known` has the encodings that the file may lack.
-fn rewrite_knowing<W: Write + Seek, E: Edit>(
+fn rewrite_knowing<W: Write + Seek, E: EntryEdit>(
     trace: &DrmemTrace,
     shard: usize,
     packer: Packer<W>,
     edit: E,
     (options, known): (&WriteOptions, Option<&Arc<Known>>),
-    observer: &dyn Observer,
+    progress: &dyn Progress,
 ) -> Result<(Rewritten<W>, Reading)> {
     let file = trace.files().get(shard).ok_or_else(|| Error::usage("the trace has no such file"))?;
     let rule = options.chunk_rule(&file.header);
@@ -290,7 +285,7 @@ fn rewrite_knowing<W: Write + Seek, E: Edit>(
         rewriter.begin_without_first_chunk(&file.header)?;
     }
     let mut raised = Vec::new();
-    while let Some(part) = feed.next(observer, so_far, &mut intake)? {
+    while let Some(part) = feed.next(progress, so_far, &mut intake)? {
         if member_at_hand != Some(part.member) {
             member_at_hand = Some(part.member);
             so_far.n_vouched = so_far.n_written;
@@ -381,8 +376,8 @@ impl Feed {
     }
 
     /// The findings of the next part, for a reader that wants nothing else any more.
-    fn rest(&mut self, observer: &dyn Observer) -> Result<Option<Vec<Finding>>> {
-        if observer.is_cancelled() {
+    fn rest(&mut self, progress: &dyn Progress) -> Result<Option<Vec<Finding>>> {
+        if progress.is_cancelled() {
             return Err(interrupted());
         }
         Ok(self.reader.read()?.map(|batch| std::mem::take(&mut batch.findings)))
@@ -392,11 +387,11 @@ impl Feed {
     /// parts before.
     pub(crate) fn next(
         &mut self,
-        observer: &dyn Observer,
+        progress: &dyn Progress,
         so_far: SoFar,
         intake: &mut Intake,
     ) -> Result<Option<Part<'_>>> {
-        if observer.is_cancelled() {
+        if progress.is_cancelled() {
             return Err(interrupted());
         }
         let mut is_after_damage = false;
@@ -404,7 +399,7 @@ impl Feed {
             let Some(batch) = self.reader.read()? else { return Ok(None) };
             is_after_damage |= batch.findings.iter().any(|finding| finding.severity == Severity::Error);
             if let Err(refused) = intake.take(&mut batch.findings, so_far) {
-                return Err(intake.read_on(refused, || self.rest(observer)));
+                return Err(intake.read_on(refused, || self.rest(progress)));
             }
             if !batch.raw.is_empty() {
                 break;
@@ -413,7 +408,7 @@ impl Feed {
         let bytes = self.reader.packed_bytes().unwrap_or(0);
         let batch = self.reader.batch();
         let entries = Entry::slice(batch.raw()).0;
-        observer.advance(entries.len() as u64, bytes.saturating_sub(self.told_bytes));
+        progress.advance(entries.len() as u64, bytes.saturating_sub(self.told_bytes));
         self.told_bytes = self.told_bytes.max(bytes);
         let (member, offset) = (batch.span.member, batch.span.offset);
         Ok(Some(Part { entries, member, offset, is_after_damage }))
@@ -432,36 +427,36 @@ fn interrupted() -> Error {
 ///
 /// # Errors
 /// What reading or writing says, and damage of the trace unless `options` keep what is made of it; `Usage` if something stands
-/// at `path` that may not be replaced, `Io` if the observer cancels it.
-pub fn rewrite<E: Edit>(
+/// at `path` that may not be replaced, `Io` if the progress cancels it.
+pub fn rewrite<E: EntryEdit>(
     trace: &DrmemTrace,
     source: &Source,
     path: &Path,
     options: &WriteOptions,
     edit_of: &(dyn Fn(usize) -> Option<E> + Sync),
-    observer: &dyn Observer,
+    progress: &dyn Progress,
 ) -> Result<Summary> {
-    with_all_damage(trace, options, observer, &|shard| edit_of(shard).is_some(), || {
+    with_all_damage(trace, options, progress, &|shard| edit_of(shard).is_some(), || {
         trace.check_lone()?;
         match source.is_folder() {
-            true => rewrite_folder(trace, source, path, options, edit_of, observer),
-            false => rewrite_lone(trace, path, options, &|| edit_of(0), observer),
+            true => rewrite_folder(trace, source, path, options, edit_of, progress),
+            false => rewrite_lone(trace, path, options, &|| edit_of(0), progress),
         }
     })
 }
 
-fn rewrite_lone<E: Edit>(
+fn rewrite_lone<E: EntryEdit>(
     trace: &DrmemTrace,
     path: &Path,
     options: &WriteOptions,
     edit: &dyn Fn() -> Option<E>,
-    observer: &dyn Observer,
+    progress: &dyn Progress,
 ) -> Result<Summary> {
     let pool = options.pool()?;
     let (fresh, out) = Fresh::file(path, options.replace)?;
     let edit = || edit().ok_or_else(nothing_left);
     let (rewritten, reading) =
-        rewrite_soundly(trace, 0, (&*out, path), &edit, &pool, options, None, observer)?;
+        rewrite_soundly(trace, 0, (&*out, path), &edit, &pool, options, None, progress)?;
     // A file without entries is no trace under any other name.
     let is_empty = rewritten.read.entries == 0;
     let reading = reading.or_doubtful_from(judge_opening(trace, options)?);
@@ -476,17 +471,17 @@ fn rewrite_lone<E: Edit>(
     Ok(Summary::of(vec![file], reading.findings))
 }
 
-fn rewrite_folder<E: Edit>(
+fn rewrite_folder<E: EntryEdit>(
     trace: &DrmemTrace,
     source: &Source,
     path: &Path,
     options: &WriteOptions,
     edit_of: &(dyn Fn(usize) -> Option<E> + Sync),
-    observer: &dyn Observer,
+    progress: &dyn Progress,
 ) -> Result<Summary> {
     let pool = options.pool()?;
     let wants_known = !E::IS_NONE && Known::is_needed(trace.files());
-    let known = if wants_known { Some(Arc::new(Known::collect(trace, &pool, observer)?)) } else { None };
+    let known = if wants_known { Some(Arc::new(Known::collect(trace, &pool, progress)?)) } else { None };
     let (fresh, folder) = Fresh::folder(path, options.replace, &folder::is_part_of_a_trace)?;
     let opened = damaged_at_opening(trace);
     let write_one = |shard: usize| -> Result<Option<One>> {
@@ -497,7 +492,7 @@ fn rewrite_folder<E: Edit>(
         let out = folder.create(&path)?;
         let edit = || edit_of(shard).ok_or_else(nothing_left);
         let (rewritten, reading) =
-            rewrite_soundly(trace, shard, (&*out, &path), &edit, &pool, options, known.as_ref(), observer)?;
+            rewrite_soundly(trace, shard, (&*out, &path), &edit, &pool, options, known.as_ref(), progress)?;
         let is_empty = rewritten.read.entries == 0;
         let is_left = !is_empty && (E::IS_NONE || rewritten.written.instrs > 0 || rewritten.read.instrs == 0);
         let doubtful_from = earlier(reading.doubtful_from, opened.get(&source.name).copied());
@@ -556,7 +551,7 @@ fn damaged_at_opening(trace: &DrmemTrace) -> FxHashMap<String, u64> {
 pub(crate) fn with_all_damage<T>(
     trace: &DrmemTrace,
     options: &WriteOptions,
-    observer: &dyn Observer,
+    progress: &dyn Progress,
     is_read: &dyn Fn(usize) -> bool,
     work: impl FnOnce() -> Result<T>,
 ) -> Result<T> {
@@ -569,7 +564,7 @@ pub(crate) fn with_all_damage<T>(
         let shards = || (0..trace.files().len()).filter(|shard| is_read(*shard));
         let error = match options.strict || shards().nth(1).is_none() {
             true => error,
-            false => of_all_files(trace, error, shards(), observer),
+            false => of_all_files(trace, error, shards(), progress),
         };
         match error.findings().starts_with(opening) {
             true => error,
@@ -583,7 +578,7 @@ fn of_all_files(
     trace: &DrmemTrace,
     error: Error,
     shards: impl Iterator<Item = usize>,
-    observer: &dyn Observer,
+    progress: &dyn Progress,
 ) -> Error {
     let mut found = Found::default();
     for shard in shards {
@@ -592,7 +587,7 @@ fn of_all_files(
             let scan = Scan::new(ShardId(shard as u32)).columns(Columns::NONE); // No folder holds 2^32 files.
             let mut reader = trace.scan(&scan)?;
             while let Some(batch) = reader.read()? {
-                if observer.is_cancelled() {
+                if progress.is_cancelled() {
                     return Err(interrupted());
                 }
                 batch.findings.drain(..).for_each(|finding| found.push(finding));
@@ -623,7 +618,7 @@ fn nothing_left_of(reading: &Reading) -> Error {
 
 /// Rewrites one file into `out`, once more if some of what was written proved damaged later.
 #[expect(clippy::too_many_arguments, reason = "two callers, which have all of these at hand")]
-fn rewrite_soundly<E: Edit>(
+fn rewrite_soundly<E: EntryEdit>(
     trace: &DrmemTrace,
     shard: usize,
     (mut out, path): (&std::fs::File, &Path),
@@ -631,7 +626,7 @@ fn rewrite_soundly<E: Edit>(
     pool: &Arc<Pool>,
     options: &WriteOptions,
     known: Option<&Arc<Known>>,
-    observer: &dyn Observer,
+    progress: &dyn Progress,
 ) -> Result<(Rewritten<()>, Reading)> {
     let file = &trace.files()[shard];
     let mut is_again = false;
@@ -646,7 +641,7 @@ fn rewrite_soundly<E: Edit>(
             }
             let packer = Packer::new(BufWriter::with_capacity(BUFFER_BYTES, out), pool, &options.pack);
             let (rewritten, reading) =
-                rewrite_knowing(trace, shard, packer, edit()?, (options, known), observer)?;
+                rewrite_knowing(trace, shard, packer, edit()?, (options, known), progress)?;
             let (mut written, rewritten) = rewritten.split();
             written.flush().map_err(|cause| cannot("write", path, cause))?;
             Ok((rewritten, reading))

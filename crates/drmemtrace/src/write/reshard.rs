@@ -21,7 +21,7 @@ mod output;
 
 use super::known::Known;
 use super::rewrite::ChunkRule;
-use super::{Observer, Summary, Taken, WriteOptions, judge_opening, with_all_damage};
+use super::{Progress, Summary, Taken, WriteOptions, judge_opening, with_all_damage};
 use crate::record::FileType;
 use crate::trace::DrmemTrace;
 use encodings::Encodings;
@@ -54,7 +54,7 @@ pub enum Sharding {
 ///
 /// # Errors
 /// What reading or writing says, and damage of the trace unless `options` keep what is made of it; `Unsupported` for
-/// templates and for cores that the trace does not name; `Missing` if there is nothing of the threads; `Io` if the observer
+/// templates and for cores that the trace does not name; `Missing` if there is nothing of the threads; `Io` if the progress
 /// cancels it.
 pub fn reshard(
     trace: &DrmemTrace,
@@ -63,7 +63,7 @@ pub fn reshard(
     sharding: Sharding,
     threads: &[u64],
     options: &WriteOptions,
-    observer: &dyn Observer,
+    progress: &dyn Progress,
 ) -> Result<Summary> {
     trace.check_lone()?;
     let files = trace.files();
@@ -78,7 +78,7 @@ pub fn reshard(
             "only files of threads, of version 2 or later, become files of cores",
         ));
     }
-    with_all_damage(trace, options, observer, &|_| true, || {
+    with_all_damage(trace, options, progress, &|_| true, || {
         let pool = options.pool()?;
         let (fresh, target) = match sharding {
             Sharding::Stream => {
@@ -91,7 +91,7 @@ pub fn reshard(
                 (fresh, Target { folder, only: None })
             }
         };
-        let read = || read_all(trace, target.again()?, sharding, threads, (options, &pool), observer);
+        let read = || read_all(trace, target.again()?, sharding, threads, (options, &pool), progress);
         // A read that is cancelled is an error.
         let (outputs, reading, taken) = settled(trace, || false, read)?;
         let opened = judge_opening(trace, options)?;
@@ -113,11 +113,11 @@ fn read_all<'o>(
     sharding: Sharding,
     threads: &[u64],
     (options, pool): (&'o WriteOptions, &Arc<Pool>),
-    observer: &dyn Observer,
+    progress: &dyn Progress,
 ) -> Result<(Outputs<'o>, Reading, Taken)> {
     let files = trace.files();
     let mut inputs = (0..files.len()).map(|shard| Input::new(trace, shard)).collect::<Result<Vec<_>>>()?;
-    let known = if Known::is_needed(files) { Some(Known::collect(trace, pool, observer)?) } else { None };
+    let known = if Known::is_needed(files) { Some(Known::collect(trace, pool, progress)?) } else { None };
     let header = &files[0].header;
     let mut rule = options.chunk_rule(header);
     if sharding == Sharding::Stream {
@@ -143,14 +143,14 @@ fn read_all<'o>(
     };
     let mut intake = options.intake();
     for input in &mut inputs {
-        input.fill(&mut outputs, observer, &mut intake)?;
+        input.fill(&mut outputs, progress, &mut intake)?;
     }
     // The next in time; of equals, the first.
     let later = |input: &mut Input, i: usize| (!input.is_done()).then(|| Reverse((input.time(), i)));
     let mut waiting: BinaryHeap<_> =
         inputs.iter_mut().enumerate().filter_map(|(i, input)| later(input, i)).collect();
     while let Some(Reverse((_, i))) = waiting.pop() {
-        inputs[i].run_stretch(&mut outputs, observer, &mut intake)?;
+        inputs[i].run_stretch(&mut outputs, progress, &mut intake)?;
         match later(&mut inputs[i], i) {
             Some(next) => waiting.push(next),
             None => inputs[i].rest(),

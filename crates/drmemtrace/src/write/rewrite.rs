@@ -7,7 +7,7 @@
 use super::Part;
 use super::chunks::{Chunks, Counts, weight};
 use super::codes::{Codes, Given, MAX_PIECES};
-use super::edit::{At, Edit};
+use super::edit::{At, EntryEdit};
 use super::known::Known;
 use crate::header::Header;
 use crate::record::{Entry, FileType, Marker, Type};
@@ -34,7 +34,7 @@ pub struct ChunkRule {
 }
 
 /// One file on its way from entries to entries.
-pub struct Rewriter<W: Write + Seek, E: Edit> {
+pub struct Rewriter<W: Write + Seek, E: EntryEdit> {
     out: Chunks<W>,
     codes: Codes,
     edit: E,
@@ -89,7 +89,7 @@ impl<W> Rewritten<W> {
     }
 }
 
-impl<W: Write + Seek, E: Edit> Rewriter<W, E> {
+impl<W: Write + Seek, E: EntryEdit> Rewriter<W, E> {
     /// Begins a file.
     ///
     /// # Errors

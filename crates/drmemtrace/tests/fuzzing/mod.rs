@@ -8,8 +8,9 @@ use quipu_drmemtrace::edits::filter::KernelCode;
 use quipu_drmemtrace::edits::{Filter, FilterSpec, Position, Trim};
 use quipu_drmemtrace::record::{Entry, FileType, Marker, N_TYPES, Type};
 use quipu_drmemtrace::trace::{self, DrmemTrace};
-use quipu_drmemtrace::write::{Edit, Framed, NoEdit, Unwatched, WriteOptions, rewrite_file};
+use quipu_drmemtrace::write::{EntryEdit, Framed, NoEdit, WriteOptions, rewrite_file};
 use quipu_model::OpenOptions;
+use quipu_model::transform::Silent;
 use quipu_source::{PackOptions, Packer, Packing, Pool, Source};
 use std::io::Cursor;
 use std::sync::{Arc, LazyLock};
@@ -23,7 +24,7 @@ fn open(bytes: Vec<u8>) -> Option<DrmemTrace> {
     trace::open(&Source::from_bytes("fuzz", bytes), &OpenOptions::default()).ok()
 }
 
-fn rewritten<E: Edit>(
+fn rewritten<E: EntryEdit>(
     trace: &DrmemTrace,
     edit: E,
     packing: Packing,
@@ -31,7 +32,7 @@ fn rewritten<E: Edit>(
 ) -> Option<Vec<u8>> {
     let options = WriteOptions { pack: PackOptions::new(packing), chunk_instrs, ..WriteOptions::new() };
     let packer = Packer::new(Cursor::new(Vec::new()), &POOL, &options.pack);
-    let (result, _) = rewrite_file(trace, 0, packer, edit, &options, &Unwatched).ok()?;
+    let (result, _) = rewrite_file(trace, 0, packer, edit, &options, &Silent).ok()?;
     Some(result.out.into_inner())
 }
 
@@ -90,7 +91,7 @@ pub fn rewrite(bytes: &[u8]) {
     }
 }
 
-fn edited<E: Edit>(trace: &DrmemTrace, edit: E) {
+fn edited<E: EntryEdit>(trace: &DrmemTrace, edit: E) {
     let Some(plain) = rewritten(trace, edit, Packing::Plain, None) else { return };
     let Some(trace) = open(plain.clone()) else { return };
     if trace.files()[0].header.is_header && trace.files()[0].container.members().len() == 1 {

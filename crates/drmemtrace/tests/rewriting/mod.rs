@@ -2,8 +2,9 @@
 
 use quipu_drmemtrace::record::Entry;
 use quipu_drmemtrace::trace::{self, DrmemTrace};
-use quipu_drmemtrace::write::{Edit, Unwatched, WriteOptions, rewrite_file};
+use quipu_drmemtrace::write::{EntryEdit, WriteOptions, rewrite_file};
 use quipu_model::OpenOptions;
+use quipu_model::transform::Silent;
 use quipu_source::{Codec, Packer, Packing, Pool, Source, StreamOptions};
 use std::io::Cursor;
 use std::path::PathBuf;
@@ -92,10 +93,10 @@ pub fn packing_of(source: &Source) -> Packing {
 }
 
 /// Rewrites one file into memory.
-pub fn rewritten<E: Edit>(trace: &DrmemTrace, shard: usize, edit: E, options: &WriteOptions) -> Source {
+pub fn rewritten<E: EntryEdit>(trace: &DrmemTrace, shard: usize, edit: E, options: &WriteOptions) -> Source {
     let pool = Pool::new(2).unwrap();
     let packer = Packer::new(Cursor::new(Vec::new()), &pool, &options.pack);
-    let (result, reading) = rewrite_file(trace, shard, packer, edit, options, &Unwatched).unwrap();
+    let (result, reading) = rewrite_file(trace, shard, packer, edit, options, &Silent).unwrap();
     assert!(reading.findings.is_empty(), "{reading:?}");
     let source = Source::from_bytes("written", result.out.into_inner());
     assert_eq!(result.written.entries, entries(&source).len() as u64, "entries are counted");

@@ -6,7 +6,7 @@ use super::{Around, Fields, TypeSource};
 use crate::caches;
 use crate::machine::{Miss, Purpose};
 use crate::options::{BASE, BINARY};
-use crate::simulate::{Settings, Simulation};
+use crate::simulate::{Setup, Simulation};
 use quipu_model::lens::{AccessKind, RegionEvent};
 use quipu_model::pass::Detail;
 use quipu_model::{Batch, Given, Options, Pass};
@@ -71,12 +71,12 @@ impl Script {
     }
 }
 
-fn settings(args: &[(&str, &str)]) -> Settings {
+fn settings(args: &[(&str, &str)]) -> Setup {
     let mut all = Given::default();
     all.add("prefetcher", "none");
     args.iter().for_each(|(name, value)| all.add(*name, *value));
     let types = Some(TypeSource { types: types(), ..TypeSource::default() });
-    Settings {
+    Setup {
         types,
         tells_types: Some(10),
         top: 0,
@@ -88,7 +88,7 @@ fn report(scripts: Vec<Script>, args: &[(&str, &str)]) -> TypeReport {
     report_with(settings(args), scripts)
 }
 
-fn report_with(settings: Settings, scripts: Vec<Script>) -> TypeReport {
+fn report_with(settings: Setup, scripts: Vec<Script>) -> TypeReport {
     let mut simulation = Simulation::new(settings, None).unwrap();
     scripts.iter().for_each(|script| simulation.take(&script.0).unwrap());
     let report = Pass::finish(simulation).unwrap();
@@ -136,7 +136,7 @@ fn variables_of_programs_without_debug_information_have_their_names() {
     assert!(compile("-g0"));
     let types = TypeSource::of(&options).unwrap().unwrap();
     let address = types.symbols.iter().find(|symbol| symbol.name == "numbers").unwrap().address;
-    let mut simulation = Simulation::new(Settings { types: Some(types), ..settings(&[]) }, None).unwrap();
+    let mut simulation = Simulation::new(Setup { types: Some(types), ..settings(&[]) }, None).unwrap();
     let script = Script::of(0).read(address + 0x100_0038, 8).write(address + 0x100_0000, 8).read(address, 8);
     simulation.take(&script.0).unwrap();
     let report = Pass::finish(simulation).unwrap();
@@ -158,7 +158,7 @@ fn wide_accesses_count_for_all_of_their_fields() {
     let types = Types::of_file(&TypesFile::parse(file.as_bytes()).unwrap());
     let types = Some(TypeSource { types, ..TypeSource::default() });
     let script = Script::of(0).add(0x1000, 64, 1, "struct.Many").read(0x1000, 64).write(0x1020, 32);
-    let report = report_with(Settings { types, ..settings(&[]) }, vec![script]);
+    let report = report_with(Setup { types, ..settings(&[]) }, vec![script]);
     let [many] = &report.types[..] else { panic!("{:?}", report.types) };
     assert_eq!((many.numbers.reads, many.numbers.writes, many.several_fields), (1, 1, 2));
     let written: Vec<u64> = many.fields.iter().map(|field| field.part.numbers.writes).collect();
@@ -328,7 +328,7 @@ fn lines_that_threads_only_read_or_that_differ_do_not_move() {
 #[test]
 fn the_caches_tell_the_fields_that_miss() {
     let mut simulation =
-        Simulation::new(Settings { tells_types: None, top: 10, ..settings(&[]) }, None).unwrap();
+        Simulation::new(Setup { tells_types: None, top: 10, ..settings(&[]) }, None).unwrap();
     let script =
         Script::of(0).add(0x1000, 80, 4, "struct.Wide").read(0x1000, 8).read(0x1050, 8).read(0x1048, 4);
     simulation.take(&script.read(0x9000, 4).0).unwrap();

@@ -36,7 +36,7 @@ use crate::options::{
     BASE, BINARY, COHERENCE, CONFIG, CORES, CPU_SCHEDULING, L1D_ASSOC, L1D_SIZE, L1I_ASSOC, L1I_SIZE,
     LINE_SIZE, LL_ASSOC, LL_SIZE, POLICY, PREFETCHER, TOP, TYPES, fit_cores,
 };
-use crate::simulate::{OPTIONAL, Settings};
+use crate::simulate::{OPTIONAL, Setup};
 use quipu_model::{
     Columns, DynPass, Error, Needs, OptionSpec, Options, Order, Result, Tool, ToolInfo, Trace,
 };
@@ -90,7 +90,7 @@ impl Tool for TypeTool {
 ///
 /// # Errors
 /// `Usage` for a value that makes no sense, `Missing` if nothing says what memory is.
-pub fn settings(options: &Options, trace: &dyn Trace) -> Result<Settings> {
+pub fn settings(options: &Options, trace: &dyn Trace) -> Result<Setup> {
     let machine = caches::settings(options, config::of(options)?)?;
     let types = TypeSource::of(options)?;
     let has_variables = types.as_ref().is_some_and(TypeSource::has_variables);
@@ -107,7 +107,7 @@ pub fn settings(options: &Options, trace: &dyn Trace) -> Result<Settings> {
         )));
     }
     let types = Some(types.unwrap_or_default());
-    Ok(Settings { top: 0, types, tells_types: Some(options.length(&TYPES_TOP)), ..machine })
+    Ok(Setup { top: 0, types, tells_types: Some(options.length(&TYPES_TOP)), ..machine })
 }
 
 /// Lines are not longer than a page.

@@ -10,7 +10,7 @@ use crate::physical::Translation;
 use crate::place::Placement;
 use crate::recording::Recording;
 use crate::resets::Stage;
-use crate::simulate::Settings;
+use crate::simulate::Setup;
 use crate::simulate::sources::{Pair, Sources};
 use crate::spec::{CacheSpec, Inclusion, Role};
 use quipu_model::trace::Recorded;
@@ -32,12 +32,7 @@ pub(crate) struct Told {
 }
 
 /// The result of a simulation.
-pub(crate) fn make(
-    settings: &Settings,
-    machine: &Machine,
-    placement: &Placement,
-    mut told: Told,
-) -> Simulated {
+pub(crate) fn make(settings: &Setup, machine: &Machine, placement: &Placement, mut told: Told) -> Simulated {
     let spec = &settings.machine;
     let caches: Vec<CacheCounts> = spec
         .caches

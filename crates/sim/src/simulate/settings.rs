@@ -15,7 +15,7 @@ use quipu_model::{Columns, DynPass, Error, Options, Result, Trace};
 
 /// What to simulate, and how.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Settings {
+pub struct Setup {
     /// The machine.
     pub machine: MachineSpec,
     /// Whether its caches are TLBs: pages of processes, without prefetches and flushes.
@@ -46,7 +46,7 @@ pub struct Settings {
     pub tells_types: Option<usize>,
 }
 
-impl Settings {
+impl Setup {
     /// The columns to ask of `trace` for the tool called `tool`.
     ///
     /// # Errors
@@ -85,7 +85,7 @@ impl Settings {
     ///
     /// # Errors
     /// See [`Resets::new`] and [`TypeSource::of`]; and if accesses cannot be placed on cores as is asked for.
-    pub fn fitted(mut self, options: &Options, trace: &dyn Trace) -> Result<Settings> {
+    pub fn fitted(mut self, options: &Options, trace: &dyn Trace) -> Result<Setup> {
         self.placing = placed(self.placing, trace)?;
         self.processors = trace.shards().iter().map(|shard| shard.core).collect();
         self.resets = Resets::new(options, trace)?;
@@ -99,7 +99,7 @@ impl Settings {
     /// An empty machine as the pass of the tool called `tool`.
     ///
     /// # Errors
-    /// See [`Settings::fitted`], [`Settings::columns`] and [`Simulation::new`].
+    /// See [`Setup::fitted`], [`Setup::columns`] and [`Simulation::new`].
     pub(crate) fn pass(self, options: &Options, tool: &str, trace: &dyn Trace) -> Result<Box<dyn DynPass>> {
         let settings = self.fitted(options, trace)?;
         settings.columns(tool, trace)?;

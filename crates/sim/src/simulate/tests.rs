@@ -5,7 +5,7 @@ use crate::machine::Miss;
 use crate::options::MISS_FILE;
 use crate::place::Placing;
 use crate::report::Simulated;
-use crate::simulate::{MissSink, Settings, Simulation};
+use crate::simulate::{MissSink, Setup, Simulation};
 use crate::tlbs;
 use quipu_model::lens::AccessKind;
 use quipu_model::pass::Detail;
@@ -13,14 +13,14 @@ use quipu_model::{Batch, Given, Options, Report, Result};
 use quipu_testkit::Rng;
 use std::sync::{Arc, Mutex};
 
-fn settings(args: &[(&str, &str)]) -> Settings {
+fn settings(args: &[(&str, &str)]) -> Setup {
     let mut all = Given::default();
     all.add("l1d-size", "1K");
     all.add("ll-size", "4K");
     args.iter().for_each(|(name, value)| all.add(*name, *value));
     let specs = caches::INFO.options.iter().chain([&MISS_FILE]);
     let options = Options::parse("a test", specs, &all).unwrap();
-    Settings { placing: Placing::Shards, ..caches::settings(&options, None).unwrap() }
+    Setup { placing: Placing::Shards, ..caches::settings(&options, None).unwrap() }
 }
 
 /// Some records of one core, most of which are accesses, few of them in the way of other cores'.
@@ -137,7 +137,7 @@ fn a_miss_file_has_all_misses_whether_or_not_a_warm_up_ends_within_a_batch() {
 
 /// Each of some processes reads one page twice, one after the other.
 fn tlbs_of(n_processes: u64, read: impl Fn(&mut Simulation, &[Batch]) -> Result<()>) -> Simulated {
-    let settings = Settings { placing: Placing::Shards, ..tlbs::settings(&Options::default()).unwrap() };
+    let settings = Setup { placing: Placing::Shards, ..tlbs::settings(&Options::default()).unwrap() };
     let mut simulation = Simulation::new(settings, None).unwrap();
     for process in 0..n_processes {
         let mut batch = Batch::default();

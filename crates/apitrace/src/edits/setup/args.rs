@@ -15,13 +15,13 @@ pub(super) fn hash_of(name: &[u8]) -> u64 {
 
 /// The arguments of a call.
 #[derive(Clone, Copy)]
-pub(super) struct Args<'a> {
+pub(super) struct CallArgs<'a> {
     pub(super) plan: &'a Plan,
     pub(super) call: &'a Call,
     pub(super) values: &'a Values,
 }
 
-impl Args<'_> {
+impl CallArgs<'_> {
     /// The argument of this name, as a number.
     pub(super) fn number(&self, name: &str) -> Option<u64> {
         let index = self.plan.args.iter().position(|arg| arg == name.as_bytes())? as u32;

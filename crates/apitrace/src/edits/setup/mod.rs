@@ -27,7 +27,7 @@ use super::trim::Chooser;
 use super::{CallEdit, Step, each_call};
 use crate::trace::ApiTrace;
 pub use bits::Bits;
-use quipu_model::edit::Progress;
+use quipu_model::transform::Progress;
 use quipu_model::values::{Types, Values};
 use quipu_model::{Error, Result};
 use track::Tracker;

@@ -2,7 +2,7 @@
 //!
 //! Objects are in [`things`](super::things).
 
-use super::args::{Args, hash_of};
+use super::args::{CallArgs, hash_of};
 use super::live::{Effects, Slot, Standing};
 use super::parts::Part;
 use super::rules::Action;
@@ -46,7 +46,7 @@ impl Tracker {
     pub(super) fn gl(
         &mut self,
         context: usize,
-        args: &Args<'_>,
+        args: &CallArgs<'_>,
         is_chosen: bool,
         effects: &mut Effects,
     ) -> Standing {
@@ -213,7 +213,7 @@ impl Tracker {
     }
 
     /// The objects that a call names must be there, with all they hold.
-    pub(super) fn name_objects(&mut self, context: usize, args: &Args<'_>, effects: &mut Effects) {
+    pub(super) fn name_objects(&mut self, context: usize, args: &CallArgs<'_>, effects: &mut Effects) {
         let names: Vec<(Class, u64)> = args.objects().collect();
         for (class, name) in names {
             if class == Class::List {
@@ -225,7 +225,7 @@ impl Tracker {
     }
 
     /// What a question is about that names a target: something must be bound there.
-    fn ask_about_target(&mut self, context: usize, args: &Args<'_>, effects: &mut Effects) {
+    fn ask_about_target(&mut self, context: usize, args: &CallArgs<'_>, effects: &mut Effects) {
         let Some(target) = args.number("target") else { return };
         let class_of = |place: &(Class, u64, u64)| (place.1 == target).then_some(*place);
         let mut places: Vec<_> = self.contexts[context].bound.keys().filter_map(class_of).collect();
@@ -248,7 +248,7 @@ impl Tracker {
     pub(super) fn draw(
         &mut self,
         context: usize,
-        args: &Args<'_>,
+        args: &CallArgs<'_>,
         is_chosen: bool,
         effects: &mut Effects,
     ) -> Standing {
@@ -286,7 +286,7 @@ impl Tracker {
     }
 
     /// What running a list sets.
-    pub(super) fn call_list(&mut self, context: usize, args: &Args<'_>, effects: &mut Effects) {
+    pub(super) fn call_list(&mut self, context: usize, args: &CallArgs<'_>, effects: &mut Effects) {
         match args.number("list") {
             Some(list) => {
                 let key = (self.contexts[context].space, list);
@@ -302,7 +302,7 @@ impl Tracker {
     pub(super) fn clear(
         &mut self,
         context: usize,
-        args: &Args<'_>,
+        args: &CallArgs<'_>,
         is_chosen: bool,
         effects: &mut Effects,
     ) -> Standing {
@@ -328,7 +328,7 @@ impl Tracker {
     }
 
     /// Which mask a call sets, of colours or depths, and whether it is open.
-    pub(super) fn mask(&self, args: &Args<'_>) -> Option<(usize, bool)> {
+    pub(super) fn mask(&self, args: &CallArgs<'_>) -> Option<(usize, bool)> {
         match args.plan.hash {
             hash if hash == hash_of(b"glDepthMask") => Some((1, args.number("flag") != Some(0))),
             hash if hash == hash_of(b"glColorMask") => {
@@ -341,7 +341,7 @@ impl Tracker {
     }
 
     /// Which value a call sets; and whether that depends on the texture unit.
-    pub(super) fn value(&self, context: usize, args: &Args<'_>) -> (Part, bool) {
+    pub(super) fn value(&self, context: usize, args: &CallArgs<'_>) -> (Part, bool) {
         let mut hasher = FxHasher::default();
         args.plan.hash.hash(&mut hasher);
         for name in SELECTORS {
@@ -358,7 +358,7 @@ impl Tracker {
     pub(super) fn matrix(
         &mut self,
         context: usize,
-        args: &Args<'_>,
+        args: &CallArgs<'_>,
         is_chosen: bool,
         effects: &mut Effects,
     ) -> Standing {

@@ -1,6 +1,6 @@
 //! What calls of OpenGL do to objects: make, end, bind, fill and join them.
 
-use super::args::{Args, hash_of};
+use super::args::{CallArgs, hash_of};
 use super::live::{Effects, Group, Standing};
 use super::parts::{Context, Part};
 use super::rules::Action;
@@ -20,7 +20,12 @@ const MAX_PLACES: u64 = 1 << 12;
 const ACTIVE_PROGRAM: u64 = 0x8259;
 
 impl Tracker {
-    pub(super) fn generate(&mut self, context: usize, args: &Args<'_>, effects: &mut Effects) -> Standing {
+    pub(super) fn generate(
+        &mut self,
+        context: usize,
+        args: &CallArgs<'_>,
+        effects: &mut Effects,
+    ) -> Standing {
         let names: Vec<(Class, u64)> = match args.plan.action {
             Action::GenLists => {
                 let first = args.result().unwrap_or(0);
@@ -49,7 +54,7 @@ impl Tracker {
         Standing::Normal
     }
 
-    pub(super) fn delete(&mut self, context: usize, args: &Args<'_>, effects: &mut Effects) -> Standing {
+    pub(super) fn delete(&mut self, context: usize, args: &CallArgs<'_>, effects: &mut Effects) -> Standing {
         let names: Vec<(Class, u64)> = match args.plan.action {
             Action::DeleteLists => {
                 let first = args.number("list").unwrap_or(0);
@@ -91,7 +96,7 @@ impl Tracker {
         &mut self,
         context: usize,
         class: Class,
-        args: &Args<'_>,
+        args: &CallArgs<'_>,
         effects: &mut Effects,
     ) -> Standing {
         let target = args.number("target").unwrap_or(0);
@@ -122,7 +127,7 @@ impl Tracker {
         &mut self,
         context: usize,
         class: Class,
-        args: &Args<'_>,
+        args: &CallArgs<'_>,
         effects: &mut Effects,
     ) -> Standing {
         let target = args.number("target").unwrap_or(0);
@@ -179,7 +184,7 @@ impl Tracker {
         &mut self,
         context: usize,
         class: Class,
-        args: &Args<'_>,
+        args: &CallArgs<'_>,
         effects: &mut Effects,
     ) -> Standing {
         let group = self.contexts[context].group;
@@ -239,7 +244,7 @@ impl Tracker {
     }
 
     /// An image is attached to a framebuffer, or taken away.
-    pub(super) fn attach(&mut self, context: usize, framebuffer: u64, attachment: u64, args: &Args<'_>) {
+    pub(super) fn attach(&mut self, context: usize, framebuffer: u64, attachment: u64, args: &CallArgs<'_>) {
         let image = args.objects().find(|(class, _)| matches!(class, Class::Texture | Class::Renderbuffer));
         let Some((class, name)) = image else { return };
         if name == 0 {
@@ -261,7 +266,7 @@ impl Tracker {
     pub(super) fn name_objects_but_content(
         &mut self,
         context: usize,
-        args: &Args<'_>,
+        args: &CallArgs<'_>,
         effects: &mut Effects,
     ) {
         let names: Vec<(Class, u64)> = args.objects().collect();
@@ -271,7 +276,7 @@ impl Tracker {
     }
 
     /// Where vertices come from, and whether they do.
-    pub(super) fn source(&mut self, context: usize, args: &Args<'_>, effects: &mut Effects) -> Standing {
+    pub(super) fn source(&mut self, context: usize, args: &CallArgs<'_>, effects: &mut Effects) -> Standing {
         let group = self.contexts[context].group;
         let array = self.bound_name(context, (Class::VertexArray, 0, 0));
         let object = self.object(context, Class::VertexArray, array);
@@ -319,7 +324,7 @@ impl Tracker {
     }
 
     /// A program gets a value: the one in use, or that of the pipeline in use.
-    pub(super) fn uniform(&mut self, context: usize, args: &Args<'_>, effects: &mut Effects) -> Standing {
+    pub(super) fn uniform(&mut self, context: usize, args: &CallArgs<'_>, effects: &mut Effects) -> Standing {
         let place = (Class::Program, 0, 0);
         let binding = self.binding(context, place, effects);
         effects.read(binding);
@@ -340,7 +345,7 @@ impl Tracker {
     }
 
     /// A program that is linked gets a value.
-    fn set_uniform(&mut self, program: Group, args: &Args<'_>, effects: &mut Effects) {
+    fn set_uniform(&mut self, program: Group, args: &CallArgs<'_>, effects: &mut Effects) {
         let linked = self.slot(program, Part::Whole);
         effects.read(linked);
         let slot = self.slot(program, Part::Level(args.number("location").unwrap_or(u64::MAX)));
@@ -353,7 +358,7 @@ impl Tracker {
     }
 
     /// The first object that a call names changes, and needs the others.
-    pub(super) fn named(&mut self, context: usize, args: &Args<'_>, effects: &mut Effects) -> Standing {
+    pub(super) fn named(&mut self, context: usize, args: &CallArgs<'_>, effects: &mut Effects) -> Standing {
         let names: Vec<(Class, u64)> = args.objects().collect();
         let Some(((class, name), others)) = names.split_first() else { return Standing::Keep };
         let object = self.object(context, *class, *name);

@@ -4,7 +4,7 @@
 //! This file knows contexts, objects and slots; [`state`](super::state) and [`things`](super::things) know functions, by
 //! what [`rules`](super::rules) say of them.
 
-use super::args::Args;
+use super::args::CallArgs;
 use super::live::{Effects, Group, Log, Slot, Standing};
 use super::parts::{Context, Object, Part, Plan};
 use super::rules::{Action, action};
@@ -348,7 +348,7 @@ impl Tracker {
         is_chosen: bool,
         effects: &mut Effects,
     ) -> Standing {
-        let args = Args { plan, call, values };
+        let args = CallArgs { plan, call, values };
         if !plan.is_gl || plan.action == Action::Swap {
             return self.outside(&args, is_chosen, effects);
         }
@@ -365,8 +365,13 @@ impl Tracker {
     }
 
     /// A call of a window system, of Direct3D, or of the language.
-    pub(super) fn outside(&mut self, args: &Args<'_>, is_chosen: bool, effects: &mut Effects) -> Standing {
-        let Args { plan, call, values } = args;
+    pub(super) fn outside(
+        &mut self,
+        args: &CallArgs<'_>,
+        is_chosen: bool,
+        effects: &mut Effects,
+    ) -> Standing {
+        let CallArgs { plan, call, values } = args;
         match plan.action {
             Action::Swap => {
                 let context = self.context(call.thread);
@@ -463,7 +468,7 @@ impl Tracker {
         context: usize,
         list: u64,
         runs: bool,
-        args: &Args<'_>,
+        args: &CallArgs<'_>,
         is_chosen: bool,
         effects: &mut Effects,
     ) -> Standing {

@@ -9,9 +9,10 @@ use crate::seams::{Comparer, Repeats};
 use crate::trace::{DrmemTrace, File};
 use crate::write::frames::is_of_header;
 use crate::write::known::Space;
-use crate::write::{Feed, Observer, Taken, chunks};
+use crate::write::{Feed, Taken, chunks};
 use quipu_model::Result;
 use quipu_model::damaged::{Intake, SoFar};
+use quipu_model::transform::Progress;
 use std::sync::Arc;
 
 /// Entries that are looked at to find the processor behind a clock reading.
@@ -119,7 +120,7 @@ impl Input {
     pub(super) fn fill(
         &mut self,
         outputs: &mut Outputs<'_>,
-        observer: &dyn Observer,
+        progress: &dyn Progress,
         intake: &mut Intake,
     ) -> Result<()> {
         while self.entries.len() - self.next < LOOK_AHEAD
@@ -130,7 +131,7 @@ impl Input {
             let mut n_present = feed.present().len();
             if self.n_taken >= n_present {
                 self.n_taken = 0;
-                let next = feed.next(observer, SoFar::default(), intake)?.map(|part| {
+                let next = feed.next(progress, SoFar::default(), intake)?.map(|part| {
                     self.comparer.begin(&part);
                     (part.entries.len(), part.member)
                 });
@@ -202,12 +203,12 @@ impl Input {
     pub(super) fn run_stretch(
         &mut self,
         outputs: &mut Outputs<'_>,
-        observer: &dyn Observer,
+        progress: &dyn Progress,
         intake: &mut Intake,
     ) -> Result<()> {
         let mut has_begun = false;
         loop {
-            self.fill(outputs, observer, intake)?;
+            self.fill(outputs, progress, intake)?;
             let Some(entry) = self.entries.get(self.next).copied() else { return Ok(()) };
             if entry.is_marker(Marker::TIMESTAMP) {
                 if has_begun {

@@ -1,21 +1,22 @@
-//! Edits and comparisons: what a format makes of its traces beside reading them.
+//! Transforms and comparisons: what a format makes of its traces beside reading them.
 //!
-//! A verb that edits or compares finds what a format offers by name, hands over what the user said as options, and shows
-//! the facts that come back; it knows no format.
+//! A verb that changes or compares traces finds what a format offers by name, hands over what the user said as options, and
+//! shows the facts that come back; it knows no format.
 
 use crate::damaged::{Damaged, Reading};
+use crate::doc::Block;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::{Given, OptionSpec, Options};
 use crate::print::Paint;
-use crate::trace::{Fact, OpenOptions};
+use crate::trace::{Fact, OpenOptions, Trace, Window};
 use quipu_source::{PackOptions, Packing, Source};
 use std::io::Write;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-/// What is known of an edit or a comparison without a trace at hand.
+/// What is known of a transform or a comparison without a trace at hand.
 #[derive(Debug)]
-pub struct EditInfo {
+pub struct TransformInfo {
     /// The verb: `trim`, `edit`, `disassemble`, …
     pub name: &'static str,
     /// One line for people.
@@ -24,7 +25,7 @@ pub struct EditInfo {
     pub options: &'static [OptionSpec],
 }
 
-impl EditInfo {
+impl TransformInfo {
     /// Checks what is given for traces of `format`.
     ///
     /// # Errors
@@ -35,27 +36,33 @@ impl EditInfo {
 }
 
 /// One thing that can be made of a trace: another trace, or its text.
-pub trait Edit: Sync {
+pub trait Transform: Sync {
     /// Name, title and options.
-    fn info(&self) -> &'static EditInfo;
+    fn info(&self) -> &'static TransformInfo;
+
+    /// True if it reads the source more than once, which a pipe cannot, where it is asked for this.
+    fn reads_again(&self, options: &Options) -> bool {
+        let _ = options;
+        false
+    }
 
     /// Does it. The output appears under its name when all of it is written, and not at all after an error.
     ///
     /// # Errors
-    /// For damage of the trace, unless [`EditJob::damaged`] keeps what is made of it.
+    /// For damage of the trace, unless [`TransformJob::damaged`] keeps what is made of it.
     /// `Usage` if an option is wrong, or the output exists and may not be replaced; what reading and writing
     /// say; `Io` if the progress wants an end.
-    fn run(&self, job: &EditJob<'_>, progress: &dyn Progress) -> Result<Edited>;
+    fn run(&self, job: &TransformJob<'_>, progress: &dyn Progress) -> Result<Transformed>;
 }
 
-/// What is to be edited, and what is to come of it.
-#[derive(Clone, Copy, Debug)]
-pub struct EditJob<'a> {
+/// What is to be transformed, and what is to come of it.
+#[derive(Clone, Copy)]
+pub struct TransformJob<'a> {
     /// What is read.
     pub source: &'a Source,
     /// How it is opened.
     pub opening: &'a OpenOptions,
-    /// What the user said; see [`EditInfo::options`].
+    /// What the user said; see [`TransformInfo::options`].
     pub options: &'a Options,
     /// What is written.
     pub output: &'a Path,
@@ -70,6 +77,32 @@ pub struct EditJob<'a> {
     pub damaged: Damaged,
     /// Whether the first damage is an error of its own.
     pub strict: bool,
+    /// Threads that may work; 0 for as many as there are cores.
+    pub threads: usize,
+    /// What knows the sequence of all threads.
+    pub sequence: &'a dyn Sequence,
+}
+
+/// What knows the sequence of all threads of a trace by time, which formats do not.
+pub trait Sequence: Sync {
+    /// What each shard contributes to a window of the sequence: a window of each, in their order.
+    ///
+    /// # Errors
+    /// What reading says that has to be read to know it; `Io` if the caller wants an end.
+    fn parts(&self, trace: &dyn Trace, window: &Window) -> Result<Vec<Window>>;
+}
+
+/// A sequence of one shard, where nothing has to be known of others.
+#[derive(Clone, Copy, Debug)]
+pub struct OneShard;
+
+impl Sequence for OneShard {
+    fn parts(&self, trace: &dyn Trace, window: &Window) -> Result<Vec<Window>> {
+        match trace.shards().len() {
+            1 => Ok(vec![window.clone()]),
+            _ => Err(Error::unsupported("threads in files of their own have no sequence here")),
+        }
+    }
 }
 
 /// How to pack what goes into containers of any format: as asked for by name, or else as the name of the output ends, or else
@@ -115,21 +148,36 @@ pub fn check_level(
     }
 }
 
-/// What came of an edit.
+/// What came of a transform.
 #[derive(Clone, Debug, Default)]
-pub struct Edited {
+pub struct Transformed {
     /// What was done, in the format's own words.
     pub facts: Vec<Fact>,
+    /// What people see of it in place of the facts, where these are no lines.
+    pub shown: Vec<Block>,
+    /// From which record on what was written is doubtful, file by file; that of a single file may stand in `reading`.
+    pub doubtful: Vec<Doubtful>,
     /// How reading went.
     pub reading: Reading,
     /// What the caller may not expect of the result: that nothing was chosen, nothing was replaced.
     pub notes: Vec<String>,
+    /// True if it is not what the program did, whatever the findings are.
+    pub is_flawed: bool,
+}
+
+/// A file that is doubtful from a record on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Doubtful {
+    /// Its name in the folder that was written; `None` for the output itself.
+    pub file: Option<String>,
+    /// The number of records before the first damage.
+    pub from: u64,
 }
 
 /// Compares two traces of one format.
 pub trait Comparison: Sync {
     /// Name, title and options.
-    fn info(&self) -> &'static EditInfo;
+    fn info(&self) -> &'static TransformInfo;
 
     /// Writes what differs. An error that ends reading stands in what is given back.
     ///
@@ -147,7 +195,7 @@ pub struct CompareJob<'a> {
     pub new: &'a Source,
     /// How both are opened.
     pub opening: &'a OpenOptions,
-    /// What the user said; see [`EditInfo::options`].
+    /// What the user said; see [`TransformInfo::options`].
     pub options: &'a Options,
     /// Colours of the text.
     pub paint: Paint,
@@ -168,6 +216,11 @@ pub struct Compared {
 pub trait Progress: Sync {
     /// So many more records and packed bytes of the source are done.
     fn advance(&self, records: u64, packed_bytes: u64);
+
+    /// So many packed bytes are to be worked through, if that is known.
+    fn expect(&self, packed_bytes: Option<u64>) {
+        let _ = packed_bytes;
+    }
 
     /// True if the caller wants the work to end.
     fn is_cancelled(&self) -> bool;
