@@ -128,7 +128,11 @@ impl Scanner {
         let header = match Header::read(bytes) {
             Ok(header) => header,
             Err(HeaderFault::Cut) => {
-                self.truncated(at, None);
+                // Its length has no checksum yet, so it may be damaged rather than the last.
+                match find_header(input, at + SYNC.len() as u64)? {
+                    Ok(_) => self.lost_sync(input, "lost-sync")?,
+                    Err(_) => self.truncated(at, None),
+                }
                 return Ok(None);
             }
             Err(HeaderFault::Damaged) => {
@@ -306,6 +310,20 @@ mod tests {
             self.1 = self.1.max(len);
             Input::get(&mut self.0, at, len)
         }
+    }
+
+    #[test]
+    fn a_header_that_claims_to_be_longer_than_the_file_hides_no_frame() {
+        let header = Header { kind: kind::DATA, ..Header::default() }.to_bytes();
+        let mut good = header.to_vec();
+        good.extend(((header.len() + TRAILER_BYTES) as u32).to_le_bytes());
+        good.extend(TRAILER);
+        let mut bytes = header.to_vec();
+        bytes[11] = 0xff;
+        bytes.extend(&good);
+        let mut scanner = Scanner::new();
+        let frame = scanner.next(&mut &bytes[..]).unwrap().map(|frame| frame.offset);
+        assert_eq!(frame, Some(header.len() as u64), "{:?}", scanner.findings);
     }
 
     #[test]
