@@ -193,7 +193,7 @@ pub struct Stored {
     pub opening: Opening,
 }
 
-/// The source at `path`, for whoever reads it more than once: what a pipe brings goes to a temporary file first.
+/// The source at `path`, for verbs that read it more than once: what a pipe brings goes to a temporary file first.
 ///
 /// # Errors
 /// As for `source`, and if there is no room for it.
